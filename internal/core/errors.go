@@ -1,0 +1,31 @@
+package core
+
+import (
+	"errors"
+	"time"
+)
+
+// The outcomes that callers tell apart; package lockmw documents and exports them.
+var (
+	ErrBusy           = errors.New("lockmw: lock is busy")
+	ErrTooManyWaiters = errors.New("lockmw: too many waiters")
+	ErrLost           = errors.New("lockmw: lock was lost")
+	ErrNotHeld        = errors.New("lockmw: lock is not held")
+	ErrUnavailable    = errors.New("lockmw: lock server is unavailable")
+	ErrClosed         = errors.New("lockmw: client is closed")
+	ErrInvalidKey     = errors.New("lockmw: invalid key")
+	ErrInvalidOption  = errors.New("lockmw: invalid option")
+	ErrWrongType      = errors.New("lockmw: redis key holds something that is not a lock")
+	ErrNoLock         = errors.New("lockmw: no lock wanted")
+	ErrUpgrade        = errors.New("lockmw: a read lock cannot be upgraded to a write lock")
+)
+
+// An AcquireError says why a lock was not acquired, and what was seen of those in the way.
+type AcquireError struct {
+	Err        error
+	RetryAfter time.Duration
+	Holders    []Holder
+}
+
+func (e *AcquireError) Error() string { return e.Err.Error() }
+func (e *AcquireError) Unwrap() error { return e.Err }

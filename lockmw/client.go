@@ -1,0 +1,163 @@
+package lockmw
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/option"
+)
+
+// A Client takes locks in Redis: the plain, reentrant lock. Goroutines of one Client that want the
+// same key pass the lock on among themselves, in the order in which they asked, for a bounded number
+// of times while other processes wait. Safe for concurrent use; one Client per process is enough.
+type Client struct {
+	locker locker
+	engine *engine.Engine
+}
+
+var _ Locker = (*Client)(nil)
+
+// New returns a Client on rdb, which may be a *redis.Client, a Sentinel or a Cluster client. It
+// sends nothing. Every Option is also a ClientOption: the default for all locks of the Client. An
+// error wraps ErrInvalidOption.
+func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
+	s, err := newSettings(opts)
+	if err != nil {
+		return nil, err
+	}
+	e, err := engine.New(rdb, s.engine)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		engine: e,
+		locker: locker{
+			locks: e, mode: core.Exclusive, base: s.policy,
+			unlockTimeout: s.unlockTimeout, logger: s.engine.Logger,
+		},
+	}, nil
+}
+
+// Lock implements Locker.
+func (c *Client) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+	return c.locker.lock(ctx, key, opts)
+}
+
+// TryLock is Lock with WithWait(0).
+func (c *Client) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+	return c.locker.lock(ctx, key, append(opts[:len(opts):len(opts)], WithWait(0)))
+}
+
+// Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have
+// ended or ctx does. The watchdog goes on meanwhile. Call Close afterwards.
+func (c *Client) Shutdown(ctx context.Context) error { return c.engine.Shutdown(ctx) }
+
+// Close ends everything now: waits and holds end with ErrClosed, the latter's locks are released,
+// and the Client's goroutines stop before it returns. The redis client stays open. Further calls do
+// nothing.
+func (c *Client) Close() error { return c.engine.Close() }
+
+// A ClientOption is any Option, or one of those that concern a Client as a whole.
+type ClientOption interface{ option.Client }
+
+type clientOption struct {
+	option.ForClient
+	apply func(*settings) error
+}
+
+// settings is what the options of New and NewInspector add up to.
+type settings struct {
+	engine        engine.Config
+	policy        Policy
+	unlockTimeout time.Duration
+}
+
+func newSettings(opts []ClientOption) (settings, error) {
+	s := settings{engine: engine.DefaultConfig(), unlockTimeout: defaultUnlockTimeout}
+	s.policy, _ = NewPolicy()
+	for _, o := range opts {
+		var err error
+		switch o := o.(type) {
+		case Option:
+			err = s.policy.apply([]Option{o})
+		case clientOption:
+			err = o.apply(&s)
+		default:
+			err = fmt.Errorf("%w: a nil ClientOption", ErrInvalidOption)
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// WithPrefix sets the prefix of everything the Client keeps in Redis; default "lockmw". Clients with
+// different prefixes do not see each other's locks. At most 100 bytes, printable ASCII without
+// spaces and braces.
+func WithPrefix(prefix string) ClientOption {
+	return clientOption{apply: func(s *settings) error {
+		bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '{' || r == '}' }
+		if prefix == "" || len(prefix) > 100 || strings.IndexFunc(prefix, bad) >= 0 {
+			return fmt.Errorf("%w: WithPrefix(%q): must be 1 to 100 printable characters without spaces and braces", ErrInvalidOption, shorten(prefix))
+		}
+		s.engine.Prefix = prefix
+		return nil
+	}}
+}
+
+// WithLocalPasses sets how often a lock may be passed on within this process while another process
+// waits for it; default 32, at most 10000. More is faster under contention, less is fairer between
+// processes; 0 gives every waiter its turn in the order in which the processes asked.
+func WithLocalPasses(n int) ClientOption {
+	return clientOption{apply: func(s *settings) error {
+		if n < 0 || n > 10_000 {
+			return fmt.Errorf("%w: WithLocalPasses(%d), must be from 0 to 10000", ErrInvalidOption, n)
+		}
+		s.engine.LocalPasses = n
+		return nil
+	}}
+}
+
+// WithUnlockTimeout sets how long Unlock waits for the server; default 2 s, from 1 ms to 1 min.
+func WithUnlockTimeout(d time.Duration) ClientOption {
+	return clientOption{apply: func(s *settings) error {
+		if d < time.Millisecond || d > time.Minute {
+			return fmt.Errorf("%w: WithUnlockTimeout(%v), must be from 1ms to 1m", ErrInvalidOption, d)
+		}
+		s.unlockTimeout = d
+		return nil
+	}}
+}
+
+// WithClockMargin sets how much earlier than the server a hold is considered over here, for clocks
+// that run at different speeds; default 1 % of the lease and 2 ms. At most 10 s; a third of the lease
+// is never exceeded.
+func WithClockMargin(d time.Duration) ClientOption {
+	return clientOption{apply: func(s *settings) error {
+		if d < 0 || d > 10*time.Second {
+			return fmt.Errorf("%w: WithClockMargin(%v), must be from 0 to 10s", ErrInvalidOption, d)
+		}
+		s.engine.Margin = d
+		return nil
+	}}
+}
+
+// WithLogger sets where what has no caller is logged: failed releases in the background, a
+// maxmemory policy that evicts locks, observers that panic. Default slog.Default().
+func WithLogger(logger *slog.Logger) ClientOption {
+	return clientOption{apply: func(s *settings) error {
+		if logger == nil {
+			return fmt.Errorf("%w: WithLogger(nil)", ErrInvalidOption)
+		}
+		s.engine.Logger = logger
+		return nil
+	}}
+}

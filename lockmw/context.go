@@ -1,0 +1,111 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+type holdKey struct{}
+
+// FromContext returns the innermost hold that ctx carries.
+func FromContext(ctx context.Context) (*Hold, bool) {
+	h, ok := ctx.Value(holdKey{}).(*Hold)
+	return h, ok
+}
+
+// Held returns the hold of key that ctx carries: for code that relies on a lock taken further up and
+// wants its token. It returns ErrNotHeld if there is none or it was unlocked, ErrLost if it was lost.
+func Held(ctx context.Context, key string) (*Hold, error) {
+	h, _ := FromContext(ctx)
+	for ; h != nil; h = h.outer {
+		if h.s.req.Key != key || h.unlocked.Load() {
+			continue
+		}
+		if err := h.s.check(); err != nil {
+			return nil, &Error{Op: "held", Key: key, Err: err}
+		}
+		return h, nil
+	}
+	return nil, &Error{Op: "held", Key: key, Err: fmt.Errorf("%w by this context", ErrNotHeld)}
+}
+
+// holdContext is the context of a hold: it ends with its parent, at Unlock, and at the loss of the
+// lock. Err compares the clock with the lock's deadline itself, because a timer may be late: the
+// process may just have been woken after its lease ran out.
+//
+// Most holds end without anybody having waited for their context, so a real context is only made
+// when something asks for Done, or for the cause after the end.
+type holdContext struct {
+	parent context.Context
+	hold   *Hold
+
+	mu     sync.Mutex
+	inner  context.Context
+	cancel context.CancelCauseFunc
+	cause  error
+}
+
+func (c *holdContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+func (c *holdContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.real().Done()
+}
+
+// real returns the context behind c; c.mu is held.
+func (c *holdContext) real() context.Context {
+	if c.inner == nil {
+		c.inner, c.cancel = context.WithCancelCause(c.parent)
+		if c.cause != nil {
+			c.cancel(c.cause)
+		}
+	}
+	return c.inner
+}
+
+func (c *holdContext) Err() error {
+	c.mu.Lock()
+	ended := c.cause != nil
+	c.mu.Unlock()
+	if !ended && c.hold.s.check() == nil {
+		return c.parent.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.real().Err()
+}
+
+func (c *holdContext) Value(key any) any {
+	if key == (holdKey{}) {
+		return c.hold
+	}
+	c.mu.Lock()
+	ctx := c.inner
+	if ctx == nil && c.cause != nil {
+		ctx = c.real() // context.Cause looks for the cause this way
+	}
+	c.mu.Unlock()
+	if ctx == nil {
+		ctx = c.parent
+	}
+	return ctx.Value(key)
+}
+
+// end cancels the context with cause, unless it has ended before.
+func (c *holdContext) end(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause != nil {
+		return
+	}
+	c.cause = cause
+	if c.cancel != nil {
+		c.cancel(cause)
+	}
+}
+
+func isLost(err error) bool { return errors.Is(err, ErrLost) }

@@ -1,0 +1,111 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// The outcomes of a call, matched with errors.Is.
+var (
+	// ErrBusy: somebody else has the lock, and the time to wait for it is over.
+	ErrBusy = core.ErrBusy
+	// ErrTooManyWaiters: WithMaxWaiters others of this process wait for the key already.
+	ErrTooManyWaiters = core.ErrTooManyWaiters
+	// ErrLost: the lock was held and is no longer: its lease ran out, it was taken away, or the
+	// maximum hold is over. Also the cause with which the hold's context ends.
+	ErrLost = core.ErrLost
+	// ErrNotHeld: the hold has been unlocked already, or the context carries none for the key.
+	ErrNotHeld = core.ErrNotHeld
+	// ErrUnavailable: Redis does not answer or refuses to work; the server's words are wrapped.
+	ErrUnavailable = core.ErrUnavailable
+	// ErrClosed: the Client was shut down or closed.
+	ErrClosed = core.ErrClosed
+	// ErrInvalidKey: the key is empty or longer than 1024 bytes.
+	ErrInvalidKey = core.ErrInvalidKey
+	// ErrInvalidOption: an option's value is out of its range.
+	ErrInvalidOption = core.ErrInvalidOption
+	// ErrWrongType: the lock's key in Redis holds something that is not a lock; it was not touched.
+	ErrWrongType = core.ErrWrongType
+	// ErrNoLock is returned by a KeyFunc that wants this call to run without a lock.
+	ErrNoLock = core.ErrNoLock
+	// ErrUpgrade: the context holds the key for reading and asks to write. Release the read lock
+	// first: two readers that both upgrade would wait for each other for ever.
+	ErrUpgrade = core.ErrUpgrade
+)
+
+// Error is what every failed call of this package returns. Err wraps one of the package's
+// sentinels, and the context's error too if that ended the call.
+type Error struct {
+	Op         string        // "lock", "try_lock", "unlock", "extend", "key", …
+	Key        string        // as given by the caller
+	Waited     time.Duration // how long the call waited for others; 0 if it did not
+	RetryAfter time.Duration // when another try may be worthwhile; 0 if nothing is known
+	Holders    []Holder      // who was in the way
+	Err        error
+}
+
+// Error names the operation, the key, the time waited and the reason.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("lockmw: ")
+	b.WriteString(e.Op)
+	if e.Key != "" {
+		fmt.Fprintf(&b, " %q", shorten(e.Key))
+	}
+	if e.Waited > 0 {
+		fmt.Fprintf(&b, " after %v", e.Waited.Round(time.Microsecond))
+	}
+	b.WriteString(": ")
+	b.WriteString(strings.TrimPrefix(e.Err.Error(), "lockmw: "))
+	return b.String()
+}
+
+func shorten(key string) string {
+	const most = 100
+	if len(key) <= most {
+		return key
+	}
+	return key[:most] + "…"
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrorType is a low-cardinality name of the outcome, used as error.type of spans and metrics:
+// lock_timeout, lock_not_acquired, lock_canceled, lock_too_many_waiters, lock_lost, lock_not_held,
+// lock_unavailable, lock_closed, lock_invalid_key, lock_invalid_option, lock_wrong_type,
+// lock_upgrade or lock_error.
+func (e *Error) ErrorType() string {
+	switch {
+	case errors.Is(e.Err, ErrLost):
+		return "lock_lost"
+	case errors.Is(e.Err, ErrClosed):
+		return "lock_closed"
+	case errors.Is(e.Err, ErrWrongType):
+		return "lock_wrong_type"
+	case errors.Is(e.Err, ErrUnavailable):
+		return "lock_unavailable"
+	case errors.Is(e.Err, context.Canceled):
+		return "lock_canceled"
+	case errors.Is(e.Err, ErrTooManyWaiters):
+		return "lock_too_many_waiters"
+	case errors.Is(e.Err, ErrBusy) && e.Waited > 0:
+		return "lock_timeout"
+	case errors.Is(e.Err, ErrBusy):
+		return "lock_not_acquired"
+	case errors.Is(e.Err, ErrNotHeld):
+		return "lock_not_held"
+	case errors.Is(e.Err, ErrInvalidKey):
+		return "lock_invalid_key"
+	case errors.Is(e.Err, ErrInvalidOption):
+		return "lock_invalid_option"
+	case errors.Is(e.Err, ErrUpgrade):
+		return "lock_upgrade"
+	}
+	return "lock_error"
+}

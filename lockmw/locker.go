@@ -1,0 +1,167 @@
+package lockmw
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A Locker takes locks. It never gets a second method: what is new arrives as an Option, a Hold
+// method or a further interface. LockerFunc makes a fake; NewHold serves other backends.
+type Locker interface {
+	// Lock waits for key's lock until ctx ends, unless WithWait says otherwise. The context it
+	// returns carries the hold (a nested Lock with it re-enters) and ends, with a cause, at loss or
+	// Unlock. On failure it returns ctx itself, a nil Hold and an *Error.
+	Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error)
+}
+
+// An RWLocker has the shape of sync.RWMutex: Lock writes, and Lock of RLocker's Locker reads.
+type RWLocker interface {
+	Locker
+	RLocker() Locker
+}
+
+// A LockerFunc is a Locker made of a function: a fake for tests, or another backend.
+type LockerFunc func(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error)
+
+// Lock calls f.
+func (f LockerFunc) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+	return f(ctx, key, opts...)
+}
+
+// A locker takes locks of one mode from an implementation. Every Locker of this module is one.
+type locker struct {
+	locks         core.Locks
+	mode          core.Mode
+	base          Policy
+	unlockTimeout time.Duration
+	logger        *slog.Logger
+}
+
+func (l *locker) lock(ctx context.Context, key string, opts []Option) (context.Context, *Hold, error) {
+	policy := l.base
+	err := policy.apply(opts)
+	op := "lock"
+	if policy.Wait == 0 {
+		op = "try_lock"
+	}
+	if err == nil {
+		err = checkKey(key)
+	}
+	if err != nil {
+		return ctx, nil, &Error{Op: op, Key: key, Err: err}
+	}
+	outer, _ := FromContext(ctx)
+	h, err := l.reenter(ctx, outer, key)
+	if err == nil && h == nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: not asked for: %w", ErrBusy, contextError(ctx))
+	}
+	if err != nil {
+		return ctx, nil, &Error{Op: op, Key: key, Err: err}
+	}
+	if h != nil {
+		return &h.ctx, h, nil
+	}
+	return l.acquire(ctx, &policy, op, key, outer)
+}
+
+// reenter looks for a hold of key in ctx and shares its lock; nil if there is none.
+func (l *locker) reenter(ctx context.Context, h *Hold, key string) (*Hold, error) {
+	for ; h != nil; h = h.outer {
+		if h.s.locks != l.locks || h.s.req.Key != key {
+			continue
+		}
+		if h.s.req.Mode == core.Read && l.mode != core.Read {
+			return nil, ErrUpgrade
+		}
+		again, err := h.s.reenter(ctx)
+		if again != nil || err != nil {
+			return again, err
+		}
+	}
+	return nil, nil
+}
+
+func (l *locker) acquire(ctx context.Context, p *Policy, op, key string, outer *Hold) (context.Context, *Hold, error) {
+	s := &holding{
+		locks:         l.locks,
+		unlockTimeout: l.unlockTimeout,
+		req: core.Request{
+			Key: key, Mode: l.mode, Owner: ownerOf(outer),
+			Wait: p.Wait, Lease: p.Lease, Fixed: p.Fixed,
+			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
+		},
+	}
+	s.req.Events = s
+	start, observed := time.Now(), ctx
+	if len(p.Observers) > 0 {
+		s.watch = newWatch(ctx, Attempt{
+			Key: key, Name: p.nameFor(key), Op: op, Mode: string(l.mode), Policy: *p,
+		}, l.logger)
+		s.req.Trace = s.watch.traceParent()
+		observed = s.watch.ctx
+	}
+	h := s.newHold()
+	grant, err := l.locks.Acquire(observed, &s.req)
+	s.since = time.Now()
+	waited, contended := s.since.Sub(start), s.isContended()
+	if err == nil {
+		s.grant, s.token = grant, grant.Token()
+	} else {
+		err = acquireError(op, key, waited, contended, p.Wait, err)
+		if !p.FailOpen || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+			if s.watch != nil {
+				s.watch.failed(err)
+			}
+			return ctx, nil, err
+		}
+		l.logger.WarnContext(ctx, "lockmw: going on without a lock", "name", p.nameFor(key), "error", err)
+	}
+	if s.watch != nil {
+		s.watch.acquired(Grant{Hold: h, Waited: waited, Contended: contended, FailedOpen: err})
+		observed = s.watch.ctx
+	}
+	h.carry(observed)
+	s.take()
+	return &h.ctx, h, nil
+}
+
+// acquireError adds to a failure what the caller knows of the call.
+func acquireError(op, key string, waited time.Duration, contended bool, wait time.Duration, err error) error {
+	e := &Error{Op: op, Key: key, Err: err}
+	if contended || wait > 0 && errors.Is(err, ErrBusy) {
+		e.Waited = waited
+	}
+	if seen, ok := errors.AsType[*core.AcquireError](err); ok {
+		e.Err, e.RetryAfter, e.Holders = seen.Err, seen.RetryAfter, seen.Holders
+	}
+	return e
+}
+
+// contextError is why ctx ended: its error, and its cause if that says more.
+func contextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == nil || errors.Is(cause, err) {
+		return err
+	}
+	return fmt.Errorf("%w (%v)", err, cause)
+}
+
+// ownerOf continues the owner of an outer hold, else makes a new one.
+func ownerOf(outer *Hold) string {
+	if outer != nil && outer.s.req.Owner != "" {
+		return outer.s.req.Owner
+	}
+	var raw [16]byte
+	a, b := rand.Uint64(), rand.Uint64() // seeded by the system's randomness
+	for i := range 8 {
+		raw[i], raw[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
+	}
+	return hex.EncodeToString(raw[:])
+}

@@ -1,0 +1,68 @@
+package lockmw
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A Holder is who has a lock: owner, process, trace, token, since when and for how long yet.
+type Holder = core.Holder
+
+// An Observer is told what happens to locks: how long calls wait, for whom, and how holds end. Every
+// callback may be nil (cf. httptrace.ClientTrace). Callbacks must be safe for concurrent use and
+// quick: they run on the path of the lock. A panic in one is recovered and logged. Re-entry is not
+// observed.
+//
+// The context returned by Start is given to the later callbacks of that attempt, the one returned
+// by Acquired becomes the parent of the hold's context and is given to Renewed, Lost and Released.
+type Observer struct {
+	// Start is called before the lock is asked for.
+	Start func(context.Context, Attempt) context.Context
+	// TraceParent returns the W3C traceparent to store with the lock, for others to link to.
+	TraceParent func(context.Context) string
+	// Contended is called once if the call has to wait, with those in the way.
+	Contended func(context.Context, Attempt, Contention)
+	// Acquired is called when the lock is held. Either it or Failed ends the attempt.
+	Acquired func(context.Context, Attempt, Grant) context.Context
+	// Failed is called when the lock was not acquired; err is an *Error.
+	Failed func(ctx context.Context, a Attempt, err error)
+	// Renewed is called after each renewal of the lease by the watchdog, with its error if it failed.
+	Renewed func(ctx context.Context, a Attempt, err error)
+	// Lost is called when the hold ended before it was released; err wraps ErrLost or ErrClosed.
+	Lost func(ctx context.Context, a Attempt, err error)
+	// Released is called when the last hold of the lock was unlocked, after Lost too.
+	Released func(context.Context, Attempt, Release)
+}
+
+// An Attempt is one call for a lock.
+type Attempt struct {
+	Key    string
+	Name   string // WithName's, else the part of the key before the first ':'
+	Op     string // "lock" or "try_lock"
+	Mode   string // exclusive, fair, read or write
+	Policy Policy
+}
+
+// A Contention is what stood in the way when a call began to wait.
+type Contention struct {
+	Holders  []Holder
+	Position int // in the queue, 1 is the next; 0 if unknown
+}
+
+// A Grant is a lock that was acquired.
+type Grant struct {
+	Hold      *Hold
+	Waited    time.Duration // from the call to the grant
+	Contended bool
+	// FailedOpen is why the call goes on without a lock under WithFailOpen; nil when it is held.
+	FailedOpen error
+}
+
+// A Release is the end of a hold.
+type Release struct {
+	Held    time.Duration
+	Waiters int   // of this process, at that moment
+	Err     error // what Unlock returned
+}

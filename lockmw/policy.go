@@ -1,0 +1,141 @@
+package lockmw
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Policy is what a call's options add up to.
+type Policy struct {
+	Wait       time.Duration // 0: try once; Forever
+	Lease      time.Duration
+	MaxHold    time.Duration // 0: no limit
+	MinHold    time.Duration
+	Fixed      bool // the lease is not renewed
+	FailOpen   bool
+	MaxWaiters int // 0: no limit
+	Name       string
+	Observers  []*Observer
+
+	set uint16 // bits by optionKind
+}
+
+const (
+	minLease   = 100 * time.Millisecond
+	maxLease   = 24 * time.Hour
+	maxNameLen = 200
+)
+
+// NewPolicy adds up and checks options, for those who implement a Locker. A fault is reported as an
+// error that wraps ErrInvalidOption.
+func NewPolicy(opts ...Option) (Policy, error) {
+	p := Policy{Wait: Forever, Lease: 30 * time.Second}
+	err := p.apply(opts)
+	return p, err
+}
+
+// apply adds options to p: first those that decide, the later over the earlier, then the defaults
+// for what is still open.
+func (p *Policy) apply(opts []Option) error {
+	deferred := false
+	for i := range opts {
+		if opts[i].kind == optDefaults {
+			deferred = true
+			continue
+		}
+		if err := p.applyOne(&opts[i]); err != nil {
+			return err
+		}
+	}
+	if deferred {
+		return p.applyDefaults(opts)
+	}
+	return nil
+}
+
+func (p *Policy) applyDefaults(opts []Option) error {
+	decided := p.set
+	for i := range opts {
+		if opts[i].kind != optDefaults {
+			continue
+		}
+		for _, o := range opts[i].options {
+			if o.kind != optObserver && decided&o.bit() != 0 {
+				continue
+			}
+			if err := p.apply([]Option{o}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bit is what an option decides; a fixed lease decides the lease.
+func (o *Option) bit() uint16 {
+	if o.kind == optFixedLease {
+		return 1 << optLease
+	}
+	return 1 << o.kind
+}
+
+func (p *Policy) applyOne(o *Option) error {
+	switch o.kind {
+	case optNone:
+		return fmt.Errorf("%w: an Option that no function of this package made", ErrInvalidOption)
+	case optJoined:
+		return p.apply(o.options)
+	case optWait:
+		if o.duration < 0 {
+			return fmt.Errorf("%w: WithWait(%v): negative", ErrInvalidOption, o.duration)
+		}
+		p.Wait = o.duration
+	case optLease, optFixedLease:
+		if o.duration < minLease || o.duration > maxLease {
+			return fmt.Errorf("%w: lease of %v, must be from %v to %v", ErrInvalidOption, o.duration, minLease, maxLease)
+		}
+		p.Lease, p.Fixed = o.duration, o.kind == optFixedLease
+	case optMaxHold:
+		if o.duration < time.Millisecond {
+			return fmt.Errorf("%w: WithMaxHold(%v): under 1ms", ErrInvalidOption, o.duration)
+		}
+		p.MaxHold = o.duration
+	case optMinHold:
+		if o.duration < 0 || o.duration > maxLease {
+			return fmt.Errorf("%w: WithMinHold(%v), must be from 0 to %v", ErrInvalidOption, o.duration, maxLease)
+		}
+		p.MinHold = o.duration
+	case optMaxWaiters:
+		if o.n < 0 {
+			return fmt.Errorf("%w: WithMaxWaiters(%d): negative", ErrInvalidOption, o.n)
+		}
+		p.MaxWaiters = o.n
+	case optName:
+		if len(o.text) > maxNameLen {
+			return fmt.Errorf("%w: WithName of %d bytes, more than %d", ErrInvalidOption, len(o.text), maxNameLen)
+		}
+		p.Name = o.text
+	case optFailOpen:
+		p.FailOpen = true
+	case optObserver:
+		if o.observer == nil {
+			return fmt.Errorf("%w: WithObserver(nil)", ErrInvalidOption)
+		}
+		p.Observers = append(p.Observers[:len(p.Observers):len(p.Observers)], o.observer)
+	}
+	p.set |= o.bit()
+	return nil
+}
+
+// nameFor is the label of a key's lock in spans and metrics.
+func (p *Policy) nameFor(key string) string {
+	if p.Name != "" {
+		return p.Name
+	}
+	kind, _, _ := strings.Cut(key, ":")
+	if kind == key { // a key without a kind may be anything: no label may be made of it
+		return "lock"
+	}
+	return kind
+}

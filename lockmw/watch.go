@@ -1,0 +1,105 @@
+package lockmw
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+)
+
+// A watch tells the observers of one attempt what becomes of it.
+type watch struct {
+	attempt Attempt
+	ctx     context.Context // Start's, then Acquired's
+	logger  *slog.Logger
+}
+
+// newWatch starts observing an attempt; without observers it returns nil.
+func newWatch(ctx context.Context, a Attempt, logger *slog.Logger) *watch {
+	w := &watch{attempt: a, ctx: ctx, logger: logger}
+	w.each(func(o *Observer) {
+		if o.Start != nil {
+			w.ctx = orElse(o.Start(w.ctx, a), w.ctx)
+		}
+	})
+	return w
+}
+
+// each calls f for every observer; what panics is logged and does not harm the lock.
+func (w *watch) each(f func(*Observer)) {
+	for _, o := range w.attempt.Policy.Observers {
+		w.guard(o, f)
+	}
+}
+
+func (w *watch) guard(o *Observer, f func(*Observer)) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.logger.Error("lockmw: an observer panicked", "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	f(o)
+}
+
+func orElse(ctx, otherwise context.Context) context.Context {
+	if ctx == nil {
+		return otherwise
+	}
+	return ctx
+}
+
+func (w *watch) traceParent() (trace string) {
+	w.each(func(o *Observer) {
+		if o.TraceParent != nil && trace == "" {
+			trace = o.TraceParent(w.ctx)
+		}
+	})
+	return trace
+}
+
+func (w *watch) contended(c Contention) {
+	w.each(func(o *Observer) {
+		if o.Contended != nil {
+			o.Contended(w.ctx, w.attempt, c)
+		}
+	})
+}
+
+func (w *watch) acquired(g Grant) {
+	w.each(func(o *Observer) {
+		if o.Acquired != nil {
+			w.ctx = orElse(o.Acquired(w.ctx, w.attempt, g), w.ctx)
+		}
+	})
+}
+
+func (w *watch) failed(err error) {
+	w.each(func(o *Observer) {
+		if o.Failed != nil {
+			o.Failed(w.ctx, w.attempt, err)
+		}
+	})
+}
+
+func (w *watch) renewed(err error) {
+	w.each(func(o *Observer) {
+		if o.Renewed != nil {
+			o.Renewed(w.ctx, w.attempt, err)
+		}
+	})
+}
+
+func (w *watch) lost(err error) {
+	w.each(func(o *Observer) {
+		if o.Lost != nil {
+			o.Lost(w.ctx, w.attempt, err)
+		}
+	})
+}
+
+func (w *watch) released(r Release) {
+	w.each(func(o *Observer) {
+		if o.Released != nil {
+			o.Released(w.ctx, w.attempt, r)
+		}
+	})
+}

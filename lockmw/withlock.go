@@ -1,0 +1,67 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Do runs fn under key's lock, with a context that carries the hold and ends at its loss. It waits
+// for the lock as Lock does. A panic in fn is passed on after the release. If fn succeeded but the
+// lock was lost meanwhile, Do returns an error that wraps ErrLost: somebody else may have run at the
+// same time. A release that the server did not confirm is not reported here, because fn ran alone;
+// observers see it.
+func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error, opts ...Option) error {
+	_, err := do(ctx, l, key, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, opts)
+	return err
+}
+
+func do[Out any](ctx context.Context, l Locker, key string, fn func(context.Context) (Out, error), opts []Option) (out Out, err error) {
+	ctx, hold, err := l.Lock(ctx, key, opts...)
+	if err != nil {
+		return out, err
+	}
+	defer func() {
+		unlockErr := hold.Unlock()
+		if err == nil && (errors.Is(unlockErr, ErrLost) || errors.Is(unlockErr, ErrClosed)) {
+			err = unlockErr
+		}
+	}()
+	return fn(ctx)
+}
+
+// WithLock guards fn with the lock that key names for each input. The returned function tries once
+// unless WithWait says otherwise, and returns what Do returns. WithLock panics if an argument is nil
+// or an option is invalid.
+func WithLock[In any](l Locker, key KeyFunc[In], fn func(context.Context, In) error, opts ...Option) func(context.Context, In) error {
+	if fn == nil {
+		panic("lockmw: WithLock: fn is nil")
+	}
+	locked := WithLockValue(l, key, func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, fn(ctx, in) }, opts...)
+	return func(ctx context.Context, in In) error {
+		_, err := locked(ctx, in)
+		return err
+	}
+}
+
+// WithLockValue is WithLock for a function with a result.
+func WithLockValue[In, Out any](l Locker, key KeyFunc[In], fn func(context.Context, In) (Out, error), opts ...Option) func(context.Context, In) (Out, error) {
+	if l == nil || key == nil || fn == nil {
+		panic("lockmw: WithLock: an argument is nil")
+	}
+	if _, err := NewPolicy(opts...); err != nil {
+		panic(err)
+	}
+	opts = append([]Option{WithDefaults(WithWait(0))}, opts...)
+	return func(ctx context.Context, in In) (Out, error) {
+		k, err := key(ctx, in)
+		if errors.Is(err, ErrNoLock) {
+			return fn(ctx, in)
+		}
+		if err != nil {
+			var none Out
+			return none, &Error{Op: "key", Err: fmt.Errorf("no key for this input: %w", err)}
+		}
+		return do(ctx, l, k, func(ctx context.Context) (Out, error) { return fn(ctx, in) }, opts)
+	}
+}
