@@ -1,9 +1,31 @@
-// Package engine is the lock on Redis.
+// Package engine implements locks on Redis. The way of one lock through the files:
+//
+//	engine.go    Acquire finds the cohort of the key
+//	cohort.go    callers of this process queue there; the first sends a request
+//	request.go   a request runs acquire.lua; it is granted at once, or queued and granted later
+//	lease.go     what was granted: renewed, passed on, released, or lost
+//	schedule.go  one loop for all renewals, polls and deadlines
+//	inbox.go     one subscription by which grants arrive
+//	cancel.go    undoes what nobody wants any more
+//	caller.go    how scripts are run
+//
+// The scripts, one per operation, stand beside them; hold.lua and settle.lua are shared parts.
 package engine
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"hash/maphash"
 	"log/slog"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,20 +36,266 @@ import (
 // A Config is what New needs to know.
 type Config struct {
 	Prefix      string
-	LocalPasses int
-	Margin      time.Duration // negative: 1 % of the lease + 2 ms
+	LocalPasses int           // within a process while another one waits
+	Margin      time.Duration // by which deadlines are early; negative: 1 % of the lease + 2 ms
 	Logger      *slog.Logger
 }
 
+// DefaultConfig returns the defaults of a Client.
 func DefaultConfig() Config {
 	return Config{Prefix: "lockmw", LocalPasses: 32, Margin: -1, Logger: slog.Default()}
 }
 
-type Engine struct{ Config }
+// An Engine implements core.Locks on Redis.
+type Engine struct {
+	cfg     Config
+	rdb     redis.UniversalClient
+	cluster bool
+	scripts scripts
+	caller  *caller
+	fence   string
+	process string // host, process id and a random part
+	epoch   time.Time
+	ids     idTable
+	lastID  atomic.Uint64
+	idStem  string
 
-func New(rdb redis.UniversalClient, c Config) (*Engine, error) { return &Engine{c}, nil }
-func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, error) {
-	return nil, core.ErrUnavailable
+	seed     maphash.Seed
+	shards   [64]shard
+	schedule schedule
+	inbox    inbox
+	hello    sync.Once
+
+	closing   atomic.Bool
+	active    atomic.Int64 // grants that are not over
+	drained   chan struct{}
+	drainOnce sync.Once
+	closeOnce sync.Once
 }
-func (e *Engine) Shutdown(ctx context.Context) error { return nil }
-func (e *Engine) Close() error                       { return nil }
+
+// A shard is a part of the cohorts; its mutex guards all their state and that of their leases.
+type shard struct {
+	mu      sync.Mutex
+	cohorts map[string]*cohort
+}
+
+// New returns an engine that has sent nothing yet.
+func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
+	if rdb == nil || reflect.ValueOf(rdb).IsNil() {
+		return nil, fmt.Errorf("%w: the redis client is nil", core.ErrInvalidOption)
+	}
+	cluster, single, err := topology(rdb)
+	if err != nil {
+		return nil, err
+	}
+	flights := maxFlights
+	if cluster {
+		flights = 1 << 20 // one slow node must not hold up the calls to others
+	}
+	random := make([]byte, 16)
+	_, _ = rand.Read(random) // never fails
+	e := &Engine{
+		cfg: cfg, rdb: rdb, cluster: cluster,
+		scripts: newScripts(single),
+		caller:  newCaller(rdb, flights),
+		fence:   cfg.Prefix + ":fence",
+		process: processName(random),
+		idStem:  base64.RawURLEncoding.EncodeToString(random) + ".",
+		epoch:   time.Now(),
+		seed:    maphash.MakeSeed(),
+		drained: make(chan struct{}),
+	}
+	e.inbox.channel = e.inboxPrefix() + e.process
+	e.schedule.init(e)
+	return e, nil
+}
+
+func (e *Engine) inboxPrefix() string { return inboxPrefix(e.cfg.Prefix) }
+
+func inboxPrefix(prefix string) string { return prefix + ":inbox:" }
+
+// topology tells a Cluster from a single server, and a plain server from one found by Sentinel.
+func topology(rdb redis.UniversalClient) (cluster, single bool, err error) {
+	switch c := rdb.(type) {
+	case *redis.ClusterClient:
+		return true, false, nil
+	case *redis.Ring:
+		return false, false, fmt.Errorf("%w: a Ring moves keys to other servers when one is down, so that two could hold a lock; use a Cluster", core.ErrInvalidOption)
+	case *redis.Client:
+		return false, c.Options().Addr != "FailoverClient", nil
+	}
+	return false, false, nil
+}
+
+// processName is how an operator recognises this process.
+func processName(random []byte) string {
+	host, _ := os.Hostname()
+	host = strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' || r == ':' {
+			return '_'
+		}
+		return r
+	}, cmp.Or(host, "unknown"))
+	return fmt.Sprintf("%s:%d:%x", host, os.Getpid(), random[:4])
+}
+
+// newID returns an id that was never used before.
+func (e *Engine) newID() *id {
+	return &id{text: e.idStem + strconv.FormatUint(e.lastID.Add(1), 36)}
+}
+
+// An instant is a time by this process' monotonic clock.
+type instant = time.Duration
+
+func (e *Engine) now() instant                { return time.Since(e.epoch) }
+func (e *Engine) instant(t time.Time) instant { return t.Sub(e.epoch) }
+
+// margin is how much earlier than the server a lease is considered over here.
+func (e *Engine) margin(lease time.Duration) time.Duration {
+	if e.cfg.Margin < 0 {
+		return lease/100 + 2*time.Millisecond
+	}
+	return min(e.cfg.Margin, lease/3)
+}
+
+// Acquire implements core.Locks.
+func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, error) {
+	e.hello.Do(e.greet)
+	w := newWaiter(ctx, r)
+	c := e.lockCohort(r.Key)
+	if err := c.join(w); err != nil {
+		c.unlock()
+		return nil, err
+	}
+	holders, contended := c.inTheWay()
+	c.unlock()
+	if contended {
+		r.Events.Contended(holders, 0)
+	}
+	g, err := w.wait(c)
+	if err != nil {
+		return nil, err // a typed nil would be a Grant
+	}
+	return g, nil
+}
+
+// lockCohort returns the cohort of a key, which it makes if there is none, with its shard locked.
+func (e *Engine) lockCohort(key string) *cohort {
+	sh := &e.shards[maphash.String(e.seed, key)%uint64(len(e.shards))]
+	sh.mu.Lock()
+	c := sh.cohorts[key]
+	if c == nil {
+		c = &cohort{e: e, shard: sh, key: key, name: e.nameOf(key)}
+		if sh.cohorts == nil {
+			sh.cohorts = make(map[string]*cohort)
+		}
+		sh.cohorts[key] = c
+	}
+	return c
+}
+
+// Shutdown refuses new requests, ends waits, and returns when no grant is left or ctx ends.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	e.closing.Store(true)
+	e.eachCohort(func(c *cohort) { c.failAll(&core.AcquireError{Err: core.ErrClosed}) })
+	e.drain()
+	select {
+	case <-e.drained:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// inactive notes that a grant is over.
+func (e *Engine) inactive() {
+	if e.active.Add(-1) == 0 {
+		e.drain()
+	}
+}
+
+// drain closes e.drained if the last grant is over and no more are to come.
+func (e *Engine) drain() {
+	if e.closing.Load() && e.active.Load() == 0 {
+		e.drainOnce.Do(func() { close(e.drained) })
+	}
+}
+
+// Close ends waits and grants, releases the locks, and returns when no goroutine is left.
+func (e *Engine) Close() error {
+	e.closeOnce.Do(e.close)
+	return nil
+}
+
+// closePatience is how long Close waits for the server to confirm the releases.
+const closePatience = 2 * time.Second
+
+func (e *Engine) close() {
+	e.closing.Store(true)
+	var ended []*grant
+	e.eachCohort(func(c *cohort) {
+		c.failAll(&core.AcquireError{Err: core.ErrClosed})
+		if c.lease != nil {
+			ended = append(ended, c.lease.end(fmt.Errorf("%w with the lock held", core.ErrClosed)))
+		}
+	})
+	for _, g := range ended {
+		g.tellLost()
+	}
+	e.caller.quiesce(closePatience)
+	e.caller.stop()
+	e.schedule.stop()
+	e.inbox.stop()
+	e.caller.wg.Wait()
+}
+
+func (e *Engine) eachCohort(f func(*cohort)) {
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		for _, c := range sh.cohorts {
+			f(c)
+		}
+		sh.mu.Unlock()
+	}
+}
+
+// An idTable finds what an id stands for: a *request or a *lease.
+type idTable struct {
+	mu sync.Mutex
+	m  map[string]any
+}
+
+func (t *idTable) set(id *id, v any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.m == nil {
+		t.m = make(map[string]any)
+	}
+	t.m[id.text] = v
+}
+
+func (t *idTable) remove(id *id) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.m, id.text)
+}
+
+func (t *idTable) find(text string) any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.m[text]
+}
+
+// requests returns the requests that have no grant yet.
+func (t *idTable) requests() []*request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*request
+	for _, v := range t.m {
+		if r, ok := v.(*request); ok {
+			list = append(list, r)
+		}
+	}
+	return list
+}

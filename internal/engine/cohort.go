@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A cohort is the callers of this process that want one key, in the order in which they asked. One
+// ticket stands in Redis for all of them, and the lock is passed on among them without a round trip
+// as far as its licence goes: lock cohorting, after Dice, Marathe and Shavit, "Lock Cohorting: A
+// General Technique for Designing NUMA Locks" (2012). The shard's mutex guards it; it exists while
+// it is used.
+type cohort struct {
+	e     *Engine
+	shard *shard
+	key   string
+	name  name
+
+	waiters   waiterList
+	request   *request // asked for, and not granted yet
+	lease     *lease   // granted
+	releasing bool     // the server is being told that the lock is free
+	licence   int      // passes that the last uncontended licence allowed
+}
+
+// unlock unlocks the shard, and forgets the cohort if it has nothing to do.
+func (c *cohort) unlock() {
+	if c.waiters.n == 0 && c.request == nil && c.lease == nil && !c.releasing && c.shard.cohorts[c.key] == c {
+		delete(c.shard.cohorts, c.key)
+	}
+	c.shard.mu.Unlock()
+}
+
+// join queues w and asks for the lock if nobody of the cohort did, or says why not.
+func (c *cohort) join(w *waiter) error {
+	waiting := c.waiters.n
+	if c.request != nil && !c.request.queued && waiting > 0 {
+		waiting-- // the first one may well get the lock at once
+	}
+	holders, held := c.inTheWay()
+	switch {
+	case c.e.closing.Load():
+		return &core.AcquireError{Err: core.ErrClosed}
+	case w.req.Wait == 0 && held:
+		return busy(holders)
+	case w.req.MaxWaiters > 0 && waiting >= w.req.MaxWaiters:
+		return &core.AcquireError{Err: fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, waiting), Holders: holders}
+	}
+	c.waiters.push(w)
+	c.ask(nil)
+	return nil
+}
+
+// inTheWay returns who holds the lock, as far as it is known, and whether somebody certainly does.
+func (c *cohort) inTheWay() (holders []core.Holder, held bool) {
+	switch {
+	case c.lease != nil:
+		return c.localHolder(), true
+	case c.request != nil:
+		return c.request.holders, c.request.queued
+	}
+	return nil, false
+}
+
+// localHolder returns the holder in this process.
+func (c *cohort) localHolder() []core.Holder {
+	g := c.lease.holder
+	return []core.Holder{{
+		Owner: g.req.Owner, Process: c.e.process, TraceParent: g.req.Trace, Token: g.token,
+		Since: c.e.epoch.Add(g.since), TTL: max(0, instant(c.lease.expires.Load())-c.e.now()),
+	}}
+}
+
+// busy is the error of a caller whom holders are in the way of.
+func busy(holders []core.Holder) *core.AcquireError {
+	err := &core.AcquireError{Err: core.ErrBusy, Holders: holders}
+	if len(holders) > 0 {
+		err.RetryAfter = max(0, min(holders[0].TTL, time.Second))
+	}
+	return err
+}
+
+// A former is what a request takes the place of: a hold to be handed over, or a ticket that got lost.
+type former struct {
+	id    *id
+	lease time.Duration
+	place int64 // in the queue; 0: none
+}
+
+// ask sends a request for the first in the queue, unless there is one already or none is needed.
+func (c *cohort) ask(f *former) {
+	if c.request != nil || c.lease != nil || c.releasing {
+		return
+	}
+	lead := c.waiters.first
+	for lead != nil && lead.ctx.Err() != nil { // it is about to leave
+		lead = lead.next
+	}
+	if lead == nil {
+		if f != nil {
+			c.e.cancel(c.name, f.id, f.lease)
+		}
+		return
+	}
+	c.request = &request{
+		c: c, id: c.e.newID(), ctx: lead.ctx, lead: lead.req, lease: lead.req.Lease, former: f,
+		wait: c.waiters.n > c.waiters.tries,
+	}
+	c.e.ids.set(c.request.id, c.request)
+	c.request.send()
+}
+
+// tokens is how many tokens to ask for, if the lock is free and if it is not: one, and one for each
+// pass within the process. As long as nobody else wants the lock the number doubles each time.
+func (c *cohort) tokens() (free, queued int) {
+	if c.waiters.n <= 1 || c.e.cfg.LocalPasses == 0 {
+		c.licence = 0
+		return 1, 1
+	}
+	c.licence = min(max(64, 2*c.waiters.n, 2*c.licence), maxLicence)
+	return 1 + c.licence, 1 + c.e.cfg.LocalPasses
+}
+
+// maxLicence bounds the passes of a licence: about the number that takes as long as a round trip or
+// more, so that its cost disappears.
+const maxLicence = 4096
+
+// granted makes the lease of r and hands it to the first waiter. confirmed says that the server has
+// set the whole lease; otherwise it has set the accept window, until which the lease is good.
+func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool) {
+	c.leave(r)
+	e, now := c.e, c.e.now()
+	if now >= until || c.waiters.n == 0 {
+		e.cancel(c.name, r.id, r.lease)
+		c.ask(nil)
+		return
+	}
+	l := &lease{
+		c: c, id: r.id, duration: r.lease, confirmed: confirmed,
+		next: lic.first, last: lic.first + lic.count - 1, granted: now, contended: lic.waiting > 0,
+	}
+	if l.contended {
+		c.licence = 0
+	}
+	l.timer.owner = l
+	l.expires.Store(int64(until))
+	l.renewAt = now + acceptWindow/3
+	if confirmed {
+		l.renewAt = now + l.duration/3
+	}
+	c.lease = l
+	e.ids.set(l.id, l)
+	c.hand(l)
+	c.failTries(busy(c.localHolder()))
+}
+
+// leave ends the cohort's interest in r.
+func (c *cohort) leave(r *request) {
+	r.over = true
+	c.e.ids.remove(r.id)
+	c.e.schedule.remove(&r.timer)
+	if c.request == r {
+		c.request = nil
+	}
+}
+
+// hand gives the lease to the first waiter, with the next token.
+func (c *cohort) hand(l *lease) {
+	w := c.waiters.pop()
+	g := &grant{lease: l, req: w.req, token: l.next, since: c.e.now()}
+	l.next++
+	l.holder = g
+	l.fit(g)
+	c.e.active.Add(1)
+	w.finish(g, nil)
+}
+
+// pass hands the lease on within the process if its licence allows it.
+func (c *cohort) pass(l *lease) bool {
+	w := c.waiters.first
+	if w == nil || l.next > l.last || l.holder.fixed != 0 || l.duration != w.req.Lease || w.req.Fixed {
+		return false
+	}
+	now, whole := c.e.now(), acceptWindow
+	if l.confirmed {
+		whole = l.duration
+	}
+	if instant(l.expires.Load())-now < whole/2 {
+		return false
+	}
+	if l.contended {
+		l.passes++
+		if l.passes > c.e.cfg.LocalPasses || now-l.granted > l.duration/3 {
+			return false
+		}
+	}
+	c.hand(l)
+	return true
+}
+
+// fail ends the waits of all.
+func (c *cohort) fail(err error) {
+	for c.waiters.n > 0 {
+		c.waiters.pop().finish(nil, err)
+	}
+}
+
+// failTries ends the waits of those that only try.
+func (c *cohort) failTries(err error) {
+	for w := c.waiters.first; w != nil && c.waiters.tries > 0; {
+		next := w.next
+		if w.tries() == 1 {
+			c.waiters.remove(w)
+			w.finish(nil, err)
+		}
+		w = next
+	}
+}
+
+// failAll ends all waits and what is asked for.
+func (c *cohort) failAll(err error) {
+	c.fail(err)
+	c.withdrawIfUnwanted()
+}
+
+// withdrawIfUnwanted cancels the request if nobody waits for it any more.
+func (c *cohort) withdrawIfUnwanted() {
+	if r := c.request; r != nil && c.waiters.n == 0 {
+		c.leave(r)
+		r.undo()
+	}
+}
+
+// giveUp takes w off the queue; if it was granted the lock in this instant, it is passed on.
+func (c *cohort) giveUp(w *waiter, cause error) error {
+	c.shard.mu.Lock()
+	if w.grant != nil {
+		g := w.grant
+		c.shard.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), giveUpPatience)
+		defer cancel()
+		_, _ = g.Release(ctx) // what fails is tried again in the background
+		return &core.AcquireError{Err: cause}
+	}
+	if w.err != nil {
+		c.shard.mu.Unlock()
+		return w.err
+	}
+	err := c.waitError(cause)
+	c.waiters.remove(w)
+	c.withdrawIfUnwanted()
+	c.ask(nil)
+	c.unlock()
+	return err
+}
+
+// giveUpPatience is how long a cancelled call may take to pass on a lock it was granted meanwhile.
+const giveUpPatience = 30 * time.Millisecond
+
+// waitError is what a caller is told whose wait ended with cause: that the lock is busy, or that the
+// server did not say so.
+func (c *cohort) waitError(cause error) error {
+	holders, held := c.inTheWay()
+	err := busy(holders)
+	err.Err = cause
+	switch r := c.request; {
+	case r != nil && r.trouble != nil:
+		err.Err = fmt.Errorf("%w (%w)", failure(r.trouble), cause)
+	case !held:
+		err.Err = fmt.Errorf("%w: it has not answered yet (%w)", core.ErrUnavailable, cause)
+	}
+	return err
+}

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// An inbox is the one channel on which this process is told of grants, and its one subscription,
+// which begins with the first contention. Whatever is lost on the way is found by polling.
+type inbox struct {
+	channel string
+	once    sync.Once
+	live    atomic.Bool // subscribed, as far as is known
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	pubsub  *redis.PubSub
+	stopped bool
+}
+
+// A push says that the server has granted an id.
+type push struct {
+	licence licence
+}
+
+const (
+	// inboxSilence is after how long without a message the connection is tested.
+	inboxSilence = 5 * time.Second
+	inboxRetry   = 200 * time.Millisecond
+)
+
+// flag is what the scripts are told of the subscription.
+func (b *inbox) flag() string {
+	if b.live.Load() {
+		return "+"
+	}
+	return "-"
+}
+
+// start subscribes, once.
+func (b *inbox) start(e *Engine) {
+	b.once.Do(func() {
+		b.wg.Go(func() { b.receive(e) })
+	})
+}
+
+// stop ends the subscription.
+func (b *inbox) stop() {
+	b.mu.Lock()
+	b.stopped = true
+	if b.pubsub != nil {
+		_ = b.pubsub.Close() // ends a Receive that is under way
+	}
+	b.mu.Unlock()
+	b.wg.Wait()
+}
+
+func (b *inbox) receive(e *Engine) {
+	ctx := e.caller.ctx
+	pubsub := e.rdb.Subscribe(ctx)
+	b.mu.Lock()
+	b.pubsub = pubsub
+	stopped := b.stopped
+	b.mu.Unlock()
+	defer func() { _ = pubsub.Close() }()
+	if stopped {
+		return
+	}
+	warned := false
+	_ = pubsub.Subscribe(ctx, b.channel) // an error comes up again at Receive
+	for silent := false; ctx.Err() == nil; {
+		message, err := pubsub.ReceiveTimeout(ctx, inboxSilence)
+		switch {
+		case err == nil:
+			silent = false
+			b.handle(e, message)
+		case errors.Is(err, redis.ErrClosed) || ctx.Err() != nil:
+			return
+		case isTimeout(err) && !silent:
+			silent = true
+			_ = pubsub.Ping(ctx) // the answer, or its absence, is what the next Receive sees
+		default:
+			b.live.Store(false)
+			if !warned && isFinal(err) {
+				warned = true
+				e.cfg.Logger.Warn("lockmw: not allowed to subscribe; waiting for locks goes by polling, which is slow",
+					"channel", b.channel, "error", err)
+			}
+			if !pause(ctx, inboxRetry) {
+				return
+			}
+		}
+	}
+}
+
+func isTimeout(err error) bool {
+	t, ok := errors.AsType[net.Error](err)
+	return ok && t.Timeout()
+}
+
+// pause waits a little; false if ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (b *inbox) handle(e *Engine, message any) {
+	switch m := message.(type) {
+	case *redis.Subscription:
+		if m.Kind == "subscribe" {
+			b.live.Store(true)
+			e.pollNow() // pushes may have been missed
+		}
+	case *redis.Message:
+		kind, rest, _ := strings.Cut(m.Payload, " ")
+		switch kind {
+		case "grant":
+			e.grantPushed(rest)
+		case "contended":
+			if l, ok := e.ids.find(rest).(*lease); ok {
+				l.c.shard.mu.Lock()
+				l.isContended(true)
+				l.c.shard.mu.Unlock()
+			}
+		case "lost":
+			if l, ok := e.ids.find(rest).(*lease); ok {
+				l.takenAway()
+			}
+		}
+	}
+}
+
+// grantPushed deals with "id token tokens waiting key".
+func (e *Engine) grantPushed(text string) {
+	fields := strings.SplitN(text, " ", 5)
+	if len(fields) < 5 {
+		return
+	}
+	var p push
+	var errs [3]error
+	p.licence.first, errs[0] = strconv.ParseInt(fields[1], 10, 64)
+	p.licence.count, errs[1] = strconv.ParseInt(fields[2], 10, 64)
+	p.licence.waiting, errs[2] = strconv.ParseInt(fields[3], 10, 64)
+	if errors.Join(errs[:]...) != nil || p.licence.first <= 0 || p.licence.count < 1 {
+		return
+	}
+	switch v := e.ids.find(fields[0]).(type) {
+	case *request:
+		v.c.shard.mu.Lock()
+		over := v.over
+		if !over {
+			v.pushed(&p)
+		}
+		v.c.unlock()
+		if !over {
+			return
+		}
+	case *lease:
+		return // known already
+	}
+	// Nobody waits for it any more, and it has been cancelled if it was not released; the cancel may
+	// have been lost with its connection.
+	if key, ok := e.keyOf(fields[4]); ok && strings.HasPrefix(fields[0], e.idStem) {
+		e.cancelText(e.nameOf(key), fields[0], acceptWindow)
+	}
+}
+
+// keyOf is the reverse of nameOf.
+func (e *Engine) keyOf(holder string) (key string, ok bool) { return keyOf(e.cfg.Prefix, holder) }
+
+func keyOf(prefix, holder string) (key string, ok bool) {
+	tag, ok := strings.CutPrefix(holder, prefix+":{")
+	if !ok || !strings.HasSuffix(tag, "}") {
+		return "", false
+	}
+	return unescape(strings.TrimSuffix(tag, "}")), true
+}
+
+// pollNow polls for all requests that are queued.
+func (e *Engine) pollNow() {
+	for _, r := range e.ids.requests() {
+		r.c.shard.mu.Lock()
+		if !r.over && r.queued {
+			e.schedule.set(&r.timer, e.now(), 0)
+		}
+		r.c.shard.mu.Unlock()
+	}
+}
+
+// takenAway ends a lease that an operator gave to others.
+func (l *lease) takenAway() {
+	l.c.shard.mu.Lock()
+	if l.over {
+		l.c.unlock()
+		return
+	}
+	g := l.end(errTakenAway)
+	l.c.unlock()
+	g.tellLost()
+}
+
+var errTakenAway = errors.Join(core.ErrLost, errors.New("an operator released it"))

@@ -1,0 +1,338 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A lease is what the server has granted to this process, under one id. It is passed from grant to
+// grant within the process as far as its licence goes. The shard's mutex guards it.
+type lease struct {
+	c         *cohort
+	id        *id
+	duration  time.Duration
+	confirmed bool    // the server has set the duration; before, the accept window
+	granted   instant // when it came to this process
+	holder    *grant  // who has it
+	over      bool    // released or lost
+
+	next, last int64 // tokens not used yet
+	contended  bool  // others wait for it
+	passes     int   // since then
+
+	expires atomic.Int64 // instant: exclusive until then
+	renewAt instant      // 0: never
+	timer   timer        // for whatever comes first
+}
+
+// A grant is one caller's turn with a lease; it implements core.Grant.
+type grant struct {
+	lease *lease
+	req   *core.Request
+	token int64
+	since instant
+	fixed instant      // when a fixed lease ends, else 0
+	limit atomic.Int64 // instant: the end of the maximum hold or the fixed lease; 0: none
+	lost  error
+	over  bool
+}
+
+// fit makes the lease what g asked for.
+func (l *lease) fit(g *grant) {
+	if l.duration != g.req.Lease {
+		l.duration, l.confirmed, l.renewAt = g.req.Lease, false, g.since
+	}
+	if g.req.MaxHold > 0 {
+		g.limitTo(g.since + g.req.MaxHold)
+	}
+	if g.req.Fixed {
+		if l.confirmed {
+			g.fixed, l.renewAt = instant(l.expires.Load()), 0
+		} else {
+			g.fixed = g.since + l.duration
+		}
+		g.limitTo(g.fixed)
+	}
+	l.reschedule()
+}
+
+func (g *grant) limitTo(t instant) {
+	if limit := instant(g.limit.Load()); limit == 0 || t < limit {
+		g.limit.Store(int64(t))
+	}
+}
+
+// deadline is when the grant is over unless its lease is renewed.
+func (g *grant) deadline() instant {
+	expires := instant(g.lease.expires.Load())
+	if limit := instant(g.limit.Load()); limit != 0 {
+		return min(limit, expires)
+	}
+	return expires
+}
+
+// reschedule sets the timer to what comes first: the deadline, or a renewal, which may be early so
+// that it goes out together with others.
+func (l *lease) reschedule() {
+	at, slack := l.holder.deadline(), time.Duration(0)
+	if l.renewAt != 0 && l.renewAt < at {
+		at, slack = l.renewAt, l.duration/30
+	}
+	l.c.e.schedule.set(&l.timer, at, slack)
+}
+
+// due is called when the timer is: it ends a lease whose time is over, and says whether the lease is
+// to be renewed.
+func (l *lease) due() (renew bool, lost *grant) {
+	c := l.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	if l.over {
+		return false, nil
+	}
+	now := c.e.now()
+	if now >= l.holder.deadline() {
+		return false, l.end(fmt.Errorf("%w: %s", core.ErrLost, l.holder.whyOver(now)))
+	}
+	if l.renewAt != 0 && now >= l.renewAt-l.duration/30 {
+		// The next try starts whether or not this one has been answered.
+		l.renewAt, renew = now+l.duration/6, true
+	}
+	l.reschedule()
+	return renew, nil
+}
+
+func (g *grant) whyOver(now instant) string {
+	switch {
+	case now >= instant(g.lease.expires.Load()) && g.fixed == 0:
+		return "its lease ran out without a renewal"
+	case g.fixed != 0 && now >= g.fixed:
+		return "its fixed lease is over"
+	}
+	return "its maximum hold is over"
+}
+
+// asks is the duration to ask for when renewing now.
+func (l *lease) asks() time.Duration {
+	if l.holder.fixed != 0 {
+		return max(l.holder.fixed-l.c.e.now(), time.Millisecond)
+	}
+	return l.duration
+}
+
+// renewalDue prepares a renewal by the watchdog.
+func (l *lease) renewalDue() *call {
+	c := l.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	duration := l.asks()
+	k := l.renewal(c.e.caller.ctx, duration, func(a *reply) { l.renewed(a, duration) })
+	k.timeout = l.duration / 6
+	return k
+}
+
+// renewal prepares a run of renew.lua.
+func (l *lease) renewal(ctx context.Context, duration time.Duration, done func(*reply)) *call {
+	ms := (duration + time.Millisecond - 1).Milliseconds()
+	return newCall(ctx, l.c.e.scripts.renew, []string{l.c.name.holder, l.c.name.queue}, []any{l.id.text, ms}, done)
+}
+
+// renewed deals with the answer to renew.lua, which was asked for duration.
+func (l *lease) renewed(a *reply, duration time.Duration) {
+	c := l.c
+	c.shard.mu.Lock()
+	if l.over {
+		c.unlock()
+		return
+	}
+	g := l.holder
+	err := l.noteRenewal(a, duration)
+	var lost *grant
+	if err == errNotOurs {
+		lost = l.end(fmt.Errorf("%w: the server has it no more, or for somebody else", core.ErrLost))
+	}
+	c.unlock()
+	if lost != nil {
+		lost.tellLost()
+	} else {
+		g.req.Events.Renewed(failure(err))
+	}
+}
+
+var errNotOurs = fmt.Errorf("%w by this id", core.ErrNotHeld)
+
+// noteRenewal moves the deadline if a says that the lease was renewed for duration.
+func (l *lease) noteRenewal(a *reply, duration time.Duration) error {
+	kind := a.int()
+	if a.err != nil {
+		return a.err
+	}
+	if kind != 1 {
+		return errNotOurs
+	}
+	e := l.c.e
+	sent := e.instant(a.sent)
+	l.confirmed = true
+	l.expires.Store(max(l.expires.Load(), int64(sent+duration-e.margin(duration))))
+	l.renewAt = sent + duration/3
+	if l.holder.fixed != 0 {
+		l.renewAt = 0
+	}
+	l.isContended(a.int() > 0)
+	l.reschedule()
+	return nil
+}
+
+// isContended notes whether other processes wait; if they have come just now, it counts the passes
+// from now on.
+func (l *lease) isContended(contended bool) {
+	if contended != l.contended {
+		l.contended, l.passes = contended, 0
+	}
+}
+
+// end takes the lease off its cohort as lost and has the server forget it. The grant is to be told
+// with tellLost, without locks held.
+func (l *lease) end(cause error) *grant {
+	g := l.holder
+	g.lost = cause
+	l.drop(g)
+	l.c.e.cancel(l.c.name, l.id, l.duration)
+	l.c.ask(nil)
+	return g
+}
+
+func (g *grant) tellLost() { g.req.Events.Lost(g.lost) }
+
+// drop ends the lease on this side.
+func (l *lease) drop(g *grant) {
+	g.over, l.over = true, true
+	l.c.lease = nil
+	l.c.e.ids.remove(l.id)
+	l.c.e.schedule.remove(&l.timer)
+	l.c.e.inactive()
+}
+
+// Token implements core.Grant.
+func (g *grant) Token() int64 { return g.token }
+
+// Deadline implements core.Grant.
+func (g *grant) Deadline() time.Time { return g.lease.c.e.epoch.Add(g.deadline()) }
+
+// Expired implements core.Grant.
+func (g *grant) Expired() bool { return g.lease.c.e.now() >= g.deadline() }
+
+// Extend implements core.Grant.
+func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
+	l, c := g.lease, g.lease.c
+	answers := make(chan *reply, 1)
+	c.e.caller.start(l.renewal(ctx, duration, func(a *reply) { answers <- a }))
+	var a *reply
+	select {
+	case a = <-answers:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
+	}
+	c.shard.mu.Lock()
+	defer c.unlock()
+	switch {
+	case g.lost != nil:
+		return g.lost
+	case g.over:
+		return core.ErrNotHeld
+	}
+	if g.fixed != 0 {
+		g.fixed = c.e.instant(a.sent) + duration - c.e.margin(duration)
+	}
+	err := l.noteRenewal(a, duration)
+	if err == errNotOurs {
+		return fmt.Errorf("%w: the server has it no more", core.ErrLost)
+	}
+	if err != nil {
+		return failure(err)
+	}
+	l.duration = duration
+	if g.fixed != 0 {
+		g.limit.Store(0)
+		g.limitTo(g.fixed)
+		if g.req.MaxHold > 0 {
+			g.limitTo(g.since + g.req.MaxHold)
+		}
+		l.reschedule()
+	}
+	return nil
+}
+
+// Release implements core.Grant.
+func (g *grant) Release(ctx context.Context) (waiters int, err error) {
+	l, c := g.lease, g.lease.c
+	c.shard.mu.Lock()
+	waiters = c.waiters.n
+	switch {
+	case g.lost != nil:
+		err = g.lost
+	case g.over:
+		err = core.ErrNotHeld
+	case g.Expired():
+		err = fmt.Errorf("%w: %s", core.ErrLost, g.whyOver(c.e.now()))
+		l.end(err)
+	}
+	if err != nil {
+		c.unlock()
+		return waiters, err
+	}
+	linger := g.req.MinHold - (c.e.now() - g.since)
+	if linger <= 0 && c.pass(l) {
+		g.over = true
+		c.e.inactive()
+		c.unlock()
+		return waiters, nil
+	}
+	deadline := g.deadline()
+	l.drop(g)
+	if linger <= 0 && waiters > 0 {
+		c.ask(&former{id: l.id, lease: l.duration})
+		c.unlock()
+		return waiters, nil
+	}
+	c.releasing = true
+	c.unlock()
+	return waiters, l.release(ctx, max(linger, 0), deadline)
+}
+
+// release runs release.lua. Callers of this process that come meanwhile wait for its answer.
+func (l *lease) release(ctx context.Context, linger time.Duration, deadline instant) error {
+	c, e := l.c, l.c.e
+	answers := make(chan error, 1)
+	answered := func(a *reply) {
+		kind := a.int()
+		if a.err == nil && kind == 1 && a.int() == 1 {
+			e.settle(c.name)
+		}
+		err := failure(a.err)
+		switch {
+		case err != nil:
+			e.cancel(c.name, l.id, l.duration)
+		case kind != 1 && e.now() >= deadline:
+			err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
+		}
+		c.shard.mu.Lock()
+		c.releasing = false
+		c.ask(nil)
+		c.unlock()
+		answers <- err
+	}
+	keys := []string{c.name.holder, c.name.queue, c.name.tickets, c.name.fence, c.name.done(l.id.text)}
+	args := []any{l.id.text, (linger + time.Millisecond - 1).Milliseconds(), l.id.markMillis()}
+	e.caller.start(newCall(ctx, e.scripts.release, keys, args, answered))
+	select {
+	case err := <-answers:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: the release was not confirmed: %w", core.ErrUnavailable, ctx.Err())
+	}
+}

@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A request is one id's way to the lock: acquire.lua is sent, and answered with a grant or a place in
+// the queue, from which a push or a poll brings the grant. The shard's mutex guards it.
+type request struct {
+	c      *cohort
+	id     *id
+	ctx    context.Context // of the caller on whose behalf it is sent
+	lead   *core.Request   // what that caller asked for
+	lease  time.Duration
+	former *former
+	wait   bool // queue if the lock is not free
+
+	over     bool          // granted, failed, or no longer wanted
+	queued   bool          // the server has a ticket of it
+	stamp    int64         // the fencing counter when the server last said so
+	acceptBy instant       // until when a push newer than that may be relied on
+	place    int64         // in the server's order of tickets
+	holders  []core.Holder // who was in the way then
+	push     *push         // came before the answer to acquire.lua
+	trouble  error         // of the last poll
+	timer    timer         // the next poll, or the next try while a Cluster moves the slot
+}
+
+// send runs acquire.lua; it may be repeated.
+func (r *request) send() {
+	c, e := r.c, r.c.e
+	mode, formerID, place, mark := "try", "", "", int64(0)
+	formerDone := c.name.done(r.id.text) // not used without a former id
+	if r.wait {
+		mode = "wait"
+	}
+	if r.former != nil {
+		formerID = r.former.id.text
+		formerDone = c.name.done(formerID)
+		mark = r.former.id.markMillis()
+		if r.former.place > 0 {
+			place = itoa(r.former.place)
+			mark = doneTTL.Milliseconds()
+		}
+	}
+	free, queued := c.tokens()
+	keys := []string{c.name.holder, c.name.queue, c.name.tickets, c.name.fence, c.name.done(r.id.text), formerDone}
+	args := []any{
+		r.id, r.lease.Milliseconds(), free, e.inbox.channel, r.lead.Owner, traceField(r.lead.Trace),
+		string(r.lead.Mode), mode, e.inbox.flag(), queued, formerID, place, mark,
+	}
+	e.caller.start(newCall(r.ctx, e.scripts.acquire, keys, args, r.answered))
+}
+
+// answered deals with the answer to acquire.lua.
+func (r *request) answered(a *reply) {
+	c := r.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	if r.over {
+		if a.err == nil || !isReply(a.err) {
+			r.undo() // the first one may have overtaken the acquire
+		}
+		return
+	}
+	kind := a.int()
+	if a.err != nil {
+		r.failed(a.err)
+		return
+	}
+	switch kind {
+	case 1:
+		lic := a.licence()
+		if a.err != nil {
+			r.failed(a.err)
+			return
+		}
+		c.granted(r, lic, c.e.instant(a.sent)+r.lease-c.e.margin(r.lease), true)
+	case 0:
+		stamp, position := a.int(), int(a.int())
+		r.place = a.int()
+		holders := a.holder(c.e.inboxPrefix())
+		if a.err != nil {
+			r.failed(a.err)
+			return
+		}
+		if !r.wait {
+			c.leave(r)
+			c.failTries(busy(holders))
+			c.ask(nil) // who waits has come meanwhile
+			return
+		}
+		r.isQueued(a.sent, stamp, holders)
+		for w := c.waiters.first; w != nil; w = w.next {
+			w.contended(holders, position)
+		}
+		if p := r.push; p != nil {
+			r.pushed(p)
+		}
+	case 2:
+		r.send()
+	default: // the id is over; it must not be used again
+		c.leave(r)
+		c.ask(nil)
+	}
+}
+
+// failed ends the request, or tries again where that helps.
+func (r *request) failed(err error) {
+	c := r.c
+	if isMoving(err) {
+		r.timer.owner = r
+		c.e.schedule.set(&r.timer, c.e.now()+movingDelay, 0)
+		return
+	}
+	c.leave(r)
+	if copies := r.id.copies.Load(); copies > 1 || copies == 1 && !isReply(err) {
+		r.undo()
+	} else if r.former != nil {
+		c.e.cancel(c.name, r.former.id, r.former.lease)
+	}
+	if r.ctx.Err() == nil {
+		c.fail(&core.AcquireError{Err: failure(err)})
+	}
+	c.ask(nil)
+}
+
+// movingDelay is the pause between tries while a Cluster moves a slot.
+const movingDelay = 20 * time.Millisecond
+
+// undo has the server forget the request, whatever became of it.
+func (r *request) undo() {
+	e := r.c.e
+	e.cancel(r.c.name, r.id, r.lease)
+	if r.former != nil {
+		e.cancel(r.c.name, r.former.id, r.former.lease)
+	}
+}
+
+// isQueued notes an answer that says so, and when to ask again.
+func (r *request) isQueued(sent time.Time, stamp int64, holders []core.Holder) {
+	e := r.c.e
+	r.queued, r.stamp, r.holders, r.trouble = true, stamp, holders, nil
+	r.acceptBy = e.instant(sent) + acceptWindow - e.margin(acceptWindow)
+	e.inbox.start(e)
+	r.c.failTries(busy(holders))
+	next := pollInterval
+	for _, h := range holders {
+		next = min(next, max(h.TTL, 0)+time.Millisecond) // it may not come back
+	}
+	r.timer.owner = r
+	e.schedule.set(&r.timer, e.now()+next, pollSlack)
+}
+
+// pollSlack is how much earlier a poll may be, to go out together with others.
+const pollSlack = 20 * time.Millisecond
+
+// pushed deals with the news that the server has granted the request. The push may be old, and the
+// grant over: it is relied on only if it is newer than the last answer that said "queued", and only
+// for as long as a grant lasts that was made after that answer.
+func (r *request) pushed(p *push) {
+	switch now := r.c.e.now(); {
+	case !r.queued:
+		r.push = p
+	case p.licence.first > r.stamp && now < r.acceptBy:
+		r.c.granted(r, p.licence, r.acceptBy, false)
+	default:
+		r.c.e.schedule.set(&r.timer, now, 0)
+	}
+}
+
+// polled deals with what poll.lua says of the request.
+func (r *request) polled(a *reply, stamp int64, holders []core.Holder) {
+	c := r.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	if r.over {
+		return // who ended it has cancelled it
+	}
+	switch kind := a.int(); {
+	case a.err != nil:
+		r.pollFailed(a.err)
+	case kind == 1:
+		lic := a.licence()
+		if a.err != nil {
+			r.pollFailed(a.err)
+			return
+		}
+		c.granted(r, lic, c.e.instant(a.sent)+r.lease-c.e.margin(r.lease), true)
+	case kind == 0:
+		r.isQueued(a.sent, stamp, holders)
+	default: // taken for dead, or the server lost it: back to the old place, under a new id
+		c.leave(r)
+		c.ask(&former{id: r.id, lease: r.lease, place: r.place})
+	}
+}
+
+// pollFailed notes the trouble and goes on waiting, unless waiting cannot help.
+func (r *request) pollFailed(err error) {
+	if !isFinal(err) {
+		r.trouble = err
+		return
+	}
+	r.c.leave(r)
+	r.undo()
+	r.c.fail(&core.AcquireError{Err: failure(err)})
+}
+
+// isFinal reports whether the server will go on refusing.
+func isFinal(err error) bool {
+	for _, prefix := range []string{"WRONGTYPE", "NOPERM", "NOAUTH", "WRONGPASS"} {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// due is called when the timer is: it returns a poll, or sends the request again.
+func (r *request) due() *call {
+	c, e := r.c, r.c.e
+	c.shard.mu.Lock()
+	defer c.unlock()
+	switch {
+	case r.over:
+		return nil
+	case !r.queued:
+		r.send()
+		return nil
+	}
+	e.schedule.set(&r.timer, e.now()+pollInterval, pollSlack) // whether or not this one is answered
+	keys := []string{c.name.holder, c.name.queue, c.name.tickets, c.name.fence}
+	args := []any{e.inbox.flag(), r.id.text, r.lease.Milliseconds()}
+	k := newCall(e.caller.ctx, e.scripts.poll, keys, args, r.pollAnswered)
+	k.timeout = pollInterval
+	return k
+}
+
+// pollAnswered deals with the answer to poll.lua.
+func (r *request) pollAnswered(a *reply) {
+	more, stamp := a.int(), a.int()
+	if a.err != nil {
+		r.polled(a, 0, nil)
+		return
+	}
+	answers := a.list()
+	holders := a.holder(r.c.e.inboxPrefix())
+	if a.err == nil && len(answers) != 1 {
+		a.strange()
+	}
+	if a.err != nil {
+		r.polled(a, 0, nil)
+		return
+	}
+	r.polled(answers[0], stamp, holders)
+	if more == 1 {
+		r.c.e.settle(r.c.name)
+	}
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// traceField is a traceparent fit to be stored in a ticket, whose fields are separated by spaces.
+func traceField(trace string) string {
+	if len(trace) > 100 || strings.ContainsFunc(trace, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return trace
+}

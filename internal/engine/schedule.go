@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// A schedule is one loop for all that is to be done at some time: renewals, deadlines of leases,
+// polls, and what failed in the background and is tried again. Renewals that are due at about the
+// same time go out in one pipeline per node, and so do polls; none waits for an earlier one.
+type schedule struct {
+	e    *Engine
+	wake chan struct{} // the loop is to look again
+	quit chan struct{}
+	wg   sync.WaitGroup
+
+	mu      sync.Mutex
+	timers  timerHeap
+	running bool
+	stopped bool
+	sleeps  instant // until when the loop sleeps
+	batches int     // under way
+}
+
+// A timer is an entry of the schedule; its owner embeds it and is told when it is due. The zero value
+// is not set.
+type timer struct {
+	owner any // *lease, *request or *cancellation
+	at    instant
+	slack time.Duration // how much earlier it may be
+	index int           // in the heap + 1; 0: not set
+}
+
+const (
+	never = instant(1<<63 - 1)
+	// maxBatches bounds the pipelines under way; as none waits for another, a server that does not
+	// answer would gather them.
+	maxBatches = 32
+	// maxRenewals bounds a pipeline: more would hold up what shares the connection's server.
+	maxRenewals = 1000
+)
+
+func (s *schedule) init(e *Engine) {
+	s.e, s.wake, s.quit, s.sleeps = e, make(chan struct{}, 1), make(chan struct{}), never
+}
+
+// set sets or moves a timer.
+func (s *schedule) set(t *timer, at instant, slack time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	t.at, t.slack = at, slack
+	if t.index == 0 {
+		heap.Push(&s.timers, t)
+	} else {
+		heap.Fix(&s.timers, t.index-1)
+	}
+	if !s.running {
+		s.running = true
+		s.wg.Go(s.loop)
+	}
+	if at < s.sleeps {
+		s.sleeps = at
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// remove takes a timer off the schedule.
+func (s *schedule) remove(t *timer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.index != 0 {
+		heap.Remove(&s.timers, t.index-1)
+	}
+}
+
+// stop ends the loop and what it has started, whose commands the caller's end cuts short.
+func (s *schedule) stop() {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	close(s.quit)
+	s.wg.Wait()
+}
+
+func (s *schedule) loop() {
+	sleep := time.NewTimer(0)
+	defer sleep.Stop()
+	for {
+		select {
+		case <-s.quit:
+			return
+		case <-s.wake:
+		case <-sleep.C:
+		}
+		due, next := s.due()
+		s.run(due)
+		if next != never {
+			sleep.Reset(next - s.e.now())
+		}
+	}
+}
+
+// due takes off what is due, and says when the next one is.
+func (s *schedule) due() (due []*timer, next instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.e.now()
+	for len(s.timers) > 0 && s.timers[0].at-s.timers[0].slack <= now {
+		due = append(due, heap.Pop(&s.timers).(*timer))
+	}
+	next = never
+	if len(s.timers) > 0 {
+		next = s.timers[0].at
+	}
+	if len(due) > 0 {
+		next = min(next, now) // those may have set new ones
+	}
+	s.sleeps = next
+	return due, next
+}
+
+// run does what is due; commands go out in goroutines of their own.
+func (s *schedule) run(due []*timer) {
+	var renewals, polls []*call
+	for _, t := range due {
+		switch owner := t.owner.(type) {
+		case *lease:
+			renew, lost := owner.due()
+			if lost != nil {
+				lost.tellLost()
+			}
+			if renew {
+				renewals = append(renewals, owner.renewalDue())
+			}
+		case *request:
+			if poll := owner.due(); poll != nil {
+				polls = append(polls, poll)
+			}
+		case *cancellation:
+			owner.send()
+		}
+	}
+	s.send(renewals)
+	s.send(polls)
+}
+
+// send runs calls in pipelines, each in a goroutine of its own.
+func (s *schedule) send(calls []*call) {
+	for _, batch := range s.e.byNode(calls) {
+		for len(batch) > 0 {
+			n := min(len(batch), maxRenewals)
+			s.sendBatch(batch[:n])
+			batch = batch[n:]
+		}
+	}
+}
+
+func (s *schedule) sendBatch(batch []*call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.batches >= maxBatches {
+		return // the timers are set anew already
+	}
+	s.batches++
+	s.wg.Go(func() {
+		timeout := never
+		for _, k := range batch {
+			timeout = min(timeout, k.timeout)
+		}
+		ctx, cancel := context.WithTimeout(s.e.caller.ctx, timeout)
+		s.e.caller.runBatch(ctx, batch)
+		cancel()
+		s.mu.Lock()
+		s.batches--
+		s.mu.Unlock()
+	})
+}
+
+// A timerHeap implements heap.Interface.
+type timerHeap []*timer
+
+func (h timerHeap) Len() int           { return len(h) }
+func (h timerHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+
+func (h timerHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i+1, j+1
+}
+
+func (h *timerHeap) Push(x any) {
+	t := x.(*timer)
+	*h = append(*h, t)
+	t.index = len(*h)
+}
+
+func (h *timerHeap) Pop() any {
+	last := len(*h) - 1
+	t := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	t.index = 0
+	return t
+}

@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The protocol's times, as the scripts know them.
+const (
+	pollInterval = 750 * time.Millisecond // a waiter unseen for three of these is dead
+	acceptWindow = 3 * time.Second        // how long a grant waits for its process
+	queueTTL     = time.Minute            // how long a queue outlives the last sign of life
+	doneTTL      = time.Minute            // how long ids that are over are remembered
+	budget       = 32                     // how many dead tickets one run removes
+)
+
+var (
+	//go:embed hold.lua
+	holdLua string
+	//go:embed settle.lua
+	settleLua string
+	//go:embed acquire.lua
+	acquireLua string
+	//go:embed poll.lua
+	pollLua string
+	//go:embed renew.lua
+	renewLua string
+	//go:embed release.lua
+	releaseLua string
+	//go:embed cancel.lua
+	cancelLua string
+	//go:embed force.lua
+	forceLua string
+)
+
+// A script is a Lua script with the shared parts put in.
+type script struct {
+	source, sha string
+}
+
+type scripts struct {
+	acquire, poll, renew, release, cancel, force *script
+}
+
+// newScripts assembles the scripts. single says that the server is a plain one, where a PUBLISH that
+// reaches nobody means that nobody listens.
+func newScripts(single bool) scripts {
+	constants := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL, DONE_TTL, BUDGET, SINGLE = %d, %d, %d, %d, %d, %t\n",
+		pollInterval.Milliseconds(), acceptWindow.Milliseconds(), queueTTL.Milliseconds(), doneTTL.Milliseconds(), budget, single)
+	parts := strings.NewReplacer("--@hold\n", constants+holdLua, "--@settle\n", settleLua)
+	assemble := func(source string) *script {
+		source = parts.Replace(source)
+		sum := sha1.Sum([]byte(source)) // what EVALSHA asks for
+		return &script{source: source, sha: hex.EncodeToString(sum[:])}
+	}
+	return scripts{
+		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua),
+		release: assemble(releaseLua), cancel: assemble(cancelLua), force: assemble(forceLua),
+	}
+}

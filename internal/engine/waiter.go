@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A waiter is one call of Acquire. The shard's mutex guards all of it but ctx and req.
+type waiter struct {
+	ctx context.Context
+	req *core.Request
+
+	prev, next *waiter
+	tell       bool // the caller that it has to wait
+	holders    []core.Holder
+	position   int
+	grant      *grant
+	err        error
+	signal     chan struct{} // first that it has to wait, then grant or err; has room for both
+}
+
+func newWaiter(ctx context.Context, r *core.Request) *waiter {
+	return &waiter{ctx: ctx, req: r, signal: make(chan struct{}, 2)}
+}
+
+// tries is 1 if w does not wait for others.
+func (w *waiter) tries() int {
+	if w.req.Wait == 0 {
+		return 1
+	}
+	return 0
+}
+
+// finish ends the wait.
+func (w *waiter) finish(g *grant, err error) {
+	w.grant, w.err = g, err
+	w.signal <- struct{}{}
+}
+
+// contended has the caller told, by its own goroutine, who is in the way.
+func (w *waiter) contended(holders []core.Holder, position int) {
+	w.tell, w.holders, w.position = true, holders, position
+	w.signal <- struct{}{}
+}
+
+// wait returns when the lock is granted, the time is over or the context ends.
+func (w *waiter) wait(c *cohort) (*grant, error) {
+	var limit <-chan time.Time
+	if w.req.Wait > 0 && w.req.Wait != core.Forever {
+		timer := time.NewTimer(w.req.Wait)
+		defer timer.Stop()
+		limit = timer.C
+	}
+	for {
+		select {
+		case <-w.signal:
+			c.shard.mu.Lock()
+			g, err, tell, holders, position := w.grant, w.err, w.tell, w.holders, w.position
+			w.tell = false
+			c.shard.mu.Unlock()
+			if tell {
+				w.req.Events.Contended(holders, position)
+			}
+			if g != nil || err != nil {
+				return g, err
+			}
+		case <-limit:
+			return nil, c.giveUp(w, core.ErrBusy)
+		case <-w.ctx.Done():
+			return nil, c.giveUp(w, fmt.Errorf("%w: %w", core.ErrBusy, w.ctx.Err()))
+		}
+	}
+}
+
+// A waiterList is a queue of waiters, from which any can be taken.
+type waiterList struct {
+	first, last *waiter
+	n, tries    int // how many, and how many of them try only
+}
+
+func (l *waiterList) push(w *waiter) {
+	w.prev = l.last
+	if l.last != nil {
+		l.last.next = w
+	} else {
+		l.first = w
+	}
+	l.last = w
+	l.n++
+	l.tries += w.tries()
+}
+
+func (l *waiterList) pop() *waiter {
+	w := l.first
+	l.remove(w)
+	return w
+}
+
+func (l *waiterList) remove(w *waiter) {
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		l.first = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		l.last = w.prev
+	}
+	w.prev, w.next = nil, nil
+	l.n--
+	l.tries -= w.tries()
+}
