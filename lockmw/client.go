@@ -82,11 +82,12 @@ type settings struct {
 func newSettings(opts []ClientOption) (settings, error) {
 	s := settings{engine: engine.DefaultConfig(), unlockTimeout: defaultUnlockTimeout}
 	s.policy, _ = NewPolicy()
+	var defaults []Option
 	for _, o := range opts {
 		var err error
 		switch o := o.(type) {
 		case Option:
-			err = s.policy.apply([]Option{o})
+			defaults = append(defaults, o)
 		case clientOption:
 			err = o.apply(&s)
 		default:
@@ -96,7 +97,7 @@ func newSettings(opts []ClientOption) (settings, error) {
 			return s, err
 		}
 	}
-	return s, nil
+	return s, s.policy.apply(defaults)
 }
 
 // WithPrefix sets the prefix of everything the Client keeps in Redis; default "lockmw". Clients with

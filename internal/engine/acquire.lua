@@ -50,7 +50,8 @@ if queues then
     place = ARGV[12]
     if place == '' then place = (redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2] or 0) + 1 end
     redis.call('ZADD', KEYS[2], place, id)
-    redis.call('HSET', KEYS[3], id, table.concat({ARGV[7], ARGV[2], ARGV[10], ARGV[4], ARGV[5], ARGV[6]}, ' '))
+    redis.call('HSET', KEYS[3], id, table.concat({ARGV[7], ARGV[2], ARGV[10], ARGV[4], ARGV[5],
+      string.format('%.0f', us), ARGV[6]}, ' '))
   end
   seen(id, ARGV[9])
   touch()

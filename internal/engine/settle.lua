@@ -1,6 +1,6 @@
 -- Shared by the scripts that deal with the queue. A ticket has two fields in the tickets hash: under
--- its id what is granted (mode, lease, tokens wanted, inbox, owner, trace), under '@' and its id
--- when it was last seen, with '+' in front if its process was subscribed then. '#touched' is when
+-- its id what is granted (mode, lease, tokens wanted, inbox, owner, since when it waits, trace), under
+-- '@' and its id when it was last seen, with '+' in front if its process was subscribed then. '#touched' is when
 -- any ticket was last seen; until '#amnesty' no ticket is taken for dead.
 local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace'}
 
@@ -37,7 +37,7 @@ end
 
 -- Makes a ticket the holder, for as long as its process may take to learn of it.
 local function admit(id, record, first, count)
-  local mode, lease, _, inbox, owner, trace = unpack(record)
+  local mode, _, _, inbox, owner, _, trace = unpack(record)
   drop(id)
   hold(id, first, count, mode, ACCEPT, inbox, owner, trace)
 end
@@ -59,7 +59,7 @@ local function settle()
     else
       local record = {}
       for field in string.gmatch(ticket[1], '[^ ]+') do record[#record + 1] = field end
-      record[6] = record[6] or ''
+      record[7] = record[7] or ''
       local first, count = reserve(record[3])
       if not first then return false end
       local waiting = redis.call('ZCARD', KEYS[2]) - 1

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// An Inspector reads what the scripts wrote.
+type Inspector struct {
+	rdb     redis.UniversalClient
+	prefix  string
+	scripts scripts
+	names   *Engine // for nameOf only
+}
+
+// A Status is what is stored for a key.
+type Status struct {
+	Key, Mode string
+	Holders   []core.Holder
+	Waiters   []Waiter
+}
+
+// A Waiter is a ticket.
+type Waiter struct {
+	Ticket, Process, Mode string
+	Since                 time.Time
+}
+
+// NewInspector returns an Inspector of the locks with a prefix.
+func NewInspector(rdb redis.UniversalClient, prefix string) (*Inspector, error) {
+	if rdb == nil || reflect.ValueOf(rdb).IsNil() {
+		return nil, fmt.Errorf("%w: the redis client is nil", core.ErrInvalidOption)
+	}
+	cluster, single, err := topology(rdb)
+	if err != nil {
+		return nil, err
+	}
+	names := &Engine{cfg: Config{Prefix: prefix}, cluster: cluster, fence: prefix + ":fence"}
+	return &Inspector{rdb: rdb, prefix: prefix, scripts: newScripts(single), names: names}, nil
+}
+
+// Get reads the status of a key in one transaction.
+func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
+	n := i.names.nameOf(key)
+	var holder, tickets *redis.MapStringStringCmd
+	var ttl *redis.DurationCmd
+	var queue *redis.StringSliceCmd
+	_, err := i.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		holder, ttl = p.HGetAll(ctx, n.holder), p.PTTL(ctx, n.holder)
+		queue, tickets = p.ZRange(ctx, n.queue, 0, -1), p.HGetAll(ctx, n.tickets)
+		return nil
+	})
+	if err != nil {
+		return nil, failure(err)
+	}
+	s := &Status{Key: key}
+	if h := holder.Val(); len(h) > 0 {
+		if err := i.readHolder(s, h, ttl.Val()); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range queue.Val() {
+		s.Waiters = append(s.Waiters, i.readTicket(id, tickets.Val()))
+	}
+	return s, nil
+}
+
+func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration) error {
+	token, tokenErr := strconv.ParseInt(h["token"], 10, 64)
+	since, sinceErr := strconv.ParseInt(h["since"], 10, 64)
+	if err := errors.Join(tokenErr, sinceErr); err != nil || h["id"] == "" || h["inbox"] == "" {
+		return fmt.Errorf("%w: the hash lacks what a lock has", core.ErrWrongType)
+	}
+	s.Mode = h["mode"]
+	s.Holders = []core.Holder{{
+		Owner: h["owner"], Process: strings.TrimPrefix(h["inbox"], inboxPrefix(i.prefix)),
+		TraceParent: h["trace"], Token: token, Since: time.UnixMicro(since), TTL: max(ttl, 0),
+	}}
+	return nil
+}
+
+// readTicket reads what acquire.lua wrote of a ticket.
+func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
+	w := Waiter{Ticket: id}
+	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
+		w.Mode, w.Process = fields[0], strings.TrimPrefix(fields[3], inboxPrefix(i.prefix))
+		if since, err := strconv.ParseInt(fields[5], 10, 64); err == nil {
+			w.Since = time.UnixMicro(since)
+		}
+	}
+	return w
+}
+
+// Keys scans for the keys that are held or waited for. An error ends it.
+func (i *Inspector) Keys(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		nodes, err := i.masters(ctx)
+		if err != nil {
+			yield("", failure(err))
+			return
+		}
+		seen := make(map[string]bool) // a held key with a queue, or one that SCAN gives twice
+		for _, node := range nodes {
+			if !i.scan(ctx, node, seen, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (i *Inspector) scan(ctx context.Context, node redis.Cmdable, seen map[string]bool, yield func(string, error) bool) bool {
+	keys := node.Scan(ctx, 0, escapeGlob(i.prefix)+":{*}*", 1000).Iterator()
+	for keys.Next(ctx) {
+		key, ok := keyOf(i.prefix, strings.TrimSuffix(keys.Val(), ":queue"))
+		if !ok || seen[key] {
+			continue
+		}
+		seen[key] = true
+		if !yield(key, nil) {
+			return false
+		}
+	}
+	if err := keys.Err(); err != nil {
+		return yield("", failure(err))
+	}
+	return true
+}
+
+// masters returns the servers to scan.
+func (i *Inspector) masters(ctx context.Context) ([]redis.Cmdable, error) {
+	cluster, ok := i.rdb.(*redis.ClusterClient)
+	if !ok {
+		return []redis.Cmdable{i.rdb}, nil
+	}
+	found := make(chan redis.Cmdable, 1000) // the most nodes a Cluster has
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		found <- node
+		return nil
+	})
+	close(found)
+	var nodes []redis.Cmdable
+	for node := range found {
+		nodes = append(nodes, node)
+	}
+	return slices.Clip(nodes), err
+}
+
+var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+func escapeGlob(s string) string { return globs.Replace(s) }
+
+// ForceUnlock takes a lock away from the holder that was seen.
+func (i *Inspector) ForceUnlock(ctx context.Context, key string, h core.Holder) error {
+	n := i.names.nameOf(key)
+	keys := []string{n.holder, n.queue, n.tickets, n.fence}
+	token := strconv.FormatInt(h.Token, 10)
+	answer := make(chan *reply, 1)
+	c := newCaller(i.rdb, 1)
+	defer c.stop()
+	c.start(newCall(ctx, i.scripts.force, keys, []any{token, h.Owner}, func(a *reply) { answer <- a }))
+	select {
+	case a := <-answer:
+		kind := a.int()
+		if a.err == nil && kind != 1 {
+			return fmt.Errorf("%w by the holder that was seen", core.ErrNotHeld)
+		}
+		return failure(a.err)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
+	}
+}

@@ -1,0 +1,106 @@
+package lockmw
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/engine"
+)
+
+// An Inspector looks at the locks in Redis and can take one away. It takes part in none: it needs no
+// Client and no Close. Safe for concurrent use.
+type Inspector struct {
+	inspector *engine.Inspector
+}
+
+// NewInspector returns an Inspector for the locks of Clients with the same prefix; of the options
+// only WithPrefix matters. It sends nothing.
+func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, error) {
+	s, err := newSettings(opts)
+	if err != nil {
+		return nil, err
+	}
+	i, err := engine.NewInspector(rdb, s.engine.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	return &Inspector{i}, nil
+}
+
+// A Status is what Redis holds for one key.
+type Status struct {
+	Key     string
+	Mode    string   // of the holders: exclusive, fair, read or write; "" if nobody holds it
+	Holders []Holder // one, or several readers
+	Waiters []Waiter // in the order of the queue; one may stand for several calls of its process
+}
+
+// A Waiter is a ticket in the queue.
+type Waiter struct {
+	Ticket  string
+	Process string
+	Mode    string
+	Since   time.Time // when it was queued, by the server's clock
+}
+
+// Get returns the status of key: an empty one if nobody holds it or waits for it. It returns an
+// *Error that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
+func (i *Inspector) Get(ctx context.Context, key string) (Status, error) {
+	if err := checkKey(key); err != nil {
+		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
+	}
+	s, err := i.inspector.Get(ctx, key)
+	if err != nil {
+		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
+	}
+	return statusOf(s), nil
+}
+
+func statusOf(s *engine.Status) Status {
+	status := Status{Key: s.Key, Mode: s.Mode, Holders: s.Holders}
+	for _, w := range s.Waiters {
+		status.Waiters = append(status.Waiters, Waiter(w))
+	}
+	return status
+}
+
+// All returns the status of every key that is held or waited for, in no order. It scans the server,
+// which takes time with many keys, and sees locks that come and go meanwhile or not. A key that
+// cannot be read is given with its error and the scan goes on; an error without a key ends it.
+func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
+	return func(yield func(Status, error) bool) {
+		for key, err := range i.inspector.Keys(ctx) {
+			var status Status
+			if err == nil {
+				status, err = i.Get(ctx, key)
+				status.Key = key
+			} else {
+				err = &Error{Op: "inspect", Err: err}
+			}
+			if err == nil && status.Mode == "" && len(status.Waiters) == 0 {
+				continue // gone meanwhile
+			}
+			if !yield(status, err) {
+				return
+			}
+		}
+	}
+}
+
+// ForceUnlock takes key's lock away from h, as Get or All returned it, and passes it on to whoever
+// is next. The holder is told and its hold ends as lost, but it may still be at work: make sure that
+// it is not, or that its token is checked where it writes. It returns an *Error that wraps
+// ErrNotHeld if h has it no more; somebody else's hold is never touched.
+func (i *Inspector) ForceUnlock(ctx context.Context, key string, h Holder) error {
+	err := checkKey(key)
+	if err == nil {
+		err = i.inspector.ForceUnlock(ctx, key, h)
+	}
+	if err != nil {
+		return &Error{Op: "force_unlock", Key: key, Err: err}
+	}
+	return nil
+}
