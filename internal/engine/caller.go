@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 const (
@@ -60,11 +62,12 @@ type caller struct {
 	rdb     redis.UniversalClient
 	flights int // how many at once
 
-	ctx  context.Context // ends when all calls are to end
-	stop context.CancelFunc
-	wg   sync.WaitGroup
+	ctx    context.Context // ends when all calls are to end
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
 
 	mu      sync.Mutex
+	stopped bool
 	flying  int
 	waiting []*call
 	idle    chan struct{} // closed when flying becomes 0; nil if nobody waits for it
@@ -72,13 +75,18 @@ type caller struct {
 
 func newCaller(rdb redis.UniversalClient, flights int) *caller {
 	c := &caller{rdb: rdb, flights: flights}
-	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
 // start runs k as soon as there is room for it.
 func (c *caller) start(k *call) {
 	c.mu.Lock()
+	if c.stopped {
+		c.mu.Unlock()
+		go k.done(&reply{err: core.ErrClosed})
+		return
+	}
 	if c.flying >= c.flights {
 		c.waiting = append(c.waiting, k)
 		c.mu.Unlock()
@@ -140,6 +148,15 @@ func (c *caller) runBatch(ctx context.Context, batch []*call) {
 	for i, k := range batch {
 		k.finish(ctx, c, cmds[i])
 	}
+}
+
+// stop ends all calls and returns when their goroutines have ended.
+func (c *caller) stop() {
+	c.mu.Lock()
+	c.stopped = true
+	c.mu.Unlock()
+	c.cancel()
+	c.wg.Wait()
 }
 
 // quiesce returns when nothing is under way, or after a while.

@@ -49,6 +49,7 @@ func (c *cohort) join(w *waiter) error {
 	case w.req.MaxWaiters > 0 && waiting >= w.req.MaxWaiters:
 		return &core.AcquireError{Err: fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, waiting), Holders: holders}
 	}
+	c.e.hello.Do(c.e.greet)
 	c.waiters.push(w)
 	c.ask(nil)
 	return nil
@@ -105,12 +106,14 @@ func (c *cohort) ask(f *former) {
 		}
 		return
 	}
-	c.request = &request{
+	r := &request{
 		c: c, id: c.e.newID(), ctx: lead.ctx, lead: lead.req, lease: lead.req.Lease, former: f,
 		wait: c.waiters.n > c.waiters.tries,
 	}
-	c.e.ids.set(c.request.id, c.request)
-	c.request.send()
+	r.timer.owner = r
+	c.request = r
+	c.e.ids.set(r.id, r)
+	r.send()
 }
 
 // tokens is how many tokens to ask for, if the lock is free and if it is not: one, and one for each
@@ -154,7 +157,9 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	c.lease = l
 	e.ids.set(l.id, l)
 	c.hand(l)
-	c.failTries(busy(c.localHolder()))
+	if c.waiters.tries > 0 {
+		c.failTries(busy(c.localHolder()))
+	}
 }
 
 // leave ends the cohort's interest in r.

@@ -160,7 +160,6 @@ func (e *Engine) margin(lease time.Duration) time.Duration {
 
 // Acquire implements core.Locks.
 func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, error) {
-	e.hello.Do(e.greet)
 	w := newWaiter(ctx, r)
 	c := e.lockCohort(r.Key)
 	if err := c.join(w); err != nil {
@@ -243,10 +242,10 @@ func (e *Engine) close() {
 		g.tellLost()
 	}
 	e.caller.quiesce(closePatience)
-	e.caller.stop()
+	e.caller.cancel()
 	e.schedule.stop()
 	e.inbox.stop()
-	e.caller.wg.Wait()
+	e.caller.stop()
 }
 
 func (e *Engine) eachCohort(f func(*cohort)) {

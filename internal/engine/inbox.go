@@ -19,12 +19,13 @@ import (
 // which begins with the first contention. Whatever is lost on the way is found by polling.
 type inbox struct {
 	channel string
-	once    sync.Once
 	live    atomic.Bool // subscribed, as far as is known
+
 	wg      sync.WaitGroup
 	mu      sync.Mutex
-	pubsub  *redis.PubSub
+	started bool
 	stopped bool
+	pubsub  *redis.PubSub
 }
 
 // A push says that the server has granted an id.
@@ -35,7 +36,7 @@ type push struct {
 const (
 	// inboxSilence is after how long without a message the connection is tested.
 	inboxSilence = 5 * time.Second
-	inboxRetry   = 200 * time.Millisecond
+	inboxRetry   = 50 * time.Millisecond
 )
 
 // flag is what the scripts are told of the subscription.
@@ -48,9 +49,13 @@ func (b *inbox) flag() string {
 
 // start subscribes, once.
 func (b *inbox) start(e *Engine) {
-	b.once.Do(func() {
-		b.wg.Go(func() { b.receive(e) })
-	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.started || b.stopped {
+		return
+	}
+	b.started = true
+	b.wg.Go(func() { b.receive(e) })
 }
 
 // stop ends the subscription.
@@ -64,39 +69,50 @@ func (b *inbox) stop() {
 	b.wg.Wait()
 }
 
+// receive keeps the subscription alive until stop.
 func (b *inbox) receive(e *Engine) {
+	warned := false
+	for {
+		err := b.subscribe(e)
+		b.live.Store(false)
+		if isFinal(err) && !warned {
+			warned = true
+			e.cfg.Logger.Warn("lockmw: not allowed to subscribe; waiting for locks goes by polling, which is slow",
+				"channel", b.channel, "error", err)
+		}
+		if !pause(e.caller.ctx, inboxRetry) {
+			return
+		}
+	}
+}
+
+// subscribe handles messages until the connection fails, or is silent when it is tested.
+func (b *inbox) subscribe(e *Engine) error {
 	ctx := e.caller.ctx
 	pubsub := e.rdb.Subscribe(ctx)
+	defer func() { _ = pubsub.Close() }()
 	b.mu.Lock()
 	b.pubsub = pubsub
 	stopped := b.stopped
 	b.mu.Unlock()
-	defer func() { _ = pubsub.Close() }()
 	if stopped {
-		return
+		return redis.ErrClosed
 	}
-	warned := false
-	_ = pubsub.Subscribe(ctx, b.channel) // an error comes up again at Receive
-	for silent := false; ctx.Err() == nil; {
+	if err := pubsub.Subscribe(ctx, b.channel); err != nil {
+		return err
+	}
+	for tested := false; ; {
 		message, err := pubsub.ReceiveTimeout(ctx, inboxSilence)
 		switch {
 		case err == nil:
-			silent = false
+			tested = false
 			b.handle(e, message)
-		case errors.Is(err, redis.ErrClosed) || ctx.Err() != nil:
-			return
-		case isTimeout(err) && !silent:
-			silent = true
-			_ = pubsub.Ping(ctx) // the answer, or its absence, is what the next Receive sees
+		case tested || !isTimeout(err):
+			return err
 		default:
-			b.live.Store(false)
-			if !warned && isFinal(err) {
-				warned = true
-				e.cfg.Logger.Warn("lockmw: not allowed to subscribe; waiting for locks goes by polling, which is slow",
-					"channel", b.channel, "error", err)
-			}
-			if !pause(ctx, inboxRetry) {
-				return
+			tested = true
+			if err := pubsub.Ping(ctx); err != nil {
+				return err
 			}
 		}
 	}

@@ -27,6 +27,7 @@ type lease struct {
 	expires atomic.Int64 // instant: exclusive until then
 	renewAt instant      // 0: never
 	timer   timer        // for whatever comes first
+	timerAt instant      // when that is; 0: not set
 }
 
 // A grant is one caller's turn with a lease; it implements core.Grant.
@@ -82,7 +83,10 @@ func (l *lease) reschedule() {
 	if l.renewAt != 0 && l.renewAt < at {
 		at, slack = l.renewAt, l.duration/30
 	}
-	l.c.e.schedule.set(&l.timer, at, slack)
+	if at != l.timerAt {
+		l.timerAt = at
+		l.c.e.schedule.set(&l.timer, at, slack)
+	}
 }
 
 // due is called when the timer is: it ends a lease whose time is over, and says whether the lease is
@@ -94,6 +98,7 @@ func (l *lease) due() (renew bool, lost *grant) {
 	if l.over {
 		return false, nil
 	}
+	l.timerAt = 0
 	now := c.e.now()
 	if now >= l.holder.deadline() {
 		return false, l.end(fmt.Errorf("%w: %s", core.ErrLost, l.holder.whyOver(now)))

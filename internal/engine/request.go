@@ -116,7 +116,6 @@ func (r *request) answered(a *reply) {
 func (r *request) failed(err error) {
 	c := r.c
 	if isMoving(err) {
-		r.timer.owner = r
 		c.e.schedule.set(&r.timer, c.e.now()+movingDelay, 0)
 		return
 	}
@@ -155,7 +154,6 @@ func (r *request) isQueued(sent time.Time, stamp int64, holders []core.Holder) {
 	for _, h := range holders {
 		next = min(next, max(h.TTL, 0)+time.Millisecond) // it may not come back
 	}
-	r.timer.owner = r
 	e.schedule.set(&r.timer, e.now()+next, pollSlack)
 }
 

@@ -53,12 +53,12 @@ local function settle()
     local id = redis.call('ZRANGE', KEYS[2], passed, passed)[1]
     if not id then break end
     local ticket = redis.call('HMGET', KEYS[3], id, '@' .. id)
-    local last = tonumber(string.sub(ticket[2] or '', 2)) or 0
-    if not ticket[1] or (now - last > 3 * POLL and now >= amnesty) then
+    local last = tonumber(string.sub(ticket[2] or '', 2))
+    local record = {}
+    for field in string.gmatch(ticket[1] or '', '[^ ]+') do record[#record + 1] = field end
+    if #record < 6 or not last or (now - last > 3 * POLL and now >= amnesty) then
       drop(id)
     else
-      local record = {}
-      for field in string.gmatch(ticket[1], '[^ ]+') do record[#record + 1] = field end
       record[7] = record[7] or ''
       local first, count = reserve(record[3])
       if not first then return false end
