@@ -17,8 +17,11 @@ type KeyFunc[In any] func(ctx context.Context, in In) (string, error)
 //
 //	lockmw.By("order", func(o Order) string { return o.User }, func(o Order) string { return o.Item })
 //
-// An empty part makes the key invalid, as in Key.
+// An empty part makes the key invalid, as in Key. By panics without parts or if one is nil.
 func By[In any](kind string, parts ...func(In) string) KeyFunc[In] {
+	if len(parts) == 0 {
+		panic(fmt.Sprintf("lockmw: By(%q) without parts would make one lock for everything", kind))
+	}
 	for i, part := range parts {
 		if part == nil {
 			panic(fmt.Sprintf("lockmw: By(%q): part %d is nil", kind, i+1))

@@ -47,6 +47,9 @@ func LockAll(ctx context.Context, l Locker, keys []string, opts ...Option) (cont
 		var hold *Hold
 		locked, hold, err = l.Lock(locked, key, each...)
 		if err != nil {
+			if e, ok := errors.AsType[*Error](err); ok && limited {
+				e.Waited = time.Since(start)
+			}
 			return ctx, nil, errors.Join(err, holds.Unlock())
 		}
 		holds = append(holds, hold)

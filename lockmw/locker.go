@@ -121,7 +121,7 @@ func (l *locker) acquire(ctx context.Context, p *Policy, op, key string, outer *
 			}
 			return ctx, nil, err
 		}
-		l.logger.WarnContext(ctx, "lockmw: going on without a lock", "name", p.nameFor(key), "error", err)
+		l.logger.WarnContext(ctx, "lockmw: going on without a lock", "name", p.nameFor(key), "error", errors.Unwrap(err))
 	}
 	if s.watch != nil {
 		s.watch.acquired(Grant{Hold: h, Waited: waited, Contended: contended, FailedOpen: err})

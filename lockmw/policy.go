@@ -97,8 +97,8 @@ func (p *Policy) applyOne(o *Option) error {
 		}
 		p.Lease, p.Fixed = o.duration, o.kind == optFixedLease
 	case optMaxHold:
-		if o.duration < time.Millisecond {
-			return fmt.Errorf("%w: WithMaxHold(%v): under 1ms", ErrInvalidOption, o.duration)
+		if o.duration != 0 && o.duration < time.Millisecond {
+			return fmt.Errorf("%w: WithMaxHold(%v), must be 0 or from 1ms", ErrInvalidOption, o.duration)
 		}
 		p.MaxHold = o.duration
 	case optMinHold:

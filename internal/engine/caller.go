@@ -217,7 +217,7 @@ func (i *id) MarshalBinary() ([]byte, error) {
 // copy of its acquire was sent, so that one may still arrive.
 func (i *id) markMillis() int64 {
 	if i.copies.Load() > 1 {
-		return doneTTL.Milliseconds()
+		return doneMillis
 	}
 	return 0
 }

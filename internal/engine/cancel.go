@@ -12,6 +12,7 @@ type cancellation struct {
 	e     *Engine
 	name  name
 	id    string
+	mark  int64 // how long the id is to be remembered as over, in ms
 	until instant
 	delay time.Duration
 	timer timer
@@ -23,13 +24,13 @@ const (
 	maxCancelDelay = 2 * time.Second
 )
 
-// cancel has the server forget an id whose lease is as given.
-func (e *Engine) cancel(n name, id *id, lease time.Duration) {
-	e.cancelText(n, id.text, lease)
+// cancel has the server forget an id whose lease is as given, and refuse it for mark milliseconds.
+func (e *Engine) cancel(n name, id *id, lease time.Duration, mark int64) {
+	e.cancelText(n, id.text, lease, mark)
 }
 
-func (e *Engine) cancelText(n name, id string, lease time.Duration) {
-	c := &cancellation{e: e, name: n, id: id, until: e.now() + lease + acceptWindow, delay: minCancelDelay}
+func (e *Engine) cancelText(n name, id string, lease time.Duration, mark int64) {
+	c := &cancellation{e: e, name: n, id: id, mark: mark, until: e.now() + lease + acceptWindow, delay: minCancelDelay}
 	c.timer.owner = c
 	c.send()
 }
@@ -38,7 +39,7 @@ func (c *cancellation) send() {
 	n := &c.name
 	ctx, cancel := context.WithTimeout(c.e.caller.ctx, cancelTimeout)
 	keys := []string{n.holder, n.queue, n.tickets, n.fence, n.done(c.id)}
-	c.e.caller.start(newCall(ctx, c.e.scripts.cancel, keys, []any{c.id}, func(a *reply) {
+	c.e.caller.start(newCall(ctx, c.e.scripts.cancel, keys, []any{c.id, c.mark}, func(a *reply) {
 		cancel()
 		c.answered(a)
 	}))

@@ -23,6 +23,7 @@ type cohort struct {
 	request   *request // asked for, and not granted yet
 	lease     *lease   // granted
 	releasing bool     // the server is being told that the lock is free
+	asked     instant  // when the server was asked for the lock or told that it is free
 	licence   int      // passes that the last uncontended licence allowed
 }
 
@@ -102,7 +103,7 @@ func (c *cohort) ask(f *former) {
 	}
 	if lead == nil {
 		if f != nil {
-			c.e.cancel(c.name, f.id, f.lease)
+			c.e.cancel(c.name, f.id, f.lease, doneMillis)
 		}
 		return
 	}
@@ -111,20 +112,26 @@ func (c *cohort) ask(f *former) {
 		wait: c.waiters.n > c.waiters.tries,
 	}
 	r.timer.owner = r
-	c.request = r
+	c.request, c.asked = r, c.e.now()
 	c.e.ids.set(r.id, r)
 	r.send()
 }
 
 // tokens is how many tokens to ask for, if the lock is free and if it is not: one, and one for each
-// pass within the process. As long as nobody else wants the lock the number doubles each time.
+// pass within the process. As long as nobody else wants the lock the number doubles each time; but
+// only if others could tell this process that they wait.
 func (c *cohort) tokens() (free, queued int) {
-	if c.waiters.n <= 1 || c.e.cfg.LocalPasses == 0 {
+	passes := c.e.cfg.LocalPasses
+	if c.waiters.n <= 1 || passes == 0 {
 		c.licence = 0
 		return 1, 1
 	}
+	c.e.inbox.start(c.e)
+	if !c.e.inbox.live.Load() {
+		return 1 + passes, 1 + passes
+	}
 	c.licence = min(max(64, 2*c.waiters.n, 2*c.licence), maxLicence)
-	return 1 + c.licence, 1 + c.e.cfg.LocalPasses
+	return 1 + c.licence, 1 + passes
 }
 
 // maxLicence bounds the passes of a licence: about the number that takes as long as a round trip or
@@ -137,7 +144,7 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	c.leave(r)
 	e, now := c.e, c.e.now()
 	if now >= until || c.waiters.n == 0 {
-		e.cancel(c.name, r.id, r.lease)
+		e.cancel(c.name, r.id, r.lease, r.id.markMillis())
 		c.ask(nil)
 		return
 	}
@@ -239,8 +246,9 @@ func (c *cohort) withdrawIfUnwanted() {
 	}
 }
 
-// giveUp takes w off the queue; if it was granted the lock in this instant, it is passed on.
-func (c *cohort) giveUp(w *waiter, cause error) error {
+// giveUp takes w off the queue, because its time is over or its context ended; if it was granted the
+// lock in this instant, that is passed on.
+func (c *cohort) giveUp(w *waiter, ended error) error {
 	c.shard.mu.Lock()
 	if w.grant != nil {
 		g := w.grant
@@ -248,13 +256,16 @@ func (c *cohort) giveUp(w *waiter, cause error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), giveUpPatience)
 		defer cancel()
 		_, _ = g.Release(ctx) // what fails is tried again in the background
-		return &core.AcquireError{Err: cause}
+		if ended == nil {
+			return busy(nil)
+		}
+		return &core.AcquireError{Err: fmt.Errorf("%w: %w", core.ErrBusy, ended)}
 	}
 	if w.err != nil {
 		c.shard.mu.Unlock()
 		return w.err
 	}
-	err := c.waitError(cause)
+	err := c.waitError(ended)
 	c.waiters.remove(w)
 	c.withdrawIfUnwanted()
 	c.ask(nil)
@@ -265,17 +276,23 @@ func (c *cohort) giveUp(w *waiter, cause error) error {
 // giveUpPatience is how long a cancelled call may take to pass on a lock it was granted meanwhile.
 const giveUpPatience = 30 * time.Millisecond
 
-// waitError is what a caller is told whose wait ended with cause: that the lock is busy, or that the
-// server did not say so.
-func (c *cohort) waitError(cause error) error {
+// slowAnswer is after how long a server that has not said anything is in trouble. A caller whose time
+// is over sooner is told that the lock is busy.
+const slowAnswer = 50 * time.Millisecond
+
+// waitError is what a caller is told whose wait ended, with its context if ended is not nil: that the
+// lock is busy, or that the server did not say so.
+func (c *cohort) waitError(ended error) error {
 	holders, held := c.inTheWay()
 	err := busy(holders)
-	err.Err = cause
 	switch r := c.request; {
 	case r != nil && r.trouble != nil:
-		err.Err = fmt.Errorf("%w (%w)", failure(r.trouble), cause)
-	case !held:
-		err.Err = fmt.Errorf("%w: it has not answered yet (%w)", core.ErrUnavailable, cause)
+		err.Err = failure(r.trouble)
+	case !held && c.e.now()-c.asked > slowAnswer:
+		err.Err = fmt.Errorf("%w: it has not answered yet", core.ErrUnavailable)
+	}
+	if ended != nil {
+		err.Err = fmt.Errorf("%w: %w", err.Err, ended)
 	}
 	return err
 }

@@ -167,6 +167,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, erro
 		return nil, err
 	}
 	holders, contended := c.inTheWay()
+	w.told = contended
 	c.unlock()
 	if contended {
 		r.Events.Contended(holders, 0)

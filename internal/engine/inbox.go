@@ -192,7 +192,7 @@ func (e *Engine) grantPushed(text string) {
 	// Nobody waits for it any more, and it has been cancelled if it was not released; the cancel may
 	// have been lost with its connection.
 	if key, ok := e.keyOf(fields[4]); ok && strings.HasPrefix(fields[0], e.idStem) {
-		e.cancelText(e.nameOf(key), fields[0], acceptWindow)
+		e.cancelText(e.nameOf(key), fields[0], acceptWindow, doneMillis)
 	}
 }
 

@@ -48,7 +48,7 @@ func (l *lease) fit(g *grant) {
 		l.duration, l.confirmed, l.renewAt = g.req.Lease, false, g.since
 	}
 	if g.req.MaxHold > 0 {
-		g.limitTo(g.since + g.req.MaxHold)
+		g.limitTo(after(g.since, g.req.MaxHold))
 	}
 	if g.req.Fixed {
 		if l.confirmed {
@@ -59,6 +59,14 @@ func (l *lease) fit(g *grant) {
 		g.limitTo(g.fixed)
 	}
 	l.reschedule()
+}
+
+// after adds without running over.
+func after(t instant, d time.Duration) instant {
+	if d > never-t {
+		return never
+	}
+	return t + d
 }
 
 func (g *grant) limitTo(t instant) {
@@ -206,7 +214,7 @@ func (l *lease) end(cause error) *grant {
 	g := l.holder
 	g.lost = cause
 	l.drop(g)
-	l.c.e.cancel(l.c.name, l.id, l.duration)
+	l.c.e.cancel(l.c.name, l.id, l.duration, l.id.markMillis())
 	l.c.ask(nil)
 	return g
 }
@@ -265,7 +273,7 @@ func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
 		g.limit.Store(0)
 		g.limitTo(g.fixed)
 		if g.req.MaxHold > 0 {
-			g.limitTo(g.since + g.req.MaxHold)
+			g.limitTo(after(g.since, g.req.MaxHold))
 		}
 		l.reschedule()
 	}
@@ -304,7 +312,7 @@ func (g *grant) Release(ctx context.Context) (waiters int, err error) {
 		c.unlock()
 		return waiters, nil
 	}
-	c.releasing = true
+	c.releasing, c.asked = true, c.e.now()
 	c.unlock()
 	return waiters, l.release(ctx, max(linger, 0), deadline)
 }
@@ -321,7 +329,7 @@ func (l *lease) release(ctx context.Context, linger time.Duration, deadline inst
 		err := failure(a.err)
 		switch {
 		case err != nil:
-			e.cancel(c.name, l.id, l.duration)
+			e.cancel(c.name, l.id, l.duration, l.id.markMillis())
 		case kind != 1 && e.now() >= deadline:
 			err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
 		}

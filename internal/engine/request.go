@@ -47,7 +47,7 @@ func (r *request) send() {
 		mark = r.former.id.markMillis()
 		if r.former.place > 0 {
 			place = itoa(r.former.place)
-			mark = doneTTL.Milliseconds()
+			mark = doneMillis
 		}
 	}
 	free, queued := c.tokens()
@@ -123,7 +123,7 @@ func (r *request) failed(err error) {
 	if copies := r.id.copies.Load(); copies > 1 || copies == 1 && !isReply(err) {
 		r.undo()
 	} else if r.former != nil {
-		c.e.cancel(c.name, r.former.id, r.former.lease)
+		c.e.cancel(c.name, r.former.id, r.former.lease, doneMillis)
 	}
 	if r.ctx.Err() == nil {
 		c.fail(&core.AcquireError{Err: failure(err)})
@@ -137,9 +137,9 @@ const movingDelay = 20 * time.Millisecond
 // undo has the server forget the request, whatever became of it.
 func (r *request) undo() {
 	e := r.c.e
-	e.cancel(r.c.name, r.id, r.lease)
+	e.cancel(r.c.name, r.id, r.lease, doneMillis)
 	if r.former != nil {
-		e.cancel(r.c.name, r.former.id, r.former.lease)
+		e.cancel(r.c.name, r.former.id, r.former.lease, doneMillis)
 	}
 }
 

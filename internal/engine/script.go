@@ -15,7 +15,8 @@ const (
 	acceptWindow = 3 * time.Second        // how long a grant waits for its process
 	queueTTL     = time.Minute            // how long a queue outlives the last sign of life
 	doneTTL      = time.Minute            // how long ids that are over are remembered
-	budget       = 32                     // how many dead tickets one run removes
+	doneMillis   = int64(doneTTL / time.Millisecond)
+	budget       = 32 // how many dead tickets one run removes
 )
 
 var (
@@ -49,8 +50,8 @@ type scripts struct {
 // newScripts assembles the scripts. single says that the server is a plain one, where a PUBLISH that
 // reaches nobody means that nobody listens.
 func newScripts(single bool) scripts {
-	constants := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL, DONE_TTL, BUDGET, SINGLE = %d, %d, %d, %d, %d, %t\n",
-		pollInterval.Milliseconds(), acceptWindow.Milliseconds(), queueTTL.Milliseconds(), doneTTL.Milliseconds(), budget, single)
+	constants := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL, BUDGET, SINGLE = %d, %d, %d, %d, %t\n",
+		pollInterval.Milliseconds(), acceptWindow.Milliseconds(), queueTTL.Milliseconds(), budget, single)
 	parts := strings.NewReplacer("--@hold\n", constants+holdLua, "--@settle\n", settleLua)
 	assemble := func(source string) *script {
 		source = parts.Replace(source)

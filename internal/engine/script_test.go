@@ -83,7 +83,7 @@ func (d *desk) release(id string, mark time.Duration) int64 {
 
 func (d *desk) cancel(id string) {
 	d.Helper()
-	d.run(d.scripts.cancel, d.keys(d.name.done(id)), id)
+	d.run(d.scripts.cancel, d.keys(d.name.done(id)), id, doneMillis)
 }
 
 func (d *desk) renew(id string, lease time.Duration) int64 {
@@ -348,7 +348,7 @@ func TestScriptsLeaveStrangersAlone(t *testing.T) {
 					}
 				}
 				if key == d.name.holder {
-					_, _ = d.try(d.scripts.cancel, d.keys(d.name.done("a")), "a")
+					_, _ = d.try(d.scripts.cancel, d.keys(d.name.done("a")), "a", 0)
 					_, _ = d.try(d.scripts.release, d.keys(d.name.done("a")), "a", 0, 0)
 					_, _ = d.try(d.scripts.renew, d.keys()[:2], "a", 1000)
 				}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -14,7 +13,8 @@ type waiter struct {
 	req *core.Request
 
 	prev, next *waiter
-	tell       bool // the caller that it has to wait
+	told       bool // the caller knows, or is being told, that it has to wait
+	tell       bool
 	holders    []core.Holder
 	position   int
 	grant      *grant
@@ -40,8 +40,12 @@ func (w *waiter) finish(g *grant, err error) {
 	w.signal <- struct{}{}
 }
 
-// contended has the caller told, by its own goroutine, who is in the way.
+// contended has the caller told once, by its own goroutine, who is in the way.
 func (w *waiter) contended(holders []core.Holder, position int) {
+	if w.told {
+		return
+	}
+	w.told = true
 	w.tell, w.holders, w.position = true, holders, position
 	w.signal <- struct{}{}
 }
@@ -68,9 +72,9 @@ func (w *waiter) wait(c *cohort) (*grant, error) {
 				return g, err
 			}
 		case <-limit:
-			return nil, c.giveUp(w, core.ErrBusy)
+			return nil, c.giveUp(w, nil)
 		case <-w.ctx.Done():
-			return nil, c.giveUp(w, fmt.Errorf("%w: %w", core.ErrBusy, w.ctx.Err()))
+			return nil, c.giveUp(w, w.ctx.Err())
 		}
 	}
 }
