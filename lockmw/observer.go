@@ -12,8 +12,8 @@ type Holder = core.Holder
 
 // An Observer is told what happens to locks: how long calls wait, for whom, and how holds end. Every
 // callback may be nil (cf. httptrace.ClientTrace). Callbacks must be safe for concurrent use and
-// quick: they run on the path of the lock. A panic in one is recovered and logged. Re-entry is not
-// observed.
+// quick: they run on the path of the lock. A panic in one is recovered and logged; one that panics in
+// Start hears no more of the attempt. Errors are *Error. Re-entry is not observed.
 //
 // The context returned by Start is given to the later callbacks of that attempt, the one returned
 // by Acquired becomes the parent of the hold's context and is given to Renewed, Lost and Released.
@@ -22,17 +22,19 @@ type Observer struct {
 	Start func(context.Context, Attempt) context.Context
 	// TraceParent returns the W3C traceparent to store with the lock, for others to link to.
 	TraceParent func(context.Context) string
-	// Contended is called once if the call has to wait, with those in the way.
+	// Contended is called once if the call has to wait, with those in the way. A call that does not
+	// wait for them finds them in its Error.
 	Contended func(context.Context, Attempt, Contention)
 	// Acquired is called when the lock is held. Either it or Failed ends the attempt.
 	Acquired func(context.Context, Attempt, Grant) context.Context
-	// Failed is called when the lock was not acquired; err is an *Error.
+	// Failed is called when the lock was not acquired.
 	Failed func(ctx context.Context, a Attempt, err error)
 	// Renewed is called after each renewal of the lease by the watchdog, with its error if it failed.
 	Renewed func(ctx context.Context, a Attempt, err error)
 	// Lost is called when the hold ended before it was released; err wraps ErrLost or ErrClosed.
 	Lost func(ctx context.Context, a Attempt, err error)
-	// Released is called when the last hold of the lock was unlocked, after Lost too.
+	// Released is called when the last hold of the lock was unlocked, also if it was lost; it may then
+	// come at the same time as Lost.
 	Released func(context.Context, Attempt, Release)
 }
 

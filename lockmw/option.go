@@ -75,8 +75,8 @@ func WithName(policy string) Option { return Option{kind: optName, text: policy}
 // without.
 func WithFailOpen() Option { return Option{kind: optFailOpen} }
 
-// WithObserver adds an observer. It may be given more than once, and at several places: they are all
-// called, the outermost first.
+// WithObserver adds an observer. It may be given more than once, and at several places: all are called,
+// the outermost first, the same one once.
 func WithObserver(o *Observer) Option { return Option{kind: optObserver, observer: o} }
 
 // WithDefaults applies options only where nothing else sets the same thing, not even New. It is for

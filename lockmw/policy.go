@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -122,7 +123,9 @@ func (p *Policy) applyOne(o *Option) error {
 		if o.observer == nil {
 			return fmt.Errorf("%w: WithObserver(nil)", ErrInvalidOption)
 		}
-		p.Observers = append(p.Observers[:len(p.Observers):len(p.Observers)], o.observer)
+		if !slices.Contains(p.Observers, o.observer) {
+			p.Observers = append(p.Observers[:len(p.Observers):len(p.Observers)], o.observer)
+		}
 	}
 	p.set |= o.bit()
 	return nil

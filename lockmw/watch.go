@@ -4,40 +4,49 @@ import (
 	"context"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 )
 
 // A watch tells the observers of one attempt what becomes of it.
 type watch struct {
-	attempt Attempt
-	ctx     context.Context // Start's, then Acquired's
-	logger  *slog.Logger
+	attempt   Attempt
+	observers []*Observer
+	ctx       context.Context // Start's, then Acquired's
+	logger    *slog.Logger
 }
 
-// newWatch starts observing an attempt; without observers it returns nil.
+// newWatch starts observing an attempt. An observer that panics at once sees no more of it: its
+// later callbacks would find the context of another attempt.
 func newWatch(ctx context.Context, a Attempt, logger *slog.Logger) *watch {
-	w := &watch{attempt: a, ctx: ctx, logger: logger}
-	w.each(func(o *Observer) {
-		if o.Start != nil {
-			w.ctx = orElse(o.Start(w.ctx, a), w.ctx)
+	w := &watch{attempt: a, observers: a.Policy.Observers, ctx: ctx, logger: logger}
+	for _, o := range a.Policy.Observers {
+		if o.Start == nil {
+			continue
 		}
-	})
+		started := w.guard(o, func(o *Observer) { w.ctx = orElse(o.Start(w.ctx, a), w.ctx) })
+		if !started {
+			w.observers = slices.DeleteFunc(slices.Clone(w.observers), func(other *Observer) bool { return other == o })
+		}
+	}
 	return w
 }
 
 // each calls f for every observer; what panics is logged and does not harm the lock.
 func (w *watch) each(f func(*Observer)) {
-	for _, o := range w.attempt.Policy.Observers {
+	for _, o := range w.observers {
 		w.guard(o, f)
 	}
 }
 
-func (w *watch) guard(o *Observer, f func(*Observer)) {
+// guard reports whether f returned.
+func (w *watch) guard(o *Observer, f func(*Observer)) (returned bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.logger.Error("lockmw: an observer panicked", "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
 	f(o)
+	return true
 }
 
 func orElse(ctx, otherwise context.Context) context.Context {
@@ -83,7 +92,7 @@ func (w *watch) failed(err error) {
 func (w *watch) renewed(err error) {
 	w.each(func(o *Observer) {
 		if o.Renewed != nil {
-			o.Renewed(w.ctx, w.attempt, err)
+			o.Renewed(w.ctx, w.attempt, w.wrap("renew", err))
 		}
 	})
 }
@@ -91,12 +100,21 @@ func (w *watch) renewed(err error) {
 func (w *watch) lost(err error) {
 	w.each(func(o *Observer) {
 		if o.Lost != nil {
-			o.Lost(w.ctx, w.attempt, err)
+			o.Lost(w.ctx, w.attempt, w.wrap("hold", err))
 		}
 	})
 }
 
+// wrap makes err an *Error, as which observers get every error.
+func (w *watch) wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Key: w.attempt.Key, Err: err}
+}
+
 func (w *watch) released(r Release) {
+	r.Err = w.wrap("unlock", r.Err)
 	w.each(func(o *Observer) {
 		if o.Released != nil {
 			o.Released(w.ctx, w.attempt, r)
