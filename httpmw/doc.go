@@ -1,0 +1,45 @@
+// Package httpmw puts a lock around the handling of a request, keyed by what the request is about:
+// two requests for the same user run one after the other, or the second is refused, on however many
+// servers they arrive.
+//
+//	r := chi.NewRouter()
+//	r.Use(middleware.Recoverer, authenticate, middleware.Timeout(30*time.Second))
+//	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.URLParam("userID")))).
+//		Post("/users/{userID}/orders", create)
+//
+// The order matters: Recoverer → auth → Timeout → lock. Recoverer comes first, so that a panic has
+// passed the lock, which is released by it, before it becomes a response. Auth comes before the lock,
+// so that strangers cannot take a user's lock, and Claim finds the identity that auth stored. Timeout
+// comes before it too, so that it limits the wait as well as the work. The lock comes last, so that
+// it is held for nothing but the handler. URL parameters exist only after chi has found the route:
+// mount the lock with r.With, r.Group or inside r.Route, not with r.Use at the top.
+//
+// # What a client gets
+//
+//	busy, no wait asked for              409  lock-busy
+//	still busy after the wait            503  lock-timeout
+//	WithMaxWaiters reached               503  lock-too-many-waiters
+//	Redis unavailable, Client closed     503  lock-unavailable
+//	key missing or malformed             400  lock-invalid-key
+//	Claim found no identity              401  lock-no-claim
+//	lock lost before the first write     500  lock-lost
+//	URLParam without its route, and
+//	whatever else is a bug               500  about:blank, logged with slog
+//
+// The body is application/problem+json with type, title, status, detail and retry_after_ms. It never
+// contains the key or the words of an internal error. 409 and 503 carry Retry-After. WithErrorHandler
+// replaces all of it.
+//
+// # What can go wrong
+//
+// The lock can be lost while the handler runs: Redis was away for longer than the lease, the process
+// was stopped, the maximum hold of 5 minutes is over. Then the request's context ends with cause
+// lockmw.ErrLost. A handler that watches its context stops; one that does not may run at the same
+// time as the next. If it has not begun to answer, the client gets the status above; after the first
+// write the response is left alone. Work that must not happen twice checks the fencing token where
+// it writes: see lockmw.Hold.Token and lockmw.Held.
+//
+// A server notices that a client has gone only when the request's body has been read, so that for
+// many a POST the request's context does not end the wait. Give a wait a limit with lockmw.WithWait;
+// where there is none, the wait ends after 5 minutes.
+package httpmw

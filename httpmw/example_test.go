@@ -1,0 +1,131 @@
+package httpmw_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A double click sends the order twice; the second one arrives while the first is being handled.
+func ExampleWithLock() {
+	locks := lockmw.NewLocal() // in production: lockmw.New(rdb)
+
+	inside, proceed := make(chan struct{}), make(chan struct{})
+	create := func(w http.ResponseWriter, _ *http.Request) {
+		close(inside)
+		<-proceed
+		w.WriteHeader(http.StatusCreated)
+	}
+	r := chi.NewRouter()
+	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.URLParam("userID")))).
+		Post("/users/{userID}/orders", create)
+
+	click := func() *httptest.ResponseRecorder {
+		rec := httptest.NewRecorder()
+		r.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/users/42/orders", nil))
+		return rec
+	}
+	first := make(chan *httptest.ResponseRecorder)
+	go func() { first <- click() }()
+	<-inside
+	second := click()
+	close(proceed)
+
+	fmt.Println("first click: ", (<-first).Code)
+	fmt.Println("second click:", second.Code, "Retry-After:", second.Header().Get("Retry-After"))
+	fmt.Print(second.Body)
+	// Output:
+	// first click:  201
+	// second click: 409 Retry-After: 1
+	// {"type":"lock-busy","title":"Busy","status":409,"detail":"Another request for the same thing is being handled.","retry_after_ms":1000}
+}
+
+type userKey struct{}
+
+func userID(ctx context.Context) (string, bool) {
+	id, found := ctx.Value(userKey{}).(string)
+	return id, found
+}
+
+func authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := r.Header.Get("X-Test-User"); id != "" {
+			r = r.WithContext(context.WithValue(r.Context(), userKey{}, id))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// The order of the middlewares: Recoverer, auth, Timeout, lock.
+func ExampleClaim() {
+	locks := lockmw.NewLocal()
+	r := chi.NewRouter()
+	r.Use(middleware.Recoverer, authenticate, middleware.Timeout(30*time.Second))
+	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.Claim(userID)), lockmw.WithWait(time.Second))).
+		Post("/orders", func(_ http.ResponseWriter, r *http.Request) {
+			hold, _ := lockmw.FromContext(r.Context())
+			fmt.Println("locked:", hold.Key())
+		})
+
+	for _, user := range []string{"42", ""} {
+		req := httptest.NewRequest(http.MethodPost, "/orders", nil)
+		req.Header.Set("X-Test-User", user)
+		rec := httptest.NewRecorder()
+		r.ServeHTTP(rec, req)
+		fmt.Println(rec.Code)
+	}
+	// Output:
+	// locked: user:42
+	// 200
+	// 401
+}
+
+// One route for reading and writing an item: readers do not exclude each other.
+func ExampleWithRWLock() {
+	locks := lockmw.NewLocal()
+	item := httpmw.WithRWLock(locks, httpmw.By("item", httpmw.PathValue("itemID")))
+	mux := http.NewServeMux()
+	mux.Handle("/items/{itemID}", item(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+
+	_, reader, err := locks.RLocker().Lock(context.Background(), lockmw.Key("item", "7"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer reader.Unlock()
+	for _, method := range []string{http.MethodGet, http.MethodPut} {
+		rec := httptest.NewRecorder()
+		mux.ServeHTTP(rec, httptest.NewRequest(method, "/items/7", nil))
+		fmt.Println(method, rec.Code)
+	}
+	// Output:
+	// GET 200
+	// PUT 409
+}
+
+// A transfer locks both accounts.
+func ExampleWithLocks() {
+	locks := lockmw.NewLocal()
+	mux := http.NewServeMux()
+	mux.Handle("POST /transfers/{from}/{to}", httpmw.WithLocks(locks, httpmw.All(
+		httpmw.By("account", httpmw.PathValue("from")),
+		httpmw.By("account", httpmw.PathValue("to")),
+	))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		for _, id := range []string{"1", "2"} {
+			hold, err := lockmw.Held(r.Context(), lockmw.Key("account", id))
+			fmt.Println(hold.Key(), err)
+		}
+	})))
+	mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/transfers/2/1", nil))
+	// Output:
+	// account:1 <nil>
+	// account:2 <nil>
+}

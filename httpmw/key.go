@@ -1,0 +1,115 @@
+package httpmw
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A KeyFunc says which lock a request needs. It may be any function of this shape; By makes one of
+// parts. It returns lockmw.ErrNoLock to have the request handled without a lock. Any other error, and
+// an empty key, refuses the request: with status 400, unless the error wraps one of the errors of
+// this package or of lockmw that have a status of their own.
+//
+// The same key means the same lock everywhere, in tasks and plain functions too.
+type KeyFunc func(*http.Request) (string, error)
+
+// A KeysFunc says which locks a request needs together, in any order. It returns lockmw.ErrNoLock to
+// have the request handled without a lock; no keys and no error refuses the request, as an empty key
+// does.
+type KeysFunc func(*http.Request) ([]string, error)
+
+// A Part is a piece of a key, such as an ID. It is not a KeyFunc, because an ID does not say what it
+// is the ID of: By does.
+type Part func(*http.Request) (string, error)
+
+// By makes a KeyFunc from the kind of thing and the parts that identify it:
+//
+//	httpmw.By("user", httpmw.URLParam("userID")) // user:42
+//
+// The key is that of lockmw.Key: parts are escaped, so that different parts never make the same key.
+// A part that is empty or fails makes the request fail; it never means one lock shared by all. By
+// panics if kind is empty or there is no part or a nil one.
+func By(kind string, parts ...Part) KeyFunc {
+	if kind == "" {
+		panic("httpmw: By: the kind is empty")
+	}
+	if len(parts) == 0 {
+		panic(fmt.Sprintf("httpmw: By(%q): no parts: all requests would share one lock", kind))
+	}
+	for i, part := range parts {
+		if part == nil {
+			panic(fmt.Sprintf("httpmw: By(%q): part %d is nil", kind, i+1))
+		}
+	}
+	return func(r *http.Request) (string, error) {
+		values := make([]string, len(parts))
+		for i, part := range parts {
+			value, err := part(r)
+			if err == nil && value == "" {
+				err = fmt.Errorf("%w: it is empty", lockmw.ErrInvalidKey)
+			}
+			if err != nil {
+				return "", fmt.Errorf("part %d of key %q: %w", i+1, kind, err)
+			}
+			values[i] = value
+		}
+		return lockmw.Key(kind, values...), nil
+	}
+}
+
+// All makes a KeysFunc of several KeyFuncs. One that returns lockmw.ErrNoLock adds no key; if all of
+// them do, the request needs no lock. All panics without a KeyFunc or with a nil one.
+func All(keys ...KeyFunc) KeysFunc {
+	if len(keys) == 0 {
+		panic("httpmw: All: no key functions")
+	}
+	for i, key := range keys {
+		if key == nil {
+			panic(fmt.Sprintf("httpmw: All: key function %d is nil", i+1))
+		}
+	}
+	return func(r *http.Request) ([]string, error) {
+		all := make([]string, 0, len(keys))
+		for _, key := range keys {
+			k, err := key(r)
+			if errors.Is(err, lockmw.ErrNoLock) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, k)
+		}
+		if len(all) == 0 {
+			return nil, lockmw.ErrNoLock
+		}
+		return all, nil
+	}
+}
+
+var errNoKey = fmt.Errorf("%w: it is empty", lockmw.ErrInvalidKey)
+
+// checked does not leave it to the Locker to refuse an empty key.
+func (f KeyFunc) checked(r *http.Request) (string, error) {
+	key, err := f(r)
+	if err == nil && key == "" {
+		err = errNoKey
+	}
+	return key, err
+}
+
+func (f KeysFunc) checked(r *http.Request) ([]string, error) {
+	keys, err := f(r)
+	if err == nil && len(keys) == 0 {
+		err = fmt.Errorf("%w: there are none", lockmw.ErrInvalidKey)
+	}
+	for _, key := range keys {
+		if err == nil && key == "" {
+			err = errNoKey
+		}
+	}
+	return keys, err
+}

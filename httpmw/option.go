@@ -1,0 +1,96 @@
+package httpmw
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/option"
+	"github.com/lockmw/go/lockmw"
+)
+
+// An Option is any lockmw.Option, or one of this package.
+type Option interface{ option.HTTP }
+
+type httpOption struct {
+	option.ForHTTP
+	apply func(*config) error
+}
+
+type config struct {
+	lock        []lockmw.Option
+	methods     []string // nil: all
+	onError     func(http.ResponseWriter, *http.Request, error)
+	longestWait time.Duration // 0: the Locker has been given a limit
+}
+
+// WithMethods locks only requests with these methods; others are handled without a lock. Default:
+// all are locked. Methods are compared exactly, so that one that is not in upper case is refused, as
+// is an empty list: either would mean that nothing is locked.
+func WithMethods(methods ...string) Option {
+	methods = slices.Clone(methods)
+	return httpOption{apply: func(c *config) error {
+		if len(methods) == 0 {
+			return fmt.Errorf("%w: WithMethods without a method", lockmw.ErrInvalidOption)
+		}
+		for _, m := range methods {
+			if m == "" || m != strings.ToUpper(m) {
+				return fmt.Errorf("%w: WithMethods(%q): methods are in upper case", lockmw.ErrInvalidOption, m)
+			}
+		}
+		c.methods = methods
+		return nil
+	}}
+}
+
+// WithErrorHandler replaces WriteError as what answers a request that is not handled because of its
+// lock. The error wraps one of lockmw's, or ErrNoClaim or ErrWiring; an error of the key function
+// comes as a *lockmw.Error with Op "key". The handler may call WriteError for what it does not want
+// to decide. It is not called when the client has gone, nor when the response has begun.
+func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option {
+	return httpOption{apply: func(c *config) error {
+		if h == nil {
+			return fmt.Errorf("%w: WithErrorHandler(nil)", lockmw.ErrInvalidOption)
+		}
+		c.onError = h
+		return nil
+	}}
+}
+
+// newConfig checks what a middleware was given and panics if it cannot work: at start, not at the
+// first request.
+func newConfig(name string, noLocker, noKey bool, opts []Option) *config {
+	if noLocker {
+		panic(fmt.Sprintf("httpmw: %s: the Locker is nil", name))
+	}
+	if noKey {
+		panic(fmt.Sprintf("httpmw: %s: the key function is nil", name))
+	}
+	c := &config{
+		onError: WriteError,
+		lock:    []lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(defaultMaxHold))},
+	}
+	for i, o := range opts {
+		switch o := o.(type) {
+		case lockmw.Option:
+			c.lock = append(c.lock, o)
+		case httpOption:
+			if err := o.apply(c); err != nil {
+				panic(fmt.Errorf("httpmw: %s: %w", name, err))
+			}
+		default:
+			panic(fmt.Sprintf("httpmw: %s: option %d is %T, not an Option made by lockmw or httpmw", name, i+1, o))
+		}
+	}
+	policy, err := lockmw.NewPolicy(c.lock[1:]...)
+	if err != nil {
+		panic(fmt.Errorf("httpmw: %s: %w", name, err))
+	}
+	if policy.Wait == lockmw.Forever { // asked for, or unknown: the Locker may have a default
+		c.longestWait = longestWait
+	}
+	c.lock = slices.Clip(c.lock)
+	return c
+}

@@ -1,0 +1,120 @@
+package httpmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+var (
+	// ErrNoClaim: Claim found nothing in the request's context. The status is 401.
+	ErrNoClaim = errors.New("httpmw: no identity in the request's context")
+	// ErrWiring: URLParam or PathValue is used where the route does not have the parameter, so that
+	// no request can have a key. The status is 500; the log names the parameter.
+	ErrWiring = errors.New("httpmw: the route does not have the parameter")
+)
+
+// URLParam is the value of a parameter of the chi route, percent-decoded: /items/42 and
+// /items/%34%32 are the same item. It exists only for middleware that runs after chi has found the
+// route: under r.With, r.Group, or inside r.Route; elsewhere it is ErrWiring. URLParam panics if name
+// is empty.
+func URLParam(name string) Part {
+	if name == "" {
+		panic("httpmw: URLParam: the name is empty")
+	}
+	return func(r *http.Request) (string, error) {
+		route := chi.RouteContext(r.Context())
+		if route == nil || !slices.Contains(route.URLParams.Keys, name) {
+			return "", fmt.Errorf("%w: URLParam(%q) needs r.With or r.Route on a chi route with {%s}", ErrWiring, name, name)
+		}
+		return decoded(r.URL, route.URLParam(name))
+	}
+}
+
+// decoded returns the value of a route parameter as the client meant it. chi routes on the escaped
+// path of a request if the URL keeps one, unless a middleware such as StripSlashes has made it route
+// on the decoded path, and takes parameters from there as they are. Decoding twice would give two
+// items one lock, not decoding gives one item two.
+func decoded(u *url.URL, value string) (string, error) {
+	if !strings.Contains(value, "%") {
+		return value, nil
+	}
+	if strings.Contains(u.Path, value) && !strings.Contains(u.RawPath, value) {
+		return value, nil
+	}
+	plain, err := url.PathUnescape(value)
+	if err != nil {
+		return "", fmt.Errorf("%w: a path parameter is not properly escaped", lockmw.ErrInvalidKey)
+	}
+	return plain, nil
+}
+
+// PathValue is the value of a wildcard of the http.ServeMux pattern, decoded. It exists only for
+// handlers that were mounted on a pattern with that wildcard; elsewhere it is ErrWiring. On a chi
+// route it is URLParam. PathValue panics if name is empty.
+func PathValue(name string) Part {
+	if name == "" {
+		panic("httpmw: PathValue: the name is empty")
+	}
+	return func(r *http.Request) (string, error) {
+		value := r.PathValue(name)
+		if value == "" && !hasWildcard(r.Pattern, name) {
+			return "", fmt.Errorf("%w: PathValue(%q) needs to be mounted on a pattern with {%s}", ErrWiring, name, name)
+		}
+		// chi sets path values too, without decoding them.
+		if route := chi.RouteContext(r.Context()); route != nil && route.URLParam(name) == value {
+			return decoded(r.URL, value)
+		}
+		return value, nil
+	}
+}
+
+// hasWildcard reports whether a pattern contains {name}, {name...} or chi's {name:regexp}.
+func hasWildcard(pattern, name string) bool {
+	for _, end := range []string{"}", "...}", ":"} {
+		if strings.Contains(pattern, "{"+name+end) {
+			return true
+		}
+	}
+	return false
+}
+
+// Header is the value of a request header, the first if there are several. Without it the request
+// has no key. Anybody can send any header: use it for what the client may choose, such as an
+// idempotency key, not for who the client is. Header panics if name is empty.
+func Header(name string) Part {
+	if name == "" {
+		panic("httpmw: Header: the name is empty")
+	}
+	return func(r *http.Request) (string, error) {
+		value := r.Header.Get(name)
+		if value == "" {
+			return "", fmt.Errorf("%w: the request has no header %s", lockmw.ErrInvalidKey, name)
+		}
+		return value, nil
+	}
+}
+
+// Claim is an identity that earlier middleware has put into the request's context, such as the user
+// that auth found. If from reports false, the request is refused with ErrNoClaim: status 401. Claim
+// panics if from is nil.
+func Claim(from func(context.Context) (string, bool)) Part {
+	if from == nil {
+		panic("httpmw: Claim: the function is nil")
+	}
+	return func(r *http.Request) (string, error) {
+		value, ok := from(r.Context())
+		if !ok {
+			return "", ErrNoClaim
+		}
+		return value, nil
+	}
+}

@@ -1,0 +1,129 @@
+package httpmw
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// opKey is the Op of an error that came from the key function.
+const opKey = "key"
+
+// A problem is the body of an error response (RFC 9457). It is made of constants: neither the key
+// nor an error's text may reach a client.
+type problem struct {
+	Type         string `json:"type"`
+	Title        string `json:"title"`
+	Status       int    `json:"status"`
+	Detail       string `json:"detail"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+}
+
+var (
+	problemBusy = problem{
+		"lock-busy", "Busy", http.StatusConflict,
+		"Another request for the same thing is being handled.", 0,
+	}
+	problemTimeout = problem{
+		"lock-timeout", "Still busy", http.StatusServiceUnavailable,
+		"Other requests for the same thing did not finish in time.", 0,
+	}
+	problemWaiters = problem{
+		"lock-too-many-waiters", "Too many requests are waiting", http.StatusServiceUnavailable,
+		"Too many requests for the same thing are waiting.", 0,
+	}
+	problemUnavailable = problem{
+		"lock-unavailable", "Temporarily unavailable", http.StatusServiceUnavailable,
+		"The request cannot be coordinated with others at the moment.", 0,
+	}
+	problemLost = problem{
+		"lock-lost", "Lock lost", http.StatusInternalServerError,
+		"The request lost its lock before it was done; it may have been handled in part.", 0,
+	}
+	problemKey = problem{
+		"lock-invalid-key", "Bad request", http.StatusBadRequest,
+		"The request does not say what it is about.", 0,
+	}
+	problemClaim = problem{
+		"lock-no-claim", "Unauthorized", http.StatusUnauthorized,
+		"The request does not say who it is from.", 0,
+	}
+	problemInternal = problem{
+		"about:blank", "Internal server error", http.StatusInternalServerError,
+		"The server made a mistake.", 0,
+	}
+)
+
+// problemOf finds what err means to a client.
+func problemOf(err error) problem {
+	e, _ := errors.AsType[*lockmw.Error](err)
+	switch {
+	case errors.Is(err, ErrNoClaim):
+		return problemClaim
+	case errors.Is(err, ErrWiring):
+		return problemInternal
+	case errors.Is(err, lockmw.ErrLost):
+		return problemLost
+	case errors.Is(err, lockmw.ErrInvalidKey):
+		return problemKey
+	case errors.Is(err, lockmw.ErrTooManyWaiters):
+		return retryable(problemWaiters, e)
+	case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrClosed):
+		return retryable(problemUnavailable, e)
+	case errors.Is(err, context.DeadlineExceeded):
+		return retryable(problemTimeout, e)
+	case errors.Is(err, lockmw.ErrBusy) && e != nil && e.Waited > 0:
+		return retryable(problemTimeout, e)
+	case errors.Is(err, lockmw.ErrBusy):
+		return retryable(problemBusy, e)
+	case e != nil && e.Op == opKey:
+		return problemKey
+	}
+	return problemInternal
+}
+
+func retryable(p problem, e *lockmw.Error) problem {
+	after := time.Second
+	if e != nil && e.RetryAfter > 0 {
+		after = e.RetryAfter
+	}
+	p.RetryAfterMS = int64(math.Ceil(float64(after) / float64(time.Millisecond)))
+	return p
+}
+
+// WriteError answers a request that was not handled because of its lock. It is the default error
+// handler; the package comment lists the statuses. The body is application/problem+json, without the
+// key and without err's text. 409 and 503 have a Retry-After header in whole seconds, at least 1. An
+// error that is not of lockmw or this package is a 500. WriteError logs nothing: the middleware logs
+// every 500 before it calls an error handler.
+func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
+	p := problemOf(err)
+	h := w.Header()
+	for _, name := range []string{"Content-Encoding", "Content-Length", "Etag", "Last-Modified"} {
+		h.Del(name) // of the response that the handler did not come to write
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if p.RetryAfterMS > 0 {
+		h.Set("Retry-After", strconv.FormatInt((p.RetryAfterMS+999)/1000, 10))
+	}
+	w.WriteHeader(p.Status)
+	// The client may be gone; nobody is left to tell.
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+// logError records what a client is not told. The key stays out of the log: it may be personal data.
+func logError(r *http.Request, err error) {
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		err = e.Err
+	}
+	slog.ErrorContext(r.Context(), "httpmw: a request failed because of its lock", "method", r.Method, "error", err)
+}

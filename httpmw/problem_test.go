@@ -1,0 +1,207 @@
+package httpmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/lockmw"
+)
+
+const secret = "user:secret-42"
+
+func TestStatusesOfWhatCanGoWrong(t *testing.T) {
+	refused := func(err error) error { return &lockmw.Error{Op: "lock", Key: secret, Err: err} }
+	waited := func(err error) error {
+		return &lockmw.Error{Op: "lock", Key: secret, Waited: time.Second, RetryAfter: 1200 * time.Millisecond, Err: err}
+	}
+	for _, tt := range []struct {
+		name       string
+		err        error
+		status     int
+		typ        string
+		retryAfter string
+		ms         int64
+		logged     bool
+	}{
+		{name: "busy", err: refused(lockmw.ErrBusy), status: 409, typ: "lock-busy", retryAfter: "1", ms: 1000},
+		{name: "a bare sentinel", err: lockmw.ErrBusy, status: 409, typ: "lock-busy", retryAfter: "1", ms: 1000},
+		{name: "waited in vain", err: waited(lockmw.ErrBusy), status: 503, typ: "lock-timeout", retryAfter: "2", ms: 1200},
+		{name: "joined by a failed release", err: errors.Join(waited(lockmw.ErrBusy), lockmw.ErrNotHeld), status: 503, typ: "lock-timeout", retryAfter: "2", ms: 1200},
+		{name: "too many waiters", err: refused(lockmw.ErrTooManyWaiters), status: 503, typ: "lock-too-many-waiters", retryAfter: "1", ms: 1000},
+		{name: "unavailable", err: refused(fmt.Errorf("%w: dial tcp 10.0.0.7: refused", lockmw.ErrUnavailable)), status: 503, typ: "lock-unavailable", retryAfter: "1", ms: 1000},
+		{name: "unavailable until the deadline", err: refused(fmt.Errorf("%w: %w", lockmw.ErrUnavailable, context.DeadlineExceeded)), status: 503, typ: "lock-unavailable", retryAfter: "1", ms: 1000},
+		{name: "closed", err: refused(lockmw.ErrClosed), status: 503, typ: "lock-unavailable", retryAfter: "1", ms: 1000},
+		{name: "a key that is too long", err: refused(lockmw.ErrInvalidKey), status: 400, typ: "lock-invalid-key"},
+		{name: "not a lock in Redis", err: refused(lockmw.ErrWrongType), status: 500, typ: "about:blank", logged: true},
+		{name: "an upgrade", err: refused(lockmw.ErrUpgrade), status: 500, typ: "about:blank", logged: true},
+		{name: "an unknown error", err: errors.New("10.0.0.7 exploded"), status: 500, typ: "about:blank", logged: true},
+		{name: "re-entry on a lost hold", err: refused(lockmw.ErrLost), status: 500, typ: "lock-lost", logged: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			log := captureLog(t)
+			rec := post(httpmw.WithLock(failing(tt.err), user42)(never(t)), "/")
+			p := readProblem(t, rec)
+			if rec.Code != tt.status || p.Type != tt.typ || p.RetryAfterMS != tt.ms {
+				t.Errorf("got %d %+v, want %d %s, %d ms", rec.Code, p, tt.status, tt.typ, tt.ms)
+			}
+			if got := rec.Header().Get("Retry-After"); got != tt.retryAfter {
+				t.Errorf("Retry-After %q, want %q", got, tt.retryAfter)
+			}
+			for _, inside := range []string{"secret", "10.0.0.7", "lockmw:"} {
+				if strings.Contains(rec.Body.String(), inside) {
+					t.Errorf("the body shows %q: %s", inside, rec.Body)
+				}
+			}
+			if logged := log.Len() > 0; logged != tt.logged {
+				t.Errorf("logged: %t, want %t: %s", logged, tt.logged, log)
+			}
+			if strings.Contains(log.String(), "secret") {
+				t.Errorf("the log shows the key: %s", log)
+			}
+		})
+	}
+}
+
+func TestStatusesOfKeysThatCannotBeMade(t *testing.T) {
+	text := func(s string, err error) httpmw.Part {
+		return func(*http.Request) (string, error) { return s, err }
+	}
+	noClaim := httpmw.Claim(func(context.Context) (string, bool) { return "", false })
+	emptyClaim := httpmw.Claim(func(context.Context) (string, bool) { return "", true })
+	for _, tt := range []struct {
+		name   string
+		key    httpmw.KeyFunc
+		status int
+		typ    string
+	}{
+		{"an empty key", func(*http.Request) (string, error) { return "", nil }, 400, "lock-invalid-key"},
+		{"an empty part", httpmw.By("user", text("1", nil), text("", nil)), 400, "lock-invalid-key"},
+		{"a part that fails", httpmw.By("user", text("", errors.New("secret"))), 400, "lock-invalid-key"},
+		{"a part without an answer yet", httpmw.By("user", text("", lockmw.ErrUnavailable)), 503, "lock-unavailable"},
+		{"a missing header", httpmw.By("key", httpmw.Header("Idempotency-Key")), 400, "lock-invalid-key"},
+		{"no claim", httpmw.By("user", noClaim), 401, "lock-no-claim"},
+		{"an empty claim", httpmw.By("user", emptyClaim), 400, "lock-invalid-key"},
+		{"a key of another library that fails", httpmw.KeyFunc(func(*http.Request) (string, error) { return "x", errors.New("secret") }), 400, "lock-invalid-key"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var asked []string
+			rec := post(httpmw.WithLock(recording(lockmw.NewLocal(), &asked), tt.key)(never(t)), "/")
+			if p := readProblem(t, rec); p.Status != tt.status || p.Type != tt.typ {
+				t.Errorf("got %+v, want %d %s", p, tt.status, tt.typ)
+			}
+			if strings.Contains(rec.Body.String(), "secret") {
+				t.Errorf("the body shows the error: %s", rec.Body)
+			}
+			if len(asked) > 0 {
+				t.Errorf("a lock was asked for: %q", asked)
+			}
+		})
+	}
+}
+
+func TestAWaitThatTimesOutIs503(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		local := lockmw.NewLocal()
+		occupy(t, local, "user:42")
+		rec := post(httpmw.WithLock(local, user42, lockmw.WithWait(time.Second))(never(t)), "/")
+		if p := readProblem(t, rec); p.Status != 503 || p.Type != "lock-timeout" {
+			t.Errorf("got %+v, want 503 lock-timeout", p)
+		}
+	})
+}
+
+func TestALostLockFailsAResponseThatHasNotBegun(t *testing.T) {
+	log := captureLog(t)
+	local := lockmw.NewLocal()
+	h := httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "2")
+		w.Header().Set("Etag", `"1"`)
+		local.Expire("user:42")
+		<-r.Context().Done()
+		if cause := context.Cause(r.Context()); !errors.Is(cause, lockmw.ErrLost) {
+			t.Errorf("cause %v, want ErrLost", cause)
+		}
+	}))
+	rec := post(h, "/")
+	if p := readProblem(t, rec); p.Status != 500 || p.Type != "lock-lost" {
+		t.Errorf("got %+v, want 500 lock-lost", p)
+	}
+	if rec.Header().Get("Content-Length") != "" || rec.Header().Get("Etag") != "" {
+		t.Errorf("headers of the other response: %v", rec.Header())
+	}
+	if log.Len() == 0 || strings.Contains(log.String(), "user:42") {
+		t.Errorf("the log should tell without the key: %s", log)
+	}
+}
+
+func TestAClosedLockFailsAResponseThatHasNotBegun(t *testing.T) {
+	captureLog(t)
+	l := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		ctx, hold := lockmw.NewHold(ctx, key, 1, func(context.Context) error { return lockmw.ErrClosed })
+		return ctx, hold, nil
+	})
+	rec := post(httpmw.WithLock(l, user42)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), "/")
+	if p := readProblem(t, rec); p.Status != 500 || p.Type != "lock-lost" {
+		t.Errorf("got %+v, want 500 lock-lost", p)
+	}
+}
+
+func TestAnUnconfirmedReleaseDoesNotFailTheResponse(t *testing.T) {
+	l := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		ctx, hold := lockmw.NewHold(ctx, key, 1, func(context.Context) error { return lockmw.ErrUnavailable })
+		return ctx, hold, nil
+	})
+	rec := post(httpmw.WithLock(l, user42)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), "/")
+	if rec.Code != 200 || rec.Body.Len() > 0 {
+		t.Errorf("status %d, body %q", rec.Code, rec.Body)
+	}
+}
+
+func TestTheErrorHandlerReplacesTheResponse(t *testing.T) {
+	local := lockmw.NewLocal()
+	occupy(t, local, "user:42")
+	locked := httpmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
+		if errors.Is(err, lockmw.ErrBusy) {
+			w.WriteHeader(http.StatusLocked)
+			return
+		}
+		httpmw.WriteError(w, r, err)
+	})
+	if rec := post(httpmw.WithLock(local, user42, locked)(never(t)), "/"); rec.Code != http.StatusLocked {
+		t.Errorf("status %d, want 423", rec.Code)
+	}
+	if rec := post(httpmw.WithLock(failing(lockmw.ErrUnavailable), user42, locked)(never(t)), "/"); rec.Code != 503 {
+		t.Errorf("status %d, want 503", rec.Code)
+	}
+}
+
+func TestTheErrorHandlerIsToldThatTheKeyFunctionFailed(t *testing.T) {
+	cause := errors.New("no such user")
+	var got error
+	h := httpmw.WithLock(lockmw.NewLocal(), func(*http.Request) (string, error) { return "", cause },
+		httpmw.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) { got = err }))(never(t))
+	post(h, "/")
+	if e, ok := errors.AsType[*lockmw.Error](got); !ok || e.Op != "key" || !errors.Is(got, cause) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestWriteErrorRoundsRetryAfterUpToWholeSeconds(t *testing.T) {
+	for after, want := range map[time.Duration]string{
+		0: "1", time.Microsecond: "1", time.Second: "1", time.Second + time.Microsecond: "2", 90 * time.Second: "90",
+	} {
+		rec := httptest.NewRecorder()
+		httpmw.WriteError(rec, nil, &lockmw.Error{Op: "lock", RetryAfter: after, Err: lockmw.ErrBusy})
+		if got := rec.Header().Get("Retry-After"); got != want {
+			t.Errorf("%v: Retry-After %q, want %q", after, got, want)
+		}
+	}
+}

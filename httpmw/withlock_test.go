@@ -1,0 +1,250 @@
+package httpmw_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/lockmw"
+)
+
+func TestTheHandlerRunsUnderTheLock(t *testing.T) {
+	local := lockmw.NewLocal()
+	h := httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hold, found := lockmw.FromContext(r.Context())
+		if !found || hold.Key() != "user:42" || hold.Token() == 0 {
+			t.Errorf("no hold of user:42 in the handler's context")
+		}
+		if isFree(local, "user:42") {
+			t.Error("user:42 is free while the handler runs")
+		}
+		_, again, err := local.Lock(r.Context(), "user:42", lockmw.WithWait(0))
+		if err != nil {
+			t.Fatalf("the handler cannot re-enter: %v", err)
+		}
+		defer again.Unlock()
+		w.WriteHeader(http.StatusCreated)
+	}))
+	if rec := post(h, "/"); rec.Code != http.StatusCreated {
+		t.Errorf("status %d", rec.Code)
+	}
+	if !isFree(local, "user:42") {
+		t.Error("user:42 is not free after the request")
+	}
+}
+
+func TestTwoRequestsDoNotReenterEachOther(t *testing.T) {
+	local := lockmw.NewLocal()
+	h := httpmw.WithLock(local, user42)
+	outer := h(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if rec := post(h(never(t)), "/"); rec.Code != http.StatusConflict {
+			t.Errorf("a second request during the first got %d", rec.Code)
+		}
+	}))
+	post(outer, "/")
+}
+
+func TestDefaultsGiveWayToEveryoneElsesOptions(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		locker        []lockmw.Option // what the Locker was made with
+		opts          []httpmw.Option
+		wait, maxHold time.Duration
+	}{
+		{name: "nobody says anything", wait: 0, maxHold: 5 * time.Minute},
+		{name: "the middleware does", opts: []httpmw.Option{lockmw.WithWait(time.Second), lockmw.WithMaxHold(time.Hour)}, wait: time.Second, maxHold: time.Hour},
+		{name: "the Locker does", locker: []lockmw.Option{lockmw.WithWait(time.Second), lockmw.WithMaxHold(time.Hour)}, wait: time.Second, maxHold: time.Hour},
+		{name: "a joined policy does", opts: []httpmw.Option{lockmw.JoinOptions(lockmw.WithWait(time.Second))}, wait: time.Second, maxHold: 5 * time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var policy lockmw.Policy
+			local := lockmw.NewLocal()
+			l := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+				var err error
+				if policy, err = lockmw.NewPolicy(append(tt.locker, opts...)...); err != nil {
+					t.Fatal(err)
+				}
+				return local.Lock(ctx, key, opts...)
+			})
+			post(httpmw.WithLock(l, user42, tt.opts...)(ok), "/")
+			if policy.Wait != tt.wait || policy.MaxHold != tt.maxHold {
+				t.Errorf("wait %v, max hold %v; want %v, %v", policy.Wait, policy.MaxHold, tt.wait, tt.maxHold)
+			}
+		})
+	}
+}
+
+func TestErrNoLockRunsTheRequestWithoutALock(t *testing.T) {
+	key := func(*http.Request) (string, error) { return "", lockmw.ErrNoLock }
+	h := httpmw.WithLock(failing(errors.New("must not be asked")), key)(ok)
+	if rec := post(h, "/"); rec.Code != http.StatusCreated {
+		t.Errorf("status %d", rec.Code)
+	}
+}
+
+func TestWithMethodsLocksOnlyThose(t *testing.T) {
+	local := lockmw.NewLocal()
+	occupy(t, local, "user:42")
+	h := httpmw.WithLock(local, user42, httpmw.WithMethods("POST", "PUT"))(ok)
+	for method, want := range map[string]int{"POST": 409, "PUT": 409, "GET": 201, "DELETE": 201} {
+		if rec := serve(h, httptest.NewRequest(method, "/", nil)); rec.Code != want {
+			t.Errorf("%s: status %d, want %d", method, rec.Code, want)
+		}
+	}
+}
+
+func TestEveryMethodIsLockedByDefault(t *testing.T) {
+	local := lockmw.NewLocal()
+	occupy(t, local, "user:42")
+	h := httpmw.WithLock(local, user42)(never(t))
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"} {
+		if rec := serve(h, httptest.NewRequest(method, "/", nil)); rec.Code != http.StatusConflict {
+			t.Errorf("%s: status %d, want 409", method, rec.Code)
+		}
+	}
+}
+
+func TestAPanicGoesOnAfterTheRelease(t *testing.T) {
+	for _, value := range []any{http.ErrAbortHandler, errors.New("a bug")} {
+		local := lockmw.NewLocal()
+		h := httpmw.WithLock(local, user42)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(value) }))
+		rec := httptest.NewRecorder()
+		func() {
+			defer func() {
+				if got := recover(); got != value {
+					t.Errorf("recovered %v, want %v", got, value)
+				}
+				if !isFree(local, "user:42") {
+					t.Error("the panic arrived before the release")
+				}
+			}()
+			h.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/", nil))
+		}()
+		if rec.Body.Len() > 0 {
+			t.Errorf("a response was written: %q", rec.Body)
+		}
+	}
+}
+
+func TestAPanicAfterTheLossIsNotAnsweredHere(t *testing.T) {
+	local := lockmw.NewLocal()
+	answered := httpmw.WithErrorHandler(func(http.ResponseWriter, *http.Request, error) { t.Error("answered: Recoverer could not") })
+	h := httpmw.WithLock(local, user42, answered)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		local.Expire("user:42")
+		panic("a bug")
+	}))
+	defer func() {
+		if got := recover(); got != "a bug" {
+			t.Errorf("recovered %v", got)
+		}
+	}()
+	post(h, "/")
+}
+
+func TestAClientThatGoesAwayIsNotAnsweredAndWaitsNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		local := lockmw.NewLocal()
+		release := occupy(t, local, "user:42")
+		answered := false
+		h := httpmw.WithLock(local, user42, lockmw.WithWait(time.Minute), lockmw.WithMaxWaiters(1),
+			httpmw.WithErrorHandler(func(http.ResponseWriter, *http.Request, error) { answered = true }))(never(t))
+
+		ctx, goAway := context.WithCancel(t.Context())
+		rec, done := httptest.NewRecorder(), make(chan struct{})
+		go func() {
+			defer close(done)
+			h.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
+		}()
+		synctest.Wait()
+		goAway()
+		<-done
+		if rec.Code != 499 || rec.Body.Len() > 0 || answered {
+			t.Errorf("status %d, body %q, error handler called: %t; want 499 for the logs and nothing else", rec.Code, rec.Body, answered)
+		}
+		release()
+		if !isFree(local, "user:42") {
+			t.Error("the lock went to a client that is gone")
+		}
+	})
+}
+
+func TestADeadlineDuringTheWaitIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		local := lockmw.NewLocal()
+		occupy(t, local, "user:42")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		h := httpmw.WithLock(local, user42, lockmw.WithWait(time.Minute))(never(t))
+		rec := serve(h, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
+		if p := readProblem(t, rec); p.Status != http.StatusServiceUnavailable || p.Type != "lock-timeout" {
+			t.Errorf("got %+v, want 503 lock-timeout", p)
+		}
+	})
+}
+
+func TestADeadlineThatHasPassedAlreadyIsAnsweredTheSame(t *testing.T) {
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	rec := serve(httpmw.WithLock(lockmw.NewLocal(), user42)(never(t)), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
+	if p := readProblem(t, rec); p.Status != http.StatusServiceUnavailable || p.Type != "lock-timeout" {
+		t.Errorf("got %+v, want 503 lock-timeout", p)
+	}
+}
+
+// The context of a POST whose body is unread does not end when the client goes, as here.
+func TestAWaitWithoutALimitEndsByItself(t *testing.T) {
+	for name, tt := range map[string]struct {
+		locker []lockmw.Option
+		opts   []httpmw.Option
+	}{
+		"asked for at the middleware": {opts: []httpmw.Option{lockmw.WithWait(lockmw.Forever)}},
+		"the Locker's default":        {locker: []lockmw.Option{lockmw.WithWait(lockmw.Forever)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				local := lockmw.NewLocal(tt.locker...)
+				occupy(t, local, "user:42")
+				start := time.Now()
+				rec := serve(httpmw.WithLock(local, user42, tt.opts...)(never(t)), httptest.NewRequest(http.MethodPost, "/", nil))
+				if p := readProblem(t, rec); p.Status != http.StatusServiceUnavailable || p.Type != "lock-timeout" {
+					t.Errorf("got %+v, want 503 lock-timeout", p)
+				}
+				if waited := time.Since(start); waited != 5*time.Minute {
+					t.Errorf("waited %v, want 5m", waited)
+				}
+			})
+		})
+	}
+}
+
+func TestTheLimitOfAWaitDoesNotEndTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := httpmw.WithLock(lockmw.NewLocal(), user42, lockmw.WithMaxHold(time.Hour))
+		post(h(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, limited := r.Context().Deadline(); limited {
+				t.Error("the handler's context got a deadline")
+			}
+			select {
+			case <-r.Context().Done():
+				t.Error("the handler's context ended")
+			case <-time.After(30 * time.Minute):
+			}
+		})), "/")
+	})
+}
+
+func TestAMountedMiddlewareServesSeveralRoutes(t *testing.T) {
+	var keys []string
+	mw := httpmw.WithLock(recording(lockmw.NewLocal(), &keys), httpmw.By("path", func(r *http.Request) (string, error) { return r.URL.Path, nil }))
+	post(mw(ok), "/a")
+	post(mw(ok), "/b")
+	if want := []string{"path:/a", "path:/b"}; !slices.Equal(keys, want) {
+		t.Errorf("keys %q, want %q", keys, want)
+	}
+}
