@@ -1,0 +1,61 @@
+package asynqmw
+
+import (
+	"context"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// An attempt is what is known of one run of a task.
+type attempt struct {
+	ctx        context.Context
+	onServer   bool // else somebody called the handler directly, as a test does
+	configured bool
+	last       bool // asynq archives the task unless this attempt succeeds
+	limited    bool // the context has a deadline
+	remaining  time.Duration
+	margin     time.Duration // what must be left of it for asynq to hear our answer
+}
+
+func newAttempt(ctx context.Context) *attempt {
+	a := &attempt{ctx: ctx}
+	var retried int
+	if retried, a.onServer = asynq.GetRetryCount(ctx); a.onServer {
+		most, _ := asynq.GetMaxRetry(ctx)
+		a.last = retried >= most
+		root, ok := ctx.Value(rootKey{}).(*rootContext)
+		a.configured = ok && root.configured
+		if !ok {
+			a.ctx = &rootContext{Context: ctx}
+		}
+	}
+	var deadline time.Time
+	if deadline, a.limited = ctx.Deadline(); a.limited {
+		a.remaining = time.Until(deadline)
+		a.margin = min(a.remaining/5, 2*time.Second)
+	}
+	return a
+}
+
+// A rootContext is where the locks of an attempt begin: it hides a hold that the server's base
+// context may carry, which all attempts would re-enter together.
+type rootContext struct {
+	context.Context
+	configured bool // it is the base context of a server that was given to Configure
+}
+
+type rootKey struct{}
+
+func (c *rootContext) Value(key any) any {
+	if key == (rootKey{}) {
+		return c
+	}
+	v := c.Context.Value(key)
+	if _, ok := v.(*lockmw.Hold); ok {
+		return nil
+	}
+	return v
+}

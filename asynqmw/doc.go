@@ -1,0 +1,48 @@
+// Package asynqmw puts a lock around the processing of an asynq task, keyed by what the task is
+// about: two tasks for the same item run one after the other, on however many servers, and also one
+// after the other with requests and functions that lock the same key.
+//
+//	srv := asynq.NewServer(redis, asynqmw.Configure(asynq.Config{
+//		Concurrency:              10,
+//		DelayedTaskCheckInterval: time.Second,
+//	}))
+//	item := asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item }))
+//	mux := asynq.NewServeMux()
+//	mux.Use(asynqmw.Trace(nil))
+//	mux.Handle("order:fulfil", asynqmw.WithLock(locks, item)(asynq.HandlerFunc(fulfil)))
+//
+// Wrap the handler rather than use mux.Use for a lock: mux.Use also locks for tasks that no handler
+// exists for. Middlewares that trace or log come first, so that they see the wait.
+//
+// # A task that meets a busy lock
+//
+// is put back into the queue and tried again 1 to 15 seconds later, without spending one of its
+// retries, and its worker is free for others. This needs Configure around the server's Config. asynq
+// reckons retry times in whole seconds and looks for tasks that are due every
+// DelayedTaskCheckInterval, 5 seconds by default: set it to 1 second, and consider a short wait in
+// the worker (lockmw.WithWait) before a task goes back. WithOnBusy chooses something else than
+// putting it back.
+//
+// # What can go wrong
+//
+// asynq archives a task that does not succeed on its last attempt, whatever the reason, so that
+// mere contention would lose tasks with MaxRetry(0). Therefore the last attempt waits for the lock in
+// its worker, until shortly before the task's deadline. If the lock is still busy then, the task is
+// archived and its last error says why; asynq's Inspector can run it again. So give tasks at least one
+// retry, because contention costs nothing while one is left, and a timeout that is longer than the
+// work of those before them. On a server without Configure every attempt waits like this, one that
+// waits in vain spends a retry, and a warning is logged once.
+//
+// A task's deadline, and asynq's shutdown, do not stop a handler that ignores its context: asynq may
+// start the task again meanwhile. The lock is released only when the handler has returned, and each
+// attempt is an owner of its own, so that the second one waits for the first.
+//
+// The lock can be lost while the handler runs: Redis was away for longer than the lease, or the
+// maximum hold, which is the task's deadline plus 30 seconds, is over. Then the handler's context
+// ends with cause lockmw.ErrLost, and the attempt fails even if the handler reports success, because
+// another may have run at the same time. Work that must not happen twice checks the fencing token
+// where it writes: see lockmw.Hold.Token and lockmw.Held.
+//
+// If the lock's Redis is unavailable the attempt fails, as with any other service that a handler
+// needs. Shut the asynq server down before the lockmw.Client, or its last tasks fail like that.
+package asynqmw

@@ -1,0 +1,172 @@
+package asynqmw_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/lockmw"
+)
+
+// startRedis starts a Redis for asynq alone; the locks of these tests are a lockmw.Local.
+func startRedis(t testing.TB) asynq.RedisConnOpt {
+	server := miniredis.RunT(t)
+	server.ClockTTL(true)
+	return asynq.RedisClientOpt{Addr: server.Addr()}
+}
+
+// quick is the Config of a server that looks for tasks often, changed as asynqmw wants it.
+func quick() asynq.Config { return asynqmw.Configure(quickBare()) }
+
+// quickBare is quick without asynqmw's changes.
+func quickBare() asynq.Config {
+	return asynq.Config{
+		Concurrency:              10,
+		TaskCheckInterval:        10 * time.Millisecond,
+		DelayedTaskCheckInterval: 20 * time.Millisecond,
+		ShutdownTimeout:          100 * time.Millisecond,
+		Logger:                   silent{},
+	}
+}
+
+type silent struct{}
+
+func (silent) Debug(...any) {}
+func (silent) Info(...any)  {}
+func (silent) Warn(...any)  {}
+func (silent) Error(...any) {}
+func (silent) Fatal(...any) {}
+
+// A queue is asynq with a server that processes every task with one handler.
+type queue struct {
+	t         *testing.T
+	client    *asynq.Client
+	inspector *asynq.Inspector
+}
+
+func startQueue(t *testing.T, cfg asynq.Config, h asynq.Handler) *queue {
+	t.Helper()
+	redis := startRedis(t)
+	q := &queue{t: t, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis)}
+	t.Cleanup(func() {
+		q.client.Close()
+		q.inspector.Close()
+	})
+	server := asynq.NewServer(redis, cfg)
+	if err := server.Start(h); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	return q
+}
+
+// fulfil enqueues a task for an item.
+func (q *queue) fulfil(item string, opts ...asynq.Option) (id string) {
+	q.t.Helper()
+	return q.enqueue(fulfilItem(item), append([]asynq.Option{asynq.Retention(time.Hour)}, opts...)...)
+}
+
+func (q *queue) enqueue(task *asynq.Task, opts ...asynq.Option) (id string) {
+	q.t.Helper()
+	info, err := q.client.Enqueue(task, opts...)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return info.ID
+}
+
+// await waits until the task is in one of the states.
+func (q *queue) await(id string, states ...asynq.TaskState) *asynq.TaskInfo {
+	q.t.Helper()
+	var info *asynq.TaskInfo
+	eventually(q.t, func() bool {
+		var err error
+		if info, err = q.inspector.GetTaskInfo("default", id); err != nil {
+			return false
+		}
+		for _, state := range states {
+			if info.State == state {
+				return true
+			}
+		}
+		return false
+	})
+	return info
+}
+
+// eventually polls until done reports true.
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(20 * time.Second)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("it did not happen within 20 s")
+		}
+	}
+}
+
+// receive returns the next value of c.
+func receive[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing was received within 20 s")
+		panic("unreachable")
+	}
+}
+
+type order struct{ Item string }
+
+var byItem = asynqmw.By("item", asynqmw.Payload(func(o order) string { return o.Item }))
+
+func fulfilItem(item string) *asynq.Task {
+	return asynq.NewTask("order:fulfil", []byte(`{"Item":"`+item+`"}`))
+}
+
+func handle(f func(context.Context) error) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { return f(ctx) })
+}
+
+// never fails the test if a task reaches it.
+func never(t *testing.T) asynq.Handler {
+	return handle(func(context.Context) error {
+		t.Error("the handler was called")
+		return nil
+	})
+}
+
+// occupy holds key for somebody else until the test ends or the returned function is called.
+func occupy(t *testing.T, l lockmw.Locker, key string) (release func()) {
+	t.Helper()
+	_, hold, err := l.Lock(context.Background(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release = sync.OnceFunc(func() {
+		if err := hold.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(release)
+	return release
+}
+
+// isFree reports whether key can be had at once.
+func isFree(l lockmw.Locker, key string) bool {
+	_, hold, err := l.Lock(context.Background(), key, lockmw.WithWait(0))
+	return err == nil && hold.Unlock() == nil
+}
+
+// atOnce has a busy task tried again the next time the server looks.
+var atOnce = asynqmw.WithRequeueDelay(0, 0)

@@ -1,0 +1,88 @@
+package asynqmw
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A KeyFunc says which lock a task needs. It may be any function of this shape; By makes one of
+// parts. It returns lockmw.ErrNoLock to have the task processed without a lock. An error that wraps
+// asynq.SkipRetry or lockmw.ErrInvalidKey, and an empty key, archive the task; any other error fails
+// the attempt.
+//
+// The same key means the same lock everywhere, in requests and plain functions too.
+type KeyFunc func(context.Context, *asynq.Task) (string, error)
+
+// A Part is a piece of a key, such as an ID. It is not a KeyFunc, because an ID does not say what it
+// is the ID of: By does.
+type Part func(context.Context, *asynq.Task) (string, error)
+
+// By makes a KeyFunc from the kind of thing and the parts that identify it:
+//
+//	asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item })) // item:7
+//
+// The key is that of lockmw.Key: parts are escaped, so that different parts never make the same key.
+// A part that is empty or fails makes the task fail; it never means one lock shared by all. By panics
+// if kind is empty or there is no part or a nil one.
+func By(kind string, parts ...Part) KeyFunc {
+	if kind == "" {
+		panic("asynqmw: By: the kind is empty")
+	}
+	if len(parts) == 0 {
+		panic(fmt.Sprintf("asynqmw: By(%q): no parts: all tasks would share one lock", kind))
+	}
+	for i, part := range parts {
+		if part == nil {
+			panic(fmt.Sprintf("asynqmw: By(%q): part %d is nil", kind, i+1))
+		}
+	}
+	return func(ctx context.Context, task *asynq.Task) (string, error) {
+		values := make([]string, len(parts))
+		for i, part := range parts {
+			value, err := part(ctx, task)
+			if err == nil && value == "" {
+				err = fmt.Errorf("%w: it is empty", lockmw.ErrInvalidKey)
+			}
+			if err != nil {
+				return "", fmt.Errorf("part %d of key %q: %w", i+1, kind, err)
+			}
+			values[i] = value
+		}
+		return lockmw.Key(kind, values...), nil
+	}
+}
+
+// Payload is a field of the task's payload, which is JSON of a T. A payload that is not archives the
+// task: its error wraps asynq.SkipRetry. Payload panics if field is nil.
+func Payload[T any](field func(T) string) Part {
+	if field == nil {
+		panic("asynqmw: Payload: the function is nil")
+	}
+	return func(_ context.Context, task *asynq.Task) (string, error) {
+		var payload T
+		if err := json.Unmarshal(task.Payload(), &payload); err != nil {
+			return "", fmt.Errorf("payload is not JSON of %T: %w: %w", payload, err, asynq.SkipRetry)
+		}
+		return field(payload), nil
+	}
+}
+
+// Header is a header of the task, by its exact name. A task without it has no valid key and is
+// archived. Header panics if name is empty.
+func Header(name string) Part {
+	if name == "" {
+		panic("asynqmw: Header: the name is empty")
+	}
+	return func(_ context.Context, task *asynq.Task) (string, error) {
+		value := task.Headers()[name]
+		if value == "" {
+			return "", fmt.Errorf("%w: the task has no header %s", lockmw.ErrInvalidKey, name)
+		}
+		return value, nil
+	}
+}

@@ -1,0 +1,112 @@
+package asynqmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hibiken/asynq"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+const scopeName = "github.com/lockmw/go/asynqmw"
+
+// Headers returns the trace context of ctx for asynq.NewTaskWithHeaders, so that the trace of a
+// request goes on in the task that it enqueues:
+//
+//	task := asynq.NewTaskWithHeaders("order:fulfil", payload, asynqmw.Headers(ctx))
+//
+// It uses otel's global propagator; where none is set, W3C trace context and baggage. The map is the
+// caller's, and empty if ctx has no trace.
+func Headers(ctx context.Context) map[string]string {
+	headers := propagation.MapCarrier{}
+	propagator().Inject(ctx, headers)
+	return headers
+}
+
+// Trace returns middleware that processes each task in a CONSUMER span, whose parent is the span that
+// Headers put into the task; without one it begins a trace. Mount it before WithLock, so that the
+// span covers the wait. If tp is nil the global provider is used.
+//
+// The span is named after the task's type. An attempt that fails or panics sets its status to Error.
+// One that queues the task again because of a busy lock does not: it has the attribute
+// asynq.task.requeued.
+func Trace(tp trace.TracerProvider) asynq.MiddlewareFunc {
+	if tp == nil {
+		tp = otel.GetTracerProvider()
+	}
+	tracer := tp.Tracer(scopeName)
+	return func(next asynq.Handler) asynq.Handler {
+		if next == nil {
+			panic("asynqmw: the handler to trace is nil")
+		}
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			ctx = propagator().Extract(ctx, propagation.MapCarrier(task.Headers()))
+			ctx, span := tracer.Start(ctx, "process "+task.Type(), trace.WithSpanKind(trace.SpanKindConsumer))
+			defer span.End()
+			if !span.IsRecording() {
+				return next.ProcessTask(ctx, task)
+			}
+			span.SetAttributes(describe(ctx, task)...)
+			returned := false
+			defer func() {
+				if !returned {
+					span.SetStatus(codes.Error, "panic")
+				}
+			}()
+			err := next.ProcessTask(ctx, task)
+			returned = true
+			conclude(span, err)
+			return err
+		})
+	}
+}
+
+func propagator() propagation.TextMapPropagator {
+	if p := otel.GetTextMapPropagator(); len(p.Fields()) > 0 {
+		return p
+	}
+	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+}
+
+// describe follows OpenTelemetry's conventions for messaging.
+func describe(ctx context.Context, task *asynq.Task) []attribute.KeyValue {
+	attrs := []attribute.KeyValue{
+		attribute.String("messaging.system", "asynq"),
+		attribute.String("messaging.operation.name", "process"),
+		attribute.String("messaging.operation.type", "process"),
+		attribute.String("asynq.task.type", task.Type()),
+	}
+	if queue, ok := asynq.GetQueueName(ctx); ok {
+		attrs = append(attrs, attribute.String("messaging.destination.name", queue))
+	}
+	if id, ok := asynq.GetTaskID(ctx); ok {
+		attrs = append(attrs, attribute.String("messaging.message.id", id))
+	}
+	if retried, ok := asynq.GetRetryCount(ctx); ok {
+		attrs = append(attrs, attribute.Int("asynq.task.retried", retried))
+	}
+	return attrs
+}
+
+func conclude(span trace.Span, err error) {
+	if err == nil {
+		return
+	}
+	if busy, ok := errors.AsType[*busyError](err); ok {
+		span.SetAttributes(attribute.Bool("asynq.task.requeued", !busy.drop))
+		return
+	}
+	kind, text := fmt.Sprintf("%T", err), err.Error()
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		kind, text = e.ErrorType(), e.ErrorType() // its text has the key, which a tracer may redact
+	}
+	span.SetAttributes(attribute.String("error.type", kind))
+	span.SetStatus(codes.Error, text)
+}

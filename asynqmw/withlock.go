@@ -1,0 +1,166 @@
+package asynqmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/internal/waitlimit"
+	"github.com/lockmw/go/lockmw"
+)
+
+// WithLock returns middleware that processes a task under the lock that key names for it. The
+// handler's context carries the hold (lockmw.FromContext, lockmw.Held) and ends with cause
+// lockmw.ErrLost if the lock is lost; the attempt then fails with that error, whatever the handler
+// returned. The lock is released when the handler has returned or panicked, not at the task's
+// deadline.
+//
+// It tries once unless lockmw.WithWait says otherwise; a task that finds the lock busy is queued
+// again without spending a retry, see WithOnBusy. The last attempt of a task, and every attempt on a
+// server without Configure, waits until shortly before the task's deadline instead, whatever WithWait
+// and WithMaxWaiters say. A wait never outlasts the task's deadline. A hold ends 30 seconds after the
+// deadline unless lockmw.WithMaxHold says otherwise.
+//
+// A task without a valid key is archived without being retried (asynq.SkipRetry), as it will never
+// have one; other errors of key fail the attempt. When Redis is unavailable the attempt fails with
+// lockmw.ErrUnavailable.
+//
+// WithLock panics if l or key is nil or an option is invalid. What it returns may be used for several
+// handlers and is safe for concurrent use.
+func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc {
+	g := &guard{config: newConfig(l, key, opts), locker: l, key: key}
+	return func(next asynq.Handler) asynq.Handler {
+		if next == nil {
+			panic("asynqmw: the handler to lock is nil")
+		}
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			return g.process(ctx, task, next)
+		})
+	}
+}
+
+// grace is how much longer than its task a hold may last: for a handler that needs a moment to stop.
+const grace = 30 * time.Second
+
+type guard struct {
+	*config
+	locker lockmw.Locker
+	key    KeyFunc
+	warn   sync.Once
+}
+
+func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handler) error {
+	key, err := g.key(ctx, task)
+	if errors.Is(err, lockmw.ErrNoLock) {
+		return next.ProcessTask(ctx, task)
+	}
+	if err == nil && key == "" {
+		err = fmt.Errorf("%w: it is empty", lockmw.ErrInvalidKey)
+	}
+	if err != nil {
+		return hopeless(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)})
+	}
+	a := newAttempt(ctx)
+	if a.onServer && !a.configured {
+		g.warn.Do(func() {
+			slog.WarnContext(ctx, "asynqmw: the asynq server was made without asynqmw.Configure: tasks that meet a busy lock keep their worker", "type", task.Type())
+		})
+	}
+	ctx, hold, release, err := g.lock(a, key)
+	defer release()
+	if err != nil {
+		return g.refused(a, err)
+	}
+	return run(ctx, task, next, hold)
+}
+
+// lock takes the lock, with a context that does not end at the longest wait once it is there.
+func (g *guard) lock(a *attempt, key string) (context.Context, *lockmw.Hold, func(), error) {
+	opts := make([]lockmw.Option, 0, len(g.lockOpts)+3)
+	opts = append(opts, lockmw.WithDefaults(lockmw.WithWait(0)))
+	longest := time.Duration(0)
+	if a.limited {
+		opts = append(opts, lockmw.WithDefaults(lockmw.WithMaxHold(max(0, a.remaining)+grace)))
+		longest = a.remaining - a.margin/2
+	}
+	opts = append(opts, g.lockOpts...)
+	if g.mustWait(a) {
+		wait := lockmw.Forever
+		if a.limited {
+			wait = max(0, a.remaining-a.margin)
+		}
+		opts = append(opts, lockmw.WithWait(wait), lockmw.WithMaxWaiters(0))
+	}
+	waiting, limit := waitlimit.Start(a.ctx, longest)
+	ctx, hold, err := g.locker.Lock(waiting, key, opts...)
+	if !limit.Stop() {
+		err = tooLong(hold, err)
+	}
+	return ctx, hold, limit.Release, err
+}
+
+// tooLong is the error of a call that had reached the longest wait when it returned.
+func tooLong(hold *lockmw.Hold, err error) error {
+	if err == nil { // granted in this instant, with a context that is ending
+		err = hold.Unlock()
+	} else if errors.Is(err, lockmw.ErrBusy) {
+		return err
+	}
+	busy := fmt.Errorf("%w: the task's deadline is near", lockmw.ErrBusy)
+	return &lockmw.Error{Op: "lock", Err: errors.Join(busy, err)}
+}
+
+// mustWait reports whether returning would cost the task a retry, or the task itself.
+func (g *guard) mustWait(a *attempt) bool {
+	return a.onServer && g.onBusy == Requeue && (a.last || !a.configured)
+}
+
+// refused is what asynq is told of an attempt that did not get its lock.
+func (g *guard) refused(a *attempt, err error) error {
+	isBusy := errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrTooManyWaiters)
+	if !isBusy || a.ctx.Err() != nil { // after the task's end asynq does not listen any more
+		return hopeless(err)
+	}
+	switch {
+	case g.onBusy == Drop:
+		return &busyError{err: err, drop: true}
+	case g.onBusy == Archive:
+		return fmt.Errorf("asynqmw: not retried because its lock is busy: %w: %w", err, asynq.SkipRetry)
+	case g.onBusy == Fail:
+		return err
+	case !g.mustWait(a):
+		return &busyError{err: err, delay: g.minDelay + rand.N(g.maxDelay-g.minDelay+1)}
+	case a.last:
+		return fmt.Errorf("asynqmw: the last attempt waited for its lock until its deadline: %w", err)
+	}
+	return fmt.Errorf("asynqmw: waited until the deadline on a server without Configure: %w", err)
+}
+
+// hopeless marks errors that no retry can heal.
+func hopeless(err error) error {
+	if errors.Is(err, lockmw.ErrInvalidKey) && !errors.Is(err, asynq.SkipRetry) {
+		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
+	}
+	return err
+}
+
+func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw.Hold) (err error) {
+	defer func() {
+		lost := hold.Unlock()
+		if !errors.Is(lost, lockmw.ErrLost) && !errors.Is(lost, lockmw.ErrClosed) {
+			return
+		}
+		if err == nil {
+			err = lost
+		} else {
+			err = fmt.Errorf("%w (%w)", err, lost)
+		}
+	}()
+	return next.ProcessTask(ctx, task)
+}
