@@ -1,0 +1,175 @@
+package tracing
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+type phase uint8
+
+const (
+	waiting phase = iota
+	holding
+	over
+)
+
+// An attempt is one call for a lock and the hold it leads to. It is also the context in which they
+// run: it shows the acquire span while the call waits and the hold span from then on, because the
+// two are siblings and contexts only nest.
+type attempt struct {
+	context.Context // what it shows while the call waits
+
+	tracer  *tracer
+	labels  *labels
+	caller  context.Context
+	started time.Time
+
+	shows atomic.Bool     // shown is set
+	shown context.Context // what it shows instead of Context
+
+	mu         sync.Mutex // guards what follows, and orders the callbacks
+	phase      phase
+	prepared   bool
+	contended  bool
+	counted    bool // in the waiters
+	position   int
+	token      int64
+	renewals   int64
+	key        string
+	extra      []attribute.KeyValue
+	links      []trace.SpanContext
+	acquire    trace.Span // nil if the call has none, or not yet
+	acquireCtx context.Context
+	acquireEnd time.Time // zero if the acquire span is not recorded
+	granted    time.Time
+	hold       trace.Span
+	holdCtx    context.Context
+	holdStart  time.Time
+}
+
+// attemptIn returns the innermost attempt in ctx that t observes. Other tracers' do not count, so
+// that several observers can be mounted.
+func (t *tracer) attemptIn(ctx context.Context) *attempt {
+	s, _ := ctx.Value(t).(*attempt)
+	return s
+}
+
+// Value implements context.Context.
+func (s *attempt) Value(key any) any {
+	if t, ok := key.(*tracer); ok && t == s.tracer {
+		return s
+	}
+	if s.shows.Load() {
+		return s.shown.Value(key)
+	}
+	return s.Context.Value(key)
+}
+
+// String keeps those who print contexts from reading the fields while they change.
+func (s *attempt) String() string { return "tracing.attempt" }
+
+// show makes ctx, which has the caller's values, what s shows from now on.
+func (s *attempt) show(ctx context.Context) {
+	s.shown = ctx
+	s.shows.Store(true)
+}
+
+// enter locks s if it is in phase p.
+func (s *attempt) enter(p phase) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	if s.phase != p {
+		s.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+func (s *attempt) isWaiting() bool {
+	if !s.enter(waiting) {
+		return false
+	}
+	s.mu.Unlock()
+	return true
+}
+
+// startAcquire starts the acquire span unless there is one; as if it had been at the call.
+func (s *attempt) startAcquire(a *lockmw.Attempt) {
+	if s.acquire != nil {
+		return
+	}
+	var opts []trace.SpanStartOption
+	if !s.tracer.uncontended {
+		opts = append(opts, trace.WithTimestamp(s.started))
+	}
+	s.acquireCtx, s.acquire = s.tracer.tracer.Start(s.caller, s.labels.acquire, opts...)
+	s.prepare(s.acquire, a)
+}
+
+// startHold starts the hold span after the acquire span.
+func (s *attempt) startHold(a *lockmw.Attempt) {
+	s.holdStart = s.granted
+	if s.acquireEnd.IsZero() {
+		s.holdCtx, s.hold = s.tracer.tracer.Start(s.caller, s.labels.hold)
+	} else {
+		// Jaeger's critical path drops a span that starts within the one before it.
+		s.holdStart = s.acquireEnd.Add(time.Microsecond)
+		b := buffers.Get().(*buffer)
+		b.start[0] = trace.WithTimestamp(s.holdStart)
+		s.holdCtx, s.hold = s.tracer.tracer.Start(s.caller, s.labels.hold, b.start[:]...)
+		b.free()
+	}
+	s.prepare(s.hold, a)
+	s.show(s.holdCtx)
+}
+
+// prepare asks for what the user's functions say of a, once and only if it is recorded.
+func (s *attempt) prepare(span trace.Span, a *lockmw.Attempt) {
+	if s.prepared || !span.IsRecording() {
+		return
+	}
+	s.prepared = true
+	s.key = clean(s.tracer.shownKey(a.Key))
+	s.extra = s.tracer.extra(s.caller, *a)
+}
+
+// link adds links to the acquire spans of those in the way.
+func (s *attempt) link(holders []lockmw.Holder) {
+	if !s.tracer.holderLinks || !s.acquire.IsRecording() {
+		return
+	}
+	self := s.acquire.SpanContext()
+	for i := 0; i < len(holders) && len(s.links) < mostLinks; i++ {
+		sc := parseTraceParent(holders[i].TraceParent)
+		if !sc.IsValid() || !sc.IsSampled() || sameSpan(sc, self) || s.linked(sc) {
+			continue
+		}
+		s.links = append(s.links, sc)
+		s.acquire.AddLink(trace.Link{SpanContext: sc})
+	}
+}
+
+// mostLinks is how many holders a span links to: a lock may have thousands of readers.
+const mostLinks = 8
+
+func (s *attempt) linked(sc trace.SpanContext) bool {
+	for _, l := range s.links {
+		if sameSpan(l, sc) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameSpan(a, b trace.SpanContext) bool {
+	return a.SpanID() == b.SpanID() && a.TraceID() == b.TraceID()
+}

@@ -1,0 +1,148 @@
+package tracing
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// endWait reports how the call for the lock ended.
+func (s *attempt) endWait(a *lockmw.Attempt, o outcome, err error, now time.Time) {
+	t := s.tracer
+	if s.counted {
+		t.waiters.Add(s.acquireCtx, -1, s.labels.level...)
+	}
+	t.wait.Record(s.acquireCtx, now.Sub(s.started).Seconds(), s.labels.record[o]...)
+	if s.acquire == nil {
+		return
+	}
+	if !s.acquire.IsRecording() {
+		s.acquire.End()
+		return
+	}
+	s.acquireEnd = now
+	b := buffers.Get().(*buffer)
+	s.describe(b, a, o, err)
+	b.add(attrContended.Bool(s.contended))
+	if s.position > 0 {
+		b.add(attrPosition.Int(s.position))
+	}
+	if len(s.links) > 0 {
+		b.add(attrHolderTrace.String(s.links[0].TraceID().String()))
+		b.add(attrHolderSpan.String(s.links[0].SpanID().String()))
+	}
+	s.setStatus(s.acquire, err)
+	s.acquire.SetAttributes(b.attrs...)
+	b.end[0] = trace.WithTimestamp(now)
+	s.acquire.End(b.end[:]...)
+	b.free()
+}
+
+// endHold reports how the hold ended; r is nil if it was lost.
+func (s *attempt) endHold(a *lockmw.Attempt, o outcome, err error, r *lockmw.Release) {
+	t, now := s.tracer, time.Now()
+	s.phase = over
+	t.held.Add(s.holdCtx, -1, s.labels.level...)
+	t.hold.Record(s.holdCtx, now.Sub(s.granted).Seconds(), s.labels.record[o]...)
+	if !s.hold.IsRecording() {
+		s.hold.End()
+		return
+	}
+	b := buffers.Get().(*buffer)
+	s.describe(b, a, o, err)
+	b.add(attrRenewals.Int64(s.renewals))
+	if r != nil {
+		b.add(attrWaitersReleased.Int(r.Waiters))
+	}
+	s.setStatus(s.hold, err)
+	s.hold.SetAttributes(b.attrs...)
+	if now.Before(s.holdStart) { // which is up to 1 µs late
+		s.hold.End(trace.WithTimestamp(s.holdStart))
+	} else {
+		s.hold.End()
+	}
+	b.free()
+}
+
+// describe adds the attributes that both spans have; the user's come first, so that they cannot
+// replace those which this package documents.
+func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o outcome, err error) {
+	b.add(s.extra...)
+	b.add(s.labels.span...)
+	if s.key != "" {
+		b.add(attrKey.String(s.key))
+	}
+	b.add(attrLease.Float64(a.Policy.Lease.Seconds()), attrOutcome.String(o.String()))
+	if s.token != 0 {
+		b.add(attrToken.Int64(s.token))
+	}
+	if err != nil {
+		b.add(attrErrorType.String(errorType(err)))
+	}
+}
+
+// setStatus marks failures; that a TryLock found the lock busy is an answer, not a failure.
+func (s *attempt) setStatus(span trace.Span, err error) {
+	if err == nil || errorType(err) == busyType {
+		return
+	}
+	span.SetStatus(codes.Error, s.describeError(err))
+}
+
+// describeError is the error without the key that *lockmw.Error's own text starts with, or only its
+// type if keys are not to be seen.
+func (s *attempt) describeError(err error) string {
+	if !s.tracer.quoteErrors {
+		return errorType(err)
+	}
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		err = e.Err
+	}
+	return clean(err.Error())
+}
+
+const busyType = "lock_not_acquired"
+
+func outcomeOf(err error) outcome {
+	switch errorType(err) {
+	case busyType, "lock_too_many_waiters":
+		return notAcquired
+	case "lock_timeout":
+		return timedOut
+	case "lock_canceled":
+		return canceled
+	}
+	return failed
+}
+
+func errorType(err error) string {
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		return e.ErrorType()
+	}
+	return (&lockmw.Error{Err: err}).ErrorType()
+}
+
+// A buffer holds arguments of calls to a span. They would be allocated for each call, since the
+// compiler must expect an interface's methods to keep them; no span does.
+type buffer struct {
+	attrs []attribute.KeyValue
+	start [1]trace.SpanStartOption
+	end   [1]trace.SpanEndOption
+}
+
+var buffers = sync.Pool{New: func() any { return &buffer{attrs: make([]attribute.KeyValue, 0, 24)} }}
+
+func (b *buffer) add(attrs ...attribute.KeyValue) { b.attrs = append(b.attrs, attrs...) }
+
+func (b *buffer) free() {
+	clear(b.attrs)
+	b.attrs = b.attrs[:0]
+	b.start[0], b.end[0] = nil, nil
+	buffers.Put(b)
+}

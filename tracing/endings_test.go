@@ -1,0 +1,248 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/tracing"
+)
+
+func TestFailedAttempts(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		err       error
+		waited    time.Duration
+		op        string
+		outcome   string
+		errorType string
+		status    codes.Code
+	}{
+		{"busy", lockmw.ErrBusy, 0, "try_lock", "not_acquired", "lock_not_acquired", codes.Unset},
+		{"timeout", lockmw.ErrBusy, time.Second, "lock", "timeout", "lock_timeout", codes.Error},
+		{"canceled", fmt.Errorf("%w: %w", lockmw.ErrBusy, context.Canceled), 0, "lock", "canceled", "lock_canceled", codes.Error},
+		{"too many", lockmw.ErrTooManyWaiters, 0, "lock", "not_acquired", "lock_too_many_waiters", codes.Error},
+		{"unavailable", lockmw.ErrUnavailable, 0, "lock", "error", "lock_unavailable", codes.Error},
+		{"closed", lockmw.ErrClosed, 0, "lock", "error", "lock_closed", codes.Error},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newTelemetry(t)
+			a := lockmw.Attempt{Key: "item:7", Name: "item", Op: tt.op, Mode: "exclusive"}
+			m.observer.Failed(m.observer.Start(t.Context(), a), a,
+				&lockmw.Error{Op: tt.op, Key: a.Key, Waited: tt.waited, Err: tt.err})
+
+			s := m.span("acquire_lock item")
+			attrs := attributesOf(s)
+			if got := attrs["distributed_lock.outcome"]; got != tt.outcome {
+				t.Errorf("outcome is %v, want %v", got, tt.outcome)
+			}
+			if got := attrs["error.type"]; got != tt.errorType {
+				t.Errorf("error.type is %v, want %v", got, tt.errorType)
+			}
+			if s.Status().Code != tt.status {
+				t.Errorf("status is %v, want %v", s.Status(), tt.status)
+			}
+			if s.Status().Code == codes.Error {
+				mustNotContain(t, "the status", s.Status().Description, a.Key)
+			}
+			if points := m.histogram("distributed_lock.wait.duration", outcome(tt.outcome)); len(points) != 1 || points[0].Count != 1 {
+				t.Errorf("wait.duration has %v", points)
+			}
+			m.allEnded()
+		})
+	}
+}
+
+func TestFailuresOfALocal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTelemetry(t)
+		local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+		_, hold := lock(t, t.Context(), local, "item:7")
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+
+		refused(t, t.Context(), local, "item:7", lockmw.WithName("try"), lockmw.WithWait(0))
+		refused(t, t.Context(), local, "item:7", lockmw.WithName("timeout"), lockmw.WithWait(2*time.Second))
+		refused(t, ctx, local, "item:7", lockmw.WithName("canceled"))
+		unlock(t, hold)
+
+		for name, want := range map[string]string{"try": "not_acquired", "timeout": "timeout", "canceled": "canceled"} {
+			s := m.span("acquire_lock " + name)
+			if got := attributesOf(s); got["distributed_lock.outcome"] != want || got["distributed_lock.contended"] != true {
+				t.Errorf("%s: %v", name, got)
+			}
+			if len(s.Links()) != 1 {
+				t.Errorf("%s: %d links, want 1", name, len(s.Links()))
+			}
+		}
+		if s := m.span("acquire_lock timeout"); s.EndTime().Sub(s.StartTime()) != 2*time.Second {
+			t.Errorf("the wait's span lasts %v, want 2s", s.EndTime().Sub(s.StartTime()))
+		}
+		m.allEnded()
+		m.countersAtZero()
+	})
+}
+
+func TestALossEndsTheHoldSpan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTelemetry(t)
+		local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+		ctx, hold := lock(t, t.Context(), local, "item:7")
+		time.Sleep(3 * time.Second)
+		local.Expire("item:7")
+		<-ctx.Done()
+		s := m.span("hold_lock item")
+		m.countersAtZero()
+		time.Sleep(4 * time.Second)
+		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+			t.Fatal(err)
+		}
+
+		if got := s.EndTime().Sub(s.StartTime()); got != 3*time.Second-time.Microsecond {
+			t.Errorf("the span lasts %v, want until the loss", got)
+		}
+		if s.Status().Code != codes.Error {
+			t.Errorf("status is %v, want Error", s.Status())
+		}
+		attrs := attributesOf(s)
+		if attrs["distributed_lock.outcome"] != "lost" || attrs["error.type"] != "lock_lost" {
+			t.Errorf("attributes: %v", attrs)
+		}
+		if points := m.histogram("distributed_lock.hold.duration"); len(points) != 1 ||
+			!has(points[0].Attributes, []attribute.KeyValue{outcome("lost")}) || points[0].Sum != 3 {
+			t.Errorf("hold.duration: %+v", points)
+		}
+		m.allEnded()
+		m.countersAtZero()
+	})
+}
+
+// An attempt driven by hand, for what a Local does not do.
+type script struct {
+	*telemetry
+	a   lockmw.Attempt
+	ctx context.Context
+}
+
+func newScript(m *telemetry) *script {
+	a := lockmw.Attempt{Key: "item:7", Name: "item", Op: "lock", Mode: "exclusive"}
+	return &script{telemetry: m, a: a, ctx: m.observer.Start(context.Background(), a)}
+}
+
+func (s *script) acquire(g lockmw.Grant) *script {
+	s.ctx = s.observer.Acquired(s.ctx, s.a, g)
+	return s
+}
+
+func TestReleaseTellsOfALossThatNobodyReportedYet(t *testing.T) {
+	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
+	lost := fmt.Errorf("%w: its lease ran out", lockmw.ErrLost)
+	s.observer.Released(s.ctx, s.a, lockmw.Release{Err: lost})
+	s.observer.Lost(s.ctx, s.a, lost)
+	if got := attributesOf(s.span("hold_lock item"))["distributed_lock.outcome"]; got != "lost" {
+		t.Errorf("outcome is %v, want lost", got)
+	}
+	s.allEnded()
+	s.countersAtZero()
+}
+
+func TestClosingIsALoss(t *testing.T) {
+	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
+	s.observer.Released(s.ctx, s.a, lockmw.Release{Err: lockmw.ErrClosed})
+	attrs := attributesOf(s.span("hold_lock item"))
+	if attrs["distributed_lock.outcome"] != "lost" || attrs["error.type"] != "lock_closed" {
+		t.Errorf("attributes: %v", attrs)
+	}
+}
+
+func TestAFailedReleaseIsAnError(t *testing.T) {
+	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
+	s.observer.Released(s.ctx, s.a, lockmw.Release{Err: fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable)})
+	span := s.span("hold_lock item")
+	attrs := attributesOf(span)
+	if attrs["distributed_lock.outcome"] != "error" || attrs["error.type"] != "lock_unavailable" || span.Status().Code != codes.Error {
+		t.Errorf("status %v, attributes %v", span.Status(), attrs)
+	}
+	s.countersAtZero()
+}
+
+func TestAWaitIsCountedOnceAndOnlyIfItWasReported(t *testing.T) {
+	for calls := range 3 {
+		s := newScript(newTelemetry(t))
+		for range calls {
+			s.observer.Contended(s.ctx, s.a, lockmw.Contention{})
+		}
+		if got := s.sum("distributed_lock.waiters"); got != int64(min(calls, 1)) {
+			t.Errorf("%d waiters after %d calls of Contended", got, calls)
+		}
+		s.acquire(lockmw.Grant{Contended: true})
+		s.observer.Contended(s.ctx, s.a, lockmw.Contention{})
+		if attributesOf(s.span("acquire_lock item"))["distributed_lock.contended"] != true {
+			t.Error("the span does not say that the lock was contended")
+		}
+		s.observer.Released(s.ctx, s.a, lockmw.Release{})
+		s.countersAtZero()
+	}
+}
+
+func TestFailingOpenHasNoHoldSpan(t *testing.T) {
+	for _, uncontended := range []bool{true, false} {
+		testFailingOpen(t, newTelemetry(t, tracing.WithUncontendedSpans(uncontended)))
+	}
+}
+
+func testFailingOpen(t *testing.T, m *telemetry) {
+	t.Helper()
+	s := newScript(m).acquire(lockmw.Grant{FailedOpen: &lockmw.Error{Op: "lock", Err: lockmw.ErrUnavailable}})
+	if sc := trace.SpanContextFromContext(s.ctx); sc.IsValid() {
+		t.Error("the guarded work nests in a span that has ended")
+	}
+	s.observer.Released(s.ctx, s.a, lockmw.Release{})
+	span := s.span("acquire_lock item")
+	if span.Status().Code != codes.Error || attributesOf(span)["distributed_lock.outcome"] != "error" {
+		t.Errorf("status %v, attributes %v", span.Status(), attributesOf(span))
+	}
+	if len(m.spans.Started()) != 1 {
+		t.Error("a lock that is not held has a hold span")
+	}
+	s.countersAtZero()
+}
+
+func TestRenewalsAreCounted(t *testing.T) {
+	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
+	for _, err := range []error{nil, nil, lockmw.ErrUnavailable, nil, lockmw.ErrLost} {
+		s.observer.Renewed(s.ctx, s.a, err)
+	}
+	s.observer.Released(s.ctx, s.a, lockmw.Release{})
+	s.observer.Renewed(s.ctx, s.a, nil)
+	if got := attributesOf(s.span("hold_lock item"))["distributed_lock.renewals"]; got != int64(3) {
+		t.Errorf("%v renewals on the span, want 3", got)
+	}
+	for o, want := range map[string]int64{"renewed": 3, "error": 1, "lost": 1} {
+		if got := s.sum("distributed_lock.renewals", outcome(o)); got != want {
+			t.Errorf("%d renewals with outcome %s, want %d", got, o, want)
+		}
+	}
+}
+
+func TestWorkThatPanicsEndsItsSpans(t *testing.T) {
+	m := newTelemetry(t)
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+	func() {
+		defer func() { _ = recover() }()
+		_ = lockmw.Do(t.Context(), local, "item:7", func(context.Context) error { panic("no stock") })
+	}()
+	if s := m.span("hold_lock item"); s.Status().Code != codes.Unset {
+		t.Errorf("the work's panic fails the lock's span: %v", s.Status())
+	}
+	m.allEnded()
+	m.countersAtZero()
+}

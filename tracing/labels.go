@@ -1,0 +1,91 @@
+package tracing
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// labels is what all attempts of one name, operation and mode have in common, made once.
+type labels struct {
+	acquire, hold string // span names
+	span          []attribute.KeyValue
+
+	level  []metric.AddOption
+	record [outcomes][]metric.RecordOption
+	count  [outcomes][]metric.AddOption
+}
+
+type labelKey struct{ name, op, mode string }
+
+// mostLabels bounds the memory that names take which are not of low cardinality after all.
+const mostLabels = 1000
+
+// labelCache keeps labels. It is read far more often than written, so a write replaces the map.
+type labelCache struct {
+	known atomic.Pointer[map[labelKey]*labels]
+	mu    sync.Mutex // guards writing
+}
+
+func (t *tracer) labelsOf(a *lockmw.Attempt) *labels {
+	key := labelKey{a.Name, a.Op, a.Mode}
+	if known := t.labels.known.Load(); known != nil {
+		if l := (*known)[key]; l != nil {
+			return l
+		}
+	}
+	l := t.newLabels(key)
+	t.labels.add(key, l)
+	return l
+}
+
+func (c *labelCache) add(key labelKey, l *labels) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := map[labelKey]*labels{key: l}
+	if old := c.known.Load(); old != nil {
+		if len(*old) >= mostLabels {
+			return
+		}
+		maps.Copy(known, *old)
+	}
+	c.known.Store(&known)
+}
+
+func (t *tracer) newLabels(k labelKey) *labels {
+	name := attrName.String(clean(k.name))
+	mode := attrMode.String(k.mode)
+	common := append(slices.Clip(t.attributes), name, mode)
+	level := metric.WithAttributeSet(attribute.NewSet(slices.Clone(common)...))
+	l := &labels{
+		acquire: t.nameSpan(spanAcquire, k.name),
+		hold:    t.nameSpan(spanHold, k.name),
+		span:    append(slices.Clip(common), attrOperation.String(k.op)),
+		level:   []metric.AddOption{level},
+	}
+	for o := range outcomes {
+		set := metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(common), attrOutcome.String(o.String()))...))
+		l.record[o] = []metric.RecordOption{set}
+		l.count[o] = []metric.AddOption{set}
+	}
+	return l
+}
+
+func defaultSpanName(span, name string) string { return span + " " + name }
+
+// nameSpan asks WithSpanNameFormatter's function for a span's name.
+func (t *tracer) nameSpan(span, name string) (formatted string) {
+	formatted = clean(defaultSpanName(span, name))
+	defer reportPanic("WithSpanNameFormatter")
+	return clean(t.spanName(span, name))
+}
+
+// clean makes s valid UTF-8: exporters drop a whole batch for one string that is not.
+func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,0 +1,178 @@
+package tracing_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/tracing"
+)
+
+const (
+	valid     = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	unsampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+)
+
+// The two processes share nothing but what is stored with the lock.
+func TestWaitLinksToTheHolderInAnotherProcess(t *testing.T) {
+	ours, theirs := newTelemetry(t), newTelemetry(t)
+	local := lockmw.NewLocal()
+	_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithObserver(theirs.observer))
+	contended, waits := onContended()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithObserver(ours.observer), contended)
+		unlock(t, hold)
+	}()
+	<-waits
+	unlock(t, hold)
+	<-done
+
+	want := theirs.span("acquire_lock item").SpanContext()
+	links := ours.span("acquire_lock item").Links()
+	if len(links) != 1 || !links[0].SpanContext.Equal(want.WithRemote(true)) {
+		t.Errorf("links are %v, want one to %v", links, want)
+	}
+	if n := len(ours.span("hold_lock item").Links()) + len(theirs.span("acquire_lock item").Links()); n != 0 {
+		t.Errorf("%d links elsewhere", n)
+	}
+}
+
+func TestAWriterLinksToEightOfItsReaders(t *testing.T) {
+	m := newTelemetry(t)
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer), lockmw.WithName("reader"))
+	for range 10 {
+		_, hold := lock(t, t.Context(), local.RLocker(), "item:7")
+		defer hold.Unlock()
+	}
+	refused(t, t.Context(), local, "item:7", lockmw.WithName("writer"), lockmw.WithWait(0))
+
+	readers := make(map[trace.SpanID]bool)
+	for _, s := range m.spans.Ended() {
+		if s.Name() == "acquire_lock reader" {
+			readers[s.SpanContext().SpanID()] = true
+		}
+	}
+	links := m.span("acquire_lock writer").Links()
+	if len(links) != 8 {
+		t.Errorf("%d links, want 8", len(links))
+	}
+	for _, l := range links {
+		if id := l.SpanContext.SpanID(); !readers[id] {
+			t.Errorf("link to %v, which is no reader or linked twice", id)
+		}
+		delete(readers, l.SpanContext.SpanID())
+	}
+}
+
+// contend makes an attempt that meets holders with these traceparents, first when it begins to wait
+// and again when it fails.
+func contend(m *telemetry, traceParents ...string) sdktrace.ReadOnlySpan {
+	s := newScript(m)
+	holders := make([]lockmw.Holder, len(traceParents))
+	for i, p := range traceParents {
+		holders[i].TraceParent = p
+	}
+	s.observer.Contended(s.ctx, s.a, lockmw.Contention{Holders: holders})
+	s.observer.Failed(s.ctx, s.a, &lockmw.Error{Err: lockmw.ErrBusy, Waited: 1, Holders: holders})
+	return m.span("acquire_lock item")
+}
+
+func TestTheSameHolderIsLinkedOnce(t *testing.T) {
+	if links := contend(newTelemetry(t), valid, valid).Links(); len(links) != 1 {
+		t.Errorf("%d links, want 1", len(links))
+	}
+}
+
+func TestHoldersWithoutTraceDoNotUseUpLinks(t *testing.T) {
+	holders := append(make([]string, 100), valid)
+	if links := contend(newTelemetry(t), holders...).Links(); len(links) != 1 {
+		t.Errorf("%d links, want 1", len(links))
+	}
+}
+
+func TestASpanNeverLinksToItself(t *testing.T) {
+	m := newTelemetry(t)
+	s := newScript(m)
+	own := []lockmw.Holder{{TraceParent: m.observer.TraceParent(s.ctx)}}
+	s.observer.Contended(s.ctx, s.a, lockmw.Contention{Holders: own})
+	s.observer.Failed(s.ctx, s.a, &lockmw.Error{Err: lockmw.ErrBusy, Holders: own})
+	if links := m.span("acquire_lock item").Links(); len(links) != 0 {
+		t.Errorf("links: %v", links)
+	}
+}
+
+func TestHostileTraceParentsAreIgnored(t *testing.T) {
+	for name, p := range map[string]string{
+		"empty":           "",
+		"unsampled":       unsampled,
+		"garbage":         "garbage",
+		"right length":    strings.Repeat("x", 55),
+		"no trace":        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+		"no span":         "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+		"upper case":      strings.ToUpper(valid),
+		"version":         "ff" + valid[2:],
+		"dashes":          strings.ReplaceAll(valid, "-", "_"),
+		"first dash":      valid[:35] + "_" + valid[36:],
+		"last dash":       valid[:52] + "_" + valid[53:],
+		"flags":           valid[:53] + "+1",
+		"more":            valid + "-more",
+		"line feed":       valid[:54] + "\n",
+		"very long":       strings.Repeat(valid, 100_000),
+		"not UTF-8":       strings.Repeat("\xff", 55),
+		"split character": valid[:54] + "é",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := contend(newTelemetry(t), p)
+			if len(s.Links()) != 0 {
+				t.Errorf("links: %v", s.Links())
+			}
+			if id, ok := attributesOf(s)["distributed_lock.holder.trace_id"]; ok {
+				t.Errorf("holder.trace_id is %v", id)
+			}
+		})
+	}
+}
+
+func FuzzHolderTraceParent(f *testing.F) {
+	f.Add(valid)
+	f.Add(unsampled)
+	f.Add("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-fF")
+	f.Fuzz(func(t *testing.T, p string) {
+		links := contend(newTelemetry(t), p).Links()
+		carrier := propagation.MapCarrier{"traceparent": p}
+		want := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+		linkable := len(p) == 55 && strings.HasPrefix(p, "00-") && want.IsValid() && want.IsSampled()
+		if linkable != (len(links) == 1) || linkable && !links[0].SpanContext.Equal(want) {
+			t.Errorf("%q makes links %v, the propagator says %v", p, links, want)
+		}
+	})
+}
+
+func TestTraceParentNamesTheAcquireSpan(t *testing.T) {
+	m := newTelemetry(t)
+	s := newScript(m)
+	p := m.observer.TraceParent(s.ctx)
+	s.acquire(lockmw.Grant{})
+	if len(p) != 55 {
+		t.Errorf("%q has %d bytes, want 55", p, len(p))
+	}
+	carrier := propagation.MapCarrier{"traceparent": p}
+	got := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), carrier))
+	if want := m.span("acquire_lock item").SpanContext(); !got.Equal(want.WithRemote(true)) {
+		t.Errorf("%q is not %v", p, want)
+	}
+}
+
+func TestWithoutHolderLinks(t *testing.T) {
+	s := contend(newTelemetry(t, tracing.WithHolderLinks(false)), valid)
+	if len(s.Links()) != 0 || attributesOf(s)["distributed_lock.holder.trace_id"] != nil {
+		t.Errorf("links %v, attributes %v", s.Links(), s.Attributes())
+	}
+}

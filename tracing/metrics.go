@@ -1,0 +1,44 @@
+package tracing
+
+import (
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+)
+
+type instruments struct {
+	wait, hold    metric.Float64Histogram
+	waiters, held metric.Int64UpDownCounter
+	renewals      metric.Int64Counter
+}
+
+func newInstruments(m metric.Meter, c *config) instruments {
+	wait, waitErr := m.Float64Histogram(metricWait, metric.WithUnit("s"),
+		metric.WithDescription("How long calls for a lock took, until the grant or the failure."),
+		metric.WithExplicitBucketBoundaries(c.waitBuckets...))
+	hold, holdErr := m.Float64Histogram(metricHold, metric.WithUnit("s"),
+		metric.WithDescription("How long locks were held."),
+		metric.WithExplicitBucketBoundaries(c.holdBuckets...))
+	waiters, waitersErr := m.Int64UpDownCounter(metricWaiters, metric.WithUnit("{waiter}"),
+		metric.WithDescription("Calls that are waiting for a lock."))
+	held, heldErr := m.Int64UpDownCounter(metricHeld, metric.WithUnit("{lock}"),
+		metric.WithDescription("Locks that are held."))
+	renewals, renewalsErr := m.Int64Counter(metricRenewals, metric.WithUnit("{renewal}"),
+		metric.WithDescription("Renewals of leases, by how they ended."))
+	return instruments{
+		wait:     usable[metric.Float64Histogram](wait, waitErr, noop.Float64Histogram{}),
+		hold:     usable[metric.Float64Histogram](hold, holdErr, noop.Float64Histogram{}),
+		waiters:  usable[metric.Int64UpDownCounter](waiters, waitersErr, noop.Int64UpDownCounter{}),
+		held:     usable[metric.Int64UpDownCounter](held, heldErr, noop.Int64UpDownCounter{}),
+		renewals: usable[metric.Int64Counter](renewals, renewalsErr, noop.Int64Counter{}),
+	}
+}
+
+// usable reports a failure to make an instrument; locks must work without it.
+func usable[T any](instrument T, err error, otherwise T) T {
+	if err != nil {
+		otel.Handle(err)
+		return otherwise
+	}
+	return instrument
+}

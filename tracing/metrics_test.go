@@ -1,0 +1,192 @@
+package tracing_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/tracing"
+)
+
+func TestCountersReturnToZeroHoweverItEnds(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *lockmw.Local, context.CancelFunc, *lockmw.Hold){
+		"release": func(t *testing.T, _ *lockmw.Local, _ context.CancelFunc, h *lockmw.Hold) { unlock(t, h) },
+		"loss":    func(_ *testing.T, l *lockmw.Local, _ context.CancelFunc, _ *lockmw.Hold) { l.Expire("item:7") },
+		"cancel":  func(_ *testing.T, _ *lockmw.Local, cancel context.CancelFunc, _ *lockmw.Hold) { cancel() },
+		"timeout": func(*testing.T, *lockmw.Local, context.CancelFunc, *lockmw.Hold) { time.Sleep(2 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newTelemetry(t)
+				local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+				_, hold := lock(t, t.Context(), local, "item:7")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					defer func() { _ = recover() }()
+					_ = lockmw.Do(ctx, local, "item:7", func(context.Context) error { panic("no stock") }, lockmw.WithWait(2*time.Second))
+				}()
+				synctest.Wait()
+				if waiters, held := m.sum("distributed_lock.waiters"), m.sum("distributed_lock.held"); waiters != 1 || held != 1 {
+					t.Fatalf("%d wait and %d hold, want 1 and 1", waiters, held)
+				}
+
+				end(t, local, cancel, hold)
+				<-done
+				if err := hold.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) && !errors.Is(err, lockmw.ErrNotHeld) {
+					t.Error(err)
+				}
+				m.countersAtZero()
+				m.allEnded()
+			})
+		})
+	}
+}
+
+func TestCountersReturnToZeroAfterManyAtOnce(t *testing.T) {
+	m := newTelemetry(t)
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				err := lockmw.Do(t.Context(), local, "item:7", func(ctx context.Context) error {
+					_, work := m.tracer.Start(ctx, "work")
+					work.End()
+					return nil
+				}, lockmw.WithWait(time.Minute))
+				if err != nil && !errors.Is(err, lockmw.ErrLost) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for range 100 {
+			local.Expire("item:7")
+		}
+	})
+	all.Wait()
+	m.allEnded()
+	m.countersAtZero()
+}
+
+func TestDurations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTelemetry(t, tracing.WithWaitBuckets(1, 5), tracing.WithHoldBuckets(2, 4, 8))
+		local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+		_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithName("first"))
+		time.AfterFunc(3*time.Second, func() { unlock(t, hold) })
+		_, second := lock(t, t.Context(), local, "item:7", lockmw.WithName("second"))
+		unlock(t, second)
+		synctest.Wait() // for the first Unlock to return
+
+		wait := m.histogram("distributed_lock.wait.duration", attribute.String("distributed_lock.name", "second"))
+		if len(wait) != 1 || wait[0].Sum != 3 || !reflect.DeepEqual(wait[0].BucketCounts, []uint64{0, 1, 0}) {
+			t.Errorf("wait.duration: %+v", wait)
+		}
+		held := m.histogram("distributed_lock.hold.duration", attribute.String("distributed_lock.name", "first"))
+		if len(held) != 1 || held[0].Sum != 3 || !reflect.DeepEqual(held[0].BucketCounts, []uint64{0, 1, 0, 0}) {
+			t.Errorf("hold.duration: %+v", held)
+		}
+		want := map[attribute.Key]any{
+			"distributed_lock.name": "first", "distributed_lock.mode": "exclusive", "distributed_lock.outcome": "released",
+		}
+		if got := asMap(held[0].Attributes.ToSlice()); !reflect.DeepEqual(got, want) {
+			t.Errorf("attributes of hold.duration: %v, want %v", got, want)
+		}
+	})
+}
+
+func TestDefaultBuckets(t *testing.T) {
+	m := newTelemetry(t)
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+	_, hold := lock(t, t.Context(), local, "item:7")
+	unlock(t, hold)
+	want := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	if got := m.histogram("distributed_lock.wait.duration")[0].Bounds; !reflect.DeepEqual(got, want) {
+		t.Errorf("wait.duration: %v", got)
+	}
+	if got := m.histogram("distributed_lock.hold.duration")[0].Bounds; !reflect.DeepEqual(got, append(want, 120, 300)) {
+		t.Errorf("hold.duration: %v", got)
+	}
+}
+
+func TestExemplarsLeadToTheLocksSpans(t *testing.T) {
+	m := newTelemetry(t)
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+	_, hold := lock(t, t.Context(), local, "item:7")
+	unlock(t, hold)
+	for metric, span := range map[string]sdktrace.ReadOnlySpan{
+		"distributed_lock.wait.duration": m.span("acquire_lock item"),
+		"distributed_lock.hold.duration": m.span("hold_lock item"),
+	} {
+		id := span.SpanContext().SpanID()
+		exemplars := m.histogram(metric)[0].Exemplars
+		if len(exemplars) != 1 || string(exemplars[0].SpanID) != string(id[:]) {
+			t.Errorf("%s: exemplars %+v, want one for %v", metric, exemplars, id)
+		}
+	}
+}
+
+// everything takes a lock in all ways that end differently.
+func everything(t *testing.T, m *telemetry, key string) {
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+	ctx, cancel := context.WithCancel(t.Context())
+	_, hold := lock(t, t.Context(), local, key)
+	time.AfterFunc(time.Second, cancel)
+	refused(t, t.Context(), local, key, lockmw.WithWait(0))
+	refused(t, ctx, local, key)
+	refused(t, t.Context(), local, key, lockmw.WithWait(time.Second))
+	local.Expire(key)
+	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+		t.Error(err)
+	}
+	_, hold = lock(t, t.Context(), local.RLocker(), key)
+	unlock(t, hold)
+
+	a := lockmw.Attempt{Key: key, Name: "other", Op: "lock", Mode: "exclusive"}
+	m.observer.Failed(m.observer.Start(t.Context(), a), a,
+		&lockmw.Error{Op: "lock", Key: key, Err: fmt.Errorf("%w: MOVED %s", lockmw.ErrUnavailable, key)})
+}
+
+func TestKeysAreNotInMetricsOrSpanNames(t *testing.T) {
+	for _, key := range []string{"user:secret", "secret"} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newTelemetry(t)
+			everything(t, m, key)
+			for _, metric := range m.collect() {
+				text, err := json.Marshal(metric)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustNotContain(t, "a metric", string(text), "secret")
+			}
+			for _, name := range m.names() {
+				mustNotContain(t, "a span's name", name, "secret")
+			}
+		})
+	}
+}
+
+func TestARedactedKeyIsNowhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTelemetry(t, tracing.WithKeyRedactor(tracing.RedactKey))
+		everything(t, m, "user:secret")
+		for _, s := range m.spans.Ended() {
+			mustNotContain(t, "a span", fmt.Sprint(s.Name(), s.Attributes(), s.Status(), s.Events(), s.Links()), "secret")
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package tracing
+
+import "go.opentelemetry.io/otel/attribute"
+
+// ScopeName is the instrumentation scope of the spans and metrics.
+const ScopeName = "github.com/lockmw/go/tracing"
+
+const (
+	spanAcquire = "acquire_lock"
+	spanHold    = "hold_lock"
+)
+
+const (
+	attrName            = attribute.Key("distributed_lock.name")
+	attrOperation       = attribute.Key("distributed_lock.operation")
+	attrMode            = attribute.Key("distributed_lock.mode")
+	attrKey             = attribute.Key("distributed_lock.key")
+	attrLease           = attribute.Key("distributed_lock.lease.duration")
+	attrToken           = attribute.Key("distributed_lock.fencing_token")
+	attrOutcome         = attribute.Key("distributed_lock.outcome")
+	attrContended       = attribute.Key("distributed_lock.contended")
+	attrPosition        = attribute.Key("distributed_lock.queue.position")
+	attrHolderTrace     = attribute.Key("distributed_lock.holder.trace_id")
+	attrHolderSpan      = attribute.Key("distributed_lock.holder.span_id")
+	attrRenewals        = attribute.Key("distributed_lock.renewals")
+	attrWaitersReleased = attribute.Key("distributed_lock.waiters_at_release")
+	attrErrorType       = attribute.Key("error.type")
+)
+
+const (
+	metricWait     = "distributed_lock.wait.duration"
+	metricHold     = "distributed_lock.hold.duration"
+	metricWaiters  = "distributed_lock.waiters"
+	metricHeld     = "distributed_lock.held"
+	metricRenewals = "distributed_lock.renewals"
+)
+
+// An outcome is how a wait, a hold or a renewal ended.
+type outcome uint8
+
+const (
+	acquired outcome = iota
+	notAcquired
+	timedOut
+	canceled
+	failed
+	released
+	lost
+	renewed
+	outcomes // how many there are
+)
+
+var outcomeNames = [outcomes]string{
+	"acquired", "not_acquired", "timeout", "canceled", "error", "released", "lost", "renewed",
+}
+
+func (o outcome) String() string { return outcomeNames[o] }

@@ -1,0 +1,198 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// New returns an observer that reports locks to OpenTelemetry, to be mounted with
+// lockmw.WithObserver: at a Client for all its locks, or at a call. It may be mounted at any number
+// of places. New panics if an option's value is invalid.
+func New(opts ...Option) *lockmw.Observer {
+	c := newConfig(opts)
+	t := &tracer{
+		config: c,
+		tracer: c.tracerProvider.Tracer(ScopeName, trace.WithInstrumentationVersion(Version())),
+		instruments: newInstruments(
+			c.meterProvider.Meter(ScopeName, metric.WithInstrumentationVersion(Version())), c),
+	}
+	return &lockmw.Observer{
+		Start:       t.start,
+		TraceParent: t.traceParent,
+		Contended:   t.contended,
+		Acquired:    t.acquired,
+		Failed:      t.failed,
+		Renewed:     t.renewed,
+		Lost:        t.lost,
+		Released:    t.released,
+	}
+}
+
+// A tracer is what is behind one observer.
+type tracer struct {
+	*config
+	instruments
+	tracer trace.Tracer
+	labels labelCache
+}
+
+func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
+	if s := t.attemptIn(ctx); s != nil && s.isWaiting() {
+		return ctx // the observer is mounted twice and has been told
+	}
+	s := &attempt{Context: ctx, tracer: t, caller: ctx, acquireCtx: ctx}
+	if !t.wants(ctx, a) {
+		s.phase = over
+		return s
+	}
+	s.labels = t.labelsOf(&a)
+	s.started = time.Now()
+	if t.uncontended {
+		s.startAcquire(&a)
+		s.Context = s.acquireCtx
+	}
+	return s
+}
+
+func (t *tracer) traceParent(ctx context.Context) string {
+	s := t.attemptIn(ctx)
+	if s == nil || s.labels == nil {
+		return ""
+	}
+	return formatTraceParent(trace.SpanContextFromContext(s.Context))
+}
+
+func (t *tracer) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Contention) {
+	s := t.attemptIn(ctx)
+	if !s.enter(waiting) {
+		return
+	}
+	defer s.mu.Unlock()
+	if s.counted {
+		return
+	}
+	s.contended, s.counted, s.position = true, true, c.Position
+	s.startAcquire(&a)
+	s.link(c.Holders)
+	t.waiters.Add(s.acquireCtx, 1, s.labels.level...)
+}
+
+func (t *tracer) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Grant) context.Context {
+	s := t.attemptIn(ctx)
+	if !s.enter(waiting) {
+		return ctx
+	}
+	defer s.mu.Unlock()
+	s.contended = s.contended || g.Contended
+	if g.Hold != nil {
+		s.token = g.Hold.Token()
+	}
+	now := time.Now()
+	if g.FailedOpen != nil {
+		s.phase = over
+		s.startAcquire(&a)
+		s.endWait(&a, failed, g.FailedOpen, now)
+		s.show(s.caller)
+		return ctx
+	}
+	s.phase, s.granted = holding, now
+	s.endWait(&a, acquired, nil, now)
+	s.startHold(&a)
+	t.held.Add(s.holdCtx, 1, s.labels.level...)
+	return ctx
+}
+
+func (t *tracer) failed(ctx context.Context, a lockmw.Attempt, err error) {
+	s := t.attemptIn(ctx)
+	if !s.enter(waiting) {
+		return
+	}
+	defer s.mu.Unlock()
+	s.phase = over
+	s.startAcquire(&a)
+	o := outcomeOf(err)
+	s.contended = s.contended || o == notAcquired
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		s.link(e.Holders)
+	}
+	s.endWait(&a, o, err, time.Now())
+}
+
+func (t *tracer) renewed(ctx context.Context, _ lockmw.Attempt, err error) {
+	s := t.attemptIn(ctx)
+	if !s.enter(holding) {
+		return
+	}
+	defer s.mu.Unlock()
+	o := renewed
+	switch {
+	case errors.Is(err, lockmw.ErrLost):
+		o = lost
+	case err != nil:
+		o = failed
+	default:
+		s.renewals++
+	}
+	t.renewals.Add(s.holdCtx, 1, s.labels.count[o]...)
+}
+
+func (t *tracer) lost(ctx context.Context, a lockmw.Attempt, err error) {
+	s := t.attemptIn(ctx)
+	if !s.enter(holding) {
+		return
+	}
+	defer s.mu.Unlock()
+	s.endHold(&a, lost, err, nil)
+}
+
+func (t *tracer) released(ctx context.Context, a lockmw.Attempt, r lockmw.Release) {
+	s := t.attemptIn(ctx)
+	if !s.enter(holding) {
+		return
+	}
+	defer s.mu.Unlock()
+	o := released
+	switch {
+	case errors.Is(r.Err, lockmw.ErrLost), errors.Is(r.Err, lockmw.ErrClosed):
+		o = lost
+	case r.Err != nil:
+		o = failed
+	}
+	s.endHold(&a, o, r.Err, &r)
+}
+
+// wants asks WithFilter's function.
+func (t *tracer) wants(ctx context.Context, a lockmw.Attempt) (wanted bool) {
+	wanted = true
+	defer reportPanic("WithFilter")
+	return t.filter(ctx, a)
+}
+
+// extra asks WithSpanAttributes' function.
+func (t *tracer) extra(ctx context.Context, a lockmw.Attempt) []attribute.KeyValue {
+	defer reportPanic("WithSpanAttributes")
+	return t.spanAttributes(ctx, a)
+}
+
+// shownKey asks WithKeyRedactor's function; a panic in it must not reveal the key.
+func (t *tracer) shownKey(key string) string {
+	defer reportPanic("WithKeyRedactor")
+	return t.redactKey(key)
+}
+
+// reportPanic, deferred, keeps a panic in a user's function from leaving an attempt half observed:
+// its span would never end, and the counters would never return to zero.
+func reportPanic(option string) {
+	if v := recover(); v != nil {
+		otel.Handle(fmt.Errorf("tracing: %s: the function panicked: %v", option, v))
+	}
+}

@@ -1,0 +1,160 @@
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// An Option changes what New reports. The functions given to options must be safe for concurrent
+// use; if one panics, the panic goes to OpenTelemetry's error handler and its default applies.
+type Option func(*config)
+
+type config struct {
+	tracerProvider trace.TracerProvider
+	meterProvider  metric.MeterProvider
+	attributes     []attribute.KeyValue
+	spanAttributes func(context.Context, lockmw.Attempt) []attribute.KeyValue
+	spanName       func(span, name string) string
+	filter         func(context.Context, lockmw.Attempt) bool
+	redactKey      func(string) string
+	holderLinks    bool
+	uncontended    bool
+	quoteErrors    bool
+	waitBuckets    []float64
+	holdBuckets    []float64
+}
+
+// newConfig adds up the options; it panics if a value is invalid.
+func newConfig(opts []Option) *config {
+	wait := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	c := &config{
+		tracerProvider: otel.GetTracerProvider(),
+		meterProvider:  otel.GetMeterProvider(),
+		spanAttributes: func(context.Context, lockmw.Attempt) []attribute.KeyValue { return nil },
+		spanName:       defaultSpanName,
+		filter:         func(context.Context, lockmw.Attempt) bool { return true },
+		redactKey:      func(key string) string { return key },
+		holderLinks:    true,
+		uncontended:    true,
+		quoteErrors:    true,
+		waitBuckets:    wait,
+		holdBuckets:    append(slices.Clip(wait), 120, 300),
+	}
+	for i, o := range opts {
+		if o == nil {
+			panic(fmt.Sprintf("tracing: New: option %d is nil", i+1))
+		}
+		o(c)
+	}
+	for option, missing := range map[string]bool{
+		"WithTracerProvider":    c.tracerProvider == nil,
+		"WithMeterProvider":     c.meterProvider == nil,
+		"WithSpanAttributes":    c.spanAttributes == nil,
+		"WithSpanNameFormatter": c.spanName == nil,
+		"WithFilter":            c.filter == nil,
+		"WithKeyRedactor":       c.redactKey == nil,
+	} {
+		if missing {
+			panic("tracing: New: " + option + "(nil)")
+		}
+	}
+	checkBuckets("WithWaitBuckets", c.waitBuckets)
+	checkBuckets("WithHoldBuckets", c.holdBuckets)
+	for _, a := range c.attributes {
+		if !a.Valid() {
+			panic(fmt.Sprintf("tracing: New: WithAttributes: attribute %q is not valid", a.Key))
+		}
+	}
+	return c
+}
+
+func checkBuckets(option string, bounds []float64) {
+	if len(bounds) == 0 {
+		panic("tracing: New: " + option + ": no bounds")
+	}
+	for i, b := range bounds {
+		if math.IsNaN(b) || math.IsInf(b, 0) || b < 0 || i > 0 && b <= bounds[i-1] {
+			panic(fmt.Sprintf("tracing: New: %s(%v): bounds must be finite, not negative and ascending", option, bounds))
+		}
+	}
+}
+
+// WithTracerProvider sets where spans go. Default: otel.GetTracerProvider.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return func(c *config) { c.tracerProvider = p }
+}
+
+// WithMeterProvider sets where metrics go. Default: otel.GetMeterProvider.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return func(c *config) { c.meterProvider = p }
+}
+
+// WithAttributes adds the same attributes to every span and every metric, for example which of
+// several deployments the locks are in. Given more than once, they add up.
+func WithAttributes(attrs ...attribute.KeyValue) Option {
+	return func(c *config) { c.attributes = append(slices.Clip(c.attributes), attrs...) }
+}
+
+// WithSpanAttributes adds attributes to the spans of an attempt. The function gets the caller's
+// context and is called once per attempt, only if a span is recorded.
+func WithSpanAttributes(f func(context.Context, lockmw.Attempt) []attribute.KeyValue) Option {
+	return func(c *config) { c.spanAttributes = f }
+}
+
+// WithSpanNameFormatter names the spans; span is "acquire_lock" or "hold_lock" and name the lock's
+// name. Default: both, separated by a space. The result must depend on nothing else: it is kept and
+// used again.
+func WithSpanNameFormatter(f func(span, name string) string) Option {
+	return func(c *config) { c.spanName = f }
+}
+
+// WithFilter leaves out attempts, from spans and metrics alike, for which f returns false. Spans of
+// the guarded work are then children of the caller's span.
+func WithFilter(f func(context.Context, lockmw.Attempt) bool) Option {
+	return func(c *config) { c.filter = f }
+}
+
+// WithKeyRedactor sets what spans show of a key: RedactKey, HashKey or a function of one's own. If
+// it returns "" they show nothing. Spans then do not quote error messages either, since servers and
+// proxies may repeat keys in them. Default: the key itself.
+func WithKeyRedactor(f func(key string) string) Option {
+	return func(c *config) {
+		c.redactKey, c.quoteErrors = f, false
+	}
+}
+
+// WithHolderLinks sets whether the span of a call that met a lock held by others links to their
+// spans, and shows the first of them in attributes. Default true. What is stored with a lock, for
+// others to link to, does not depend on it.
+func WithHolderLinks(on bool) Option {
+	return func(c *config) { c.holderLinks = on }
+}
+
+// WithUncontendedSpans sets whether a lock that was got without waiting has an acquire_lock span.
+// Default true. If false, it is not known in time whether there will be such a span: other callers
+// link to the span of this one's caller instead, and the lock client's own spans nest there too.
+// Holds, failures and metrics are reported all the same.
+func WithUncontendedSpans(on bool) Option {
+	return func(c *config) { c.uncontended = on }
+}
+
+// WithWaitBuckets sets the bounds of distributed_lock.wait.duration in seconds, ascending. Default
+// .001 .0025 .005 .01 .025 .05 .1 .25 .5 1 2.5 5 10 30 60.
+func WithWaitBuckets(bounds ...float64) Option {
+	return func(c *config) { c.waitBuckets = slices.Clone(bounds) }
+}
+
+// WithHoldBuckets sets the bounds of distributed_lock.hold.duration in seconds, ascending. Default
+// as WithWaitBuckets, then 120 300.
+func WithHoldBuckets(bounds ...float64) Option {
+	return func(c *config) { c.holdBuckets = slices.Clone(bounds) }
+}

@@ -1,0 +1,279 @@
+package tracing_test
+
+import (
+	"context"
+	"math"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/tracing"
+)
+
+func TestInvalidOptionsPanic(t *testing.T) {
+	for name, o := range map[string]tracing.Option{
+		"option 1 is nil":            nil,
+		"WithTracerProvider(nil)":    tracing.WithTracerProvider(nil),
+		"WithMeterProvider(nil)":     tracing.WithMeterProvider(nil),
+		"WithSpanAttributes(nil)":    tracing.WithSpanAttributes(nil),
+		"WithSpanNameFormatter(nil)": tracing.WithSpanNameFormatter(nil),
+		"WithFilter(nil)":            tracing.WithFilter(nil),
+		"WithKeyRedactor(nil)":       tracing.WithKeyRedactor(nil),
+		"WithAttributes: ":           tracing.WithAttributes(attribute.KeyValue{}),
+		"WithWaitBuckets: no bounds": tracing.WithWaitBuckets(),
+		"WithWaitBuckets([2 1]): ":   tracing.WithWaitBuckets(2, 1),
+		"WithHoldBuckets([1 1]): ":   tracing.WithHoldBuckets(1, 1),
+		"WithHoldBuckets([-1]): ":    tracing.WithHoldBuckets(-1),
+		"WithHoldBuckets([NaN]): ":   tracing.WithHoldBuckets(math.NaN()),
+		"WithHoldBuckets([+Inf]): ":  tracing.WithHoldBuckets(math.Inf(1)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if said, _ := recover().(string); !strings.HasPrefix(said, "tracing: New: "+name) {
+					t.Errorf("the panic says %q", said)
+				}
+			}()
+			tracing.New(o)
+		})
+	}
+}
+
+func TestHashKeyNeedsASecret(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	tracing.HashKey(nil)
+}
+
+func TestKeyRedactors(t *testing.T) {
+	hash := tracing.HashKey([]byte("secret"))
+	for name, tt := range map[string]struct {
+		redactor func(string) string
+		want     any
+	}{
+		"RedactKey": {tracing.RedactKey, "REDACTED"},
+		"HashKey":   {hash, hash("item:7")},
+		"nothing":   {func(string) string { return "" }, nil},
+		"panic":     {func(string) string { panic("oops") }, nil},
+		"not UTF-8": {func(string) string { return "a\xffb" }, "a\uFFFDb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ignoreErrors(t)
+			m := newTelemetry(t, tracing.WithKeyRedactor(tt.redactor))
+			local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+			_, hold := lock(t, t.Context(), local, "item:7")
+			unlock(t, hold)
+			for _, span := range []string{"acquire_lock item", "hold_lock item"} {
+				if got := attributesOf(m.span(span))["distributed_lock.key"]; got != tt.want {
+					t.Errorf("%s shows %v, want %v", span, got, tt.want)
+				}
+			}
+		})
+	}
+	switch other := tracing.HashKey([]byte("other")); {
+	case len(hash("item:7")) != 32 || hash("item:7") == hash("item:8"):
+		t.Errorf("hashes: %q, %q", hash("item:7"), hash("item:8"))
+	case hash("item:7") != tracing.HashKey([]byte("secret"))("item:7"):
+		t.Error("the hash depends on more than secret and key")
+	case hash("item:7") == other("item:7"):
+		t.Error("the hash does not depend on the secret")
+	}
+}
+
+// ignoreErrors takes OpenTelemetry's error handler for the test and returns what it gets.
+func ignoreErrors(t *testing.T) *[]error {
+	var errs []error
+	before := otel.GetErrorHandler()
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { errs = append(errs, err) }))
+	t.Cleanup(func() { otel.SetErrorHandler(before) })
+	return &errs
+}
+
+func TestPanicsOfTheUsersFunctionsDoNoHarm(t *testing.T) {
+	errs := ignoreErrors(t)
+	m := newTelemetry(t,
+		tracing.WithFilter(func(context.Context, lockmw.Attempt) bool { panic("filter") }),
+		tracing.WithSpanAttributes(func(context.Context, lockmw.Attempt) []attribute.KeyValue { panic("attributes") }),
+		tracing.WithSpanNameFormatter(func(string, string) string { panic("name") }))
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+	_, hold := lock(t, t.Context(), local, "item:7")
+	unlock(t, hold)
+	m.span("acquire_lock item")
+	m.span("hold_lock item")
+	m.allEnded()
+	m.countersAtZero()
+	for _, option := range []string{"WithFilter", "WithSpanAttributes", "WithSpanNameFormatter"} {
+		if !slices.ContainsFunc(*errs, func(err error) bool { return strings.Contains(err.Error(), option) }) {
+			t.Errorf("the panic in %s was not reported: %v", option, *errs)
+		}
+	}
+}
+
+func TestAttributesOfTheUser(t *testing.T) {
+	calls := 0
+	m := newTelemetry(t,
+		tracing.WithAttributes(attribute.String("region", "eu")),
+		tracing.WithAttributes(attribute.String("cell", "b")),
+		tracing.WithSpanAttributes(func(ctx context.Context, a lockmw.Attempt) []attribute.KeyValue {
+			calls++
+			return []attribute.KeyValue{
+				attribute.String("tenant", ctx.Value(valueKey{}).(string)),
+				attribute.String("distributed_lock.name", "forged"),
+			}
+		}))
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+	_, hold := lock(t, context.WithValue(t.Context(), valueKey{}, "acme"), local, "item:7")
+	unlock(t, hold)
+	for _, name := range []string{"acquire_lock item", "hold_lock item"} {
+		got := attributesOf(m.span(name))
+		for k, want := range map[attribute.Key]string{
+			"region": "eu", "cell": "b", "tenant": "acme", "distributed_lock.name": "item",
+		} {
+			if got[k] != want {
+				t.Errorf("%s: %s is %v, want %s", name, k, got[k], want)
+			}
+		}
+	}
+	if calls != 1 {
+		t.Errorf("WithSpanAttributes' function was called %d times, want 1", calls)
+	}
+	want := []attribute.KeyValue{attribute.String("region", "eu"), attribute.String("cell", "b"), outcome("acquired")}
+	if len(m.histogram("distributed_lock.wait.duration", want...)) != 1 {
+		t.Error("wait.duration lacks the attributes")
+	}
+}
+
+func TestNothingIsBuiltForSpansThatAreNotRecorded(t *testing.T) {
+	m := newTelemetryWith(t, sdktrace.NeverSample(),
+		tracing.WithSpanAttributes(func(context.Context, lockmw.Attempt) []attribute.KeyValue {
+			t.Error("attributes were asked for")
+			return nil
+		}),
+		tracing.WithKeyRedactor(func(string) string {
+			t.Error("the key was asked for")
+			return ""
+		}))
+	synctest.Test(t, func(t *testing.T) {
+		everything(t, m, "item:7")
+	})
+	if n := len(m.histogram("distributed_lock.wait.duration")); n == 0 {
+		t.Error("metrics depend on sampling")
+	}
+	m.countersAtZero()
+}
+
+func TestSpanNameFormatter(t *testing.T) {
+	m := newTelemetry(t, tracing.WithSpanNameFormatter(func(span, name string) string { return name + "/" + span }))
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+	_, hold := lock(t, t.Context(), local, "item:7")
+	unlock(t, hold)
+	m.span("item/acquire_lock")
+	m.span("item/hold_lock")
+}
+
+func TestAFilteredAttemptLeavesOthersAlone(t *testing.T) {
+	m := newTelemetry(t, tracing.WithFilter(func(_ context.Context, a lockmw.Attempt) bool { return a.Name != "noise" }))
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+	outerCtx, outer := lock(t, t.Context(), local, "item:7")
+	innerCtx, inner := lock(t, outerCtx, local, "noise:1")
+	if trace.SpanFromContext(innerCtx) != trace.SpanFromContext(outerCtx) {
+		t.Error("the work below a filtered lock is not in the caller's span")
+	}
+	unlock(t, inner)
+	if held := m.sum("distributed_lock.held"); held != 1 {
+		t.Errorf("held is %d, want 1", held)
+	}
+	unlock(t, outer)
+	if got := m.names(); !slices.Equal(got, []string{"acquire_lock item", "hold_lock item"}) {
+		t.Errorf("spans: %v", got)
+	}
+	m.countersAtZero()
+}
+
+func TestWithoutUncontendedSpans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTelemetry(t, tracing.WithUncontendedSpans(false))
+		local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+		callerCtx, caller := m.tracer.Start(t.Context(), "caller")
+		_, hold := lock(t, callerCtx, local, "item:7")
+		time.AfterFunc(time.Second, func() { unlock(t, hold) })
+		_, second := lock(t, t.Context(), local, "item:7", lockmw.WithName("second"))
+		refused(t, t.Context(), local, "item:7", lockmw.WithName("third"), lockmw.WithWait(0))
+		unlock(t, second)
+		synctest.Wait() // for the first Unlock to return
+		caller.End()
+
+		want := []string{"hold_lock item", "acquire_lock second", "acquire_lock third", "hold_lock second", "caller"}
+		got := m.names()
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("spans: %q, want %q", got, want)
+		}
+		s := m.span("acquire_lock second")
+		if lasted := s.EndTime().Sub(s.StartTime()); lasted != time.Second {
+			t.Errorf("the wait's span lasts %v, want 1s", lasted)
+		}
+		if links := s.Links(); len(links) != 1 || links[0].SpanContext.SpanID() != caller.SpanContext().SpanID() {
+			t.Errorf("links %v, want one to the holder's caller", links)
+		}
+		if m.span("hold_lock item").Parent().SpanID() != caller.SpanContext().SpanID() {
+			t.Error("hold_lock is not in the caller's span")
+		}
+		m.allEnded()
+		m.countersAtZero()
+	})
+}
+
+func TestAFailureWithoutContentionHasASpanFromTheCallOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(newTelemetry(t, tracing.WithUncontendedSpans(false)))
+		time.Sleep(time.Second)
+		s.observer.Failed(s.ctx, s.a, &lockmw.Error{Err: lockmw.ErrUnavailable})
+		if span := s.span("acquire_lock item"); span.EndTime().Sub(span.StartTime()) != time.Second {
+			t.Errorf("the span lasts %v, want 1s", span.EndTime().Sub(span.StartTime()))
+		}
+	})
+}
+
+func TestNamesAndKeysAreMadeValidUTF8(t *testing.T) {
+	m := newTelemetry(t)
+	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+	_, hold := lock(t, t.Context(), local, "item:\xff", lockmw.WithName("\xfe"))
+	unlock(t, hold)
+	for _, s := range m.spans.Ended() {
+		if !utf8.ValidString(s.Name()) {
+			t.Errorf("name %q", s.Name())
+		}
+		for k, v := range attributesOf(s) {
+			if text, ok := v.(string); ok && !utf8.ValidString(text) {
+				t.Errorf("%s is %q", k, text)
+			}
+		}
+	}
+}
+
+func TestTheCoreDependsOnNoOpenTelemetry(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the go command")
+	}
+	deps, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/lockmw/go/lockmw").Output()
+	if err != nil {
+		t.Skipf("go list: %v", err)
+	}
+	if strings.Contains(string(deps), "go.opentelemetry.io") {
+		t.Errorf("dependencies of lockmw:\n%s", deps)
+	}
+}

@@ -1,0 +1,26 @@
+package tracing
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+)
+
+// RedactKey is a key redactor that shows "REDACTED" in place of every key.
+func RedactKey(string) string { return "REDACTED" }
+
+// HashKey returns a key redactor that shows the first 128 bits of the key's HMAC-SHA256 as 32 hex
+// digits: who knows the secret can search for a key, nobody can guess keys from what is shown. Use
+// the same secret in all processes. HashKey panics if the secret is empty.
+func HashKey(secret []byte) func(key string) string {
+	if len(secret) == 0 {
+		panic("tracing: HashKey: the secret is empty")
+	}
+	secret = slices.Clone(secret)
+	return func(key string) string {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(key))
+		return hex.EncodeToString(mac.Sum(nil)[:16])
+	}
+}
