@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +53,7 @@ func (c *Client) Lock(ctx context.Context, key string, opts ...Option) (context.
 
 // TryLock is Lock with WithWait(0).
 func (c *Client) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return c.locker.lock(ctx, key, append(opts[:len(opts):len(opts)], WithWait(0)))
+	return c.locker.lock(ctx, key, append(slices.Clip(opts), WithWait(0)))
 }
 
 // Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have

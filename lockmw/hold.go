@@ -114,7 +114,11 @@ func (g *foreignGrant) Extend(context.Context, time.Duration) error {
 	return fmt.Errorf("%w: this backend cannot extend a lease", ErrUnavailable)
 }
 
-func (g *foreignGrant) Release(ctx context.Context) (int, error) { return 0, g.unlock(ctx) }
+func (g *foreignGrant) Release(patience time.Duration) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return 0, g.unlock(ctx)
+}
 
 // A holding is one lock that was acquired, shared by the holds that re-entered it. It is what the
 // lock's implementation reports to.
@@ -213,9 +217,7 @@ func (s *holding) unlock(h *Hold) error {
 	}
 	waiters, err := 0, error(nil)
 	if s.grant != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), s.unlockTimeout)
-		waiters, err = s.grant.Release(ctx)
-		cancel()
+		waiters, err = s.grant.Release(s.unlockTimeout)
 	}
 	if lost != nil {
 		err = lost

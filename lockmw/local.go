@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inproc"
@@ -43,7 +44,7 @@ func (l *Local) Lock(ctx context.Context, key string, opts ...Option) (context.C
 
 // TryLock is Lock with WithWait(0).
 func (l *Local) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return l.writer.lock(ctx, key, append(opts[:len(opts):len(opts)], WithWait(0)))
+	return l.writer.lock(ctx, key, append(slices.Clip(opts), WithWait(0)))
 }
 
 // RLocker returns the reading side: its holds exclude only those of Lock.

@@ -37,12 +37,11 @@ func LockAll(ctx context.Context, l Locker, keys []string, opts ...Option) (cont
 		}
 	}
 	limited := policy.Wait > 0 && policy.Wait != Forever
-	opts = slices.Clip(opts)
 	holds, start, locked := make(Holds, 0, len(keys)), time.Now(), ctx
 	for i, key := range keys {
 		each := opts
 		if limited && i > 0 {
-			each = append(opts, WithWait(max(0, policy.Wait-time.Since(start))))
+			each = slices.Concat(opts, []Option{WithWait(max(0, policy.Wait-time.Since(start)))})
 		}
 		var hold *Hold
 		locked, hold, err = l.Lock(locked, key, each...)

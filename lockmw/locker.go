@@ -150,7 +150,7 @@ func contextError(ctx context.Context) error {
 	if cause == nil || errors.Is(cause, err) {
 		return err
 	}
-	return fmt.Errorf("%w (%v)", err, cause)
+	return fmt.Errorf("%w (%v)", err, cause) //nolint:errorlint // another lock's loss is told, not matched
 }
 
 // ownerOf continues the owner of an outer hold, else makes a new one.

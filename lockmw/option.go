@@ -39,7 +39,7 @@ const (
 	optJoined
 )
 
-// Forever, given to WithWait, waits until the context ends.
+// Forever is for WithWait: until the context ends.
 const Forever = core.Forever
 
 // WithWait limits how long a call waits for others. 0 tries once: ErrBusy if somebody has the lock.

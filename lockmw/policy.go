@@ -124,7 +124,7 @@ func (p *Policy) applyOne(o *Option) error {
 			return fmt.Errorf("%w: WithObserver(nil)", ErrInvalidOption)
 		}
 		if !slices.Contains(p.Observers, o.observer) {
-			p.Observers = append(p.Observers[:len(p.Observers):len(p.Observers)], o.observer)
+			p.Observers = append(slices.Clip(p.Observers), o.observer)
 		}
 	}
 	p.set |= o.bit()

@@ -68,8 +68,9 @@ type Grant interface {
 	Expired() bool
 	// Extend sets the lease, counted from now, and the deadline with it.
 	Extend(ctx context.Context, lease time.Duration) error
-	// Release ends the hold and reports how many of this process were waiting for it.
-	Release(ctx context.Context) (waiters int, err error)
+	// Release ends the hold, waiting at most patience for that to be confirmed, and reports how many
+	// of this process were waiting for it.
+	Release(patience time.Duration) (waiters int, err error)
 }
 
 // A Holder is who has a lock, as far as it can be seen.

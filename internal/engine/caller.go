@@ -45,16 +45,6 @@ func (k *call) command(ctx context.Context) *redis.Cmd {
 	return cmd
 }
 
-// finish hands the answer over; a script that the server does not know yet is sent whole before.
-func (k *call) finish(ctx context.Context, c *caller, cmd *redis.Cmd) {
-	if isMissingScript(cmd.Err()) {
-		k.args[0], k.args[1] = "eval", k.script.source
-		cmd = k.command(ctx)
-		_ = c.rdb.Process(ctx, cmd) // the error is cmd's
-	}
-	k.done(newReply(cmd, k.sent))
-}
-
 // A caller runs scripts. As long as few are under way each goes out on its own; beyond that they
 // gather while the others are under way, and go out together. So a single call is never held up, and
 // many share round trips.
@@ -71,6 +61,9 @@ type caller struct {
 	flying  int
 	waiting []*call
 	idle    chan struct{} // closed when flying becomes 0; nil if nobody waits for it
+
+	brief    redis.UniversalClient // see limited
+	patience time.Duration
 }
 
 func newCaller(rdb redis.UniversalClient, flights int) *caller {
@@ -79,60 +72,145 @@ func newCaller(rdb redis.UniversalClient, flights int) *caller {
 	return c
 }
 
-// start runs k as soon as there is room for it.
+// start runs k in a goroutine as soon as there is room for it.
 func (c *caller) start(k *call) {
-	c.mu.Lock()
-	if c.stopped {
-		c.mu.Unlock()
-		go k.done(&reply{err: core.ErrClosed})
+	if c.enter(k) {
+		go c.fly(k)
+	}
+}
+
+// here runs k in the caller's goroutine if there is room, and starts it otherwise: two switches of
+// goroutines cost more than many a round trip. It returns when go-redis does, so it is only for
+// callers who cannot be cancelled meanwhile.
+func (c *caller) here(k *call) {
+	if !c.enter(k) {
 		return
 	}
-	if c.flying >= c.flights {
-		c.waiting = append(c.waiting, k)
-		c.mu.Unlock()
+	c.finish(k, c.run(c.rdb, k))
+	c.leave()
+}
+
+// briefly is here with a limit: after patience without an answer, or if the connection fails, k is
+// started as well.
+func (c *caller) briefly(k *call, patience time.Duration) {
+	rdb := c.limited(patience)
+	if rdb == nil {
+		c.start(k)
 		return
+	}
+	if !c.enter(k) {
+		return
+	}
+	cmd := c.run(rdb, k)
+	if err := cmd.Err(); err == nil || isReply(err) {
+		c.finish(k, cmd)
+		c.leave()
+		return
+	}
+	go c.fly(k)
+}
+
+// enter reports whether there is room to run k now; if not, k will be run when there is.
+func (c *caller) enter(k *call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.stopped:
+		go k.done(&reply{err: core.ErrClosed})
+		return false
+	case c.flying >= c.flights:
+		c.waiting = append(c.waiting, k)
+		return false
 	}
 	c.flying++
 	c.wg.Add(1)
-	c.mu.Unlock()
-	go c.fly(k)
+	return true
+}
+
+// leave gives the room to those who wait for it.
+func (c *caller) leave() {
+	if batch := c.next(); batch != nil {
+		go c.flyBatches(batch)
+	}
+}
+
+// next takes what has gathered; if that is nothing, the room is free.
+func (c *caller) next() []*call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := min(len(c.waiting), maxBatch)
+	if n == 0 {
+		c.flying--
+		c.waiting = nil
+		if c.flying == 0 && c.idle != nil {
+			close(c.idle)
+			c.idle = nil
+		}
+		c.wg.Done()
+		return nil
+	}
+	batch := c.waiting[:n:n]
+	c.waiting = c.waiting[n:]
+	return batch
 }
 
 // fly runs k, and then what has gathered meanwhile.
 func (c *caller) fly(k *call) {
-	defer c.wg.Done()
-	c.run(k)
-	for {
-		c.mu.Lock()
-		n := min(len(c.waiting), maxBatch)
-		if n == 0 {
-			c.flying--
-			c.waiting = nil
-			if c.flying == 0 && c.idle != nil {
-				close(c.idle)
-				c.idle = nil
-			}
-			c.mu.Unlock()
-			return
-		}
-		batch := c.waiting[:n:n]
-		c.waiting = c.waiting[n:]
-		c.mu.Unlock()
-		if n == 1 {
-			c.run(batch[0])
+	c.finish(k, c.run(c.rdb, k))
+	c.flyBatches(c.next())
+}
+
+func (c *caller) flyBatches(batch []*call) {
+	for ; batch != nil; batch = c.next() {
+		if len(batch) == 1 {
+			c.finish(batch[0], c.run(c.rdb, batch[0]))
 		} else {
 			c.runBatch(c.ctx, batch)
 		}
 	}
 }
 
-func (c *caller) run(k *call) {
+// run sends k on its own.
+func (c *caller) run(rdb redis.UniversalClient, k *call) redis.Cmder {
 	ctx := &callContext{Context: k.ctx, closing: c.ctx}
-	k.sent = time.Now()
-	cmd := k.command(ctx)
-	_ = c.rdb.Process(ctx, cmd) // the error is cmd's
-	k.finish(ctx, c, cmd)
+	if k.sent.IsZero() {
+		k.sent = time.Now()
+	}
+	var cmd redis.Cmder = k.command(ctx)
+	if rdb != c.rdb {
+		cmd = once{cmd.(*redis.Cmd)}
+	}
+	_ = rdb.Process(ctx, cmd) // the error is cmd's
+	return cmd
 }
+
+// finish hands the answer over; a script that the server does not know yet is sent whole before.
+func (c *caller) finish(k *call, cmd redis.Cmder) {
+	if isMissingScript(cmd.Err()) {
+		k.args[0], k.args[1] = "eval", k.script.source
+		cmd = c.run(c.rdb, k)
+	}
+	k.done(newReply(cmd, k.sent))
+}
+
+// limited returns a client that gives up after patience, if the user's is of a kind that can.
+func (c *caller) limited(patience time.Duration) redis.UniversalClient {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.brief == nil || c.patience != patience {
+		rdb, ok := c.rdb.(*redis.Client)
+		if !ok {
+			return nil
+		}
+		c.brief, c.patience = rdb.WithTimeout(patience), patience
+	}
+	return c.brief
+}
+
+// once is a command that go-redis does not repeat.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
 
 // runBatch runs calls in one pipeline per node.
 func (c *caller) runBatch(ctx context.Context, batch []*call) {
@@ -146,7 +224,7 @@ func (c *caller) runBatch(ctx context.Context, batch []*call) {
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	for i, k := range batch {
-		k.finish(ctx, c, cmds[i])
+		c.finish(k, cmds[i])
 	}
 }
 

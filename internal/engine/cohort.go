@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -52,7 +51,11 @@ func (c *cohort) join(w *waiter) error {
 	}
 	c.e.hello.Do(c.e.greet)
 	c.waiters.push(w)
-	c.ask(nil)
+	if r := c.newRequest(nil); r != nil && w.ctx.Done() == nil {
+		w.send = r.call()
+	} else if r != nil {
+		c.e.caller.start(r.call())
+	}
 	return nil
 }
 
@@ -94,8 +97,15 @@ type former struct {
 
 // ask sends a request for the first in the queue, unless there is one already or none is needed.
 func (c *cohort) ask(f *former) {
+	if r := c.newRequest(f); r != nil {
+		c.e.caller.start(r.call())
+	}
+}
+
+// newRequest returns what ask is to send, if anything.
+func (c *cohort) newRequest(f *former) *request {
 	if c.request != nil || c.lease != nil || c.releasing {
-		return
+		return nil
 	}
 	lead := c.waiters.first
 	for lead != nil && lead.ctx.Err() != nil { // it is about to leave
@@ -105,7 +115,7 @@ func (c *cohort) ask(f *former) {
 		if f != nil {
 			c.e.cancel(c.name, f.id, f.lease, doneMillis)
 		}
-		return
+		return nil
 	}
 	r := &request{
 		c: c, id: c.e.newID(), ctx: lead.ctx, lead: lead.req, lease: lead.req.Lease, former: f,
@@ -114,7 +124,7 @@ func (c *cohort) ask(f *former) {
 	r.timer.owner = r
 	c.request, c.asked = r, c.e.now()
 	c.e.ids.set(r.id, r)
-	r.send()
+	return r
 }
 
 // tokens is how many tokens to ask for, if the lock is free and if it is not: one, and one for each
@@ -253,9 +263,7 @@ func (c *cohort) giveUp(w *waiter, ended error) error {
 	if w.grant != nil {
 		g := w.grant
 		c.shard.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), giveUpPatience)
-		defer cancel()
-		_, _ = g.Release(ctx) // what fails is tried again in the background
+		_, _ = g.Release(giveUpPatience) // what fails is tried again in the background
 		if ended == nil {
 			return busy(nil)
 		}

@@ -172,6 +172,9 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, erro
 	if contended {
 		r.Events.Contended(holders, 0)
 	}
+	if w.send != nil {
+		e.caller.here(w.send)
+	}
 	g, err := w.wait(c)
 	if err != nil {
 		return nil, err // a typed nil would be a Grant

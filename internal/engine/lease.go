@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -165,7 +166,7 @@ func (l *lease) renewed(a *reply, duration time.Duration) {
 	g := l.holder
 	err := l.noteRenewal(a, duration)
 	var lost *grant
-	if err == errNotOurs {
+	if errors.Is(err, errNotOurs) {
 		lost = l.end(fmt.Errorf("%w: the server has it no more, or for somebody else", core.ErrLost))
 	}
 	c.unlock()
@@ -262,7 +263,7 @@ func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
 		g.fixed = c.e.instant(a.sent) + duration - c.e.margin(duration)
 	}
 	err := l.noteRenewal(a, duration)
-	if err == errNotOurs {
+	if errors.Is(err, errNotOurs) {
 		return fmt.Errorf("%w: the server has it no more", core.ErrLost)
 	}
 	if err != nil {
@@ -281,7 +282,7 @@ func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
 }
 
 // Release implements core.Grant.
-func (g *grant) Release(ctx context.Context) (waiters int, err error) {
+func (g *grant) Release(patience time.Duration) (waiters int, err error) {
 	l, c := g.lease, g.lease.c
 	c.shard.mu.Lock()
 	waiters = c.waiters.n
@@ -314,11 +315,11 @@ func (g *grant) Release(ctx context.Context) (waiters int, err error) {
 	}
 	c.releasing, c.asked = true, c.e.now()
 	c.unlock()
-	return waiters, l.release(ctx, max(linger, 0), deadline)
+	return waiters, l.release(patience, max(linger, 0), deadline)
 }
 
 // release runs release.lua. Callers of this process that come meanwhile wait for its answer.
-func (l *lease) release(ctx context.Context, linger time.Duration, deadline instant) error {
+func (l *lease) release(patience, linger time.Duration, deadline instant) error {
 	c, e := l.c, l.c.e
 	answers := make(chan error, 1)
 	answered := func(a *reply) {
@@ -341,11 +342,18 @@ func (l *lease) release(ctx context.Context, linger time.Duration, deadline inst
 	}
 	keys := []string{c.name.holder, c.name.queue, c.name.tickets, c.name.fence, c.name.done(l.id.text)}
 	args := []any{l.id.text, (linger + time.Millisecond - 1).Milliseconds(), l.id.markMillis()}
-	e.caller.start(newCall(ctx, e.scripts.release, keys, args, answered))
+	e.caller.briefly(newCall(e.caller.ctx, e.scripts.release, keys, args, answered), patience)
 	select {
 	case err := <-answers:
 		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: the release was not confirmed: %w", core.ErrUnavailable, ctx.Err())
+	default:
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-answers:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("%w: the release is not confirmed after %v", core.ErrUnavailable, patience)
 	}
 }

@@ -22,10 +22,10 @@ type reply struct {
 
 var errStrange = errors.New("the script's answer is not one of ours")
 
-func newReply(cmd *redis.Cmd, sent time.Time) *reply {
+func newReply(cmd redis.Cmder, sent time.Time) *reply {
 	r := &reply{sent: sent, err: cmd.Err()}
-	if r.err == nil {
-		r.values, _ = cmd.Val().([]any)
+	if c, ok := cmd.(interface{ Val() any }); ok && r.err == nil {
+		r.values, _ = c.Val().([]any)
 	}
 	return r
 }

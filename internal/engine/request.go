@@ -33,8 +33,11 @@ type request struct {
 	timer    timer         // the next poll, or the next try while a Cluster moves the slot
 }
 
-// send runs acquire.lua; it may be repeated.
-func (r *request) send() {
+// send runs acquire.lua again.
+func (r *request) send() { r.c.e.caller.start(r.call()) }
+
+// call prepares a run of acquire.lua.
+func (r *request) call() *call {
 	c, e := r.c, r.c.e
 	mode, formerID, place, mark := "try", "", "", int64(0)
 	formerDone := c.name.done(r.id.text) // not used without a former id
@@ -56,7 +59,7 @@ func (r *request) send() {
 		r.id, r.lease.Milliseconds(), free, e.inbox.channel, r.lead.Owner, traceField(r.lead.Trace),
 		string(r.lead.Mode), mode, e.inbox.flag(), queued, formerID, place, mark,
 	}
-	e.caller.start(newCall(r.ctx, e.scripts.acquire, keys, args, r.answered))
+	return newCall(r.ctx, e.scripts.acquire, keys, args, r.answered)
 }
 
 // answered deals with the answer to acquire.lua.

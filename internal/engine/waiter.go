@@ -12,6 +12,8 @@ type waiter struct {
 	ctx context.Context
 	req *core.Request
 
+	send *call // to be run by the caller itself
+
 	prev, next *waiter
 	told       bool // the caller knows, or is being told, that it has to wait
 	tell       bool
