@@ -1,0 +1,134 @@
+package locktest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+var exclusion = []scenario{
+	{"64 contenders of one process never overlap", func(e *env) { e.contenders(1) }, 0},
+	{"64 contenders of four processes never overlap", func(e *env) { e.contenders(4) }, server},
+	{"different keys do not exclude each other", differentKeys, 0},
+	{"a lock that is taken is busy for everybody else", takenIsBusy, 0},
+	{"observers are told the truth", observed, 0},
+	{"observers are told once that a call waits", announcedOnce, 0},
+}
+
+func (e *env) contenders(processes int) {
+	const contenders, rounds = 64, 50
+	key := e.key("item")
+	var inside atomic.Int32
+	e.contend(e.clients(processes), key, contenders, rounds, func(context.Context) {
+		if n := inside.Add(1); n != 1 {
+			e.t.Errorf("%d at once", n)
+		}
+		if e.cfg.Bubble { // elsewhere time passes by itself
+			time.Sleep(100 * time.Microsecond) // the work
+		}
+		inside.Add(-1)
+	})
+	if n := e.rec.Grants(key); n != contenders*rounds {
+		e.t.Errorf("%d grants, want %d", n, contenders*rounds)
+	}
+}
+
+func differentKeys(e *env) {
+	c := e.client()
+	for range 10 {
+		defer e.unlock(e.lock(c, e.key("item"), lockmw.WithWait(0)))
+	}
+}
+
+func takenIsBusy(e *env) {
+	c, other := e.client(), e.client()
+	key := e.key("item")
+	ctx, held := e.lock(c, key)
+	for _, l := range []lockmw.Locker{c, other} {
+		e.busy(l, key)
+		start := time.Now()
+		_, _, err := e.rec.Lock(e.ctx, l, key, lockmw.WithWait(20*time.Millisecond))
+		e.is("a wait that runs out", err, lockmw.ErrBusy)
+		if took := time.Since(start); took < 20*time.Millisecond {
+			e.t.Errorf("gave up after %v", took)
+		}
+	}
+	e.unlock(ctx, held)
+	e.free(other, key)
+}
+
+func observed(e *env) {
+	var mu sync.Mutex
+	var events []string
+	note := func(a lockmw.Attempt, event string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if a.Mode != e.cfg.Mode {
+			e.t.Errorf("%s: the mode is %q, want %q", event, a.Mode, e.cfg.Mode)
+		}
+		events = append(events, event)
+	}
+	observer := &lockmw.Observer{
+		Start:     func(ctx context.Context, a lockmw.Attempt) context.Context { note(a, "start"); return ctx },
+		Contended: func(_ context.Context, a lockmw.Attempt, _ lockmw.Contention) { note(a, "contended") },
+		Acquired: func(ctx context.Context, a lockmw.Attempt, g lockmw.Grant) context.Context {
+			note(a, "acquired")
+			return ctx
+		},
+		Failed:   func(_ context.Context, a lockmw.Attempt, _ error) { note(a, "failed") },
+		Lost:     func(_ context.Context, a lockmw.Attempt, _ error) { note(a, "lost") },
+		Released: func(_ context.Context, a lockmw.Attempt, _ lockmw.Release) { note(a, "released") },
+	}
+	c, key := e.client(), e.key("item")
+	ctx, held := e.lock(c, key, lockmw.WithObserver(observer))
+	_, nested, err := c.Lock(ctx, key, lockmw.WithObserver(observer)) // not observed
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	_, _, err = e.rec.Lock(e.ctx, c, key, lockmw.WithObserver(observer), lockmw.WithWait(0))
+	e.is("trying a busy lock", err, lockmw.ErrBusy)
+	_, _, err = e.rec.Lock(e.ctx, c, key, lockmw.WithObserver(observer), lockmw.WithWait(10*time.Millisecond))
+	e.is("a wait that runs out", err, lockmw.ErrBusy)
+	if err := nested.Unlock(); err != nil {
+		e.t.Error(err)
+	}
+	e.unlock(ctx, held)
+	want := []string{"start", "acquired", "start", "failed", "start", "contended", "failed", "released"}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(events) != len(want) {
+		e.t.Fatalf("events are %q, want %q", events, want)
+	}
+	for i := range want {
+		if events[i] != want[i] {
+			e.t.Fatalf("events are %q, want %q", events, want)
+		}
+	}
+}
+
+func announcedOnce(e *env) {
+	key := e.key("item")
+	clients := []*client{e.client(lockmw.WithLocalPasses(0)), e.client(lockmw.WithLocalPasses(0))}
+	ctx, held := e.lock(clients[0], key)
+	waiters := make([]*waiter, 8)
+	told := make([]atomic.Int32, len(waiters))
+	for i := range waiters {
+		waiters[i] = e.wait(clients[i%2], key, lockmw.WithObserver(&lockmw.Observer{
+			Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { told[i].Add(1) },
+		}))
+	}
+	e.unlock(ctx, held)
+	for left := waiters; len(left) > 0; { // each of them leaves the others waiting anew
+		w := e.first(e.soon, left)
+		e.unlock(w.gets(0))
+		left = without(left, w)
+	}
+	for i := range told {
+		if n := told[i].Load(); n != 1 {
+			e.t.Errorf("waiter %d was told %d times", i, n)
+		}
+	}
+}

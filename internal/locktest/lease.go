@@ -1,0 +1,172 @@
+package locktest
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+const minLease = 100 * time.Millisecond // that WithLease allows
+
+var leases = []scenario{
+	{"a hold of ten leases under the watchdog", tenLeases, 0},
+	{"the hold ends before its lease when nothing is answered", func(e *env) { e.watchdogFails((*client).silence) }, server},
+	{"the hold ends before its lease when nothing is reached", func(e *env) { e.watchdogFails((*client).cut) }, server},
+	{"a failed renewal is made up for", renewalRecovers, server},
+	{"a fixed lease ends the hold and passes the lock on", fixedLease, 0},
+	{"a fixed lease can be extended", extended, 0},
+	{"the maximum hold ends the hold and passes the lock on", maxHold, 0},
+	{"the minimum hold keeps the key taken", minHold, 0},
+	{"an expired hold passes the lock on", expired, inProc},
+}
+
+func (c *client) silence() { c.wire.Silence() }
+func (c *client) cut()     { c.wire.Cut() }
+
+func tenLeases(e *env) {
+	c, other, key := e.client(), e.client(), e.key("task")
+	const lease = 300 * time.Millisecond
+	ctx, held := e.lock(c, key, lockmw.WithLease(lease))
+	for range 10 {
+		time.Sleep(lease) // the work that takes so long
+		if err := ctx.Err(); err != nil {
+			e.t.Fatalf("the hold has ended: %v", context.Cause(ctx))
+		}
+		e.busy(other, key)
+	}
+	e.unlock(ctx, held)
+	e.free(other, key)
+}
+
+func (e *env) watchdogFails(fault func(*client)) {
+	const lease, margin = 900 * time.Millisecond, 200 * time.Millisecond
+	c, other, key := e.client(lockmw.WithClockMargin(margin)), e.client(), e.key("task")
+	renewed := make(chan struct{}, 100)
+	ctx, held := e.lock(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
+		Renewed: func(context.Context, lockmw.Attempt, error) { renewed <- struct{}{} },
+	}))
+	<-renewed
+	fault(c)
+	start := time.Now()
+	if !e.ends(ctx) {
+		return
+	}
+	ended := time.Now()
+	if left := e.admin.PTTL(e.ctx, e.redisKey(key)).Val(); left <= 0 {
+		e.t.Errorf("the server's lease ended before the hold's context")
+	}
+	if d := held.Deadline(); ended.Before(d) || ended.Sub(d) > e.soon {
+		e.t.Errorf("the context ended %v after its deadline", ended.Sub(d))
+	}
+	if took := ended.Sub(start); took > lease {
+		e.t.Errorf("the context ended %v after the last renewal, more than a lease", took)
+	}
+	e.is("the cause of the context's end", context.Cause(ctx), lockmw.ErrLost)
+	_, next, err := e.rec.Lock(e.ctx, other, key, lockmw.WithWait(lease+pollInterval+e.soon))
+	if err != nil {
+		e.t.Fatalf("the next caller: %v", err)
+	}
+	c.wire.Restore()
+	e.is("Unlock of a lost hold", held.Unlock(), lockmw.ErrLost)
+	e.busy(other, key)
+	e.unlock(e.ctx, next)
+}
+
+func renewalRecovers(e *env) {
+	const lease = 900 * time.Millisecond
+	c, key := e.client(), e.key("task")
+	ctx, held := e.lock(c, key, lockmw.WithLease(lease))
+	for range 3 {
+		c.wire.Cut()
+		time.Sleep(lease / 2) // an outage that is shorter than the lease
+		c.wire.Restore()
+		before := held.Deadline()
+		e.eventually(lease/2, func() string {
+			if held.Deadline().After(before) {
+				return ""
+			}
+			return "the lease is not renewed"
+		})
+	}
+	if err := ctx.Err(); err != nil {
+		e.t.Errorf("the hold has ended: %v", context.Cause(ctx))
+	}
+	e.unlock(ctx, held)
+}
+
+func fixedLease(e *env) {
+	c, key := e.client(), e.key("task")
+	const lease = 300 * time.Millisecond
+	start := time.Now()
+	ctx, held := e.lock(c, key, lockmw.WithFixedLease(lease))
+	if d := held.Deadline(); d.After(time.Now().Add(lease)) || d.Before(start) {
+		e.t.Errorf("the deadline is %v away", time.Until(d))
+	}
+	w := e.wait(e.client(), key)
+	e.lost(ctx, held)
+	if took := time.Since(start); took > lease+e.soon {
+		e.t.Errorf("a fixed lease of %v took %v", lease, took)
+	}
+	e.unlock(w.gets(e.soon))
+	if took := w.at.Sub(start); took > lease+e.soon {
+		e.t.Errorf("the next caller ran after %v, the lease was %v", took, lease)
+	}
+}
+
+func extended(e *env) {
+	c, key := e.client(), e.key("task")
+	const lease = 300 * time.Millisecond
+	ctx, held := e.lock(c, key, lockmw.WithFixedLease(lease))
+	before := held.Deadline()
+	for range 5 {
+		time.Sleep(lease / 3) // the work between two extensions
+		if err := held.Extend(ctx, lease); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	if d := held.Deadline(); !d.After(before.Add(lease)) {
+		e.t.Errorf("the deadline moved by %v", d.Sub(before))
+	}
+	e.is("a lease that is too short", held.Extend(ctx, minLease-1), lockmw.ErrInvalidOption)
+	e.busy(c, key)
+	e.lost(ctx, held)
+	e.is("Extend after Unlock", held.Extend(e.ctx, lease), lockmw.ErrNotHeld)
+	e.free(c, key)
+}
+
+func maxHold(e *env) {
+	c, key := e.client(), e.key("task")
+	const most = 500 * time.Millisecond
+	start := time.Now()
+	ctx, held := e.lock(c, key, lockmw.WithMaxHold(most), lockmw.WithLease(300*time.Millisecond))
+	w := e.wait(e.client(), key)
+	e.lost(ctx, held)
+	if took := time.Since(start); took < most-most/10 || took > most+e.soon {
+		e.t.Errorf("a hold of at most %v took %v", most, took)
+	}
+	e.unlock(w.gets(pollInterval + e.soon))
+}
+
+func minHold(e *env) {
+	c, key := e.client(), e.key("task")
+	const least = 400 * time.Millisecond
+	start := time.Now()
+	ctx, held := e.lock(c, key, lockmw.WithMinHold(least))
+	e.unlock(ctx, held)
+	e.busy(e.client(), key)
+	e.unlock(e.wait(e.client(), key).gets(least + pollInterval + e.soon))
+	if took := time.Since(start); took < least {
+		e.t.Errorf("the key was free after %v", took)
+	}
+}
+
+func expired(e *env) {
+	key := e.key("task")
+	ctx, held := e.lock(e.local, key)
+	w := e.wait(e.local, key)
+	e.rec.Forfeit()
+	e.local.Expire(key)
+	e.lost(ctx, held)
+	e.unlock(w.gets(e.soon))
+}

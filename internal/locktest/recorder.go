@@ -1,0 +1,233 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A Recorder sees every call of a scenario and checks what the locks promise:
+//
+//   - two holds of a key never overlap, each counting from its grant until Unlock is called, its
+//     deadline has passed or its client was closed, and one that was not unlocked before the next
+//     grant is not unlocked without an error afterwards;
+//   - tokens increase from grant to grant of a key;
+//   - a call ends when its wait or its context does, not later and not earlier;
+//   - a failed call returns its own context, no hold, and an *Error.
+//
+// Re-entry is not for it: a nested Lock goes to the Locker itself. Safe for concurrent use.
+type Recorder struct {
+	slack time.Duration // how much later than its bound a call may return
+
+	mu         sync.Mutex
+	keys       map[string]*record
+	pending    int // calls that have not returned
+	lossy      bool
+	unordered  bool
+	violations []string
+}
+
+// NewRecorder returns a Recorder that finds a call late if it returns more than slack after its end.
+func NewRecorder(slack time.Duration) *Recorder {
+	return &Recorder{slack: slack, keys: make(map[string]*record)}
+}
+
+// A record is what is known of one key.
+type record struct {
+	holder *Held
+	last   int64 // greatest token granted
+	grants int
+}
+
+// A Held is a recorded hold. Use its Unlock, not the Hold's.
+type Held struct {
+	*lockmw.Hold
+	ctx        context.Context
+	r          *Recorder
+	record     *record
+	nth        int // grant of its key
+	forfeited  bool
+	superseded bool
+}
+
+// Lock calls l.Lock and records what comes of it.
+func (r *Recorder) Lock(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *Held, error) {
+	c := r.begin(ctx, key, opts)
+	inner, hold, err := l.Lock(ctx, key, opts...)
+	r.end(c, inner, hold, err)
+	if err != nil {
+		return inner, nil, err
+	}
+	return inner, r.granted(c, inner, hold), nil
+}
+
+// A call is one Lock under way.
+type call struct {
+	ctx    context.Context
+	key    string
+	start  time.Time
+	wait   time.Duration // the call's own limit; lockmw.Forever if it has none
+	floor  int64         // greatest token granted before
+	ended  atomic.Pointer[time.Time]
+	unhook func() bool
+}
+
+func (r *Recorder) begin(ctx context.Context, key string, opts []lockmw.Option) *call {
+	c := &call{ctx: ctx, key: key, start: time.Now(), wait: lockmw.Forever}
+	if p, err := lockmw.NewPolicy(opts...); err == nil {
+		c.wait = p.Wait
+	}
+	c.unhook = context.AfterFunc(ctx, func() {
+		now := time.Now()
+		c.ended.Store(&now)
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending++
+	c.floor = r.record(key).last
+	return c
+}
+
+func (r *Recorder) record(key string) *record {
+	k := r.keys[key]
+	if k == nil {
+		k = &record{}
+		r.keys[key] = k
+	}
+	return k
+}
+
+// end checks how and when the call returned.
+func (r *Recorder) end(c *call, inner context.Context, hold *lockmw.Hold, err error) {
+	now := time.Now()
+	c.unhook()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending--
+	if ended := c.ended.Load(); ended != nil && now.Sub(*ended) > r.slack {
+		r.violate("%q: the call returned %v after its context had ended", c.key, now.Sub(*ended))
+	}
+	took := now.Sub(c.start)
+	if took-r.slack > c.wait {
+		r.violate("%q: a wait of at most %v took %v", c.key, c.wait, took)
+	}
+	if err == nil {
+		if got, ok := lockmw.FromContext(inner); hold == nil || !ok || got != hold {
+			r.violate("%q: the context does not carry the hold", c.key)
+		}
+		return
+	}
+	if hold != nil || inner != c.ctx {
+		r.violate("%q: a failed call returned a hold or another context", c.key)
+	}
+	if e, ok := errors.AsType[*lockmw.Error](err); !ok || e.Key != c.key {
+		r.violate("%q: the error is not an *Error of this key: %v", c.key, err)
+	}
+	if errors.Is(err, lockmw.ErrBusy) && c.ctx.Err() == nil && took < c.wait {
+		r.violate("%q: gave up after %v of a wait of %v: %v", c.key, took, c.wait, err)
+	}
+}
+
+// granted checks a new hold against those before it.
+func (r *Recorder) granted(c *call, ctx context.Context, hold *lockmw.Hold) *Held {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := r.record(c.key)
+	h := &Held{Hold: hold, ctx: ctx, r: r, record: k}
+	if h.over() { // this goroutine came late to its own hold
+		return h
+	}
+	if before := k.holder; before != nil && !before.forfeited && !r.lossy {
+		if before.over() {
+			before.superseded = true
+		} else {
+			r.violate("%q: granted with token %d while token %d is held", c.key, hold.Token(), before.Token())
+		}
+	}
+	floor := k.last
+	if r.lossy {
+		floor = c.floor
+	}
+	if hold.Token() <= floor && !r.unordered {
+		r.violate("%q: token %d after %d", c.key, hold.Token(), floor)
+	}
+	k.holder, k.last, k.grants = h, max(k.last, hold.Token()), k.grants+1
+	h.nth = k.grants
+	return h
+}
+
+// over says that h is exclusive no more: its deadline has passed, or its client was closed, which ends
+// the contexts of its holds before their locks are released.
+func (h *Held) over() bool {
+	d := h.Deadline()
+	return !d.IsZero() && !time.Now().Before(d) || errors.Is(context.Cause(h.ctx), lockmw.ErrClosed)
+}
+
+// Unlock ends the hold.
+func (h *Held) Unlock() error {
+	h.r.mu.Lock()
+	if h.record.holder == h {
+		h.record.holder = nil
+	}
+	superseded := h.superseded
+	h.r.mu.Unlock()
+	err := h.Hold.Unlock()
+	if superseded && err == nil {
+		h.r.mu.Lock()
+		defer h.r.mu.Unlock()
+		h.r.violate("%q: token %d was unlocked without an error after somebody else's grant", h.Key(), h.Token())
+	}
+	return err
+}
+
+// Forfeit says that the locks held now exclude nobody from here on, because the test takes them away.
+func (r *Recorder) Forfeit() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range r.keys {
+		if k.holder != nil {
+			k.holder.forfeited = true
+		}
+	}
+}
+
+// Lossy says that from here on the server may lose its memory at any time. Exclusion is not promised
+// then. Tokens are compared by the calls: one that began after another had returned has the greater
+// token; not even that where passed says that processes pass a lock on without asking the server,
+// because what a superseded process passes on has to stay below the others' tokens.
+func (r *Recorder) Lossy(passed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lossy, r.unordered = true, passed
+}
+
+// Grants returns how often key was granted.
+func (r *Recorder) Grants(key string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.record(key).grants
+}
+
+// Violations returns what was found, the first few of it, and calls that have not returned.
+func (r *Recorder) Violations() []string {
+	const most = 10
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := append([]string(nil), r.violations[:min(most, len(r.violations))]...)
+	if n := len(r.violations) - most; n > 0 {
+		all = append(all, fmt.Sprintf("… and %d more", n))
+	}
+	if r.pending > 0 {
+		all = append(all, fmt.Sprintf("%d calls have not returned", r.pending))
+	}
+	return all
+}
+
+func (r *Recorder) violate(format string, args ...any) {
+	r.violations = append(r.violations, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,104 @@
+// Package redistest starts servers for tests and disturbs what is said to them: an embedded
+// miniredis whose keys expire as time passes, or a real redis-server of the test's own.
+//
+//	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+//		rdb := s.NewClient(t)
+//		…
+//	})
+//
+// Without a redis-server in the PATH the tests that need one are skipped, or fail if the environment
+// has LOCKMW_REQUIRE_REDIS=1.
+package redistest
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// A Server is a Redis server that belongs to one test.
+type Server struct {
+	// Mini is the embedded server; nil for a real one.
+	Mini *miniredis.Miniredis
+
+	addr string
+	pipe bool // there is no listener: connections are pipes
+	proc *process
+}
+
+// Mini starts an embedded server that listens on a port. Its keys expire by the clock.
+func Mini(t testing.TB) *Server {
+	t.Helper()
+	m := miniredis.NewMiniRedis()
+	if err := m.Start(); err != nil {
+		t.Fatalf("starting miniredis: %v", err)
+	}
+	t.Cleanup(m.Close)
+	m.ClockTTL(true)
+	return &Server{Mini: m, addr: m.Addr()}
+}
+
+// Piped starts an embedded server without a port: for testing/synctest, whose clock it follows.
+func Piped(t testing.TB) *Server {
+	m := miniredis.NewMiniRedis()
+	t.Cleanup(m.Close)
+	m.ClockTTL(true)
+	return &Server{Mini: m, addr: "127.0.0.1:0", pipe: true}
+}
+
+// Each runs test on an embedded server and on a real one.
+func Each(t *testing.T, test func(t *testing.T, s *Server)) {
+	t.Run("miniredis", func(t *testing.T) { test(t, Mini(t)) })
+	t.Run("redis", func(t *testing.T) { test(t, Redis(t)) })
+}
+
+// Addr returns the host and port on which s listens. That of a piped server is nobody's; it has no
+// name, because go-redis looks names up, which a bubble does not allow.
+func (s *Server) Addr() string { return s.addr }
+
+// NewClient returns a client of s, closed when the test ends. Each edit may change its options.
+func (s *Server) NewClient(t testing.TB, edit ...func(*redis.Options)) *redis.Client {
+	opts := &redis.Options{Addr: s.addr}
+	if s.pipe {
+		opts.Dialer = s.dialer
+		// A client that runs out of connections waits with a timer that it shares with all others
+		// of the program, which a synctest bubble does not allow.
+		opts.PoolSize = 1000
+		// It also goes on dialling for a while after it was closed: a bubble ends sooner than that.
+		opts.DialerRetries = 1
+	}
+	for _, f := range edit {
+		f(opts)
+	}
+	c := redis.NewClient(opts)
+	t.Cleanup(func() { _ = c.Close() }) // some tests have closed it
+	return c
+}
+
+func (s *Server) dialer(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) }
+
+func (s *Server) dial(ctx context.Context) (net.Conn, error) {
+	if s.pipe {
+		conn, err := s.Mini.Dial()
+		if err != nil {
+			return nil, err
+		}
+		return newPipe(conn), nil
+	}
+	d := net.Dialer{Timeout: 5 * time.Second}
+	return d.DialContext(ctx, "tcp", s.addr)
+}
+
+// Keys lists the keys that begin with prefix, with their types.
+func (s *Server) Keys(ctx context.Context, rdb *redis.Client, prefix string) ([]string, error) {
+	var keys []string
+	scan := rdb.Scan(ctx, 0, prefix+"*", 1000).Iterator()
+	for scan.Next(ctx) {
+		keys = append(keys, scan.Val())
+	}
+	return keys, scan.Err()
+}

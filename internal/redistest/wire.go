@@ -1,0 +1,281 @@
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Wire is what a client's connections to a server run through, so that a test can disturb them:
+//
+//	wire := s.NewWire()
+//	rdb := s.NewClient(t, wire.Use)
+type Wire struct {
+	dial func(context.Context) (net.Conn, error)
+
+	mu       sync.Mutex
+	conns    map[*wireConn]struct{}
+	faults   []*Fault // those that wait for their command
+	silent   bool
+	down     bool
+	recorded *[]Command // nil: nothing is recorded
+}
+
+// NewWire returns an undisturbed Wire to s.
+func (s *Server) NewWire() *Wire {
+	return &Wire{dial: s.dial, conns: make(map[*wireConn]struct{})}
+}
+
+// Use makes a client's connections run through w; it is an edit for NewClient.
+func (w *Wire) Use(opts *redis.Options) { opts.Dialer = w.Dial }
+
+// Dial is a Dialer of go-redis.
+func (w *Wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	w.mu.Lock()
+	down := w.down
+	w.mu.Unlock()
+	if down {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+	conn, err := w.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &wireConn{Conn: conn, wire: w}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns[c] = struct{}{}
+	return c, nil
+}
+
+// Withhold keeps the next write that contains all of match from the server. The client gets no
+// answer on that connection; Fault.Break makes it notice, Fault.Send lets the server have the bytes.
+func (w *Wire) Withhold(match ...string) *Fault { return w.expect(match, false) }
+
+// LoseReply lets the next write that contains all of match through, and breaks the connection
+// instead of delivering what the server answers: go-redis then repeats the command.
+func (w *Wire) LoseReply(match ...string) *Fault { return w.expect(match, true) }
+
+func (w *Wire) expect(match []string, lose bool) *Fault {
+	f := &Fault{wire: w, match: match, lose: lose, caught: make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults = append(w.faults, f)
+	return f
+}
+
+// Silence makes the server one that does not answer any more: it gets and runs the commands, also of
+// new connections, but nothing it says arrives.
+func (w *Wire) Silence() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = true
+}
+
+// Cut breaks all connections and refuses new ones.
+func (w *Wire) Cut() {
+	w.mu.Lock()
+	w.down = true
+	w.mu.Unlock()
+	w.breakAll(func(*wireConn) bool { return true })
+}
+
+// Restore ends Silence and Cut. Connections that miss something break.
+func (w *Wire) Restore() {
+	w.mu.Lock()
+	w.silent, w.down = false, false
+	w.mu.Unlock()
+	w.breakAll(func(c *wireConn) bool { return c.missed })
+}
+
+func (w *Wire) breakAll(which func(*wireConn) bool) {
+	w.mu.Lock()
+	var conns []*wireConn
+	for c := range w.conns {
+		if which(c) {
+			conns = append(conns, c)
+		}
+	}
+	w.mu.Unlock()
+	for _, c := range conns {
+		c.cut()
+	}
+}
+
+// A Fault is one disturbance of the wire.
+type Fault struct {
+	wire   *Wire
+	match  []string
+	lose   bool
+	caught chan struct{}
+
+	conn *wireConn // set before caught is closed, as is bytes
+	late []byte
+}
+
+// Caught is closed when the fault has met its command: when that was withheld, or its reply lost.
+func (f *Fault) Caught() <-chan struct{} { return f.caught }
+
+// Break breaks the connection on which a command was withheld.
+func (f *Fault) Break() {
+	<-f.caught
+	f.conn.cut()
+}
+
+// Send gives the withheld bytes to the server after all, on a connection of their own, and returns
+// what it answers.
+func (f *Fault) Send(ctx context.Context) (string, error) {
+	<-f.caught
+	conn, err := f.wire.dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if _, err := conn.Write(append(f.late, "*1\r\n$4\r\nPING\r\n"...)); err != nil {
+		return "", err
+	}
+	var answer []byte
+	buf := make([]byte, 4096)
+	for {
+		n, err := conn.Read(buf)
+		answer = append(answer, buf[:n]...)
+		if rest, ok := bytes.CutSuffix(answer, []byte("+PONG\r\n")); ok {
+			return string(rest), nil
+		}
+		if err != nil {
+			return string(answer), err
+		}
+	}
+}
+
+// A wireConn is one connection.
+type wireConn struct {
+	net.Conn
+	wire *Wire
+
+	// Guarded by wire.mu.
+	losing *Fault // whose reply is not to arrive
+	missed bool   // it lost something that the server said
+	broken bool
+	parser parser
+}
+
+// Write sends b, unless a fault is waiting for it.
+func (c *wireConn) Write(b []byte) (int, error) {
+	w := c.wire
+	w.mu.Lock()
+	if c.broken {
+		w.mu.Unlock()
+		return 0, io.EOF
+	}
+	if w.recorded != nil {
+		*w.recorded = append(*w.recorded, c.parser.parse(b)...)
+	}
+	f := w.faultFor(b)
+	switch {
+	case f == nil:
+	case f.lose:
+		c.losing = f
+	default:
+		f.conn, f.late = c, bytes.Clone(b)
+		close(f.caught)
+	}
+	w.mu.Unlock()
+	if f != nil && !f.lose {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// faultFor takes the first fault that waits for b off the list; w.mu is held.
+func (w *Wire) faultFor(b []byte) *Fault {
+next:
+	for i, f := range w.faults {
+		for _, m := range f.match {
+			if !bytes.Contains(b, []byte(m)) {
+				continue next
+			}
+		}
+		w.faults = append(w.faults[:i:i], w.faults[i+1:]...)
+		return f
+	}
+	return nil
+}
+
+// Read delivers what the server says, unless that is lost.
+func (c *wireConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		lost, broken := c.loses(n)
+		switch {
+		case broken:
+			c.cut()
+			return 0, io.EOF
+		case !lost || err != nil:
+			return n, err
+		}
+	}
+}
+
+func (c *wireConn) loses(n int) (lost, broken bool) {
+	c.wire.mu.Lock()
+	defer c.wire.mu.Unlock()
+	switch {
+	case c.broken:
+		return true, true
+	case n > 0 && c.losing != nil:
+		close(c.losing.caught)
+		c.losing = nil
+		return true, true
+	case n > 0 && c.wire.silent:
+		c.missed = true
+		return true, false
+	}
+	return false, c.missed && !c.wire.silent
+}
+
+// SetReadDeadline does not fail on a broken connection: the client is to find out by reading, which
+// go-redis takes for a reason to repeat the command.
+func (c *wireConn) SetReadDeadline(t time.Time) error {
+	return c.unlessBroken(c.Conn.SetReadDeadline(t))
+}
+
+// SetWriteDeadline is like SetReadDeadline.
+func (c *wireConn) SetWriteDeadline(t time.Time) error {
+	return c.unlessBroken(c.Conn.SetWriteDeadline(t))
+}
+
+// SetDeadline is like SetReadDeadline.
+func (c *wireConn) SetDeadline(t time.Time) error { return c.unlessBroken(c.Conn.SetDeadline(t)) }
+
+func (c *wireConn) unlessBroken(err error) error {
+	c.wire.mu.Lock()
+	defer c.wire.mu.Unlock()
+	if c.broken {
+		return nil
+	}
+	return err
+}
+
+// cut breaks the connection: the client sees its end.
+func (c *wireConn) cut() {
+	c.wire.mu.Lock()
+	c.broken = true
+	c.wire.mu.Unlock()
+	_ = c.Conn.Close()
+}
+
+// Close closes the connection.
+func (c *wireConn) Close() error {
+	c.wire.mu.Lock()
+	delete(c.wire.conns, c)
+	c.wire.mu.Unlock()
+	return c.Conn.Close()
+}

@@ -1,0 +1,15 @@
+package lockmw_test
+
+import (
+	"testing"
+
+	"github.com/lockmw/go/internal/locktest"
+)
+
+func TestLocalConformance(t *testing.T) { locktest.Run(t, locktest.Local()) }
+
+func TestClientConformanceOnMiniredis(t *testing.T) {
+	locktest.Run(t, locktest.Piped("exclusive", nil))
+}
+
+func TestClientConformanceOnRedis(t *testing.T) { locktest.Run(t, locktest.Redis("exclusive", nil)) }
