@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var smallSale = []string{"-users", "100", "-clicks", "3", "-items", "2", "-stock", "20", "-json"}
+
+// figures runs a sale and returns what its last line says.
+func figures(t *testing.T, args ...string) (unlocked, locked map[string]float64) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), args, &stdout, &stderr); code != exitOK {
+		t.Fatalf("exit status %d\n%s%s", code, &stdout, &stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	var sales map[string]map[string]float64
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sales); err != nil {
+		t.Fatalf("the last line is not the figures: %v\n%s", err, &stdout)
+	}
+	if len(sales) != 2 {
+		t.Fatalf("figures of %d sales, want 2: %v", len(sales), sales)
+	}
+	return sales["unlocked"], sales["locked"]
+}
+
+// checkSale asks for what holds for the small sale, on any Redis.
+func checkSale(t *testing.T, unlocked, locked map[string]float64) {
+	t.Helper()
+	want := map[string]float64{
+		"requests": 300, "accepted": 40, "refused": 260, "oversold": 0, "duplicate_orders": 0,
+		"lost_orders": 0, "shipped": 40, "shipped_twice": 0,
+	}
+	for name, n := range want {
+		if locked[name] != n {
+			t.Errorf("with locks, %s is %v, want %v", name, locked[name], n)
+		}
+	}
+	for _, name := range []string{"oversold", "duplicate_orders", "shipped_twice"} {
+		if unlocked[name] == 0 {
+			t.Errorf("without locks, %s is 0: the sale would not notice broken locks", name)
+		}
+	}
+	if unlocked["requests"] != 300 || unlocked["accepted"]+unlocked["refused"] != 300 {
+		t.Errorf("without locks, requests do not add up: %v", unlocked)
+	}
+	if unlocked["wait_p99_ms"] != 0 || locked["wait_p99_ms"] <= 0 {
+		t.Errorf("waits are %v ms without locks and %v ms with them", unlocked["wait_p99_ms"], locked["wait_p99_ms"])
+	}
+}
+
+func TestSaleKeepsItsPromisesWithLocksOnly(t *testing.T) {
+	noTraces(t)
+	unlocked, locked := figures(t, smallSale...)
+	checkSale(t, unlocked, locked)
+
+	fields := strings.Fields("accepted duplicate_orders lost_orders oversold per_second refused requests " +
+		"shipped shipped_twice wait_p50_ms wait_p99_ms")
+	for _, sale := range []map[string]float64{unlocked, locked} {
+		var got []string
+		for name := range sale {
+			got = append(got, name)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, fields) {
+			t.Errorf("fields are %v, want %v", got, fields)
+		}
+	}
+}
+
+func TestEveryBrokenPromiseCounts(t *testing.T) {
+	for name, r := range map[string]result{
+		"oversold":      {Oversold: 1},
+		"ordered twice": {DuplicateOrders: 1},
+		"lost":          {LostOrders: 1},
+		"shipped twice": {ShippedTwice: 1},
+		"failed":        {failed: errors.New("500 Internal Server Error")},
+	} {
+		if !r.broken() {
+			t.Errorf("%s: not counted as broken", name)
+		}
+	}
+	if r := (result{Requests: 3, Accepted: 1, Refused: 2, Shipped: 1}); r.broken() {
+		t.Error("a good sale counts as broken")
+	}
+}
+
+// noTraces checks that a run removes its temporary folder.
+func noTraces(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Cleanup(func() {
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v %v", left, err)
+		}
+	})
+}
+
+func TestWhatCannotStart(t *testing.T) {
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"-user 5", "-user"},
+		{"-users five", "five"},
+		{"-users 0", "-users is 0"},
+		{"-clicks -1", "-clicks is -1"},
+		{"-items 99999999", "-items is 99999999"},
+		{"-stock 0", "-stock is 0"},
+		{"-seed -1", "-1"},
+		{"-redis localhost", `-redis is "localhost"`},
+		{"-redis :6379", `-redis is ":6379"`},
+		{"-redis localhost:99999", `-redis is "localhost:99999"`},
+		{"-otlp localhost:0", `-otlp is "localhost:0"`},
+		{"-serve 8080", `-serve is "8080"`},
+		{"-serve :0 -json", "-json"},
+		{"now", `"now"`},
+		{"-serve " + taken.Addr().String(), "address already in use"},
+		{"-redis " + nobody, "no redis at " + nobody},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			noTraces(t)
+			var stdout, stderr bytes.Buffer
+			if code := run(t.Context(), strings.Fields(c.args), &stdout, &stderr); code != exitUsage {
+				t.Errorf("exit status %d, want %d", code, exitUsage)
+			}
+			if stdout.Len() > 0 {
+				t.Errorf("stdout: %q", &stdout)
+			}
+			line := stderr.String()
+			if strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "orders: ") || !strings.Contains(line, c.says) {
+				t.Errorf("stderr is %q, want one line about %q", line, c.says)
+			}
+		})
+	}
+}
+
+func TestServeUntilInterrupted(t *testing.T) {
+	noTraces(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	out, stdout := io.Pipe()
+	exit := make(chan int, 1)
+	go func() {
+		code := run(ctx, []string{"-serve", "127.0.0.1:0", "-stock", "1"}, stdout, io.Discard)
+		_ = stdout.Close()
+		exit <- code
+	}()
+
+	lines := bufio.NewReader(out)
+	first, err := lines.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	url := regexp.MustCompile(`http://[0-9.:]+`).FindString(first)
+
+	for _, c := range []struct {
+		user, body string
+		want       int
+	}{
+		{"ann", `{"item":"item-1"}`, http.StatusCreated},
+		{"ann", `{"item":"item-2"}`, http.StatusConflict},
+		{"%61nn", `{"item":"item-2"}`, http.StatusConflict}, // ann, spelled otherwise
+		{"bob", `{"item":"item-1"}`, http.StatusConflict},
+		{"bob", `{"item":"item-0"}`, http.StatusNotFound},
+		{"bob", `{}`, http.StatusBadRequest},
+		{"bob", `item-2`, http.StatusBadRequest},
+	} {
+		if status, body := request(t, http.MethodPost, url+"/users/"+c.user+"/orders", c.body); status != c.want {
+			t.Errorf("%s orders %s: %d, want %d: %s", c.user, c.body, status, c.want, body)
+		}
+	}
+	const shipped = `{"item":"item-1","stock":0,"orders":1,"shipped":1}`
+	patience := time.After(10 * time.Second)
+	for body := ""; !strings.Contains(body, shipped); {
+		select {
+		case <-time.After(20 * time.Millisecond):
+			_, body = request(t, http.MethodGet, url+"/items", "")
+		case <-patience:
+			t.Fatalf("not shipped: %s", body)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	interrupt()
+	if code := <-exit; code != exitOK {
+		t.Errorf("exit status %d, want %d", code, exitOK)
+	}
+}
+
+func request(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// An interrupter is a standard error that interrupts the program with its first word.
+type interrupter struct {
+	bytes.Buffer
+	interrupt func()
+}
+
+func (w *interrupter) Write(p []byte) (int, error) {
+	w.interrupt()
+	return w.Buffer.Write(p)
+}
+
+func TestInterruptedSaleLeavesNothingBehind(t *testing.T) {
+	noTraces(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	stderr := &interrupter{interrupt: interrupt}
+	var stdout bytes.Buffer
+	if code := run(ctx, []string{"-users", "10000"}, &stdout, stderr); code != exitInterrupted {
+		t.Errorf("exit status %d, want %d\n%s%s", code, exitInterrupted, &stdout, stderr)
+	}
+	if !strings.HasSuffix(stderr.String(), "orders: interrupted\n") {
+		t.Errorf("stderr is %q", stderr)
+	}
+}
+
+func TestSaleOnARealRedisLeavesItAsItWas(t *testing.T) {
+	server := redistest.Redis(t)
+	rdb := server.NewClient(t)
+	if err := rdb.Set(t.Context(), "somebody:else", "1", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	unlocked, locked := figures(t, append(smallSale, "-redis", server.Addr())...)
+	checkSale(t, unlocked, locked)
+	keys, err := rdb.Keys(t.Context(), "*").Result()
+	if err != nil || !slices.Equal(keys, []string{"somebody:else"}) {
+		t.Errorf("keys after the sale: %v, %v", keys, err)
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const welcome = `The shop is open at %[1]s until Ctrl-C. Try:
+
+  curl -i %[1]s/users/ann/orders -d '{"item":"item-1"}'     # 201; the same again: 409
+  curl %[1]s/items
+
+Three clicks at once; one is accepted:
+
+  for i in 1 2 3; do curl -s %[1]s/users/bob/orders -d '{"item":"item-1"}' & done; wait
+
+`
+
+// serve keeps a locked shop open until ctx ends.
+func (w *world) serve(ctx context.Context, stdout io.Writer) (err error) {
+	s, err := w.open(ctx, w.config.serve, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if _, err := fmt.Fprintf(stdout, welcome, s.url); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	writeSlowest(stdout, s.slowest.list())
+	return nil
+}
