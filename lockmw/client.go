@@ -41,7 +41,7 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 		engine: e,
 		locker: locker{
 			locks: e, mode: core.Exclusive, base: s.policy,
-			unlockTimeout: s.unlockTimeout, logger: s.engine.Logger,
+			unlockTimeout: s.engine.Unlock, logger: s.engine.Logger,
 		},
 	}, nil
 }
@@ -75,13 +75,12 @@ type clientOption struct {
 
 // settings is what the options of New and NewInspector add up to.
 type settings struct {
-	engine        engine.Config
-	policy        Policy
-	unlockTimeout time.Duration
+	engine engine.Config
+	policy Policy
 }
 
 func newSettings(opts []ClientOption) (settings, error) {
-	s := settings{engine: engine.DefaultConfig(), unlockTimeout: defaultUnlockTimeout}
+	s := settings{engine: engine.DefaultConfig()}
 	s.policy, _ = NewPolicy()
 	var defaults []Option
 	for _, o := range opts {
@@ -134,7 +133,7 @@ func WithUnlockTimeout(d time.Duration) ClientOption {
 		if d < time.Millisecond || d > time.Minute {
 			return fmt.Errorf("%w: WithUnlockTimeout(%v), must be from 1ms to 1m", ErrInvalidOption, d)
 		}
-		s.unlockTimeout = d
+		s.engine.Unlock = d
 		return nil
 	}}
 }

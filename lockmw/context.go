@@ -59,7 +59,11 @@ func (c *holdContext) Done() <-chan struct{} {
 // real returns the context behind c; c.mu is held.
 func (c *holdContext) real() context.Context {
 	if c.inner == nil {
-		c.inner, c.cancel = context.WithCancelCause(c.parent)
+		parent := c.parent
+		if c.cause != nil {
+			parent = context.WithoutCancel(parent) // its end came later
+		}
+		c.inner, c.cancel = context.WithCancelCause(parent)
 		if c.cause != nil {
 			c.cancel(c.cause)
 		}
@@ -71,8 +75,12 @@ func (c *holdContext) Err() error {
 	c.mu.Lock()
 	ended := c.cause != nil
 	c.mu.Unlock()
-	if !ended && c.hold.s.check() == nil {
-		return c.parent.Err()
+	if !ended {
+		lost := c.hold.s.check()
+		if lost == nil {
+			return c.parent.Err()
+		}
+		c.end(lost)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -177,17 +177,19 @@ func (h *Hold) unlink() {
 // reenter makes one more hold if the lock is still there; without an error and a hold, it was
 // unlocked.
 func (s *holding) reenter(ctx context.Context) (*Hold, error) {
+	_ = s.check() // notes a loss by the clock
+	h := &Hold{s: s}
+	h.ctx.hold = h
+	h.carry(ctx)
 	s.mu.Lock()
-	over := s.holds == nil && s.lost == nil
-	s.mu.Unlock()
-	if over {
+	defer s.mu.Unlock()
+	switch {
+	case s.lost != nil:
+		return nil, s.lost
+	case s.holds == nil:
 		return nil, nil
 	}
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	h := s.newHold()
-	h.carry(ctx)
+	h.link()
 	return h, nil
 }
 
@@ -267,9 +269,9 @@ func (s *holding) Renewed(err error) {
 		return
 	}
 	s.mu.Lock()
-	taken := s.taken
+	current := s.taken && s.holds != nil
 	s.mu.Unlock()
-	if taken {
+	if current {
 		s.watch.renewed(err)
 	}
 }

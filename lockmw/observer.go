@@ -12,7 +12,7 @@ type Holder = core.Holder
 
 // An Observer is told what happens to locks: how long calls wait, for whom, and how holds end. Every
 // callback may be nil (cf. httptrace.ClientTrace). Callbacks must be safe for concurrent use and
-// quick: they run on the path of the lock. A panic in one is recovered and logged; one that panics in
+// quick: they run on the path of the lock, and must not call Close. A panic in one is recovered and logged; one that panics in
 // Start hears no more of the attempt. Errors are *Error. Re-entry is not observed.
 //
 // The context returned by Start is given to the later callbacks of that attempt, the one returned

@@ -28,8 +28,7 @@ if former ~= '' then
     redis.call('DEL', KEYS[1])
     h = false
   else
-    redis.call('ZREM', KEYS[2], former)
-    redis.call('HDEL', KEYS[3], former, '@' .. former)
+    drop(former)
   end
   if ARGV[13] ~= '0' then redis.call('SET', KEYS[6], 1, 'PX', ARGV[13]) end
 end
@@ -55,6 +54,7 @@ if queues then
   end
   seen(id, ARGV[9])
   touch()
+  if h then redis.call('HSET', KEYS[1], 'wanted', 1) end
 end
 if settle() then return {2} end
 h = holder()

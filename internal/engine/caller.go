@@ -25,6 +25,7 @@ type call struct {
 	sent   time.Time // before the first byte was sent
 
 	timeout time.Duration // after which a batch with it is abandoned; for the schedule only
+	after   func()        // set by done, to be called when all calls of a batch are done; may be nil
 }
 
 // newCall prepares a run of s. done is called once, by the goroutine that did it.
@@ -50,7 +51,8 @@ func (k *call) command(ctx context.Context) *redis.Cmd {
 // many share round trips.
 type caller struct {
 	rdb     redis.UniversalClient
-	flights int // how many at once
+	brief   redis.UniversalClient // rdb with a short timeout; nil if its kind has none
+	flights int                   // how many at once
 
 	ctx    context.Context // ends when all calls are to end
 	cancel context.CancelFunc
@@ -61,13 +63,13 @@ type caller struct {
 	flying  int
 	waiting []*call
 	idle    chan struct{} // closed when flying becomes 0; nil if nobody waits for it
-
-	brief    redis.UniversalClient // see limited
-	patience time.Duration
 }
 
-func newCaller(rdb redis.UniversalClient, flights int) *caller {
+func newCaller(rdb redis.UniversalClient, flights int, patience time.Duration) *caller {
 	c := &caller{rdb: rdb, flights: flights}
+	if single, ok := rdb.(*redis.Client); ok {
+		c.brief = single.WithTimeout(patience)
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -79,35 +81,26 @@ func (c *caller) start(k *call) {
 	}
 }
 
-// here runs k in the caller's goroutine if there is room, and starts it otherwise: two switches of
-// goroutines cost more than many a round trip. It returns when go-redis does, so it is only for
-// callers who cannot be cancelled meanwhile.
-func (c *caller) here(k *call) {
-	if !c.enter(k) {
-		return
-	}
-	c.finish(k, c.run(c.rdb, k))
-	c.leave()
-}
-
-// briefly is here with a limit: after patience without an answer, or if the connection fails, k is
-// started as well.
-func (c *caller) briefly(k *call, patience time.Duration) {
-	rdb := c.limited(patience)
-	if rdb == nil {
+// briefly runs k in the caller's goroutine if there is room: two switches of goroutines cost more than
+// many a round trip. If there is no answer within the caller's patience or the connection fails, k is
+// started as well, which does no harm.
+func (c *caller) briefly(k *call) {
+	if c.brief == nil {
 		c.start(k)
 		return
 	}
 	if !c.enter(k) {
 		return
 	}
-	cmd := c.run(rdb, k)
-	if err := cmd.Err(); err == nil || isReply(err) {
-		c.finish(k, cmd)
-		c.leave()
+	cmd := c.run(c.brief, k)
+	if err := cmd.Err(); err != nil && !isReply(err) {
+		go c.fly(k)
 		return
 	}
-	go c.fly(k)
+	c.finish(k, cmd)
+	if batch := c.next(); batch != nil {
+		go c.flyBatches(batch)
+	}
 }
 
 // enter reports whether there is room to run k now; if not, k will be run when there is.
@@ -125,13 +118,6 @@ func (c *caller) enter(k *call) bool {
 	c.flying++
 	c.wg.Add(1)
 	return true
-}
-
-// leave gives the room to those who wait for it.
-func (c *caller) leave() {
-	if batch := c.next(); batch != nil {
-		go c.flyBatches(batch)
-	}
 }
 
 // next takes what has gathered; if that is nothing, the room is free.
@@ -172,7 +158,8 @@ func (c *caller) flyBatches(batch []*call) {
 
 // run sends k on its own.
 func (c *caller) run(rdb redis.UniversalClient, k *call) redis.Cmder {
-	ctx := &callContext{Context: k.ctx, closing: c.ctx}
+	ctx, cancel := c.context(k.ctx)
+	defer cancel()
 	if k.sent.IsZero() {
 		k.sent = time.Now()
 	}
@@ -193,20 +180,6 @@ func (c *caller) finish(k *call, cmd redis.Cmder) {
 	k.done(newReply(cmd, k.sent))
 }
 
-// limited returns a client that gives up after patience, if the user's is of a kind that can.
-func (c *caller) limited(patience time.Duration) redis.UniversalClient {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.brief == nil || c.patience != patience {
-		rdb, ok := c.rdb.(*redis.Client)
-		if !ok {
-			return nil
-		}
-		c.brief, c.patience = rdb.WithTimeout(patience), patience
-	}
-	return c.brief
-}
-
 // once is a command that go-redis does not repeat.
 type once struct{ *redis.Cmd }
 
@@ -225,6 +198,11 @@ func (c *caller) runBatch(ctx context.Context, batch []*call) {
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	for i, k := range batch {
 		c.finish(k, cmds[i])
+	}
+	for _, k := range batch {
+		if k.after != nil {
+			k.after()
+		}
 	}
 }
 
@@ -255,24 +233,30 @@ func (c *caller) quiesce(patience time.Duration) {
 	}
 }
 
-// callContext is the context of one call: the caller's, and over when the engine closes.
+// context returns ctx, which ends also when all calls are to end.
+func (c *caller) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Done() == nil {
+		return &callContext{Context: c.ctx, values: ctx}, func() {}
+	}
+	if ctx == c.ctx {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// callContext has the values of one context and the end of another.
 type callContext struct {
 	context.Context
-	closing context.Context
+	values context.Context
 }
 
-func (c *callContext) Err() error {
-	if err := c.Context.Err(); err != nil {
-		return err
+func (c *callContext) Value(key any) any {
+	if v := c.values.Value(key); v != nil {
+		return v
 	}
-	return c.closing.Err()
-}
-
-func (c *callContext) Done() <-chan struct{} {
-	if done := c.Context.Done(); done != nil {
-		return done
-	}
-	return c.closing.Done()
+	return c.Context.Value(key)
 }
 
 // An id names one request for a lock, the ticket and the hold that come of it. As an argument of a

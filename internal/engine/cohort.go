@@ -51,9 +51,11 @@ func (c *cohort) join(w *waiter) error {
 	}
 	c.e.hello.Do(c.e.greet)
 	c.waiters.push(w)
-	if r := c.newRequest(nil); r != nil && w.ctx.Done() == nil {
-		w.send = r.call()
-	} else if r != nil {
+	switch r := c.newRequest(nil); {
+	case r == nil:
+	case w.done == nil && (w.req.Wait == 0 || w.req.Wait == core.Forever):
+		w.send = r.call() // nothing can end the wait but the answer
+	default:
 		c.e.caller.start(r.call())
 	}
 	return nil
@@ -65,7 +67,7 @@ func (c *cohort) inTheWay() (holders []core.Holder, held bool) {
 	case c.lease != nil:
 		return c.localHolder(), true
 	case c.request != nil:
-		return c.request.holders, c.request.queued
+		return c.request.holders, c.request.queued || c.request.former != nil
 	}
 	return nil, false
 }
@@ -108,7 +110,7 @@ func (c *cohort) newRequest(f *former) *request {
 		return nil
 	}
 	lead := c.waiters.first
-	for lead != nil && lead.ctx.Err() != nil { // it is about to leave
+	for lead != nil && lead.ended() { // it is about to leave
 		lead = lead.next
 	}
 	if lead == nil {
@@ -118,7 +120,7 @@ func (c *cohort) newRequest(f *former) *request {
 		return nil
 	}
 	r := &request{
-		c: c, id: c.e.newID(), ctx: lead.ctx, lead: lead.req, lease: lead.req.Lease, former: f,
+		c: c, id: c.e.newID(), leader: lead, lead: lead.req, lease: lead.req.Lease, former: f,
 		wait: c.waiters.n > c.waiters.tries,
 	}
 	r.timer.owner = r
@@ -151,9 +153,9 @@ const maxLicence = 4096
 // granted makes the lease of r and hands it to the first waiter. confirmed says that the server has
 // set the whole lease; otherwise it has set the accept window, until which the lease is good.
 func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool) {
-	c.leave(r)
 	e, now := c.e, c.e.now()
 	if now >= until || c.waiters.n == 0 {
+		c.leave(r)
 		e.cancel(c.name, r.id, r.lease, r.id.markMillis())
 		c.ask(nil)
 		return
@@ -167,22 +169,35 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	}
 	l.timer.owner = l
 	l.expires.Store(int64(until))
-	l.renewAt = now + acceptWindow/3
-	if confirmed {
-		l.renewAt = now + l.duration/3
-	}
+	l.renewAt = now + (until-now)/3
+	c.part(r)
 	c.lease = l
-	e.ids.set(l.id, l)
+	e.ids.set(l.id, l) // in the place of r: a push that comes now must find one of them
 	c.hand(l)
-	if c.waiters.tries > 0 {
-		c.failTries(busy(c.localHolder()))
+	if c.waiters.n == 0 {
+		return
+	}
+	holders := c.localHolder()
+	c.failTries(busy(holders))
+	c.tellContended(holders, 0)
+}
+
+// tellContended tells those who do not know yet that they have to wait.
+func (c *cohort) tellContended(holders []core.Holder, position int) {
+	for w := c.waiters.first; w != nil; w = w.next {
+		w.contended(holders, position)
 	}
 }
 
-// leave ends the cohort's interest in r.
+// leave ends the cohort's interest in r and its id.
 func (c *cohort) leave(r *request) {
-	r.over = true
+	c.part(r)
 	c.e.ids.remove(r.id)
+}
+
+// part ends the cohort's interest in r.
+func (c *cohort) part(r *request) {
+	r.over = true
 	c.e.schedule.remove(&r.timer)
 	if c.request == r {
 		c.request = nil
@@ -262,6 +277,7 @@ func (c *cohort) giveUp(w *waiter, ended error) error {
 	c.shard.mu.Lock()
 	if w.grant != nil {
 		g := w.grant
+		g.unused = true
 		c.shard.mu.Unlock()
 		_, _ = g.Release(giveUpPatience) // what fails is tried again in the background
 		if ended == nil {

@@ -38,12 +38,13 @@ type Config struct {
 	Prefix      string
 	LocalPasses int           // within a process while another one waits
 	Margin      time.Duration // by which deadlines are early; negative: 1 % of the lease + 2 ms
+	Unlock      time.Duration // how long a release may take
 	Logger      *slog.Logger
 }
 
 // DefaultConfig returns the defaults of a Client.
 func DefaultConfig() Config {
-	return Config{Prefix: "lockmw", LocalPasses: 32, Margin: -1, Logger: slog.Default()}
+	return Config{Prefix: "lockmw", LocalPasses: 32, Margin: -1, Unlock: 2 * time.Second, Logger: slog.Default()}
 }
 
 // An Engine implements core.Locks on Redis.
@@ -66,7 +67,8 @@ type Engine struct {
 	inbox    inbox
 	hello    sync.Once
 
-	closing   atomic.Bool
+	closing   atomic.Bool  // nothing new is accepted
+	draining  atomic.Bool  // and nothing new is on its way
 	active    atomic.Int64 // grants that are not over
 	drained   chan struct{}
 	drainOnce sync.Once
@@ -97,7 +99,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, rdb: rdb, cluster: cluster,
 		scripts: newScripts(single),
-		caller:  newCaller(rdb, flights),
+		caller:  newCaller(rdb, flights, min(time.Second, cfg.Unlock/2)),
 		fence:   cfg.Prefix + ":fence",
 		process: processName(random),
 		idStem:  base64.RawURLEncoding.EncodeToString(random) + ".",
@@ -173,7 +175,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, erro
 		r.Events.Contended(holders, 0)
 	}
 	if w.send != nil {
-		e.caller.here(w.send)
+		e.caller.briefly(w.send)
 	}
 	g, err := w.wait(c)
 	if err != nil {
@@ -201,6 +203,7 @@ func (e *Engine) lockCohort(key string) *cohort {
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.closing.Store(true)
 	e.eachCohort(func(c *cohort) { c.failAll(&core.AcquireError{Err: core.ErrClosed}) })
+	e.draining.Store(true) // from here on the number of grants only falls
 	e.drain()
 	select {
 	case <-e.drained:
@@ -219,7 +222,7 @@ func (e *Engine) inactive() {
 
 // drain closes e.drained if the last grant is over and no more are to come.
 func (e *Engine) drain() {
-	if e.closing.Load() && e.active.Load() == 0 {
+	if e.draining.Load() && e.active.Load() == 0 {
 		e.drainOnce.Do(func() { close(e.drained) })
 	}
 }
@@ -239,11 +242,12 @@ func (e *Engine) close() {
 	e.eachCohort(func(c *cohort) {
 		c.failAll(&core.AcquireError{Err: core.ErrClosed})
 		if c.lease != nil {
-			ended = append(ended, c.lease.end(fmt.Errorf("%w with the lock held", core.ErrClosed)))
+			ended = append(ended, c.lease.drop(fmt.Errorf("%w with the lock held", core.ErrClosed)))
 		}
 	})
 	for _, g := range ended {
-		g.tellLost()
+		g.tellLost() // its context ends before the server gives the lock to others
+		g.lease.forget()
 	}
 	e.caller.quiesce(closePatience)
 	e.caller.cancel()

@@ -154,8 +154,11 @@ func (b *inbox) handle(e *Engine, message any) {
 				l.c.shard.mu.Unlock()
 			}
 		case "lost":
-			if l, ok := e.ids.find(rest).(*lease); ok {
-				l.takenAway()
+			switch v := e.ids.find(rest).(type) {
+			case *lease:
+				v.takenAway()
+			case *request:
+				v.takenAway()
 			}
 		}
 	}
@@ -177,13 +180,7 @@ func (e *Engine) grantPushed(text string) {
 	}
 	switch v := e.ids.find(fields[0]).(type) {
 	case *request:
-		v.c.shard.mu.Lock()
-		over := v.over
-		if !over {
-			v.pushed(&p)
-		}
-		v.c.unlock()
-		if !over {
+		if v.wants(&p) {
 			return
 		}
 	case *lease:
@@ -194,6 +191,18 @@ func (e *Engine) grantPushed(text string) {
 	if key, ok := e.keyOf(fields[4]); ok && strings.HasPrefix(fields[0], e.idStem) {
 		e.cancelText(e.nameOf(key), fields[0], acceptWindow, doneMillis)
 	}
+}
+
+// wants makes use of a push; false if nobody waits for it and nobody has it.
+func (r *request) wants(p *push) bool {
+	r.c.shard.mu.Lock()
+	defer r.c.unlock()
+	if r.over {
+		_, held := r.c.e.ids.find(r.id.text).(*lease) // an answer that came just before said so too
+		return held
+	}
+	r.pushed(p)
+	return true
 }
 
 // keyOf is the reverse of nameOf.
@@ -228,6 +237,16 @@ func (l *lease) takenAway() {
 	g := l.end(errTakenAway)
 	l.c.unlock()
 	g.tellLost()
+}
+
+// takenAway forgets a grant that the request has not made use of yet.
+func (r *request) takenAway() {
+	r.c.shard.mu.Lock()
+	defer r.c.unlock()
+	r.push = nil
+	if !r.over && r.queued {
+		r.c.e.schedule.set(&r.timer, r.c.e.now(), 0)
+	}
 }
 
 var errTakenAway = errors.Join(core.ErrLost, errors.New("an operator released it"))

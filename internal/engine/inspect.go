@@ -166,7 +166,7 @@ func (i *Inspector) ForceUnlock(ctx context.Context, key string, h core.Holder) 
 	keys := []string{n.holder, n.queue, n.tickets, n.fence}
 	token := strconv.FormatInt(h.Token, 10)
 	answer := make(chan *reply, 1)
-	c := newCaller(i.rdb, 1)
+	c := newCaller(i.rdb, 1, time.Second)
 	defer c.stop()
 	c.start(newCall(ctx, i.scripts.force, keys, []any{token, h.Owner}, func(a *reply) { answer <- a }))
 	select {

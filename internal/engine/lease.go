@@ -33,14 +33,15 @@ type lease struct {
 
 // A grant is one caller's turn with a lease; it implements core.Grant.
 type grant struct {
-	lease *lease
-	req   *core.Request
-	token int64
-	since instant
-	fixed instant      // when a fixed lease ends, else 0
-	limit atomic.Int64 // instant: the end of the maximum hold or the fixed lease; 0: none
-	lost  error
-	over  bool
+	lease  *lease
+	req    *core.Request
+	token  int64
+	since  instant
+	fixed  instant      // when a fixed lease ends, else 0
+	limit  atomic.Int64 // instant: the end of the maximum hold or the fixed lease; 0: none
+	lost   error
+	over   bool
+	unused bool // its caller has gone without knowing of it
 }
 
 // fit makes the lease what g asked for.
@@ -114,7 +115,7 @@ func (l *lease) due() (renew bool, lost *grant) {
 	}
 	if l.renewAt != 0 && now >= l.renewAt-l.duration/30 {
 		// The next try starts whether or not this one has been answered.
-		l.renewAt, renew = now+l.duration/6, true
+		l.renewAt, renew = now+l.pace(now), true
 	}
 	l.reschedule()
 	return renew, nil
@@ -130,6 +131,14 @@ func (g *grant) whyOver(now instant) string {
 	return "its maximum hold is over"
 }
 
+// pace is how long a renewal may take before the next one is tried: a sixth of the lease, less if less
+// is left of it.
+func (l *lease) pace(now instant) time.Duration {
+	return min(l.duration/6, max((instant(l.expires.Load())-now)/4, minPace))
+}
+
+const minPace = 10 * time.Millisecond
+
 // asks is the duration to ask for when renewing now.
 func (l *lease) asks() time.Duration {
 	if l.holder.fixed != 0 {
@@ -144,24 +153,26 @@ func (l *lease) renewalDue() *call {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	duration := l.asks()
-	k := l.renewal(c.e.caller.ctx, duration, func(a *reply) { l.renewed(a, duration) })
-	k.timeout = l.duration / 6
+	k := l.renewal(c.e.caller.ctx, duration, nil)
+	k.timeout = l.pace(c.e.now())
+	k.done = func(a *reply) { k.after = l.renewed(a, duration) }
 	return k
 }
 
 // renewal prepares a run of renew.lua.
 func (l *lease) renewal(ctx context.Context, duration time.Duration, done func(*reply)) *call {
 	ms := (duration + time.Millisecond - 1).Milliseconds()
-	return newCall(ctx, l.c.e.scripts.renew, []string{l.c.name.holder, l.c.name.queue}, []any{l.id.text, ms}, done)
+	return newCall(ctx, l.c.e.scripts.renew, []string{l.c.name.holder}, []any{l.id.text, ms}, done)
 }
 
-// renewed deals with the answer to renew.lua, which was asked for duration.
-func (l *lease) renewed(a *reply, duration time.Duration) {
+// renewed deals with the answer to renew.lua, which was asked for duration. What it returns tells the
+// holder, when all answers that came together have been dealt with.
+func (l *lease) renewed(a *reply, duration time.Duration) (tell func()) {
 	c := l.c
 	c.shard.mu.Lock()
 	if l.over {
 		c.unlock()
-		return
+		return nil
 	}
 	g := l.holder
 	err := l.noteRenewal(a, duration)
@@ -171,10 +182,9 @@ func (l *lease) renewed(a *reply, duration time.Duration) {
 	}
 	c.unlock()
 	if lost != nil {
-		lost.tellLost()
-	} else {
-		g.req.Events.Renewed(failure(err))
+		return lost.tellLost
 	}
+	return func() { g.req.Events.Renewed(failure(err)) }
 }
 
 var errNotOurs = fmt.Errorf("%w by this id", core.ErrNotHeld)
@@ -212,23 +222,26 @@ func (l *lease) isContended(contended bool) {
 // end takes the lease off its cohort as lost and has the server forget it. The grant is to be told
 // with tellLost, without locks held.
 func (l *lease) end(cause error) *grant {
-	g := l.holder
-	g.lost = cause
-	l.drop(g)
-	l.c.e.cancel(l.c.name, l.id, l.duration, l.id.markMillis())
+	g := l.drop(cause)
+	l.forget()
 	l.c.ask(nil)
 	return g
 }
 
+// forget has the server release the lease, in the background.
+func (l *lease) forget() { l.c.e.cancel(l.c.name, l.id, l.duration, l.id.markMillis()) }
+
 func (g *grant) tellLost() { g.req.Events.Lost(g.lost) }
 
-// drop ends the lease on this side.
-func (l *lease) drop(g *grant) {
-	g.over, l.over = true, true
+// drop ends the lease on this side; cause is why if it is lost.
+func (l *lease) drop(cause error) *grant {
+	g := l.holder
+	g.lost, g.over, l.over = cause, true, true
 	l.c.lease = nil
 	l.c.e.ids.remove(l.id)
 	l.c.e.schedule.remove(&l.timer)
 	l.c.e.inactive()
+	return g
 }
 
 // Token implements core.Grant.
@@ -251,26 +264,35 @@ func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
 	}
+	lost, err := g.extended(a, duration)
+	if lost != nil {
+		lost.tellLost()
+	}
+	return err
+}
+
+// extended deals with the answer to renew.lua.
+func (g *grant) extended(a *reply, duration time.Duration) (lost *grant, err error) {
+	l, c := g.lease, g.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
 	switch {
 	case g.lost != nil:
-		return g.lost
+		return nil, g.lost
 	case g.over:
-		return core.ErrNotHeld
+		return nil, core.ErrNotHeld
 	}
-	if g.fixed != 0 {
-		g.fixed = c.e.instant(a.sent) + duration - c.e.margin(duration)
-	}
-	err := l.noteRenewal(a, duration)
+	err = l.noteRenewal(a, duration)
 	if errors.Is(err, errNotOurs) {
-		return fmt.Errorf("%w: the server has it no more", core.ErrLost)
+		err = fmt.Errorf("%w: the server has it no more", core.ErrLost)
+		return l.end(err), err
 	}
 	if err != nil {
-		return failure(err)
+		return nil, failure(err)
 	}
 	l.duration = duration
 	if g.fixed != 0 {
+		g.fixed = c.e.instant(a.sent) + duration - c.e.margin(duration)
 		g.limit.Store(0)
 		g.limitTo(g.fixed)
 		if g.req.MaxHold > 0 {
@@ -278,7 +300,7 @@ func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
 		}
 		l.reschedule()
 	}
-	return nil
+	return nil, nil
 }
 
 // Release implements core.Grant.
@@ -299,7 +321,10 @@ func (g *grant) Release(patience time.Duration) (waiters int, err error) {
 		c.unlock()
 		return waiters, err
 	}
-	linger := g.req.MinHold - (c.e.now() - g.since)
+	linger := time.Duration(0)
+	if !g.unused {
+		linger = g.req.MinHold - (c.e.now() - g.since)
+	}
 	if linger <= 0 && c.pass(l) {
 		g.over = true
 		c.e.inactive()
@@ -307,7 +332,7 @@ func (g *grant) Release(patience time.Duration) (waiters int, err error) {
 		return waiters, nil
 	}
 	deadline := g.deadline()
-	l.drop(g)
+	l.drop(nil)
 	if linger <= 0 && waiters > 0 {
 		c.ask(&former{id: l.id, lease: l.duration})
 		c.unlock()
@@ -342,18 +367,18 @@ func (l *lease) release(patience, linger time.Duration, deadline instant) error 
 	}
 	keys := []string{c.name.holder, c.name.queue, c.name.tickets, c.name.fence, c.name.done(l.id.text)}
 	args := []any{l.id.text, (linger + time.Millisecond - 1).Milliseconds(), l.id.markMillis()}
-	e.caller.briefly(newCall(e.caller.ctx, e.scripts.release, keys, args, answered), patience)
-	select {
-	case err := <-answers:
-		return err
-	default:
+	ctx, cancel := context.WithTimeout(e.caller.ctx, patience)
+	defer cancel()
+	k := newCall(ctx, e.scripts.release, keys, args, answered)
+	if patience < e.cfg.Unlock {
+		e.caller.start(k) // the caller is in a hurry
+	} else {
+		e.caller.briefly(k)
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case err := <-answers:
 		return err
-	case <-timer.C:
+	case <-ctx.Done():
 		return fmt.Errorf("%w: the release is not confirmed after %v", core.ErrUnavailable, patience)
 	}
 }

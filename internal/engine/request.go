@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +15,8 @@ import (
 type request struct {
 	c      *cohort
 	id     *id
-	ctx    context.Context // of the caller on whose behalf it is sent
-	lead   *core.Request   // what that caller asked for
+	leader *waiter       // on whose behalf it is sent
+	lead   *core.Request // what that one asked for
 	lease  time.Duration
 	former *former
 	wait   bool // queue if the lock is not free
@@ -59,7 +58,7 @@ func (r *request) call() *call {
 		r.id, r.lease.Milliseconds(), free, e.inbox.channel, r.lead.Owner, traceField(r.lead.Trace),
 		string(r.lead.Mode), mode, e.inbox.flag(), queued, formerID, place, mark,
 	}
-	return newCall(r.ctx, e.scripts.acquire, keys, args, r.answered)
+	return newCall(r.leader.ctx, e.scripts.acquire, keys, args, r.answered)
 }
 
 // answered deals with the answer to acquire.lua.
@@ -101,9 +100,7 @@ func (r *request) answered(a *reply) {
 			return
 		}
 		r.isQueued(a.sent, stamp, holders)
-		for w := c.waiters.first; w != nil; w = w.next {
-			w.contended(holders, position)
-		}
+		c.tellContended(holders, position)
 		if p := r.push; p != nil {
 			r.pushed(p)
 		}
@@ -128,7 +125,7 @@ func (r *request) failed(err error) {
 	} else if r.former != nil {
 		c.e.cancel(c.name, r.former.id, r.former.lease, doneMillis)
 	}
-	if r.ctx.Err() == nil {
+	if !r.leader.ended() {
 		c.fail(&core.AcquireError{Err: failure(err)})
 	}
 	c.ask(nil)

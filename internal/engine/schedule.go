@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -130,12 +132,13 @@ func (s *schedule) due() (due []*timer, next instant) {
 // run does what is due; commands go out in goroutines of their own.
 func (s *schedule) run(due []*timer) {
 	var renewals, polls []*call
+	var lost []*grant
 	for _, t := range due {
 		switch owner := t.owner.(type) {
 		case *lease:
-			renew, lost := owner.due()
-			if lost != nil {
-				lost.tellLost()
+			renew, ended := owner.due()
+			if ended != nil {
+				lost = append(lost, ended)
 			}
 			if renew {
 				renewals = append(renewals, owner.renewalDue())
@@ -150,13 +153,29 @@ func (s *schedule) run(due []*timer) {
 	}
 	s.send(renewals)
 	s.send(polls)
+	if len(lost) > 0 {
+		s.tell(lost)
+	}
+}
+
+// tell tells the holders of lost leases, without keeping up the loop.
+func (s *schedule) tell(lost []*grant) {
+	s.wg.Go(func() {
+		for _, g := range lost {
+			g.tellLost()
+		}
+	})
 }
 
 // send runs calls in pipelines, each in a goroutine of its own.
 func (s *schedule) send(calls []*call) {
 	for _, batch := range s.e.byNode(calls) {
+		slices.SortFunc(batch, func(a, b *call) int { return cmp.Compare(a.timeout, b.timeout) })
 		for len(batch) > 0 {
-			n := min(len(batch), maxRenewals)
+			n := 1 // those in a hurry must not hurry the others
+			for n < min(len(batch), maxRenewals) && batch[n].timeout < 4*batch[0].timeout {
+				n++
+			}
 			s.sendBatch(batch[:n])
 			batch = batch[n:]
 		}
@@ -171,11 +190,7 @@ func (s *schedule) sendBatch(batch []*call) {
 	}
 	s.batches++
 	s.wg.Go(func() {
-		timeout := never
-		for _, k := range batch {
-			timeout = min(timeout, k.timeout)
-		}
-		ctx, cancel := context.WithTimeout(s.e.caller.ctx, timeout)
+		ctx, cancel := context.WithTimeout(s.e.caller.ctx, batch[0].timeout)
 		s.e.caller.runBatch(ctx, batch)
 		cancel()
 		s.mu.Lock()

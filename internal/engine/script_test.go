@@ -88,7 +88,7 @@ func (d *desk) cancel(id string) {
 
 func (d *desk) renew(id string, lease time.Duration) int64 {
 	d.Helper()
-	return d.run(d.scripts.renew, d.keys()[:2], id, lease.Milliseconds()).int()
+	return d.run(d.scripts.renew, d.keys()[:1], id, lease.Milliseconds()).int()
 }
 
 // poll runs poll.lua for one id: 1 held, 0 queued, -1 gone.
@@ -327,6 +327,34 @@ func TestNobodyIsTakenForDeadAfterTheServerWasAway(t *testing.T) {
 	d.wantHolder("b")
 }
 
+func TestWhoWaitsIsNotReapedByTheFirstReleaseAfterTheServerWasAway(t *testing.T) {
+	s := redistest.Mini(t)
+	d := newDesk(t, s)
+	now := time.Now()
+	s.Mini.SetTime(now)
+	for _, id := range []string{"a", "b", "c"} {
+		d.acquire(id, "wait")
+	}
+	s.Mini.SetTime(now.Add(10 * time.Second))
+	d.release("a", 0)
+	d.wantHolder("b")
+	d.wantKind("poll of c", d.poll("c"), 0)
+}
+
+func TestRenewalTellsWhetherOthersWait(t *testing.T) {
+	onDesk(t, func(d *desk) {
+		wanted := func() int64 {
+			r := d.run(d.scripts.renew, d.keys()[:1], "a", 30_000)
+			r.int()
+			return r.int()
+		}
+		d.acquire("a", "wait")
+		d.wantKind("renewal", wanted(), 0)
+		d.acquire("b", "wait")
+		d.wantKind("renewal with a waiter", wanted(), 1)
+	})
+}
+
 func TestScriptsLeaveStrangersAlone(t *testing.T) {
 	onDesk(t, func(d *desk) {
 		ctx := d.Context()
@@ -350,7 +378,7 @@ func TestScriptsLeaveStrangersAlone(t *testing.T) {
 				if key == d.name.holder {
 					_, _ = d.try(d.scripts.cancel, d.keys(d.name.done("a")), "a", 0)
 					_, _ = d.try(d.scripts.release, d.keys(d.name.done("a")), "a", 0, 0)
-					_, _ = d.try(d.scripts.renew, d.keys()[:2], "a", 1000)
+					_, _ = d.try(d.scripts.renew, d.keys()[:1], "a", 1000)
 				}
 				if after := d.rdb.Dump(ctx, key).Val(); after != before {
 					d.Errorf("the %s at %s was changed", kind, key)

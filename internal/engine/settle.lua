@@ -26,8 +26,9 @@ end
 -- Notes that somebody looks after the queue. If nobody did for a while the server was away, and those
 -- who wait get the time to show that they live.
 local function touch()
-  local touched = tonumber(redis.call('HGET', KEYS[3], '#touched') or now)
-  if math.abs(now - touched) > 2 * POLL then
+  local touched = tonumber(redis.call('HGET', KEYS[3], '#touched') or 0)
+  if math.abs(now - touched) < POLL / 4 then return end
+  if touched > 0 and math.abs(now - touched) > 2 * POLL then
     redis.call('HSET', KEYS[3], '#amnesty', string.format('%.0f', now + 3 * POLL))
   end
   redis.call('HSET', KEYS[3], '#touched', string.format('%.0f', now))
@@ -40,13 +41,15 @@ local function admit(id, record, first, count)
   local mode, _, _, inbox, owner, _, trace = unpack(record)
   drop(id)
   hold(id, first, count, mode, ACCEPT, inbox, owner, trace)
+  if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('HSET', KEYS[1], 'wanted', 1) end
 end
 
 -- If the lock is free, grants it to the first live ticket in the queue: one that was seen within
 -- three polls, and passing over those whose process certainly does not listen. Returns true if its
 -- budget ran out with the lock still free, and is to be run again.
 local function settle()
-  if redis.call('EXISTS', KEYS[1]) == 1 then return false end
+  if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('EXISTS', KEYS[2]) == 0 then return false end
+  touch()
   local amnesty = tonumber(redis.call('HGET', KEYS[3], '#amnesty') or 0)
   local passed, fallback = 0, nil
   for _ = 1, BUDGET do

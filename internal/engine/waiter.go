@@ -7,10 +7,11 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A waiter is one call of Acquire. The shard's mutex guards all of it but ctx and req.
+// A waiter is one call of Acquire. The shard's mutex guards all of it but its first three.
 type waiter struct {
-	ctx context.Context
-	req *core.Request
+	ctx  context.Context
+	done <-chan struct{} // of ctx
+	req  *core.Request
 
 	send *call // to be run by the caller itself
 
@@ -25,7 +26,18 @@ type waiter struct {
 }
 
 func newWaiter(ctx context.Context, r *core.Request) *waiter {
-	return &waiter{ctx: ctx, req: r, signal: make(chan struct{}, 2)}
+	return &waiter{ctx: ctx, done: ctx.Done(), req: r, signal: make(chan struct{}, 2)}
+}
+
+// ended reports whether the context has. It may be asked with locks held: unlike Err of a hold's
+// context it calls nobody.
+func (w *waiter) ended() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // tries is 1 if w does not wait for others.
@@ -75,7 +87,7 @@ func (w *waiter) wait(c *cohort) (*grant, error) {
 			}
 		case <-limit:
 			return nil, c.giveUp(w, nil)
-		case <-w.ctx.Done():
+		case <-w.done:
 			return nil, c.giveUp(w, w.ctx.Err())
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/internal/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -21,6 +23,7 @@ var replays = []scenario{
 	{"of every command of a hold after its release changes nothing", replayAfterRelease, server},
 	{"of every command of a hold after the same owner came back changes nothing", replayAfterReturn, server},
 	{"of every command of a ticket after it was cancelled changes nothing", replayAfterCancel, server},
+	{"of every message after what it was about is over starts nobody", replayOfMessages, server},
 }
 
 // copied calls do while the first copy of the command that it sends about key is withheld: the
@@ -154,7 +157,7 @@ func lateRenewal(e *env) {
 	e.arrives(late)
 	e.free(other, key)
 
-	ctx, held = e.lock(other, key, lockmw.WithFixedLease(lease), lockmw.WithWait(e.soon))
+	ctx, held = e.lock(other, key, lockmw.WithFixedLease(lease/2), lockmw.WithWait(e.soon))
 	before := e.admin.PTTL(e.ctx, e.redisKey(key)).Val()
 	e.arrives(late)
 	if after := e.admin.PTTL(e.ctx, e.redisKey(key)).Val(); after > before {
@@ -255,4 +258,48 @@ func replayAfterCancel(e *env) {
 	e.again(scripts, key, check)
 	e.unlock(ctx, held)
 	e.again(scripts, key, func() { e.free(other, key) })
+}
+
+func replayOfMessages(e *env) {
+	a, b, key := e.client(), e.client(), e.key("user")
+	heard := e.admin.PSubscribe(e.ctx, e.prefix+":*")
+	defer heard.Close()
+	if _, err := heard.Receive(e.ctx); err != nil { // it is subscribed
+		e.t.Fatal(err)
+	}
+	for range 2 { // both become holders by a message
+		ctx, held := e.lock(a, key)
+		w := e.wait(b, key)
+		e.ticketsQueued(key, 1)
+		e.unlock(ctx, held)
+		e.unlock(w.gets(e.soon))
+		e.free(a, key)
+		a, b = b, a
+	}
+	messages := []*redis.Message{}
+	for ch, quiet := heard.Channel(), time.After(e.soon); quiet != nil; {
+		select {
+		case m := <-ch:
+			messages = append(messages, m)
+		case <-quiet:
+			quiet = nil
+		}
+	}
+	if len(messages) < 2 {
+		e.t.Fatalf("heard %d messages", len(messages))
+	}
+
+	ctx, held := e.lock(a, key)
+	w := e.wait(b, key)
+	before := e.show(e.redisKey(key))
+	for _, m := range messages {
+		if err := e.admin.Publish(e.ctx, m.Channel, m.Payload).Err(); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	time.Sleep(2 * pollInterval) // long enough for what they might start
+	w.isWaiting()
+	e.unchanged(key, before)
+	e.unlock(ctx, held)
+	e.unlock(w.gets(e.soon))
 }

@@ -1,0 +1,341 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/redistest"
+)
+
+const soon = 5 * time.Second // for what must happen at once, on a busy machine
+
+func newEngine(t *testing.T, rdb redis.UniversalClient) *Engine {
+	t.Helper()
+	e, err := New(rdb, DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// A caller is somebody who asks for a lock.
+type asker struct {
+	core.Request
+	contended chan struct{}
+	lost      chan error
+	onLost    func()
+}
+
+func newAsker(key string) *asker {
+	a := &asker{contended: make(chan struct{}, 10), lost: make(chan error, 10)}
+	a.Request = core.Request{
+		Key: key, Mode: core.Exclusive, Owner: "owner", Wait: core.Forever, Lease: 30 * time.Second, Events: a,
+	}
+	return a
+}
+
+func (a *asker) Contended([]core.Holder, int) { a.contended <- struct{}{} }
+func (a *asker) Renewed(error)                {}
+
+func (a *asker) Lost(cause error) {
+	if a.onLost != nil {
+		a.onLost()
+	}
+	a.lost <- cause
+}
+
+func (a *asker) acquire(t *testing.T, e *Engine) *grant {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+	defer cancel()
+	g, err := e.Acquire(ctx, &a.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.(*grant)
+}
+
+// queue has a wait for the lock, and returns when the server has its ticket.
+func (a *asker) queue(t *testing.T, e *Engine) (granted <-chan *grant) {
+	t.Helper()
+	c := make(chan *grant, 1)
+	go func() { c <- a.acquire(t, e) }()
+	select {
+	case <-a.contended:
+	case <-time.After(soon):
+		t.Error("it does not wait")
+	}
+	return c
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(soon); !done(); time.Sleep(time.Millisecond) { // polling
+		if time.Now().After(end) {
+			t.Fatalf("after %v: %s", soon, what)
+		}
+	}
+}
+
+func holderOf(t *testing.T, rdb *redis.Client, g *grant) string {
+	t.Helper()
+	id, err := rdb.HGet(t.Context(), g.lease.c.name.holder, "id").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestALatePushDoesNotEndTheLease(t *testing.T) {
+	s := redistest.Mini(t)
+	rdb := s.NewClient(t)
+	a, b := newEngine(t, rdb), newEngine(t, rdb)
+	first, second := newAsker("item:1"), newAsker("item:1")
+	held := first.acquire(t, a)
+	granted := second.queue(t, b)
+	requests := b.ids.requests()
+	if len(requests) != 1 {
+		t.Fatalf("%d requests", len(requests))
+	}
+	if _, err := held.Release(soon); err != nil {
+		t.Fatal(err)
+	}
+	g := <-granted
+	// The push was found to be for a request, which has become a lease before the push got the lock.
+	if !requests[0].wants(&push{licence: licence{first: g.token, count: 1}}) {
+		t.Error("the push of a lease that is held is taken for nobody's")
+	}
+	b.grantPushed(g.lease.id.text + " 1 1 0 " + g.lease.c.name.holder)
+	b.caller.quiesce(soon)
+	if id := holderOf(t, rdb, g); id != g.lease.id.text {
+		t.Errorf("held by %q after a late push", id)
+	}
+}
+
+func TestAPushForNobodyIsCancelled(t *testing.T) {
+	s := redistest.Mini(t)
+	rdb := s.NewClient(t)
+	e := newEngine(t, rdb)
+	g := newAsker("item:1").acquire(t, e)
+	e.ids.remove(g.lease.id) // as if its caller had gone
+	e.grantPushed(g.lease.id.text + " 1 1 0 " + g.lease.c.name.holder)
+	eventually(t, "nobody's grant is still held", func() bool { return holderOf(t, rdb, g) == "" })
+}
+
+func TestAnOldPushDoesNotStartAHold(t *testing.T) {
+	s := redistest.Mini(t)
+	rdb := s.NewClient(t)
+	a, b := newEngine(t, rdb), newEngine(t, rdb)
+	first, second := newAsker("item:1"), newAsker("item:1")
+	held := first.acquire(t, a)
+	granted := second.queue(t, b)
+	r := b.ids.requests()[0]
+	for what, p := range map[string]*push{
+		"as old as the last answer": {licence: licence{first: r.stamp, count: 1}},
+		"older":                     {licence: licence{first: r.stamp - 1, count: 1}},
+	} {
+		r.wants(p)
+		if r.over {
+			t.Fatalf("a push %s started a hold", what)
+		}
+	}
+	r.c.shard.mu.Lock()
+	r.acceptBy = b.now()
+	r.pushed(&push{licence: licence{first: r.stamp + 1, count: 1}})
+	over := r.over
+	r.c.shard.mu.Unlock()
+	if over {
+		t.Fatal("a push that came after the accept window started a hold")
+	}
+	if _, err := held.Release(soon); err != nil {
+		t.Fatal(err)
+	}
+	if g := <-granted; g.token <= held.token {
+		t.Errorf("token %d after %d", g.token, held.token)
+	}
+}
+
+// A waiter's context may be that of another hold, whose Err may call observers.
+func TestContextsAreNotAskedWithLocksHeld(t *testing.T) {
+	s := redistest.Mini(t)
+	rdb := s.NewClient(t)
+	a, b := newEngine(t, rdb), newEngine(t, rdb)
+	held := newAsker("item:1").acquire(t, a)
+	var asked atomic.Bool
+	parent, cancel := context.WithCancel(t.Context())
+	ctx := &watchedContext{Context: parent, asked: func() {
+		for i := range b.shards {
+			if !b.shards[i].mu.TryLock() {
+				asked.Store(true)
+				return
+			}
+			b.shards[i].mu.Unlock()
+		}
+	}}
+	waits := newAsker("item:1")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(ctx, &waits.Request)
+		ended <- err
+	}()
+	<-waits.contended
+	other := newAsker("item:1")
+	granted := other.queue(t, b)
+	cancel()
+	<-ended
+	if _, err := held.Release(soon); err != nil {
+		t.Fatal(err)
+	}
+	<-granted
+	if asked.Load() {
+		t.Error("Err of a caller's context was called under the shard's lock")
+	}
+}
+
+type watchedContext struct {
+	context.Context
+	asked func()
+}
+
+func (c *watchedContext) Err() error {
+	c.asked()
+	return c.Context.Err()
+}
+
+func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
+	s := redistest.Redis(t)
+	wire := s.NewWire()
+	a, b := newEngine(t, s.NewClient(t)), newEngine(t, s.NewClient(t, wire.Use))
+	held := newAsker("item:1").acquire(t, a)
+	waits := newAsker("item:1")
+	granted := waits.queue(t, b)
+	fault := wire.Withhold(b.scripts.renew.sha)
+	defer fault.Break()
+	if _, err := held.Release(soon); err != nil {
+		t.Fatal(err)
+	}
+	g := <-granted
+	eventually(t, "the grant was not renewed", func() bool {
+		return time.Until(g.Deadline()) > 2*acceptWindow || len(waits.lost) > 0
+	})
+	if len(waits.lost) > 0 {
+		t.Errorf("lost: %v", <-waits.lost)
+	}
+}
+
+func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
+	s := redistest.Mini(t)
+	rdb := s.NewClient(t)
+	e := newEngine(t, rdb)
+	gone := newAsker("item:1")
+	gone.MinHold = time.Hour
+	w := newWaiter(t.Context(), &gone.Request)
+	c := e.lockCohort("item:1")
+	if err := c.join(w); err != nil {
+		t.Fatal(err)
+	}
+	c.unlock()
+	<-w.signal // granted, in the instant in which it gives up
+	if err := c.giveUp(w, context.Canceled); !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrBusy) {
+		t.Errorf("giving up: %v", err)
+	}
+	eventually(t, "the key is still taken", func() bool {
+		return rdb.Exists(t.Context(), c.name.holder).Val() == 0
+	})
+}
+
+func TestCloseEndsAHoldBeforeTheServerGivesItsLockAway(t *testing.T) {
+	s := redistest.Mini(t)
+	rdb := s.NewClient(t)
+	e := newEngine(t, rdb)
+	a := newAsker("item:1")
+	g := a.acquire(t, e)
+	a.onLost = func() {
+		if id := holderOf(t, rdb, g); id != g.lease.id.text {
+			t.Errorf("held by %q before the hold was told", id)
+		}
+	}
+	_ = e.Close()
+	if err := <-a.lost; !errors.Is(err, core.ErrClosed) {
+		t.Errorf("lost: %v", err)
+	}
+	if id := holderOf(t, rdb, g); id != "" {
+		t.Errorf("held by %q after Close", id)
+	}
+}
+
+func TestExtendThatLearnsOfALossEndsTheHold(t *testing.T) {
+	s := redistest.Mini(t)
+	rdb := s.NewClient(t)
+	e := newEngine(t, rdb)
+	a := newAsker("item:1")
+	a.Fixed = true
+	g := a.acquire(t, e)
+	rdb.FlushAll(t.Context())
+	if err := g.Extend(t.Context(), time.Minute); !errors.Is(err, core.ErrLost) {
+		t.Errorf("Extend: %v", err)
+	}
+	select {
+	case err := <-a.lost:
+		if !errors.Is(err, core.ErrLost) {
+			t.Errorf("lost: %v", err)
+		}
+	case <-time.After(soon):
+		t.Error("the hold was not told")
+	}
+	if _, err := g.Release(soon); !errors.Is(err, core.ErrLost) {
+		t.Errorf("Release: %v", err)
+	}
+}
+
+func TestASlowObserverOfALossDoesNotStopTheWatchdog(t *testing.T) {
+	s := redistest.Mini(t)
+	e := newEngine(t, s.NewClient(t))
+	slow, other := newAsker("item:1"), newAsker("item:2")
+	slow.Lease, slow.Fixed = 100*time.Millisecond, true
+	block := make(chan struct{})
+	defer close(block)
+	slow.onLost = func() { <-block }
+	slow.acquire(t, e)
+	other.Lease = 300 * time.Millisecond
+	g := other.acquire(t, e)
+	start := g.Deadline()
+	eventually(t, "the other hold was not renewed", func() bool { return g.Deadline().Sub(start) > 3*other.Lease })
+	if len(other.lost) > 0 {
+		t.Errorf("lost: %v", <-other.lost)
+	}
+}
+
+func TestWhoLosesARaceWithinTheProcessIsToldThatItWaits(t *testing.T) {
+	s := redistest.Mini(t)
+	wire := s.NewWire()
+	e := newEngine(t, s.NewClient(t, wire.Use))
+	warm := newAsker("item:0").acquire(t, e) // a connection, and the script
+	if _, err := warm.Release(soon); err != nil {
+		t.Fatal(err)
+	}
+	fault := wire.LoseReply(e.scripts.acquire.sha) // so that its answer takes a while
+	first, second := newAsker("item:1"), newAsker("item:1")
+	granted := make(chan *grant, 2)
+	go func() { granted <- first.acquire(t, e) }()
+	<-fault.Caught()
+	go func() { granted <- second.acquire(t, e) }()
+	g := <-granted
+	select {
+	case <-second.contended:
+	case <-first.contended:
+	case <-time.After(soon):
+		t.Error("the one that waits was not told")
+	}
+	if _, err := g.Release(soon); err != nil {
+		t.Fatal(err)
+	}
+	<-granted
+}
