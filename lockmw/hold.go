@@ -199,7 +199,11 @@ func (s *holding) check() error {
 	lost := s.lost
 	s.mu.Unlock()
 	if lost == nil && s.grant != nil && s.grant.Expired() {
-		s.Lost(fmt.Errorf("%w: its lease ran out", ErrLost))
+		cause := fmt.Errorf("%w: its lease ran out", ErrLost)
+		if g, ok := s.grant.(*foreignGrant); ok {
+			cause = context.Cause(g.ctx)
+		}
+		s.Lost(cause)
 		s.mu.Lock()
 		lost = s.lost
 		s.mu.Unlock()

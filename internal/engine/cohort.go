@@ -169,7 +169,7 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	}
 	l.timer.owner = l
 	l.expires.Store(int64(until))
-	l.renewAt = now + (until-now)/3
+	l.renewAfter(now, (until-now)/3)
 	c.part(r)
 	c.lease = l
 	e.ids.set(l.id, l) // in the place of r: a push that comes now must find one of them

@@ -25,10 +25,11 @@ type lease struct {
 	contended  bool  // others wait for it
 	passes     int   // since then
 
-	expires atomic.Int64 // instant: exclusive until then
-	renewAt instant      // 0: never
-	timer   timer        // for whatever comes first
-	timerAt instant      // when that is; 0: not set
+	expires atomic.Int64  // instant: exclusive until then
+	renewAt instant       // 0: never
+	slack   time.Duration // how much earlier it may be
+	timer   timer         // for whatever comes first
+	timerAt instant       // when that is; 0: not set
 }
 
 // A grant is one caller's turn with a lease; it implements core.Grant.
@@ -47,7 +48,8 @@ type grant struct {
 // fit makes the lease what g asked for.
 func (l *lease) fit(g *grant) {
 	if l.duration != g.req.Lease {
-		l.duration, l.confirmed, l.renewAt = g.req.Lease, false, g.since
+		l.duration, l.confirmed = g.req.Lease, false
+		l.renewAfter(g.since, 0)
 	}
 	if g.req.MaxHold > 0 {
 		g.limitTo(after(g.since, g.req.MaxHold))
@@ -91,12 +93,17 @@ func (g *grant) deadline() instant {
 func (l *lease) reschedule() {
 	at, slack := l.holder.deadline(), time.Duration(0)
 	if l.renewAt != 0 && l.renewAt < at {
-		at, slack = l.renewAt, l.duration/30
+		at, slack = l.renewAt, l.slack
 	}
 	if at != l.timerAt {
 		l.timerAt = at
 		l.c.e.schedule.set(&l.timer, at, slack)
 	}
+}
+
+// renewAfter sets the next renewal, which may be somewhat early.
+func (l *lease) renewAfter(t instant, d time.Duration) {
+	l.renewAt, l.slack = t+d, d/10
 }
 
 // due is called when the timer is: it ends a lease whose time is over, and says whether the lease is
@@ -113,9 +120,10 @@ func (l *lease) due() (renew bool, lost *grant) {
 	if now >= l.holder.deadline() {
 		return false, l.end(fmt.Errorf("%w: %s", core.ErrLost, l.holder.whyOver(now)))
 	}
-	if l.renewAt != 0 && now >= l.renewAt-l.duration/30 {
+	if l.renewAt != 0 && now >= l.renewAt-l.slack {
 		// The next try starts whether or not this one has been answered.
-		l.renewAt, renew = now+l.pace(now), true
+		l.renewAfter(now, l.pace(now))
+		renew = true
 	}
 	l.reschedule()
 	return renew, nil
@@ -202,7 +210,7 @@ func (l *lease) noteRenewal(a *reply, duration time.Duration) error {
 	sent := e.instant(a.sent)
 	l.confirmed = true
 	l.expires.Store(max(l.expires.Load(), int64(sent+duration-e.margin(duration))))
-	l.renewAt = sent + duration/3
+	l.renewAfter(sent, duration/3)
 	if l.holder.fixed != 0 {
 		l.renewAt = 0
 	}

@@ -48,7 +48,7 @@ end
 -- three polls, and passing over those whose process certainly does not listen. Returns true if its
 -- budget ran out with the lock still free, and is to be run again.
 local function settle()
-  if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('EXISTS', KEYS[2]) == 0 then return false end
+  if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('ZCARD', KEYS[2]) == 0 then return false end
   touch()
   local amnesty = tonumber(redis.call('HGET', KEYS[3], '#amnesty') or 0)
   local passed, fallback = 0, nil

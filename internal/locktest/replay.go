@@ -267,7 +267,8 @@ func replayOfMessages(e *env) {
 	if _, err := heard.Receive(e.ctx); err != nil { // it is subscribed
 		e.t.Fatal(err)
 	}
-	for range 2 { // both become holders by a message
+	arriving := heard.Channel() // from now on it is read: miniredis waits for its subscribers
+	for range 2 {               // both become holders by a message
 		ctx, held := e.lock(a, key)
 		w := e.wait(b, key)
 		e.ticketsQueued(key, 1)
@@ -277,9 +278,9 @@ func replayOfMessages(e *env) {
 		a, b = b, a
 	}
 	messages := []*redis.Message{}
-	for ch, quiet := heard.Channel(), time.After(e.soon); quiet != nil; {
+	for quiet := time.After(e.soon); quiet != nil; {
 		select {
-		case m := <-ch:
+		case m := <-arriving:
 			messages = append(messages, m)
 		case <-quiet:
 			quiet = nil
