@@ -106,7 +106,7 @@ func ExampleIsBusy() {
 		return
 	}
 	fmt.Println(asynqmw.IsBusy(h.ProcessTask(context.Background(), task)))
-	hold.Unlock()
+	_ = hold.Unlock()
 	fmt.Println(h.ProcessTask(context.Background(), task))
 	// Output:
 	// true

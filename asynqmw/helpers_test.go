@@ -2,6 +2,7 @@ package asynqmw_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -89,12 +90,7 @@ func (q *queue) await(id string, states ...asynq.TaskState) *asynq.TaskInfo {
 		if info, err = q.inspector.GetTaskInfo("default", id); err != nil {
 			return false
 		}
-		for _, state := range states {
-			if info.State == state {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(states, info.State)
 	})
 	return info
 }

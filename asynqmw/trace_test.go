@@ -21,7 +21,7 @@ import (
 func newTracer(t *testing.T) (*sdktrace.TracerProvider, *tracetest.SpanRecorder) {
 	spans := tracetest.NewSpanRecorder()
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
-	t.Cleanup(func() { tp.Shutdown(context.Background()) })
+	t.Cleanup(func() { _ = tp.Shutdown(context.Background()) })
 	return tp, spans
 }
 
@@ -80,8 +80,8 @@ func TestTheStatusOfATasksSpan(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tp, spans := newTracer(t)
 			func() {
-				defer func() { recover() }()
-				asynqmw.Trace(tp)(tt.h).ProcessTask(t.Context(), fulfilItem("7"))
+				defer func() { _ = recover() }()
+				_ = asynqmw.Trace(tp)(tt.h).ProcessTask(t.Context(), fulfilItem("7"))
 			}()
 			if n := len(spans.Ended()); n != 1 {
 				t.Fatalf("%d spans ended", n)

@@ -1,6 +1,7 @@
 package httpmw_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -34,8 +35,10 @@ func TestALostLockLeavesAResponseThatHasBegunAlone(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok")
-			conn.Close()
+			_, err = io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok")
+			if err := errors.Join(err, conn.Close()); err != nil {
+				t.Error(err)
+			}
 		}, 202, "ok"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -189,7 +189,9 @@ func TestContextsAreNotAskedWithLocksHeld(t *testing.T) {
 	other := newAsker("item:1")
 	granted := other.queue(t, b)
 	cancel()
-	<-ended
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the cancelled call: %v", err)
+	}
 	if _, err := held.Release(soon); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -82,10 +83,7 @@ func (e *env) unchanged(key, before string) {
 }
 
 func cutTTL(shown string) string {
-	var i int
-	for i = len(shown); i > 0 && shown[i-1] != ' '; i-- {
-	}
-	return shown[:i]
+	return shown[:strings.LastIndexByte(shown, ' ')+1]
 }
 
 func lateAcquireAfterCancel(e *env) {
@@ -151,8 +149,8 @@ func lateRenewal(e *env) {
 	ctx, held := e.lock(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
 	}))
-	<-renewed
-	late := e.copied(c, key, func() { <-renewed })
+	e.is("the first renewal", <-renewed, nil)
+	late := e.copied(c, key, func() { e.is("the renewal that was sent twice", <-renewed, nil) })
 	e.unlock(ctx, held)
 	e.arrives(late)
 	e.free(other, key)
