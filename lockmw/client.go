@@ -116,7 +116,7 @@ func WithPrefix(prefix string) ClientOption {
 
 // WithLocalPasses sets how often a lock may be passed on within this process while another process
 // waits for it; default 32, at most 10000. More is faster under contention, less is fairer between
-// processes; 0 gives every waiter its turn in the order in which the processes asked.
+// processes; 0 hands it to the next process at every release.
 func WithLocalPasses(n int) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if n < 0 || n > 10_000 {

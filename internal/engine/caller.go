@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -257,29 +256,4 @@ func (c *callContext) Value(key any) any {
 		return v
 	}
 	return c.Context.Value(key)
-}
-
-// An id names one request for a lock, the ticket and the hold that come of it. As an argument of a
-// command it counts how often the command was written to a connection: go-redis repeats a command
-// whose reply was lost, and a copy that got stuck on the way may still arrive.
-type id struct {
-	text   string
-	copies atomic.Int32
-}
-
-func (i *id) String() string { return i.text }
-
-// MarshalBinary is called by go-redis each time it writes the command.
-func (i *id) MarshalBinary() ([]byte, error) {
-	i.copies.Add(1)
-	return []byte(i.text), nil
-}
-
-// markMillis is how long the id is to be remembered as over when its hold ends: only if more than one
-// copy of its acquire was sent, so that one may still arrive.
-func (i *id) markMillis() int64 {
-	if i.copies.Load() > 1 {
-		return doneMillis
-	}
-	return 0
 }

@@ -3,7 +3,8 @@
 //	engine.go    Acquire finds the cohort of the key
 //	cohort.go    callers of this process queue there; the first sends a request
 //	request.go   a request runs acquire.lua; it is granted at once, or queued and granted later
-//	lease.go     what was granted: renewed, passed on, released, or lost
+//	lease.go     what was granted to this process: renewed, passed on, released, or lost
+//	grant.go     one caller's turn with it
 //	schedule.go  one loop for all renewals, polls and deadlines
 //	inbox.go     one subscription by which grants arrive
 //	cancel.go    undoes what nobody wants any more
@@ -265,44 +266,4 @@ func (e *Engine) eachCohort(f func(*cohort)) {
 		}
 		sh.mu.Unlock()
 	}
-}
-
-// An idTable finds what an id stands for: a *request or a *lease.
-type idTable struct {
-	mu sync.Mutex
-	m  map[string]any
-}
-
-func (t *idTable) set(id *id, v any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.m == nil {
-		t.m = make(map[string]any)
-	}
-	t.m[id.text] = v
-}
-
-func (t *idTable) remove(id *id) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.m, id.text)
-}
-
-func (t *idTable) find(text string) any {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.m[text]
-}
-
-// requests returns the requests that have no grant yet.
-func (t *idTable) requests() []*request {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var list []*request
-	for _, v := range t.m {
-		if r, ok := v.(*request); ok {
-			list = append(list, r)
-		}
-	}
-	return list
 }

@@ -32,19 +32,6 @@ type lease struct {
 	timerAt instant       // when that is; 0: not set
 }
 
-// A grant is one caller's turn with a lease; it implements core.Grant.
-type grant struct {
-	lease  *lease
-	req    *core.Request
-	token  int64
-	since  instant
-	fixed  instant      // when a fixed lease ends, else 0
-	limit  atomic.Int64 // instant: the end of the maximum hold or the fixed lease; 0: none
-	lost   error
-	over   bool
-	unused bool // its caller has gone without knowing of it
-}
-
 // fit makes the lease what g asked for.
 func (l *lease) fit(g *grant) {
 	if l.duration != g.req.Lease {
@@ -63,29 +50,6 @@ func (l *lease) fit(g *grant) {
 		g.limitTo(g.fixed)
 	}
 	l.reschedule()
-}
-
-// after adds without running over.
-func after(t instant, d time.Duration) instant {
-	if d > never-t {
-		return never
-	}
-	return t + d
-}
-
-func (g *grant) limitTo(t instant) {
-	if limit := instant(g.limit.Load()); limit == 0 || t < limit {
-		g.limit.Store(int64(t))
-	}
-}
-
-// deadline is when the grant is over unless its lease is renewed.
-func (g *grant) deadline() instant {
-	expires := instant(g.lease.expires.Load())
-	if limit := instant(g.limit.Load()); limit != 0 {
-		return min(limit, expires)
-	}
-	return expires
 }
 
 // reschedule sets the timer to what comes first: the deadline, or a renewal, which may be early so
@@ -127,16 +91,6 @@ func (l *lease) due() (renew bool, lost *grant) {
 	}
 	l.reschedule()
 	return renew, nil
-}
-
-func (g *grant) whyOver(now instant) string {
-	switch {
-	case now >= instant(g.lease.expires.Load()) && g.fixed == 0:
-		return "its lease ran out without a renewal"
-	case g.fixed != 0 && now >= g.fixed:
-		return "its fixed lease is over"
-	}
-	return "its maximum hold is over"
 }
 
 // pace is how long a renewal may take before the next one is tried: a sixth of the lease, less if less
@@ -239,8 +193,6 @@ func (l *lease) end(cause error) *grant {
 // forget has the server release the lease, in the background.
 func (l *lease) forget() { l.c.e.cancel(l.c.name, l.id, l.duration, l.id.markMillis()) }
 
-func (g *grant) tellLost() { g.req.Events.Lost(g.lost) }
-
 // drop ends the lease on this side; cause is why if it is lost.
 func (l *lease) drop(cause error) *grant {
 	g := l.holder
@@ -250,105 +202,6 @@ func (l *lease) drop(cause error) *grant {
 	l.c.e.schedule.remove(&l.timer)
 	l.c.e.inactive()
 	return g
-}
-
-// Token implements core.Grant.
-func (g *grant) Token() int64 { return g.token }
-
-// Deadline implements core.Grant.
-func (g *grant) Deadline() time.Time { return g.lease.c.e.epoch.Add(g.deadline()) }
-
-// Expired implements core.Grant.
-func (g *grant) Expired() bool { return g.lease.c.e.now() >= g.deadline() }
-
-// Extend implements core.Grant.
-func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
-	l, c := g.lease, g.lease.c
-	answers := make(chan *reply, 1)
-	c.e.caller.start(l.renewal(ctx, duration, func(a *reply) { answers <- a }))
-	var a *reply
-	select {
-	case a = <-answers:
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
-	}
-	lost, err := g.extended(a, duration)
-	if lost != nil {
-		lost.tellLost()
-	}
-	return err
-}
-
-// extended deals with the answer to renew.lua.
-func (g *grant) extended(a *reply, duration time.Duration) (lost *grant, err error) {
-	l, c := g.lease, g.lease.c
-	c.shard.mu.Lock()
-	defer c.unlock()
-	switch {
-	case g.lost != nil:
-		return nil, g.lost
-	case g.over:
-		return nil, core.ErrNotHeld
-	}
-	err = l.noteRenewal(a, duration)
-	if errors.Is(err, errNotOurs) {
-		err = fmt.Errorf("%w: the server has it no more", core.ErrLost)
-		return l.end(err), err
-	}
-	if err != nil {
-		return nil, failure(err)
-	}
-	l.duration = duration
-	if g.fixed != 0 {
-		g.fixed = c.e.instant(a.sent) + duration - c.e.margin(duration)
-		g.limit.Store(0)
-		g.limitTo(g.fixed)
-		if g.req.MaxHold > 0 {
-			g.limitTo(after(g.since, g.req.MaxHold))
-		}
-		l.reschedule()
-	}
-	return nil, nil
-}
-
-// Release implements core.Grant.
-func (g *grant) Release(patience time.Duration) (waiters int, err error) {
-	l, c := g.lease, g.lease.c
-	c.shard.mu.Lock()
-	waiters = c.waiters.n
-	switch {
-	case g.lost != nil:
-		err = g.lost
-	case g.over:
-		err = core.ErrNotHeld
-	case g.Expired():
-		err = fmt.Errorf("%w: %s", core.ErrLost, g.whyOver(c.e.now()))
-		l.end(err)
-	}
-	if err != nil {
-		c.unlock()
-		return waiters, err
-	}
-	linger := time.Duration(0)
-	if !g.unused {
-		linger = g.req.MinHold - (c.e.now() - g.since)
-	}
-	if linger <= 0 && c.pass(l) {
-		g.over = true
-		c.e.inactive()
-		c.unlock()
-		return waiters, nil
-	}
-	deadline := g.deadline()
-	l.drop(nil)
-	if linger <= 0 && waiters > 0 {
-		c.ask(&former{id: l.id, lease: l.duration})
-		c.unlock()
-		return waiters, nil
-	}
-	c.releasing, c.asked = true, c.e.now()
-	c.unlock()
-	return waiters, l.release(patience, max(linger, 0), deadline)
 }
 
 // release runs release.lua. Callers of this process that come meanwhile wait for its answer.

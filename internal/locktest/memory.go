@@ -121,7 +121,12 @@ func fullRenews(e *env) {
 	w := e.wait(b, key)
 	e.ticketsQueued(key, 1)
 	e.fill()
+	a.wire.Record()
+	b.wire.Record()
 	time.Sleep(5 * pollInterval) // the work: longer than the lease, and than a dead waiter stays
+	// A refused poll would go unnoticed, as the others' then are too and nobody is taken for dead.
+	e.again(a.wire.Sent(), key, func() {})
+	e.again(b.wire.Sent(), key, func() {})
 	if err := ctx.Err(); err != nil {
 		e.t.Errorf("the hold has ended: %v", context.Cause(ctx))
 	}
