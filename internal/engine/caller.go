@@ -69,7 +69,7 @@ func newCaller(rdb redis.UniversalClient, flights int, patience time.Duration) *
 	if single, ok := rdb.(*redis.Client); ok {
 		c.brief = single.WithTimeout(patience)
 	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ctx, c.cancel = context.WithCancel(context.WithValue(context.Background(), ownerKey{}, c))
 	return c
 }
 
@@ -237,13 +237,16 @@ func (c *caller) context(ctx context.Context) (context.Context, context.CancelFu
 	if ctx.Done() == nil {
 		return &callContext{Context: c.ctx, values: ctx}, func() {}
 	}
-	if ctx == c.ctx {
+	if ctx.Value(ownerKey{}) == c {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.ctx, cancel)
 	return ctx, func() { stop(); cancel() }
 }
+
+// ownerKey finds the caller that a context ends with.
+type ownerKey struct{}
 
 // callContext has the values of one context and the end of another.
 type callContext struct {
