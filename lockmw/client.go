@@ -17,7 +17,8 @@ import (
 
 // A Client takes locks in Redis: the plain, reentrant lock. Goroutines of one Client that want the
 // same key pass the lock on among themselves, in the order in which they asked, for a bounded number
-// of times while other processes wait. Safe for concurrent use; one Client per process is enough.
+// of times while other processes wait. Safe for concurrent use; one Client per process is enough, and
+// several do not re-enter one another's locks.
 type Client struct {
 	locker locker
 	engine *engine.Engine
