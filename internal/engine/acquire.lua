@@ -65,7 +65,7 @@ if not h and redis.call('EXISTS', KEYS[2]) == 0 then -- all who waited were dead
 end
 if h and h[1] == id then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-  return {1, tonumber(h[3]), tonumber(h[4]), redis.call('ZCARD', KEYS[2])}
+  return {1, tonumber(h[3]), h[4], redis.call('ZCARD', KEYS[2])}
 end
 local position = 0
 if queues then position = (redis.call('ZRANK', KEYS[2], id) or 0) + 1 end

@@ -24,7 +24,7 @@ for i = 2, #ARGV, 2 do
   local id, lease = ARGV[i], ARGV[i + 1]
   if h and h[1] == id then
     if redis.call('PTTL', KEYS[1]) < tonumber(lease) then redis.call('PEXPIRE', KEYS[1], lease) end
-    answers[#answers + 1] = {1, tonumber(h[3]), tonumber(h[4]), redis.call('ZCARD', KEYS[2])}
+    answers[#answers + 1] = {1, tonumber(h[3]), h[4], redis.call('ZCARD', KEYS[2])}
   elseif queued[i] then
     answers[#answers + 1] = {0, (redis.call('ZRANK', KEYS[2], id) or 0) + 1}
   else

@@ -8,7 +8,10 @@ local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'tra
 -- something else. Raises an error if it is not even a hash.
 local function holder()
   local h = redis.call('HMGET', KEYS[1], unpack(HOLDER))
-  if h[1] and h[3] and h[7] then return h end
+  if h[1] and h[3] and h[7] then
+    h[4], h[8] = tonumber(h[4] or 1), h[8] or ''
+    return h
+  end
   if redis.call('EXISTS', KEYS[1]) == 0 then return false end
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
 end
@@ -87,6 +90,6 @@ end
 -- on within its process early.
 local function in_the_way(h, waits)
   if not h then return 0, '', '', 0, 0, '' end
-  if waits and tonumber(h[4]) > 1 then redis.pcall('PUBLISH', h[7], 'contended ' .. h[1]) end
+  if waits and h[4] > 1 then redis.pcall('PUBLISH', h[7], 'contended ' .. h[1]) end
   return redis.call('PTTL', KEYS[1]), h[2], h[7], tonumber(h[3]), tonumber(h[6]), h[8]
 end
