@@ -218,15 +218,30 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 	held := newAsker("item:1").acquire(t, a)
 	waits := newAsker("item:1")
 	granted := waits.queue(t, b)
+	r := b.ids.requests()[0]
+	locked := func(f func() bool) func() bool {
+		return func() bool {
+			r.c.shard.mu.Lock()
+			defer r.c.shard.mu.Unlock()
+			return f()
+		}
+	}
+	var first instant
+	locked(func() bool { first = r.acceptBy; return true })()
+	eventually(t, "no poll after the subscription", locked(func() bool { return b.inbox.live.Load() && r.acceptBy > first }))
 	fault := wire.Withhold(b.scripts.renew.sha)
-	defer fault.Break()
 	if _, err := held.Release(soon); err != nil {
 		t.Fatal(err)
 	}
 	g := <-granted
+	if locked(func() bool { return g.lease.confirmed })() {
+		t.Fatal("not granted by a push")
+	}
+	<-fault.Caught()
 	eventually(t, "the grant was not renewed", func() bool {
 		return time.Until(g.Deadline()) > 2*acceptWindow || len(waits.lost) > 0
 	})
+	fault.Break()
 	if len(waits.lost) > 0 {
 		t.Errorf("lost: %v", <-waits.lost)
 	}
