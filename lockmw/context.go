@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -115,5 +114,3 @@ func (c *holdContext) end(cause error) {
 		c.cancel(cause)
 	}
 }
-
-func isLost(err error) bool { return errors.Is(err, ErrLost) }

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -108,7 +109,7 @@ type foreignGrant struct {
 
 func (g *foreignGrant) Token() int64        { return g.token }
 func (g *foreignGrant) Deadline() time.Time { return time.Time{} }
-func (g *foreignGrant) Expired() bool       { return isLost(context.Cause(g.ctx)) }
+func (g *foreignGrant) Expired() bool       { return errors.Is(context.Cause(g.ctx), ErrLost) }
 
 func (g *foreignGrant) Extend(context.Context, time.Duration) error {
 	return fmt.Errorf("%w: this backend cannot extend a lease", ErrUnavailable)

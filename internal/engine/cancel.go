@@ -25,11 +25,7 @@ const (
 )
 
 // cancel has the server forget an id whose lease is as given, and refuse it for mark milliseconds.
-func (e *Engine) cancel(n name, id *id, lease time.Duration, mark int64) {
-	e.cancelText(n, id.text, lease, mark)
-}
-
-func (e *Engine) cancelText(n name, id string, lease time.Duration, mark int64) {
+func (e *Engine) cancel(n name, id string, lease time.Duration, mark int64) {
 	c := &cancellation{e: e, name: n, id: id, mark: mark, until: e.now() + lease + acceptWindow, delay: minCancelDelay}
 	c.timer.owner = c
 	c.send()

@@ -115,12 +115,12 @@ func (c *cohort) newRequest(f *former) *request {
 	}
 	if lead == nil {
 		if f != nil {
-			c.e.cancel(c.name, f.id, f.lease, doneMillis)
+			c.e.cancel(c.name, f.id.text, f.lease, doneMillis)
 		}
 		return nil
 	}
 	r := &request{
-		c: c, id: c.e.newID(), leader: lead, lead: lead.req, lease: lead.req.Lease, former: f,
+		c: c, id: c.e.newID(), leader: lead, former: f,
 		wait: c.waiters.n > c.waiters.tries,
 	}
 	r.timer.owner = r
@@ -156,12 +156,12 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	e, now := c.e, c.e.now()
 	if now >= until || c.waiters.n == 0 {
 		c.leave(r)
-		e.cancel(c.name, r.id, r.lease, r.id.markMillis())
+		e.cancel(c.name, r.id.text, r.lease(), r.id.markMillis())
 		c.ask(nil)
 		return
 	}
 	l := &lease{
-		c: c, id: r.id, duration: r.lease, confirmed: confirmed,
+		c: c, id: r.id, duration: r.lease(), confirmed: confirmed,
 		next: lic.first, last: lic.first + lic.count - 1, granted: now, contended: lic.waiting > 0,
 	}
 	if l.contended {

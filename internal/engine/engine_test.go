@@ -25,7 +25,7 @@ func newEngine(t *testing.T, rdb redis.UniversalClient) *Engine {
 	return e
 }
 
-// A caller is somebody who asks for a lock.
+// An asker is somebody who asks for a lock.
 type asker struct {
 	core.Request
 	contended chan struct{}

@@ -188,8 +188,8 @@ func (e *Engine) grantPushed(text string) {
 	}
 	// Nobody waits for it any more, and it has been cancelled if it was not released; the cancel may
 	// have been lost with its connection.
-	if key, ok := e.keyOf(fields[4]); ok && strings.HasPrefix(fields[0], e.idStem) {
-		e.cancelText(e.nameOf(key), fields[0], acceptWindow, doneMillis)
+	if key, ok := keyOf(e.cfg.Prefix, fields[4]); ok && strings.HasPrefix(fields[0], e.idStem) {
+		e.cancel(e.nameOf(key), fields[0], acceptWindow, doneMillis)
 	}
 }
 
@@ -203,17 +203,6 @@ func (r *request) wants(p *push) bool {
 	}
 	r.pushed(p)
 	return true
-}
-
-// keyOf is the reverse of nameOf.
-func (e *Engine) keyOf(holder string) (key string, ok bool) { return keyOf(e.cfg.Prefix, holder) }
-
-func keyOf(prefix, holder string) (key string, ok bool) {
-	tag, ok := strings.CutPrefix(holder, prefix+":{")
-	if !ok || !strings.HasSuffix(tag, "}") {
-		return "", false
-	}
-	return unescape(strings.TrimSuffix(tag, "}")), true
 }
 
 // pollNow polls for all requests that are queued.

@@ -191,7 +191,7 @@ func (l *lease) end(cause error) *grant {
 }
 
 // forget has the server release the lease, in the background.
-func (l *lease) forget() { l.c.e.cancel(l.c.name, l.id, l.duration, l.id.markMillis()) }
+func (l *lease) forget() { l.c.e.cancel(l.c.name, l.id.text, l.duration, l.id.markMillis()) }
 
 // drop ends the lease on this side; cause is why if it is lost.
 func (l *lease) drop(cause error) *grant {
@@ -216,7 +216,7 @@ func (l *lease) release(patience, linger time.Duration, deadline instant) error 
 		err := failure(a.err)
 		switch {
 		case err != nil:
-			e.cancel(c.name, l.id, l.duration, l.id.markMillis())
+			e.cancel(c.name, l.id.text, l.duration, l.id.markMillis())
 		case kind != 1 && e.now() >= deadline:
 			err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
 		}

@@ -25,6 +25,15 @@ func (e *Engine) nameOf(key string) name {
 
 func (n *name) done(id string) string { return n.holder + ":done:" + id }
 
+// keyOf is the reverse of nameOf: the key whose holder is kept there.
+func keyOf(prefix, holder string) (key string, ok bool) {
+	tag, ok := strings.CutPrefix(holder, prefix+":{")
+	if !ok || !strings.HasSuffix(tag, "}") {
+		return "", false
+	}
+	return unescape(strings.TrimSuffix(tag, "}")), true
+}
+
 // escape percent-encodes what would cut the hash tag short or is no fun in a terminal.
 func escape(key string) string {
 	special := func(b byte) bool { return b < ' ' || b == 0x7f || b == '{' || b == '}' || b == '%' }

@@ -48,10 +48,10 @@ func TestNamesDoNotCollide(t *testing.T) {
 		if (a == b) != (na.holder == nb.holder) {
 			t.Fatalf("%q and %q are kept at %q and %q", a, b, na.holder, nb.holder)
 		}
-		if back, ok := e.keyOf(na.holder); !ok || back != a {
+		if back, ok := keyOf(e.cfg.Prefix, na.holder); !ok || back != a {
 			t.Fatalf("%q is kept at %q, which reads %q", a, na.holder, back)
 		}
-		if _, ok := e.keyOf(na.queue); ok {
+		if _, ok := keyOf(e.cfg.Prefix, na.queue); ok {
 			t.Fatalf("the queue of %q reads like a lock", a)
 		}
 	})

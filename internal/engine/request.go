@@ -15,9 +15,7 @@ import (
 type request struct {
 	c      *cohort
 	id     *id
-	leader *waiter       // on whose behalf it is sent
-	lead   *core.Request // what that one asked for
-	lease  time.Duration
+	leader *waiter // on whose behalf it is sent
 	former *former
 	wait   bool // queue if the lock is not free
 
@@ -52,11 +50,12 @@ func (r *request) call() *call {
 			mark = doneMillis
 		}
 	}
+	asked := r.leader.req
 	free, queued := c.tokens()
 	keys := []string{c.name.holder, c.name.queue, c.name.tickets, c.name.fence, c.name.done(r.id.text), formerDone}
 	args := []any{
-		r.id, r.lease.Milliseconds(), free, e.inbox.channel, r.lead.Owner, traceField(r.lead.Trace),
-		string(r.lead.Mode), mode, e.inbox.flag(), queued, formerID, place, mark,
+		r.id, r.lease().Milliseconds(), free, e.inbox.channel, asked.Owner, traceField(asked.Trace),
+		string(asked.Mode), mode, e.inbox.flag(), queued, formerID, place, mark,
 	}
 	return newCall(r.leader.ctx, e.scripts.acquire, keys, args, r.answered)
 }
@@ -84,7 +83,7 @@ func (r *request) answered(a *reply) {
 			r.failed(a.err)
 			return
 		}
-		c.granted(r, lic, c.e.instant(a.sent)+r.lease-c.e.margin(r.lease), true)
+		c.granted(r, lic, r.until(a), true)
 	case 0:
 		stamp, position := a.int(), int(a.int())
 		r.place = a.int()
@@ -123,7 +122,7 @@ func (r *request) failed(err error) {
 	if copies := r.id.copies.Load(); copies > 1 || copies == 1 && !isReply(err) {
 		r.undo()
 	} else if r.former != nil {
-		c.e.cancel(c.name, r.former.id, r.former.lease, doneMillis)
+		c.e.cancel(c.name, r.former.id.text, r.former.lease, doneMillis)
 	}
 	if !r.leader.ended() {
 		c.fail(&core.AcquireError{Err: failure(err)})
@@ -134,12 +133,20 @@ func (r *request) failed(err error) {
 // movingDelay is the pause between tries while a Cluster moves a slot.
 const movingDelay = 20 * time.Millisecond
 
+// lease is what the caller asked for.
+func (r *request) lease() time.Duration { return r.leader.req.Lease }
+
+// until is how long the lease is good that a has set.
+func (r *request) until(a *reply) instant {
+	return r.c.e.instant(a.sent) + r.lease() - r.c.e.margin(r.lease())
+}
+
 // undo has the server forget the request, whatever became of it.
 func (r *request) undo() {
 	e := r.c.e
-	e.cancel(r.c.name, r.id, r.lease, doneMillis)
+	e.cancel(r.c.name, r.id.text, r.lease(), doneMillis)
 	if r.former != nil {
-		e.cancel(r.c.name, r.former.id, r.former.lease, doneMillis)
+		e.cancel(r.c.name, r.former.id.text, r.former.lease, doneMillis)
 	}
 }
 
@@ -191,12 +198,12 @@ func (r *request) polled(a *reply, stamp int64, holders []core.Holder) {
 			r.pollFailed(a.err)
 			return
 		}
-		c.granted(r, lic, c.e.instant(a.sent)+r.lease-c.e.margin(r.lease), true)
+		c.granted(r, lic, r.until(a), true)
 	case kind == 0:
 		r.isQueued(a.sent, stamp, holders)
 	default: // taken for dead, or the server lost it: back to the old place, under a new id
 		c.leave(r)
-		c.ask(&former{id: r.id, lease: r.lease, place: r.place})
+		c.ask(&former{id: r.id, lease: r.lease(), place: r.place})
 	}
 }
 
@@ -235,7 +242,7 @@ func (r *request) due() *call {
 	}
 	e.schedule.set(&r.timer, e.now()+pollInterval, pollSlack) // whether or not this one is answered
 	keys := []string{c.name.holder, c.name.queue, c.name.tickets, c.name.fence}
-	args := []any{e.inbox.flag(), r.id.text, r.lease.Milliseconds()}
+	args := []any{e.inbox.flag(), r.id.text, r.lease().Milliseconds()}
 	k := newCall(e.caller.ctx, e.scripts.poll, keys, args, r.pollAnswered)
 	k.timeout = pollInterval
 	return k
