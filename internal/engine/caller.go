@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,6 +14,10 @@ import (
 const (
 	maxFlights = 8   // commands or pipelines under way at once on behalf of callers
 	maxBatch   = 128 // commands in a pipeline
+
+	fullBatch  = 16 // commands that are worth a flight of their own when there are fewFlights
+	fewFlights = 2
+	longFlight = 2 * time.Millisecond
 )
 
 // A call is one run of a script.
@@ -23,18 +28,17 @@ type call struct {
 	done   func(*reply)
 	sent   time.Time // before the first byte was sent
 
+	limit   time.Duration // how long it may take once it is sent; 0: as long as ctx
 	timeout time.Duration // after which a batch with it is abandoned; for the schedule only
 	after   func()        // set by done, to be called when all calls of a batch are done; may be nil
 }
 
 // newCall prepares a run of s. done is called once, by the goroutine that did it.
-func newCall(ctx context.Context, s *script, keys []string, args []any, done func(*reply)) *call {
+func newCall(ctx context.Context, s *script, keys, args []any, done func(*reply)) *call {
 	k := &call{ctx: ctx, script: s, done: done}
 	k.args = make([]any, 0, 3+len(keys)+len(args))
-	k.args = append(k.args, "evalsha", s.sha, len(keys))
-	for _, key := range keys {
-		k.args = append(k.args, key)
-	}
+	k.args = append(k.args, "evalsha", s.asked, len(keys))
+	k.args = append(k.args, keys...)
 	k.args = append(k.args, args...)
 	return k
 }
@@ -45,13 +49,25 @@ func (k *call) command(ctx context.Context) *redis.Cmd {
 	return cmd
 }
 
+// sends notes when k was sent first, and returns when it is now.
+func (k *call) sends() time.Time {
+	now := time.Now()
+	if k.sent.IsZero() {
+		k.sent = now
+	}
+	return now
+}
+
 // A caller runs scripts. As long as few are under way each goes out on its own; beyond that they
 // gather while the others are under way, and go out together. So a single call is never held up, and
 // many share round trips.
 type caller struct {
 	rdb     redis.UniversalClient
-	brief   redis.UniversalClient // rdb with a short timeout; nil if its kind has none
-	flights int                   // how many at once
+	flights int // how many at once
+
+	patient *lane       // for callers that nothing but the answer can stop
+	hurried *lane       // for those that must notice soon that their time is over
+	quick   atomic.Bool // the server has answered well within the time that hurried callers have
 
 	ctx    context.Context // ends when all calls are to end
 	cancel context.CancelFunc
@@ -60,16 +76,24 @@ type caller struct {
 	mu      sync.Mutex
 	stopped bool
 	flying  int
+	room    int // how many may be flying now: fewer when there are so many calls that they share flights
 	waiting []*call
 	idle    chan struct{} // closed when flying becomes 0; nil if nobody waits for it
 }
 
+// Hurried callers get through a lane in at most 2 * hurriedTurn + hurriedAnswer, which must be less
+// than the 50 ms by which a call may outlast its context.
+const (
+	hurriedTurn   = 5 * time.Millisecond
+	hurriedAnswer = 30 * time.Millisecond
+	quickAnswer   = 5 * time.Millisecond
+)
+
 func newCaller(rdb redis.UniversalClient, flights int, patience time.Duration) *caller {
-	c := &caller{rdb: rdb, flights: flights}
-	if single, ok := rdb.(*redis.Client); ok {
-		c.brief = single.WithTimeout(patience)
-	}
+	c := &caller{rdb: rdb, flights: flights, room: flights}
 	c.ctx, c.cancel = context.WithCancel(context.WithValue(context.Background(), ownerKey{}, c))
+	c.patient = newLane(c, patience/4, patience)
+	c.hurried = newLane(c, hurriedTurn, hurriedAnswer)
 	return c
 }
 
@@ -80,26 +104,29 @@ func (c *caller) start(k *call) {
 	}
 }
 
-// briefly runs k in the caller's goroutine if there is room: two switches of goroutines cost more than
-// many a round trip. If there is no answer within the caller's patience or the connection fails, k is
-// started as well, which does no harm.
-func (c *caller) briefly(k *call) {
-	if c.brief == nil {
+// inline runs k in the caller's goroutine if there is room, and reports whether it is done: two
+// switches of goroutines cost more than many a round trip. If there is no answer in the lane's time or
+// the connection fails, k is started as well, which does no harm.
+func (c *caller) inline(k *call, l *lane) (done bool) {
+	if l.rdb == nil || l == c.hurried && !c.quick.Load() {
 		c.start(k)
-		return
+		return false
 	}
 	if !c.enter(k) {
-		return
+		return false
 	}
-	cmd := c.run(c.brief, k)
+	started := time.Now()
+	cmd := l.run(k)
 	if err := cmd.Err(); err != nil && !isReply(err) {
+		c.quick.Store(false)
 		go c.fly(k)
-		return
+		return false
 	}
 	c.finish(k, cmd)
-	if batch := c.next(); batch != nil {
+	if batch := c.next(time.Since(started)); batch != nil {
 		go c.flyBatches(batch)
 	}
+	return true
 }
 
 // enter reports whether there is room to run k now; if not, k will be run when there is.
@@ -110,7 +137,7 @@ func (c *caller) enter(k *call) bool {
 	case c.stopped:
 		go k.done(&reply{err: core.ErrClosed})
 		return false
-	case c.flying >= c.flights:
+	case c.flying >= c.room:
 		c.waiting = append(c.waiting, k)
 		return false
 	}
@@ -119,14 +146,20 @@ func (c *caller) enter(k *call) bool {
 	return true
 }
 
-// next takes what has gathered; if that is nothing, the room is free.
-func (c *caller) next() []*call {
+// next takes what has gathered; nothing ends the flight, which took as long as given. If only a few
+// calls have gathered while others fly, it leaves them to those: fewer and fuller pipelines are less
+// work for both sides. Where the way is long that would cost more time than it saves.
+func (c *caller) next(took time.Duration) []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(c.waiting), maxBatch)
-	if n == 0 {
+	crowded := n > 0 && n < fullBatch && c.flying > fewFlights && took < longFlight
+	if n == 0 || crowded {
 		c.flying--
-		c.waiting = nil
+		c.room = c.flights
+		if crowded {
+			c.room = fewFlights
+		}
 		if c.flying == 0 && c.idle != nil {
 			close(c.idle)
 			c.idle = nil
@@ -141,32 +174,29 @@ func (c *caller) next() []*call {
 
 // fly runs k, and then what has gathered meanwhile.
 func (c *caller) fly(k *call) {
-	c.finish(k, c.run(c.rdb, k))
-	c.flyBatches(c.next())
+	c.flyBatches([]*call{k})
 }
 
 func (c *caller) flyBatches(batch []*call) {
-	for ; batch != nil; batch = c.next() {
+	for batch != nil {
+		started := time.Now()
 		if len(batch) == 1 {
-			c.finish(batch[0], c.run(c.rdb, batch[0]))
+			c.finish(batch[0], c.run(batch[0]))
 		} else {
 			c.runBatch(c.ctx, batch)
 		}
+		batch = c.next(time.Since(started))
 	}
 }
 
 // run sends k on its own.
-func (c *caller) run(rdb redis.UniversalClient, k *call) redis.Cmder {
-	ctx, cancel := c.context(k.ctx)
+func (c *caller) run(k *call) redis.Cmder {
+	ctx, cancel := c.context(k)
 	defer cancel()
-	if k.sent.IsZero() {
-		k.sent = time.Now()
-	}
-	var cmd redis.Cmder = k.command(ctx)
-	if rdb != c.rdb {
-		cmd = once{cmd.(*redis.Cmd)}
-	}
-	_ = rdb.Process(ctx, cmd) // the error is cmd's
+	started := k.sends()
+	cmd := k.command(ctx)
+	_ = c.rdb.Process(ctx, cmd) // the error is cmd's
+	c.quick.Store(time.Since(started) < quickAnswer && (cmd.Err() == nil || isReply(cmd.Err())))
 	return cmd
 }
 
@@ -174,15 +204,10 @@ func (c *caller) run(rdb redis.UniversalClient, k *call) redis.Cmder {
 func (c *caller) finish(k *call, cmd redis.Cmder) {
 	if isMissingScript(cmd.Err()) {
 		k.args[0], k.args[1] = "eval", k.script.source
-		cmd = c.run(c.rdb, k)
+		cmd = c.run(k)
 	}
 	k.done(newReply(cmd, k.sent))
 }
-
-// once is a command that go-redis does not repeat.
-type once struct{ *redis.Cmd }
-
-func (once) NoRetry() bool { return true }
 
 // runBatch runs calls in one pipeline per node.
 func (c *caller) runBatch(ctx context.Context, batch []*call) {
@@ -232,8 +257,12 @@ func (c *caller) quiesce(patience time.Duration) {
 	}
 }
 
-// context returns ctx, which ends also when all calls are to end.
-func (c *caller) context(ctx context.Context) (context.Context, context.CancelFunc) {
+// context returns the context of k, which ends also when all calls are to end.
+func (c *caller) context(k *call) (context.Context, context.CancelFunc) {
+	ctx := k.ctx
+	if k.limit > 0 {
+		return context.WithTimeout(c.ctx, k.limit)
+	}
 	if ctx.Done() == nil {
 		return &callContext{Context: c.ctx, values: ctx}, func() {}
 	}
@@ -247,16 +276,3 @@ func (c *caller) context(ctx context.Context) (context.Context, context.CancelFu
 
 // ownerKey finds the caller that a context ends with.
 type ownerKey struct{}
-
-// callContext has the values of one context and the end of another.
-type callContext struct {
-	context.Context
-	values context.Context
-}
-
-func (c *callContext) Value(key any) any {
-	if v := c.values.Value(key); v != nil {
-		return v
-	}
-	return c.Context.Value(key)
-}

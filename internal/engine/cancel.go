@@ -12,7 +12,7 @@ type cancellation struct {
 	e     *Engine
 	name  name
 	id    string
-	mark  int64 // how long the id is to be remembered as over, in ms
+	mark  bool // the id is to be remembered as over
 	until instant
 	delay time.Duration
 	timer timer
@@ -24,8 +24,8 @@ const (
 	maxCancelDelay = 2 * time.Second
 )
 
-// cancel has the server forget an id whose lease is as given, and refuse it for mark milliseconds.
-func (e *Engine) cancel(n name, id string, lease time.Duration, mark int64) {
+// cancel has the server forget an id whose lease is as given, and refuse it from now on if mark says so.
+func (e *Engine) cancel(n name, id string, lease time.Duration, mark bool) {
 	c := &cancellation{e: e, name: n, id: id, mark: mark, until: e.now() + lease + acceptWindow, delay: minCancelDelay}
 	c.timer.owner = c
 	c.send()
@@ -34,8 +34,12 @@ func (e *Engine) cancel(n name, id string, lease time.Duration, mark int64) {
 func (c *cancellation) send() {
 	n := &c.name
 	ctx, cancel := context.WithTimeout(c.e.caller.ctx, cancelTimeout)
-	keys := []string{n.holder, n.queue, n.tickets, n.fence, n.done(c.id)}
-	c.e.caller.start(newCall(ctx, c.e.scripts.cancel, keys, []any{c.id, c.mark}, func(a *reply) {
+	four, args := n.keys(), []any{c.id}
+	keys := four[:]
+	if c.mark {
+		keys, args = append(keys, n.done(c.id)), append(args, doneMillis)
+	}
+	c.e.caller.start(newCall(ctx, c.e.scripts.cancel, keys, args, func(a *reply) {
 		cancel()
 		c.answered(a)
 	}))
@@ -43,10 +47,9 @@ func (c *cancellation) send() {
 
 func (c *cancellation) answered(a *reply) {
 	e := c.e
-	a.int()
-	switch more := a.int(); {
+	switch kind := a.int(); {
 	case a.err == nil:
-		if more == 1 {
+		if kind == 2 {
 			e.settle(c.name)
 		}
 	case e.caller.ctx.Err() != nil:
@@ -61,8 +64,8 @@ func (c *cancellation) answered(a *reply) {
 
 // settle has the server look after a queue once more: it had more dead tickets than one run removes.
 func (e *Engine) settle(n name) {
-	keys := []string{n.holder, n.queue, n.tickets, n.fence}
-	e.caller.start(newCall(e.caller.ctx, e.scripts.poll, keys, []any{e.inbox.flag()}, func(a *reply) {
+	keys := n.keys()
+	e.caller.start(newCall(e.caller.ctx, e.scripts.poll, keys[:], []any{e.inbox.flag()}, func(a *reply) {
 		if more := a.int(); a.err == nil && more == 1 {
 			e.settle(n)
 		}

@@ -51,12 +51,8 @@ func (c *cohort) join(w *waiter) error {
 	}
 	c.e.hello.Do(c.e.greet)
 	c.waiters.push(w)
-	switch r := c.newRequest(nil); {
-	case r == nil:
-	case w.done == nil && (w.req.Wait == 0 || w.req.Wait == core.Forever):
-		w.send = r.call() // nothing can end the wait but the answer
-	default:
-		c.e.caller.start(r.call())
+	if r := c.newRequest(nil); r != nil {
+		w.send = r.call()
 	}
 	return nil
 }
@@ -115,7 +111,7 @@ func (c *cohort) newRequest(f *former) *request {
 	}
 	if lead == nil {
 		if f != nil {
-			c.e.cancel(c.name, f.id.text, f.lease, doneMillis)
+			c.e.cancel(c.name, f.id.String(), f.lease, true)
 		}
 		return nil
 	}
@@ -156,7 +152,7 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	e, now := c.e, c.e.now()
 	if now >= until || c.waiters.n == 0 {
 		c.leave(r)
-		e.cancel(c.name, r.id.text, r.lease(), r.id.markMillis())
+		e.cancel(c.name, r.id.String(), r.lease(), r.id.copied())
 		c.ask(nil)
 		return
 	}

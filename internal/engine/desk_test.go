@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -43,13 +44,23 @@ func (d *desk) run(s *script, keys []string, args ...any) *reply {
 }
 
 func (d *desk) keys(more ...string) []string {
-	return append([]string{d.name.holder, d.name.queue, d.name.tickets, d.name.fence}, more...)
+	return append([]string{d.name.holder, d.name.queue(), d.name.tickets(), d.name.fence.(string)}, more...)
 }
 
 // request runs acquire.lua; mode is "wait" or "try".
 func (d *desk) request(id, mode, former string, tokens int) (*reply, error) {
-	return d.try(d.scripts.acquire, d.keys(d.name.done(id), d.name.done(former)),
-		id, 30_000, tokens, "lockmw:inbox:"+id, "owner-"+id, "", "exclusive", mode, "-", tokens, former, "", 0)
+	queued := tokens
+	if mode == "try" {
+		queued = 0
+	}
+	args := []any{id, 30_000, "lockmw:inbox:" + id, "owner-" + id, fmt.Sprint("-", queued)}
+	if tokens > 1 || former != "" {
+		args = append(args, tokens, "exclusive", "")
+	}
+	if former != "" {
+		args = append(args, former, "", doneMillis)
+	}
+	return d.try(d.scripts.acquire, d.keys(d.name.done(id)), args...)
 }
 
 func (d *desk) acquire(id, mode string) (kind, token int64) {
@@ -57,6 +68,9 @@ func (d *desk) acquire(id, mode string) (kind, token int64) {
 	r, err := d.request(id, mode, "", 1)
 	if err != nil {
 		d.Fatal(err)
+	}
+	if token, ok := r.token(); ok {
+		return 1, token
 	}
 	kind = r.int()
 	if kind == 1 {
@@ -76,6 +90,9 @@ func (d *desk) handOver(former, id string) int64 {
 
 func (d *desk) release(id string, mark time.Duration) int64 {
 	d.Helper()
+	if mark == 0 {
+		return d.run(d.scripts.release, d.keys(), id).int()
+	}
 	return d.run(d.scripts.release, d.keys(d.name.done(id)), id, 0, mark.Milliseconds()).int()
 }
 

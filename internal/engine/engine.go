@@ -23,7 +23,6 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,12 +54,13 @@ type Engine struct {
 	cluster bool
 	scripts scripts
 	caller  *caller
-	fence   string
-	process string // host, process id and a random part
+	unlocks timeouts // how long a release waits to be confirmed
+	fence   any      // the fencing counter's key, except in a Cluster
+	process string   // host, process id and a random part
 	epoch   time.Time
 	ids     idTable
 	lastID  atomic.Uint64
-	idStem  string
+	idStem  idStem
 
 	seed     maphash.Seed
 	shards   [64]shard
@@ -103,12 +103,14 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		caller:  newCaller(rdb, flights, min(time.Second, cfg.Unlock/2)),
 		fence:   cfg.Prefix + ":fence",
 		process: processName(random),
-		idStem:  base64.RawURLEncoding.EncodeToString(random) + ".",
+		idStem:  idStem(base64.RawURLEncoding.EncodeToString(random) + "."),
 		epoch:   time.Now(),
 		seed:    maphash.MakeSeed(),
 		drained: make(chan struct{}),
 	}
 	e.inbox.channel = e.inboxPrefix() + e.process
+	e.inbox.address = e.inbox.channel
+	e.unlocks = timeouts{parent: e.caller.ctx, limit: cfg.Unlock, step: cfg.Unlock / 8}
 	e.schedule.init(e)
 	return e, nil
 }
@@ -144,7 +146,7 @@ func processName(random []byte) string {
 
 // newID returns an id that was never used before.
 func (e *Engine) newID() *id {
-	return &id{text: e.idStem + strconv.FormatUint(e.lastID.Add(1), 36)}
+	return &id{stem: &e.idStem, n: e.lastID.Add(1)}
 }
 
 // An instant is a time by this process' monotonic clock.
@@ -176,7 +178,11 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, erro
 		r.Events.Contended(holders, 0)
 	}
 	if w.send != nil {
-		e.caller.briefly(w.send)
+		lane := e.caller.hurried
+		if w.patient() {
+			lane = e.caller.patient
+		}
+		e.caller.inline(w.send, lane)
 	}
 	g, err := w.wait(c)
 	if err != nil {

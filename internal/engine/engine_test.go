@@ -112,9 +112,9 @@ func TestALatePushDoesNotEndTheLease(t *testing.T) {
 	if !requests[0].wants(&push{licence: licence{first: g.token, count: 1}}) {
 		t.Error("the push of a lease that is held is taken for nobody's")
 	}
-	b.grantPushed(g.lease.id.text + " 1 1 0 " + g.lease.c.name.holder)
+	b.grantPushed(g.lease.id.String() + " 1 1 0 " + g.lease.c.name.holder)
 	b.caller.quiesce(soon)
-	if id := holderOf(t, rdb, g); id != g.lease.id.text {
+	if id := holderOf(t, rdb, g); id != g.lease.id.String() {
 		t.Errorf("held by %q after a late push", id)
 	}
 }
@@ -125,7 +125,7 @@ func TestAPushForNobodyIsCancelled(t *testing.T) {
 	e := newEngine(t, rdb)
 	g := newAsker("item:1").acquire(t, e)
 	e.ids.remove(g.lease.id) // as if its caller had gone
-	e.grantPushed(g.lease.id.text + " 1 1 0 " + g.lease.c.name.holder)
+	e.grantPushed(g.lease.id.String() + " 1 1 0 " + g.lease.c.name.holder)
 	eventually(t, "nobody's grant is still held", func() bool { return holderOf(t, rdb, g) == "" })
 }
 
@@ -259,6 +259,7 @@ func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.unlock()
+	e.caller.start(w.send)
 	<-w.signal // granted, in the instant in which it gives up
 	if err := c.giveUp(w, context.Canceled); !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrBusy) {
 		t.Errorf("giving up: %v", err)
@@ -275,7 +276,7 @@ func TestCloseEndsAHoldBeforeTheServerGivesItsLockAway(t *testing.T) {
 	a := newAsker("item:1")
 	g := a.acquire(t, e)
 	a.onLost = func() {
-		if id := holderOf(t, rdb, g); id != g.lease.id.text {
+		if id := holderOf(t, rdb, g); id != g.lease.id.String() {
 			t.Errorf("held by %q before the hold was told", id)
 		}
 	}

@@ -1,60 +1,77 @@
 package engine
 
 import (
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
 
-// An id names one request for a lock, the ticket and the hold that come of it. As an argument of a
-// command it counts how often the command was written to a connection: go-redis repeats a command
-// whose reply was lost, and a copy that got stuck on the way may still arrive.
+// An id names one request for a lock, the ticket and the hold that come of it: the engine's stem and a
+// number. As an argument of a command it counts how often the command was written to a connection:
+// go-redis repeats a command whose reply was lost, and a copy that got stuck on the way may still
+// arrive.
 type id struct {
-	text   string
+	stem   *idStem
+	n      uint64
 	copies atomic.Int32
 }
 
-func (i *id) String() string { return i.text }
+// An idStem is what the ids of an engine begin with.
+type idStem string
+
+func (s idStem) appendID(n uint64) []byte {
+	b := make([]byte, 0, len(s)+13)
+	return strconv.AppendUint(append(b, s...), n, 36)
+}
+
+// number is the reverse of appendID.
+func (s idStem) number(text string) (n uint64, ok bool) {
+	rest, ok := strings.CutPrefix(text, string(s))
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(rest, 36, 64)
+	return n, err == nil && string(s.appendID(n)) == text
+}
+
+func (i *id) String() string { return string(i.stem.appendID(i.n)) }
 
 // MarshalBinary is called by go-redis each time it writes the command.
 func (i *id) MarshalBinary() ([]byte, error) {
 	i.copies.Add(1)
-	return []byte(i.text), nil
+	return i.stem.appendID(i.n), nil
 }
 
-// markMillis is how long the id is to be remembered as over when its hold ends: only if more than one
-// copy of its acquire was sent, so that one may still arrive.
-func (i *id) markMillis() int64 {
-	if i.copies.Load() > 1 {
-		return doneMillis
-	}
-	return 0
-}
+// copied reports whether more than one copy of its acquire was sent. One may then still arrive when the
+// hold is over, and the id has to be remembered.
+func (i *id) copied() bool { return i.copies.Load() > 1 }
 
 // An idTable finds what an id stands for: a *request or a *lease.
 type idTable struct {
 	mu sync.Mutex
-	m  map[string]any
+	m  map[uint64]any
 }
 
 func (t *idTable) set(id *id, v any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.m == nil {
-		t.m = make(map[string]any)
+		t.m = make(map[uint64]any)
 	}
-	t.m[id.text] = v
+	t.m[id.n] = v
 }
 
 func (t *idTable) remove(id *id) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.m, id.text)
+	delete(t.m, id.n)
 }
 
-func (t *idTable) find(text string) any {
+func (t *idTable) find(n uint64) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.m[text]
+	return t.m[n]
 }
 
 // requests returns the requests that have no grant yet.

@@ -19,6 +19,7 @@ import (
 // which begins with the first contention. Whatever is lost on the way is found by polling.
 type inbox struct {
 	channel string
+	address any         // channel, as an argument of a command
 	live    atomic.Bool // subscribed, as far as is known
 
 	wg      sync.WaitGroup
@@ -148,13 +149,13 @@ func (b *inbox) handle(e *Engine, message any) {
 		case "grant":
 			e.grantPushed(rest)
 		case "contended":
-			if l, ok := e.ids.find(rest).(*lease); ok {
+			if l, ok := e.find(rest).(*lease); ok {
 				l.c.shard.mu.Lock()
 				l.isContended(true)
 				l.c.shard.mu.Unlock()
 			}
 		case "lost":
-			switch v := e.ids.find(rest).(type) {
+			switch v := e.find(rest).(type) {
 			case *lease:
 				v.takenAway()
 			case *request:
@@ -178,7 +179,7 @@ func (e *Engine) grantPushed(text string) {
 	if errors.Join(errs[:]...) != nil || p.licence.first <= 0 || p.licence.count < 1 {
 		return
 	}
-	switch v := e.ids.find(fields[0]).(type) {
+	switch v := e.find(fields[0]).(type) {
 	case *request:
 		if v.wants(&p) {
 			return
@@ -188,9 +189,17 @@ func (e *Engine) grantPushed(text string) {
 	}
 	// Nobody waits for it any more, and it has been cancelled if it was not released; the cancel may
 	// have been lost with its connection.
-	if key, ok := keyOf(e.cfg.Prefix, fields[4]); ok && strings.HasPrefix(fields[0], e.idStem) {
-		e.cancel(e.nameOf(key), fields[0], acceptWindow, doneMillis)
+	if key, ok := keyOf(e.cfg.Prefix, fields[4]); ok && strings.HasPrefix(fields[0], string(e.idStem)) {
+		e.cancel(e.nameOf(key), fields[0], acceptWindow, true)
 	}
+}
+
+// find returns the *request or *lease that an id stands for; nil if it is over, or not of this engine.
+func (e *Engine) find(id string) any {
+	if n, ok := e.idStem.number(id); ok {
+		return e.ids.find(n)
+	}
+	return nil
 }
 
 // wants makes use of a push; false if nobody waits for it and nobody has it.
@@ -198,7 +207,7 @@ func (r *request) wants(p *push) bool {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
-		_, held := r.c.e.ids.find(r.id.text).(*lease) // an answer that came just before said so too
+		_, held := r.c.e.ids.find(r.id.n).(*lease) // an answer that came just before said so too
 		return held
 	}
 	r.pushed(p)

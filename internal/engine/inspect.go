@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
 	var queue *redis.StringSliceCmd
 	_, err := i.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		holder, ttl = p.HGetAll(ctx, n.holder), p.PTTL(ctx, n.holder)
-		queue, tickets = p.ZRange(ctx, n.queue, 0, -1), p.HGetAll(ctx, n.tickets)
+		queue, tickets = p.ZRange(ctx, n.queue(), 0, -1), p.HGetAll(ctx, n.tickets())
 		return nil
 	})
 	if err != nil {
@@ -78,11 +79,11 @@ func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
 
 func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration) error {
 	token, tokenErr := strconv.ParseInt(h["token"], 10, 64)
-	since, sinceErr := strconv.ParseInt(h["since"], 10, 64)
+	since, sinceErr := strconv.ParseInt(cmp.Or(h["since"], h["token"]), 10, 64)
 	if err := errors.Join(tokenErr, sinceErr); err != nil || h["id"] == "" || h["inbox"] == "" {
 		return fmt.Errorf("%w: the hash lacks what a lock has", core.ErrWrongType)
 	}
-	s.Mode = h["mode"]
+	s.Mode = cmp.Or(h["mode"], string(core.Exclusive))
 	s.Holders = []core.Holder{{
 		Owner: h["owner"], Process: strings.TrimPrefix(h["inbox"], inboxPrefix(i.prefix)),
 		TraceParent: h["trace"], Token: token, Since: time.UnixMicro(since), TTL: max(ttl, 0),
@@ -163,16 +164,15 @@ func escapeGlob(s string) string { return globs.Replace(s) }
 // ForceUnlock takes a lock away from the holder that was seen.
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h core.Holder) error {
 	n := i.names.nameOf(key)
-	keys := []string{n.holder, n.queue, n.tickets, n.fence}
-	token := strconv.FormatInt(h.Token, 10)
+	keys, token := n.keys(), strconv.FormatInt(h.Token, 10)
 	answer := make(chan *reply, 1)
 	c := newCaller(i.rdb, 1, time.Second)
 	defer c.stop()
-	c.start(newCall(ctx, i.scripts.force, keys, []any{token, h.Owner}, func(a *reply) { answer <- a }))
+	c.start(newCall(ctx, i.scripts.force, keys[:], []any{token, h.Owner}, func(a *reply) { answer <- a }))
 	select {
 	case a := <-answer:
 		kind := a.int()
-		if a.err == nil && kind != 1 {
+		if a.err == nil && kind == 0 {
 			return fmt.Errorf("%w by the holder that was seen", core.ErrNotHeld)
 		}
 		return failure(a.err)

@@ -67,7 +67,7 @@ func (l *lease) reschedule() {
 
 // renewAfter sets the next renewal, which may be somewhat early.
 func (l *lease) renewAfter(t instant, d time.Duration) {
-	l.renewAt, l.slack = t+d, d/10
+	l.renewAt, l.slack = t+d, d/4
 }
 
 // due is called when the timer is: it ends a lease whose time is over, and says whether the lease is
@@ -124,7 +124,7 @@ func (l *lease) renewalDue() *call {
 // renewal prepares a run of renew.lua.
 func (l *lease) renewal(ctx context.Context, duration time.Duration, done func(*reply)) *call {
 	ms := (duration + time.Millisecond - 1).Milliseconds()
-	return newCall(ctx, l.c.e.scripts.renew, []string{l.c.name.holder}, []any{l.id.text, ms}, done)
+	return newCall(ctx, l.c.e.scripts.renew, []any{l.c.name.holder}, []any{l.id.String(), ms}, done)
 }
 
 // renewed deals with the answer to renew.lua, which was asked for duration. What it returns tells the
@@ -157,7 +157,7 @@ func (l *lease) noteRenewal(a *reply, duration time.Duration) error {
 	if a.err != nil {
 		return a.err
 	}
-	if kind != 1 {
+	if kind == 0 {
 		return errNotOurs
 	}
 	e := l.c.e
@@ -168,7 +168,7 @@ func (l *lease) noteRenewal(a *reply, duration time.Duration) error {
 	if l.holder.fixed != 0 {
 		l.renewAt = 0
 	}
-	l.isContended(a.int() > 0)
+	l.isContended(kind == 2)
 	l.reschedule()
 	return nil
 }
@@ -191,7 +191,7 @@ func (l *lease) end(cause error) *grant {
 }
 
 // forget has the server release the lease, in the background.
-func (l *lease) forget() { l.c.e.cancel(l.c.name, l.id.text, l.duration, l.id.markMillis()) }
+func (l *lease) forget() { l.c.e.cancel(l.c.name, l.id.String(), l.duration, l.id.copied()) }
 
 // drop ends the lease on this side; cause is why if it is lost.
 func (l *lease) drop(cause error) *grant {
@@ -208,38 +208,51 @@ func (l *lease) drop(cause error) *grant {
 func (l *lease) release(patience, linger time.Duration, deadline instant) error {
 	c, e := l.c, l.c.e
 	answers := make(chan error, 1)
-	answered := func(a *reply) {
-		kind := a.int()
-		if a.err == nil && kind == 1 && a.int() == 1 {
-			e.settle(c.name)
+	id, four := l.id.String(), c.name.keys()
+	keys, args := append(make([]any, 0, 5), four[:]...), []any{id}
+	if copied := l.id.copied(); copied || linger > 0 {
+		args = append(args, (linger + time.Millisecond - 1).Milliseconds(), doneMillis)
+		if copied {
+			keys = append(keys, c.name.done(id))
 		}
-		err := failure(a.err)
-		switch {
-		case err != nil:
-			e.cancel(c.name, l.id.text, l.duration, l.id.markMillis())
-		case kind != 1 && e.now() >= deadline:
-			err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
-		}
-		c.shard.mu.Lock()
-		c.releasing = false
-		c.ask(nil)
-		c.unlock()
-		answers <- err
 	}
-	keys := []string{c.name.holder, c.name.queue, c.name.tickets, c.name.fence, c.name.done(l.id.text)}
-	args := []any{l.id.text, (linger + time.Millisecond - 1).Milliseconds(), l.id.markMillis()}
-	ctx, cancel := context.WithTimeout(e.caller.ctx, patience)
-	defer cancel()
-	k := newCall(ctx, e.scripts.release, keys, args, answered)
+	k := newCall(e.caller.ctx, e.scripts.release, keys, args, func(a *reply) { answers <- l.released(a, deadline) })
+	k.limit = patience
 	if patience < e.cfg.Unlock {
 		e.caller.start(k) // the caller is in a hurry
-	} else {
-		e.caller.briefly(k)
+	} else if e.caller.inline(k, e.caller.patient) {
+		return <-answers
+	}
+	ctx := e.unlocks.next(time.Now())
+	if patience < e.cfg.Unlock {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
 	}
 	select {
 	case err := <-answers:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: the release is not confirmed after %v", core.ErrUnavailable, patience)
 	}
+	return fmt.Errorf("%w: the release is not confirmed after %v", core.ErrUnavailable, patience)
+}
+
+// released deals with the answer to release.lua.
+func (l *lease) released(a *reply, deadline instant) error {
+	c, e := l.c, l.c.e
+	kind := a.int()
+	err := failure(a.err)
+	switch {
+	case err != nil:
+		e.cancel(c.name, l.id.String(), l.duration, l.id.copied())
+	case kind == 2:
+		e.settle(c.name)
+	case kind == 0 && e.now() >= deadline:
+		err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
+	}
+	c.shard.mu.Lock()
+	c.releasing = false
+	c.ask(nil)
+	c.unlock()
+	return err
 }

@@ -9,7 +9,8 @@ import (
 
 // A name is where a lock lives in Redis. All its keys share one hash tag.
 type name struct {
-	holder, queue, tickets, fence string
+	holder string
+	fence  any // the fencing counter: a string, as an argument of a command
 }
 
 // nameOf returns the keys of a lock.
@@ -17,21 +18,32 @@ func (e *Engine) nameOf(key string) name {
 	tag := escape(key)
 	base := e.cfg.Prefix + ":{" + tag + "}"
 	fence := e.fence
-	if e.cluster {
-		fence += ":{" + slotTag(slotOf(tag)) + "}"
+	if e.cluster { // not after e.fence: that may be the prefix of other locks
+		fence = e.cfg.Prefix + ":{" + slotTag(slotOf(tag)) + "}:fence"
 	}
-	return name{holder: base, queue: base + ":queue", tickets: base + ":tickets", fence: fence}
+	return name{holder: base, fence: fence}
 }
 
+func (n *name) queue() string         { return n.holder + ":queue" }
+func (n *name) tickets() string       { return n.holder + ":tickets" }
 func (n *name) done(id string) string { return n.holder + ":done:" + id }
 
-// keyOf is the reverse of nameOf: the key whose holder is kept there.
+// keys returns the keys that most scripts work on, in their order.
+func (n *name) keys() [4]any {
+	all := n.holder + ":queue" + n.holder + ":tickets" // one allocation for both
+	queue := len(n.holder) + len(":queue")
+	return [4]any{n.holder, all[:queue], all[queue:], n.fence}
+}
+
+// keyOf is the reverse of nameOf: the key whose holder is kept there, if any is.
 func keyOf(prefix, holder string) (key string, ok bool) {
 	tag, ok := strings.CutPrefix(holder, prefix+":{")
 	if !ok || !strings.HasSuffix(tag, "}") {
 		return "", false
 	}
-	return unescape(strings.TrimSuffix(tag, "}")), true
+	tag = strings.TrimSuffix(tag, "}")
+	key = unescape(tag)
+	return key, key != "" && escape(key) == tag
 }
 
 // escape percent-encodes what would cut the hash tag short or is no fun in a terminal.

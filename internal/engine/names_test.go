@@ -28,7 +28,7 @@ func TestKeysOfALockShareASlot(t *testing.T) {
 	for _, key := range []string{"user:42", "{user}:42", "a}b{c", "%7D", "\x00\r\n", "日本"} {
 		n := e.nameOf(key)
 		want := slotOf(tag(n.holder))
-		for _, name := range []string{n.queue, n.tickets, n.done("id"), n.fence} {
+		for _, name := range []string{n.queue(), n.tickets(), n.done("id"), n.fence.(string)} {
 			if got := slotOf(tag(name)); got != want {
 				t.Errorf("key %q: %s lies in slot %d, the holder in %d", key, name, got, want)
 			}
@@ -40,8 +40,8 @@ func TestNamesDoNotCollide(t *testing.T) {
 	e := &Engine{cfg: DefaultConfig()}
 	rapid.Check(t, func(t *rapid.T) {
 		gen := rapid.OneOf(
-			rapid.StringOf(rapid.SampledFrom([]rune("a:{}%25\x00\n "))),
-			rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+			rapid.StringOfN(rapid.SampledFrom([]rune("a:{}%25\x00\n ")), 1, -1, -1),
+			rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, -1), func(b []byte) string { return string(b) }),
 		)
 		a, b := gen.Draw(t, "a"), gen.Draw(t, "b")
 		na, nb := e.nameOf(a), e.nameOf(b)
@@ -51,7 +51,7 @@ func TestNamesDoNotCollide(t *testing.T) {
 		if back, ok := keyOf(e.cfg.Prefix, na.holder); !ok || back != a {
 			t.Fatalf("%q is kept at %q, which reads %q", a, na.holder, back)
 		}
-		if _, ok := keyOf(e.cfg.Prefix, na.queue); ok {
+		if _, ok := keyOf(e.cfg.Prefix, na.queue()); ok {
 			t.Fatalf("the queue of %q reads like a lock", a)
 		}
 	})

@@ -8,27 +8,30 @@
 --@settle
 local h = holder()
 if h and h.err then return h end
-redis.call('ZCARD', KEYS[2]) -- a type error belongs before the first write
-redis.call('HLEN', KEYS[3])
-redis.call('PEXPIRE', KEYS[2], QUEUE_TTL) -- never refused, and after it nothing else is
-local queued = {}
+if not counter() then return STRANGE end
+call('ZCARD', KEYS[2]) -- a type error belongs before the first write
+call('HLEN', KEYS[3])
+call('PEXPIRE', KEYS[2], QUEUE_TTL) -- never refused, and after it nothing else is
 for i = 2, #ARGV, 2 do
-  queued[i] = redis.call('ZSCORE', KEYS[2], ARGV[i])
-  if queued[i] then seen(ARGV[i], ARGV[1]) end
+  if call('ZSCORE', KEYS[2], ARGV[i]) then call('HSET', KEYS[3], '@' .. ARGV[i], seen(ARGV[1])) end
 end
-if redis.call('EXISTS', KEYS[2]) == 1 then touch() end
-local more = settle()
-h = holder()
+if call('EXISTS', KEYS[2]) == 1 then touch() end
+local more = false
+if not h then
+  more = settle()
+  h = holder()
+end
 local answers = {}
 for i = 2, #ARGV, 2 do
   local id, lease = ARGV[i], ARGV[i + 1]
+  local ahead = call('ZRANK', KEYS[2], id)
   if h and h[1] == id then
-    if redis.call('PTTL', KEYS[1]) < tonumber(lease) then redis.call('PEXPIRE', KEYS[1], lease) end
-    answers[#answers + 1] = {1, tonumber(h[3]), h[4], redis.call('ZCARD', KEYS[2])}
-  elseif queued[i] then
-    answers[#answers + 1] = {0, (redis.call('ZRANK', KEYS[2], id) or 0) + 1}
+    if call('PTTL', KEYS[1]) < tonumber(lease) then call('PEXPIRE', KEYS[1], lease) end
+    answers[#answers + 1] = {1, h[3], h[4], call('ZCARD', KEYS[2])}
+  elseif ahead then
+    answers[#answers + 1] = {0, ahead + 1}
   else
     answers[#answers + 1] = {-1}
   end
 end
-return {more and 1 or 0, tonumber(redis.pcall('GET', KEYS[4]) or 0), answers, in_the_way(h, #ARGV > 1)}
+return {more and 1 or 0, counter(), answers, in_the_way(h, #ARGV > 1)}

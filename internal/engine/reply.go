@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 type reply struct {
 	sent   time.Time
 	values []any
+	single [1]any // what values is of, if the answer is not a list
 	err    error
 }
 
@@ -25,7 +27,13 @@ var errStrange = errors.New("the script's answer is not one of ours")
 func newReply(cmd redis.Cmder, sent time.Time) *reply {
 	r := &reply{sent: sent, err: cmd.Err()}
 	if c, ok := cmd.(interface{ Val() any }); ok && r.err == nil {
-		r.values, _ = c.Val().([]any)
+		switch v := c.Val().(type) {
+		case []any:
+			r.values = v
+		case int64, string:
+			r.single[0] = v
+			r.values = r.single[:]
+		}
 	}
 	return r
 }
@@ -67,6 +75,21 @@ func (r *reply) text() string {
 	return s
 }
 
+// endless is what is told of a key that never expires, or later than a Duration can say.
+const endless = time.Duration(1 << 62)
+
+// ttl reads what PTTL returned.
+func (r *reply) ttl() time.Duration {
+	switch ms := r.int(); {
+	case ms == -1 || ms > endless.Milliseconds():
+		return endless
+	case ms < 0: // gone meanwhile
+		return 0
+	default:
+		return time.Duration(ms) * time.Millisecond
+	}
+}
+
 func (r *reply) list() []*reply {
 	values, ok := r.next().([]any)
 	if !ok {
@@ -82,10 +105,9 @@ func (r *reply) list() []*reply {
 
 // holder reads what in_the_way returns: nothing if the lock is free.
 func (r *reply) holder(inboxPrefix string) []core.Holder {
-	ttl := time.Duration(r.int()) * time.Millisecond
-	owner, inbox := r.text(), r.text()
+	ttl, owner, inbox := r.ttl(), r.text(), r.text()
 	token, since, trace := r.int(), r.int(), r.text()
-	if token == 0 {
+	if r.err != nil || token == 0 {
 		return nil
 	}
 	return []core.Holder{{
@@ -97,10 +119,23 @@ func (r *reply) holder(inboxPrefix string) []core.Holder {
 // licence reads what a granted id may use.
 func (r *reply) licence() licence {
 	l := licence{first: r.int(), count: r.int(), waiting: r.int()}
-	if r.err == nil && (l.first <= 0 || l.count < 1) {
+	if r.err == nil && (l.first < 1 || l.count < 1 || l.count > math.MaxInt64-l.first) {
 		r.err = fmt.Errorf("%w: token %d, %d of them", errStrange, l.first, l.count)
 	}
 	return l
+}
+
+// token reads an answer that is but a fencing token.
+func (r *reply) token() (token int64, ok bool) {
+	if r.err != nil {
+		return 0, false
+	}
+	text, ok := r.single[0].(string)
+	if !ok {
+		return 0, false
+	}
+	token, err := strconv.ParseInt(text, 10, 64)
+	return token, err == nil && token > 0
 }
 
 // A licence is the tokens that came with a grant: one for the grant itself, each further one for

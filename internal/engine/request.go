@@ -36,28 +36,45 @@ func (r *request) send() { r.c.e.caller.start(r.call()) }
 // call prepares a run of acquire.lua.
 func (r *request) call() *call {
 	c, e := r.c, r.c.e
-	mode, formerID, place, mark := "try", "", "", int64(0)
-	formerDone := c.name.done(r.id.text) // not used without a former id
-	if r.wait {
-		mode = "wait"
-	}
-	if r.former != nil {
-		formerID = r.former.id.text
-		formerDone = c.name.done(formerID)
-		mark = r.former.id.markMillis()
-		if r.former.place > 0 {
-			place = itoa(r.former.place)
-			mark = doneMillis
-		}
-	}
 	asked := r.leader.req
 	free, queued := c.tokens()
-	keys := []string{c.name.holder, c.name.queue, c.name.tickets, c.name.fence, c.name.done(r.id.text), formerDone}
+	if !r.wait {
+		queued = 0
+	}
+	trace := traceField(asked.Trace)
+	four := c.name.keys()
+	keys := append(append(make([]any, 0, 6), four[:]...), c.name.done(r.id.String()))
 	args := []any{
-		r.id, r.lease().Milliseconds(), free, e.inbox.channel, asked.Owner, traceField(asked.Trace),
-		string(asked.Mode), mode, e.inbox.flag(), queued, formerID, place, mark,
+		r.id, r.lease().Milliseconds(), e.inbox.address, asked.Owner, queueing(e.inbox.flag(), queued),
+	}
+	if free > 1 || asked.Mode != core.Exclusive || trace != "" || r.former != nil {
+		args = append(args, free, string(asked.Mode), trace)
+	}
+	if f := r.former; f != nil {
+		place := ""
+		if f.place > 0 {
+			place = itoa(f.place)
+		}
+		if f.place > 0 || f.id.copied() {
+			keys = append(keys, c.name.done(f.id.String()))
+		}
+		args = append(args, f.id.String(), place, doneMillis)
 	}
 	return newCall(r.leader.ctx, e.scripts.acquire, keys, args, r.answered)
+}
+
+// queueing is what acquire.lua is told for the case that the lock is not free.
+func queueing(flag string, tokens int) any {
+	switch tokens { // most often; spares an allocation
+	case 0:
+		return "-0"
+	case 1:
+		if flag == "+" {
+			return "+1"
+		}
+		return "-1"
+	}
+	return flag + strconv.Itoa(tokens)
 }
 
 // answered deals with the answer to acquire.lua.
@@ -69,6 +86,10 @@ func (r *request) answered(a *reply) {
 		if a.err == nil || !isReply(a.err) {
 			r.undo() // the first one may have overtaken the acquire
 		}
+		return
+	}
+	if token, ok := a.token(); ok {
+		c.granted(r, licence{first: token, count: 1}, r.until(a), true)
 		return
 	}
 	kind := a.int()
@@ -122,7 +143,7 @@ func (r *request) failed(err error) {
 	if copies := r.id.copies.Load(); copies > 1 || copies == 1 && !isReply(err) {
 		r.undo()
 	} else if r.former != nil {
-		c.e.cancel(c.name, r.former.id.text, r.former.lease, doneMillis)
+		c.e.cancel(c.name, r.former.id.String(), r.former.lease, true)
 	}
 	if !r.leader.ended() {
 		c.fail(&core.AcquireError{Err: failure(err)})
@@ -144,9 +165,9 @@ func (r *request) until(a *reply) instant {
 // undo has the server forget the request, whatever became of it.
 func (r *request) undo() {
 	e := r.c.e
-	e.cancel(r.c.name, r.id.text, r.lease(), doneMillis)
+	e.cancel(r.c.name, r.id.String(), r.lease(), true)
 	if r.former != nil {
-		e.cancel(r.c.name, r.former.id.text, r.former.lease, doneMillis)
+		e.cancel(r.c.name, r.former.id.String(), r.former.lease, true)
 	}
 }
 
@@ -241,9 +262,8 @@ func (r *request) due() *call {
 		return nil
 	}
 	e.schedule.set(&r.timer, e.now()+pollInterval, pollSlack) // whether or not this one is answered
-	keys := []string{c.name.holder, c.name.queue, c.name.tickets, c.name.fence}
-	args := []any{e.inbox.flag(), r.id.text, r.lease().Milliseconds()}
-	k := newCall(e.caller.ctx, e.scripts.poll, keys, args, r.pollAnswered)
+	keys, args := c.name.keys(), []any{e.inbox.flag(), r.id.String(), r.lease().Milliseconds()}
+	k := newCall(e.caller.ctx, e.scripts.poll, keys[:], args, r.pollAnswered)
 	k.timeout = pollInterval
 	return k
 }

@@ -23,6 +23,7 @@ type schedule struct {
 	running bool
 	stopped bool
 	sleeps  instant // until when the loop sleeps
+	idle    bool    // the loop had nothing to wait for when it looked last
 	batches int     // under way
 }
 
@@ -40,9 +41,14 @@ const (
 	// maxBatches bounds the pipelines under way; as none waits for another, a server that does not
 	// answer would gather them.
 	maxBatches = 32
-	// maxRenewals bounds a pipeline: more would hold up what shares the connection's server.
-	maxRenewals = 1000
+	// maxRenewals bounds a pipeline. The server reads it in pieces of 16 KiB and serves others in
+	// between, so that it may well be long.
+	maxRenewals = 16384
 )
+
+// idleNap is how long the loop, with nothing to wait for, waits for something all the same before it
+// sleeps until it is woken: locks that come and go at once would wake it each time.
+const idleNap = 50 * time.Millisecond
 
 func (s *schedule) init(e *Engine) {
 	s.e, s.wake, s.quit, s.sleeps = e, make(chan struct{}, 1), make(chan struct{}), never
@@ -118,13 +124,17 @@ func (s *schedule) due() (due []*timer, next instant) {
 	for len(s.timers) > 0 && s.timers[0].at-s.timers[0].slack <= now {
 		due = append(due, heap.Pop(&s.timers).(*timer))
 	}
-	next = never
-	if len(s.timers) > 0 {
+	switch {
+	case len(due) > 0:
+		next = now // those may have set new ones
+	case len(s.timers) > 0:
 		next = s.timers[0].at
+	case !s.idle:
+		next = now + idleNap
+	default:
+		next = never
 	}
-	if len(due) > 0 {
-		next = min(next, now) // those may have set new ones
-	}
+	s.idle = len(s.timers) == 0
 	s.sleeps = next
 	return due, next
 }

@@ -41,6 +41,7 @@ var (
 // A script is a Lua script with the shared parts put in.
 type script struct {
 	source, sha string
+	asked       any // sha, as an argument
 }
 
 type scripts struct {
@@ -56,7 +57,8 @@ func newScripts(single bool) scripts {
 	assemble := func(source string) *script {
 		source = parts.Replace(source)
 		sum := sha1.Sum([]byte(source)) // what EVALSHA asks for
-		return &script{source: source, sha: hex.EncodeToString(sum[:])}
+		sha := hex.EncodeToString(sum[:])
+		return &script{source: source, sha: sha, asked: sha}
 	}
 	return scripts{
 		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua),

@@ -48,6 +48,11 @@ func (w *waiter) tries() int {
 	return 0
 }
 
+// patient reports whether nothing can end the wait but the answer.
+func (w *waiter) patient() bool {
+	return w.done == nil && (w.req.Wait == 0 || w.req.Wait == core.Forever)
+}
+
 // finish ends the wait.
 func (w *waiter) finish(g *grant, err error) {
 	w.grant, w.err = g, err
@@ -66,6 +71,13 @@ func (w *waiter) contended(holders []core.Holder, position int) {
 
 // wait returns when the lock is granted, the time is over or the context ends.
 func (w *waiter) wait(c *cohort) (*grant, error) {
+	select {
+	case <-w.signal: // most often it is over before it has begun
+		if g, err := w.news(c); g != nil || err != nil {
+			return g, err
+		}
+	default:
+	}
 	var limit <-chan time.Time
 	if w.req.Wait > 0 && w.req.Wait != core.Forever {
 		timer := time.NewTimer(w.req.Wait)
@@ -75,14 +87,7 @@ func (w *waiter) wait(c *cohort) (*grant, error) {
 	for {
 		select {
 		case <-w.signal:
-			c.shard.mu.Lock()
-			g, err, tell, holders, position := w.grant, w.err, w.tell, w.holders, w.position
-			w.tell = false
-			c.shard.mu.Unlock()
-			if tell {
-				w.req.Events.Contended(holders, position)
-			}
-			if g != nil || err != nil {
+			if g, err := w.news(c); g != nil || err != nil {
 				return g, err
 			}
 		case <-limit:
@@ -91,6 +96,18 @@ func (w *waiter) wait(c *cohort) (*grant, error) {
 			return nil, c.giveUp(w, w.ctx.Err())
 		}
 	}
+}
+
+// news returns how the wait has ended, or tells the caller that it has to wait.
+func (w *waiter) news(c *cohort) (*grant, error) {
+	c.shard.mu.Lock()
+	g, err, tell, holders, position := w.grant, w.err, w.tell, w.holders, w.position
+	w.tell = false
+	c.shard.mu.Unlock()
+	if tell {
+		w.req.Events.Contended(holders, position)
+	}
+	return g, err
 }
 
 // A waiterList is a queue of waiters, from which any can be taken.
