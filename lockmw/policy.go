@@ -37,40 +37,36 @@ func NewPolicy(opts ...Option) (Policy, error) {
 }
 
 // apply adds options to p: first those that decide, the later over the earlier, then the defaults
-// for what is still open.
+// for what is still open, and last the defaults among those.
 func (p *Policy) apply(opts []Option) error {
-	deferred := false
-	for i := range opts {
-		if opts[i].kind == optDefaults {
-			deferred = true
-			continue
-		}
-		if err := p.applyOne(&opts[i]); err != nil {
+	decided := uint16(0) // nothing: what is set already is to be replaced
+	for len(opts) > 0 {
+		deferred, err := p.applyAll(opts, decided, nil)
+		if err != nil {
 			return err
 		}
-	}
-	if deferred {
-		return p.applyDefaults(opts)
+		opts, decided = deferred, p.set
 	}
 	return nil
 }
 
-func (p *Policy) applyDefaults(opts []Option) error {
-	decided := p.set
+// applyAll adds options for what is not decided, and returns deferred with the defaults among them.
+func (p *Policy) applyAll(opts []Option, decided uint16, deferred []Option) ([]Option, error) {
+	var err error
 	for i := range opts {
-		if opts[i].kind != optDefaults {
-			continue
+		switch o := &opts[i]; {
+		case o.kind == optJoined:
+			deferred, err = p.applyAll(o.options, decided, deferred)
+		case o.kind == optDefaults:
+			deferred = append(deferred, o.options...)
+		case o.kind == optObserver || decided&o.bit() == 0:
+			err = p.applyOne(o)
 		}
-		for _, o := range opts[i].options {
-			if o.kind != optObserver && decided&o.bit() != 0 {
-				continue
-			}
-			if err := p.apply([]Option{o}); err != nil {
-				return err
-			}
+		if err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return deferred, nil
 }
 
 // bit is what an option decides; a fixed lease decides the lease.
@@ -85,8 +81,6 @@ func (p *Policy) applyOne(o *Option) error {
 	switch o.kind {
 	case optNone:
 		return fmt.Errorf("%w: an Option that no function of this package made", ErrInvalidOption)
-	case optJoined:
-		return p.apply(o.options)
 	case optWait:
 		if o.duration < 0 {
 			return fmt.Errorf("%w: WithWait(%v): negative", ErrInvalidOption, o.duration)

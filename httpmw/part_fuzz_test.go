@@ -1,0 +1,127 @@
+package httpmw_test
+
+import (
+	"bufio"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A request as it comes over the wire, whatever it is, is handled under the key that it means or is
+// refused with a problem: no panic, and no key that other requests share by mistake.
+func FuzzRequest(f *testing.F) {
+	for _, target := range []string{
+		"/items/42/x", "/items/%34%32/x", "/items/a%2Fb/x", "/items/%2541/x", "/items/100%25/x", "/items/a:b/x", "/items/%3A%3a/x", "/items//x",
+		"/items/%00/x", "/items/%ff/x", "/items/../x", "/items/./x", "/items/%2e%2e/x", "/items/%/x", "/items/%zz/x", "/items/+/x?a=%", "//items/1/x",
+		"*", "http://h/items/1/x", "/items/{itemID}/x", "/items/%7BitemID%7D/x", "/items/42/x/", "/items/%25%34%32/x", "/items/%2541A/%41AA/x",
+	} {
+		f.Add("POST " + target + " HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\n\r\n")
+	}
+	for _, header := range []string{"", "Idempotency-Key:\r\n", "idempotency-key: a:b%\xff\r\n", "Idempotency-Key: a\r\nIdempotency-Key: b\r\n", "Content-Length: 5\r\n"} {
+		f.Add("GET /items/42/x HTTP/1.0\r\n" + header + "\r\n")
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, route := range itemRoutes {
+			r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
+			if err != nil {
+				t.Skip("refused by net/http")
+			}
+			handleItem(t, name, route, r)
+		}
+	})
+}
+
+// An itemRoute mounts middleware where a request's path is a parameter.
+type itemRoute struct {
+	id     httpmw.Part
+	mount  func(mw func(http.Handler) http.Handler) http.Handler
+	values func(u *url.URL) (id string, ok bool) // what the request means, if it gets there
+}
+
+var itemRoutes = map[string]itemRoute{
+	"chi": {httpmw.URLParam("itemID"), func(mw func(http.Handler) http.Handler) http.Handler {
+		r := chi.NewRouter()
+		r.With(mw).Handle("/items/{itemID}/x", ok)
+		return r
+	}, segment},
+	"chi with PathValue": {httpmw.PathValue("itemID"), func(mw func(http.Handler) http.Handler) http.Handler {
+		r := chi.NewRouter()
+		r.With(mw).Handle("/items/{itemID}/x", ok)
+		return r
+	}, segment},
+	"chi behind StripSlashes": {httpmw.URLParam("itemID"), func(mw func(http.Handler) http.Handler) http.Handler {
+		r := chi.NewRouter()
+		r.Use(middleware.StripSlashes)
+		r.With(mw).Handle("/items/{itemID}/x", ok)
+		return r
+	}, stripped},
+	"ServeMux": {httpmw.PathValue("itemID"), func(mw func(http.Handler) http.Handler) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("/items/{itemID}/x", mw(ok))
+		return mux
+	}, segment},
+}
+
+// segment is the decoded segment of an escaped path that stands for the item.
+func segment(u *url.URL) (string, bool) {
+	raw, found := between(u.EscapedPath())
+	id, err := url.PathUnescape(raw)
+	return id, found && err == nil
+}
+
+// stripped is segment, but of the decoded path if StripSlashes has rewritten it.
+func stripped(u *url.URL) (string, bool) {
+	if path, ok := strings.CutSuffix(u.Path, "/"); ok {
+		return between(path)
+	}
+	return segment(u)
+}
+
+func between(path string) (string, bool) {
+	id, begins := strings.CutPrefix(path, "/items/")
+	id, ends := strings.CutSuffix(id, "/x")
+	return id, begins && ends && id != "" && !strings.Contains(id, "/")
+}
+
+func handleItem(t *testing.T, name string, route itemRoute, r *http.Request) {
+	t.Helper()
+	if r.RequestURI == "*" && name == "ServeMux" {
+		return // refused before it comes to a handler
+	}
+	var keys []string
+	l := lockmw.NewLocal()
+	mw := httpmw.WithLock(recording(l, &keys), httpmw.By("item", route.id, httpmw.Header("Idempotency-Key")))
+	rec := httptest.NewRecorder()
+	route.mount(mw).ServeHTTP(rec, r)
+	header := r.Header.Get("Idempotency-Key")
+	id, there := route.values(r.URL)
+	switch rec.Code {
+	case http.StatusCreated:
+		if want := lockmw.Key("item", id, header); !there || len(keys) != 1 || keys[0] != want || want == "" {
+			t.Errorf("%s: %q and %q are handled under %q, want %q", name, r.RequestURI, header, keys, want)
+		}
+	case http.StatusBadRequest:
+		if p := readProblem(t, rec); p.Type != "lock-invalid-key" || there && header != "" && len(lockmw.Key("item", id, header)) <= 1024 {
+			t.Errorf("%s: %q and %q are refused: %+v", name, r.RequestURI, header, p)
+		}
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if there && name != "ServeMux" && (r.Method == http.MethodPost || r.Method == http.MethodGet) {
+			t.Errorf("%s: %q: status %d", name, r.RequestURI, rec.Code)
+		}
+	default:
+		t.Errorf("%s: %q: status %d, body %s", name, r.RequestURI, rec.Code, rec.Body)
+	}
+	for _, key := range keys {
+		if key != "" && len(key) <= 1024 && !isFree(l, key) {
+			t.Errorf("%s: %q is still locked", name, key)
+		}
+	}
+}
