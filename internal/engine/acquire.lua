@@ -65,7 +65,9 @@ if queues then
   local ticket = {'@' .. id, seen(string.sub(ARGV[5], 1, 1))}
   if not place then
     place = ARGV[10] or ''
-    if place == '' then place = (call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2] or 0) + 1 end
+    if place == '' then -- behind all who wait, and all who did and may come back to their place
+      place = string.format('%.0f', math.max((call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2] or 0) + 1, us))
+    end
     call('ZADD', KEYS[2], place, id)
     ticket[3] = id
     ticket[4] = table.concat({mode, ARGV[2], queued, ARGV[3], ARGV[4], string.format('%.0f', us), trace}, ' ')

@@ -219,8 +219,12 @@ func (c *caller) runBatch(ctx context.Context, batch []*call) {
 		cmds[i] = k.command(ctx)
 		_ = pipe.Process(ctx, cmds[i])
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	_, err := pipe.Exec(ctx)
 	for i, k := range batch {
+		// Each command has its own error, but not if the server refused the connection.
+		if err != nil && cmds[i].Err() == nil && cmds[i].Val() == nil {
+			cmds[i].SetErr(err)
+		}
 		c.finish(k, cmds[i])
 	}
 	for _, k := range batch {

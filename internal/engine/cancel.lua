@@ -4,9 +4,8 @@
 --   returns 1  done      2  done, and a poll is to be run at once
 --@hold
 --@settle
-local h = holder()
-if h and h.err then h = false end -- somebody else's key: nothing of ours to end there
+local held = redis.pcall('HGET', KEYS[1], 'id') -- an error if the key is somebody else's
+if held == ARGV[1] then call('DEL', KEYS[1]) end
 drop(ARGV[1])
-if h and h[1] == ARGV[1] then call('DEL', KEYS[1]) end
 if KEYS[5] then call('SET', KEYS[5], 1, 'PX', ARGV[2]) end
 return settle() and 2 or 1

@@ -117,7 +117,7 @@ func (c *cohort) newRequest(f *former) *request {
 	}
 	r := &request{
 		c: c, id: c.e.newID(), leader: lead, former: f,
-		wait: c.waiters.n > c.waiters.tries,
+		wait: c.waiters.n > c.waiters.tries, joined: c.waiters.joined,
 	}
 	r.timer.owner = r
 	c.request, c.asked = r, c.e.now()
@@ -174,7 +174,7 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 		return
 	}
 	holders := c.localHolder()
-	c.failTries(busy(holders))
+	c.failTries(busy(holders), c.waiters.joined)
 	c.tellContended(holders, 0)
 }
 
@@ -241,9 +241,9 @@ func (c *cohort) fail(err error) {
 	}
 }
 
-// failTries ends the waits of those that only try.
-func (c *cohort) failTries(err error) {
-	for w := c.waiters.first; w != nil && c.waiters.tries > 0; {
+// failTries ends the waits of those that only try, up to the one that joined as the given.
+func (c *cohort) failTries(err error, joined int64) {
+	for w := c.waiters.first; w != nil && c.waiters.tries > 0 && w.turn <= joined; {
 		next := w.next
 		if w.tries() == 1 {
 			c.waiters.remove(w)

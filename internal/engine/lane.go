@@ -42,7 +42,7 @@ type timeouts struct {
 	mu     sync.Mutex
 	ctx    context.Context
 	begun  time.Time
-	cancel context.CancelFunc // of ctx; others may still use it when it is replaced, so it just times out
+	cancel context.CancelFunc // of ctx; not called
 }
 
 func (t *timeouts) next(now time.Time) context.Context {
@@ -50,7 +50,7 @@ func (t *timeouts) next(now time.Time) context.Context {
 	defer t.mu.Unlock()
 	if t.ctx == nil || now.Sub(t.begun) >= t.step {
 		t.begun = now
-		t.ctx, t.cancel = context.WithTimeout(t.parent, t.limit)
+		t.ctx, t.cancel = context.WithTimeout(t.parent, t.limit) //nolint:gosec // others may still use it when it is replaced
 	}
 	return t.ctx
 }

@@ -17,7 +17,8 @@ type request struct {
 	id     *id
 	leader *waiter // on whose behalf it is sent
 	former *former
-	wait   bool // queue if the lock is not free
+	wait   bool  // queue if the lock is not free
+	joined int64 // how many had joined the cohort when it was asked for
 
 	over     bool          // granted, failed, or no longer wanted
 	queued   bool          // the server has a ticket of it
@@ -115,8 +116,8 @@ func (r *request) answered(a *reply) {
 		}
 		if !r.wait {
 			c.leave(r)
-			c.failTries(busy(holders))
-			c.ask(nil) // who waits has come meanwhile
+			c.failTries(busy(holders), r.joined)
+			c.ask(nil) // for those that have come meanwhile: to them the answer may be old
 			return
 		}
 		r.isQueued(a.sent, stamp, holders)
@@ -177,7 +178,7 @@ func (r *request) isQueued(sent time.Time, stamp int64, holders []core.Holder) {
 	r.queued, r.stamp, r.holders, r.trouble = true, stamp, holders, nil
 	r.acceptBy = e.instant(sent) + acceptWindow - e.margin(acceptWindow)
 	e.inbox.start(e)
-	r.c.failTries(busy(holders))
+	r.c.failTries(busy(holders), r.c.waiters.joined)
 	next := pollInterval
 	for _, h := range holders {
 		next = min(next, max(h.TTL, 0)+time.Millisecond) // it may not come back

@@ -17,10 +17,11 @@ local function holder()
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
 end
 
+-- Forgets a ticket. It does nothing to keys that are somebody else's.
 local function drop(id)
-  call('ZREM', KEYS[2], id)
-  call('HDEL', KEYS[3], id, '@' .. id)
-  if call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
+  redis.pcall('ZREM', KEYS[2], id)
+  local fields = redis.pcall('HDEL', KEYS[3], id, '@' .. id)
+  if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
 end
 
 -- What the tickets hash keeps of a ticket that was seen now.
@@ -62,9 +63,9 @@ end
 local function settle(queued)
   if not queued then
     if call('EXISTS', KEYS[1]) == 1 then return false end
-    queued = call('ZCARD', KEYS[2])
+    queued = redis.pcall('ZCARD', KEYS[2])
   end
-  if queued == 0 then return false end
+  if queued == 0 or type(queued) == 'table' then return false end -- nobody's, or somebody else's
   local amnesty = touch()
   local passed, fallback = 0, nil
   for _ = 1, BUDGET do

@@ -16,7 +16,8 @@ type waiter struct {
 	send *call // to be run by the caller itself
 
 	prev, next *waiter
-	told       bool // the caller knows, or is being told, that it has to wait
+	turn       int64 // in the order in which calls joined the cohort
+	told       bool  // the caller knows, or is being told, that it has to wait
 	tell       bool
 	holders    []core.Holder
 	position   int
@@ -113,7 +114,8 @@ func (w *waiter) news(c *cohort) (*grant, error) {
 // A waiterList is a queue of waiters, from which any can be taken.
 type waiterList struct {
 	first, last *waiter
-	n, tries    int // how many, and how many of them try only
+	n, tries    int   // how many, and how many of them try only
+	joined      int64 // how many ever were
 }
 
 func (l *waiterList) push(w *waiter) {
@@ -124,6 +126,8 @@ func (l *waiterList) push(w *waiter) {
 		l.first = w
 	}
 	l.last = w
+	l.joined++
+	w.turn = l.joined
 	l.n++
 	l.tries += w.tries()
 }

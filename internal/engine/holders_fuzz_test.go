@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/redistest"
+)
+
+// Two processes lock and wait while somebody else writes to their keys: there are never two holders,
+// tokens increase, every call ends with a documented error or a hold, and nobody asks without a pause.
+// The stories have the strangers of a stage, and these lines:
+//
+//	lock a 500     a asks for the lock for 500 ms; a to c are in one process, d to f in another
+//	stop a         its context ends
+//	unlock a · later 5000
+func FuzzHolders(f *testing.F) {
+	for i, story := range holderStories {
+		f.Add(story, uint64(0))
+		f.Add("", uint64(i+1))
+	}
+	f.Fuzz(func(t *testing.T, story string, seed uint64) {
+		if seed != 0 {
+			story += "\n" + randomStory(seed, holderLine)
+		}
+		synctest.Test(t, func(t *testing.T) { newPlay(t).play(story) })
+		if t.Failed() {
+			t.Logf("the story:\n%s", story)
+		}
+	})
+}
+
+var holderStories = []string{
+	"lock a 0\nlock d 60000\nlock b 60000\nunlock a\nunlock b\nlater 100\nunlock d",
+	"lock a 0\nlock d 60000\nH del\nlater 2000\nunlock d\nunlock a",
+	"lock a 0\nlock d 60000\nH persist\nlater 5000\nH pexpire 9007199254740992\nlater 5000\nstop d",
+	"H hset id x owner o token 5 inbox i since 5 mode m\nlock a 60000\nlock d 500\nlater 3000\nH del\nlater 2000\nunlock a",
+	"lock a 0\nlock d 60000\nT del\nQ zadd 5 x\nlater 3000\nunlock a\nlater 5000\nunlock d",
+	"lock a 0\nlock d 60000\nlock e 60000\nF set 1e300\nlater 2000\nunlock a\nlater 2000\nF del\nlock f 0\nlater 4000",
+	"H hset id x owner o token 5 inbox i since 5 mode m tokens x\nlock d 500\nlater 1000\nlock a 500",
+	"lock a 0\nT hset #touched x\nlock d 500\nlater 100\nunlock a\nlock b 500",
+	"lock a 0\nlock d 60000\nT hset HEAD x_30000_x_x_x_x\nunlock a\nlater 3000\nlock b 500\nlater 3000",
+	"lock a 0\nlock d 60000\nQ zadd 9 x\nT hset x m_30000_1_i_o_1 @x 1e300\nlater 1000\nunlock a\nunlock d\nlater 100\nlock b 60000\nlater 10000",
+	"lock a 0\nlock b 60000\nlock d 60000\nH rpush x\nlater 1000\nunlock a\nlater 20000\nH del\nlater 1000",
+}
+
+// A play is a lock that two processes and a stranger use.
+type play struct {
+	*stage
+	engines  [2]*Engine
+	workers  map[string]*worker
+	commands atomic.Int64 // since the last line
+
+	mu      sync.Mutex
+	holding map[*worker]*grant
+	forfeit map[*lease]bool // a stranger has written to it
+	token   int64           // the last that was given
+}
+
+// A worker is a caller of Acquire.
+type worker struct {
+	*asker
+	e    *Engine
+	stop context.CancelFunc // ends its wait
+	done chan struct{}      // closed when that has ended
+}
+
+func newPlay(t *testing.T) *play {
+	s := redistest.Piped(t)
+	p := &play{workers: make(map[string]*worker), holding: make(map[*worker]*grant), forfeit: make(map[*lease]bool)}
+	cfg := DefaultConfig()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	for i := range p.engines {
+		rdb := s.NewClient(t)
+		rdb.AddHook(p)
+		e, err := New(rdb, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.hello.Do(func() {})
+		p.engines[i] = e
+	}
+	p.stage = &stage{desk: &desk{t, s.NewClient(t), p.engines[0].nameOf(storyKey), p.engines[0].scripts}, server: s}
+	return p
+}
+
+func (p *play) play(story string) {
+	lines := 0
+	for line := range strings.Lines(story) {
+		words := strings.Fields(line)
+		if lines++; lines > maxLines || p.Failed() {
+			break
+		}
+		if len(words) > 1 {
+			p.commands.Store(0)
+			p.line(words[0], words[1:])
+			synctest.Wait()
+		}
+	}
+	for _, w := range p.workers {
+		w.stop()
+		<-w.done
+		p.unlock(w)
+	}
+	for _, e := range p.engines {
+		_ = e.Close()
+	}
+	p.checkGone()
+}
+
+func (p *play) line(verb string, words []string) {
+	switch verb {
+	case "H", "Q", "T", "F":
+		p.mu.Lock()
+		if verb == "H" {
+			for _, g := range p.holding {
+				p.forfeit[g.lease] = true
+			}
+		}
+		if verb == "F" {
+			p.token = 0
+		}
+		p.mu.Unlock()
+		p.stranger(verb, words)
+	case "later":
+		if ms, ok := number(words, 0, 1, 60_000); ok {
+			time.Sleep(time.Duration(ms) * time.Millisecond) // of the bubble's time
+		}
+	case "lock":
+		if ms, ok := number(words, 1, 0, 1<<40); ok && len(words[0]) == 1 && words[0][0] >= 'a' && words[0][0] <= 'f' {
+			p.lock(words[0], time.Duration(ms)*time.Millisecond)
+		}
+	case "stop", "unlock":
+		w := p.workers[words[0]]
+		switch {
+		case w == nil:
+		case verb == "stop":
+			w.stop()
+		default:
+			p.unlock(w)
+		}
+	}
+}
+
+func (p *play) lock(name string, wait time.Duration) {
+	if old := p.workers[name]; old != nil {
+		select {
+		case <-old.done:
+		default:
+			return // it waits
+		}
+		p.unlock(old)
+	}
+	w := &worker{asker: newAsker(storyKey), e: p.engines[(name[0]-'a')/3], done: make(chan struct{})}
+	w.Wait = wait
+	ctx, cancel := context.WithCancel(p.Context())
+	w.stop = cancel
+	p.workers[name] = w
+	go func() {
+		defer close(w.done)
+		g, err := w.e.Acquire(ctx, &w.Request)
+		if err != nil {
+			documented(p.T, err, core.ErrBusy, core.ErrWrongType)
+			return
+		}
+		p.granted(name, w, g.(*grant))
+	}()
+}
+
+// granted checks that w is the only holder.
+func (p *play) granted(name string, w *worker, g *grant) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for other, held := range p.holding {
+		if other != w && !held.Expired() && !p.forfeit[held.lease] && !p.forfeit[g.lease] {
+			p.Errorf("%s holds the lock with token %d, and token %d is held too", name, g.token, held.token)
+		}
+	}
+	if !p.forfeit[g.lease] {
+		if g.token <= p.token {
+			p.Errorf("%s holds the lock with token %d after %d", name, g.token, p.token)
+		}
+		p.token = g.token
+	}
+	p.holding[w] = g
+}
+
+func (p *play) unlock(w *worker) {
+	p.mu.Lock()
+	g := p.holding[w]
+	delete(p.holding, w)
+	p.mu.Unlock()
+	if g == nil {
+		return
+	}
+	if _, err := g.Release(time.Second); err != nil {
+		documented(p.T, err, core.ErrLost, core.ErrWrongType)
+	}
+}
+
+// checkGone checks that nothing of the processes is left where it can be taken away.
+func (p *play) checkGone() {
+	now := p.look()
+	if now.holder.isStrange() || now.queue.isStrange() || now.tickets.isStrange() {
+		return
+	}
+	for _, e := range p.engines {
+		for id := range now.queue.fields {
+			if strings.HasPrefix(id, string(e.idStem)) {
+				p.Errorf("a ticket is left: %v", now)
+			}
+		}
+		if strings.HasPrefix(now.holds(), string(e.idStem)) {
+			p.Errorf("a hold is left: %v", now)
+		}
+	}
+}
+
+// count notes a command, and gives time a chance to pass when there are too many.
+func (p *play) count() {
+	const most = 2000 // a minute of polls by two processes is 160
+	if n := p.commands.Add(1); n > most {
+		if n == most+1 {
+			p.Errorf("more than %d commands without an end", most)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// DialHook implements redis.Hook.
+func (p *play) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (p *play) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.count()
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (p *play) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for range cmds {
+			p.count()
+		}
+		return next(ctx, cmds)
+	}
+}

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Anybody may publish to an inbox. What it says never makes a hold unless it is a grant of an id that
+// waits, newer than the last answer; and it never ends a hold unless it names that. HELD and WAITS
+// stand for the ids of a hold and of a waiter, STEM for what all ids of this process begin with.
+func FuzzInbox(f *testing.F) {
+	for _, payload := range []string{
+		"grant WAITS 18 1 0 lockmw:{item:2}", "grant WAITS 18 40 3 lockmw:{item:2}", "grant WAITS 9223372036854775807 9223372036854775807 1 x",
+		"grant WAITS 17 1 0 lockmw:{item:2}", "grant WAITS 0 1 0 x", "grant WAITS -18 1 0 x", "grant WAITS 18 0 0 x",
+		"grant WAITS 18 -1 0 x", "grant WAITS 18 1 0", "grant WAITS 18 1 x y", "grant WAITS  18 1 0 x", "grant WAITS 1e3 1 0 x",
+		"grant WAITS 99999999999999999999 1 0 x", "grant HELD 18 1 0 lockmw:{item:1}", "grant STEMzz 18 1 0 lockmw:{item:1}",
+		"grant STEM 18 1 0 lockmw:{}", "grant x 18 1 0 lockmw:{item:1}", "grant  18 1 0 lockmw:{item:2}", "grant", "grant     ",
+		"lost HELD", "lost WAITS", "lost", "lost x", "lost HELD ", "lost STEM", "contended HELD", "contended WAITS", "contended", "", " ", "\x00", "GRANT WAITS 18 1 0 x",
+	} {
+		f.Add(payload)
+	}
+	f.Fuzz(func(t *testing.T, payload string) {
+		synctest.Test(t, func(t *testing.T) { hearPayload(t, payload) })
+	})
+}
+
+func hearPayload(t *testing.T, payload string) {
+	s := &oracle{answers: []string{"( 1 17 1 0 )", "( 0 17 1 1 30000 owner lockmw:inbox:p 16 5 ' )"}}
+	e := s.engine(t)
+	e.hello.Do(func() {}) // it would take an answer
+	defer func() { _ = e.Close() }()
+	holder, waiter := newAsker("item:1"), newAsker("item:2")
+	held := holder.acquire(t, e)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	granted := make(chan int64, 1)
+	go func() {
+		token := int64(0)
+		if g, err := e.Acquire(ctx, &waiter.Request); err == nil {
+			token = g.Token()
+		} else if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		granted <- token
+	}()
+	synctest.Wait()
+	ids := [2]string{firstArg(s.commands[0]), firstArg(s.commands[1])}
+	stem := ids[0][:strings.LastIndexByte(ids[0], '.')+1]
+	payload = strings.NewReplacer("HELD", ids[0], "WAITS", ids[1], "STEM", stem).Replace(payload)
+	before := len(s.commands)
+	e.inbox.handle(e, &redis.Message{Channel: e.inbox.channel, Payload: payload})
+	synctest.Wait()
+	if isLost := payload == "lost "+ids[0]; isLost != (len(holder.lost) > 0) || isLost != errors.Is(held.lost, errTakenAway) {
+		t.Errorf("%q: is the hold lost? %v", payload, held.lost)
+	}
+	time.Sleep(time.Millisecond)
+	cancelled := ""
+	for _, words := range s.commands[before:] {
+		if words[1] == e.scripts.cancel.sha {
+			cancelled = firstArg(words)
+		}
+	}
+	if (cancelled == ids[0] || cancelled == ids[1]) && payload != "lost "+cancelled {
+		t.Errorf("%q cancels %s", payload, cancelled)
+	}
+	cancel()
+	if got, want := <-granted, pushedToken(payload, ids[1]); got != want {
+		t.Errorf("%q grants token %d, want %d", payload, got, want)
+	}
+}
+
+// firstArg is the first argument of a script after its keys.
+func firstArg(words []string) string {
+	keys, _ := strconv.Atoi(words[2])
+	return words[3+keys]
+}
+
+// pushedToken is the token of a grant to id that may be relied on after an answer with stamp 17; 0 if
+// it is none.
+func pushedToken(payload, id string) int64 {
+	words := strings.SplitN(payload, " ", 6)
+	if len(words) < 6 || words[0] != "grant" || words[1] != id {
+		return 0
+	}
+	var n [3]int64
+	for i := range n {
+		var err error
+		if n[i], err = strconv.ParseInt(words[2+i], 10, 64); err != nil {
+			return 0
+		}
+	}
+	if n[0] <= 17 || n[1] < 1 {
+		return 0
+	}
+	return n[0]
+}

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Whatever a script is said to have answered, reading it gives values that mean something, or an
+// error: the server's own or errStrange.
+func FuzzReply(f *testing.F) {
+	for _, text := range []string{
+		"( 1 7 1 0 )", "( 1 '7 40 3 )", "( 1 -7 1 0 )", "( 1 7 0 0 )", "( 1 9223372036854775807 9223372036854775807 0 )",
+		"( 0 17 1 1 30000 owner lockmw:inbox:host:1:ab 16 5 00-trace )", "( 0 17 1 1 0 ' ' 0 0 ' )",
+		"( 30000 o i 16 5 t )", "( -1 o i 16 5 t )", "( -2 o i 16 5 t )", "( 9007199254740992 o i 16 5 t )",
+		"( -9223372036854775808 o i -9223372036854775808 9223372036854775807 t )", "( 1 o i 16 5 )", "( 1 nil i 16 5 t )",
+		"( 0 17 ( ( 0 1 ) ( -1 ) ( 1 7 1 0 ) ) 30000 o i 16 5 t )", "( 0 17 ( nil 5 x ( ) ) 0 ' ' 0 0 ' )",
+		"( ( ( ( ) ) ) )", "( ( nil 5 x ( 1 ) ) )", "( nan 1.5 inf 99999999999999999999 )", "( true false nil map )",
+		"!WRONGTYPE_x", "( !ERR_x )", "5", "OK", "nil", "",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		v := valueOf(text)
+		read := func(use func(r *reply)) *reply {
+			cmd := redis.NewCmd(context.Background())
+			if err, ok := v.(error); ok {
+				cmd.SetErr(err)
+			} else {
+				cmd.SetVal(v)
+			}
+			r := newReply(cmd, time.Time{})
+			use(r)
+			if want, ok := v.(error); ok && !errors.Is(r.err, want) || !ok && r.err != nil && !errors.Is(r.err, errStrange) {
+				t.Errorf("reading %q: %v", text, r.err)
+			}
+			return r
+		}
+		checkLicence(t, text, v, read)
+		checkHolder(t, text, v, read)
+		checkList(t, text, v, read)
+	})
+}
+
+func checkLicence(t *testing.T, text string, v any, read func(func(*reply)) *reply) {
+	t.Helper()
+	var kind int64
+	var lic licence
+	r := read(func(r *reply) { kind, lic = r.int(), r.licence() })
+	switch token := grantIn(v); {
+	case (r.err == nil && kind == 1) != (token > 0):
+		t.Errorf("the grant %q: %v", text, r.err)
+	case r.err == nil && kind == 1 && (lic.first != token || lic.first+lic.count < token):
+		t.Errorf("the grant %q gives %+v", text, lic)
+	}
+}
+
+func checkHolder(t *testing.T, text string, v any, read func(func(*reply)) *reply) {
+	t.Helper()
+	list, _ := v.([]any)
+	good := len(list) >= 6
+	var n [6]int64
+	if good {
+		for i, v := range list[:6] {
+			var ok bool
+			if n[i], ok = whole(v); i == 1 || i == 2 || i == 5 {
+				_, ok = v.(string)
+			}
+			good = good && ok
+		}
+	}
+	ttl := time.Duration(min(max(n[0], 0), endless.Milliseconds())) * time.Millisecond
+	if n[0] == -1 || n[0] > endless.Milliseconds() {
+		ttl = endless
+	}
+	r := read(func(r *reply) {
+		for _, h := range r.holder("lockmw:inbox:") {
+			if h.TTL != ttl || h.Token != n[3] || h.Since != time.UnixMicro(n[4]) {
+				t.Errorf("the holder %q is %+v", text, h)
+			}
+		}
+	})
+	if good != (r.err == nil) {
+		t.Errorf("the holder %q: %v", text, r.err)
+	}
+}
+
+func checkList(t *testing.T, text string, v any, read func(func(*reply)) *reply) {
+	t.Helper()
+	list, _ := v.([]any)
+	var items []any
+	isList := false
+	if len(list) > 0 {
+		items, isList = list[0].([]any)
+	}
+	r := read(func(r *reply) {
+		got := r.list()
+		if len(got) != len(items) {
+			t.Errorf("the list %q has %d items", text, len(got))
+		}
+		for i, item := range got {
+			item.int()
+			values, _ := items[i].([]any)
+			if item.err == nil && len(values) == 0 {
+				t.Errorf("item %d of %q is a number", i, text)
+			}
+		}
+	})
+	if isList != (r.err == nil) {
+		t.Errorf("the list %q: %v", text, r.err)
+	}
+}

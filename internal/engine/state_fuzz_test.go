@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/lockmw/go/internal/redistest"
+)
+
+// What somebody else, or a fault, has left in the keys of a lock is an error or is got over: never a
+// second holder, a script that stops half way, a repeated token, or a lock that nobody can take.
+func FuzzStateOnMiniredis(f *testing.F) { fuzzState(f, redistest.Mini(f)) }
+
+// FuzzStateOnRedis is FuzzStateOnMiniredis with Redis' own Lua, which reads and prints numbers in
+// other ways.
+func FuzzStateOnRedis(f *testing.F) { fuzzState(f, redistest.Redis(f)) }
+
+func fuzzState(f *testing.F, s *redistest.Server) {
+	for _, story := range stories {
+		f.Add(story, uint64(0))
+	}
+	for seed := range uint64(20) {
+		f.Add("", seed+1)
+	}
+	play := stageFor(f, s)
+	f.Fuzz(func(t *testing.T, story string, seed uint64) {
+		if seed != 0 {
+			story += "\n" + randomStory(seed, scriptLine)
+		}
+		play(t, story)
+		if t.Failed() {
+			t.Logf("the story:\n%s", story)
+		}
+	})
+}
+
+// stories are where fuzzing begins: ordinary days first, then each key of a lock in turn.
+var stories = []string{
+	"wait a\nwait b\nrenew a\nrelease a\npoll b\nrelease b",
+	"wait a 40\nwait+ b\nwait c\nover a d\npoll b c d\ncancel b\nforce\npoll+ d\nmark d\nwait d",
+	"wait a\ntry b\nwait b\nlinger a\npoll b\nlater 61000\npoll b\nlater 4000\nlost b c 1\nrelease c",
+	"wait a\nwait+ b\nwait c\nlater 900\npoll c\nrelease a\npoll b c\nlater 3000\npoll c",
+	"wait a\nwait b\nH del\ntry c\nwait d\npoll b d",
+
+	"H set x\nwait a\ntry b\npoll a\nrenew a\ncancel a\nrelease a",
+	"H rpush x\nwait a\nforce\nlost a b 1",
+	"H hset 9f8c:12 1\nwait a\npoll a\ncancel a",
+	"H hset id x token 1 inbox i\nwait a\npoll a",
+	"H hset id x owner o token x inbox i since 1 mode m\nwait a\ntry b\npoll a\nforce",
+	"H hset id x owner o token 1e300 inbox i since 1 mode m\nwait a\npoll a",
+	"H hset id x owner o token -1 inbox i since 1 mode m\nwait a",
+	"H hset id x owner o token 9007199254740993 inbox i since 1 mode m\nwait a",
+	"H hset id x owner o token nan inbox i since inf mode m\nwait a\npoll a",
+	"H hset id x owner o token 1 inbox i since x mode m\nwait a\npoll a",
+	"H hset id x owner o token 1 inbox i since 1 mode m tokens x\nwait a\ntry b\npoll a",
+	"H hset id x owner o token 1 inbox i since 1 mode m tokens inf\nwait a\npoll a",
+	"H hset id x owner o token 1 inbox i since 1 mode m\nwait a\npoll a\nH del\npoll a",
+	"wait a\nwait b\nH hset tokens 0\nwait a\npoll a",
+	"wait a\nH hset wanted x\nrenew a\nrelease a",
+	"wait a\nwait b\nH pexpire 9007199254740992\npoll b",
+	"wait a\nwait b\nH del\nH rpush x\npoll b\nrelease a\ncancel b",
+	"wait a\nH hdel token\nwait b\nrenew a\nrelease a\nwait b",
+
+	"Q set x\nwait a\nrelease a",
+	"wait a\nQ set x\ncancel a",
+	"wait a\nQ rpush x\nwait b\nover a b\npoll b\ncancel a",
+	"wait a\nwait b\nQ del\nQ set x\nrelease a\npoll b\ncancel b",
+	"Q zadd inf x\nwait a\npoll a",
+	"wait a\nQ zadd inf x\nwait b\nrelease a\npoll b",
+	"wait a\nQ zadd -inf x 1e300 y 9007199254740993 z\nwait b\nwait c\nrelease a\npoll b c",
+	"wait a\nwait b\nQ zadd 0.5 #touched 0 @b\nrelease a\npoll b",
+	"Q zadd 1 a\npoll a\nQ zadd 1 b\nwait b",
+	"wait a\nQ zadd 1 a\nwait b\nrelease a\npoll a b",
+
+	"T set x\nwait a\nwait b\nrelease a",
+	"wait a\nwait b\nT del\nT rpush x\nwait c\npoll b\nrelease a\ncancel b\nover a d",
+	"wait a\nT hset #touched x\nwait b\nrelease a\npoll b",
+	"wait a\nwait b\nT hset #touched inf #amnesty x\nlater 10000\npoll\nrelease a\npoll b",
+	"wait a\nwait b\nT hset #touched -1e300 #amnesty 1e300\nlater 10000\nrelease a\npoll b",
+	"wait a\nwait b\nT hset b x\nrelease a\npoll b",
+	"wait a\nwait b\nT hset b a_b_c_d_e_f\nrelease a\npoll b",
+	"wait a\nwait b\nT hset b a_b_nan_d_e_f_g\nrelease a\npoll b",
+	"wait a\nwait b\nT hset b a_b_1e300_d_e_f_g\nF set 1\nrelease a\npoll b",
+	"wait a\nwait b\nT hset b a_b_1.5_d_e_f_g @b +1e300\nrelease a\npoll+ b",
+	"wait a\nwait b\nT hset @b x\nrelease a\npoll b",
+	"wait a\nwait b\nT hdel b\nrelease a\npoll b",
+	"Q zadd 1 x\nT hset x m_30000_1_i_o_1 @x -1e300\nwait a\nlater 4000\npoll a",
+
+	"F rpush x\nwait a\ntry a\nover a b",
+	"F set x\nwait a\nwait b\npoll b",
+	"F set nan\nwait a",
+	"F set -5\nwait a\nwait b",
+	"F set -1e300\nwait a 40",
+	"F set 1e300\nwait a\nwait b",
+	"F set inf\nwait a\nwait b",
+	"F set 9007199254740989\nwait a 40\npoll a\nwait b\nrelease a\npoll b\nrelease b\nwait a\nrelease a\nwait b",
+	"F set 9007199254740990\nwait a\nwait b\npoll a\nrelease a\npoll b",
+	"F set 9007199254740991\nwait a\nwait b\nrelease a",
+	"F set 9007199254740992\nwait a\nrelease a\nwait b",
+	"F set 9000000000000000.5\nwait a\nrelease a\nwait b",
+	"F set 9223372036854775807\nwait a\nrelease a\nwait b",
+	"F set 0x10\nwait a",
+	"wait a\nwait b\nF set x\nrelease a\npoll b\ncancel b",
+	"wait a\nwait b\nF set 1e300\npoll b\nover a c\nrelease a\npoll b",
+	"wait a\nwait b\nF del\nF rpush x\npoll b\nrelease a\npoll b\nforce",
+	"wait a\nwait b\nF del\npoll b\nrelease a\npoll b",
+}

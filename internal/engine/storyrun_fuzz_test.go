@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A run is one run of a script in a story.
+type run struct {
+	text   string
+	script *script
+	keys   []string
+	args   []any
+	own    []string // ids on whose behalf it runs
+	asks   string   // the id that it may bring into the queue, or to the lock
+	ends   []string // ids that it may end
+	read   func(a *reply) answer
+}
+
+// parse makes a run of a story's line; nil if it makes no sense.
+func (s *stage) parse(verb string, words []string) *run {
+	r := &run{text: strings.Join(append([]string{verb}, words...), " ")}
+	verb, subscribed := strings.CutSuffix(verb, "+")
+	flag := "-"
+	if subscribed {
+		flag = "+"
+	}
+	for _, w := range words {
+		if len(w) != 1 || w[0] < 'a' || w[0] > 'f' {
+			break
+		}
+		r.own = append(r.own, w)
+	}
+	switch verb {
+	case "poll":
+		return r.poll(s, flag)
+	case "force":
+		return r.force(s)
+	case "wait", "try":
+		return r.acquire(s, verb, flag, words)
+	case "over", "lost":
+		return r.follow(s, flag, words)
+	}
+	return r.end(s, verb)
+}
+
+func (r *run) poll(s *stage, flag string) *run {
+	r.script, r.keys, r.args, r.read = s.scripts.poll, s.keys(), []any{flag}, readPoll
+	for _, id := range r.own {
+		r.args = append(r.args, id, 30_000)
+	}
+	return r
+}
+
+func (r *run) force(s *stage) *run {
+	h := s.look().holder
+	if h.isStrange() || h.fields["token"] == "" {
+		return nil
+	}
+	r.script, r.keys, r.args, r.read = s.scripts.force, s.keys(), []any{h.fields["token"], h.fields["owner"]}, readEnd
+	r.own, r.ends = nil, []string{h.fields["id"]}
+	return r
+}
+
+func (r *run) acquire(s *stage, mode, flag string, words []string) *run {
+	if len(r.own) == 0 {
+		return nil
+	}
+	id := r.own[0]
+	tokens, ok := number(words, len(r.own), 1, maxLicence)
+	if !ok {
+		tokens = 1
+	}
+	r.asks = id
+	r.script, r.keys, r.read = s.scripts.acquire, s.keys(s.name.done(id)), readAcquire
+	queued := tokens
+	if mode == "try" {
+		queued = 0
+	}
+	r.args = []any{id, 30_000, "lockmw:inbox:" + id, "owner-" + id, fmt.Sprint(flag, queued)}
+	if tokens > 1 {
+		r.args = append(r.args, tokens, "exclusive", "")
+	}
+	return r
+}
+
+// follow puts one id in the place of another.
+func (r *run) follow(s *stage, flag string, words []string) *run {
+	if len(r.own) != 2 || r.own[0] == r.own[1] {
+		return nil
+	}
+	former := r.own[0]
+	r.own = r.own[1:]
+	r.acquire(s, "wait", flag, nil)
+	place, lost := number(words, 2, 1, 1<<53)
+	text := ""
+	if lost {
+		r.keys, text = append(r.keys, s.name.done(former)), strconv.FormatInt(place, 10)
+	}
+	r.args = append(r.args[:5], 1, "exclusive", "", former, text, doneMillis)
+	r.ends = []string{former}
+	return r
+}
+
+// end is a run that ends an id, or renews it.
+func (r *run) end(s *stage, verb string) *run {
+	if len(r.own) == 0 {
+		return nil
+	}
+	id := r.own[0]
+	r.own, r.ends, r.read = []string{id}, []string{id}, readEnd
+	r.keys = s.keys()
+	switch verb {
+	case "release":
+		r.script, r.args = s.scripts.release, []any{id}
+	case "linger":
+		r.script, r.args = s.scripts.release, []any{id, time.Minute.Milliseconds(), doneMillis}
+	case "mark":
+		r.keys = s.keys(s.name.done(id))
+		r.script, r.args = s.scripts.release, []any{id, 0, doneMillis}
+	case "cancel":
+		r.keys = s.keys(s.name.done(id))
+		r.script, r.args = s.scripts.cancel, []any{id, doneMillis}
+	case "renew":
+		r.script, r.keys, r.args, r.ends = s.scripts.renew, r.keys[:1], []any{id, 30_000}, nil
+	default:
+		return nil
+	}
+	return r
+}
+
+// An answer is what a run said, read as the engine reads it.
+type answer struct {
+	kind  int64 // 1 held, 0 queued, -1 gone; of what ends or renews an id: 1 if it had the lock
+	token int64
+	stamp int64    // what the fencing counter was; -1 if it was not said
+	ids   []answer // of a poll
+}
+
+func readAcquire(a *reply) answer {
+	if token, ok := a.token(); ok {
+		a.int()
+		return answer{kind: 1, token: token, stamp: -1}
+	}
+	got := answer{kind: a.int(), stamp: -1}
+	switch got.kind {
+	case 1:
+		got.token = a.licence().first
+	case 0:
+		got.stamp = a.int()
+		a.int() // position
+		a.int() // place
+		a.holder(inboxPrefix("lockmw"))
+	}
+	return got
+}
+
+func readPoll(a *reply) answer {
+	a.int() // more
+	got := answer{stamp: a.int()}
+	list := a.list()
+	a.holder(inboxPrefix("lockmw"))
+	for _, one := range list {
+		id := answer{kind: one.int(), stamp: -1}
+		switch id.kind {
+		case 1:
+			id.token = one.licence().first
+		case 0:
+			one.int() // position
+		}
+		if one.err != nil || len(one.values) > 0 {
+			a.strange()
+		}
+		got.ids = append(got.ids, id)
+	}
+	return got
+}
+
+// readEnd reads what ends or renews an id.
+func readEnd(a *reply) answer {
+	return answer{kind: min(a.int(), 1), stamp: -1} // 2: and a poll is due, or others wait
+}
