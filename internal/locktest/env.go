@@ -213,19 +213,35 @@ func (e *env) ends(ctx context.Context) bool {
 // eventually waits until done returns nothing, and else reports what it returned last.
 func (e *env) eventually(within time.Duration, done func() string) {
 	e.t.Helper()
+	if missing := await(within, done); missing != "" {
+		e.t.Errorf("after %v: %s", within, missing)
+	}
+}
+
+// pass lets time pass, where that is what a scenario is about.
+func (e *env) pass(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.ctx.Done():
+	}
+}
+
+// await waits until done returns nothing, and else returns what it returned last.
+func await(within time.Duration, done func() string) (missing string) {
 	limit := time.NewTimer(within)
 	defer limit.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		missing := done()
+		missing = done()
 		if missing == "" {
-			return
+			return ""
 		}
 		select {
 		case <-limit.C:
-			e.t.Errorf("after %v: %s", within, missing)
-			return
+			return missing
 		case <-tick.C:
 		}
 	}
@@ -271,14 +287,17 @@ func (e *env) checkClosed() {
 		}
 		return ""
 	})
-	e.eventually(e.soon, func() string { // one that is waited for may still be about to end
-		stacks := make([]byte, 1<<20)
-		stacks = stacks[:runtime.Stack(stacks, true)]
-		for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-			if strings.Contains(stack, "/lockmw/go/internal/engine.") {
-				return "still running: " + stack
-			}
+	e.eventually(e.soon, engineGoroutine) // one that is waited for may still be about to end
+}
+
+// engineGoroutine looks for what a closed Client has left running.
+func engineGoroutine() string {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		if strings.Contains(stack, "/lockmw/go/internal/engine.") {
+			return "still running: " + stack
 		}
-		return ""
-	})
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/lockmw"
@@ -14,6 +15,7 @@ var exclusion = []scenario{
 	{"64 contenders of four processes never overlap", func(e *env) { e.contenders(4) }, server},
 	{"different keys do not exclude each other", differentKeys, 0},
 	{"a lock that is taken is busy for everybody else", takenIsBusy, 0},
+	{"a lock that was released is not busy for a try that comes later", releasedIsFree, server | bubble},
 	{"observers are told the truth", observed, 0},
 	{"observers are told once that a call waits", announcedOnce, 0},
 }
@@ -58,6 +60,22 @@ func takenIsBusy(e *env) {
 	}
 	e.unlock(ctx, held)
 	e.free(other, key)
+}
+
+// releasedIsFree has a try meet another one of its process, on which it could rely if the answer to
+// that were not older than itself.
+func releasedIsFree(e *env) {
+	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	ctx, held := e.lock(other, key)
+	answer := c.wire.HoldReply(key)
+	earlier := e.call(e.ctx, c, key, lockmw.WithWait(0))
+	e.caught(answer)
+	e.unlock(ctx, held)
+	later := e.call(e.ctx, c, key, lockmw.WithWait(0))
+	synctest.Wait()
+	answer.Deliver()
+	earlier.fails(e.soon, lockmw.ErrBusy)
+	e.unlock(later.gets(e.soon))
 }
 
 func observed(e *env) {

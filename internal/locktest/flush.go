@@ -3,15 +3,19 @@ package locktest
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/lockmw"
 )
 
 var flushes = []scenario{
 	{"of scripts every ten operations goes unnoticed", scriptFlush, server},
+	{"of scripts is noticed by nothing that runs in the background", scriptFlushInBackground, server},
 	{"of everything under load keeps the tokens increasing", func(e *env) { e.flushAll(0) }, server},
 	{"of everything under load brings every waiter back", func(e *env) { e.flushAll(localPasses) }, server},
 	{"of everything lets waiters queue again", flushWhileQueued, server},
@@ -22,9 +26,7 @@ func scriptFlush(e *env) {
 	var n atomic.Int32
 	e.contend(e.clients(3), key, 12, 20, func(context.Context) {
 		if n.Add(1)%10 == 0 {
-			if err := e.admin.ScriptFlush(e.ctx).Err(); err != nil {
-				e.t.Error(err)
-			}
+			e.flushScripts()
 		}
 	})
 	if grants := e.rec.Grants(key); grants != 12*20 {
@@ -32,11 +34,55 @@ func scriptFlush(e *env) {
 	}
 }
 
+// flushScripts makes the server forget all scripts.
+func (e *env) flushScripts() {
+	e.t.Helper()
+	if err := e.admin.ScriptFlush(e.ctx).Err(); err != nil {
+		e.t.Error(err)
+	}
+}
+
+func scriptFlushInBackground(e *env) {
+	const lease = 300 * time.Millisecond
+	a, b, key := e.client(), e.client(), e.key("item")
+	renewals := make(chan error, 100)
+	ctx, held := e.lock(a, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
+		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewals <- err },
+	}))
+	w, cancelled := e.wait(a, key), e.wait(b, key)
+	e.ticketsQueued(key, 1)
+	for range 3 {
+		seen := e.admin.HGetAll(e.ctx, e.redisKey(key)+":tickets").Val()
+		e.flushScripts()
+		if err := <-renewals; err != nil {
+			e.t.Errorf("a renewal: %v", err)
+		}
+		e.flushScripts()
+		e.eventually(pollInterval+e.soon, func() string {
+			if maps.Equal(seen, e.admin.HGetAll(e.ctx, e.redisKey(key)+":tickets").Val()) {
+				return "no poll has arrived"
+			}
+			return ""
+		})
+	}
+	e.flushScripts()
+	cancelled.cancel()
+	e.ticketsQueued(key, 0)
+	e.flushScripts()
+	if err := held.Extend(ctx, lease); err != nil {
+		e.t.Error(err)
+	}
+	e.flushScripts()
+	e.unlock(ctx, held)
+	e.flushScripts()
+	e.unlock(w.gets(e.soon))
+	cancelled.fails(e.soon, context.Canceled)
+}
+
 // flushAll empties the server while four processes contend.
 func (e *env) flushAll(passes int) {
 	const contenders, rounds, flushes = 16, 30, 5
 	key := e.key("item")
-	e.rec.Lossy(passes > 0)
 	clients := make([]*client, 4)
 	for i := range clients {
 		clients[i] = e.client(lockmw.WithLocalPasses(passes))
@@ -52,11 +98,9 @@ func (e *env) flushAll(passes int) {
 					return
 				}
 				// Tokens are seeded from the server's clock, which has to go on: work that takes time.
-				time.Sleep(time.Millisecond)
+				e.pass(time.Millisecond)
 				if ops.Add(1)%(contenders*rounds/flushes) == 0 {
-					if err := e.admin.FlushAll(e.ctx).Err(); err != nil {
-						e.t.Error(err)
-					}
+					e.flush(passes > 0)
 				}
 				if err := held.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) {
 					e.t.Errorf("Unlock: %v", err)
@@ -71,15 +115,29 @@ func (e *env) flushAll(passes int) {
 	e.free(clients[0], key)
 }
 
+// flush empties the server.
+func (e *env) flush(passed bool) {
+	e.t.Helper()
+	e.rec.Lose(passed, func() int64 {
+		var clock *redis.TimeCmd
+		_, err := e.admin.TxPipelined(e.ctx, func(p redis.Pipeliner) error {
+			p.FlushAll(e.ctx)
+			clock = p.Time(e.ctx)
+			return nil
+		})
+		if err != nil {
+			e.t.Error(err)
+		}
+		return clock.Val().UnixMicro()
+	})
+}
+
 func flushWhileQueued(e *env) {
 	a, b, c, key := e.client(), e.client(), e.client(), e.key("item")
 	ctx, held := e.lock(a, key)
 	waiters := []*waiter{e.wait(b, key), e.wait(b, key), e.wait(c, key), e.wait(c, key)}
-	time.Sleep(time.Millisecond) // new tokens come from the server's clock
-	e.rec.Lossy(false)
-	if err := e.admin.FlushAll(e.ctx).Err(); err != nil {
-		e.t.Fatal(err)
-	}
+	e.pass(time.Millisecond) // new tokens come from the server's clock
+	e.flush(false)
 	token := held.Token()
 	for left := waiters; len(left) > 0; {
 		w := e.first(2*pollInterval+e.soon, left)

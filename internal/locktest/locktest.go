@@ -3,6 +3,9 @@
 //
 //	func TestLocal(t *testing.T) { locktest.Run(t, locktest.Local()) }
 //
+// Where Run is given a real server some scenarios start child processes, which are copies of the test
+// binary, and TestMain has to call ChildMain.
+//
 // Each scenario has a backend of its own. On an embedded server it runs in a testing/synctest bubble,
 // where minutes pass at once and times are exact; on a real one the same scenario runs in real time.
 package locktest
@@ -140,7 +143,17 @@ var groups = []struct {
 	{"flood", flood},
 	{"lost reply", lostReplies},
 	{"silence", silence},
+	{"connections", connections},
+	{"half-open", halfOpen},
+	{"killed process", killedProcesses},
+	{"stopped process", stoppedProcesses},
+	{"stopped server", stoppedServer},
+	{"restarted server", restartedServer},
 	{"flush", flushes},
 	{"memory", fullMemory},
 	{"refusal", refusals},
+	{"passing refusal", passingRefusals},
+	{"lasting refusal", lastingRefusals},
+	{"stepped clock", steppedClock},
+	{"linearizability", linearizability},
 }

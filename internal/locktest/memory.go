@@ -16,6 +16,7 @@ var fullMemory = []scenario{
 	{"lets holds be released", fullReleases, realTime},
 	{"lets locks be handed over", fullHandsOver, realTime},
 	{"lets holds be renewed and waiters wait", fullRenews, realTime},
+	{"lets the lock of an expired hold be granted", fullExpires, realTime},
 	{"lets waits be cancelled", fullCancels, realTime},
 	{"lets Close release", fullCloses, realTime},
 	{"that evicts locks is warned of once", warnsOfEviction, realTime},
@@ -136,6 +137,20 @@ func fullRenews(e *env) {
 	e.unlock(w.gets(e.soon))
 }
 
+func fullExpires(e *env) {
+	const lease = 600 * time.Millisecond
+	a, b, key := e.client(), e.client(), e.key("user")
+	ctx, held := e.lock(a, key, lockmw.WithFixedLease(lease/2))
+	w := e.wait(b, key)
+	e.ticketsQueued(key, 1)
+	e.fill()
+	if err := held.Extend(ctx, lease); err != nil {
+		e.t.Errorf("Extend: %v", err)
+	}
+	e.unlock(w.gets(lease + pollInterval + e.soon))
+	e.lost(ctx, held)
+}
+
 func fullCancels(e *env) {
 	a, b, key := e.client(), e.client(), e.key("user")
 	ctx, held := e.lock(a, key)
@@ -167,7 +182,9 @@ func fullCloses(e *env) {
 func warnsOfEviction(e *env) {
 	e.setMaxMemory("100mb")
 	for policy, warnings := range map[string]int{
-		"noeviction": 0, "allkeys-lru": 1, "volatile-ttl": 1, "volatile-lru": 1, "allkeys-random": 1,
+		"noeviction": 0, "volatile-ttl": 1,
+		"allkeys-lru": 1, "allkeys-lfu": 1, "allkeys-random": 1,
+		"volatile-lru": 1, "volatile-lfu": 1, "volatile-random": 1,
 	} {
 		if err := e.admin.ConfigSet(e.ctx, "maxmemory-policy", policy).Err(); err != nil {
 			e.t.Fatal(err)

@@ -26,9 +26,10 @@ type Recorder struct {
 
 	mu         sync.Mutex
 	keys       map[string]*record
-	pending    int // calls that have not returned
-	lossy      bool
-	unordered  bool
+	pending    int     // calls that have not returned
+	losses     []int64 // when the server lost its memory, by the clock that seeds tokens
+	passed     bool    // since then processes may have passed on what they had before
+	spanned    bool    // spans are kept: other processes take part
 	violations []string
 }
 
@@ -39,9 +40,32 @@ func NewRecorder(slack time.Duration) *Recorder {
 
 // A record is what is known of one key.
 type record struct {
-	holder *Held
+	eras   []era
 	last   int64 // greatest token granted
 	grants int
+	spans  []*span
+}
+
+// An era is the time between two losses of the server's memory. A token tells in which it was given.
+type era struct {
+	holder *Held
+	last   int64 // greatest token granted
+}
+
+func (r *Recorder) eraOf(token int64) int {
+	n := 0
+	for n < len(r.losses) && r.losses[n] <= token {
+		n++
+	}
+	return n
+}
+
+func (r *Recorder) era(k *record, token int64) *era {
+	n := r.eraOf(token)
+	for len(k.eras) <= n {
+		k.eras = append(k.eras, era{})
+	}
+	return &k.eras[n]
 }
 
 // A Held is a recorded hold. Use its Unlock, not the Hold's.
@@ -50,7 +74,8 @@ type Held struct {
 	ctx        context.Context
 	r          *Recorder
 	record     *record
-	nth        int // grant of its key
+	span       *span // nil if none are kept
+	nth        int   // grant of its key
 	forfeited  bool
 	superseded bool
 }
@@ -135,6 +160,7 @@ func (r *Recorder) end(c *call, inner context.Context, hold *lockmw.Hold, err er
 
 // granted checks a new hold against those before it.
 func (r *Recorder) granted(c *call, ctx context.Context, hold *lockmw.Hold) *Held {
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.record(c.key)
@@ -142,22 +168,28 @@ func (r *Recorder) granted(c *call, ctx context.Context, hold *lockmw.Hold) *Hel
 	if h.over() { // this goroutine came late to its own hold
 		return h
 	}
-	if before := k.holder; before != nil && !before.forfeited && !r.lossy {
+	era := r.era(k, hold.Token())
+	if before := era.holder; before != nil && !before.forfeited {
 		if before.over() {
 			before.superseded = true
 		} else {
 			r.violate("%q: granted with token %d while token %d is held", c.key, hold.Token(), before.Token())
 		}
 	}
-	floor := k.last
-	if r.lossy {
-		floor = c.floor
+	floor := era.last
+	if !r.passed {
+		floor = max(floor, c.floor)
 	}
-	if hold.Token() <= floor && !r.unordered {
+	if hold.Token() <= floor {
 		r.violate("%q: token %d after %d", c.key, hold.Token(), floor)
 	}
-	k.holder, k.last, k.grants = h, max(k.last, hold.Token()), k.grants+1
+	era.holder, era.last = h, max(era.last, hold.Token())
+	k.last, k.grants = max(k.last, hold.Token()), k.grants+1
 	h.nth = k.grants
+	if r.spanned {
+		h.span = &span{token: hold.Token(), from: machineTime(now), held: h}
+		k.spans = append(k.spans, h.span)
+	}
 	return h
 }
 
@@ -171,9 +203,10 @@ func (h *Held) over() bool {
 // Unlock ends the hold.
 func (h *Held) Unlock() error {
 	h.r.mu.Lock()
-	if h.record.holder == h {
-		h.record.holder = nil
+	if era := h.r.era(h.record, h.Token()); era.holder == h {
+		era.holder = nil
 	}
+	h.span.end(time.Now())
 	superseded := h.superseded
 	h.r.mu.Unlock()
 	err := h.Hold.Unlock()
@@ -190,20 +223,25 @@ func (r *Recorder) Forfeit() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range r.keys {
-		if k.holder != nil {
-			k.holder.forfeited = true
+		for _, era := range k.eras {
+			if era.holder != nil {
+				era.holder.forfeited = true
+			}
 		}
 	}
 }
 
-// Lossy says that from here on the server may lose its memory at any time. Exclusion is not promised
-// then. Tokens are compared by the calls: one that began after another had returned has the greater
-// token; not even that where passed says that processes pass a lock on without asking the server,
-// because what a superseded process passes on has to stay below the others' tokens.
-func (r *Recorder) Lossy(passed bool) {
-	r.mu.Lock()
+// Lose calls lose, which makes the server lose its memory, or some of it, and returns the server's
+// time in µs: not before its last grant, and not after the next one. A hold from before that excludes
+// none from after it; which is which is told by their tokens, as these are seeded from that clock.
+// passed says that processes pass a lock on without asking the server: then one from before may also
+// be granted after one from after it, because what a superseded process passes on has to stay below
+// the others' tokens. Everything else is promised as before.
+func (r *Recorder) Lose(passed bool, lose func() int64) {
+	r.mu.Lock() // nothing that happens after the loss is judged before it is known
 	defer r.mu.Unlock()
-	r.lossy, r.unordered = true, passed
+	r.losses = append(r.losses, lose())
+	r.passed = r.passed || passed
 }
 
 // Grants returns how often key was granted.
@@ -222,6 +260,7 @@ func (r *Recorder) Violations() []string {
 	if n := len(r.violations) - most; n > 0 {
 		all = append(all, fmt.Sprintf("… and %d more", n))
 	}
+	all = append(all, r.overlaps()...)
 	if r.pending > 0 {
 		all = append(all, fmt.Sprintf("%d calls have not returned", r.pending))
 	}

@@ -72,10 +72,49 @@ func TestRecorderFindsBrokenPromises(t *testing.T) {
 		"a token that is used twice after the server lost its memory": {func(ctx context.Context, r *locktest.Recorder) {
 			l := grants(7, 7)
 			_, held, _ := r.Lock(ctx, l, "k")
-			r.Lossy(false)
+			r.Lose(false, func() int64 { return 8 })
 			_ = held.Unlock()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, "token 7 after 7"},
+		"a token from before the server lost its memory": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 10, 2)
+			_, held, _ := r.Lock(ctx, l, "k")
+			r.Lose(false, func() int64 { return 10 })
+			_ = held.Unlock()
+			_, held, _ = r.Lock(ctx, l, "k")
+			_ = held.Unlock()
+			_, _, _ = r.Lock(ctx, l, "k")
+		}, "token 2 after 10"},
+		"a token from before the server lost its memory, passed on": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 10, 2, 11)
+			_, held, _ := r.Lock(ctx, l, "k")
+			r.Lose(true, func() int64 { return 10 })
+			_ = held.Unlock()
+			_, held, _ = r.Lock(ctx, l, "k")
+			_, _, _ = r.Lock(ctx, l, "k")
+			_ = held.Unlock()
+			_, _, _ = r.Lock(ctx, l, "k")
+		}, ""},
+		"a second holder after the server lost its memory": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 10)
+			_, _, _ = r.Lock(ctx, l, "k")
+			r.Lose(false, func() int64 { return 10 })
+			_, _, _ = r.Lock(ctx, l, "k")
+		}, ""},
+		"two holders after the server lost its memory": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 10, 11)
+			_, _, _ = r.Lock(ctx, l, "k")
+			r.Lose(false, func() int64 { return 10 })
+			_, _, _ = r.Lock(ctx, l, "k")
+			_, _, _ = r.Lock(ctx, l, "k")
+		}, "token 11 while token 10 is held"},
+		"a process that passes on what it lost twice": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 10, 2)
+			_, _, _ = r.Lock(ctx, l, "k")
+			r.Lose(true, func() int64 { return 10 })
+			_, _, _ = r.Lock(ctx, l, "k")
+			_, _, _ = r.Lock(ctx, l, "k")
+		}, "token 2 while token 1 is held"},
 		"a superseded hold that ends as if nothing were": {func(ctx context.Context, r *locktest.Recorder) {
 			l := grants(1, 2)
 			closing, stop := context.WithCancelCause(ctx)

@@ -3,9 +3,7 @@ package locktest
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,9 +18,6 @@ var refusals = []scenario{
 	{"of the keys is told at once", func(e *env) { e.refusedByACL("~other:*", "&*", "+@all") }, realTime},
 	{"of the channels does not keep a lock from being used", refusedChannels, realTime},
 	{"of a publication does not leave half a release", refusedPublication, realTime},
-	{"by a replica is told with the server's words", refusedByReplica, realTime},
-	{"by a busy server is told with the server's words", refusedByBusy, realTime},
-	{"by a server that cannot save is told with the server's words", refusedByMisconf, realTime},
 	{"of a connection is told", refusedConnection, server},
 }
 
@@ -90,8 +85,8 @@ func asUser(password string) func(*redis.Options) {
 func refusedPassword(e *env) {
 	e.setUser("~*", "&*", "+@all")
 	c := e.clientOver(asUser("wrong"))
-	e.refusedWith(c, "WRONGPASS", redisRetries)
-	e.refusedWith(c, "WRONGPASS", redisRetries, lockmw.WithWait(0))
+	e.refusedWith(c, "WRONGPASS", e.soon)
+	e.refusedWith(c, "WRONGPASS", e.soon, lockmw.WithWait(0))
 	e.free(e.clientOver(asUser("right")), e.key("user"))
 }
 
@@ -135,66 +130,6 @@ func refusedPublication(e *env) {
 	e.setUser("~*", "resetchannels", "+@all")
 	e.unlock(ctx, held)
 	e.unlock(w.gets(pollInterval + e.soon))
-}
-
-func refusedByReplica(e *env) {
-	c := e.warm(e.client())
-	if err := e.admin.Do(e.ctx, "replicaof", "127.0.0.1", "1").Err(); err != nil {
-		e.t.Fatal(err)
-	}
-	e.refusedWith(c, "READONLY", redisRetries)
-	e.refusedWith(c, "READONLY", redisRetries, lockmw.WithWait(0))
-	if err := e.admin.Do(e.ctx, "replicaof", "no", "one").Err(); err != nil {
-		e.t.Fatal(err)
-	}
-	e.free(c, e.key("user"))
-}
-
-func refusedByBusy(e *env) {
-	c := e.warm(e.client())
-	if err := e.admin.ConfigSet(e.ctx, "lua-time-limit", "10").Err(); err != nil {
-		e.t.Fatal(err)
-	}
-	endless := e.server.NewClient(e.tb, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = -1, -1 })
-	var wg sync.WaitGroup
-	wg.Go(func() { endless.Eval(e.ctx, "while true do end", nil) })
-	e.eventually(patience, func() string {
-		if err := e.admin.Ping(e.ctx).Err(); err != nil && strings.Contains(err.Error(), "BUSY") {
-			return ""
-		}
-		return "the server is not busy"
-	})
-	e.refusedWith(c, "BUSY", redisRetries)
-	e.refusedWith(c, "BUSY", redisRetries, lockmw.WithWait(0))
-	if err := e.admin.ScriptKill(e.ctx).Err(); err != nil {
-		e.t.Fatal(err)
-	}
-	wg.Wait()
-	e.free(c, e.key("user"))
-}
-
-func refusedByMisconf(e *env) {
-	c := e.warm(e.client())
-	dir := e.admin.ConfigGet(e.ctx, "dir").Val()["dir"]
-	if err := os.RemoveAll(dir); err != nil || dir == "" { // so that saving fails
-		e.t.Fatalf("removing the server's directory: %v", err)
-	}
-	if err := e.admin.ConfigSet(e.ctx, "save", "3600 1").Err(); err != nil {
-		e.t.Fatal(err)
-	}
-	e.admin.BgSave(e.ctx)
-	e.eventually(patience, func() string {
-		if err := e.admin.Set(e.ctx, e.prefix+":fence", 1, 0).Err(); err != nil && strings.Contains(err.Error(), "MISCONF") {
-			return ""
-		}
-		return "the server takes writes"
-	})
-	e.refusedWith(c, "MISCONF", e.soon)
-	e.refusedWith(c, "MISCONF", e.soon, lockmw.WithWait(0))
-	if err := e.admin.ConfigSet(e.ctx, "stop-writes-on-bgsave-error", "no").Err(); err != nil {
-		e.t.Fatal(err)
-	}
-	e.free(c, e.key("user"))
 }
 
 func refusedConnection(e *env) {

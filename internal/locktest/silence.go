@@ -15,7 +15,8 @@ var silence = []scenario{
 	{"does not keep a call beyond its context, which the redis client heeds", func(e *env) { e.silentServer(true) }, server},
 	{"does not keep a waiting call beyond its context", silentWhileQueued, server},
 	{"does not keep Unlock beyond its timeout", silentUnlock, server},
-	{"of a stopped process does not keep a call beyond its context", stoppedProcess, server | realTime},
+	{"of a stopped process does not keep a call beyond its context", func(e *env) { e.stoppedServer(false) }, realTime},
+	{"of a stopped process does not keep a call beyond its context, which the redis client heeds", func(e *env) { e.stoppedServer(true) }, realTime},
 }
 
 const callLimit = 100 * time.Millisecond
@@ -37,17 +38,21 @@ func (e *env) silentCall(c *client, key string, opts ...lockmw.Option) {
 	}
 }
 
-func (e *env) silentServer(contextTimeout bool) {
-	c := e.warm(e.clientOver(func(o *redis.Options) { o.ContextTimeoutEnabled = contextTimeout }))
-	other := e.client()
-	c.wire.Silence()
+// silentTo checks what c does between begin and end, while nothing is answered.
+func (e *env) silentTo(c *client, begin, end func()) {
+	e.t.Helper()
+	ctx, held := e.lock(c, e.key("user"))
+	begin()
 	keys := []string{e.key("user"), e.key("user"), e.key("user")}
 	e.silentCall(c, keys[0])
 	e.silentCall(c, keys[1], lockmw.WithWait(0))
 	e.silentCall(c, keys[2], lockmw.WithWait(time.Hour))
-	c.wire.Restore()
+	e.silentExtend(held)
+	end()
+	e.unlock(ctx, held)
 	// What the server granted meanwhile is taken back when it answers again, which the client may
 	// learn from its next try only.
+	other := e.client()
 	for _, key := range keys {
 		_, held, err := e.rec.Lock(e.ctx, other, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
 		if err != nil {
@@ -57,6 +62,30 @@ func (e *env) silentServer(contextTimeout bool) {
 		e.unlock(e.ctx, held)
 	}
 	e.free(c, keys[0])
+}
+
+// silentExtend calls Extend with a context of callLimit while nothing is answered.
+func (e *env) silentExtend(held *Held) {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(e.ctx, callLimit)
+	defer cancel()
+	start := time.Now()
+	err := held.Extend(ctx, time.Minute)
+	if took := time.Since(start); took > callLimit+e.soon {
+		e.t.Errorf("Extend with a context of %v took %v", callLimit, took)
+	}
+	e.is("Extend", err, lockmw.ErrUnavailable, context.DeadlineExceeded)
+}
+
+func (e *env) silentServer(contextTimeout bool) {
+	c := e.warm(e.clientOver(func(o *redis.Options) { o.ContextTimeoutEnabled = contextTimeout }))
+	e.silentTo(c, c.wire.Silence, c.wire.Restore)
+}
+
+func (e *env) stoppedServer(contextTimeout bool) {
+	c := e.warm(e.clientOver(func(o *redis.Options) { o.ContextTimeoutEnabled = contextTimeout }))
+	// When it goes on, it runs what it was sent meanwhile.
+	e.silentTo(c, func() { e.server.Pause(e.tb) }, func() { e.server.Resume(e.tb) })
 }
 
 func silentWhileQueued(e *env) {
@@ -93,19 +122,4 @@ func silentUnlock(e *env) {
 		e.t.Fatalf("the key is not free: %v", err)
 	}
 	e.unlock(e.ctx, next)
-}
-
-func stoppedProcess(e *env) {
-	c, other := e.warm(e.client()), e.client()
-	key := e.key("user")
-	e.server.Pause(e.tb)
-	defer e.server.Resume(e.tb)
-	e.silentCall(c, key)
-	e.silentCall(c, key, lockmw.WithWait(0))
-	e.server.Resume(e.tb) // now it runs what it was sent while it was stopped
-	_, held, err := e.rec.Lock(e.ctx, other, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
-	if err != nil {
-		e.t.Fatalf("the key is not free: %v", err)
-	}
-	e.unlock(e.ctx, held)
 }

@@ -2,153 +2,91 @@ package redistest
 
 import (
 	"bytes"
-	"context"
-	"fmt"
-	"net"
-	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 )
 
-// Redis starts a redis-server of the test's own on a free port, without persistence, stopped when the
-// test ends. args are added to its command line, e.g. "--maxmemory", "3mb".
-func Redis(t testing.TB, args ...string) *Server {
-	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	switch {
-	case err != nil && os.Getenv("LOCKMW_REQUIRE_REDIS") == "1":
-		t.Fatalf("a real Redis is required: %v", err)
-	case err != nil:
-		t.Skipf("no real Redis here: %v", err)
-	}
-	const tries = 5 // somebody else may take the free port first
-	for range tries {
-		var s *Server
-		if s, err = startRedis(t, path, args); err == nil {
-			return s
-		}
-	}
-	t.Fatalf("starting redis-server: %v", err)
-	return nil
-}
-
-func startRedis(t testing.TB, path string, args []string) (*Server, error) {
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	addr := listener.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	if err := listener.Close(); err != nil {
-		return nil, err
-	}
-	args = append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no",
-	}, args...)
-	p, err := startProcess(path, args)
-	if err != nil {
-		return nil, err
-	}
-	t.Cleanup(p.kill)
-	return &Server{addr: addr, proc: p}, p.answers(addr)
-}
-
-// Pause stops the server's process in its tracks; Resume lets it go on.
-func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
-
-// Resume ends Pause.
-func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
-
-// Kill ends a real server without a chance to save anything.
-func (s *Server) Kill() { s.proc.kill() }
-
-func (s *Server) signal(t testing.TB, sig syscall.Signal) {
-	t.Helper()
-	if err := s.proc.cmd.Process.Signal(sig); err != nil {
-		t.Fatalf("sending %v to redis-server: %v", sig, err)
-	}
-}
-
-// A process is a running redis-server.
-type process struct {
+// A Process is a program that a test runs: a server, or a child of the test binary. On Linux it ends
+// with the test's own process, whatever becomes of that.
+type Process struct {
 	cmd    *exec.Cmd
-	output output
+	output *output
 	ended  chan struct{}
+	err    error // of its end; set before ended is closed
 }
 
-func startProcess(path string, args []string) (*process, error) {
-	p := &process{ended: make(chan struct{})}
-	p.cmd = exec.CommandContext(context.Background(), path, args...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
-	endWithParent(p.cmd)
+// Start runs cmd, and kills it when the test ends. What it prints to where cmd does not say is kept
+// for Output.
+func Start(t testing.TB, cmd *exec.Cmd) (*Process, error) {
+	p, err := start(cmd)
+	t.Cleanup(p.Kill)
+	return p, err
+}
+
+// start is Start of a process that somebody else kills.
+func start(cmd *exec.Cmd) (*Process, error) {
+	p := &Process{cmd: cmd, output: new(output), ended: make(chan struct{})}
+	if cmd.Stdout == nil {
+		cmd.Stdout = p.output
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = p.output
+	}
+	endWithParent(cmd)
 	started := make(chan error)
 	go func() {
 		defer close(p.ended)
-		// The server ends with the thread that started it (endWithParent): this one is kept.
+		// The process ends with the thread that started it (endWithParent): this one is kept.
 		runtime.LockOSThread()
-		err := p.cmd.Start()
+		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = p.cmd.Wait() // it was killed
+			p.err = cmd.Wait()
 		}
 	}()
 	return p, <-started
 }
 
-// kill ends the process and waits for its end.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // fails if it has ended
+// Pause stops the process in its tracks, and returns when it stands still; Resume lets it go on. The
+// test is skipped where there is no such thing.
+func (p *Process) Pause(t testing.TB) {
+	t.Helper()
+	if err := p.pause(t); err != nil {
+		t.Fatalf("stopping process %d: %v", p.cmd.Process.Pid, err)
+	}
+}
+
+// Resume ends Pause. The process may have ended.
+func (p *Process) Resume(t testing.TB) {
+	t.Helper()
+	if err := p.resume(t); err != nil {
+		t.Fatalf("resuming process %d: %v", p.cmd.Process.Pid, err)
+	}
+}
+
+// Kill ends the process without a chance to do anything, and waits for its end. It may have ended.
+func (p *Process) Kill() {
+	if p.cmd.Process != nil {
+		_ = p.cmd.Process.Kill()
+	}
 	<-p.ended
 }
 
-// answers waits until the server does, and makes sure that it is this one: somebody else's may have
-// been faster on the port.
-func (p *process) answers(addr string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		answer, err := ask(ctx, addr, "INFO server\r\n")
-		switch {
-		case strings.Contains(answer, fmt.Sprintf("process_id:%d\r\n", p.cmd.Process.Pid)),
-			strings.HasPrefix(answer, "-NO"): // it wants a password
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-p.ended:
-			return fmt.Errorf("it ended at once: %s", p.output.String())
-		case <-ctx.Done():
-			p.kill()
-			return fmt.Errorf("no answer (%w): %s", err, p.output.String())
-		}
-	}
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Err returns how the process ended: nil if it said that all was well.
+func (p *Process) Err() error {
+	<-p.ended
+	return p.err
 }
 
-// ask returns the beginning of a server's answer.
-func ask(ctx context.Context, addr, command string) (string, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if _, err := conn.Write([]byte(command)); err != nil {
-		return "", err
-	}
-	buf := make([]byte, 4096)
-	n, err := conn.Read(buf)
-	return string(buf[:n]), err
-}
+// Output returns what the process has printed so far, as far as Start keeps it.
+func (p *Process) Output() string { return p.output.String() }
 
-// output collects what the server prints.
+// output collects what a process prints.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

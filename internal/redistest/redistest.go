@@ -27,7 +27,11 @@ type Server struct {
 
 	addr string
 	pipe bool // there is no listener: connections are pipes
-	proc *process
+
+	// Of a real one.
+	path string
+	args []string
+	proc *Process
 }
 
 // Mini starts an embedded server that listens on a port. Its keys expire by the clock.

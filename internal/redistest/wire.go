@@ -47,7 +47,7 @@ func (w *Wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &wireConn{Conn: conn, wire: w}
+	c := &wireConn{Conn: conn, wire: w, closed: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.conns[c] = struct{}{}
@@ -56,14 +56,18 @@ func (w *Wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 
 // Withhold keeps the next write that contains all of match from the server. The client gets no
 // answer on that connection; Fault.Break makes it notice, Fault.Send lets the server have the bytes.
-func (w *Wire) Withhold(match ...string) *Fault { return w.expect(match, false) }
+func (w *Wire) Withhold(match ...string) *Fault { return w.expect(match, withholds) }
 
 // LoseReply lets the next write that contains all of match through, and breaks the connection
 // instead of delivering what the server answers: go-redis then repeats the command.
-func (w *Wire) LoseReply(match ...string) *Fault { return w.expect(match, true) }
+func (w *Wire) LoseReply(match ...string) *Fault { return w.expect(match, losesReply) }
 
-func (w *Wire) expect(match []string, lose bool) *Fault {
-	f := &Fault{wire: w, match: match, lose: lose, caught: make(chan struct{})}
+// HoldReply lets the next write that contains all of match through, and keeps what the server answers
+// from the client until Fault.Deliver.
+func (w *Wire) HoldReply(match ...string) *Fault { return w.expect(match, holdsReply) }
+
+func (w *Wire) expect(match []string, kind faultKind) *Fault {
+	f := &Fault{wire: w, match: match, kind: kind, caught: make(chan struct{}), delivered: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults = append(w.faults, f)
@@ -112,20 +116,43 @@ func (w *Wire) breakAll(which func(*wireConn) bool) {
 type Fault struct {
 	wire   *Wire
 	match  []string
-	lose   bool
+	kind   faultKind
 	caught chan struct{}
 
-	conn *wireConn // set before caught is closed, as is bytes
+	// Of a command that was withheld, set before caught is closed.
+	conn *wireConn
 	late []byte
+
+	delivered chan struct{} // closed when a reply that was held is to go on
 }
 
-// Caught is closed when the fault has met its command: when that was withheld, or its reply lost.
+type faultKind int
+
+const (
+	withholds faultKind = iota
+	losesReply
+	holdsReply
+)
+
+// Caught is closed when the fault has met its command: when that was withheld, or its reply lost or
+// held.
 func (f *Fault) Caught() <-chan struct{} { return f.caught }
 
 // Break breaks the connection on which a command was withheld.
 func (f *Fault) Break() {
 	<-f.caught
 	f.conn.cut()
+}
+
+// Deliver lets the client have the reply that was held. Calls after the first do nothing.
+func (f *Fault) Deliver() {
+	f.wire.mu.Lock()
+	defer f.wire.mu.Unlock()
+	select {
+	case <-f.delivered:
+	default:
+		close(f.delivered)
+	}
 }
 
 // Send gives the withheld bytes to the server after all, on a connection of their own, and returns
@@ -158,10 +185,12 @@ func (f *Fault) Send(ctx context.Context) (string, error) {
 // A wireConn is one connection.
 type wireConn struct {
 	net.Conn
-	wire *Wire
+	wire   *Wire
+	end    sync.Once
+	closed chan struct{}
 
 	// Guarded by wire.mu.
-	losing *Fault // whose reply is not to arrive
+	awaits *Fault // whose reply is not to arrive, or not yet
 	missed bool   // it lost something that the server said
 	broken bool
 	parser parser
@@ -181,16 +210,15 @@ func (c *wireConn) Write(b []byte) (int, error) {
 	f := w.faultFor(b)
 	switch {
 	case f == nil:
-	case f.lose:
-		c.losing = f
-	default:
+	case f.kind == withholds:
 		f.conn, f.late = c, bytes.Clone(b)
 		close(f.caught)
+		w.mu.Unlock()
+		return len(b), nil
+	default:
+		c.awaits = f
 	}
 	w.mu.Unlock()
-	if f != nil && !f.lose {
-		return len(b), nil
-	}
 	return c.Conn.Write(b)
 }
 
@@ -213,6 +241,12 @@ next:
 func (c *wireConn) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
+		if held := c.holds(n); held != nil {
+			select {
+			case <-held:
+			case <-c.closed:
+			}
+		}
 		lost, broken := c.loses(n)
 		switch {
 		case broken:
@@ -224,15 +258,28 @@ func (c *wireConn) Read(b []byte) (int, error) {
 	}
 }
 
+// holds returns what is closed when the n bytes that the server has said may go on; nil if they may.
+func (c *wireConn) holds(n int) <-chan struct{} {
+	c.wire.mu.Lock()
+	defer c.wire.mu.Unlock()
+	f := c.awaits
+	if n <= 0 || f == nil || f.kind != holdsReply {
+		return nil
+	}
+	c.awaits = nil
+	close(f.caught)
+	return f.delivered
+}
+
 func (c *wireConn) loses(n int) (lost, broken bool) {
 	c.wire.mu.Lock()
 	defer c.wire.mu.Unlock()
 	switch {
 	case c.broken:
 		return true, true
-	case n > 0 && c.losing != nil:
-		close(c.losing.caught)
-		c.losing = nil
+	case n > 0 && c.awaits != nil:
+		close(c.awaits.caught)
+		c.awaits = nil
 		return true, true
 	case n > 0 && c.wire.silent:
 		c.missed = true
@@ -269,7 +316,13 @@ func (c *wireConn) cut() {
 	c.wire.mu.Lock()
 	c.broken = true
 	c.wire.mu.Unlock()
-	_ = c.Conn.Close()
+	_ = c.shut()
+}
+
+// shut closes the connection itself.
+func (c *wireConn) shut() error {
+	c.end.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }
 
 // Close closes the connection.
@@ -277,5 +330,5 @@ func (c *wireConn) Close() error {
 	c.wire.mu.Lock()
 	delete(c.wire.conns, c)
 	c.wire.mu.Unlock()
-	return c.Conn.Close()
+	return c.shut()
 }

@@ -1,0 +1,160 @@
+package locktest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// What linearizable means for a lock with leases: every key has steps that take place one after the
+// other, each at a moment between its call and its return, such that
+//
+//   - a lock is granted only while nobody has it, with a token greater than all before;
+//   - a hold ends when it is unlocked, or at some moment after its deadline. An end of unknown outcome
+//     takes place at some moment before the next rest;
+//   - a call that only tries finds the lock busy only while somebody has it, or waits for it: it does
+//     not overtake those who wait;
+//   - a call that failed otherwise may have been granted the lock, and may have had it taken back, at
+//     any moment from its beginning to the next rest. As it is taken back whenever others need it,
+//     this never forbids a grant; it only means that nothing can be said against a busy lock. So it
+//     need not be searched for: it is one bit of the state.
+//
+// The last point keeps the search small. A rest is a moment at which nothing is under way.
+
+// lockState is what a lock is between two steps.
+type lockState struct {
+	holder  int   // 0: free
+	token   int64 // the greatest that was granted
+	waiting int
+	doubt   bool
+}
+
+// after is the state after s, or nothing if s cannot take place.
+func (l lockState) after(s *step) (lockState, bool) {
+	switch s.kind {
+	case stepWaits:
+		l.waiting++
+		return l, true
+	case stepGrant:
+		if l.holder != 0 || s.token <= l.token || s.waits && l.waiting == 0 {
+			return l, false
+		}
+		l.holder, l.token = s.hold, s.token
+		if s.waits {
+			l.waiting--
+		}
+		return l, true
+	case stepBusy:
+		return l, l.holder != 0 || l.waiting > 0 || l.doubt
+	case stepDoubt:
+		l.doubt = true
+		return l, true
+	case stepEnd:
+		if l.holder != s.hold {
+			return l, false
+		}
+		l.holder = 0
+		return l, true
+	case stepRest:
+		if l.holder != 0 || l.waiting > 0 {
+			return l, false
+		}
+		l.doubt = false
+		return l, true
+	}
+	return l, false
+}
+
+func (l lockState) String() string {
+	var b strings.Builder
+	if l.holder == 0 {
+		b.WriteString("free")
+	} else {
+		fmt.Fprintf(&b, "held by call %d", l.holder)
+	}
+	fmt.Fprintf(&b, ", last token %d, %d waiting", l.token, l.waiting)
+	if l.doubt {
+		b.WriteString(", calls in doubt")
+	}
+	return b.String()
+}
+
+// lockModel is lockState for porcupine. A step is the input; there is no output, as what a call
+// returned is part of it.
+var lockModel = porcupine.Model{
+	Init: func() any { return lockState{} },
+	Step: func(state, input, _ any) (bool, any) {
+		next, ok := state.(lockState).after(input.(*step))
+		return ok, next
+	},
+	Hash: func(state any) uint64 {
+		l := state.(lockState)
+		return uint64(l.token)<<20 ^ uint64(l.holder)<<4 ^ uint64(l.waiting)
+	},
+}
+
+// check returns what is wrong with the history, key by key: "" if it is linearizable.
+func (h *history) check() string {
+	wrong := slices.Clone(h.violations)
+	byKey := make(map[string][]porcupine.Operation)
+	steps, from, to := h.ordered()
+	for i := range steps {
+		key := steps[i].key
+		byKey[key] = append(byKey[key], porcupine.Operation{Input: &steps[i], Call: from[i], Return: to[i]})
+	}
+	for key, ops := range byKey {
+		switch porcupine.CheckOperationsTimeout(lockModel, ops, checkLimit) {
+		case porcupine.Ok:
+		case porcupine.Unknown:
+			wrong = append(wrong, fmt.Sprintf("%q: %d steps could not be checked within %v", key, len(ops), checkLimit))
+		case porcupine.Illegal:
+			wrong = append(wrong, explain(key, ops))
+		}
+	}
+	return strings.Join(wrong, "\n")
+}
+
+const checkLimit = time.Minute
+
+// explain shows how far a history can be followed, and what comes then.
+func explain(key string, ops []porcupine.Operation) string {
+	_, info := porcupine.CheckOperationsVerbose(lockModel, ops, checkLimit)
+	var longest []porcupine.Operation
+	for _, partial := range info.PartialLinearizationsOperations()[0] {
+		if len(partial) > len(longest) {
+			longest = partial
+		}
+	}
+	var state lockState
+	placed := make(map[*step]bool)
+	for _, op := range longest {
+		s := op.Input.(*step)
+		state, _ = state.after(s)
+		placed[s] = true
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q: not linearizable. After %d of %d steps it is %v. The last of them:", key, len(longest), len(ops), state)
+	const shown = 6
+	for _, op := range longest[max(0, len(longest)-shown):] {
+		fmt.Fprintf(&b, "\n\t%v", op.Input)
+	}
+	b.WriteString("\nNone of these can come next:")
+	left := slices.DeleteFunc(ops, func(op porcupine.Operation) bool { return placed[op.Input.(*step)] })
+	slices.SortFunc(left, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	for _, op := range left[:min(shown, len(left))] {
+		fmt.Fprintf(&b, "\n\t%v", op.Input)
+	}
+	return b.String()
+}
+
+func (s *step) String() string {
+	text := fmt.Sprintf("%v to %v: call %d %s", s.from.at, s.to.at, s.hold, s.kind)
+	if s.token != 0 {
+		text += fmt.Sprintf(", token %d", s.token)
+	}
+	return text
+}

@@ -1,0 +1,109 @@
+package locktest
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// stepAt builds steps by hand: times are milliseconds.
+func stepAt(from, to int, s step) step {
+	s.key = "k"
+	s.from, s.to = moment{at: time.Duration(from) * time.Millisecond}, moment{at: time.Duration(to) * time.Millisecond}
+	return s
+}
+
+func grantStep(from, to, hold int, token int64) step {
+	return stepAt(from, to, step{kind: stepGrant, hold: hold, token: token})
+}
+
+func endStep(from, to, hold int) step { return stepAt(from, to, step{kind: stepEnd, hold: hold}) }
+
+func busyStep(from, to int) step { return stepAt(from, to, step{kind: stepBusy}) }
+
+// doubtStep is a call that began at a time and failed in a way that says nothing.
+func doubtStep(from int) step { return stepAt(from, from, step{kind: stepDoubt}) }
+
+func restStep(when int) step { return stepAt(when, when, step{kind: stepRest}) }
+
+// waitSteps is a call that waits from a time until it is granted.
+func waitSteps(from, to, hold int, token int64) []step {
+	s := grantStep(from+1, to, hold, token)
+	s.waits = true
+	return []step{stepAt(from, from, step{kind: stepWaits}), s}
+}
+
+func TestCheckOfHistories(t *testing.T) {
+	for name, test := range map[string]struct {
+		steps []step
+		legal bool
+	}{
+		"one after the other": {[]step{
+			grantStep(0, 10, 1, 7), endStep(20, 30, 1), grantStep(40, 50, 2, 8), endStep(60, 70, 2),
+		}, true},
+		"a grant during the release before it": {[]step{
+			grantStep(0, 10, 1, 7), endStep(20, 50, 1), grantStep(15, 30, 2, 8),
+		}, true},
+		"two holders": {[]step{
+			grantStep(0, 10, 1, 7), grantStep(12, 15, 2, 8), endStep(20, 30, 1), endStep(25, 30, 2),
+		}, false},
+		"two holders of two keys": {[]step{
+			grantStep(0, 10, 1, 7), {
+				key: "other", kind: stepGrant, hold: 2, token: 7,
+				from: moment{at: 2}, to: moment{at: 3},
+			},
+		}, true},
+		"a holder before the deadline of one that was lost later": {[]step{
+			grantStep(0, 10, 1, 7), grantStep(12, 15, 2, 8), endStep(20, 100, 1), endStep(25, 30, 2),
+		}, false},
+		"a holder after the deadline of one that was lost": {[]step{
+			grantStep(0, 10, 1, 7), grantStep(12, 25, 2, 8), endStep(20, 100, 1), endStep(26, 30, 2),
+		}, true},
+		"a token that goes back": {[]step{
+			grantStep(0, 10, 1, 7), endStep(20, 30, 1), grantStep(40, 50, 2, 6),
+		}, false},
+		"a token that is used twice": {[]step{
+			grantStep(0, 10, 1, 7), endStep(20, 30, 1), grantStep(40, 50, 2, 7),
+		}, false},
+		"a try while the lock is held": {[]step{
+			grantStep(0, 10, 1, 7), busyStep(12, 14), endStep(20, 30, 1),
+		}, true},
+		"a try that fails on a free lock": {[]step{
+			grantStep(0, 10, 1, 7), endStep(20, 30, 1), busyStep(40, 41), grantStep(50, 60, 2, 8),
+		}, false},
+		"a try that fails on a lock that was never taken": {[]step{busyStep(0, 1)}, false},
+		"a try before the server has noticed a lost hold": {[]step{
+			grantStep(0, 10, 1, 7), busyStep(30, 40), endStep(20, 100, 1),
+		}, true},
+		"a try during a release of unknown outcome": {[]step{
+			grantStep(0, 10, 1, 7), busyStep(30, 40), endStep(20, 100, 1), restStep(100), grantStep(110, 120, 2, 8),
+		}, true},
+		"a try that meets somebody who waits":   {append(waitSteps(0, 50, 1, 7), busyStep(20, 30)), true},
+		"a try that fails before anybody waits": {append(waitSteps(10, 50, 1, 7), busyStep(2, 4)), false},
+		"a try that fails after the call that waited has had its turn": {append(waitSteps(0, 20, 1, 7),
+			endStep(30, 40, 1), busyStep(42, 43)), false},
+		"a try that may have met a call of unknown outcome": {[]step{
+			doubtStep(0), busyStep(10, 20), restStep(30),
+		}, true},
+		"a try before a call of unknown outcome": {[]step{busyStep(0, 10), doubtStep(15)}, false},
+		"a try after a call of unknown outcome is over": {[]step{
+			doubtStep(0), restStep(10), busyStep(12, 20),
+		}, false},
+		"a call of unknown outcome does not keep others from the lock": {[]step{
+			doubtStep(0), grantStep(10, 20, 1, 7), endStep(30, 40, 1),
+		}, true},
+		"a rest with the lock held": {[]step{grantStep(0, 10, 1, 7), restStep(20), endStep(30, 40, 1)}, false},
+		"an end of another's hold":  {[]step{grantStep(0, 10, 1, 7), endStep(20, 30, 2)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHistory()
+			h.steps = test.steps
+			switch wrong := h.check(); {
+			case test.legal && wrong != "":
+				t.Errorf("refused: %s", wrong)
+			case !test.legal && !strings.Contains(wrong, "not linearizable"):
+				t.Errorf("accepted: %q", wrong)
+			}
+		})
+	}
+}

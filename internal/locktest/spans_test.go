@@ -1,0 +1,71 @@
+package locktest
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSpansOfProcessesThatOverlapAreFound(t *testing.T) {
+	const s = time.Second
+	grant := func(token int64, at, deadline time.Duration) report {
+		return report{Event: granted, Key: "k", Token: token, At: at, Deadline: deadline}
+	}
+	end := func(at, deadline time.Duration) report {
+		return report{Event: ended, Key: "k", At: at, Deadline: deadline}
+	}
+	type process []report
+	for name, test := range map[string]struct {
+		said   []process // one hold each, in the order in which the reports arrive
+		losses []int64
+		passed bool
+		want   string // part of the only violation; "" if there is none
+	}{
+		"one after the other":              {said: []process{{grant(1, 1*s, 9*s), end(2*s, 9*s)}, {grant(2, 2*s, 9*s)}}},
+		"whose reports arrive late":        {said: []process{{grant(2, 2*s, 9*s)}, {grant(1, 1*s, 9*s), end(2*s, 9*s)}}},
+		"one after the other's deadline":   {said: []process{{grant(1, 1*s, 2*s), end(9*s, 2*s)}, {grant(2, 2*s, 9*s)}}},
+		"before the end of the other":      {said: []process{{grant(1, 1*s, 9*s), end(3*s, 9*s)}, {grant(2, 2*s, 9*s)}}, want: "granted 1s before the end of token 1"},
+		"before the deadline of the other": {said: []process{{grant(1, 1*s, 4*s)}, {grant(2, 2*s, 9*s)}}, want: "granted 2s before"},
+		"before a deadline that has moved": {said: []process{
+			{grant(1, 1*s, 2*s), {Event: renewed, Key: "k", Deadline: 5 * s}}, {grant(2, 2*s, 9*s)},
+		}, want: "granted 3s before"},
+		"granted, and told when it is over": {said: []process{{grant(2, 2*s, 9*s)}, {grant(1, 3*s, 3*s)}}},
+		"with a token that is used twice":   {said: []process{{grant(2, 1*s, 2*s)}, {grant(2, 3*s, 9*s)}}, want: "token 2 after 2"},
+		"with a token that is too small":    {said: []process{{grant(2, 1*s, 2*s)}, {grant(1, 3*s, 9*s)}}, want: "token 1 after 2"},
+		"on both sides of a loss":           {said: []process{{grant(1, 1*s, 9*s)}, {grant(7, 2*s, 9*s)}}, losses: []int64{5}},
+		"after a loss":                      {said: []process{{grant(6, 1*s, 9*s)}, {grant(7, 2*s, 9*s)}}, losses: []int64{5}, want: "before the end of token 6"},
+		"from before a loss, after it":      {said: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, want: "token 1 after 7"},
+		"passed on from before a loss":      {said: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, passed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := NewRecorder(0)
+			r.KeepSpans()
+			for _, loss := range test.losses {
+				r.Lose(test.passed, func() int64 { return loss })
+			}
+			for _, said := range test.said {
+				var hold *span
+				for _, report := range said {
+					hold = r.report(hold, report)
+				}
+			}
+			got := r.Violations()
+			switch {
+			case test.want == "" && len(got) > 0:
+				t.Errorf("found %q", got)
+			case test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)):
+				t.Errorf("found %q, want one with %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSpanOfAKilledProcessEnds(t *testing.T) {
+	r, now := NewRecorder(0), time.Now()
+	s := r.report(nil, report{Event: granted, Key: "k", Token: 1, At: machineTime(now), Deadline: machineTime(now.Add(9 * time.Second))})
+	r.killed(s, now.Add(time.Second))
+	r.report(nil, report{Event: granted, Key: "k", Token: 2, At: machineTime(now.Add(time.Second)), Deadline: machineTime(now.Add(time.Minute))})
+	if got := r.Violations(); len(got) > 0 {
+		t.Errorf("found %q", got)
+	}
+}
