@@ -1,0 +1,124 @@
+package protocol
+
+import (
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+)
+
+// A search visits all states of a system, breadth first. A state that was visited is known by a hash
+// of 64 bits: that two of ten million share one has a chance of 3 in a million, and a test that was
+// lucky is not the next time, as the hash is seeded.
+type search struct {
+	*system
+	seed    maphash.Seed
+	index   map[uint64]uint32 // of a hash, in the order of visits
+	hashes  []uint64
+	parents []uint32
+	edges   edges // sure moves
+	good    []bool
+}
+
+// edges are lists of targets, one for each state in the order of visits.
+type edges struct {
+	first   []uint32
+	targets []uint32
+}
+
+func (y *system) newSearch() *search {
+	return &search{system: y, seed: maphash.MakeSeed(), index: make(map[uint64]uint32)}
+}
+
+func (h *search) hash(s *state) uint64 { return maphash.Comparable(h.seed, *s) }
+
+// visit notes a canonical state, unless it was visited.
+func (h *search) visit(s *state, parent int) (i int, fresh bool) {
+	sum := h.hash(s)
+	if i, ok := h.index[sum]; ok {
+		return int(i), false
+	}
+	i = len(h.hashes)
+	h.index[sum] = uint32(i)
+	h.hashes = append(h.hashes, sum)
+	h.parents = append(h.parents, uint32(parent))
+	h.good = append(h.good, s.isOver())
+	return i, true
+}
+
+// run visits states until there are no more, or one has something wrong: it returns that one's index,
+// or -1, and what is wrong.
+func (h *search) run(wrong func(*state) string) (i int, what string) {
+	s := h.start()
+	h.canonical(&s)
+	h.visit(&s, 0)
+	e := &expander{system: h.system}
+	level := []state{s}
+	for len(level) > 0 {
+		var next []state
+		for l := range level {
+			h.edges.first = append(h.edges.first, uint32(len(h.edges.targets)))
+			steps := e.expand(&level[l])
+			for k := range steps {
+				to := &steps[k].state
+				h.canonical(to)
+				j, fresh := h.visit(to, i)
+				if fresh {
+					if what = wrong(to); what != "" {
+						return j, what
+					}
+					next = append(next, *to)
+				}
+				if steps[k].move.kind == sure {
+					h.edges.targets = append(h.edges.targets, uint32(j))
+				}
+			}
+			i++
+		}
+		level = next
+	}
+	h.edges.first = append(h.edges.first, uint32(len(h.edges.targets)))
+	return -1, ""
+}
+
+// stuck returns the nearest state from which no sure moves lead to one where all is over, or -1.
+func (h *search) stuck() int {
+	for changed := true; changed; {
+		changed = false
+		for i := len(h.good) - 1; i >= 0; i-- {
+			if h.good[i] {
+				continue
+			}
+			targets := h.edges.targets[h.edges.first[i]:h.edges.first[i+1]]
+			if slices.ContainsFunc(targets, func(t uint32) bool { return h.good[t] }) {
+				h.good[i], changed = true, true
+			}
+		}
+	}
+	return slices.Index(h.good, false)
+}
+
+// trace tells how state i comes about, with the names that processes and ids have on the way.
+func (h *search) trace(i int) string {
+	var path []int
+	for ; i > 0; i = int(h.parents[i]) {
+		path = append(path, i)
+	}
+	var b strings.Builder
+	s := h.start()
+	e := &expander{system: h.system}
+	for _, i := range slices.Backward(path) {
+		steps := e.expand(&s)
+		k := slices.IndexFunc(steps, func(t step) bool {
+			h.canonical(&t.state)
+			return h.hash(&t.state) == h.hashes[i]
+		})
+		if k < 0 {
+			panic("equal states have different moves: canonical is wrong")
+		}
+		s = steps[k].state
+		h.tidy(&s)
+		fmt.Fprintf(&b, "%-45v %v\n", steps[k].move, &s)
+	}
+	return b.String()
+}

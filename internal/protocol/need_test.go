@@ -1,0 +1,73 @@
+package protocol
+
+import "testing"
+
+// The systems in which rules are shown to be needed have only the faults that it takes.
+var (
+	repeated = system{processes: 2, acquires: 2, polls: 1, faults: faults{replays: 1, delays: 1}}
+	slow     = system{processes: 2, acquires: 2, polls: 1, faults: faults{delays: 1}}
+	quitting = system{processes: 2, acquires: 2, polls: 1, faults: faults{cancels: 1}}
+	trying   = system{processes: 2, acquires: 1, polls: 1, tries: true, faults: faults{replays: 1}}
+	mortal   = system{processes: 3, acquires: 1, polls: 1, faults: faults{deaths: 1}}
+)
+
+// Without the rule, the promise is broken. What is found is the shortest way to it.
+var needs = []struct {
+	name    string
+	off     rule
+	in      system
+	promise string
+}{
+	{"ids live once", idsAreNew, quitting, "ME"},
+	{"release compares the id, not the owner", idsAreCompared, repeated, "ME"},
+	{"acquire refuses ids that are over", doneIsRefused, quitting, "no ghost"},
+	{"an undo marks the id as over", undoMarks, quitting, "no ghost"},
+	{"who takes the place of a lost ticket marks it", requeueMarks, repeated, "no ghost"},
+	{"release marks an id of which there are copies", releaseMarks, repeated, "no ghost"},
+	{"a hand-over marks an id of which there are copies", handOverMarks, repeated, "no ghost"},
+	{"a cancel of what was lost marks an id of which there are copies", lossMarks, repeated, "no ghost"},
+	{"a release in vain is followed by a cancel if there are copies", vainIsUndone, repeated, "no ghost"},
+	{"a busy try is cancelled if there are copies", busyIsUndone, trying, "no ghost"},
+	{"an acquire with an unknown outcome is cancelled", endIsUndone, quitting, "no ghost"},
+	{"a cancel ends a hold too", cancelFrees, quitting, "no ghost"},
+	{"a lost hold is cancelled", lossIsReleased, slow, "no ghost"},
+	{"a push counts only if its token is above the stamp", stampIsCompared, repeated, "ME"},
+	{"a push counts only within the accept window", windowIsChecked, slow, "ME"},
+	{"a grant that comes too late does not count", lateIsUndone, slow, "ME"},
+	{"a deadline is earlier than the server's expiry", deadlineIsFirst, slow, "ME"},
+	{"a renewal does not move a deadline that has passed", lapseIsLoss, repeated, "F"},
+	{"each grant takes the next token", tokensRise, slow, "F"},
+	{"who waits polls", polls, mortal, stuck},
+	{"a poll grants a free lock", settles, mortal, stuck},
+	{"a grant that is not accepted expires", grantsExpire, mortal, stuck},
+	{"dead tickets are reaped", deadAreReaped, mortal, stuck},
+}
+
+func TestEachRuleIsNeeded(t *testing.T) {
+	untested := rule(allRules)
+	for _, n := range needs {
+		untested &^= n.off
+		t.Run(n.name, func(t *testing.T) {
+			n.in.off = n.off
+			h := n.in.newSearch()
+			found := h.find(n.promise)
+			if found < 0 {
+				t.Fatalf("without it, nothing is found in %d states", len(h.hashes))
+			}
+			t.Logf("without it, %s is broken after %d states:\n%s", n.promise, len(h.hashes), h.trace(found))
+		})
+	}
+	if untested != 0 {
+		t.Errorf("no test switches off the rules %b", untested)
+	}
+}
+
+// find returns the nearest state that breaks a promise, or -1.
+func (h *search) find(promise string) int {
+	if promise == stuck {
+		h.run(func(*state) string { return "" })
+		return h.stuck()
+	}
+	i, _ := h.run(properties[promise])
+	return i
+}

@@ -1,0 +1,56 @@
+package protocol
+
+// A rule is a part of the protocol that can be switched off, to see what breaks. The numbers are those
+// of the protocol in the design.
+type rule uint32
+
+const (
+	idsAreNew       rule = 1 << iota // 1: each acquisition has an id of its own
+	idsAreCompared                   // 1: release compares the id, not the owner
+	doneIsRefused                    // 2: acquire refuses an id that is marked as over
+	undoMarks                        // 2: the undo of an acquire marks its id
+	requeueMarks                     // 2: a ticket that takes the place of a lost one marks that
+	releaseMarks                     // 2: release marks an id whose acquire was written more than once,
+	handOverMarks                    //    and so does handing it over,
+	lossMarks                        //    and cancelling what was lost or came too late,
+	vainIsUndone                     //    and what follows a release that found nothing
+	busyIsUndone                     // 2: a try that was busy is cancelled if it was written more than once
+	endIsUndone                      // 3: what ends without an answer is cancelled
+	lateIsUndone                     // 3: so is a grant that is answered after its own deadline
+	cancelFrees                      // 3: cancel ends also a hold
+	settles                          // 5: a poll grants a free lock
+	tokensRise                       // 6: each grant takes the next token
+	stampIsCompared                  // 6: a push counts if its token is above the last "queued" one's
+	windowIsChecked                  // 6: and if the accept window is open since then
+	grantsExpire                     // 6: a grant that is not accepted expires
+	polls                            // 7: who waits polls
+	deadAreReaped                    // 7: a ticket that was not seen for three polls is dropped
+	lossIsReleased                   // 13: a hold that was lost is cancelled
+	lapseIsLoss                      // 13: a renewal that is answered after the deadline does not move it
+	deadlineIsFirst                  // a deadline is earlier than the server's expiry
+	allRules        = 1<<iota - 1
+)
+
+// A system is some processes that follow the protocol, but for the rules that are off.
+type system struct {
+	off       rule
+	processes int
+	acquires  int  // by each process
+	polls     int  // of a process on their way at once, at most 2
+	tries     bool // some acquires do not wait
+	faults    faults
+}
+
+func (y *system) keeps(r rule) bool { return y.off&r == 0 }
+
+func (y *system) start() state {
+	s := state{faults: y.faults}
+	for i := range s.process {
+		if i < y.processes {
+			s.process[i].left = uint8(y.acquires)
+		} else {
+			s.process[i].phase = dead
+		}
+	}
+	return s
+}
