@@ -179,11 +179,13 @@ func (r *request) isQueued(sent time.Time, stamp int64, holders []core.Holder) {
 	r.acceptBy = e.instant(sent) + acceptWindow - e.margin(acceptWindow)
 	e.inbox.start(e)
 	r.c.failTries(busy(holders), r.c.waiters.joined)
-	next := pollInterval
+	next, slack := pollInterval, pollSlack
 	for _, h := range holders {
-		next = min(next, max(h.TTL, 0)+time.Millisecond) // it may not come back
+		if ends := max(h.TTL, 0) + time.Millisecond; ends < next { // it may not come back
+			next, slack = ends, 0 // a poll before that would be answered as this one was
+		}
 	}
-	e.schedule.set(&r.timer, e.now()+next, pollSlack)
+	e.schedule.set(&r.timer, e.now()+next, slack)
 }
 
 // pollSlack is how much earlier a poll may be, to go out together with others.

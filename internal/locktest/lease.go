@@ -19,6 +19,7 @@ var leases = []scenario{
 	{"the maximum hold ends the hold and passes the lock on", maxHold, 0},
 	{"the minimum hold keeps the key taken", minHold, 0},
 	{"an expired hold passes the lock on", expired, inProc},
+	{"a lease that runs out is asked for once it has", polledOnce, server},
 }
 
 func (c *client) silence() { c.wire.Silence() }
@@ -169,4 +170,26 @@ func expired(e *env) {
 	e.local.Expire(key)
 	e.lost(ctx, held)
 	e.unlock(w.gets(e.soon))
+}
+
+// polledOnce has a call wait for the end of a lease that nobody renews and that is nearly over.
+func polledOnce(e *env) {
+	c, other, key := e.warm(e.client()), e.client(), e.key("task")
+	ctx, held := e.lock(other, key, lockmw.WithFixedLease(minLease))
+	e.pass(minLease - 15*time.Millisecond)
+	c.wire.Record()
+	w := e.call(e.ctx, c, key)
+	e.unlock(w.gets(e.soon))
+	e.lost(ctx, held)
+	asked := 0
+	for _, command := range c.wire.Sent() {
+		if command.IsScript() && command.Concerns(key) {
+			asked++
+		}
+	}
+	// The acquire, a poll when the subscription is there, the poll, the release, and each may have been
+	// sent as text too.
+	if asked > 8 {
+		e.t.Errorf("%d commands were sent", asked)
+	}
 }
