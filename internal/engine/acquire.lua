@@ -12,14 +12,14 @@
 --           {1, first token, tokens, others waiting}  held
 --           {0, fencing counter, position, place, TTL, owner, inbox, token, since, trace}  queued; busy
 --           {-1}  refused: the id is over      {2}  run it again: more dead tickets than one run removes
-local call = redis.call
+local call, fence = redis.call, KEYS[4]
 if not ARGV[6] and call('EXISTS', KEYS[1], KEYS[2], KEYS[5]) == 0 then
   -- The common case is worth its own lines: what hold.lua does for a lock without extras, if the
   -- counter lies behind the clock. Digits stay strings, as converting them takes longer than the rest.
-  local time, last = call('TIME'), redis.pcall('GET', KEYS[4])
+  local time, last = call('TIME'), redis.pcall('GET', fence)
   local token = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
   if not last or (#last == #token and last < token and not string.find(last, '%D')) then
-    call('SET', KEYS[4], token)
+    call('SET', fence, token)
     call('HSET', KEYS[1], 'id', ARGV[1], 'owner', ARGV[4], 'token', token, 'inbox', ARGV[3])
     call('PEXPIRE', KEYS[1], ARGV[2])
     return token

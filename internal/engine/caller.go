@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,8 +16,8 @@ const (
 	maxFlights = 8   // commands or pipelines under way at once on behalf of callers
 	maxBatch   = 128 // commands in a pipeline
 
-	fullBatch  = 16 // commands that are worth a flight of their own when there are fewFlights
-	fewFlights = 2
+	fullBatch  = 32 // commands that are worth a flight of their own when there are fewFlights
+	fewFlights = 3
 	longFlight = 2 * time.Millisecond
 )
 
@@ -68,6 +69,8 @@ type caller struct {
 	patient *lane       // for callers that nothing but the answer can stop
 	hurried *lane       // for those that must notice soon that their time is over
 	quick   atomic.Bool // the server has answered well within the time that hurried callers have
+
+	bulky atomic.Bool // scripts of several keys are run by one and the same server
 
 	ctx    context.Context // ends when all calls are to end
 	cancel context.CancelFunc
@@ -185,6 +188,7 @@ func (c *caller) flyBatches(batch []*call) {
 		} else {
 			c.runBatch(c.ctx, batch)
 		}
+		runtime.Gosched()
 		batch = c.next(time.Since(started))
 	}
 }
@@ -206,32 +210,7 @@ func (c *caller) finish(k *call, cmd redis.Cmder) {
 		k.args[0], k.args[1] = "eval", k.script.source
 		cmd = c.run(k)
 	}
-	k.done(newReply(cmd, k.sent))
-}
-
-// runBatch runs calls in one pipeline per node.
-func (c *caller) runBatch(ctx context.Context, batch []*call) {
-	sent := time.Now()
-	pipe := c.rdb.Pipeline()
-	cmds := make([]*redis.Cmd, len(batch))
-	for i, k := range batch {
-		k.sent = sent
-		cmds[i] = k.command(ctx)
-		_ = pipe.Process(ctx, cmds[i])
-	}
-	_, err := pipe.Exec(ctx)
-	for i, k := range batch {
-		// Each command has its own error, but not if the server refused the connection.
-		if err != nil && cmds[i].Err() == nil && cmds[i].Val() == nil {
-			cmds[i].SetErr(err)
-		}
-		c.finish(k, cmds[i])
-	}
-	for _, k := range batch {
-		if k.after != nil {
-			k.after()
-		}
-	}
+	k.done(replyTo(cmd, k.sent))
 }
 
 // stop ends all calls and returns when their goroutines have ended.

@@ -2,6 +2,7 @@
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 done mark of the id, if it is to be refused
 --   ARGV 1 id  2 how long it is refused from now on (ms)
 --   returns 1  done      2  done, and a poll is to be run at once
+local fence = KEYS[4]
 --@hold
 --@settle
 local held = redis.pcall('HGET', KEYS[1], 'id') -- an error if the key is somebody else's

@@ -30,7 +30,7 @@ func onDesk(t *testing.T, test func(d *desk)) {
 
 func (d *desk) try(s *script, keys []string, args ...any) (*reply, error) {
 	cmd := d.rdb.Eval(d.Context(), s.source, keys, args...)
-	r := newReply(cmd, time.Time{})
+	r := replyTo(cmd, time.Time{})
 	return r, r.err
 }
 

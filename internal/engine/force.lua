@@ -2,6 +2,7 @@
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter      ARGV 1 token  2 owner
 --   returns 1  taken away      2  taken away, and a poll is to be run at once
 --           0  held by nobody, or by another hold than that one
+local fence = KEYS[4]
 --@hold
 --@settle
 local h = holder()

@@ -1,4 +1,5 @@
--- Shared by the scripts that may grant: the server's clock, fencing tokens, the holder's hash.
+-- Shared by the scripts that may grant: the server's clock, fencing tokens, the holder's hash. They have
+-- named the fencing counter's key before.
 -- TIME is read once; all times of a run are compared with it. Milliseconds in now, microseconds in us.
 local call = redis.call
 local time = call('TIME')
@@ -16,7 +17,7 @@ end
 
 -- Returns the last token that was given, 0 if none was, and nil if the counter holds something strange.
 local function counter()
-  local last = redis.pcall('GET', KEYS[4])
+  local last = redis.pcall('GET', fence)
   if not last then return 0 end
   return digits(last)
 end
@@ -40,7 +41,7 @@ end
 -- 'wanted' if nobody waits.
 local function hold(id, first, count, mode, lease, inbox, owner, trace, waiting)
   local token = string.format('%.0f', first)
-  call('SET', KEYS[4], count == 1 and token or string.format('%.0f', first + count - 1))
+  call('SET', fence, count == 1 and token or string.format('%.0f', first + count - 1))
   local fields = {'id', id, 'owner', owner, 'token', token, 'inbox', inbox}
   local function field(name, value)
     fields[#fields + 1] = name

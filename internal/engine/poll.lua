@@ -4,6 +4,7 @@
 --   returns {more, fencing counter, {a ticket's answer, …}, TTL, owner, inbox, token, since, trace}
 --     more: 1 if it is to be run again at once, because more tickets are dead than one run removes
 --     a ticket's answer: {1, first token, tokens, others waiting} held · {0, position} queued · {-1} gone
+local fence = KEYS[4]
 --@hold
 --@settle
 local h = holder()

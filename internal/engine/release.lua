@@ -17,6 +17,7 @@ if KEYS[5] then call('SET', KEYS[5], 1, 'PX', ARGV[3]) end
 if linger ~= '0' then return 1 end
 local queued = call('ZCARD', KEYS[2])
 if queued == 0 then return 1 end
+local fence = KEYS[4]
 --@hold
 --@settle
 return settle(queued) and 2 or 1

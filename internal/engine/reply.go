@@ -24,16 +24,23 @@ type reply struct {
 
 var errStrange = errors.New("the script's answer is not one of ours")
 
-func newReply(cmd redis.Cmder, sent time.Time) *reply {
-	r := &reply{sent: sent, err: cmd.Err()}
-	if c, ok := cmd.(interface{ Val() any }); ok && r.err == nil {
-		switch v := c.Val().(type) {
-		case []any:
-			r.values = v
-		case int64, string:
-			r.single[0] = v
-			r.values = r.single[:]
-		}
+// replyTo is the answer to a command.
+func replyTo(cmd redis.Cmder, sent time.Time) *reply {
+	var value any
+	if c, ok := cmd.(interface{ Val() any }); ok {
+		value = c.Val()
+	}
+	return newReply(value, cmd.Err(), sent)
+}
+
+func newReply(value any, err error, sent time.Time) *reply {
+	r := &reply{sent: sent, err: err}
+	switch v := value.(type) {
+	case []any:
+		r.values = v
+	case int64, string:
+		r.single[0] = v
+		r.values = r.single[:]
 	}
 	return r
 }
@@ -130,12 +137,13 @@ func (r *reply) token() (token int64, ok bool) {
 	if r.err != nil {
 		return 0, false
 	}
-	text, ok := r.single[0].(string)
-	if !ok {
-		return 0, false
+	switch v := r.single[0].(type) {
+	case int64:
+		token = v
+	case string:
+		token, _ = strconv.ParseInt(v, 10, 64)
 	}
-	token, err := strconv.ParseInt(text, 10, 64)
-	return token, err == nil && token > 0
+	return token, token > 0
 }
 
 // A licence is the tokens that came with a grant: one for the grant itself, each further one for

@@ -32,7 +32,7 @@ func FuzzReply(f *testing.F) {
 			} else {
 				cmd.SetVal(v)
 			}
-			r := newReply(cmd, time.Time{})
+			r := replyTo(cmd, time.Time{})
 			use(r)
 			if want, ok := v.(error); ok && !errors.Is(r.err, want) || !ok && r.err != nil && !errors.Is(r.err, errStrange) {
 				t.Errorf("reading %q: %v", text, r.err)

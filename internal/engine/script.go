@@ -32,6 +32,10 @@ var (
 	renewLua string
 	//go:embed release.lua
 	releaseLua string
+	//go:embed acquire_batch.lua
+	acquireBatchLua string
+	//go:embed release_batch.lua
+	releaseBatchLua string
 	//go:embed cancel.lua
 	cancelLua string
 	//go:embed force.lua
@@ -41,7 +45,8 @@ var (
 // A script is a Lua script with the shared parts put in.
 type script struct {
 	source, sha string
-	asked       any // sha, as an argument
+	asked       any   // sha, as an argument
+	bulk        *bulk // does plain runs many at a time; nil: there is no such script
 }
 
 type scripts struct {
@@ -60,8 +65,14 @@ func newScripts(single bool) scripts {
 		sha := hex.EncodeToString(sum[:])
 		return &script{source: source, sha: sha, asked: sha}
 	}
-	return scripts{
+	all := scripts{
 		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua),
 		release: assemble(releaseLua), cancel: assemble(cancelLua), force: assemble(forceLua),
 	}
+	all.acquire.bulk = &bulk{
+		script: assemble(acquireBatchLua), plain: 13,
+		sharedKeys: []int{6}, keys: []int{3, 4, 7}, sharedArgs: []int{10}, args: []int{8, 9, 11},
+	}
+	all.release.bulk = &bulk{script: assemble(releaseBatchLua), plain: 8, keys: []int{3, 4}, args: []int{7}}
+	return all
 }

@@ -13,6 +13,7 @@ import (
 var exclusion = []scenario{
 	{"64 contenders of one process never overlap", func(e *env) { e.contenders(1) }, 0},
 	{"64 contenders of four processes never overlap", func(e *env) { e.contenders(4) }, server},
+	{"contenders for many keys, which share commands, never overlap", manyKeys, 0},
 	{"different keys do not exclude each other", differentKeys, 0},
 	{"a lock that is taken is busy for everybody else", takenIsBusy, 0},
 	{"a lock that was released is not busy for a try that comes later", releasedIsFree, server | bubble},
@@ -36,6 +37,38 @@ func (e *env) contenders(processes int) {
 	if n := e.rec.Grants(key); n != contenders*rounds {
 		e.t.Errorf("%d grants, want %d", n, contenders*rounds)
 	}
+}
+
+func manyKeys(e *env) {
+	const keys, contenders, rounds = 48, 32, 20 // of each process
+	clients := e.clients(3)
+	for _, c := range clients {
+		e.warm(c)
+	}
+	all := make([]string, keys)
+	for i := range all {
+		all[i] = e.key("item")
+	}
+	inside := make([]atomic.Int32, keys)
+	var wg sync.WaitGroup
+	for i := range contenders * len(clients) {
+		wg.Go(func() {
+			for round := range rounds {
+				k := (i*7 + round*11) % keys
+				ctx, held, err := e.rec.Lock(e.ctx, clients[i%len(clients)], all[k])
+				if err != nil {
+					e.t.Errorf("Lock: %v", err)
+					return
+				}
+				if n := inside[k].Add(1); n != 1 {
+					e.t.Errorf("%d at once", n)
+				}
+				inside[k].Add(-1)
+				e.unlock(ctx, held)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func differentKeys(e *env) {

@@ -1,0 +1,23 @@
+-- Takes locks that nobody has or waits for, each as acquire.lua does; whatever is in the way of one,
+-- it is left to acquire.lua. Harmless when repeated.
+--   KEYS 1 fencing counter  then for each lock: holder, queue, done mark of the id
+--   ARGV 1 inbox  then for each lock: id, lease (ms), owner
+--   returns for each lock its token, or -1: to be asked for on its own
+local fence = KEYS[1]
+--@hold
+local wanted = (#KEYS - 1) / 3
+local first, count = reserve(wanted)
+if not first then return STRANGE end
+call('SET', fence, string.format('%.0f', first + count - 1)) -- what a full memory refuses
+local tokens, inbox = {}, ARGV[1]
+for i = 1, wanted do
+  local k = 3 * i - 1
+  if i <= count and call('EXISTS', KEYS[k], KEYS[k + 1], KEYS[k + 2]) == 0 then
+    tokens[i] = first + i - 1
+    call('HSET', KEYS[k], 'id', ARGV[k], 'owner', ARGV[k + 2], 'token', string.format('%.0f', tokens[i]), 'inbox', inbox)
+    call('PEXPIRE', KEYS[k], ARGV[k + 1])
+  else
+    tokens[i] = -1
+  end
+end
+return tokens
