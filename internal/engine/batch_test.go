@@ -49,9 +49,10 @@ type result struct {
 func (r *rig) gather(n int, do func()) {
 	r.Helper()
 	c := r.e.caller
-	c.quiesce(soon) // what ends would make room
+	c.quiesce(soon) // what ends would take calls with it
 	c.mu.Lock()
-	c.room = 0
+	flights := c.flights
+	c.flights = 0
 	c.mu.Unlock()
 	do()
 	eventually(r.T, "not all calls have gathered", func() bool {
@@ -61,7 +62,7 @@ func (r *rig) gather(n int, do func()) {
 	})
 	c.mu.Lock()
 	batch := c.waiting
-	c.waiting, c.room = nil, c.flights
+	c.waiting, c.flights = nil, flights
 	c.flying++
 	c.wg.Add(1)
 	c.mu.Unlock()

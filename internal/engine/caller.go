@@ -13,12 +13,11 @@ import (
 )
 
 const (
-	maxFlights = 8   // commands or pipelines under way at once on behalf of callers
-	maxBatch   = 128 // commands in a pipeline
-
-	fullBatch  = 32 // commands that are worth a flight of their own when there are fewFlights
-	fewFlights = 3
-	longFlight = 2 * time.Millisecond
+	// maxFlights is how many commands or pipelines are under way at once on behalf of callers: enough
+	// that the server has something to do while answers are dealt with, and few enough that pipelines
+	// are full when there is much to do.
+	maxFlights = 5
+	maxBatch   = 128 // calls in a pipeline
 )
 
 // A call is one run of a script.
@@ -79,7 +78,6 @@ type caller struct {
 	mu      sync.Mutex
 	stopped bool
 	flying  int
-	room    int // how many may be flying now: fewer when there are so many calls that they share flights
 	waiting []*call
 	idle    chan struct{} // closed when flying becomes 0; nil if nobody waits for it
 }
@@ -93,7 +91,7 @@ const (
 )
 
 func newCaller(rdb redis.UniversalClient, flights int, patience time.Duration) *caller {
-	c := &caller{rdb: rdb, flights: flights, room: flights}
+	c := &caller{rdb: rdb, flights: flights}
 	c.ctx, c.cancel = context.WithCancel(context.WithValue(context.Background(), ownerKey{}, c))
 	c.patient = newLane(c, patience/4, patience)
 	c.hurried = newLane(c, hurriedTurn, hurriedAnswer)
@@ -118,7 +116,6 @@ func (c *caller) inline(k *call, l *lane) (done bool) {
 	if !c.enter(k) {
 		return false
 	}
-	started := time.Now()
 	cmd := l.run(k)
 	if err := cmd.Err(); err != nil && !isReply(err) {
 		c.quick.Store(false)
@@ -126,7 +123,7 @@ func (c *caller) inline(k *call, l *lane) (done bool) {
 		return false
 	}
 	c.finish(k, cmd)
-	if batch := c.next(time.Since(started)); batch != nil {
+	if batch := c.next(); batch != nil {
 		go c.flyBatches(batch)
 	}
 	return true
@@ -140,7 +137,7 @@ func (c *caller) enter(k *call) bool {
 	case c.stopped:
 		go k.done(&reply{err: core.ErrClosed})
 		return false
-	case c.flying >= c.room:
+	case c.flying >= c.flights:
 		c.waiting = append(c.waiting, k)
 		return false
 	}
@@ -149,20 +146,13 @@ func (c *caller) enter(k *call) bool {
 	return true
 }
 
-// next takes what has gathered; nothing ends the flight, which took as long as given. If only a few
-// calls have gathered while others fly, it leaves them to those: fewer and fuller pipelines are less
-// work for both sides. Where the way is long that would cost more time than it saves.
-func (c *caller) next(took time.Duration) []*call {
+// next takes what has gathered; nothing ends the flight.
+func (c *caller) next() []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(c.waiting), maxBatch)
-	crowded := n > 0 && n < fullBatch && c.flying > fewFlights && took < longFlight
-	if n == 0 || crowded {
+	if n == 0 {
 		c.flying--
-		c.room = c.flights
-		if crowded {
-			c.room = fewFlights
-		}
 		if c.flying == 0 && c.idle != nil {
 			close(c.idle)
 			c.idle = nil
@@ -182,14 +172,13 @@ func (c *caller) fly(k *call) {
 
 func (c *caller) flyBatches(batch []*call) {
 	for batch != nil {
-		started := time.Now()
 		if len(batch) == 1 {
 			c.finish(batch[0], c.run(batch[0]))
 		} else {
 			c.runBatch(c.ctx, batch)
 		}
-		runtime.Gosched()
-		batch = c.next(time.Since(started))
+		runtime.Gosched() // those that have their answers may have something new to send
+		batch = c.next()
 	}
 }
 
