@@ -1,0 +1,162 @@
+package crew_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/bench/crew"
+)
+
+func TestMain(m *testing.M) {
+	if crew.Called() {
+		os.Exit(crew.Work(play))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// A job is what a process of these tests is to do.
+type job struct{ Role, Text string }
+
+func play(j job, boss *crew.Boss) error {
+	switch j.Role {
+	case "echo":
+		for {
+			order := boss.Listen()
+			if err := boss.Say(order, j.Text); err != nil || order == "last" {
+				return err
+			}
+		}
+	case "procs":
+		return boss.Say("procs", runtime.GOMAXPROCS(0))
+	case "fail":
+		return errors.New(j.Text)
+	case "crash":
+		panic(j.Text)
+	case "hang":
+		select {}
+	}
+	return errors.New("no such role")
+}
+
+func start(t *testing.T, ctx context.Context, procs int, jobs ...job) *crew.Crew {
+	t.Helper()
+	c, err := crew.Start(ctx, procs, jobs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestMembersDoTheirJobs(t *testing.T) {
+	c := start(t, t.Context(), 0, job{"echo", "first"}, job{"echo", "second"})
+	if err := c.Tell("hello"); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"first", "second"} {
+		var got string
+		if err := c.Members()[i].Hear("hello", &got); err != nil || got != want {
+			t.Errorf("member %d said %q, %v", i, got, err)
+		}
+	}
+	if err := c.Tell("last"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Hear("last"); err != nil {
+		t.Error(err)
+	}
+	c.Dismiss(time.Minute)
+}
+
+func TestAnotherWordThanExpectedIsAnError(t *testing.T) {
+	c := start(t, t.Context(), 0, job{Role: "echo"})
+	if err := c.Tell("hello"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Hear("bye"); err == nil || !strings.Contains(err.Error(), `"hello"`) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestProcessorsAreLimited(t *testing.T) {
+	c := start(t, t.Context(), 1, job{Role: "procs"})
+	var n int
+	if err := c.Members()[0].Hear("procs", &n); err != nil || n != 1 {
+		t.Errorf("GOMAXPROCS is %d, %v", n, err)
+	}
+}
+
+func TestFailureIsPassedOn(t *testing.T) {
+	c := start(t, t.Context(), 0, job{"fail", "no luck today"})
+	if err := c.Hear("done"); err == nil || err.Error() != "no luck today" {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestCrashIsReportedWithItsLastWords(t *testing.T) {
+	c := start(t, t.Context(), 0, job{"crash", "good bye"})
+	if err := c.Hear("done"); err == nil || !strings.Contains(err.Error(), "panic: good bye") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestMemberThatHangsIsKilled(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	c := start(t, ctx, 0, job{Role: "hang"}, job{Role: "echo"})
+	if err := c.Hear("done"); !errors.Is(err, crew.ErrHung) {
+		t.Errorf("the error is %v", err)
+	}
+	c.Close() // returns only when the processes have ended
+}
+
+func TestCancelledRunIsNotTakenForHung(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := start(t, ctx, 0, job{Role: "hang"})
+	cancel()
+	if err := c.Hear("done"); !errors.Is(err, context.Canceled) || errors.Is(err, crew.ErrHung) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestMemberEndsWithTheOneWhoStartedIt(t *testing.T) {
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path)
+	cmd.Env = append(os.Environ(), "LOCKMW_BENCH_CREW=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, `{"Role":"echo"}{"word":"hello"}`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Close(); err != nil { // as the kernel does at the parent's death
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("it ended with %v", err)
+	}
+}

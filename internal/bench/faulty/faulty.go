@@ -1,0 +1,81 @@
+// Package faulty has libraries with faults that the benchmark must notice, for its tests.
+package faulty
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockmw/go/internal/bench/library"
+)
+
+// Libraries that have nothing to do with Redis.
+var (
+	// Open lets everybody in.
+	Open = fake("open", func(context.Context, chan struct{}) bool { return true })
+	// Deaf waits for ever, whatever becomes of the context.
+	Deaf = fake("deaf", func(context.Context, chan struct{}) bool { select {} })
+	// Forgetful excludes, and forgets those who wait.
+	Forgetful = fake("forgetful", func(ctx context.Context, free chan struct{}) bool {
+		select {
+		case <-free:
+			return true
+		default:
+			<-ctx.Done()
+			return false
+		}
+	})
+	// Sound locks goroutines of one process out.
+	Sound = fake("sound", func(ctx context.Context, free chan struct{}) bool {
+		select {
+		case <-free:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	})
+	// Refusing has an error for everybody.
+	Refusing = fake("refusing", func(context.Context, chan struct{}) bool { return false })
+)
+
+// All returns the libraries.
+func All() []library.Library { return []library.Library{Open, Deaf, Forgetful, Sound, Refusing} }
+
+// fake makes a library of a function that waits for a token.
+func fake(name string, lock func(ctx context.Context, free chan struct{}) bool) library.Library {
+	return library.Library{Name: name, Open: func(library.Config) (library.Locker, error) {
+		l := &locker{free: make(chan struct{}, 1), lock: lock}
+		l.free <- struct{}{}
+		return l, nil
+	}}
+}
+
+// A locker has one lock for all keys.
+type locker struct {
+	free chan struct{}
+	lock func(context.Context, chan struct{}) bool
+}
+
+// Lock implements library.Locker.
+func (l *locker) Lock(ctx context.Context, _ string) (library.Hold, error) {
+	if l.lock(ctx, l.free) {
+		return l, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return nil, errRefused
+}
+
+// Unlock implements library.Hold.
+func (l *locker) Unlock() error {
+	select {
+	case l.free <- struct{}{}:
+	default: // it was never taken
+	}
+	return nil
+}
+
+// Close implements library.Locker.
+func (l *locker) Close() error { return nil }
+
+var errRefused = errors.New("not today")

@@ -1,0 +1,75 @@
+// Package library has one adapter for each way of locking that is compared. All of them use their
+// library as its documentation advises; what was chosen, and why, stands in each file.
+package library
+
+import (
+	"context"
+	"time"
+)
+
+// A Config is what an adapter needs to know.
+type Config struct {
+	Addr string // of the Redis server
+	// Wait says which kind of waiting the workload is about. Libraries that poll have a setting for
+	// it; the others ignore it.
+	Wait Wait
+	// Index is the number of this process among those of the measurement, from 0.
+	Index int
+}
+
+// Wait is how impatient those are who wait for a lock.
+type Wait string
+
+const (
+	// Short waits are over soon: the lock changes hands all the time.
+	Short Wait = "short"
+	// Long waits are not: the lock is held for long, and many wait for it.
+	Long Wait = "long"
+)
+
+// A Locker takes locks with one library, over connections of its own. Safe for concurrent use.
+type Locker interface {
+	// Lock waits for key's lock until ctx ends.
+	Lock(ctx context.Context, key string) (Hold, error)
+	// Close gives back what the locker has, its connections included.
+	Close() error
+}
+
+// A Hold is a lock that was acquired. Unlock returns when the lock is free, or certain to become it.
+type Hold interface{ Unlock() error }
+
+// A Library is one way of locking.
+type Library struct {
+	Name string
+	// Open connects to the server.
+	Open func(Config) (Locker, error)
+	// Sends names the commands, other than scripts and those that set up a connection, that the
+	// library sends to the server itself. Its scripts must not use them: the server's statistics do
+	// not tell one from the other.
+	Sends []string
+	// Watchdog says that a hold is renewed until it is unlocked, without a goroutine of the caller.
+	Watchdog bool
+	// Pipelines marks a variant that shares round trips between callers.
+	Pipelines bool
+	// Wakes says that who waits is told when the lock is free, and does not ask again and again.
+	Wakes bool
+	// Baseline marks what is not a lock but what locks are compared with.
+	Baseline bool
+}
+
+// lease is how long locks outlive a crash, in all libraries that want to be told: the default of
+// lockmw.
+const lease = 30 * time.Second
+
+// shortPause is how long those who poll pause between two tries when waits are short, on average and
+// in all libraries. Less loads the server with tries in vain, and fewer acquisitions are made; more
+// makes them rarely meet, at the price of long waits.
+const shortPause = 8 * time.Millisecond
+
+// All returns the libraries in the order in which they are shown.
+func All() []Library {
+	return []Library{
+		lockmwLibrary, rawLibrary, rawAPLibrary, redsyncLibrary, redislockLibrary, rueidislockLibrary,
+		pubsubLibrary,
+	}
+}

@@ -1,0 +1,233 @@
+package library_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/bench/library"
+	"github.com/lockmw/go/internal/bench/server"
+	"github.com/lockmw/go/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// eachLock runs test with every library that locks.
+func eachLock(t *testing.T, test func(t *testing.T, l library.Library)) {
+	for _, l := range library.All() {
+		if !l.Baseline {
+			t.Run(l.Name, func(t *testing.T) { test(t, l) })
+		}
+	}
+}
+
+func open(t *testing.T, l library.Library, addr string) library.Locker {
+	t.Helper()
+	locker, err := l.Open(library.Config{Addr: addr, Wait: library.Short})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := locker.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	})
+	return locker
+}
+
+func TestLockExcludesUntilUnlock(t *testing.T) {
+	s := redistest.Redis(t)
+	eachLock(t, func(t *testing.T, l library.Library) {
+		first, second := open(t, l, s.Addr()), open(t, l, s.Addr())
+		key := "excluded:" + l.Name
+		hold, err := first.Lock(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, locker := range []library.Locker{first, second} {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			if again, err := locker.Lock(ctx, key); err == nil {
+				t.Error("locked while it was held")
+				_ = again.Unlock()
+			}
+			cancel()
+		}
+		if err := hold.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		hold, err = second.Lock(ctx, key)
+		if err != nil {
+			t.Fatalf("locking what was unlocked: %v", err)
+		}
+		if err := hold.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWaiterGetsTheLock(t *testing.T) {
+	s := redistest.Redis(t)
+	eachLock(t, func(t *testing.T, l library.Library) {
+		first, second := open(t, l, s.Addr()), open(t, l, s.Addr())
+		key := "awaited:" + l.Name
+		hold, err := first.Lock(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		got := make(chan error)
+		go func() {
+			hold, err := second.Lock(ctx, key)
+			if err == nil {
+				err = hold.Unlock()
+			}
+			got <- err
+		}()
+		select {
+		case err := <-got:
+			t.Errorf("the waiter was done before the release: %v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if err := hold.Unlock(); err != nil {
+			t.Error(err)
+		}
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestUnlockOfALostLockIsAnError(t *testing.T) {
+	s := redistest.Redis(t)
+	rdb := s.NewClient(t)
+	eachLock(t, func(t *testing.T, l library.Library) {
+		if l.Watchdog {
+			t.Skip("it notices the loss at some time, or keeps silent")
+		}
+		hold, err := open(t, l, s.Addr()).Lock(t.Context(), "lost:"+l.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := rdb.Del(t.Context(), "lost:"+l.Name).Val(); n != 1 {
+			t.Fatalf("%d keys deleted", n)
+		}
+		if err := hold.Unlock(); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+func TestPubsubPassesTurns(t *testing.T) {
+	s := redistest.Redis(t)
+	var pubsub library.Library
+	for _, l := range library.All() {
+		if l.Name == "pubsub" {
+			pubsub = l
+		}
+	}
+	players := make([]library.Locker, 2)
+	for i := range players {
+		p, err := pubsub.Open(library.Config{Addr: s.Addr(), Index: i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		players[i] = p
+	}
+	turn, err := players[0].Lock(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < 6; i++ {
+		got := make(chan library.Hold)
+		go func() {
+			next, err := players[i%2].Lock(t.Context(), "k")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- next
+		}()
+		passOn(t, s.NewClient(t), turn, "k:"+strconv.Itoa(i%2))
+		if turn = <-got; turn == nil {
+			return
+		}
+	}
+}
+
+// passOn ends a turn once the other listens.
+func passOn(t *testing.T, rdb *redis.Client, turn library.Hold, channel string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if n := rdb.PubSubNumSub(t.Context(), channel).Val(); n[channel] == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody listens")
+		}
+	}
+	if err := turn.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCommandsCountedByTheServerAreThoseOnTheWire(t *testing.T) {
+	redisServer := redistest.Redis(t)
+	s, err := server.Use(t.Context(), redisServer.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	eachLock(t, func(t *testing.T, l library.Library) {
+		wire := tap(t, redisServer.Addr())
+		locker := open(t, l, wire.addr)
+		// The server does not count those it does not know, as some that set up a connection.
+		takeAndFail(t, locker, "connected:"+l.Name)
+		connected := wire.commands.Load()
+		before, err := s.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		takeAndFail(t, locker, "counted:"+l.Name)
+		var sent, written int64
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+			after, err := s.Stats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent, written = after.Since(before).Sent(l.Sends), wire.commands.Load()-connected
+			if sent == written {
+				break
+			}
+			before.Calls["info"]++ // that for after, which is asked for again
+		}
+		if sent != written || sent < 20 {
+			t.Errorf("the server counted %d commands, %d were on the wire", sent, written)
+		}
+	})
+}
+
+// takeAndFail locks and unlocks, and tries to lock what is held.
+func takeAndFail(t *testing.T, locker library.Locker, key string) {
+	t.Helper()
+	for range 10 {
+		hold, err := locker.Lock(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if _, err := locker.Lock(ctx, key); err == nil {
+			t.Error("locked while it was held")
+		}
+		cancel()
+		if err := hold.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package library
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+var lockmwLibrary = Library{Name: "lockmw", Open: openLockmw, Watchdog: true, Wakes: true}
+
+// Lockmw is this module's plain lock with its defaults: a lease of 30 s under the watchdog.
+type Lockmw struct {
+	RDB    *redis.Client
+	Client *lockmw.Client
+}
+
+func openLockmw(c Config) (Locker, error) { return OpenLockmw(c) }
+
+// OpenLockmw is for workloads that measure what other libraries do not have.
+func OpenLockmw(c Config, opts ...lockmw.ClientOption) (*Lockmw, error) {
+	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
+	client, err := lockmw.New(rdb, opts...)
+	if err != nil {
+		return nil, errors.Join(err, rdb.Close())
+	}
+	return &Lockmw{RDB: rdb, Client: client}, nil
+}
+
+// Lock implements Locker.
+func (l *Lockmw) Lock(ctx context.Context, key string) (Hold, error) {
+	_, hold, err := l.Client.Lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return hold, nil
+}
+
+// Close implements Locker.
+func (l *Lockmw) Close() error { return errors.Join(l.Client.Close(), l.RDB.Close()) }

@@ -1,0 +1,61 @@
+package library
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+)
+
+var redsyncLibrary = Library{Name: "redsync", Open: openRedsync, Sends: []string{"set"}}
+
+// redsyncLocker uses redsync on one node with a Mutex for each acquisition, as its README does. The
+// default of 32 tries is lifted, so that waiting ends with the context only.
+type redsyncLocker struct {
+	rdb     *redis.Client
+	rs      *redsync.Redsync
+	options []redsync.Option
+}
+
+func openRedsync(c Config) (Locker, error) {
+	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
+	l := &redsyncLocker{
+		rdb: rdb, rs: redsync.New(goredis.NewPool(rdb)),
+		options: []redsync.Option{redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt)},
+	}
+	if c.Wait != Long {
+		// The default, 50 to 250 ms at random, is meant for locks that are held for a while.
+		l.options = append(l.options, redsync.WithRetryDelayFunc(func(int) time.Duration {
+			return rand.N(2 * shortPause)
+		}))
+	}
+	return l, nil
+}
+
+// Lock implements Locker.
+func (l *redsyncLocker) Lock(ctx context.Context, key string) (Hold, error) {
+	m := l.rs.NewMutex(key, l.options...)
+	if err := m.LockContext(ctx); err != nil {
+		return nil, err
+	}
+	return redsyncHold{m}, nil
+}
+
+// Close implements Locker.
+func (l *redsyncLocker) Close() error { return l.rdb.Close() }
+
+type redsyncHold struct{ m *redsync.Mutex }
+
+// Unlock implements Hold.
+func (h redsyncHold) Unlock() error {
+	ok, err := h.m.Unlock()
+	if err == nil && !ok {
+		err = errors.New("redsync: not unlocked")
+	}
+	return err
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/bench/crew"
+	"github.com/lockmw/go/internal/bench/faulty"
+	"github.com/lockmw/go/internal/bench/library"
+	"github.com/lockmw/go/internal/bench/workload"
+	"github.com/lockmw/go/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if crew.Called() {
+		os.Exit(crew.Work(workload.Work(allLibraries(), workload.All())))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func allLibraries() []library.Library { return append(library.All(), faulty.All()...) }
+
+// run runs the program and returns its exit code and what it printed.
+func run(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	b := bench{
+		libraries: allLibraries(), workloads: workload.All(), grace: 10 * time.Second,
+		out: &stdout, errs: &stderr,
+	}
+	if strings.Contains(strings.Join(args, " "), "deaf") {
+		b.grace = 500 * time.Millisecond
+	}
+	code = b.main(t.Context(), args)
+	return code, stdout.String(), stderr.String()
+}
+
+func TestWrongCommandLineIsOneLineAndExitCode2(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"-nonsense"}, "-nonsense"},
+		{[]string{"-rounds", "many"}, "-rounds"},
+		{[]string{"-rounds", "0"}, "-rounds 0"},
+		{[]string{"-duration", "1ms"}, "-duration 1ms"},
+		{[]string{"-quick", "-duration", "2h"}, "-duration 2h"},
+		{[]string{"-procs", "-1"}, "-procs -1"},
+		{[]string{"-work", "solo,sola"}, `-work: no "sola"; there are solo, spread64`},
+		{[]string{"-libs", "lockmv"}, `-libs: no "lockmv"; there are lockmw, raw`},
+		{[]string{"-work", "reentry", "-libs", "raw"}, "makes sense"},
+		{[]string{"-profile", "/no/such/directory"}, "-profile /no/such/directory"},
+		{[]string{"solo"}, `"solo"`},
+	} {
+		code, out, errs := run(t, test.args...)
+		if code != 2 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, test.says) {
+			t.Errorf("%v: exit code %d, printed %q and %q", test.args, code, out, errs)
+		}
+	}
+}
+
+func TestHelpListsWhatThereIs(t *testing.T) {
+	code, out, errs := run(t, "-h")
+	if code != 0 || errs != "" {
+		t.Errorf("exit code %d, %q", code, errs)
+	}
+	for _, want := range []string{"-quick", "hot4x8", "rueidislock", "Exit code"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s is missing in the help:\n%s", want, out)
+		}
+	}
+}
+
+func TestWithoutServerTheRunFailsInOneLine(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for _, args := range [][]string{{"-quick"}, {"-redis", "127.0.0.1:1"}} {
+		code, out, errs := run(t, args...)
+		if code != 1 || out != "" || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: exit code %d, printed %q and %q", args, code, out, errs)
+		}
+	}
+}
+
+func TestInterruptedRunFails(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	b := bench{libraries: allLibraries(), workloads: workload.All(), grace: time.Second, out: &out, errs: &errs}
+	if code := b.main(ctx, []string{"-redis", redistest.Redis(t).Addr()}); code != 1 {
+		t.Errorf("exit code %d: %s", code, &errs)
+	}
+}
+
+func TestEveryLineOfJSONHasTheUsualFigures(t *testing.T) {
+	code, out, errs := run(t, "-json", "-redis", redistest.Redis(t).Addr(), "-rounds", "2", "-duration", "30ms",
+		"-work", "solo,hot32", "-libs", "lockmw,raw,redislock,rueidislock")
+	if code != 0 || errs != "" {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	figures, goals := make(map[string]bool), 0
+	for line := range strings.Lines(out) {
+		var v map[string]any
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if v["goal"] != nil {
+			goals++
+			continue
+		}
+		name := v["workload"].(string) + " " + v["library"].(string)
+		figures[name] = true
+		for _, key := range []string{"ops_per_s", "p50_us", "p99_us", "max_us", "cmds_per_op", "redis_cpu_us_per_op", "allocs_per_op"} {
+			if f, ok := v[key].(float64); !ok || f < 0 {
+				t.Errorf("%s: %s is %v", name, key, v[key])
+			}
+		}
+		if jain, ok := v["jain"]; !ok || (jain == nil) != (v["workload"] == "solo") {
+			t.Errorf("%s: the index of fairness is %v", name, v["jain"])
+		}
+	}
+	if len(figures) != 8 || goals != 4 {
+		t.Errorf("%d lines of figures and %d goals:\n%s", len(figures), goals, out)
+	}
+}
+
+func TestTableEndsWithTheGoals(t *testing.T) {
+	code, out, errs := run(t, "-quick", "-rounds", "1", "-duration", "30ms", "-redis", redistest.Redis(t).Addr(),
+		"-work", "solo", "-libs", "lockmw,raw")
+	if code != 0 || errs != "" {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	_, goals, _ := strings.Cut(out, "goal")
+	if !strings.Contains(out, "p50 µs") || !strings.Contains(goals, "p50 / raw") {
+		t.Errorf("printed:\n%s", out)
+	}
+}
+
+func TestEachRoundBeginsWithAnotherLibrary(t *testing.T) {
+	for round, want := range [][]int{{0, 1, 2}, {1, 2, 0}, {2, 0, 1}, {0, 1, 2}} {
+		if got := turns(3, round); !slices.Equal(got, want) {
+			t.Errorf("round %d goes %v, want %v", round, got, want)
+		}
+	}
+}
+
+func TestMissedGoalFailsOnlyAStrictRun(t *testing.T) {
+	args := []string{"-rounds", "1", "-duration", "20ms", "-redis", redistest.Redis(t).Addr()}
+	for _, test := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"-work", "solo", "-libs", "raw", "-strict"}, 0}, // nothing was measured that has a goal
+		{[]string{"-work", "hot32", "-libs", "lockmw,sound"}, 0},  // 50 times as fast as a channel: missed
+		{[]string{"-work", "hot32", "-libs", "lockmw,sound", "-strict"}, 1},
+	} {
+		if code, out, errs := run(t, append(args, test.args...)...); code != test.want || errs != "" {
+			t.Errorf("%v: exit code %d, %s\n%s", test.args, code, errs, out)
+		}
+	}
+}
+
+func TestLibraryThatDoesNotExcludeFailsTheRunByName(t *testing.T) {
+	code, out, errs := run(t, "-json", "-rounds", "2", "-duration", "20ms", "-redis", redistest.Redis(t).Addr(),
+		"-work", "hot32", "-libs", "raw,open")
+	if code != 1 || !strings.Contains(errs, "open DOES NOT EXCLUDE in hot32") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if !strings.Contains(out, `"library":"raw"`) || !strings.Contains(out, `"error":"mutual exclusion violated`) {
+		t.Errorf("printed:\n%s", out)
+	}
+}
+
+func TestLibraryThatHangsDoesNotHangTheRun(t *testing.T) {
+	code, out, errs := run(t, "-json", "-rounds", "2", "-duration", "20ms", "-redis", redistest.Redis(t).Addr(),
+		"-work", "solo", "-libs", "raw,deaf")
+	if code != 1 || !strings.Contains(errs, "deaf hung in solo") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, `"library":"raw"`) && strings.Contains(line, "error") {
+			t.Errorf("the one that does not hang was not measured: %s", line)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package report
+
+import (
+	"math"
+	"slices"
+)
+
+// A Goal is a bound for a figure or for the ratio of two.
+type Goal struct {
+	Workload string
+	What     string
+	Limit    float64
+	AtLeast  bool // else at most
+
+	measure func(table) float64 // NaN if it was not measured
+}
+
+// State is what became of a goal.
+type State string
+
+// The states of goals.
+const (
+	Met         State = "met"
+	Missed      State = "missed"
+	NotMeasured State = "not measured"
+)
+
+// An Outcome is a goal held against what was measured.
+type Outcome struct {
+	Goal     Goal
+	Measured float64
+	State    State
+}
+
+// A table finds figures by workload and library.
+type table map[[2]string]Figures
+
+// value returns a figure, NaN if there is none.
+func (t table) value(workload, library, name string) float64 {
+	f, ok := t[[2]string{workload, library}]
+	if !ok || f.Err != nil {
+		return math.NaN()
+	}
+	v, ok := f.Values[name]
+	if !ok {
+		return math.NaN()
+	}
+	return v
+}
+
+const ours = "lockmw"
+
+// figure is a figure of lockmw itself.
+func figure(workload, name string) func(table) float64 {
+	return func(t table) float64 { return t.value(workload, ours, name) }
+}
+
+// ratio is that of lockmw's figure to another's.
+func ratio(workload, other, name string) func(table) float64 {
+	return func(t table) float64 { return t.value(workload, ours, name) / t.value(workload, other, name) }
+}
+
+// best is the ratio of lockmw's figure to the highest of all others.
+func best(workload, name string) func(table) float64 {
+	return func(t table) float64 {
+		highest := math.NaN()
+		for place := range t {
+			if place[0] != workload || place[1] == ours {
+				continue
+			}
+			if v := t.value(place[0], place[1], name); math.IsNaN(highest) || v > highest {
+				highest = v
+			}
+		}
+		return t.value(workload, ours, name) / highest
+	}
+}
+
+// goals are those of the project's issue on speed.
+func goals() []Goal {
+	list := []Goal{
+		{Workload: "solo", What: "p50 / raw", Limit: 1.15, measure: ratio("solo", "raw", P50)},
+	}
+	for _, w := range []string{"spread64", "spread512"} {
+		list = append(list,
+			Goal{w, "ops/s / rueidislock", 1.5, true, ratio(w, "rueidislock", OpsPerS)},
+			Goal{w, "ops/s / redsync", 3, true, ratio(w, "redsync", OpsPerS)},
+			Goal{w, "ops/s / redislock", 3, true, ratio(w, "redislock", OpsPerS)},
+			Goal{w, "ops/s / rawAP", 0.6, true, ratio(w, "rawAP", OpsPerS)},
+		)
+	}
+	return append(list,
+		Goal{"hot32", "ops/s / the best other", 50, true, best("hot32", OpsPerS)},
+		Goal{"hot32", "Jain index", 0.95, true, figure("hot32", Jain)},
+		Goal{"hot32", "longest wait, ms", 50, false, millis("hot32", Longest)},
+		Goal{"hot4x8", "ops/s / rueidislock", 10, true, ratio("hot4x8", "rueidislock", OpsPerS)},
+		Goal{"hot4x8", "Jain index", 0.95, true, figure("hot4x8", Jain)},
+		Goal{"hot4x8", "longest wait, ms", 100, false, millis("hot4x8", Longest)},
+		Goal{"handoff", "p50 / rueidislock", 0.55, false, ratio("handoff", "rueidislock", P50)},
+		Goal{"handoff", "p50 / bare PUBLISH", 1.3, false, ratio("handoff", "pubsub", P50)},
+		Goal{"idle1000", "commands/s", 2, false, figure("idle1000", CmdsPerS)},
+		Goal{"held10k", "goroutines for each hold", 0.001, false, figure("held10k", "goroutines_per_hold")},
+		Goal{"held10k", "pipelines in a tick", 1, false, figure("held10k", "pipelines_per_tick")},
+		Goal{"held10k", "heap for each hold, bytes", 1024, false, figure("held10k", "heap_per_hold_bytes")},
+		Goal{"reentry", "commands", 0, false, figure("reentry", CmdsPer)},
+		Goal{"reentry", "p50, ns", 300, false, func(t table) float64 { return 1000 * t.value("reentry", ours, P50) }},
+	)
+}
+
+func millis(workload, name string) func(table) float64 {
+	return func(t table) float64 { return t.value(workload, ours, name) / 1000 }
+}
+
+// Judge holds figures against all goals whose workload is among them.
+func Judge(all []Figures) []Outcome {
+	t := make(table)
+	for _, f := range all {
+		t[[2]string{f.Workload, f.Library}] = f
+	}
+	var outcomes []Outcome
+	for _, g := range goals() {
+		if !slices.ContainsFunc(all, func(f Figures) bool { return f.Workload == g.Workload }) {
+			continue
+		}
+		o := Outcome{Goal: g, Measured: round(g.measure(t)), State: Missed}
+		switch {
+		case math.IsNaN(o.Measured):
+			o.State = NotMeasured
+		case g.AtLeast && o.Measured >= g.Limit, !g.AtLeast && o.Measured <= g.Limit:
+			o.State = Met
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes
+}

@@ -1,0 +1,73 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// always are the figures that each line has, null where the workload has none.
+var always = []string{OpsPerS, P50, P99, Longest, CmdsPer, Jain}
+
+// MarshalJSON makes an object of the figures: the usual ones first, then those that only some
+// workloads have, by name.
+func (f Figures) MarshalJSON() ([]byte, error) {
+	b := bytes.NewBufferString("{")
+	field(b, "workload", f.Workload)
+	field(b, "library", f.Library)
+	for _, name := range always {
+		value, ok := f.Values[name]
+		number(b, name, value, ok)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Values)) {
+		if !slices.Contains(always, name) {
+			number(b, name, f.Values[name], true)
+		}
+	}
+	if f.Err != nil {
+		field(b, "error", f.Err.Error())
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// MarshalJSON makes an object of the outcome.
+func (o Outcome) MarshalJSON() ([]byte, error) {
+	b := bytes.NewBufferString("{")
+	field(b, "goal", o.Goal.What)
+	field(b, "goal_workload", o.Goal.Workload)
+	number(b, "limit", o.Goal.Limit, true)
+	number(b, "measured", o.Measured, o.State != NotMeasured)
+	field(b, "outcome", string(o.State))
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+func field(b *bytes.Buffer, name, value string) {
+	text, _ := json.Marshal(value) // a string always can be
+	separate(b)
+	fmt.Fprintf(b, "%q:%s", name, text)
+}
+
+// number writes a figure with the digits that mean something.
+func number(b *bytes.Buffer, name string, value float64, ok bool) {
+	separate(b)
+	if !ok || math.IsNaN(value) || math.IsInf(value, 0) {
+		fmt.Fprintf(b, "%q:null", name)
+		return
+	}
+	fmt.Fprintf(b, "%q:%s", name, strconv.FormatFloat(round(value), 'f', -1, 64))
+}
+
+func separate(b *bytes.Buffer) {
+	if b.Len() > 1 {
+		b.WriteByte(',')
+	}
+}
+
+// round keeps three digits behind the point.
+func round(x float64) float64 { return math.Round(x*1000) / 1000 }

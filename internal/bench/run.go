@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/bench/crew"
+	"github.com/lockmw/go/internal/bench/library"
+	"github.com/lockmw/go/internal/bench/report"
+	"github.com/lockmw/go/internal/bench/server"
+	"github.com/lockmw/go/internal/bench/workload"
+)
+
+// A bench is the program, with what it knows how to measure.
+type bench struct {
+	libraries []library.Library
+	workloads []workload.Workload
+	grace     time.Duration // for a measurement besides its window, until it is taken for hung
+	out, errs io.Writer
+}
+
+// main returns the exit code.
+func (b *bench) main(ctx context.Context, args []string) int {
+	s, err := b.parse(args, b.out)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(b.errs, "bench:", err)
+		return 2
+	}
+	ok, err := b.run(ctx, s)
+	if err != nil {
+		fmt.Fprintln(b.errs, "bench:", err)
+	}
+	if !ok || err != nil {
+		return 1
+	}
+	return 0
+}
+
+// run measures and reports. It is ok if everything was measured and everybody excluded.
+func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
+	redis, err := open(ctx, s.redis)
+	if err != nil {
+		return false, err
+	}
+	defer redis.Close()
+	if !s.json {
+		fmt.Fprintf(b.out, "Redis %s, %s %s/%s, %d processors, %d rounds of %v\n\n", redis.Version,
+			runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), s.rounds, s.options.Duration)
+	}
+	ok = true
+	var all []report.Figures
+	for i := range s.workloads {
+		figures := b.measure(ctx, s, redis, &s.workloads[i])
+		if ctx.Err() != nil {
+			return false, errors.New("interrupted")
+		}
+		for _, f := range figures {
+			ok = ok && f.Err == nil
+		}
+		all = append(all, figures...)
+		if s.json {
+			if err := lines(b.out, figures); err != nil {
+				return false, err
+			}
+		}
+	}
+	outcomes := report.Judge(all)
+	if s.strict {
+		ok = ok && !slices.ContainsFunc(outcomes, func(o report.Outcome) bool { return o.State == report.Missed })
+	}
+	if s.json {
+		return ok, lines(b.out, outcomes)
+	}
+	if err := report.Table(b.out, all); err != nil {
+		return false, err
+	}
+	fmt.Fprintln(b.out)
+	return ok, report.Goals(b.out, outcomes)
+}
+
+func open(ctx context.Context, addr string) (*server.Server, error) {
+	if addr != "" {
+		return server.Use(ctx, addr)
+	}
+	return server.Start(ctx)
+}
+
+// measure measures one workload with all libraries that it makes sense with. In each round they take
+// turns, so that noise hits all of them, and each time another one begins.
+func (b *bench) measure(ctx context.Context, s *settings, redis *server.Server, w *workload.Workload) []report.Figures {
+	var libraries []library.Library
+	for _, l := range s.libraries {
+		if w.Runs(l) {
+			libraries = append(libraries, l)
+		}
+	}
+	rounds := make([][]*workload.Round, len(libraries))
+	errs := make([]error, len(libraries))
+	for r := range s.roundsOf(w) {
+		for _, i := range turns(len(libraries), r) {
+			if errs[i] != nil || ctx.Err() != nil {
+				continue
+			}
+			var round *workload.Round
+			round, errs[i] = w.Measure(ctx, redis, libraries[i], s.options)
+			if round != nil {
+				rounds[i] = append(rounds[i], round)
+			}
+			if errs[i] != nil && ctx.Err() == nil {
+				b.complain(w, libraries[i], errs[i])
+			}
+		}
+	}
+	figures := make([]report.Figures, len(libraries))
+	for i, l := range libraries {
+		figures[i] = report.Sum(w, l, rounds[i])
+		figures[i].Err = errs[i]
+	}
+	return figures
+}
+
+// turns is the order of n libraries in a round.
+func turns(n, round int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = (i + round) % n
+	}
+	return order
+}
+
+func (s *settings) roundsOf(w *workload.Workload) int {
+	switch {
+	case w.Once:
+		return 1
+	case w.Minor:
+		return (s.rounds + 1) / 2
+	}
+	return s.rounds
+}
+
+// complain says at once what is wrong, in one line.
+func (b *bench) complain(w *workload.Workload, l library.Library, err error) {
+	kind := "failed"
+	switch {
+	case errors.Is(err, workload.ErrExclusion):
+		kind = "DOES NOT EXCLUDE"
+	case errors.Is(err, crew.ErrHung):
+		kind = "hung"
+	}
+	fmt.Fprintf(b.errs, "bench: %s %s in %s: %s\n", l.Name, kind, w.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+func lines[T any](out io.Writer, values []T) error {
+	e := json.NewEncoder(out)
+	for _, v := range values {
+		if err := e.Encode(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

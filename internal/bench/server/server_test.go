@@ -1,0 +1,148 @@
+package server_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/bench/server"
+	"github.com/lockmw/go/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(&logging.VoidLogger{})
+	goleak.VerifyTestMain(m)
+}
+
+func client(t *testing.T, addr string) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func TestStartedServerIsGoneAfterClose(t *testing.T) {
+	redistest.Redis(t) // skips without a redis-server
+	s, err := server.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := client(t, s.Addr)
+	if err := rdb.Set(t.Context(), "k", 1, 0).Err(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Clean(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := rdb.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("%d keys are left after Clean", n)
+	}
+	if s.Version == "" {
+		t.Error("the version is not known")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := server.Use(t.Context(), s.Addr); err == nil {
+		t.Error("the server still runs")
+	}
+}
+
+func TestServerOfOthersIsLeftAsItIs(t *testing.T) {
+	theirs := redistest.Redis(t)
+	rdb := theirs.NewClient(t)
+	if err := rdb.Set(t.Context(), "k", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.Use(t.Context(), theirs.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Clean(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := rdb.DBSize(t.Context()).Val(); n != 1 {
+		t.Errorf("%d keys are left of 1", n)
+	}
+}
+
+func TestWithoutServerTheErrorSaysWhatToDo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := server.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no redis-server on the PATH") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestStatsTellWhatClientsSentFromWhatScriptsRan(t *testing.T) {
+	theirs := redistest.Redis(t)
+	s, err := server.Use(t.Context(), theirs.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rdb := theirs.NewClient(t)
+	if err := rdb.Ping(t.Context()).Err(); err != nil { // connects
+		t.Fatal(err)
+	}
+	before, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `redis.call('SET', KEYS[1], 1) redis.call('GET', KEYS[1]) redis.call('DEL', KEYS[1])`
+	for range 3 {
+		if err := rdb.Eval(t.Context(), script, []string{"k"}).Err(); err != nil && err != redis.Nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rdb.Publish(t.Context(), "c", "m").Err(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := after.Since(before)
+	if sent, also, all := d.Sent(nil), d.Sent([]string{"publish"}), d.All(); sent != 3 || also != 4 || all != 3*4+1 {
+		t.Errorf("sent %d, with PUBLISH %d, of %d altogether; want 3, 4, 13: %v", sent, also, all, d.Calls)
+	}
+	if d.CPU < 0 || after.CPU <= 0 {
+		t.Errorf("the processor time is %v of %v", d.CPU, after.CPU)
+	}
+}
+
+func TestRelayDelaysAnswers(t *testing.T) {
+	theirs := redistest.Redis(t)
+	s, err := server.Use(t.Context(), theirs.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const delay = 20 * time.Millisecond
+	relay, err := s.Relay(delay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer relay.Close()
+	rdb := client(t, relay.Addr)
+	if err := rdb.Ping(t.Context()).Err(); err != nil { // connects
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := rdb.Ping(context.Background()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < delay {
+		t.Errorf("an answer took %v, want at least %v", took, delay)
+	}
+	if err := rdb.Close(); err != nil {
+		t.Error(err)
+	}
+}

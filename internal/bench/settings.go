@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/bench/library"
+	"github.com/lockmw/go/internal/bench/workload"
+)
+
+// settings are what the command line says.
+type settings struct {
+	libraries []library.Library
+	workloads []workload.Workload
+	options   workload.Options
+	rounds    int
+	redis     string
+	json      bool
+	strict    bool
+}
+
+// parse reads the command line. The error is one line; flag.ErrHelp means that help was written to
+// out.
+func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	s := &settings{options: workload.Options{Grace: b.grace}}
+	quick := f.Bool("quick", false, "measure everything in less than a minute, with more noise")
+	f.BoolVar(&s.json, "json", false, "print JSON lines instead of tables")
+	f.BoolVar(&s.strict, "strict", false, "a missed goal fails the run")
+	works := f.String("work", "", "`list` of workloads, separated by commas (default all)")
+	libs := f.String("libs", "", "`list` of libraries, separated by commas (default all)")
+	f.IntVar(&s.rounds, "rounds", 5, "how often to measure each; with -quick 2")
+	f.DurationVar(&s.options.Duration, "duration", time.Second, "of one measurement, from 10ms to 1m; with -quick 200ms")
+	f.StringVar(&s.redis, "redis", "", "`address` of a running server to use; it should do nothing else")
+	f.IntVar(&s.options.Procs, "procs", 0, "GOMAXPROCS of what is measured (default that of the machine)")
+	f.BoolVar(&s.options.Background, "background", false, "take locks with a context that never ends, instead of one that can")
+	f.StringVar(&s.options.Profile, "profile", "", "`directory` for CPU, mutex and allocation profiles of what is measured")
+	err := f.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		b.help(out, f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if *quick {
+		s.hurry(f)
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("%q: there are no arguments besides flags", f.Arg(0))
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	s.libraries, err = choose("-libs", *libs, b.libraries, func(l library.Library) string { return l.Name })
+	if err != nil {
+		return nil, err
+	}
+	s.workloads, err = choose("-work", *works, b.workloads, func(w workload.Workload) string { return w.Name })
+	if err == nil && !s.measuresAnything() {
+		err = errors.New("none of these workloads makes sense with these libraries")
+	}
+	return s, err
+}
+
+func (s *settings) measuresAnything() bool {
+	return slices.ContainsFunc(s.workloads, func(w workload.Workload) bool { return slices.ContainsFunc(s.libraries, w.Runs) })
+}
+
+// hurry makes the run quick where the command line does not say otherwise.
+func (s *settings) hurry(f *flag.FlagSet) {
+	said := make(map[string]bool)
+	f.Visit(func(f *flag.Flag) { said[f.Name] = true })
+	if !said["rounds"] {
+		s.rounds = 2
+	}
+	if !said["duration"] {
+		s.options.Duration = 200 * time.Millisecond
+	}
+}
+
+func (s *settings) check() error {
+	switch d := s.options.Duration; {
+	case s.rounds < 1:
+		return fmt.Errorf("-rounds %d: must be at least 1", s.rounds)
+	case d < 10*time.Millisecond || d > time.Minute:
+		return fmt.Errorf("-duration %v: must be from 10ms to 1m", d)
+	case s.options.Procs < 0:
+		return fmt.Errorf("-procs %d: must not be negative", s.options.Procs)
+	}
+	if dir := s.options.Profile; dir != "" {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return fmt.Errorf("-profile %s: not a directory", dir)
+		}
+	}
+	return nil
+}
+
+// choose returns those of all that list names, in all's order; all if the list is empty.
+func choose[T any](flag, list string, all []T, nameOf func(T) string) ([]T, error) {
+	if list == "" {
+		return all, nil
+	}
+	names := strings.Split(list, ",")
+	var known []string
+	var chosen []T
+	for _, v := range all {
+		known = append(known, nameOf(v))
+		if slices.Contains(names, nameOf(v)) {
+			chosen = append(chosen, v)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("%s: no %q; there are %s", flag, name, strings.Join(known, ", "))
+		}
+	}
+	return chosen, nil
+}
+
+func (b *bench) help(out io.Writer, f *flag.FlagSet) {
+	fmt.Fprintln(out, "Bench compares lockmw with other ways of locking on one Redis server, which it starts itself.")
+	fmt.Fprintln(out, "\nFlags:")
+	f.SetOutput(out)
+	f.PrintDefaults()
+	fmt.Fprintln(out, "\nWorkloads:")
+	for _, w := range b.workloads {
+		fmt.Fprintf(out, "  %-18s %s\n", w.Name, w.About)
+	}
+	fmt.Fprintln(out, "\nLibraries:")
+	for _, l := range b.libraries {
+		fmt.Fprintf(out, "  %s\n", l.Name)
+	}
+	fmt.Fprintln(out, "\nExit code: 0, 1 if something was not measured or did not exclude (with -strict also if a goal\nwas missed), 2 if the command line is wrong.")
+}

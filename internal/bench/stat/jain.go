@@ -1,0 +1,16 @@
+// Package stat sums up samples: latencies and how evenly work was shared out.
+package stat
+
+// Jain returns the fairness index of Jain, Chiu and Hawe (1984): 1 if all have the same, 1/n if one
+// has everything. It is 0 if nobody has anything.
+func Jain(counts []int64) float64 {
+	var sum, squares float64
+	for _, n := range counts {
+		sum += float64(n)
+		squares += float64(n) * float64(n)
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(counts)) * squares)
+}

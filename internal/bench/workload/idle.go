@@ -1,0 +1,185 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/bench/library"
+)
+
+// idle has n goroutines of one process wait for a key that another process holds. Counted are the
+// commands of both processes once all wait.
+func idle(name string, n int) Workload {
+	return Workload{
+		Name: name, About: fmt.Sprintf("%d goroutines wait for a key that another process holds", n),
+		Processes: 2, Keys: 1, Wait: library.Long, Runs: contends, Once: true,
+		Window: func(d time.Duration) time.Duration { return max(5*d, 1500*time.Millisecond) },
+		work:   func(w *Worker) error { return w.holdOrWait(n) },
+		lead:   leadWaiters,
+	}
+}
+
+// crowd is idle with so many waiters that what each costs can be told. With libraries that poll their
+// number would only show how many tries the server can refuse.
+func crowd(name string, n int) Workload {
+	w := idle(name, n)
+	w.Runs = func(l library.Library) bool { return contends(l) && l.Wakes }
+	w.Window = func(d time.Duration) time.Duration { return max(d, 500*time.Millisecond) }
+	return w
+}
+
+// enoughToWeigh is how many waiters make what a process has anyway, such as connections, disappear.
+const enoughToWeigh = 10_000
+
+// holdOrWait is the holder's part in the first process and the waiters' in the second.
+func (w *Worker) holdOrWait(n int) error {
+	locker, err := w.open()
+	if err != nil {
+		return err
+	}
+	defer locker.Close()
+	if w.Config.Index == 0 {
+		return w.holdMeanwhile(locker)
+	}
+	// Connections, and for some a subscription, are made before anything is counted.
+	warm, err := locker.Lock(context.Background(), w.key(1))
+	if err != nil {
+		return err
+	}
+	if err := warm.Unlock(); err != nil {
+		return err
+	}
+	return w.waitTogether(locker, n)
+}
+
+func (w *Worker) holdMeanwhile(locker library.Locker) error {
+	hold, err := locker.Lock(context.Background(), w.key(0))
+	if err != nil {
+		return err
+	}
+	w.page.Enter(0)
+	if err := w.start(); err != nil {
+		return err
+	}
+	if err := w.boss.Await(finish); err != nil {
+		return err
+	}
+	w.page.Leave(0)
+	return errors.Join(hold.Unlock(), w.finish(&Report{}))
+}
+
+// waitTogether has n goroutines wait until the lead says that it is enough.
+func (w *Worker) waitTogether(locker library.Locker, n int) error {
+	if err := w.start(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), w.Patience)
+	defer cancel()
+	before := weigh()
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			if hold, err := locker.Lock(ctx, w.key(0)); err == nil {
+				w.page.Enter(0) // a violation: it is held all the time
+				w.page.Leave(0)
+				_ = hold.Unlock()
+			}
+		})
+	}
+	settle()
+	r := &Report{}
+	if n >= enoughToWeigh {
+		r.More = weigh().since(before, n, "waiter")
+	}
+	if err := w.boss.Say(waiting, nil); err != nil {
+		return err
+	}
+	if err := w.boss.Await(finish); err != nil {
+		return err
+	}
+	cancel()
+	wg.Wait()
+	return w.finish(r)
+}
+
+// leadWaiters counts once all wait.
+func leadWaiters(ctx context.Context, m *Measurement) error {
+	if err := m.crew.Hear(ready); err != nil {
+		return err
+	}
+	holder, waiters := m.crew.Members()[0], m.crew.Members()[1]
+	if err := holder.Tell(begin); err != nil {
+		return err
+	}
+	if err := orders(waiters, begin, waiting); err != nil {
+		return err
+	}
+	stop, err := m.watch(ctx)
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, m.window); err != nil {
+		return err
+	}
+	if err := stop(); err != nil {
+		return err
+	}
+	// The waiters go first: nobody is to get the lock.
+	for _, member := range []int{1, 0} {
+		var r Report
+		if err := m.crew.Members()[member].Tell(finish); err != nil {
+			return err
+		}
+		if err := m.crew.Members()[member].Hear(done, &r); err != nil {
+			return err
+		}
+		m.round.Reports = append(m.round.Reports, r)
+	}
+	return nil
+}
+
+// A weight is what a process has in memory.
+type weight struct {
+	heap, stacks, goroutines int64
+}
+
+// weigh counts after the garbage is gone.
+func weigh() weight {
+	runtime.GC()
+	runtime.GC() // what a finalizer or a pool still held
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return weight{int64(m.HeapAlloc), int64(m.StackInuse), int64(runtime.NumGoroutine())}
+}
+
+// since says what each of n came to, with the figures' names.
+func (t weight) since(before weight, n int, each string) map[string]float64 {
+	per := func(after, before int64) float64 { return float64(after-before) / float64(n) }
+	return map[string]float64{
+		"heap_per_" + each + "_bytes":  per(t.heap, before.heap),
+		"stack_per_" + each + "_bytes": per(t.stacks, before.stacks),
+		"goroutines_per_" + each:       per(t.goroutines, before.goroutines),
+	}
+}
+
+// settle returns when the number of goroutines has not changed for a while: all have begun what they
+// are here for. Those of some libraries come and go for ever, so it has an end.
+func settle() {
+	const interval, calm, most = 50 * time.Millisecond, 6, 60
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	last, same := 0, 0
+	for range most {
+		<-tick.C
+		n := runtime.NumGoroutine()
+		if n != last {
+			last, same = n, 0
+		} else if same++; same == calm {
+			return
+		}
+	}
+}

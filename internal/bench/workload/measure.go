@@ -1,0 +1,173 @@
+package workload
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lockmw/go/internal/bench/crew"
+	"github.com/lockmw/go/internal/bench/exclusion"
+	"github.com/lockmw/go/internal/bench/library"
+	"github.com/lockmw/go/internal/bench/server"
+)
+
+// Options say how a measurement is made.
+type Options struct {
+	Duration   time.Duration // of a measurement, if the workload does not say otherwise
+	Grace      time.Duration // for everything besides, until it is taken for hung
+	Procs      int           // GOMAXPROCS of the processes; 0: the machine's
+	Background bool          // locks are taken with contexts that never end
+	Profile    string        // a directory for profiles of the processes; "": none
+}
+
+// A Round is one measurement.
+type Round struct {
+	Reports []Report
+	Stats   server.Stats  // what the server did meanwhile
+	Window  time.Duration // the time that Stats are for
+}
+
+// ErrExclusion means that somebody held a lock together with somebody else.
+var ErrExclusion = errors.New("mutual exclusion violated")
+
+// A Measurement is under way.
+type Measurement struct {
+	server *server.Server
+	crew   *crew.Crew
+	window time.Duration
+	round  Round
+}
+
+// Measure measures once. The error wraps crew.ErrHung if the library did not come to an end, and
+// ErrExclusion, together with the round, if it did not exclude.
+func (w *Workload) Measure(ctx context.Context, s *server.Server, l library.Library, o Options) (*Round, error) {
+	dir, err := os.MkdirTemp("", "lockmw-bench")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	page := filepath.Join(dir, "page")
+	if err := exclusion.Create(page, w.Keys); err != nil {
+		return nil, err
+	}
+	if err := s.Clean(ctx); err != nil {
+		return nil, fmt.Errorf("emptying the server: %w", err)
+	}
+	addr := s.Addr
+	if w.Delay > 0 {
+		relay, err := s.Relay(w.Delay)
+		if err != nil {
+			return nil, err
+		}
+		defer relay.Close()
+		addr = relay.Addr
+	}
+	window := o.Duration
+	if w.Window != nil {
+		window = w.Window(window)
+	}
+	ctx, cancel := context.WithTimeout(ctx, window+o.Grace)
+	defer cancel()
+	jobs := w.jobs(l, o, Job{
+		Workload: w.Name, Library: l.Name, Config: library.Config{Addr: addr, Wait: w.Wait},
+		Processes: w.Processes, Key: "bench:" + rand.Text(), Page: page,
+		Window: window, Patience: window + o.Grace, Background: o.Background,
+	})
+	c, err := crew.Start(ctx, firstOf(w.Procs, o.Procs), jobs...)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	m := &Measurement{server: s, crew: c, window: window}
+	lead := w.lead
+	if lead == nil {
+		lead = allAtOnce
+	}
+	if err := lead(ctx, m); err != nil {
+		return nil, err
+	}
+	const goodbye = 5 * time.Second // for releasing what is held
+	err = c.Tell(leave)
+	c.Dismiss(goodbye)
+	return &m.round, errors.Join(m.round.exclusion(), err)
+}
+
+func firstOf(procs ...int) int {
+	for _, n := range procs {
+		if n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+func (w *Workload) jobs(l library.Library, o Options, job Job) []Job {
+	jobs := make([]Job, w.Processes)
+	for i := range jobs {
+		jobs[i] = job
+		jobs[i].Config.Index = i
+		if o.Profile != "" {
+			jobs[i].Profile = filepath.Join(o.Profile, w.Name+"."+l.Name)
+		}
+	}
+	return jobs
+}
+
+// allAtOnce lets all begin at the same time, and counts until the last one has done its work.
+func allAtOnce(ctx context.Context, m *Measurement) error {
+	if err := m.crew.Hear(ready); err != nil {
+		return err
+	}
+	stop, err := m.watch(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.crew.Tell(begin); err != nil {
+		return err
+	}
+	if err := m.collect(); err != nil {
+		return err
+	}
+	return stop()
+}
+
+// watch counts what the server does until stop.
+func (m *Measurement) watch(ctx context.Context) (stop func() error, err error) {
+	start := time.Now()
+	before, err := m.server.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		after, err := m.server.Stats(ctx)
+		m.round.Stats, m.round.Window = after.Since(before), time.Since(start)
+		return err
+	}, nil
+}
+
+// collect hears the reports.
+func (m *Measurement) collect() error {
+	for _, member := range m.crew.Members() {
+		var r Report
+		if err := member.Hear(done, &r); err != nil {
+			return err
+		}
+		m.round.Reports = append(m.round.Reports, r)
+	}
+	return nil
+}
+
+func (r *Round) exclusion() error {
+	var n int64
+	for i := range r.Reports {
+		n += r.Reports[i].Violations
+	}
+	if n > 0 {
+		return fmt.Errorf("%w: %d times somebody held a lock that somebody else held", ErrExclusion, n)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"time"
+
+	"github.com/lockmw/go/internal/bench/crew"
+	"github.com/lockmw/go/internal/bench/exclusion"
+	"github.com/lockmw/go/internal/bench/library"
+)
+
+// A Job is what one process of a measurement is to do.
+type Job struct {
+	Workload, Library string
+	Config            library.Config
+	Processes         int
+	Key               string // unique to the measurement; the keys begin with it
+	Page              string // the file of the exclusion check
+	Window            time.Duration
+	Patience          time.Duration // after which waiting for a lock is a failure
+	Background        bool          // contexts never end
+	Profile           string        // the beginning of file names; "": no profiles
+}
+
+// A Worker is a process of a measurement at work.
+type Worker struct {
+	Job
+	library library.Library
+	page    *exclusion.Page
+	boss    *crew.Boss
+}
+
+// Work does a job with one of libraries and one of workloads: it is what the processes of a crew do.
+func Work(libraries []library.Library, workloads []Workload) func(Job, *crew.Boss) error {
+	return func(job Job, boss *crew.Boss) error {
+		w := &Worker{Job: job, boss: boss}
+		var err error
+		if w.library, err = find(libraries, job.Library, func(l library.Library) string { return l.Name }); err != nil {
+			return err
+		}
+		load, err := find(workloads, job.Workload, func(w Workload) string { return w.Name })
+		if err != nil {
+			return err
+		}
+		if w.page, err = exclusion.Open(job.Page); err != nil {
+			return err
+		}
+		return load.work(w)
+	}
+}
+
+func find[T any](all []T, name string, nameOf func(T) string) (T, error) {
+	for _, v := range all {
+		if nameOf(v) == name {
+			return v, nil
+		}
+	}
+	var none T
+	return none, fmt.Errorf("%q is not known", name)
+}
+
+// The words between the processes of a measurement.
+const (
+	ready = "ready"
+	begin = "begin"
+	done  = "done"
+	leave = "leave"
+)
+
+func (w *Worker) open() (library.Locker, error) { return w.library.Open(w.Config) }
+
+// key returns the name of the i-th key.
+func (w *Worker) key(i int) string { return w.Key + ":" + strconv.Itoa(i) }
+
+// context returns the context for taking locks: one that can end, as those of requests can. It has a
+// deadline, which only comes when something hangs.
+func (w *Worker) context() (context.Context, context.CancelFunc) {
+	if w.Background {
+		return context.Background(), func() {}
+	}
+	return context.WithTimeout(context.Background(), w.Patience)
+}
+
+// start waits for the word to begin, with the heap as clean as possible.
+func (w *Worker) start() error {
+	runtime.GC()
+	if err := w.boss.Say(ready, nil); err != nil {
+		return err
+	}
+	return w.boss.Await(begin)
+}
+
+// finish says that the work is done, and returns when everything is counted: what is still held may
+// be released.
+func (w *Worker) finish(r *Report) error {
+	r.Violations = w.page.Violations()
+	if err := w.boss.Say(done, r); err != nil {
+		return err
+	}
+	return w.boss.Await(leave)
+}
+
+// measure runs f, with profiles if they are wanted, and notes in r what it allocated.
+func (w *Worker) measure(r *Report, f func() error) error {
+	stop, err := w.profile()
+	if err != nil {
+		return err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err = f()
+	runtime.ReadMemStats(&after)
+	r.Allocs = int64(after.Mallocs - before.Mallocs)
+	r.Bytes = int64(after.TotalAlloc - before.TotalAlloc)
+	return errors.Join(err, stop())
+}
+
+// profile starts a CPU profile; stop writes it and those of allocations and of contended mutexes.
+func (w *Worker) profile() (stop func() error, err error) {
+	if w.Profile == "" {
+		return func() error { return nil }, nil
+	}
+	runtime.SetMutexProfileFraction(100)
+	name := fmt.Sprintf("%s.%d.", w.Profile, w.Config.Index)
+	cpu, err := os.Create(name + "cpu.pprof") //nolint:gosec // in the directory that the command line names
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, errors.Join(err, cpu.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return errors.Join(cpu.Close(), writeProfile("allocs", name), writeProfile("mutex", name))
+	}, nil
+}
+
+func writeProfile(kind, name string) error {
+	f, err := os.Create(name + kind + ".pprof") //nolint:gosec // as the CPU profile
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.Lookup(kind).WriteTo(f, 0), f.Close())
+}

@@ -1,0 +1,85 @@
+// Package workload has what is measured: one file for each kind of work, which says what its
+// processes do and, if they do not all do the same at the same time, how they are led.
+package workload
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmw/go/internal/bench/library"
+	"github.com/lockmw/go/internal/bench/stat"
+)
+
+// A Workload is one thing to be measured with each library.
+type Workload struct {
+	Name      string
+	About     string // in a few words, for the help
+	Processes int
+	Keys      int // that are locked
+	Wait      library.Wait
+	// Runs says with which libraries the workload makes sense.
+	Runs func(library.Library) bool
+	// Delay is how much longer the server's answers take.
+	Delay time.Duration
+	// Procs limits the processors of each process; 0: as the run has it.
+	Procs int
+	// Once is set where a repetition would tell nothing new: what is counted, not timed.
+	Once bool
+	// Minor is set where fewer rounds will do.
+	Minor bool
+	// Window is how long a measurement takes; by default the run's duration.
+	Window func(duration time.Duration) time.Duration
+
+	work func(*Worker) error                       // calls finish in the end
+	lead func(context.Context, *Measurement) error // nil: all work at once
+}
+
+// A Report is what one process has to say in the end.
+type Report struct {
+	Latency stat.Latency  // of what the workload times
+	Elapsed time.Duration // of the window in which Counts were counted
+	Counts  []int64       // acquisitions of each goroutine within the window
+	Pairs   int64         // acquisitions including those that ended after the window
+	Allocs  int64         // while Pairs were made
+	Bytes   int64         // allocated meanwhile
+	// Violations is how often somebody held a lock together with somebody else.
+	Violations int64
+	// Stranded is how many waits came to nothing although the lock was free.
+	Stranded int64
+	// More has figures that only this workload knows, by the name they are shown under.
+	More map[string]float64
+}
+
+// All returns the workloads in the order in which they are measured.
+func All() []Workload {
+	return []Workload{
+		solo("solo"), spread("spread64", 64), spread("spread512", 512),
+		hot("hot32", 1, 32), hot("hot4x8", 4, 8),
+		handoff, idle("idle1000", 1000), held("held10k", 10_000), reentry,
+		crowd("waiters100k", 100_000),
+		distant(solo("solo-rtt1ms")), distant(spread("spread64-rtt1ms", 64)),
+		confined(solo("solo-procs1"), 1), confined(solo("solo-procs2"), 2),
+		confined(spread("spread64-procs1", 64), 1), confined(spread("spread64-procs2", 64), 2),
+		confined(hot("hot32-procs1", 1, 32), 1), confined(hot("hot32-procs2", 1, 32), 2),
+	}
+}
+
+// distant puts the server a millisecond away.
+func distant(w Workload) Workload {
+	w.About += ", the server 1 ms away"
+	w.Delay, w.Minor = time.Millisecond, true
+	return w
+}
+
+// confined limits the processors of a workload: for lockmw and the least that a lock can do.
+func confined(w Workload, procs int) Workload {
+	w.About += ", GOMAXPROCS set"
+	w.Procs, w.Minor = procs, true
+	w.Runs = func(l library.Library) bool { return l.Name == "lockmw" || l.Name == "raw" }
+	return w
+}
+
+func locks(l library.Library) bool { return !l.Baseline }
+
+// contends is for workloads in which many wait: a pipeline does nothing for those who try again later.
+func contends(l library.Library) bool { return locks(l) && !l.Pipelines }
