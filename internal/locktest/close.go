@@ -74,8 +74,9 @@ func closeUnderLoad(e *env) {
 			}
 		})
 	}
-	<-started
-	time.Sleep(20 * time.Millisecond) // some load
+	for range 50 { // holds, at least
+		<-started
+	}
 	if err := a.redis.Close(); err != nil {
 		e.t.Errorf("Close: %v", err)
 	}
