@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/redistest"
+)
+
+// A rig is an engine that runs in bulk whatever gathers, on each server.
+type rig struct {
+	*testing.T
+	e    *Engine
+	s    *redistest.Server
+	wire *redistest.Wire
+	rdb  *redis.Client // sees the server
+}
+
+func onRig(t *testing.T, test func(r *rig)) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) { test(newRig(t, s)) })
+}
+
+func newRig(t *testing.T, s *redistest.Server, edit ...func(*redis.Options)) *rig {
+	r := &rig{T: t, s: s, wire: s.NewWire(), rdb: s.NewClient(t)}
+	r.e = newEngine(t, s.NewClient(t, append(edit, r.wire.Use)...))
+	r.e.hello.Do(func() {})
+	r.e.caller.bulky.Store(true)
+	return r
+}
+
+// A result is what came of asking for a key.
+type result struct {
+	key   string
+	asker *asker
+	grant *grant
+	err   error
+}
+
+// gather lets n calls gather that do makes, and sends them in one batch.
+func (r *rig) gather(n int, do func()) {
+	r.Helper()
+	c := r.e.caller
+	c.quiesce(soon) // what ends would take calls with it
+	c.mu.Lock()
+	flights := c.flights
+	c.flights = 0
+	c.mu.Unlock()
+	do()
+	eventually(r.T, "not all calls have gathered", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.waiting) == n
+	})
+	c.mu.Lock()
+	batch := c.waiting
+	c.waiting, c.flights = nil, flights
+	c.flying++
+	c.wg.Add(1)
+	c.mu.Unlock()
+	c.flyBatches(batch)
+}
+
+// acquire asks for all keys in one batch. Those that are busy wait.
+func (r *rig) acquire(keys ...string) (results chan result) {
+	r.Helper()
+	results = make(chan result, len(keys))
+	r.gather(len(keys), func() {
+		for _, key := range keys {
+			a := newAsker(key)
+			go func() {
+				ctx, cancel := context.WithTimeout(r.Context(), 2*soon)
+				defer cancel()
+				g, err := r.e.Acquire(ctx, &a.Request)
+				res := result{key: key, asker: a, err: err}
+				res.grant, _ = g.(*grant)
+				results <- res
+			}()
+		}
+	})
+	return results
+}
+
+// granted takes n grants, in the order of their tokens.
+func (r *rig) granted(results <-chan result, n int) []result {
+	r.Helper()
+	var all []result
+	for range n {
+		select {
+		case res := <-results:
+			if res.err != nil {
+				r.Fatalf("%s: %v", res.key, res.err)
+			}
+			all = append(all, res)
+		case <-time.After(soon):
+			r.Fatalf("%d of %d are granted", len(all), n)
+		}
+	}
+	slices.SortFunc(all, func(a, b result) int { return int(a.grant.token - b.grant.token) })
+	return all
+}
+
+// release releases all in one batch.
+func (r *rig) release(all []result) {
+	r.Helper()
+	errs := make(chan error, len(all))
+	r.gather(len(all), func() {
+		for _, res := range all {
+			go func() {
+				_, err := res.grant.Release(soon)
+				errs <- err
+			}()
+		}
+	})
+	for range all {
+		if err := <-errs; err != nil {
+			r.Errorf("Release: %v", err)
+		}
+	}
+}
+
+func (r *rig) keys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("item:%d", i)
+	}
+	return keys
+}
+
+// ran counts the runs of a script since wire.Record.
+func (r *rig) ran(s *script) (n int) {
+	for _, c := range r.wire.Sent() {
+		if c.IsScript() && (c[1] == s.sha || c[1] == s.source) {
+			n++
+		}
+	}
+	return n
+}
+
+// left is what the server has besides the fencing counter and marks of ids that are over.
+func (r *rig) left() []string {
+	r.Helper()
+	keys, err := r.s.Keys(r.Context(), r.rdb, "lockmw")
+	if err != nil {
+		r.Fatal(err)
+	}
+	return slices.DeleteFunc(keys, func(key string) bool {
+		return key == "lockmw:fence" || strings.Contains(key, "}:done:")
+	})
+}
+
+// warm makes the server know a token, without which a batch grants one lock only.
+func (r *rig) warm() {
+	r.Helper()
+	g := newAsker("warm").acquire(r.T, r.e)
+	if _, err := g.Release(soon); err != nil {
+		r.Fatal(err)
+	}
+	eventually(r.T, "the clock stands still", func() bool { return time.Now().UnixMicro() > g.token+1000 })
+}
+
+// A pipelineHook runs pipelines.
+type pipelineHook func(ctx context.Context, cmds []redis.Cmder) error
+
+func (pipelineHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (pipelineHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (h pipelineHook) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return redis.ProcessPipelineHook(h)
+}
