@@ -13,8 +13,8 @@ local tokens, inbox = {}, ARGV[1]
 for i = 1, wanted do
   local k = 3 * i - 1
   if i <= count and call('EXISTS', KEYS[k], KEYS[k + 1], KEYS[k + 2]) == 0 then
-    tokens[i] = first + i - 1
-    call('HSET', KEYS[k], 'id', ARGV[k], 'owner', ARGV[k + 2], 'token', string.format('%.0f', tokens[i]), 'inbox', inbox)
+    tokens[i] = string.format('%.0f', first + i - 1)
+    call('HSET', KEYS[k], 'id', ARGV[k], 'owner', ARGV[k + 2], 'token', tokens[i], 'inbox', inbox)
     call('PEXPIRE', KEYS[k], ARGV[k + 1])
   else
     tokens[i] = -1

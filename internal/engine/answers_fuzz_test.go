@@ -34,7 +34,7 @@ func FuzzAnswers(f *testing.F) {
 		queued + "( 0 17 ( ( -1 ) ) 30000 o i 16 5 ' )\n" + held, queued + "( 0 17 ( ) 30000 o i 16 5 ' )", queued + "( 0 17 nil )", queued + "( 0 17 ( 5 ) 30000 o i 16 5 ' )",
 		queued + "( 0 17 ( ( 1 0 1 0 ) ) 30000 o i 16 5 ' )", queued + "!WRONGTYPE_x", queued + "!ERR_x\nnil\n7\n" + given,
 		"( 0 17 1 1 -1 o i 16 5 ' )\n( 0 17 ( ( 0 1 ) ) -1 o i 16 5 ' )\n( 0 17 ( ( 0 1 ) ) -1 o i 16 5 ' )",
-		"( 0 -17 -1 -1 -9223372036854775808 o i -16 -5 ' )", "( 0 )", "( )", "nil", "OK", "!TRYAGAIN_x\n" + held, "!NOSCRIPT_x\n" + held, "!LOADING_x", "",
+		"( 0 -17 -1 -1 -9223372036854775808 o i -16 -5 ' )", "( 0 )", "( )", "nil", "OK", "1", "!TRYAGAIN_x\n" + held, "!NOSCRIPT_x\n" + held, "!LOADING_x", "",
 	} {
 		f.Add(text)
 	}

@@ -137,13 +137,12 @@ func (r *reply) token() (token int64, ok bool) {
 	if r.err != nil {
 		return 0, false
 	}
-	switch v := r.single[0].(type) {
-	case int64:
-		token = v
-	case string:
-		token, _ = strconv.ParseInt(v, 10, 64)
+	text, ok := r.single[0].(string)
+	if !ok {
+		return 0, false
 	}
-	return token, token > 0
+	token, err := strconv.ParseInt(text, 10, 64)
+	return token, err == nil && token > 0
 }
 
 // A licence is the tokens that came with a grant: one for the grant itself, each further one for

@@ -238,8 +238,10 @@ func (j *judge) granted() {
 	if _, queued := b.queue.fields[id]; !queued && id != j.run.asks {
 		j.fault("%q got the lock without having asked for it", id)
 	}
-	for other := range b.queue.fields {
-		if _, queued := b.queue.fields[id]; !queued && j.isLive(other) && !slices.Contains(j.run.ends, other) {
+	for other, score := range b.queue.fields {
+		place, err := strconv.ParseFloat(score, 64)
+		isBehind := err == nil && id == j.run.asks && j.run.place > 0 && j.run.place < place
+		if _, queued := b.queue.fields[id]; !queued && !isBehind && j.isLive(other) && !slices.Contains(j.run.ends, other) {
 			j.fault("%q got the lock while %q waits for it", id, other)
 		}
 	}

@@ -15,6 +15,7 @@ type run struct {
 	args   []any
 	own    []string // ids on whose behalf it runs
 	asks   string   // the id that it may bring into the queue, or to the lock
+	place  float64  // that asks had in the queue before; 0: none
 	ends   []string // ids that it may end
 	read   func(a *reply) answer
 }
@@ -98,6 +99,7 @@ func (r *run) follow(s *stage, flag string, words []string) *run {
 	text := ""
 	if lost {
 		r.keys, text = append(r.keys, s.name.done(former)), strconv.FormatInt(place, 10)
+		r.place = float64(place)
 	}
 	r.args = append(r.args[:5], 1, "exclusive", "", former, text, doneMillis)
 	r.ends = []string{former}

@@ -128,16 +128,17 @@ func lostCancel(e *env) {
 func lostForGood(e *env) {
 	once := func(o *redis.Options) { o.MaxRetries = -1 }
 	c, other, key := e.warm(e.clientOver(once)), e.client(), e.key("user")
-	fault := c.wire.LoseReply(key)
+	faults := []*redistest.Fault{c.wire.LoseReply(key), c.wire.LoseReply(key)} // the Client may try again by itself
 	_, hold, err := c.Lock(e.ctx, key)
-	e.caught(fault)
-	if err != nil { // the Client may also have tried again by itself
-		e.is("Lock whose answer is lost", err, lockmw.ErrUnavailable)
-		if errors.Is(err, lockmw.ErrBusy) {
-			e.t.Errorf("a fault of the connection is told as a lost race: %v", err)
-		}
-	} else if err := hold.Unlock(); err != nil {
-		e.t.Errorf("Unlock: %v", err)
+	if err == nil {
+		e.t.Fatalf("two answers are lost, and it has the lock: %v", hold.Unlock())
+	}
+	e.is("Lock whose answer is lost", err, lockmw.ErrUnavailable)
+	if errors.Is(err, lockmw.ErrBusy) {
+		e.t.Errorf("a fault of the connection is told as a lost race: %v", err)
+	}
+	for _, fault := range faults {
+		e.caught(fault)
 	}
 	e.free(other, key)
 }
