@@ -2,6 +2,8 @@ package locktest
 
 import (
 	"context"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,7 +17,7 @@ var halfOpen = []scenario{
 	{"connection that swallows an acquire delays only that call", swallowedAcquire, realTime},
 	{"connection that swallows an acquire without a context's end does so too", swallowedAcquireWithoutContext, realTime},
 	{"connection that swallows a release does not keep the lock", swallowedRelease, realTime},
-	{"subscription keeps nobody waiting for longer than a poll", swallowedPush, realTime},
+	{"subscription keeps nobody waiting for longer than a poll, and is made anew", swallowedPush, realTime},
 	{"connections do not keep a call beyond its context", func(e *env) { e.swallowedCalls(false) }, realTime},
 	{"connections do not keep a call beyond its context, which the redis client heeds", func(e *env) { e.swallowedCalls(true) }, realTime},
 }
@@ -92,6 +94,18 @@ func swallowedRelease(e *env) {
 	p.Restore()
 }
 
+// subscribers returns the numbers that the server has given to connections with subscriptions.
+func (e *env) subscribers() string {
+	list, err := e.admin.Do(e.ctx, "client", "list", "type", "pubsub").Text()
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(regexp.MustCompile(`(?m)^id=\d+`).FindAllString(list, -1), " ")
+}
+
+// inboxSilence is after how long a subscription without a message is tested, and how long that takes.
+const inboxSilence = 5 * time.Second
+
 func swallowedPush(e *env) {
 	p := e.server.NewProxy(e.tb)
 	c, other, key := e.warm(e.clientOver(p.Use)), e.client(), e.key("user")
@@ -109,6 +123,13 @@ func swallowedPush(e *env) {
 		e.unlock(w.gets(pollInterval + e.soon))
 		<-caught
 	}
+	dead := e.subscribers()
+	e.eventually(2*inboxSilence+e.soon, func() string {
+		if now := e.subscribers(); now == "" || now == dead {
+			return "the dead subscription is not noticed"
+		}
+		return ""
+	})
 	p.Restore()
 }
 
