@@ -8,11 +8,11 @@ local now = math.floor(us / 1000)
 
 local MAX = 2 ^ 53 -- above it Lua's numbers lose digits
 
--- Returns what is written as digits, up to MAX; else nil.
+-- Returns what is written as digits, if it is below MAX; else nil.
 local function digits(text)
   if type(text) ~= 'string' or text == '' or #text > 16 or string.find(text, '%D') then return nil end
   local number = tonumber(text)
-  if number <= MAX then return number end
+  if number < MAX then return number end
 end
 
 -- Returns the last token that was given, 0 if none was, and nil if the counter holds something strange.

@@ -36,6 +36,8 @@ func fuzzState(f *testing.F, s *redistest.Server) {
 // stories are where fuzzing begins: ordinary days first, then each key of a lock in turn.
 var stories = []string{
 	"wait a\nwait b\nrenew a\nrelease a\npoll b\nrelease b",
+	"F set 9007199254740992\npoll a\nwait b",
+	"wait+ d 40\nwait a\nH hset owner inf\nwait d\nlost a b 1",
 	"wait a 40\nwait+ b\nwait c\nover a d\npoll b c d\ncancel b\nforce\npoll+ d\nmark d\nwait d",
 	"wait a\ntry b\nwait b\nlinger a\npoll b\nlater 61000\npoll b\nlater 4000\nlost b c 1\nrelease c",
 	"wait a\nwait+ b\nwait c\nlater 900\npoll c\nrelease a\npoll b c\nlater 3000\npoll c",
