@@ -8,7 +8,7 @@
 //	schedule.go  one loop for all renewals, polls and deadlines
 //	inbox.go     one subscription by which grants arrive
 //	cancel.go    undoes what nobody wants any more
-//	caller.go    how scripts are run
+//	caller.go    how scripts are run: lane.go in the caller's goroutine, batch.go many at a time
 //
 // The scripts, one per operation, stand beside them; hold.lua and settle.lua are shared parts.
 package engine
