@@ -212,9 +212,13 @@ func (t *turmoil) rest() {
 		// Enough for whatever is cancelled in the background. Where this takes real time, a Client may
 		// be closed before, and then nothing can be said of commands that arrive later.
 		passes(t.e.ctx, 10*time.Second)
+	}
+	t.mu.Lock()
+	if t.e.cfg.Bubble {
 		t.late = t.withheld // those before may be older than the server's memory of what is over
 	}
 	t.withheld = nil
+	t.mu.Unlock()
 	for _, c := range t.clients {
 		if c.redis == nil {
 			continue
