@@ -116,6 +116,9 @@ func (r *request) answered(a *reply) {
 		}
 		if !r.wait {
 			c.leave(r)
+			if r.id.copied() {
+				r.undo() // the other copy may still arrive
+			}
 			c.failTries(busy(holders), r.joined)
 			c.ask(nil) // for those that have come meanwhile: to them the answer may be old
 			return

@@ -17,6 +17,7 @@ import (
 var replays = []scenario{
 	{"of an acquire after its release takes nothing", lateAcquireAfterRelease, server},
 	{"of an acquire after the same owner came back takes nothing", lateAcquireAfterReturn, server},
+	{"of a try that found the lock busy takes nothing", lateBusyTry, server},
 	{"of an acquire that its cancel overtook takes nothing", lateAcquireAfterCancel, server},
 	{"of an acquire that its cancel overtook queues nothing", lateQueueingAfterCancel, server},
 	{"of a release after the same owner came back frees nothing", lateRelease, server},
@@ -72,6 +73,15 @@ func lateAcquireAfterReturn(e *env) {
 	e.unlock(inner, second)
 	e.free(other, key)
 	e.unlock(ctx, outer)
+}
+
+func lateBusyTry(e *env) {
+	c, other, key := e.warm(e.client()), e.client(), e.key("user")
+	ctx, held := e.lock(other, key)
+	late := e.copied(c, key, func() { e.busy(c, key) })
+	e.unlock(ctx, held)
+	e.arrives(late)
+	e.free(other, key)
 }
 
 // unchanged checks that key's holder is as it was, apart from the time that passes.
