@@ -252,12 +252,12 @@ func TestAcquireBatch(t *testing.T) {
 		}
 		// After a loss of the counter any token of this microsecond may have been given.
 		tokens, err := d.acquireBatch("1", more...)
-		granted("without a counter", tokens, err, true, false)
+		last := granted("without a counter", tokens, err, true, false)
 		d.rdb.Del(d.Context(), "lockmw:{a}")
-		time.Sleep(time.Millisecond) // the server's clock passes the counter
+		passToken(d.T, last)
 
 		tokens, err = d.acquireBatch("2", key, "a", key, "b")
-		last := granted("one twice", tokens, err, true, true, false, true)
+		last = granted("one twice", tokens, err, true, true, false, true)
 		d.wantHolder("2")
 		if n, _ := d.rdb.Get(d.Context(), "lockmw:fence").Int64(); n < last {
 			d.Errorf("the counter is %d after token %d", n, last)
@@ -267,7 +267,11 @@ func TestAcquireBatch(t *testing.T) {
 		d.rdb.Del(d.Context(), "lockmw:{a}", "lockmw:{b}", d.name.holder)
 
 		d.cancel("3") // overtakes
-		time.Sleep(time.Millisecond)
+		counter, err := d.rdb.Get(d.Context(), "lockmw:fence").Int64()
+		if err != nil {
+			d.Fatal(err)
+		}
+		passToken(d.T, counter)
 		tokens, err = d.acquireBatch("3", key, "a")
 		granted("after its cancel", tokens, err, false, true)
 		d.wantHolder("")

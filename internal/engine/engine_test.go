@@ -84,6 +84,12 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
+// passToken waits until the server's clock, which is this machine's, is well beyond a token.
+func passToken(t *testing.T, token int64) {
+	t.Helper()
+	eventually(t, "the clock stands still", func() bool { return time.Now().UnixMicro() > token+1000 })
+}
+
 func holderOf(t *testing.T, rdb *redis.Client, g *grant) string {
 	t.Helper()
 	id, err := rdb.HGet(t.Context(), g.lease.c.name.holder, "id").Result()

@@ -232,7 +232,7 @@ func (p *play) count() {
 		if n == most+1 {
 			p.Errorf("more than %d commands without an end", most)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // of the bubble's time
 	}
 }
 

@@ -60,7 +60,7 @@ func hearPayload(t *testing.T, payload string) {
 	if isLost := payload == "lost "+ids[0]; isLost != (len(holder.lost) > 0) || isLost != errors.Is(held.lost, errTakenAway) {
 		t.Errorf("%q: is the hold lost? %v", payload, held.lost)
 	}
-	time.Sleep(time.Millisecond)
+	time.Sleep(time.Millisecond) // of the bubble's time
 	cancelled := ""
 	for _, words := range s.commands[before:] {
 		if words[1] == e.scripts.cancel.sha {
