@@ -27,6 +27,14 @@ type childSpec struct {
 	Kind   string // Mode of the Config that makes the Locker; "" is that of the Client itself
 }
 
+// kind is the Kind of children that take locks as c's Locker does.
+func (c Config) kind() string {
+	if c.Wrap == nil {
+		return ""
+	}
+	return c.Mode
+}
+
 // A role is what a child process does: it reads orders and writes reports, JSON values, and returns at
 // the end of the orders (io.EOF).
 type role func(c *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.Encoder) error

@@ -29,13 +29,9 @@ type remote struct {
 // process starts a process that takes locks as the scenario's Locker does.
 func (e *env) process() *process {
 	e.t.Helper()
-	kind := ""
-	if e.cfg.Wrap != nil {
-		kind = e.cfg.Mode
-	}
 	e.rec.KeepSpans()
 	p := &process{e: e, over: make(chan struct{}), news: make(chan struct{})}
-	p.child = startChild(e.tb, childSpec{Role: "holder", Addr: e.server.Addr(), Prefix: e.prefix, Kind: kind})
+	p.child = startChild(e.tb, childSpec{Role: "holder", Addr: e.server.Addr(), Prefix: e.prefix, Kind: e.cfg.kind()})
 	go p.listen()
 	return p
 }

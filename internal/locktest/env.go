@@ -219,13 +219,13 @@ func (e *env) eventually(within time.Duration, done func() string) {
 }
 
 // pass lets time pass, where that is what a scenario is about.
-func (e *env) pass(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-e.ctx.Done():
-	}
+func (e *env) pass(d time.Duration) { passes(e.ctx, d) }
+
+// passes returns after d, or when ctx ends.
+func passes(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
 }
 
 // await waits until done returns nothing, and else returns what it returned last.

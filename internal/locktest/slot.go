@@ -42,14 +42,10 @@ func (l *life) Output() io.Writer { return &l.slot.words }
 
 // start begins a new life.
 func (p *slot) start() {
-	kind := ""
-	if p.s.e.cfg.Wrap != nil {
-		kind = p.s.e.cfg.Mode
-	}
 	l := &life{TB: p.s.t, slot: p, over: make(chan struct{})}
 	p.births++
 	p.life = l
-	l.child = startChild(l, childSpec{Role: "load", Addr: p.proxy.Addr(), Prefix: p.s.e.prefix, Kind: kind})
+	l.child = startChild(l, childSpec{Role: "load", Addr: p.proxy.Addr(), Prefix: p.s.e.prefix, Kind: p.s.e.cfg.kind()})
 	l.child.order(loadOrder{
 		Seed: p.s.seed, Child: uint64(p.births)<<8 | uint64(p.n),
 		Workers: soakWorkers, Keys: p.s.keys, Starved: soakStarved,

@@ -123,13 +123,6 @@ func (t *turmoil) call(rng *rand.Rand, c *client, waits, hurry float64) {
 	_ = turn.unlock() // the history has noted what it says
 }
 
-// passes returns after d, or when ctx ends.
-func passes(ctx context.Context, d time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	<-ctx.Done()
-}
-
 func between(rng *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(rng.Int64N(int64(to-from)))
 }
@@ -211,7 +204,7 @@ func (t *turmoil) rest() {
 	if t.e.cfg.Bubble {
 		// Enough for whatever is cancelled in the background. Where this takes real time, a Client may
 		// be closed before, and then nothing can be said of commands that arrive later.
-		passes(t.e.ctx, 10*time.Second)
+		t.e.pass(10 * time.Second)
 	}
 	t.mu.Lock()
 	if t.e.cfg.Bubble {
