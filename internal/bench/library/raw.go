@@ -52,7 +52,7 @@ func (l *raw) Lock(ctx context.Context, key string) (Hold, error) {
 		if taken {
 			return h, nil
 		}
-		if err := pause(ctx, mathrand.N(limit)); err != nil {
+		if err := Pause(ctx, mathrand.N(limit)); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,8 @@ func (h *rawHold) Unlock() error {
 	return err
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+// Pause returns after d, or with the context's error when that ends.
+func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -119,7 +119,7 @@ func turn(ctx context.Context, holder, waiter *crew.Member) (time.Duration, erro
 		return 0, err
 	}
 	// Long enough to be waiting in earnest, and different each time for those who ask again and again.
-	if err := pause(ctx, 4*time.Millisecond+rand.N(4*time.Millisecond)); err != nil {
+	if err := library.Pause(ctx, 4*time.Millisecond+rand.N(4*time.Millisecond)); err != nil {
 		return 0, err
 	}
 	var from, to int64
@@ -165,15 +165,4 @@ func (m *Measurement) endTurns(holder *crew.Member, times []time.Duration) error
 	}
 	r.Pairs = int64(len(times))
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -58,7 +58,7 @@ func (w *Worker) hold(n int) error {
 	if err := w.start(); err != nil {
 		return err
 	}
-	if err := pause(ctx, w.Window); err != nil {
+	if err := library.Pause(ctx, w.Window); err != nil {
 		return err
 	}
 	if err := renewals.report(r.More, n); err != nil {

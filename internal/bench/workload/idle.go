@@ -122,7 +122,7 @@ func leadWaiters(ctx context.Context, m *Measurement) error {
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, m.window); err != nil {
+	if err := library.Pause(ctx, m.window); err != nil {
 		return err
 	}
 	if err := stop(); err != nil {
