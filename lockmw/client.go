@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/kind"
 	"github.com/lockmw/go/internal/option"
 )
 
@@ -49,12 +49,12 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 
 // Lock implements Locker.
 func (c *Client) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return c.locker.lock(ctx, key, opts)
+	return c.locker.Lock(ctx, key, opts...)
 }
 
 // TryLock is Lock with WithWait(0).
 func (c *Client) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return c.locker.lock(ctx, key, append(slices.Clip(opts), WithWait(0)))
+	return c.locker.TryLock(ctx, key, opts...)
 }
 
 // Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have
@@ -65,6 +65,23 @@ func (c *Client) Shutdown(ctx context.Context) error { return c.engine.Shutdown(
 // and the Client's goroutines stop before it returns. The redis client stays open. Further calls do
 // nothing.
 func (c *Client) Close() error { return c.engine.Close() }
+
+// newLocker returns a locker of another mode, for packages fairlock and rwlock. The options take
+// precedence over the Client's.
+func (c *Client) newLocker(mode core.Mode, opts []Option) (*locker, error) {
+	if c == nil {
+		return nil, fmt.Errorf("%w: the Client is nil", ErrInvalidOption)
+	}
+	l := c.locker
+	l.mode, l.queues = mode, mode == core.Fair
+	return &l, l.base.apply(opts)
+}
+
+func init() {
+	kind.New = func(client any, mode core.Mode, options any) (any, error) {
+		return client.(*Client).newLocker(mode, options.([]Option))
+	}
+}
 
 // A ClientOption is any Option, or one of those that concern a Client as a whole.
 type ClientOption interface{ option.Client }

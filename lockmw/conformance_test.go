@@ -8,6 +8,8 @@ import (
 
 func TestLocalConformance(t *testing.T) { locktest.Run(t, locktest.Local()) }
 
+func TestLocalReaderConformance(t *testing.T) { locktest.Run(t, locktest.LocalReader()) }
+
 func TestClientConformanceOnMiniredis(t *testing.T) {
 	locktest.Run(t, locktest.Piped("exclusive", nil))
 }

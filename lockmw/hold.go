@@ -18,8 +18,9 @@ const defaultUnlockTimeout = 2 * time.Second
 // last of them. Safe for concurrent use.
 type Hold struct {
 	s          *holding
-	outer      *Hold // the innermost hold of the context that this one was taken with
-	prev, next *Hold // the other holds of s that are not unlocked
+	mode       core.Mode // guarded by s.mu: a downgrade changes it
+	outer      *Hold     // the innermost hold of the context that this one was taken with
+	prev, next *Hold     // the other holds of s that are not unlocked
 	unlocked   atomic.Bool
 	ctx        holdContext
 }
@@ -115,6 +116,10 @@ func (g *foreignGrant) Extend(context.Context, time.Duration) error {
 	return fmt.Errorf("%w: this backend cannot extend a lease", ErrUnavailable)
 }
 
+func (g *foreignGrant) Downgrade(context.Context) error {
+	return fmt.Errorf("%w: this backend knows no read locks", ErrUnavailable)
+}
+
 func (g *foreignGrant) Release(patience time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -132,18 +137,21 @@ type holding struct {
 	watch         *watch // nil if nobody observes
 	unlockTimeout time.Duration
 
-	mu        sync.Mutex
-	holds     *Hold // those not unlocked
-	lost      error // why the lock ended before it was unlocked
-	contended bool  // it had to wait
-	taken     bool  // observers know that it was acquired
+	mu          sync.Mutex
+	holds       *Hold // those not unlocked
+	reading     bool  // the lock does not exclude other readers, or not any more
+	unconfirmed bool  // the server has not said so yet
+	lost        error // why the lock ended before it was unlocked
+	contended   bool  // it had to wait
+	taken       bool  // observers know that it was acquired
 }
 
 // newHold makes one more hold, which is not in any context yet.
 func (s *holding) newHold() *Hold {
-	h := &Hold{s: s}
+	h := &Hold{s: s, mode: s.req.Mode}
 	h.ctx.hold = h
 	s.mu.Lock()
+	s.reading = h.mode == core.Read
 	h.link()
 	s.mu.Unlock()
 	return h
@@ -177,9 +185,9 @@ func (h *Hold) unlink() {
 
 // reenter makes one more hold if the lock is still there; without an error and a hold, it was
 // unlocked.
-func (s *holding) reenter(ctx context.Context) (*Hold, error) {
+func (s *holding) reenter(ctx context.Context, mode core.Mode) (*Hold, error) {
 	_ = s.check() // notes a loss by the clock
-	h := &Hold{s: s}
+	h := &Hold{s: s, mode: mode}
 	h.ctx.hold = h
 	h.carry(ctx)
 	s.mu.Lock()
@@ -189,6 +197,8 @@ func (s *holding) reenter(ctx context.Context) (*Hold, error) {
 		return nil, s.lost
 	case s.holds == nil:
 		return nil, nil
+	case s.reading && mode != core.Read:
+		return nil, ErrUpgrade
 	}
 	h.link()
 	return h, nil
@@ -212,12 +222,19 @@ func (s *holding) check() error {
 	return lost
 }
 
-// unlock ends h and, with the last hold, the lock.
+// unlock ends h and, with the last hold, the lock; with the last one that does not only read, it is
+// downgraded.
 func (s *holding) unlock(h *Hold) error {
 	lost := s.check()
 	s.mu.Lock()
 	h.unlink()
 	last := s.holds == nil
+	if !last && lost == nil && s.onlyRead() {
+		s.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), s.unlockTimeout)
+		defer cancel()
+		return s.share(ctx)
+	}
 	s.mu.Unlock()
 	if !last || s.grant == nil && lost == nil && s.watch == nil {
 		return lost
@@ -282,13 +299,24 @@ func (s *holding) Renewed(err error) {
 }
 
 // Contended implements core.Events.
-func (s *holding) Contended(holders []Holder, position int) {
+func (s *holding) Contended(w core.Wait) {
 	s.mu.Lock()
 	s.contended = true
 	s.mu.Unlock()
 	if s.watch != nil {
-		s.watch.contended(Contention{Holders: holders, Position: position})
+		s.watch.contended(contention(w))
 	}
+}
+
+// Waiting implements core.Events.
+func (s *holding) Waiting(w core.Wait) {
+	if s.watch != nil {
+		s.watch.waiting(contention(w))
+	}
+}
+
+func contention(w core.Wait) Contention {
+	return Contention{Holders: w.Holders, Position: w.Position, Waiters: w.Queued}
 }
 
 func (s *holding) isContended() bool {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 // A scriptedGrant does something in the instant in which its lease is looked at.
@@ -16,6 +18,7 @@ func (g *scriptedGrant) Token() int64                                { return 1 
 func (g *scriptedGrant) Deadline() time.Time                         { return time.Now().Add(time.Minute) }
 func (g *scriptedGrant) Expired() bool                               { return g.expired() }
 func (g *scriptedGrant) Extend(context.Context, time.Duration) error { return nil }
+func (g *scriptedGrant) Downgrade(context.Context) error             { return nil }
 func (g *scriptedGrant) Release(time.Duration) (int, error)          { return 0, nil }
 
 func TestReentryThatRacesWithTheLastUnlockGetsNoHold(t *testing.T) {
@@ -30,7 +33,7 @@ func TestReentryThatRacesWithTheLastUnlockGetsNoHold(t *testing.T) {
 		}
 		return false
 	}
-	if again, err := s.reenter(t.Context()); again != nil || err != nil {
+	if again, err := s.reenter(t.Context(), core.Exclusive); again != nil || err != nil {
 		t.Errorf("re-entered a lock that was released: %v, %v", again, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -39,14 +40,31 @@ func (f LockerFunc) Lock(ctx context.Context, key string, opts ...Option) (conte
 type locker struct {
 	locks         core.Locks
 	mode          core.Mode
+	queues        bool // each call has a place of its own in the queue, which it can keep
 	base          Policy
 	unlockTimeout time.Duration
 	logger        *slog.Logger
 }
 
+// Lock implements Locker.
+func (l *locker) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+	return l.lock(ctx, key, opts)
+}
+
+// TryLock is Lock with WithWait(0).
+func (l *locker) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+	return l.lock(ctx, key, append(slices.Clip(opts), WithWait(0)))
+}
+
+// Downgrade makes h, which l took, a hold for reading.
+func (l *locker) Downgrade(ctx context.Context, h *Hold) error { return l.downgrade(ctx, h) }
+
 func (l *locker) lock(ctx context.Context, key string, opts []Option) (context.Context, *Hold, error) {
 	policy := l.base
 	err := policy.apply(opts)
+	if err == nil && policy.Ticket != "" && !l.queues {
+		err = fmt.Errorf("%w: WithTicket needs a lock that is first come, first served: fairlock.New", ErrInvalidOption)
+	}
 	op := "lock"
 	if policy.Wait == 0 {
 		op = "try_lock"
@@ -77,10 +95,7 @@ func (l *locker) reenter(ctx context.Context, h *Hold, key string) (*Hold, error
 		if h.s.locks != l.locks || h.s.req.Key != key {
 			continue
 		}
-		if h.s.req.Mode == core.Read && l.mode != core.Read {
-			return nil, ErrUpgrade
-		}
-		again, err := h.s.reenter(ctx)
+		again, err := h.s.reenter(ctx, l.mode)
 		if again != nil || err != nil {
 			return again, err
 		}
@@ -96,6 +111,7 @@ func (l *locker) acquire(ctx context.Context, p *Policy, op, key string, outer *
 			Key: key, Mode: l.mode, Owner: ownerOf(outer),
 			Wait: p.Wait, Lease: p.Lease, Fixed: p.Fixed,
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
+			Ticket: p.Ticket, Keep: p.KeepTicket,
 		},
 	}
 	s.req.Events = s
@@ -104,7 +120,7 @@ func (l *locker) acquire(ctx context.Context, p *Policy, op, key string, outer *
 		s.watch = newWatch(ctx, Attempt{
 			Key: key, Name: p.nameFor(key), Op: op, Mode: string(l.mode), Policy: *p,
 		}, l.logger)
-		s.req.Trace = s.watch.traceParent()
+		s.req.Trace, s.req.Moves = s.watch.traceParent(), s.watch.wantsMoves()
 		observed = s.watch.ctx
 	}
 	h := s.newHold()

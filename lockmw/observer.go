@@ -25,6 +25,9 @@ type Observer struct {
 	// Contended is called once if the call has to wait, with those in the way. A call that does not
 	// wait for them finds them in its Error.
 	Contended func(context.Context, Attempt, Contention)
+	// Waiting is called after Contended when the position in the queue is seen to have changed: about
+	// every 750 ms at most.
+	Waiting func(context.Context, Attempt, Contention)
 	// Acquired is called when the lock is held. Either it or Failed ends the attempt.
 	Acquired func(context.Context, Attempt, Grant) context.Context
 	// Failed is called when the lock was not acquired.
@@ -47,10 +50,11 @@ type Attempt struct {
 	Policy Policy
 }
 
-// A Contention is what stood in the way when a call began to wait.
+// A Contention is what stands in the way of a call that waits.
 type Contention struct {
 	Holders  []Holder
 	Position int // in the queue, 1 is the next; 0 if unknown
+	Waiters  int // how long the queue is, with this call; 0 if unknown
 }
 
 // A Grant is a lock that was acquired.

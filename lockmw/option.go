@@ -35,6 +35,7 @@ const (
 	optName
 	optFailOpen
 	optObserver
+	optTicket
 	optDefaults
 	optJoined
 )
@@ -65,6 +66,18 @@ func WithMinHold(d time.Duration) Option { return Option{kind: optMinHold, durat
 // WithMaxWaiters limits how many calls of this process may wait for one key; the next one fails with
 // ErrTooManyWaiters at once. Default 0: no limit.
 func WithMaxWaiters(n int) Option { return Option{kind: optMaxWaiters, n: n} }
+
+// WithTicket keeps a call's place in the queue of a fair lock: if the call ends without the lock, its
+// place is kept for that long, and the next call for the key with the same id continues from there, in
+// this process or another. Meanwhile the lock passes over it. The place is given up when a hold that
+// came of it is unlocked. For tasks that are put back while a key is busy and must not lose their turn:
+// the id is that of the task. It says nothing of who holds the lock, and does not re-enter it.
+//
+// An id that is not known for the key, or not any more, begins at the end of the queue. From 1 to 200
+// bytes, for 1 ms to 24 h. Off by default; ErrInvalidOption if the lock is not fair.
+func WithTicket(id string, keep time.Duration) Option {
+	return Option{kind: optTicket, text: id, duration: keep}
+}
 
 // WithName sets the low-cardinality name under which spans and metrics show the lock: a route, a
 // task type. Default: the key's kind, which is the part before its first ':'.

@@ -16,6 +16,8 @@ type Policy struct {
 	Fixed      bool // the lease is not renewed
 	FailOpen   bool
 	MaxWaiters int // 0: no limit
+	Ticket     string
+	KeepTicket time.Duration
 	Name       string
 	Observers  []*Observer
 
@@ -25,7 +27,7 @@ type Policy struct {
 const (
 	minLease   = 100 * time.Millisecond
 	maxLease   = 24 * time.Hour
-	maxNameLen = 200
+	maxNameLen = 200 // and of a ticket
 )
 
 // NewPolicy adds up and checks options, for those who implement a Locker. A fault is reported as an
@@ -106,6 +108,14 @@ func (p *Policy) applyOne(o *Option) error {
 			return fmt.Errorf("%w: WithMaxWaiters(%d): negative", ErrInvalidOption, o.n)
 		}
 		p.MaxWaiters = o.n
+	case optTicket:
+		if o.text == "" || len(o.text) > maxNameLen {
+			return fmt.Errorf("%w: WithTicket with an id of %d bytes, must be from 1 to %d", ErrInvalidOption, len(o.text), maxNameLen)
+		}
+		if o.duration < time.Millisecond || o.duration > maxLease {
+			return fmt.Errorf("%w: WithTicket for %v, must be from 1ms to %v", ErrInvalidOption, o.duration, maxLease)
+		}
+		p.Ticket, p.KeepTicket = o.text, o.duration
 	case optName:
 		if len(o.text) > maxNameLen {
 			return fmt.Errorf("%w: WithName of %d bytes, more than %d", ErrInvalidOption, len(o.text), maxNameLen)

@@ -73,6 +73,19 @@ func (w *watch) contended(c Contention) {
 	})
 }
 
+// wantsMoves reports whether anybody wants to know how a call moves up in the queue.
+func (w *watch) wantsMoves() bool {
+	return slices.ContainsFunc(w.observers, func(o *Observer) bool { return o.Waiting != nil })
+}
+
+func (w *watch) waiting(c Contention) {
+	w.each(func(o *Observer) {
+		if o.Waiting != nil {
+			o.Waiting(w.ctx, w.attempt, c)
+		}
+	})
+}
+
 func (w *watch) acquired(g Grant) {
 	w.each(func(o *Observer) {
 		if o.Acquired != nil {

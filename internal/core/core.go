@@ -33,8 +33,11 @@ type Request struct {
 	MaxHold    time.Duration // 0: no limit
 	MinHold    time.Duration // the key stays taken at least that long
 	MaxWaiters int           // per key and process; 0: no limit
+	Ticket     string        // a place in the queue that outlives a call which did not get the lock; "": none
+	Keep       time.Duration // by how long
 	Trace      string        // traceparent stored with the lock, may be empty
 	Events     Events
+	Moves      bool // Events.Waiting is wanted
 }
 
 // SameLease reports whether a lease taken for r serves other as well, so that it can be passed on.
@@ -46,11 +49,20 @@ func (r *Request) SameLease(other *Request) bool {
 // locks held, and must expect them to come from several goroutines.
 type Events interface {
 	// Contended is called at most once, when the request has to wait.
-	Contended(holders []Holder, position int)
+	Contended(w Wait)
+	// Waiting is called after Contended, when the position is seen to have changed.
+	Waiting(w Wait)
 	// Renewed reports a renewal of the lease, or why it failed.
 	Renewed(err error)
 	// Lost ends the hold; it is called at most once and not after Release.
 	Lost(cause error)
+}
+
+// A Wait is what is known to a request that waits.
+type Wait struct {
+	Holders  []Holder // who is in the way
+	Position int      // in the queue, 1 is the next; 0: unknown
+	Queued   int      // how long the queue is; 0: unknown
 }
 
 // Locks is an implementation of locks: over Redis, or in this process.
@@ -68,6 +80,9 @@ type Grant interface {
 	Expired() bool
 	// Extend sets the lease, counted from now, and the deadline with it.
 	Extend(ctx context.Context, lease time.Duration) error
+	// Downgrade makes a hold that excludes everything one for reading, with nobody in between, and lets
+	// in those who wait to read.
+	Downgrade(ctx context.Context) error
 	// Release ends the hold, waiting at most patience for that to be confirmed, and reports how many
 	// of this process were waiting for it.
 	Release(patience time.Duration) (waiters int, err error)

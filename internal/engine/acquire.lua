@@ -1,91 +1,127 @@
 -- Takes the lock, or queues a ticket for it. Harmless when repeated: what the id has already is
 -- answered again, and an id that is over is refused.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 done mark of the id
---        6 done mark of the former id, if it is to be marked as over
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers  6 done mark of the id
+--        7 done mark of the former id  8 kept place: both only if the arguments below ask for them
 --   ARGV 1 id  2 lease (ms)  3 inbox  4 owner
 --        5 '+' if the inbox is subscribed, else '-', and how many tokens are wanted if it is queued;
 --          0: it is not to be queued
---        or, in addition: 6 tokens wanted  7 mode  8 trace
---        or, in addition: 9 former id: a hold to give up or a ticket that got lost
---        10 its place in the queue or ''  11 how long it is marked as over (ms)
+--        or, in addition: 6 mode
+--        or, in addition: 7 tokens wanted  8 trace
+--        or, in addition: 9 former id: a hold to give up or a ticket that got lost; ''
+--        10 its place in the queue or ''  11 how long it is marked as over (ms), 0: not at all
+--        12 how long the place is kept from now on if the lock is not had (ms), 0: not at all
 --   returns token  held, with one token and nobody waiting
---           {1, first token, tokens, others waiting}  held
---           {0, fencing counter, position, place, TTL, owner, inbox, token, since, trace}  queued; busy
+--           {1, token, tokens, others waiting}  held
+--           {0, fencing counter, position, length of the queue, place, TTL,
+--            owner, inbox, token, since, trace of each holder}  queued; busy
 --           {-1}  refused: the id is over      {2}  run it again: more dead tickets than one run removes
 local call, fence = redis.call, KEYS[4]
-if not ARGV[6] and call('EXISTS', KEYS[1], KEYS[2], KEYS[5]) == 0 then
+if not ARGV[7] and call('EXISTS', KEYS[1], KEYS[2], KEYS[6]) == 0 then
   -- The common case is worth its own lines: what hold.lua does for a lock without extras, if the
   -- counter lies behind the clock. Digits stay strings, as converting them takes longer than the rest.
   local time, last = call('TIME'), redis.pcall('GET', fence)
   local token = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
   if not last or (#last == #token and last < token and not string.find(last, '%D')) then
     call('SET', fence, token)
-    call('HSET', KEYS[1], 'id', ARGV[1], 'owner', ARGV[4], 'token', token, 'inbox', ARGV[3])
+    if ARGV[6] then
+      call('HSET', KEYS[1], 'id', ARGV[1], 'owner', ARGV[4], 'token', token, 'inbox', ARGV[3], 'mode', ARGV[6])
+    else
+      call('HSET', KEYS[1], 'id', ARGV[1], 'owner', ARGV[4], 'token', token, 'inbox', ARGV[3])
+    end
     call('PEXPIRE', KEYS[1], ARGV[2])
     return token
   end
 end
 --@hold
+--@readers
 --@settle
-local id, former = ARGV[1], ARGV[9]
-local tokens, mode, trace = ARGV[6] or 1, ARGV[7] or 'exclusive', ARGV[8] or ''
-local queued = string.sub(ARGV[5], 2)
-
--- Takes the lock, which is free with nobody waiting.
-local function take()
-  local first, count = reserve(tokens)
-  hold(id, first, count, mode, ARGV[2], ARGV[3], ARGV[4], trace, 0)
-  return {1, first, count, 0}
-end
+local id, lease, inbox, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local mode, tokens, trace, former = ARGV[6] or 'exclusive', ARGV[7] or 1, ARGV[8] or '', ARGV[9] or ''
+local live, queued = string.sub(ARGV[5], 1, 1), string.sub(ARGV[5], 2)
+local keep, kept = ARGV[12] or '0', KEYS[8]
+local reads = mode == 'read'
+local line = reads and KEYS[5] or KEYS[2]
 
 local h = holder()
 if h and h.err then return h end
 -- Errors of type belong before the first write.
-local place = call('ZSCORE', KEYS[2], id)
+local place = call('ZSCORE', line, id)
+call('ZCARD', KEYS[2])
+call('ZCARD', KEYS[5])
 call('HLEN', KEYS[3])
 if not reserve(1) then return STRANGE end
 
-if former then
-  if h and h[1] == former then
-    call('DEL', KEYS[1])
-    h = false
-  else
-    drop(former)
-  end
-  if KEYS[6] then call('SET', KEYS[6], 1, 'PX', ARGV[11]) end
+local after
+if former ~= '' then
+  after = leave(former)
+  drop(former)
+  if ARGV[11] ~= '0' then call('SET', KEYS[7], 1, 'PX', ARGV[11]) end
+  h = holder()
 end
-if call('EXISTS', KEYS[5]) == 1 then
-  settle()
+if call('EXISTS', KEYS[6]) == 1 then
+  settle(after)
   return {-1}
 end
-if not h and call('EXISTS', KEYS[2]) == 0 then return take() end
 
-local queues = queued ~= '0' and not (h and h[1] == id)
-if queues then
-  local ticket = {'@' .. id, seen(string.sub(ARGV[5], 1, 1))}
-  if not place then
-    place = ARGV[10] or ''
-    if place == '' then -- behind all who wait, and all who did and may come back to their place
-      place = string.format('%.0f', math.max((call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2] or 0) + 1, us))
+-- Takes the lock if nobody is in the way.
+local function take()
+  if reads and (not h or h.mode == 'read') and writers() == 0 then
+    local token = h and h.token or counter()
+    if token == 0 then
+      token = reserve(1)
+      call('SET', fence, string.format('%.0f', token))
     end
-    call('ZADD', KEYS[2], place, id)
-    ticket[3] = id
-    ticket[4] = table.concat({mode, ARGV[2], queued, ARGV[3], ARGV[4], string.format('%.0f', us), trace}, ' ')
+    read(id, token, lease, inbox, owner, trace)
+    if call('ZCARD', KEYS[5]) > 0 then settle() end -- they may read as well
+    return {1, token, 1, 0}
   end
-  call('HSET', KEYS[3], unpack(ticket))
+  if not reads and not h and call('EXISTS', KEYS[2]) == 0 then
+    local first, count = reserve(tokens)
+    hold(id, first, count, mode, lease, inbox, owner, trace, 0)
+    return {1, first, count, 0}
+  end
+end
+local taken = take()
+if taken then return taken end
+
+-- Its place in the queue: its former or its kept one, else behind all who wait, and all who did and may
+-- come back. It comes of the fencing counter, which is never behind a place that is kept.
+local function its_place()
+  if ARGV[10] and ARGV[10] ~= '' then return ARGV[10] end
+  local former = keep ~= '0' and redis.pcall('GET', kept)
+  if digits(former) then return former end
+  local new = math.max((call('ZRANGE', line, -1, -1, 'WITHSCORES')[2] or 0) + 1, counter() + 1, us)
+  new = string.format('%.0f', new)
+  if keep ~= '0' then call('SET', fence, new) end
+  return new
+end
+
+local queues = queued ~= '0' and not holds(h, id, lease)
+if queues then
+  local fields = {'@' .. id, seen(live)}
+  if not place then
+    place = its_place()
+    call('ZADD', line, place, id)
+    if reads then stand_in() end
+    fields[3] = id
+    fields[4] = table.concat({mode, lease, queued, inbox, owner, string.format('%.0f', us), trace}, ' ')
+    if keep ~= '0' then call('SET', kept, place, 'PX', keep) end
+  end
+  call('HSET', KEYS[3], unpack(fields))
   touch()
-  if h then call('HSET', KEYS[1], 'wanted', 1) end
+  if h then call_for(h, reads) end
 end
-if not h then
-  if settle() then return {2} end
+if not h or h.mode == 'read' then
+  if settle(after) then return {2} end
   h = holder()
-  if not h and call('EXISTS', KEYS[2]) == 0 then return take() end -- all who waited were dead
 end
-if h and h[1] == id then
-  if call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then call('PEXPIRE', KEYS[1], ARGV[2]) end
-  return {1, h[3], h[4], call('ZCARD', KEYS[2])}
+if holds(h, id, lease) then
+  if h.mode == 'read' then return {1, h.token, 1, writers()} end
+  return {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
 end
-place = math.max(0, math.min(tonumber(place or 0) or 0, MAX)) -- somebody else's scores may be infinite
-local position = 0
-if queues then position = (call('ZRANK', KEYS[2], id) or 0) + 1 end
-return {0, counter(), position, place, in_the_way(h, queues)}
+taken = take() -- all who waited were dead, or have been let in
+if taken then return taken end
+if keep ~= '0' and not place then call('SET', kept, its_place(), 'PX', keep) end
+local position = call('ZRANK', line, id)
+place = math.max(0, math.min(tonumber(place) or 0, MAX)) -- somebody else's scores may be infinite
+return {0, counter(), position and position + 1 or 0, waiting(), place, in_the_way(h)}

@@ -9,13 +9,21 @@ import (
 // is still on the way. It is tried again until the server has confirmed it, or the id must have
 // expired by itself.
 type cancellation struct {
-	e     *Engine
-	name  name
-	id    string
-	mark  bool // the id is to be remembered as over
+	e    *Engine
+	name name
+	unwanted
 	until instant
 	delay time.Duration
 	timer timer
+}
+
+// An unwanted id is one that the server is to forget.
+type unwanted struct {
+	id     string
+	lease  time.Duration // which a hold of it may have
+	mark   bool          // the id is to be refused from now on
+	ticket string        // whose place in the queue is kept
+	keep   time.Duration // by how long; 0: it is not
 }
 
 const (
@@ -24,9 +32,9 @@ const (
 	maxCancelDelay = 2 * time.Second
 )
 
-// cancel has the server forget an id whose lease is as given, and refuse it from now on if mark says so.
-func (e *Engine) cancel(n name, id string, lease time.Duration, mark bool) {
-	c := &cancellation{e: e, name: n, id: id, mark: mark, until: e.now() + lease + acceptWindow, delay: minCancelDelay}
+// cancel has the server forget an id.
+func (e *Engine) cancel(n name, u unwanted) {
+	c := &cancellation{e: e, name: n, unwanted: u, until: e.now() + u.lease + acceptWindow, delay: minCancelDelay}
 	c.timer.owner = c
 	c.send()
 }
@@ -34,10 +42,13 @@ func (e *Engine) cancel(n name, id string, lease time.Duration, mark bool) {
 func (c *cancellation) send() {
 	n := &c.name
 	ctx, cancel := context.WithTimeout(c.e.caller.ctx, cancelTimeout)
-	four, args := n.keys(), []any{c.id}
-	keys := four[:]
+	five, args := n.keys(), []any{c.id, int64(0), c.keep.Milliseconds()}
+	keys := append(five[:], n.done(c.id))
 	if c.mark {
-		keys, args = append(keys, n.done(c.id)), append(args, doneMillis)
+		args[1] = doneMillis
+	}
+	if c.keep > 0 {
+		keys = append(keys, n.kept(c.ticket))
 	}
 	c.e.caller.start(newCall(ctx, c.e.scripts.cancel, keys, args, func(a *reply) {
 		cancel()

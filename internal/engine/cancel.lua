@@ -1,12 +1,18 @@
 -- Ends an id, whether it is queued, holds the lock, or its acquire has yet to arrive.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 done mark of the id, if it is to be refused
---   ARGV 1 id  2 how long it is refused from now on (ms)
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers
+--        6 done mark of the id  7 kept place: both only if the arguments ask for them
+--   ARGV 1 id  2 how long it is refused from now on (ms), 0: not at all
+--        3 how long its place in the queue is kept (ms), 0: not at all
 --   returns 1  done      2  done, and a poll is to be run at once
 local fence = KEYS[4]
 --@hold
+--@readers
 --@settle
-local held = redis.pcall('HGET', KEYS[1], 'id') -- an error if the key is somebody else's
-if held == ARGV[1] then call('DEL', KEYS[1]) end
+local place = redis.pcall('ZSCORE', KEYS[2], ARGV[1])
+local after = leave(ARGV[1])
 drop(ARGV[1])
-if KEYS[5] then call('SET', KEYS[5], 1, 'PX', ARGV[2]) end
-return settle() and 2 or 1
+if ARGV[2] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[2]) end
+if ARGV[3] ~= '0' and type(place) == 'string' then
+  call('SET', KEYS[7], string.format('%.0f', tonumber(place)), 'PX', ARGV[3])
+end
+return settle(after) and 2 or 1

@@ -7,16 +7,18 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A cohort is the callers of this process that want one key, in the order in which they asked. One
-// ticket stands in Redis for all of them, and the lock is passed on among them without a round trip
-// as far as its licence goes: lock cohorting, after Dice, Marathe and Shavit, "Lock Cohorting: A
-// General Technique for Designing NUMA Locks" (2012). The shard's mutex guards it; it exists while
-// it is used.
+// A cohort is the callers of this process that want one key and can do with one ticket in Redis for
+// all of them, in the order in which they asked. Those that want the plain lock pass it on among
+// themselves without a round trip as far as its licence goes: lock cohorting, after Dice, Marathe and
+// Shavit, "Lock Cohorting: A General Technique for Designing NUMA Locks" (2012). Readers share it. Each
+// other caller, as strict order asks for, is a cohort of its own. The shard's mutex guards it; it exists
+// while it is used.
 type cohort struct {
 	e     *Engine
 	shard *shard
-	key   string
+	id    cohortID
 	name  name
+	crowd *crowd // nil for the plain lock
 
 	waiters   waiterList
 	request   *request // asked for, and not granted yet
@@ -26,20 +28,43 @@ type cohort struct {
 	licence   int      // passes that the last uncontended licence allowed
 }
 
+// A cohortID tells which callers stand together.
+type cohortID struct {
+	key     string
+	reads   bool
+	lease   time.Duration // readers share a hold with those that have the same terms
+	maxHold time.Duration
+	alone   uint64 // a number of its own, for one that stands with nobody
+}
+
+// cohortOf returns which cohort r belongs to.
+func (e *Engine) cohortOf(r *core.Request) cohortID {
+	id := cohortID{key: r.Key}
+	switch {
+	case r.Mode == core.Exclusive:
+	case r.Mode == core.Read && !r.Fixed && r.MinHold == 0:
+		id.reads, id.lease, id.maxHold = true, r.Lease, r.MaxHold
+	default:
+		id.alone = e.loners.Add(1)
+	}
+	return id
+}
+
+// shares reports whether all that wait are let in at once.
+func (c *cohort) shares() bool { return c.id.reads }
+
 // unlock unlocks the shard, and forgets the cohort if it has nothing to do.
 func (c *cohort) unlock() {
-	if c.waiters.n == 0 && c.request == nil && c.lease == nil && !c.releasing && c.shard.cohorts[c.key] == c {
-		delete(c.shard.cohorts, c.key)
+	if c.waiters.n == 0 && c.request == nil && c.lease == nil && !c.releasing && c.shard.cohorts[c.id] == c {
+		delete(c.shard.cohorts, c.id)
+		c.leaveCrowd()
 	}
 	c.shard.mu.Unlock()
 }
 
 // join queues w and asks for the lock if nobody of the cohort did, or says why not.
 func (c *cohort) join(w *waiter) error {
-	waiting := c.waiters.n
-	if c.request != nil && !c.request.queued && waiting > 0 {
-		waiting-- // the first one may well get the lock at once
-	}
+	waiting := c.waiting()
 	holders, held := c.inTheWay()
 	switch {
 	case c.e.closing.Load():
@@ -51,6 +76,15 @@ func (c *cohort) join(w *waiter) error {
 	}
 	c.e.hello.Do(c.e.greet)
 	c.waiters.push(w)
+	c.crowd.waits(1)
+	if l := c.lease; l != nil && c.shares() {
+		if l.contended {
+			l.close()
+		} else {
+			l.ask()
+		}
+		return nil
+	}
 	if r := c.newRequest(nil); r != nil {
 		w.send = r.call()
 	}
@@ -60,6 +94,8 @@ func (c *cohort) join(w *waiter) error {
 // inTheWay returns who holds the lock, as far as it is known, and whether somebody certainly does.
 func (c *cohort) inTheWay() (holders []core.Holder, held bool) {
 	switch {
+	case c.lease != nil && c.shares():
+		return nil, false // it may be shared
 	case c.lease != nil:
 		return c.localHolder(), true
 	case c.request != nil:
@@ -70,7 +106,7 @@ func (c *cohort) inTheWay() (holders []core.Holder, held bool) {
 
 // localHolder returns the holder in this process.
 func (c *cohort) localHolder() []core.Holder {
-	g := c.lease.holder
+	g := c.lease.grants.first
 	return []core.Holder{{
 		Owner: g.req.Owner, Process: c.e.process, TraceParent: g.req.Trace, Token: g.token,
 		Since: c.e.epoch.Add(g.since), TTL: max(0, instant(c.lease.expires.Load())-c.e.now()),
@@ -111,7 +147,7 @@ func (c *cohort) newRequest(f *former) *request {
 	}
 	if lead == nil {
 		if f != nil {
-			c.e.cancel(c.name, f.id.String(), f.lease, true)
+			c.e.cancel(c.name, unwanted{id: f.id.String(), lease: f.lease, mark: true})
 		}
 		return nil
 	}
@@ -130,7 +166,7 @@ func (c *cohort) newRequest(f *former) *request {
 // only if others could tell this process that they wait.
 func (c *cohort) tokens() (free, queued int) {
 	passes := c.e.cfg.LocalPasses
-	if c.waiters.n <= 1 || passes == 0 {
+	if c.waiters.n <= 1 || passes == 0 || c.shares() {
 		c.licence = 0
 		return 1, 1
 	}
@@ -152,12 +188,12 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	e, now := c.e, c.e.now()
 	if now >= until || c.waiters.n == 0 {
 		c.leave(r)
-		e.cancel(c.name, r.id.String(), r.lease(), r.id.copied())
+		e.cancel(c.name, r.unwanted(r.id.copied()))
 		c.ask(nil)
 		return
 	}
 	l := &lease{
-		c: c, id: r.id, duration: r.lease(), confirmed: confirmed,
+		c: c, id: r.id, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,
 		next: lic.first, last: lic.first + lic.count - 1, granted: now, contended: lic.waiting > 0,
 	}
 	if l.contended {
@@ -168,20 +204,25 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	l.renewAfter(now, (until-now)/3)
 	c.part(r)
 	c.lease = l
+	c.crowd.knows(1)
 	e.ids.set(l.id, l) // in the place of r: a push that comes now must find one of them
+	if c.shares() {
+		c.letIn(l)
+		return
+	}
 	c.hand(l)
 	if c.waiters.n == 0 {
 		return
 	}
 	holders := c.localHolder()
 	c.failTries(busy(holders), c.waiters.joined)
-	c.tellContended(holders, 0)
+	c.tellWaiters(core.Wait{Holders: holders})
 }
 
-// tellContended tells those who do not know yet that they have to wait.
-func (c *cohort) tellContended(holders []core.Holder, position int) {
+// tellWaiters tells those who wait what they wait for.
+func (c *cohort) tellWaiters(wait core.Wait) {
 	for w := c.waiters.first; w != nil; w = w.next {
-		w.contended(holders, position)
+		w.waits(wait)
 	}
 }
 
@@ -193,6 +234,9 @@ func (c *cohort) leave(r *request) {
 
 // part ends the cohort's interest in r.
 func (c *cohort) part(r *request) {
+	if r.queued && !r.over {
+		c.crowd.knows(-1)
+	}
 	r.over = true
 	c.e.schedule.remove(&r.timer)
 	if c.request == r {
@@ -203,25 +247,20 @@ func (c *cohort) part(r *request) {
 // hand gives the lease to the first waiter, with the next token.
 func (c *cohort) hand(l *lease) {
 	w := c.waiters.pop()
-	g := &grant{lease: l, req: w.req, token: l.next, since: c.e.now()}
+	c.crowd.waits(-1)
+	g := l.grant(w.req)
 	l.next++
-	l.holder = g
-	l.fit(g)
-	c.e.active.Add(1)
 	w.finish(g, nil)
 }
 
 // pass hands the lease on within the process if its licence allows it.
 func (c *cohort) pass(l *lease) bool {
 	w := c.waiters.first
-	if w == nil || l.next > l.last || l.holder.fixed != 0 || l.duration != w.req.Lease || w.req.Fixed {
+	if w == nil || l.downgraded || l.next > l.last || l.grants.first.fixed != 0 || l.duration != w.req.Lease || w.req.Fixed {
 		return false
 	}
-	now, whole := c.e.now(), acceptWindow
-	if l.confirmed {
-		whole = l.duration
-	}
-	if instant(l.expires.Load())-now < whole/2 {
+	now := c.e.now()
+	if !l.isFresh(now) {
 		return false
 	}
 	if l.contended {
@@ -230,6 +269,7 @@ func (c *cohort) pass(l *lease) bool {
 			return false
 		}
 	}
+	l.grants.remove(l.grants.first)
 	c.hand(l)
 	return true
 }
@@ -237,6 +277,7 @@ func (c *cohort) pass(l *lease) bool {
 // fail ends the waits of all.
 func (c *cohort) fail(err error) {
 	for c.waiters.n > 0 {
+		c.crowd.waits(-1)
 		c.waiters.pop().finish(nil, err)
 	}
 }
@@ -247,6 +288,7 @@ func (c *cohort) failTries(err error, joined int64) {
 		next := w.next
 		if w.tries() == 1 {
 			c.waiters.remove(w)
+			c.crowd.waits(-1)
 			w.finish(nil, err)
 		}
 		w = next
@@ -257,6 +299,7 @@ func (c *cohort) failTries(err error, joined int64) {
 func (c *cohort) failAll(err error) {
 	c.fail(err)
 	c.withdrawIfUnwanted()
+	c.releaseIfUnused()
 }
 
 // withdrawIfUnwanted cancels the request if nobody waits for it any more.
@@ -287,7 +330,9 @@ func (c *cohort) giveUp(w *waiter, ended error) error {
 	}
 	err := c.waitError(ended)
 	c.waiters.remove(w)
+	c.crowd.waits(-1)
 	c.withdrawIfUnwanted()
+	c.releaseIfUnused()
 	c.ask(nil)
 	c.unlock()
 	return err

@@ -44,7 +44,7 @@ func (d *desk) run(s *script, keys []string, args ...any) *reply {
 }
 
 func (d *desk) keys(more ...string) []string {
-	return append([]string{d.name.holder, d.name.queue(), d.name.tickets(), d.name.fence.(string)}, more...)
+	return append([]string{d.name.holder, d.name.queue(), d.name.tickets(), d.name.fence.(string), d.name.readers()}, more...)
 }
 
 // request runs acquire.lua; mode is "wait" or "try".
@@ -55,10 +55,10 @@ func (d *desk) request(id, mode, former string, tokens int) (*reply, error) {
 	}
 	args := []any{id, 30_000, "lockmw:inbox:" + id, "owner-" + id, fmt.Sprint("-", queued)}
 	if tokens > 1 || former != "" {
-		args = append(args, tokens, "exclusive", "")
+		args = append(args, "exclusive", tokens, "")
 	}
 	if former != "" {
-		args = append(args, former, "", doneMillis)
+		args = append(args, former, "", 0, 0)
 	}
 	return d.try(d.scripts.acquire, d.keys(d.name.done(id)), args...)
 }
@@ -98,7 +98,7 @@ func (d *desk) release(id string, mark time.Duration) int64 {
 
 func (d *desk) cancel(id string) {
 	d.Helper()
-	d.run(d.scripts.cancel, d.keys(d.name.done(id)), id, doneMillis)
+	d.run(d.scripts.cancel, d.keys(d.name.done(id)), id, doneMillis, 0)
 }
 
 func (d *desk) renew(id string, lease time.Duration) int64 {
@@ -110,6 +110,7 @@ func (d *desk) renew(id string, lease time.Duration) int64 {
 func (d *desk) poll(id string) int64 {
 	d.Helper()
 	r := d.run(d.scripts.poll, d.keys(), "-", id, 30_000)
+	r.int()
 	r.int()
 	r.int()
 	return r.list()[0].int()

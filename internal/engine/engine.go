@@ -2,15 +2,19 @@
 //
 //	engine.go    Acquire finds the cohort of the key
 //	cohort.go    callers of this process queue there; the first sends a request
+//	crowd.go     what the cohorts of one key know of one another
+//	sharing.go   readers of one process share a lease
 //	request.go   a request runs acquire.lua; it is granted at once, or queued and granted later
 //	lease.go     what was granted to this process: renewed, passed on, released, or lost
-//	grant.go     one caller's turn with it
+//	grant.go     one caller's turn with it, or its share in it
+//	downgrade.go makes one that writes one that reads
 //	schedule.go  one loop for all renewals, polls and deadlines
+//	poll.go      asks what became of requests that are queued
 //	inbox.go     one subscription by which grants arrive
 //	cancel.go    undoes what nobody wants any more
 //	caller.go    how scripts are run: lane.go in the caller's goroutine, batch.go many at a time
 //
-// The scripts, one per operation, stand beside them; hold.lua and settle.lua are shared parts.
+// The scripts, one per operation, stand beside them; hold.lua, readers.lua and settle.lua are shared parts.
 package engine
 
 import (
@@ -60,6 +64,7 @@ type Engine struct {
 	epoch   time.Time
 	ids     idTable
 	lastID  atomic.Uint64
+	loners  atomic.Uint64 // cohorts of one
 	idStem  idStem
 
 	seed     maphash.Seed
@@ -79,7 +84,8 @@ type Engine struct {
 // A shard is a part of the cohorts; its mutex guards all their state and that of their leases.
 type shard struct {
 	mu      sync.Mutex
-	cohorts map[string]*cohort
+	cohorts map[cohortID]*cohort
+	crowds  map[string]*crowd
 }
 
 // New returns an engine that has sent nothing yet.
@@ -165,8 +171,12 @@ func (e *Engine) margin(lease time.Duration) time.Duration {
 
 // Acquire implements core.Locks.
 func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, error) {
+	c := e.lockCohort(e.cohortOf(r))
+	if g := c.share(r); g != nil {
+		c.unlock()
+		return g, nil
+	}
 	w := newWaiter(ctx, r)
-	c := e.lockCohort(r.Key)
 	if err := c.join(w); err != nil {
 		c.unlock()
 		return nil, err
@@ -175,7 +185,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, erro
 	w.told = contended
 	c.unlock()
 	if contended {
-		r.Events.Contended(holders, 0)
+		r.Events.Contended(core.Wait{Holders: holders})
 	}
 	if w.send != nil {
 		lane := e.caller.hurried
@@ -184,24 +194,25 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, erro
 		}
 		e.caller.inline(w.send, lane)
 	}
-	g, err := w.wait(c)
+	g, err := w.await(c)
 	if err != nil {
 		return nil, err // a typed nil would be a Grant
 	}
 	return g, nil
 }
 
-// lockCohort returns the cohort of a key, which it makes if there is none, with its shard locked.
-func (e *Engine) lockCohort(key string) *cohort {
-	sh := &e.shards[maphash.String(e.seed, key)%uint64(len(e.shards))]
+// lockCohort returns a cohort, which it makes if there is none, with its shard locked.
+func (e *Engine) lockCohort(id cohortID) *cohort {
+	sh := &e.shards[maphash.String(e.seed, id.key)%uint64(len(e.shards))]
 	sh.mu.Lock()
-	c := sh.cohorts[key]
+	c := sh.cohorts[id]
 	if c == nil {
-		c = &cohort{e: e, shard: sh, key: key, name: e.nameOf(key)}
+		c = &cohort{e: e, shard: sh, id: id, name: e.nameOf(id.key)}
 		if sh.cohorts == nil {
-			sh.cohorts = make(map[string]*cohort)
+			sh.cohorts = make(map[cohortID]*cohort)
 		}
-		sh.cohorts[key] = c
+		sh.cohorts[id] = c
+		c.joinCrowd()
 	}
 	return c
 }
@@ -245,16 +256,20 @@ const closePatience = 2 * time.Second
 
 func (e *Engine) close() {
 	e.closing.Store(true)
-	var ended []*grant
-	e.eachCohort(func(c *cohort) {
-		c.failAll(&core.AcquireError{Err: core.ErrClosed})
-		if c.lease != nil {
-			ended = append(ended, c.lease.drop(fmt.Errorf("%w with the lock held", core.ErrClosed)))
+	e.eachCohort(func(c *cohort) { c.failAll(&core.AcquireError{Err: core.ErrClosed}) })
+	var leases []*lease
+	var lost []*grant
+	for _, l := range e.ids.leases() {
+		l.c.shard.mu.Lock()
+		if !l.over {
+			leases = append(leases, l)
+			lost = append(lost, l.drop(fmt.Errorf("%w with the lock held", core.ErrClosed))...)
 		}
-	})
-	for _, g := range ended {
-		g.tellLost() // its context ends before the server gives the lock to others
-		g.lease.forget()
+		l.c.shard.mu.Unlock()
+	}
+	tellLost(lost) // their contexts end before the server gives the locks to others
+	for _, l := range leases {
+		l.forget()
 	}
 	e.caller.quiesce(closePatience)
 	e.caller.cancel()

@@ -41,8 +41,9 @@ func newAsker(key string) *asker {
 	return a
 }
 
-func (a *asker) Contended([]core.Holder, int) { a.contended <- struct{}{} }
-func (a *asker) Renewed(error)                {}
+func (a *asker) Contended(core.Wait) { a.contended <- struct{}{} }
+func (a *asker) Waiting(core.Wait)   {}
+func (a *asker) Renewed(error)       {}
 
 func (a *asker) Lost(cause error) {
 	if a.onLost != nil {
@@ -118,7 +119,7 @@ func TestALatePushDoesNotEndTheLease(t *testing.T) {
 	if !requests[0].wants(&push{licence: licence{first: g.token, count: 1}}) {
 		t.Error("the push of a lease that is held is taken for nobody's")
 	}
-	b.grantPushed(g.lease.id.String() + " 1 1 0 " + g.lease.c.name.holder)
+	b.grantPushed(g.lease.id.String() + " 1 1 1 0 " + g.lease.c.name.holder)
 	b.caller.quiesce(soon)
 	if id := holderOf(t, rdb, g); id != g.lease.id.String() {
 		t.Errorf("held by %q after a late push", id)
@@ -131,7 +132,7 @@ func TestAPushForNobodyIsCancelled(t *testing.T) {
 	e := newEngine(t, rdb)
 	g := newAsker("item:1").acquire(t, e)
 	e.ids.remove(g.lease.id) // as if its caller had gone
-	e.grantPushed(g.lease.id.String() + " 1 1 0 " + g.lease.c.name.holder)
+	e.grantPushed(g.lease.id.String() + " 1 1 1 0 " + g.lease.c.name.holder)
 	eventually(t, "nobody's grant is still held", func() bool { return holderOf(t, rdb, g) == "" })
 }
 
@@ -260,7 +261,7 @@ func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
 	gone := newAsker("item:1")
 	gone.MinHold = time.Hour
 	w := newWaiter(t.Context(), &gone.Request)
-	c := e.lockCohort("item:1")
+	c := e.lockCohort(cohortID{key: "item:1"})
 	if err := c.join(w); err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,28 @@
 -- Takes the lock away from the holder that an operator has seen, and passes it on.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter      ARGV 1 token  2 owner
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers      ARGV 1 token  2 owner
 --   returns 1  taken away      2  taken away, and a poll is to be run at once
 --           0  held by nobody, or by another hold than that one
 local fence = KEYS[4]
 --@hold
+--@readers
 --@settle
 local h = holder()
 if h and h.err then return h end
-if not h or h[3] ~= tonumber(ARGV[1]) or h[2] ~= ARGV[2] then return 0 end
-call('DEL', KEYS[1])
-redis.pcall('PUBLISH', h[7], 'lost ' .. h[1])
-return settle() and 2 or 1
+if not h or h.token ~= tonumber(ARGV[1]) then return 0 end
+local found = {}
+if h.mode ~= 'read' then
+  if h.owner == ARGV[2] then found[1] = {h.id, h.inbox} end
+else
+  local fields = call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    local inbox, owner = string.match(fields[i + 1], '^%d+ %d+ ([^ ]*) ([^ ]*)')
+    if owner == ARGV[2] then found[#found + 1] = {string.sub(fields[i], 8), inbox} end
+  end
+end
+if #found == 0 then return 0 end
+local after
+for _, one in ipairs(found) do
+  after = leave(one[1])
+  redis.pcall('PUBLISH', one[2], 'lost ' .. one[1])
+end
+return settle(after) and 2 or 1

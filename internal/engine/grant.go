@@ -21,6 +21,48 @@ type grant struct {
 	lost   error
 	over   bool
 	unused bool // its caller has gone without knowing of it
+
+	prev, next *grant // of those who share the lease
+}
+
+// A grantList is the grants that share a lease, in the order in which they came.
+type grantList struct {
+	first, last *grant
+	n           int
+}
+
+func (l *grantList) push(g *grant) {
+	g.prev = l.last
+	if l.last != nil {
+		l.last.next = g
+	} else {
+		l.first = g
+	}
+	l.last = g
+	l.n++
+}
+
+func (l *grantList) remove(g *grant) {
+	if g.prev != nil {
+		g.prev.next = g.next
+	} else {
+		l.first = g.next
+	}
+	if g.next != nil {
+		g.next.prev = g.prev
+	} else {
+		l.last = g.prev
+	}
+	g.prev, g.next = nil, nil
+	l.n--
+}
+
+func (l *grantList) all() []*grant {
+	list := make([]*grant, 0, l.n)
+	for g := l.first; g != nil; g = g.next {
+		list = append(list, g)
+	}
+	return list
 }
 
 // after adds without running over.
@@ -58,6 +100,12 @@ func (g *grant) whyOver(now instant) string {
 
 func (g *grant) tellLost() { g.req.Events.Lost(g.lost) }
 
+func tellLost(grants []*grant) {
+	for _, g := range grants {
+		g.tellLost()
+	}
+}
+
 // Token implements core.Grant.
 func (g *grant) Token() int64 { return g.token }
 
@@ -79,14 +127,12 @@ func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
 		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
 	}
 	lost, err := g.extended(a, duration)
-	if lost != nil {
-		lost.tellLost()
-	}
+	tellLost(lost)
 	return err
 }
 
 // extended deals with the answer to renew.lua.
-func (g *grant) extended(a *reply, duration time.Duration) (lost *grant, err error) {
+func (g *grant) extended(a *reply, duration time.Duration) (lost []*grant, err error) {
 	l, c := g.lease, g.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -104,7 +150,9 @@ func (g *grant) extended(a *reply, duration time.Duration) (lost *grant, err err
 	if err != nil {
 		return nil, failure(err)
 	}
-	l.duration = duration
+	if !c.shares() {
+		l.duration = duration // others who share it have not asked for that
+	}
 	if g.fixed != 0 {
 		g.fixed = c.e.instant(a.sent) + duration - c.e.margin(duration)
 		g.limit.Store(0)
@@ -121,7 +169,7 @@ func (g *grant) extended(a *reply, duration time.Duration) (lost *grant, err err
 func (g *grant) Release(patience time.Duration) (waiters int, err error) {
 	l, c := g.lease, g.lease.c
 	c.shard.mu.Lock()
-	waiters = c.waiters.n
+	waiters = c.waiting()
 	switch {
 	case g.lost != nil:
 		err = g.lost
@@ -129,11 +177,17 @@ func (g *grant) Release(patience time.Duration) (waiters int, err error) {
 		err = core.ErrNotHeld
 	case g.Expired():
 		err = fmt.Errorf("%w: %s", core.ErrLost, g.whyOver(c.e.now()))
-		l.end(err)
+		l.leave(g, err)
+		if l.isUnused() {
+			l.end(err)
+		}
 	}
 	if err != nil {
 		c.unlock()
 		return waiters, err
+	}
+	if c.shares() {
+		return waiters, g.leaveShared(patience)
 	}
 	linger := time.Duration(0)
 	if !g.unused {
@@ -147,12 +201,31 @@ func (g *grant) Release(patience time.Duration) (waiters int, err error) {
 	}
 	deadline := g.deadline()
 	l.drop(nil)
-	if linger <= 0 && waiters > 0 {
+	if linger <= 0 && c.waiters.n > 0 {
 		c.ask(&former{id: l.id, lease: l.duration})
 		c.unlock()
 		return waiters, nil
 	}
 	c.releasing, c.asked = true, c.e.now()
 	c.unlock()
-	return waiters, l.release(patience, max(linger, 0), deadline)
+	return waiters, l.release(g, patience, max(linger, 0), deadline)
+}
+
+// leaveShared ends a share in a lease, and the lease with the last one. The shard is locked, and is
+// unlocked by it.
+func (g *grant) leaveShared(patience time.Duration) error {
+	l, c := g.lease, g.lease.c
+	deadline := g.deadline()
+	first := l.grants.first == g
+	l.leave(g, nil)
+	if !l.isUnused() {
+		if first {
+			l.reschedule()
+		}
+		c.unlock()
+		return nil
+	}
+	l.drop(nil)
+	c.unlock()
+	return l.release(g, patience, 0, deadline)
 }

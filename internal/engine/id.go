@@ -74,6 +74,19 @@ func (t *idTable) find(n uint64) any {
 	return t.m[n]
 }
 
+// leases returns all leases.
+func (t *idTable) leases() []*lease {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*lease
+	for _, v := range t.m {
+		if l, ok := v.(*lease); ok {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
 // requests returns the requests that have no grant yet.
 func (t *idTable) requests() []*request {
 	t.mu.Lock()

@@ -21,6 +21,10 @@ type inbox struct {
 	channel string
 	address any         // channel, as an argument of a command
 	live    atomic.Bool // subscribed, as far as is known
+	// The number of the subscription, 0 while there is none: whoever knows it knows that nothing was
+	// missed since.
+	subscription  atomic.Int64
+	subscriptions int64 // so far
 
 	wg      sync.WaitGroup
 	mu      sync.Mutex
@@ -31,6 +35,7 @@ type inbox struct {
 
 // A push says that the server has granted an id.
 type push struct {
+	number  int64 // of the grant: greater than all before, also than the tokens of all before
 	licence licence
 }
 
@@ -76,6 +81,7 @@ func (b *inbox) receive(e *Engine) {
 	for {
 		err := b.subscribe(e)
 		b.live.Store(false)
+		b.subscription.Store(0)
 		if isFinal(err) && !warned {
 			warned = true
 			e.cfg.Logger.Warn("lockmw: not allowed to subscribe; waiting for locks goes by polling, which is slow",
@@ -92,15 +98,15 @@ func (b *inbox) subscribe(e *Engine) error {
 	ctx := e.caller.ctx
 	pubsub := e.rdb.Subscribe(ctx)
 	defer func() { _ = pubsub.Close() }()
+	if err := pubsub.Subscribe(ctx, b.channel); err != nil {
+		return err
+	}
 	b.mu.Lock()
-	b.pubsub = pubsub
+	b.pubsub = pubsub // not before: its Close would wait for a Subscribe that is not answered
 	stopped := b.stopped
 	b.mu.Unlock()
 	if stopped {
 		return redis.ErrClosed
-	}
-	if err := pubsub.Subscribe(ctx, b.channel); err != nil {
-		return err
 	}
 	for tested := false; ; {
 		message, err := pubsub.ReceiveTimeout(ctx, inboxSilence)
@@ -141,6 +147,8 @@ func (b *inbox) handle(e *Engine, message any) {
 	case *redis.Subscription:
 		if m.Kind == "subscribe" {
 			b.live.Store(true)
+			b.subscriptions++
+			b.subscription.Store(b.subscriptions)
 			e.pollNow() // pushes may have been missed
 		}
 	case *redis.Message:
@@ -165,17 +173,17 @@ func (b *inbox) handle(e *Engine, message any) {
 	}
 }
 
-// grantPushed deals with "id token tokens waiting key".
+// grantPushed deals with "id number token tokens waiting key".
 func (e *Engine) grantPushed(text string) {
-	fields := strings.SplitN(text, " ", 5)
-	if len(fields) < 5 {
+	fields := strings.SplitN(text, " ", 6)
+	if len(fields) < 6 {
 		return
 	}
 	var p push
-	var errs [3]error
-	p.licence.first, errs[0] = strconv.ParseInt(fields[1], 10, 64)
-	p.licence.count, errs[1] = strconv.ParseInt(fields[2], 10, 64)
-	p.licence.waiting, errs[2] = strconv.ParseInt(fields[3], 10, 64)
+	var errs [4]error
+	for i, n := range []*int64{&p.number, &p.licence.first, &p.licence.count, &p.licence.waiting} {
+		*n, errs[i] = strconv.ParseInt(fields[1+i], 10, 64)
+	}
 	if errors.Join(errs[:]...) != nil || p.licence.first <= 0 || p.licence.count < 1 {
 		return
 	}
@@ -189,8 +197,8 @@ func (e *Engine) grantPushed(text string) {
 	}
 	// Nobody waits for it any more, and it has been cancelled if it was not released; the cancel may
 	// have been lost with its connection.
-	if key, ok := keyOf(e.cfg.Prefix, fields[4]); ok && strings.HasPrefix(fields[0], string(e.idStem)) {
-		e.cancel(e.nameOf(key), fields[0], acceptWindow, true)
+	if key, ok := keyOf(e.cfg.Prefix, fields[5]); ok && strings.HasPrefix(fields[0], string(e.idStem)) {
+		e.cancel(e.nameOf(key), unwanted{id: fields[0], lease: acceptWindow, mark: true})
 	}
 }
 
@@ -232,9 +240,9 @@ func (l *lease) takenAway() {
 		l.c.unlock()
 		return
 	}
-	g := l.end(errTakenAway)
+	lost := l.end(errTakenAway)
 	l.c.unlock()
-	g.tellLost()
+	tellLost(lost)
 }
 
 // takenAway forgets a grant that the request has not made use of yet.

@@ -17,11 +17,11 @@ import (
 // stand for the ids of a hold and of a waiter, STEM for what all ids of this process begin with.
 func FuzzInbox(f *testing.F) {
 	for _, payload := range []string{
-		"grant WAITS 18 1 0 lockmw:{item:2}", "grant WAITS 18 40 3 lockmw:{item:2}", "grant WAITS 9223372036854775807 9223372036854775807 1 x",
-		"grant WAITS 17 1 0 lockmw:{item:2}", "grant WAITS 0 1 0 x", "grant WAITS -18 1 0 x", "grant WAITS 18 0 0 x",
-		"grant WAITS 18 -1 0 x", "grant WAITS 18 1 0", "grant WAITS 18 1 x y", "grant WAITS  18 1 0 x", "grant WAITS 1e3 1 0 x",
-		"grant WAITS 99999999999999999999 1 0 x", "grant HELD 18 1 0 lockmw:{item:1}", "grant STEMzz 18 1 0 lockmw:{item:1}",
-		"grant STEM 18 1 0 lockmw:{}", "grant x 18 1 0 lockmw:{item:1}", "grant  18 1 0 lockmw:{item:2}", "grant", "grant     ",
+		"grant WAITS 18 18 1 0 lockmw:{item:2}", "grant WAITS 18 18 40 3 lockmw:{item:2}", "grant WAITS 9223372036854775807 9223372036854775807 9223372036854775807 1 x",
+		"grant WAITS 17 17 1 0 lockmw:{item:2}", "grant WAITS 0 0 1 0 x", "grant WAITS -18 -18 1 0 x", "grant WAITS 18 18 0 0 x",
+		"grant WAITS 18 18 -1 0 x", "grant WAITS 18 18 1 0", "grant WAITS 18 18 1 x y", "grant WAITS  18 1 0 x", "grant WAITS 1e3 1e3 1 0 x",
+		"grant WAITS 99999999999999999999 99999999999999999999 1 0 x", "grant HELD 18 18 1 0 lockmw:{item:1}", "grant STEMzz 18 18 1 0 lockmw:{item:1}",
+		"grant STEM 18 18 1 0 lockmw:{}", "grant x 18 18 1 0 lockmw:{item:1}", "grant  18 18 1 0 lockmw:{item:2}", "grant", "grant     ",
 		"lost HELD", "lost WAITS", "lost", "lost x", "lost HELD ", "lost STEM", "contended HELD", "contended WAITS", "contended", "", " ", "\x00", "GRANT WAITS 18 1 0 x",
 	} {
 		f.Add(payload)
@@ -32,7 +32,7 @@ func FuzzInbox(f *testing.F) {
 }
 
 func hearPayload(t *testing.T, payload string) {
-	s := &oracle{answers: []string{"( 1 17 1 0 )", "( 0 17 1 1 30000 owner lockmw:inbox:p 16 5 ' )"}}
+	s := &oracle{answers: []string{"( 1 17 1 0 )", "( 0 17 1 1 1 30000 owner lockmw:inbox:p 16 5 ' )"}}
 	e := s.engine(t)
 	e.hello.Do(func() {}) // it would take an answer
 	defer func() { _ = e.Close() }()
@@ -85,19 +85,19 @@ func firstArg(words []string) string {
 // pushedToken is the token of a grant to id that may be relied on after an answer with stamp 17; 0 if
 // it is none.
 func pushedToken(payload, id string) int64 {
-	words := strings.SplitN(payload, " ", 6)
-	if len(words) < 6 || words[0] != "grant" || words[1] != id {
+	words := strings.SplitN(payload, " ", 7)
+	if len(words) < 7 || words[0] != "grant" || words[1] != id {
 		return 0
 	}
-	var n [3]int64
+	var n [4]int64
 	for i := range n {
 		var err error
 		if n[i], err = strconv.ParseInt(words[2+i], 10, 64); err != nil {
 			return 0
 		}
 	}
-	if n[0] <= 17 || n[1] < 1 {
+	if n[0] <= 17 || n[1] < 1 || n[2] < 1 {
 		return 0
 	}
-	return n[0]
+	return n[1]
 }

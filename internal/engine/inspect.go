@@ -56,25 +56,73 @@ func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
 	n := i.names.nameOf(key)
 	var holder, tickets *redis.MapStringStringCmd
 	var ttl *redis.DurationCmd
-	var queue *redis.StringSliceCmd
+	var queue, readers *redis.ZSliceCmd
+	var now *redis.TimeCmd
 	_, err := i.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		holder, ttl = p.HGetAll(ctx, n.holder), p.PTTL(ctx, n.holder)
-		queue, tickets = p.ZRange(ctx, n.queue(), 0, -1), p.HGetAll(ctx, n.tickets())
+		queue, readers = p.ZRangeWithScores(ctx, n.queue(), 0, -1), p.ZRangeWithScores(ctx, n.readers(), 0, -1)
+		tickets, now = p.HGetAll(ctx, n.tickets()), p.Time(ctx)
 		return nil
 	})
 	if err != nil {
 		return nil, failure(err)
 	}
 	s := &Status{Key: key}
-	if h := holder.Val(); len(h) > 0 {
-		if err := i.readHolder(s, h, ttl.Val()); err != nil {
-			return nil, err
+	switch h := holder.Val(); {
+	case len(h) == 0:
+	case h["mode"] == string(core.Read):
+		err = i.readReaders(s, h, now.Val())
+	default:
+		err = i.readHolder(s, h, ttl.Val())
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(queue.Val(), readers.Val())
+	slices.SortStableFunc(all, func(a, b redis.Z) int { return cmp.Compare(a.Score, b.Score) })
+	for _, z := range all {
+		if id, _ := z.Member.(string); id != crowdTicket {
+			s.Waiters = append(s.Waiters, i.readTicket(id, tickets.Val()))
 		}
 	}
-	for _, id := range queue.Val() {
-		s.Waiters = append(s.Waiters, i.readTicket(id, tickets.Val()))
-	}
 	return s, nil
+}
+
+// crowdTicket stands in the queue for those that wait to read.
+const crowdTicket = "#readers"
+
+// readReaders reads what readers.lua wrote, of those whose time is not over; the earliest is the first.
+func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) error {
+	token, err := strconv.ParseInt(h["token"], 10, 64)
+	for name, value := range h {
+		if !strings.HasPrefix(name, "reader:") || err != nil {
+			continue
+		}
+		fields := append(strings.Split(value, " "), "")
+		if len(fields) < 6 {
+			err = errStrange
+			break
+		}
+		ends, endsErr := strconv.ParseInt(fields[0], 10, 64)
+		since, sinceErr := strconv.ParseInt(fields[1], 10, 64)
+		err = errors.Join(endsErr, sinceErr)
+		if ttl := time.UnixMilli(ends).Sub(now); ttl > 0 {
+			s.Holders = append(s.Holders, core.Holder{
+				Owner: fields[3], Process: strings.TrimPrefix(fields[2], inboxPrefix(i.prefix)),
+				TraceParent: fields[4], Token: token, Since: time.UnixMicro(since), TTL: ttl,
+			})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: the hash lacks what a lock has", core.ErrWrongType)
+	}
+	if len(s.Holders) > 0 {
+		s.Mode = string(core.Read)
+	}
+	slices.SortFunc(s.Holders, func(a, b core.Holder) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Owner, b.Owner))
+	})
+	return nil
 }
 
 func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration) error {

@@ -11,25 +11,42 @@ import (
 )
 
 // A lease is what the server has granted to this process, under one id. It is passed from grant to
-// grant within the process as far as its licence goes. The shard's mutex guards it.
+// grant within the process as far as its licence goes, or shared by several that read. The shard's
+// mutex guards it.
 type lease struct {
 	c         *cohort
 	id        *id
+	mode      core.Mode
 	duration  time.Duration
-	confirmed bool    // the server has set the duration; before, the accept window
-	granted   instant // when it came to this process
-	holder    *grant  // who has it
-	over      bool    // released or lost
+	confirmed bool      // the server has set the duration; before, the accept window
+	granted   instant   // when it came to this process
+	grants    grantList // who has it: one, or those who share it, the earliest first
+	over      bool      // released or lost
 
-	next, last int64 // tokens not used yet
+	next, last int64 // tokens not used yet; one that is shared has only one
 	contended  bool  // others wait for it
 	passes     int   // since then
+
+	downgraded   bool    // it was for writing
+	shareUntil   instant // others may join without asking
+	subscription int64   // as long as it is this one by which the process would learn of a writer
+	asking       bool    // whether they may still do so
 
 	expires atomic.Int64  // instant: exclusive until then
 	renewAt instant       // 0: never
 	slack   time.Duration // how much earlier it may be
 	timer   timer         // for whatever comes first
 	timerAt instant       // when that is; 0: not set
+}
+
+// grant lets a caller have the lease.
+func (l *lease) grant(r *core.Request) *grant {
+	e := l.c.e
+	g := &grant{lease: l, req: r, token: l.next, since: e.now()}
+	l.grants.push(g)
+	l.fit(g)
+	e.active.Add(1)
+	return g
 }
 
 // fit makes the lease what g asked for.
@@ -55,7 +72,7 @@ func (l *lease) fit(g *grant) {
 // reschedule sets the timer to what comes first: the deadline, or a renewal, which may be early so
 // that it goes out together with others.
 func (l *lease) reschedule() {
-	at, slack := l.holder.deadline(), time.Duration(0)
+	at, slack := l.deadline(), time.Duration(0)
 	if l.renewAt != 0 && l.renewAt < at {
 		at, slack = l.renewAt, l.slack
 	}
@@ -65,14 +82,22 @@ func (l *lease) reschedule() {
 	}
 }
 
+// deadline is when the first of those who have the lease is over unless it is renewed.
+func (l *lease) deadline() instant {
+	if l.grants.first == nil {
+		return instant(l.expires.Load())
+	}
+	return l.grants.first.deadline()
+}
+
 // renewAfter sets the next renewal, which may be somewhat early.
 func (l *lease) renewAfter(t instant, d time.Duration) {
 	l.renewAt, l.slack = t+d, d/4
 }
 
-// due is called when the timer is: it ends a lease whose time is over, and says whether the lease is
-// to be renewed.
-func (l *lease) due() (renew bool, lost *grant) {
+// due is called when the timer is: it ends a lease whose time is over, or one's share in it, and says
+// whether the lease is to be renewed.
+func (l *lease) due() (renew bool, lost []*grant) {
 	c := l.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -81,8 +106,15 @@ func (l *lease) due() (renew bool, lost *grant) {
 	}
 	l.timerAt = 0
 	now := c.e.now()
-	if now >= l.holder.deadline() {
-		return false, l.end(fmt.Errorf("%w: %s", core.ErrLost, l.holder.whyOver(now)))
+	for g := l.grants.first; g != nil && now >= g.deadline(); g = l.grants.first {
+		l.leave(g, fmt.Errorf("%w: %s", core.ErrLost, g.whyOver(now)))
+		lost = append(lost, g)
+	}
+	if now >= instant(l.expires.Load()) || len(lost) > 0 && l.isUnused() {
+		l.drop(nil)
+		l.forget()
+		c.ask(nil)
+		return false, lost
 	}
 	if l.renewAt != 0 && now >= l.renewAt-l.slack {
 		// The next try starts whether or not this one has been answered.
@@ -90,21 +122,34 @@ func (l *lease) due() (renew bool, lost *grant) {
 		renew = true
 	}
 	l.reschedule()
-	return renew, nil
+	return renew, lost
+}
+
+// isFresh reports whether enough is left of the lease to let others have it.
+func (l *lease) isFresh(now instant) bool {
+	whole := acceptWindow
+	if l.confirmed {
+		whole = l.duration
+	}
+	return instant(l.expires.Load())-now >= whole/2
 }
 
 // pace is how long a renewal may take before the next one is tried: a sixth of the lease, less if less
 // is left of it.
 func (l *lease) pace(now instant) time.Duration {
-	return min(l.duration/6, max((instant(l.expires.Load())-now)/4, minPace))
+	pace := min(l.duration/6, max((instant(l.expires.Load())-now)/4, minPace))
+	if l.asking {
+		return min(pace, pollInterval) // others wait for the answer
+	}
+	return pace
 }
 
 const minPace = 10 * time.Millisecond
 
 // asks is the duration to ask for when renewing now.
 func (l *lease) asks() time.Duration {
-	if l.holder.fixed != 0 {
-		return max(l.holder.fixed-l.c.e.now(), time.Millisecond)
+	if g := l.grants.first; g != nil && g.fixed != 0 {
+		return max(g.fixed-l.c.e.now(), time.Millisecond)
 	}
 	return l.duration
 }
@@ -117,7 +162,8 @@ func (l *lease) renewalDue() *call {
 	duration := l.asks()
 	k := l.renewal(c.e.caller.ctx, duration, nil)
 	k.timeout = l.pace(c.e.now())
-	k.done = func(a *reply) { k.after = l.renewed(a, duration) }
+	subscription := c.e.inbox.subscription.Load()
+	k.done = func(a *reply) { k.after = l.renewed(a, duration, subscription) }
 	return k
 }
 
@@ -127,26 +173,30 @@ func (l *lease) renewal(ctx context.Context, duration time.Duration, done func(*
 	return newCall(ctx, l.c.e.scripts.renew, []any{l.c.name.holder}, []any{l.id.String(), ms}, done)
 }
 
-// renewed deals with the answer to renew.lua, which was asked for duration. What it returns tells the
-// holder, when all answers that came together have been dealt with.
-func (l *lease) renewed(a *reply, duration time.Duration) (tell func()) {
+// renewed deals with the answer to renew.lua, which was asked for duration. What it returns tells those
+// who have the lease, when all answers that came together have been dealt with.
+func (l *lease) renewed(a *reply, duration time.Duration, subscription int64) (tell func()) {
 	c := l.c
 	c.shard.mu.Lock()
 	if l.over {
 		c.unlock()
 		return nil
 	}
-	g := l.holder
+	defer c.unlock()
 	err := l.noteRenewal(a, duration)
-	var lost *grant
 	if errors.Is(err, errNotOurs) {
-		lost = l.end(fmt.Errorf("%w: the server has it no more, or for somebody else", core.ErrLost))
+		lost := l.end(fmt.Errorf("%w: the server has it no more, or for somebody else", core.ErrLost))
+		return func() { tellLost(lost) }
 	}
-	c.unlock()
-	if lost != nil {
-		return lost.tellLost
+	grants := l.grants.all()
+	if err == nil && c.shares() {
+		l.shared(c.e.instant(a.sent), subscription)
 	}
-	return func() { g.req.Events.Renewed(failure(err)) }
+	return func() {
+		for _, g := range grants {
+			g.req.Events.Renewed(failure(err))
+		}
+	}
 }
 
 var errNotOurs = fmt.Errorf("%w by this id", core.ErrNotHeld)
@@ -165,7 +215,7 @@ func (l *lease) noteRenewal(a *reply, duration time.Duration) error {
 	l.confirmed = true
 	l.expires.Store(max(l.expires.Load(), int64(sent+duration-e.margin(duration))))
 	l.renewAfter(sent, duration/3)
-	if l.holder.fixed != 0 {
+	if g := l.grants.first; g != nil && g.fixed != 0 {
 		l.renewAt = 0
 	}
 	l.isContended(kind == 2)
@@ -179,41 +229,72 @@ func (l *lease) isContended(contended bool) {
 	if contended != l.contended {
 		l.contended, l.passes = contended, 0
 	}
+	if contended {
+		l.shareUntil = 0
+	}
 }
 
-// end takes the lease off its cohort as lost and has the server forget it. The grant is to be told
-// with tellLost, without locks held.
-func (l *lease) end(cause error) *grant {
-	g := l.drop(cause)
+// end takes the lease off its cohort as lost and has the server forget it. Those who had it are to be
+// told with tellLost, without locks held.
+func (l *lease) end(cause error) []*grant {
+	lost := l.drop(cause)
 	l.forget()
 	l.c.ask(nil)
-	return g
+	return lost
 }
 
 // forget has the server release the lease, in the background.
-func (l *lease) forget() { l.c.e.cancel(l.c.name, l.id.String(), l.duration, l.id.copied()) }
+func (l *lease) forget() {
+	l.c.e.cancel(l.c.name, unwanted{id: l.id.String(), lease: l.duration, mark: l.id.copied()})
+}
 
-// drop ends the lease on this side; cause is why if it is lost.
-func (l *lease) drop(cause error) *grant {
-	g := l.holder
-	g.lost, g.over, l.over = cause, true, true
-	l.c.lease = nil
+// reads reports whether others may read as well.
+func (l *lease) reads() bool { return l.downgraded || l.mode == core.Read }
+
+// isUnused reports whether nobody has the lease and nobody waits for a share in it.
+func (l *lease) isUnused() bool {
+	return l.grants.n == 0 && !(l.c.shares() && l.c.lease == l && l.c.waiters.n > 0)
+}
+
+// drop ends the lease on this side; cause is why if it is lost. It returns who had it.
+func (l *lease) drop(cause error) (had []*grant) {
+	for g := l.grants.first; g != nil; g = l.grants.first {
+		l.leave(g, cause)
+		had = append(had, g)
+	}
+	l.over = true
+	if l.c.lease == l {
+		l.c.lease = nil
+	}
+	l.c.crowd.knows(-1)
 	l.c.e.ids.remove(l.id)
 	l.c.e.schedule.remove(&l.timer)
+	return had
+}
+
+// leave ends one caller's share in the lease; cause is why if it is lost.
+func (l *lease) leave(g *grant, cause error) {
+	l.grants.remove(g)
+	g.lost, g.over = cause, true
 	l.c.e.inactive()
-	return g
 }
 
 // release runs release.lua. Callers of this process that come meanwhile wait for its answer.
-func (l *lease) release(patience, linger time.Duration, deadline instant) error {
+func (l *lease) release(g *grant, patience, linger time.Duration, deadline instant) error {
 	c, e := l.c, l.c.e
 	answers := make(chan error, 1)
-	id, four := l.id.String(), c.name.keys()
-	keys, args := append(make([]any, 0, 5), four[:]...), []any{id}
-	if copied := l.id.copied(); copied || linger > 0 {
-		args = append(args, (linger + time.Millisecond - 1).Milliseconds(), doneMillis)
-		if copied {
+	id, five := l.id.String(), c.name.keys()
+	keys, args := append(make([]any, 0, 7), five[:]...), []any{id}
+	if copied, keep := l.id.copied(), g.req.Keep > 0 && !g.unused; copied || linger > 0 || keep || l.reads() {
+		args = append(args, (linger + time.Millisecond - 1).Milliseconds(), int64(0), 0)
+		if copied || keep {
 			keys = append(keys, c.name.done(id))
+		}
+		if copied {
+			args[2] = doneMillis
+		}
+		if keep {
+			keys, args[3] = append(keys, c.name.kept(g.req.Ticket)), 1
 		}
 	}
 	k := newCall(e.caller.ctx, e.scripts.release, keys, args, func(a *reply) { answers <- l.released(a, deadline) })
@@ -244,7 +325,7 @@ func (l *lease) released(a *reply, deadline instant) error {
 	err := failure(a.err)
 	switch {
 	case err != nil:
-		e.cancel(c.name, l.id.String(), l.duration, l.id.copied())
+		l.forget()
 	case kind == 2:
 		e.settle(c.name)
 	case kind == 0 && e.now() >= deadline:

@@ -26,13 +26,18 @@ func (e *Engine) nameOf(key string) name {
 
 func (n *name) queue() string         { return n.holder + ":queue" }
 func (n *name) tickets() string       { return n.holder + ":tickets" }
+func (n *name) readers() string       { return n.holder + ":readqueue" }
 func (n *name) done(id string) string { return n.holder + ":done:" + id }
 
+// kept is where the place of a ticket is kept whose caller is away.
+func (n *name) kept(ticket string) string { return n.holder + ":kept:" + escape(ticket) }
+
 // keys returns the keys that most scripts work on, in their order.
-func (n *name) keys() [4]any {
-	all := n.holder + ":queue" + n.holder + ":tickets" // one allocation for both
+func (n *name) keys() [5]any {
+	all := n.holder + ":queue" + n.holder + ":tickets" + n.holder + ":readqueue" // one allocation for the three
 	queue := len(n.holder) + len(":queue")
-	return [4]any{n.holder, all[:queue], all[queue:], n.fence}
+	tickets := queue + len(n.holder) + len(":tickets")
+	return [5]any{n.holder, all[:queue], all[queue:tickets], n.fence, all[tickets:]}
 }
 
 // keyOf is the reverse of nameOf: the key whose holder is kept there, if any is.

@@ -1,23 +1,34 @@
 -- Ends one hold and passes the lock to the next live ticket.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 done mark of the id, if it is to be marked
---        as over, because copies of its acquire may still be on their way
---   ARGV 1 id  or, in addition: 2 how long the key stays taken (ms), 0: not at all
---        3 how long the id is marked as over (ms)
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers
+--        6 done mark of the id  7 kept place: both only if the arguments ask for them
+--   ARGV 1 id
+--        or, in addition: 2 how long the key stays taken (ms), 0: not at all
+--        3 how long the id is marked as over (ms), because copies of its acquire may still be on their
+--          way, 0: not at all      4 1 if a kept place is to be given up
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
-local call = redis.call
-if call('HGET', KEYS[1], 'id') ~= ARGV[1] then return 0 end
+local call, id = redis.call, ARGV[1]
+local reads = call('HGET', KEYS[1], 'id') ~= id
+if reads and call('HDEL', KEYS[1], 'reader:' .. id) == 0 then return 0 end
 local linger = ARGV[2] or '0'
-if linger ~= '0' then
-  call('PEXPIRE', KEYS[1], linger)
-  call('HSET', KEYS[1], 'id', '-', 'tokens', 1) -- nobody's: it only expires
-else
-  call('DEL', KEYS[1])
+if not reads then
+  if linger ~= '0' then
+    call('PEXPIRE', KEYS[1], linger)
+    call('HSET', KEYS[1], 'id', '-', 'tokens', 1) -- nobody's: it only expires
+  else
+    call('DEL', KEYS[1])
+  end
 end
-if KEYS[5] then call('SET', KEYS[5], 1, 'PX', ARGV[3]) end
-if linger ~= '0' then return 1 end
-local queued = call('ZCARD', KEYS[2])
-if queued == 0 then return 1 end
+if ARGV[3] and ARGV[3] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[3]) end
+if ARGV[4] == '1' then call('DEL', KEYS[7]) end
+local queued = nil
+if not reads then
+  queued = call('ZCARD', KEYS[2])
+  if linger ~= '0' or queued == 0 then return 1 end
+end
 local fence = KEYS[4]
 --@hold
+--@readers
 --@settle
-return settle(queued) and 2 or 1
+if reads and linger ~= '0' then read('-' .. id, call('HGET', KEYS[1], 'token'), linger, '-', '-', '') end
+if reads and still_read() then return 1 end
+return settle(reads and 'read' or 'write', queued) and 2 or 1

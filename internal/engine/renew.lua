@@ -1,7 +1,18 @@
--- Renews the lease of one hold; a lease is never shortened.
---   KEYS 1 holder: only one, as a script with several fails while a Cluster moves their slot      ARGV 1 id  2 lease (ms)
+-- Renews the lease of one hold; a lease is never shortened, nor that of other readers.
+--   KEYS 1 holder: only one, as a script with several fails while a Cluster moves their slot
+--   ARGV 1 id  2 lease (ms)
 --   returns 1  renewed      2  renewed, and others wait      0  not held by this id
-local h = redis.call('HMGET', KEYS[1], 'id', 'wanted')
-if h[1] ~= ARGV[1] then return 0 end
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-return h[2] and 2 or 1
+local call, lease = redis.call, tonumber(ARGV[2])
+local h = call('HMGET', KEYS[1], 'id', 'wanted', 'mode')
+if h[1] ~= ARGV[1] then
+  if h[3] ~= 'read' then return 0 end
+  local field, time = 'reader:' .. ARGV[1], call('TIME')
+  local now = math.floor(time[1] * 1000 + time[2] / 1000)
+  local ends, rest = string.match(call('HGET', KEYS[1], field) or '', '^(%d+)( .*)$')
+  if not ends or tonumber(ends) <= now then return 0 end
+  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) -- never refused, and after it nothing else is
+  if tonumber(ends) < now + lease then call('HSET', KEYS[1], field, string.format('%.0f', now + lease) .. rest) end
+elseif call('PTTL', KEYS[1]) < lease then
+  call('PEXPIRE', KEYS[1], lease)
+end
+return h[2] == '1' and 2 or 1

@@ -110,17 +110,18 @@ func (r *reply) list() []*reply {
 	return list
 }
 
-// holder reads what in_the_way returns: nothing if the lock is free.
-func (r *reply) holder(inboxPrefix string) []core.Holder {
-	ttl, owner, inbox := r.ttl(), r.text(), r.text()
-	token, since, trace := r.int(), r.int(), r.text()
-	if r.err != nil || token == 0 {
-		return nil
+// holders reads what in_the_way returns, up to the end: nobody if the lock is free.
+func (r *reply) holders(inboxPrefix string) []core.Holder {
+	ttl := r.ttl()
+	var holders []core.Holder
+	for r.err == nil && len(r.values) > 0 {
+		owner, inbox, token, since, trace := r.text(), r.text(), r.int(), r.int(), r.text()
+		holders = append(holders, core.Holder{
+			Owner: owner, Process: strings.TrimPrefix(inbox, inboxPrefix), TraceParent: trace,
+			Token: token, Since: time.UnixMicro(since), TTL: ttl,
+		})
 	}
-	return []core.Holder{{
-		Owner: owner, Process: strings.TrimPrefix(inbox, inboxPrefix), TraceParent: trace,
-		Token: token, Since: time.UnixMicro(since), TTL: ttl,
-	}}
+	return holders
 }
 
 // licence reads what a granted id may use.

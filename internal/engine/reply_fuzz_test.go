@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 // Whatever a script is said to have answered, reading it gives values that mean something, or an
@@ -14,10 +16,10 @@ import (
 func FuzzReply(f *testing.F) {
 	for _, text := range []string{
 		"( 1 7 1 0 )", "( 1 '7 40 3 )", "( 1 -7 1 0 )", "( 1 7 0 0 )", "( 1 9223372036854775807 9223372036854775807 0 )",
-		"( 0 17 1 1 30000 owner lockmw:inbox:host:1:ab 16 5 00-trace )", "( 0 17 1 1 0 ' ' 0 0 ' )",
+		"( 0 17 1 3 1 30000 owner lockmw:inbox:host:1:ab 16 5 00-trace )", "( 0 17 1 1 1 0 )",
 		"( 30000 o i 16 5 t )", "( -1 o i 16 5 t )", "( -2 o i 16 5 t )", "( 9007199254740992 o i 16 5 t )",
 		"( -9223372036854775808 o i -9223372036854775808 9223372036854775807 t )", "( 1 o i 16 5 )", "( 1 nil i 16 5 t )",
-		"( 0 17 ( ( 0 1 ) ( -1 ) ( 1 7 1 0 ) ) 30000 o i 16 5 t )", "( 0 17 ( nil 5 x ( ) ) 0 ' ' 0 0 ' )",
+		"( 0 17 2 ( ( 0 1 ) ( -1 ) ( 1 7 1 0 ) ) 30000 o i 16 5 t o j 16 6 t )", "( 0 17 0 ( nil 5 x ( ) ) 0 )",
 		"( ( ( ( ) ) ) )", "( ( nil 5 x ( 1 ) ) )", "( nan 1.5 inf 99999999999999999999 )", "( true false nil map )",
 		"!WRONGTYPE_x", "( !ERR_x )", "5", "OK", "nil", "",
 	} {
@@ -60,31 +62,43 @@ func checkLicence(t *testing.T, text string, v any, read func(func(*reply)) *rep
 
 func checkHolder(t *testing.T, text string, v any, read func(func(*reply)) *reply) {
 	t.Helper()
-	list, _ := v.([]any)
-	good := len(list) >= 6
-	var n [6]int64
-	if good {
-		for i, v := range list[:6] {
-			var ok bool
-			if n[i], ok = whole(v); i == 1 || i == 2 || i == 5 {
-				_, ok = v.(string)
-			}
-			good = good && ok
-		}
+	list, isList := v.([]any)
+	if !isList {
+		list = []any{v}
 	}
-	ttl := time.Duration(min(max(n[0], 0), endless.Milliseconds())) * time.Millisecond
-	if n[0] == -1 || n[0] > endless.Milliseconds() {
+	good := len(list)%5 == 1
+	ms := int64(0)
+	if good {
+		ms, good = whole(list[0])
+	}
+	var want []core.Holder
+	for rest := list[min(1, len(list)):]; good && len(rest) > 0; rest = rest[5:] {
+		_, isOwner := rest[0].(string)
+		_, isInbox := rest[1].(string)
+		_, isTrace := rest[4].(string)
+		token, isToken := whole(rest[2])
+		since, isSince := whole(rest[3])
+		good = isOwner && isInbox && isTrace && isToken && isSince
+		want = append(want, core.Holder{Token: token, Since: time.UnixMicro(since)})
+	}
+	ttl := time.Duration(min(max(ms, 0), endless.Milliseconds())) * time.Millisecond
+	if ms == -1 || ms > endless.Milliseconds() {
 		ttl = endless
 	}
 	r := read(func(r *reply) {
-		for _, h := range r.holder("lockmw:inbox:") {
-			if h.TTL != ttl || h.Token != n[3] || h.Since != time.UnixMicro(n[4]) {
-				t.Errorf("the holder %q is %+v", text, h)
+		got := r.holders("lockmw:inbox:")
+		if good && len(got) != len(want) {
+			t.Errorf("the holders %q are %+v", text, got)
+			return
+		}
+		for i, h := range got {
+			if good && (h.TTL != ttl || h.Token != want[i].Token || h.Since != want[i].Since) {
+				t.Errorf("a holder of %q is %+v", text, h)
 			}
 		}
 	})
 	if good != (r.err == nil) {
-		t.Errorf("the holder %q: %v", text, r.err)
+		t.Errorf("the holders %q: %v", text, r.err)
 	}
 }
 

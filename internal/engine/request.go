@@ -43,26 +43,50 @@ func (r *request) call() *call {
 		queued = 0
 	}
 	trace := traceField(asked.Trace)
-	four := c.name.keys()
-	keys := append(append(make([]any, 0, 6), four[:]...), c.name.done(r.id.String()))
+	five := c.name.keys()
+	keys := append(append(make([]any, 0, 8), five[:]...), c.name.done(r.id.String()))
 	args := []any{
 		r.id, r.lease().Milliseconds(), e.inbox.address, asked.Owner, queueing(e.inbox.flag(), queued),
 	}
-	if free > 1 || asked.Mode != core.Exclusive || trace != "" || r.former != nil {
-		args = append(args, free, string(asked.Mode), trace)
+	special := r.former != nil || asked.Keep > 0
+	extra := special || free > 1 || trace != "" || asked.Mode == core.Read
+	if extra || asked.Mode != core.Exclusive {
+		args = append(args, string(asked.Mode))
 	}
+	if extra {
+		args = append(args, free, trace)
+	}
+	if special {
+		keys, args = r.special(keys, args)
+	}
+	return newCall(r.leader.ctx, e.scripts.acquire, keys, args, r.answered)
+}
+
+// special adds what the request takes the place of, and how long its own place is kept.
+func (r *request) special(keys, args []any) (allKeys, allArgs []any) {
+	former, place, mark := "", "", int64(0)
+	over := r.id
 	if f := r.former; f != nil {
-		place := ""
+		former, over = f.id.String(), f.id
 		if f.place > 0 {
 			place = itoa(f.place)
 		}
 		if f.place > 0 || f.id.copied() {
-			keys = append(keys, c.name.done(f.id.String()))
+			mark = doneMillis
 		}
-		args = append(args, f.id.String(), place, doneMillis)
 	}
-	return newCall(r.leader.ctx, e.scripts.acquire, keys, args, r.answered)
+	n, asked := &r.c.name, r.leader.req
+	keys = append(keys, n.done(over.String()))
+	keep := asked.Keep
+	if keep > 0 {
+		keys = append(keys, n.kept(asked.Ticket))
+		keep += min(asked.Wait, maxWaitKept)
+	}
+	return keys, append(args, former, place, mark, keep.Milliseconds())
 }
+
+// maxWaitKept is for how long of its wait the place of a call is kept whose process is killed.
+const maxWaitKept = 10 * time.Minute
 
 // queueing is what acquire.lua is told for the case that the lock is not free.
 func queueing(flag string, tokens int) any {
@@ -107,9 +131,10 @@ func (r *request) answered(a *reply) {
 		}
 		c.granted(r, lic, r.until(a), true)
 	case 0:
-		stamp, position := a.int(), int(a.int())
+		stamp := a.int()
+		wait := core.Wait{Position: int(a.int()), Queued: int(a.int())}
 		r.place = a.int()
-		holders := a.holder(c.e.inboxPrefix())
+		wait.Holders = a.holders(c.e.inboxPrefix())
 		if a.err != nil {
 			r.failed(a.err)
 			return
@@ -119,12 +144,11 @@ func (r *request) answered(a *reply) {
 			if r.id.copied() {
 				r.undo() // the other copy may still arrive
 			}
-			c.failTries(busy(holders), r.joined)
+			c.failTries(busy(wait.Holders), r.joined)
 			c.ask(nil) // for those that have come meanwhile: to them the answer may be old
 			return
 		}
-		r.isQueued(a.sent, stamp, holders)
-		c.tellContended(holders, position)
+		r.isQueued(a.sent, stamp, wait)
 		if p := r.push; p != nil {
 			r.pushed(p)
 		}
@@ -147,7 +171,7 @@ func (r *request) failed(err error) {
 	if copies := r.id.copies.Load(); copies > 1 || copies == 1 && !isReply(err) {
 		r.undo()
 	} else if r.former != nil {
-		c.e.cancel(c.name, r.former.id.String(), r.former.lease, true)
+		c.e.cancel(c.name, r.former.unwanted())
 	}
 	if !r.leader.ended() {
 		c.fail(&core.AcquireError{Err: failure(err)})
@@ -169,21 +193,36 @@ func (r *request) until(a *reply) instant {
 // undo has the server forget the request, whatever became of it.
 func (r *request) undo() {
 	e := r.c.e
-	e.cancel(r.c.name, r.id.String(), r.lease(), true)
+	e.cancel(r.c.name, r.unwanted(true))
 	if r.former != nil {
-		e.cancel(r.c.name, r.former.id.String(), r.former.lease, true)
+		e.cancel(r.c.name, r.former.unwanted())
 	}
 }
 
+// unwanted is what the server is to forget of the request.
+func (r *request) unwanted(mark bool) unwanted {
+	asked := r.leader.req
+	return unwanted{id: r.id.String(), lease: asked.Lease, mark: mark, ticket: asked.Ticket, keep: asked.Keep}
+}
+
+func (f *former) unwanted() unwanted {
+	return unwanted{id: f.id.String(), lease: f.lease, mark: true}
+}
+
 // isQueued notes an answer that says so, and when to ask again.
-func (r *request) isQueued(sent time.Time, stamp int64, holders []core.Holder) {
-	e := r.c.e
-	r.queued, r.stamp, r.holders, r.trouble = true, stamp, holders, nil
+func (r *request) isQueued(sent time.Time, stamp int64, wait core.Wait) {
+	c, e := r.c, r.c.e
+	if !r.queued {
+		c.crowd.knows(1)
+		c.closeReaders()
+	}
+	r.queued, r.stamp, r.holders, r.trouble = true, stamp, wait.Holders, nil
 	r.acceptBy = e.instant(sent) + acceptWindow - e.margin(acceptWindow)
 	e.inbox.start(e)
-	r.c.failTries(busy(holders), r.c.waiters.joined)
+	c.failTries(busy(wait.Holders), c.waiters.joined)
+	c.tellWaiters(wait)
 	next, slack := pollInterval, pollSlack
-	for _, h := range holders {
+	for _, h := range wait.Holders {
 		if ends := max(h.TTL, 0) + time.Millisecond; ends < next { // it may not come back
 			next, slack = ends, 0 // a poll before that would be answered as this one was
 		}
@@ -201,48 +240,11 @@ func (r *request) pushed(p *push) {
 	switch now := r.c.e.now(); {
 	case !r.queued:
 		r.push = p
-	case p.licence.first > r.stamp && now < r.acceptBy:
+	case p.number > r.stamp && now < r.acceptBy:
 		r.c.granted(r, p.licence, r.acceptBy, false)
 	default:
 		r.c.e.schedule.set(&r.timer, now, 0)
 	}
-}
-
-// polled deals with what poll.lua says of the request.
-func (r *request) polled(a *reply, stamp int64, holders []core.Holder) {
-	c := r.c
-	c.shard.mu.Lock()
-	defer c.unlock()
-	if r.over {
-		return // who ended it has cancelled it
-	}
-	switch kind := a.int(); {
-	case a.err != nil:
-		r.pollFailed(a.err)
-	case kind == 1:
-		lic := a.licence()
-		if a.err != nil {
-			r.pollFailed(a.err)
-			return
-		}
-		c.granted(r, lic, r.until(a), true)
-	case kind == 0:
-		r.isQueued(a.sent, stamp, holders)
-	default: // taken for dead, or the server lost it: back to the old place, under a new id
-		c.leave(r)
-		c.ask(&former{id: r.id, lease: r.lease(), place: r.place})
-	}
-}
-
-// pollFailed notes the trouble and goes on waiting, unless waiting cannot help.
-func (r *request) pollFailed(err error) {
-	if !isFinal(err) {
-		r.trouble = err
-		return
-	}
-	r.c.leave(r)
-	r.undo()
-	r.c.fail(&core.AcquireError{Err: failure(err)})
 }
 
 // isFinal reports whether the server will go on refusing.
@@ -253,47 +255,6 @@ func isFinal(err error) bool {
 		}
 	}
 	return false
-}
-
-// due is called when the timer is: it returns a poll, or sends the request again.
-func (r *request) due() *call {
-	c, e := r.c, r.c.e
-	c.shard.mu.Lock()
-	defer c.unlock()
-	switch {
-	case r.over:
-		return nil
-	case !r.queued:
-		r.send()
-		return nil
-	}
-	e.schedule.set(&r.timer, e.now()+pollInterval, pollSlack) // whether or not this one is answered
-	keys, args := c.name.keys(), []any{e.inbox.flag(), r.id.String(), r.lease().Milliseconds()}
-	k := newCall(e.caller.ctx, e.scripts.poll, keys[:], args, r.pollAnswered)
-	k.timeout = pollInterval
-	return k
-}
-
-// pollAnswered deals with the answer to poll.lua.
-func (r *request) pollAnswered(a *reply) {
-	more, stamp := a.int(), a.int()
-	if a.err != nil {
-		r.polled(a, 0, nil)
-		return
-	}
-	answers := a.list()
-	holders := a.holder(r.c.e.inboxPrefix())
-	if a.err == nil && len(answers) != 1 {
-		a.strange()
-	}
-	if a.err != nil {
-		r.polled(a, 0, nil)
-		return
-	}
-	r.polled(answers[0], stamp, holders)
-	if more == 1 {
-		r.c.e.settle(r.c.name)
-	}
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -141,28 +141,27 @@ func (s *schedule) due() (due []*timer, next instant) {
 
 // run does what is due; commands go out in goroutines of their own.
 func (s *schedule) run(due []*timer) {
-	var renewals, polls []*call
+	var renewals []*call
+	var polls []*request
 	var lost []*grant
 	for _, t := range due {
 		switch owner := t.owner.(type) {
 		case *lease:
 			renew, ended := owner.due()
-			if ended != nil {
-				lost = append(lost, ended)
-			}
+			lost = append(lost, ended...)
 			if renew {
 				renewals = append(renewals, owner.renewalDue())
 			}
 		case *request:
-			if poll := owner.due(); poll != nil {
-				polls = append(polls, poll)
+			if owner.due() {
+				polls = append(polls, owner)
 			}
 		case *cancellation:
 			owner.send()
 		}
 	}
 	s.send(renewals)
-	s.send(polls)
+	s.send(s.e.polls(polls))
 	if len(lost) > 0 {
 		s.tell(lost)
 	}
@@ -170,11 +169,7 @@ func (s *schedule) run(due []*timer) {
 
 // tell tells the holders of lost leases, without keeping up the loop.
 func (s *schedule) tell(lost []*grant) {
-	s.wg.Go(func() {
-		for _, g := range lost {
-			g.tellLost()
-		}
-	})
+	s.wg.Go(func() { tellLost(lost) })
 }
 
 // send runs calls in pipelines, each in a goroutine of its own.

@@ -16,12 +16,16 @@ const (
 	queueTTL     = time.Minute            // how long a queue outlives the last sign of life
 	doneTTL      = time.Minute            // how long ids that are over are remembered
 	doneMillis   = int64(doneTTL / time.Millisecond)
-	budget       = 32 // how many dead tickets one run removes
+	budget       = 32  // how many dead tickets one run removes
+	manyReaders  = 128 // how many one run lets in
+	shownHolders = 8   // how many a caller is told of
 )
 
 var (
 	//go:embed hold.lua
 	holdLua string
+	//go:embed readers.lua
+	readersLua string
 	//go:embed settle.lua
 	settleLua string
 	//go:embed acquire.lua
@@ -36,6 +40,8 @@ var (
 	acquireBatchLua string
 	//go:embed release_batch.lua
 	releaseBatchLua string
+	//go:embed downgrade.lua
+	downgradeLua string
 	//go:embed cancel.lua
 	cancelLua string
 	//go:embed force.lua
@@ -50,15 +56,16 @@ type script struct {
 }
 
 type scripts struct {
-	acquire, poll, renew, release, cancel, force *script
+	acquire, poll, renew, release, downgrade, cancel, force *script
 }
 
 // newScripts assembles the scripts. single says that the server is a plain one, where a PUBLISH that
 // reaches nobody means that nobody listens.
 func newScripts(single bool) scripts {
-	constants := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL, BUDGET, SINGLE = %d, %d, %d, %d, %t\n",
-		pollInterval.Milliseconds(), acceptWindow.Milliseconds(), queueTTL.Milliseconds(), budget, single)
-	parts := strings.NewReplacer("--@hold\n", constants+holdLua, "--@settle\n", settleLua)
+	constants := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL = %d, %d, %d\nlocal BUDGET, READERS, SHOWN, SINGLE = %d, %d, %d, %t\n",
+		pollInterval.Milliseconds(), acceptWindow.Milliseconds(), queueTTL.Milliseconds(),
+		budget, manyReaders, shownHolders, single)
+	parts := strings.NewReplacer("--@hold\n", constants+holdLua, "--@readers\n", readersLua, "--@settle\n", settleLua)
 	assemble := func(source string) *script {
 		source = parts.Replace(source)
 		sum := sha1.Sum([]byte(source)) // what EVALSHA asks for
@@ -67,12 +74,13 @@ func newScripts(single bool) scripts {
 	}
 	all := scripts{
 		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua),
-		release: assemble(releaseLua), cancel: assemble(cancelLua), force: assemble(forceLua),
+		release: assemble(releaseLua), downgrade: assemble(downgradeLua),
+		cancel: assemble(cancelLua), force: assemble(forceLua),
 	}
 	all.acquire.bulk = &bulk{
-		script: assemble(acquireBatchLua), plain: 13,
-		sharedKeys: []int{6}, keys: []int{3, 4, 7}, sharedArgs: []int{10}, args: []int{8, 9, 11},
+		script: assemble(acquireBatchLua), plain: 14,
+		sharedKeys: []int{6}, keys: []int{3, 4, 8}, sharedArgs: []int{11}, args: []int{9, 10, 12},
 	}
-	all.release.bulk = &bulk{script: assemble(releaseBatchLua), plain: 8, keys: []int{3, 4}, args: []int{7}}
+	all.release.bulk = &bulk{script: assemble(releaseBatchLua), plain: 9, keys: []int{3, 4}, args: []int{8}}
 	return all
 }

@@ -143,8 +143,8 @@ func TestRenewalNeverShortensALease(t *testing.T) {
 func TestReleaseCanKeepTheKeyTaken(t *testing.T) {
 	onDesk(t, func(d *desk) {
 		d.acquire("a", "wait")
-		d.wantKind("release", d.run(d.scripts.release, d.keys(), "a", 5000, 0).int(), 1)
-		d.wantKind("a late copy", d.run(d.scripts.release, d.keys(), "a", 0, 0).int(), 0)
+		d.wantKind("release", d.run(d.scripts.release, d.keys(), "a", 5000, 0, 0).int(), 1)
+		d.wantKind("a late copy", d.run(d.scripts.release, d.keys(), "a", 0, 0, 0).int(), 0)
 		kind, _ := d.acquire("b", "try")
 		d.wantKind("try", kind, 0)
 		if ttl := d.rdb.PTTL(d.Context(), d.name.holder).Val(); ttl <= 0 || ttl > 5*time.Second {
@@ -264,7 +264,7 @@ func TestScriptsLeaveStrangersAlone(t *testing.T) {
 					}
 				}
 				if key == d.name.holder {
-					_, _ = d.try(d.scripts.cancel, d.keys(), "a")
+					_, _ = d.try(d.scripts.cancel, d.keys(), "a", 0, 0)
 					_, _ = d.try(d.scripts.release, d.keys(), "a")
 					_, _ = d.try(d.scripts.renew, d.keys()[:1], "a", 1000)
 				}

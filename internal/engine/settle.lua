@@ -1,25 +1,67 @@
 -- Shared by the scripts that deal with the queue. A ticket has two fields in the tickets hash: under
 -- its id what is granted (mode, lease, tokens wanted, inbox, owner, since when it waits, trace), under
 -- '@' and its id when it was last seen, with '+' in front if its process was subscribed then. '#touched' is when
--- any ticket was last seen; until '#amnesty' no ticket is taken for dead.
-local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace'}
+-- any ticket was last seen; until '#amnesty' no ticket is taken for dead. Tickets stand in the queue in
+-- their order, but those that wait to read in a queue of their own; CROWD stands in for them where
+-- the first of them would. Up to the place '#admit' they are let in even if somebody waits to write.
+local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace', 'next'}
+local CROWD = '#readers'
 
--- Returns the holder's fields, false if the lock is free, or an error reply if the key holds
--- something else. Raises an error if it is not even a hash.
+-- Returns the holder, or what the readers have in common; false if the lock is free; or an error reply
+-- if the key holds something else. Raises an error if it is not even a hash.
 local function holder()
-  local h = call('HMGET', KEYS[1], unpack(HOLDER))
-  h[4], h[6] = h[4] or '1', h[6] or h[3]
-  local token, tokens, since = digits(h[3]), digits(h[4]), digits(h[6])
-  if h[1] and h[7] and token and since and (tokens or 0) > 0 then
-    return {h[1], h[2] or '', token, tokens, h[5] or 'exclusive', since, h[7], h[8] or ''}
-  end
+  local f = call('HMGET', KEYS[1], unpack(HOLDER))
+  local h = {
+    id = f[1], owner = f[2] or '', token = digits(f[3]), tokens = digits(f[4] or '1'), mode = f[5] or 'exclusive',
+    since = digits(f[6] or f[3]), inbox = f[7], trace = f[8] or '',
+  }
+  if h.mode == 'read' and h.token and digits(f[9]) then return still_read() and h end
+  if h.id and h.inbox and h.token and h.since and (h.tokens or 0) > 0 then return h end
   if call('EXISTS', KEYS[1]) == 0 then return false end
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
 end
 
+-- Returns whether `id` has the lock that h describes, and if so has it last for at least `lease` (ms).
+local function holds(h, id, lease)
+  if not h then return false end
+  if h.mode == 'read' then return reads_on(id, tonumber(lease)) end
+  if h.id ~= id then return false end
+  if call('PTTL', KEYS[1]) < tonumber(lease) then call('PEXPIRE', KEYS[1], lease) end
+  return true
+end
+
+-- Ends the hold of `id` if it has one. If the lock is free by that, it returns what it was held for.
+local function leave(id)
+  local h = redis.pcall('HMGET', KEYS[1], 'id', 'mode') -- an error if the key is somebody else's
+  if h[1] == id then
+    call('DEL', KEYS[1])
+    return 'write'
+  end
+  if h[2] == 'read' and call('HDEL', KEYS[1], reader(id)) == 1 and not still_read() then return 'read' end
+end
+
+-- Has the readers that wait stand in the queue where the first of them does.
+local function stand_in()
+  local first = call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')
+  if first[1] then
+    call('ZADD', KEYS[2], first[2], CROWD)
+  else
+    call('ZREM', KEYS[2], CROWD)
+  end
+end
+
+-- How many wait that exclude everybody else.
+local function writers()
+  return call('ZCARD', KEYS[2]) - (call('ZSCORE', KEYS[2], CROWD) and 1 or 0)
+end
+
+-- How many wait.
+local function waiting() return writers() + call('ZCARD', KEYS[5]) end
+
 -- Forgets a ticket. It does nothing to keys that are somebody else's.
 local function drop(id)
   redis.pcall('ZREM', KEYS[2], id)
+  if redis.pcall('ZREM', KEYS[5], id) == 1 then stand_in() end
   local fields = redis.pcall('HDEL', KEYS[3], id, '@' .. id)
   if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
 end
@@ -41,69 +83,188 @@ local function touch()
   call('HSET', KEYS[3], '#touched', string.format('%.0f', now))
   call('PEXPIRE', KEYS[2], QUEUE_TTL)
   call('PEXPIRE', KEYS[3], QUEUE_TTL)
+  call('PEXPIRE', KEYS[5], QUEUE_TTL)
   return amnesty
 end
 
+-- Returns what is to be granted to a ticket; nil if it is dead: not seen for three polls. `mute` is
+-- whether nobody listens for it if a message to its process reaches nobody.
+local function ticket(id, amnesty)
+  local t = call('HMGET', KEYS[3], id, '@' .. id)
+  local last, fields = digits(string.sub(t[2] or '', 2)), {}
+  for field in string.gmatch(t[1] or '', '[^ ]+') do fields[#fields + 1] = field end
+  if #fields < 6 or not digits(fields[3]) or not last or (now - last > 3 * POLL and now >= amnesty) then return nil end
+  return {
+    id = id, mode = fields[1], tokens = fields[3], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
+    mute = SINGLE and string.sub(t[2], 1, 1) == '+' and now - last > POLL,
+  }
+end
+
+-- Tells a ticket's process that it is granted, and returns whether it certainly does not listen.
+-- `number` is greater than every one before.
+local function unheard(t, number, token, count, others)
+  return redis.pcall('PUBLISH', t.inbox, string.format('grant %s %.0f %.0f %d %d %s',
+    t.id, number, token, count, others, KEYS[1])) == 0 and t.mute
+end
+
 -- Makes a ticket the holder, for as long as its process may take to learn of it.
-local function admit(id, record, first, count, waiting)
-  local mode, _, _, inbox, owner, _, trace = unpack(record)
-  if waiting > 0 then
-    call('ZREM', KEYS[2], id)
-    call('HDEL', KEYS[3], id, '@' .. id)
+local function admit(t, first, count, others)
+  if others > 0 then
+    call('ZREM', KEYS[2], t.id)
+    call('HDEL', KEYS[3], t.id, '@' .. t.id)
   else
     call('DEL', KEYS[2], KEYS[3])
   end
-  hold(id, first, count, mode, ACCEPT, inbox, owner, trace, waiting)
+  hold(t.id, first, count, t.mode, ACCEPT, t.inbox, t.owner, t.trace, others)
 end
 
--- If the lock is free, grants it to the first live ticket in the queue: one that was seen within
--- three polls, and passing over those whose process certainly does not listen. Returns true if its
--- budget ran out with the lock still free, and is to be run again. `queued` is how many tickets there
--- are if it is known, and that the lock is free.
-local function settle(queued)
-  if not queued then
-    if call('EXISTS', KEYS[1]) == 1 then return false end
-    queued = redis.pcall('ZCARD', KEYS[2])
+-- Lets in those who wait to read, up to a place if one is given. Returns how many were let in, and true
+-- if it is to be run again for the rest. Those that do not listen are passed over unless `anyway`.
+local function admit_readers(amnesty, place, anyway)
+  local number = reserve(1)
+  if not number then return 0, false end
+  local token = digits(call('HGET', KEYS[1], 'token')) or counter()
+  if token == 0 then token = number end
+  call('SET', fence, string.format('%.0f', number))
+  local others, admitted, gone = writers(), 0, 0
+  for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[5], '-inf', place or '+inf', 'LIMIT', 0, READERS)) do
+    local t = ticket(id, amnesty)
+    if not t then
+      gone = gone + 1
+      drop(id)
+    elseif not unheard(t, number, token, 1, others) or anyway then
+      admitted = admitted + 1
+      call('ZREM', KEYS[5], id)
+      call('HDEL', KEYS[3], id, '@' .. id)
+      read(id, token, ACCEPT, t.inbox, t.owner, t.trace)
+    end
   end
-  if queued == 0 or type(queued) == 'table' then return false end -- nobody's, or somebody else's
-  local amnesty = touch()
-  local passed, fallback = 0, nil
+  stand_in()
+  if admitted > 0 and others > 0 then set('wanted', 1) end
+  if call('EXISTS', KEYS[2]) == 0 then
+    call('DEL', KEYS[3])
+  elseif admitted + gone == READERS then
+    local last = place or call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2]
+    if last and call('ZCOUNT', KEYS[5], '-inf', last) > 0 then
+      call('HSET', KEYS[3], '#admit', last)
+      return admitted, true
+    end
+  end
+  call('HDEL', KEYS[3], '#admit')
+  return admitted, false
+end
+
+-- Grants the free lock to the first live ticket of those that exclude everybody else, passing over
+-- those whose process certainly does not listen: returns true, and else the first of these, if any, to
+-- be granted to after all. If the budget ends first it returns nil. If somebody reads, `look` says to
+-- grant nothing.
+local function admit_writer(amnesty, queued, look)
+  local passed, fallback = 0, false
   for _ = 1, BUDGET do
     local id = call('ZRANGE', KEYS[2], passed, passed)[1]
-    if not id then break end
-    local ticket = call('HMGET', KEYS[3], id, '@' .. id)
-    local last = digits(string.sub(ticket[2] or '', 2))
-    local record = {}
-    for field in string.gmatch(ticket[1] or '', '[^ ]+') do record[#record + 1] = field end
-    if #record < 6 or not digits(record[3]) or not last or (now - last > 3 * POLL and now >= amnesty) then
+    if not id then return fallback end
+    local t = id ~= CROWD and ticket(id, amnesty)
+    if id == CROWD then
+      passed = passed + 1
+    elseif not t then
       drop(id)
       queued = queued - 1
+    elseif look then
+      return true
     else
-      record[7] = record[7] or ''
-      local first, count = reserve(record[3])
-      if not first then return false end
-      local heard = redis.pcall('PUBLISH', record[4],
-        string.format('grant %s %.0f %d %d %s', id, first, count, queued - 1, KEYS[1]))
-      if not (SINGLE and heard == 0 and string.sub(ticket[2], 1, 1) == '+' and now - last > POLL) then
-        admit(id, record, first, count, queued - 1)
-        return false
+      local first, count = reserve(t.tokens)
+      if not first then return true end
+      if not unheard(t, first, first, count, queued - 1) then
+        admit(t, first, count, queued - 1)
+        return true
       end
-      fallback = fallback or {id, record, first, count}
+      fallback = fallback or function() admit(t, first, count, queued - 1) end
       passed = passed + 1
     end
   end
-  if fallback then
-    fallback[5] = queued - 1
-    admit(unpack(fallback))
-    return false
-  end
-  return queued > 0
+  return fallback or nil
 end
 
--- What a caller is told of the holder, and what one that waits asks of it: to stop passing the lock
--- on within its process early.
-local function in_the_way(h, waits)
-  if not h then return 0, '', '', 0, 0, '' end
-  if waits and h[4] > 1 then redis.pcall('PUBLISH', h[7], 'contended ' .. h[1]) end
-  return call('PTTL', KEYS[1]), h[2], h[7], h[3], h[6], h[8]
+-- Passes on a free lock, to live tickets: after writing to those who wait to read, after reading
+-- to one that waits to write; if it is not known what the lock was held for, the first in the queue
+-- decides; and if one side is empty the other has its turn. If somebody reads and nobody waits to write,
+-- it lets in those who wait to read. Returns true if its budget ran out and it is to be run again.
+-- `queued` is how many stand in the queue, if it is known and the lock is free.
+local function settle(after, queued)
+  local reading = false
+  if not queued then
+    if call('EXISTS', KEYS[1]) == 1 then
+      if redis.pcall('HGET', KEYS[1], 'mode') ~= 'read' then return false end
+      reading = still_read()
+      if not reading then after = 'read' end
+    end
+    queued = redis.pcall('ZCARD', KEYS[2])
+  end
+  if type(queued) == 'table' then return false end -- somebody else's
+  if queued == 0 then
+    if reading then set('wanted', 0) end
+    return false
+  end
+  local amnesty = touch()
+  local crowd = call('ZSCORE', KEYS[2], CROWD)
+  local admitted, more = 0, false
+  if reading then
+    local place = crowd and call('HGET', KEYS[3], '#admit')
+    if not place then
+      local writer = admit_writer(amnesty, queued, true)
+      if writer ~= false then return writer == nil end
+      set('wanted', 0)
+    end
+    if crowd then _, more = admit_readers(amnesty, place) end
+    return more
+  end
+  if crowd and after ~= 'read' and (after == 'write' or call('ZRANGE', KEYS[2], 0, 0)[1] == CROWD) then
+    admitted, more = admit_readers(amnesty)
+    if admitted > 0 then return more end
+    queued = call('ZCARD', KEYS[2])
+  end
+  local writer = admit_writer(amnesty, queued)
+  if writer == true then return false end
+  if crowd then
+    admitted, more = admit_readers(amnesty)
+    if admitted > 0 then return more end
+  end
+  if writer then
+    writer()
+    return false
+  end
+  if crowd then
+    admitted, more = admit_readers(amnesty, nil, true)
+    if admitted > 0 then return more end
+  end
+  return call('EXISTS', KEYS[2]) == 1
+end
+
+-- Tells those who have the lock that somebody waits who needs it for himself, so that they stop sharing it
+-- or passing it on within their processes.
+local function call_for(h, reads)
+  if h.mode ~= 'read' then
+    set('wanted', 1)
+    if h.tokens > 1 then redis.pcall('PUBLISH', h.inbox, 'contended ' .. h.id) end
+  elseif not reads and call('HGET', KEYS[1], 'wanted') ~= '1' then
+    set('wanted', 1)
+    each_reader(READERS, function(id, _, inbox) redis.pcall('PUBLISH', inbox, 'contended ' .. id) end)
+  end
+end
+
+-- What a caller is told of those who have the lock, or of SHOWN of them.
+local function in_the_way(h)
+  if not h then return 0 end
+  local told = {call('PTTL', KEYS[1])}
+  local function tell(owner, inbox, since, trace)
+    if #told < 5 * SHOWN then
+      for _, v in ipairs({owner, inbox, h.token, since, trace}) do told[#told + 1] = v end
+    end
+  end
+  if h.mode ~= 'read' then
+    tell(h.owner, h.inbox, h.since, h.trace)
+  else
+    each_reader(SHOWN, function(_, since, inbox, owner, trace) tell(owner, inbox, since, trace) end)
+  end
+  return unpack(told)
 end

@@ -82,7 +82,7 @@ func (r *run) acquire(s *stage, mode, flag string, words []string) *run {
 	}
 	r.args = []any{id, 30_000, "lockmw:inbox:" + id, "owner-" + id, fmt.Sprint(flag, queued)}
 	if tokens > 1 {
-		r.args = append(r.args, tokens, "exclusive", "")
+		r.args = append(r.args, "exclusive", tokens, "")
 	}
 	return r
 }
@@ -96,12 +96,13 @@ func (r *run) follow(s *stage, flag string, words []string) *run {
 	r.own = r.own[1:]
 	r.acquire(s, "wait", flag, nil)
 	place, lost := number(words, 2, 1, 1<<53)
-	text := ""
+	text, mark := "", int64(0)
 	if lost {
+		mark = doneMillis
 		r.keys, text = append(r.keys, s.name.done(former)), strconv.FormatInt(place, 10)
 		r.place = float64(place)
 	}
-	r.args = append(r.args[:5], 1, "exclusive", "", former, text, doneMillis)
+	r.args = append(r.args[:5], "exclusive", 1, "", former, text, mark, 0)
 	r.ends = []string{former}
 	return r
 }
@@ -118,13 +119,13 @@ func (r *run) end(s *stage, verb string) *run {
 	case "release":
 		r.script, r.args = s.scripts.release, []any{id}
 	case "linger":
-		r.script, r.args = s.scripts.release, []any{id, time.Minute.Milliseconds(), doneMillis}
+		r.script, r.args = s.scripts.release, []any{id, time.Minute.Milliseconds(), 0, 0}
 	case "mark":
 		r.keys = s.keys(s.name.done(id))
-		r.script, r.args = s.scripts.release, []any{id, 0, doneMillis}
+		r.script, r.args = s.scripts.release, []any{id, 0, doneMillis, 0}
 	case "cancel":
 		r.keys = s.keys(s.name.done(id))
-		r.script, r.args = s.scripts.cancel, []any{id, doneMillis}
+		r.script, r.args = s.scripts.cancel, []any{id, doneMillis, 0}
 	case "renew":
 		r.script, r.keys, r.args, r.ends = s.scripts.renew, r.keys[:1], []any{id, 30_000}, nil
 	default:
@@ -153,8 +154,9 @@ func readAcquire(a *reply) answer {
 	case 0:
 		got.stamp = a.int()
 		a.int() // position
+		a.int() // length of the queue
 		a.int() // place
-		a.holder(inboxPrefix("lockmw"))
+		a.holders(inboxPrefix("lockmw"))
 	}
 	return got
 }
@@ -162,8 +164,9 @@ func readAcquire(a *reply) answer {
 func readPoll(a *reply) answer {
 	a.int() // more
 	got := answer{stamp: a.int()}
+	a.int() // length of the queue
 	list := a.list()
-	a.holder(inboxPrefix("lockmw"))
+	a.holders(inboxPrefix("lockmw"))
 	for _, one := range list {
 		id := answer{kind: one.int(), stamp: -1}
 		switch id.kind {

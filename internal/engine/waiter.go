@@ -18,12 +18,11 @@ type waiter struct {
 	prev, next *waiter
 	turn       int64 // in the order in which calls joined the cohort
 	told       bool  // the caller knows, or is being told, that it has to wait
-	tell       bool
-	holders    []core.Holder
-	position   int
+	tell, move bool  // it is to be told that it has to, or that it has moved up
+	wait       core.Wait
 	grant      *grant
 	err        error
-	signal     chan struct{} // first that it has to wait, then grant or err; has room for both
+	signal     chan struct{} // that there is something to tell, and then grant or err; has room for both
 }
 
 func newWaiter(ctx context.Context, r *core.Request) *waiter {
@@ -60,18 +59,25 @@ func (w *waiter) finish(g *grant, err error) {
 	w.signal <- struct{}{}
 }
 
-// contended has the caller told once, by its own goroutine, who is in the way.
-func (w *waiter) contended(holders []core.Holder, position int) {
-	if w.told {
+// waits has the caller told, by its own goroutine, who is in the way, and then how it moves up.
+func (w *waiter) waits(wait core.Wait) {
+	pending := w.tell || w.move
+	switch {
+	case !w.told:
+		w.told, w.tell = true, true
+	case w.req.Moves && wait.Position != 0 && wait.Position != w.wait.Position:
+		w.move = !w.tell
+	default:
 		return
 	}
-	w.told = true
-	w.tell, w.holders, w.position = true, holders, position
-	w.signal <- struct{}{}
+	w.wait = wait
+	if !pending {
+		w.signal <- struct{}{}
+	}
 }
 
-// wait returns when the lock is granted, the time is over or the context ends.
-func (w *waiter) wait(c *cohort) (*grant, error) {
+// await returns when the lock is granted, the time is over or the context ends.
+func (w *waiter) await(c *cohort) (*grant, error) {
 	select {
 	case <-w.signal: // most often it is over before it has begun
 		if g, err := w.news(c); g != nil || err != nil {
@@ -102,11 +108,14 @@ func (w *waiter) wait(c *cohort) (*grant, error) {
 // news returns how the wait has ended, or tells the caller that it has to wait.
 func (w *waiter) news(c *cohort) (*grant, error) {
 	c.shard.mu.Lock()
-	g, err, tell, holders, position := w.grant, w.err, w.tell, w.holders, w.position
-	w.tell = false
+	g, err, tell, move, wait := w.grant, w.err, w.tell, w.move, w.wait
+	w.tell, w.move = false, false
 	c.shard.mu.Unlock()
-	if tell {
-		w.req.Events.Contended(holders, position)
+	switch {
+	case tell:
+		w.req.Events.Contended(wait)
+	case move && g == nil && err == nil:
+		w.req.Events.Waiting(wait)
 	}
 	return g, err
 }

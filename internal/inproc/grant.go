@@ -15,20 +15,29 @@ type grant struct {
 	token int64
 
 	entry    *entry
+	index    int // in the entry's holds; -1: no more there
 	since    time.Time
 	lease    time.Duration // how much is left after a renewal
 	deadline time.Time     // zero: none, since the process that renews it is the one that keeps it
-	limit    *time.Timer   // ends the hold at its deadline
-	over     bool
+	limit    *time.Timer   // ends the hold at its deadline; after a release, the rest of its minimum time
+	over     bool          // released or lost; what was released may keep the key taken for a while
 	lost     bool
 }
 
 // grant makes e held by r; l.mu is held.
 func (l *Locks) grant(e *entry, r *core.Request) *grant {
-	if r.Mode != core.Read || l.token == 0 {
-		l.token++ // readers carry the token of the last writer
+	e.phase = r.Mode
+	switch {
+	case r.Mode != core.Read:
+		l.token++
+		e.token = l.token
+	case e.token == 0: // of whoever wrote before nothing is known but that it had none greater
+		l.token = max(l.token, 1)
+		e.token = l.token
 	}
-	g := &grant{locks: l, req: r, token: l.token, entry: e, since: time.Now(), lease: r.Lease}
+	g := &grant{
+		locks: l, req: r, token: e.token, entry: e, index: len(e.holds), since: time.Now(), lease: r.Lease,
+	}
 	e.holds = append(e.holds, g)
 	g.setDeadline()
 	return g
@@ -42,23 +51,28 @@ func (g *grant) setDeadline() {
 	if most := g.since.Add(g.req.MaxHold); g.req.MaxHold > 0 && (g.deadline.IsZero() || most.Before(g.deadline)) {
 		g.deadline = most
 	}
-	if g.limit != nil {
-		g.limit.Stop()
-	}
+	g.stopLimit()
 	if !g.deadline.IsZero() {
 		g.limit = time.AfterFunc(time.Until(g.deadline), g.expire)
+	}
+}
+
+func (g *grant) stopLimit() {
+	if g.limit != nil {
+		g.limit.Stop()
 	}
 }
 
 // expire ends the hold as lost if its deadline has passed; an Extend may have moved it.
 func (g *grant) expire() {
 	g.locks.mu.Lock()
-	ended := !g.over && g.isPast()
-	if ended {
-		g.locks.end(g, true)
+	lost := !g.over && g.isPast()
+	if lost {
+		g.lost = true
+		g.locks.end(g)
 	}
 	g.locks.mu.Unlock()
-	if ended {
+	if lost {
 		g.req.Events.Lost(fmt.Errorf("%w: its time ran out", core.ErrLost))
 	}
 }
@@ -66,35 +80,30 @@ func (g *grant) expire() {
 func (g *grant) isPast() bool { return !g.deadline.IsZero() && !time.Now().Before(g.deadline) }
 
 // end takes g off its key and lets others in; l.mu is held.
-func (l *Locks) end(g *grant, lost bool) {
-	if g.over {
+func (l *Locks) end(g *grant) {
+	g.over = true
+	g.stopLimit()
+	if g.index < 0 {
 		return
 	}
-	g.over, g.lost = true, lost
-	if g.limit != nil {
-		g.limit.Stop()
-	}
-	e := g.entry
-	for i, other := range e.holds {
-		if other == g {
-			e.holds = append(e.holds[:i], e.holds[i+1:]...)
-			break
-		}
-	}
-	if rest := time.Until(g.since.Add(g.req.MinHold)); rest > 0 && !lost {
-		e.kept = true
-		time.AfterFunc(rest, func() { l.unkeep(e, g.req.Mode) })
-		return
-	}
-	l.settle(e, g.req.Mode)
+	e, last := g.entry, len(g.entry.holds)-1
+	e.holds[g.index] = e.holds[last]
+	e.holds[g.index].index = g.index
+	e.holds[last] = nil
+	e.holds = e.holds[:last]
+	g.index = -1
+	l.settle(e)
 }
 
-// unkeep frees a key whose minimum hold is over.
-func (l *Locks) unkeep(e *entry, after core.Mode) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e.kept = false
-	l.settle(e, after)
+// check returns why g is no hold any more, if so.
+func (g *grant) check() error {
+	switch {
+	case g.lost, !g.over && g.isPast():
+		return core.ErrLost
+	case g.over:
+		return core.ErrNotHeld
+	}
+	return nil
 }
 
 // Token implements core.Grant.
@@ -118,25 +127,56 @@ func (g *grant) Expired() bool {
 func (g *grant) Extend(_ context.Context, lease time.Duration) error {
 	g.locks.mu.Lock()
 	defer g.locks.mu.Unlock()
-	if g.over || g.isPast() {
-		return core.ErrLost
+	if err := g.check(); err != nil {
+		return err
 	}
 	g.lease = lease
 	g.setDeadline()
 	return nil
 }
 
-// Release implements core.Grant.
-func (g *grant) Release(time.Duration) (int, error) {
+// Downgrade implements core.Grant.
+func (g *grant) Downgrade(context.Context) error {
 	g.locks.mu.Lock()
 	defer g.locks.mu.Unlock()
-	waiters := len(g.entry.waiting)
-	switch {
-	case g.lost:
-		return waiters, core.ErrLost
-	case g.over:
-		return waiters, core.ErrNotHeld
+	if err := g.check(); err != nil {
+		return err
 	}
-	g.locks.end(g, false)
-	return waiters, nil
+	if e := g.entry; e.phase != core.Read {
+		e.phase = core.Read
+		g.locks.admitReaders(e) // as at a release, though the phase that begins has one reader already
+	}
+	return nil
+}
+
+// Release implements core.Grant.
+func (g *grant) Release(time.Duration) (int, error) {
+	l, e := g.locks, g.entry
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiters, err := e.waiting(), g.check()
+	if g.over {
+		return waiters, err
+	}
+	g.lost = err != nil // and its timer is late
+	if !g.lost {
+		e.giveUpTicket(g.req.Ticket)
+		if rest := time.Until(g.since.Add(g.req.MinHold)); rest > 0 {
+			g.linger(rest)
+			return waiters, nil
+		}
+	}
+	l.end(g)
+	return waiters, err
+}
+
+// linger keeps the key taken for a while though the hold is over.
+func (g *grant) linger(rest time.Duration) {
+	g.over = true
+	g.stopLimit()
+	g.limit = time.AfterFunc(rest, func() {
+		g.locks.mu.Lock()
+		defer g.locks.mu.Unlock()
+		g.locks.end(g)
+	})
 }

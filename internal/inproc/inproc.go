@@ -6,6 +6,7 @@ package inproc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,69 +17,42 @@ import (
 type Locks struct {
 	mu    sync.Mutex
 	keys  map[string]*entry
-	token int64
+	token int64 // the greatest one given
 }
 
-// An entry is the state of one key; it exists while the key is held, kept or waited for.
+// An entry is the state of one key; it exists while the key is held or waited for, or a place in its
+// queue is kept.
 type entry struct {
 	key     string
-	holds   []*grant // one writer, or readers
-	kept    bool     // released, but taken until its minimum hold is over
-	waiting []*waiter
-}
-
-type waiter struct {
-	req   *core.Request
-	ready chan *grant // has room for one
+	holds   []*grant           // readers, or one that excludes everybody else
+	phase   core.Mode          // of the holds, or of those before if there are none
+	token   int64              // of the latest hold that excluded; those who read after it carry it too
+	writers queue              // all that want to exclude, whatever their mode is called
+	readers queue              // they wait only for writers: for one that holds, or for one that waits
+	last    int64              // the place at the end of the queue
+	tickets map[string]*ticket // by their ids
+	telling bool               // those who wait are about to be told where they are
 }
 
 // Acquire implements core.Locks.
 func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Grant, error) {
 	l.mu.Lock()
 	e := l.entry(r.Key)
-	if e.admits(r.Mode) && len(e.waiting) == 0 {
+	if e.admits(r.Mode) {
 		g := l.grant(e, r)
 		l.mu.Unlock()
 		return g, nil
 	}
-	if err := e.refuse(r); err != nil {
+	if err := l.refuse(e, r); err != nil {
 		l.mu.Unlock()
 		return nil, err
 	}
-	w := &waiter{req: r, ready: make(chan *grant, 1)}
-	e.waiting = append(e.waiting, w)
-	holders, position := e.holders(), len(e.waiting)
+	w := l.enqueue(e, r)
+	seen := core.Wait{Holders: e.holders(), Position: e.position(w), Queued: e.waiting()}
 	l.mu.Unlock()
 
-	r.Events.Contended(holders, position)
-	return l.wait(ctx, e, w)
-}
-
-func (l *Locks) wait(ctx context.Context, e *entry, w *waiter) (core.Grant, error) {
-	var limit <-chan time.Time
-	if w.req.Wait != core.Forever {
-		timer := time.NewTimer(w.req.Wait)
-		defer timer.Stop()
-		limit = timer.C
-	}
-	err := core.ErrBusy
-	select {
-	case g := <-w.ready:
-		return g, nil
-	case <-limit:
-	case <-ctx.Done():
-		err = fmt.Errorf("%w: %w", core.ErrBusy, ctx.Err())
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case g := <-w.ready: // granted in this instant: pass it on
-		l.end(g, false)
-	default:
-		e.remove(w)
-		l.settle(e, core.Read)
-	}
-	return nil, &core.AcquireError{Err: err, Holders: e.holders()}
+	r.Events.Contended(seen)
+	return l.wait(ctx, e, w, seen.Position)
 }
 
 func (l *Locks) entry(key string) *entry {
@@ -93,30 +67,104 @@ func (l *Locks) entry(key string) *entry {
 	return e
 }
 
-// admits reports whether the present holds leave room for one more of mode.
+// admits reports whether one more of mode need not wait. If nobody holds the key nobody waits for it.
 func (e *entry) admits(mode core.Mode) bool {
-	if e.kept {
-		return false
-	}
-	return len(e.holds) == 0 || mode == core.Read && e.holds[0].req.Mode == core.Read
+	return len(e.holds) == 0 || mode == core.Read && e.phase == core.Read && len(e.writers) == 0
 }
 
-func (e *entry) refuse(r *core.Request) error {
-	switch {
+// refuse returns why r may not wait, if so.
+func (l *Locks) refuse(e *entry, r *core.Request) error {
+	switch waiting := e.waiting(); {
 	case r.Wait == 0:
+		l.keep(e, r, e.placeOf(r))
 		return &core.AcquireError{Err: core.ErrBusy, Holders: e.holders()}
-	case r.MaxWaiters > 0 && len(e.waiting) >= r.MaxWaiters:
+	case r.MaxWaiters > 0 && waiting >= r.MaxWaiters:
 		return &core.AcquireError{
-			Err:     fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, len(e.waiting)),
+			Err:     fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, waiting),
 			Holders: e.holders(),
 		}
 	}
 	return nil
 }
 
+// wait returns what becomes of w, whose position is told already.
+func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, told int) (core.Grant, error) {
+	var limit <-chan time.Time
+	if w.req.Wait != core.Forever {
+		timer := time.NewTimer(w.req.Wait)
+		defer timer.Stop()
+		limit = timer.C
+	}
+	for {
+		select {
+		case g := <-w.ready:
+			return g, nil
+		case seen := <-w.news:
+			if seen.Position != told && len(w.ready) == 0 {
+				told = seen.Position
+				w.req.Events.Waiting(seen)
+			}
+		case <-limit:
+			return nil, l.giveUp(e, w, core.ErrBusy)
+		case <-ctx.Done():
+			return nil, l.giveUp(e, w, fmt.Errorf("%w: %w", core.ErrBusy, ctx.Err()))
+		}
+	}
+}
+
+// giveUp ends the wait of w without the lock.
+func (l *Locks) giveUp(e *entry, w *waiter, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case g := <-w.ready: // granted in this instant: pass it on
+		l.end(g)
+	default:
+		e.queueOf(w.req.Mode).remove(w)
+		l.keep(e, w.req, w.place)
+		l.moved(e)
+		l.settle(e)
+	}
+	return &core.AcquireError{Err: err, Holders: e.holders()}
+}
+
+// settle admits whom the state of e allows to run. After a writer all waiting readers run, after
+// readers one writer; and while readers hold the key more of them may, unless a writer waits.
+func (l *Locks) settle(e *entry) {
+	held, reading := len(e.holds) > 0, e.phase == core.Read
+	switch {
+	case held && !reading:
+	case len(e.readers) > 0 && (!reading || len(e.writers) == 0):
+		l.admitReaders(e)
+	case !held && len(e.writers) > 0:
+		l.admit(e, e.writers.pop())
+	case !held && len(e.tickets) == 0:
+		delete(l.keys, e.key)
+	}
+}
+
+func (l *Locks) admitReaders(e *entry) {
+	readers := e.readers
+	e.readers = nil
+	for _, w := range readers {
+		l.admit(e, w)
+	}
+}
+
+func (l *Locks) admit(e *entry, w *waiter) {
+	l.keep(e, w.req, w.place) // a call of the same ticket may follow a loss
+	l.moved(e)
+	w.ready <- l.grant(e, w.req)
+}
+
+// shownHolders is how many holders a call is told of at most, as on Redis.
+const shownHolders = 8
+
+// holders describes those who hold e.
 func (e *entry) holders() []core.Holder {
-	holders := make([]core.Holder, 0, len(e.holds))
-	for _, g := range e.holds {
+	some := e.holds[:min(len(e.holds), shownHolders)]
+	holders := make([]core.Holder, 0, len(some))
+	for _, g := range some {
 		holders = append(holders, core.Holder{
 			Owner: g.req.Owner, Process: "local", TraceParent: g.req.Trace, Token: g.token, Since: g.since,
 		})
@@ -124,66 +172,27 @@ func (e *entry) holders() []core.Holder {
 	return holders
 }
 
-func (e *entry) remove(w *waiter) {
-	for i, other := range e.waiting {
-		if other == w {
-			e.waiting = append(e.waiting[:i], e.waiting[i+1:]...)
-			return
-		}
-	}
-}
-
-// settle admits whom the state of e allows to run; after is the mode of the phase that ended. A
-// writer's end admits all waiting readers, the end of readers one writer, and while readers hold
-// the key more of them are admitted unless a writer waits.
-func (l *Locks) settle(e *entry, after core.Mode) {
-	readers, writer := e.waitingByMode()
-	switch {
-	case len(e.waiting) == 0:
-		if len(e.holds) == 0 && !e.kept {
-			delete(l.keys, e.key)
-		}
-	case !e.admits(core.Read):
-	case len(e.holds) > 0 && writer == nil, len(e.holds) == 0 && len(readers) > 0 && (after != core.Read || writer == nil):
-		for _, w := range readers {
-			l.admit(e, w)
-		}
-	case len(e.holds) == 0:
-		l.admit(e, writer)
-	}
-}
-
-func (e *entry) waitingByMode() (readers []*waiter, writer *waiter) {
-	for _, w := range e.waiting {
-		switch {
-		case w.req.Mode == core.Read:
-			readers = append(readers, w)
-		case writer == nil:
-			writer = w
-		}
-	}
-	return readers, writer
-}
-
-func (l *Locks) admit(e *entry, w *waiter) {
-	e.remove(w)
-	w.ready <- l.grant(e, w.req)
-}
-
 // Expire loses the holds of key.
 func (l *Locks) Expire(key string) {
-	l.mu.Lock()
-	e := l.keys[key]
-	if e == nil {
-		l.mu.Unlock()
-		return
-	}
-	lost := append([]*grant(nil), e.holds...)
-	for _, g := range lost {
-		l.end(g, true)
-	}
-	l.mu.Unlock()
-	for _, g := range lost {
+	for _, g := range l.expire(key) {
 		g.req.Events.Lost(fmt.Errorf("%w: its lease ran out", core.ErrLost))
 	}
+}
+
+// expire ends the holds of key, and returns those that had not ended before.
+func (l *Locks) expire(key string) (lost []*grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.keys[key]
+	if e == nil {
+		return nil
+	}
+	for _, g := range slices.Clone(e.holds) {
+		if !g.over {
+			g.lost = true
+			lost = append(lost, g)
+		}
+		l.end(g)
+	}
+	return lost
 }

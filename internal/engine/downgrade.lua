@@ -1,0 +1,21 @@
+-- Makes a hold that excludes everybody one for reading, with the same id, and lets in all who wait to
+-- read, with nobody in between. Harmless when repeated.
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers      ARGV 1 id
+--   returns 1  done      2  done, and a poll is to be run at once      0  not held by this id
+local fence = KEYS[4]
+--@hold
+--@readers
+--@settle
+local h = holder()
+if h and h.err then return h end
+if not h then return 0 end
+if h.mode == 'read' then return reads_on(ARGV[1], 1) and 1 or 0 end
+if h.id ~= ARGV[1] then return 0 end
+local lease = math.max(call('PTTL', KEYS[1]), 1)
+call('DEL', KEYS[1])
+read(h.id, h.token + h.tokens - 1, lease, h.inbox, h.owner, h.trace)
+local queued = redis.pcall('ZCARD', KEYS[2])
+if type(queued) == 'table' or queued == 0 then return 1 end
+set('wanted', writers() > 0 and 1 or 0)
+local _, more = admit_readers(touch())
+return more and 2 or 1

@@ -1,0 +1,82 @@
+-- Shared by the scripts that deal with readers. The hash of a lock that is held for reading has the mode
+-- 'read', the token of the phase, and a field for each reader: when its hold ends (ms), since when it
+-- reads (us), inbox, owner and trace. No reader's hold ends before 'next'. 'wanted' is 1 if somebody
+-- waits to write. The hash lives as long as the last of its readers may.
+local FIXED = 4 -- fields that are not readers
+
+local function reader(id) return 'reader:' .. id end
+
+-- Changes a field of the lock, which is there. On an embedded server time goes on during a script, and
+-- the lock must not come back to life if it has just expired.
+local function set(field, value)
+  local endless = call('PTTL', KEYS[1]) == -1
+  call('HSET', KEYS[1], field, value)
+  if not endless and call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end
+end
+
+-- Makes `id` a reader, beginning a phase with that token if there is none.
+local function read(id, token, lease, inbox, owner, trace)
+  local ends, first = now + lease, digits(call('HGET', KEYS[1], 'next'))
+  local fields = {reader(id), string.format('%.0f %.0f %s %s %s', ends, us, inbox, owner, trace)}
+  if not first then
+    fields = {fields[1], fields[2], 'mode', 'read', 'token', string.format('%.0f', token), 'wanted', 0}
+  end
+  if not first or ends < first then
+    fields[#fields + 1] = 'next'
+    fields[#fields + 1] = string.format('%.0f', ends)
+  end
+  call('HSET', KEYS[1], unpack(fields))
+  if call('PTTL', KEYS[1]) < tonumber(lease) then call('PEXPIRE', KEYS[1], lease) end
+end
+
+-- Ends the holds of readers whose time is over, and the phase with the last of them. Returns whether
+-- somebody still reads.
+local function still_read()
+  if now < (digits(call('HGET', KEYS[1], 'next')) or 0) then
+    if call('HLEN', KEYS[1]) > FIXED then return true end
+    call('DEL', KEYS[1])
+    return false
+  end
+  local fields, first = call('HGETALL', KEYS[1]), nil
+  for i = 1, #fields, 2 do
+    if string.sub(fields[i], 1, 7) == 'reader:' then
+      local ends = digits(string.match(fields[i + 1], '^%d+')) or 0
+      if ends > now then
+        first = math.min(first or ends, ends)
+      else
+        call('HDEL', KEYS[1], fields[i])
+      end
+    end
+  end
+  if not first then
+    call('DEL', KEYS[1])
+    return false
+  end
+  set('next', string.format('%.0f', first))
+  return true
+end
+
+-- Has a reader's hold last for at least `lease` (ms) from now, without shortening that of anybody.
+-- Returns false if there is no such reader.
+local function reads_on(id, lease)
+  local ends, rest = string.match(call('HGET', KEYS[1], reader(id)) or '', '^(%d+)( .*)$')
+  ends = digits(ends)
+  if not ends or ends <= now then return false end
+  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) -- never refused, and after it nothing else is
+  if ends < now + lease then
+    set(reader(id), string.format('%.0f', now + lease) .. rest)
+  end
+  return true
+end
+
+-- Calls f with the id, since when it reads, inbox, owner and trace of each reader, or of `some` and more if
+-- there are many.
+local function each_reader(some, f)
+  local fields = call('HSCAN', KEYS[1], 0, 'COUNT', some)[2]
+  for i = 1, #fields, 2 do
+    local since, inbox, owner, trace = string.match(fields[i + 1], '^%d+ (%d+) ([^ ]*) ([^ ]*) ?([^ ]*)$')
+    if string.sub(fields[i], 1, 7) == 'reader:' and since then
+      f(string.sub(fields[i], 8), since, inbox, owner, trace)
+    end
+  end
+end

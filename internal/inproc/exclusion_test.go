@@ -1,0 +1,104 @@
+package inproc_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inproc"
+)
+
+// A resource is what a lock guards.
+type resource struct {
+	t       *testing.T
+	readers atomic.Int32
+	writers atomic.Int32
+	token   int64 // of the latest writer; the race detector looks after it as well
+}
+
+func (s *resource) write(g core.Grant) {
+	if w, r := s.writers.Add(1), s.readers.Load(); w != 1 || r != 0 {
+		s.t.Errorf("%d write and %d read", w, r)
+	}
+	if g.Token() <= s.token {
+		s.t.Errorf("token %d after %d", g.Token(), s.token)
+	}
+	s.token = g.Token()
+	runtime.Gosched()
+	s.writers.Add(-1)
+}
+
+func (s *resource) read(g core.Grant) {
+	s.readers.Add(1)
+	if w := s.writers.Load(); w != 0 {
+		s.t.Errorf("%d write while others read", w)
+	}
+	if g.Token() < s.token {
+		s.t.Errorf("a reader has token %d after a writer with %d", g.Token(), s.token)
+	}
+	runtime.Gosched()
+	s.readers.Add(-1)
+}
+
+func TestWritersExcludeEverybodyWhateverCallsDo(t *testing.T) {
+	const goroutines, calls = 16, 1500
+	var l inproc.Locks
+	s := &resource{t: t}
+	var wg sync.WaitGroup
+	for i := range goroutines {
+		wg.Go(func() {
+			for range calls {
+				ctx, cancel := context.WithCancel(context.Background())
+				r := &core.Request{Key: key, Mode: core.Read, Wait: core.Forever, Events: arrival(nil)}
+				if rand.IntN(3) == 0 {
+					r.Mode = core.Write
+				}
+				switch rand.IntN(4) {
+				case 0:
+					r.Wait = time.Duration(rand.IntN(100)) * time.Microsecond
+				case 1:
+					time.AfterFunc(time.Duration(rand.IntN(100))*time.Microsecond, cancel)
+				}
+				if rand.IntN(4) == 0 {
+					r.Ticket, r.Keep = strconv.Itoa(i/2), time.Millisecond
+				}
+				use(ctx, &l, s, r)
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	deadline := time.Now().Add(10 * time.Second)
+	for l.Keys() > 0 && time.Now().Before(deadline) {
+		runtime.Gosched()
+	}
+	if n := l.Keys(); n > 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// use makes one call and uses what it guards.
+func use(ctx context.Context, l *inproc.Locks, s *resource, r *core.Request) {
+	g, err := l.Acquire(ctx, r)
+	if err != nil {
+		return
+	}
+	if r.Mode != core.Read {
+		s.write(g)
+		if rand.IntN(2) == 0 {
+			_ = g.Downgrade(ctx)
+			s.read(g)
+		}
+	} else {
+		s.read(g)
+	}
+	if _, err := g.Release(0); err != nil {
+		s.t.Errorf("Release: %v", err)
+	}
+}
