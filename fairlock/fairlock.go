@@ -1,5 +1,21 @@
-// Package fairlock is the lock that is first come, first served over all goroutines, Clients and
-// processes, in the order in which Redis saw their requests.
+// Package fairlock is a lock that is first come, first served over all goroutines, Clients and processes,
+// in the order in which Redis saw their requests.
+//
+//	fair := fairlock.New(locks) // a *lockmw.Client
+//	ctx, hold, err := fair.Lock(ctx, lockmw.Key("item", id))
+//
+// It is the plain lock with one difference. There the calls of one process stand in the queue together
+// and pass the lock on among themselves for a while, which takes no command. Here each call has a place
+// of its own and each hand-over goes through Redis, which orders the calls by a sequence and looks at
+// no client's clock. A call that gives up leaves the queue at once, and one whose process has died does
+// so after about 2.5 s when its turn comes; the order of the others stays as it is. A nested Lock of a
+// key that the context holds waits for nobody.
+//
+// A call learns its position and the length of the queue from the callbacks Contended and Waiting of a
+// lockmw.Observer. With lockmw.WithTicket a call that gave up, such as a task that was put back,
+// continues from its place the next time.
+//
+// Plain, fair and read-write locks of one key exclude one another.
 package fairlock
 
 import (
@@ -10,7 +26,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Locker takes fair locks. Safe for concurrent use.
+// A Locker takes fair locks. Its errors are those of lockmw.Client. Safe for concurrent use.
 type Locker struct {
 	locker locker
 }

@@ -1,5 +1,35 @@
-// Package rwlock is a read-write lock in the shape of sync.RWMutex: many read or one writes. It is
-// phase-fair: neither readers nor writers starve.
+// Package rwlock is a read-write lock in the shape of sync.RWMutex: many read at a time, or one writes.
+//
+//	rw := rwlock.New(locks) // a *lockmw.Client
+//	ctx, hold, err := rw.RLock(ctx, lockmw.Key("item", id))
+//
+// It is phase-fair, after Brandenburg and Anderson, "Reader-Writer Synchronization for Shared-Memory
+// Multiprocessor Real-Time Systems" (2009): phases of readers and of one writer take turns as long as
+// both wait. Readers that come while a writer waits queue behind it, its release lets in all readers that
+// wait at that moment, and the end of their phase lets in one writer, in the order of their calls. So a
+// writer waits for at most one phase of readers before it is its or another writer's turn, a reader for
+// at most one writer, and neither side starves.
+//
+// Readers of one process with the same lease and maximum hold share one hold in Redis: while nobody waits
+// to write, joining it takes no command. For 100 ms at a time that is taken from the last answer of
+// Redis, unless a message says otherwise before, so a reader of another process may still join within
+// that time after a writer has queued. Each hold in Redis expires by itself: a reader that dies delays a
+// writer by its own lease, and no longer.
+//
+// # Nesting
+//
+// A context that holds the key can take it again at once: to read while it reads, and to do both while
+// it writes. To write while it only reads is refused with ErrUpgrade, as two readers that wanted it would
+// wait for each other for ever. The reverse is Downgrade, with no writer in between. The lock excludes as
+// much as the strongest of its holds until that one is unlocked, in whatever order the others are.
+//
+// # Tokens
+//
+// Every writer has a greater token than all holds before it. A reader has the token of the writer before
+// it, or a greater one that is less than the next writer's: a store that refuses smaller tokens refuses
+// what was computed from an older state.
+//
+// Plain, fair and read-write locks of one key exclude one another; plain and fair ones count as writers.
 package rwlock
 
 import (
@@ -10,7 +40,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Locker takes locks for writing and for reading. Safe for concurrent use.
+// A Locker takes locks for writing and for reading. Its errors are those of lockmw.Client. Safe for
+// concurrent use.
 type Locker struct {
 	writer, reader locker
 }

@@ -41,6 +41,7 @@ local live, queued = string.sub(ARGV[5], 1, 1), string.sub(ARGV[5], 2)
 local keep, kept = ARGV[12] or '0', KEYS[8]
 local reads = mode == 'read'
 local line = reads and KEYS[5] or KEYS[2]
+local DAY = 24 * 60 * 60 * 1000000 -- us
 
 local h = holder()
 if h and h.err then return h end
@@ -66,11 +67,13 @@ end
 -- Takes the lock if nobody is in the way.
 local function take()
   if reads and (not h or h.mode == 'read') and writers() == 0 then
+    if h and reads_on(id, tonumber(lease)) then return {1, h.token, 1, 0} end -- it was taken before
     local token = h and h.token or counter()
     if token == 0 then
       token = reserve(1)
       call('SET', fence, string.format('%.0f', token))
     end
+    if place then drop(id) end
     read(id, token, lease, inbox, owner, trace)
     if call('ZCARD', KEYS[5]) > 0 then settle() end -- they may read as well
     return {1, token, 1, 0}
@@ -85,12 +88,15 @@ local taken = take()
 if taken then return taken end
 
 -- Its place in the queue: its former or its kept one, else behind all who wait, and all who did and may
--- come back. It comes of the fencing counter, which is never behind a place that is kept.
+-- come back. It comes of the fencing counter, which is never behind a place that is kept. A score that
+-- is far ahead of that is somebody else's.
 local function its_place()
   if ARGV[10] and ARGV[10] ~= '' then return ARGV[10] end
   local former = keep ~= '0' and redis.pcall('GET', kept)
   if digits(former) then return former end
-  local new = math.max((call('ZRANGE', line, -1, -1, 'WITHSCORES')[2] or 0) + 1, counter() + 1, us)
+  local new = math.max(counter() + 1, us)
+  local last = tonumber(call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]) or 0
+  if last >= new and last < new + DAY then new = last + 1 end
   new = string.format('%.0f', new)
   if keep ~= '0' then call('SET', fence, new) end
   return new
@@ -102,10 +108,13 @@ if queues then
   if not place then
     place = its_place()
     call('ZADD', line, place, id)
-    if reads then stand_in() end
+    if reads then
+      stand_in()
+      call('PEXPIRE', line, QUEUE_TTL) -- others may have touched the queue just now
+    end
     fields[3] = id
     fields[4] = table.concat({mode, lease, queued, inbox, owner, string.format('%.0f', us), trace}, ' ')
-    if keep ~= '0' then call('SET', kept, place, 'PX', keep) end
+    if keep ~= '0' then keep_place(kept, place, keep) end
   end
   call('HSET', KEYS[3], unpack(fields))
   touch()
@@ -121,7 +130,7 @@ if holds(h, id, lease) then
 end
 taken = take() -- all who waited were dead, or have been let in
 if taken then return taken end
-if keep ~= '0' and not place then call('SET', kept, its_place(), 'PX', keep) end
+if keep ~= '0' and not place then keep_place(kept, its_place(), keep) end
 local position = call('ZRANK', line, id)
 place = math.max(0, math.min(tonumber(place) or 0, MAX)) -- somebody else's scores may be infinite
 return {0, counter(), position and position + 1 or 0, waiting(), place, in_the_way(h)}

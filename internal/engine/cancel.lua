@@ -12,7 +12,5 @@ local place = redis.pcall('ZSCORE', KEYS[2], ARGV[1])
 local after = leave(ARGV[1])
 drop(ARGV[1])
 if ARGV[2] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[2]) end
-if ARGV[3] ~= '0' and type(place) == 'string' then
-  call('SET', KEYS[7], string.format('%.0f', tonumber(place)), 'PX', ARGV[3])
-end
+if ARGV[3] ~= '0' and type(place) == 'string' then keep_place(KEYS[7], place, ARGV[3]) end
 return settle(after) and 2 or 1

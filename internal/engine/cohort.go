@@ -153,7 +153,7 @@ func (c *cohort) newRequest(f *former) *request {
 	}
 	r := &request{
 		c: c, id: c.e.newID(), leader: lead, former: f,
-		wait: c.waiters.n > c.waiters.tries, joined: c.waiters.joined,
+		wait: c.waiters.n > c.waiters.tries, asked: c.inquiry(),
 	}
 	r.timer.owner = r
 	c.request, c.asked = r, c.e.now()
@@ -207,7 +207,8 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	c.crowd.knows(1)
 	e.ids.set(l.id, l) // in the place of r: a push that comes now must find one of them
 	if c.shares() {
-		c.letIn(l)
+		c.letIn(l, c.waiters.joined) // all that wait, whoever waits to write
+		l.shared(now, r.asked)
 		return
 	}
 	c.hand(l)

@@ -76,6 +76,7 @@ func (c *cohort) closeReaders() {
 	if crowd := c.shard.crowds[c.id.key]; crowd != nil {
 		for reader := range crowd.readers {
 			if reader.lease != nil {
+				reader.lease.calledAt = c.e.now()
 				reader.lease.isContended(true)
 			}
 		}

@@ -16,11 +16,12 @@ type desk struct {
 	rdb     *redis.Client
 	name    name
 	scripts scripts
+	tidy    bool // the keys are checked after each run
 }
 
 func newDesk(t *testing.T, s *redistest.Server) *desk {
 	e := &Engine{cfg: DefaultConfig(), fence: "lockmw:fence"}
-	return &desk{t, s.NewClient(t), e.nameOf(t.Name()), newScripts(true)}
+	return &desk{T: t, rdb: s.NewClient(t), name: e.nameOf(t.Name()), scripts: newScripts(true)}
 }
 
 // onDesk runs test on each server.
@@ -29,8 +30,12 @@ func onDesk(t *testing.T, test func(d *desk)) {
 }
 
 func (d *desk) try(s *script, keys []string, args ...any) (*reply, error) {
+	d.Helper()
 	cmd := d.rdb.Eval(d.Context(), s.source, keys, args...)
 	r := replyTo(cmd, time.Time{})
+	if d.tidy {
+		d.checkTidy()
+	}
 	return r, r.err
 }
 

@@ -16,6 +16,6 @@ call('DEL', KEYS[1])
 read(h.id, h.token + h.tokens - 1, lease, h.inbox, h.owner, h.trace)
 local queued = redis.pcall('ZCARD', KEYS[2])
 if type(queued) == 'table' or queued == 0 then return 1 end
-set('wanted', writers() > 0 and 1 or 0)
+set(redis.pcall, 'wanted', writers() > 0 and 1 or 0)
 local _, more = admit_readers(touch())
 return more and 2 or 1

@@ -89,7 +89,7 @@ func newPlay(t *testing.T) *play {
 		e.hello.Do(func() {})
 		p.engines[i] = e
 	}
-	p.stage = &stage{desk: &desk{t, s.NewClient(t), p.engines[0].nameOf(storyKey), p.engines[0].scripts}, server: s}
+	p.stage = &stage{desk: &desk{T: t, rdb: s.NewClient(t), name: p.engines[0].nameOf(storyKey), scripts: p.engines[0].scripts}, server: s}
 	return p
 }
 

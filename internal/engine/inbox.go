@@ -159,6 +159,7 @@ func (b *inbox) handle(e *Engine, message any) {
 		case "contended":
 			if l, ok := e.find(rest).(*lease); ok {
 				l.c.shard.mu.Lock()
+				l.calledAt = e.now()
 				l.isContended(true)
 				l.c.shard.mu.Unlock()
 			}

@@ -28,6 +28,7 @@ type lease struct {
 	passes     int   // since then
 
 	downgraded   bool    // it was for writing
+	calledAt     instant // when a message said that others wait
 	shareUntil   instant // others may join without asking
 	subscription int64   // as long as it is this one by which the process would learn of a writer
 	asking       bool    // whether they may still do so
@@ -92,7 +93,7 @@ func (l *lease) deadline() instant {
 
 // renewAfter sets the next renewal, which may be somewhat early.
 func (l *lease) renewAfter(t instant, d time.Duration) {
-	l.renewAt, l.slack = t+d, d/4
+	l.renewAt, l.slack = max(t+d, 1), d/4 // 0 would be never
 }
 
 // due is called when the timer is: it ends a lease whose time is over, or one's share in it, and says
@@ -162,8 +163,8 @@ func (l *lease) renewalDue() *call {
 	duration := l.asks()
 	k := l.renewal(c.e.caller.ctx, duration, nil)
 	k.timeout = l.pace(c.e.now())
-	subscription := c.e.inbox.subscription.Load()
-	k.done = func(a *reply) { k.after = l.renewed(a, duration, subscription) }
+	q := c.inquiry()
+	k.done = func(a *reply) { k.after = l.renewed(a, duration, q) }
 	return k
 }
 
@@ -175,7 +176,7 @@ func (l *lease) renewal(ctx context.Context, duration time.Duration, done func(*
 
 // renewed deals with the answer to renew.lua, which was asked for duration. What it returns tells those
 // who have the lease, when all answers that came together have been dealt with.
-func (l *lease) renewed(a *reply, duration time.Duration, subscription int64) (tell func()) {
+func (l *lease) renewed(a *reply, duration time.Duration, q inquiry) (tell func()) {
 	c := l.c
 	c.shard.mu.Lock()
 	if l.over {
@@ -190,7 +191,7 @@ func (l *lease) renewed(a *reply, duration time.Duration, subscription int64) (t
 	}
 	grants := l.grants.all()
 	if err == nil && c.shares() {
-		l.shared(c.e.instant(a.sent), subscription)
+		l.shared(c.e.instant(a.sent), q)
 	}
 	return func() {
 		for _, g := range grants {
@@ -218,7 +219,7 @@ func (l *lease) noteRenewal(a *reply, duration time.Duration) error {
 	if g := l.grants.first; g != nil && g.fixed != 0 {
 		l.renewAt = 0
 	}
-	l.isContended(kind == 2)
+	l.isContended(kind == 2 || sent < l.calledAt)
 	l.reschedule()
 	return nil
 }

@@ -26,12 +26,13 @@ if not h or h.mode == 'read' then
   more = settle()
   h = holder()
 end
-local answers = {}
+local answers, waits = {}, false
 for i = 2, #ARGV, 2 do
   local id, lease = ARGV[i], ARGV[i + 1]
   local ahead = call('ZRANK', KEYS[2], id) or call('ZRANK', KEYS[5], id)
   if ahead then
     answers[#answers + 1] = {0, ahead + 1}
+    waits = true
   elseif not holds(h, id, lease) then
     answers[#answers + 1] = {-1}
   elseif h.mode == 'read' then
@@ -40,5 +41,5 @@ for i = 2, #ARGV, 2 do
     answers[#answers + 1] = {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
   end
 end
-if h and #ARGV > 1 then call_for(h, true) end
+if h and waits then call_for(h, true) end
 return {more and 1 or 0, counter(), waiting(), answers, in_the_way(h)}

@@ -6,11 +6,15 @@ local FIXED = 4 -- fields that are not readers
 
 local function reader(id) return 'reader:' .. id end
 
+-- Returns whether the values of 'mode', 'token' and 'next' are those of a lock that is held for reading.
+local function is_read(f) return f[1] == 'read' and digits(f[2]) and digits(f[3]) end
+
 -- Changes a field of the lock, which is there. On an embedded server time goes on during a script, and
--- the lock must not come back to life if it has just expired.
-local function set(field, value)
+-- the lock must not come back to life if it has just expired. `run` is pcall for what may be refused if
+-- the memory is full.
+local function set(run, field, value)
   local endless = call('PTTL', KEYS[1]) == -1
-  call('HSET', KEYS[1], field, value)
+  run('HSET', KEYS[1], field, value)
   if not endless and call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end
 end
 
@@ -52,7 +56,7 @@ local function still_read()
     call('DEL', KEYS[1])
     return false
   end
-  set('next', string.format('%.0f', first))
+  set(redis.pcall, 'next', string.format('%.0f', first))
   return true
 end
 
@@ -64,15 +68,15 @@ local function reads_on(id, lease)
   if not ends or ends <= now then return false end
   call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) -- never refused, and after it nothing else is
   if ends < now + lease then
-    set(reader(id), string.format('%.0f', now + lease) .. rest)
+    set(call, reader(id), string.format('%.0f', now + lease) .. rest)
   end
   return true
 end
 
--- Calls f with the id, since when it reads, inbox, owner and trace of each reader, or of `some` and more if
--- there are many.
+-- Calls f with the id, since when it reads, inbox, owner and trace of each reader, or of at least `some` of
+-- them if there are many.
 local function each_reader(some, f)
-  local fields = call('HSCAN', KEYS[1], 0, 'COUNT', some)[2]
+  local fields = call('HSCAN', KEYS[1], 0, 'COUNT', 8 * some)[2] -- COUNT is of buckets, which may be empty
   for i = 1, #fields, 2 do
     local since, inbox, owner, trace = string.match(fields[i + 1], '^%d+ (%d+) ([^ ]*) ([^ ]*) ?([^ ]*)$')
     if string.sub(fields[i], 1, 7) == 'reader:' and since then

@@ -19,7 +19,10 @@ if not reads then
   end
 end
 if ARGV[3] and ARGV[3] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[3]) end
-if ARGV[4] == '1' then call('DEL', KEYS[7]) end
+if ARGV[4] == '1' then
+  local kept = redis.pcall('GET', KEYS[7])
+  if type(kept) == 'string' and not string.find(kept, '%D') then call('DEL', KEYS[7]) end
+end
 local queued = nil
 if not reads then
   queued = call('ZCARD', KEYS[2])

@@ -18,7 +18,7 @@ type request struct {
 	leader *waiter // on whose behalf it is sent
 	former *former
 	wait   bool  // queue if the lock is not free
-	joined int64 // how many had joined the cohort when it was asked for
+	asked  inquiry
 
 	over     bool          // granted, failed, or no longer wanted
 	queued   bool          // the server has a ticket of it
@@ -144,7 +144,7 @@ func (r *request) answered(a *reply) {
 			if r.id.copied() {
 				r.undo() // the other copy may still arrive
 			}
-			c.failTries(busy(wait.Holders), r.joined)
+			c.failTries(busy(wait.Holders), r.asked.joined)
 			c.ask(nil) // for those that have come meanwhile: to them the answer may be old
 			return
 		}

@@ -15,7 +15,7 @@ local function holder()
     id = f[1], owner = f[2] or '', token = digits(f[3]), tokens = digits(f[4] or '1'), mode = f[5] or 'exclusive',
     since = digits(f[6] or f[3]), inbox = f[7], trace = f[8] or '',
   }
-  if h.mode == 'read' and h.token and digits(f[9]) then return still_read() and h end
+  if is_read({f[5], f[3], f[9]}) then return still_read() and h end
   if h.id and h.inbox and h.token and h.since and (h.tokens or 0) > 0 then return h end
   if call('EXISTS', KEYS[1]) == 0 then return false end
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
@@ -64,6 +64,12 @@ local function drop(id)
   if redis.pcall('ZREM', KEYS[5], id) == 1 then stand_in() end
   local fields = redis.pcall('HDEL', KEYS[3], id, '@' .. id)
   if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
+end
+
+-- Keeps a place in the queue for a caller who is away, unless its key is somebody else's.
+local function keep_place(key, place, ms)
+  local former = redis.pcall('GET', key)
+  if not former or digits(former) then call('SET', key, string.format('%.0f', tonumber(place)), 'PX', ms) end
 end
 
 -- What the tickets hash keeps of a ticket that was seen now.
@@ -127,7 +133,8 @@ local function admit_readers(amnesty, place, anyway)
   if token == 0 then token = number end
   call('SET', fence, string.format('%.0f', number))
   local others, admitted, gone = writers(), 0, 0
-  for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[5], '-inf', place or '+inf', 'LIMIT', 0, READERS)) do
+  local ids = call('ZRANGEBYSCORE', KEYS[5], '-inf', place or '+inf', 'LIMIT', 0, READERS)
+  for _, id in ipairs(ids) do
     local t = ticket(id, amnesty)
     if not t then
       gone = gone + 1
@@ -140,12 +147,12 @@ local function admit_readers(amnesty, place, anyway)
     end
   end
   stand_in()
-  if admitted > 0 and others > 0 then set('wanted', 1) end
+  if admitted > 0 and others > 0 then set(redis.pcall, 'wanted', 1) end
   if call('EXISTS', KEYS[2]) == 0 then
     call('DEL', KEYS[3])
-  elseif admitted + gone == READERS then
-    local last = place or call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2]
-    if last and call('ZCOUNT', KEYS[5], '-inf', last) > 0 then
+  elseif #ids == READERS and admitted + gone > 0 then
+    local last = place or string.format('%.0f', tonumber(call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2] or 0))
+    if call('ZCOUNT', KEYS[5], '-inf', last) > 0 then
       call('HSET', KEYS[3], '#admit', last)
       return admitted, true
     end
@@ -194,7 +201,7 @@ local function settle(after, queued)
   local reading = false
   if not queued then
     if call('EXISTS', KEYS[1]) == 1 then
-      if redis.pcall('HGET', KEYS[1], 'mode') ~= 'read' then return false end
+      if not is_read(redis.pcall('HMGET', KEYS[1], 'mode', 'token', 'next')) then return false end
       reading = still_read()
       if not reading then after = 'read' end
     end
@@ -202,32 +209,33 @@ local function settle(after, queued)
   end
   if type(queued) == 'table' then return false end -- somebody else's
   if queued == 0 then
-    if reading then set('wanted', 0) end
+    if reading then set(redis.pcall, 'wanted', 0) end
     return false
   end
   local amnesty = touch()
   local crowd = call('ZSCORE', KEYS[2], CROWD)
+  local place = crowd and call('HGET', KEYS[3], '#admit')
+  if not digits(place) then place = nil end
   local admitted, more = 0, false
   if reading then
-    local place = crowd and call('HGET', KEYS[3], '#admit')
     if not place then
       local writer = admit_writer(amnesty, queued, true)
       if writer ~= false then return writer == nil end
-      set('wanted', 0)
+      set(redis.pcall, 'wanted', 0)
     end
-    if crowd then _, more = admit_readers(amnesty, place) end
+    if crowd then admitted, more = admit_readers(amnesty, place) end
     return more
   end
-  if crowd and after ~= 'read' and (after == 'write' or call('ZRANGE', KEYS[2], 0, 0)[1] == CROWD) then
-    admitted, more = admit_readers(amnesty)
-    if admitted > 0 then return more end
+  if place or crowd and after ~= 'read' and (after == 'write' or call('ZRANGE', KEYS[2], 0, 0)[1] == CROWD) then
+    admitted, more = admit_readers(amnesty, place)
+    if admitted > 0 or more then return more end
     queued = call('ZCARD', KEYS[2])
   end
   local writer = admit_writer(amnesty, queued)
   if writer == true then return false end
   if crowd then
     admitted, more = admit_readers(amnesty)
-    if admitted > 0 then return more end
+    if admitted > 0 or more then return more end
   end
   if writer then
     writer()
@@ -235,7 +243,7 @@ local function settle(after, queued)
   end
   if crowd then
     admitted, more = admit_readers(amnesty, nil, true)
-    if admitted > 0 then return more end
+    if admitted > 0 or more then return more end
   end
   return call('EXISTS', KEYS[2]) == 1
 end
@@ -244,10 +252,10 @@ end
 -- or passing it on within their processes.
 local function call_for(h, reads)
   if h.mode ~= 'read' then
-    set('wanted', 1)
+    set(redis.pcall, 'wanted', 1)
     if h.tokens > 1 then redis.pcall('PUBLISH', h.inbox, 'contended ' .. h.id) end
   elseif not reads and call('HGET', KEYS[1], 'wanted') ~= '1' then
-    set('wanted', 1)
+    set(redis.pcall, 'wanted', 1)
     each_reader(READERS, function(id, _, inbox) redis.pcall('PUBLISH', inbox, 'contended ' .. id) end)
   end
 end

@@ -38,29 +38,46 @@ func (l *lease) ask() {
 	}
 }
 
-// letIn lets all that wait have a share in the lease, or has them ask for another.
-func (c *cohort) letIn(l *lease) {
-	for c.waiters.n > 0 {
+// An inquiry is what there was when the server was asked whether somebody waits to write.
+type inquiry struct {
+	joined       int64 // how many had joined the cohort
+	subscription int64 // 0: none
+}
+
+func (c *cohort) inquiry() inquiry {
+	return inquiry{c.waiters.joined, c.e.inbox.subscription.Load()}
+}
+
+// letIn lets those that wait have a share in the lease, up to the one that joined as the given.
+func (c *cohort) letIn(l *lease, joined int64) {
+	for c.waiters.n > 0 && c.waiters.first.turn <= joined {
 		w := c.waiters.pop()
 		c.crowd.waits(-1)
 		w.finish(l.grant(w.req), nil)
 	}
-	if l.contended {
-		l.close()
-	}
 }
 
-// shared deals with the news whether somebody waits to write; subscription is the one that was there
-// when the server was asked.
-func (l *lease) shared(sent instant, subscription int64) {
+// shared deals with the answer to q, which was sent at that time: nobody waits to write, unless the
+// lease is contended.
+func (l *lease) shared(sent instant, q inquiry) {
+	c := l.c
 	l.asking = false
-	if l.contended {
+	switch {
+	case l.contended:
 		l.close()
 		return
+	case c.lease != l:
+		return
 	}
-	l.shareUntil, l.subscription = sent+shareFor, subscription
-	if l.c.lease == l {
-		l.c.letIn(l)
+	if q.subscription != 0 {
+		l.shareUntil, l.subscription = sent+shareFor, q.subscription
+	}
+	if c.e.now() < sent+shareFor {
+		q.joined = c.waiters.joined // the answer is good enough for those that have come since
+	}
+	c.letIn(l, q.joined)
+	if c.waiters.n > 0 {
+		l.ask()
 	}
 }
 

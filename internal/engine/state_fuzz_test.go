@@ -18,7 +18,7 @@ func fuzzState(f *testing.F, s *redistest.Server) {
 	for _, story := range stories {
 		f.Add(story, uint64(0))
 	}
-	for seed := range uint64(20) {
+	for seed := range uint64(40) {
 		f.Add("", seed+1)
 	}
 	play := stageFor(f, s)
@@ -42,6 +42,46 @@ var stories = []string{
 	"wait a\ntry b\nwait b\nlinger a\npoll b\nlater 61000\npoll b\nlater 4000\nlost b c 1\nrelease c",
 	"wait a\nwait+ b\nwait c\nlater 900\npoll c\nrelease a\npoll b c\nlater 3000\npoll c",
 	"wait a\nwait b\nH del\ntry c\nwait d\npoll b d",
+
+	"read a\nread b\ntryread c\nrenew b\nrelease a\nrelease b\nrelease c\nwait d",
+	"wait a\nread b\nwait c\nread d\nrelease a\npoll b d\nrelease b\nrelease d\npoll c\nrelease c",
+	"read a\nwait b\nread c\ntryread d\ncancel b\npoll a c\nrelease a\nrelease c",
+	"read a\nwait b\nread c\nlater 31000\npoll b c\nrelease b\npoll c",
+	"wait a\nread b\nwait c\nread d\ndown a\nread e\npoll b d\ndown a\nrelease a\nrelease b\nrelease d\npoll c",
+	"wait a 40\ndown a\nread b\nrenew a\ncancel a\nforce\nwait c",
+	"wait a\nread+ b\nread c\nlater 900\nrelease a\npoll b\nlater 3100\npoll b\nwait d",
+	"wait a\nread b\nread c\nlater 31000\nread b\npoll c\nlater 3000\nread c",
+	"read a\nread b\nmark a\nread a\nlinger b\nwait c\nlater 61000\npoll c",
+	"wait a\nread b\nT del\nlostread b c 7\nread d\nrelease a\npoll c d",
+	"keep a\nkeep b\nwait c\naway b\nleave a\nkeep d\nrelease c\nleave d",
+	"wait a\ntrykeep b\nwait c\nkeep d\nlater 4000\npoll c\naway d\nlater 6000\nkeep e\nrelease a\npoll c e",
+	"read a\nkeep b\nread c\naway b\nread d\ntrykeep e\nrelease a\nforce\nforce\nkeep f",
+
+	"H hset mode read\nread a\nwait b\npoll a\ncancel a\ndown a\nforce",
+	"H hset mode read next 5\nread a\ncancel a\nwait b\nH hset token 5\nread a\ncancel b",
+	"H hset mode read next 5 token 5 reader:a x reader:b 9_9 reader:c 9007199254740990_5_i_o_\nread d\npoll c\nrelease c\nrelease d",
+	"read a\nH hset token x\nread b\nrelease a\nrenew a\ncancel a",
+	"read a\nread b\nH hset next x\npoll a\ndown a\nrelease a\ncancel b",
+	"read a\nread b\nH hset reader:a x\nrenew a\npoll a b\nrelease a\nwait c\nlater 31000\npoll c",
+	"read a\nH hset reader:a 9007199254740991_5_i_o_ next 9007199254740992\nrenew a\nwait b\nlater 31000\npoll b",
+	"read a\nwait b\nH hset wanted x\nrenew a\nread c\ncancel b\npoll c",
+	"read a\nH persist\nwait b\nrelease a\npoll b\nread c\nH persist\ndown b",
+	"wait a\nH persist\nread b\ndown a\npoll b",
+	"read a\nwait b\nread c\nQ zrem #readers\nrelease a\npoll b c\nrelease b\npoll c",
+	"read a\nQ zadd 1 #readers\nwait b\nread c\nrelease a\npoll b c",
+	"wait a\nread b\nT hset #admit x\nwait c\nrelease a\npoll b c\nrelease b\npoll c",
+	"wait a\nread b\nT hset #admit 1 b x\nrelease a\npoll b\nwait c",
+	"R set x\nread a\nwait b\nrelease b\ncancel a\nwait c",
+	"wait a\nread b\nwait c\nR del\nR set x\nrelease a\npoll b c\ncancel b\ndown c",
+	"wait a\nread b\nwait c\nR zadd inf x 1 a nan y\nread d\ndown a\npoll b d\nrelease a",
+	"read a\nwait b\nread c\nQ del\nQ set x\ncancel c\nrelease a\ncancel b",
+	"K rpush x\nwait a\nkeep b\ntrykeep c\naway b\nrelease a\nleave c",
+	"wait a\nK set x\nkeep b\naway b\nK set 1e300\nkeep c\nK set 9007199254740990\nkeep d\nrelease a",
+	"wait a\nQ zadd inf x\nkeep b\naway b\nkeep c\nrelease a\npoll c",
+	"wait a\nQ zadd 9007199254740990 x\ntrykeep b\nkeep c\nrelease a\npoll c\nwait d",
+	"F set 9007199254740989\nread a\nwait b\nrelease a\nread c\nrelease b\npoll c",
+	"wait a\nread b\nF set x\nrelease a\ndown a\npoll b",
+	"read a\nF del\nread b\nwait c\nrelease a\nrelease b\npoll c",
 
 	"H set x\nwait a\ntry b\npoll a\nrenew a\ncancel a\nrelease a",
 	"H rpush x\nwait a\nforce\nlost a b 1",

@@ -15,25 +15,31 @@ import (
 // thing that happens. Some lines are a stranger's doing, a command for one of the lock's keys:
 //
 //	H hset id x token 1e300      the holder's hash; '_' in a value is a space
-//	Q zadd inf x                 the queue; T is for the tickets, F for the fencing counter
+//	Q zadd inf x                 the queue; R is for that of the readers, T for the tickets,
+//	                             F for the fencing counter, K for the place of the ticket t
 //	T hdel HEAD                  the ticket at the head of the queue
 //
 // The others are runs of the scripts for the ids a to f:
 //
 //	wait a 40        acquire.lua; 40 is the tokens wanted, 1 if left out; wait+ has a subscription
 //	try a            the same without a ticket
+//	read a · tryread a · keep a · trykeep a     to read; with a place that is kept, of the ticket t
 //	over a b         gives up a's hold for a place in the queue, under the id b
-//	lost a b 7       queues b in the place 7 of a's lost ticket
+//	lost a b 7       queues b in the place 7 of a's lost ticket; lostread is of one that reads
 //	poll a b         poll.lua; without ids nobody's; poll+ has a subscription
-//	renew a · release a · linger a · mark a · cancel a · force
+//	renew a · release a · linger a · mark a · cancel a · force · down a
+//	leave a · away a                            release and cancel of one whose place is kept
 //	later 5000       the clock moves on, in ms; only an embedded server has one that can
 //
 // What makes no sense is skipped, so that every text is a story.
 type stage struct {
 	*desk
-	server *redistest.Server
-	clock  time.Time
-	given  int64 // the last fencing token that was given or reserved
+	server  *redistest.Server
+	clock   time.Time
+	given   int64                // the last fencing token that was given or reserved
+	written int64                // the last that was given to one who excludes others
+	visited bool                 // somebody else has written to the keys
+	modes   map[string]core.Mode // of the ids that were used
 }
 
 const storyKey = "item:1"
@@ -45,7 +51,7 @@ func stageFor(f *testing.F, s *redistest.Server) func(t *testing.T, story string
 	name, scripts := e.nameOf(storyKey), newScripts(true)
 	return func(t *testing.T, story string) {
 		rdb.FlushAll(t.Context())
-		st := &stage{desk: &desk{t, rdb, name, scripts}, server: s, clock: time.Now()}
+		st := &stage{desk: &desk{T: t, rdb: rdb, name: name, scripts: scripts}, server: s, clock: time.Now(), modes: make(map[string]core.Mode)}
 		if s.Mini != nil {
 			s.Mini.SetTime(st.clock)
 		}
@@ -77,7 +83,7 @@ func (s *stage) play(story string) {
 
 func (s *stage) line(words []string) {
 	switch verb, rest := words[0], words[1:]; verb {
-	case "H", "Q", "T", "F":
+	case "H", "Q", "R", "T", "F", "K":
 		s.stranger(verb, rest)
 	case "later":
 		if ms, ok := number(rest, 0, 1, 120_000); ok && s.server.Mini != nil {
@@ -97,7 +103,10 @@ func (s *stage) later(d time.Duration) {
 
 // keyFor is the key that a story's letter stands for.
 func (s *stage) keyFor(letter string) string {
-	return map[string]string{"H": s.name.holder, "Q": s.name.queue(), "T": s.name.tickets(), "F": s.name.fence.(string)}[letter]
+	return map[string]string{
+		"H": s.name.holder, "Q": s.name.queue(), "R": s.name.readers(), "T": s.name.tickets(),
+		"F": s.name.fence.(string), "K": s.name.kept("t"),
+	}[letter]
 }
 
 // stranger runs a command that is not ours.
@@ -124,8 +133,9 @@ func (s *stage) stranger(letter string, words []string) {
 		args = append(args, value.Replace(w))
 	}
 	_ = s.rdb.Do(s.Context(), args...).Err() // a stranger's mistakes are its own
+	s.visited = true
 	if letter == "F" {
-		s.given = 0 // the scripts cannot know better
+		s.given, s.written = 0, 0 // the scripts cannot know better
 	}
 }
 
@@ -153,11 +163,11 @@ func (s *stage) inspect() {
 func (s *stage) clear() {
 	s.rdb.Del(s.Context(), s.name.holder)
 	now := s.look()
-	if last, ok := now.counter(); !ok || last == maxToken || now.queue.isStrange() || now.tickets.isStrange() {
+	if last, ok := now.counter(); !ok || last > maxToken-maxLines || now.queue.isStrange() || now.crowd.isStrange() || now.tickets.isStrange() {
 		return
 	}
 	const newcomer = "z"
-	for range len(now.queue.fields) + 3 {
+	for range len(now.queue.fields) + len(now.crowd.fields) + 3 {
 		s.later(acceptWindow + time.Second)
 		if r, err := s.request(newcomer, "try", "", 1); err == nil && r.int() == 1 {
 			return

@@ -2,105 +2,11 @@ package engine
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
-
-// A part is what one of a lock's keys holds.
-type part struct {
-	kind, ours string            // its type, and that of what we keep there
-	fields     map[string]string // of a hash, a sorted set, or the only one
-	ttl        time.Duration
-}
-
-func (p *part) exists() bool    { return p.kind != "none" }
-func (p *part) isStrange() bool { return p.exists() && p.kind != p.ours }
-
-// same reports whether q holds the same; some fields may differ.
-func (p *part) same(q *part, but ...string) bool {
-	a, b := maps.Clone(p.fields), maps.Clone(q.fields)
-	for _, field := range but {
-		delete(a, field)
-		delete(b, field)
-	}
-	return p.kind == q.kind && maps.Equal(a, b)
-}
-
-// whole reads a field as a number that the scripts may have written.
-func (p *part) whole(field string) (int64, bool) {
-	text := p.fields[field]
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil && n <= maxToken && strings.Trim(text, "0123456789") == ""
-}
-
-// A scene is what the lock's keys hold at one time.
-type scene struct {
-	at                            time.Time
-	holder, queue, tickets, fence part
-}
-
-func (s *scene) String() string {
-	return fmt.Sprintf("holder %v, queue %v, tickets %v, counter %v", s.holder, s.queue, s.tickets, s.fence)
-}
-
-// holds is the id that has the lock; "" if none.
-func (s *scene) holds() string {
-	if s.holder.isStrange() {
-		return ""
-	}
-	return s.holder.fields["id"]
-}
-
-// counter is the fencing counter; not ok if it cannot be one.
-func (s *scene) counter() (last int64, ok bool) {
-	if !s.fence.exists() {
-		return 0, true
-	}
-	last, ok = s.fence.whole("")
-	return last, ok && !s.fence.isStrange()
-}
-
-func (s *stage) look() *scene {
-	sc := &scene{at: time.Now()}
-	for key, p := range map[string]*part{
-		s.name.holder: &sc.holder, s.name.queue(): &sc.queue, s.name.tickets(): &sc.tickets, s.name.fence.(string): &sc.fence,
-	} {
-		p.ours = map[*part]string{&sc.holder: "hash", &sc.queue: "zset", &sc.tickets: "hash", &sc.fence: "string"}[p]
-		s.lookAt(key, p)
-	}
-	return sc
-}
-
-func (s *stage) lookAt(key string, p *part) {
-	ctx := s.Context()
-	p.kind, p.ttl = s.rdb.Type(ctx, key).Val(), s.rdb.PTTL(ctx, key).Val()
-	var err error
-	switch p.kind {
-	case "hash":
-		p.fields, err = s.rdb.HGetAll(ctx, key).Result()
-	case "string":
-		p.fields = map[string]string{"": s.rdb.Get(ctx, key).Val()}
-	case "zset":
-		p.fields = make(map[string]string)
-		var members []redis.Z
-		members, err = s.rdb.ZRangeWithScores(ctx, key, 0, -1).Result()
-		for _, z := range members {
-			p.fields[z.Member.(string)] = fmt.Sprint(z.Score)
-		}
-	case "list":
-		p.fields = map[string]string{"": strings.Join(s.rdb.LRange(ctx, key, 0, -1).Val(), " ")}
-	case "set":
-		p.fields = map[string]string{"": strings.Join(slices.Sorted(slices.Values(s.rdb.SMembers(ctx, key).Val())), " ")}
-	}
-	if err != nil {
-		s.Fatal(err)
-	}
-}
 
 // perform runs a script and checks what became of the lock.
 func (s *stage) perform(r *run) {
@@ -124,8 +30,17 @@ func (s *stage) perform(r *run) {
 	j.leftAlone()
 	j.ended()
 	j.granted()
+	j.letIn()
+	j.turns()
+	if wrong := after.disorder(); !s.visited && len(wrong) > 0 {
+		j.fault("%s", strings.Join(wrong, "\n"))
+	}
 	if last, ok := after.counter(); ok {
 		s.given = max(s.given, last)
+	}
+	if token, ok := after.holder.whole("token"); ok && !after.isRead() && after.holds() != before.holds() {
+		tokens, _ := after.holder.whole("tokens")
+		s.written = max(s.written, token, token+tokens-1)
 	}
 }
 
@@ -150,15 +65,20 @@ func (j *judge) refused(err error) {
 	if len(j.run.ends) > 0 && j.run.asks == "" {
 		return // what can be ended is
 	}
-	b, a := j.before, j.after
-	if !b.holder.same(&a.holder) || !b.queue.same(&a.queue) || !b.tickets.same(&a.tickets) || !b.fence.same(&a.fence) {
-		j.fault("it failed after its first write: %v", err)
+	parts := j.before.parts()
+	for name, a := range j.after.parts() {
+		if name == "holder" && j.before.isRead() {
+			continue // those whose time is over are taken out; leftAlone sees to the others
+		}
+		if !parts[name].same(a) {
+			j.fault("it failed after its first write: %v", err)
+			return
+		}
 	}
 }
 
 // said checks that an answer is true.
 func (j *judge) said(got answer) {
-	held := len(j.run.own) > 0 && j.before.holds() == j.run.own[0]
 	switch j.run.script {
 	case j.scripts.acquire:
 		j.saidOf(j.run.asks, got)
@@ -170,9 +90,14 @@ func (j *judge) said(got answer) {
 		for i, id := range got.ids {
 			j.saidOf(j.run.own[i], id)
 		}
-	case j.scripts.renew, j.scripts.release:
-		if held != (got.kind == 1) {
+	case j.scripts.renew, j.scripts.release, j.scripts.downgrade:
+		id := j.run.own[0]
+		isField := j.isField(id)
+		if j.before.has(id) != (got.kind == 1) && !(isField && (j.visited || j.run.script == j.scripts.release)) {
 			j.fault("it answered %d", got.kind)
+		}
+		if _, reads := j.after.readers()[id]; j.run.script == j.scripts.downgrade && got.kind == 1 && !reads {
+			j.fault("it says that %s reads", id)
 		}
 	}
 	if last, ok := j.after.counter(); got.stamp >= 0 && (!ok || last != got.stamp) || got.stamp < -1 {
@@ -180,40 +105,77 @@ func (j *judge) said(got answer) {
 	}
 }
 
+// isField reports whether the holder's hash has something of an id, which may be over or make no sense.
+func (j *judge) isField(id string) bool {
+	_, reads := j.before.holder.fields["reader:"+id]
+	return reads || id != "" && j.before.holder.fields["id"] == id
+}
+
 func (j *judge) saidOf(id string, got answer) {
-	_, queued := j.after.queue.fields[id]
 	token, _ := j.after.holder.whole("token")
 	switch {
-	case got.kind == 1 && (j.after.holds() != id || token != got.token):
-		j.fault("it says that %s holds the lock with token %d", id, got.token)
-	case got.kind != 1 && j.after.holds() == id:
-		j.fault("it does not say that %s holds the lock", id)
-	case got.kind == 0 && !queued && !strings.HasPrefix(j.run.text, "try"):
+	case got.kind == 1 && (!j.after.has(id) || token != got.token):
+		j.fault("it says that %s has the lock with token %d", id, got.token)
+	case got.kind == 1 && j.run.asks == id && j.after.isRead() && j.after.readers()[id].ends.Sub(j.after.now) < askedLease-time.Second:
+		j.fault("it says that %s reads for %v", id, askedLease)
+	case got.kind != 1 && j.after.has(id) && !(j.visited && j.after.waits(id)): // somebody has put it there
+		j.fault("it does not say that %s has the lock", id)
+	case got.kind == 0 && !j.after.waits(id) && !strings.HasPrefix(j.run.text, "try"):
 		j.fault("it says that %s is queued", id)
 	}
 }
 
 // leftAlone checks that what is not ours, and others' holds, are as they were.
 func (j *judge) leftAlone() {
-	for name, p := range map[string][2]*part{
-		"holder":  {&j.before.holder, &j.after.holder},
-		"queue":   {&j.before.queue, &j.after.queue},
-		"tickets": {&j.before.tickets, &j.after.tickets},
-		"counter": {&j.before.fence, &j.after.fence},
-	} {
-		if b, a := p[0], p[1]; b.isStrange() && (!b.same(a) || b.ttl < 0 && a.ttl >= 0) {
+	parts := j.after.parts()
+	for name, b := range j.before.parts() {
+		if a := parts[name]; b.isStrange() && (!b.same(a) || b.ttl < 0 && a.ttl >= 0) {
 			j.fault("a stranger's %s was changed", name)
 		}
 	}
 	if _, ok := j.before.counter(); !ok && !j.before.fence.same(&j.after.fence) {
 		j.fault("a counter that is none was changed")
 	}
+	if _, ok := j.after.counter(); !ok && !j.before.fence.same(&j.after.fence) {
+		j.fault("the counter is none any more")
+	}
+	if _, ok := j.before.kept.whole(""); !ok && j.before.kept.exists() && !j.before.kept.same(&j.after.kept) {
+		j.fault("a kept place that is none was changed")
+	}
+	if j.before.isRead() {
+		j.readersLeftAlone()
+		return
+	}
 	b, a := &j.before.holder, &j.after.holder
-	switch id := b.fields["id"]; {
+	switch {
 	case !b.exists() || b.isStrange(), b.ttl >= 0 && b.ttl <= j.after.at.Sub(j.before.at):
-	case slices.Contains(j.run.ends, id) && id != "":
-	case !b.same(a, "wanted"), b.ttl < 0 && a.ttl >= 0 && !slices.Contains(j.run.own, id):
+	case slices.ContainsFunc(j.run.ends, j.isField):
+	case !b.same(a, "wanted"), b.ttl < 0 && a.ttl >= 0 && !slices.Contains(j.run.own, b.fields["id"]):
 		j.fault("another's hold was changed")
+	}
+}
+
+// readersLeftAlone checks that those who read go on as they did, and for at least as long.
+func (j *judge) readersLeftAlone() {
+	readers := j.after.readers()
+	for id, b := range j.before.readers() {
+		a, reads := readers[id]
+		own := slices.Contains(j.run.own, id)
+		longer := a.ends.After(b.ends)
+		a.ends = b.ends
+		switch {
+		case slices.Contains(j.run.ends, id), b.ends.Sub(j.before.now) <= j.after.at.Sub(j.before.at):
+		case !reads:
+			j.fault("the hold of %s is over", id)
+		case readers[id].ends.Before(b.ends), longer && !own:
+			j.fault("the hold of %s ends at %v, it was to end at %v", id, readers[id].ends, b.ends)
+		case a != b:
+			j.fault("the hold of %s is %v, it was %v", id, a, b)
+		case j.before.holder.fields["token"] != j.after.holder.fields["token"]:
+			j.fault("the token of those who read has changed")
+		case j.after.holder.ttl >= 0 && j.after.holder.ttl < min(j.before.holder.ttl-blur, b.ends.Sub(j.after.now)-blur):
+			j.fault("the key ends before the hold of %s", id)
+		}
 	}
 }
 
@@ -222,26 +184,25 @@ func (j *judge) ended() {
 	if j.run.script != j.scripts.cancel {
 		return
 	}
-	id := j.run.own[0]
-	if _, queued := j.after.queue.fields[id]; queued && !j.after.queue.isStrange() || j.after.holds() == id {
+	if id := j.run.own[0]; j.after.waits(id) || j.after.has(id) {
 		j.fault("%s is not cancelled", id)
 	}
 }
 
-// granted checks a hold that the run has made: who may have it, and its token.
+// granted checks a hold that the run has made and that excludes others: who may have it, and its token.
 func (j *judge) granted() {
 	b, a := j.before, j.after
 	id := a.holds()
-	if !a.holder.exists() || b.holder.exists() && b.holds() == id || id == "-" {
+	if !a.holder.exists() || a.isRead() || b.holder.exists() && b.holds() == id || id == "-" {
 		return
 	}
-	if _, queued := b.queue.fields[id]; !queued && id != j.run.asks {
+	if !b.waits(id) && id != j.run.asks {
 		j.fault("%q got the lock without having asked for it", id)
 	}
 	for other, score := range b.queue.fields {
 		place, err := strconv.ParseFloat(score, 64)
 		isBehind := err == nil && id == j.run.asks && j.run.place > 0 && j.run.place < place
-		if _, queued := b.queue.fields[id]; !queued && !isBehind && j.isLive(other) && !slices.Contains(j.run.ends, other) {
+		if !b.waits(id) && !isBehind && !j.hasPlace() && j.isLive(other) && !slices.Contains(j.run.ends, other) {
 			j.fault("%q got the lock while %q waits for it", id, other)
 		}
 	}
@@ -259,14 +220,29 @@ func (j *judge) granted() {
 	}
 }
 
+// hasPlace reports whether who asks has a place that is kept.
+func (j *judge) hasPlace() bool {
+	_, ok := j.before.kept.whole("")
+	return ok && strings.HasPrefix(j.run.text, "keep")
+}
+
 // isLive reports whether the id of a ticket waited before the run, and was seen not long ago.
 func (j *judge) isLive(id string) bool {
+	age, ok := j.unseen(id)
+	return ok && age < 2*pollInterval
+}
+
+// isReachable reports whether it may be told of a grant, as far as the scripts know.
+func (j *judge) isReachable(id string) bool {
+	age, _ := j.unseen(id)
+	subscribed := strings.HasPrefix(j.before.tickets.fields["@"+id], "+") // and nobody listens
+	return j.isLive(id) && !(subscribed && age >= pollInterval-blur)
+}
+
+// unseen is how long ago the ticket of an id was seen.
+func (j *judge) unseen(id string) (age time.Duration, ok bool) {
 	tickets := &j.before.tickets
-	seen, err := strconv.ParseInt(strings.TrimLeft(tickets.fields["@"+id], "+-"), 10, 64)
-	now := j.clock
-	if j.server.Mini == nil {
-		now = j.after.at
-	}
-	age := now.Sub(time.UnixMilli(seen))
-	return err == nil && !tickets.isStrange() && len(strings.Fields(tickets.fields[id])) >= 6 && age >= 0 && age < 2*pollInterval
+	seen, ok := wholeNumber(strings.TrimLeft(tickets.fields["@"+id], "+-"))
+	age = j.before.now.Sub(time.UnixMilli(seen)).Round(time.Millisecond)
+	return age, ok && !tickets.isStrange() && len(strings.Fields(tickets.fields[id])) >= 6 && age >= 0
 }

@@ -1,10 +1,10 @@
 package engine
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 // A run is one run of a script in a story.
@@ -39,10 +39,10 @@ func (s *stage) parse(verb string, words []string) *run {
 		return r.poll(s, flag)
 	case "force":
 		return r.force(s)
-	case "wait", "try":
+	case "wait", "try", "read", "tryread", "keep", "trykeep":
 		return r.acquire(s, verb, flag, words)
-	case "over", "lost":
-		return r.follow(s, flag, words)
+	case "over", "lost", "lostread":
+		return r.follow(s, verb, flag, words)
 	}
 	return r.end(s, verb)
 }
@@ -56,12 +56,24 @@ func (r *run) poll(s *stage, flag string) *run {
 }
 
 func (r *run) force(s *stage) *run {
-	h := s.look().holder
+	now := s.look()
+	h := now.holder
 	if h.isStrange() || h.fields["token"] == "" {
 		return nil
 	}
-	r.script, r.keys, r.args, r.read = s.scripts.force, s.keys(), []any{h.fields["token"], h.fields["owner"]}, readEnd
-	r.own, r.ends = nil, []string{h.fields["id"]}
+	id, owner := h.fields["id"], h.fields["owner"]
+	for reader, field := range now.readers() {
+		if id == "" || reader < id {
+			id, owner = reader, field.owner
+		}
+	}
+	r.script, r.keys, r.args, r.read = s.scripts.force, s.keys(), []any{h.fields["token"], owner}, readEnd
+	r.own, r.ends = nil, []string{id}
+	for reader, field := range now.readers() {
+		if field.owner == owner {
+			r.ends = append(r.ends, reader)
+		}
+	}
 	return r
 }
 
@@ -69,41 +81,57 @@ func (r *run) acquire(s *stage, mode, flag string, words []string) *run {
 	if len(r.own) == 0 {
 		return nil
 	}
-	id := r.own[0]
-	tokens, ok := number(words, len(r.own), 1, maxLicence)
-	if !ok {
-		tokens = 1
+	a := ask{id: r.own[0], subscribed: flag == "+"}
+	mode, a.try = strings.CutPrefix(mode, "try")
+	switch mode {
+	case "read":
+		a.mode = core.Read
+	case "keep":
+		a.mode, a.ticket, a.keep = core.Fair, "t", 10*time.Second
+	default:
+		a.tokens = 1
+		if tokens, ok := number(words, len(r.own), 1, maxLicence); ok {
+			a.tokens = int(tokens)
+		}
 	}
-	r.asks = id
-	r.script, r.keys, r.read = s.scripts.acquire, s.keys(s.name.done(id)), readAcquire
-	queued := tokens
-	if mode == "try" {
-		queued = 0
+	if s.reuses(a) {
+		return nil
 	}
-	r.args = []any{id, 30_000, "lockmw:inbox:" + id, "owner-" + id, fmt.Sprint(flag, queued)}
-	if tokens > 1 {
-		r.args = append(r.args, "exclusive", tokens, "")
+	r.asks, r.script, r.read = a.id, s.scripts.acquire, readAcquire
+	r.keys, r.args = a.run(s.desk)
+	if a.tokens == 1 {
+		r.args = r.args[:5] // as most say it
 	}
 	return r
 }
 
+// reuses reports whether an id was in use for a lock of another mode. No process asks like that.
+func (s *stage) reuses(a ask) bool {
+	mode, used := s.modes[a.id]
+	if !used {
+		s.modes[a.id] = a.mode
+	}
+	return used && mode != a.mode
+}
+
 // follow puts one id in the place of another.
-func (r *run) follow(s *stage, flag string, words []string) *run {
+func (r *run) follow(s *stage, verb, flag string, words []string) *run {
 	if len(r.own) != 2 || r.own[0] == r.own[1] {
 		return nil
 	}
-	former := r.own[0]
-	r.own = r.own[1:]
-	r.acquire(s, "wait", flag, nil)
-	place, lost := number(words, 2, 1, 1<<53)
-	text, mark := "", int64(0)
-	if lost {
-		mark = doneMillis
-		r.keys, text = append(r.keys, s.name.done(former)), strconv.FormatInt(place, 10)
-		r.place = float64(place)
+	a := ask{id: r.own[1], subscribed: flag == "+", former: r.own[0]}
+	if a.place, a.mark = number(words, 2, 1, 1<<53); a.mark {
+		r.place = float64(a.place)
 	}
-	r.args = append(r.args[:5], "exclusive", 1, "", former, text, mark, 0)
-	r.ends = []string{former}
+	if verb == "lostread" {
+		a.mode = core.Read
+	}
+	if s.reuses(a) {
+		return nil
+	}
+	r.own, r.asks, r.ends = r.own[1:], a.id, []string{a.former}
+	r.script, r.read = s.scripts.acquire, readAcquire
+	r.keys, r.args = a.run(s.desk)
 	return r
 }
 
@@ -126,6 +154,14 @@ func (r *run) end(s *stage, verb string) *run {
 	case "cancel":
 		r.keys = s.keys(s.name.done(id))
 		r.script, r.args = s.scripts.cancel, []any{id, doneMillis, 0}
+	case "leave":
+		r.keys = s.keys(s.name.done(id), s.name.kept("t"))
+		r.script, r.args = s.scripts.release, []any{id, 0, 0, 1}
+	case "away":
+		r.keys = s.keys(s.name.done(id), s.name.kept("t"))
+		r.script, r.args = s.scripts.cancel, []any{id, doneMillis, 5000}
+	case "down":
+		r.script, r.args = s.scripts.downgrade, []any{id}
 	case "renew":
 		r.script, r.keys, r.args, r.ends = s.scripts.renew, r.keys[:1], []any{id, 30_000}, nil
 	default:
