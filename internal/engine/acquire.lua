@@ -92,8 +92,8 @@ if taken then return taken end
 -- is far ahead of that is somebody else's.
 local function its_place()
   if ARGV[10] and ARGV[10] ~= '' then return ARGV[10] end
-  local former = keep ~= '0' and redis.pcall('GET', kept)
-  if digits(former) then return former end
+  local former = keep ~= '0' and kept_place(kept) or 0
+  if former > 0 then return string.format('%.0f', former) end
   local new = math.max(counter() + 1, us)
   local last = tonumber(call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]) or 0
   if last >= new and last < new + DAY then new = last + 1 end

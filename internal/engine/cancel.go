@@ -23,7 +23,7 @@ type unwanted struct {
 	lease  time.Duration // which a hold of it may have
 	mark   bool          // the id is to be refused from now on
 	ticket string        // whose place in the queue is kept
-	keep   time.Duration // by how long; 0: it is not
+	keep   time.Duration // by how long; 0: it is not; negative: how long it is marked as over
 }
 
 const (
@@ -47,7 +47,7 @@ func (c *cancellation) send() {
 	if c.mark {
 		args[1] = doneMillis
 	}
-	if c.keep > 0 {
+	if c.keep != 0 {
 		keys = append(keys, n.kept(c.ticket))
 	}
 	c.e.caller.start(newCall(ctx, c.e.scripts.cancel, keys, args, func(a *reply) {

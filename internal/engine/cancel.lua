@@ -2,7 +2,8 @@
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers
 --        6 done mark of the id  7 kept place: both only if the arguments ask for them
 --   ARGV 1 id  2 how long it is refused from now on (ms), 0: not at all
---        3 how long its place in the queue is kept (ms), 0: not at all
+--        3 how long its place in the queue is kept (ms), 0: not at all; or if negative, how long it is
+--          marked as over if it held the lock
 --   returns 1  done      2  done, and a poll is to be run at once
 local fence = KEYS[4]
 --@hold
@@ -12,5 +13,12 @@ local place = redis.pcall('ZSCORE', KEYS[2], ARGV[1])
 local after = leave(ARGV[1])
 drop(ARGV[1])
 if ARGV[2] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[2]) end
-if ARGV[3] ~= '0' and type(place) == 'string' then keep_place(KEYS[7], place, ARGV[3]) end
+local keep = tonumber(ARGV[3])
+if keep < 0 then
+  if after == 'write' and kept_place(KEYS[7]) then keep_place(KEYS[7], 0, -keep) end
+elseif keep > 0 and type(place) == 'string' then
+  -- Somebody else may have come with it meanwhile, and have another place or none any more.
+  local kept = kept_place(KEYS[7])
+  if kept == false or kept == tonumber(place) then keep_place(KEYS[7], place, keep) end
+end
 return settle(after) and 2 or 1

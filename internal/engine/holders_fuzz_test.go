@@ -16,12 +16,14 @@ import (
 	"github.com/lockmw/go/internal/redistest"
 )
 
-// Two processes lock and wait while somebody else writes to their keys: there are never two holders,
-// tokens increase, every call ends with a documented error or a hold, and nobody asks without a pause.
-// The stories have the strangers of a stage, and these lines:
+// Two processes lock and wait while somebody else writes to their keys: there are never two holders but
+// readers, tokens increase, every call ends with a documented error or a hold, and nobody asks without a
+// pause. The stories have the strangers of a stage, and these lines:
 //
 //	lock a 500     a asks for the lock for 500 ms; a to c are in one process, d to f in another
+//	read a 500 · write a 500 · keep a 500     to read, to write, and by a ticket t
 //	stop a         its context ends
+//	down a         makes what it has a hold for reading
 //	unlock a · later 5000
 func FuzzHolders(f *testing.F) {
 	for i, story := range holderStories {
@@ -40,6 +42,14 @@ func FuzzHolders(f *testing.F) {
 }
 
 var holderStories = []string{
+	"read a 0\nread b 0\nread d 500\nwrite e 60000\nread c 60000\nunlock a\nunlock b\nunlock d\nlater 200\nunlock e\nlater 200\nunlock c",
+	"write a 0\nread b 60000\nread d 60000\nwrite e 60000\ndown a\nlater 100\nread f 500\nunlock a\nunlock b\nunlock d\nlater 100\nunlock e",
+	"read a 0\nwrite d 60000\nread b 60000\nstop d\nlater 100\nread e 500\nunlock a\nunlock b",
+	"keep a 0\nkeep d 300\nwrite e 60000\nlater 500\nkeep d 60000\nunlock a\nlater 100\nunlock d\nunlock e",
+	"read a 0\nread b 0\nwrite d 60000\nH del\nlater 2000\nunlock a\nread c 500\nlater 2000\nunlock d",
+	"read a 0\nread d 0\nlater 31000\nR zadd 1 x\nwrite e 60000\nread b 60000\nR del\nlater 4000\nunlock a\nunlock d\nlater 4000",
+	"write a 0\nread b 60000\nR rpush x\nlater 1000\nunlock a\nlater 1000\nread d 500\nR del\nlater 1000",
+	"read a 0\nwrite d 60000\nT del\nQ zrem #readers\nread b 60000\nlater 4000\nunlock a\nlater 4000\nunlock d\nlater 1000",
 	"lock a 0\nlock d 60000\nlock b 60000\nunlock a\nunlock b\nlater 100\nunlock d",
 	"lock a 0\nlock d 60000\nH del\nlater 2000\nunlock d\nunlock a",
 	"lock a 0\nlock d 60000\nH persist\nlater 5000\nH pexpire 9007199254740992\nlater 5000\nstop d",
@@ -62,8 +72,10 @@ type play struct {
 
 	mu      sync.Mutex
 	holding map[*worker]*grant
+	reading map[*worker]bool
 	forfeit map[*lease]bool // a stranger has written to it
 	token   int64           // the last that was given
+	written int64           // to one that excludes others
 }
 
 // A worker is a caller of Acquire.
@@ -76,7 +88,10 @@ type worker struct {
 
 func newPlay(t *testing.T) *play {
 	s := redistest.Piped(t)
-	p := &play{workers: make(map[string]*worker), holding: make(map[*worker]*grant), forfeit: make(map[*lease]bool)}
+	p := &play{
+		workers: make(map[string]*worker), holding: make(map[*worker]*grant),
+		reading: make(map[*worker]bool), forfeit: make(map[*lease]bool),
+	}
 	cfg := DefaultConfig()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	for i := range p.engines {
@@ -119,7 +134,7 @@ func (p *play) play(story string) {
 
 func (p *play) line(verb string, words []string) {
 	switch verb {
-	case "H", "Q", "T", "F":
+	case "H", "Q", "R", "T", "F", "K":
 		p.mu.Lock()
 		if verb == "H" {
 			for _, g := range p.holding {
@@ -127,7 +142,7 @@ func (p *play) line(verb string, words []string) {
 			}
 		}
 		if verb == "F" {
-			p.token = 0
+			p.token, p.written = 0, 0
 		}
 		p.mu.Unlock()
 		p.stranger(verb, words)
@@ -135,23 +150,25 @@ func (p *play) line(verb string, words []string) {
 		if ms, ok := number(words, 0, 1, 60_000); ok {
 			time.Sleep(time.Duration(ms) * time.Millisecond) // of the bubble's time
 		}
-	case "lock":
+	case "lock", "read", "write", "keep":
 		if ms, ok := number(words, 1, 0, 1<<40); ok && len(words[0]) == 1 && words[0][0] >= 'a' && words[0][0] <= 'f' {
-			p.lock(words[0], time.Duration(ms)*time.Millisecond)
+			p.lock(verb, words[0], time.Duration(ms)*time.Millisecond)
 		}
-	case "stop", "unlock":
+	case "stop", "unlock", "down":
 		w := p.workers[words[0]]
 		switch {
 		case w == nil:
 		case verb == "stop":
 			w.stop()
+		case verb == "down":
+			p.downgrade(w)
 		default:
 			p.unlock(w)
 		}
 	}
 }
 
-func (p *play) lock(name string, wait time.Duration) {
+func (p *play) lock(verb, name string, wait time.Duration) {
 	if old := p.workers[name]; old != nil {
 		select {
 		case <-old.done:
@@ -162,6 +179,14 @@ func (p *play) lock(name string, wait time.Duration) {
 	}
 	w := &worker{asker: newAsker(storyKey), e: p.engines[(name[0]-'a')/3], done: make(chan struct{})}
 	w.Wait = wait
+	switch verb {
+	case "read":
+		w.Mode = core.Read
+	case "write":
+		w.Mode = core.Write
+	case "keep":
+		w.Mode, w.Ticket, w.Keep = core.Fair, "t", 5*time.Second
+	}
 	ctx, cancel := context.WithCancel(p.Context())
 	w.stop = cancel
 	p.workers[name] = w
@@ -176,22 +201,42 @@ func (p *play) lock(name string, wait time.Duration) {
 	}()
 }
 
-// granted checks that w is the only holder.
+// granted checks that w is the only holder, or reads with others.
 func (p *play) granted(name string, w *worker, g *grant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	reads := w.Mode == core.Read
 	for other, held := range p.holding {
-		if other != w && !held.Expired() && !p.forfeit[held.lease] && !p.forfeit[g.lease] {
+		if other != w && !(reads && p.reading[other]) && !held.Expired() && !p.forfeit[held.lease] && !p.forfeit[g.lease] {
 			p.Errorf("%s holds the lock with token %d, and token %d is held too", name, g.token, held.token)
 		}
 	}
 	if !p.forfeit[g.lease] {
-		if g.token <= p.token {
-			p.Errorf("%s holds the lock with token %d after %d", name, g.token, p.token)
+		if least := p.token + 1; !reads && g.token < least || reads && g.token < p.written {
+			p.Errorf("%s holds the lock with token %d after %d, and %d of a writer", name, g.token, p.token, p.written)
 		}
-		p.token = g.token
+		p.token = max(p.token, g.token)
+		if !reads {
+			p.written = g.token
+		}
 	}
-	p.holding[w] = g
+	p.holding[w], p.reading[w] = g, reads
+}
+
+func (p *play) downgrade(w *worker) {
+	p.mu.Lock()
+	g := p.holding[w]
+	writes := g != nil && !p.reading[w] && w.Mode != core.Exclusive
+	p.reading[w] = p.reading[w] || writes // from here on others may read as well
+	p.mu.Unlock()
+	if !writes {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.Context(), time.Second)
+	defer cancel()
+	if err := g.Downgrade(ctx); err != nil {
+		documented(p.T, err, core.ErrLost, core.ErrWrongType)
+	}
 }
 
 func (p *play) unlock(w *worker) {
@@ -210,17 +255,18 @@ func (p *play) unlock(w *worker) {
 // checkGone checks that nothing of the processes is left where it can be taken away.
 func (p *play) checkGone() {
 	now := p.look()
-	if now.holder.isStrange() || now.queue.isStrange() || now.tickets.isStrange() {
+	if now.holder.isStrange() || now.queue.isStrange() || now.crowd.isStrange() || now.tickets.isStrange() {
 		return
 	}
+	left := append(append(now.queue.inOrder(), now.crowd.inOrder()...), now.holds())
+	for id := range now.readers() {
+		left = append(left, id)
+	}
 	for _, e := range p.engines {
-		for id := range now.queue.fields {
+		for _, id := range left {
 			if strings.HasPrefix(id, string(e.idStem)) {
-				p.Errorf("a ticket is left: %v", now)
+				p.Errorf("%s is left: %v", id, now)
 			}
-		}
-		if strings.HasPrefix(now.holds(), string(e.idStem)) {
-			p.Errorf("a hold is left: %v", now)
 		}
 	}
 }

@@ -245,8 +245,10 @@ func (l *lease) end(cause error) []*grant {
 }
 
 // forget has the server release the lease, in the background.
-func (l *lease) forget() {
-	l.c.e.cancel(l.c.name, unwanted{id: l.id.String(), lease: l.duration, mark: l.id.copied()})
+func (l *lease) forget() { l.c.e.cancel(l.c.name, l.unwanted()) }
+
+func (l *lease) unwanted() unwanted {
+	return unwanted{id: l.id.String(), lease: l.duration, mark: l.id.copied()}
 }
 
 // reads reports whether others may read as well.
@@ -295,10 +297,10 @@ func (l *lease) release(g *grant, patience, linger time.Duration, deadline insta
 			args[2] = doneMillis
 		}
 		if keep {
-			keys, args[3] = append(keys, c.name.kept(g.req.Ticket)), 1
+			keys, args[3] = append(keys, c.name.kept(g.req.Ticket)), doneMillis
 		}
 	}
-	k := newCall(e.caller.ctx, e.scripts.release, keys, args, func(a *reply) { answers <- l.released(a, deadline) })
+	k := newCall(e.caller.ctx, e.scripts.release, keys, args, func(a *reply) { answers <- l.released(a, g, deadline) })
 	k.limit = patience
 	if patience < e.cfg.Unlock {
 		e.caller.start(k) // the caller is in a hurry
@@ -320,13 +322,17 @@ func (l *lease) release(g *grant, patience, linger time.Duration, deadline insta
 }
 
 // released deals with the answer to release.lua.
-func (l *lease) released(a *reply, deadline instant) error {
+func (l *lease) released(a *reply, g *grant, deadline instant) error {
 	c, e := l.c, l.c.e
 	kind := a.int()
 	err := failure(a.err)
 	switch {
 	case err != nil:
-		l.forget()
+		u := l.unwanted()
+		if g.req.Keep > 0 && !g.unused {
+			u.ticket, u.keep = g.req.Ticket, -doneTTL
+		}
+		e.cancel(c.name, u)
 	case kind == 2:
 		e.settle(c.name)
 	case kind == 0 && e.now() >= deadline:

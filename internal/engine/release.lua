@@ -4,7 +4,7 @@
 --   ARGV 1 id
 --        or, in addition: 2 how long the key stays taken (ms), 0: not at all
 --        3 how long the id is marked as over (ms), because copies of its acquire may still be on their
---          way, 0: not at all      4 1 if a kept place is to be given up
+--          way, 0: not at all      4 how long its kept place is marked as over (ms), 0: not at all
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
 local call, id = redis.call, ARGV[1]
 local reads = call('HGET', KEYS[1], 'id') ~= id
@@ -19,9 +19,9 @@ if not reads then
   end
 end
 if ARGV[3] and ARGV[3] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[3]) end
-if ARGV[4] == '1' then
+if ARGV[4] and ARGV[4] ~= '0' then
   local kept = redis.pcall('GET', KEYS[7])
-  if type(kept) == 'string' and not string.find(kept, '%D') then call('DEL', KEYS[7]) end
+  if type(kept) == 'string' and not string.find(kept, '%D') then call('SET', KEYS[7], 0, 'PX', ARGV[4]) end
 end
 local queued = nil
 if not reads then

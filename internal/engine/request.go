@@ -17,7 +17,7 @@ type request struct {
 	id     *id
 	leader *waiter // on whose behalf it is sent
 	former *former
-	wait   bool  // queue if the lock is not free
+	wait   bool // queue if the lock is not free
 	asked  inquiry
 
 	over     bool          // granted, failed, or no longer wanted

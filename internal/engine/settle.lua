@@ -47,6 +47,7 @@ local function stand_in()
     call('ZADD', KEYS[2], first[2], CROWD)
   else
     call('ZREM', KEYS[2], CROWD)
+    redis.pcall('HDEL', KEYS[3], '#admit')
   end
 end
 
@@ -66,10 +67,16 @@ local function drop(id)
   if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
 end
 
--- Keeps a place in the queue for a caller who is away, unless its key is somebody else's.
+-- Returns the place in the queue that is kept for a caller who is away: false if there is none, 0 if a
+-- hold has come of it and is over, nil if the key is somebody else's.
+local function kept_place(key)
+  local kept = redis.pcall('GET', key)
+  return kept and digits(kept)
+end
+
+-- Keeps a place in the queue.
 local function keep_place(key, place, ms)
-  local former = redis.pcall('GET', key)
-  if not former or digits(former) then call('SET', key, string.format('%.0f', tonumber(place)), 'PX', ms) end
+  if kept_place(key) ~= nil then call('SET', key, string.format('%.0f', tonumber(place)), 'PX', ms) end
 end
 
 -- What the tickets hash keeps of a ticket that was seen now.

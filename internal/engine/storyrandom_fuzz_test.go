@@ -84,9 +84,9 @@ func holderLine(r teller) string {
 	case 0:
 		return "later " + r.pick("1", "100", "800", "2300", "3100", "11000", "31000", "60000")
 	case 1:
-		return r.pick("stop", "unlock", "unlock") + " " + r.id()
+		return r.pick("stop", "unlock", "unlock", "down") + " " + r.id()
 	case 2:
 		return "unlock " + r.id()
 	}
-	return "lock " + r.id() + " " + r.pick("0", "300", "60000", "60000", "600000")
+	return r.pick("lock", "read", "read", "write", "keep") + " " + r.id() + " " + r.pick("0", "300", "60000", "60000", "600000")
 }

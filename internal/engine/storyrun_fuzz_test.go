@@ -156,7 +156,7 @@ func (r *run) end(s *stage, verb string) *run {
 		r.script, r.args = s.scripts.cancel, []any{id, doneMillis, 0}
 	case "leave":
 		r.keys = s.keys(s.name.done(id), s.name.kept("t"))
-		r.script, r.args = s.scripts.release, []any{id, 0, 0, 1}
+		r.script, r.args = s.scripts.release, []any{id, 0, 0, doneMillis}
 	case "away":
 		r.keys = s.keys(s.name.done(id), s.name.kept("t"))
 		r.script, r.args = s.scripts.cancel, []any{id, doneMillis, 5000}

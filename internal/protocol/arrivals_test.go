@@ -5,6 +5,11 @@ func (e *expander) arrivals() {
 	for j, c := range e.from.commands {
 		switch {
 		case c.verb == noVerb:
+		case c.stray && c.verb == acquire:
+			e.acquires(c, func(s *state, c command) {
+				s.removeCommand(j)
+				e.runAcquire(s, c)
+			})
 		case c.stray:
 			e.can(move{text: "a late copy of " + verbs[c.verb] + " runs", id: c.id, kind: chance}, func(s *state) {
 				s.removeCommand(j)
@@ -33,14 +38,16 @@ func (e *expander) arrivals() {
 	}
 }
 
-var verbs = map[verb]string{acquire: "acquire", release: "release", cancel: "cancel"}
+var verbs = map[verb]string{release: "release", downgrade: "downgrade", renew: "renewal", cancel: "cancel"}
 
 func (e *expander) runStray(s *state, c command) {
 	switch c.verb {
-	case acquire:
-		e.runAcquire(s, c)
 	case release:
 		e.runRelease(s, c)
+	case downgrade:
+		e.runDowngrade(s, c.id)
+	case renew:
+		e.runRenew(s, c.id)
 	case cancel:
 		e.runCancel(s, c)
 	}
@@ -54,25 +61,37 @@ func (s *state) isAttended(id ident) bool {
 
 // server is what the server does by itself, as time goes by.
 func (e *expander) server() {
-	h := e.from.holder
-	if h != nobody && e.mayExpire(h) {
-		e.elapse(move{text: "expires", id: h}, func(s *state) { s.expire() })
+	e.expiry(e.from.holder)
+	for _, id := range e.from.readers {
+		e.expiry(id)
 	}
 	for j, t := range e.from.queue {
 		if t.id != nobody && !t.unseen {
 			e.elapse(move{text: "was not seen for three polls", id: t.id}, func(s *state) { s.queue[j].unseen = true })
 		}
 	}
-	if h == nobody && e.from.queue[0].id != nobody && e.keeps(settles) {
-		e.can(move{text: "comes to the head: a late poll runs", id: e.from.queue[0].id, kind: chance}, func(s *state) { e.settle(s) })
+	if e.from.kept != 0 {
+		e.can(move{text: "kept place expires", id: nobody, kind: chance}, func(s *state) { s.kept = 0 })
+	}
+	if first := e.from.queue[0].id; first != nobody && e.from.holder == nobody && e.keeps(settles) {
+		e.can(move{text: "comes to the head: a late poll runs", id: first, kind: chance}, func(s *state) {
+			e.pass(s, s.takeEnded())
+		})
 	}
 }
 
-// mayExpire says whether the server may end a hold, for which the process must have seen its deadline
-// pass.
-func (e *expander) mayExpire(h ident) bool {
-	p := &e.from.process[h.process()]
-	return (p.id != h || p.phase != holding || !e.keeps(deadlineIsFirst)) && !e.from.waiting
+// expiry is the end of a hold's lease or accept window. It ends the hold, unless the process has not yet
+// seen its deadline pass. With the last reader the key may expire, or a script finds that all
+// of its readers have.
+func (e *expander) expiry(id ident) {
+	p := &e.from.process[id.process()]
+	if id == nobody || e.from.waiting || p.id == id && p.phase == holding && e.keeps(deadlineIsFirst) {
+		return
+	}
+	e.elapse(move{text: "expires", id: id}, func(s *state) { s.expire(id) })
+	if e.from.readers[0] == id && e.from.readers[1] == nobody {
+		e.elapse(move{text: "expires, which is seen", id: id}, func(s *state) { s.ended = s.expire(id) })
+	}
 }
 
 // elapse is what happens if nobody does anything about it for long enough; it is a fault if somebody

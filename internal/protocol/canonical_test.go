@@ -1,8 +1,6 @@
 package protocol
 
 import (
-	"cmp"
-	"hash/maphash"
 	"math/bits"
 	"slices"
 )
@@ -11,6 +9,7 @@ import (
 func (y *system) tidy(s *state) {
 	for y.dropHopeless(s) {
 	}
+	s.tidyHistory()
 	for i := range s.done {
 		for d := s.done[i]; d != 0; d &= d - 1 {
 			if id := newIdent(i, bits.TrailingZeros32(d)); !y.mayBeAsked(s, id) {
@@ -19,7 +18,7 @@ func (y *system) tidy(s *state) {
 		}
 	}
 	for j := 0; j < maxCommands && s.commands[j].verb != noVerb; {
-		if c := s.commands[j]; c.verb == acquire || c.verb == release && !y.keeps(idsAreCompared) || y.matters(s, c.id) {
+		if c := s.commands[j]; c.verb == acquire || c.verb == renew || c.verb == release && !y.keeps(idsAreCompared) || y.matters(s, c.id) {
 			j++
 		} else {
 			s.removeCommand(j)
@@ -32,6 +31,36 @@ func (y *system) tidy(s *state) {
 			s.removePush(j)
 		}
 	}
+}
+
+// filled is how much of a list is in use.
+func filled[E comparable](list []E) int {
+	var empty E
+	for i, e := range list {
+		if e == empty {
+			return i
+		}
+	}
+	return len(list)
+}
+
+// tidyHistory forgets what is not checked any more.
+func (s *state) tidyHistory() {
+	if s.isFree() {
+		s.token = 0
+	}
+	if s.holder == nobody {
+		s.stood = 0
+	}
+	if !s.hasWriter() {
+		s.passed = 0
+	}
+	if !s.hasReader() {
+		s.outrun = 0
+	}
+	present := uint32(0)
+	s.eachPlace(func(p *place) { present |= 1 << *p })
+	s.served &= present
 }
 
 // dropHopeless takes away a late acquire that would be refused.
@@ -69,15 +98,17 @@ func (y *system) matters(s *state, id ident) bool {
 func (y *system) canonical(s *state) {
 	y.tidy(s)
 	y.rank(s)
+	s.rankPlaces()
 	s.renumber()
 	for i := range s.process {
 		if polls := &s.process[i].polls; compareAnswers(polls[0], polls[1]) < 0 {
 			polls[0], polls[1] = polls[1], polls[0]
 		}
 	}
-	s.sortProcesses(y.processes)
-	slices.SortFunc(s.commands[:], compareCommands)
-	slices.SortFunc(s.pushes[:], comparePushes)
+	s.sortProcesses(y.processes())
+	slices.Sort(s.readers[:filled(s.readers[:])])
+	slices.SortFunc(s.commands[:filled(s.commands[:])], compareCommands)
+	slices.SortFunc(s.pushes[:filled(s.pushes[:])], comparePushes)
 }
 
 // rank replaces tokens by their ranks. Of a stamp only counts which pushes it outdates.
@@ -93,25 +124,25 @@ func (y *system) rank(s *state) {
 			}
 		}
 	}
-	if s.holder == nobody {
-		s.token = 0
-	}
 	present := uint64(0)
 	s.eachToken(func(t *token) { present |= 1 << *t })
+	if y.someRead() {
+		present |= 1 << s.counter // readers may take it for their token
+	}
 	present &^= 1
 	s.eachToken(func(t *token) { *t = token(bits.OnesCount64(present & (2<<*t - 1))) })
-	s.counter = token(bits.OnesCount64(present))
+	s.counter = token(bits.OnesCount64(present & (2<<s.counter - 1)))
 }
 
 // outdated is the highest token of a push for the id that is not above the stamp.
 func (s *state) outdated(id ident, stamp token) token {
 	highest := token(0)
 	for _, n := range s.pushes {
-		if n.id == id && n.token <= stamp {
-			highest = max(highest, n.token)
+		if n.id == id && n.number <= stamp {
+			highest = max(highest, n.number)
 		}
 	}
-	if early := s.process[id.process()].push; early <= stamp {
+	if early := s.process[id.process()].push.number; early <= stamp {
 		highest = max(highest, early)
 	}
 	return highest
@@ -120,11 +151,13 @@ func (s *state) outdated(id ident, stamp token) token {
 func (s *state) eachToken(f func(*token)) {
 	f(&s.token)
 	f(&s.started)
+	f(&s.written)
 	for i := range s.process {
 		p := &s.process[i]
 		if p.phase != idle && p.phase != dead {
 			f(&p.stamp)
-			f(&p.push)
+			f(&p.push.number)
+			f(&p.push.token)
 			f(&p.token)
 			f(&p.answer.token)
 			f(&p.polls[0].token)
@@ -132,8 +165,21 @@ func (s *state) eachToken(f func(*token)) {
 		}
 	}
 	for i := range s.pushes {
+		f(&s.pushes[i].number)
 		f(&s.pushes[i].token)
 	}
+}
+
+// rankPlaces replaces places by their ranks.
+func (s *state) rankPlaces() {
+	present, served := uint64(0), uint32(0)
+	s.eachPlace(func(p *place) { present |= 1 << *p })
+	s.eachPlace(func(p *place) {
+		was := *p
+		*p = place(bits.OnesCount64(present & (2<<was - 1)))
+		served |= s.served >> was & 1 << *p
+	})
+	s.served = served
 }
 
 // renumber counts the ids of each process from 1 on.
@@ -158,6 +204,9 @@ func (s *state) renumber() {
 
 func (s *state) eachIdent(f func(*ident)) {
 	f(&s.holder)
+	for i := range s.readers {
+		f(&s.readers[i])
+	}
 	for i := range s.queue {
 		f(&s.queue[i].id)
 	}
@@ -172,91 +221,4 @@ func (s *state) eachIdent(f func(*ident)) {
 	for i := range s.pushes {
 		f(&s.pushes[i].id)
 	}
-}
-
-// sortProcesses orders the processes by all there is about each.
-func (s *state) sortProcesses(n int) {
-	var views [maxProcesses]uint64
-	order := [maxProcesses]int{0, 1, 2}
-	for i := range n {
-		views[i] = s.view(i)
-	}
-	slices.SortFunc(order[:n], func(i, j int) int { return cmp.Compare(views[i], views[j]) })
-	if order == [maxProcesses]int{0, 1, 2} {
-		return
-	}
-	process, done := s.process, s.done
-	var to [maxProcesses]int
-	for i, from := range order {
-		s.process[i], s.done[i] = process[from], done[from]
-		to[from] = i
-	}
-	s.eachIdent(func(id *ident) {
-		if *id != nobody {
-			*id = newIdent(to[id.process()], id.number())
-		}
-	})
-}
-
-var viewSeed = maphash.MakeSeed()
-
-// view is a hash of what there is about process i, whichever number it has.
-func (s *state) view(i int) uint64 {
-	v := struct {
-		process process
-		holder  int
-		queue   [maxTickets]int
-		done    uint32
-		rest    uint64
-	}{process: s.process[i], done: s.done[i]}
-	own := func(id ident) (number int) {
-		if id.process() == i {
-			number = id.number()
-		}
-		return number
-	}
-	v.process.id, v.process.former = ident(v.process.id.number()), ident(v.process.former.number())
-	v.holder = own(s.holder)
-	for j, t := range s.queue {
-		v.queue[j] = own(t.id)
-	}
-	for _, c := range s.commands {
-		if own(c.id) != 0 {
-			c.id, c.former = ident(c.id.number()), ident(c.former.number())
-			v.rest += maphash.Comparable(viewSeed, c)
-		}
-	}
-	for _, n := range s.pushes {
-		if own(n.id) != 0 {
-			n.id = ident(n.id.number())
-			v.rest += maphash.Comparable(viewSeed, n)
-		}
-	}
-	return maphash.Comparable(viewSeed, v)
-}
-
-func compareAnswers(a, b answer) int {
-	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.token, b.token), compareBools(a.good, b.good))
-}
-
-// compareCommands and comparePushes put what is empty last.
-func compareCommands(a, b command) int {
-	return cmp.Or(
-		cmp.Compare(b.verb, a.verb), cmp.Compare(a.id, b.id), cmp.Compare(a.former, b.former),
-		compareBools(a.lost, b.lost), compareBools(a.mark, b.mark), compareBools(a.wait, b.wait), compareBools(a.stray, b.stray),
-	)
-}
-
-func comparePushes(a, b push) int {
-	return cmp.Or(cmp.Compare(b.id, a.id), cmp.Compare(a.token, b.token))
-}
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }

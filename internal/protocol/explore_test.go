@@ -48,7 +48,7 @@ func (h *search) visit(s *state, parent int) (i int, fresh bool) {
 
 // run visits states until there are no more, or one has something wrong: it returns that one's index,
 // or -1, and what is wrong.
-func (h *search) run(wrong func(*state) string) (i int, what string) {
+func (h *search) run(wrong promise) (i int, what string) {
 	s := h.start()
 	h.canonical(&s)
 	h.visit(&s, 0)
@@ -64,7 +64,7 @@ func (h *search) run(wrong func(*state) string) (i int, what string) {
 				h.canonical(to)
 				j, fresh := h.visit(to, i)
 				if fresh {
-					if what = wrong(to); what != "" {
+					if what = wrong(h.system, to); what != "" {
 						return j, what
 					}
 					next = append(next, *to)
@@ -118,7 +118,7 @@ func (h *search) trace(i int) string {
 		}
 		s = steps[k].state
 		h.tidy(&s)
-		fmt.Fprintf(&b, "%-45v %v\n", steps[k].move, &s)
+		fmt.Fprintf(&b, "%-47v %v\n", steps[k].move, &s)
 	}
 	return b.String()
 }

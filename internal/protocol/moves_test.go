@@ -1,6 +1,9 @@
 package protocol
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A move is a step from one state to the next.
 type move struct {
@@ -39,7 +42,7 @@ type expander struct {
 
 func (e *expander) expand(s *state) []step {
 	e.from, e.steps = s, e.steps[:0]
-	for i := range e.processes {
+	for i := range e.processes() {
 		e.calls(i)
 		e.polling(i)
 		e.renewals(i)
@@ -60,18 +63,9 @@ func (e *expander) can(m move, f func(s *state)) {
 func (e *expander) calls(i int) {
 	switch p := &e.from.process[i]; {
 	case p.phase == idle && p.left > 0:
-		for _, wait := range []bool{true, false} {
-			if wait || e.tries {
-				e.can(move{text: asks[wait], who: i}, func(s *state) {
-					s.process[i].left--
-					e.ask(s, i, wait, nobody, false, false)
-				})
-			}
-		}
+		e.asking(i)
 	case p.isUnderWay():
-		e.can(move{text: "acquire runs", id: p.id}, func(s *state) {
-			s.process[i].answer = e.runAcquire(s, p.request())
-		})
+		e.acquires(p.request(), func(s *state, c command) { s.process[i].answer = e.runAcquire(s, c) })
 	case p.phase == asking:
 		e.can(move{text: "acquire is answered", id: p.id}, func(s *state) { e.answered(s, i) })
 	case p.phase == holding:
@@ -88,20 +82,65 @@ func (e *expander) calls(i int) {
 	}
 }
 
-var asks = map[bool]string{true: "asks, and would wait", false: "tries"}
+// asking is how a call begins.
+func (e *expander) asking(i int) {
+	p := &e.from.process[i]
+	for _, reads := range []bool{false, true} {
+		if reads && !p.is(reader) || !reads && !p.is(writes) {
+			continue
+		}
+		for _, wait := range []bool{true, false} {
+			if wait || e.tries {
+				e.can(move{text: asks[wait] + whatFor[reads], who: i}, func(s *state) {
+					s.process[i].left--
+					e.ask(s, i, reads, wait, nobody, false, false)
+				})
+			}
+		}
+	}
+}
 
-// ending is how a process lets its hold go.
+var (
+	asks    = map[bool]string{true: "asks, and would wait,", false: "tries"}
+	whatFor = map[bool]string{true: " to read", false: " to write"}
+)
+
+// acquires is a run of acquire. If another ticket has its place, either of them may be the first.
+func (e *expander) acquires(c command, f func(s *state, c command)) {
+	m := move{text: "acquire runs", id: c.id}
+	if c.stray {
+		m.text, m.kind = "a late copy of acquire runs", chance
+	}
+	e.can(m, func(s *state) { f(s, c) })
+	shared := func(t ticket) bool { return t.id != nobody && t.place == e.from.kept }
+	if c.keeps && c.wait && slices.ContainsFunc(e.from.queue[:], shared) {
+		c.front = true
+		m.text += " and gets in front"
+		e.can(m, func(s *state) { f(s, c) })
+	}
+}
+
+// ending is how a process lets its hold go, or lets others read too.
 func (e *expander) ending(i int) {
 	p := &e.from.process[i]
+	if p.shares {
+		e.can(move{text: "downgrade runs and is answered", id: p.id}, func(s *state) {
+			e.shared(s, i, e.runDowngrade(s, p.id))
+		})
+		return
+	}
 	e.can(move{text: "is to be released", id: p.id}, func(s *state) {
 		q := &s.process[i]
-		*q = process{phase: releasing, left: q.left, last: q.last, id: q.id, twice: q.twice}
+		*q = process{role: q.role, phase: releasing, left: q.left, last: q.last, id: q.id, twice: q.twice}
 	})
-	if p.left > 0 {
+	if p.left > 0 && p.is(handsOver) {
 		e.can(move{text: "is to be handed over", id: p.id}, func(s *state) {
 			s.process[i].left--
-			e.ask(s, i, true, p.id, false, p.twice && e.keeps(handOverMarks))
+			e.ask(s, i, false, true, p.id, false, p.twice && e.keeps(handOverMarks))
 		})
+	}
+	if p.is(downgrades) && !p.reads {
+		e.can(move{text: "is to be downgraded", id: p.id}, func(s *state) { e.share(&s.process[i]) })
 	}
 }
 
@@ -147,23 +186,20 @@ func (e *expander) mishaps(i int) {
 	if p.phase == dead {
 		return
 	}
-	if left.replays > 0 && p.isUnderWay() {
-		e.can(move{"acquire is written again", p.id, i, fault}, func(s *state) {
-			s.faults.replays--
-			s.process[i].twice = true
-			e.goesAstray(s, p.request())
-		})
-	}
-	if left.replays > 0 && p.phase == releasing {
-		e.can(move{"release is written again", p.id, i, fault}, func(s *state) {
-			s.faults.replays--
-			e.goesAstray(s, e.freeing(p))
-		})
+	if left.replays > 0 {
+		e.copies(i)
 	}
 	if left.cancels > 0 && (p.phase == asking || p.phase == queued || p.phase == releasing) {
 		e.can(move{"is given up", p.id, i, fault}, func(s *state) {
 			s.faults.cancels--
 			e.giveUp(s, i)
+		})
+	}
+	if left.cancels > 0 && p.phase == holding && p.shares {
+		e.can(move{"downgrade is given up", p.id, i, fault}, func(s *state) {
+			s.faults.cancels--
+			s.process[i].shares = false
+			e.goesAstray(s, p.sharing())
 		})
 	}
 	if left.delays > 0 && p.phase == holding {
@@ -180,8 +216,24 @@ func (e *expander) mishaps(i int) {
 	}
 }
 
-// goesAstray leaves a copy of a command on a connection that is given up.
-func (e *expander) goesAstray(s *state, c command) {
-	c.stray = true
-	s.post(c)
+// copies is what may be written more than once.
+func (e *expander) copies(i int) {
+	p := &e.from.process[i]
+	written := func(what string, c command) {
+		e.can(move{what + " is written again", p.id, i, fault}, func(s *state) {
+			s.faults.replays--
+			s.process[i].twice = p.twice || c.verb == acquire
+			e.goesAstray(s, c)
+		})
+	}
+	switch {
+	case p.isUnderWay():
+		written("acquire", p.request())
+	case p.phase == releasing:
+		written("release", e.freeing(p))
+	case p.phase == holding && p.shares:
+		written("downgrade", p.sharing())
+	case p.phase == holding && !e.keeps(renewalsTouch): // otherwise it would do nothing
+		written("renewal", command{verb: renew, id: p.id})
+	}
 }

@@ -2,33 +2,76 @@ package protocol
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// twoHolders is a breach of ME: two processes hold the lock by the promise.
-func twoHolders(s *state) string {
-	n := 0
+// A promise is what must be true in every state: it says how it is broken.
+type promise func(*system, *state) string
+
+var promises = map[string]promise{
+	"ME":       twoHolders,
+	"F":        oldToken,
+	"no ghost": ghost,
+	"fairness": isWrong(unfair | idling),
+	"turns":    starved,
+	"leases":   isWrong(shortened),
+	"places":   isWrong(usedTwice),
+}
+
+// stuck is a promise about all states together.
+const stuck = "nobody is stuck"
+
+func allWell(y *system, s *state) string {
+	return twoHolders(y, s) + oldToken(y, s) + ghost(y, s) + isWrong(^disorder)(y, s) + starved(y, s)
+}
+
+func isWrong(some wrong) promise {
+	return func(_ *system, s *state) string { return (s.wrongs & some).String() }
+}
+
+// twoHolders is a breach of ME: two processes hold the lock by the promise, and not both to read.
+func twoHolders(_ *system, s *state) string {
+	holders, writers := 0, 0
 	for i := range s.process {
-		if s.process[i].phase == holding {
-			n++
+		if p := &s.process[i]; p.phase == holding {
+			holders++
+			if !p.reads {
+				writers++
+			}
 		}
 	}
-	if n > 1 {
-		return "two hold the lock"
+	if holders > 1 && writers > 0 {
+		return "somebody writes, and is not alone"
 	}
 	return ""
 }
 
-// oldToken is a breach of F: a hold starts with a token that is not above all of those before, or
-// comes back to life when a later one has started.
-func oldToken(s *state) string {
-	if s.disorder {
-		return "a hold has started with an old token"
+// oldToken is a breach of F: a hold for writing starts with a token that is not above all of those
+// before, or one for reading with a token below those of the writers before; or such a hold goes on
+// when a later one has started.
+func oldToken(_ *system, s *state) string {
+	if s.wrongs&disorder != 0 {
+		return disorder.String()
 	}
 	for i := range s.process {
-		if p := &s.process[i]; p.phase == holding && p.token < s.started {
+		p := &s.process[i]
+		if p.phase == holding && (p.token < s.written || p.token < s.started && !p.reads) {
 			return "a hold goes on after a later one has started"
 		}
+	}
+	return ""
+}
+
+// starved is a breach of rule 12: the other side had more turns than the faults explain, while somebody
+// waited.
+func starved(y *system, s *state) string {
+	most := 1 + y.faults.sum() - s.faults.sum()
+	switch {
+	case s.passed > most:
+		return fmt.Sprintf("%d phases of readers went before a writer", s.passed)
+	case s.outrun > most:
+		return fmt.Sprintf("%d writers went before a reader", s.outrun)
 	}
 	return ""
 }
@@ -36,9 +79,11 @@ func oldToken(s *state) string {
 // ghost is what the server has of a process that lives and does not know of it, so that only time can
 // end it: nothing that is sure to come will. Cancels are, as they are repeated until they are
 // confirmed; copies that got stuck and pushes are not.
-func ghost(s *state) string {
-	if s.holder != nobody && s.isGhost(s.holder) {
-		return fmt.Sprint("nobody will release ", s.holder)
+func ghost(_ *system, s *state) string {
+	for _, id := range append(s.readers[:], s.holder) {
+		if id != nobody && s.isGhost(id) {
+			return fmt.Sprint("nobody will release ", id)
+		}
 	}
 	for _, t := range s.queue {
 		if t.id != nobody && s.isGhost(t.id) {
@@ -74,7 +119,7 @@ func (s *state) isOver() bool {
 			return false
 		}
 	}
-	return s.holder == nobody
+	return s.isFree()
 }
 
 func (i ident) String() string { return fmt.Sprintf("%c%d", 'a'+i.process(), i.number()) }
@@ -83,17 +128,24 @@ func (s *state) String() string {
 	parts := []string{"free"}
 	if s.holder != nobody {
 		parts[0] = fmt.Sprintf("%v has it, token %d", s.holder, s.token)
+	} else if s.isRead() {
+		parts[0] = fmt.Sprintf("%v read, token %d", slices.DeleteFunc(s.readers[:], func(i ident) bool { return i == nobody }), s.token)
 	}
 	for i, t := range s.queue {
 		if t.id != nobody {
 			parts = append(parts, fmt.Sprintf("%d. %v", i+1, t.id))
+			if t.reads {
+				parts[i+1] += " to read"
+			}
 		}
 	}
 	for i := range s.process {
-		switch p := &s.process[i]; p.phase {
-		case queued:
+		switch p := &s.process[i]; {
+		case p.phase == queued:
 			parts = append(parts, fmt.Sprintf("%v waits, stamp %d", p.id, p.stamp))
-		case holding:
+		case p.phase == holding && p.reads:
+			parts = append(parts, fmt.Sprintf("%v READS, token %d", p.id, p.token))
+		case p.phase == holding:
 			parts = append(parts, fmt.Sprintf("%v HOLDS, token %d", p.id, p.token))
 		}
 	}

@@ -2,12 +2,13 @@ package protocol
 
 import (
 	"flag"
+	"strings"
 	"testing"
 	"time"
 )
 
 var (
-	contenders   = flag.Int("contenders", 0, "visit all states of so many processes, at most 3")
+	contenders   = flag.String("contenders", "", "visit all states of these, at most 3: plain, fair, writer, reader, both; separated by commas")
 	acquisitions = flag.Int("acquisitions", 2, "by each of them")
 	replays      = flag.Uint("replays", 1, "commands that are written again")
 	delays       = flag.Uint("delays", 1, "times that a process is too slow")
@@ -15,44 +16,68 @@ var (
 	deaths       = flag.Uint("deaths", 0, "processes that die")
 	pollsAtOnce  = flag.Int("polls", 1, "of one process, at most 2")
 	tries        = flag.Bool("tries", true, "some do not wait")
+	batch        = flag.Int("batch", 0, "readers let in by one run; 0: all")
 )
 
 var underRace bool
 
+func two(r role) [maxProcesses]role   { return [...]role{r, r, 0} }
+func three(r role) [maxProcesses]role { return [...]role{r, r, r} }
+
 // The systems that are visited by default: each finishes in some seconds and has what the others lack.
 var systems = map[string]system{
-	"replays, tries":  {processes: 2, acquires: 2, polls: 1, tries: true, faults: faults{1, 1, 1, 0}},
-	"deaths":          {processes: 2, acquires: 2, polls: 1, tries: true, faults: faults{0, 1, 1, 1}},
-	"many faults":     {processes: 2, acquires: 1, polls: 2, tries: true, faults: faults{2, 2, 1, 1}},
-	"polls overtaken": {processes: 2, acquires: 2, polls: 2, faults: faults{1, 1, 0, 0}},
-	"three processes": {processes: 3, acquires: 1, polls: 1, faults: faults{1, 1, 1, 0}},
-	"three, one dies": {processes: 3, acquires: 1, polls: 1, faults: faults{1, 1, 0, 1}},
+	"replays, tries":  {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 1, 1, 0}},
+	"deaths":          {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{0, 1, 1, 1}},
+	"many faults":     {roles: two(plain), acquires: 1, polls: 2, tries: true, faults: faults{2, 2, 1, 1}},
+	"polls overtaken": {roles: two(plain), acquires: 2, polls: 2, faults: faults{1, 1, 0, 0}},
+	"three processes": {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0}},
+	"three, one dies": {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 0, 1}},
+
+	"reads and writes":        {roles: two(both), acquires: 2, polls: 1, faults: faults{1, 1, 0, 0}},
+	"reads, many faults":      {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{1, 1, 1, 1}},
+	"readers":                 {roles: [...]role{writer, reader, reader}, acquires: 1, polls: 1, faults: faults{1, 1, 0, 0}},
+	"phases":                  {roles: [...]role{writer, reader, reader}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0}},
+	"three change sides":      {roles: three(both), acquires: 1, polls: 1, tries: true, faults: faults{0, 1, 1, 0}},
+	"readers in batches":      {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, batch: 1, faults: faults{0, 0, 1, 1}},
+	"kinds mixed":             {roles: [...]role{plain, reader, fair}, acquires: 1, polls: 1, tries: true, faults: faults{0, 1, 1, 1}},
+	"kept places":             {roles: [...]role{fair, reader, 0}, acquires: 3, polls: 1, faults: faults{0, 0, 2, 0}},
+	"kept places, tries":      {roles: [...]role{fair, reader, 0}, acquires: 2, polls: 1, tries: true, faults: faults{1, 0, 1, 0}},
+	"kept twice":              {roles: two(fair), acquires: 2, polls: 1, faults: faults{1, 0, 1, 0}},
+	"kept twice, and a third": {roles: [...]role{fair, fair, reader}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0}},
 }
 
-// stuck is a property of all states together; the others are checked in each.
-const stuck = "nobody is stuck"
-
-var properties = map[string]func(*state) string{"ME": twoHolders, "F": oldToken, "no ghost": ghost}
-
-func allWell(s *state) string { return twoHolders(s) + oldToken(s) + ghost(s) }
-
 func TestNoStateBreaksAPromise(t *testing.T) {
-	if *contenders > 0 {
-		clean(t, system{
-			processes: min(*contenders, maxProcesses), acquires: *acquisitions, polls: min(*pollsAtOnce, 2), tries: *tries,
-			faults: faults{uint8(*replays), uint8(*delays), uint8(*cancels), uint8(*deaths)},
-		})
+	if *contenders != "" {
+		clean(t, chosen(t))
 		return
 	}
 	for name, y := range systems {
-		if underRace && y.processes > 2 {
+		if underRace && y.processes() > 2 {
 			continue
 		}
 		if underRace {
-			y.acquires, y.faults.replays, y.faults.delays = 1, min(y.faults.replays, 1), 1
+			y.acquires, y.tries, y.faults.replays, y.faults.delays = 1, false, min(y.faults.replays, 1), 1
 		}
 		t.Run(name, func(t *testing.T) { clean(t, y) })
 	}
+}
+
+// chosen is the system that the flags describe.
+func chosen(t *testing.T) system {
+	y := system{
+		acquires: *acquisitions, polls: min(*pollsAtOnce, 2), tries: *tries, batch: *batch,
+		faults: faults{uint8(*replays), uint8(*delays), uint8(*cancels), uint8(*deaths)},
+	}
+	names := strings.Split(*contenders, ",")
+	if len(names) > maxProcesses {
+		t.Fatalf("-contenders: at most %d", maxProcesses)
+	}
+	for i, name := range names {
+		if y.roles[i] = roles[name]; y.roles[i] == 0 {
+			t.Fatalf("-contenders: %q is not one of plain, fair, writer, reader, both", name)
+		}
+	}
+	return y
 }
 
 func clean(t *testing.T, y system) {

@@ -1,28 +1,30 @@
 package protocol
 
-// settle grants a free lock to the first live ticket (rule 5), and publishes that (rule 6).
-func (y *system) settle(s *state) {
-	for s.holder == nobody && s.queue[0].id != nobody {
-		t := s.queue[0]
-		if t.unseen && !y.keeps(deadAreReaped) {
-			return
-		}
-		s.drop(t.id)
-		if t.unseen {
-			continue
-		}
-		y.grant(s, t.id)
-		s.waiting = !y.keeps(grantsExpire)
-		s.publish(t.id, s.token)
-	}
-}
-
-// grant makes id the holder, with the next token.
-func (y *system) grant(s *state, id ident) {
+// grant makes the id of t the holder, with the next token.
+func (y *system) grant(s *state, t ticket) {
 	if y.keeps(tokensRise) || s.counter == 0 {
 		s.counter++
 	}
-	s.holder, s.token, s.waiting = id, s.counter, false
+	s.holder, s.token, s.waiting = t.id, s.counter, false
+	s.noteGrant(t)
+}
+
+// read makes id a reader, and begins a phase if there is none.
+func (y *system) read(s *state, id ident) {
+	if !s.isRead() {
+		if s.counter == 0 {
+			s.counter = 1
+		}
+		s.token = s.counter
+		if !y.keeps(readersFollow) {
+			s.token = 0
+		}
+	}
+	if s.reads(id) {
+		s.wrongs |= shortened // it is there, and may last longer than a new one would
+	} else {
+		s.addReader(id)
+	}
 }
 
 func (y *system) isRefused(s *state, id ident) bool { return y.keeps(doneIsRefused) && s.isDone(id) }
@@ -30,61 +32,88 @@ func (y *system) isRefused(s *state, id ident) bool { return y.keeps(doneIsRefus
 // markDone notes that an id is over.
 func (y *system) markDone(s *state, id ident) { s.done[id.process()] |= id.bit() }
 
+// take is the part of acquire.lua for a lock that nobody is in the way of.
+func (y *system) take(s *state, c command) bool {
+	switch {
+	case !c.reads:
+		if !s.isFree() || s.queue[0].id != nobody {
+			return false
+		}
+		t := ticket{id: c.id}
+		if c.keeps {
+			t.keeps, t.place = true, s.kept
+		}
+		y.grant(s, t)
+		return true
+	case s.holder != nobody, y.keeps(writersHoldBack) && s.hasWriter():
+		return false
+	}
+	s.notePhase(!s.isRead())
+	y.read(s, c.id)
+	if y.keeps(takersLeave) {
+		s.drop(c.id)
+	}
+	y.pass(s, unknown)
+	return true
+}
+
 // runAcquire is acquire.lua.
 func (y *system) runAcquire(s *state, c command) answer {
-	free := func() bool { return s.holder == nobody && s.queue[0].id == nobody }
+	after := s.takeEnded()
 	if c.former != nobody {
-		if s.holder == c.former {
-			s.holder = nobody
-		} else {
-			s.drop(c.former)
+		if e := s.end(c.former); e != unknown {
+			after = e
 		}
+		s.drop(c.former)
 		if c.mark {
 			y.markDone(s, c.former)
 		}
 	}
 	if y.isRefused(s, c.id) {
-		y.settle(s)
+		y.pass(s, after)
 		return answer{kind: refused}
 	}
-	if free() {
-		y.grant(s, c.id)
+	held := s.has(c.id)
+	if !y.keeps(heldIsAnswered) && s.reads(c.id) {
+		held = false
+	}
+	if held && c.reads && !s.hasWriter() || !held && y.take(s, c) {
 		return answer{granted, s.token, true}
 	}
-	if c.wait && s.holder != c.id {
-		if s.place(c.id) < 0 {
-			s.enqueue(c.id, c.lost)
+	if c.wait && !held {
+		if s.index(c.id) < 0 {
+			s.enqueue(c)
 		}
-		s.queue[s.place(c.id)].unseen = false
+		s.queue[s.index(c.id)].unseen = false
 	}
-	y.settle(s)
-	if free() { // all who waited were dead
-		y.grant(s, c.id)
-	}
-	switch {
-	case s.holder == c.id:
+	y.pass(s, after)
+	if s.has(c.id) || y.take(s, c) {
 		s.waiting = false
 		return answer{granted, s.token, true}
-	case c.wait:
+	}
+	if c.wait {
 		return answer{inQueue, s.counter, true}
+	}
+	if c.keeps && s.kept == 0 {
+		s.kept = s.newPlace()
 	}
 	return answer{kind: busy}
 }
 
 // runPoll is poll.lua for one ticket.
 func (y *system) runPoll(s *state, id ident) answer {
-	place := s.place(id)
-	if place >= 0 {
-		s.queue[place].unseen = false
+	i := s.index(id)
+	if i >= 0 {
+		s.queue[i].unseen = false
 	}
-	if y.keeps(settles) {
-		y.settle(s)
+	if after := s.takeEnded(); y.keeps(settles) {
+		y.pass(s, after)
 	}
 	switch {
-	case s.holder == id:
+	case s.has(id):
 		s.waiting = false
 		return answer{granted, s.token, true}
-	case place >= 0:
+	case i >= 0:
 		return answer{inQueue, s.counter, true}
 	}
 	return answer{kind: gone}
@@ -92,7 +121,10 @@ func (y *system) runPoll(s *state, id ident) answer {
 
 // runRenew is renew.lua.
 func (y *system) runRenew(s *state, id ident) answer {
-	if s.holder != id {
+	if !s.has(id) {
+		if !y.keeps(renewalsTouch) && s.holder == nobody {
+			y.read(s, id)
+		}
 		return answer{kind: notHeld}
 	}
 	s.waiting = false
@@ -101,43 +133,97 @@ func (y *system) runRenew(s *state, id ident) answer {
 
 // runRelease is release.lua. It says whether the hold was there.
 func (y *system) runRelease(s *state, c command) bool {
-	ours := s.holder == c.id
-	if !y.keeps(idsAreCompared) {
-		ours = s.holder != nobody && s.holder.process() == c.id.process()
+	id := c.id
+	if !y.keeps(idsAreCompared) && s.holder != nobody && s.holder.process() == c.id.process() {
+		id = s.holder
 	}
-	if !ours {
+	if !s.has(id) {
 		return false
 	}
-	s.holder = nobody
+	after := s.end(id)
+	if !y.keeps(ownShareEnds) && s.isRead() {
+		s.readers = [maxReaders]ident{}
+		after = reading
+	}
 	if c.mark {
 		y.markDone(s, c.id)
 	}
-	y.settle(s)
+	y.giveUpPlace(s, c, keptIsReleased)
+	if s.isFree() {
+		y.pass(s, after)
+	}
 	return true
+}
+
+// giveUpPlace forgets a kept place whose ticket was granted and is over.
+func (y *system) giveUpPlace(s *state, c command, by rule) {
+	if !c.keeps {
+		return
+	}
+	s.noteServed()
+	if y.keeps(by) {
+		s.kept = 0
+	}
+}
+
+// runDowngrade is downgrade.lua. It says whether the hold was there.
+func (y *system) runDowngrade(s *state, id ident) bool {
+	switch {
+	case s.holder == id:
+		s.holder = nobody
+		s.addReader(id)
+		s.admit = 0
+		before := *s
+		if !y.keeps(downgradesAdmit) || !y.admitReaders(s, 0, true) {
+			s.notePhase(true)
+		}
+		s.judge(&before, writing)
+		return true
+	case s.reads(id):
+		if !y.keeps(downgradeIsOnce) {
+			y.admitReaders(s, 0, false)
+		}
+		return true
+	}
+	return false
 }
 
 // runCancel is cancel.lua.
 func (y *system) runCancel(s *state, c command) {
+	after := s.takeEnded()
+	if i := s.index(c.id); i >= 0 && c.keeps && !c.served && !y.keeps(placeIsCompared) {
+		s.kept = s.queue[i].place
+	}
 	s.drop(c.id)
-	if s.holder == c.id && y.keeps(cancelFrees) {
-		s.holder = nobody
+	if y.keeps(cancelFrees) {
+		if s.holder == c.id && c.served {
+			y.giveUpPlace(s, c, keptIsUndone)
+		}
+		if e := s.end(c.id); e != unknown {
+			after = e
+		}
 	}
 	if c.mark {
 		y.markDone(s, c.id)
 	}
-	y.settle(s)
+	y.pass(s, after)
 }
 
-// expire ends the lease or the accept window of the holder. Whatever its process was promised on the
+func (s *state) takeEnded() end {
+	e := s.ended
+	s.ended = unknown
+	return e
+}
+
+// expire ends the lease or the accept window of a hold. Whatever its process was promised on the
 // strength of it has run out before, as each deadline is counted from before the run that set the
 // expiry, and is earlier by the margin. This is all the model knows of time.
-func (s *state) expire() {
-	p := &s.process[s.holder.process()]
-	if p.id == s.holder {
+func (s *state) expire(id ident) end {
+	if p := &s.process[id.process()]; p.id == id {
 		p.window, p.answer.good, p.renewal.good = false, false, false
 		for i := range p.polls {
 			p.polls[i].good = false
 		}
 	}
-	s.holder = nobody
+	return s.end(id)
 }

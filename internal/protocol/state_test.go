@@ -1,5 +1,7 @@
 package protocol
 
+import "slices"
+
 // An ident is an id: of a ticket, and of the hold that comes of it. The upper bits are its process.
 type ident uint8
 
@@ -14,62 +16,21 @@ func (i ident) process() int  { return int(i) >> serial }
 func (i ident) number() int   { return int(i) & maxSerial }
 func (i ident) bit() uint32   { return 1 << i.number() }
 
-// A token is a fencing token. Only the order of tokens matters: states are compared with their tokens
-// replaced by ranks.
+// A token is a fencing token, or a number from the same counter. Only the order of tokens matters:
+// states are compared with their tokens replaced by ranks.
 type token uint8
 
-// A phase is where a process is on its way to the lock and back.
-type phase uint8
+// A place is where a ticket stands in the queue: before those with higher ones. Places are replaced
+// by ranks as well.
+type place uint8
 
-const (
-	idle      phase = iota // between two calls
-	asking                 // acquire is under way
-	queued                 // the server has a ticket; a push or a poll will bring the grant
-	holding                // by the promise: local now < deadline
-	lapsed                 // the deadline has passed, and nobody noticed yet
-	releasing              // release is under way
-	dead
-)
-
-// An answer is what a script said, on its way back.
-type answer struct {
-	kind  kind
-	token token // of the grant, or the fencing counter in a "queued"
-	good  bool  // what it allows has not run out: the deadline of a grant, the window of a "queued"
-}
-
-type kind uint8
-
-const (
-	none kind = iota
-	granted
-	inQueue
-	busy
-	refused // the id is in the done set
-	gone    // the polled ticket is not there
-	notHeld // the renewed hold is not there
-)
-
-// A process has one request or one hold at a time, as the cohort of a key has.
-type process struct {
-	phase phase
-	left  uint8 // acquisitions to come
-	last  uint8 // serial number of its newest id
-
+// A ticket is somebody who waits.
+type ticket struct {
 	id     ident
-	former ident // a hold that the request hands over, or a ticket that got lost
-	lost   bool  // it is the ticket
-	mark   bool  // former is to be marked as over
-	wait   bool  // and not only try
-	twice  bool  // more than one copy of acquire was written
-
-	stamp   token // the fencing counter in the last "queued"
-	window  bool  // the accept window of the last "queued" is open
-	push    token // came before the answer to acquire
-	token   token // of the hold
-	answer  answer
-	polls   [2]answer
-	renewal answer
+	place  place
+	reads  bool
+	keeps  bool // its place outlives it
+	unseen bool // for three polls
 }
 
 // A command is on its way to the server.
@@ -77,10 +38,14 @@ type command struct {
 	verb   verb
 	id     ident
 	former ident
+	reads  bool
 	lost   bool
 	mark   bool // the id that ends is to be marked as over
 	wait   bool
+	keeps  bool // the place in the queue outlives the ticket
+	served bool // the place is not needed any more
 	stray  bool // nobody looks after it: it runs once, late, or never
+	front  bool // of two tickets with the same place it is the first, which nobody can foresee
 }
 
 type verb uint8
@@ -89,23 +54,23 @@ const (
 	noVerb verb = iota
 	acquire
 	release
+	downgrade
+	renew
 	cancel
 )
 
 // A push is the news of a grant, on its way for as long as it likes.
 type push struct {
-	id    ident
-	token token
+	id ident
+	news
 }
 
-// A ticket is a place in the queue.
-type ticket struct {
-	id     ident
-	unseen bool // for three polls
-}
+// News is what a push says: the number is compared with the stamp, the token is that of the hold.
+type news struct{ number, token token }
 
 const (
 	maxProcesses = 3
+	maxReaders   = 6
 	maxTickets   = 8
 	maxCommands  = 10
 	maxPushes    = 10
@@ -115,19 +80,43 @@ const (
 // the first zero element.
 type state struct {
 	// The server.
-	holder   ident
-	token    token // the holder's
+	holder   ident // who excludes everybody else
+	readers  [maxReaders]ident
+	token    token // the holder's, or that of the readers' phase
 	waiting  bool  // the holder's grant has not been accepted; kept only if nothing else ends it
+	ended    end   // what held the free lock before, if a script can still see that
 	counter  token // fencing counter
 	queue    [maxTickets]ticket
+	admit    place                // up to which readers are let in, although somebody waits to write
+	kept     place                // of the ticket that all processes share that keep one
 	done     [maxProcesses]uint32 // by process, a bit for each number
-	started  token                // the highest token that a hold has started with, for property F
-	disorder bool                 // one has started with a token that was not above that
 	commands [maxCommands]command
 	pushes   [maxPushes]push
 	process  [maxProcesses]process
 	faults   faults // that may still happen
+
+	history
 }
+
+// History is what the protocol does not depend on, but what is to be checked.
+type history struct {
+	started token  // the highest token that a hold has started with
+	written token  // the highest that one for writing has started with
+	stood   place  // where the ticket of the holder was kept
+	served  uint32 // places whose ticket was granted and released: a bit for each
+	passed  uint8  // phases of readers in a row that began, or grew, while somebody waited to write
+	outrun  uint8  // grants in a row to writers while somebody waited to read
+	wrongs  wrong
+}
+
+// An end says what it was that ended when the lock became free.
+type end uint8
+
+const (
+	unknown end = iota
+	reading
+	writing
+)
 
 // Faults says how often what may happen.
 type faults struct {
@@ -137,43 +126,66 @@ type faults struct {
 	deaths  uint8 // of processes
 }
 
-func (s *state) enqueue(id ident, first bool) {
-	n := 0
-	for s.queue[n].id != nobody {
-		n++
+func (f faults) sum() uint8 { return f.replays + f.delays + f.cancels + f.deaths }
+
+func (s *state) isFree() bool { return s.holder == nobody && s.readers[0] == nobody }
+
+func (s *state) isRead() bool { return s.readers[0] != nobody }
+
+func (s *state) reads(id ident) bool { return id != nobody && slices.Contains(s.readers[:], id) }
+
+// has says whether the lock is held by the id.
+func (s *state) has(id ident) bool { return s.holder == id || s.reads(id) }
+
+func (s *state) addReader(id ident) {
+	i := slices.Index(s.readers[:], nobody)
+	if i < 0 {
+		panic("maxReaders is too small")
 	}
-	if first {
-		copy(s.queue[1:n+1], s.queue[:n])
-		n = 0
-	}
-	s.queue[n] = ticket{id: id}
+	s.readers[i] = id
 }
 
-// place is where the ticket stands in the queue, or -1.
-func (s *state) place(id ident) int {
-	for i, t := range s.queue {
-		switch t.id {
-		case nobody:
-			return -1
-		case id:
-			return i
+// end ends the hold of id if it has one, and says what has ended if the lock is free by that.
+func (s *state) end(id ident) end {
+	if s.holder == id {
+		s.holder = nobody
+		return writing
+	}
+	if i := slices.Index(s.readers[:], id); i >= 0 {
+		copy(s.readers[i:], s.readers[i+1:])
+		s.readers[maxReaders-1] = nobody
+		if i == 0 && s.readers[0] == nobody {
+			return reading
 		}
 	}
-	return -1
+	return unknown
+}
+
+// waits says whether a ticket of that kind is in the queue that is not dead.
+func (s *state) waits(reads bool) bool {
+	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.id != nobody && t.reads == reads && !t.unseen })
+}
+
+// index is where in the queue the ticket is, or -1.
+func (s *state) index(id ident) int {
+	return slices.IndexFunc(s.queue[:], func(t ticket) bool { return t.id == id && id != nobody })
 }
 
 // drop takes a ticket off the queue, if it is there.
 func (s *state) drop(id ident) {
-	if i := s.place(id); i >= 0 {
+	if i := s.index(id); i >= 0 {
 		copy(s.queue[i:], s.queue[i+1:])
 		s.queue[maxTickets-1] = ticket{}
+	}
+	if s.queue[0].id == nobody {
+		s.admit = 0
 	}
 }
 
 func (s *state) isDone(id ident) bool { return s.done[id.process()]&id.bit() != 0 }
 
 // atServer says whether the server has the id as a hold or a ticket.
-func (s *state) atServer(id ident) bool { return s.holder == id || s.place(id) >= 0 }
+func (s *state) atServer(id ident) bool { return s.has(id) || s.index(id) >= 0 }
 
 // post adds a command, unless the same one is on its way: both together do what one does.
 func (s *state) post(c command) {
@@ -196,10 +208,10 @@ func (s *state) removeCommand(i int) {
 	s.commands[maxCommands-1] = command{}
 }
 
-func (s *state) publish(id ident, t token) {
+func (s *state) publish(id ident, n news) {
 	for i, p := range s.pushes {
 		if p.id == nobody {
-			s.pushes[i] = push{id, t}
+			s.pushes[i] = push{id, n}
 			return
 		}
 	}

@@ -1,0 +1,140 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+)
+
+// compare looks at what the server has stored.
+func (w *twin) compare(*rapid.T) {
+	w.state.pushes = [maxPushes]push{}
+	w.compareHolders()
+	w.compareQueue()
+	w.compareKept()
+	w.compareCounter()
+	w.compareDone()
+	w.state.tidyHistory()
+	w.state.rankPlaces()
+}
+
+// promise notes what an answer means to the process: the hold lasts for so long.
+func (w *twin) promise(id ident, ms time.Duration) {
+	w.promised[id] = max(w.promised[id], ms*time.Millisecond)
+}
+
+// compareHolders looks also at whether they last for as long as was promised.
+func (w *twin) compareHolders() {
+	ctx := w.Context()
+	now, err := w.rdb.Time(ctx).Result()
+	w.check(err)
+	fields, err := w.rdb.HGetAll(ctx, w.key).Result()
+	w.check(err)
+	ttl, err := w.rdb.PTTL(ctx, w.key).Result()
+	w.check(err)
+	left := make(map[string]time.Duration)
+	for field, value := range fields {
+		if id, ok := strings.CutPrefix(field, "reader:"); ok {
+			var ends int64
+			_, err := fmt.Sscan(value, &ends)
+			w.check(err)
+			left[id] = min(ttl+time.Second, time.UnixMilli(ends).Sub(now))
+		} else if field == "id" {
+			left[value] = ttl
+		}
+	}
+	for _, id := range append(w.state.readers[:], w.state.holder) {
+		if id == nobody {
+			continue
+		}
+		if got, ok := left[id.String()]; !ok || got < w.promised[id]-time.Minute {
+			w.Errorf("the server has %v for %v, and has promised %v", id, got, w.promised[id])
+		}
+		delete(left, id.String())
+	}
+	for id := range w.promised {
+		if !w.state.has(id) {
+			delete(w.promised, id)
+		}
+	}
+	if len(left) > 0 {
+		w.Errorf("the model does not have %v", left)
+	}
+}
+
+const crowd = "#readers" // stands in the queue for those that wait to read
+
+func (w *twin) compareQueue() {
+	var wantQueue, wantReaders []string
+	for _, t := range w.state.queue {
+		switch {
+		case t.id != nobody && !t.reads:
+			wantQueue = append(wantQueue, t.id.String())
+		case t.id != nobody:
+			if wantReaders == nil {
+				wantQueue = append(wantQueue, crowd)
+			}
+			wantReaders = append(wantReaders, t.id.String())
+		}
+	}
+	queue, err := w.rdb.ZRange(w.Context(), w.key+":queue", 0, -1).Result()
+	w.check(err)
+	readers, err := w.rdb.ZRange(w.Context(), w.key+":readqueue", 0, -1).Result()
+	w.check(err)
+	if !slices.Equal(queue, wantQueue) || !slices.Equal(readers, wantReaders) {
+		w.Errorf("in the queue are %q and %q; the model has %q and %q", queue, readers, wantQueue, wantReaders)
+	}
+}
+
+// compareKept looks at who stands before the kept place, and who at it.
+func (w *twin) compareKept() {
+	kept, err := w.rdb.Get(w.Context(), w.kept()).Result()
+	if err != nil && err != redis.Nil {
+		w.Fatal(err)
+	}
+	isKept := err == nil && kept != "0" // which marks one that is over
+	if isKept != (w.state.kept != 0) {
+		w.Fatalf("a place is kept: %q by the server, %d by the model", kept, w.state.kept)
+	}
+	if !isKept {
+		return
+	}
+	for _, upTo := range []string{"(" + kept, kept} {
+		queue, err := w.rdb.ZRangeByScore(w.Context(), w.key+":queue", &redis.ZRangeBy{Min: "-inf", Max: upTo}).Result()
+		w.check(err)
+		var want []string
+		for _, t := range w.state.queue {
+			if t.id != nobody && !t.reads && (t.place < w.state.kept || t.place == w.state.kept && upTo == kept) {
+				want = append(want, t.id.String())
+			}
+		}
+		queue = slices.DeleteFunc(queue, func(s string) bool { return s == crowd })
+		if !slices.Equal(queue, want) {
+			w.Errorf("before the kept place are %q, in the model %q", queue, want)
+		}
+	}
+}
+
+// compareCounter allows for numbers that were reserved in vain.
+func (w *twin) compareCounter() {
+	fence, err := w.rdb.Get(w.Context(), w.key+":fence").Int64()
+	if err != nil && err != redis.Nil {
+		w.Fatal(err)
+	}
+	if w.state.counter > w.counter && fence == w.fence || fence < w.fence {
+		w.Errorf("the server's counter went from %d to %d, the model's from %d to %d", w.fence, fence, w.counter, w.state.counter)
+	}
+	w.counter, w.fence = w.state.counter, fence
+}
+
+func (w *twin) compareDone() {
+	for _, id := range ids() {
+		if n, err := w.rdb.Exists(w.Context(), w.done(id)).Result(); err != nil || (n == 1) != w.state.isDone(id) {
+			w.Errorf("%v is marked as over: %v by the server, %v; %v by the model", id, n == 1, err, w.state.isDone(id))
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+)
+
+// A wrong is something that must not happen on the way from one state to the next.
+type wrong uint16
+
+const (
+	disorder  wrong = 1 << iota // a hold has started with an old token
+	unfair                      // who waited to read was not let in when the writer was done, or the reverse
+	idling                      // a script left somebody waiting for nobody
+	shortened                   // a hold was made to end sooner
+	usedTwice                   // a kept place was taken again after its ticket had been served
+)
+
+var wrongs = []string{
+	"a hold has started with an old token",
+	"the other side was not let in",
+	"somebody waits for nobody",
+	"a hold was shortened",
+	"a place was used again",
+}
+
+func (w wrong) String() string {
+	var parts []string
+	for i, text := range wrongs {
+		if w&(1<<i) != 0 {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// noteStart notes that a process has begun to rely on its hold.
+func (s *state) noteStart(p *process) {
+	if p.token < s.written || p.token <= s.started && !p.reads {
+		s.wrongs |= disorder
+	}
+	s.started = max(s.started, p.token)
+	if !p.reads {
+		s.written = max(s.written, p.token)
+	}
+}
+
+// noteGrant notes that t has got the lock for itself.
+func (s *state) noteGrant(t ticket) {
+	s.stood, s.passed = 0, 0
+	if t.keeps {
+		s.stood = t.place
+	}
+	if s.waits(true) {
+		s.outrun++
+		for _, o := range s.queue {
+			if o.id != nobody && o.reads && !o.unseen && o.place <= s.admit {
+				s.wrongs |= unfair
+			}
+		}
+	}
+}
+
+// notePhase notes that readers were let in: that they began a phase, or that there are more of them.
+func (s *state) notePhase(began bool) {
+	s.outrun = 0
+	if !s.waits(false) {
+		return
+	}
+	if !began {
+		s.wrongs |= unfair
+	}
+	s.passed++
+}
+
+// noteServed notes that the holder is done with what it waited for.
+func (s *state) noteServed() {
+	if s.stood != 0 {
+		s.served |= 1 << s.stood
+	}
+}
+
+// judge compares the state before and after settle.
+func (s *state) judge(before *state, after end) {
+	isIn := func(t ticket) bool {
+		return !t.reads || t.unseen || s.reads(t.id) || s.index(t.id) >= 0 && t.place <= s.admit
+	}
+	switch {
+	case after == writing && !slices.ContainsFunc(before.queue[:], func(t ticket) bool { return t.id != nobody && !isIn(t) }):
+	case after == reading && (s.holder != nobody || !before.waits(false) || before.admit != 0):
+	case after == unknown:
+	default:
+		s.wrongs |= unfair
+	}
+	switch {
+	case s.admit != 0 || before.admit != 0: // another run is to come, or a poll
+	case s.isFree() && (s.waits(true) || s.waits(false)), s.isRead() && s.waits(true) && !s.waits(false):
+		s.wrongs |= idling
+	}
+}

@@ -1,0 +1,188 @@
+package protocol
+
+import "slices"
+
+// pass is settle, and looks at what comes of it.
+func (y *system) pass(s *state, after end) {
+	before := *s
+	y.settle(s, after)
+	s.judge(&before, after)
+}
+
+// settle passes on a free lock to live tickets (rules 5 and 12), and publishes that (rule 6): after
+// writing to those who wait to read, after reading to one that waits to write; if it is not known
+// what has ended, the first in the queue decides; and if one side is empty the other has its turn. While
+// somebody reads and nobody waits to write, it lets in those who wait to read.
+func (y *system) settle(s *state, after end) {
+	switch {
+	case s.holder != nobody || s.queue[0].id == nobody:
+	case s.queue[0].unseen && !y.keeps(deadAreReaped):
+	case s.isRead():
+		if s.admit != 0 && s.hasReader() || !y.holdsBack(s) {
+			y.admitReaders(s, s.admit, false)
+		}
+	case s.admit != 0 && y.keeps(restIsAdmitted) && y.admitReaders(s, s.admit, true):
+	case y.readersFirst(s, after) && y.admitReaders(s, 0, true):
+	default:
+		if t := s.nextWriter(); t.id != nobody {
+			s.drop(t.id)
+			y.grant(s, t)
+			s.waiting = !y.keeps(grantsExpire)
+			s.publish(t.id, news{s.token, s.token})
+			return
+		}
+		y.admitReaders(s, 0, true)
+	}
+}
+
+// readersFirst says whose turn it is.
+func (y *system) readersFirst(s *state, after end) bool {
+	switch {
+	case after == writing && y.keeps(readersGoFirst):
+		return true
+	case after == reading:
+		return !y.keeps(writersGoFirst)
+	}
+	return s.queue[0].reads
+}
+
+// holdsBack says whether somebody waits to write, so that no more readers are let in.
+func (y *system) holdsBack(s *state) bool {
+	if !y.keeps(deadHoldNobody) {
+		return s.hasWriter()
+	}
+	return s.nextWriter().id != nobody
+}
+
+func (s *state) hasWriter() bool {
+	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.id != nobody && !t.reads })
+}
+
+func (s *state) hasReader() bool {
+	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.reads })
+}
+
+// nextWriter is the first live ticket that is not to read. Dead ones before it are dropped.
+func (s *state) nextWriter() ticket {
+	for i := 0; s.queue[i].id != nobody; {
+		switch t := s.queue[i]; {
+		case t.reads:
+			i++
+		case t.unseen:
+			s.drop(t.id)
+		default:
+			return t
+		}
+	}
+	return ticket{}
+}
+
+// admitReaders lets in those who wait to read, up to a place if one is given, and says whether they were
+// any, or more are to come. They begin a phase, or join one. Their number makes their pushes newer than
+// what was said before, and older than what is said from now on.
+func (y *system) admitReaders(s *state, upTo place, begin bool) bool {
+	number := s.counter + 1
+	if !s.hasReader() {
+		return false
+	}
+	admitted, looked := 0, 0
+	for i := 0; s.queue[i].id != nobody && (upTo == 0 || s.queue[i].place <= upTo) && !y.isFull(looked, admitted); {
+		t := s.queue[i]
+		if !t.reads {
+			i++
+			continue
+		}
+		looked++
+		s.drop(t.id)
+		if t.unseen {
+			continue
+		}
+		admitted++
+		y.read(s, t.id)
+		s.publish(t.id, news{number, s.token})
+	}
+	if y.keeps(numberIsReserved) && looked > 0 || s.counter == 0 {
+		s.counter = number
+	}
+	y.leaveRest(s, upTo, looked)
+	if admitted > 0 && upTo == 0 {
+		s.notePhase(begin)
+	}
+	return admitted > 0 || s.admit != 0 && y.keeps(restIsAdmitted)
+}
+
+// isFull says whether no more readers are to be let in by this run.
+func (y *system) isFull(looked, admitted int) bool {
+	return y.batch > 0 && looked == y.batch || !y.keeps(allAtOnce) && admitted == 1
+}
+
+// leaveRest notes up to which place readers are let in by the next run (rule 9).
+func (y *system) leaveRest(s *state, upTo place, looked int) {
+	s.admit = 0
+	if y.batch == 0 || looked < y.batch {
+		return
+	}
+	first, last := place(0), place(0)
+	for _, t := range s.queue {
+		if t.id != nobody && t.reads {
+			if first == 0 {
+				first = t.place
+			}
+			last = t.place
+		}
+	}
+	if upTo != 0 {
+		last = upTo
+	}
+	if first != 0 && first <= last {
+		s.admit = last
+	}
+}
+
+// enqueue gives c a ticket: at its old place, at the head if that got lost, or else behind all who wait, and
+// who may come back.
+func (s *state) enqueue(c command) {
+	t := ticket{id: c.id, place: s.newPlace(), reads: c.reads, keeps: c.keeps}
+	switch {
+	case c.lost:
+		s.eachPlace(func(p *place) { *p++ })
+		s.served <<= 1
+		t.place = 1
+	case c.keeps && s.kept != 0:
+		t.place = s.kept
+		if s.served&(1<<t.place) != 0 {
+			s.wrongs |= usedTwice
+		}
+	}
+	if c.keeps {
+		s.kept = t.place
+	}
+	i := slices.IndexFunc(s.queue[:], func(o ticket) bool {
+		return o.id == nobody || o.place > t.place || o.place == t.place && c.front
+	})
+	copy(s.queue[i+1:], s.queue[i:])
+	s.queue[i] = t
+}
+
+// eachPlace calls f with each place that is not zero.
+func (s *state) eachPlace(f func(*place)) {
+	each := func(p *place) {
+		if *p != 0 {
+			f(p)
+		}
+	}
+	for i := range s.queue {
+		each(&s.queue[i].place)
+	}
+	each(&s.kept)
+	each(&s.stood)
+	each(&s.admit)
+}
+
+// newPlace is behind all others.
+func (s *state) newPlace() (p place) {
+	s.eachPlace(func(o *place) { p = max(p, *o) })
+	p++
+	s.served &^= 1 << p
+	return p
+}
