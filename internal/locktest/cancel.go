@@ -163,9 +163,9 @@ func cancelledByDeadline(e *env) {
 	defer e.unlock(e.lock(c, key))
 	ctx, cancel := context.WithTimeout(e.ctx, 30*time.Millisecond)
 	defer cancel()
-	_, _, err := e.rec.Lock(ctx, c, key)
+	_, _, err := e.rec.Lock(ctx, c.rival, key)
 	e.is("Lock until the context's deadline", err, lockmw.ErrBusy, context.DeadlineExceeded)
-	_, _, err = e.rec.Lock(e.ctx, c, key, lockmw.WithWait(30*time.Millisecond))
+	_, _, err = e.rec.Lock(e.ctx, c.rival, key, lockmw.WithWait(30*time.Millisecond))
 	e.is("Lock until its wait runs out", err, lockmw.ErrBusy)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lockmw.ErrUnavailable) {
 		e.t.Errorf("a wait that ran out is more than busy: %v", err)

@@ -106,7 +106,7 @@ func (s childSpec) run(configs []Config) error {
 func (s childSpec) wrap(configs []Config) (func(*lockmw.Client) lockmw.Locker, error) {
 	for _, c := range configs {
 		if c.Mode == s.Kind && c.Wrap != nil {
-			return c.Wrap, nil
+			return func(l *lockmw.Client) lockmw.Locker { return c.sides(c.Wrap(l)) }, nil
 		}
 	}
 	if s.Kind != "" && s.Kind != clientMode {

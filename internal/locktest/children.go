@@ -71,13 +71,28 @@ func (p *process) note(r report) {
 }
 
 // lock has the process ask for a lock.
-func (p *process) lock(key string, lease time.Duration) *remote {
+func (p *process) lock(key string, lease time.Duration) *remote { return p.lockAs("", key, lease) }
+
+// wait has the process ask for a lock that a holder keeps from it, and returns when it waits.
+func (p *process) wait(key string) *remote {
+	p.e.t.Helper()
+	side := ""
+	if p.e.cfg.Mode == readMode {
+		side = "write"
+	}
+	c := p.lockAs(side, key, 0)
+	c.waits()
+	return c
+}
+
+// lockAs is lock by one of the sides.
+func (p *process) lockAs(side, key string, lease time.Duration) *remote {
 	p.e.t.Helper()
 	p.mu.Lock()
 	c := &remote{p: p, n: len(p.calls), key: key, said: make(map[string]report)}
 	p.calls = append(p.calls, c)
 	p.mu.Unlock()
-	p.child.order(order{Do: "lock", Call: c.n, Key: key, Lease: lease})
+	p.child.order(order{Do: "lock", Call: c.n, Side: side, Key: key, Lease: lease})
 	return c
 }
 

@@ -159,6 +159,9 @@ func (e *env) covered(h *Held) {
 
 func slicedBytes(e *env) {
 	clients, p := e.proxied(3)
+	// The server gets to know the scripts before: byte by byte they take longer than a lease.
+	e.load(clients, 1, 4).end(50, pollInterval+e.soon)
+	e.outlive(e.keep(clients[0], 300*time.Millisecond))
 	p.Slice()
 	long := e.keep(clients[0], time.Second)
 	load := e.load(clients, 3, 4)

@@ -74,7 +74,7 @@ func newEnv(t *testing.T, c Config) *env {
 
 // A client is one process' way to the locks.
 type client struct {
-	lockmw.Locker
+	sides
 	redis *lockmw.Client  // nil for a Local
 	wire  *redistest.Wire // nil for a Local
 }
@@ -88,7 +88,7 @@ func (e *env) client(opts ...lockmw.ClientOption) *client {
 func (e *env) clientOver(edit func(*redis.Options), opts ...lockmw.ClientOption) *client {
 	e.t.Helper()
 	if e.local != nil {
-		return &client{Locker: e.local}
+		return &client{sides: e.cfg.sides(e.local)}
 	}
 	wire := e.server.NewWire()
 	rdb := e.server.NewClient(e.tb, wire.Use, edit)
@@ -108,7 +108,7 @@ func (e *env) clientOver(edit func(*redis.Options), opts ...lockmw.ClientOption)
 	if e.cfg.Wrap != nil {
 		locker = e.cfg.Wrap(c)
 	}
-	return &client{Locker: locker, redis: c, wire: wire}
+	return &client{sides: e.cfg.sides(locker), redis: c, wire: wire}
 }
 
 // clients returns n of them.
@@ -156,10 +156,10 @@ func (e *env) unlock(_ context.Context, h *Held) {
 	}
 }
 
-// free checks that key can be had by l within the time for what happens at once.
+// free checks that key can be had by l within the time for what happens at once, for itself alone.
 func (e *env) free(l lockmw.Locker, key string) {
 	e.t.Helper()
-	_, held, err := e.rec.Lock(e.ctx, l, key, lockmw.WithWait(e.soon))
+	_, held, err := e.rec.Lock(e.ctx, rivalOf(l), key, lockmw.WithWait(e.soon))
 	if err != nil {
 		e.t.Errorf("the key is not free: %v", err)
 		return
@@ -170,7 +170,7 @@ func (e *env) free(l lockmw.Locker, key string) {
 // busy checks that somebody has key.
 func (e *env) busy(l lockmw.Locker, key string) {
 	e.t.Helper()
-	_, held, err := l.Lock(e.ctx, key, lockmw.WithWait(0))
+	_, held, err := rivalOf(l).Lock(e.ctx, key, lockmw.WithWait(0))
 	if err == nil {
 		e.t.Errorf("the key is free: unlocking it again: %v", held.Unlock())
 	} else if !errors.Is(err, lockmw.ErrBusy) {

@@ -24,15 +24,12 @@ var exclusion = []scenario{
 func (e *env) contenders(processes int) {
 	const contenders, rounds = 64, 50
 	key := e.key("item")
-	var inside atomic.Int32
-	e.contend(e.clients(processes), key, contenders, rounds, func(context.Context) {
-		if n := inside.Add(1); n != 1 {
-			e.t.Errorf("%d at once", n)
-		}
+	var inside room
+	e.contend(e.clients(processes), key, contenders, rounds, func(h *Held) {
+		defer inside.enter(e, h)()
 		if e.cfg.Bubble { // elsewhere time passes by itself
 			time.Sleep(100 * time.Microsecond) // the work
 		}
-		inside.Add(-1)
 	})
 	if n := e.rec.Grants(key); n != contenders*rounds {
 		e.t.Errorf("%d grants, want %d", n, contenders*rounds)
@@ -49,21 +46,19 @@ func manyKeys(e *env) {
 	for i := range all {
 		all[i] = e.key("item")
 	}
-	inside := make([]atomic.Int32, keys)
+	inside := make([]room, keys)
 	var wg sync.WaitGroup
 	for i := range contenders * len(clients) {
+		l := clients[i%len(clients)].nth(i / len(clients))
 		wg.Go(func() {
 			for round := range rounds {
 				k := (i*7 + round*11) % keys
-				ctx, held, err := e.rec.Lock(e.ctx, clients[i%len(clients)], all[k])
+				ctx, held, err := e.rec.Lock(e.ctx, l, all[k])
 				if err != nil {
 					e.t.Errorf("Lock: %v", err)
 					return
 				}
-				if n := inside[k].Add(1); n != 1 {
-					e.t.Errorf("%d at once", n)
-				}
-				inside[k].Add(-1)
+				inside[k].enter(e, held)()
 				e.unlock(ctx, held)
 			}
 		})
@@ -82,10 +77,10 @@ func takenIsBusy(e *env) {
 	c, other := e.client(), e.client()
 	key := e.key("item")
 	ctx, held := e.lock(c, key)
-	for _, l := range []lockmw.Locker{c, other} {
+	for _, l := range []*client{c, other} {
 		e.busy(l, key)
 		start := time.Now()
-		_, _, err := e.rec.Lock(e.ctx, l, key, lockmw.WithWait(20*time.Millisecond))
+		_, _, err := e.rec.Lock(e.ctx, l.rival, key, lockmw.WithWait(20*time.Millisecond))
 		e.is("a wait that runs out", err, lockmw.ErrBusy)
 		if took := time.Since(start); took < 20*time.Millisecond {
 			e.t.Errorf("gave up after %v", took)
@@ -101,10 +96,10 @@ func releasedIsFree(e *env) {
 	c, other, key := e.warm(e.client()), e.client(), e.key("item")
 	ctx, held := e.lock(other, key)
 	answer := c.wire.HoldReply(key)
-	earlier := e.call(e.ctx, c, key, lockmw.WithWait(0))
+	earlier := e.call(e.ctx, c.rival, key, lockmw.WithWait(0))
 	e.caught(answer)
 	e.unlock(ctx, held)
-	later := e.call(e.ctx, c, key, lockmw.WithWait(0))
+	later := e.call(e.ctx, c.rival, key, lockmw.WithWait(0))
 	synctest.Wait()
 	answer.Deliver()
 	earlier.fails(e.soon, lockmw.ErrBusy)
@@ -114,11 +109,12 @@ func releasedIsFree(e *env) {
 func observed(e *env) {
 	var mu sync.Mutex
 	var events []string
+	mode := e.cfg.Mode
 	note := func(a lockmw.Attempt, event string) {
 		mu.Lock()
 		defer mu.Unlock()
-		if a.Mode != e.cfg.Mode {
-			e.t.Errorf("%s: the mode is %q, want %q", event, a.Mode, e.cfg.Mode)
+		if a.Mode != mode {
+			e.t.Errorf("%s: the mode is %q, want %q", event, a.Mode, mode)
 		}
 		events = append(events, event)
 	}
@@ -139,10 +135,12 @@ func observed(e *env) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	_, _, err = e.rec.Lock(e.ctx, c, key, lockmw.WithObserver(observer), lockmw.WithWait(0))
+	mode = e.cfg.rivalMode()
+	_, _, err = e.rec.Lock(e.ctx, c.rival, key, lockmw.WithObserver(observer), lockmw.WithWait(0))
 	e.is("trying a busy lock", err, lockmw.ErrBusy)
-	_, _, err = e.rec.Lock(e.ctx, c, key, lockmw.WithObserver(observer), lockmw.WithWait(10*time.Millisecond))
+	_, _, err = e.rec.Lock(e.ctx, c.rival, key, lockmw.WithObserver(observer), lockmw.WithWait(10*time.Millisecond))
 	e.is("a wait that runs out", err, lockmw.ErrBusy)
+	mode = e.cfg.Mode
 	if err := nested.Unlock(); err != nil {
 		e.t.Error(err)
 	}

@@ -10,8 +10,8 @@ import (
 var fairness = []scenario{
 	{"goroutines of one process run in the order in which they asked", orderWithinProcess, 0},
 	{"without local passes the processes run in the order in which they asked", orderOfProcesses, server},
-	{"another process waits for a bounded number of passes", boundedPasses, server},
-	{"another process waits for a third of the lease at most", boundedTime, server},
+	{"another process waits for a bounded number of passes", boundedPasses, server | passesOn},
+	{"another process waits for a third of the lease at most", boundedTime, server | passesOn},
 }
 
 func orderWithinProcess(e *env) {
@@ -46,8 +46,8 @@ func orderOfProcesses(e *env) {
 	}
 }
 
-// crowd lets n goroutines of c take key over and over, until the returned function is called.
-func (e *env) crowd(c *client, key string, n int, work time.Duration, opts ...lockmw.Option) (stop func()) {
+// crowd lets n goroutines take key from l over and over, until the returned function is called.
+func (e *env) crowd(l lockmw.Locker, key string, n int, work time.Duration, opts ...lockmw.Option) (stop func()) {
 	var wg sync.WaitGroup
 	done := make(chan struct{})
 	for range n {
@@ -58,7 +58,7 @@ func (e *env) crowd(c *client, key string, n int, work time.Duration, opts ...lo
 					return
 				default:
 				}
-				ctx, held, err := e.rec.Lock(e.ctx, c, key, opts...)
+				ctx, held, err := e.rec.Lock(e.ctx, l, key, opts...)
 				if err != nil {
 					e.t.Errorf("Lock: %v", err)
 					return

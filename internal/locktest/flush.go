@@ -24,7 +24,7 @@ var flushes = []scenario{
 func scriptFlush(e *env) {
 	key := e.key("item")
 	var n atomic.Int32
-	e.contend(e.clients(3), key, 12, 20, func(context.Context) {
+	e.contend(e.clients(3), key, 12, 20, func(*Held) {
 		if n.Add(1)%10 == 0 {
 			e.flushScripts()
 		}
@@ -50,7 +50,7 @@ func scriptFlushInBackground(e *env) {
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewals <- err },
 	}))
 	w, cancelled := e.wait(a, key), e.wait(b, key)
-	e.ticketsQueued(key, 1)
+	e.ticketsQueued(key, e.ticketsOf(1, 2))
 	for range 3 {
 		seen := e.admin.HGetAll(e.ctx, e.redisKey(key)+":tickets").Val()
 		e.flushScripts()
@@ -67,7 +67,7 @@ func scriptFlushInBackground(e *env) {
 	}
 	e.flushScripts()
 	cancelled.cancel()
-	e.ticketsQueued(key, 0)
+	e.ticketsQueued(key, e.ticketsOf(0, 1))
 	e.flushScripts()
 	if err := held.Extend(ctx, lease); err != nil {
 		e.t.Error(err)
@@ -90,9 +90,10 @@ func (e *env) flushAll(passes int) {
 	var ops atomic.Int32
 	var wg sync.WaitGroup
 	for i := range contenders {
+		l := clients[i%len(clients)].nth(i / len(clients))
 		wg.Go(func() {
 			for range rounds {
-				_, held, err := e.rec.Lock(e.ctx, clients[i%len(clients)], key)
+				_, held, err := e.rec.Lock(e.ctx, l, key)
 				if err != nil {
 					e.t.Errorf("Lock: %v", err)
 					return

@@ -42,6 +42,7 @@ type step struct {
 	key   string
 	kind  stepKind
 	hold  int   // whose: the number of its acquisition
+	reads bool  // what it reads excludes only those that do not
 	token int64 // of a grant; of a busy lock, that of the holder as the error tells it
 	waits bool  // of a grant: after the call had begun to wait
 	open  bool  // of an end: at some moment until the next rest
@@ -76,10 +77,11 @@ func (h *history) begin() moment {
 
 // A turn is a hold in a history.
 type turn struct {
-	h    *history
-	hold *lockmw.Hold
-	key  string
-	n    int
+	h     *history
+	hold  *lockmw.Hold
+	key   string
+	n     int
+	reads bool
 }
 
 // shortestLease is the shortest that calls of a history may ask for.
@@ -91,7 +93,7 @@ func (h *history) lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 	ctx, hold, err := l.Lock(ctx, key, append(opts, lockmw.WithWait(wait))...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := step{key: key, hold: from.n, waits: wait > 0, from: from, to: h.now()}
+	s := step{key: key, hold: from.n, reads: reads(l), waits: wait > 0, from: from, to: h.now()}
 	if s.to.at-from.at >= shortestLease {
 		// It may have been granted the lock before, with an answer so late that the lease had run out.
 		h.steps = append(h.steps, step{key: key, kind: stepDoubt, hold: from.n, from: from, to: from})
@@ -100,7 +102,7 @@ func (h *history) lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 	case err == nil:
 		s.kind, s.token = stepGrant, hold.Token()
 		if s.waits {
-			h.steps = append(h.steps, step{key: key, kind: stepWaits, hold: from.n, from: from, to: from})
+			h.steps = append(h.steps, step{key: key, kind: stepWaits, hold: from.n, reads: s.reads, from: from, to: from})
 		}
 	case wait == 0 && errors.Is(err, lockmw.ErrBusy) && ctx.Err() == nil:
 		s.kind = stepBusy
@@ -115,7 +117,7 @@ func (h *history) lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 	if err != nil {
 		return ctx, nil, err
 	}
-	return ctx, &turn{h: h, hold: hold, key: key, n: from.n}, nil
+	return ctx, &turn{h: h, hold: hold, key: key, n: from.n, reads: s.reads}, nil
 }
 
 // unlock ends the turn.
@@ -125,7 +127,7 @@ func (t *turn) unlock() error {
 	err := t.hold.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := step{key: t.key, kind: stepEnd, hold: t.n, from: from, to: h.now()}
+	s := step{key: t.key, kind: stepEnd, hold: t.n, reads: t.reads, from: from, to: h.now()}
 	switch deadline := t.hold.Deadline(); {
 	case err == nil:
 	case errors.Is(err, lockmw.ErrLost):

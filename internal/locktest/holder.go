@@ -16,6 +16,7 @@ type report struct {
 	Event    string // one of those below
 	Call     int    // as the order has it
 	Key      string
+	Reads    bool // the hold was taken for reading
 	At       time.Duration
 	Token    int64
 	Deadline time.Duration // until when the hold is exclusive without a further renewal
@@ -31,19 +32,23 @@ const (
 	failed   = "failed"   // it did not get the lock
 	granted  = "granted"  // it did
 	renewed  = "renewed"  // the hold has another deadline
+	shared   = "shared"   // it is about to be one for reading
 	ended    = "ended"    // the hold's context has ended, or Unlock is about to be called
 	watching = "watching" // somebody begins to look at the hold's context all the time
 	watched  = "watched"  // … and saw it end
 	late     = "late"     // … and found it alive after its deadline
 	done     = "done"     // Unlock has returned
+
+	downgraded = "downgraded" // Downgrade has returned
 )
 
 // An order tells a holder what to do.
 type order struct {
-	Do    string // "lock", "cancel", "watch" or "unlock"
+	Do    string // "lock", "cancel", "watch", "downgrade" or "unlock"
 	Call  int    // names the call for a lock, and the hold that comes of it
 	Key   string
 	Lease time.Duration // 0: the default
+	Side  string        // "read" or "write"; "": the one that is tested
 }
 
 // A holder is a child that does with locks what it is told.
@@ -61,11 +66,13 @@ type heldCall struct {
 	h      *holder
 	n      int
 	key    string
+	side   string
 	cancel context.CancelFunc
 
-	ctx  context.Context
-	hold *lockmw.Hold // nil before it is granted
-	over bool         // its end is reported
+	ctx   context.Context
+	hold  *lockmw.Hold // nil before it is granted
+	reads bool         // it was taken for reading
+	over  bool         // its end is reported
 }
 
 func holderRole(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.Encoder) error {
@@ -91,7 +98,7 @@ func (h *holder) follow(o order) error {
 	c := h.calls[o.Call]
 	switch {
 	case o.Do == "lock" && c == nil:
-		c = &heldCall{h: h, n: o.Call, key: o.Key}
+		c = &heldCall{h: h, n: o.Call, key: o.Key, side: o.Side}
 		h.calls[o.Call] = c
 		var ctx context.Context
 		ctx, c.cancel = context.WithCancel(context.Background())
@@ -100,6 +107,8 @@ func (h *holder) follow(o order) error {
 		c.cancel()
 	case o.Do == "watch" && c != nil:
 		h.wg.Go(c.watch)
+	case o.Do == "downgrade" && c != nil:
+		h.wg.Go(c.downgrade)
 	case o.Do == "unlock" && c != nil:
 		h.wg.Go(c.unlock)
 	default:
@@ -121,13 +130,17 @@ func (c *heldCall) lock(ctx context.Context, lease time.Duration) {
 	if lease > 0 {
 		opts = append(opts, lockmw.WithLease(lease))
 	}
-	inner, hold, err := c.h.locker.Lock(ctx, c.key, opts...)
+	locker := c.h.locker
+	if c.side != "" {
+		locker = locker.(sides).side(c.side == readMode)
+	}
+	inner, hold, err := locker.Lock(ctx, c.key, opts...)
 	if err != nil {
 		c.report(report{Event: failed}.because(err))
 		return
 	}
 	c.h.mu.Lock()
-	c.ctx, c.hold = inner, hold
+	c.ctx, c.hold, c.reads = inner, hold, reads(locker)
 	c.h.mu.Unlock()
 	c.report(report{Event: granted})
 	<-inner.Done()
@@ -166,6 +179,15 @@ func (c *heldCall) unlock() {
 	c.report(report{Event: done}.because(hold.Unlock()))
 }
 
+func (c *heldCall) downgrade() {
+	hold := c.taken()
+	if hold == nil {
+		return
+	}
+	c.report(report{Event: shared})
+	c.report(report{Event: downgraded}.because(c.h.locker.(sides).rw.Downgrade(context.Background(), hold)))
+}
+
 // taken returns the hold; nil, which is reported, if there is none.
 func (c *heldCall) taken() *lockmw.Hold {
 	c.h.mu.Lock()
@@ -202,7 +224,7 @@ func (c *heldCall) watch() {
 func (c *heldCall) report(r report) {
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
-	r.Call, r.Key, r.At = c.n, c.key, machineTime(time.Now())
+	r.Call, r.Key, r.Reads, r.At = c.n, c.key, c.reads, machineTime(time.Now())
 	if c.hold != nil {
 		r.Token, r.Deadline = c.hold.Token(), machineTime(c.hold.Deadline())
 	}

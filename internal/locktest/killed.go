@@ -59,7 +59,7 @@ func (e *env) runInOrder(waiters []*waiter) {
 func killedHead(e *env) {
 	p, key := e.process(), e.key("item")
 	ctx, held := e.lock(e.client(), key)
-	p.lock(key, 0).waits()
+	p.wait(key)
 	waiters := e.waitEach(3, key)
 	p.kill()
 	e.unlock(ctx, held)
@@ -70,7 +70,7 @@ func killedHead(e *env) {
 func killedHeadMissed(e *env) {
 	p, key := e.process(), e.key("item")
 	ctx, held := e.lock(e.client(), key)
-	p.lock(key, 0).waits()
+	p.wait(key)
 	waiters := e.waitEach(3, key)
 	e.listening(key, 4)
 	p.kill()
@@ -121,7 +121,7 @@ func killedWaiters(e *env) {
 	processes[0].lock(key, lease).gets(patience)
 	var waiters []*waiter
 	for i, p := range processes[1:] {
-		p.lock(key, 0).waits()
+		p.wait(key)
 		if i%7 == 3 {
 			waiters = append(waiters, e.waitEach(1, key)...)
 		}

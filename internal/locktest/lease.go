@@ -64,7 +64,7 @@ func (e *env) watchdogFails(fault func(*client)) {
 		e.t.Errorf("the context ended %v after the last renewal, more than a lease", took)
 	}
 	e.is("the cause of the context's end", context.Cause(ctx), lockmw.ErrLost)
-	_, next, err := e.rec.Lock(e.ctx, other, key, lockmw.WithWait(lease+pollInterval+e.soon))
+	_, next, err := e.rec.Lock(e.ctx, other.rival, key, lockmw.WithWait(lease+pollInterval+e.soon))
 	if err != nil {
 		e.t.Fatalf("the next caller: %v", err)
 	}
@@ -163,9 +163,9 @@ func minHold(e *env) {
 }
 
 func expired(e *env) {
-	key := e.key("task")
-	ctx, held := e.lock(e.local, key)
-	w := e.wait(e.local, key)
+	c, key := e.client(), e.key("task")
+	ctx, held := e.lock(c, key)
+	w := e.wait(c, key)
 	e.rec.Forfeit()
 	e.local.Expire(key)
 	e.lost(ctx, held)
@@ -178,7 +178,7 @@ func polledOnce(e *env) {
 	ctx, held := e.lock(other, key, lockmw.WithFixedLease(minLease))
 	e.pass(minLease - 15*time.Millisecond)
 	c.wire.Record()
-	w := e.call(e.ctx, c, key)
+	w := e.call(e.ctx, c.rival, key)
 	e.unlock(w.gets(e.soon))
 	e.lost(ctx, held)
 	asked := 0

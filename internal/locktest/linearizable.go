@@ -13,11 +13,12 @@ import (
 // What linearizable means for a lock with leases: every key has steps that take place one after the
 // other, each at a moment between its call and its return, such that
 //
-//   - a lock is granted only while nobody has it, with a token greater than all before;
+//   - a lock is granted only while nobody has it, with a token greater than all before; for reading also
+//     while others read, with a token not less than all before that were not for reading;
 //   - a hold ends when it is unlocked, or at some moment after its deadline. An end of unknown outcome
 //     takes place at some moment before the next rest;
 //   - a call that only tries finds the lock busy only while somebody has it, or waits for it: it does
-//     not overtake those who wait;
+//     not overtake those who wait. For reading, others who read are no reason;
 //   - a call that failed otherwise may have been granted the lock, and may have had it taken back, at
 //     any moment from its beginning to the next rest. As it is taken back whenever others need it,
 //     this never forbids a grant; it only means that nothing can be said against a busy lock. So it
@@ -27,8 +28,10 @@ import (
 
 // lockState is what a lock is between two steps.
 type lockState struct {
-	holder  int   // 0: free
+	holder  int   // that excludes all others; 0: none
+	readers int   // how many of the others
 	token   int64 // the greatest that was granted
+	written int64 // … to one that excludes all others
 	waiting int
 	doubt   bool
 }
@@ -40,27 +43,22 @@ func (l lockState) after(s *step) (lockState, bool) {
 		l.waiting++
 		return l, true
 	case stepGrant:
-		if l.holder != 0 || s.token <= l.token || s.waits && l.waiting == 0 {
-			return l, false
-		}
-		l.holder, l.token = s.hold, s.token
-		if s.waits {
-			l.waiting--
-		}
-		return l, true
+		return l.granted(s)
 	case stepBusy:
-		return l, l.holder != 0 || l.waiting > 0 || l.doubt
+		return l, l.holder != 0 || l.readers > 0 && !s.reads || l.waiting > 0 || l.doubt
 	case stepDoubt:
 		l.doubt = true
 		return l, true
 	case stepEnd:
-		if l.holder != s.hold {
-			return l, false
+		if s.reads {
+			l.readers--
+			return l, l.readers >= 0
 		}
+		held := l.holder
 		l.holder = 0
-		return l, true
+		return l, held == s.hold
 	case stepRest:
-		if l.holder != 0 || l.waiting > 0 {
+		if l.holder != 0 || l.readers > 0 || l.waiting > 0 {
 			return l, false
 		}
 		l.doubt = false
@@ -69,12 +67,35 @@ func (l lockState) after(s *step) (lockState, bool) {
 	return l, false
 }
 
+// granted is the state after a grant.
+func (l lockState) granted(s *step) (lockState, bool) {
+	switch {
+	case l.holder != 0, l.readers > 0 && !s.reads, s.waits && l.waiting == 0:
+		return l, false
+	case s.reads && s.token < l.written, !s.reads && s.token <= l.token:
+		return l, false
+	}
+	l.token = max(l.token, s.token)
+	if s.reads {
+		l.readers++
+	} else {
+		l.holder, l.written = s.hold, s.token
+	}
+	if s.waits {
+		l.waiting--
+	}
+	return l, true
+}
+
 func (l lockState) String() string {
 	var b strings.Builder
-	if l.holder == 0 {
-		b.WriteString("free")
-	} else {
+	switch {
+	case l.holder != 0:
 		fmt.Fprintf(&b, "held by call %d", l.holder)
+	case l.readers != 0:
+		fmt.Fprintf(&b, "read by %d", l.readers)
+	default:
+		b.WriteString("free")
 	}
 	fmt.Fprintf(&b, ", last token %d, %d waiting", l.token, l.waiting)
 	if l.doubt {
@@ -93,7 +114,7 @@ var lockModel = porcupine.Model{
 	},
 	Hash: func(state any) uint64 {
 		l := state.(lockState)
-		return uint64(l.token)<<20 ^ uint64(l.holder)<<4 ^ uint64(l.waiting)
+		return uint64(l.token)<<20 ^ uint64(l.holder)<<4 ^ uint64(l.waiting) ^ uint64(l.readers)<<12
 	},
 }
 
@@ -153,6 +174,9 @@ func explain(key string, ops []porcupine.Operation) string {
 
 func (s *step) String() string {
 	text := fmt.Sprintf("%v to %v: call %d %s", s.from.at, s.to.at, s.hold, s.kind)
+	if s.reads {
+		text += ", for reading"
+	}
 	if s.token != 0 {
 		text += fmt.Sprintf(", token %d", s.token)
 	}

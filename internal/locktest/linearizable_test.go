@@ -19,6 +19,17 @@ func grantStep(from, to, hold int, token int64) step {
 
 func endStep(from, to, hold int) step { return stepAt(from, to, step{kind: stepEnd, hold: hold}) }
 
+// readSteps is a call that reads: granted between the first two times, and ended between the others.
+func readSteps(granted, got, unlocked, ended, hold int, token int64) []step {
+	g, e := grantStep(granted, got, hold, token), endStep(unlocked, ended, hold)
+	g.reads, e.reads = true, true
+	return []step{g, e}
+}
+
+func busyReadStep(from, to int) step {
+	return stepAt(from, to, step{kind: stepBusy, reads: true})
+}
+
 func busyStep(from, to int) step { return stepAt(from, to, step{kind: stepBusy}) }
 
 // doubtStep is a call that began at a time and failed in a way that says nothing.
@@ -93,7 +104,21 @@ func TestCheckOfHistories(t *testing.T) {
 			doubtStep(0), grantStep(10, 20, 1, 7), endStep(30, 40, 1),
 		}, true},
 		"a rest with the lock held": {[]step{grantStep(0, 10, 1, 7), restStep(20), endStep(30, 40, 1)}, false},
-		"an end of another's hold":  {[]step{grantStep(0, 10, 1, 7), endStep(20, 30, 2)}, false},
+		"two that read at once":     {append(readSteps(0, 10, 20, 30, 1, 7), readSteps(5, 15, 25, 35, 2, 7)...), true},
+		"one that reads while another does not": {append(readSteps(0, 10, 20, 30, 1, 7),
+			grantStep(12, 15, 2, 8), endStep(25, 30, 2)), false},
+		"one that reads after another's release": {append(readSteps(15, 30, 40, 50, 2, 7),
+			grantStep(0, 10, 1, 7), endStep(20, 35, 1)), true},
+		"one that reads with a token from before": {append(readSteps(40, 50, 60, 70, 2, 6),
+			grantStep(0, 10, 1, 7), endStep(20, 30, 1)), false},
+		"one that does not, with the token of those that read": {append(readSteps(0, 10, 20, 30, 1, 7),
+			grantStep(40, 50, 2, 7), endStep(60, 70, 2)), false},
+		"one that does not, after the first of two that read": {append(append(readSteps(0, 10, 20, 30, 1, 7),
+			readSteps(5, 15, 60, 70, 2, 7)...), grantStep(40, 50, 3, 8), endStep(55, 58, 3)), false},
+		"a try to read while another reads": {append(readSteps(0, 10, 20, 30, 1, 7), busyReadStep(12, 14)), false},
+		"a try while another reads":         {append(readSteps(0, 10, 20, 30, 1, 7), busyStep(12, 14)), true},
+		"a rest while one reads":            {append(readSteps(0, 10, 30, 40, 1, 7), restStep(20)), false},
+		"an end of another's hold":          {[]step{grantStep(0, 10, 1, 7), endStep(20, 30, 2)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHistory()

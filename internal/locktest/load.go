@@ -30,7 +30,7 @@ func (e *env) load(clients []*client, n, each int) *load {
 		key := e.key("item")
 		l.keys = append(l.keys, key)
 		for i := range each {
-			l.wg.Go(func() { l.contend(clients[i%len(clients)], key) })
+			l.wg.Go(func() { l.contend(clients[i%len(clients)].nth(i/len(clients)), key) })
 		}
 	}
 	return l

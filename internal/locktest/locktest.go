@@ -26,7 +26,8 @@ import (
 type Config struct {
 	// Bubble runs each scenario in a synctest bubble: the backend must not use sockets.
 	Bubble bool
-	// Mode is what the Locker tells observers of its holds.
+	// Mode is what the Locker tells observers of its holds. With "read" it is the reading side of the
+	// RWLocker that Wrap makes.
 	Mode string
 	// Server starts the server for one scenario. Nil: the Locker works within this process.
 	Server func(t testing.TB) *redistest.Server
@@ -35,7 +36,10 @@ type Config struct {
 }
 
 // Local is the Config of a lockmw.Local.
-func Local() Config { return Config{Bubble: true, Mode: "exclusive"} }
+func Local() Config { return Config{Bubble: true, Mode: clientMode} }
+
+// LocalReader is the Config of the reading side of a lockmw.Local.
+func LocalReader() Config { return Config{Bubble: true, Mode: readMode} }
 
 // Piped is the Config of a Locker over an embedded server, in bubbles.
 func Piped(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
@@ -86,13 +90,21 @@ const (
 	inProc                     // no server
 	bubble                     // exact times
 	realTime                   // a server of its own process
+	fair                       // a Locker that is first come, first served
+	excludes                   // one whose holds exclude each other
+	passesOn                   // one that a process passes on by itself
+	twoSided                   // an RWLocker
 )
 
 func (s *scenario) possible(c Config) bool {
 	return (s.needs&server == 0 || c.Server != nil) &&
 		(s.needs&inProc == 0 || c.Server == nil) &&
 		(s.needs&bubble == 0 || c.Bubble) &&
-		(s.needs&realTime == 0 || c.Server != nil && !c.Bubble)
+		(s.needs&realTime == 0 || c.Server != nil && !c.Bubble) &&
+		(s.needs&fair == 0 || c.Mode == "fair" || c.Server == nil && c.Mode == "exclusive") &&
+		(s.needs&excludes == 0 || c.Mode != readMode) &&
+		(s.needs&passesOn == 0 || c.Mode == clientMode) &&
+		(s.needs&twoSided == 0 || c.twoSided())
 }
 
 // run gives s a backend and checks what it leaves behind.
@@ -162,4 +174,6 @@ var groups = []struct {
 	{"lasting refusal", lastingRefusals},
 	{"stepped clock", steppedClock},
 	{"linearizability", linearizability},
+	{"first come, first served", firstCome},
+	{"read-write", readWrite},
 }

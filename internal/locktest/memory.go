@@ -52,8 +52,12 @@ func fullRefuses(e *env) {
 			if k == taken && wait == 0 {
 				continue // trying needs no memory: it is busy
 			}
+			l := lockmw.Locker(c)
+			if k == taken {
+				l = c.rival
+			}
 			start := time.Now()
-			_, _, err := c.Lock(e.ctx, k, lockmw.WithWait(wait))
+			_, _, err := l.Lock(e.ctx, k, lockmw.WithWait(wait))
 			e.is("Lock with a full memory", err, lockmw.ErrUnavailable)
 			if err != nil && !strings.Contains(err.Error(), "OOM") {
 				e.t.Errorf("the error does not say what the server said: %v", err)
@@ -94,7 +98,7 @@ func fullHandsOver(e *env) {
 	a, b, c, key := e.client(), e.client(), e.client(), e.key("user")
 	ctx, held := e.lock(a, key)
 	waiters := []*waiter{e.wait(b, key), e.wait(b, key), e.wait(c, key)}
-	e.ticketsQueued(key, 2)
+	e.ticketsQueued(key, e.ticketsOf(2, 3))
 	e.fill()
 	e.unlock(ctx, held)
 	for left := waiters; len(left) > 0; {
@@ -104,7 +108,15 @@ func fullHandsOver(e *env) {
 	}
 }
 
-// ticketsQueued waits until n processes are in key's queue.
+// ticketsOf is how many tickets so many calls have that wait in so many processes.
+func (e *env) ticketsOf(processes, calls int64) int64 {
+	if e.cfg.Mode == clientMode {
+		return processes
+	}
+	return calls
+}
+
+// ticketsQueued waits until n tickets are in key's queue.
 func (e *env) ticketsQueued(key string, n int64) {
 	e.t.Helper()
 	e.eventually(patience, func() string {

@@ -66,7 +66,7 @@ func (r refusal) passes(e *env) {
 	e.unlock(busy, busyHeld)
 	e.unlock(patient.gets(pollInterval + e.soon))
 	// What Unlock could not release is released now.
-	_, next, err := e.rec.Lock(e.ctx, other, mine, lockmw.WithWait(acceptWindow))
+	_, next, err := e.rec.Lock(e.ctx, other.rival, mine, lockmw.WithWait(acceptWindow))
 	if err != nil {
 		e.t.Fatalf("the key is not free: %v", err)
 	}
@@ -93,7 +93,7 @@ func (r refusal) lasts(e *env) {
 	}
 	end()
 	e.unlock(busy, busyHeld)
-	_, next, err := e.rec.Lock(e.ctx, other, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
+	_, next, err := e.rec.Lock(e.ctx, other.rival, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
 	if err != nil {
 		e.t.Fatalf("the key is not free: %v", err)
 	}

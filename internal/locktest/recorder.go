@@ -13,14 +13,16 @@ import (
 
 // A Recorder sees every call of a scenario and checks what the locks promise:
 //
-//   - two holds of a key never overlap, each counting from its grant until Unlock is called, its
-//     deadline has passed or its client was closed, and one that was not unlocked before the next
-//     grant is not unlocked without an error afterwards;
-//   - tokens increase from grant to grant of a key;
+//   - two holds of a key never overlap unless both read, each counting from its grant until Unlock is
+//     called, its deadline has passed or its client was closed, and one that was not unlocked before the
+//     next grant that it excludes is not unlocked without an error afterwards;
+//   - tokens increase from grant to grant of a key; those of reading holds may stay as they were, but
+//     are at least that of every writing hold before;
 //   - a call ends when its wait or its context does, not later and not earlier;
 //   - a failed call returns its own context, no hold, and an *Error.
 //
-// Re-entry is not for it: a nested Lock goes to the Locker itself. Safe for concurrent use.
+// A hold reads if the Locker that it came from says so: see Reading. Re-entry is not for it: a nested
+// Lock goes to the Locker itself. Safe for concurrent use.
 type Recorder struct {
 	slack time.Duration // how much later than its bound a call may return
 
@@ -38,36 +40,6 @@ func NewRecorder(slack time.Duration) *Recorder {
 	return &Recorder{slack: slack, keys: make(map[string]*record)}
 }
 
-// A record is what is known of one key.
-type record struct {
-	eras   []era
-	last   int64 // greatest token granted
-	grants int
-	spans  []*span
-}
-
-// An era is the time between two losses of the server's memory. A token tells in which it was given.
-type era struct {
-	holder *Held
-	last   int64 // greatest token granted
-}
-
-func (r *Recorder) eraOf(token int64) int {
-	n := 0
-	for n < len(r.losses) && r.losses[n] <= token {
-		n++
-	}
-	return n
-}
-
-func (r *Recorder) era(k *record, token int64) *era {
-	n := r.eraOf(token)
-	for len(k.eras) <= n {
-		k.eras = append(k.eras, era{})
-	}
-	return &k.eras[n]
-}
-
 // A Held is a recorded hold. Use its Unlock, not the Hold's.
 type Held struct {
 	*lockmw.Hold
@@ -76,13 +48,14 @@ type Held struct {
 	record     *record
 	span       *span // nil if none are kept
 	nth        int   // grant of its key
+	reads      bool  // it excludes only those that do not
 	forfeited  bool
 	superseded bool
 }
 
 // Lock calls l.Lock and records what comes of it.
 func (r *Recorder) Lock(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *Held, error) {
-	c := r.begin(ctx, key, opts)
+	c := r.begin(ctx, key, reads(l), opts)
 	inner, hold, err := l.Lock(ctx, key, opts...)
 	r.end(c, inner, hold, err)
 	if err != nil {
@@ -97,13 +70,14 @@ type call struct {
 	key    string
 	start  time.Time
 	wait   time.Duration // the call's own limit; lockmw.Forever if it has none
-	floor  int64         // greatest token granted before
+	reads  bool
+	before int64 // a token granted before
 	ended  atomic.Pointer[time.Time]
 	unhook func() bool
 }
 
-func (r *Recorder) begin(ctx context.Context, key string, opts []lockmw.Option) *call {
-	c := &call{ctx: ctx, key: key, start: time.Now(), wait: lockmw.Forever}
+func (r *Recorder) begin(ctx context.Context, key string, reads bool, opts []lockmw.Option) *call {
+	c := &call{ctx: ctx, key: key, start: time.Now(), wait: lockmw.Forever, reads: reads}
 	if p, err := lockmw.NewPolicy(opts...); err == nil {
 		c.wait = p.Wait
 	}
@@ -114,17 +88,8 @@ func (r *Recorder) begin(ctx context.Context, key string, opts []lockmw.Option) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending++
-	c.floor = r.record(key).last
+	c.before = r.record(key).tokens.before(reads)
 	return c
-}
-
-func (r *Recorder) record(key string) *record {
-	k := r.keys[key]
-	if k == nil {
-		k = &record{}
-		r.keys[key] = k
-	}
-	return k
 }
 
 // end checks how and when the call returned.
@@ -164,30 +129,34 @@ func (r *Recorder) granted(c *call, ctx context.Context, hold *lockmw.Hold) *Hel
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.record(c.key)
-	h := &Held{Hold: hold, ctx: ctx, r: r, record: k}
+	h := &Held{Hold: hold, ctx: ctx, r: r, record: k, reads: c.reads}
 	if h.over() { // this goroutine came late to its own hold
 		return h
 	}
 	era := r.era(k, hold.Token())
-	if before := era.holder; before != nil && !before.forfeited {
-		if before.over() {
+	for _, before := range era.excluded(h) {
+		switch {
+		case before.forfeited:
+		case before.over():
 			before.superseded = true
-		} else {
+		default:
 			r.violate("%q: granted with token %d while token %d is held", c.key, hold.Token(), before.Token())
 		}
 	}
-	floor := era.last
+	before := era.tokens.before(h.reads)
 	if !r.passed {
-		floor = max(floor, c.floor)
+		before = max(before, c.before)
 	}
-	if hold.Token() <= floor {
-		r.violate("%q: token %d after %d", c.key, hold.Token(), floor)
+	if !follows(hold.Token(), before, h.reads) {
+		r.violate("%q: token %d after %d", c.key, hold.Token(), before)
 	}
-	era.holder, era.last = h, max(era.last, hold.Token())
-	k.last, k.grants = max(k.last, hold.Token()), k.grants+1
+	era.enter(h)
+	era.tokens.add(hold.Token(), h.reads)
+	k.tokens.add(hold.Token(), h.reads)
+	k.grants++
 	h.nth = k.grants
 	if r.spanned {
-		h.span = &span{token: hold.Token(), from: machineTime(now), held: h}
+		h.span = &span{token: hold.Token(), from: machineTime(now), reads: h.reads, held: h}
 		k.spans = append(k.spans, h.span)
 	}
 	return h
@@ -201,15 +170,16 @@ func (h *Held) over() bool {
 }
 
 // Unlock ends the hold.
-func (h *Held) Unlock() error {
+func (h *Held) Unlock() error { return h.End(h.Hold.Unlock) }
+
+// End is Unlock where something else ends what the hold stands for.
+func (h *Held) End(unlock func() error) error {
 	h.r.mu.Lock()
-	if era := h.r.era(h.record, h.Token()); era.holder == h {
-		era.holder = nil
-	}
+	h.r.era(h.record, h.Token()).leave(h)
 	h.span.end(time.Now())
 	superseded := h.superseded
 	h.r.mu.Unlock()
-	err := h.Hold.Unlock()
+	err := unlock()
 	if superseded && err == nil {
 		h.r.mu.Lock()
 		defer h.r.mu.Unlock()
@@ -218,14 +188,24 @@ func (h *Held) Unlock() error {
 	return err
 }
 
+// Share says that the hold excludes other readers no longer, which do brings about: a Downgrade, or the
+// Unlock of what was more than reading in it.
+func (h *Held) Share(do func() error) error {
+	h.r.mu.Lock()
+	h.reads = true // others may be let in before do returns
+	h.span.share(machineTime(time.Now()))
+	h.r.mu.Unlock()
+	return do()
+}
+
 // Forfeit says that the locks held now exclude nobody from here on, because the test takes them away.
 func (r *Recorder) Forfeit() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range r.keys {
 		for _, era := range k.eras {
-			if era.holder != nil {
-				era.holder.forfeited = true
+			for _, h := range era.holders {
+				h.forfeited = true
 			}
 		}
 	}

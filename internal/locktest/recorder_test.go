@@ -63,6 +63,65 @@ func TestRecorderFindsBrokenPromises(t *testing.T) {
 			r.Forfeit()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, ""},
+		"many that read, between two that write": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 1, 1, 2)
+			_, held, _ := r.Lock(ctx, l, "k")
+			_ = held.Unlock()
+			_, first, _ := r.Lock(ctx, locktest.Reading(l), "k")
+			_, next, _ := r.Lock(ctx, locktest.Reading(l), "k")
+			_, _ = first.Unlock(), next.Unlock()
+			_, _, _ = r.Lock(ctx, l, "k")
+		}, ""},
+		"one that reads while another writes": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 1)
+			_, _, _ = r.Lock(ctx, l, "k")
+			_, _, _ = r.Lock(ctx, locktest.Reading(l), "k")
+		}, "while token 1 is held"},
+		"one that writes while the first of two still reads": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 1, 2)
+			_, _, _ = r.Lock(ctx, locktest.Reading(l), "k")
+			_, next, _ := r.Lock(ctx, locktest.Reading(l), "k")
+			_ = next.Unlock()
+			_, _, _ = r.Lock(ctx, l, "k")
+		}, "token 2 while token 1 is held"},
+		"one that reads with a token from before the last that wrote": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 2, 1)
+			for range 2 {
+				_, held, _ := r.Lock(ctx, l, "k")
+				_ = held.Unlock()
+			}
+			_, _, _ = r.Lock(ctx, locktest.Reading(l), "k")
+		}, "token 1 after 2"},
+		"one that writes with the token of those that read": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(3, 3)
+			_, held, _ := r.Lock(ctx, locktest.Reading(l), "k")
+			_ = held.Unlock()
+			_, _, _ = r.Lock(ctx, l, "k")
+		}, "token 3 after 3"},
+		"one that reads beside one that was downgraded": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 1, 2)
+			_, held, _ := r.Lock(ctx, l, "k")
+			_ = held.Share(func() error { return nil })
+			_, reader, _ := r.Lock(ctx, locktest.Reading(l), "k")
+			_, _ = reader.Unlock(), held.Unlock()
+			_, _, _ = r.Lock(ctx, l, "k")
+		}, ""},
+		"one that writes beside one that was downgraded": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 2)
+			_, held, _ := r.Lock(ctx, l, "k")
+			_ = held.Share(func() error { return nil })
+			_, _, _ = r.Lock(ctx, l, "k")
+		}, "token 2 while token 1 is held"},
+		"one that reads and is unlocked too late for one that writes": {func(ctx context.Context, r *locktest.Recorder) {
+			l := grants(1, 1, 2)
+			closing, stop := context.WithCancelCause(ctx)
+			_, first, _ := r.Lock(closing, locktest.Reading(l), "k")
+			stop(lockmw.ErrClosed)
+			_, next, _ := r.Lock(ctx, locktest.Reading(l), "k") // has nothing against it
+			_ = next.Unlock()
+			_, _, _ = r.Lock(ctx, l, "k")
+			_ = first.Unlock()
+		}, "after somebody else's grant"},
 		"a token that is used twice": {func(ctx context.Context, r *locktest.Recorder) {
 			l := grants(7, 7)
 			_, held, _ := r.Lock(ctx, l, "k")

@@ -109,7 +109,7 @@ func refusedChannels(e *env) {
 	c, other, key := e.clientOver(asUser("right")), e.client(), e.key("user")
 	e.free(c, key)
 	ctx, held := e.lock(other, key)
-	w := e.call(e.ctx, c, key) // it cannot be told of a grant: it may poll, or say so at once
+	w := e.call(e.ctx, c.rival, key) // it cannot be told of a grant: it may poll, or say so at once
 	select {
 	case <-w.done:
 		w.fails(0, lockmw.ErrUnavailable)

@@ -119,7 +119,7 @@ func lateQueueingAfterCancel(e *env) {
 	c, other, key := e.warm(e.client()), e.client(), e.key("user")
 	ctx, held := e.lock(other, key)
 	late := c.wire.Withhold(key)
-	w := e.call(e.ctx, c, key)
+	w := e.call(e.ctx, c.rival, key)
 	e.caught(late)
 	w.cancel()
 	w.fails(e.soon, context.Canceled)

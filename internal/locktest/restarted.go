@@ -94,7 +94,7 @@ func restartedWithSnapshot(e *env) {
 	e.unlock(w.gets(e.soon))
 	ctx, held = e.lock(c, key, lockmw.WithLease(lease))
 	e.restart(inSnapshot, false) // with a as the holder and b in the queue, who have long gone
-	next := e.call(e.ctx, a, key)
+	next := e.call(e.ctx, a.rival, key)
 	e.runsBy(next, saved.Add(lease+pollInterval)) // b says that it does not wait
 	e.lost(ctx, held)
 	e.unlock(next.ctx, next.held)
@@ -127,9 +127,10 @@ func (e *env) loadOverRestarts(p persistence) {
 	var turns [contenders]atomic.Int64
 	var wg sync.WaitGroup
 	for i := range contenders {
+		l := clients[i%len(clients)].nth(i / len(clients))
 		wg.Go(func() {
 			for !stop.Load() {
-				if e.turn(clients[i%len(clients)], key, lease) {
+				if e.turn(l, key, lease) {
 					turns[i].Add(1)
 				}
 			}
@@ -170,8 +171,8 @@ func (e *env) loadOverRestarts(p persistence) {
 }
 
 // turn takes the lock once; false if the server is away.
-func (e *env) turn(c *client, key string, lease time.Duration) bool {
-	_, held, err := e.rec.Lock(e.ctx, c, key, lockmw.WithLease(lease))
+func (e *env) turn(l lockmw.Locker, key string, lease time.Duration) bool {
+	_, held, err := e.rec.Lock(e.ctx, l, key, lockmw.WithLease(lease))
 	if errors.Is(err, lockmw.ErrUnavailable) {
 		e.pass(10 * time.Millisecond)
 		return false

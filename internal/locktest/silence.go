@@ -54,7 +54,7 @@ func (e *env) silentTo(c *client, begin, end func()) {
 	// learn from its next try only.
 	other := e.client()
 	for _, key := range keys {
-		_, held, err := e.rec.Lock(e.ctx, other, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
+		_, held, err := e.rec.Lock(e.ctx, other.rival, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
 		if err != nil {
 			e.t.Errorf("the key is not free: %v", err)
 			continue
@@ -98,7 +98,7 @@ func silentWhileQueued(e *env) {
 	w.fails(e.soon, context.Canceled)
 	e.unlock(held, hold)
 	c.wire.Restore()
-	_, next, err := e.rec.Lock(e.ctx, other, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
+	_, next, err := e.rec.Lock(e.ctx, other.rival, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
 	if err != nil {
 		e.t.Fatalf("the key is not free: %v", err)
 	}
@@ -117,7 +117,7 @@ func silentUnlock(e *env) {
 	}
 	e.is("Unlock", err, lockmw.ErrUnavailable)
 	c.wire.Restore()
-	_, next, err := e.rec.Lock(e.ctx, other, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
+	_, next, err := e.rec.Lock(e.ctx, other.rival, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
 	if err != nil {
 		e.t.Fatalf("the key is not free: %v", err)
 	}

@@ -15,6 +15,8 @@ type span struct {
 	from     time.Duration // when Lock had returned
 	deadline time.Duration // of a hold of another process, as last reported
 	held     *Held         // a hold of this process
+	reads    bool          // it excludes only those that do not
+	shared   time.Duration // if that is so later only: since when; 0 if not
 	over     bool
 	to       time.Duration // if over: when Unlock was called, or the process killed
 }
@@ -26,8 +28,15 @@ func (s *span) end(t time.Time) {
 	}
 }
 
-// until is the end of the exclusion that was promised.
-func (s *span) until() time.Duration {
+// share says that the hold reads from now on. A nil span is nobody's.
+func (s *span) share(now time.Duration) {
+	if s != nil && s.shared == 0 {
+		s.shared = now
+	}
+}
+
+// until is the end of the exclusion that was promised, of others that read or not.
+func (s *span) until(reads bool) time.Duration {
 	end := s.deadline
 	if s.held != nil {
 		end = math.MaxInt64
@@ -37,6 +46,9 @@ func (s *span) until() time.Duration {
 	}
 	if s.over {
 		end = min(end, s.to)
+	}
+	if reads && s.shared != 0 {
+		end = min(end, s.shared)
 	}
 	return end
 }
@@ -53,14 +65,18 @@ func (r *Recorder) report(s *span, said report) *span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if said.Event == granted {
-		s = &span{token: said.Token, from: said.At}
+		s = &span{token: said.Token, from: said.At, reads: said.Reads}
 		k := r.record(said.Key)
 		k.spans = append(k.spans, s)
-		k.last, k.grants = max(k.last, said.Token), k.grants+1
+		k.tokens.add(said.Token, said.Reads)
+		k.grants++
 	}
 	if s != nil {
 		s.deadline = max(s.deadline, said.Deadline)
-		if said.Event == ended && !s.over {
+		switch {
+		case said.Event == shared:
+			s.share(said.At)
+		case said.Event == ended && !s.over:
 			s.over, s.to = true, said.At
 		}
 	}
@@ -79,7 +95,7 @@ func (r *Recorder) overlaps() (violations []string) {
 	for key, k := range r.keys {
 		slices.SortFunc(k.spans, func(a, b *span) int { return cmp.Compare(a.from, b.from) })
 		for i, s := range k.spans {
-			if s.from >= s.until() {
+			if s.from >= s.until(false) {
 				continue // it learned of its grant when that was over
 			}
 			for _, before := range k.spans[:i] {
@@ -93,12 +109,16 @@ func (r *Recorder) overlaps() (violations []string) {
 }
 
 func (r *Recorder) compare(before, s *span) string {
+	if before.reads && s.reads {
+		return ""
+	}
 	same := r.eraOf(s.token) == r.eraOf(before.token)
+	end := before.until(s.reads)
 	switch {
-	case s.token <= before.token && (same || !r.passed):
+	case !follows(s.token, before.token, s.reads) && (same || !r.passed):
 		return fmt.Sprintf("token %d after %d", s.token, before.token)
-	case same && s.from < before.until():
-		return fmt.Sprintf("token %d was granted %v before the end of token %d", s.token, before.until()-s.from, before.token)
+	case same && s.from < end:
+		return fmt.Sprintf("token %d was granted %v before the end of token %d", s.token, end-s.from, before.token)
 	}
 	return ""
 }

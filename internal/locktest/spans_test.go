@@ -14,6 +14,10 @@ func TestSpansOfProcessesThatOverlapAreFound(t *testing.T) {
 	end := func(at, deadline time.Duration) report {
 		return report{Event: ended, Key: "k", At: at, Deadline: deadline}
 	}
+	reading := func(token int64, at, deadline time.Duration) report {
+		return report{Event: granted, Key: "k", Reads: true, Token: token, At: at, Deadline: deadline}
+	}
+	share := func(at time.Duration) report { return report{Event: shared, Key: "k", At: at} }
 	type process []report
 	for name, test := range map[string]struct {
 		said   []process // one hold each, in the order in which the reports arrive
@@ -35,7 +39,18 @@ func TestSpansOfProcessesThatOverlapAreFound(t *testing.T) {
 		"on both sides of a loss":           {said: []process{{grant(1, 1*s, 9*s)}, {grant(7, 2*s, 9*s)}}, losses: []int64{5}},
 		"after a loss":                      {said: []process{{grant(6, 1*s, 9*s)}, {grant(7, 2*s, 9*s)}}, losses: []int64{5}, want: "before the end of token 6"},
 		"from before a loss, after it":      {said: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, want: "token 1 after 7"},
-		"passed on from before a loss":      {said: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, passed: true},
+		"one that writes and then many that read": {said: []process{
+			{grant(2, 1*s, 9*s), end(2*s, 9*s)}, {reading(2, 2*s, 9*s), end(5*s, 9*s)}, {reading(2, 3*s, 9*s), end(4*s, 9*s)}, {grant(3, 5*s, 9*s)},
+		}},
+		"one that reads while another writes":      {said: []process{{grant(2, 1*s, 9*s)}, {reading(2, 2*s, 9*s)}}, want: "granted 7s before the end of token 2"},
+		"one that writes while the first reads":    {said: []process{{reading(1, 1*s, 9*s)}, {reading(1, 2*s, 3*s)}, {grant(2, 4*s, 9*s)}}, want: "granted 5s before the end of token 1"},
+		"one that reads with too small a token":    {said: []process{{grant(2, 1*s, 2*s)}, {reading(1, 3*s, 9*s)}}, want: "token 1 after 2"},
+		"one that writes with the readers' token":  {said: []process{{reading(2, 1*s, 2*s)}, {grant(2, 3*s, 9*s)}}, want: "token 2 after 2"},
+		"one that reads after a downgrade":         {said: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {reading(2, 3*s, 9*s)}}},
+		"one that reads before a downgrade":        {said: []process{{grant(2, 1*s, 9*s), share(3 * s)}, {reading(2, 2*s, 9*s)}}, want: "granted 1s before the end of token 2"},
+		"one that writes after a downgrade":        {said: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {grant(3, 3*s, 9*s)}}, want: "granted 6s before the end of token 2"},
+		"one that reads after a downgrade's token": {said: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {reading(1, 3*s, 9*s)}}, want: "token 1 after 2"},
+		"passed on from before a loss":             {said: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, passed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := NewRecorder(0)

@@ -38,7 +38,7 @@ func (e *env) clockOff(by time.Duration) {
 	clock := e.server.NewClock(e.tb)
 	clock.Step(by)
 	a, b, key := e.client(), e.client(), e.key("item")
-	e.contend([]*client{a, b}, key, 8, 20, func(context.Context) { e.pass(100 * time.Microsecond) })
+	e.contend([]*client{a, b}, key, 8, 20, func(*Held) { e.pass(100 * time.Microsecond) })
 
 	ctx, held := e.lock(a, key, lockmw.WithLease(lease))
 	e.pass(5 * lease)
@@ -129,7 +129,7 @@ func steppedBackwards(e *env) {
 func steppedBackwardsUnderLoad(e *env) {
 	clock := e.server.NewClock(e.tb)
 	key, n := e.key("item"), 0
-	e.contend(e.clients(3), key, 12, 30, func(context.Context) {
+	e.contend(e.clients(3), key, 12, 30, func(*Held) {
 		e.pass(time.Millisecond)
 		if n++; n%60 == 0 {
 			clock.Step(-clockStep)
@@ -233,9 +233,10 @@ func steppedUnderLoad(e *env) {
 	var ops atomic.Int32
 	var wg sync.WaitGroup
 	for i := range 12 {
+		l := clients[i%len(clients)].nth(i / len(clients))
 		wg.Go(func() {
 			for range 30 {
-				_, held, err := e.rec.Lock(e.ctx, clients[i%len(clients)], key)
+				_, held, err := e.rec.Lock(e.ctx, l, key)
 				if err != nil {
 					e.t.Errorf("Lock: %v", err)
 					return

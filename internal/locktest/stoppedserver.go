@@ -21,8 +21,7 @@ func holdsAndQueueOfStoppedServer(e *env) {
 	waiters := e.waitEach(1, key)
 	e.pass(pollInterval / 3) // so that they do not poll at the same time
 	waiters = append(waiters, e.waitEach(1, key)...)
-	other := p.lock(key, 0)
-	other.waits()
+	other := p.wait(key)
 	last := e.waitEach(1, key)
 	e.listening(key, 4)
 	tickets := e.tickets(key)

@@ -102,7 +102,7 @@ func (e *env) strangerBehindHolder(kind, suffix string) {
 	c, key := e.client(), e.key("user")
 	ctx, held := e.lock(c, key)
 	check := e.plant(kind, e.redisKey(key)+suffix)
-	_, _, err := e.rec.Lock(e.ctx, e.client(), key)
+	_, _, err := e.rec.Lock(e.ctx, e.client().rival, key)
 	e.is("Lock with a "+kind+" in the way", err, lockmw.ErrWrongType)
 	if err := held.Unlock(); err != nil {
 		e.is("Unlock with a "+kind+" in the way", err, lockmw.ErrWrongType)

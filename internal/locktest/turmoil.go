@@ -115,7 +115,7 @@ func (t *turmoil) call(rng *rand.Rand, c *client, waits, hurry float64) {
 	}
 	ctx, cancel := context.WithTimeout(t.e.ctx, limit)
 	defer cancel()
-	ctx, turn, err := t.history.lock(ctx, c, t.keys[rng.IntN(len(t.keys))], wait, lease)
+	ctx, turn, err := t.history.lock(ctx, c.nth(rng.IntN(2)), t.keys[rng.IntN(len(t.keys))], wait, lease)
 	if err != nil {
 		return
 	}

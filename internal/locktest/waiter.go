@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/lockmw"
@@ -22,7 +23,7 @@ type waiter struct {
 	at   time.Time
 }
 
-// wait starts a call for a lock that somebody else has, and returns when it is queued.
+// wait starts a call for a lock that somebody else has, and returns when it is queued: a rival of l.
 func (e *env) wait(l lockmw.Locker, key string, opts ...lockmw.Option) *waiter {
 	e.t.Helper()
 	return e.waitWith(e.ctx, l, key, opts...)
@@ -35,7 +36,7 @@ func (e *env) waitWith(ctx context.Context, l lockmw.Locker, key string, opts ..
 	opts = append(opts, lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { first() },
 	}))
-	w := e.call(ctx, l, key, opts...)
+	w := e.call(ctx, rivalOf(l), key, opts...)
 	select {
 	case <-queued:
 	case <-w.done:
@@ -148,20 +149,40 @@ func (w *waiter) returned() bool {
 
 // contend runs n goroutines, each of which takes key from the clients in turn and calls work under
 // the lock, rounds times.
-func (e *env) contend(clients []*client, key string, n, rounds int, work func(ctx context.Context)) {
+func (e *env) contend(clients []*client, key string, n, rounds int, work func(h *Held)) {
 	var wg sync.WaitGroup
 	for i := range n {
+		l := clients[i%len(clients)].nth(i / len(clients))
 		wg.Go(func() {
 			for range rounds {
-				ctx, held, err := e.rec.Lock(e.ctx, clients[i%len(clients)], key)
+				ctx, held, err := e.rec.Lock(e.ctx, l, key)
 				if err != nil {
 					e.t.Errorf("Lock: %v", err)
 					return
 				}
-				work(ctx)
+				work(held)
 				e.unlock(ctx, held)
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// A room is what a lock guards: many who read may be inside, or one who does not.
+type room struct{ inside atomic.Int64 }
+
+// alone is what one inside counts who does not read.
+const alone = 1 << 32
+
+// enter returns a function that leaves again.
+func (r *room) enter(e *env, h *Held) (leave func()) {
+	e.t.Helper()
+	n := int64(alone)
+	if h.reads {
+		n = 1
+	}
+	if now := r.inside.Add(n); now > alone || now < alone && !h.reads {
+		e.t.Errorf("%d read and %d do not, at once", now%alone, now/alone)
+	}
+	return func() { r.inside.Add(-n) }
 }

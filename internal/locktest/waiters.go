@@ -20,7 +20,7 @@ func tooManyWaiters(e *env) {
 		waiters[i] = e.wait(c, key, lockmw.WithMaxWaiters(most))
 	}
 	start := time.Now()
-	_, _, err := e.rec.Lock(e.ctx, c, key, lockmw.WithMaxWaiters(most))
+	_, _, err := e.rec.Lock(e.ctx, c.rival, key, lockmw.WithMaxWaiters(most))
 	e.is("one more waiter", err, lockmw.ErrTooManyWaiters)
 	if took := time.Since(start); took > e.soon {
 		e.t.Errorf("one more waiter was told after %v", took)
