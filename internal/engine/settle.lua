@@ -16,7 +16,7 @@ local function holder()
     since = digits(f[6] or f[3]), inbox = f[7], trace = f[8] or '',
   }
   if is_read({f[5], f[3], f[9]}) then return still_read() and h end
-  if h.id and h.inbox and h.token and h.since and (h.tokens or 0) > 0 then return h end
+  if h.mode ~= 'read' and h.id and h.inbox and h.token and h.since and (h.tokens or 0) > 0 then return h end
   if call('EXISTS', KEYS[1]) == 0 then return false end
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
 end
