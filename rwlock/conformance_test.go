@@ -10,6 +10,5 @@ func TestWriterConformanceOnMiniredis(t *testing.T) { locktest.Run(t, locktest.P
 
 func TestReaderConformanceOnMiniredis(t *testing.T) { locktest.Run(t, locktest.Piped("read", sides)) }
 
+// The reading side on a real server has a package of its own, internal/locktest/reading.
 func TestWriterConformanceOnRedis(t *testing.T) { locktest.Run(t, locktest.Redis("write", sides)) }
-
-func TestReaderConformanceOnRedis(t *testing.T) { locktest.Run(t, locktest.Redis("read", sides)) }

@@ -50,8 +50,11 @@ func Example() {
 	}
 	_, _, err = prices.TryLock(ctx, key)
 	fmt.Println("write while others read:", errors.Is(err, lockmw.ErrBusy))
-	one.Unlock()
-	other.Unlock()
+	for _, reader := range []*lockmw.Hold{one, other} {
+		if err := reader.Unlock(); err != nil {
+			fmt.Println(err)
+		}
+	}
 
 	_, hold, err := prices.TryLock(ctx, key)
 	if err != nil {
@@ -109,7 +112,9 @@ func ExampleErrUpgrade() {
 	}
 	_, _, err = items.Lock(ctx, key)
 	fmt.Println(errors.Is(err, rwlock.ErrUpgrade))
-	reading.Unlock()
+	if err := reading.Unlock(); err != nil {
+		fmt.Println(err)
+	}
 	_, writing, err := items.Lock(context.Background(), key)
 	if err != nil {
 		fmt.Println(err)

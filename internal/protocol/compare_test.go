@@ -23,8 +23,8 @@ func (w *twin) compare(*rapid.T) {
 }
 
 // promise notes what an answer means to the process: the hold lasts for so long.
-func (w *twin) promise(id ident, ms time.Duration) {
-	w.promised[id] = max(w.promised[id], ms*time.Millisecond)
+func (w *twin) promise(id ident, ms int) {
+	w.promised[id] = max(w.promised[id], time.Duration(ms)*time.Millisecond)
 }
 
 // compareHolders looks also at whether they last for as long as was promised.
@@ -104,7 +104,7 @@ func (w *twin) compareKept() {
 		return
 	}
 	for _, upTo := range []string{"(" + kept, kept} {
-		queue, err := w.rdb.ZRangeByScore(w.Context(), w.key+":queue", &redis.ZRangeBy{Min: "-inf", Max: upTo}).Result()
+		queue, err := w.rdb.ZRangeArgs(w.Context(), redis.ZRangeArgs{Key: w.key + ":queue", ByScore: true, Start: "-inf", Stop: upTo}).Result()
 		w.check(err)
 		var want []string
 		for _, t := range w.state.queue {
