@@ -17,6 +17,9 @@
 // Goroutines of one Client that want the same key share one place in that queue and pass the lock on
 // among themselves without a round trip, a bounded number of times while other processes wait.
 //
+// Package fairlock has the same lock in strict order over all processes, and package rwlock one with
+// readers and writers. Locks of all kinds exclude one another.
+//
 // # What can go wrong
 //
 // While the clock is before Hold.Deadline nobody else has the lock, and the hold's context ends at

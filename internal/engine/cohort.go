@@ -249,7 +249,7 @@ func (c *cohort) part(r *request) {
 func (c *cohort) hand(l *lease) {
 	w := c.waiters.pop()
 	c.crowd.waits(-1)
-	g := l.grant(w.req)
+	g := l.grant(w.req, c.e.now())
 	l.next++
 	w.finish(g, nil)
 }

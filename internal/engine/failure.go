@@ -15,7 +15,7 @@ func failure(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case isReply(err) && strings.Contains(err.Error(), "WRONGTYPE"):
+	case isWrongType(err):
 		return fmt.Errorf("%w: %w", core.ErrWrongType, err)
 	}
 	return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
@@ -26,6 +26,12 @@ func failure(err error) error {
 func isReply(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok
+}
+
+// isWrongType reports whether a key holds something that is not a lock; an embedded server says so in the
+// middle of the message.
+func isWrongType(err error) bool {
+	return err != nil && isReply(err) && strings.Contains(err.Error(), "WRONGTYPE")
 }
 
 // isMoving reports whether a Cluster is moving the key's slot, which passes.

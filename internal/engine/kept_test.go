@@ -218,6 +218,77 @@ func TestScriptsOfAKeptPlaceThatRunTwiceOrLate(t *testing.T) {
 	})
 }
 
+// Once its hold is over, a ticket stands behind all who wait when it is used again.
+func TestATicketIsGoodForOneHold(t *testing.T) {
+	onTidyDesk(t, func(d *desk) {
+		d.fair("held")
+		first := d.keeps("a", "t", time.Hour)
+		d.fair("b")
+		d.release("held", 0)
+		d.givesUp("a", "t")
+		d.wantNotKept("released", "t")
+		again := d.keeps("a2", "t", time.Hour)
+		if again.place <= first.place || again.position != 1 {
+			d.Errorf("used again, it is %+v after %+v", again, first)
+		}
+		d.wantKept("used again", "t", again.place, time.Hour)
+		d.fair("c")
+		d.goesAway("a", "t", time.Minute) // a late copy
+		d.wantKept("a late cancel", "t", again.place, time.Hour)
+		d.wantOrder("a2", "c")
+	})
+}
+
+// A release that is not answered is followed by a cancel, which does what the release may not have done.
+func TestACancelInThePlaceOfARelease(t *testing.T) {
+	cancel := func(d *desk, id string) {
+		d.Helper()
+		d.run(d.scripts.cancel, d.keys(d.name.done(id), d.name.kept("t")), id, doneMillis, -doneMillis)
+	}
+	onTidyDesk(t, func(d *desk) {
+		d.fair("held")
+		first := d.keeps("a", "t", time.Hour)
+		cancel(d, "b") // nobody's
+		d.wantKept("another's", "t", first.place, time.Hour)
+		d.release("held", 0)
+		for range 2 {
+			cancel(d, "a")
+			d.wantNotKept("cancelled", "t")
+			if d.look().holds() != "" {
+				d.Error("it is still held")
+			}
+		}
+		d.fair("held2")
+		again := d.keeps("a2", "t", time.Hour)
+		cancel(d, "a") // late
+		d.wantKept("a late copy", "t", again.place, time.Hour)
+	})
+}
+
+// Two calls with one ticket: the place that is kept is that of the one that asked first, and a call that gives
+// up does not bring back what has been used.
+func TestTheSameTicketTwice(t *testing.T) {
+	onTidyDesk(t, func(d *desk) {
+		d.fair("held")
+		first := d.keeps("a", "t", time.Hour)
+		second := d.keeps("b", "t", time.Hour)
+		if second.place != first.place {
+			d.Errorf("the second has the place %d, the first %d", second.place, first.place)
+		}
+		d.release("held", 0)
+		one, other := "a", "b"
+		if d.look().holds() == "b" {
+			one, other = other, one
+		}
+		d.givesUp(one, "t")
+		d.wantNotKept("released", "t")
+		d.goesAway(other, "t", time.Minute)
+		d.wantNotKept("when the other gives up", "t")
+		d.settles()
+		d.wantNothingLeft()
+	})
+}
+
 // A cancel that overtakes its acquire leaves the place that was kept before.
 func TestAKeptPlaceOutlivesACancelThatOvertakes(t *testing.T) {
 	onTidyDesk(t, func(d *desk) {

@@ -41,12 +41,11 @@ type lease struct {
 }
 
 // grant lets a caller have the lease.
-func (l *lease) grant(r *core.Request) *grant {
-	e := l.c.e
-	g := &grant{lease: l, req: r, token: l.next, since: e.now()}
+func (l *lease) grant(r *core.Request, now instant) *grant {
+	g := &grant{lease: l, req: r, token: l.next, since: now}
 	l.grants.push(g)
 	l.fit(g)
-	e.active.Add(1)
+	l.c.e.active.Add(1)
 	return g
 }
 
@@ -190,8 +189,13 @@ func (l *lease) renewed(a *reply, duration time.Duration, q inquiry) (tell func(
 		return func() { tellLost(lost) }
 	}
 	grants := l.grants.all()
-	if err == nil && c.shares() {
+	switch {
+	case !c.shares() || c.lease != l:
+	case err == nil:
 		l.shared(c.e.instant(a.sent), q)
+	case isFinal(err):
+		l.asking = false
+		c.fail(&core.AcquireError{Err: failure(err)})
 	}
 	return func() {
 		for _, g := range grants {

@@ -16,10 +16,16 @@ call('ZCARD', KEYS[2]) -- a type error belongs before the first write
 call('ZCARD', KEYS[5])
 call('HLEN', KEYS[3])
 call('PEXPIRE', KEYS[2], QUEUE_TTL) -- never refused, and after it nothing else is
+local places, alive = {}, {}
 for i = 2, #ARGV, 2 do
-  local id = ARGV[i]
-  if call('ZSCORE', KEYS[2], id) or call('ZSCORE', KEYS[5], id) then call('HSET', KEYS[3], '@' .. id, seen(ARGV[1])) end
+  local ahead = call('ZRANK', KEYS[2], ARGV[i]) or call('ZRANK', KEYS[5], ARGV[i])
+  if ahead then
+    places[i] = ahead + 1
+    alive[#alive + 1] = '@' .. ARGV[i]
+    alive[#alive + 1] = seen(ARGV[1])
+  end
 end
+if #alive > 0 then call('HSET', KEYS[3], unpack(alive)) end
 if call('EXISTS', KEYS[2]) == 1 then touch() end
 local more = false
 if not h or h.mode == 'read' then
@@ -28,18 +34,14 @@ if not h or h.mode == 'read' then
 end
 local answers, waits = {}, false
 for i = 2, #ARGV, 2 do
-  local id, lease = ARGV[i], ARGV[i + 1]
-  local ahead = call('ZRANK', KEYS[2], id) or call('ZRANK', KEYS[5], id)
-  if ahead then
-    answers[#answers + 1] = {0, ahead + 1}
+  local answer = {-1}
+  if holds(h, ARGV[i], ARGV[i + 1]) then
+    answer = h.mode == 'read' and {1, h.token, 1, writers()} or {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
+  elseif places[i] then
+    answer = {0, places[i]}
     waits = true
-  elseif not holds(h, id, lease) then
-    answers[#answers + 1] = {-1}
-  elseif h.mode == 'read' then
-    answers[#answers + 1] = {1, h.token, 1, writers()}
-  else
-    answers[#answers + 1] = {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
   end
+  answers[#answers + 1] = answer
 end
 if h and waits then call_for(h, true) end
 return {more and 1 or 0, counter(), waiting(), answers, in_the_way(h)}

@@ -231,7 +231,7 @@ func (r *request) isQueued(sent time.Time, stamp int64, wait core.Wait) {
 }
 
 // pollSlack is how much earlier a poll may be, to go out together with others.
-const pollSlack = 20 * time.Millisecond
+const pollSlack = 100 * time.Millisecond
 
 // pushed deals with the news that the server has granted the request. The push may be old, and the
 // grant over: it is relied on only if it is newer than the last answer that said "queued", and only
@@ -249,7 +249,10 @@ func (r *request) pushed(p *push) {
 
 // isFinal reports whether the server will go on refusing.
 func isFinal(err error) bool {
-	for _, prefix := range []string{"WRONGTYPE", "NOPERM", "NOAUTH", "WRONGPASS"} {
+	if isWrongType(err) {
+		return true
+	}
+	for _, prefix := range []string{"NOPERM", "NOAUTH", "WRONGPASS"} {
 		if redis.HasErrorPrefix(err, prefix) {
 			return true
 		}

@@ -96,7 +96,7 @@ local function touch()
   call('HSET', KEYS[3], '#touched', string.format('%.0f', now))
   call('PEXPIRE', KEYS[2], QUEUE_TTL)
   call('PEXPIRE', KEYS[3], QUEUE_TTL)
-  call('PEXPIRE', KEYS[5], QUEUE_TTL)
+  if type(redis.pcall('ZCARD', KEYS[5])) == 'number' then call('PEXPIRE', KEYS[5], QUEUE_TTL) end
   return amnesty
 end
 

@@ -24,7 +24,7 @@ func (c *cohort) share(r *core.Request) *grant {
 	if now >= l.shareUntil || l.subscription != c.e.inbox.subscription.Load() || !l.isFresh(now) {
 		return nil
 	}
-	return l.grant(r)
+	return l.grant(r, now)
 }
 
 // ask renews the lease in order to know whether it can be shared on.
@@ -32,8 +32,8 @@ func (l *lease) ask() {
 	e := l.c.e
 	e.inbox.start(e)
 	if !l.asking {
-		l.asking = true
-		l.renewAfter(e.now(), 0)
+		l.asking, l.c.asked = true, e.now()
+		l.renewAfter(l.c.asked, 0)
 		l.reschedule()
 	}
 }
@@ -53,7 +53,7 @@ func (c *cohort) letIn(l *lease, joined int64) {
 	for c.waiters.n > 0 && c.waiters.first.turn <= joined {
 		w := c.waiters.pop()
 		c.crowd.waits(-1)
-		w.finish(l.grant(w.req), nil)
+		w.finish(l.grant(w.req, c.e.now()), nil)
 	}
 }
 

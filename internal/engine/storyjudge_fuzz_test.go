@@ -23,6 +23,9 @@ func (s *stage) perform(r *run) {
 		j.refused(err)
 	} else {
 		got := r.read(a)
+		if before.holder.fields["token"] == "0" {
+			return // somebody else has written that
+		}
 		if a.err != nil || len(a.values) > 0 {
 			j.fault("its answer is not understood: %v, %v left", a.err, a.values)
 			return
@@ -61,6 +64,9 @@ func (j *judge) fault(format string, args ...any) {
 // refused checks an error: of the documented kind, and if it is acquire.lua's without a trace, as
 // nobody is going to cancel the id.
 func (j *judge) refused(err error) {
+	if last, _ := j.before.counter(); last > maxToken-maxLines {
+		return // there are no more tokens
+	}
 	isOurs := j.before.isRead() || !slices.ContainsFunc(j.run.ends, j.isField)
 	if isOurs && !strings.Contains(err.Error(), "WRONGTYPE") { // miniredis puts something before it
 		j.fault("it failed: %v", err)
@@ -167,6 +173,7 @@ func (j *judge) readersLeftAlone() {
 		longer := a.ends.After(b.ends)
 		a.ends = b.ends
 		switch {
+		case id != "" && id[0] == '-': // one that has gone keeps the key taken for a while
 		case slices.Contains(j.run.ends, id), b.ends.Sub(j.before.now) <= j.after.at.Sub(j.before.at):
 		case !reads:
 			j.fault("the hold of %s is over", id)
@@ -196,7 +203,7 @@ func (j *judge) ended() {
 func (j *judge) granted() {
 	b, a := j.before, j.after
 	id := a.holds()
-	if !a.holder.exists() || a.isRead() || b.holder.exists() && b.holds() == id || id == "-" {
+	if !a.holder.exists() || id == "" || b.holder.exists() && b.holds() == id || id == "-" {
 		return
 	}
 	if !b.waits(id) && id != j.run.asks {
@@ -245,7 +252,12 @@ func (j *judge) isReachable(id string) bool {
 // unseen is how long ago the ticket of an id was seen.
 func (j *judge) unseen(id string) (age time.Duration, ok bool) {
 	tickets := &j.before.tickets
-	seen, ok := wholeNumber(strings.TrimLeft(tickets.fields["@"+id], "+-"))
+	fields := strings.Fields(tickets.fields[id])
+	if tickets.isStrange() || len(fields) < 6 {
+		return 0, false
+	}
+	_, isNumber := wholeNumber(fields[2])
+	seen, isTime := wholeNumber(strings.TrimLeft(tickets.fields["@"+id], "+-"))
 	age = j.before.now.Sub(time.UnixMilli(seen)).Round(time.Millisecond)
-	return age, ok && !tickets.isStrange() && len(strings.Fields(tickets.fields[id])) >= 6 && age >= 0
+	return age, isNumber && isTime && age >= 0
 }

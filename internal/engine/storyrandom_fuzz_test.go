@@ -71,7 +71,7 @@ func scriptLine(r teller) string {
 	case 5:
 		return r.pick("keep", "trykeep", "away", "leave") + " " + r.id()
 	case 6:
-		return r.pick("over", "lost", "lostread") + " " + r.id() + " " + r.id() + r.pick("", " 1", " 9007199254740992")
+		return r.pick("over", "lost", "lostread") + " " + r.id() + " " + r.id() + r.pick("", " 1", " 9007199254740991")
 	case 7:
 		return r.pick("poll", "poll+") + " " + r.pick("", r.id(), r.id()+" "+r.id())
 	}

@@ -120,13 +120,13 @@ func (r *run) follow(s *stage, verb, flag string, words []string) *run {
 		return nil
 	}
 	a := ask{id: r.own[1], subscribed: flag == "+", former: r.own[0]}
-	if a.place, a.mark = number(words, 2, 1, 1<<53); a.mark {
+	if a.place, a.mark = number(words, 2, 1, maxToken); a.mark {
 		r.place = float64(a.place)
 	}
 	if verb == "lostread" {
 		a.mode = core.Read
 	}
-	if s.reuses(a) {
+	if mode, used := s.modes[a.former]; s.reuses(a) || used && (mode == core.Read) != (a.mode == core.Read) {
 		return nil
 	}
 	r.own, r.asks, r.ends = r.own[1:], a.id, []string{a.former}

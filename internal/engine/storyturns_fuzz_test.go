@@ -26,12 +26,12 @@ func (j *judge) letIn() {
 			}
 		}
 	}
-	if !isNew {
+	if !isNew || j.visited {
 		return
 	}
 	token, ok := a.holder.whole("token")
 	last, isCounter := a.counter()
-	if !ok || !isCounter || token < 1 || token < j.written || token > last && !b.isRead() && !j.visited {
+	if !ok || !isCounter || token < 1 || token < j.written || token > last && !b.isRead() {
 		j.fault("readers have token %d, a writer had %d, the counter is %d", token, j.written, last)
 	}
 }

@@ -30,6 +30,7 @@ func TestReadersScriptsLeaveStrangersAlone(t *testing.T) {
 					for what, run := range d.everything() {
 						d.rdb.FlushAll(d.Context())
 						prepare()
+						d.rdb.HDel(d.Context(), d.name.tickets(), "#touched") // as if that were long ago
 						d.rdb.Del(d.Context(), key.name)
 						if err := put(key.name); err != nil {
 							d.Fatal(err)
@@ -101,9 +102,10 @@ func (d *desk) everything() map[string]func() error {
 		"renew":     script(d.scripts.renew, d.keys()[:1], "a", 1000),
 		"release":   script(d.scripts.release, d.keys(), "a"),
 		"linger":    script(d.scripts.release, d.keys(), "a", 1000, 0, 0),
-		"give up":   script(d.scripts.release, special, "a", 0, doneMillis, 1),
+		"give up":   script(d.scripts.release, special, "a", 0, doneMillis, doneMillis),
 		"cancel":    script(d.scripts.cancel, special[:6], "a", doneMillis, 0),
 		"go away":   script(d.scripts.cancel, special, "a", doneMillis, 60_000),
+		"undo":      script(d.scripts.cancel, special, "a", doneMillis, -60_000),
 		"downgrade": script(d.scripts.downgrade, d.keys(), "a"),
 		"force":     script(d.scripts.force, d.keys(), "5", "owner-a"),
 	}

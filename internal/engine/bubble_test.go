@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/redistest"
+)
+
+const bubbleKey = "item:1"
+
+// A bubble is an engine, and an embedded server, where time passes only when nothing else is left to do.
+type bubble struct {
+	*testing.T
+	s    *redistest.Server
+	rdb  *redis.Client // sees the server
+	wire *redistest.Wire
+	e    *Engine
+	desk *desk // of the key bubbleKey
+}
+
+func inBubble(t *testing.T, test func(b *bubble)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := redistest.Piped(t)
+		b := &bubble{T: t, s: s, rdb: s.NewClient(t), wire: s.NewWire()}
+		b.e = b.engine(b.wire.Use)
+		b.desk = &desk{T: t, rdb: b.rdb, name: b.e.nameOf(bubbleKey), scripts: b.e.scripts}
+		test(b)
+		b.checkGone(b.e)
+		_ = b.e.Close()
+		time.Sleep(2 * time.Second) // until go-redis' goroutines have ended
+	})
+}
+
+// engine is that of another process.
+func (b *bubble) engine(edit ...func(*redis.Options)) *Engine {
+	cfg := DefaultConfig()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	e, err := New(b.s.NewClient(b.T, edit...), cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	e.hello.Do(func() {})
+	b.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// asker is who asks for the lock in that mode.
+func (b *bubble) asker(mode core.Mode) *asker {
+	a := newAsker(bubbleKey)
+	a.Mode = mode
+	return a
+}
+
+func (b *bubble) read() *grant {
+	b.Helper()
+	return b.asker(core.Read).acquire(b.T, b.e)
+}
+
+// A calling is a call of Acquire that is under way, or has returned.
+type calling struct {
+	*asker
+	grant *grant
+	err   error
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// call has a ask for the lock, and returns when nothing more happens.
+func (b *bubble) call(e *Engine, a *asker) *calling {
+	c := &calling{asker: a, done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(b.Context())
+	c.stop = cancel
+	b.Cleanup(cancel)
+	go func() {
+		defer close(c.done)
+		g, err := e.Acquire(ctx, &a.Request)
+		c.grant, _ = g.(*grant)
+		c.err = err
+	}()
+	synctest.Wait()
+	return c
+}
+
+func (c *calling) returned() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (b *bubble) wantGranted(what string, c *calling) *grant {
+	b.Helper()
+	synctest.Wait()
+	if !c.returned() || c.err != nil {
+		b.Fatalf("%s: returned %t, %v", what, c.returned(), c.err)
+	}
+	return c.grant
+}
+
+func (b *bubble) wantWaiting(what string, c *calling) {
+	b.Helper()
+	synctest.Wait()
+	if c.returned() {
+		b.Fatalf("%s does not wait: %v, %v", what, c.grant, c.err)
+	}
+}
+
+func (b *bubble) release(all ...*grant) {
+	b.Helper()
+	for _, g := range all {
+		if _, err := g.Release(time.Second); err != nil {
+			b.Errorf("Release: %v", err)
+		}
+	}
+	synctest.Wait()
+}
+
+// sent counts the runs of scripts about the key since wire.Record, which it calls.
+func (b *bubble) sent() map[*script]int {
+	b.Helper()
+	synctest.Wait()
+	n := make(map[*script]int)
+	for _, c := range b.wire.Sent() {
+		if !c.IsScript() {
+			continue
+		}
+		for _, s := range b.scripts() {
+			if c[1] == s.sha || c[1] == s.source {
+				n[s]++
+			}
+		}
+	}
+	b.wire.Record()
+	return n
+}
+
+func (b *bubble) scripts() map[string]*script {
+	s := b.e.scripts
+	return map[string]*script{
+		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "release": s.release, "downgrade": s.downgrade, "cancel": s.cancel,
+	}
+}
+
+// wantSent checks the runs of scripts since the last check: "acquire" or "renew", once for each time it is
+// named.
+func (b *bubble) wantSent(what string, want ...string) {
+	b.Helper()
+	got, expected := b.sent(), make(map[string]int)
+	for _, name := range want {
+		expected[name]++
+	}
+	for name, s := range b.scripts() {
+		if got[s] != expected[name] {
+			b.Errorf("%s: %s was sent %d times, want %d", what, name, got[s], expected[name])
+		}
+	}
+}
+
+// warm has the server know the scripts, and the engine be subscribed.
+func (b *bubble) warm() {
+	b.Helper()
+	for _, s := range b.scripts() {
+		if err := b.rdb.ScriptLoad(b.Context(), s.source).Err(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.e.inbox.start(b.e)
+	synctest.Wait()
+	if !b.e.inbox.live.Load() {
+		b.Fatal("not subscribed")
+	}
+	b.wire.Record()
+}
+
+// readers are the ids that the server has of readers.
+func (b *bubble) readers() map[string]readerField {
+	b.Helper()
+	synctest.Wait()
+	return b.desk.look().readers()
+}
+
+// checkGone checks that nothing is left in an engine which nobody uses.
+func (b *bubble) checkGone(e *Engine) {
+	b.Helper()
+	synctest.Wait()
+	for i := range e.shards {
+		if e.closing.Load() {
+			break // it forgets them all
+		}
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		for id := range sh.cohorts {
+			b.Errorf("a cohort is left: %+v", id)
+		}
+		for key := range sh.crowds {
+			b.Errorf("a crowd is left: %s", key)
+		}
+		sh.mu.Unlock()
+	}
+	e.ids.mu.Lock()
+	for n, v := range e.ids.m {
+		b.Errorf("the id %d is left: %T", n, v)
+	}
+	e.ids.mu.Unlock()
+	e.schedule.mu.Lock()
+	for _, t := range e.schedule.timers {
+		b.Errorf("a timer is left: of a %T", t.owner)
+	}
+	e.schedule.mu.Unlock()
+	if n := e.active.Load(); n != 0 {
+		b.Errorf("%d grants are not over", n)
+	}
+}
+
+// wantFree checks that nobody has the lock, nor waits for it.
+func (b *bubble) wantFree() {
+	b.Helper()
+	synctest.Wait()
+	if sc := b.desk.look(); sc.holder.exists() || sc.queue.exists() || sc.tickets.exists() {
+		b.Errorf("the lock is not free: %v", sc)
+	}
+}

@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// Who asks for strict order has a ticket of its own, and is passed nothing within the process.
+func TestOrderIsStrictOverProcesses(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		engines := []*Engine{b.e, b.engine()}
+		for _, mode := range []core.Mode{core.Fair, core.Write} {
+			g := b.asker(mode).acquire(b.T, b.e)
+			var calls []*calling
+			for i := range 20 {
+				calls = append(calls, b.call(engines[i/2%2], b.asker(mode)))
+			}
+			if n := len(b.desk.look().writers()); n != len(calls) {
+				b.Errorf("%d tickets for %d calls", n, len(calls))
+			}
+			last := g.token
+			for i, c := range calls {
+				b.release(g)
+				g = b.wantGranted("the next one", c)
+				if g.token <= last {
+					b.Errorf("number %d has token %d after %d", i, g.token, last)
+				}
+				last = g.token
+				if i+1 < len(calls) {
+					b.wantWaiting("the one after it", calls[i+1])
+				}
+			}
+			b.release(g)
+			b.wantFree()
+		}
+		b.checkGone(engines[1])
+	})
+}
+
+// Many tickets of a key cost few commands.
+func TestPollsOfAKeyGoOutTogether(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		first := b.asker(core.Write)
+		first.Lease = 10 * time.Minute
+		g := first.acquire(b.T, other)
+		const n = maxPolled + 70
+		var calls []*calling
+		for range n {
+			calls = append(calls, b.call(b.e, b.asker(core.Fair)))
+		}
+		time.Sleep(2 * pollInterval)
+		b.sent()
+		const rounds = 10
+		time.Sleep(rounds * pollInterval)
+		if polls := b.sent()[b.e.scripts.poll]; polls < 2*rounds-2 || polls > 2*rounds+6 {
+			b.Errorf("%d polls for %d tickets in %d rounds", polls, n, rounds)
+		}
+		for _, c := range calls {
+			b.wantWaiting("one of many", c)
+		}
+		for _, c := range calls[1:] {
+			c.stop()
+		}
+		b.release(g)
+		b.release(b.wantGranted("the first", calls[0]))
+		b.wantFree()
+		b.checkGone(other)
+	})
+}
+
+// Each ticket of a group gets the answer that is for it.
+func TestAPollThatGrantsOneOfMany(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.asker(core.Write)
+		first.Fixed = true
+		first.acquire(b.T, b.engine())
+		calls := []*calling{}
+		for range 5 {
+			calls = append(calls, b.call(b.e, b.asker(core.Fair)))
+		}
+		lost := calls[2]
+		id := b.desk.look().writers()[2]
+		b.rdb.ZRem(b.Context(), b.desk.name.queue(), id)
+		b.rdb.HDel(b.Context(), b.desk.name.tickets(), id, "@"+id)
+		time.Sleep(pollInterval + pollSlack)
+		if ids := b.desk.look().writers(); len(ids) != 5 || ids[2] == id {
+			b.Errorf("the queue is %q, and %s was lost", ids, id)
+		}
+		time.Sleep(askedLease)
+		for i, c := range calls {
+			g := b.wantGranted("the next one", c)
+			if c == lost && g.lease.id.String() == id {
+				b.Error("a lost ticket's id is used again")
+			}
+			if i+1 < len(calls) {
+				b.wantWaiting("the one after it", calls[i+1])
+			}
+			b.release(g)
+		}
+		b.wantFree()
+	})
+}
+
+func TestACallWithATicketComesBackToItsPlace(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		ticketed := func(wait time.Duration) *asker {
+			a := b.asker(core.Fair)
+			a.Ticket, a.Keep, a.Wait = "t", time.Minute, wait
+			return a
+		}
+		kept := func() time.Duration { return b.desk.look().kept.ttl }
+		other := b.engine()
+		held := b.asker(core.Fair).acquire(b.T, other)
+		away := b.call(b.e, ticketed(time.Second))
+		b.wantWaiting("a call with a ticket", away)
+		if ttl := kept(); ttl > time.Minute+time.Second || ttl < time.Minute {
+			b.Errorf("while it waits for a second its place is kept for %v", ttl)
+		}
+		behind := b.call(other, b.asker(core.Fair))
+		time.Sleep(time.Second)
+		if <-away.done; !errors.Is(away.err, core.ErrBusy) {
+			b.Errorf("after its wait: %v", away.err)
+		}
+		if ttl := kept(); ttl > time.Minute || ttl < time.Minute-time.Second {
+			b.Errorf("when it has gone its place is kept for %v", ttl)
+		}
+		if try := b.call(b.e, ticketed(0)); !try.returned() || !errors.Is(try.err, core.ErrBusy) {
+			b.Errorf("a try: %v", try.err)
+		}
+		back := b.call(b.e, ticketed(core.Forever))
+		b.release(held)
+		g := b.wantGranted("the one that came back", back)
+		b.wantWaiting("the one behind it", behind)
+		b.release(g)
+		if place, ok := b.desk.look().kept.whole(""); ok && place > 0 {
+			b.Errorf("when it is released its place is %d", place)
+		}
+		b.release(b.wantGranted("the one behind it", behind))
+		b.wantFree()
+		b.checkGone(other)
+	})
+}
+
+// The lock is granted in the instant in which the caller gives up. It has its place when it comes back.
+func TestAPlaceIsKeptIfTheGrantComesTooLate(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		held := b.asker(core.Fair).acquire(b.T, other)
+		a := b.asker(core.Fair)
+		a.Ticket, a.Keep = "t", time.Minute
+		w := newWaiter(b.Context(), &a.Request)
+		c := b.e.lockCohort(b.e.cohortOf(&a.Request))
+		if err := c.join(w); err != nil {
+			b.Fatal(err)
+		}
+		c.unlock()
+		b.e.caller.start(w.send)
+		<-w.signal // that it waits
+		b.release(held)
+		<-w.signal // granted
+		if err := c.giveUp(w, nil); !errors.Is(err, core.ErrBusy) {
+			b.Errorf("giving up: %v", err)
+		}
+		b.wantFree()
+		if sc := b.desk.look(); !sc.kept.exists() {
+			b.Error("its place is not kept")
+		}
+		b.checkGone(other)
+	})
+}

@@ -1,0 +1,368 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// wantLost checks that a was told of its loss, once.
+func (b *bubble) wantLost(what string, a *asker, want error) {
+	b.Helper()
+	synctest.Wait()
+	if len(a.lost) != 1 {
+		b.Errorf("%s was told %d times that it is lost", what, len(a.lost))
+		return
+	}
+	if err := <-a.lost; !errors.Is(err, want) {
+		b.Errorf("%s is lost: %v, want %v", what, err, want)
+	}
+}
+
+// sharers are n readers with one lease.
+func (b *bubble) sharers(n int, edit func(*core.Request)) (askers []*asker, grants []*grant) {
+	b.Helper()
+	for range n {
+		a := b.asker(core.Read)
+		if edit != nil {
+			edit(&a.Request)
+		}
+		g := a.acquire(b.T, b.e)
+		askers, grants = append(askers, a), append(grants, g)
+		if g.lease != grants[0].lease {
+			b.Fatal("they have different leases")
+		}
+	}
+	return askers, grants
+}
+
+func TestALostLeaseIsLostForAllWhoShareIt(t *testing.T) {
+	for name, lose := range map[string]func(b *bubble){
+		"by the server": func(b *bubble) {
+			b.rdb.FlushAll(b.Context())
+			time.Sleep(askedLease / 3) // the next renewal
+		},
+		"for a join": func(b *bubble) {
+			b.rdb.FlushAll(b.Context())
+			time.Sleep(shareFor)
+			g := b.read() // asks, and begins anew
+			b.release(g)
+		},
+		"by force": func(b *bubble) {
+			status, err := (&Inspector{rdb: b.rdb, prefix: "lockmw", scripts: b.e.scripts, names: b.e}).Get(b.Context(), bubbleKey)
+			if err != nil || len(status.Holders) != 1 {
+				b.Fatalf("%+v, %v", status, err)
+			}
+			b.desk.force(status.Holders[0].Token, status.Holders[0].Owner)
+		},
+		"for want of a renewal": func(b *bubble) {
+			b.wire.Silence()
+			time.Sleep(askedLease)
+			b.wire.Restore()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				askers, grants := b.sharers(3, nil)
+				lose(b)
+				for i, a := range askers {
+					b.wantLost("one that shares", a, core.ErrLost)
+					if _, err := grants[i].Release(time.Second); !errors.Is(err, core.ErrLost) {
+						b.Errorf("Release: %v", err)
+					}
+				}
+				time.Sleep(2 * time.Second) // what failed is tried again
+				b.release(b.read())
+				b.wantFree()
+			})
+		})
+	}
+}
+
+func TestCloseEndsAllWhoShareALease(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		askers, grants := b.sharers(3, nil)
+		other := b.asker(core.Read)
+		other.Lease = time.Minute
+		other.acquire(b.T, b.e)
+		waits := b.call(b.e, b.asker(core.Write))
+		_ = b.e.Close()
+		for _, a := range append(askers, other) {
+			b.wantLost("one that shares", a, core.ErrClosed)
+		}
+		if synctest.Wait(); !waits.returned() || !errors.Is(waits.err, core.ErrClosed) {
+			b.Errorf("who waits: %v", waits.err)
+		}
+		if _, err := grants[0].Release(time.Second); !errors.Is(err, core.ErrClosed) {
+			b.Errorf("Release: %v", err)
+		}
+		if _, err := b.e.Acquire(b.Context(), &b.asker(core.Read).Request); !errors.Is(err, core.ErrClosed) {
+			b.Errorf("Acquire: %v", err)
+		}
+		b.wantFree()
+	})
+}
+
+func TestShutdownWaitsForAllWhoShareALease(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		_, grants := b.sharers(2, nil)
+		ended := make(chan error, 1)
+		go func() { ended <- b.e.Shutdown(b.Context()) }()
+		synctest.Wait()
+		if c := b.call(b.e, b.asker(core.Read)); !c.returned() || !errors.Is(c.err, core.ErrClosed) {
+			b.Errorf("a join while it shuts down: %v", c.err)
+		}
+		b.release(grants[0])
+		if len(ended) > 0 {
+			b.Error("it is shut down while somebody reads")
+		}
+		b.release(grants[1])
+		if synctest.Wait(); len(ended) != 1 || <-ended != nil {
+			b.Error("it is not shut down when nobody reads any more")
+		}
+		b.wantFree()
+	})
+}
+
+// Each one's maximum hold counts from its own beginning.
+func TestTheMaximumHoldIsThatOfEach(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		terms := func(r *core.Request) { r.MaxHold = time.Minute }
+		first := b.asker(core.Read)
+		terms(&first.Request)
+		lease := first.acquire(b.T, b.e).lease
+		time.Sleep(20 * time.Second)
+		second := b.asker(core.Read)
+		terms(&second.Request)
+		g := second.acquire(b.T, b.e)
+		if g.lease != lease {
+			b.Fatal("they have different leases")
+		}
+		time.Sleep(40 * time.Second)
+		b.wantLost("the first", first, core.ErrLost)
+		if len(second.lost) > 0 || g.Expired() {
+			b.Error("the second is lost too")
+		}
+		time.Sleep(20*time.Second - 100*time.Millisecond)
+		if len(b.readers()) != 1 || g.Expired() {
+			b.Error("the second is over before its time")
+		}
+		time.Sleep(100 * time.Millisecond)
+		b.wantLost("the second", second, core.ErrLost)
+		b.wantFree()
+	})
+}
+
+func TestOneOfManyWhoLeavesAtItsDeadlineTakesNothingFromTheOthers(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		askers, grants := b.sharers(3, func(r *core.Request) { r.MaxHold = time.Minute })
+		b.release(grants[0], grants[2]) // the earliest and the latest
+		time.Sleep(59 * time.Second)
+		if len(b.readers()) != 1 || grants[1].Expired() {
+			b.Error("the one that is left is over")
+		}
+		time.Sleep(time.Second)
+		b.wantLost("the one that is left", askers[1], core.ErrLost)
+		if len(askers[0].lost)+len(askers[2].lost) > 0 {
+			b.Error("one that was released is told that it is lost")
+		}
+		b.wantFree()
+	})
+}
+
+func TestALeaseIsRenewedForAsLongAsSomebodySharesIt(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		askers, grants := b.sharers(2, nil)
+		time.Sleep(2 * askedLease)
+		b.release(grants[0])
+		b.sent()
+		time.Sleep(2 * askedLease)
+		if n := b.sent()[b.e.scripts.renew]; n < 5 || n > 8 {
+			b.Errorf("%d renewals in two leases", n)
+		}
+		for _, a := range askers {
+			if len(a.lost) > 0 {
+				b.Errorf("lost: %v", <-a.lost)
+			}
+		}
+		b.release(grants[1])
+		b.wantFree()
+	})
+}
+
+// A lease that is closed, because somebody waits to write, is renewed like any other.
+func TestALeaseThatIsNotSharedOnIsRenewed(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		askers, grants := b.sharers(2, nil)
+		writer := b.call(other, b.asker(core.Write))
+		late := b.call(b.e, b.asker(core.Read))
+		time.Sleep(3 * askedLease)
+		for i, a := range askers {
+			if len(a.lost) > 0 || grants[i].Expired() {
+				b.Fatal("lost while a writer waits")
+			}
+		}
+		b.wantWaiting("the writer", writer)
+		b.wantWaiting("the late reader", late)
+		b.release(grants...)
+		b.release(b.wantGranted("the writer", writer))
+		b.release(b.wantGranted("the late reader", late))
+		b.wantFree()
+		b.checkGone(other)
+	})
+}
+
+func TestExtendOfOneThatShares(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		_, grants := b.sharers(2, nil)
+		left := func(g *grant) time.Duration { return time.Until(g.Deadline()) }
+		if err := grants[0].Extend(b.Context(), time.Second); err != nil {
+			b.Errorf("Extend for less: %v", err)
+		}
+		if left(grants[0]) < askedLease/2 || left(grants[1]) < askedLease/2 {
+			b.Errorf("after Extend for a second they have %v and %v", left(grants[0]), left(grants[1]))
+		}
+		time.Sleep(2 * time.Second) // the next renewal
+		if err := grants[0].Extend(b.Context(), time.Hour); err != nil {
+			b.Errorf("Extend: %v", err)
+		}
+		if left(grants[0]) < time.Hour-time.Minute {
+			b.Errorf("after Extend for an hour it has %v", left(grants[0]))
+		}
+		b.release(grants[0])
+		time.Sleep(2 * time.Hour) // the other one is renewed as before
+		if left(grants[1]) < askedLease/2 || len(b.readers()) != 1 {
+			b.Errorf("the other one has %v", left(grants[1]))
+		}
+		b.release(b.read())
+		b.release(grants[1])
+		b.wantFree()
+	})
+}
+
+func TestExtendOfOneThatLearnsOfALossTellsAll(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		askers, grants := b.sharers(3, nil)
+		b.rdb.FlushAll(b.Context())
+		if err := grants[1].Extend(b.Context(), time.Minute); !errors.Is(err, core.ErrLost) {
+			b.Errorf("Extend: %v", err)
+		}
+		for _, a := range askers {
+			b.wantLost("one that shares", a, core.ErrLost)
+		}
+		b.wantFree()
+	})
+}
+
+// The cap is of all who wait for the key in this process, in whatever mode.
+func TestTheWaiterCapCountsAllWhoWait(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.asker(core.Write).acquire(b.T, b.e)
+		var waiting []*calling
+		capped := func(mode core.Mode) *calling {
+			a := b.asker(mode)
+			a.MaxWaiters = 4
+			return b.call(b.e, a)
+		}
+		for _, mode := range []core.Mode{core.Read, core.Read, core.Write, core.Fair} {
+			c := capped(mode)
+			b.wantWaiting(string(mode), c)
+			waiting = append(waiting, c)
+		}
+		for _, mode := range []core.Mode{core.Read, core.Write, core.Fair} {
+			if c := capped(mode); !c.returned() || !errors.Is(c.err, core.ErrTooManyWaiters) {
+				b.Errorf("a fifth, of the mode %s: returned %t, %v", mode, c.returned(), c.err)
+			}
+		}
+		waiting[0].stop()
+		<-waiting[0].done
+		waiting[0] = capped(core.Write)
+		b.wantWaiting("one in the place of one that has gone", waiting[0])
+		b.release(first)
+		b.release(b.wantGranted("the reader", waiting[1]))
+		for _, i := range []int{2, 3, 0} {
+			b.release(b.wantGranted("a writer", waiting[i]))
+		}
+		b.wantFree()
+	})
+}
+
+// Readers that may share do not wait for one another.
+func TestTheWaiterCapDoesNotCountThoseThatShare(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		var grants []*grant
+		for range 10 {
+			a := b.asker(core.Read)
+			a.MaxWaiters = 1
+			grants = append(grants, a.acquire(b.T, b.e))
+		}
+		b.release(grants...)
+		b.wantFree()
+	})
+}
+
+// A join is told at once what is wrong where waiting does not help, and in the end where it might.
+func TestAJoinIsToldWhatTheServerSays(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		a := b.asker(core.Read)
+		first := a.acquire(b.T, b.e)
+		time.Sleep(shareFor)
+		b.rdb.Set(b.Context(), b.desk.name.holder, "somebody else's", 0)
+		join := b.asker(core.Read)
+		join.Wait = 2 * time.Second
+		ctx, cancel := context.WithTimeout(b.Context(), soon)
+		defer cancel()
+		if _, err := b.e.Acquire(ctx, &join.Request); !errors.Is(err, core.ErrWrongType) {
+			b.Errorf("a join of a lock whose key is somebody else's: %v", err)
+		}
+		b.rdb.Del(b.Context(), b.desk.name.holder)
+		time.Sleep(askedLease)
+		b.wantLost("the first", a, core.ErrLost)
+		_, _ = first.Release(time.Second)
+		b.wantFree()
+	})
+}
+
+// A short wait for the answer is no sign of trouble, however long the lease has been there.
+func TestAJoinThatHasNoTimeIsToldThatTheLockIsBusy(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.read()
+		time.Sleep(time.Second)
+		held := b.wire.HoldReply(b.e.scripts.renew.sha)
+		join := b.asker(core.Read)
+		join.Wait = slowAnswer / 2
+		c := b.call(b.e, join)
+		<-held.Caught()
+		<-c.done
+		if !errors.Is(c.err, core.ErrBusy) || errors.Is(c.err, core.ErrUnavailable) {
+			b.Errorf("a join with %v: %v", join.Wait, c.err)
+		}
+		join.Wait = 2 * slowAnswer
+		c = b.call(b.e, join)
+		<-c.done
+		if !errors.Is(c.err, core.ErrUnavailable) {
+			b.Errorf("a join with %v: %v", join.Wait, c.err)
+		}
+		held.Deliver()
+		b.release(first)
+		b.wantFree()
+	})
+}

@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+func TestReadersThatAskAtOnceShareALease(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		const readers = 20
+		var calls []*calling
+		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		for range readers {
+			calls = append(calls, b.call(b.e, b.asker(core.Read)))
+		}
+		held.Deliver()
+		b.wantSent("readers that ask at once", "acquire")
+		first := b.wantGranted("the first", calls[0])
+		for _, c := range calls {
+			if g := b.wantGranted("one of them", c); g.lease != first.lease || g.token != first.token {
+				b.Errorf("one has another lease, and token %d instead of %d", g.token, first.token)
+			}
+		}
+		if n := len(b.readers()); n != 1 {
+			b.Errorf("the server has %d readers", n)
+		}
+		for _, c := range calls[1:] {
+			b.release(c.grant)
+		}
+		b.wantSent("releases of all but one")
+		if n := len(b.readers()); n != 1 {
+			b.Errorf("the server has %d readers", n)
+		}
+		b.release(first)
+		b.wantSent("the last release", "release")
+		b.wantFree()
+	})
+}
+
+// The server's word that nobody waits to write is good for a while.
+func TestJoiningWithinTheLicenceSendsNothing(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.read()
+		b.wantSent("the first", "acquire")
+		for range 3 {
+			for range 50 {
+				b.release(b.read())
+			}
+			b.wantSent("joins within the licence")
+			time.Sleep(shareFor - time.Millisecond)
+			b.release(b.read())
+			b.wantSent("a join just before its end")
+			time.Sleep(time.Millisecond)
+			held := b.wire.HoldReply(b.e.scripts.renew.sha)
+			var calls []*calling
+			for range 10 {
+				calls = append(calls, b.call(b.e, b.asker(core.Read)))
+			}
+			for _, c := range calls {
+				b.wantWaiting("a join without a licence", c)
+			}
+			held.Deliver()
+			b.wantSent("joins after its end", "renew")
+			for _, c := range calls {
+				g := b.wantGranted("a join after its end", c)
+				if g.lease != first.lease {
+					b.Error("it has another lease")
+				}
+				b.release(g)
+			}
+		}
+		b.release(first)
+	})
+}
+
+func TestReadersWithOtherTermsHaveLeasesOfTheirOwn(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		var grants []*grant
+		for _, edit := range []func(r *core.Request){
+			func(*core.Request) {},
+			func(r *core.Request) { r.Lease = time.Minute },
+			func(r *core.Request) { r.MaxHold = time.Hour },
+			func(r *core.Request) { r.Fixed = true },
+			func(r *core.Request) { r.Fixed = true },
+		} {
+			a := b.asker(core.Read)
+			edit(&a.Request)
+			grants = append(grants, a.acquire(b.T, b.e))
+		}
+		if n := len(b.readers()); n != len(grants) {
+			b.Errorf("the server has %d readers, want %d", n, len(grants))
+		}
+		same := b.asker(core.Read)
+		same.MaxHold = time.Hour
+		g := same.acquire(b.T, b.e)
+		if g.lease != grants[2].lease {
+			b.Error("one with the same terms has another lease")
+		}
+		b.release(append(grants, g)...)
+		b.wantFree()
+	})
+}
+
+func TestAWriterOfTheSameProcessEndsTheSharing(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.read()
+		b.release(b.read())
+		for _, mode := range []core.Mode{core.Write, core.Fair, core.Exclusive} {
+			b.sent()
+			writer := b.call(b.e, b.asker(mode))
+			b.wantWaiting("a writer", writer)
+			b.sent()
+			reader := b.call(b.e, b.asker(core.Read))
+			b.wantWaiting("a reader that comes after a writer", reader)
+			b.wantSent("a reader that comes after a writer", "acquire")
+			b.release(first)
+			g := b.wantGranted("the writer", writer)
+			b.wantWaiting("the reader", reader)
+			b.release(g)
+			first = b.wantGranted("the reader after the writer", reader)
+		}
+		b.release(first)
+		b.wantFree()
+	})
+}
+
+// The message is faster than the end of the licence.
+func TestAWriterOfAnotherProcessEndsTheSharing(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		first := b.read()
+		b.release(b.read())
+		b.sent()
+		start := time.Now()
+		writer := b.call(other, b.asker(core.Write))
+		b.wantWaiting("the writer", writer)
+		reader := b.call(b.e, b.asker(core.Read))
+		b.wantWaiting("a reader that comes after a writer", reader)
+		if waited := time.Since(start); waited >= shareFor {
+			b.Fatalf("%v have passed", waited)
+		}
+		b.wantSent("a reader that comes after a writer", "acquire")
+		try := b.asker(core.Read)
+		try.Wait = 0
+		if c := b.call(b.e, try); !c.returned() || !errors.Is(c.err, core.ErrBusy) {
+			b.Errorf("a try to read: %v", c.err)
+		}
+		b.release(first)
+		b.release(b.wantGranted("the writer", writer))
+		g := b.wantGranted("the reader after the writer", reader)
+		b.release(b.read(), g)
+		b.wantFree()
+		b.checkGone(other)
+	})
+}
+
+// Without a message it is the next renewal that says so.
+func TestTheNextRenewalEndsTheSharing(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.read()
+		b.desk.rdb.HSet(b.Context(), b.desk.name.holder, "wanted", 1)
+		b.release(b.read())
+		b.wantSent("a join within the licence", "acquire")
+		time.Sleep(shareFor)
+		second := b.call(b.e, b.asker(core.Read)) // asks, and is told that somebody waits; asks for its own, and is let in
+		g := b.wantGranted("a reader after the licence", second)
+		if g.lease == first.lease {
+			b.Error("it shares a lease that somebody waits for")
+		}
+		b.wantSent("a reader after the licence", "renew", "acquire")
+		b.release(g, first)
+		b.wantFree()
+	})
+}
+
+// Who would not be told of a writer has to ask each time.
+func TestWithoutASubscriptionEachJoinAsks(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.read()
+		b.release(b.read())
+		b.sent()
+		b.wire.Withhold("subscribe", b.e.inbox.channel) // a new one does not come about
+		b.e.inbox.mu.Lock()
+		_ = b.e.inbox.pubsub.Close()
+		b.e.inbox.mu.Unlock()
+		synctest.Wait()
+		if b.e.inbox.live.Load() {
+			b.Fatal("still subscribed")
+		}
+		for range 3 {
+			b.release(b.read())
+			b.wantSent("a join without a subscription", "renew")
+		}
+		b.release(first)
+	})
+}
+
+// A message may have been missed between two subscriptions.
+func TestANewSubscriptionMakesTheNextJoinAsk(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.read()
+		b.release(b.read())
+		b.sent()
+		b.e.inbox.mu.Lock()
+		_ = b.e.inbox.pubsub.Close()
+		b.e.inbox.mu.Unlock()
+		time.Sleep(inboxRetry + time.Millisecond) // less than the licence
+		synctest.Wait()
+		if !b.e.inbox.live.Load() {
+			b.Fatal("not subscribed again")
+		}
+		b.release(b.read())
+		b.wantSent("a join after a gap", "renew")
+		b.release(b.read())
+		b.wantSent("another one")
+		b.release(first)
+	})
+}
+
+// A message that somebody waits is newer than an answer that says that nobody does, if the server was asked
+// before it came.
+func TestAMessageIsNotForgottenForAnOlderAnswer(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		first := b.read()
+		time.Sleep(shareFor)
+		held := b.wire.HoldReply(b.e.scripts.renew.sha)
+		join := b.call(b.e, b.asker(core.Read))
+		<-held.Caught()
+		time.Sleep(time.Millisecond)
+		writer := b.call(other, b.asker(core.Write))
+		b.wantWaiting("the writer", writer)
+		held.Deliver()
+		b.wantWaiting("who joined before the writer came, and has to ask for its own", join)
+		late := b.call(b.e, b.asker(core.Read))
+		b.wantWaiting("a reader that comes after the writer", late)
+		b.release(first)
+		b.release(b.wantGranted("the writer", writer))
+		b.release(b.wantGranted("the join", join), b.wantGranted("the late one", late))
+	})
+}
+
+// A call may end while the answer is on its way that would let it in.
+func TestAJoinThatEndsBeforeItsAnswer(t *testing.T) {
+	for name, leaves := range map[string]bool{"beside others": false, "when the others have left": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				first := b.read()
+				time.Sleep(shareFor)
+				held := b.wire.HoldReply(b.e.scripts.renew.sha)
+				b.sent()
+				join := b.call(b.e, b.asker(core.Read))
+				<-held.Caught()
+				if leaves {
+					b.release(first)
+					b.wantSent("the last one's release while another waits for the answer", "renew")
+					if n := len(b.readers()); n != 1 {
+						b.Errorf("the server has %d readers", n)
+					}
+				}
+				join.stop()
+				<-join.done
+				if !errors.Is(join.err, context.Canceled) || !errors.Is(join.err, core.ErrBusy) {
+					b.Errorf("a join that was cancelled: %v", join.err)
+				}
+				if leaves {
+					b.wantFree()
+				}
+				held.Deliver()
+				synctest.Wait()
+				if !leaves {
+					b.release(b.read())
+					b.release(first)
+				}
+				b.wantFree()
+			})
+		})
+	}
+}
+
+func TestALeaseIsKeptForWhoWaitsForTheAnswer(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.read()
+		time.Sleep(shareFor)
+		held := b.wire.HoldReply(b.e.scripts.renew.sha)
+		b.sent()
+		join := b.call(b.e, b.asker(core.Read))
+		<-held.Caught()
+		b.release(first)
+		held.Deliver()
+		g := b.wantGranted("the join", join)
+		if g.lease != first.lease {
+			b.Error("it has another lease")
+		}
+		b.wantSent("a join", "renew")
+		b.release(g)
+		b.wantSent("its release", "release")
+		b.wantFree()
+	})
+}
