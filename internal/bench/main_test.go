@@ -55,7 +55,7 @@ func TestWrongCommandLineIsOneLineAndExitCode2(t *testing.T) {
 		{[]string{"-quick", "-duration", "2h"}, "-duration 2h"},
 		{[]string{"-procs", "-1"}, "-procs -1"},
 		{[]string{"-work", "solo,sola"}, `-work: no "sola"; there are solo, spread64`},
-		{[]string{"-libs", "lockmv"}, `-libs: no "lockmv"; there are lockmw, raw`},
+		{[]string{"-libs", "lockmv"}, `-libs: no "lockmv"; there are lockmw, lockmw-fair`},
 		{[]string{"-work", "reentry", "-libs", "raw"}, "makes sense"},
 		{[]string{"-profile", "/no/such/directory"}, "-profile /no/such/directory"},
 		{[]string{"solo"}, `"solo"`},
@@ -148,6 +148,23 @@ func TestEachRoundBeginsWithAnotherLibrary(t *testing.T) {
 		if got := turns(3, round); !slices.Equal(got, want) {
 			t.Errorf("round %d goes %v, want %v", round, got, want)
 		}
+	}
+}
+
+func TestWorkloadsThatAreComparedTakeTurns(t *testing.T) {
+	var got [][]string
+	for _, group := range groups(workload.All()) {
+		var names []string
+		for _, w := range group {
+			names = append(names, w.Name)
+		}
+		if len(names) > 1 {
+			got = append(got, names)
+		}
+	}
+	want := []string{"queue10", "queue100", "queue1000", "queue5000"}
+	if len(got) != 1 || !slices.Equal(got[0], want) {
+		t.Errorf("together are %v, want %v", got, want)
 	}
 }
 

@@ -60,8 +60,8 @@ func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
 	}
 	ok = true
 	var all []report.Figures
-	for i := range s.workloads {
-		figures := b.measure(ctx, s, redis, &s.workloads[i])
+	for _, together := range groups(s.workloads) {
+		figures := b.measure(ctx, s, redis, together)
 		if ctx.Err() != nil {
 			return false, errors.New("interrupted")
 		}
@@ -96,41 +96,70 @@ func open(ctx context.Context, addr string) (*server.Server, error) {
 	return server.Start(ctx)
 }
 
-// measure measures one workload with all libraries that it makes sense with. In each round they take
+// groups are the workloads that are measured together, one after the other.
+func groups(workloads []workload.Workload) [][]workload.Workload {
+	var list [][]workload.Workload
+	for len(workloads) > 0 {
+		n := 1
+		for n < len(workloads) && workloads[n].Group != "" && workloads[n].Group == workloads[0].Group {
+			n++
+		}
+		list = append(list, workloads[:n])
+		workloads = workloads[n:]
+	}
+	return list
+}
+
+// A contestant is a library in a workload.
+type contestant struct {
+	workload *workload.Workload
+	library  library.Library
+	rounds   []*workload.Round
+	err      error
+}
+
+// measure measures workloads with all libraries that they make sense with. In each round all take
 // turns, so that noise hits all of them, and each time another one begins.
-func (b *bench) measure(ctx context.Context, s *settings, redis *server.Server, w *workload.Workload) []report.Figures {
-	var libraries []library.Library
-	for _, l := range s.libraries {
-		if w.Runs(l) {
-			libraries = append(libraries, l)
-		}
-	}
-	rounds := make([][]*workload.Round, len(libraries))
-	errs := make([]error, len(libraries))
-	for r := range s.roundsOf(w) {
-		for _, i := range turns(len(libraries), r) {
-			if errs[i] != nil || ctx.Err() != nil {
-				continue
-			}
-			var round *workload.Round
-			round, errs[i] = w.Measure(ctx, redis, libraries[i], s.options)
-			if round != nil {
-				rounds[i] = append(rounds[i], round)
-			}
-			if errs[i] != nil && ctx.Err() == nil {
-				b.complain(w, libraries[i], errs[i])
+func (b *bench) measure(ctx context.Context, s *settings, redis *server.Server, workloads []workload.Workload) []report.Figures {
+	var contestants []contestant
+	most := 0
+	for i := range workloads {
+		w := &workloads[i]
+		most = max(most, s.roundsOf(w))
+		for _, l := range s.libraries {
+			if w.Runs(l) {
+				contestants = append(contestants, contestant{workload: w, library: l})
 			}
 		}
 	}
-	figures := make([]report.Figures, len(libraries))
-	for i, l := range libraries {
-		figures[i] = report.Sum(w, l, rounds[i])
-		figures[i].Err = errs[i]
+	for r := range most {
+		for _, i := range turns(len(contestants), r) {
+			if c := &contestants[i]; r < s.roundsOf(c.workload) && c.err == nil && ctx.Err() == nil {
+				b.round(ctx, s, redis, c)
+			}
+		}
+	}
+	figures := make([]report.Figures, len(contestants))
+	for i, c := range contestants {
+		figures[i] = report.Sum(c.workload, c.library, c.rounds)
+		figures[i].Err = c.err
 	}
 	return figures
 }
 
-// turns is the order of n libraries in a round.
+// round measures once.
+func (b *bench) round(ctx context.Context, s *settings, redis *server.Server, c *contestant) {
+	var round *workload.Round
+	round, c.err = c.workload.Measure(ctx, redis, c.library, s.options)
+	if round != nil {
+		c.rounds = append(c.rounds, round)
+	}
+	if c.err != nil && ctx.Err() == nil {
+		b.complain(c.workload, c.library, c.err)
+	}
+}
+
+// turns is the order of n contestants in a round.
 func turns(n, round int) []int {
 	order := make([]int, n)
 	for i := range order {

@@ -32,7 +32,7 @@ func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
 	s := &settings{options: workload.Options{Grace: b.grace}}
-	quick := f.Bool("quick", false, "measure everything in less than a minute, with more noise")
+	quick := f.Bool("quick", false, "measure everything in little more than a minute, with more noise")
 	f.BoolVar(&s.json, "json", false, "print JSON lines instead of tables")
 	f.BoolVar(&s.strict, "strict", false, "a missed goal fails the run")
 	works := f.String("work", "", "`list` of workloads, separated by commas (default all)")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/edsrzf/mmap-go"
@@ -21,6 +22,17 @@ type Page struct {
 	memory     mmap.MMap
 	violations atomic.Int64
 }
+
+// A cell is what is known of one key.
+type cell struct {
+	inside atomic.Int64 // how many read, and alone for each that does not
+	turns  atomic.Int64
+	last   atomic.Int64 // when the last turn was, in nanoseconds
+	whose  atomic.Int64
+}
+
+// alone is more than there are readers.
+const alone = 1 << 32
 
 // Create makes the file of a page for n keys.
 func Create(path string, n int) error {
@@ -47,20 +59,46 @@ func Open(path string) (*Page, error) {
 // Close unmaps the page.
 func (p *Page) Close() error { return p.memory.Unmap() }
 
-func (p *Page) cell(key int) *atomic.Int32 {
+func (p *Page) cell(key int) *cell {
 	b := p.memory[key*cellSize : (key+1)*cellSize]
-	return (*atomic.Int32)(unsafe.Pointer(&b[0])) //nolint:gosec // a mapping begins at a page, and a cell has its size
+	return (*cell)(unsafe.Pointer(&b[0])) //nolint:gosec // a mapping begins at a page, and a cell has its size
 }
 
 // Enter notes that the lock of key is held. Call Leave before it is released.
 func (p *Page) Enter(key int) {
-	if p.cell(key).Add(1) != 1 {
+	if p.cell(key).inside.Add(alone) != alone {
 		p.violations.Add(1)
 	}
 }
 
 // Leave notes that the lock of key is held no more.
-func (p *Page) Leave(key int) { p.cell(key).Add(-1) }
+func (p *Page) Leave(key int) { p.cell(key).inside.Add(-alone) }
 
-// Violations returns how often this process entered while somebody was in.
+// EnterShared notes that the lock of key is held for reading, maybe by others as well. Call
+// LeaveShared before it is released.
+func (p *Page) EnterShared(key int) {
+	if p.cell(key).inside.Add(1) >= alone {
+		p.violations.Add(1)
+	}
+}
+
+// LeaveShared notes that one reader less has the lock of key.
+func (p *Page) LeaveShared(key int) { p.cell(key).inside.Add(-1) }
+
+// Turn notes that somebody of a process has the lock of key in turn, and returns how long ago the one
+// before had, by the machine's wall clock, and whether that was in another process. Call it between
+// Enter and Leave.
+func (p *Page) Turn(key, process int) (since time.Duration, other bool) {
+	c := p.cell(key)
+	now := time.Now().UnixNano()
+	since = time.Duration(now - c.last.Swap(now))
+	other = c.whose.Swap(int64(process)) != int64(process)
+	c.turns.Add(1)
+	return since, other
+}
+
+// Turns returns how many turns there were with the lock of key.
+func (p *Page) Turns(key int) int64 { return p.cell(key).turns.Load() }
+
+// Violations returns how often this process entered while somebody was in who excludes it.
 func (p *Page) Violations() int64 { return p.violations.Load() }

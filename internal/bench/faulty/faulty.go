@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// Libraries that have nothing to do with Redis.
+// All but Careless have nothing to do with Redis.
 var (
 	// Open lets everybody in.
 	Open = fake("open", func(context.Context, chan struct{}) bool { return true })
@@ -33,12 +33,16 @@ var (
 			return false
 		}
 	})
+	// Careless excludes, but lets in everybody who reads.
+	Careless = library.Library{Name: "careless", Open: openCareless}
 	// Refusing has an error for everybody.
 	Refusing = fake("refusing", func(context.Context, chan struct{}) bool { return false })
 )
 
 // All returns the libraries.
-func All() []library.Library { return []library.Library{Open, Deaf, Forgetful, Sound, Refusing} }
+func All() []library.Library {
+	return []library.Library{Open, Deaf, Forgetful, Sound, Careless, Refusing}
+}
 
 // fake makes a library of a function that waits for a token.
 func fake(name string, lock func(ctx context.Context, free chan struct{}) bool) library.Library {
@@ -79,3 +83,19 @@ func (l *locker) Unlock() error {
 func (l *locker) Close() error { return nil }
 
 var errRefused = errors.New("not today")
+
+// careless takes lockmw's locks, so that only its readers are at fault.
+type careless struct{ library.Locker }
+
+func openCareless(c library.Config) (library.Locker, error) {
+	l, err := library.OpenLockmw(c)
+	return careless{l}, err
+}
+
+// RLock implements library.Reader.
+func (careless) RLock(context.Context, string) (library.Hold, error) { return nothing{}, nil }
+
+type nothing struct{}
+
+// Unlock implements library.Hold.
+func (nothing) Unlock() error { return nil }

@@ -35,6 +35,20 @@ type Locker interface {
 	Close() error
 }
 
+// A Reader is a Locker that can also lock for reading: its holds of RLock exclude only those of Lock.
+type Reader interface {
+	Locker
+	RLock(ctx context.Context, key string) (Hold, error)
+}
+
+// An Announcer is a Locker whose calls each have a place in a queue of the server, and can say when they
+// have got it.
+type Announcer interface {
+	Locker
+	// LockAnnounced calls waiting if it has to wait.
+	LockAnnounced(ctx context.Context, key string, waiting func()) (Hold, error)
+}
+
 // A Hold is a lock that was acquired. Unlock returns when the lock is free, or certain to become it.
 type Hold interface{ Unlock() error }
 
@@ -55,6 +69,8 @@ type Library struct {
 	Wakes bool
 	// Baseline marks what is not a lock but what locks are compared with.
 	Baseline bool
+	// Variant marks another kind of lockmw's lock, which is measured where its price is of interest.
+	Variant bool
 }
 
 // lease is how long locks outlive a crash, in all libraries that want to be told: the default of
@@ -69,7 +85,7 @@ const shortPause = 8 * time.Millisecond
 // All returns the libraries in the order in which they are shown.
 func All() []Library {
 	return []Library{
-		lockmwLibrary, rawLibrary, rawAPLibrary, redsyncLibrary, redislockLibrary, rueidislockLibrary,
+		lockmwLibrary, lockmwFairLibrary, lockmwRWLibrary, rawLibrary, rawAPLibrary, redsyncLibrary, redislockLibrary, rueidislockLibrary,
 		pubsubLibrary,
 	}
 }

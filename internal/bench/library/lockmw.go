@@ -31,11 +31,7 @@ func OpenLockmw(c Config, opts ...lockmw.ClientOption) (*Lockmw, error) {
 
 // Lock implements Locker.
 func (l *Lockmw) Lock(ctx context.Context, key string) (Hold, error) {
-	_, hold, err := l.Client.Lock(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return hold, nil
+	return lockWith(ctx, l.Client, key)
 }
 
 // Close implements Locker.

@@ -3,6 +3,7 @@ package report
 import (
 	"math"
 	"slices"
+	"strings"
 )
 
 // A Goal is a bound for a figure or for the ratio of two.
@@ -50,6 +51,12 @@ func (t table) value(workload, library, name string) float64 {
 
 const ours = "lockmw"
 
+// The other kinds of lockmw's lock, of which some goals are.
+const (
+	fair = ours + "-fair"
+	rw   = ours + "-rw"
+)
+
 // figure is a figure of lockmw itself.
 func figure(workload, name string) func(table) float64 {
 	return func(t table) float64 { return t.value(workload, ours, name) }
@@ -57,15 +64,15 @@ func figure(workload, name string) func(table) float64 {
 
 // ratio is that of lockmw's figure to another's.
 func ratio(workload, other, name string) func(table) float64 {
-	return func(t table) float64 { return t.value(workload, ours, name) / t.value(workload, other, name) }
+	return quotient(workload, ours, workload, other, name)
 }
 
-// best is the ratio of lockmw's figure to the highest of all others.
+// best is the ratio of the plain lock's figure to the highest of all other libraries.
 func best(workload, name string) func(table) float64 {
 	return func(t table) float64 {
 		highest := math.NaN()
 		for place := range t {
-			if place[0] != workload || place[1] == ours {
+			if place[0] != workload || strings.HasPrefix(place[1], ours) {
 				continue
 			}
 			if v := t.value(place[0], place[1], name); math.IsNaN(highest) || v > highest {
@@ -76,7 +83,12 @@ func best(workload, name string) func(table) float64 {
 	}
 }
 
-// goals are those of the project's issue on speed.
+// quotient is that of the figures of two libraries, each in a workload.
+func quotient(workload, library, other, otherLibrary, name string) func(table) float64 {
+	return func(t table) float64 { return t.value(workload, library, name) / t.value(other, otherLibrary, name) }
+}
+
+// goals are those of the project's issues on speed and on other kinds of lock.
 func goals() []Goal {
 	list := []Goal{
 		{Workload: "solo", What: "p50 / raw", Limit: 1.15, measure: ratio("solo", "raw", P50)},
@@ -89,13 +101,16 @@ func goals() []Goal {
 			Goal{w, "ops/s / rawAP", 0.6, true, ratio(w, "rawAP", OpsPerS)},
 		)
 	}
-	return append(list,
+	list = append(list,
 		Goal{"hot32", "ops/s / the best other", 50, true, best("hot32", OpsPerS)},
 		Goal{"hot32", "Jain index", 0.95, true, figure("hot32", Jain)},
 		Goal{"hot32", "longest wait, ms", 50, false, millis("hot32", Longest)},
 		Goal{"hot4x8", "ops/s / rueidislock", 10, true, ratio("hot4x8", "rueidislock", OpsPerS)},
 		Goal{"hot4x8", "Jain index", 0.95, true, figure("hot4x8", Jain)},
 		Goal{"hot4x8", "longest wait, ms", 100, false, millis("hot4x8", Longest)},
+	)
+	list = append(list, kindGoals()...)
+	return append(list,
 		Goal{"handoff", "p50 / rueidislock", 0.55, false, ratio("handoff", "rueidislock", P50)},
 		Goal{"handoff", "p50 / bare PUBLISH", 1.3, false, ratio("handoff", "pubsub", P50)},
 		Goal{"idle1000", "commands/s", 2, false, figure("idle1000", CmdsPerS)},
@@ -104,6 +119,24 @@ func goals() []Goal {
 		Goal{"held10k", "heap for each hold, bytes", 1024, false, figure("held10k", "heap_per_hold_bytes")},
 		Goal{"reentry", "commands", 0, false, figure("reentry", CmdsPer)},
 		Goal{"reentry", "p50, ns", 300, false, func(t table) float64 { return 1000 * t.value("reentry", ours, P50) }},
+	)
+}
+
+// kindGoals are those of the fair and of the read-write lock.
+func kindGoals() []Goal {
+	commands := func(w string) Goal {
+		return Goal{w, "commands for each lock", 3, false, func(t table) float64 { return t.value(w, fair, CmdsPer) }}
+	}
+	list := []Goal{commands("queue10")}
+	for _, w := range []string{"queue100", "queue1000", "queue5000"} {
+		list = append(list,
+			Goal{w, "time of a hand-off / queue10", 1.3, false, quotient("queue10", fair, w, fair, OpsPerS)},
+			commands(w),
+		)
+	}
+	return append(list,
+		Goal{"rwread32", "ops/s / raw in solo", 50, true, quotient("rwread32", rw, "solo", "raw", OpsPerS)},
+		Goal{"rw4x8", "ops/s / the plain lock", 5, true, quotient("rw4x8", rw, "rw4x8", ours, OpsPerS)},
 	)
 }
 

@@ -124,6 +124,7 @@ func TestGoalsAreHeldAgainstRatios(t *testing.T) {
 		figures("hot32", "lockmw", values{"ops_per_s": 1000, "jain": 0.9, "max_us": 50_000}),
 		figures("hot32", "raw", values{"ops_per_s": 10}),
 		figures("hot32", "redsync", values{"ops_per_s": 25}),
+		figures("hot32", "lockmw-fair", values{"ops_per_s": 900}), // no other library
 		report.Figures{Workload: "hot32", Library: "redislock", Values: values{"ops_per_s": 500}, Err: errors.New("no luck")},
 		figures("handoff", "lockmw", values{"p50_us": 140}),
 		figures("handoff", "pubsub", values{"p50_us": 100}),
@@ -149,6 +150,36 @@ func TestGoalsAreHeldAgainstRatios(t *testing.T) {
 	}
 	if len(outcomes) != 8 {
 		t.Errorf("%d goals were judged", len(outcomes))
+	}
+}
+
+func TestGoalsOfOtherKindsOfLock(t *testing.T) {
+	type values = map[string]float64
+	outcomes := judged(
+		figures("solo", "raw", values{"ops_per_s": 100}),
+		figures("queue10", "lockmw-fair", values{"ops_per_s": 1300, "cmds_per_op": 3.1}),
+		figures("queue100", "lockmw-fair", values{"ops_per_s": 1040, "cmds_per_op": 3}),
+		figures("queue5000", "lockmw-fair", values{"ops_per_s": 650}),
+		figures("rwread32", "lockmw-rw", values{"ops_per_s": 5000}),
+		figures("rw4x8", "lockmw-rw", values{"ops_per_s": 490}),
+		figures("rw4x8", "lockmw", values{"ops_per_s": 100}),
+	)
+	for name, want := range map[string]struct {
+		measured float64
+		state    report.State
+	}{
+		"queue10 commands for each lock":         {3.1, report.Missed},
+		"queue100 commands for each lock":        {3, report.Met},
+		"queue100 time of a hand-off / queue10":  {1.25, report.Met},
+		"queue5000 time of a hand-off / queue10": {2, report.Missed},
+		"queue5000 commands for each lock":       {math.NaN(), report.NotMeasured},
+		"rwread32 ops/s / raw in solo":           {50, report.Met},
+		"rw4x8 ops/s / the plain lock":           {4.9, report.Missed},
+	} {
+		got, ok := outcomes[name]
+		if !ok || got.State != want.state || math.Abs(got.Measured-want.measured) > 1e-9 {
+			t.Errorf("%s: %v is %q, want %v and %q", name, got.Measured, got.State, want.measured, want.state)
+		}
 	}
 }
 

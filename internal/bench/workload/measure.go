@@ -38,6 +38,7 @@ var ErrExclusion = errors.New("mutual exclusion violated")
 type Measurement struct {
 	server *server.Server
 	crew   *crew.Crew
+	page   string // the file of the exclusion check
 	window time.Duration
 	round  Round
 }
@@ -82,7 +83,7 @@ func (w *Workload) Measure(ctx context.Context, s *server.Server, l library.Libr
 		return nil, err
 	}
 	defer c.Close()
-	m := &Measurement{server: s, crew: c, window: window}
+	m := &Measurement{server: s, crew: c, page: page, window: window}
 	lead := w.lead
 	if lead == nil {
 		lead = allAtOnce

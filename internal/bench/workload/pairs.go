@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/lockmw/go/internal/bench/exclusion"
 	"github.com/lockmw/go/internal/bench/library"
 )
 
@@ -22,7 +24,7 @@ func spread(name string, n int) Workload {
 		Name: name, About: fmt.Sprintf("%d goroutines, each with its own key", n),
 		Processes: 1, Keys: n, Wait: library.Short, Runs: locks,
 		work: func(w *Worker) error {
-			return w.pairs(n, func(g int) int { return g }, false)
+			return w.pairs(load{goroutines: n, keyOf: func(g int) int { return g }})
 		},
 	}
 }
@@ -33,15 +35,26 @@ func hot(name string, processes, n int) Workload {
 		Name: name, About: fmt.Sprintf("%d process(es) of %d goroutines want one key", processes, n),
 		Processes: processes, Keys: 1, Wait: library.Short, Runs: contends,
 		work: func(w *Worker) error {
-			return w.pairs(n, func(int) int { return 0 }, true)
+			return w.pairs(load{goroutines: n, keyOf: oneKey, waits: true})
 		},
 	}
 }
 
-// pairs has n goroutines lock and unlock for the window, each a key that keyOf tells. Those that wait
-// when it is over still get their lock, so that the longest wait is known; it only counts for the
-// throughput if it was within the window. Timed is the pair, or the wait for the lock alone.
-func (w *Worker) pairs(n int, keyOf func(goroutine int) int, waits bool) error {
+// A load is what goroutines of one process do that lock and unlock.
+type load struct {
+	goroutines int
+	keyOf      func(goroutine int) int
+	waits      bool          // the wait for the lock is timed, instead of the pair
+	reads      float64       // the share of acquisitions that only read
+	held       time.Duration // for how long the lock is kept
+}
+
+func oneKey(int) int { return 0 }
+
+// pairs has goroutines lock and unlock for the window. Those that wait when it is over still get their
+// lock, so that the longest wait is known; it only counts for the throughput if it was within the
+// window.
+func (w *Worker) pairs(d load) error {
 	locker, err := w.open()
 	if err != nil {
 		return err
@@ -49,9 +62,10 @@ func (w *Worker) pairs(n int, keyOf func(goroutine int) int, waits bool) error {
 	defer locker.Close()
 	ctx, cancel := w.context()
 	defer cancel()
-	loopers := make([]looper, n)
+	reader, _ := locker.(library.Reader)
+	loopers := make([]looper, d.goroutines)
 	for g := range loopers {
-		loopers[g] = looper{w: w, locker: locker, cell: keyOf(g), key: w.key(keyOf(g)), waits: waits}
+		loopers[g] = looper{load: d, page: w.page, locker: locker, reader: reader, cell: d.keyOf(g), key: w.key(d.keyOf(g))}
 	}
 	const warmUp = 50 * time.Millisecond // connections, scripts, subscriptions
 	if err := loopAll(ctx, loopers, warmUp); err != nil {
@@ -101,11 +115,12 @@ func loopAll(ctx context.Context, loopers []looper, d time.Duration) error {
 
 // A looper is a goroutine that locks and unlocks.
 type looper struct {
-	w      *Worker
+	load
+	page   *exclusion.Page
 	locker library.Locker
+	reader library.Reader // nil if readers exclude one another
 	key    string
 	cell   int
-	waits  bool
 
 	times    []time.Duration // also those of a wait that came to nothing
 	count    int64           // of acquisitions that were in time
@@ -113,11 +128,11 @@ type looper struct {
 }
 
 func (l *looper) run(ctx context.Context, end time.Time) error {
-	page := l.w.page
 	l.times, l.count, l.stranded = l.times[:0], 0, 0
 	for now := time.Now(); now.Before(end); {
 		start := now
-		hold, err := l.locker.Lock(ctx, l.key)
+		shared := l.reader != nil && l.reads > 0 && rand.Float64() < l.reads
+		hold, err := l.lock(ctx, shared)
 		if err != nil && ctx.Err() != nil && l.waits {
 			l.times = append(l.times, time.Since(start))
 			l.stranded++
@@ -129,8 +144,7 @@ func (l *looper) run(ctx context.Context, end time.Time) error {
 		if l.waits {
 			l.times = append(l.times, time.Since(start))
 		}
-		page.Enter(l.cell)
-		page.Leave(l.cell)
+		l.use(shared)
 		if err := hold.Unlock(); err != nil {
 			return fmt.Errorf("unlocking: %w", err)
 		}
@@ -143,4 +157,25 @@ func (l *looper) run(ctx context.Context, end time.Time) error {
 		}
 	}
 	return nil
+}
+
+func (l *looper) lock(ctx context.Context, shared bool) (library.Hold, error) {
+	if shared {
+		return l.reader.RLock(ctx, l.key)
+	}
+	return l.locker.Lock(ctx, l.key)
+}
+
+// use is what is done with the lock.
+func (l *looper) use(shared bool) {
+	if shared {
+		l.page.EnterShared(l.cell)
+		defer l.page.LeaveShared(l.cell)
+	} else {
+		l.page.Enter(l.cell)
+		defer l.page.Leave(l.cell)
+	}
+	if l.held > 0 {
+		_ = library.Pause(context.Background(), l.held)
+	}
 }

@@ -4,6 +4,7 @@ package workload
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockmw/go/internal/bench/library"
@@ -19,6 +20,8 @@ type Workload struct {
 	Wait      library.Wait
 	// Runs says with which libraries the workload makes sense.
 	Runs func(library.Library) bool
+	// Group is the same for neighbours that are compared with one another: they take turns. "": none.
+	Group string
 	// Delay is how much longer the server's answers take.
 	Delay time.Duration
 	// Procs limits the processors of each process; 0: as the run has it.
@@ -53,8 +56,10 @@ type Report struct {
 // All returns the workloads in the order in which they are measured.
 func All() []Workload {
 	return []Workload{
-		solo("solo"), spread("spread64", 64), spread("spread512", 512),
-		hot("hot32", 1, 32), hot("hot4x8", 4, 8),
+		priced(solo("solo")), spread("spread64", 64), spread("spread512", 512),
+		priced(hot("hot32", 1, 32)), priced(hot("hot4x8", 4, 8)),
+		queue("queue10", 10), queue("queue100", 100), queue("queue1000", 1000), queue("queue5000", 5000),
+		reading("rwread1", 1), reading("rwread32", 32), readMostly("rw4x8", 4, 8),
 		handoff, idle("idle1000", 1000), held("held10k", 10_000), reentry,
 		crowd("waiters100k", 100_000),
 		distant(solo("solo-rtt1ms")), distant(spread("spread64-rtt1ms", 64)),
@@ -75,11 +80,22 @@ func distant(w Workload) Workload {
 func confined(w Workload, procs int) Workload {
 	w.About += ", GOMAXPROCS set"
 	w.Procs, w.Minor = procs, true
-	w.Runs = func(l library.Library) bool { return l.Name == "lockmw" || l.Name == "raw" }
+	w.Runs = only("lockmw", "raw")
 	return w
 }
 
-func locks(l library.Library) bool { return !l.Baseline }
+// priced adds the other kinds of lockmw's lock to a workload.
+func priced(w Workload) Workload {
+	others := w.Runs
+	w.Runs = func(l library.Library) bool { return l.Variant || others(l) }
+	return w
+}
+
+func only(names ...string) func(library.Library) bool {
+	return func(l library.Library) bool { return slices.Contains(names, l.Name) }
+}
+
+func locks(l library.Library) bool { return !l.Baseline && !l.Variant }
 
 // contends is for workloads in which many wait: a pipeline does nothing for those who try again later.
 func contends(l library.Library) bool { return locks(l) && !l.Pipelines }

@@ -40,12 +40,17 @@ func named(t *testing.T, name string) *workload.Workload {
 
 func lockmw(t *testing.T) library.Library {
 	t.Helper()
+	return lock(t, "lockmw")
+}
+
+func lock(t *testing.T, name string) library.Library {
+	t.Helper()
 	for _, l := range library.All() {
-		if l.Name == "lockmw" {
+		if l.Name == name {
 			return l
 		}
 	}
-	t.Fatal("there is no lockmw")
+	t.Fatalf("there is no library %q", name)
 	return library.Library{}
 }
 
@@ -112,6 +117,65 @@ func TestProcessesContendForOneKey(t *testing.T) {
 	for i := range r.Reports {
 		if n := len(r.Reports[i].Counts); n != 8 || r.Reports[i].Pairs == 0 {
 			t.Errorf("process %d: %d goroutines, %d pairs", i, n, r.Reports[i].Pairs)
+		}
+	}
+}
+
+func TestTurnsAreCountedWhileTheQueueIsFull(t *testing.T) {
+	t.Parallel()
+	s := use(t)
+	for _, name := range []string{"queue10", "queue1000"} {
+		r := measure(t, s, name, lock(t, "lockmw-fair"), brief)
+		if len(r.Reports) != 5 {
+			t.Fatalf("%s: %d reports", name, len(r.Reports))
+		}
+		first := &r.Reports[0]
+		if n := first.Pairs; n < 1 || len(first.Counts) != 1 || first.Counts[0] != n || first.Elapsed < brief.Duration {
+			t.Errorf("%s: %d turns, counted %v in %v", name, n, first.Counts, first.Elapsed)
+		}
+		if sent := r.Stats.Sent(nil); sent < 1 || sent > 4*first.Pairs+100 {
+			t.Errorf("%s: %d commands for %d turns: %v", name, sent, first.Pairs, r.Stats.Calls)
+		}
+		var timed, stranded int64
+		for i := range r.Reports {
+			if i > 0 && (r.Reports[i].Pairs != 0 || r.Reports[i].Counts != nil) {
+				t.Errorf("%s: turns were counted twice", name)
+			}
+			timed += r.Reports[i].Latency.Count()
+			stranded += r.Reports[i].Stranded
+		}
+		if timed < 1 || stranded != 0 || first.Latency.Max() > time.Minute {
+			t.Errorf("%s: %d timed, %d stranded, the longest took %v", name, timed, stranded, first.Latency.Max())
+		}
+		if other, ok := first.More["from_other_process"]; !ok || other < 0.5 {
+			t.Errorf("%s: of %d processes, %v of the turns came from another one", name, len(r.Reports), other)
+		}
+	}
+}
+
+func TestReadersOfOneKeyAreCounted(t *testing.T) {
+	t.Parallel()
+	s := use(t)
+	for name, goroutines := range map[string]int{"rwread1": 1, "rwread32": 32} {
+		r := measure(t, s, name, lock(t, "lockmw-rw"), brief)
+		if report := &r.Reports[0]; len(report.Counts) != goroutines || report.Latency.Count() != report.Pairs {
+			t.Errorf("%s: counted %v, %d timed of %d", name, report.Counts, report.Latency.Count(), report.Pairs)
+		}
+	}
+}
+
+func TestReadersAndWritersContendForOneKey(t *testing.T) {
+	t.Parallel()
+	s := use(t)
+	for _, name := range []string{"lockmw", "lockmw-rw"} {
+		r := measure(t, s, "rw4x8", lock(t, name), brief)
+		if len(r.Reports) != 4 {
+			t.Fatalf("%s: %d reports", name, len(r.Reports))
+		}
+		for i := range r.Reports {
+			if n := len(r.Reports[i].Counts); n != 8 || r.Reports[i].Pairs == 0 {
+				t.Errorf("%s, process %d: %d goroutines, %d pairs", name, i, n, r.Reports[i].Pairs)
+			}
 		}
 	}
 }
@@ -208,19 +272,36 @@ func TestContextsCanBeOnesThatNeverEnd(t *testing.T) {
 func TestLibraryThatDoesNotExcludeIsCaught(t *testing.T) {
 	t.Parallel()
 	s := use(t)
-	for _, name := range []string{"hot32", "hot4x8", "idle1000"} {
-		r, err := named(t, name).Measure(t.Context(), s, faulty.Open, brief)
-		if !errors.Is(err, workload.ErrExclusion) {
-			t.Errorf("%s: %v, %v", name, r, err)
+	for _, name := range []string{"hot32", "hot4x8", "idle1000", "queue10", "rwread32", "rw4x8"} {
+		if err := violation(t, s, name, faulty.Open); !errors.Is(err, workload.ErrExclusion) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// In this one a lock of each process does not exclude the other processes.
-	if _, err := named(t, "hot4x8").Measure(t.Context(), s, faulty.Sound, brief); !errors.Is(err, workload.ErrExclusion) {
-		t.Errorf("a lock of one process only: %v", err)
+	// In these a lock of each process does not exclude the other processes.
+	for _, name := range []string{"hot4x8", "queue10"} {
+		if err := violation(t, s, name, faulty.Sound); !errors.Is(err, workload.ErrExclusion) {
+			t.Errorf("%s, a lock of one process only: %v", name, err)
+		}
 	}
-	if _, err := named(t, "hot32").Measure(t.Context(), s, faulty.Sound, brief); err != nil {
-		t.Errorf("a sound lock: %v", err)
+	if err := violation(t, s, "rw4x8", faulty.Careless); !errors.Is(err, workload.ErrExclusion) {
+		t.Errorf("readers beside a writer: %v", err)
 	}
+	for name, l := range map[string]library.Library{"hot32": faulty.Sound, "rwread32": faulty.Careless} {
+		if _, err := named(t, name).Measure(t.Context(), s, l, brief); err != nil {
+			t.Errorf("a sound lock in %s: %v", name, err)
+		}
+	}
+}
+
+// violation measures until there is an error: on a busy machine those who do not exclude one another may
+// by chance not run at the same time.
+func violation(t *testing.T, s *server.Server, name string, l library.Library) error {
+	t.Helper()
+	var err error
+	for tries := 0; tries < 20 && err == nil; tries++ {
+		_, err = named(t, name).Measure(t.Context(), s, l, brief)
+	}
+	return err
 }
 
 func TestLibraryThatHangsIsKilled(t *testing.T) {
@@ -242,6 +323,22 @@ func TestForgottenWaitersAreReported(t *testing.T) {
 	}
 	if report.Pairs != report.Latency.Count()-report.Stranded {
 		t.Errorf("%d pairs, %d waits, %d of them in vain", report.Pairs, report.Latency.Count(), report.Stranded)
+	}
+}
+
+func TestForgottenInTheQueueAreReported(t *testing.T) {
+	t.Parallel()
+	// The locks of the processes do not exclude one another, which is an error besides.
+	r, err := named(t, "queue10").Measure(t.Context(), use(t), faulty.Forgetful, brief)
+	if r == nil || !errors.Is(err, workload.ErrExclusion) {
+		t.Fatal(r, err)
+	}
+	var stranded int64
+	for i := range r.Reports {
+		stranded += r.Reports[i].Stranded
+	}
+	if stranded == 0 {
+		t.Error("nobody was stranded")
 	}
 }
 

@@ -1,0 +1,282 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/bench/exclusion"
+	"github.com/lockmw/go/internal/bench/library"
+	"github.com/lockmw/go/internal/bench/stat"
+)
+
+// queue has n goroutines, spread over some processes, want a key with a fair lock all the time: the
+// queue is always full. Counted are the acquisitions once that is so, and timed is from one to the next.
+func queue(name string, n int) Workload {
+	const processes = 5
+	return Workload{
+		Name: name, About: fmt.Sprintf("%d goroutines of %d processes always queue for one key", n, processes),
+		Group: "queue", Processes: processes, Keys: 1, Wait: library.Long, Runs: only("lockmw-fair"),
+		work: func(w *Worker) error { return w.queueUp(n / processes) },
+		lead: func(ctx context.Context, m *Measurement) error { return leadQueue(ctx, m, n/processes) },
+	}
+}
+
+// The words of a queue besides begin, waiting and finish: one more queues, the lock is let go for the
+// first time, and counting begins.
+const (
+	join  = "join"
+	letGo = "let go"
+	count = "count"
+)
+
+// queueUp has n goroutines of this process in the queue.
+func (w *Worker) queueUp(n int) error {
+	locker, err := w.open()
+	if err != nil {
+		return err
+	}
+	defer locker.Close()
+	ctx, cancel := w.context()
+	defer cancel()
+	first, err := w.holdFirst(ctx, locker)
+	if err != nil {
+		return err
+	}
+	if err := w.start(); err != nil {
+		return err
+	}
+	l := &line{locker: locker, page: w.page, key: w.key(0), process: w.Config.Index, errs: make(chan error, n)}
+	if err := w.lineUp(ctx, l, n); err != nil {
+		return err
+	}
+	if err := w.boss.Await(letGo); err != nil {
+		return err
+	}
+	if first != nil {
+		w.page.Turn(0, w.Config.Index) // the next one is timed from here
+		w.page.Leave(0)
+		if err := first.Unlock(); err != nil {
+			return err
+		}
+	}
+	if err := w.boss.Await(count); err != nil {
+		return err
+	}
+	r := &Report{}
+	if err := w.measure(r, func() error { return l.record(func() error { return w.boss.Await(finish) }) }); err != nil {
+		return err
+	}
+	err = l.dissolve(cancel)
+	if err != nil {
+		return err
+	}
+	l.report(r)
+	return w.finish(r)
+}
+
+// holdFirst has the first process hold the key, for the queue to form, and in the others makes
+// connections.
+func (w *Worker) holdFirst(ctx context.Context, locker library.Locker) (library.Hold, error) {
+	if w.Config.Index > 0 {
+		warm, err := locker.Lock(ctx, w.key(w.Config.Index))
+		if err != nil {
+			return nil, err
+		}
+		return nil, warm.Unlock()
+	}
+	hold, err := locker.Lock(ctx, w.key(0))
+	if err == nil {
+		w.page.Enter(0)
+	}
+	return hold, err
+}
+
+// lineUp has n goroutines join l, each when it is told to.
+func (w *Worker) lineUp(ctx context.Context, l *line, n int) error {
+	for range n {
+		if err := w.boss.Await(join); err != nil {
+			return err
+		}
+		l.join(ctx)
+		if err := w.boss.Say(waiting, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A line is the goroutines of one process in the queue.
+type line struct {
+	locker  library.Locker
+	page    *exclusion.Page
+	key     string
+	process int
+
+	wg        sync.WaitGroup
+	errs      chan error
+	recording atomic.Bool
+	over      atomic.Bool // nobody is to queue again
+	length    int64
+	served    atomic.Int64 // of those, since it is over
+
+	mu           sync.Mutex
+	times        stat.Latency // from one turn to the next
+	turns, other int64        // while recording; those that came from another process
+}
+
+// join starts another goroutine and returns when it is in the queue.
+func (l *line) join(ctx context.Context) {
+	l.length++
+	queued := make(chan struct{})
+	l.wg.Go(func() {
+		if err := l.stand(ctx, sync.OnceFunc(func() { close(queued) })); err != nil && ctx.Err() == nil {
+			l.errs <- err
+		}
+	})
+	<-queued
+}
+
+// stand queues again and again. The first time it says when it is in the queue.
+func (l *line) stand(ctx context.Context, queued func()) error {
+	hold, err := l.lockFirst(ctx, queued)
+	queued() // if not, it had not to wait
+	for err == nil {
+		var over bool
+		if over, err = l.turn(hold); over || err != nil {
+			return err
+		}
+		hold, err = l.locker.Lock(ctx, l.key)
+	}
+	return fmt.Errorf("locking: %w", err)
+}
+
+func (l *line) lockFirst(ctx context.Context, queued func()) (library.Hold, error) {
+	if a, ok := l.locker.(library.Announcer); ok {
+		return a.LockAnnounced(ctx, l.key, queued)
+	}
+	const moment = 10 * time.Millisecond // is enough for those who cannot say it
+	defer time.AfterFunc(moment, queued).Stop()
+	return l.locker.Lock(ctx, l.key)
+}
+
+// turn passes the lock on. It reports whether that was the last time.
+func (l *line) turn(hold library.Hold) (over bool, err error) {
+	l.page.Enter(0)
+	since, other := l.page.Turn(0, l.process)
+	if l.recording.Load() {
+		l.note(since, other)
+	}
+	l.page.Leave(0)
+	if over = l.over.Load(); over {
+		l.served.Add(1)
+	}
+	if err := hold.Unlock(); err != nil {
+		return false, fmt.Errorf("unlocking: %w", err)
+	}
+	return over, nil
+}
+
+func (l *line) note(since time.Duration, other bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.times.Record(since)
+	l.turns++
+	if other {
+		l.other++
+	}
+}
+
+// record notes turns until f returns.
+func (l *line) record(f func() error) error {
+	l.recording.Store(true)
+	defer l.recording.Store(false)
+	return f()
+}
+
+// dissolve returns when everybody had a last turn. That takes as long as the queue is; whoever is not
+// served by then has been forgotten.
+func (l *line) dissolve(cancel context.CancelFunc) error {
+	l.over.Store(true)
+	const turn = 10 * time.Millisecond // at most, on average
+	defer time.AfterFunc(drain+time.Duration(l.length)*turn, cancel).Stop()
+	l.wg.Wait()
+	close(l.errs)
+	return <-l.errs // nil if there is none
+}
+
+func (l *line) report(r *Report) {
+	r.Latency.Merge(&l.times)
+	r.Stranded = l.length - l.served.Load()
+	if l.turns > 0 {
+		r.More = map[string]float64{"from_other_process": float64(l.other) / float64(l.turns)}
+	}
+}
+
+// leadQueue counts turns while the queue is full. It has the processes join one goroutine at a time: if
+// all came at once they would go to the queue in batches, and neighbours in a long one were of the same
+// process.
+func leadQueue(ctx context.Context, m *Measurement, n int) error {
+	page, err := exclusion.Open(m.page)
+	if err != nil {
+		return err
+	}
+	defer page.Close()
+	if err := m.crew.Hear(ready); err != nil {
+		return err
+	}
+	if err := m.crew.Tell(begin); err != nil {
+		return err
+	}
+	for range n {
+		if err := m.crew.Tell(join); err != nil {
+			return err
+		}
+		if err := m.crew.Hear(waiting); err != nil {
+			return err
+		}
+	}
+	if err := m.crew.Tell(letGo); err != nil {
+		return err
+	}
+	const warmUp = 50 * time.Millisecond
+	if err := library.Pause(ctx, warmUp); err != nil {
+		return err
+	}
+	turns, elapsed, err := m.countTurns(ctx, page)
+	if err != nil {
+		return err
+	}
+	if err := m.crew.Tell(finish); err != nil {
+		return err
+	}
+	if err := m.collect(); err != nil {
+		return err
+	}
+	if turns == 0 {
+		return errors.New("not a single lock was acquired")
+	}
+	r := &m.round.Reports[0]
+	r.Pairs, r.Counts, r.Elapsed = turns, []int64{turns}, elapsed
+	return nil
+}
+
+// countTurns counts for the window what the processes and the server do.
+func (m *Measurement) countTurns(ctx context.Context, page *exclusion.Page) (turns int64, elapsed time.Duration, err error) {
+	if err := m.crew.Tell(count); err != nil {
+		return 0, 0, err
+	}
+	stop, err := m.watch(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	start, before := time.Now(), page.Turns(0)
+	if err := library.Pause(ctx, m.window); err != nil {
+		return 0, 0, err
+	}
+	turns, elapsed = page.Turns(0)-before, time.Since(start)
+	return turns, elapsed, stop()
+}
