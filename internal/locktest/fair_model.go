@@ -13,9 +13,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-var fairModelled = []scenario{
+var fairModelled = withTickets([]scenario{
 	{"random arrivals and departures do what a simple model of the queue does", randomQueue, fair},
-}
+})
 
 func randomQueue(e *env) {
 	clients := e.clients(3)

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/rwlock"
 )
 
-var firstCome = slices.Concat(fairOrders, fairLeaving, fairDriven, fairPositions, fairTickets, fairTicketInput, fairModelled)
+var firstCome = slices.Concat(fairOrders, fairLeaving, fairClocks, fairDriven, fairPositions, fairTickets, fairTicketInput, fairModelled)
 
 var fairOrders = []scenario{
 	{"calls run in the order in which they came", strictOrder, fair},

@@ -9,11 +9,11 @@ import (
 	"github.com/lockmw/go/rwlock"
 )
 
-var fairTicketInput = []scenario{
+var fairTicketInput = withTickets([]scenario{
 	{"tickets out of range are refused before any command", refusedTickets, fair},
 	{"tickets on locks that are not fair are refused before any command", ticketsOfOtherKinds, fair | server},
 	{"strange tickets work and do not collide", strangeTickets, fair},
-}
+})
 
 func refusedTickets(e *env) {
 	c := e.client()

@@ -108,7 +108,14 @@ func lostQueueing(e *env) {
 }
 
 func lostCancel(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("user")
+	c, other := e.warm(e.client()), e.client()
+	for range 2 { // at first what gets lost is that the server does not know the script
+		e.losesCancel(c, other, e.key("user"))
+	}
+}
+
+func (e *env) losesCancel(c, other *client, key string) {
+	e.t.Helper()
 	ctx, held := e.lock(other, key)
 	w := e.wait(c, key)
 	e.eventually(patience, func() string {

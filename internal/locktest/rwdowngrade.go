@@ -17,6 +17,7 @@ var downgrades = []scenario{
 	{"a downgrade of nested holds takes effect with the last of them", downgradeNested, twoSided},
 	{"a downgrade of what cannot be is refused and changes nothing", downgradeRefused, twoSided},
 	{"a downgrade of a lost hold is refused and leaves the next holder alone", downgradeLost, twoSided},
+	{"a downgrade of a hold that the server has no more is refused", downgradeGone, twoSided | server},
 	{"a downgrade that nobody confirms can be repeated", downgradeUnconfirmed, twoSided | server},
 	{"a downgrade does not outlast its context", downgradeSilent, twoSided | server},
 }
@@ -68,7 +69,8 @@ func downgradeAdmitsMany(e *env) {
 	writer := e.wait(clients[1].rw, key)
 	readers := make([]*waiter, n)
 	for i := range readers {
-		readers[i] = e.wait(clients[i%len(clients)].reader(), key)
+		lease := time.Minute + time.Duration(i)*time.Second // of their own: they share no place in the queue
+		readers[i] = e.wait(clients[i%len(clients)].reader(), key, lockmw.WithLease(lease))
 	}
 	holds := e.admitted(n, func() { e.downgrade(clients[0], held) }, readers)
 	writer.isWaiting()
@@ -216,8 +218,23 @@ func downgradeLost(e *env) {
 	e.unlock(next, writing)
 }
 
+func downgradeGone(e *env) {
+	c, other, key := e.client(), e.client(), e.key("item")
+	ctx, held := e.lock(c.rw, key)
+	e.rec.Forfeit()
+	if err := e.admin.Del(e.ctx, e.redisKey(key)).Err(); err != nil {
+		e.t.Fatal(err)
+	}
+	next := e.write(other, key)
+	e.notDowngraded("a hold that the server has no more", c, held.Hold, lockmw.ErrLost)
+	e.lost(ctx, held)
+	e.busy(c.reader(), key)
+	e.release(next)
+	e.free(c.rw, key)
+}
+
 func downgradeUnconfirmed(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	held := e.write(c, key)
 	reader := e.wait(other.reader(), key)
 	c.wire.Silence()

@@ -1,7 +1,6 @@
 package locktest
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/lockmw/go/lockmw"
@@ -43,23 +42,6 @@ func killedReaderBesideOthers(e *env) {
 	w.isWaiting()
 	e.release(holds...)
 	e.unlock(w.gets(e.soon))
-}
-
-// sharesOf waits until n readers have a hold of their own on the server that is not over.
-func (e *env) sharesOf(key string, n int, within time.Duration) {
-	e.t.Helper()
-	e.eventually(within, func() string {
-		alive := 0
-		for _, left := range e.shares(key) {
-			if left > 0 {
-				alive++
-			}
-		}
-		if alive == n {
-			return ""
-		}
-		return fmt.Sprintf("%d readers have the lock, not %d", alive, n)
-	})
 }
 
 func stoppedReader(e *env) {

@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -17,10 +18,14 @@ var readerLeases = []scenario{
 	{"the maximum hold of one reader ends that one", maxHoldOfReader, twoSided},
 	{"a reader that comes later has its whole lease", func(e *env) { e.eachItsOwn(lockmw.WithFixedLease) }, twoSided},
 	{"a reader that comes later has its whole maximum hold", func(e *env) { e.eachItsOwn(lockmw.WithMaxHold) }, twoSided},
+	{"the minimum hold of each reader keeps writers out", minHoldOfReaders, twoSided},
+	{"readers that were let in live on when the accept window is over", letInLiveOn, twoSided | server | bubble},
 	{"Extend lengthens the hold of one reader", extendsOne, twoSided},
 	{"a nested lease changes nothing", nestedLease, twoSided},
 	{"leases do not add up", leasesDoNotAddUp, twoSided | server},
 	{"the lock of readers whose leases run out is granted to a writer", expiredReaders, twoSided},
+	{"a reader that is cut off delays a writer by its own lease", cutOffReader, twoSided | server},
+	{"the share of a reader that is cut off ends and the others stay", cutOffBesideOthers, twoSided | server},
 	{"an expired hold loses all readers", expiredLocally, twoSided | inProc},
 }
 
@@ -126,6 +131,37 @@ func (e *env) eachItsOwn(limit func(time.Duration) lockmw.Option) {
 	e.free(e.client().rw, key)
 }
 
+func minHoldOfReaders(e *env) {
+	const least = 400 * time.Millisecond
+	a, b, key := e.client(), e.client(), e.key("item")
+	e.release(e.read(a, key, lockmw.WithMinHold(least)))
+	e.pass(least / 2)
+	start := time.Now()
+	e.release(e.read(b, key, lockmw.WithMinHold(least))) // beside what is kept
+	w := e.wait(a.rw, key)
+	e.unlock(w.gets(least + pollInterval + e.soon))
+	if took := w.at.Sub(start); took < least {
+		e.t.Errorf("the key was free for a writer after %v", took)
+	}
+}
+
+func letInLiveOn(e *env) {
+	clients, key := e.clients(2), e.key("item")
+	first := e.write(clients[0], key)
+	w := e.wait(clients[1].rw, key)
+	e.release(first)
+	_, held := w.gets(e.soon)
+	readers := []*waiter{e.wait(clients[0].reader(), key), e.wait(clients[1].reader(), key)}
+	holds := e.admitted(len(readers), func() { e.downgrade(clients[1], held) }, readers)
+	e.pass(10 * acceptWindow)
+	e.alive(held)
+	e.alive(holds...)
+	e.busy(clients[0].rw, key)
+	e.release(held)
+	e.release(holds...)
+	e.free(clients[0].rw, key)
+}
+
 func extendsOne(e *env) {
 	const lease = 400 * time.Millisecond
 	c, key := e.client(), e.key("item")
@@ -229,6 +265,57 @@ func expiredReaders(e *env) {
 	e.endsAt(holds[1], start.Add(2*lease))
 	_, held := w.gets(e.soon)
 	e.release(held)
+}
+
+func cutOffReader(e *env) {
+	const lease = 600 * time.Millisecond
+	a, b, key := e.client(), e.client(), e.key("item")
+	lost := e.read(a, key, lockmw.WithLease(lease))
+	beside := e.read(b, key, lockmw.WithLease(3*lease))
+	w := e.wait(b.rw, key)
+	e.pass(lease) // so that both were renewed
+	a.wire.Cut()
+	cut := time.Now()
+	e.release(beside)
+	e.runsBy(w, cut.Add(lease+pollInterval))
+	a.wire.Restore()
+	e.lost(lost.ctx, lost)
+	e.release(w.held)
+}
+
+func cutOffBesideOthers(e *env) {
+	const lease = 600 * time.Millisecond
+	a, b, key := e.client(), e.client(), e.key("item")
+	lost := e.read(a, key, lockmw.WithLease(lease))
+	holds := []*Held{e.read(b, key, lockmw.WithLease(lease)), e.read(b, key, lockmw.WithLease(3*lease))}
+	w := e.wait(b.rw, key)
+	e.sharesOf(key, 3, 0)
+	a.wire.Cut()
+	e.sharesOf(key, 2, lease+e.soon)
+	e.pass(2 * lease)
+	e.alive(holds...)
+	w.isWaiting()
+	e.release(holds...)
+	e.unlock(w.gets(e.soon))
+	a.wire.Restore()
+	e.lost(lost.ctx, lost)
+}
+
+// sharesOf waits until n readers have a hold of their own on the server that is not over.
+func (e *env) sharesOf(key string, n int, within time.Duration) {
+	e.t.Helper()
+	e.eventually(within, func() string {
+		alive := 0
+		for _, left := range e.shares(key) {
+			if left > 0 {
+				alive++
+			}
+		}
+		if alive == n {
+			return ""
+		}
+		return fmt.Sprintf("%d readers have the lock, not %d", alive, n)
+	})
 }
 
 func expiredLocally(e *env) {

@@ -17,8 +17,22 @@ var readWriteLostReplies = []scenario{
 	{"a lost reply to the release that lets readers in wakes them once", lostAdmission, twoSided | server},
 }
 
+// warmAll makes the server know the scripts of both sides: else what gets lost may be that it does not.
+func (e *env) warmAll(c *client) *client {
+	e.t.Helper()
+	key := e.key("warm")
+	held := e.write(c, key)
+	w := e.wait(c.reader(), key)
+	w.cancel()
+	w.fails(e.soon, context.Canceled)
+	e.marked(key)
+	e.downgrade(c, held)
+	e.release(held)
+	return c
+}
+
 func lostReadAcquire(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	beside := e.read(other, key)
 	fault := c.wire.LoseReply(key)
 	held := e.read(c, key)
@@ -33,7 +47,7 @@ func lostReadAcquire(e *env) {
 }
 
 func lostReadRelease(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	beside := e.read(other, key)
 	for range 5 {
 		held := e.read(c, key)
@@ -70,7 +84,7 @@ func lostReadRenewal(e *env) {
 }
 
 func lostReadQueueing(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	writer := e.write(other, key)
 	fault := c.wire.LoseReply(key)
 	r := e.wait(c.reader(), key)
@@ -97,7 +111,7 @@ func (e *env) readersQueued(key string, n int64) {
 }
 
 func lostReadCancel(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	writer := e.write(other, key)
 	r := e.wait(c.reader(), key)
 	e.readersQueued(key, 1)
@@ -111,9 +125,9 @@ func lostReadCancel(e *env) {
 }
 
 func lostDowngrade(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	held := e.write(c, key)
-	readers := []*waiter{e.wait(other.reader(), key), e.wait(c.reader(), key)}
+	readers := []*waiter{e.wait(other.reader(), key), e.wait(e.client().reader(), key)}
 	w := e.wait(other.rw, key)
 	fault := c.wire.LoseReply(key)
 	holds := e.admitted(len(readers), func() { e.downgrade(c, held) }, readers)
@@ -126,9 +140,9 @@ func lostDowngrade(e *env) {
 }
 
 func lostAdmission(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	writer := e.write(c, key)
-	readers := []*waiter{e.wait(other.reader(), key), e.wait(c.reader(), key)}
+	readers := []*waiter{e.wait(other.reader(), key), e.wait(e.client().reader(), key)}
 	w := e.wait(other.rw, key)
 	fault := c.wire.LoseReply(key)
 	holds := e.admitted(len(readers), func() { e.release(writer) }, readers)

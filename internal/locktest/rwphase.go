@@ -155,7 +155,8 @@ func (e *env) admitsAll(n int) {
 		if i%(n/3) == 0 {
 			writers = append(writers, e.wait(clients[i%3].rw, key))
 		}
-		readers = append(readers, e.wait(clients[i%4].reader(), key))
+		// With leases of their own they share no place in the queue.
+		readers = append(readers, e.wait(clients[i%4].reader(), key, lockmw.WithLease(time.Minute+time.Duration(i)*time.Second)))
 	}
 	writers = append(writers, e.wait(clients[1].rw, key))
 	late := e.admitted(n, func() { e.release(first) }, readers)

@@ -37,13 +37,13 @@ func (e *env) inEachPhase(c *client, key string, check func()) {
 }
 
 func lateReadAcquire(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	late := e.copied(c, key, func() { e.release(e.read(c, key)) })
 	e.inEachPhase(other, key, func() { e.arrives(late) })
 }
 
 func lateReadAfterCancel(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	late := c.wire.Withhold(key)
 	r := e.call(e.ctx, c.reader(), key)
 	e.caught(late)
@@ -67,7 +67,7 @@ func (e *env) marked(key string) {
 }
 
 func lateReadQueueing(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	writer := e.write(other, key)
 	late := c.wire.Withhold(key)
 	r := e.call(e.ctx, c.reader(), key)
@@ -83,7 +83,7 @@ func lateReadQueueing(e *env) {
 }
 
 func lateReadRelease(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	ctx, outer := e.lock(c, e.key("outer")) // one owner
 	inner, first := e.lockWith(ctx, c.reader(), key)
 	late := e.copied(c, key, func() { e.unlock(inner, first) })
@@ -123,7 +123,7 @@ func lateReadRenewal(e *env) {
 }
 
 func lateDowngrade(e *env) {
-	c, other, key := e.warm(e.client()), e.client(), e.key("item")
+	c, other, key := e.warmAll(e.client()), e.client(), e.key("item")
 	held := e.write(c, key)
 	late := e.copied(c, key, func() { e.downgrade(c, held) })
 	before := e.show(e.redisKey(key))

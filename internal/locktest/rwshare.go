@@ -19,10 +19,17 @@ var sharing = []scenario{
 	{"readers of one process that ask at once share a hold", readersAskTogether, twoSided | server},
 	{"nobody joins a hold while a writer waits", noJoinBehindWriter, twoSided | server},
 	{"readers share a hold again after the writer", shareAfterWriter, twoSided | server},
+	{"readers share a hold again after a writer that has given up", shareAfterCancel, twoSided | server},
+	{"readers that join are kept by no server beyond their context", silentJoin, twoSided | server},
+	{"a reader that is cancelled while it joins leaves no hold behind", cancelledJoin, twoSided | server},
+	{"a writer that comes while nobody hears of it is delayed by a licence at most", writerUnheard, twoSided | realTime},
 	{"the last reader's release frees the lock at once", lastReaderReleases, twoSided | server},
 	{"a reader who leaves takes nothing from the others", readersLeaveSharedHold, twoSided | server},
 	{"a lost hold is lost for all who share it", sharedHoldLost, twoSided | server},
 }
+
+// licence is for how long readers may join without asking whether a writer waits.
+const licence = 100 * time.Millisecond
 
 // scripts are the commands of c about key since it was recorded.
 func (c *client) scripts(key string) (sent []redistest.Command) {
@@ -99,7 +106,6 @@ func joinsSendNothing(e *env) {
 	if sent := c.scripts(key); len(sent) > 0 {
 		e.t.Errorf("100 reads beside another one sent %d commands, the first one %q", len(sent), sent[0])
 	}
-	const licence = 100 * time.Millisecond
 	for range 50 {
 		e.pass(licence / 5)
 		e.release(e.readsOf(c, key, 5)...)
@@ -189,6 +195,79 @@ func shareAfterWriter(e *env) {
 		}
 		e.release(holds...)
 		e.free(b.rw, key)
+	}
+}
+
+func shareAfterCancel(e *env) {
+	a, b, key := e.client(), e.client(), e.key("item")
+	first := e.read(a, key)
+	w := e.wait(b.rw, key)
+	e.heard(a, key)
+	w.cancel()
+	w.fails(e.soon, context.Canceled)
+	e.nobodyQueued(key)
+	holds := e.readsOf(a, key, 20)
+	if n := len(e.shares(key)); n > 4 {
+		e.t.Errorf("after a writer that has given up %d readers have %d holds", len(holds), n)
+	}
+	e.release(holds...)
+	e.release(first)
+	e.free(b.rw, key)
+}
+
+func silentJoin(e *env) {
+	c, other, key := e.client(), e.client(), e.key("item")
+	held := e.read(c, key)
+	e.release(e.read(c, key))
+	c.wire.Silence()
+	e.pass(2 * licence) // until it is not known any more whether a writer waits
+	e.silentCall(readerClient(c), key)
+	e.silentCall(readerClient(c), key, lockmw.WithWait(0))
+	c.wire.Restore()
+	e.busy(other.rw, key)
+	e.release(held)
+	e.unlock(e.call(e.ctx, other.rw, key).gets(acceptWindow + pollInterval + e.soon))
+}
+
+func cancelledJoin(e *env) {
+	c, other, key := e.client(), e.client(), e.key("item")
+	first := e.read(c, key)
+	e.release(e.read(c, key))
+	for _, firstLeaves := range []bool{true, false} {
+		e.pass(2 * licence)
+		answer := c.wire.HoldReply(key)
+		w := e.call(e.ctx, c.reader(), key)
+		e.caught(answer)
+		if firstLeaves {
+			e.release(first)
+		}
+		w.cancel()
+		w.fails(e.soon, context.Canceled)
+		answer.Deliver()
+		if !firstLeaves {
+			e.release(first)
+		}
+		e.free(other.rw, key)
+		first = e.read(c, key, lockmw.WithWait(e.soon))
+	}
+	e.release(first)
+}
+
+// readerClient is c as one that tests the reading side.
+func readerClient(c *client) *client {
+	reader := *c
+	reader.Locker, reader.reads = c.reader(), true
+	return &reader
+}
+
+func writerUnheard(e *env) {
+	a, b, key := e.client(), e.client(), e.key("item")
+	defer e.crowd(a.reader(), key, 10, 20*time.Millisecond)()
+	for range 3 {
+		e.gets(key, 50)
+		e.admin.ClientKillByFilter(e.ctx, "TYPE", "pubsub")
+		w := e.wait(b.rw, key)
+		e.unlock(w.gets(licence + e.soon))
 	}
 }
 
