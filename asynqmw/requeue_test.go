@@ -228,7 +228,7 @@ func TestAWaitEndsBeforeTheTasksDeadline(t *testing.T) {
 			local := lockmw.NewLocal(tt.locker...)
 			occupy(t, local, "item:7")
 			q := startQueue(t, quick(), asynqmw.WithLock(local, byItem, append(tt.opts, asynqmw.WithRequeueDelay(time.Hour, time.Hour))...)(never(t)))
-			info := q.await(q.fulfil("7", asynq.Timeout(2*time.Second)), asynq.TaskStateRetry)
+			info := q.await(q.fulfil("7", asynq.Timeout(5*time.Second)), asynq.TaskStateRetry)
 			if info.Retried != 0 || !strings.Contains(info.LastErr, "queued again") {
 				t.Errorf("retried %d, last error %q", info.Retried, info.LastErr)
 			}
