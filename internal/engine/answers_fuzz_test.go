@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,11 +30,13 @@ func FuzzAnswers(f *testing.F) {
 	)
 	for _, text := range []string{
 		held + "( 1 0 )\n( 1 0 )\n( 1 0 )", held + "( 0 )", held + "( 1 1 )\n!WRONGTYPE_x\nnil\n( 1 1 )\n( 0 0 )", held + "x\n5\n( ( ) )",
-		"( 1 -5 1 0 )", "( 1 5 0 0 )", "( 1 5 )", "( 1 9223372036854775807 1 0 )", "( 1 nan 1 0 )", "( 2 )\n( 2 )\n( -1 )\n" + held,
+		"'17\n( 1 0 )\n( 1 0 )", "( 1 -5 1 0 )", "( 1 5 0 0 )", "( 1 5 )", "( 1 9223372036854775807 1 0 )", "( 1 nan 1 0 )", "( 2 )\n( 2 )\n( -1 )\n" + held,
 		queued + polled + given + "( 1 0 )\n( 1 0 )", queued + "( 1 -9 ( ( 0 1 ) ) 0 ' ' 0 0 ' )\n( 0 )\n" + given,
 		queued + "( 0 17 1 ( ( -1 ) ) 30000 o i 16 5 ' )\n" + held, queued + "( 0 17 1 ( ) 30000 o i 16 5 ' )", queued + "( 0 17 1 nil )", queued + "( 0 17 1 ( 5 ) 30000 o i 16 5 ' )",
 		queued + "( 0 17 1 ( ( 1 0 1 0 ) ) 30000 o i 16 5 ' )", queued + "!WRONGTYPE_x", queued + "!ERR_x\nnil\n7\n" + given,
 		"( 0 17 1 1 1 -1 o i 16 5 ' )\n( 0 17 1 ( ( 0 1 ) ) -1 o i 16 5 ' )\n( 0 17 1 ( ( 0 1 ) ) -1 o i 16 5 ' )",
+		held + "( 1 0 )\n( 1 0 )\n" + "!ERR_busy\n( 1 18 1 0 )\n( 1 0 )\n( 2 0 )\n( 1 19 1 0 )\n( 1 20 1 1 )\n( 1 0 )\n( 1 0 )",
+		"!ERR_x\n!ERR_x\n( 1 18 1 0 )\n!WRONGTYPE_x\n( 1 0 )", "!ERR_x\n!ERR_x\n( 1 18 1 0 )\n( 0 0 )\n( 1 19 1 0 )\n( 1 0 )", "!ERR_x\n!ERR_x\n!ERR_x\n( 1 18 1 0 )\n( 2 0 )\n( 1 0 )",
 		"( 0 -17 -1 -1 -1 -9223372036854775808 o i -16 -5 ' )", "( 0 )", "( )", "nil", "OK", "1", "!TRYAGAIN_x\n" + held, "!NOSCRIPT_x\n" + held, "!LOADING_x", "",
 	} {
 		f.Add(text)
@@ -43,18 +46,19 @@ func FuzzAnswers(f *testing.F) {
 			s := &oracle{answers: strings.Split(text, "\n")}
 			e := s.engine(t)
 			defer func() { _ = e.Close() }()
-			for _, wait := range []time.Duration{5 * time.Second, 0} {
-				useLock(t, e, s, wait)
-			}
+			useLock(t, e, s, core.Exclusive, 5*time.Second)
+			useLock(t, e, s, core.Exclusive, 0)
+			useLock(t, e, s, core.Read, 5*time.Second)
+			useLock(t, e, s, core.Write, 5*time.Second)
 		})
 	})
 }
 
 // useLock takes a lock, keeps it for a while, and says what was wrong with that.
-func useLock(t *testing.T, e *Engine, s *oracle, wait time.Duration) {
+func useLock(t *testing.T, e *Engine, s *oracle, mode core.Mode, wait time.Duration) {
 	t.Helper()
 	a := newAsker("item:1")
-	a.Wait = wait
+	a.Mode, a.Wait = mode, wait
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	g, err := e.Acquire(ctx, &a.Request)
@@ -65,9 +69,35 @@ func useLock(t *testing.T, e *Engine, s *oracle, wait time.Duration) {
 	if !s.granted(g.Token()) {
 		t.Errorf("a hold with token %d, which nobody has granted", g.Token())
 	}
+	switch mode {
+	case core.Read:
+		shareLock(ctx, t, e, s)
+	case core.Write:
+		if err := g.Downgrade(ctx); err != nil {
+			documented(t, err, core.ErrLost, core.ErrUnavailable, core.ErrWrongType)
+		}
+	}
 	time.Sleep(15 * time.Second) // of the bubble's time: a renewal is due after 10
 	if err := g.Extend(ctx, 20*time.Second); err != nil {
 		documented(t, err, core.ErrLost, core.ErrUnavailable, core.ErrWrongType)
+	}
+	if _, err := g.Release(time.Second); err != nil {
+		documented(t, err, core.ErrLost, core.ErrUnavailable, core.ErrWrongType)
+	}
+}
+
+// shareLock reads beside somebody else.
+func shareLock(ctx context.Context, t *testing.T, e *Engine, s *oracle) {
+	t.Helper()
+	a := newAsker("item:1")
+	a.Mode, a.Wait = core.Read, time.Second
+	g, err := e.Acquire(ctx, &a.Request)
+	if err != nil {
+		documented(t, err, core.ErrBusy, core.ErrUnavailable, core.ErrWrongType)
+		return
+	}
+	if !s.granted(g.Token()) {
+		t.Errorf("a share with token %d, which nobody has granted", g.Token())
 	}
 	if _, err := g.Release(time.Second); err != nil {
 		documented(t, err, core.ErrLost, core.ErrUnavailable, core.ErrWrongType)
@@ -119,6 +149,11 @@ func (s *oracle) granted(token int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, v := range s.given {
+		if text, ok := v.(string); ok {
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil && n == token {
+				return true
+			}
+		}
 		if grantIn(v) == token {
 			return true
 		}

@@ -34,10 +34,12 @@ func FuzzHolders(f *testing.F) {
 		if seed != 0 {
 			story += "\n" + randomStory(seed, holderLine)
 		}
+		defer func() {
+			if t.Failed() {
+				t.Logf("the story:\n%s", story)
+			}
+		}()
 		synctest.Test(t, func(t *testing.T) { newPlay(t).play(story) })
-		if t.Failed() {
-			t.Logf("the story:\n%s", story)
-		}
 	})
 }
 

@@ -11,6 +11,12 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
+// What every Locker passes that is first come, first served.
+var firstCome = slices.Concat(
+	fairOrders, fairKinds, fairCost, fairLeaving, fairClocks, fairDriven, fairPositions,
+	fairTickets, fairTicketEnds, fairTicketLeaving, fairTicketLate, fairTicketInput, fairModelled,
+)
+
 // A line is the calls that wait for a key in the order in which they came: what the queue of a fair
 // lock has to be.
 type line struct {

@@ -2,15 +2,11 @@ package locktest
 
 import (
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/lockmw/go/lockmw"
-	"github.com/lockmw/go/rwlock"
 )
-
-var firstCome = slices.Concat(fairOrders, fairLeaving, fairClocks, fairDriven, fairPositions, fairTickets, fairTicketInput, fairModelled)
 
 var fairOrders = []scenario{
 	{"calls run in the order in which they came", strictOrder, fair},
@@ -20,9 +16,6 @@ var fairOrders = []scenario{
 	{"re-entry jumps no queue and waits in none", reentryBeforeLongQueue, fair},
 	{"a try overtakes nobody who waits", triesOvertakeNobody, fair},
 	{"a try does not overtake those who wait for the end of a lease", triesAtTheEndOfALease, fair},
-	{"fair, plain and write locks of one key stand in one queue", kindsInOneQueue, fair | server},
-	{"fair, plain and write locks of one key exclude each other", kindsExclude, fair | server},
-	{"an acquisition costs at most three commands with 1000 who wait, polls included", fewCommands, fair | server},
 }
 
 func strictOrder(e *env) {
@@ -227,122 +220,11 @@ func triesAtTheEndOfALease(e *env) {
 		e.t.Error("a try got the lock that somebody waited for")
 	})
 	defer quit()
-	s.gets(minLease + e.soon)
+	s.gets(minLease + pollInterval + e.soon)
 	quit()
 	if a.wire != nil {
 		a.wire.Restore()
 	}
 	e.lost(ctx, held)
 	s.ends()
-}
-
-func kindsInOneQueue(e *env) {
-	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	writes := func(c *client) lockmw.Locker { return rwlock.New(c.redis) }
-	ctx, held := e.lock(a.redis, q.key)
-	q.join(b)
-	q.join(b.redis)
-	q.join(writes(a))
-	q.join(a)
-	q.join(writes(b))
-	want := []string{"fair", "exclusive", "write", "fair", "write"}
-	var got []string
-	for _, w := range e.inspect(q.key).Waiters {
-		got = append(got, w.Mode)
-	}
-	if !slices.Equal(got, want) {
-		e.t.Errorf("the modes in the queue are %q, want %q", got, want)
-	}
-	e.busy(a, q.key)
-	e.busy(b.redis, q.key)
-	e.unlock(ctx, held)
-	q.run()
-}
-
-// inspect returns what the server has of a key.
-func (e *env) inspect(key string) lockmw.Status {
-	e.t.Helper()
-	inspector, err := lockmw.NewInspector(e.admin, lockmw.WithPrefix(e.prefix))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	status, err := inspector.Get(e.ctx, key)
-	if err != nil {
-		e.t.Fatalf("inspecting: %v", err)
-	}
-	return status
-}
-
-func kindsExclude(e *env) {
-	const contenders, rounds = 24, 10
-	clients, key := e.clients(3), e.key("item")
-	var wg sync.WaitGroup
-	for i := range contenders {
-		c := clients[i%len(clients)]
-		l := []lockmw.Locker{c, c.redis, rwlock.New(c.redis)}[i/len(clients)%3]
-		wg.Go(func() {
-			for range rounds {
-				ctx, held, err := e.rec.Lock(e.ctx, l, key)
-				if err != nil {
-					e.t.Errorf("Lock: %v", err)
-					return
-				}
-				e.pass(50 * time.Microsecond)
-				e.unlock(ctx, held)
-			}
-		})
-	}
-	wg.Wait()
-	if n := e.rec.Grants(key); n != contenders*rounds {
-		e.t.Errorf("%d grants, want %d", n, contenders*rounds)
-	}
-}
-
-func fewCommands(e *env) {
-	const most = 3
-	clients, key := e.clients(4), e.key("item")
-	work := time.Millisecond // so long that polls are due
-	if e.cfg.Bubble {
-		work *= 4
-	}
-	for _, c := range clients {
-		e.warm(c)
-	}
-	ctx, held := e.lock(clients[0], key)
-	for _, c := range clients {
-		c.wire.Record()
-	}
-	var wg sync.WaitGroup
-	n := min(1000, e.many())
-	for i := range n {
-		wg.Go(func() {
-			ctx, held, err := e.rec.Lock(e.ctx, clients[i%len(clients)], key)
-			if err != nil {
-				e.t.Errorf("Lock: %v", err)
-				return
-			}
-			e.pass(work)
-			e.unlock(ctx, held)
-		})
-	}
-	e.ticketsQueued(key, int64(n))
-	start := time.Now()
-	e.unlock(ctx, held)
-	wg.Wait()
-	took := time.Since(start)
-	sent := make(map[string]int)
-	total := 0
-	for _, c := range clients {
-		for _, command := range c.wire.Sent() {
-			if slices.Contains([]string{"hello", "client"}, command[0]) {
-				continue // the beginning of a connection
-			}
-			sent[command[0]]++
-			total++
-		}
-	}
-	e.tb.Logf("%d commands for %d acquisitions within %v: %v", total, n, took, sent)
-	if total > most*n {
-		e.t.Errorf("%d commands for %d acquisitions: %v", total, n, sent)
-	}
 }
