@@ -254,6 +254,41 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 	}
 }
 
+// The push of a grant that a poll has brought may come while its release is on the way.
+func TestALatePushDoesNotOvertakeTheRelease(t *testing.T) {
+	s := redistest.Mini(t)
+	e := newEngine(t, s.NewClient(t))
+	g := newAsker("item:1").acquire(t, e)
+	c := e.caller
+	c.quiesce(soon)
+	c.mu.Lock()
+	c.flying, c.flights = c.flying+1, 0 // nothing more goes out
+	c.wg.Add(1)
+	c.mu.Unlock()
+	waiting := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.waiting)
+	}
+	released := make(chan error, 1)
+	go func() {
+		_, err := g.Release(soon)
+		released <- err
+	}()
+	eventually(t, "the release is not on its way", func() bool { return waiting() == 1 })
+	e.grantPushed(g.lease.id.String() + " 1 1 1 0 " + g.lease.c.name.holder)
+	if n := waiting(); n != 1 {
+		t.Errorf("%d commands wait to be sent, want only the release", n)
+	}
+	c.flyBatches(c.next())
+	if err := <-released; err != nil {
+		t.Error(err)
+	}
+	if e.find(g.lease.id.String()) != nil {
+		t.Error("the id is remembered when its release is answered")
+	}
+}
+
 func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)

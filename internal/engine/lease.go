@@ -289,6 +289,7 @@ func (l *lease) leave(g *grant, cause error) {
 // release runs release.lua. Callers of this process that come meanwhile wait for its answer.
 func (l *lease) release(g *grant, patience, linger time.Duration, deadline instant) error {
 	c, e := l.c, l.c.e
+	e.ids.set(l.id, l) // a late push of its grant must not be taken for nobody's, and overtake the release
 	answers := make(chan error, 1)
 	id, five := l.id.String(), c.name.keys()
 	keys, args := append(make([]any, 0, 7), five[:]...), []any{id}
@@ -328,6 +329,7 @@ func (l *lease) release(g *grant, patience, linger time.Duration, deadline insta
 // released deals with the answer to release.lua.
 func (l *lease) released(a *reply, g *grant, deadline instant) error {
 	c, e := l.c, l.c.e
+	e.ids.remove(l.id)
 	kind := a.int()
 	err := failure(a.err)
 	switch {
