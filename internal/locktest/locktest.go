@@ -65,7 +65,7 @@ func Run(t *testing.T, c Config) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
 	for _, group := range groups {
-		if group.faults && testing.Short() && c.Server != nil && !c.Bubble && c.Mode != clientMode {
+		if group.faults && testing.Short() && c.Mode != clientMode {
 			continue // these meet what all kinds share
 		}
 		t.Run(group.name, func(t *testing.T) {
