@@ -19,4 +19,9 @@ func TestMain(m *testing.M) {
 
 var onRedis = locktest.Redis("read", func(c *lockmw.Client) lockmw.Locker { return rwlock.New(c) })
 
-func TestReaderConformanceOnRedis(t *testing.T) { locktest.Run(t, onRedis) }
+func TestReaderConformanceOnRedis(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute and more; package rwlock tests the other side and both together")
+	}
+	locktest.Run(t, onRedis)
+}
