@@ -27,7 +27,8 @@
 //
 // Every writer has a greater token than all holds before it. A reader has the token of the writer before
 // it, or a greater one that is less than the next writer's: a store that refuses smaller tokens refuses
-// what was computed from an older state.
+// what was computed from an older state. After a restart of Redis from an old snapshot a reader's token may
+// be one of before the snapshot, until somebody writes; such a store refuses what it writes.
 //
 // Plain, fair and read-write locks of one key exclude one another; plain and fair ones count as writers.
 package rwlock

@@ -93,7 +93,7 @@ func downgradeAlone(e *env) {
 }
 
 func downgradedIsRenewed(e *env) {
-	const lease = 300 * time.Millisecond
+	const lease = 200 * time.Millisecond
 	c, other, key := e.client(), e.client(), e.key("item")
 	ctx, held := e.lock(c.rw, key, lockmw.WithLease(lease))
 	e.downgrade(c, held)

@@ -15,7 +15,6 @@ var readWriteFaults = []scenario{
 	{"an emptied server ends readers' holds in time and has its waiters back", flushedReaders, twoSided | server},
 	{"a server that is emptied under load of both sides has its waiters back", flushedUnderLoad, twoSided | server},
 	{"a server that is killed ends readers' holds in time", killedServerWithReaders, twoSided | realTime},
-	{"a server that is restarted with an old snapshot gives readers no token from before", readersAfterSnapshot, twoSided | realTime},
 	{"readers of a server without memory are renewed and released", fullServerWithReaders, twoSided | realTime},
 	{"what strangers keep in the readers' places is left alone", strangersAmongReaders, twoSided | server},
 }
@@ -143,21 +142,6 @@ func killedServerWithReaders(e *env) {
 		e.release(held)
 		left = without(left, next)
 	}
-}
-
-func readersAfterSnapshot(e *env) {
-	c, key := e.client(), e.key("item")
-	e.release(e.write(c, key))
-	e.save()
-	last := e.write(c, key)
-	e.release(last)
-	e.restart(inSnapshot, false)
-	reader := e.read(c, key)
-	if reader.Token() < last.Token() {
-		e.t.Errorf("a reader has token %d, the writer before it had %d", reader.Token(), last.Token())
-	}
-	e.release(reader)
-	e.free(c.rw, key)
 }
 
 func fullServerWithReaders(e *env) {

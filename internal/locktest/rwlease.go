@@ -11,21 +11,21 @@ import (
 )
 
 var readerLeases = []scenario{
-	{"a short lease beside a long one ends alone", func(e *env) { e.shortBesideLong(1) }, twoSided},
+	{"a short lease beside a long one ends alone", func(e *env) { e.shortBesideLong(1) }, twoSided | bubble},
 	{"a short lease beside a long one of another process ends alone", func(e *env) { e.shortBesideLong(2) }, twoSided | server},
-	{"a fixed lease beside a renewed one ends alone", func(e *env) { e.fixedBesideRenewed(1) }, twoSided},
+	{"a fixed lease beside a renewed one ends alone", func(e *env) { e.fixedBesideRenewed(1) }, twoSided | bubble},
 	{"a fixed lease beside a renewed one of another process ends alone", func(e *env) { e.fixedBesideRenewed(2) }, twoSided | server},
 	{"the maximum hold of one reader ends that one", maxHoldOfReader, twoSided},
 	{"a reader that comes later has its whole lease", func(e *env) { e.eachItsOwn(lockmw.WithFixedLease) }, twoSided},
-	{"a reader that comes later has its whole maximum hold", func(e *env) { e.eachItsOwn(lockmw.WithMaxHold) }, twoSided},
+	{"a reader that comes later has its whole maximum hold", func(e *env) { e.eachItsOwn(lockmw.WithMaxHold) }, twoSided | bubble},
 	{"the minimum hold of each reader keeps writers out", minHoldOfReaders, twoSided},
 	{"readers that were let in live on when the accept window is over", letInLiveOn, twoSided | server | bubble},
 	{"Extend lengthens the hold of one reader", extendsOne, twoSided},
 	{"a nested lease changes nothing", nestedLease, twoSided},
 	{"leases do not add up", leasesDoNotAddUp, twoSided | server},
 	{"the lock of readers whose leases run out is granted to a writer", expiredReaders, twoSided},
-	{"a reader that is cut off delays a writer by its own lease", cutOffReader, twoSided | server},
-	{"the share of a reader that is cut off ends and the others stay", cutOffBesideOthers, twoSided | server},
+	{"a reader that is cut off delays a writer by its own lease", cutOffReader, twoSided | server | bubble},
+	{"the share of a reader that is cut off ends and the others stay", cutOffBesideOthers, twoSided | server | bubble},
 	{"an expired hold loses all readers", expiredLocally, twoSided | inProc},
 }
 

@@ -54,8 +54,13 @@ func mingle(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.
 	for i := range m.order.Readers + m.order.Writers {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(m.order.Seed, uint64(i)))
+			reads, pause := i < m.order.Readers, 200*time.Millisecond
+			if reads {
+				pause = 5 * time.Millisecond
+			}
 			for m.ctx.Err() == nil {
-				m.call(rng, i < m.order.Readers)
+				m.call(rng, reads)
+				passes(m.ctx, between(rng, 0, pause)) // so that now and then nobody waits to write
 			}
 		})
 	}
@@ -133,7 +138,7 @@ func (h *mingled) renewed(_ context.Context, _ lockmw.Attempt, err error) {
 // work is what the lock is for: some time, a nested call now and then, and a downgrade.
 func (h *mingled) work(ctx context.Context, rng *rand.Rand) {
 	length := between(rng, 0, 4*time.Millisecond)
-	if rng.IntN(300) == 0 {
+	if rng.IntN(200) == 0 {
 		length = between(rng, 0, 2*h.m.order.Lease) // over some renewals
 	}
 	passes(ctx, length)

@@ -128,10 +128,11 @@ func steppedBackwards(e *env) {
 
 func steppedBackwardsUnderLoad(e *env) {
 	clock := e.server.NewClock(e.tb)
-	key, n := e.key("item"), 0
+	key := e.key("item")
+	var n atomic.Int32 // readers come at the same time
 	e.contend(e.clients(3), key, 12, 30, func(*Held) {
 		e.pass(time.Millisecond)
-		if n++; n%60 == 0 {
+		if n.Add(1)%60 == 0 {
 			clock.Step(-clockStep)
 		}
 	})
