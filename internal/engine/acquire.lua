@@ -95,8 +95,10 @@ local function its_place()
   local former = keep ~= '0' and kept_place(kept) or 0
   if former > 0 then return string.format('%.0f', former) end
   local new = math.max(counter() + 1, us)
-  local last = tonumber(call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]) or 0
-  if last >= new and last < new + DAY then new = last + 1 end
+  for _, queue in ipairs({KEYS[2], KEYS[5]}) do
+    local last = tonumber(call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]) or 0
+    if last >= new and last < new + DAY then new = last + 1 end
+  end
   new = string.format('%.0f', new)
   if keep ~= '0' then call('SET', fence, new) end
   return new

@@ -78,6 +78,25 @@ func TestIfItIsUnknownWhatEndedTheFirstInTheQueueHasItsTurn(t *testing.T) {
 	}
 }
 
+// The order is that in which the server saw them, also of those that it saw in the same instant, or while
+// its clock was behind the counter.
+func TestPlacesOfBothSidesAreInOrder(t *testing.T) {
+	onClock(t, func(d *desk, _ func(time.Duration)) {
+		d.write("held")
+		last := int64(0)
+		for i, ask := range []func(string) told{d.write, d.read, d.fair, d.read, d.write} {
+			if got := ask(fmt.Sprint("q", i)); got.place <= last {
+				d.Errorf("number %d has the place %d after %d", i, got.place, last)
+			} else {
+				last = got.place
+			}
+		}
+		d.rdb.Del(d.Context(), d.name.holder)
+		d.settles()
+		d.wantWriter("q0")
+	})
+}
+
 // A reader's phase that ends because the last one's time is over ends like any other.
 func TestAWriterFollowsReadersThatExpire(t *testing.T) {
 	onTidyDesk(t, func(d *desk) {

@@ -27,7 +27,7 @@ for i = 2, #ARGV, 2 do
 end
 if #alive > 0 then call('HSET', KEYS[3], unpack(alive)) end
 if call('EXISTS', KEYS[2]) == 1 then touch() end
-local more = false
+local more, before = false, h
 if not h or h.mode == 'read' then
   more = settle()
   h = holder()
@@ -38,6 +38,9 @@ for i = 2, #ARGV, 2 do
   if holds(h, ARGV[i], ARGV[i + 1]) then
     answer = h.mode == 'read' and {1, h.token, 1, writers()} or {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
   elseif places[i] then
+    if not before or before.mode == 'read' then -- somebody may have been let in
+      places[i] = (call('ZRANK', KEYS[2], ARGV[i]) or call('ZRANK', KEYS[5], ARGV[i]) or 0) + 1
+    end
     answer = {0, places[i]}
     waits = true
   end

@@ -282,6 +282,25 @@ func TestPositionsAreThoseInTheQueue(t *testing.T) {
 	})
 }
 
+// A poll that passes the lock on tells the others where they stand then.
+func TestAPollTellsThePositionsThatItLeaves(t *testing.T) {
+	onTidyDesk(t, func(d *desk) {
+		d.write("held")
+		for _, id := range []string{"a", "b", "c"} {
+			d.write(id)
+		}
+		d.read("r")
+		d.read("s")
+		d.rdb.Del(d.Context(), d.name.holder) // its lease ran out
+		all, _ := d.polls("b", "c", "r")
+		for i, position := range []int64{1, 2, 1} {
+			if all[i].kind != 0 || all[i].position != position || all[i].total != 4 {
+				d.Errorf("number %d is told %+v, want position %d of 4", i, all[i], position)
+			}
+		}
+	})
+}
+
 // A caller is told of all who are in the way, if they are not many.
 func TestWhoReadsIsTold(t *testing.T) {
 	onTidyDesk(t, func(d *desk) {

@@ -314,3 +314,20 @@ func TestALeaseIsKeptForWhoWaitsForTheAnswer(t *testing.T) {
 		b.wantFree()
 	})
 }
+
+// What releases many locks at once knows nothing of readers.
+func TestReadersOfManyKeysThatLeaveAtOnce(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.warm()
+		var all []result
+		for _, key := range r.keys(2 * fewest) {
+			a := newAsker(key)
+			a.Mode = core.Read
+			all = append(all, result{key: key, asker: a, grant: a.acquire(t, r.e)})
+		}
+		r.release(all)
+		if left := r.left(); len(left) > 0 {
+			r.Errorf("left on the server: %q", left)
+		}
+	})
+}
