@@ -98,20 +98,25 @@ func (s *schedule) stop() {
 	s.wg.Wait()
 }
 
+// loop never waits for a timer whose time has come: two goroutines that do so at once in a bubble of
+// testing/synctest crash the race detector (go.dev/issue/78156).
 func (s *schedule) loop() {
-	sleep := time.NewTimer(0)
+	sleep := time.NewTimer(idleNap)
 	defer sleep.Stop()
 	for {
+		due, next := s.due()
+		if len(due) > 0 {
+			s.run(due)
+			continue // those may have set new ones
+		}
+		if next != never {
+			sleep.Reset(next - s.e.now())
+		}
 		select {
 		case <-s.quit:
 			return
 		case <-s.wake:
 		case <-sleep.C:
-		}
-		due, next := s.due()
-		s.run(due)
-		if next != never {
-			sleep.Reset(next - s.e.now())
 		}
 	}
 }
@@ -126,7 +131,7 @@ func (s *schedule) due() (due []*timer, next instant) {
 	}
 	switch {
 	case len(due) > 0:
-		next = now // those may have set new ones
+		next = now
 	case len(s.timers) > 0:
 		next = s.timers[0].at
 	case !s.idle:
