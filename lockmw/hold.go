@@ -18,10 +18,10 @@ const defaultUnlockTimeout = 2 * time.Second
 // last of them. Safe for concurrent use.
 type Hold struct {
 	s          *holding
-	mode       core.Mode // guarded by s.mu: a downgrade changes it
-	outer      *Hold     // the innermost hold of the context that this one was taken with
-	prev, next *Hold     // the other holds of s that are not unlocked
+	outer      *Hold // the innermost hold of the context that this one was taken with
+	prev, next *Hold // the other holds of s that are not unlocked
 	unlocked   atomic.Bool
+	mode       core.Mode // guarded by s.mu: a downgrade changes it
 	ctx        holdContext
 }
 
@@ -93,7 +93,6 @@ func NewHold(ctx context.Context, key string, token int64, unlock func(context.C
 		req:           core.Request{Key: key, Mode: core.Exclusive},
 		grant:         &foreignGrant{token: token, ctx: ctx, unlock: unlock},
 		token:         token,
-		since:         time.Now(),
 		unlockTimeout: defaultUnlockTimeout,
 	}
 	h := s.newHold()
@@ -133,15 +132,14 @@ type holding struct {
 	req           core.Request
 	grant         core.Grant // nil if failed open
 	token         int64
-	since         time.Time
 	watch         *watch // nil if nobody observes
 	unlockTimeout time.Duration
 
 	mu          sync.Mutex
 	holds       *Hold // those not unlocked
+	lost        error // why the lock ended before it was unlocked
 	reading     bool  // the lock does not exclude other readers, or not any more
 	unconfirmed bool  // the server has not said so yet
-	lost        error // why the lock ended before it was unlocked
 	contended   bool  // it had to wait
 	taken       bool  // observers know that it was acquired
 }
@@ -247,7 +245,7 @@ func (s *holding) unlock(h *Hold) error {
 		err = lost
 	}
 	if s.watch != nil {
-		s.watch.released(Release{Held: time.Since(s.since), Waiters: waiters, Err: err})
+		s.watch.released(Release{Held: time.Since(s.watch.since), Waiters: waiters, Err: err})
 	}
 	return err
 }

@@ -118,15 +118,15 @@ func (l *locker) acquire(ctx context.Context, p *Policy, op, key string, outer *
 	start, observed := time.Now(), ctx
 	if len(p.Observers) > 0 {
 		s.watch = newWatch(ctx, Attempt{
-			Key: key, Name: p.nameFor(key), Op: op, Mode: string(l.mode), Policy: *p,
+			Key: key, Name: p.nameFor(key), Op: op, Mode: l.mode.String(), Policy: *p,
 		}, l.logger)
 		s.req.Trace, s.req.Moves = s.watch.traceParent(), s.watch.wantsMoves()
 		observed = s.watch.ctx
 	}
 	h := s.newHold()
 	grant, err := l.locks.Acquire(observed, &s.req)
-	s.since = time.Now()
-	waited, contended := s.since.Sub(start), s.isContended()
+	acquired := time.Now()
+	waited, contended := acquired.Sub(start), s.isContended()
 	if err == nil {
 		s.grant, s.token = grant, grant.Token()
 	} else {
@@ -140,6 +140,7 @@ func (l *locker) acquire(ctx context.Context, p *Policy, op, key string, outer *
 		l.logger.WarnContext(ctx, "lockmw: going on without a lock", "name", p.nameFor(key), "error", errors.Unwrap(err))
 	}
 	if s.watch != nil {
+		s.watch.since = acquired
 		s.watch.acquired(Grant{Hold: h, Waited: waited, Contended: contended, FailedOpen: err})
 		observed = s.watch.ctx
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"time"
 )
 
 // A watch tells the observers of one attempt what becomes of it.
@@ -12,6 +13,7 @@ type watch struct {
 	attempt   Attempt
 	observers []*Observer
 	ctx       context.Context // Start's, then Acquired's
+	since     time.Time       // when the lock was acquired
 	logger    *slog.Logger
 }
 

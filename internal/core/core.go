@@ -9,15 +9,18 @@ import (
 )
 
 // A Mode says how a hold excludes others.
-type Mode string
+type Mode int8
 
 // The modes. Exclusive, Fair and Write exclude everything; Read excludes only those three.
 const (
-	Exclusive Mode = "exclusive"
-	Fair      Mode = "fair"
-	Read      Mode = "read"
-	Write     Mode = "write"
+	Exclusive Mode = iota
+	Fair
+	Read
+	Write
 )
+
+// String returns the mode as Redis, spans and metrics have it.
+func (m Mode) String() string { return [...]string{"exclusive", "fair", "read", "write"}[m] }
 
 // Forever is a wait without a limit of its own.
 const Forever time.Duration = math.MaxInt64
@@ -25,11 +28,12 @@ const Forever time.Duration = math.MaxInt64
 // A Request asks for one lock. It is not changed after it was handed to Acquire.
 type Request struct {
 	Key        string
+	Owner      string // 128-bit random identity of one logical execution
 	Mode       Mode
-	Owner      string        // 128-bit random identity of one logical execution
+	Fixed      bool          // the lease is never renewed
+	Moves      bool          // Events.Waiting is wanted
 	Wait       time.Duration // 0: try once; Forever: until the context ends
 	Lease      time.Duration // how long the lock outlives its last renewal
-	Fixed      bool          // the lease is never renewed
 	MaxHold    time.Duration // 0: no limit
 	MinHold    time.Duration // the key stays taken at least that long
 	MaxWaiters int           // per key and process; 0: no limit
@@ -37,7 +41,6 @@ type Request struct {
 	Keep       time.Duration // by how long
 	Trace      string        // traceparent stored with the lock, may be empty
 	Events     Events
-	Moves      bool // Events.Waiting is wanted
 }
 
 // SameLease reports whether a lease taken for r serves other as well, so that it can be passed on.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -23,35 +24,36 @@ type cohort struct {
 	waiters   waiterList
 	request   *request // asked for, and not granted yet
 	lease     *lease   // granted
-	releasing bool     // the server is being told that the lock is free
 	asked     instant  // when the server was asked for the lock or told that it is free
 	licence   int      // passes that the last uncontended licence allowed
+	releasing bool     // the server is being told that the lock is free
 }
 
 // A cohortID tells which callers stand together.
 type cohortID struct {
-	key     string
-	reads   bool
-	lease   time.Duration // readers share a hold with those that have the same terms
-	maxHold time.Duration
-	alone   uint64 // a number of its own, for one that stands with nobody
+	key   string
+	group uint64 // 0 for the plain lock
 }
 
-// cohortOf returns which cohort r belongs to.
+// sharing is in the group of readers, and not in that of one that stands alone.
+const sharing = 1 << 63
+
+// cohortOf returns which cohort r belongs to. Readers stand with those that want the same terms, of
+// which their group is a hash: should two be the same, a lease is renewed for what the next one wants.
 func (e *Engine) cohortOf(r *core.Request) cohortID {
 	id := cohortID{key: r.Key}
 	switch {
 	case r.Mode == core.Exclusive:
 	case r.Mode == core.Read && !r.Fixed && r.MinHold == 0:
-		id.reads, id.lease, id.maxHold = true, r.Lease, r.MaxHold
+		id.group = sharing | maphash.Comparable(e.seed, [2]time.Duration{r.Lease, r.MaxHold})
 	default:
-		id.alone = e.loners.Add(1)
+		id.group = e.loners.Add(1)
 	}
 	return id
 }
 
 // shares reports whether all that wait are let in at once.
-func (c *cohort) shares() bool { return c.id.reads }
+func (c *cohort) shares() bool { return c.id.group&sharing != 0 }
 
 // unlock unlocks the shard, and forgets the cohort if it has nothing to do.
 func (c *cohort) unlock() {
@@ -257,7 +259,7 @@ func (c *cohort) hand(l *lease) {
 // pass hands the lease on within the process if its licence allows it.
 func (c *cohort) pass(l *lease) bool {
 	w := c.waiters.first
-	if w == nil || l.downgraded || l.next > l.last || l.grants.first.fixed != 0 || l.duration != w.req.Lease || w.req.Fixed {
+	if w == nil || l.reads() || l.next > l.last || l.grants.first.req.Fixed || l.duration != w.req.Lease || w.req.Fixed {
 		return false
 	}
 	now := c.e.now()

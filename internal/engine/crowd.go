@@ -10,7 +10,7 @@ type crowd struct {
 }
 
 func (c *cohort) joinCrowd() {
-	if !c.id.reads && c.id.alone == 0 {
+	if c.id.group == 0 {
 		return
 	}
 	sh := c.shard

@@ -62,14 +62,11 @@ func (a *ask) run(d *desk) (keys []string, args []any) {
 		queued = 0
 	}
 	mode, lease, place, mark := a.mode, a.lease, "", int64(0)
-	if mode == "" {
-		mode = core.Exclusive
-	}
 	if lease == 0 {
 		lease = askedLease
 	}
 	keys = d.keys(d.name.done(a.id))
-	args = []any{a.id, lease.Milliseconds(), "lockmw:inbox:" + a.id, "owner-" + a.id, fmt.Sprint(flag, queued), string(mode), max(a.tokens, 1), a.trace}
+	args = []any{a.id, lease.Milliseconds(), "lockmw:inbox:" + a.id, "owner-" + a.id, fmt.Sprint(flag, queued), mode.String(), max(a.tokens, 1), a.trace}
 	if a.former == "" && a.keep == 0 {
 		return keys, args
 	}
@@ -224,7 +221,7 @@ func (d *desk) wantReaders(ids ...string) {
 // wantWriter checks who writes: for nobody id is "".
 func (d *desk) wantWriter(id string) {
 	d.Helper()
-	if sc := d.look(); sc.holds() != id || id != "" && sc.holder.fields["mode"] != string(core.Write) {
+	if sc := d.look(); sc.holds() != id || id != "" && sc.holder.fields["mode"] != core.Write.String() {
 		d.Errorf("%q writes, want %q\n%v", sc.holds(), id, sc)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (g *grant) Downgrade(ctx context.Context) error {
 	l, c := g.lease, g.lease.c
 	c.shard.mu.Lock()
-	l.downgraded = true // from here on it excludes nobody who reads
+	l.mode = core.Read // from here on it excludes nobody who reads
 	c.shard.mu.Unlock()
 	answers := make(chan *reply, 1)
 	keys := c.name.keys()

@@ -46,7 +46,7 @@ func TestDowngradeLetsInAllWhoWaitToRead(t *testing.T) {
 func TestDowngradeWithNobodyWaiting(t *testing.T) {
 	onTidyDesk(t, func(d *desk) {
 		for _, mode := range []core.Mode{core.Write, core.Exclusive, core.Fair} {
-			id := string(mode)
+			id := mode.String()
 			d.asks(ask{id: id, mode: mode, lease: time.Hour, trace: "00-trace"})
 			before := d.rdb.PTTL(d.Context(), d.name.holder).Val()
 			d.wantKind("downgrade", d.downgrade(id), 1)

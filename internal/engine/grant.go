@@ -16,7 +16,6 @@ type grant struct {
 	req    *core.Request
 	token  int64
 	since  instant
-	fixed  instant      // when a fixed lease ends, else 0
 	limit  atomic.Int64 // instant: the end of the maximum hold or the fixed lease; 0: none
 	lost   error
 	over   bool
@@ -26,10 +25,7 @@ type grant struct {
 }
 
 // A grantList is the grants that share a lease, in the order in which they came.
-type grantList struct {
-	first, last *grant
-	n           int
-}
+type grantList struct{ first, last *grant }
 
 func (l *grantList) push(g *grant) {
 	g.prev = l.last
@@ -39,7 +35,6 @@ func (l *grantList) push(g *grant) {
 		l.first = g
 	}
 	l.last = g
-	l.n++
 }
 
 func (l *grantList) remove(g *grant) {
@@ -54,11 +49,9 @@ func (l *grantList) remove(g *grant) {
 		l.last = g.prev
 	}
 	g.prev, g.next = nil, nil
-	l.n--
 }
 
-func (l *grantList) all() []*grant {
-	list := make([]*grant, 0, l.n)
+func (l *grantList) all() (list []*grant) {
 	for g := l.first; g != nil; g = g.next {
 		list = append(list, g)
 	}
@@ -90,12 +83,12 @@ func (g *grant) deadline() instant {
 
 func (g *grant) whyOver(now instant) string {
 	switch {
-	case now >= instant(g.lease.expires.Load()) && g.fixed == 0:
-		return "its lease ran out without a renewal"
-	case g.fixed != 0 && now >= g.fixed:
+	case g.req.MaxHold > 0 && now >= after(g.since, g.req.MaxHold):
+		return "its maximum hold is over"
+	case g.req.Fixed:
 		return "its fixed lease is over"
 	}
-	return "its maximum hold is over"
+	return "its lease ran out without a renewal"
 }
 
 func (g *grant) tellLost() { g.req.Events.Lost(g.lost) }
@@ -153,10 +146,9 @@ func (g *grant) extended(a *reply, duration time.Duration) (lost []*grant, err e
 	if !c.shares() {
 		l.duration = duration // others who share it have not asked for that
 	}
-	if g.fixed != 0 {
-		g.fixed = c.e.instant(a.sent) + duration - c.e.margin(duration)
+	if g.req.Fixed {
 		g.limit.Store(0)
-		g.limitTo(g.fixed)
+		g.limitTo(c.e.instant(a.sent) + duration - c.e.margin(duration))
 		if g.req.MaxHold > 0 {
 			g.limitTo(after(g.since, g.req.MaxHold))
 		}

@@ -70,7 +70,7 @@ func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
 	s := &Status{Key: key}
 	switch h := holder.Val(); {
 	case len(h) == 0:
-	case h["mode"] == string(core.Read):
+	case h["mode"] == core.Read.String():
 		err = i.readReaders(s, h, now.Val())
 	default:
 		err = i.readHolder(s, h, ttl.Val())
@@ -117,7 +117,7 @@ func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) e
 		return fmt.Errorf("%w: the hash lacks what a lock has", core.ErrWrongType)
 	}
 	if len(s.Holders) > 0 {
-		s.Mode = string(core.Read)
+		s.Mode = core.Read.String()
 	}
 	slices.SortFunc(s.Holders, func(a, b core.Holder) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Owner, b.Owner))
@@ -131,7 +131,7 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	if err := errors.Join(tokenErr, sinceErr); err != nil || h["id"] == "" || h["inbox"] == "" {
 		return fmt.Errorf("%w: the hash lacks what a lock has", core.ErrWrongType)
 	}
-	s.Mode = cmp.Or(h["mode"], string(core.Exclusive))
+	s.Mode = cmp.Or(h["mode"], core.Exclusive.String())
 	s.Holders = []core.Holder{{
 		Owner: h["owner"], Process: strings.TrimPrefix(h["inbox"], inboxPrefix(i.prefix)),
 		TraceParent: h["trace"], Token: token, Since: time.UnixMicro(since), TTL: max(ttl, 0),

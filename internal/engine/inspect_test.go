@@ -43,7 +43,7 @@ func TestAnInspectorSeesReadersAndWhoWaits(t *testing.T) {
 		d.goesAway("away", "u", time.Minute)
 		d.expire("over")
 		s := d.status()
-		if s.Mode != string(core.Read) || len(s.Holders) != 2 {
+		if s.Mode != core.Read.String() || len(s.Holders) != 2 {
 			d.Fatalf("it has %+v", s)
 		}
 		a := s.Holders[0]

@@ -16,22 +16,20 @@ import (
 type lease struct {
 	c         *cohort
 	id        *id
-	mode      core.Mode
 	duration  time.Duration
-	confirmed bool      // the server has set the duration; before, the accept window
 	granted   instant   // when it came to this process
 	grants    grantList // who has it: one, or those who share it, the earliest first
+	mode      core.Mode // Read from a downgrade on
+	confirmed bool      // the server has set the duration; before, the accept window
 	over      bool      // released or lost
+	contended bool      // others wait for it
+	asking    bool      // the server, whether others may still join
 
-	next, last int64 // tokens not used yet; one that is shared has only one
-	contended  bool  // others wait for it
-	passes     int   // since then
-
-	downgraded   bool    // it was for writing
+	next, last   int64   // tokens not used yet; one that is shared has only one
+	passes       int     // since it is contended
 	calledAt     instant // when a message said that others wait
 	shareUntil   instant // others may join without asking
 	subscription int64   // as long as it is this one by which the process would learn of a writer
-	asking       bool    // whether they may still do so
 
 	expires atomic.Int64  // instant: exclusive until then
 	renewAt instant       // 0: never
@@ -60,11 +58,11 @@ func (l *lease) fit(g *grant) {
 	}
 	if g.req.Fixed {
 		if l.confirmed {
-			g.fixed, l.renewAt = instant(l.expires.Load()), 0
+			l.renewAt = 0
+			g.limitTo(instant(l.expires.Load()))
 		} else {
-			g.fixed = g.since + l.duration
+			g.limitTo(g.since + l.duration)
 		}
-		g.limitTo(g.fixed)
 	}
 	l.reschedule()
 }
@@ -148,8 +146,8 @@ const minPace = 10 * time.Millisecond
 
 // asks is the duration to ask for when renewing now.
 func (l *lease) asks() time.Duration {
-	if g := l.grants.first; g != nil && g.fixed != 0 {
-		return max(g.fixed-l.c.e.now(), time.Millisecond)
+	if g := l.grants.first; g != nil && g.req.Fixed {
+		return max(g.since+l.duration-l.c.e.now(), time.Millisecond)
 	}
 	return l.duration
 }
@@ -220,7 +218,7 @@ func (l *lease) noteRenewal(a *reply, duration time.Duration) error {
 	l.confirmed = true
 	l.expires.Store(max(l.expires.Load(), int64(sent+duration-e.margin(duration))))
 	l.renewAfter(sent, duration/3)
-	if g := l.grants.first; g != nil && g.fixed != 0 {
+	if g := l.grants.first; g != nil && g.req.Fixed {
 		l.renewAt = 0
 	}
 	l.isContended(kind == 2 || sent < l.calledAt)
@@ -256,11 +254,11 @@ func (l *lease) unwanted() unwanted {
 }
 
 // reads reports whether others may read as well.
-func (l *lease) reads() bool { return l.downgraded || l.mode == core.Read }
+func (l *lease) reads() bool { return l.mode == core.Read }
 
 // isUnused reports whether nobody has the lease and nobody waits for a share in it.
 func (l *lease) isUnused() bool {
-	return l.grants.n == 0 && !(l.c.shares() && l.c.lease == l && l.c.waiters.n > 0)
+	return l.grants.first == nil && !(l.c.shares() && l.c.lease == l && l.c.waiters.n > 0)
 }
 
 // drop ends the lease on this side; cause is why if it is lost. It returns who had it.

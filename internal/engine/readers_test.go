@@ -40,7 +40,7 @@ func TestReadersExcludeWriters(t *testing.T) {
 			if got := d.asks(ask{id: "try", mode: mode, try: true}); got.kind != 0 || got.position != 0 || got.total != int64(i) {
 				d.Errorf("a try for a lock of the mode %s: %+v", mode, got)
 			}
-			d.wantQueued(string(mode), d.asks(ask{id: fmt.Sprint("w", i), mode: mode}), int64(i+1), int64(i+1))
+			d.wantQueued(mode.String(), d.asks(ask{id: fmt.Sprint("w", i), mode: mode}), int64(i+1), int64(i+1))
 		}
 		d.wantKind("release of one reader", d.release("a", 0), 1)
 		d.wantReaders("b")
@@ -55,7 +55,7 @@ func TestReadersExcludeWriters(t *testing.T) {
 func TestReadersAreExcluded(t *testing.T) {
 	onTidyDesk(t, func(d *desk) {
 		for _, mode := range []core.Mode{core.Exclusive, core.Fair, core.Write} {
-			id := string(mode)
+			id := mode.String()
 			d.wantHeld(id, d.asks(ask{id: id, mode: mode}))
 			if got := d.tryRead("try"); got.kind != 0 || got.position != 0 || got.total != 0 || len(got.holders) != 1 || got.holders[0].Owner != "owner-"+id {
 				d.Errorf("a try beside a lock of the mode %s: %+v", mode, got)

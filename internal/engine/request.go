@@ -51,7 +51,7 @@ func (r *request) call() *call {
 	special := r.former != nil || asked.Keep > 0
 	extra := special || free > 1 || trace != "" || asked.Mode == core.Read
 	if extra || asked.Mode != core.Exclusive {
-		args = append(args, string(asked.Mode))
+		args = append(args, asked.Mode.String())
 	}
 	if extra {
 		args = append(args, free, trace)

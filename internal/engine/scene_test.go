@@ -78,7 +78,7 @@ func (s *scene) String() string {
 
 // holds is the id that has the lock for itself; "" if none.
 func (s *scene) holds() string {
-	if s.holder.isStrange() || s.holder.fields["mode"] == string(core.Read) {
+	if s.holder.isStrange() || s.holder.fields["mode"] == core.Read.String() {
 		return ""
 	}
 	return s.holder.fields["id"]
@@ -88,7 +88,7 @@ func (s *scene) holds() string {
 func (s *scene) isRead() bool {
 	_, isToken := s.holder.whole("token")
 	_, isNext := s.holder.whole("next")
-	return s.holder.kind == "hash" && s.holder.fields["mode"] == string(core.Read) && isToken && isNext
+	return s.holder.kind == "hash" && s.holder.fields["mode"] == core.Read.String() && isToken && isNext
 }
 
 // A readerField is what the holder's hash has of a reader.

@@ -281,7 +281,7 @@ func TestTheWaiterCapCountsAllWhoWait(t *testing.T) {
 		}
 		for _, mode := range []core.Mode{core.Read, core.Read, core.Write, core.Fair} {
 			c := capped(mode)
-			b.wantWaiting(string(mode), c)
+			b.wantWaiting(mode.String(), c)
 			waiting = append(waiting, c)
 		}
 		for _, mode := range []core.Mode{core.Read, core.Write, core.Fair} {

@@ -89,7 +89,7 @@ func (l *lease) close() {
 		return
 	}
 	c.lease = nil
-	if l.grants.n == 0 {
+	if l.grants.first == nil {
 		l.drop(nil)
 		l.forget()
 	}
@@ -98,7 +98,7 @@ func (l *lease) close() {
 
 // releaseIfUnused releases a lease that was kept for somebody who has gone.
 func (c *cohort) releaseIfUnused() {
-	if l := c.lease; l != nil && c.shares() && c.waiters.n == 0 && l.grants.n == 0 {
+	if l := c.lease; l != nil && c.shares() && c.waiters.n == 0 && l.grants.first == nil {
 		l.drop(nil)
 		l.forget()
 	}

@@ -158,7 +158,7 @@ func (j *judge) leftAlone() {
 	b, a := &j.before.holder, &j.after.holder
 	switch {
 	case !b.exists() || b.isStrange(), b.ttl >= 0 && b.ttl <= j.after.at.Sub(j.before.at):
-	case slices.ContainsFunc(j.run.ends, j.isField), b.fields["mode"] == string(core.Read) && slices.ContainsFunc(j.run.own, j.isField):
+	case slices.ContainsFunc(j.run.ends, j.isField), b.fields["mode"] == core.Read.String() && slices.ContainsFunc(j.run.own, j.isField):
 	case !b.same(a, "wanted"), b.ttl < 0 && a.ttl >= 0 && !slices.Contains(j.run.own, b.fields["id"]):
 		j.fault("another's hold was changed")
 	}

@@ -37,7 +37,7 @@ func (s *scene) readersInOrder(fault func(string, ...any)) {
 	if _, ok := s.kept.whole(""); s.kept.exists() && !ok {
 		fault("the kept place is %q", s.kept.fields[""])
 	}
-	if s.holder.fields["mode"] != string(core.Read) {
+	if s.holder.fields["mode"] != core.Read.String() {
 		if token, ok := s.holder.whole("token"); s.holder.exists() && (!ok || token < 1 || token > last) {
 			fault("the token is %q, the counter %d", s.holder.fields["token"], last)
 		}
@@ -102,7 +102,7 @@ func (s *scene) queueInOrder(fault func(string, ...any)) {
 			fault("the ticket of %s is %q", id, s.tickets.fields[id])
 			continue
 		}
-		if _, reads := s.crowd.fields[id]; reads != (fields[0] == string(core.Read)) {
+		if _, reads := s.crowd.fields[id]; reads != (fields[0] == core.Read.String()) {
 			fault("%s, who waits for a lock of the mode %s, stands in the wrong queue", id, fields[0])
 		}
 	}
