@@ -17,7 +17,7 @@ var (
 	ErrInvalidOption  = errors.New("lockmw: invalid option")
 	ErrWrongType      = errors.New("lockmw: redis key holds something that is not a lock")
 	ErrNoLock         = errors.New("lockmw: no lock wanted")
-	ErrUpgrade        = errors.New("lockmw: a read lock cannot be upgraded to a write lock")
+	ErrUpgrade        = errors.New("lockmw: a read lock cannot be upgraded to a write lock: unlock it first")
 )
 
 // An AcquireError says why a lock was not acquired, and what was seen of those in the way.
