@@ -4,7 +4,7 @@
 -- any ticket was last seen; until '#amnesty' no ticket is taken for dead. Tickets stand in the queue in
 -- their order, but those that wait to read in a queue of their own; CROWD stands in for them where
 -- the first of them would. Up to the place '#admit' they are let in even if somebody waits to write.
-local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace', 'next'}
+local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace', 'next', 'wanted'}
 local CROWD = '#readers'
 
 -- Returns the holder, or what the readers have in common; false if the lock is free; or an error reply
@@ -14,6 +14,7 @@ local function holder()
   local h = {
     id = f[1], owner = f[2] or '', token = digits(f[3]), tokens = digits(f[4] or '1'), mode = f[5] or 'exclusive',
     since = digits(f[6] or f[3]), inbox = f[7], trace = f[8] or '',
+    wanted = f[10] == '1',
   }
   if is_read({f[5], f[3], f[9]}) then return still_read() and h end
   if h.mode ~= 'read' and h.id and h.inbox and h.token and h.since and (h.tokens or 0) > 0 then return h end
@@ -259,9 +260,9 @@ end
 -- or passing it on within their processes.
 local function call_for(h, reads)
   if h.mode ~= 'read' then
-    set(redis.pcall, 'wanted', 1)
+    if not h.wanted then set(redis.pcall, 'wanted', 1) end
     if h.tokens > 1 then redis.pcall('PUBLISH', h.inbox, 'contended ' .. h.id) end
-  elseif not reads and call('HGET', KEYS[1], 'wanted') ~= '1' then
+  elseif not reads and not h.wanted then
     set(redis.pcall, 'wanted', 1)
     each_reader(READERS, function(id, _, inbox) redis.pcall('PUBLISH', inbox, 'contended ' .. id) end)
   end
