@@ -28,9 +28,9 @@ type Hold struct {
 // Key returns the key as it was given to Lock.
 func (h *Hold) Key() string { return h.s.req.Key }
 
-// Token returns the fencing token: greater than that of every hold of the key before. Store it where
-// the guarded write happens and refuse smaller ones. It fits a BIGINT and is 0 only if the lock
-// failed open.
+// Token returns the fencing token: greater than that of every hold of the key before, or, of a hold for
+// reading, that of the last write. Store it where the guarded write happens and refuse smaller ones. It
+// fits a BIGINT and is 0 only if the lock failed open.
 func (h *Hold) Token() int64 { return h.s.token }
 
 // Deadline returns until when the hold is exclusive should no renewal succeed from now on, by this
@@ -42,7 +42,8 @@ func (h *Hold) Deadline() time.Time {
 	return h.s.grant.Deadline()
 }
 
-// Extend sets the lease anew, counted from now; with WithFixedLease it is the way to stay longer.
+// Extend sets the lease anew, counted from now; with WithFixedLease it is the way to stay longer. A lease
+// that others of the process may share, which is one for reading, becomes no longer than it was asked for.
 // The lease must be from 100 ms to 24 h. It returns ErrLost if the hold is over, ErrNotHeld if it was
 // unlocked, ErrUnavailable if the server did not confirm; the hold then lasts until Deadline.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
@@ -231,7 +232,10 @@ func (s *holding) unlock(h *Hold) error {
 		s.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), s.unlockTimeout)
 		defer cancel()
-		return s.share(ctx)
+		if err := s.share(ctx); !errors.Is(err, ErrNotHeld) { // else the last one was unlocked meanwhile
+			return err
+		}
+		return nil
 	}
 	s.mu.Unlock()
 	if !last || s.grant == nil && lost == nil && s.watch == nil {

@@ -12,8 +12,9 @@ type Holder = core.Holder
 
 // An Observer is told what happens to locks: how long calls wait, for whom, and how holds end. Every
 // callback may be nil (cf. httptrace.ClientTrace). Callbacks must be safe for concurrent use and
-// quick: they run on the path of the lock, and must not call Close. A panic in one is recovered and logged; one that panics in
-// Start hears no more of the attempt. Errors are *Error. Re-entry is not observed.
+// quick: they run on the path of the lock, and must not call Close. A panic in one is recovered and
+// logged; one that panics in Start hears no more of the attempt. Errors are *Error. Re-entry is not
+// observed.
 //
 // The context returned by Start is given to the later callbacks of that attempt, the one returned
 // by Acquired becomes the parent of the hold's context and is given to Renewed, Lost and Released.
@@ -53,7 +54,9 @@ type Attempt struct {
 // A Contention is what stands in the way of a call that waits.
 type Contention struct {
 	Holders  []Holder
-	Position int // in the queue, 1 is the next; 0 if unknown
+	// Position in the queue, 1 is the next; 0 if unknown. On Redis those that wait to read count among
+	// themselves, and as one for those that wait to write.
+	Position int
 	Waiters  int // how long the queue is, with this call; 0 if unknown
 }
 

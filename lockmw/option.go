@@ -73,7 +73,9 @@ func WithMaxWaiters(n int) Option { return Option{kind: optMaxWaiters, n: n} }
 // came of it is unlocked. For tasks that are put back while a key is busy and must not lose their turn:
 // the id is that of the task. It says nothing of who holds the lock, and does not re-enter it.
 //
-// An id that is not known for the key, or not any more, begins at the end of the queue. From 1 to 200
+// A place is of use to a call that waits: one that only tries (WithWait(0)) keeps its place, but gets only
+// a lock that is free. An id that is not known for the key, or not any more, begins at the end of the
+// queue. From 1 to 200
 // bytes, for 1 ms to 24 h. Off by default; ErrInvalidOption if the lock is not fair.
 func WithTicket(id string, keep time.Duration) Option {
 	return Option{kind: optTicket, text: id, duration: keep}

@@ -74,7 +74,7 @@ func (c *cohort) join(w *waiter) error {
 	case w.req.Wait == 0 && held:
 		return busy(holders)
 	case w.req.MaxWaiters > 0 && waiting >= w.req.MaxWaiters:
-		return &core.AcquireError{Err: fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, waiting), Holders: holders}
+		return tooMany(waiting, holders)
 	}
 	c.e.hello.Do(c.e.greet)
 	c.waiters.push(w)
@@ -91,6 +91,10 @@ func (c *cohort) join(w *waiter) error {
 		w.send = r.call()
 	}
 	return nil
+}
+
+func tooMany(waiting int, holders []core.Holder) *core.AcquireError {
+	return &core.AcquireError{Err: fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, waiting), Holders: holders}
 }
 
 // inTheWay returns who holds the lock, as far as it is known, and whether somebody certainly does.
@@ -184,9 +188,10 @@ func (c *cohort) tokens() (free, queued int) {
 // more, so that its cost disappears.
 const maxLicence = 4096
 
-// granted makes the lease of r and hands it to the first waiter. confirmed says that the server has
-// set the whole lease; otherwise it has set the accept window, until which the lease is good.
-func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool) {
+// granted makes the lease of r, of which the server spoke then, and hands it to the first waiter.
+// confirmed says that the server has set the whole lease; otherwise it has set the accept window, until
+// which the lease is good.
+func (c *cohort) granted(r *request, lic licence, then, until instant, confirmed bool) {
 	e, now := c.e, c.e.now()
 	if now >= until || c.waiters.n == 0 {
 		c.leave(r)
@@ -196,7 +201,8 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	}
 	l := &lease{
 		c: c, id: r.id, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,
-		next: lic.first, last: lic.first + lic.count - 1, granted: now, contended: lic.waiting > 0,
+		next: lic.first, last: lic.first + lic.count - 1, granted: now,
+		contended: lic.waiting > 0 || r.contended,
 	}
 	if l.contended {
 		c.licence = 0
@@ -210,7 +216,7 @@ func (c *cohort) granted(r *request, lic licence, until instant, confirmed bool)
 	e.ids.set(l.id, l) // in the place of r: a push that comes now must find one of them
 	if c.shares() {
 		c.letIn(l, c.waiters.joined) // all that wait, whoever waits to write
-		l.shared(now, r.asked)
+		l.shared(then, r.asked)
 		return
 	}
 	c.hand(l)

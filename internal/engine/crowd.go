@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/lockmw/go/internal/core"
+
 // A crowd is the cohorts of one key other than the plain lock's. The shard's mutex guards it; its
 // methods do nothing if it is nil.
 type crowd struct {
@@ -53,18 +55,48 @@ func (c *crowd) knows(n int) {
 	}
 }
 
-// waiting is how many callers wait for the key; one whose answer is on its way may well get the lock at
-// once.
+// waiting is how many callers wait for the key. It leaves out those that may well get the lock at once:
+// readers, and one other, as long as the server has not said that somebody is in their way.
 func (c *cohort) waiting() int {
 	waiting := c.waiters.n
 	known := c.request == nil || c.request.queued
 	if c.crowd != nil {
 		waiting, known = c.crowd.waiting, c.crowd.known > 0
+		for readers := range c.crowd.readers {
+			if readers.areLetIn() {
+				waiting -= readers.waiters.n
+			}
+		}
 	}
 	if !known && waiting > 0 {
 		waiting--
 	}
 	return waiting
+}
+
+// areLetIn reports whether readers that wait are let in by the next answer, as far as it is known.
+func (c *cohort) areLetIn() bool {
+	if c.lease != nil {
+		return !c.lease.contended
+	}
+	return c.request != nil && !c.request.queued
+}
+
+// refuseExcess refuses those of the readers that wait who would not have waited had it been known that
+// somebody is in their way.
+func (c *cohort) refuseExcess(holders []core.Holder) {
+	waiting := c.waiting() - c.waiters.n
+	for w := c.waiters.first; w != nil; {
+		next := w.next
+		if most := w.req.MaxWaiters; most > 0 && waiting >= most {
+			c.waiters.remove(w)
+			c.crowd.waits(-1)
+			w.finish(nil, tooMany(waiting, holders))
+		} else {
+			waiting++
+		}
+		w = next
+	}
 }
 
 // closeReaders has readers of this process stop to share what they have, since somebody waits to

@@ -303,3 +303,38 @@ func TestMuteReadersDoNotStopABatch(t *testing.T) {
 		})
 	}
 }
+
+// The one that waits to write does not listen, and those that wait to read are dead.
+func TestAWriterThatDoesNotListenIsTheLastOfTheQueue(t *testing.T) {
+	onClock(t, func(d *desk, later func(time.Duration)) {
+		d.wantHeld("r0", d.read("r0"))
+		d.wantQueued("w", d.asks(ask{id: "w", mode: core.Write, subscribed: true}), 1, 1)
+		d.wantQueued("r1", d.read("r1"), 1, 2)
+		for range 3 {
+			later(pollInterval)
+			d.run(d.scripts.poll, d.keys(), "+", "w", askedLease.Milliseconds())
+		}
+		later(pollInterval + 10*time.Millisecond)
+		d.release("r0", 0)
+		sc := d.look()
+		if sc.holds() != "w" || sc.holder.fields["wanted"] == "1" {
+			d.Errorf("w is to hold the lock and nobody to want it: %v", sc)
+		}
+	})
+}
+
+// A release may overtake the downgrade before it.
+func TestABatchLeavesToOthersWhatWasDowngraded(t *testing.T) {
+	onDesk(t, func(d *desk) {
+		d.wantHeld("w", d.write("w"))
+		d.wantKind("downgrade", d.downgrade("w"), 1)
+		r := d.run(newScripts(true).release.bulk.script, []string{d.name.holder, d.name.queue()}, "w")
+		if r.err != nil || fmt.Sprint(r.values) != "[-1]" {
+			d.Errorf("the batch answers %v, %v", r.values, r.err)
+		}
+		d.release("w", 0)
+		if sc := d.look(); sc.holder.exists() {
+			d.Errorf("the lock is not free: %v", sc)
+		}
+	})
+}

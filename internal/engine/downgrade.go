@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -11,6 +12,10 @@ import (
 func (g *grant) Downgrade(ctx context.Context) error {
 	l, c := g.lease, g.lease.c
 	c.shard.mu.Lock()
+	if g.over {
+		defer c.shard.mu.Unlock()
+		return cmp.Or(g.lost, core.ErrNotHeld)
+	}
 	l.mode = core.Read // from here on it excludes nobody who reads
 	c.shard.mu.Unlock()
 	answers := make(chan *reply, 1)

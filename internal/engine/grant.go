@@ -111,6 +111,11 @@ func (g *grant) Expired() bool { return g.lease.c.e.now() >= g.deadline() }
 // Extend implements core.Grant.
 func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
 	l, c := g.lease, g.lease.c
+	c.shard.mu.Lock()
+	if c.shares() {
+		duration = min(duration, l.duration) // others have not asked for more
+	}
+	c.shard.mu.Unlock()
 	answers := make(chan *reply, 1)
 	c.e.caller.start(l.renewal(ctx, duration, func(a *reply) { answers <- a }))
 	var a *reply
@@ -192,12 +197,13 @@ func (g *grant) Release(patience time.Duration) (waiters int, err error) {
 		return waiters, nil
 	}
 	deadline := g.deadline()
-	l.drop(nil)
 	if linger <= 0 && c.waiters.n > 0 {
+		l.drop(nil)
 		c.ask(&former{id: l.id, lease: l.duration})
 		c.unlock()
 		return waiters, nil
 	}
+	l.yield()
 	c.releasing, c.asked = true, c.e.now()
 	c.unlock()
 	return waiters, l.release(g, patience, max(linger, 0), deadline)
@@ -217,7 +223,7 @@ func (g *grant) leaveShared(patience time.Duration) error {
 		c.unlock()
 		return nil
 	}
-	l.drop(nil)
+	l.yield()
 	c.unlock()
 	return l.release(g, patience, 0, deadline)
 }

@@ -157,11 +157,16 @@ func (b *inbox) handle(e *Engine, message any) {
 		case "grant":
 			e.grantPushed(rest)
 		case "contended":
-			if l, ok := e.find(rest).(*lease); ok {
-				l.c.shard.mu.Lock()
-				l.calledAt = e.now()
-				l.isContended(true)
-				l.c.shard.mu.Unlock()
+			switch v := e.find(rest).(type) {
+			case *lease:
+				v.c.shard.mu.Lock()
+				v.calledAt = e.now()
+				v.isContended(true)
+				v.c.shard.mu.Unlock()
+			case *request: // it has the lock, and its answer is on the way
+				v.c.shard.mu.Lock()
+				v.contended = true
+				v.c.shard.mu.Unlock()
 			}
 		case "lost":
 			switch v := e.find(rest).(type) {

@@ -191,9 +191,9 @@ func (l *lease) renewed(a *reply, duration time.Duration, q inquiry) (tell func(
 	case !c.shares() || c.lease != l:
 	case err == nil:
 		l.shared(c.e.instant(a.sent), q)
-	case isFinal(err):
+	case c.waiters.n > 0: // they ask for themselves, and are told what is wrong
 		l.asking = false
-		c.fail(&core.AcquireError{Err: failure(err)})
+		l.close()
 	}
 	return func() {
 		for _, g := range grants {
@@ -284,10 +284,17 @@ func (l *lease) leave(g *grant, cause error) {
 	l.c.e.inactive()
 }
 
-// release runs release.lua. Callers of this process that come meanwhile wait for its answer.
+// yield drops the lease, which is to be released. A late push of its grant must not be taken for
+// nobody's, and overtake the release.
+func (l *lease) yield() {
+	l.drop(nil)
+	l.c.e.ids.set(l.id, l)
+}
+
+// release runs release.lua, after yield. Callers of this process that come meanwhile wait for its
+// answer.
 func (l *lease) release(g *grant, patience, linger time.Duration, deadline instant) error {
 	c, e := l.c, l.c.e
-	e.ids.set(l.id, l) // a late push of its grant must not be taken for nobody's, and overtake the release
 	answers := make(chan error, 1)
 	id, five := l.id.String(), c.name.keys()
 	keys, args := append(make([]any, 0, 7), five[:]...), []any{id}

@@ -92,7 +92,7 @@ func (r *request) polled(a *reply, stamp int64, wait core.Wait) {
 			r.pollFailed(a.err)
 			return
 		}
-		c.granted(r, lic, r.until(a), true)
+		c.granted(r, lic, c.e.instant(a.sent), r.until(a), true)
 	case kind == 0:
 		wait.Position = int(a.int())
 		r.isQueued(a.sent, stamp, wait)

@@ -73,14 +73,14 @@ local function reads_on(id, lease)
   return true
 end
 
--- Calls f with the id, since when it reads, inbox, owner and trace of each reader, or of at least `some` of
--- them if there are many.
+-- Calls f with the id, since when it reads, inbox, owner, trace and end (ms) of each reader, or of at least
+-- `some` of them if there are many.
 local function each_reader(some, f)
   local fields = call('HSCAN', KEYS[1], 0, 'COUNT', 8 * some)[2] -- COUNT is of buckets, which may be empty
   for i = 1, #fields, 2 do
-    local since, inbox, owner, trace = string.match(fields[i + 1], '^%d+ (%d+) ([^ ]*) ([^ ]*) ?([^ ]*)$')
-    if string.sub(fields[i], 1, 7) == 'reader:' and since then
-      f(string.sub(fields[i], 8), since, inbox, owner, trace)
+    local ends, since, inbox, owner, trace = string.match(fields[i + 1], '^(%d+) (%d+) ([^ ]*) ([^ ]*) ?([^ ]*)$')
+    if string.sub(fields[i], 1, 7) == 'reader:' and ends then
+      f(string.sub(fields[i], 8), since, inbox, owner, trace, tonumber(ends))
     end
   end
 end

@@ -329,3 +329,17 @@ func TestWhoReadsIsTold(t *testing.T) {
 		}
 	})
 }
+
+// A minimum hold is shorter than the lease was, and still that of the one who has left.
+func TestAReaderThatLeftLateIsShownAsLongAsItStays(t *testing.T) {
+	onDesk(t, func(d *desk) {
+		d.wantHeld("a", d.read("a"))
+		if kind := d.run(d.scripts.release, d.keys(), "a", 1000, 0, 0).int(); kind != 1 {
+			d.Fatalf("release answers %d", kind)
+		}
+		got := d.asks(ask{id: "w", mode: core.Write})
+		if len(got.holders) != 1 || got.holders[0].TTL > time.Second || got.holders[0].Owner != "owner-a" {
+			d.Errorf("in the way are %+v, want owner-a for a second", got.holders)
+		}
+	})
+}

@@ -7,8 +7,11 @@
 --          way, 0: not at all      4 how long its kept place is marked as over (ms), 0: not at all
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
 local call, id = redis.call, ARGV[1]
-local reads = call('HGET', KEYS[1], 'id') ~= id
-if reads and call('HDEL', KEYS[1], 'reader:' .. id) == 0 then return 0 end
+local reads, field = call('HGET', KEYS[1], 'id') ~= id, nil
+if reads then
+  field = call('HGET', KEYS[1], 'reader:' .. id)
+  if call('HDEL', KEYS[1], 'reader:' .. id) == 0 then return 0 end
+end
 local linger = ARGV[2] or '0'
 if not reads then
   if linger ~= '0' then
@@ -25,13 +28,16 @@ if ARGV[4] and ARGV[4] ~= '0' then
 end
 local queued = nil
 if not reads then
-  queued = call('ZCARD', KEYS[2])
-  if linger ~= '0' or queued == 0 then return 1 end
+  queued = redis.pcall('ZCARD', KEYS[2])
+  if linger ~= '0' or queued == 0 or type(queued) == 'table' then return 1 end -- or somebody else's
 end
 local fence = KEYS[4]
 --@hold
 --@readers
 --@settle
-if reads and linger ~= '0' then read('-' .. id, call('HGET', KEYS[1], 'token'), linger, '-', '-', '') end
+if reads and linger ~= '0' then
+  local inbox, owner, trace = string.match(field, '^%d+ %d+ ([^ ]*) ([^ ]*) ?([^ ]*)$')
+  read('-' .. id, call('HGET', KEYS[1], 'token'), linger, inbox or '-', owner or '-', trace or '')
+end
 if reads and still_read() then return 1 end
 return settle(reads and 'read' or 'write', queued) and 2 or 1

@@ -1,14 +1,14 @@
--- Ends holds of locks for which nobody waits, each as release.lua does; if somebody waits or the key is
--- somebody else's, that is left to release.lua. Harmless when repeated.
+-- Ends holds of locks for which nobody waits, each as release.lua does; if somebody waits, or has the key
+-- in another way, that is left to release.lua. Harmless when repeated.
 --   KEYS for each lock: holder, queue      ARGV for each lock: id
 --   returns for each lock 1  released      0  not held by this id      -1  to be released on its own
 local call = redis.call
 local answers = {}
 for i = 1, #ARGV do
   local holder = KEYS[2 * i - 1]
-  local held = redis.pcall('HGET', holder, 'id')
-  if held ~= ARGV[i] then
-    answers[i] = type(held) == 'table' and -1 or 0
+  local held = redis.pcall('HMGET', holder, 'id', 'mode')
+  if held[1] ~= ARGV[i] then
+    answers[i] = (held.err or held[2] == 'read') and -1 or 0
   elseif call('EXISTS', KEYS[2 * i]) == 1 then
     answers[i] = -1
   else

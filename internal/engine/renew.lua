@@ -10,7 +10,8 @@ if h[1] ~= ARGV[1] then
   local now = math.floor(time[1] * 1000 + time[2] / 1000)
   local ends, rest = string.match(call('HGET', KEYS[1], field) or '', '^(%d+)( .*)$')
   if not ends or tonumber(ends) <= now then return 0 end
-  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) -- never refused, and after it nothing else is
+  -- Never refused, and after it nothing else is. On an embedded server the hash may have expired just now.
+  if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) == 0 then return 0 end
   if tonumber(ends) < now + lease then call('HSET', KEYS[1], field, string.format('%.0f', now + lease) .. rest) end
 elseif call('PTTL', KEYS[1]) < lease then
   call('PEXPIRE', KEYS[1], lease)

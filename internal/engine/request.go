@@ -27,8 +27,10 @@ type request struct {
 	place    int64         // in the server's order of tickets
 	holders  []core.Holder // who was in the way then
 	push     *push         // came before the answer to acquire.lua
-	trouble  error         // of the last poll
-	timer    timer         // the next poll, or the next try while a Cluster moves the slot
+
+	contended bool  // a message said that others wait, before an answer that it is granted
+	trouble   error // of the last poll
+	timer     timer // the next poll, or the next try while a Cluster moves the slot
 }
 
 // send runs acquire.lua again.
@@ -114,7 +116,7 @@ func (r *request) answered(a *reply) {
 		return
 	}
 	if token, ok := a.token(); ok {
-		c.granted(r, licence{first: token, count: 1}, r.until(a), true)
+		c.granted(r, licence{first: token, count: 1}, c.e.instant(a.sent), r.until(a), true)
 		return
 	}
 	kind := a.int()
@@ -129,7 +131,7 @@ func (r *request) answered(a *reply) {
 			r.failed(a.err)
 			return
 		}
-		c.granted(r, lic, r.until(a), true)
+		c.granted(r, lic, c.e.instant(a.sent), r.until(a), true)
 	case 0:
 		stamp := a.int()
 		wait := core.Wait{Position: int(a.int()), Queued: int(a.int())}
@@ -149,7 +151,7 @@ func (r *request) answered(a *reply) {
 			return
 		}
 		r.isQueued(a.sent, stamp, wait)
-		if p := r.push; p != nil {
+		if p := r.push; p != nil && !r.over {
 			r.pushed(p)
 		}
 	case 2:
@@ -212,14 +214,22 @@ func (f *former) unwanted() unwanted {
 // isQueued notes an answer that says so, and when to ask again.
 func (r *request) isQueued(sent time.Time, stamp int64, wait core.Wait) {
 	c, e := r.c, r.c.e
-	if !r.queued {
+	news := !r.queued
+	if news {
 		c.crowd.knows(1)
 		c.closeReaders()
 	}
 	r.queued, r.stamp, r.holders, r.trouble = true, stamp, wait.Holders, nil
 	r.acceptBy = e.instant(sent) + acceptWindow - e.margin(acceptWindow)
-	e.inbox.start(e)
+	if news && c.shares() {
+		c.refuseExcess(wait.Holders)
+	}
 	c.failTries(busy(wait.Holders), c.waiters.joined)
+	if c.waiters.n == 0 {
+		c.withdrawIfUnwanted()
+		return
+	}
+	e.inbox.start(e)
 	c.tellWaiters(wait)
 	next, slack := pollInterval, pollSlack
 	for _, h := range wait.Holders {
@@ -241,7 +251,7 @@ func (r *request) pushed(p *push) {
 	case !r.queued:
 		r.push = p
 	case p.number > r.stamp && now < r.acceptBy:
-		r.c.granted(r, p.licence, r.acceptBy, false)
+		r.c.granted(r, p.licence, now, r.acceptBy, false)
 	default:
 		r.c.e.schedule.set(&r.timer, now, 0)
 	}

@@ -193,7 +193,7 @@ local function admit_writer(amnesty, queued, look)
         admit(t, first, count, queued - 1)
         return true
       end
-      fallback = fallback or function() admit(t, first, count, queued - 1) end
+      fallback = fallback or function() admit(t, first, count, call('ZCARD', KEYS[2]) - 1) end
       passed = passed + 1
     end
   end
@@ -280,7 +280,13 @@ local function in_the_way(h)
   if h.mode ~= 'read' then
     tell(h.owner, h.inbox, h.since, h.trace)
   else
-    each_reader(SHOWN, function(_, since, inbox, owner, trace) tell(owner, inbox, since, trace) end)
+    local seen, last = 0, 0
+    each_reader(SHOWN, function(_, since, inbox, owner, trace, ends)
+      tell(owner, inbox, since, trace)
+      seen, last = seen + 1, math.max(last, ends)
+    end)
+    -- The hash may have been made to last by one who has left.
+    if seen == call('HLEN', KEYS[1]) - FIXED then told[1] = math.max(0, math.min(told[1], last - now)) end
   end
   return unpack(told)
 end

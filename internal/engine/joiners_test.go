@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A reader that joins a lease waits for its renewal, and the lease may last for a day.
+func TestAReaderThatJoinsIsToldThatTheServerIsDown(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		asker := func() *asker {
+			a := b.asker(core.Read)
+			a.Lease = time.Hour
+			return a
+		}
+		first := asker().acquire(b.T, b.e)
+		time.Sleep(time.Second)
+		b.wire.Cut()
+		start, try := time.Now(), asker()
+		try.Wait = 0
+		_, err := b.e.Acquire(b.Context(), &try.Request)
+		if took := time.Since(start); !errors.Is(err, core.ErrUnavailable) || took > 10*time.Second {
+			b.Errorf("after %v: %v", took, err)
+		}
+		b.wire.Restore()
+		b.release(first)
+		time.Sleep(time.Minute)
+		b.wantFree()
+	})
+}
+
+// The last reader leaves while another one waits to join, and the server refuses that for good.
+func TestALeaseThatNobodyCouldJoinIsReleased(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.read()
+		time.Sleep(shareFor)
+		b.rdb.Rename(b.Context(), b.desk.name.holder, "saved")
+		b.rdb.Set(b.Context(), b.desk.name.holder, "somebody else's", 0)
+		held := b.wire.HoldReply(b.e.scripts.renew.sha)
+		join := b.call(b.e, b.asker(core.Read))
+		b.wantWaiting("the one that joins", join)
+		b.release(first)
+		held.Deliver()
+		<-join.done
+		if !errors.Is(join.err, core.ErrWrongType) {
+			b.Errorf("the one that joins got %v", join.err)
+		}
+		b.rdb.Del(b.Context(), b.desk.name.holder)
+		b.rdb.Rename(b.Context(), "saved", b.desk.name.holder)
+		time.Sleep(2 * askedLease)
+		b.wantFree()
+	})
+}
+
+func TestTheWaiterCapDoesNotCountReadersThatComeTogether(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		var grants []*grant
+		together := func(script string) {
+			b.Helper()
+			held := b.wire.HoldReply(script)
+			var calls []*calling
+			for range 5 {
+				a := b.asker(core.Read)
+				a.MaxWaiters = 1
+				calls = append(calls, b.call(b.e, a))
+			}
+			held.Deliver()
+			synctest.Wait()
+			for _, c := range calls {
+				grants = append(grants, b.wantGranted("a reader", c))
+			}
+		}
+		together(b.e.scripts.acquire.sha)
+		time.Sleep(shareFor)
+		together(b.e.scripts.renew.sha)
+		b.release(grants...)
+	})
+}
+
+// Readers that came together, and then have to wait, are as many as the cap allows.
+func TestTheWaiterCapHoldsForReadersThatFindSomebodyInTheWay(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		writer := b.wantGranted("the writer", b.call(other, b.asker(core.Write)))
+		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		var calls []*calling
+		for range 5 {
+			a := b.asker(core.Read)
+			a.MaxWaiters = 2
+			calls = append(calls, b.call(b.e, a))
+		}
+		held.Deliver()
+		synctest.Wait()
+		for i, c := range calls {
+			switch {
+			case i < 2:
+				b.wantWaiting("an early reader", c)
+			case !c.returned() || !errors.Is(c.err, core.ErrTooManyWaiters):
+				b.Errorf("reader %d: returned %t, %v", i, c.returned(), c.err)
+			}
+		}
+		b.release(writer)
+		for _, c := range calls[:2] {
+			b.release(b.wantGranted("an early reader", c))
+		}
+		b.checkGone(other)
+	})
+}
+
+// The message that a writer waits comes before the answer that this process reads.
+func TestAMessageThatOvertakesTheAnswerEndsTheSharing(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		first := b.call(b.e, b.asker(core.Read))
+		b.wantWaiting("the first reader", first)
+		writer := b.call(other, b.asker(core.Write))
+		b.wantWaiting("the writer", writer)
+		held.Deliver()
+		g := b.wantGranted("the first reader", first)
+		late := b.call(b.e, b.asker(core.Read))
+		b.wantWaiting("the late reader", late)
+		b.release(g)
+		b.release(b.wantGranted("the writer", writer))
+		b.release(b.wantGranted("the late reader", late))
+		b.checkGone(other)
+	})
+}
+
+// What an answer says is as old as its question.
+func TestALateAnswerIsNoLicenceToShare(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		first := b.call(b.e, b.asker(core.Read))
+		b.wantWaiting("the first reader", first)
+		time.Sleep(shareFor)
+		held.Deliver()
+		g := b.wantGranted("the first reader", first)
+		b.sent()
+		second := b.read()
+		if len(b.sent()) == 0 {
+			b.Error("the second reader joined without a command")
+		}
+		b.release(g, second)
+	})
+}
