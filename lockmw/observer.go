@@ -53,7 +53,7 @@ type Attempt struct {
 
 // A Contention is what stands in the way of a call that waits.
 type Contention struct {
-	Holders  []Holder
+	Holders []Holder
 	// Position in the queue, 1 is the next; 0 if unknown. On Redis those that wait to read count among
 	// themselves, and as one for those that wait to write.
 	Position int
