@@ -14,6 +14,10 @@
 // it is held for nothing but the handler. URL parameters exist only after chi has found the route:
 // mount the lock with r.With, r.Group or inside r.Route, not with r.Use at the top.
 //
+// Let the wait be shorter than the timeout. A wait that the timeout ends is answered as one that was in
+// vain; chi's Timeout then writes a 504 of its own, which is too late: the client does not see it, but
+// net/http logs a superfluous WriteHeader.
+//
 // # What a client gets
 //
 //	busy, no wait asked for              409  lock-busy
@@ -38,6 +42,10 @@
 // time as the next. If it has not begun to answer, the client gets the status above; after the first
 // write the response is left alone. Work that must not happen twice checks the fencing token where
 // it writes: see lockmw.Hold.Token and lockmw.Held.
+//
+// The lock is released when the handler returns. A client may have read all of a response by then, if
+// it was flushed or is longer than the server's buffer of a few kilobytes, and find the lock busy when
+// it sends the next request, by HTTP/2 or on another connection: a short lockmw.WithWait helps.
 //
 // A server notices that a client has gone only when the request's body has been read, so that for
 // many a POST the request's context does not end the wait. Give a wait a limit with lockmw.WithWait;

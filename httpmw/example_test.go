@@ -2,9 +2,11 @@ package httpmw_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -128,4 +130,116 @@ func ExampleWithLocks() {
 	// Output:
 	// account:1 <nil>
 	// account:2 <nil>
+}
+
+// URL parameters exist only after chi has found the route. A lock that is mounted too early refuses
+// all requests, and the log says which parameter is missing: it never falls back to one shared lock.
+func ExampleURLParam() {
+	lock := httpmw.WithLock(lockmw.NewLocal(), httpmw.By("user", httpmw.URLParam("userID")))
+	create := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
+
+	right := chi.NewRouter()
+	right.With(lock).Post("/users/{userID}/orders", create)
+
+	alsoRight := chi.NewRouter()
+	alsoRight.Route("/users/{userID}", func(r chi.Router) {
+		r.Use(lock)
+		r.Post("/orders", create)
+	})
+
+	wrong := chi.NewRouter()
+	wrong.Use(lock)
+	wrong.Post("/users/{userID}/orders", create)
+
+	for _, r := range []http.Handler{right, alsoRight, wrong} {
+		rec := httptest.NewRecorder()
+		r.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/users/42/orders", nil))
+		fmt.Println(rec.Code)
+	}
+	// Output:
+	// 201
+	// 201
+	// 500
+}
+
+// A client that repeats a request sends the same idempotency key again. One that sends none is
+// refused; to let it pass without a lock, say so with ErrNoLock.
+func ExampleHeader() {
+	strict := httpmw.By("payment", httpmw.Header("Idempotency-Key"))
+	lenient := func(r *http.Request) (string, error) {
+		if r.Header.Get("Idempotency-Key") == "" {
+			return "", lockmw.ErrNoLock
+		}
+		return strict(r)
+	}
+	for _, key := range []httpmw.KeyFunc{strict, lenient} {
+		h := httpmw.WithLock(lockmw.NewLocal(), key)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/payments", nil))
+		fmt.Println(rec.Code)
+	}
+	// Output:
+	// 400
+	// 200
+}
+
+// Only what changes the user is locked. Methods are compared exactly: "post" would lock nothing, and
+// is refused when the middleware is made.
+func ExampleWithMethods() {
+	locks := lockmw.NewLocal()
+	r := chi.NewRouter()
+	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.URLParam("userID")),
+		httpmw.WithMethods(http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete))).
+		HandleFunc("/users/{userID}", func(http.ResponseWriter, *http.Request) {})
+
+	_, hold, err := locks.Lock(context.Background(), lockmw.Key("user", "42"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer hold.Unlock()
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		rec := httptest.NewRecorder()
+		r.ServeHTTP(rec, httptest.NewRequest(method, "/users/42", nil))
+		fmt.Println(method, rec.Code)
+	}
+	defer func() { fmt.Println(recover()) }()
+	httpmw.WithLock(locks, httpmw.By("user", httpmw.URLParam("userID")), httpmw.WithMethods("post"))
+	// Output:
+	// GET 200
+	// DELETE 409
+	// httpmw: WithLock: lockmw: invalid option: WithMethods("post"): methods are in upper case
+}
+
+// An error handler decides what it knows, and leaves the rest to WriteError, which never shows the key
+// or an internal error.
+func ExampleWithErrorHandler() {
+	locks := lockmw.NewLocal()
+	locked := httpmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
+		if errors.Is(err, lockmw.ErrBusy) {
+			http.Error(w, "your other request is being handled", http.StatusLocked)
+			return
+		}
+		httpmw.WriteError(w, r, err)
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/users/{userID}", httpmw.WithLock(locks, httpmw.By("user", httpmw.PathValue("userID")), locked)(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	mux.Handle("/payments", httpmw.WithLock(locks, httpmw.By("payment", httpmw.Header("Idempotency-Key")), locked)(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+
+	_, hold, err := locks.Lock(context.Background(), lockmw.Key("user", "42"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer hold.Unlock()
+	for _, path := range []string{"/users/42", "/payments"} {
+		rec := httptest.NewRecorder()
+		mux.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, path, nil))
+		fmt.Println(rec.Code, strings.TrimSpace(rec.Body.String()))
+	}
+	// Output:
+	// 423 your other request is being handled
+	// 400 {"type":"lock-invalid-key","title":"Bad request","status":400,"detail":"The request does not say what it is about."}
 }

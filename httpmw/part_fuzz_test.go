@@ -3,7 +3,6 @@ package httpmw_test
 import (
 	"bufio"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -25,19 +24,28 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add("POST " + target + " HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\n\r\n")
 	}
-	for _, header := range []string{"", "Idempotency-Key:\r\n", "idempotency-key: a:b%\xff\r\n", "Idempotency-Key: a\r\nIdempotency-Key: b\r\n", "Content-Length: 5\r\n"} {
+	f.Add("POST /items/" + strings.Repeat("a", 1100) + "/x HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\n\r\n")
+	for _, header := range []string{"", "Idempotency-Key: " + strings.Repeat("%", 400) + "\r\n", "Idempotency-Key: ..%2F..\r\n", "Idempotency-Key: a\r\n b\r\n", "Idempotency-Key:\r\n", "idempotency-key: a:b%\xff\r\n", "Idempotency-Key: a\r\nIdempotency-Key: b\r\n", "Content-Length: 5\r\n"} {
 		f.Add("GET /items/42/x HTTP/1.0\r\n" + header + "\r\n")
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, route := range itemRoutes {
-			r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
-			if err != nil {
-				t.Skip("refused by net/http")
-			}
-			handleItem(t, name, route, r)
+			handleItem(t, name, route, func() *http.Request {
+				r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
+				if err != nil {
+					t.Skip("refused by net/http")
+				}
+				return r
+			})
 		}
 	})
 }
+
+// Nothing of the request is in these.
+const (
+	answerBusy       = `{"type":"lock-busy","title":"Busy","status":409,"detail":"Another request for the same thing is being handled.","retry_after_ms":1000}` + "\n"
+	answerInvalidKey = `{"type":"lock-invalid-key","title":"Bad request","status":400,"detail":"The request does not say what it is about."}` + "\n"
+)
 
 // An itemRoute mounts middleware where a request's path is a parameter.
 type itemRoute struct {
@@ -91,24 +99,34 @@ func between(path string) (string, bool) {
 	return id, begins && ends && id != "" && !strings.Contains(id, "/")
 }
 
-func handleItem(t *testing.T, name string, route itemRoute, r *http.Request) {
+func handleItem(t *testing.T, name string, route itemRoute, read func() *http.Request) {
 	t.Helper()
+	r := read()
 	if r.RequestURI == "*" && name == "ServeMux" {
 		return // refused before it comes to a handler
 	}
 	var keys []string
 	l := lockmw.NewLocal()
 	mw := httpmw.WithLock(recording(l, &keys), httpmw.By("item", route.id, httpmw.Header("Idempotency-Key")))
-	rec := httptest.NewRecorder()
-	route.mount(mw).ServeHTTP(rec, r)
+	h := route.mount(mw)
+	rec := serve(h, r)
 	header := r.Header.Get("Idempotency-Key")
 	id, there := route.values(r.URL)
 	switch rec.Code {
 	case http.StatusCreated:
 		if want := lockmw.Key("item", id, header); !there || len(keys) != 1 || keys[0] != want || want == "" {
 			t.Errorf("%s: %q and %q are handled under %q, want %q", name, r.RequestURI, header, keys, want)
+			return
 		}
+		release := occupy(t, l, keys[0])
+		if rec := serve(h, read()); rec.Body.String() != answerBusy {
+			t.Errorf("%s: %q and %q are answered %q while %q is locked, want what all get", name, r.RequestURI, header, rec.Body, keys)
+		}
+		release()
 	case http.StatusBadRequest:
+		if rec.Body.String() != answerInvalidKey {
+			t.Errorf("%s: %q and %q are answered %q, want what all get", name, r.RequestURI, header, rec.Body)
+		}
 		if p := readProblem(t, rec); p.Type != "lock-invalid-key" || there && header != "" && len(lockmw.Key("item", id, header)) <= 1024 {
 			t.Errorf("%s: %q and %q are refused: %+v", name, r.RequestURI, header, p)
 		}

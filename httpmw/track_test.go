@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/lockmw"
@@ -24,7 +25,10 @@ func TestALostLockLeavesAResponseThatHasBegunAlone(t *testing.T) {
 		{"a status", func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted) }, 202, ""},
 		{"a body", func(w http.ResponseWriter) { w.Write([]byte("ok")) }, 200, "ok"},
 		{"a string", func(w http.ResponseWriter) { io.WriteString(w, "ok") }, 200, "ok"},
-		{"a copy", func(w http.ResponseWriter) { io.Copy(w, strings.NewReader("ok")) }, 200, "ok"},
+		{"a copy", func(w http.ResponseWriter) { io.Copy(w, io.LimitReader(strings.NewReader("ok"), 2)) }, 200, "ok"},
+		{"nothing to copy", func(w http.ResponseWriter) { io.Copy(w, io.LimitReader(strings.NewReader(""), 2)) }, 500, "lock-lost"},
+		{"a copy that fails", func(w http.ResponseWriter) { io.Copy(w, iotest.ErrReader(lockmw.ErrLost)) }, 500, "lock-lost"},
+		{"an empty body", func(w http.ResponseWriter) { w.Write(nil) }, 200, ""},
 		{"a flush", func(w http.ResponseWriter) { w.(http.Flusher).Flush() }, 200, ""},
 		{"a flush by the controller", func(w http.ResponseWriter) { http.NewResponseController(w).Flush() }, 200, ""},
 		{"only a hint", func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }, 500, "lock-lost"},
@@ -41,28 +45,49 @@ func TestALostLockLeavesAResponseThatHasBegunAlone(t *testing.T) {
 			}
 		}, 202, "ok"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			local := lockmw.NewLocal()
-			srv := httptest.NewServer(httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				tt.begin(w)
-				local.Expire("user:42")
-				<-r.Context().Done()
-			})))
-			defer srv.Close()
-			resp, err := srv.Client().Post(srv.URL, "", nil)
-			if err != nil {
-				t.Fatal(err)
+		for name, server := range map[string]struct {
+			around   func(http.Handler) http.Handler
+			protocol func(*httptest.Server)
+		}{
+			"HTTP1":                   {writers["directly"], protocols["HTTP1"]},
+			"HTTP2":                   {writers["directly"], protocols["HTTP2"]},
+			"behind other middleware": {behindStranger, protocols["HTTP1"]},
+		} {
+			if name == "HTTP2" && tt.name == "a connection taken over" {
+				continue
 			}
-			defer resp.Body.Close()
-			body, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if resp.StatusCode != tt.status || !strings.Contains(string(body), tt.body) || tt.body == "" && len(body) > 0 {
-				t.Errorf("status %d, body %q; want %d, %q", resp.StatusCode, body, tt.status, tt.body)
-			}
-		})
+			t.Run(tt.name+" "+name, func(t *testing.T) {
+				local := lockmw.NewLocal()
+				site := newSite(t, server.around(httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					tt.begin(w)
+					local.Expire("user:42")
+					<-r.Context().Done()
+				}))), server.protocol)
+				a := site.ask(t, http.MethodPost, "/")
+				if a.status != tt.status || !strings.Contains(a.body, tt.body) || tt.body == "" && a.body != "" {
+					t.Errorf("status %d, body %q; want %d, %q", a.status, a.body, tt.status, tt.body)
+				}
+			})
+		}
 	}
+}
+
+// A stranger is a writer of some other middleware, with methods that no writer of net/http has just so.
+type stranger struct {
+	http.ResponseWriter
+	io.StringWriter
+	io.ReaderFrom
+	http.Flusher
+	http.Hijacker
+	flushErrorer
+}
+
+type flushErrorer interface{ FlushError() error }
+
+func behindStranger(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(stranger{w, w.(io.StringWriter), w.(io.ReaderFrom), w.(http.Flusher), w.(http.Hijacker), w.(flushErrorer)}, r)
+	})
 }
 
 func TestTheResponseWriterKeepsItsMethods(t *testing.T) {

@@ -223,6 +223,38 @@ func TestAWaitWithoutALimitEndsByItself(t *testing.T) {
 	}
 }
 
+// What a Locker makes of the longest wait, which it learns from the context's end.
+func TestWhatComesAfterTheLongestWaitIsNotUsed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err error // nil: the lock
+		typ string
+	}{
+		"the lock":              {nil, "lock-timeout"},
+		"the context's error":   {context.Canceled, "lock-timeout"},
+		"that Redis was silent": {lockmw.ErrUnavailable, "lock-unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				local := lockmw.NewLocal()
+				late := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+					<-ctx.Done()
+					if tt.err != nil {
+						return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: tt.err}
+					}
+					return local.Lock(context.WithoutCancel(ctx), key, opts...)
+				})
+				rec := post(httpmw.WithLock(late, user42)(never(t)), "/")
+				if p := readProblem(t, rec); p.Status != http.StatusServiceUnavailable || p.Type != tt.typ {
+					t.Errorf("got %+v, want 503 %s", p, tt.typ)
+				}
+				if !isFree(local, "user:42") {
+					t.Error("the lock was kept")
+				}
+			})
+		})
+	}
+}
+
 func TestTheLimitOfAWaitDoesNotEndTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := httpmw.WithLock(lockmw.NewLocal(), user42, lockmw.WithMaxHold(time.Hour))

@@ -1,0 +1,86 @@
+package httpmw_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/lockmw"
+)
+
+var raceDetector bool
+
+// quiet is a handler that does nothing.
+var quiet = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+// bareLocker locks without the middleware: what it costs is not the middleware's.
+func bareLocker(l lockmw.Locker, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, err := user42(r)
+		if err != nil {
+			panic(err)
+		}
+		ctx, hold, err := l.Lock(r.Context(), key)
+		if err != nil {
+			panic(err)
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+		if err := hold.Unlock(); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// An http1Writer has the methods of net/http's writer for HTTP/1.
+type http1Writer struct{ *httptest.ResponseRecorder }
+
+func (http1Writer) FlushError() error                { return nil }
+func (http1Writer) CloseNotify() <-chan bool         { return nil }
+func (http1Writer) SetReadDeadline(time.Time) error  { return nil }
+func (http1Writer) SetWriteDeadline(time.Time) error { return nil }
+func (http1Writer) EnableFullDuplex() error          { return nil }
+
+func (w http1Writer) ReadFrom(src io.Reader) (int64, error) { return w.Body.ReadFrom(src) }
+
+func (http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, errors.ErrUnsupported
+}
+
+// uncontended serves one request with h, whose lock nobody else wants.
+func uncontended(h http.Handler) func() {
+	w, r := http1Writer{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", nil)
+	return func() { h.ServeHTTP(w, r) }
+}
+
+func TestTheMiddlewareAllocatesLittle(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	bare := testing.AllocsPerRun(1000, uncontended(bareLocker(lockmw.NewLocal(), quiet)))
+	// The tracked writer, the maximum hold's timer, and the wait's limit, whose timer a Locker's own
+	// default may make necessary.
+	const most = 8
+	if got := testing.AllocsPerRun(1000, uncontended(httpmw.WithLock(lockmw.NewLocal(), user42)(quiet))) - bare; got > most {
+		t.Errorf("%v allocations more than the lock itself, want at most %v", got, most)
+	}
+}
+
+func BenchmarkBareLocker(b *testing.B) { benchmark(b, bareLocker(lockmw.NewLocal(), quiet)) }
+
+func BenchmarkWithLock(b *testing.B) {
+	benchmark(b, httpmw.WithLock(lockmw.NewLocal(), user42)(quiet))
+}
+
+func benchmark(b *testing.B, h http.Handler) {
+	serve := uncontended(h)
+	b.ReportAllocs()
+	for b.Loop() {
+		serve()
+	}
+}

@@ -1,0 +1,170 @@
+package httpmw_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
+)
+
+var protocols = map[string]func(*httptest.Server){
+	"HTTP1": func(*httptest.Server) {},
+	"HTTP2": http2,
+}
+
+// Scenario 30.
+func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	wait := lockmw.WithWait(patience)
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		for name, mount := range map[string]func(c *lockmw.Client) func(http.Handler) http.Handler{
+			"plain": func(c *lockmw.Client) func(http.Handler) http.Handler {
+				return httpmw.WithLock(c, secretUser, wait)
+			},
+			"fair": func(c *lockmw.Client) func(http.Handler) http.Handler {
+				return httpmw.WithLock(fairlock.New(c), secretUser, wait)
+			},
+			"rw": func(c *lockmw.Client) func(http.Handler) http.Handler {
+				return httpmw.WithRWLock(rwlock.New(c), secretUser, wait)
+			},
+			"several": func(c *lockmw.Client) func(http.Handler) http.Handler {
+				first := httpmw.By("account", func(*http.Request) (string, error) { return "1", nil })
+				return httpmw.WithLocks(c, httpmw.All(first, secretUser), wait)
+			},
+			"for ever": func(c *lockmw.Client) func(http.Handler) http.Handler {
+				return httpmw.WithLock(c, secretUser, lockmw.WithWait(lockmw.Forever))
+			},
+		} {
+			for protocol, edit := range protocols {
+				t.Run(name+" "+protocol, func(t *testing.T) {
+					failures := make(chan error, 10)
+					locks, other := newClient(t, s, lockmw.WithObserver(&lockmw.Observer{
+						Failed: func(_ context.Context, _ lockmw.Attempt, err error) { failures <- err },
+					})), newClient(t, s)
+					release := occupy(t, other, "user:secret-42")
+					logged, statuses := accessLog(mount(locks)(never(t)))
+					site := newSite(t, logged, edit)
+					ctx, leave := context.WithCancel(t.Context())
+					left := make(chan error, 1)
+					go func() {
+						resp, err := site.send(ctx, http.MethodPost, "/", nil)
+						if err == nil {
+							err = errors.Join(resp.Body.Close(), errors.New(resp.Status))
+						}
+						left <- err
+					}()
+					eventually(t, "the request waits", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
+					leave()
+					eventually(t, "its ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+					if status := inTime(t, "the access log", statuses); status != 499 {
+						t.Errorf("the access log has status %d, want 499", status)
+					}
+					failure, _ := errors.AsType[*lockmw.Error](inTime(t, "the observer is told", failures))
+					if failure == nil || failure.ErrorType() != "lock_canceled" {
+						t.Errorf("the observer was told of %v", failure)
+					}
+					if err := inTime(t, "the client is gone", left); !errors.Is(err, context.Canceled) {
+						t.Errorf("the client got an answer: %v", err)
+					}
+					release()
+					for _, key := range []string{"user:secret-42", "account:1"} {
+						eventually(t, key+" is free", patience, func() bool { return isFree(other, key) })
+					}
+				})
+			}
+		}
+	})
+}
+
+// The server does not read a body that the handler has not asked for, and so does not see the end of
+// the connection behind it.
+func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		locks, other := newClient(t, s), newClient(t, s)
+		occupy(t, other, "user:secret-42")
+		logged, statuses := accessLog(httpmw.WithLock(locks, secretUser, lockmw.WithWait(300*time.Millisecond))(never(t)))
+		site := newSite(t, logged)
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", site.Listener.Addr().String())
+		if err == nil {
+			_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nbegin")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the request waits", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if status := inTime(t, "the access log", statuses); status != http.StatusServiceUnavailable && status != 499 {
+			t.Errorf("status %d, want 503, or 499 should the server have noticed", status)
+		}
+		eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+	})
+}
+
+func TestAClientThatLeavesDuringTheWorkEndsItsContextOnly(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		for protocol, edit := range protocols {
+			for what, stream := range map[string]bool{"unanswered": false, "streaming": true} {
+				t.Run(protocol+" "+what, func(t *testing.T) {
+					locks, other := newClient(t, s), newClient(t, s)
+					inside, noticed := make(chan struct{}), make(chan struct{})
+					finish := make(chan struct{})
+					end := sync.OnceFunc(func() { close(finish) })
+					logged, statuses := accessLog(httpmw.WithLock(locks, secretUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if stream {
+							_, _ = io.WriteString(w, "data: 1\n\n")
+							w.(http.Flusher).Flush()
+						}
+						close(inside)
+						<-r.Context().Done()
+						if cause := context.Cause(r.Context()); !errors.Is(cause, context.Canceled) || errors.Is(cause, lockmw.ErrLost) {
+							t.Errorf("cause %v, want that the client has gone", cause)
+						}
+						close(noticed)
+						<-finish
+					})))
+					site := newSite(t, logged, edit)
+					t.Cleanup(end)
+					ctx, leave := context.WithCancel(t.Context())
+					left := make(chan struct{})
+					go func() {
+						defer close(left)
+						resp, err := site.send(ctx, http.MethodPost, "/", strings.NewReader(""))
+						if err == nil {
+							_, err = io.Copy(io.Discard, resp.Body)
+							_ = resp.Body.Close()
+						}
+						if !errors.Is(err, context.Canceled) {
+							t.Errorf("the client got all of an answer: %v", err)
+						}
+					}()
+					inTime(t, "the handler runs", inside)
+					leave()
+					inTime(t, "the handler notices", noticed)
+					if isFree(other, "user:secret-42") {
+						t.Error("the lock is free though the handler has not returned")
+					}
+					end()
+					inTime(t, "the client is gone", left)
+					inTime(t, "the access log", statuses)
+					eventually(t, "the lock is free", patience, func() bool { return isFree(other, "user:secret-42") })
+				})
+			}
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package httpmw_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A handler that hangs must not own a key for ever: it is told, and its key is the next one's, though
+// it still runs and answers some day.
+func TestAHandlerThatOutlivesTheMaximumHoldIsOvertaken(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		for name, tt := range map[string]struct {
+			answers func(http.ResponseWriter)
+			status  int
+			body    string
+		}{
+			"it answers late":    {func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted); _, _ = io.WriteString(w, "late") }, 202, "late"},
+			"it does not answer": {func(http.ResponseWriter) {}, 500, ""},
+		} {
+			for protocol, edit := range protocols {
+				t.Run(name+" "+protocol, func(t *testing.T) {
+					t.Parallel()
+					locks := newClient(t, s)
+					hangs := newGate(t)
+					key := httpmw.By("user", func(*http.Request) (string, error) { return t.Name(), nil })
+					mw := httpmw.WithLock(locks, key, lockmw.WithMaxHold(100*time.Millisecond), lockmw.WithWait(patience))
+					mux := http.NewServeMux()
+					causes := make(chan error, 1)
+					mux.Handle("/hangs", mw(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						hangs.entered <- r
+						<-r.Context().Done()
+						causes <- context.Cause(r.Context())
+						<-hangs.opened
+						tt.answers(w)
+					})))
+					mux.Handle("/next", mw(ok))
+					site := newSite(t, mux, edit)
+					t.Cleanup(hangs.Open)
+
+					first := make(chan answer, 1)
+					go func() { first <- site.ask(t, http.MethodPost, "/hangs") }()
+					inTime(t, "the handler runs", hangs.entered)
+					if a := site.ask(t, http.MethodPost, "/next"); a.status != http.StatusCreated {
+						t.Errorf("the next request: status %d: %s", a.status, a.body)
+					}
+					if cause := inTime(t, "the handler's context ends", causes); !errors.Is(cause, lockmw.ErrLost) {
+						t.Errorf("cause %v, want ErrLost", cause)
+					}
+					hangs.Open()
+					a := inTime(t, "the handler returns", first)
+					if tt.body == "" {
+						a.wantProblem(t, tt.status, "lock-lost", false)
+					} else if a.status != tt.status || a.body != tt.body {
+						t.Errorf("status %d, body %q; want %d, %q", a.status, a.body, tt.status, tt.body)
+					}
+				})
+			}
+		}
+	})
+}
+
+func TestASecondClickWithinTheMinimumHoldIsRefused(t *testing.T) {
+	t.Parallel()
+	const least = 1500 * time.Millisecond
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		// The other click may well arrive at another process.
+		mux := http.NewServeMux()
+		for path, locks := range map[string]*lockmw.Client{"/one": newClient(t, s), "/two": newClient(t, s)} {
+			mux.Handle(path, httpmw.WithLock(locks, secretUser, lockmw.WithMinHold(least))(ok))
+		}
+		site := newSite(t, mux)
+		start := time.Now()
+		if a := site.ask(t, http.MethodPost, "/one"); a.status != http.StatusCreated {
+			t.Fatalf("the first click: status %d: %s", a.status, a.body)
+		}
+		if took := time.Since(start); took >= least {
+			t.Errorf("the first click was answered after %v: it paid for the second", took)
+		}
+		for _, path := range []string{"/one", "/two"} {
+			site.ask(t, http.MethodPost, path).wantProblem(t, 409, "lock-busy", true)
+		}
+		eventually(t, "the key is free", patience, func() bool {
+			return site.ask(t, http.MethodPost, "/two").status == http.StatusCreated
+		})
+		if took := time.Since(start); took < least*9/10 {
+			t.Errorf("free again after %v, want %v", took, least)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package httpmw_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// panicLog is chi's log as Recoverer knows it.
+type panicLog struct{ values chan any }
+
+func (l panicLog) NewLogEntry(*http.Request) middleware.LogEntry { return l }
+func (l panicLog) Panic(v any, _ []byte)                         { l.values <- v }
+
+func (l panicLog) Write(int, int, http.Header, time.Duration, any) {}
+
+func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		for protocol, edit := range protocols {
+			t.Run(protocol, func(t *testing.T) {
+				locks, other := newClient(t, s), newClient(t, s)
+				panics := make(chan any, 10)
+				bug := errors.New("a bug")
+				free := func(h http.Handler) http.Handler { // when the panic comes to Recoverer
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						defer func() {
+							if !isFree(other, "user:secret-42") {
+								t.Error("the panic has passed the lock before it was released")
+							}
+						}()
+						h.ServeHTTP(w, r)
+					})
+				}
+				r := chi.NewRouter()
+				r.Use(middleware.RequestLogger(panicLog{panics}), middleware.Recoverer, free, httpmw.WithLock(locks, secretUser))
+				r.Get("/bug", func(http.ResponseWriter, *http.Request) { panic(bug) })
+				r.Get("/begun", func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Length", "100")
+					_, _ = io.WriteString(w, "begun")
+					_ = http.NewResponseController(w).Flush()
+					panic(http.ErrAbortHandler)
+				})
+				r.Get("/abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+				r.Get("/nil", func(http.ResponseWriter, *http.Request) { panic(nil) }) //nolint:govet // what the test is about
+				site := newSite(t, r, edit)
+
+				if a := site.get(t, "/bug"); a.status != http.StatusInternalServerError || a.body != "" {
+					t.Errorf("status %d, body %q; want Recoverer's 500", a.status, a.body)
+				}
+				if got := inTime(t, "Recoverer's log", panics); got != bug {
+					t.Errorf("Recoverer has got %v", got)
+				}
+				if a := site.get(t, "/nil"); a.status != http.StatusInternalServerError || a.body != "" {
+					t.Errorf("panic(nil): status %d, body %q; want Recoverer's 500", a.status, a.body)
+				}
+				if got, isNil := inTime(t, "Recoverer's log", panics).(error); !isNil {
+					t.Errorf("Recoverer has got %v", got)
+				}
+				for _, path := range []string{"/begun", "/abort"} {
+					resp, err := site.send(t.Context(), http.MethodGet, path, nil)
+					if err == nil {
+						_, err = io.ReadAll(resp.Body)
+						_ = resp.Body.Close()
+					}
+					if err == nil {
+						t.Errorf("%s: the client was not told that the answer was aborted", path)
+					}
+				}
+				if len(panics) > 0 {
+					t.Errorf("an aborted answer was logged as %v", <-panics)
+				}
+			})
+		}
+	})
+}
+
+// The timeout comes before the lock and so limits the wait. chi's writes a 504 then, too late for the
+// client, of which net/http complains, as it does for every handler that answers in spite of it.
+func TestATimeoutOutsideLimitsTheWait(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		locks, other := newClient(t, s), newClient(t, s)
+		occupy(t, other, "user:secret-42")
+		h := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience))(never(t))
+		site := newSite(t, middleware.Timeout(500*time.Millisecond)(h))
+		site.complaint = "timeout.go"
+		site.ask(t, http.MethodPost, "/").wantProblem(t, 503, "lock-timeout", true)
+		eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+
+		site = newSite(t, http.TimeoutHandler(h, 200*time.Millisecond, "too late"))
+		if a := site.ask(t, http.MethodPost, "/"); a.status != http.StatusServiceUnavailable {
+			t.Errorf("status %d: %s", a.status, a.body)
+		}
+		eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+	})
+}

@@ -1,0 +1,212 @@
+package httpmw_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// secretUser is a key that must not be seen in an answer.
+var secretUser = httpmw.By("user", func(*http.Request) (string, error) { return "secret-42", nil })
+
+func TestARefusedRequestOverTheWire(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		locks, other := newClient(t, s), newClient(t, s)
+		occupy(t, other, "user:secret-42")
+		refused := never(t)
+		capped := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience), lockmw.WithMaxWaiters(1))(refused)
+		r := chi.NewRouter()
+		r.With(httpmw.WithLock(locks, secretUser)).Handle("/busy", refused)
+		r.With(httpmw.WithLock(locks, secretUser, lockmw.WithWait(200*time.Millisecond))).Handle("/timeout", refused)
+		r.Handle("/capped", capped)
+		r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.Header("X-Key")))).Handle("/key", refused)
+		r.With(authenticate, httpmw.WithLock(locks, httpmw.By("user", httpmw.Claim(userID)))).Handle("/claim", refused)
+		r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.URLParam("userID")))).Handle("/wiring", refused)
+		site := newSite(t, r)
+
+		waiting, giveUp := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() {
+			resp, err := site.send(waiting, http.MethodGet, "/capped", nil)
+			if err == nil {
+				err = errors.Join(resp.Body.Close(), errors.New(resp.Status))
+			}
+			gone <- err
+		}()
+		eventually(t, "a request waits", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
+		for _, tt := range []struct {
+			path   string
+			status int
+			typ    string
+			retry  bool
+		}{
+			{"/busy", 409, "lock-busy", true},
+			{"/timeout", 503, "lock-timeout", true},
+			{"/capped", 503, "lock-too-many-waiters", true},
+			{"/key", 400, "lock-invalid-key", false},
+			{"/claim", 401, "lock-no-claim", false},
+			{"/wiring", 500, "about:blank", false},
+		} {
+			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+				t.Run(method+tt.path, func(t *testing.T) {
+					site.ask(t, method, tt.path).wantProblem(t, tt.status, tt.typ, tt.retry)
+				})
+			}
+		}
+		giveUp()
+		if err := inTime(t, "the waiting request ends", gone); !errors.Is(err, context.Canceled) {
+			t.Errorf("the waiting request was answered: %v", err)
+		}
+	})
+}
+
+// Not parallel: it looks at the log of the whole program.
+func TestAMistakeInTheWiringIsLoggedByName(t *testing.T) {
+	log := captureLog(t)
+	r := chi.NewRouter()
+	r.Use(httpmw.WithLock(newClient(t, redistest.Mini(t)), httpmw.By("user", httpmw.URLParam("userID"))))
+	r.Handle("/users/{userID}", never(t))
+	newSite(t, r).get(t, "/users/secret").wantProblem(t, 500, "about:blank", false)
+	if said := log.String(); !strings.Contains(said, "userID") || strings.Contains(said, "secret") {
+		t.Errorf("the log must name the parameter without its value: %s", said)
+	}
+}
+
+func TestWithoutRedis(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		failedOpen := make(chan lockmw.Grant, 10)
+		observed := lockmw.WithObserver(&lockmw.Observer{
+			Acquired: func(ctx context.Context, _ lockmw.Attempt, g lockmw.Grant) context.Context {
+				failedOpen <- g
+				return ctx
+			},
+		})
+		locks := newClientOf(t, s.NewClient(t, impatient), observed)
+		r := chi.NewRouter()
+		r.With(httpmw.WithLock(locks, secretUser)).Handle("/closed", never(t))
+		r.With(httpmw.WithLocks(locks, httpmw.All(secretUser))).Handle("/closed/all", never(t))
+		open := httpmw.WithLock(locks, secretUser, lockmw.WithFailOpen(), lockmw.WithWait(time.Second))
+		r.With(open).Handle("/open", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			hold, err := lockmw.Held(r.Context(), "user:secret-42")
+			if err != nil || hold.Token() != 0 {
+				t.Errorf("%v: a hold with token %d, want 0", err, hold.Token())
+			}
+			w.WriteHeader(http.StatusCreated)
+		}))
+		site := newSite(t, r)
+		if s.Mini != nil {
+			s.Mini.Close()
+		} else {
+			s.Kill()
+		}
+
+		site.get(t, "/closed").wantProblem(t, 503, "lock-unavailable", true)
+		site.ask(t, http.MethodPost, "/closed/all").wantProblem(t, 503, "lock-unavailable", true)
+		if len(failedOpen) > 0 {
+			t.Error("a request went on that was to fail closed")
+		}
+		for range 3 {
+			if a := site.get(t, "/open"); a.status != http.StatusCreated {
+				t.Errorf("status %d, want that of the handler: %s", a.status, a.body)
+			}
+			select {
+			case g := <-failedOpen:
+				if !errors.Is(g.FailedOpen, lockmw.ErrUnavailable) || g.Hold.Token() != 0 {
+					t.Errorf("the observer was told of %v with token %d", g.FailedOpen, g.Hold.Token())
+				}
+			default:
+				t.Error("the observer was not told")
+			}
+		}
+	})
+}
+
+func TestALockIsLostOverTheWire(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		rdb := s.NewClient(t)
+		inspector, err := lockmw.NewInspector(rdb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		takeAway := func(key string) error {
+			status, err := inspector.Get(context.Background(), key)
+			if err != nil || len(status.Holders) != 1 {
+				return errors.Join(err, errors.New("not one holder"))
+			}
+			return inspector.ForceUnlock(context.Background(), key, status.Holders[0])
+		}
+		for how, tt := range map[string]struct {
+			opt  lockmw.Option
+			lose func(key string) error
+		}{
+			"its lease runs out":        {lockmw.WithFixedLease(200 * time.Millisecond), func(string) error { return nil }},
+			"its maximum hold is over":  {lockmw.WithMaxHold(50 * time.Millisecond), func(string) error { return nil }},
+			"an operator takes it away": {lockmw.WithLease(300 * time.Millisecond), takeAway},
+			"somebody deletes it in Redis": {lockmw.WithLease(300 * time.Millisecond), func(key string) error {
+				return rdb.Del(context.Background(), "lockmw:{"+key+"}").Err()
+			}},
+		} {
+			t.Run(how, func(t *testing.T) {
+				t.Parallel()
+				losses := make(chan error, 10)
+				locks := newClient(t, s, lockmw.WithObserver(&lockmw.Observer{
+					Lost: func(_ context.Context, _ lockmw.Attempt, err error) { losses <- err },
+				}))
+				untilLost := func(before, after func(http.ResponseWriter)) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						before(w)
+						hold, _ := lockmw.FromContext(r.Context())
+						if err := tt.lose(hold.Key()); err != nil {
+							t.Error(err)
+						}
+						<-r.Context().Done()
+						if cause := context.Cause(r.Context()); !errors.Is(cause, lockmw.ErrLost) {
+							t.Errorf("cause %v, want ErrLost", cause)
+						}
+						after(w)
+					})
+				}
+				nothing := func(http.ResponseWriter) {}
+				created := func(w http.ResponseWriter) { w.WriteHeader(http.StatusCreated) }
+				body := func(w http.ResponseWriter) { _, _ = io.WriteString(w, "done") }
+				r := chi.NewRouter()
+				r.Use(httpmw.WithLock(locks, httpmw.By("user", func(r *http.Request) (string, error) {
+					return how + r.URL.Path, nil
+				}), tt.opt))
+				r.Handle("/nothing", untilLost(nothing, nothing))
+				r.Handle("/before", untilLost(body, nothing))
+				r.Handle("/after", untilLost(nothing, created))
+				r.Handle("/both", untilLost(created, body))
+				site := newSite(t, r)
+				site.get(t, "/nothing").wantProblem(t, 500, "lock-lost", false)
+				for path, want := range map[string]answer{
+					"/before": {status: 200, body: "done"},
+					"/after":  {status: 201},
+					"/both":   {status: 201, body: "done"},
+				} {
+					if a := site.get(t, path); a.status != want.status || a.body != want.body {
+						t.Errorf("%s: status %d, body %q; want %d, %q", path, a.status, a.body, want.status, want.body)
+					}
+				}
+				for range 4 {
+					if err := inTime(t, "the observer is told", losses); !errors.Is(err, lockmw.ErrLost) {
+						t.Errorf("the observer was told of %v, want ErrLost", err)
+					}
+				}
+			})
+		}
+	})
+}
