@@ -14,18 +14,25 @@ type attempt struct {
 	ctx        context.Context
 	onServer   bool // else somebody called the handler directly, as a test does
 	configured bool
-	last       bool // asynq archives the task unless this attempt succeeds
+	last       bool   // asynq archives the task unless this attempt succeeds
+	origin     string // the task's ID, or that of the task it is a copy of; empty if not on a server
+	queue      string
+	requeued   int  // how often the task was put back because of its lock, as far as is known here
 	limited    bool // the context has a deadline
 	remaining  time.Duration
 	margin     time.Duration // what must be left of it for asynq to hear our answer
 }
 
-func newAttempt(ctx context.Context) *attempt {
+func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 	a := &attempt{ctx: ctx}
 	var retried int
 	if retried, a.onServer = asynq.GetRetryCount(ctx); a.onServer {
 		most, _ := asynq.GetMaxRetry(ctx)
 		a.last = retried >= most
+		id, _ := asynq.GetTaskID(ctx)
+		a.queue, _ = asynq.GetQueueName(ctx)
+		a.origin, a.requeued = origin(id, task.Headers())
+		a.requeued = max(a.requeued, g.requeues.of(a.origin))
 		root, ok := ctx.Value(rootKey{}).(*rootContext)
 		a.configured = ok && root.configured
 		if !ok {

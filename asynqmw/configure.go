@@ -12,7 +12,7 @@ import (
 //
 //   - IsFailure says so, and no retry is spent;
 //   - RetryDelayFunc says when to try again;
-//   - ErrorHandler is not called, nor for a task dropped by WithOnBusy(Drop);
+//   - ErrorHandler is not called, nor for a task that WithOnBusy(Drop) or WithRescue deletes;
 //   - BaseContext carries a mark by which WithLock knows that it may rely on this.
 //
 // Functions that cfg has already are asked about everything else; where it has none, asynq's default
@@ -31,7 +31,7 @@ func Configure(cfg asynq.Config) asynq.Config {
 	}
 	cfg.IsFailure = func(err error) bool { return !IsBusy(err) && isFailure(err) }
 	cfg.RetryDelayFunc = func(n int, err error, task *asynq.Task) time.Duration {
-		if busy, ok := errors.AsType[*busyError](err); ok && !busy.drop {
+		if busy, ok := errors.AsType[*busyError](err); ok && busy.putBack() {
 			return busy.delay
 		}
 		return delay(n, err, task)
@@ -49,31 +49,38 @@ func Configure(cfg asynq.Config) asynq.Config {
 	return cfg
 }
 
-// IsBusy reports whether err, returned by a handler under WithLock, only means that the task is
-// queued again because its lock is busy: no failure. For middlewares that count or log errors.
+// IsBusy reports whether err, returned by a handler under WithLock, only means that the task, or by
+// WithRescue a copy of it, is queued again because its lock is busy: no failure. For middlewares that
+// count or log errors.
 func IsBusy(err error) bool {
 	busy, ok := errors.AsType[*busyError](err)
 	return ok && !busy.drop
 }
 
-// A busyError ends an attempt without a failure: the task goes back into the queue or is dropped.
+// A busyError ends an attempt without a failure: the task goes back into the queue or is deleted.
 type busyError struct {
 	err   error
 	delay time.Duration
 	drop  bool
+	copy  string // the ID of the task that was enqueued instead
 }
 
+func (e *busyError) putBack() bool { return !e.drop && e.copy == "" }
+
 func (e *busyError) Error() string {
-	if e.drop {
+	switch {
+	case e.drop:
 		return "asynqmw: dropped because its lock is busy: " + e.err.Error()
+	case e.copy != "":
+		return "asynqmw: queued again as " + e.copy + ": " + e.err.Error()
 	}
 	return "asynqmw: queued again: " + e.err.Error()
 }
 
-// Unwrap makes asynq delete a task that is dropped.
+// Unwrap makes asynq delete a task that does not go back into the queue.
 func (e *busyError) Unwrap() []error {
-	if e.drop {
-		return []error{e.err, asynq.RevokeTask}
+	if e.putBack() {
+		return []error{e.err}
 	}
-	return []error{e.err}
+	return []error{e.err, asynq.RevokeTask}
 }

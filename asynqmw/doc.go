@@ -16,22 +16,40 @@
 //
 // # A task that meets a busy lock
 //
-// is put back into the queue and tried again 1 to 15 seconds later, without spending one of its
-// retries, and its worker is free for others. This needs Configure around the server's Config. asynq
-// reckons retry times in whole seconds and looks for tasks that are due every
-// DelayedTaskCheckInterval, 5 seconds by default: set it to 1 second, and consider a short wait in
-// the worker (lockmw.WithWait) before a task goes back. WithOnBusy chooses something else than
-// putting it back.
+// is put back into the queue, without spending one of its retries, and its worker is free for others.
+// It comes back 1 to 2 seconds later, and after up to twice as long each time it meets a busy lock
+// again, up to 15 seconds (WithRequeueDelay), as often as it takes (WithMaxRequeues). This needs
+// Configure around the server's Config. asynq reckons retry times in whole seconds and looks for tasks
+// that are due every DelayedTaskCheckInterval, 5 seconds by default: set it to 1 second, and consider
+// a short wait in the worker (lockmw.WithWait) before a task goes back. A task that was put back has
+// no place in the queue for its lock meanwhile; with package fairlock, WithPlaceKept keeps it.
+// WithOnBusy chooses something else than putting it back.
+//
+// # What a task meets, and what becomes of it
+//
+//	busy, after WithWait                 queued again, no retry spent; IsBusy(err)
+//	busy, WithMaxRequeues reached        the attempt fails: a retry is spent
+//	busy on the last attempt             waits until shortly before the task's deadline;
+//	                                     then WithRescue enqueues a copy, else archived
+//	busy, server without Configure       every attempt waits like that; then a retry is spent
+//	busy, WithOnBusy(Drop)               deleted
+//	busy, WithOnBusy(Fail)               the attempt fails: a retry is spent
+//	busy, WithOnBusy(Archive)            archived at once
+//	Redis unavailable                    the attempt fails with lockmw.ErrUnavailable
+//	no valid key                         archived at once (asynq.SkipRetry)
+//	lock lost                            the context ends; the attempt fails with lockmw.ErrLost
+//	the handler fails or panics          as without a lock, after the release
 //
 // # What can go wrong
 //
 // asynq archives a task that does not succeed on its last attempt, whatever the reason, so that
 // mere contention would lose tasks with MaxRetry(0). Therefore the last attempt waits for the lock in
-// its worker, until shortly before the task's deadline. If the lock is still busy then, the task is
-// archived and its last error says why; asynq's Inspector can run it again. So give tasks at least one
-// retry, because contention costs nothing while one is left, and a timeout that is longer than the
-// work of those before them. On a server without Configure every attempt waits like this, one that
-// waits in vain spends a retry, and a warning is logged once.
+// its worker, until shortly before the task's deadline. If the lock is still busy then, WithRescue
+// enqueues a copy; without it the task is archived and its last error says why; asynq's Inspector can
+// run it again. So use WithRescue, or give tasks at least one retry, because contention costs nothing
+// while one is left, and a timeout that is longer than the work of those before them. On a server
+// without Configure every attempt waits like this, one that waits in vain spends a retry, and a
+// warning is logged once.
 //
 // A task's deadline, and asynq's shutdown, do not stop a handler that ignores its context: asynq may
 // start the task again meanwhile. The lock is released only when the handler has returned, and each

@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/redistest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -45,26 +46,82 @@ func (silent) Fatal(...any) {}
 
 // A queue is asynq with a server that processes every task with one handler.
 type queue struct {
-	t         *testing.T
+	t         testing.TB
 	client    *asynq.Client
 	inspector *asynq.Inspector
 }
 
 func startQueue(t *testing.T, cfg asynq.Config, h asynq.Handler) *queue {
 	t.Helper()
-	redis := startRedis(t)
+	return startQueueOn(t, startRedis(t), cfg, h)
+}
+
+func startQueueOn(t *testing.T, redis asynq.RedisConnOpt, cfg asynq.Config, h asynq.Handler) *queue {
+	t.Helper()
+	q := newQueue(t, redis)
+	startServer(t, redis, cfg, h)
+	return q
+}
+
+// newQueue returns a queue without a server.
+func newQueue(t testing.TB, redis asynq.RedisConnOpt) *queue {
 	q := &queue{t: t, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis)}
 	t.Cleanup(func() {
 		q.client.Close()
 		q.inspector.Close()
 	})
+	return q
+}
+
+// startServer starts a server, which is shut down when the test ends or the returned function is
+// called.
+func startServer(t testing.TB, redis asynq.RedisConnOpt, cfg asynq.Config, h asynq.Handler) (shutdown func()) {
+	t.Helper()
 	server := asynq.NewServer(redis, cfg)
 	if err := server.Start(h); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Shutdown)
-	return q
+	shutdown = sync.OnceFunc(server.Shutdown)
+	t.Cleanup(shutdown)
+	return shutdown
 }
+
+// newLocks returns locks in a Redis, by a client of their own.
+func newLocks(t testing.TB, s *redistest.Server) *lockmw.Client {
+	t.Helper()
+	locks, err := lockmw.New(s.NewClient(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := locks.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return locks
+}
+
+// pause keeps tasks from all servers until the returned function is called, which waits for so many
+// servers to be there.
+func (q *queue) pause() (resume func(servers int)) {
+	q.t.Helper()
+	if err := q.inspector.PauseQueue("default"); err != nil {
+		q.t.Fatal(err)
+	}
+	return func(servers int) {
+		q.t.Helper()
+		eventually(q.t, func() bool {
+			there, err := q.inspector.Servers()
+			return err == nil && len(there) == servers
+		})
+		if err := q.inspector.UnpauseQueue("default"); err != nil {
+			q.t.Fatal(err)
+		}
+	}
+}
+
+// queueOn is how asynq finds a server.
+func queueOn(s *redistest.Server) asynq.RedisConnOpt { return asynq.RedisClientOpt{Addr: s.Addr()} }
 
 // fulfil enqueues a task for an item.
 func (q *queue) fulfil(item string, opts ...asynq.Option) (id string) {
@@ -96,7 +153,7 @@ func (q *queue) await(id string, states ...asynq.TaskState) *asynq.TaskInfo {
 }
 
 // eventually polls until done reports true.
-func eventually(t *testing.T, done func() bool) {
+func eventually(t testing.TB, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -111,7 +168,7 @@ func eventually(t *testing.T, done func() bool) {
 }
 
 // receive returns the next value of c.
-func receive[T any](t *testing.T, c <-chan T) T {
+func receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-c:
@@ -126,8 +183,10 @@ type order struct{ Item string }
 
 var byItem = asynqmw.By("item", asynqmw.Payload(func(o order) string { return o.Item }))
 
-func fulfilItem(item string) *asynq.Task {
-	return asynq.NewTask("order:fulfil", []byte(`{"Item":"`+item+`"}`))
+func fulfilItem(item string) *asynq.Task { return taskFor("order:fulfil", item) }
+
+func taskFor(typename, item string) *asynq.Task {
+	return asynq.NewTask(typename, []byte(`{"Item":"`+item+`"}`))
 }
 
 func handle(f func(context.Context) error) asynq.Handler {

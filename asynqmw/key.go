@@ -3,7 +3,9 @@ package asynqmw
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hibiken/asynq"
 
@@ -66,6 +68,9 @@ func Payload[T any](field func(T) string) Part {
 	return func(_ context.Context, task *asynq.Task) (string, error) {
 		var payload T
 		if err := json.Unmarshal(task.Payload(), &payload); err != nil {
+			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+				wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // without the digits of a number, which may be many
+			}
 			return "", fmt.Errorf("payload is not JSON of %T: %w: %w", payload, err, asynq.SkipRetry)
 		}
 		return field(payload), nil

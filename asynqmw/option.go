@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hibiken/asynq"
+
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
@@ -46,6 +48,9 @@ type config struct {
 	lockOpts           []lockmw.Option
 	onBusy             BusyAction
 	minDelay, maxDelay time.Duration
+	maxRequeues        int // 0: no limit
+	placeKept          time.Duration
+	rescue             *rescue
 }
 
 // WithOnBusy sets what becomes of a task whose lock is busy. Default: Requeue. lockmw.ErrBusy and
@@ -61,8 +66,9 @@ func WithOnBusy(a BusyAction) Option {
 }
 
 // WithRequeueDelay sets how long a task that was queued again waits for its next attempt: a random
-// time from shortest to longest, so that tasks for one key do not come back all at once. Default:
-// 1 s to 15 s. asynq cuts the time off to whole seconds, and adds up to the server's
+// time, so that tasks for one key do not come back all at once, from shortest to at first twice
+// shortest (2 s at least), and to twice as much each time the task meets a busy lock again, up to
+// longest. Default: 1 s to 15 s. asynq cuts the time off to whole seconds, and adds up to the server's
 // DelayedTaskCheckInterval. Negative times and a longest under the shortest are refused.
 func WithRequeueDelay(shortest, longest time.Duration) Option {
 	return taskOption{apply: func(c *config) error {
@@ -70,6 +76,69 @@ func WithRequeueDelay(shortest, longest time.Duration) Option {
 			return fmt.Errorf("%w: WithRequeueDelay(%v, %v)", lockmw.ErrInvalidOption, shortest, longest)
 		}
 		c.minDelay, c.maxDelay = shortest, longest
+		return nil
+	}}
+}
+
+// WithMaxRequeues sets how often a task may be queued again because of its lock; after that a busy
+// lock fails the attempt, which spends a retry, and WithRescue makes no further copy of the task.
+// Default: no limit. It begins anew when the task gets its lock.
+//
+// asynq does not count these attempts. Each server process does, by task ID, for the last 10,000 tasks
+// at least: a task that meets several servers may be queued again n times by each. Less than 1 is
+// refused; that would be WithOnBusy(Fail).
+func WithMaxRequeues(n int) Option {
+	return taskOption{apply: func(c *config) error {
+		if n < 1 {
+			return fmt.Errorf("%w: WithMaxRequeues(%d)", lockmw.ErrInvalidOption, n)
+		}
+		c.maxRequeues = n
+		return nil
+	}}
+}
+
+// WithRescue has a task whose last attempt waited in vain for its lock be enqueued once more instead
+// of archived: as a copy with the same type, payload, headers and queue, that has one attempt too. Its
+// ID is that of the task, "~" and a number; its timeout is what the last attempt had. The client must
+// be of the queue's Redis, and stays the caller's to close.
+//
+// A middleware does not learn what else the task was enqueued with: opts say it for the copy
+// (asynq.Retention, asynq.Deadline). asynq.TaskID and asynq.Unique are refused, as is a nil client.
+// A server that dies just when it has enqueued the copy leaves the task behind as well: it is archived
+// by asynq then, as any whose server died during the last attempt.
+func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
+	opts = slices.Clone(opts)
+	return taskOption{apply: func(c *config) error {
+		if client == nil {
+			return fmt.Errorf("%w: WithRescue(nil)", lockmw.ErrInvalidOption)
+		}
+		for _, o := range opts {
+			if o == nil {
+				return fmt.Errorf("%w: WithRescue with an option that is nil", lockmw.ErrInvalidOption)
+			}
+			if t := o.Type(); t == asynq.TaskIDOpt || t == asynq.UniqueOpt {
+				return fmt.Errorf("%w: WithRescue with %v", lockmw.ErrInvalidOption, o)
+			}
+		}
+		c.rescue = &rescue{client: client, opts: opts}
+		return nil
+	}}
+}
+
+// WithPlaceKept has a task that is queued again keep its place among those that wait for a lock of
+// package fairlock, which passes over it while it is away: lockmw.WithTicket with the task's ID.
+// Without it such a task begins at the end each time, behind whatever waits in a worker or a request.
+// The place is of use while the task waits in a worker, which is 1 s by default then
+// (lockmw.WithWait).
+// The place is given up if the task does not come back within d, which must be longer than the longest
+// WithRequeueDelay and the server's DelayedTaskCheckInterval together. With another kind of lock every
+// attempt fails with lockmw.ErrInvalidOption. Default: no place is kept.
+func WithPlaceKept(d time.Duration) Option {
+	return taskOption{apply: func(c *config) error {
+		if _, err := lockmw.NewPolicy(lockmw.WithTicket("task", d)); err != nil || d == 0 {
+			return fmt.Errorf("%w: WithPlaceKept(%v)", lockmw.ErrInvalidOption, d)
+		}
+		c.placeKept = d
 		return nil
 	}}
 }
@@ -99,6 +168,22 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 	if _, err := lockmw.NewPolicy(c.lockOpts...); err != nil {
 		panic(fmt.Errorf("asynqmw: WithLock: %w", err))
 	}
+	if err := c.contradiction(); err != nil {
+		panic(fmt.Errorf("asynqmw: WithLock: %w", err))
+	}
 	c.lockOpts = slices.Clip(c.lockOpts)
 	return c
+}
+
+// contradiction finds options that make no sense together.
+func (c *config) contradiction() error {
+	switch {
+	case c.onBusy != Requeue && c.maxRequeues > 0:
+		return fmt.Errorf("%w: WithMaxRequeues with WithOnBusy(%v)", lockmw.ErrInvalidOption, c.onBusy)
+	case c.onBusy != Requeue && c.rescue != nil:
+		return fmt.Errorf("%w: WithRescue with WithOnBusy(%v)", lockmw.ErrInvalidOption, c.onBusy)
+	case c.placeKept != 0 && c.onBusy == Requeue && c.placeKept <= c.maxDelay:
+		return fmt.Errorf("%w: WithPlaceKept(%v) is no longer than a task may be away, %v", lockmw.ErrInvalidOption, c.placeKept, c.maxDelay)
+	}
+	return nil
 }

@@ -113,7 +113,7 @@ func TestTheRequeueDelayIsRandomWithinItsBounds(t *testing.T) {
 		opts     []asynqmw.Option
 		min, max time.Duration
 	}{
-		{nil, time.Second, 15 * time.Second},
+		{nil, time.Second, 2 * time.Second},
 		{[]asynqmw.Option{asynqmw.WithRequeueDelay(3*time.Second, 4*time.Second)}, 3 * time.Second, 4 * time.Second},
 		{[]asynqmw.Option{asynqmw.WithRequeueDelay(3*time.Second, 3*time.Second)}, 3 * time.Second, 3 * time.Second},
 	} {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -45,6 +44,10 @@ func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc
 	}
 }
 
+// waitInPlace is how long a task that has kept its place waits for the lock by default: a call that only
+// tries gets nothing of it.
+const waitInPlace = time.Second
+
 // grace is how much longer than its task a hold may last: for a handler that needs a moment to stop.
 const grace = 30 * time.Second
 
@@ -53,6 +56,8 @@ type guard struct {
 	locker lockmw.Locker
 	key    KeyFunc
 	warn   sync.Once
+
+	requeues requeues
 }
 
 func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handler) error {
@@ -66,30 +71,40 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 	if err != nil {
 		return hopeless(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)})
 	}
-	a := newAttempt(ctx)
+	a := g.newAttempt(ctx, task)
 	if a.onServer && !a.configured {
 		g.warn.Do(func() {
-			slog.WarnContext(ctx, "asynqmw: the asynq server was made without asynqmw.Configure: tasks that meet a busy lock keep their worker", "type", task.Type())
+			slog.WarnContext(ctx, "asynqmw: the asynq server was made without asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near, then spend a retry, and are archived if it was the last and there is no WithRescue", "type", task.Type())
 		})
 	}
 	ctx, hold, release, err := g.lock(a, key)
 	defer release()
 	if err != nil {
-		return g.refused(a, err)
+		return g.refused(a, task, err)
+	}
+	if a.requeued > 0 {
+		g.requeues.forget(a.origin)
 	}
 	return run(ctx, task, next, hold)
 }
 
 // lock takes the lock, with a context that does not end at the longest wait once it is there.
 func (g *guard) lock(a *attempt, key string) (context.Context, *lockmw.Hold, func(), error) {
-	opts := make([]lockmw.Option, 0, len(g.lockOpts)+3)
-	opts = append(opts, lockmw.WithDefaults(lockmw.WithWait(0)))
+	opts := make([]lockmw.Option, 0, len(g.lockOpts)+4)
+	patience := time.Duration(0)
+	if g.placeKept > 0 {
+		patience = waitInPlace
+	}
+	opts = append(opts, lockmw.WithDefaults(lockmw.WithWait(patience)))
 	longest := time.Duration(0)
 	if a.limited {
 		opts = append(opts, lockmw.WithDefaults(lockmw.WithMaxHold(max(0, a.remaining)+grace)))
 		longest = a.remaining - a.margin/2
 	}
 	opts = append(opts, g.lockOpts...)
+	if g.placeKept > 0 && a.origin != "" {
+		opts = append(opts, lockmw.WithTicket(ticket(a.origin), g.placeKept))
+	}
 	if g.mustWait(a) {
 		wait := lockmw.Forever
 		if a.limited {
@@ -122,11 +137,12 @@ func (g *guard) mustWait(a *attempt) bool {
 }
 
 // refused is what asynq is told of an attempt that did not get its lock.
-func (g *guard) refused(a *attempt, err error) error {
+func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 	isBusy := errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrTooManyWaiters)
 	if !isBusy || a.ctx.Err() != nil { // after the task's end asynq does not listen any more
 		return hopeless(err)
 	}
+	often := g.maxRequeues > 0 && a.requeued >= g.maxRequeues
 	switch {
 	case g.onBusy == Drop:
 		return &busyError{err: err, drop: true}
@@ -134,8 +150,15 @@ func (g *guard) refused(a *attempt, err error) error {
 		return fmt.Errorf("asynqmw: not retried because its lock is busy: %w: %w", err, asynq.SkipRetry)
 	case g.onBusy == Fail:
 		return err
+	case often:
+		return fmt.Errorf("asynqmw: queued again %d times already because its lock was busy: %w", a.requeued, err)
 	case !g.mustWait(a):
-		return &busyError{err: err, delay: g.minDelay + rand.N(g.maxDelay-g.minDelay+1)}
+		if a.origin != "" {
+			g.requeues.set(a.origin, a.requeued+1)
+		}
+		return &busyError{err: err, delay: g.backOff(a.requeued)}
+	case a.last && g.rescue != nil:
+		return g.rescue.copyOf(a, task, g.backOff(a.requeued), err)
 	case a.last:
 		return fmt.Errorf("asynqmw: the last attempt waited for its lock until its deadline: %w", err)
 	}

@@ -81,6 +81,11 @@ func TestAServerWithoutConfigureWaitsAndWarnsOnce(t *testing.T) {
 	if n := strings.Count(log.String(), "asynqmw.Configure"); n != 1 {
 		t.Errorf("warned %d times, want once:\n%s", n, log.String())
 	}
+	for _, consequence := range []string{"keep their worker", "spend a retry", "archived"} {
+		if !strings.Contains(log.String(), consequence) {
+			t.Errorf("the warning does not say %q:\n%s", consequence, log.String())
+		}
+	}
 }
 
 func TestAConfiguredServerIsNotWarnedAbout(t *testing.T) {
@@ -331,7 +336,7 @@ func TestTheMaximumHoldIsTheTasksDeadlineAndAGrace(t *testing.T) {
 }
 
 func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
-	local := lockmw.NewLocal()
+	local, client := lockmw.NewLocal(), new(asynq.Client)
 	lock := func(opts ...asynqmw.Option) func() {
 		return func() { asynqmw.WithLock(local, byItem, opts...) }
 	}
@@ -349,6 +354,16 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"an unknown action", lock(asynqmw.WithOnBusy(9)), "BusyAction(9)"},
 		{"a negative delay", lock(asynqmw.WithRequeueDelay(-1, 1)), "WithRequeueDelay"},
 		{"delays the wrong way round", lock(asynqmw.WithRequeueDelay(2, 1)), "WithRequeueDelay"},
+		{"no requeue at all", lock(asynqmw.WithMaxRequeues(0)), "WithMaxRequeues(0)"},
+		{"a limit of requeues without any", lock(asynqmw.WithMaxRequeues(1), asynqmw.WithOnBusy(asynqmw.Drop)), "WithOnBusy(Drop)"},
+		{"a rescue without a client", lock(asynqmw.WithRescue(nil)), "WithRescue(nil)"},
+		{"a rescue with a nil option", lock(asynqmw.WithRescue(client, nil)), "nil"},
+		{"a rescue with an ID", lock(asynqmw.WithRescue(client, asynq.TaskID("a"))), "TaskID"},
+		{"a unique rescue", lock(asynqmw.WithRescue(client, asynq.Unique(time.Hour))), "Unique"},
+		{"a rescue of what is not to be queued", lock(asynqmw.WithRescue(client), asynqmw.WithOnBusy(asynqmw.Fail)), "WithOnBusy(Fail)"},
+		{"no place kept", lock(asynqmw.WithPlaceKept(0)), "WithPlaceKept"},
+		{"a place kept too long", lock(asynqmw.WithPlaceKept(25 * time.Hour)), "WithPlaceKept"},
+		{"a place kept for less than the task is away", lock(asynqmw.WithPlaceKept(10 * time.Second)), "15s"},
 		{"By without a kind", func() { asynqmw.By("", asynqmw.Header("a")) }, "kind"},
 		{"By without parts", func() { asynqmw.By("item") }, "no parts"},
 		{"By with a nil part", func() { asynqmw.By("item", nil) }, "part 1"},

@@ -1,0 +1,116 @@
+package asynqmw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A task that is put back stands before a request that came later, which the lock goes to only while
+// the task is away.
+func TestAFairLockKeepsThePlaceOfATaskThatIsAway(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	fair := fairlock.New(newLocks(t, s))
+	q := newQueue(t, queueOn(s))
+	occupied := occupy(t, fair, "item:7")
+
+	away, ran := make(chan struct{}, 10), make(chan string, 10)
+	waits := make(chan int, 10)
+	tells := lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { waits <- c.Position },
+		Failed:    func(context.Context, lockmw.Attempt, error) { away <- struct{}{} },
+	})
+	kept := asynqmw.WithPlaceKept(3 * time.Hour)
+	keeps := func(opts ...asynqmw.Option) asynq.Handler {
+		return asynqmw.WithLock(fair, byItem, append(opts, kept, tells, asynqmw.WithRequeueDelay(time.Hour, time.Hour))...)(handle(func(context.Context) error {
+			ran <- "task"
+			return nil
+		}))
+	}
+	shutdown := startServer(t, queueOn(s), quick(), keeps(lockmw.WithWait(0)))
+	id := q.fulfil("7")
+	receive(t, away)
+	q.await(id, asynq.TaskStateRetry)
+	shutdown()
+
+	// Two requests that wait behind it: the first has the lock while the task is away.
+	first, second := ask(t, fair, "item:7"), ask(t, fair, "item:7")
+	if a, b := receive(t, first.position), receive(t, second.position); a != 1 || b != 2 {
+		t.Errorf("positions %d and %d, want 1 and 2: the task is away", a, b)
+	}
+	occupied()
+	release := receive(t, first.granted)
+
+	// The task comes back, to another server.
+	startServer(t, queueOn(s), quick(), keeps(lockmw.WithWait(time.Minute)))
+	if err := q.inspector.RunTask("default", id); err != nil {
+		t.Fatal(err)
+	}
+	if position := receive(t, waits); position != 1 {
+		t.Errorf("the task is at position %d, want 1", position)
+	}
+	release()
+	q.await(id, asynq.TaskStateCompleted)
+	receive(t, ran)
+	receive(t, second.granted)()
+}
+
+// A request waits for a lock.
+type request struct {
+	position chan int
+	granted  chan func() // releases it
+}
+
+// ask starts a request, and returns when it stands in the queue.
+func ask(t *testing.T, l lockmw.Locker, key string) request {
+	t.Helper()
+	r := request{make(chan int, 1), make(chan func(), 1)}
+	standing := make(chan struct{})
+	tells := lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) {
+			r.position <- c.Position
+			close(standing)
+		},
+	})
+	go func() {
+		_, hold, err := l.Lock(t.Context(), key, lockmw.WithWait(time.Minute), tells)
+		if err != nil {
+			t.Error(err)
+			r.granted <- func() {}
+			return
+		}
+		r.granted <- func() {
+			if err := hold.Unlock(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	receive(t, standing)
+	return r
+}
+
+func TestAPlainLockKeepsNoPlace(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	reported := make(chan error, 10)
+	cfg := quickBare()
+	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { reported <- err })
+	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
+	h := asynqmw.WithLock(newLocks(t, s), byItem, asynqmw.WithPlaceKept(time.Minute))(never(t))
+	q := startQueueOn(t, queueOn(s), asynqmw.Configure(cfg), h)
+	q.await(q.fulfil("7", asynq.MaxRetry(1)), asynq.TaskStateArchived)
+	for range 2 {
+		if err := receive(t, reported); !errors.Is(err, lockmw.ErrInvalidOption) {
+			t.Errorf("the attempt failed with %v", err)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package asynqmw
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// backOff is how long a task waits for its next attempt: a random time from the shortest to a longest
+// one that doubles with each time the task was put back, up to the one that was asked for.
+func (c *config) backOff(requeued int) time.Duration {
+	longest, step, doublings := c.maxDelay, max(c.minDelay, time.Second), min(requeued, 61)+1
+	if step < c.maxDelay>>doublings {
+		longest = step << doublings
+	}
+	return c.minDelay + rand.N(longest-c.minDelay+1)
+}
+
+// requeues counts how often tasks were put back, as asynq does not count what is not a failure. It
+// forgets those that were put back longest ago.
+type requeues struct {
+	mu            sync.Mutex
+	recent, older map[string]int // by task ID
+}
+
+// maxCounted is after how many tasks those before them are forgotten.
+const maxCounted = 10_000
+
+func (r *requeues) of(id string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(r.recent[id], r.older[id])
+}
+
+func (r *requeues) set(id string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.recent == nil || len(r.recent) >= maxCounted {
+		r.recent, r.older = make(map[string]int), r.recent
+	}
+	r.recent[id] = n
+}
+
+func (r *requeues) forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.recent, id)
+	delete(r.older, id)
+}
+
+// ticket is the ticket by which a task's place in the queue of its lock is kept. An ID may be longer
+// than a ticket.
+func ticket(id string) string {
+	if len(id) <= 200 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
+}

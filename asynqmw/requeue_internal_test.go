@@ -1,0 +1,104 @@
+package asynqmw
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheRequeueDelayDoublesUpToTheLongest(t *testing.T) {
+	for _, tt := range []struct {
+		shortest, longest time.Duration
+		requeued          int
+		want              time.Duration // the longest that is possible
+	}{
+		{time.Second, 15 * time.Second, 0, 2 * time.Second},
+		{time.Second, 15 * time.Second, 1, 4 * time.Second},
+		{time.Second, 15 * time.Second, 2, 8 * time.Second},
+		{time.Second, 15 * time.Second, 3, 15 * time.Second},
+		{time.Second, 15 * time.Second, math.MaxInt, 15 * time.Second},
+		{time.Second, 8 * time.Second, 2, 8 * time.Second},
+		{0, time.Hour, 0, 2 * time.Second},
+		{0, time.Hour, 1, 4 * time.Second},
+		{0, 0, 5, 0},
+		{time.Hour, time.Hour, 0, time.Hour},
+		{time.Hour, math.MaxInt64, 1, 4 * time.Hour},
+		{math.MaxInt64 - 10, math.MaxInt64, 40, math.MaxInt64},
+	} {
+		c := &config{minDelay: tt.shortest, maxDelay: tt.longest}
+		var longest time.Duration
+		for range 2000 {
+			d := c.backOff(tt.requeued)
+			if d < tt.shortest || d > tt.want {
+				t.Fatalf("%+v: delay %v", tt, d)
+			}
+			longest = max(longest, d)
+		}
+		if reached := tt.shortest + (tt.want-tt.shortest)/10*9; longest < reached {
+			t.Errorf("%+v: no delay of 2000 is longer than %v", tt, longest)
+		}
+	}
+}
+
+func TestOldRequeuesAreForgotten(t *testing.T) {
+	var r requeues
+	r.set("first", 3)
+	for i := range maxCounted - 1 {
+		r.set(strconv.Itoa(i), 1)
+	}
+	if n := r.of("first"); n != 3 {
+		t.Errorf("counted %d, want 3", n)
+	}
+	for i := range maxCounted + 1 {
+		r.set("later"+strconv.Itoa(i), 1)
+	}
+	if n := r.of("first"); n != 0 {
+		t.Errorf("counted %d after many others, want 0", n)
+	}
+	if n := len(r.recent) + len(r.older); n > 2*maxCounted {
+		t.Errorf("%d tasks are remembered", n)
+	}
+	r.set("x", 1)
+	r.forget("x")
+	if n := r.of("x"); n != 0 {
+		t.Errorf("counted %d after it was forgotten", n)
+	}
+}
+
+func TestOriginOfACopy(t *testing.T) {
+	for _, tt := range []struct {
+		id, header, origin string
+		requeued           int
+	}{
+		{"a", "", "a", 0},
+		{"a~2", "2", "a", 2},
+		{"a~2~3", "3", "a~2", 3},
+		{"a~2", "", "a~2", 0},
+		{"a", "2", "a", 0},
+		{"a~-2", "-2", "a~-2", 0},
+		{"a~x", "x", "a~x", 0},
+		{"a~" + strings.Repeat("9", 30), strings.Repeat("9", 30), "a~" + strings.Repeat("9", 30), 0},
+		{"a~9223372036854775807", "9223372036854775807", "a~9223372036854775807", 0},
+		{"", "", "", 0},
+	} {
+		first, n := origin(tt.id, map[string]string{rescuedHeader: tt.header})
+		if first != tt.origin || n != tt.requeued {
+			t.Errorf("origin(%q, %q) = %q, %d, want %q, %d", tt.id, tt.header, first, n, tt.origin, tt.requeued)
+		}
+	}
+	if first, n := origin("a~1", nil); first != "a~1" || n != 0 {
+		t.Errorf("without headers: %q, %d", first, n)
+	}
+}
+
+func TestATicketIsNeverLongerThanAllowed(t *testing.T) {
+	if got := ticket("id"); got != "id" {
+		t.Errorf("ticket %q, want the ID", got)
+	}
+	a, b := ticket(strings.Repeat("x", 300)), ticket(strings.Repeat("x", 301))
+	if a == b || len(a) > 200 {
+		t.Errorf("tickets %q and %q", a, b)
+	}
+}

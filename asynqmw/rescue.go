@@ -1,0 +1,55 @@
+package asynqmw
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// rescuedHeader is in the copy of a task: how often it was put back so far. The copy's ID is that of
+// the first task, '~' and the same number.
+const rescuedHeader = "lockmw-rescued"
+
+// origin returns the ID of the task that id is a copy of, perhaps of a copy, and how often it was put
+// back before; id and 0 if it is no copy.
+func origin(id string, headers map[string]string) (string, int) {
+	n, err := strconv.Atoi(headers[rescuedHeader])
+	first, isCopy := strings.CutSuffix(id, "~"+headers[rescuedHeader])
+	if err != nil || n < 1 || n > math.MaxInt32 || !isCopy {
+		return id, 0
+	}
+	return first, n
+}
+
+// A rescue enqueues a copy of a task that asynq would archive because its lock is busy.
+type rescue struct {
+	client *asynq.Client
+	opts   []asynq.Option
+}
+
+// copyOf enqueues the copy and returns the error with which asynq deletes the task itself.
+func (r *rescue) copyOf(a *attempt, task *asynq.Task, delay time.Duration, busy error) error {
+	n := a.requeued + 1
+	headers := maps.Clone(task.Headers())
+	if headers == nil {
+		headers = make(map[string]string)
+	}
+	headers[rescuedHeader] = strconv.Itoa(n)
+	id := a.origin + "~" + strconv.Itoa(n)
+	opts := []asynq.Option{asynq.TaskID(id), asynq.Queue(a.queue), asynq.MaxRetry(0), asynq.ProcessIn(delay)}
+	if a.limited {
+		opts = append(opts, asynq.Timeout(max(a.remaining.Round(time.Second), time.Second)))
+	}
+	opts = append(opts, r.opts...)
+	_, err := r.client.EnqueueContext(a.ctx, asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers), opts...)
+	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // the copy is there already
+		return fmt.Errorf("asynqmw: the last attempt waited for its lock until its deadline, and no copy could be enqueued (%w): %w", err, busy)
+	}
+	return &busyError{err: busy, copy: id}
+}

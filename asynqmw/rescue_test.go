@@ -1,0 +1,172 @@
+package asynqmw_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/lockmw"
+)
+
+// lastAttempt is for tasks whose only attempt is over soon.
+var lastAttempt = []asynq.Option{asynq.MaxRetry(0), asynq.Timeout(2 * time.Second)}
+
+func TestATaskThatWasPutBackOftenEnoughFails(t *testing.T) {
+	t.Parallel()
+	local := lockmw.NewLocal()
+	release := occupy(t, local, "item:7")
+	cfg := quickBare()
+	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
+	var attempts atomic.Int32
+	var failures []string
+	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
+		failures = append(failures, err.Error())
+	})
+	locked := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithMaxRequeues(2))(handle(func(context.Context) error {
+		return errors.New("broken")
+	}))
+	q := startQueue(t, asynqmw.Configure(cfg), asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		// The third attempt gets the lock, from where it is counted anew.
+		if attempts.Add(1) == 3 {
+			release()
+			defer func() { occupy(t, local, "item:7") }()
+		}
+		return locked.ProcessTask(ctx, task)
+	}))
+	// The tenth is the last attempt, which waits.
+	info := q.await(q.fulfil("7", asynq.MaxRetry(3), asynq.Timeout(5*time.Second)), asynq.TaskStateArchived)
+	if n := attempts.Load(); n != 8 || info.Retried != 3 {
+		t.Errorf("%d attempts, %d retries spent; want 2 busy, 1 broken, 2 busy, 3 too often", n, info.Retried)
+	}
+	if len(failures) != 4 || failures[0] != "broken" || !strings.Contains(failures[1], "2 times already") {
+		t.Errorf("failures %q", failures)
+	}
+}
+
+func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
+	t.Parallel()
+	local := lockmw.NewLocal()
+	release := occupy(t, local, "item:7")
+	redis := startRedis(t)
+	client := asynq.NewClient(redis)
+	t.Cleanup(func() { client.Close() })
+	cfg := quickBare()
+	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
+		t.Errorf("ErrorHandler got %v", err)
+	})
+	ran := make(chan *asynq.Task, 10)
+	rescue := asynqmw.WithRescue(client, asynq.Retention(time.Hour))
+	h := asynqmw.WithLock(local, byItem, atOnce, rescue)(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		ran <- task
+		return nil
+	}))
+	q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
+	task := asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), map[string]string{"tenant": "t1"})
+	id := q.enqueue(task, lastAttempt...)
+	first := q.await(id+"~1", asynq.TaskStateScheduled, asynq.TaskStatePending, asynq.TaskStateActive)
+	if first.MaxRetry != 0 || first.Timeout != 2*time.Second || first.Retention != time.Hour {
+		t.Errorf("the copy has %d retries, timeout %v, retention %v", first.MaxRetry, first.Timeout, first.Retention)
+	}
+	q.await(id+"~2", asynq.TaskStateActive)
+	for _, gone := range []string{id, id + "~1"} {
+		eventually(t, func() bool {
+			_, err := q.inspector.GetTaskInfo("default", gone)
+			return errors.Is(err, asynq.ErrTaskNotFound)
+		})
+	}
+	release()
+	q.await(id+"~2", asynq.TaskStateCompleted)
+	got := receive(t, ran)
+	if string(got.Payload()) != `{"Item":"7"}` || got.Type() != "order:fulfil" || got.Headers()["tenant"] != "t1" {
+		t.Errorf("the copy is %s %s %v", got.Type(), got.Payload(), got.Headers())
+	}
+	if len(ran) > 0 {
+		t.Error("the task ran more than once")
+	}
+}
+
+func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts []asynqmw.Option
+		gone bool   // asynq's Redis does not take the copy
+		id   string // what the archived task's ID ends with
+		says string
+	}{
+		"the limit is reached": {opts: []asynqmw.Option{asynqmw.WithMaxRequeues(1)}, id: "~1", says: "queued again 1 times"},
+		"the client is closed": {gone: true, says: "no copy could be enqueued"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			local := lockmw.NewLocal()
+			occupy(t, local, "item:7")
+			redis := startRedis(t)
+			client := asynq.NewClient(redis)
+			if tt.gone {
+				client.Close()
+			} else {
+				t.Cleanup(func() { client.Close() })
+			}
+			opts := append(slices.Clip(tt.opts), atOnce, asynqmw.WithRescue(client))
+			q := startQueueOn(t, redis, quick(), asynqmw.WithLock(local, byItem, opts...)(never(t)))
+			info := q.await(q.fulfil("7", lastAttempt...)+tt.id, asynq.TaskStateArchived)
+			if !strings.Contains(info.LastErr, tt.says) {
+				t.Errorf("last error %q, want %q in it", info.LastErr, tt.says)
+			}
+		})
+	}
+}
+
+// A task that comes back finds its place before those that came after it.
+func TestAPlaceIsKeptWhileTheTaskIsAway(t *testing.T) {
+	t.Parallel()
+	local := lockmw.NewLocal()
+	release := occupy(t, local, "item:7")
+	taskWaits, requestWaits, order := make(chan struct{}), make(chan struct{}), make(chan string, 2)
+	tells := func(waits chan struct{}) lockmw.Option {
+		return lockmw.WithObserver(&lockmw.Observer{
+			Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(waits) },
+		})
+	}
+	var attempts atomic.Int32
+	away := make(chan struct{})
+	first := asynqmw.WithLock(local, byItem, asynqmw.WithPlaceKept(time.Minute), atOnce)(never(t))
+	then := asynqmw.WithLock(local, byItem, asynqmw.WithPlaceKept(time.Minute), lockmw.WithWait(time.Minute), tells(taskWaits))(handle(func(context.Context) error {
+		order <- "task"
+		return nil
+	}))
+	q := startQueue(t, quick(), asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		if attempts.Add(1) == 1 {
+			defer close(away)
+			return first.ProcessTask(ctx, task)
+		}
+		receive(t, requestWaits)
+		return then.ProcessTask(ctx, task)
+	}))
+	id := q.fulfil("7")
+	receive(t, away)
+	requestDone := make(chan error, 1)
+	go func() {
+		_, hold, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Minute), tells(requestWaits))
+		if err == nil {
+			order <- "request"
+			err = hold.Unlock()
+		}
+		requestDone <- err
+	}()
+	receive(t, taskWaits)
+	release()
+	q.await(id, asynq.TaskStateCompleted)
+	if err := receive(t, requestDone); err != nil {
+		t.Error(err)
+	}
+	if a, b := receive(t, order), receive(t, order); a != "task" || b != "request" {
+		t.Errorf("order %s, %s; the task came first", a, b)
+	}
+}

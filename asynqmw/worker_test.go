@@ -1,0 +1,140 @@
+package asynqmw_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A workerSpec says what a worker process is to be: an asynq server with locks on one Redis.
+type workerSpec struct {
+	Addr        string
+	Concurrency int
+	Lease       time.Duration // 0: the default
+	Wait        time.Duration // in a worker
+	Unlocked    bool          // for comparison
+}
+
+// workerVariable is the environment variable that makes the test binary a worker process: a workerSpec.
+const workerVariable = "ASYNQMW_WORKER"
+
+// workerMain is the life of a worker process. In others it does nothing.
+func workerMain() {
+	text, ok := os.LookupEnv(workerVariable)
+	if !ok {
+		return
+	}
+	var spec workerSpec
+	err := json.Unmarshal([]byte(text), &spec)
+	if err == nil {
+		err = spec.run()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "worker process %d: %v\n", os.Getpid(), err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// run works until the end of the input.
+func (s workerSpec) run() error {
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer rdb.Close()
+	opts := []lockmw.ClientOption{lockmw.WithLogger(slog.New(slog.DiscardHandler))}
+	if s.Lease > 0 {
+		opts = append(opts, lockmw.WithLease(s.Lease))
+	}
+	locks, err := lockmw.New(rdb, opts...)
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+	locked := asynqmw.WithLock(locks, byItem, atOnce, lockmw.WithWait(s.Wait))
+	if s.Unlocked {
+		locked = func(h asynq.Handler) asynq.Handler { return h }
+	}
+	work := journal{rdb}
+	mux := asynq.NewServeMux()
+	mux.Handle("order:fulfil", locked(asynq.HandlerFunc(work.fulfil)))
+	mux.Handle("order:write", locked(asynq.HandlerFunc(work.write)))
+	mux.Handle("order:nothing", locked(handle(func(context.Context) error { return nil })))
+	mux.Handle("order:query", locked(handle(func(context.Context) error {
+		<-time.After(2 * time.Millisecond) // as if it asked a database
+		return nil
+	})))
+	cfg := quickBare()
+	cfg.Concurrency = s.Concurrency
+	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
+	server := asynq.NewServer(asynq.RedisClientOpt{Addr: s.Addr}, asynqmw.Configure(cfg))
+	if err := server.Start(mux); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	server.Shutdown()
+	return err
+}
+
+// A worker is such a process, as its test sees it.
+type worker struct {
+	*redistest.Process
+	in     io.WriteCloser
+	killed bool
+}
+
+// startWorker starts a worker process, which is told to end, and must, when the test does.
+func startWorker(t testing.TB, spec workerSpec) *worker {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("worker processes are stopped on Linux only")
+	}
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.Background(), path)
+	cmd.Env = append(os.Environ(), workerVariable+"="+string(text))
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	w := &worker{}
+	if w.in, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if w.Process, err = redistest.Start(t, cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.end(t) })
+	return w
+}
+
+// kill ends the process without a chance to do anything.
+func (w *worker) kill() {
+	w.killed = true
+	w.Kill()
+}
+
+// end has the process shut down, and waits for that. Calls after the first do nothing.
+func (w *worker) end(t testing.TB) {
+	t.Helper()
+	w.in.Close()
+	receive(t, w.Ended())
+	if err := w.Err(); err != nil && !w.killed {
+		t.Errorf("a worker process ended by itself: %v", err)
+	}
+}
