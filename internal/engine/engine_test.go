@@ -145,8 +145,8 @@ func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 	granted := second.queue(t, b)
 	r := b.ids.requests()[0]
 	for what, p := range map[string]*push{
-		"as old as the last answer": {licence: licence{first: r.stamp, count: 1}},
-		"older":                     {licence: licence{first: r.stamp - 1, count: 1}},
+		"as old as the last answer": {number: r.stamp, licence: licence{first: r.stamp, count: 1}},
+		"older":                     {number: r.stamp - 1, licence: licence{first: r.stamp - 1, count: 1}},
 	} {
 		r.wants(p)
 		if r.over {
@@ -155,7 +155,7 @@ func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 	}
 	r.c.shard.mu.Lock()
 	r.acceptBy = b.now()
-	r.pushed(&push{licence: licence{first: r.stamp + 1, count: 1}})
+	r.pushed(&push{number: r.stamp + 1, licence: licence{first: r.stamp + 1, count: 1}})
 	over := r.over
 	r.c.shard.mu.Unlock()
 	if over {

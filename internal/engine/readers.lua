@@ -35,11 +35,15 @@ end
 
 -- Ends the holds of readers whose time is over, and the phase with the last of them. Returns whether
 -- somebody still reads.
+local ended -- 'read' if a run has found a phase of readers over
 local function still_read()
-  if now < (digits(call('HGET', KEYS[1], 'next')) or 0) then
-    if call('HLEN', KEYS[1]) > FIXED then return true end
+  local function over()
     call('DEL', KEYS[1])
+    ended = 'read'
     return false
+  end
+  if now < (digits(call('HGET', KEYS[1], 'next')) or 0) then
+    return call('HLEN', KEYS[1]) > FIXED or over()
   end
   local fields, first = call('HGETALL', KEYS[1]), nil
   for i = 1, #fields, 2 do
@@ -52,10 +56,7 @@ local function still_read()
       end
     end
   end
-  if not first then
-    call('DEL', KEYS[1])
-    return false
-  end
+  if not first then return over() end
   set(redis.pcall, 'next', string.format('%.0f', first))
   return true
 end

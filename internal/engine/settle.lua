@@ -211,11 +211,11 @@ local function settle(after, queued)
     if call('EXISTS', KEYS[1]) == 1 then
       if not is_read(redis.pcall('HMGET', KEYS[1], 'mode', 'token', 'next')) then return false end
       reading = still_read()
-      if not reading then after = 'read' end
     end
     queued = redis.pcall('ZCARD', KEYS[2])
   end
   if type(queued) == 'table' then return false end -- somebody else's
+  after = after or ended
   if queued == 0 then
     if reading then set(redis.pcall, 'wanted', 0) end
     return false

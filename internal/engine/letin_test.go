@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// One run of a script lets in a bounded number of readers. Who ran it has it run again at once, so that
+// the others need not wait for somebody's poll.
+func TestTheRestIsLetInAtOnce(t *testing.T) {
+	all := ids("r", 2*manyReaders+9)
+	for name, free := range map[string]func(b *bubble){
+		"by a release": func(b *bubble) {
+			g := b.asker(core.Write).acquire(b.T, b.e)
+			b.desk.queues(false, all...)
+			b.release(g)
+		},
+		"by a downgrade": func(b *bubble) {
+			g := b.asker(core.Write).acquire(b.T, b.e)
+			b.desk.queues(false, all...)
+			if err := g.Downgrade(b.Context()); err != nil {
+				b.Error(err)
+			}
+			b.release(g)
+		},
+		"by one that gives up": func(b *bubble) {
+			b.desk.asks(ask{id: "w", mode: core.Read})
+			writer := b.call(b.e, b.asker(core.Write))
+			b.wantWaiting("a writer", writer)
+			b.desk.queues(false, all...)
+			writer.stop()
+			<-writer.done
+			b.desk.release("w", 0)
+		},
+		"by a poll": func(b *bubble) {
+			b.desk.asks(ask{id: "w", mode: core.Write})
+			reader := b.call(b.e, b.asker(core.Read))
+			b.wantWaiting("a reader", reader)
+			b.desk.queues(false, all...)
+			b.rdb.Del(b.Context(), b.desk.name.holder) // its lease ran out
+			time.Sleep(pollInterval)
+			b.release(b.wantGranted("a reader", reader))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				free(b)
+				if n := len(b.readers()); n != len(all) {
+					b.Errorf("%d of %d are let in", n, len(all))
+				}
+			})
+		})
+	}
+}
+
+// What releases many locks at once knows nothing of downgraded ones either.
+func TestDowngradedHoldsOfManyKeysThatLeaveAtOnce(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.warm()
+		var all []result
+		for _, key := range r.keys(2 * fewest) {
+			g := newAsker(key).acquire(t, r.e)
+			if err := g.Downgrade(r.Context()); err != nil {
+				r.Fatal(fmt.Errorf("%s: %w", key, err))
+			}
+			all = append(all, result{key: key, grant: g})
+		}
+		r.release(all)
+		if left := r.left(); len(left) > 0 {
+			r.Errorf("left on the server: %q", left)
+		}
+	})
+}
