@@ -144,6 +144,13 @@ func (l *lease) pace(now instant) time.Duration {
 
 const minPace = 10 * time.Millisecond
 
+// patience is how long a renewal by the watchdog may take: longer than the next one waits for it, as an
+// answer is good until the lease ends, and a server may be further away than the tries are apart.
+func (l *lease) patience(now instant) time.Duration {
+	left := max(instant(l.expires.Load())-now, minPace)
+	return min(left, max(2*l.pace(now), time.Second))
+}
+
 // asks is the duration to ask for when renewing now.
 func (l *lease) asks() time.Duration {
 	if g := l.grants.first; g != nil && g.req.Fixed {
@@ -159,7 +166,7 @@ func (l *lease) renewalDue() *call {
 	defer c.shard.mu.Unlock()
 	duration := l.asks()
 	k := l.renewal(c.e.caller.ctx, duration, nil)
-	k.timeout = l.pace(c.e.now())
+	k.timeout = l.patience(c.e.now())
 	q := c.inquiry()
 	k.done = func(a *reply) { k.after = l.renewed(a, duration, q) }
 	return k
