@@ -49,9 +49,10 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 		} {
 			for protocol, edit := range protocols {
 				t.Run(name+" "+protocol, func(t *testing.T) {
-					failures := make(chan error, 10)
+					waits, failures := make(chan lockmw.Contention, 10), make(chan error, 10)
 					locks, other := newClient(t, s, lockmw.WithObserver(&lockmw.Observer{
-						Failed: func(_ context.Context, _ lockmw.Attempt, err error) { failures <- err },
+						Contended: func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { waits <- c },
+						Failed:    func(_ context.Context, _ lockmw.Attempt, err error) { failures <- err },
 					})), newClient(t, s)
 					release := occupy(t, other, "user:secret-42")
 					logged, statuses := accessLog(mount(locks)(never(t)))
@@ -65,7 +66,10 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 						}
 						left <- err
 					}()
-					eventually(t, "the request waits", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
+					inTime(t, "the request waits", waits) // the server may know before the process does
+					if n := queued(t, s, "user:secret-42"); n != 1 {
+						t.Errorf("%d tickets, want 1", n)
+					}
 					leave()
 					eventually(t, "its ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
 					if status := inTime(t, "the access log", statuses); status != 499 {
