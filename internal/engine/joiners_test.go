@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -55,63 +54,6 @@ func TestALeaseThatNobodyCouldJoinIsReleased(t *testing.T) {
 		b.rdb.Rename(b.Context(), "saved", b.desk.name.holder)
 		time.Sleep(2 * askedLease)
 		b.wantFree()
-	})
-}
-
-func TestTheWaiterCapDoesNotCountReadersThatComeTogether(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		var grants []*grant
-		together := func(script string) {
-			b.Helper()
-			held := b.wire.HoldReply(script)
-			var calls []*calling
-			for range 5 {
-				a := b.asker(core.Read)
-				a.MaxWaiters = 1
-				calls = append(calls, b.call(b.e, a))
-			}
-			held.Deliver()
-			synctest.Wait()
-			for _, c := range calls {
-				grants = append(grants, b.wantGranted("a reader", c))
-			}
-		}
-		together(b.e.scripts.acquire.sha)
-		time.Sleep(shareFor)
-		together(b.e.scripts.renew.sha)
-		b.release(grants...)
-	})
-}
-
-// Readers that came together, and then have to wait, are as many as the cap allows.
-func TestTheWaiterCapHoldsForReadersThatFindSomebodyInTheWay(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		other := b.engine()
-		writer := b.wantGranted("the writer", b.call(other, b.asker(core.Write)))
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
-		var calls []*calling
-		for range 5 {
-			a := b.asker(core.Read)
-			a.MaxWaiters = 2
-			calls = append(calls, b.call(b.e, a))
-		}
-		held.Deliver()
-		synctest.Wait()
-		for i, c := range calls {
-			switch {
-			case i < 2:
-				b.wantWaiting("an early reader", c)
-			case !c.returned() || !errors.Is(c.err, core.ErrTooManyWaiters):
-				b.Errorf("reader %d: returned %t, %v", i, c.returned(), c.err)
-			}
-		}
-		b.release(writer)
-		for _, c := range calls[:2] {
-			b.release(b.wantGranted("an early reader", c))
-		}
-		b.checkGone(other)
 	})
 }
 

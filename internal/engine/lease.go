@@ -201,6 +201,9 @@ func (l *lease) renewed(a *reply, duration time.Duration, q inquiry) (tell func(
 	case c.waiters.n > 0: // they ask for themselves, and are told what is wrong
 		l.asking = false
 		l.close()
+		if c.request != nil {
+			c.request.trouble = err // for those whose time is over before it is answered
+		}
 	}
 	return func() {
 		for _, g := range grants {

@@ -29,7 +29,7 @@ type request struct {
 	push     *push         // came before the answer to acquire.lua
 
 	contended bool  // a message said that others wait, before an answer that it is granted
-	trouble   error // of the last poll
+	trouble   error // of the last poll, or of the renewal before it
 	timer     timer // the next poll, or the next try while a Cluster moves the slot
 }
 

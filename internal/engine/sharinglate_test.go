@@ -252,29 +252,6 @@ func TestShutdownReleasesALeaseThatWasKeptForAJoin(t *testing.T) {
 	})
 }
 
-// Who was refused does not count as one that waits.
-func TestTheWaiterCapDoesNotCountThoseWhoWereRefused(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		first := b.read()
-		time.Sleep(shareFor)
-		ctx, key := b.Context(), b.desk.name.holder
-		b.rdb.Rename(ctx, key, key+":aside")
-		b.rdb.Set(ctx, key, "somebody else's", 0)
-		for range 3 {
-			if c := b.call(b.e, b.asker(core.Read)); !c.returned() || !errors.Is(c.err, core.ErrWrongType) {
-				b.Errorf("a join of a lock whose key is somebody else's: returned %t, %v", c.returned(), c.err)
-			}
-		}
-		b.rdb.Rename(ctx, key+":aside", key)
-		a := b.asker(core.Read)
-		a.MaxWaiters = 1
-		c := b.call(b.e, a)
-		b.release(b.wantGranted("a join", c), first)
-		b.wantFree()
-	})
-}
-
 // What is left of a block of tokens is worth nothing after a downgrade.
 func TestADowngradedBlockOfTokensIsNotPassedOn(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -409,48 +386,6 @@ func TestOneThatReleasesTooLateTakesNothingFromTheOthers(t *testing.T) {
 			b.Errorf("the other one is over: the server has %v", b.readers())
 		}
 		b.release(second...)
-		b.wantFree()
-	})
-}
-
-// Whose answer is on its way may well have the lock at once.
-func TestTheWaiterCapDoesNotCountWhoMayNotHaveToWait(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
-		var calls []*calling
-		for range 2 {
-			a := b.asker(core.Read)
-			a.MaxWaiters = 1
-			calls = append(calls, b.call(b.e, a))
-		}
-		held.Deliver()
-		for _, c := range calls {
-			b.wantGranted("one of two", c)
-		}
-		b.release(calls[0].grant, calls[1].grant)
-		b.wantFree()
-	})
-}
-
-func TestTheWaiterCapForgetsLeasesThatAreOver(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		capped := func() *calling {
-			a := b.asker(core.Read)
-			a.Lease, a.MaxWaiters = time.Minute, 1
-			return b.call(b.e, a)
-		}
-		first := b.read()
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
-		calls := []*calling{capped()}
-		b.release(first)
-		calls = append(calls, capped())
-		held.Deliver()
-		for _, c := range calls {
-			b.wantGranted("one of two", c)
-		}
-		b.release(calls[0].grant, calls[1].grant)
 		b.wantFree()
 	})
 }

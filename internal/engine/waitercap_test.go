@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+func TestTheWaiterCapDoesNotCountReadersThatComeTogether(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		var grants []*grant
+		together := func(script string) {
+			b.Helper()
+			held := b.wire.HoldReply(script)
+			var calls []*calling
+			for range 5 {
+				a := b.asker(core.Read)
+				a.MaxWaiters = 1
+				calls = append(calls, b.call(b.e, a))
+			}
+			held.Deliver()
+			synctest.Wait()
+			for _, c := range calls {
+				grants = append(grants, b.wantGranted("a reader", c))
+			}
+		}
+		together(b.e.scripts.acquire.sha)
+		time.Sleep(shareFor)
+		together(b.e.scripts.renew.sha)
+		b.release(grants...)
+	})
+}
+
+// Readers that came together, and then have to wait, are as many as the cap allows.
+func TestTheWaiterCapHoldsForReadersThatFindSomebodyInTheWay(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		writer := b.wantGranted("the writer", b.call(other, b.asker(core.Write)))
+		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		var calls []*calling
+		for range 5 {
+			a := b.asker(core.Read)
+			a.MaxWaiters = 2
+			calls = append(calls, b.call(b.e, a))
+		}
+		held.Deliver()
+		synctest.Wait()
+		for i, c := range calls {
+			switch {
+			case i < 2:
+				b.wantWaiting("an early reader", c)
+			case !c.returned() || !errors.Is(c.err, core.ErrTooManyWaiters):
+				b.Errorf("reader %d: returned %t, %v", i, c.returned(), c.err)
+			}
+		}
+		b.release(writer)
+		for _, c := range calls[:2] {
+			b.release(b.wantGranted("an early reader", c))
+		}
+		b.checkGone(other)
+	})
+}
+
+// Who was refused does not count as one that waits.
+func TestTheWaiterCapDoesNotCountThoseWhoWereRefused(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.read()
+		time.Sleep(shareFor)
+		ctx, key := b.Context(), b.desk.name.holder
+		b.rdb.Rename(ctx, key, key+":aside")
+		b.rdb.Set(ctx, key, "somebody else's", 0)
+		for range 3 {
+			if c := b.call(b.e, b.asker(core.Read)); !c.returned() || !errors.Is(c.err, core.ErrWrongType) {
+				b.Errorf("a join of a lock whose key is somebody else's: returned %t, %v", c.returned(), c.err)
+			}
+		}
+		b.rdb.Rename(ctx, key+":aside", key)
+		a := b.asker(core.Read)
+		a.MaxWaiters = 1
+		c := b.call(b.e, a)
+		b.release(b.wantGranted("a join", c), first)
+		b.wantFree()
+	})
+}
+
+// Whose answer is on its way may well have the lock at once.
+func TestTheWaiterCapDoesNotCountWhoMayNotHaveToWait(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		var calls []*calling
+		for range 2 {
+			a := b.asker(core.Read)
+			a.MaxWaiters = 1
+			calls = append(calls, b.call(b.e, a))
+		}
+		held.Deliver()
+		for _, c := range calls {
+			b.wantGranted("one of two", c)
+		}
+		b.release(calls[0].grant, calls[1].grant)
+		b.wantFree()
+	})
+}
+
+func TestTheWaiterCapForgetsLeasesThatAreOver(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		capped := func() *calling {
+			a := b.asker(core.Read)
+			a.Lease, a.MaxWaiters = time.Minute, 1
+			return b.call(b.e, a)
+		}
+		first := b.read()
+		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		calls := []*calling{capped()}
+		b.release(first)
+		calls = append(calls, capped())
+		held.Deliver()
+		for _, c := range calls {
+			b.wantGranted("one of two", c)
+		}
+		b.release(calls[0].grant, calls[1].grant)
+		b.wantFree()
+	})
+}
