@@ -7,12 +7,9 @@
 --          way, 0: not at all      4 how long its kept place is marked as over (ms), 0: not at all
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
 local call, id = redis.call, ARGV[1]
-local reads, field = call('HGET', KEYS[1], 'id') ~= id, nil
-if reads then
-  field = call('HGET', KEYS[1], 'reader:' .. id)
-  if call('HDEL', KEYS[1], 'reader:' .. id) == 0 then return 0 end
-end
-local linger = ARGV[2] or '0'
+local reads, linger = call('HGET', KEYS[1], 'id') ~= id, ARGV[2] or '0'
+local field = reads and linger ~= '0' and call('HGET', KEYS[1], 'reader:' .. id)
+if reads and call('HDEL', KEYS[1], 'reader:' .. id) == 0 then return 0 end
 if not reads then
   if linger ~= '0' then
     call('PEXPIRE', KEYS[1], linger)

@@ -9,28 +9,31 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
+// together has five readers ask with a cap while the script's answer to the first is on its way, and
+// returns when it has come.
+func (b *bubble) together(script string, most int) (calls []*calling) {
+	b.Helper()
+	held := b.wire.HoldReply(script)
+	for range 5 {
+		a := b.asker(core.Read)
+		a.MaxWaiters = most
+		calls = append(calls, b.call(b.e, a))
+	}
+	held.Deliver()
+	synctest.Wait()
+	return calls
+}
+
 func TestTheWaiterCapDoesNotCountReadersThatComeTogether(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		var grants []*grant
-		together := func(script string) {
-			b.Helper()
-			held := b.wire.HoldReply(script)
-			var calls []*calling
-			for range 5 {
-				a := b.asker(core.Read)
-				a.MaxWaiters = 1
-				calls = append(calls, b.call(b.e, a))
-			}
-			held.Deliver()
-			synctest.Wait()
-			for _, c := range calls {
+		for _, script := range []string{b.e.scripts.acquire.sha, b.e.scripts.renew.sha} {
+			for _, c := range b.together(script, 1) {
 				grants = append(grants, b.wantGranted("a reader", c))
 			}
+			time.Sleep(shareFor)
 		}
-		together(b.e.scripts.acquire.sha)
-		time.Sleep(shareFor)
-		together(b.e.scripts.renew.sha)
 		b.release(grants...)
 	})
 }
@@ -41,15 +44,7 @@ func TestTheWaiterCapHoldsForReadersThatFindSomebodyInTheWay(t *testing.T) {
 		b.warm()
 		other := b.engine()
 		writer := b.wantGranted("the writer", b.call(other, b.asker(core.Write)))
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
-		var calls []*calling
-		for range 5 {
-			a := b.asker(core.Read)
-			a.MaxWaiters = 2
-			calls = append(calls, b.call(b.e, a))
-		}
-		held.Deliver()
-		synctest.Wait()
+		calls := b.together(b.e.scripts.acquire.sha, 2)
 		for i, c := range calls {
 			switch {
 			case i < 2:
