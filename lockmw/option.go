@@ -49,7 +49,8 @@ func WithWait(d time.Duration) Option { return Option{kind: optWait, duration: d
 
 // WithLease sets how long a lock outlives its holder's last sign of life, from 100 ms to 24 h;
 // default 30 s. The watchdog renews it every third of that, so this is not a limit of the hold, but
-// the time others wait after a crash.
+// the time others wait after a crash. A lease must also outlast the outages that a hold is to survive;
+// go-redis alone may go on refusing to dial for a second after the server is back.
 func WithLease(d time.Duration) Option { return Option{kind: optLease, duration: d} }
 
 // WithFixedLease is WithLease without the watchdog: the hold is lost after d unless extended.

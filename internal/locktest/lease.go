@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -76,7 +78,9 @@ func (e *env) watchdogFails(fault func(*client)) {
 
 func renewalRecovers(e *env) {
 	const lease = 900 * time.Millisecond
-	c, key := e.client(), e.key("task")
+	// After as many failed dials as its pool has connections, in all its life, a client of go-redis does
+	// not dial for up to a second, be the server back or not: longer than this lease.
+	c, key := e.clientOver(func(o *redis.Options) { o.PoolSize = 1000 }), e.key("task")
 	ctx, held := e.lock(c, key, lockmw.WithLease(lease))
 	for range 3 {
 		c.wire.Cut()
