@@ -2,6 +2,7 @@ package asynqmw_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ type workerSpec struct {
 	Concurrency int
 	Lease       time.Duration // 0: the default
 	Wait        time.Duration // in a worker
-	Unlocked    bool          // for comparison
+	Lock        string        // for comparison: "none", or "SET NX" and a script that deletes
 }
 
 // workerVariable is the environment variable that makes the test binary a worker process: a workerSpec.
@@ -64,8 +65,11 @@ func (s workerSpec) run() error {
 	}
 	defer locks.Close()
 	locked := asynqmw.WithLock(locks, byItem, atOnce, lockmw.WithWait(s.Wait))
-	if s.Unlocked {
+	switch s.Lock {
+	case "none":
 		locked = func(h asynq.Handler) asynq.Handler { return h }
+	case "SET NX":
+		locked = plainly(rdb)
 	}
 	work := journal{rdb}
 	mux := asynq.NewServeMux()
@@ -86,6 +90,25 @@ func (s workerSpec) run() error {
 	_, err = io.Copy(io.Discard, os.Stdin)
 	server.Shutdown()
 	return err
+}
+
+// plainly locks as little as can be, and with as little: one command before the handler, and one after it.
+func plainly(rdb *redis.Client) asynq.MiddlewareFunc {
+	release := redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
+	return func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			key, err := byItem(ctx, task)
+			if err != nil {
+				return err
+			}
+			id := rand.Text()
+			if err := rdb.SetArgs(ctx, key, id, redis.SetArgs{Mode: "NX", TTL: time.Minute}).Err(); err != nil {
+				return err
+			}
+			defer func() { _ = release.Run(ctx, rdb, []string{key}, id).Err() }()
+			return next.ProcessTask(ctx, task)
+		})
+	}
 }
 
 // A worker is such a process, as its test sees it.
