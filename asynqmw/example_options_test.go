@@ -1,0 +1,223 @@
+package asynqmw_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A shop has a queue of tasks on an embedded Redis.
+type shop struct {
+	*asynq.Client
+	*asynq.Inspector
+	redis  *miniredis.Miniredis
+	server *asynq.Server
+}
+
+func openShop() *shop {
+	redis, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	opt := asynq.RedisClientOpt{Addr: redis.Addr()}
+	return &shop{
+		Client:    asynq.NewClient(opt),
+		Inspector: asynq.NewInspector(opt),
+		redis:     redis,
+		// The server has to be configured for locks, or they cost tasks their retries.
+		server: asynq.NewServer(opt, asynqmw.Configure(asynq.Config{
+			Concurrency:              4,
+			TaskCheckInterval:        10 * time.Millisecond,
+			DelayedTaskCheckInterval: 10 * time.Millisecond, // in production: time.Second
+			LogLevel:                 asynq.FatalLevel,
+		})),
+	}
+}
+
+// fulfil starts to process orders with h.
+func (s *shop) fulfil(h asynq.Handler) {
+	mux := asynq.NewServeMux()
+	mux.Handle("order:fulfil", h)
+	if err := s.server.Start(mux); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// order enqueues an order of item 7.
+func (s *shop) order(id string, opts ...asynq.Option) {
+	task := asynq.NewTask("order:fulfil", []byte(`{"Item":"7"}`))
+	if _, err := s.Enqueue(task, append(opts, asynq.TaskID(id))...); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func (s *shop) close() {
+	s.server.Shutdown()
+	_ = s.Client.Close()
+	_ = s.Inspector.Close()
+	s.redis.Close()
+}
+
+// byOrderedItem is the key of an order's item.
+var byOrderedItem = asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item }))
+
+// reporting calls report with what becomes of each attempt, and then asynq hears of it.
+func reporting(next asynq.Handler, report func(id string, err error)) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		err := next.ProcessTask(ctx, task)
+		id, _ := asynq.GetTaskID(ctx)
+		report(id, err)
+		return err
+	})
+}
+
+// A task that may be tried only once meets a lock that is busy until the task's time is over. asynq
+// archives such a task; a copy of it goes on.
+func ExampleWithRescue() {
+	shop := openShop()
+	defer shop.close()
+	locks := lockmw.NewLocal() // in production: lockmw.New(rdb)
+	_, hold, err := locks.Lock(context.Background(), "item:7")
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	done := make(chan struct{})
+	h := asynqmw.WithLock(locks, byOrderedItem,
+		asynqmw.WithRescue(shop.Client),
+		asynqmw.WithRequeueDelay(0, 0))(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil }))
+	shop.fulfil(reporting(h, func(id string, err error) {
+		if asynqmw.IsBusy(err) {
+			fmt.Println(id, "waited in vain on its last attempt")
+			_ = hold.Unlock()
+			return
+		}
+		fmt.Println(id, "is done:", err == nil)
+		close(done)
+	}))
+	shop.order("order-1", asynq.MaxRetry(0), asynq.Timeout(time.Second))
+	<-done
+	// Output:
+	// order-1 waited in vain on its last attempt
+	// order-1~1 is done: true
+}
+
+// A task that is put back loses its turn to whoever waits meanwhile. With a fair lock it can keep its
+// place: here a request comes while the order is away, and has its turn after it.
+func ExampleWithPlaceKept() {
+	shop := openShop()
+	defer shop.close()
+	locks := lockmw.NewLocal() // in production: fairlock.New(locks)
+	_, hold, err := locks.Lock(context.Background(), "item:7")
+	if err != nil {
+		log.Fatal(err)
+	}
+	request := make(chan struct{})
+	requestWaits := make(chan struct{})
+	comes := func() {
+		defer close(request)
+		_, hold, err := locks.Lock(context.Background(), "item:7", lockmw.WithObserver(&lockmw.Observer{
+			Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(requestWaits) },
+		}))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("the request")
+		_ = hold.Unlock()
+	}
+
+	attempts := 0
+	h := asynqmw.WithLock(locks, byOrderedItem,
+		asynqmw.WithPlaceKept(time.Minute), // longer than the task is away
+		asynqmw.WithRequeueDelay(0, 0),
+		lockmw.WithWait(100*time.Millisecond),
+		lockmw.WithObserver(&lockmw.Observer{
+			Contended: func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) {
+				if attempts++; attempts == 2 {
+					fmt.Println("the order is back, at position", c.Position)
+					_ = hold.Unlock()
+				}
+			},
+		}))(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		fmt.Println("the order")
+		return nil
+	}))
+	shop.fulfil(reporting(h, func(_ string, err error) {
+		if asynqmw.IsBusy(err) {
+			fmt.Println("the order is put back")
+			go comes()
+			<-requestWaits
+		}
+	}))
+	shop.order("order-1")
+	<-request
+	// Output:
+	// the order is put back
+	// the order is back, at position 1
+	// the order
+	// the request
+}
+
+// A task that is put back spends no retry, so a lock that is never free keeps it in the queue for
+// ever, unless that is limited.
+func ExampleWithMaxRequeues() {
+	shop := openShop()
+	defer shop.close()
+	locks := lockmw.NewLocal() // in production: lockmw.New(rdb)
+	if _, _, err := locks.Lock(context.Background(), "item:7"); err != nil {
+		log.Fatal(err)
+	}
+
+	failed := make(chan struct{})
+	h := asynqmw.WithLock(locks, byOrderedItem,
+		asynqmw.WithRequeueDelay(0, 0),
+		asynqmw.WithMaxRequeues(2))(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil }))
+	shop.fulfil(reporting(h, func(_ string, err error) {
+		if asynqmw.IsBusy(err) {
+			fmt.Println("put back")
+			return
+		}
+		fmt.Println("a retry is spent")
+		close(failed)
+	}))
+	shop.order("order-1")
+	<-failed
+	// Output:
+	// put back
+	// put back
+	// a retry is spent
+}
+
+// Whoever has the lock does the work of this task, too: the task is not needed any more.
+func ExampleWithOnBusy() {
+	shop := openShop()
+	defer shop.close()
+	locks := lockmw.NewLocal() // in production: lockmw.New(rdb)
+	_, hold, err := locks.Lock(context.Background(), "item:7")
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	ended := make(chan struct{})
+	h := asynqmw.WithLock(locks, byOrderedItem, asynqmw.WithOnBusy(asynqmw.Drop))(
+		asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+			fmt.Println("not reached")
+			return nil
+		}))
+	shop.fulfil(reporting(h, func(_ string, err error) {
+		fmt.Println("dropped:", err != nil && !asynqmw.IsBusy(err))
+		close(ended)
+	}))
+	shop.order("order-1")
+	<-ended
+	_ = hold.Unlock()
+	// Output:
+	// dropped: true
+}
