@@ -44,7 +44,9 @@ const (
 const Forever = core.Forever
 
 // WithWait limits how long a call waits for others. 0 tries once: ErrBusy if somebody has the lock.
-// Default: Forever for Lock and Do, 0 for every WithLock. Negative values are refused.
+// Default: Forever for Lock and Do, 0 for every WithLock. Negative values are refused. A call that does
+// not wait for others still waits for Redis, for 2 s at most, and one that waits for less time than
+// Redis takes to answer fails with ErrUnavailable, not ErrBusy.
 func WithWait(d time.Duration) Option { return Option{kind: optWait, duration: d} }
 
 // WithLease sets how long a lock outlives its holder's last sign of life, from 100 ms to 24 h;

@@ -177,6 +177,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, erro
 		return g, nil
 	}
 	w := newWaiter(ctx, r)
+	w.begun = e.now()
 	if err := c.join(w); err != nil {
 		c.unlock()
 		return nil, err

@@ -322,15 +322,17 @@ func (l *lease) release(g *grant, patience, linger time.Duration, deadline insta
 	}
 	k := newCall(e.caller.ctx, e.scripts.release, keys, args, func(a *reply) { answers <- l.released(a, g, deadline) })
 	k.limit = patience
+	begun := time.Now()
 	if patience < e.cfg.Unlock {
 		e.caller.start(k) // the caller is in a hurry
 	} else if e.caller.inline(k, e.caller.patient) {
 		return <-answers
 	}
-	ctx := e.unlocks.next(time.Now())
-	if patience < e.cfg.Unlock {
+	now := time.Now()
+	ctx := e.unlocks.next(now)
+	if left := patience - now.Sub(begun); left < e.cfg.Unlock-time.Millisecond {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
+		ctx, cancel = context.WithTimeout(ctx, left)
 		defer cancel()
 	}
 	select {

@@ -23,6 +23,7 @@ type waiter struct {
 	grant      *grant
 	err        error
 	signal     chan struct{} // that there is something to tell, and then grant or err; has room for both
+	begun      instant
 }
 
 func newWaiter(ctx context.Context, r *core.Request) *waiter {
@@ -76,6 +77,10 @@ func (w *waiter) waits(wait core.Wait) {
 	}
 }
 
+// tryPatience is how long a call that does not wait for others waits for the server. go-redis would for
+// 10 s and more if it is left to its defaults.
+const tryPatience = 2 * time.Second
+
 // await returns when the lock is granted, the time is over or the context ends.
 func (w *waiter) await(c *cohort) (*grant, error) {
 	select {
@@ -86,8 +91,11 @@ func (w *waiter) await(c *cohort) (*grant, error) {
 	default:
 	}
 	var limit <-chan time.Time
-	if w.req.Wait > 0 && w.req.Wait != core.Forever {
-		timer := time.NewTimer(w.req.Wait)
+	if wait := w.req.Wait; wait != core.Forever {
+		if wait == 0 {
+			wait = tryPatience - (c.e.now() - w.begun)
+		}
+		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		limit = timer.C
 	}

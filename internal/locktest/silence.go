@@ -15,6 +15,7 @@ var silence = []scenario{
 	{"does not keep a call beyond its context, which the redis client heeds", func(e *env) { e.silentServer(true) }, server},
 	{"does not keep a waiting call beyond its context", silentWhileQueued, server},
 	{"does not keep Unlock beyond its timeout", silentUnlock, server},
+	{"does not keep a call that only tries", silentTry, server | bubble},
 	{"of a stopped process does not keep a call beyond its context", func(e *env) { e.stoppedServer(false) }, realTime},
 	{"of a stopped process does not keep a call beyond its context, which the redis client heeds", func(e *env) { e.stoppedServer(true) }, realTime},
 }
@@ -105,14 +106,45 @@ func silentWhileQueued(e *env) {
 	e.unlock(e.ctx, next)
 }
 
+// silentTry checks that a call which does not wait for others does not wait for go-redis to give up.
+func silentTry(e *env) {
+	const limit = 2 * time.Second
+	c, keys := e.warm(e.client()), []string{e.key("user"), e.key("user")}
+	c.wire.Silence()
+	start := time.Now()
+	_, _, err := c.Lock(e.ctx, keys[0], lockmw.WithWait(0))
+	if took := time.Since(start); took > limit+e.soon {
+		e.t.Errorf("a try took %v", took)
+	}
+	e.is("a try", err, lockmw.ErrUnavailable)
+	start = time.Now()
+	_, open, err := c.Lock(e.ctx, keys[1], lockmw.WithWait(0), lockmw.WithFailOpen())
+	if took := time.Since(start); took > limit+e.soon || err != nil {
+		e.t.Errorf("a try that fails open took %v: %v", took, err)
+	} else if err := open.Unlock(); err != nil {
+		e.t.Errorf("Unlock of a hold without a lock: %v", err)
+	}
+	c.wire.Restore()
+	other := e.client()
+	for _, key := range keys {
+		_, next, err := e.rec.Lock(e.ctx, other.rival, key, lockmw.WithWait(acceptWindow+pollInterval+e.soon))
+		if err != nil {
+			e.t.Errorf("the key is not free: %v", err)
+			continue
+		}
+		e.unlock(e.ctx, next)
+	}
+}
+
 func silentUnlock(e *env) {
-	c := e.warm(e.client(lockmw.WithUnlockTimeout(callLimit)))
+	const limit = 4 * callLimit
+	c := e.warm(e.client(lockmw.WithUnlockTimeout(limit)))
 	other, key := e.client(), e.key("user")
 	_, held := e.lock(c, key)
 	c.wire.Silence()
 	start := time.Now()
 	err := held.Unlock()
-	if took := time.Since(start); took > callLimit+e.soon {
+	if took := time.Since(start); took > limit+e.soon {
 		e.t.Errorf("Unlock took %v", took)
 	}
 	e.is("Unlock", err, lockmw.ErrUnavailable)
