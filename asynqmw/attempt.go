@@ -17,11 +17,15 @@ type attempt struct {
 	last       bool   // asynq archives the task unless this attempt succeeds
 	origin     string // the task's ID, or that of the task it is a copy of; empty if not on a server
 	queue      string
-	requeued   int  // how often the task was put back because of its lock, as far as is known here
-	limited    bool // the context has a deadline
+	requeued   int           // how often the task was put back because of its lock, as far as is known here
+	limited    bool          // the context has a deadline
+	timeout    time.Duration // from the attempt's begin to there
 	remaining  time.Duration
 	margin     time.Duration // what must be left of it for asynq to hear our answer
 }
+
+// name tells the task from all others: an ID is unique in its queue only.
+func (a *attempt) name() string { return a.queue + "/" + a.origin }
 
 func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 	a := &attempt{ctx: ctx}
@@ -32,16 +36,19 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 		id, _ := asynq.GetTaskID(ctx)
 		a.queue, _ = asynq.GetQueueName(ctx)
 		a.origin, a.requeued = origin(id, task.Headers())
-		a.requeued = max(a.requeued, g.requeues.of(a.origin))
-		root, ok := ctx.Value(rootKey{}).(*rootContext)
-		a.configured = ok && root.configured
-		if !ok {
-			a.ctx = &rootContext{Context: ctx}
+		a.requeued = max(a.requeued, g.requeues.of(a.name()))
+	}
+	root, ok := ctx.Value(rootKey{}).(*rootContext)
+	if !ok {
+		root = &rootContext{Context: ctx, began: time.Now()}
+		if a.onServer {
+			a.ctx = root
 		}
 	}
+	a.configured = root.configured
 	var deadline time.Time
 	if deadline, a.limited = ctx.Deadline(); a.limited {
-		a.remaining = time.Until(deadline)
+		a.timeout, a.remaining = deadline.Sub(root.began), time.Until(deadline)
 		a.margin = min(a.remaining/5, 2*time.Second)
 	}
 	return a
@@ -52,6 +59,7 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 type rootContext struct {
 	context.Context
 	configured bool // it is the base context of a server that was given to Configure
+	began      time.Time
 }
 
 type rootKey struct{}

@@ -29,9 +29,11 @@
 //
 //	busy, after WithWait                 queued again, no retry spent; IsBusy(err)
 //	busy, WithMaxRequeues reached        the attempt fails: a retry is spent
-//	busy on the last attempt             waits until shortly before the task's deadline;
-//	                                     then WithRescue enqueues a copy, else archived
-//	busy, server without Configure       every attempt waits like that; then a retry is spent
+//	busy on the last attempt             with WithRescue a copy is enqueued; else it waits until
+//	                                     shortly before the task's deadline, then archived
+//	busy, server without Configure       every attempt waits like that; then a retry is spent,
+//	                                     unless WithOnBusy says what to do at once
+//	asynq.Deadline passes meanwhile      asynq fails the task, as any that is late
 //	busy, WithOnBusy(Drop)               deleted
 //	busy, WithOnBusy(Fail)               the attempt fails: a retry is spent
 //	busy, WithOnBusy(Archive)            archived at once
@@ -43,13 +45,20 @@
 // # What can go wrong
 //
 // asynq archives a task that does not succeed on its last attempt, whatever the reason, so that
-// mere contention would lose tasks with MaxRetry(0). Therefore the last attempt waits for the lock in
-// its worker, until shortly before the task's deadline. If the lock is still busy then, WithRescue
-// enqueues a copy; without it the task is archived and its last error says why; asynq's Inspector can
-// run it again. So use WithRescue, or give tasks at least one retry, because contention costs nothing
-// while one is left, and a timeout that is longer than the work of those before them. On a server
-// without Configure every attempt waits like this, one that waits in vain spends a retry, and a
-// warning is logged once.
+// mere contention would lose tasks with MaxRetry(0). With WithRescue a task that finds its lock busy on
+// its last attempt goes on as a copy. Without it the last attempt waits for the lock in its worker, which
+// is not there for other tasks meanwhile, until shortly before the task's deadline; if the lock is still
+// busy then, the task is archived and its last error says why. asynq's Inspector can run it again. On a
+// server without Configure every attempt waits like this, one that waits in vain spends a retry, and a
+// warning is logged by slog.Default.
+//
+// A wait in the worker, by lockmw.WithWait too, uses up the task's timeout. If the lock comes late, the
+// handler is cut off by asynq, which spends a retry or archives the task. Give tasks a timeout that is
+// longer than the longest wait and their own work together.
+//
+// Middleware around WithLock must return its error, as it is or wrapped with %w: asynq takes nil for a
+// task that is done. In asynq's Inspector a task that was put back is in state retry, with the busy lock
+// as its last error.
 //
 // A task's deadline, and asynq's shutdown, do not stop a handler that ignores its context: asynq may
 // start the task again meanwhile. The lock is released only when the handler has returned, and each
@@ -62,5 +71,9 @@
 // where it writes: see lockmw.Hold.Token and lockmw.Held.
 //
 // If the lock's Redis is unavailable the attempt fails, as with any other service that a handler
-// needs. Shut the asynq server down before the lockmw.Client, or its last tasks fail like that.
+// needs: after 2 seconds, or when lockmw.WithWait is over. Shut the asynq server down before the
+// lockmw.Client, or its last tasks fail with lockmw.ErrClosed.
+//
+// A worker that is killed leaves its task to asynq, which finds out after about a minute, spends a retry
+// and runs it again, or archives it if that was its last attempt. Its lock is free when the lease ends.
 package asynqmw

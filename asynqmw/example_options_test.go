@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -68,6 +69,15 @@ func (s *shop) close() {
 // byOrderedItem is the key of an order's item.
 var byOrderedItem = asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item }))
 
+// takeItem takes the lock of item 7, as somebody else than the tasks does.
+func takeItem(locks lockmw.Locker) *lockmw.Hold {
+	_, hold, err := locks.Lock(context.Background(), "item:7")
+	if err != nil {
+		log.Fatal(err)
+	}
+	return hold
+}
+
 // reporting calls report with what becomes of each attempt, and then asynq hears of it.
 func reporting(next asynq.Handler, report func(id string, err error)) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
@@ -78,35 +88,33 @@ func reporting(next asynq.Handler, report func(id string, err error)) asynq.Hand
 	})
 }
 
-// A task that may be tried only once meets a lock that is busy until the task's time is over. asynq
-// archives such a task; a copy of it goes on.
+// A task that may be tried only once meets a busy lock. asynq would archive it; a copy of it goes on.
 func ExampleWithRescue() {
 	shop := openShop()
 	defer shop.close()
 	locks := lockmw.NewLocal() // in production: lockmw.New(rdb)
-	_, hold, err := locks.Lock(context.Background(), "item:7")
-	if err != nil {
-		log.Fatal(err)
-	}
-
+	hold := takeItem(locks)
 	done := make(chan struct{})
-	h := asynqmw.WithLock(locks, byOrderedItem,
-		asynqmw.WithRescue(shop.Client),
-		asynqmw.WithRequeueDelay(0, 0))(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil }))
+	h := asynqmw.WithLock(locks, byOrderedItem, asynqmw.WithRescue(shop.Client))(
+		asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil }))
 	shop.fulfil(reporting(h, func(id string, err error) {
-		if asynqmw.IsBusy(err) {
-			fmt.Println(id, "waited in vain on its last attempt")
+		if id == "order-1" {
+			fmt.Println(id, "finds the lock busy on its last attempt:", asynqmw.IsBusy(err))
 			_ = hold.Unlock()
 			return
 		}
-		fmt.Println(id, "is done:", err == nil)
+		if asynqmw.IsBusy(err) {
+			return // the copy came before Unlock
+		}
+		first, _, isCopy := strings.Cut(id, "~")
+		fmt.Printf("a copy of %s is done: %t\n", first, isCopy && err == nil)
 		close(done)
 	}))
-	shop.order("order-1", asynq.MaxRetry(0), asynq.Timeout(time.Second))
+	shop.order("order-1", asynq.MaxRetry(0))
 	<-done
 	// Output:
-	// order-1 waited in vain on its last attempt
-	// order-1~1 is done: true
+	// order-1 finds the lock busy on its last attempt: true
+	// a copy of order-1 is done: true
 }
 
 // A task that is put back loses its turn to whoever waits meanwhile. With a fair lock it can keep its
@@ -115,10 +123,7 @@ func ExampleWithPlaceKept() {
 	shop := openShop()
 	defer shop.close()
 	locks := lockmw.NewLocal() // in production: fairlock.New(locks)
-	_, hold, err := locks.Lock(context.Background(), "item:7")
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := takeItem(locks)
 	request := make(chan struct{})
 	requestWaits := make(chan struct{})
 	comes := func() {
@@ -171,9 +176,7 @@ func ExampleWithMaxRequeues() {
 	shop := openShop()
 	defer shop.close()
 	locks := lockmw.NewLocal() // in production: lockmw.New(rdb)
-	if _, _, err := locks.Lock(context.Background(), "item:7"); err != nil {
-		log.Fatal(err)
-	}
+	takeItem(locks)
 
 	failed := make(chan struct{})
 	h := asynqmw.WithLock(locks, byOrderedItem,
@@ -200,10 +203,7 @@ func ExampleWithOnBusy() {
 	shop := openShop()
 	defer shop.close()
 	locks := lockmw.NewLocal() // in production: lockmw.New(rdb)
-	_, hold, err := locks.Lock(context.Background(), "item:7")
-	if err != nil {
-		log.Fatal(err)
-	}
+	hold := takeItem(locks)
 
 	ended := make(chan struct{})
 	h := asynqmw.WithLock(locks, byOrderedItem, asynqmw.WithOnBusy(asynqmw.Drop))(

@@ -2,7 +2,9 @@ package asynqmw_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -148,6 +150,31 @@ func (q *queue) await(id string, states ...asynq.TaskState) *asynq.TaskInfo {
 			return false
 		}
 		return slices.Contains(states, info.State)
+	})
+	return info
+}
+
+// awaitCopy is await for the n-th copy that WithRescue makes of a task.
+func (q *queue) awaitCopy(id string, n int, states ...asynq.TaskState) *asynq.TaskInfo {
+	q.t.Helper()
+	list := map[asynq.TaskState]func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
+		asynq.TaskStateActive:    q.inspector.ListActiveTasks,
+		asynq.TaskStatePending:   q.inspector.ListPendingTasks,
+		asynq.TaskStateScheduled: q.inspector.ListScheduledTasks,
+		asynq.TaskStateArchived:  q.inspector.ListArchivedTasks,
+		asynq.TaskStateCompleted: q.inspector.ListCompletedTasks,
+	}
+	var info *asynq.TaskInfo
+	eventually(q.t, func() bool {
+		for _, state := range states {
+			tasks, _ := list[state]("default")
+			i := slices.IndexFunc(tasks, func(t *asynq.TaskInfo) bool { return strings.HasPrefix(t.ID, fmt.Sprintf("%s~%d-", id, n)) })
+			if i >= 0 {
+				info = tasks[i]
+				return true
+			}
+		}
+		return false
 	})
 	return info
 }

@@ -2,6 +2,7 @@ package asynqmw_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -98,5 +99,18 @@ func TestAsynqRefusesAHeaderThatIsNotUTF8(t *testing.T) {
 	task := asynq.NewTaskWithHeaders("order:fulfil", nil, map[string]string{"item": "\xff"})
 	if _, err := q.client.Enqueue(task); err == nil {
 		t.Error("asynq takes the task: what becomes of its key?")
+	}
+}
+
+// asynq cannot store a text that is not UTF-8, and would leave the task as it is.
+func TestAnErrorThatIsNotTextArchivesTheTask(t *testing.T) {
+	t.Parallel()
+	key := func(context.Context, *asynq.Task) (string, error) {
+		return "", fmt.Errorf("%w: no item in \xff\xfe", lockmw.ErrInvalidKey)
+	}
+	q := startQueue(t, quick(), asynqmw.WithLock(lockmw.NewLocal(), key)(never(t)))
+	info := q.await(q.fulfil("7", asynq.MaxRetry(3)), asynq.TaskStateArchived)
+	if !strings.Contains(info.LastErr, "no item in") {
+		t.Errorf("last error %q", info.LastErr)
 	}
 }

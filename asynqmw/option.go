@@ -24,8 +24,8 @@ type taskOption struct {
 type BusyAction int
 
 const (
-	// Requeue puts the task back into the queue without spending a retry. On the last attempt the
-	// task waits in its worker instead. It is the default.
+	// Requeue puts the task back into the queue without spending a retry. On the last attempt, unless
+	// there is WithRescue, the task waits in its worker instead. It is the default.
 	Requeue BusyAction = iota
 	// Drop deletes the task: whoever has the lock is doing its work.
 	Drop
@@ -55,10 +55,14 @@ type config struct {
 
 // WithOnBusy sets what becomes of a task whose lock is busy. Default: Requeue. lockmw.ErrBusy and
 // lockmw.ErrTooManyWaiters count as busy, an unavailable Redis does not.
+//
+// asynq delivers a task again while an earlier attempt at it still runs, if the handler goes on after the
+// task's timeout, or for longer than asynq.Config's ShutdownTimeout. The lock is busy then because of the
+// task itself, and anything but Requeue ends it all the same: heed the context, and give shutdowns time.
 func WithOnBusy(a BusyAction) Option {
 	return taskOption{apply: func(c *config) error {
 		if a < Requeue || a > Archive {
-			return fmt.Errorf("%w: WithOnBusy(%v)", lockmw.ErrInvalidOption, a)
+			return fmt.Errorf("%w: WithOnBusy(%v), must be Requeue, Drop, Fail or Archive", lockmw.ErrInvalidOption, a)
 		}
 		c.onBusy = a
 		return nil
@@ -73,16 +77,16 @@ func WithOnBusy(a BusyAction) Option {
 func WithRequeueDelay(shortest, longest time.Duration) Option {
 	return taskOption{apply: func(c *config) error {
 		if shortest < 0 || longest < shortest {
-			return fmt.Errorf("%w: WithRequeueDelay(%v, %v)", lockmw.ErrInvalidOption, shortest, longest)
+			return fmt.Errorf("%w: WithRequeueDelay(%v, %v), must be from a time that is not negative to one that is not shorter", lockmw.ErrInvalidOption, shortest, longest)
 		}
 		c.minDelay, c.maxDelay = shortest, longest
 		return nil
 	}}
 }
 
-// WithMaxRequeues sets how often a task may be queued again because of its lock; after that a busy
-// lock fails the attempt, which spends a retry, and WithRescue makes no further copy of the task.
-// Default: no limit. It begins anew when the task gets its lock.
+// WithMaxRequeues sets how often in a row a task may be queued again because of its lock; after that a
+// busy lock fails the attempt, which spends a retry, and WithRescue makes no further copy of the task.
+// Default: no limit. The count begins anew when a retry is spent, and when the task gets its lock.
 //
 // asynq does not count these attempts. Each server process does, by task ID, for the last 10,000 tasks
 // at least: a task that meets several servers may be queued again n times by each. Less than 1 is
@@ -90,22 +94,25 @@ func WithRequeueDelay(shortest, longest time.Duration) Option {
 func WithMaxRequeues(n int) Option {
 	return taskOption{apply: func(c *config) error {
 		if n < 1 {
-			return fmt.Errorf("%w: WithMaxRequeues(%d)", lockmw.ErrInvalidOption, n)
+			return fmt.Errorf("%w: WithMaxRequeues(%d), must be at least 1; WithOnBusy(Fail) requeues never", lockmw.ErrInvalidOption, n)
 		}
 		c.maxRequeues = n
 		return nil
 	}}
 }
 
-// WithRescue has a task whose last attempt waited in vain for its lock be enqueued once more instead
-// of archived: as a copy with the same type, payload, headers and queue, that has one attempt too. Its
-// ID is that of the task, "~" and a number; its timeout is what the last attempt had. The client must
-// be of the queue's Redis, and stays the caller's to close.
+// WithRescue has a task that finds its lock busy on its last attempt be enqueued once more instead of
+// archived, as soon as the wait that lockmw.WithWait allows is over: as a copy with the same type, payload, headers and queue, that has one attempt too. Its
+// ID is that of the task, "~", a number and some random letters; its timeout is what the last attempt
+// had. The client must be of the queue's Redis, and stays the caller's to close.
 //
 // A middleware does not learn what else the task was enqueued with: opts say it for the copy
-// (asynq.Retention, asynq.Deadline). asynq.TaskID and asynq.Unique are refused, as is a nil client.
-// A server that dies just when it has enqueued the copy leaves the task behind as well: it is archived
-// by asynq then, as any whose server died during the last attempt.
+// (asynq.Retention, asynq.Deadline), and may replace what it has by itself. asynq.TaskID and asynq.Unique
+// are refused, as is a nil client. The task itself is deleted, also if it has a retention; its ID, and
+// what asynq.Unique kept for it, are free from then on.
+// A server that dies just when it has enqueued the copy leaves the task behind as well, and so does one
+// whose shutdown ends in that instant. asynq archives the task then, as any whose server died during its
+// last attempt, or runs it again.
 func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 	opts = slices.Clone(opts)
 	return taskOption{apply: func(c *config) error {
@@ -117,7 +124,7 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 				return fmt.Errorf("%w: WithRescue with an option that is nil", lockmw.ErrInvalidOption)
 			}
 			if t := o.Type(); t == asynq.TaskIDOpt || t == asynq.UniqueOpt {
-				return fmt.Errorf("%w: WithRescue with %v", lockmw.ErrInvalidOption, o)
+				return fmt.Errorf("%w: WithRescue with %v: the copy has an ID of its own, and is no duplicate", lockmw.ErrInvalidOption, o)
 			}
 		}
 		c.rescue = &rescue{client: client, opts: opts}
@@ -129,14 +136,14 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 // package fairlock, which passes over it while it is away: lockmw.WithTicket with the task's ID.
 // Without it such a task begins at the end each time, behind whatever waits in a worker or a request.
 // The place is of use while the task waits in a worker, which is 1 s by default then
-// (lockmw.WithWait).
+// (lockmw.WithWait); with WithRequeueDelay(0, time.Second) it is away for the shortest time.
 // The place is given up if the task does not come back within d, which must be longer than the longest
 // WithRequeueDelay and the server's DelayedTaskCheckInterval together. With another kind of lock every
 // attempt fails with lockmw.ErrInvalidOption. Default: no place is kept.
 func WithPlaceKept(d time.Duration) Option {
 	return taskOption{apply: func(c *config) error {
 		if _, err := lockmw.NewPolicy(lockmw.WithTicket("task", d)); err != nil || d == 0 {
-			return fmt.Errorf("%w: WithPlaceKept(%v)", lockmw.ErrInvalidOption, d)
+			return fmt.Errorf("%w: WithPlaceKept(%v), must be from 1ms to 24h", lockmw.ErrInvalidOption, d)
 		}
 		c.placeKept = d
 		return nil
@@ -146,7 +153,7 @@ func WithPlaceKept(d time.Duration) Option {
 // newConfig checks what WithLock was given and panics if it cannot work: at start, not at the first
 // task.
 func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
-	if l == nil {
+	if option.IsNil(l) {
 		panic("asynqmw: WithLock: the Locker is nil")
 	}
 	if key == nil {
@@ -179,9 +186,11 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 func (c *config) contradiction() error {
 	switch {
 	case c.onBusy != Requeue && c.maxRequeues > 0:
-		return fmt.Errorf("%w: WithMaxRequeues with WithOnBusy(%v)", lockmw.ErrInvalidOption, c.onBusy)
+		return fmt.Errorf("%w: WithMaxRequeues with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
 	case c.onBusy != Requeue && c.rescue != nil:
-		return fmt.Errorf("%w: WithRescue with WithOnBusy(%v)", lockmw.ErrInvalidOption, c.onBusy)
+		return fmt.Errorf("%w: WithRescue with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
+	case (c.onBusy == Drop || c.onBusy == Archive) && c.placeKept != 0:
+		return fmt.Errorf("%w: WithPlaceKept with WithOnBusy(%v): the task does not come back", lockmw.ErrInvalidOption, c.onBusy)
 	case c.placeKept != 0 && c.onBusy == Requeue && c.placeKept <= c.maxDelay:
 		return fmt.Errorf("%w: WithPlaceKept(%v) is no longer than a task may be away, %v", lockmw.ErrInvalidOption, c.placeKept, c.maxDelay)
 	}

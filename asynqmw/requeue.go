@@ -22,7 +22,7 @@ func (c *config) backOff(requeued int) time.Duration {
 // forgets those that were put back longest ago.
 type requeues struct {
 	mu            sync.Mutex
-	recent, older map[string]int // by task ID
+	recent, older map[string]int // by the name of an attempt
 }
 
 // maxCounted is after how many tasks those before them are forgotten.

@@ -3,7 +3,9 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -270,5 +272,53 @@ func TestWhatBecomesOfABusyTask(t *testing.T) {
 				t.Errorf("ErrorHandler called: %t, want %t", reported.Load(), tt.reported)
 			}
 		})
+	}
+}
+
+// IDs are unique in their queue only.
+func TestRequeuesAreCountedForEachQueue(t *testing.T) {
+	t.Parallel()
+	local := lockmw.NewLocal()
+	occupy(t, local, "item:7")
+	cfg := quickBare()
+	cfg.Queues = map[string]int{"a": 1, "b": 1}
+	attempts := make(map[string]int)
+	var mu sync.Mutex
+	locked := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithMaxRequeues(3))(never(t))
+	q := startQueue(t, asynqmw.Configure(cfg), asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		mu.Lock()
+		defer mu.Unlock()
+		name, _ := asynq.GetQueueName(ctx)
+		attempts[name]++
+		return locked.ProcessTask(ctx, task)
+	}))
+	for name := range cfg.Queues {
+		q.fulfil("7", asynq.Queue(name), asynq.TaskID("x"), asynq.MaxRetry(1))
+	}
+	for name := range cfg.Queues {
+		eventually(t, func() bool {
+			info, err := q.inspector.GetTaskInfo(name, "x")
+			return err == nil && info.Retried == 1
+		})
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if attempts["a"] < 4 || attempts["b"] < 4 {
+		t.Errorf("attempts until a retry was spent: %v, want 4 each", attempts)
+	}
+}
+
+// A server that does not answer is no busy lock, also if it is the task's deadline that ends the wait.
+func TestASilentRedisDropsNoTask(t *testing.T) {
+	t.Parallel()
+	silent := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		<-ctx.Done()
+		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: fmt.Errorf("%w: %w", lockmw.ErrUnavailable, ctx.Err())}
+	})
+	h := asynqmw.WithLock(silent, byItem, asynqmw.WithOnBusy(asynqmw.Drop))(never(t))
+	q := startQueue(t, quick(), h)
+	info := q.await(q.fulfil("7", asynq.MaxRetry(1), asynq.Timeout(2*time.Second)), asynq.TaskStateRetry, asynq.TaskStateArchived)
+	if info.Retried != 1 || !strings.Contains(info.LastErr, "unavailable") {
+		t.Errorf("%v after %d retries: %s", info.State, info.Retried, info.LastErr)
 	}
 }

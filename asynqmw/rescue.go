@@ -1,6 +1,7 @@
 package asynqmw
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,22 +13,24 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// rescuedHeader is in the copy of a task: how often it was put back so far. The copy's ID is that of
-// the first task, '~' and the same number.
+// rescuedHeader is in the copy of a task: how often it was put back so far, and what makes its ID one
+// that no other task has or had, "2-K7QXAB". The copy's ID is that of the first task, '~' and the same.
 const rescuedHeader = "lockmw-rescued"
 
 // origin returns the ID of the task that id is a copy of, perhaps of a copy, and how often it was put
 // back before; id and 0 if it is no copy.
 func origin(id string, headers map[string]string) (string, int) {
-	n, err := strconv.Atoi(headers[rescuedHeader])
-	first, isCopy := strings.CutSuffix(id, "~"+headers[rescuedHeader])
-	if err != nil || n < 1 || n > math.MaxInt32 || !isCopy {
+	mark := headers[rescuedHeader]
+	number, _, marked := strings.Cut(mark, "-")
+	n, err := strconv.Atoi(number)
+	first, isCopy := strings.CutSuffix(id, "~"+mark)
+	if !marked || err != nil || n < 1 || n > math.MaxInt32 || !isCopy {
 		return id, 0
 	}
 	return first, n
 }
 
-// A rescue enqueues a copy of a task that asynq would archive because its lock is busy.
+// A rescue enqueues a copy of a task that is on its last attempt, which asynq would archive.
 type rescue struct {
 	client *asynq.Client
 	opts   []asynq.Option
@@ -40,16 +43,16 @@ func (r *rescue) copyOf(a *attempt, task *asynq.Task, delay time.Duration, busy 
 	if headers == nil {
 		headers = make(map[string]string)
 	}
-	headers[rescuedHeader] = strconv.Itoa(n)
-	id := a.origin + "~" + strconv.Itoa(n)
+	headers[rescuedHeader] = strconv.Itoa(n) + "-" + rand.Text()[:8]
+	id := a.origin + "~" + headers[rescuedHeader]
 	opts := []asynq.Option{asynq.TaskID(id), asynq.Queue(a.queue), asynq.MaxRetry(0), asynq.ProcessIn(delay)}
 	if a.limited {
-		opts = append(opts, asynq.Timeout(max(a.remaining.Round(time.Second), time.Second)))
+		opts = append(opts, asynq.Timeout(max(a.timeout.Round(time.Second), time.Second)))
 	}
 	opts = append(opts, r.opts...)
 	_, err := r.client.EnqueueContext(a.ctx, asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers), opts...)
-	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // the copy is there already
-		return fmt.Errorf("asynqmw: the last attempt waited for its lock until its deadline, and no copy could be enqueued (%w): %w", err, busy)
+	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // sent twice by asynq's client
+		return fmt.Errorf("asynqmw: the lock is busy on the last attempt, and no copy could be enqueued (%w): %w", err, busy)
 	}
 	return &busyError{err: busy, copy: id}
 }

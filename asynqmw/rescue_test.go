@@ -40,10 +40,10 @@ func TestATaskThatWasPutBackOftenEnoughFails(t *testing.T) {
 		}
 		return locked.ProcessTask(ctx, task)
 	}))
-	// The tenth is the last attempt, which waits.
+	// The last attempt waits.
 	info := q.await(q.fulfil("7", asynq.MaxRetry(3), asynq.Timeout(5*time.Second)), asynq.TaskStateArchived)
-	if n := attempts.Load(); n != 8 || info.Retried != 3 {
-		t.Errorf("%d attempts, %d retries spent; want 2 busy, 1 broken, 2 busy, 3 too often", n, info.Retried)
+	if n := attempts.Load(); n != 10 || info.Retried != 3 {
+		t.Errorf("%d attempts, %d retries spent; want 2 busy, 1 broken, twice 2 busy and 1 too often, and the last", n, info.Retried)
 	}
 	if len(failures) != 4 || failures[0] != "broken" || !strings.Contains(failures[1], "2 times already") {
 		t.Errorf("failures %q", failures)
@@ -62,27 +62,27 @@ func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
 		t.Errorf("ErrorHandler got %v", err)
 	})
 	ran := make(chan *asynq.Task, 10)
-	rescue := asynqmw.WithRescue(client, asynq.Retention(time.Hour))
-	h := asynqmw.WithLock(local, byItem, atOnce, rescue)(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+	rescue, delay := asynqmw.WithRescue(client, asynq.Retention(time.Hour)), asynqmw.WithRequeueDelay(time.Second, time.Second)
+	h := asynqmw.WithLock(local, byItem, delay, rescue)(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		ran <- task
 		return nil
 	}))
 	q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
 	task := asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), map[string]string{"tenant": "t1"})
 	id := q.enqueue(task, lastAttempt...)
-	first := q.await(id+"~1", asynq.TaskStateScheduled, asynq.TaskStatePending, asynq.TaskStateActive)
+	first := q.awaitCopy(id, 1, asynq.TaskStateScheduled)
 	if first.MaxRetry != 0 || first.Timeout != 2*time.Second || first.Retention != time.Hour {
 		t.Errorf("the copy has %d retries, timeout %v, retention %v", first.MaxRetry, first.Timeout, first.Retention)
 	}
-	q.await(id+"~2", asynq.TaskStateActive)
-	for _, gone := range []string{id, id + "~1"} {
+	q.awaitCopy(id, 2, asynq.TaskStateScheduled)
+	for _, gone := range []string{id, first.ID} {
 		eventually(t, func() bool {
 			_, err := q.inspector.GetTaskInfo("default", gone)
 			return errors.Is(err, asynq.ErrTaskNotFound)
 		})
 	}
 	release()
-	q.await(id+"~2", asynq.TaskStateCompleted)
+	q.awaitCopy(id, 2, asynq.TaskStateCompleted, asynq.TaskStateScheduled)
 	got := receive(t, ran)
 	if string(got.Payload()) != `{"Item":"7"}` || got.Type() != "order:fulfil" || got.Headers()["tenant"] != "t1" {
 		t.Errorf("the copy is %s %s %v", got.Type(), got.Payload(), got.Headers())
@@ -95,11 +95,11 @@ func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
 func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts []asynqmw.Option
-		gone bool   // asynq's Redis does not take the copy
-		id   string // what the archived task's ID ends with
+		gone bool // asynq's Redis does not take the copy
+		copy int  // which of them is archived
 		says string
 	}{
-		"the limit is reached": {opts: []asynqmw.Option{asynqmw.WithMaxRequeues(1)}, id: "~1", says: "queued again 1 times"},
+		"the limit is reached": {opts: []asynqmw.Option{asynqmw.WithMaxRequeues(1)}, copy: 1, says: "queued again 1 times"},
 		"the client is closed": {gone: true, says: "no copy could be enqueued"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,11 +115,42 @@ func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
 			}
 			opts := append(slices.Clip(tt.opts), atOnce, asynqmw.WithRescue(client))
 			q := startQueueOn(t, redis, quick(), asynqmw.WithLock(local, byItem, opts...)(never(t)))
-			info := q.await(q.fulfil("7", lastAttempt...)+tt.id, asynq.TaskStateArchived)
+			id := q.fulfil("7", lastAttempt...)
+			var info *asynq.TaskInfo
+			if tt.copy > 0 {
+				info = q.awaitCopy(id, tt.copy, asynq.TaskStateArchived)
+			} else {
+				info = q.await(id, asynq.TaskStateArchived)
+			}
 			if !strings.Contains(info.LastErr, tt.says) {
 				t.Errorf("last error %q, want %q in it", info.LastErr, tt.says)
 			}
 		})
+	}
+}
+
+// A task whose ID was that of another before, of which a copy was kept, is not taken for that one.
+func TestATaskIsRescuedWhoseIDWasUsedBefore(t *testing.T) {
+	t.Parallel()
+	local := lockmw.NewLocal()
+	redis := startRedis(t)
+	client := asynq.NewClient(redis)
+	t.Cleanup(func() { client.Close() })
+	var ran atomic.Int32
+	h := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithRescue(client, asynq.Retention(time.Hour)))(handle(func(context.Context) error {
+		ran.Add(1)
+		return nil
+	}))
+	q := startQueueOn(t, redis, quick(), h)
+	for n := range int32(2) {
+		release := occupy(t, local, "item:7")
+		q.fulfil("7", append(slices.Clip(lastAttempt), asynq.TaskID("nightly"))...)
+		eventually(t, func() bool {
+			_, err := q.inspector.GetTaskInfo("default", "nightly")
+			return errors.Is(err, asynq.ErrTaskNotFound)
+		})
+		release()
+		eventually(t, func() bool { return ran.Load() == n+1 })
 	}
 }
 
@@ -169,4 +200,58 @@ func TestAPlaceIsKeptWhileTheTaskIsAway(t *testing.T) {
 	if a, b := receive(t, order), receive(t, order); a != "task" || b != "request" {
 		t.Errorf("order %s, %s; the task came first", a, b)
 	}
+}
+
+// The last attempt does not wait in its worker if it can be rescued: others need the worker, and what
+// is left of its time would not do for its work.
+func TestALastAttemptThatCanBeRescuedLeavesItsWorker(t *testing.T) {
+	t.Parallel()
+	local := lockmw.NewLocal()
+	release := occupy(t, local, "item:7")
+	redis := startRedis(t)
+	client := asynq.NewClient(redis)
+	t.Cleanup(func() { client.Close() })
+	cfg := quickBare()
+	cfg.Concurrency = 1
+	h := asynqmw.WithLock(local, byItem, asynqmw.WithRescue(client, asynq.Retention(time.Hour)))(handle(func(context.Context) error { return nil }))
+	q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
+	id := q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(time.Hour))
+	q.await(q.fulfil("8"), asynq.TaskStateCompleted)
+	copied := q.awaitCopy(id, 1, asynq.TaskStateScheduled)
+	if copied.Timeout != time.Hour {
+		t.Errorf("the copy's timeout is %v", copied.Timeout)
+	}
+	release()
+	if err := q.inspector.RunTask("default", copied.ID); err != nil {
+		t.Fatal(err)
+	}
+	q.await(copied.ID, asynq.TaskStateCompleted)
+}
+
+func TestACopyHasTheQueueAndTheTimeoutOfItsTask(t *testing.T) {
+	t.Parallel()
+	local := lockmw.NewLocal()
+	occupy(t, local, "item:7")
+	redis := startRedis(t)
+	client := asynq.NewClient(redis)
+	t.Cleanup(func() { client.Close() })
+	slowKey := func(ctx context.Context, task *asynq.Task) (string, error) {
+		<-time.After(1200 * time.Millisecond) // of the task's time
+		return byItem(ctx, task)
+	}
+	cfg := quickBare()
+	cfg.Queues = map[string]int{"urgent": 1}
+	delay := asynqmw.WithRequeueDelay(time.Hour, time.Hour)
+	q := startQueueOn(t, redis, asynqmw.Configure(cfg), asynqmw.WithLock(local, slowKey, delay, asynqmw.WithRescue(client))(never(t)))
+	q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(4*time.Second), asynq.Queue("urgent"))
+	eventually(t, func() bool {
+		tasks, err := q.inspector.ListScheduledTasks("urgent")
+		if err != nil || len(tasks) == 0 {
+			return false
+		}
+		if tasks[0].Timeout != 4*time.Second {
+			t.Errorf("the copy's timeout is %v", tasks[0].Timeout)
+		}
+		return true
+	})
 }

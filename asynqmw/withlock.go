@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
 
@@ -21,9 +23,9 @@ import (
 // deadline.
 //
 // It tries once unless lockmw.WithWait says otherwise; a task that finds the lock busy is queued
-// again without spending a retry, see WithOnBusy. The last attempt of a task, and every attempt on a
-// server without Configure, waits until shortly before the task's deadline instead, whatever WithWait
-// and WithMaxWaiters say. A wait never outlasts the task's deadline. A hold ends 30 seconds after the
+// again without spending a retry, see WithOnBusy. The last attempt of a task, unless there is WithRescue,
+// and every attempt on a server without Configure wait until shortly before the task's deadline instead,
+// whatever WithWait and WithMaxWaiters say. A wait never outlasts the task's deadline. A hold ends 30 seconds after the
 // deadline unless lockmw.WithMaxHold says otherwise.
 //
 // A task without a valid key is archived without being retried (asynq.SkipRetry), as it will never
@@ -69,21 +71,21 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 		err = fmt.Errorf("%w: it is empty", lockmw.ErrInvalidKey)
 	}
 	if err != nil {
-		return hopeless(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)})
+		return storable(hopeless(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)}))
 	}
 	a := g.newAttempt(ctx, task)
-	if a.onServer && !a.configured {
+	if a.onServer && !a.configured && g.onBusy == Requeue {
 		g.warn.Do(func() {
-			slog.WarnContext(ctx, "asynqmw: the asynq server was made without asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near, then spend a retry, and are archived if it was the last and there is no WithRescue", "type", task.Type())
+			slog.WarnContext(ctx, "asynqmw: the asynq server was made without asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near, then spend a retry, and are archived if it was the last unless there is WithRescue; wrap its Config in asynqmw.Configure", "type", task.Type())
 		})
 	}
 	ctx, hold, release, err := g.lock(a, key)
 	defer release()
 	if err != nil {
-		return g.refused(a, task, err)
+		return storable(g.refused(a, task, err))
 	}
 	if a.requeued > 0 {
-		g.requeues.forget(a.origin)
+		g.requeues.forget(a.name())
 	}
 	return run(ctx, task, next, hold)
 }
@@ -103,7 +105,7 @@ func (g *guard) lock(a *attempt, key string) (context.Context, *lockmw.Hold, fun
 	}
 	opts = append(opts, g.lockOpts...)
 	if g.placeKept > 0 && a.origin != "" {
-		opts = append(opts, lockmw.WithTicket(ticket(a.origin), g.placeKept))
+		opts = append(opts, lockmw.WithTicket(ticket(a.name()), g.placeKept))
 	}
 	if g.mustWait(a) {
 		wait := lockmw.Forever
@@ -124,7 +126,7 @@ func (g *guard) lock(a *attempt, key string) (context.Context, *lockmw.Hold, fun
 func tooLong(hold *lockmw.Hold, err error) error {
 	if err == nil { // granted in this instant, with a context that is ending
 		err = hold.Unlock()
-	} else if errors.Is(err, lockmw.ErrBusy) {
+	} else if errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrUnavailable) {
 		return err
 	}
 	busy := fmt.Errorf("%w: the task's deadline is near", lockmw.ErrBusy)
@@ -133,7 +135,13 @@ func tooLong(hold *lockmw.Hold, err error) error {
 
 // mustWait reports whether returning would cost the task a retry, or the task itself.
 func (g *guard) mustWait(a *attempt) bool {
-	return a.onServer && g.onBusy == Requeue && (a.last || !a.configured)
+	switch {
+	case !a.onServer || g.onBusy != Requeue:
+		return false
+	case a.last:
+		return g.rescue == nil
+	}
+	return !a.configured
 }
 
 // refused is what asynq is told of an attempt that did not get its lock.
@@ -151,14 +159,15 @@ func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 	case g.onBusy == Fail:
 		return err
 	case often:
+		g.requeues.forget(a.name())
 		return fmt.Errorf("asynqmw: queued again %d times already because its lock was busy: %w", a.requeued, err)
-	case !g.mustWait(a):
-		if a.origin != "" {
-			g.requeues.set(a.origin, a.requeued+1)
-		}
-		return &busyError{err: err, delay: g.backOff(a.requeued)}
 	case a.last && g.rescue != nil:
 		return g.rescue.copyOf(a, task, g.backOff(a.requeued), err)
+	case !g.mustWait(a):
+		if a.onServer {
+			g.requeues.set(a.name(), a.requeued+1)
+		}
+		return &busyError{err: err, delay: g.backOff(a.requeued)}
 	case a.last:
 		return fmt.Errorf("asynqmw: the last attempt waited for its lock until its deadline: %w", err)
 	}
@@ -172,6 +181,24 @@ func hopeless(err error) error {
 	}
 	return err
 }
+
+// storable makes an error's text one that asynq can store with the task. It could not end the attempt
+// with any other.
+func storable(err error) error {
+	if text := err.Error(); !utf8.ValidString(text) {
+		return &cleanError{err, strings.ToValidUTF8(text, "\uFFFD")}
+	}
+	return err
+}
+
+// A cleanError is an error with another text.
+type cleanError struct {
+	error
+	text string
+}
+
+func (e *cleanError) Error() string { return e.text }
+func (e *cleanError) Unwrap() error { return e.error }
 
 func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw.Hold) (err error) {
 	defer func() {

@@ -78,7 +78,7 @@ func TestAServerWithoutConfigureWaitsAndWarnsOnce(t *testing.T) {
 			t.Errorf("the task is %v: %s", info.State, info.LastErr)
 		}
 	}
-	if n := strings.Count(log.String(), "asynqmw.Configure"); n != 1 {
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
 		t.Errorf("warned %d times, want once:\n%s", n, log.String())
 	}
 	for _, consequence := range []string{"keep their worker", "spend a retry", "archived"} {

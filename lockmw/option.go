@@ -59,7 +59,7 @@ func WithLease(d time.Duration) Option { return Option{kind: optLease, duration:
 func WithFixedLease(d time.Duration) Option { return Option{kind: optFixedLease, duration: d} }
 
 // WithMaxHold ends a hold as lost after d, however alive its holder is, so that a hung handler does
-// not own a key for ever. Default 0: no limit. Values under 1 ms are refused.
+// not own a key for ever. Default 0: no limit. Others under 1 ms are refused.
 func WithMaxHold(d time.Duration) Option { return Option{kind: optMaxHold, duration: d} }
 
 // WithMinHold keeps the key taken until d after it was acquired, even if it is unlocked sooner, so
