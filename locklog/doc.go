@@ -1,0 +1,55 @@
+// Package locklog logs what goes wrong with locks to log/slog, for programs without tracing: waits and
+// holds that take too long, with who held the lock, and holds that were lost.
+//
+//	locks, err := lockmw.New(rdb, lockmw.WithObserver(locklog.New(nil))) // nil: slog.Default()
+//
+// What can go wrong: lines show keys, unless WithKeyRedactor says otherwise, which does not reach the
+// Client's own logger (lockmw.WithLogger). And they are written on the path of the lock, so that a handler
+// which blocks delays the lock and its renewals.
+//
+// # Messages
+//
+//	WARN   lockmw: slow wait       a wait of at least WithSlowWait is over, with the lock or without
+//	WARN   lockmw: failed open     a call goes on without a lock (lockmw.WithFailOpen)
+//	WARN   lockmw: still held      a hold has lasted for WithLongHold when its lease is renewed: once for a hold
+//	WARN   lockmw: long hold       a hold of at least WithLongHold was released
+//	WARN   lockmw: renewal failed  a lease could not be renewed: the first time in a row
+//	WARN   lockmw: release failed  the server did not confirm a release: others may wait until the lease ends
+//	ERROR  lockmw: lock lost       a hold ended before it was released: somebody else may run at the same time
+//
+// A hold ends with one line at most, a loss or a failed release rather than a long hold. A wait is the
+// whole call: one that met nobody and was slow all the same had to wait for the server. A call that failed
+// is logged only if its wait was slow, also if it failed because its context ended; its error is for the
+// caller.
+//
+// There is no line during a wait: an observer hears of those who wait only when the queue moves, and not
+// while a holder hangs. It is the holder that says so then, as "still held", if a watchdog renews its
+// lease: by default every 10 s, and not with a Local or a fixed lease.
+//
+// # Attributes
+//
+// They are in the groups lock, holder and error. Below, waits are slow wait and failed open; holds are
+// the other messages. What is not known is left out.
+//
+//	lock.name         all                               string
+//	lock.operation    all                               lock, try_lock
+//	lock.mode         all                               exclusive, fair, read, write
+//	lock.key          all                               string; see WithKeyRedactor
+//	lock.token        slow wait, holds                  int, the fencing token
+//	lock.waited       waits                             duration, from the call to its end
+//	lock.outcome      waits                             acquired, not_acquired, timeout, canceled, error
+//	lock.position     waits                             int, when the wait began; 1 is the next
+//	lock.waiters      waits, long hold, release failed  int, the queue with this call; of a hold, who waits in this process
+//	lock.holders      waits                             int, how many were in the way; at most 8 are seen
+//	lock.held         holds                             duration, from the grant
+//	holder.owner      waits                             string, of the one in the way who held the lock longest
+//	holder.process    waits                             string: its host, process id and a random part
+//	holder.token      waits                             int, lock.token in the lines of that hold
+//	holder.since      waits                             time, by the server's clock
+//	holder.trace_id   waits                             string, if it has package tracing's observer, too
+//	error.type        all but still held, long hold     lockmw.Error's ErrorType, if something failed
+//	error.message     all but still held, long hold     string; not with WithKeyRedactor
+//
+// The holder is the one seen when the wait began, or when it failed. slog's handlers write durations as
+// text ("1.5s") or, in JSON, as integers in ns.
+package locklog

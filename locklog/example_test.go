@@ -1,0 +1,71 @@
+package locklog_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/locklog"
+	"github.com/lockmw/go/lockmw"
+)
+
+// logger logs to the standard output, without what differs from run to run.
+func logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			switch strings.Join(append(groups, a.Key), ".") {
+			case "time", "lock.waited", "lock.held", "holder.owner", "holder.since":
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+// Two buyers of one item: the second one's line names the first. A program would use lockmw.New in
+// place of NewLocal, and leave the threshold at 1 s.
+func Example() {
+	observer := locklog.New(logger(), locklog.WithSlowWait(10*time.Millisecond))
+	locks := lockmw.NewLocal()
+	ctx, key := context.Background(), lockmw.Key("item", "7")
+
+	_, first, err := locks.Lock(ctx, key)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	sold := lockmw.WithObserver(&lockmw.Observer{ // 20 ms after the second one has come
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) {
+			time.AfterFunc(20*time.Millisecond, func() { _ = first.Unlock() })
+		},
+	})
+
+	_, second, err := locks.Lock(ctx, key, lockmw.WithObserver(observer), sold)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = second.Unlock()
+	// Output:
+	// level=WARN msg="lockmw: slow wait" lock.name=item lock.operation=lock lock.mode=exclusive lock.key=item:7 lock.token=2 lock.outcome=acquired lock.position=1 lock.waiters=1 lock.holders=1 holder.process=local holder.token=1
+}
+
+// A hold that was lost, with a key that is not to be seen in logs.
+func ExampleWithKeyRedactor() {
+	locks := lockmw.NewLocal(lockmw.WithObserver(locklog.New(logger(),
+		locklog.WithKeyRedactor(func(string) string { return "REDACTED" }))))
+
+	_, hold, err := locks.Lock(context.Background(), lockmw.Key("card", "4111-1111"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	locks.Expire("card:4111-1111") // as a lease that ran out does
+	fmt.Println(hold.Unlock() != nil)
+	// Output:
+	// level=ERROR msg="lockmw: lock lost" lock.name=card lock.operation=lock lock.mode=exclusive lock.key=REDACTED lock.token=1 error.type=lock_lost
+	// true
+}

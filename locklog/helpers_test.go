@@ -1,0 +1,228 @@
+package locklog_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/locklog"
+	"github.com/lockmw/go/lockmw"
+)
+
+// The messages, as doc.go has them.
+const (
+	slowWait      = "lockmw: slow wait"
+	failedOpen    = "lockmw: failed open"
+	stillHeld     = "lockmw: still held"
+	longHold      = "lockmw: long hold"
+	renewalFailed = "lockmw: renewal failed"
+	releaseFailed = "lockmw: release failed"
+	lockLost      = "lockmw: lock lost"
+)
+
+// A journal keeps what was logged as JSON.
+type journal struct {
+	t        *testing.T
+	observer *lockmw.Observer
+
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func newJournal(t *testing.T, opts ...locklog.Option) *journal {
+	return newJournalAt(t, slog.LevelInfo, opts...)
+}
+
+func newJournalAt(t *testing.T, level slog.Leveler, opts ...locklog.Option) *journal {
+	j := &journal{t: t}
+	j.observer = locklog.New(slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: level})), opts...)
+	return j
+}
+
+// Write implements io.Writer.
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// A line is what a handler made of a record: "lock.name" is the name in the group lock. Numbers are
+// int64.
+type line map[string]any
+
+func (l line) message() string { return l[slog.MessageKey].(string) }
+
+// duration returns an attribute that is one, -1 if there is none.
+func (l line) duration(name string) time.Duration {
+	ns, ok := l[name].(int64)
+	if !ok {
+		return -1
+	}
+	return time.Duration(ns)
+}
+
+// want checks attributes; those that are nil must be missing.
+func (l line) want(t *testing.T, attrs line) {
+	t.Helper()
+	for name, want := range attrs {
+		if n, ok := want.(int); ok {
+			want = int64(n)
+		}
+		if d, ok := want.(time.Duration); ok {
+			want = int64(d)
+		}
+		if got := l[name]; got != want {
+			t.Errorf("%s: %s is %v, want %v", l.message(), name, got, want)
+		}
+	}
+}
+
+// lines returns what was logged so far.
+func (j *journal) lines() []line {
+	j.t.Helper()
+	return parse(j.t, j.String())
+}
+
+func parse(t *testing.T, text string) (lines []line) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	for {
+		var record map[string]any
+		switch err := decoder.Decode(&record); {
+		case err == io.EOF:
+			return lines
+		case err != nil:
+			t.Fatalf("%v in %s", err, text)
+		}
+		l := make(line)
+		l.flatten("", record)
+		lines = append(lines, l)
+	}
+}
+
+func (l line) flatten(prefix string, group map[string]any) {
+	for name, v := range group {
+		switch v := v.(type) {
+		case map[string]any:
+			l.flatten(prefix+name+".", v)
+		case json.Number:
+			l[prefix+name], _ = v.Int64()
+		default:
+			l[prefix+name] = v
+		}
+	}
+}
+
+// messages checks what was logged and returns it.
+func (j *journal) messages(want ...string) []line {
+	j.t.Helper()
+	lines := j.lines()
+	var got []string
+	for _, l := range lines {
+		got = append(got, l.message())
+	}
+	if !slices.Equal(got, want) {
+		j.t.Fatalf("logged %q, want %q:\n%s", got, want, j)
+	}
+	return lines
+}
+
+// local returns a Local that j observes.
+func (j *journal) local(opts ...lockmw.Option) *lockmw.Local {
+	return lockmw.NewLocal(append(opts, lockmw.WithObserver(j.observer))...)
+}
+
+// A script is an attempt driven by hand, for what a Local does not do.
+type script struct {
+	*lockmw.Observer
+	a   lockmw.Attempt
+	ctx context.Context
+}
+
+func newScript(o *lockmw.Observer) *script {
+	a := lockmw.Attempt{Key: "item:7", Name: "item", Op: "lock", Mode: "exclusive"}
+	return &script{Observer: o, a: a, ctx: o.Start(context.Background(), a)}
+}
+
+func (s *script) contended(c lockmw.Contention) { s.Contended(s.ctx, s.a, c) }
+func (s *script) failed(err error)              { s.Failed(s.ctx, s.a, err) }
+func (s *script) acquired(g lockmw.Grant)       { s.ctx = s.Acquired(s.ctx, s.a, g) }
+func (s *script) renewed(err error)             { s.Renewed(s.ctx, s.a, err) }
+func (s *script) lost(err error)                { s.Lost(s.ctx, s.a, err) }
+func (s *script) released(r lockmw.Release)     { s.Released(s.ctx, s.a, r) }
+
+// newClient returns a Client of s.
+func newClient(t *testing.T, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
+	t.Helper()
+	silent := lockmw.WithLogger(slog.New(slog.DiscardHandler)) // as to what the Client says itself
+	c, err := lockmw.New(s.NewClient(t), append(opts, silent)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+// onServer runs test where minutes pass at once, with an embedded server.
+func onServer(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
+		test(t, redistest.Piped(t))
+	})
+}
+
+// onContended returns an option that closes the channel when the call begins to wait.
+func onContended() (lockmw.Option, <-chan struct{}) {
+	waits := make(chan struct{})
+	return lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(waits) },
+	}), waits
+}
+
+// storing returns an option that stores a traceparent with the lock.
+func storing(traceParent string) lockmw.Option {
+	return lockmw.WithObserver(&lockmw.Observer{TraceParent: func(context.Context) string { return traceParent }})
+}
+
+// lock takes a lock that can be had.
+func lock(t *testing.T, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
+	t.Helper()
+	ctx, hold, err := l.Lock(ctx, key, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx, hold
+}
+
+// lost waits in a bubble for a hold's loss, and for the observers, who are told of it afterwards.
+func lost(ctx context.Context) {
+	<-ctx.Done()
+	synctest.Wait()
+}
+
+func unlock(t *testing.T, hold *lockmw.Hold) {
+	t.Helper()
+	if err := hold.Unlock(); err != nil {
+		t.Error(err)
+	}
+}

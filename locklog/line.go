@@ -1,0 +1,170 @@
+package locklog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+const (
+	msgSlowWait      = "lockmw: slow wait"
+	msgFailedOpen    = "lockmw: failed open"
+	msgStillHeld     = "lockmw: still held"
+	msgLongHold      = "lockmw: long hold"
+	msgRenewalFailed = "lockmw: renewal failed"
+	msgReleaseFailed = "lockmw: release failed"
+	msgLost          = "lockmw: lock lost"
+)
+
+// loggerFor returns the logger, nil if it is not enabled for level.
+func (r *reporter) loggerFor(ctx context.Context, level slog.Level) *slog.Logger {
+	logger := r.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	if !logger.Enabled(ctx, level) {
+		return nil
+	}
+	return logger
+}
+
+// logWait logs a wait that is over; seen is what stood in its way.
+func (r *reporter) logWait(ctx context.Context, message string, a *lockmw.Attempt, s *attempt, seen lockmw.Contention, err error) {
+	logger := r.loggerFor(ctx, slog.LevelWarn)
+	if logger == nil {
+		return
+	}
+	lock := r.describe(a, s.token)
+	lock = append(lock, slog.Duration("waited", s.waited), slog.String("outcome", outcomeOf(err)))
+	if seen.Position > 0 {
+		lock = append(lock, slog.Int("position", seen.Position))
+	}
+	if seen.Waiters > 0 {
+		lock = append(lock, slog.Int("waiters", seen.Waiters))
+	}
+	if n := len(seen.Holders); n > 0 {
+		lock = append(lock, slog.Int("holders", n))
+	}
+	r.write(ctx, logger, slog.LevelWarn, message, lock, describeHolder(seen.Holders), err)
+}
+
+// logHold logs a hold that lasted for held by now; end is nil if that is not its release.
+func (r *reporter) logHold(
+	ctx context.Context, level slog.Level, message string, a *lockmw.Attempt, s *attempt,
+	held time.Duration, end *lockmw.Release, err error,
+) {
+	logger := r.loggerFor(ctx, level)
+	if logger == nil {
+		return
+	}
+	lock := append(r.describe(a, s.token), slog.Duration("held", held))
+	if end != nil {
+		lock = append(lock, slog.Int("waiters", end.Waiters))
+	}
+	r.write(ctx, logger, level, message, lock, nil, err)
+}
+
+func (r *reporter) write(
+	ctx context.Context, logger *slog.Logger, level slog.Level, message string, lock, holder []slog.Attr, err error,
+) {
+	groups := make([]slog.Attr, 0, 3)
+	groups = append(groups, slog.GroupAttrs("lock", lock...))
+	if len(holder) > 0 {
+		groups = append(groups, slog.GroupAttrs("holder", holder...))
+	}
+	if err != nil {
+		groups = append(groups, slog.GroupAttrs("error", r.describeError(err)...))
+	}
+	logger.LogAttrs(ctx, level, message, groups...)
+}
+
+// describe returns the attributes that all lines have, with room for the others.
+func (r *reporter) describe(a *lockmw.Attempt, token int64) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 10)
+	attrs = append(attrs,
+		slog.String("name", a.Name), slog.String("operation", a.Op), slog.String("mode", a.Mode))
+	if key := r.shownKey(a.Key); key != "" {
+		attrs = append(attrs, slog.String("key", key))
+	}
+	if token != 0 {
+		attrs = append(attrs, slog.Int64("token", token))
+	}
+	return attrs
+}
+
+// shownKey asks WithKeyRedactor's function. What it panics with is not shown: that may have the key.
+func (r *reporter) shownKey(key string) (shown string) {
+	defer func() {
+		if recover() != nil {
+			shown = "!PANIC" // as slog's handlers show a LogValue that panics
+		}
+	}()
+	return r.redactKey(key)
+}
+
+// describeHolder describes the one of holders who has had the lock longest.
+func describeHolder(holders []lockmw.Holder) []slog.Attr {
+	if len(holders) == 0 {
+		return nil
+	}
+	h := &holders[0]
+	for i := range holders {
+		if other := &holders[i]; !other.Since.IsZero() && (h.Since.IsZero() || other.Since.Before(h.Since)) {
+			h = other
+		}
+	}
+	attrs := make([]slog.Attr, 0, 5)
+	if h.Owner != "" {
+		attrs = append(attrs, slog.String("owner", h.Owner))
+	}
+	if h.Process != "" {
+		attrs = append(attrs, slog.String("process", h.Process))
+	}
+	if h.Token != 0 {
+		attrs = append(attrs, slog.Int64("token", h.Token))
+	}
+	if !h.Since.IsZero() {
+		attrs = append(attrs, slog.Time("since", h.Since))
+	}
+	if id := traceID(h.TraceParent); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
+	}
+	return attrs
+}
+
+// describeError describes err without the key that *lockmw.Error's own text starts with.
+func (r *reporter) describeError(err error) []slog.Attr {
+	attrs := []slog.Attr{slog.String("type", errorType(err))}
+	if !r.quoteErrors {
+		return attrs
+	}
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		err = e.Err
+	}
+	return append(attrs, slog.String("message", err.Error()))
+}
+
+func errorType(err error) string {
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		return e.ErrorType()
+	}
+	return (&lockmw.Error{Err: err}).ErrorType()
+}
+
+func outcomeOf(err error) string {
+	if err == nil {
+		return "acquired"
+	}
+	switch errorType(err) {
+	case "lock_not_acquired", "lock_too_many_waiters":
+		return "not_acquired"
+	case "lock_timeout":
+		return "timeout"
+	case "lock_canceled":
+		return "canceled"
+	}
+	return "error"
+}

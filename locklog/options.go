@@ -1,0 +1,65 @@
+package locklog
+
+import (
+	"fmt"
+	"time"
+)
+
+// An Option changes what New logs.
+type Option func(*config)
+
+type config struct {
+	slowWait    time.Duration
+	longHold    time.Duration
+	redactKey   func(string) string
+	quoteErrors bool
+}
+
+// newConfig adds up the options; it panics if a value is invalid.
+func newConfig(opts []Option) *config {
+	c := &config{
+		slowWait:    time.Second,
+		longHold:    10 * time.Second,
+		redactKey:   func(key string) string { return key },
+		quoteErrors: true,
+	}
+	for i, o := range opts {
+		if o == nil {
+			panic(fmt.Sprintf("locklog: New: option %d is nil", i+1))
+		}
+		o(c)
+	}
+	switch {
+	case c.slowWait < 0:
+		panic(fmt.Sprintf("locklog: New: WithSlowWait(%v): negative", c.slowWait))
+	case c.longHold < 0:
+		panic(fmt.Sprintf("locklog: New: WithLongHold(%v): negative", c.longHold))
+	case c.redactKey == nil:
+		panic("locklog: New: WithKeyRedactor(nil)")
+	}
+	return c
+}
+
+// WithSlowWait sets from which wait on a call is logged, when its wait ends. Default 1 s. 0 logs every
+// call, lockmw.Forever none. Negative values are refused.
+func WithSlowWait(d time.Duration) Option {
+	return func(c *config) { c.slowWait = d }
+}
+
+// WithLongHold sets from which duration on a hold is logged, when it is released and, if a watchdog
+// renews its lease, once before that. Default 10 s. 0 logs every hold, lockmw.Forever none. Negative
+// values are refused.
+func WithLongHold(d time.Duration) Option {
+	return func(c *config) { c.longHold = d }
+}
+
+// WithKeyRedactor sets what lines show of a key: what f returns, nothing if that is "". f must be safe
+// for concurrent use and is called only for lines that are written; if it panics, they show "!PANIC".
+// Lines then do not quote error messages either, since servers and proxies may repeat keys in them.
+// lock.name is shown all the same: it is the key's kind unless lockmw.WithName says otherwise. Default:
+// the key itself.
+func WithKeyRedactor(f func(key string) string) Option {
+	return func(c *config) {
+		c.redactKey, c.quoteErrors = f, false
+	}
+}

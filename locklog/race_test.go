@@ -1,0 +1,5 @@
+//go:build race
+
+package locklog_test
+
+func init() { raceDetector = true }

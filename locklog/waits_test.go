@@ -1,0 +1,198 @@
+package locklog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/locklog"
+	"github.com/lockmw/go/lockmw"
+)
+
+func TestWaitsFromTheThresholdOnAreLogged(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opts []locklog.Option
+		wait time.Duration
+		want bool
+	}{
+		{"shorter than the default", nil, time.Second - 1, false},
+		{"the default", nil, time.Second, true},
+		{"shorter than the threshold", []locklog.Option{locklog.WithSlowWait(20 * time.Millisecond)}, 20*time.Millisecond - 1, false},
+		{"the threshold", []locklog.Option{locklog.WithSlowWait(20 * time.Millisecond)}, 20 * time.Millisecond, true},
+		{"never", []locklog.Option{locklog.WithSlowWait(lockmw.Forever)}, time.Hour, false},
+	} {
+		// A wait ends in one of three ways.
+		for end, wait := range map[string]func(t *testing.T, j *journal){
+			"acquired": func(t *testing.T, j *journal) {
+				local := j.local()
+				_, hold := lock(t, t.Context(), local, "item:7")
+				time.AfterFunc(tt.wait, func() { unlock(t, hold) })
+				_, hold = lock(t, t.Context(), local, "item:7")
+				unlock(t, hold)
+			},
+			"timeout": func(t *testing.T, j *journal) {
+				local := j.local(lockmw.WithWait(tt.wait))
+				lock(t, t.Context(), local, "item:7")
+				if _, _, err := local.Lock(t.Context(), "item:7"); !errors.Is(err, lockmw.ErrBusy) {
+					t.Error(err)
+				}
+			},
+			"canceled": func(t *testing.T, j *journal) {
+				local := j.local()
+				lock(t, t.Context(), local, "item:7")
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(tt.wait, cancel)
+				if _, _, err := local.Lock(ctx, "item:7"); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			},
+		} {
+			t.Run(tt.name+"/"+end, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					j := newJournal(t, append(tt.opts, locklog.WithLongHold(lockmw.Forever))...)
+					wait(t, j)
+					if !tt.want {
+						j.messages()
+						return
+					}
+					l := j.messages(slowWait)[0]
+					l.want(t, line{"level": "WARN", "lock.waited": tt.wait, "lock.outcome": end})
+				})
+			})
+		}
+	}
+}
+
+func TestTheHolderOfASlowWaitIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(t)
+		local := j.local()
+		_, hold := lock(t, t.Context(), local, "item:7", storing(valid))
+		since, token := time.Now(), hold.Token()
+		time.Sleep(time.Second)
+		time.AfterFunc(3*time.Second, func() { unlock(t, hold) })
+		_, hold = lock(t, t.Context(), local, "item:7", lockmw.WithName("checkout"))
+		unlock(t, hold)
+
+		l := j.messages(slowWait)[0]
+		l.want(t, line{
+			"lock.name": "checkout", "lock.operation": "lock", "lock.mode": "exclusive", "lock.key": "item:7",
+			"lock.token": hold.Token(), "lock.waited": 3 * time.Second, "lock.outcome": "acquired",
+			"lock.position": 1, "lock.waiters": 1, "lock.holders": 1, "lock.held": nil,
+			"holder.process": "local", "holder.token": token, "holder.since": since.Format(time.RFC3339Nano),
+			"holder.trace_id": validTrace, "error.type": nil, "error.message": nil,
+		})
+		if owner, _ := l["holder.owner"].(string); len(owner) != 32 {
+			t.Errorf("holder.owner is %q", owner)
+		}
+	})
+}
+
+func TestTheHolderIsTheOneSeenAtAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(t)
+		local := j.local()
+		_, first := lock(t, t.Context(), local, "item:7")
+		ends := make(chan struct{})
+		go func() {
+			defer close(ends)
+			_, second := lock(t, t.Context(), local, "item:7")
+			time.Sleep(2 * time.Second)
+			unlock(t, second)
+		}()
+		time.AfterFunc(time.Second/2, func() { unlock(t, first) })
+		synctest.Wait()
+		_, _, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Second))
+		if !errors.Is(err, lockmw.ErrBusy) {
+			t.Fatal(err)
+		}
+		l := j.messages(slowWait)[0]
+		l.want(t, line{
+			"lock.position": 2, "lock.waiters": 2, "lock.holders": 1, "lock.token": nil, "holder.token": first.Token() + 1,
+			"lock.outcome": "timeout", "error.type": "lock_timeout", "error.message": "lockmw: lock is busy",
+		})
+		<-ends
+	})
+}
+
+func TestOfSeveralReadersTheOldestIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(t)
+		local := j.local()
+		var holds []*lockmw.Hold
+		for i := range 3 {
+			_, hold := lock(t, t.Context(), local.RLocker(), "item:7", storing(fmt.Sprintf("00-%032x-b7ad6b7169203331-01", i+1)))
+			holds = append(holds, hold)
+			time.Sleep(time.Second)
+		}
+		unlock(t, holds[0]) // which puts the third in its place
+		if _, _, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Second)); !errors.Is(err, lockmw.ErrBusy) {
+			t.Fatal(err)
+		}
+		l := j.messages(slowWait)[0]
+		l.want(t, line{"lock.mode": "exclusive", "lock.holders": 2, "holder.trace_id": fmt.Sprintf("%032x", 2)})
+	})
+}
+
+func TestASlowServerIsASlowWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(t)
+		s := newScript(j.observer)
+		time.Sleep(time.Second)
+		s.failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable)})
+		s = newScript(j.observer)
+		s.acquired(lockmw.Grant{Waited: time.Second})
+
+		lines := j.messages(slowWait, slowWait)
+		lines[0].want(t, line{
+			"lock.outcome": "error", "lock.waited": time.Second, "lock.holders": nil, "holder.owner": nil,
+			"error.type": "lock_unavailable", "error.message": "lockmw: lock server is unavailable: i/o timeout",
+		})
+		lines[1].want(t, line{"lock.outcome": "acquired", "lock.waited": time.Second, "lock.position": nil, "lock.waiters": nil})
+	})
+}
+
+func TestQuickFailuresAreNotLogged(t *testing.T) {
+	j := newJournal(t)
+	for _, err := range []error{
+		lockmw.ErrBusy, lockmw.ErrTooManyWaiters, lockmw.ErrUnavailable, lockmw.ErrClosed,
+		fmt.Errorf("%w: %w", lockmw.ErrBusy, context.Canceled),
+	} {
+		newScript(j.observer).failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: err})
+	}
+	j.messages()
+}
+
+func TestOutcomes(t *testing.T) {
+	for _, tt := range []struct {
+		err     error
+		waited  time.Duration
+		outcome string
+		kind    string
+	}{
+		{lockmw.ErrBusy, 0, "not_acquired", "lock_not_acquired"},
+		{lockmw.ErrBusy, time.Second, "timeout", "lock_timeout"},
+		{lockmw.ErrTooManyWaiters, 0, "not_acquired", "lock_too_many_waiters"},
+		{fmt.Errorf("%w: %w", lockmw.ErrBusy, context.Canceled), 0, "canceled", "lock_canceled"},
+		{lockmw.ErrUnavailable, 0, "error", "lock_unavailable"},
+		{lockmw.ErrClosed, 0, "error", "lock_closed"},
+	} {
+		j := newJournal(t, locklog.WithSlowWait(0))
+		newScript(j.observer).failed(&lockmw.Error{Op: "lock", Key: "item:7", Waited: tt.waited, Err: tt.err})
+		l := j.messages(slowWait)[0]
+		l.want(t, line{"level": "WARN", "lock.outcome": tt.outcome, "error.type": tt.kind, "error.message": tt.err.Error()})
+		if tt.waited > 0 { // as the caller is told
+			l.want(t, line{"lock.waited": tt.waited})
+		}
+	}
+}
+
+func TestAnErrorThatIsNoLockError(t *testing.T) {
+	j := newJournal(t, locklog.WithSlowWait(0))
+	newScript(j.observer).failed(errors.New("oops"))
+	j.messages(slowWait)[0].want(t, line{"lock.outcome": "error", "error.type": "lock_error", "error.message": "oops"})
+}
