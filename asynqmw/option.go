@@ -172,7 +172,11 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 			panic(fmt.Sprintf("asynqmw: WithLock: option %d is %T, not an Option made by lockmw or asynqmw", i+1, o))
 		}
 	}
-	if _, err := lockmw.NewPolicy(c.lockOpts...); err != nil {
+	policy, err := lockmw.NewPolicy(c.lockOpts...)
+	if err == nil && policy.Ticket != "" {
+		err = fmt.Errorf("%w: WithTicket is for one task, use WithPlaceKept", lockmw.ErrInvalidOption)
+	}
+	if err != nil {
 		panic(fmt.Errorf("asynqmw: WithLock: %w", err))
 	}
 	if err := c.contradiction(); err != nil {

@@ -115,7 +115,13 @@ func newSettings(opts []ClientOption) (settings, error) {
 			return s, err
 		}
 	}
-	return s, s.policy.apply(defaults)
+	if err := s.policy.apply(defaults); err != nil {
+		return s, err
+	}
+	if s.policy.Ticket != "" {
+		return s, fmt.Errorf("%w: WithTicket is for one call: all would share the place of %q", ErrInvalidOption, shorten(s.policy.Ticket))
+	}
+	return s, nil
 }
 
 // WithPrefix sets the prefix of everything the Client keeps in Redis; default "lockmw". Clients with

@@ -78,8 +78,8 @@ func WithMaxWaiters(n int) Option { return Option{kind: optMaxWaiters, n: n} }
 //
 // A place is of use to a call that waits: one that only tries (WithWait(0)) keeps its place, but gets only
 // a lock that is free. An id that is not known for the key, or not any more, begins at the end of the
-// queue. From 1 to 200
-// bytes, for 1 ms to 24 h. Off by default; ErrInvalidOption if the lock is not fair.
+// queue. From 1 to 200 bytes, for 1 ms to 24 h. Off by default; ErrInvalidOption if the lock is not fair,
+// and from New and asynqmw.WithLock, whose calls would all share one place.
 func WithTicket(id string, keep time.Duration) Option {
 	return Option{kind: optTicket, text: id, duration: keep}
 }

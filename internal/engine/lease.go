@@ -190,7 +190,7 @@ func (l *lease) renewed(a *reply, duration time.Duration, q inquiry) (tell func(
 	defer c.unlock()
 	err := l.noteRenewal(a, duration)
 	if errors.Is(err, errNotOurs) {
-		lost := l.end(fmt.Errorf("%w: the server has it no more, or for somebody else", core.ErrLost))
+		lost := l.end(fmt.Errorf("%w: the server has it no more, or for somebody else (deleted, evicted or released by force)", core.ErrLost))
 		return func() { tellLost(lost) }
 	}
 	grants := l.grants.all()

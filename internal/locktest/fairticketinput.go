@@ -40,6 +40,8 @@ func refusedTickets(e *env) {
 func ticketsOfOtherKinds(e *env) {
 	c := e.client()
 	ticket := lockmw.WithTicket("task", time.Minute)
+	_, err := lockmw.New(e.server.NewClient(e.tb), ticket)
+	e.is("one ticket for all calls", err, lockmw.ErrInvalidOption)
 	rw := rwlock.New(c.redis)
 	for what, l := range map[string]lockmw.Locker{
 		"a ticket on a plain lock":                     c.redis,
