@@ -102,25 +102,28 @@ func (s *attempt) isWaiting() bool {
 	return true
 }
 
-// startAcquire starts the acquire span unless there is one; as if it had been at the call.
+// startAcquire starts the acquire span, as if it had been at the call, unless there is one.
 func (s *attempt) startAcquire(a *lockmw.Attempt) {
 	if s.acquire != nil {
 		return
 	}
-	var opts []trace.SpanStartOption
-	if !s.tracer.uncontended {
-		opts = append(opts, trace.WithTimestamp(s.started))
-	}
-	s.acquireCtx, s.acquire = s.tracer.tracer.Start(s.caller, s.labels.acquire, opts...)
+	s.acquireCtx, s.acquire = s.tracer.tracer.Start(s.caller, s.labels.acquire, trace.WithTimestamp(s.started))
 	s.prepare(s.acquire, a)
 }
 
 // startHold starts the hold span after the acquire span.
 func (s *attempt) startHold(a *lockmw.Attempt) {
 	s.holdStart = s.granted
-	if s.acquireEnd.IsZero() {
+	switch {
+	case s.acquire == nil:
 		s.holdCtx, s.hold = s.tracer.tracer.Start(s.caller, s.labels.hold)
-	} else {
+	case s.acquireEnd.IsZero():
+		if !isOwn(s.caller, s.acquire) { // nor would this one be
+			s.holdCtx, s.hold = s.acquireCtx, s.acquire
+			return
+		}
+		s.holdCtx, s.hold = s.tracer.tracer.Start(s.caller, s.labels.hold)
+	default:
 		// Jaeger's critical path drops a span that starts within the one before it.
 		s.holdStart = s.acquireEnd.Add(time.Microsecond)
 		b := buffers.Get().(*buffer)
@@ -130,6 +133,16 @@ func (s *attempt) startHold(a *lockmw.Attempt) {
 	}
 	s.prepare(s.hold, a)
 	s.show(s.holdCtx)
+}
+
+// isOwn reports whether a span started in ctx is one: providers that do nothing return the span of
+// ctx, or its context, instead.
+func isOwn(ctx context.Context, span trace.Span) bool {
+	if span.IsRecording() {
+		return true
+	}
+	sc := span.SpanContext()
+	return sc.IsValid() && !sameSpan(sc, trace.SpanContextFromContext(ctx))
 }
 
 // prepare asks for what the user's functions say of a, once and only if it is recorded.

@@ -31,7 +31,7 @@
 //	distributed_lock.fencing_token      both    int, once acquired
 //	distributed_lock.outcome            both    acquired, not_acquired, timeout, canceled, error;
 //	                                            of a hold: released, lost, error
-//	error.type                          both    lockmw.Error's ErrorType, unless all went well
+//	error.type                          both    string, lockmw.Error's ErrorType, unless all went well
 //	distributed_lock.contended          acquire boolean: others were in the way
 //	distributed_lock.queue.position     acquire int, 1 is the next; if known
 //	distributed_lock.holder.trace_id    acquire string, of the first link
@@ -50,5 +50,7 @@
 //	distributed_lock.renewals       counter, {renewal}            name, mode, outcome
 //
 // Their attributes are distributed_lock.name, .mode and .outcome as on the spans; the outcome of a
-// renewal is renewed, lost or error. Exemplars point to the lock's own spans.
+// renewal is renewed or error. One that finds the lock gone is not counted: the hold is lost. Exemplars
+// point to the lock's own spans. The file grafana/dashboard.json shows the metrics in Grafana, under the
+// names that OpenTelemetry's exporter for Prometheus gives them.
 package tracing

@@ -26,7 +26,6 @@ func (s *attempt) endWait(a *lockmw.Attempt, o outcome, err error, now time.Time
 		s.acquire.End()
 		return
 	}
-	s.acquireEnd = now
 	b := buffers.Get().(*buffer)
 	s.describe(b, a, o, err)
 	b.add(attrContended.Bool(s.contended))
@@ -39,9 +38,18 @@ func (s *attempt) endWait(a *lockmw.Attempt, o outcome, err error, now time.Time
 	}
 	s.setStatus(s.acquire, err)
 	s.acquire.SetAttributes(b.attrs...)
-	b.end[0] = trace.WithTimestamp(now)
-	s.acquire.End(b.end[:]...)
+	s.acquire.End()
 	b.free()
+	s.acquireEnd = endOf(s.acquire)
+}
+
+// endOf returns when a span ended that has just been ended: the SDK's spans know, and telling them
+// instead would cost an allocation.
+func endOf(span trace.Span) time.Time {
+	if s, ok := span.(interface{ EndTime() time.Time }); ok {
+		return s.EndTime()
+	}
+	return time.Now()
 }
 
 // endHold reports how the hold ended; r is nil if it was lost.
@@ -133,7 +141,6 @@ func errorType(err error) string {
 type buffer struct {
 	attrs []attribute.KeyValue
 	start [1]trace.SpanStartOption
-	end   [1]trace.SpanEndOption
 }
 
 var buffers = sync.Pool{New: func() any { return &buffer{attrs: make([]attribute.KeyValue, 0, 24)} }}
@@ -143,6 +150,6 @@ func (b *buffer) add(attrs ...attribute.KeyValue) { b.attrs = append(b.attrs, at
 func (b *buffer) free() {
 	clear(b.attrs)
 	b.attrs = b.attrs[:0]
-	b.start[0], b.end[0] = nil, nil
+	b.start[0] = nil
 	buffers.Put(b)
 }

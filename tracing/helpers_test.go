@@ -21,6 +21,7 @@ import (
 type telemetry struct {
 	t        *testing.T
 	spans    *tracetest.SpanRecorder
+	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	reader   *sdkmetric.ManualReader
 	observer *lockmw.Observer
@@ -39,7 +40,7 @@ func newTelemetryWith(t *testing.T, sampler sdktrace.Sampler, opts ...tracing.Op
 	}, opts...)
 	return &telemetry{
 		t: t, spans: spans, reader: reader,
-		tracer: provider.Tracer("test"), observer: tracing.New(opts...),
+		provider: provider, tracer: provider.Tracer("test"), observer: tracing.New(opts...),
 	}
 }
 

@@ -1,6 +1,8 @@
 package tracing
 
 import (
+	"context"
+
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -32,6 +34,12 @@ func newInstruments(m metric.Meter, c *config) instruments {
 		held:     usable[metric.Int64UpDownCounter](held, heldErr, noop.Int64UpDownCounter{}),
 		renewals: usable[metric.Int64Counter](renewals, renewalsErr, noop.Int64Counter{}),
 	}
+}
+
+// enabled reports whether anything is measured.
+func (i *instruments) enabled(ctx context.Context) bool {
+	return i.wait.Enabled(ctx) || i.hold.Enabled(ctx) || i.waiters.Enabled(ctx) || i.held.Enabled(ctx) ||
+		i.renewals.Enabled(ctx)
 }
 
 // usable reports a failure to make an instrument; locks must work without it.

@@ -2,9 +2,7 @@ package tracing_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"sync"
 	"testing"
@@ -139,54 +137,4 @@ func TestExemplarsLeadToTheLocksSpans(t *testing.T) {
 			t.Errorf("%s: exemplars %+v, want one for %v", metric, exemplars, id)
 		}
 	}
-}
-
-// everything takes a lock in all ways that end differently.
-func everything(t *testing.T, m *telemetry, key string) {
-	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	ctx, cancel := context.WithCancel(t.Context())
-	_, hold := lock(t, t.Context(), local, key)
-	time.AfterFunc(time.Second, cancel)
-	refused(t, t.Context(), local, key, lockmw.WithWait(0))
-	refused(t, ctx, local, key)
-	refused(t, t.Context(), local, key, lockmw.WithWait(time.Second))
-	local.Expire(key)
-	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
-		t.Error(err)
-	}
-	_, hold = lock(t, t.Context(), local.RLocker(), key)
-	unlock(t, hold)
-
-	a := lockmw.Attempt{Key: key, Name: "other", Op: "lock", Mode: "exclusive"}
-	m.observer.Failed(m.observer.Start(t.Context(), a), a,
-		&lockmw.Error{Op: "lock", Key: key, Err: fmt.Errorf("%w: MOVED %s", lockmw.ErrUnavailable, key)})
-}
-
-func TestKeysAreNotInMetricsOrSpanNames(t *testing.T) {
-	for _, key := range []string{"user:secret", "secret"} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newTelemetry(t)
-			everything(t, m, key)
-			for _, metric := range m.collect() {
-				text, err := json.Marshal(metric)
-				if err != nil {
-					t.Fatal(err)
-				}
-				mustNotContain(t, "a metric", string(text), "secret")
-			}
-			for _, name := range m.names() {
-				mustNotContain(t, "a span's name", name, "secret")
-			}
-		})
-	}
-}
-
-func TestARedactedKeyIsNowhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newTelemetry(t, tracing.WithKeyRedactor(tracing.RedactKey))
-		everything(t, m, "user:secret")
-		for _, s := range m.spans.Ended() {
-			mustNotContain(t, "a span", fmt.Sprint(s.Name(), s.Attributes(), s.Status(), s.Events(), s.Links()), "secret")
-		}
-	})
 }

@@ -9,16 +9,24 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/lockmw/go/lockmw"
 )
 
 // New returns an observer that reports locks to OpenTelemetry, to be mounted with
 // lockmw.WithObserver: at a Client for all its locks, or at a call. It may be mounted at any number
-// of places. New panics if an option's value is invalid.
+// of places. With both providers from OpenTelemetry's noop packages it does nothing. New panics if an
+// option's value is invalid.
 func New(opts ...Option) *lockmw.Observer {
 	c := newConfig(opts)
+	_, noSpans := c.tracerProvider.(tracenoop.TracerProvider)
+	_, noMetrics := c.meterProvider.(metricnoop.MeterProvider)
+	if noSpans && noMetrics {
+		return &lockmw.Observer{}
+	}
 	t := &tracer{
 		config: c,
 		tracer: c.tracerProvider.Tracer(ScopeName, trace.WithInstrumentationVersion(Version())),
@@ -46,21 +54,36 @@ type tracer struct {
 }
 
 func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
-	if s := t.attemptIn(ctx); s != nil && s.isWaiting() {
+	outer := t.attemptIn(ctx)
+	if outer != nil && outer.isWaiting() {
 		return ctx // the observer is mounted twice and has been told
 	}
-	s := &attempt{Context: ctx, tracer: t, caller: ctx, acquireCtx: ctx}
 	if !t.wants(ctx, a) {
-		s.phase = over
-		return s
+		return t.ignore(ctx, outer)
 	}
-	s.labels = t.labelsOf(&a)
-	s.started = time.Now()
+	l, acquireCtx, acquire := t.labelsOf(&a), ctx, trace.Span(nil)
 	if t.uncontended {
-		s.startAcquire(&a)
-		s.Context = s.acquireCtx
+		acquireCtx, acquire = t.tracer.Start(ctx, l.acquire)
+		if !isOwn(ctx, acquire) && !t.enabled(ctx) {
+			return t.ignore(ctx, outer)
+		}
+	}
+	s := &attempt{
+		Context: acquireCtx, tracer: t, labels: l, caller: ctx, started: time.Now(),
+		acquire: acquire, acquireCtx: acquireCtx,
+	}
+	if acquire != nil {
+		s.prepare(acquire, &a)
 	}
 	return s
+}
+
+// ignore returns a context in which the callbacks of an attempt do not find that of a lock around it.
+func (t *tracer) ignore(ctx context.Context, outer *attempt) context.Context {
+	if outer == nil {
+		return ctx
+	}
+	return &attempt{Context: ctx, tracer: t, caller: ctx, phase: over}
 }
 
 func (t *tracer) traceParent(ctx context.Context) string {
@@ -104,10 +127,11 @@ func (t *tracer) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Grant)
 		s.show(s.caller)
 		return ctx
 	}
-	s.phase, s.granted = holding, now
+	s.phase, s.granted = over, now // should a span processor panic
 	s.endWait(&a, acquired, nil, now)
 	s.startHold(&a)
 	t.held.Add(s.holdCtx, 1, s.labels.level...)
+	s.phase = holding
 	return ctx
 }
 
@@ -133,13 +157,9 @@ func (t *tracer) renewed(ctx context.Context, _ lockmw.Attempt, err error) {
 		return
 	}
 	defer s.mu.Unlock()
-	o := renewed
-	switch {
-	case errors.Is(err, lockmw.ErrLost):
-		o = lost
-	case err != nil:
-		o = failed
-	default:
+	o := failed
+	if err == nil {
+		o = renewed
 		s.renewals++
 	}
 	t.renewals.Add(s.holdCtx, 1, s.labels.count[o]...)

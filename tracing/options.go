@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -55,16 +56,16 @@ func newConfig(opts []Option) *config {
 		}
 		o(c)
 	}
-	for option, missing := range map[string]bool{
-		"WithTracerProvider":    c.tracerProvider == nil,
-		"WithMeterProvider":     c.meterProvider == nil,
-		"WithSpanAttributes":    c.spanAttributes == nil,
-		"WithSpanNameFormatter": c.spanName == nil,
-		"WithFilter":            c.filter == nil,
-		"WithKeyRedactor":       c.redactKey == nil,
+	for name, value := range map[string]any{
+		"WithTracerProvider":    c.tracerProvider,
+		"WithMeterProvider":     c.meterProvider,
+		"WithSpanAttributes":    c.spanAttributes,
+		"WithSpanNameFormatter": c.spanName,
+		"WithFilter":            c.filter,
+		"WithKeyRedactor":       c.redactKey,
 	} {
-		if missing {
-			panic("tracing: New: " + option + "(nil)")
+		if option.IsNil(value) {
+			panic("tracing: New: " + name + "(nil): leave the option out for its default")
 		}
 	}
 	checkBuckets("WithWaitBuckets", c.waitBuckets)
@@ -77,13 +78,13 @@ func newConfig(opts []Option) *config {
 	return c
 }
 
-func checkBuckets(option string, bounds []float64) {
+func checkBuckets(name string, bounds []float64) {
 	if len(bounds) == 0 {
-		panic("tracing: New: " + option + ": no bounds")
+		panic("tracing: New: " + name + ": no bounds: leave the option out for its default")
 	}
 	for i, b := range bounds {
 		if math.IsNaN(b) || math.IsInf(b, 0) || b < 0 || i > 0 && b <= bounds[i-1] {
-			panic(fmt.Sprintf("tracing: New: %s(%v): bounds must be finite, not negative and ascending", option, bounds))
+			panic(fmt.Sprintf("tracing: New: %s(%v): bounds must be finite, not negative and ascending", name, bounds))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -22,20 +23,24 @@ import (
 
 func TestInvalidOptionsPanic(t *testing.T) {
 	for name, o := range map[string]tracing.Option{
-		"option 1 is nil":            nil,
-		"WithTracerProvider(nil)":    tracing.WithTracerProvider(nil),
-		"WithMeterProvider(nil)":     tracing.WithMeterProvider(nil),
-		"WithSpanAttributes(nil)":    tracing.WithSpanAttributes(nil),
-		"WithSpanNameFormatter(nil)": tracing.WithSpanNameFormatter(nil),
-		"WithFilter(nil)":            tracing.WithFilter(nil),
-		"WithKeyRedactor(nil)":       tracing.WithKeyRedactor(nil),
-		"WithAttributes: ":           tracing.WithAttributes(attribute.KeyValue{}),
-		"WithWaitBuckets: no bounds": tracing.WithWaitBuckets(),
-		"WithWaitBuckets([2 1]): ":   tracing.WithWaitBuckets(2, 1),
-		"WithHoldBuckets([1 1]): ":   tracing.WithHoldBuckets(1, 1),
-		"WithHoldBuckets([-1]): ":    tracing.WithHoldBuckets(-1),
-		"WithHoldBuckets([NaN]): ":   tracing.WithHoldBuckets(math.NaN()),
-		"WithHoldBuckets([+Inf]): ":  tracing.WithHoldBuckets(math.Inf(1)),
+		"option 1 is nil": nil,
+		"WithTracerProvider(nil): leave the option out ":    tracing.WithTracerProvider(nil),
+		"WithMeterProvider(nil): leave the option out ":     tracing.WithMeterProvider(nil),
+		"WithTracerProvider(nil): leave the option":         tracing.WithTracerProvider((*sdktrace.TracerProvider)(nil)),
+		"WithMeterProvider(nil): leave the option":          tracing.WithMeterProvider((*sdkmetric.MeterProvider)(nil)),
+		"WithSpanAttributes(nil): leave the option out ":    tracing.WithSpanAttributes(nil),
+		"WithSpanNameFormatter(nil): leave the option out ": tracing.WithSpanNameFormatter(nil),
+		"WithFilter(nil): leave the option out ":            tracing.WithFilter(nil),
+		"WithKeyRedactor(nil): leave the option out ":       tracing.WithKeyRedactor(nil),
+		"WithAttributes: ":                           tracing.WithAttributes(attribute.KeyValue{}),
+		"WithWaitBuckets: no bounds: leave ":         tracing.WithWaitBuckets(),
+		"WithHoldBuckets: no bounds: leave ":         tracing.WithHoldBuckets([]float64{}...),
+		"WithWaitBuckets([2 1]): bounds must be ":    tracing.WithWaitBuckets(2, 1),
+		"WithHoldBuckets([1 1]): bounds must be ":    tracing.WithHoldBuckets(1, 1),
+		"WithHoldBuckets([-1]): bounds must be ":     tracing.WithHoldBuckets(-1),
+		"WithHoldBuckets([1 NaN]): bounds must be ":  tracing.WithHoldBuckets(1, math.NaN()),
+		"WithHoldBuckets([1 +Inf]): bounds must be ": tracing.WithHoldBuckets(1, math.Inf(1)),
+		"WithHoldBuckets([-Inf 1]): bounds must be ": tracing.WithHoldBuckets(math.Inf(-1), 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -165,9 +170,7 @@ func TestNothingIsBuiltForSpansThatAreNotRecorded(t *testing.T) {
 			t.Error("the key was asked for")
 			return ""
 		}))
-	synctest.Test(t, func(t *testing.T) {
-		everything(t, m, "item:7")
-	})
+	runExhibit(t, "item:7", m.observer)
 	if n := len(m.histogram("distributed_lock.wait.duration")); n == 0 {
 		t.Error("metrics depend on sampling")
 	}

@@ -1,0 +1,331 @@
+package tracing_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
+	"github.com/lockmw/go/tracing"
+)
+
+// A childSpec says what a child process is to be: one that takes locks when told to, and exports what
+// tracing says of them.
+type childSpec struct {
+	Redis   string
+	Spans   string // where spans go over OTLP/gRPC
+	Metrics string
+	Service string // its service.instance.id
+	Redact  string // "", "redact" or "hash"
+}
+
+// An order tells a child to begin a call, to cancel it, or to unlock what it got.
+type order struct {
+	Do      string // lock, cancel or unlock
+	ID      string // of the call
+	Kind    string // plain, fair, read or write
+	Name    string // "" for none
+	Key     string
+	Try     bool          // not to wait at all
+	Wait    time.Duration // 0: for ever
+	Lease   time.Duration // 0: the default
+	MaxHold time.Duration
+}
+
+// A report says what became of a call.
+type report struct {
+	ID    string
+	Event string // contended, locked, failed, lost or unlocked
+	Trace string // the trace of the call
+	Error string
+}
+
+// childVariable is the environment variable that makes the test binary a child: a childSpec.
+const childVariable = "TRACING_CHILD"
+
+// childMain is the life of a child process. In others it does nothing.
+func childMain() {
+	text, ok := os.LookupEnv(childVariable)
+	if !ok {
+		return
+	}
+	var spec childSpec
+	err := json.Unmarshal([]byte(text), &spec)
+	if err == nil {
+		err = spec.run()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "child process %d: %v\n", os.Getpid(), err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// run obeys orders until there are no more and all calls have ended, and then exports what is left.
+func (s childSpec) run() (err error) {
+	ctx := context.Background()
+	spans, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(s.Spans), otlptracegrpc.WithInsecure())
+	if err != nil {
+		return err
+	}
+	metrics, err := otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpoint(s.Metrics), otlpmetricgrpc.WithInsecure())
+	if err != nil {
+		return err
+	}
+	self := resource.NewSchemaless(attribute.String("service.name", "e2e"), attribute.String("service.instance.id", s.Service))
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithResource(self), sdktrace.WithBatcher(spans))
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithResource(self),
+		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics, sdkmetric.WithInterval(time.Hour)))) // at the end only
+	defer func() { err = errors.Join(err, tracers.Shutdown(ctx), meters.Shutdown(ctx)) }()
+
+	opts := []tracing.Option{tracing.WithTracerProvider(tracers), tracing.WithMeterProvider(meters)}
+	switch s.Redact {
+	case "redact":
+		opts = append(opts, tracing.WithKeyRedactor(tracing.RedactKey))
+	case "hash":
+		opts = append(opts, tracing.WithKeyRedactor(tracing.HashKey([]byte("of the test"))))
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: s.Redis})
+	defer rdb.Close()
+	locks, err := lockmw.New(rdb, lockmw.WithObserver(tracing.New(opts...)), lockmw.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+	c := &caller{
+		tracer: tracers.Tracer("test"), out: json.NewEncoder(os.Stdout),
+		lockers: map[string]lockmw.Locker{
+			"plain": locks, "fair": fairlock.New(locks), "write": rwlock.New(locks), "read": rwlock.New(locks).RLocker(),
+		},
+	}
+	return c.obey(json.NewDecoder(os.Stdin))
+}
+
+// A caller makes calls.
+type caller struct {
+	tracer  trace.Tracer
+	lockers map[string]lockmw.Locker
+
+	mu  sync.Mutex // guards out
+	out *json.Encoder
+}
+
+func (c *caller) obey(orders *json.Decoder) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	unlocks, cancels := make(map[string]func()), make(map[string]func())
+	for {
+		var o order
+		if err := orders.Decode(&o); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		switch o.Do {
+		case "unlock":
+			unlocks[o.ID]()
+		case "cancel":
+			cancels[o.ID]()
+		case "lock":
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel() // ends, if orders do, a hold that was not unlocked
+			unlock := make(chan struct{})
+			unlocks[o.ID], cancels[o.ID] = sync.OnceFunc(func() { close(unlock) }), cancel
+			all.Go(func() { c.call(ctx, o, unlock) })
+		}
+	}
+}
+
+func (c *caller) report(ctx context.Context, id, event string, err error) {
+	r := report{ID: id, Event: event, Trace: trace.SpanContextFromContext(ctx).TraceID().String()}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.out.Encode(r) // nobody listens any more
+}
+
+// call makes a call in a trace of its own.
+func (c *caller) call(ctx context.Context, o order, unlock <-chan struct{}) {
+	root, span := c.tracer.Start(ctx, "call "+o.ID)
+	hold, err := c.lock(root, o, unlock)
+	if err == nil {
+		err = hold.Unlock()
+	}
+	span.End()
+	if hold != nil {
+		c.report(root, o.ID, "unlocked", err)
+	} else {
+		c.report(root, o.ID, "failed", err)
+	}
+}
+
+// lock takes the lock, and returns when it is to be unlocked.
+func (c *caller) lock(root context.Context, o order, unlock <-chan struct{}) (*lockmw.Hold, error) {
+	opts := []lockmw.Option{lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { c.report(root, o.ID, "contended", nil) },
+	})}
+	if o.Name != "" {
+		opts = append(opts, lockmw.WithName(o.Name))
+	}
+	if o.Wait > 0 || o.Try {
+		opts = append(opts, lockmw.WithWait(o.Wait))
+	}
+	if o.Lease > 0 {
+		opts = append(opts, lockmw.WithLease(o.Lease))
+	}
+	if o.MaxHold > 0 {
+		opts = append(opts, lockmw.WithMaxHold(o.MaxHold))
+	}
+	ctx, hold, err := c.lockers[o.Kind].Lock(root, o.Key, opts...)
+	if err != nil {
+		return nil, err
+	}
+	_, work := c.tracer.Start(ctx, "work")
+	defer work.End()
+	c.report(root, o.ID, "locked", nil)
+	select {
+	case <-unlock:
+	case <-ctx.Done():
+		c.report(root, o.ID, "lost", context.Cause(ctx))
+	}
+	return hold, nil
+}
+
+// A child is such a process, as its test sees it. Not safe for concurrent use.
+type child struct {
+	t       *testing.T
+	spec    childSpec
+	process *redistest.Process
+	in      io.WriteCloser
+	orders  *json.Encoder
+	reports chan report // closed when the child has ended
+	seen    []report
+}
+
+// startChild starts a child. The test has to call end.
+func startChild(t *testing.T, spec childSpec) *child {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.Background(), path)
+	cmd.Env = append(os.Environ(), childVariable+"="+string(text),
+		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // a race detector makes each end last a second
+	cmd.Stderr = t.Output()
+	c := &child{t: t, spec: spec, reports: make(chan report, 1000)}
+	if c.in, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	// Not StdoutPipe, which is closed at the child's end with its last reports unread.
+	from, stdout, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdout.Close()
+	cmd.Stdout = stdout
+	if c.process, err = redistest.Start(t, cmd); err != nil {
+		from.Close()
+		t.Fatal(err)
+	}
+	c.orders = json.NewEncoder(c.in)
+	go c.read(from)
+	t.Cleanup(func() {
+		c.process.Kill()
+		for range c.reports { // until it is closed: the reader has ended
+		}
+	})
+	return c
+}
+
+func (c *child) read(from io.ReadCloser) {
+	defer close(c.reports)
+	defer from.Close()
+	lines := json.NewDecoder(from)
+	for {
+		var r report
+		if lines.Decode(&r) != nil {
+			return
+		}
+		c.reports <- r
+	}
+}
+
+func (c *child) order(o order) {
+	c.t.Helper()
+	if err := c.orders.Encode(o); err != nil {
+		c.t.Fatalf("%s: sending an order: %v", c.spec.Service, err)
+	}
+}
+
+// await waits for a report of the call. Any other end of the call than the one that is awaited ends
+// the test.
+func (c *child) await(ctx context.Context, id, event string) report {
+	c.t.Helper()
+	for i := 0; ; i++ {
+		if i == len(c.seen) {
+			c.seen = append(c.seen, c.next(ctx, id, event))
+		}
+		switch r := c.seen[i]; {
+		case r.ID != id:
+		case r.Event == event:
+			return r
+		case r.Event == "failed" || r.Event == "unlocked":
+			c.t.Fatalf("%s: %s has %s (%s), want it %s", c.spec.Service, id, r.Event, r.Error, event)
+		}
+	}
+}
+
+func (c *child) next(ctx context.Context, id, event string) report {
+	c.t.Helper()
+	select {
+	case r, ok := <-c.reports:
+		if ok {
+			return r
+		}
+		c.t.Fatalf("%s has ended (%v); %s was to be %s", c.spec.Service, c.process.Err(), id, event)
+	case <-ctx.Done():
+		c.t.Fatalf("%s: %s is not %s: %v", c.spec.Service, id, event, context.Cause(ctx))
+	}
+	return report{}
+}
+
+// end tells the child that there are no more orders, and waits until it has exported everything.
+func (c *child) end(ctx context.Context) {
+	c.t.Helper()
+	c.in.Close()
+	select {
+	case <-c.process.Ended():
+	case <-ctx.Done():
+		c.t.Fatalf("%s does not end: %v", c.spec.Service, context.Cause(ctx))
+	}
+	if err := c.process.Err(); err != nil {
+		c.t.Errorf("%s ended by itself: %v", c.spec.Service, err)
+	}
+}

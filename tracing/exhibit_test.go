@@ -1,0 +1,127 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
+)
+
+// An exhibit is a run of locks of all modes, on Redis and in the process, whose waits, holds and
+// renewals end in all the ways there are.
+type exhibit struct {
+	*testing.T
+	server *redistest.Server
+	key    string // what all keys begin with
+	opts   []lockmw.Option
+	locks  *lockmw.Client
+}
+
+// runExhibit shows an exhibit to observers. It takes a minute, so it runs in a bubble.
+func runExhibit(t *testing.T, key string, observers ...*lockmw.Observer) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
+		e := &exhibit{T: t, server: redistest.Piped(t), key: key}
+		for _, o := range observers {
+			e.opts = append(e.opts, lockmw.WithObserver(o))
+		}
+		var err error
+		e.locks, err = lockmw.New(e.server.NewClient(t), lockmw.JoinOptions(e.opts...), lockmw.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.modes()
+		e.failures()
+		e.renewals()
+		e.losses()
+		e.outage()
+		if err := e.locks.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// modes lets one wait for another in every mode.
+func (e *exhibit) modes() {
+	rw, local := rwlock.New(e.locks), lockmw.NewLocal(e.opts...)
+	for _, l := range []lockmw.Locker{e.locks, fairlock.New(e.locks), rw, rw.RLocker()} {
+		e.waitFor(e.locks, l, e.key+"/modes")
+	}
+	for _, l := range []lockmw.Locker{local, local.RLocker()} {
+		e.waitFor(local, l, e.key+"/modes")
+	}
+	_, hold := lock(e.T, e.Context(), e.locks, e.key+"/modes", lockmw.WithWait(0))
+	unlock(e.T, hold)
+}
+
+func (e *exhibit) waitFor(before, l lockmw.Locker, key string) {
+	_, first := lock(e.T, e.Context(), before, key)
+	done := make(chan struct{})
+	contended, waits := onContended()
+	go func() {
+		defer close(done)
+		_, second := lock(e.T, e.Context(), l, key, contended)
+		unlock(e.T, second)
+	}()
+	<-waits
+	time.Sleep(time.Second)
+	unlock(e.T, first)
+	<-done
+}
+
+// failures are waits that end without the lock.
+func (e *exhibit) failures() {
+	key := e.key + "/failures"
+	_, hold := lock(e.T, e.Context(), e.locks, key)
+	ctx, cancel := context.WithCancel(e.Context())
+	defer cancel()
+	time.AfterFunc(time.Second, cancel)
+	refused(e.T, e.Context(), e.locks, key, lockmw.WithWait(0))
+	refused(e.T, ctx, e.locks, key)
+	refused(e.T, e.Context(), e.locks, key, lockmw.WithWait(time.Second))
+	unlock(e.T, hold)
+}
+
+func (e *exhibit) renewals() {
+	_, hold := lock(e.T, e.Context(), e.locks, e.key+"/renewals")
+	time.Sleep(time.Minute)
+	unlock(e.T, hold)
+}
+
+// losses are of a lock that a renewal does not find, and of one that ran out.
+func (e *exhibit) losses() {
+	ctx, hold := lock(e.T, e.Context(), e.locks, e.key+"/lost")
+	e.server.Mini.FlushAll()
+	<-ctx.Done()
+	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+		e.Errorf("unlocking a lost lock: %v", err)
+	}
+	local := lockmw.NewLocal(e.opts...)
+	_, hold = lock(e.T, e.Context(), local, e.key+"/expired")
+	local.Expire(e.key + "/expired")
+	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+		e.Errorf("unlocking a lost lock: %v", err)
+	}
+}
+
+// outage is a server that refuses a renewal, a release and a lock, in words that repeat the key.
+func (e *exhibit) outage() {
+	key := e.key + "/outage"
+	_, hold := lock(e.T, e.Context(), e.locks, key)
+	e.server.Mini.SetError("LOADING " + key)
+	time.Sleep(20 * time.Second)
+	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrUnavailable) {
+		e.Errorf("unlocking without a server: %v", err)
+	}
+	if _, _, err := e.locks.Lock(e.Context(), key, lockmw.WithWait(time.Second)); !errors.Is(err, lockmw.ErrUnavailable) {
+		e.Errorf("locking without a server: %v", err)
+	}
+	e.server.Mini.SetError("")
+}

@@ -1,0 +1,178 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/tracing"
+)
+
+// An exporterFunc exports spans.
+type exporterFunc func(context.Context, []sdktrace.ReadOnlySpan) error
+
+func (f exporterFunc) ExportSpans(ctx context.Context, s []sdktrace.ReadOnlySpan) error {
+	return f(ctx, s)
+}
+
+func (exporterFunc) Shutdown(context.Context) error { return nil }
+
+// lockALot takes more locks than a batch processor queues spans for.
+func lockALot(t *testing.T, o *lockmw.Observer) {
+	t.Helper()
+	local := lockmw.NewLocal(lockmw.WithObserver(o))
+	for range 2 * sdktrace.DefaultMaxQueueSize {
+		_, hold := lock(t, t.Context(), local, "item:7")
+		unlock(t, hold)
+	}
+}
+
+func TestAnExporterThatHangsDelaysNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(
+			exporterFunc(func(context.Context, []sdktrace.ReadOnlySpan) error {
+				<-goOn
+				return nil
+			})))
+		start := time.Now()
+		lockALot(t, tracing.New(tracing.WithTracerProvider(provider)))
+		if took := time.Since(start); took > 0 {
+			t.Errorf("locks waited %v for the exporter", took)
+		}
+		close(goOn)
+		if err := provider.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACollectorThatIsNotThereDelaysNoLock(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	exporter, err := otlptracegrpc.New(t.Context(),
+		otlptracegrpc.WithEndpoint(listener.Addr().String()), otlptracegrpc.WithInsecure(),
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := ignoreErrors(t)
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter))
+	lockALot(t, tracing.New(tracing.WithTracerProvider(provider)))
+	if err := provider.Shutdown(t.Context()); err == nil && len(*errs) == 0 {
+		t.Error("the spans were exported")
+	}
+}
+
+func TestAnExporterThatFailsFailsNoLock(t *testing.T) {
+	errs := ignoreErrors(t)
+	m := newTelemetry(t, tracing.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(
+		exporterFunc(func(context.Context, []sdktrace.ReadOnlySpan) error { return errors.New("disk full") })))))
+	runExhibit(t, "item:7", m.observer)
+	m.countersAtZero()
+	if len(*errs) == 0 {
+		t.Error("nothing was exported")
+	}
+}
+
+// A panicking is a span processor with a mistake.
+type panicking struct {
+	discard
+	start, end string // names of spans
+}
+
+func (p panicking) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
+	if s.Name() == p.start {
+		panic("started " + p.start)
+	}
+}
+
+func (p panicking) OnEnd(s sdktrace.ReadOnlySpan) {
+	if s.Name() == p.end {
+		panic("ended " + p.end)
+	}
+}
+
+func TestASpanProcessorThatPanicsHarmsNoLock(t *testing.T) {
+	discardLogs(t)
+	for _, p := range []panicking{
+		{start: "acquire_lock item"}, {end: "acquire_lock item"}, {start: "hold_lock item"}, {end: "hold_lock item"},
+	} {
+		t.Run(p.start+p.end, func(t *testing.T) {
+			other := newTelemetry(t)
+			provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+			m := newTelemetry(t, tracing.WithTracerProvider(provider))
+			runExhibit(t, "item:7", m.observer, other.observer)
+			m.countersAtZero()
+			other.countersAtZero()
+			other.allEnded()
+			local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+			ctx, outer := lock(t, t.Context(), local, "item:7")
+			_, inner := lock(t, ctx, local, "user:42")
+			if held := m.sum("distributed_lock.held"); held == 0 {
+				t.Error("a lock in one whose span was spoilt is not reported")
+			}
+			unlock(t, inner)
+			unlock(t, outer)
+			m.countersAtZero()
+		})
+	}
+}
+
+// discardLogs throws away what is logged in the test.
+func discardLogs(t *testing.T) {
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { slog.SetDefault(before) })
+}
+
+func TestProvidersMayShutDownWhileLocksAreHeldAndWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spans := tracetest.NewInMemoryExporter()
+		tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+		meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+		o := tracing.New(tracing.WithTracerProvider(tracers), tracing.WithMeterProvider(meters))
+		local := lockmw.NewLocal(lockmw.WithObserver(o))
+
+		_, first := lock(t, t.Context(), local, "item:7")
+		_, lost := lock(t, t.Context(), local, "item:8")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, second := lock(t, t.Context(), local, "item:7")
+			unlock(t, second)
+		}()
+		synctest.Wait()
+		exported := len(spans.GetSpans())
+		if err := errors.Join(tracers.Shutdown(t.Context()), meters.Shutdown(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, t.Context(), local, "item:7", lockmw.WithWait(time.Second))
+		unlock(t, first)
+		<-done
+		local.Expire("item:8")
+		if err := lost.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+			t.Error(err)
+		}
+		_, next := lock(t, t.Context(), local, "item:7")
+		unlock(t, next)
+		if exported != 2 || len(spans.GetSpans()) != 0 { // a shut down exporter of this kind has none
+			t.Errorf("%d spans were exported before the shutdown, want 2; %d after it", exported, len(spans.GetSpans()))
+		}
+	})
+}

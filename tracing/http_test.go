@@ -1,0 +1,111 @@
+package tracing_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/riandyrn/otelchi"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A front puts spans of a server's own in front of a handler at POST /items/{itemID}.
+type front func(p trace.TracerProvider, lock func(http.Handler) http.Handler, h http.Handler) http.Handler
+
+var fronts = map[string]front{
+	"otelhttp": func(p trace.TracerProvider, lock func(http.Handler) http.Handler, h http.Handler) http.Handler {
+		r := chi.NewRouter()
+		r.With(lock).Method(http.MethodPost, "/items/{itemID}", h)
+		return otelhttp.NewHandler(r, "buy", otelhttp.WithTracerProvider(p), otelhttp.WithPropagators(propagation.TraceContext{}))
+	},
+	"otelchi": func(p trace.TracerProvider, lock func(http.Handler) http.Handler, h http.Handler) http.Handler {
+		r := chi.NewRouter()
+		r.Use(otelchi.Middleware("shop", otelchi.WithChiRoutes(r), otelchi.WithTracerProvider(p),
+			otelchi.WithPropagators(propagation.TraceContext{})))
+		r.With(lock).Method(http.MethodPost, "/items/{itemID}", h)
+		return r
+	},
+}
+
+func TestLocksNestInTheServersSpan(t *testing.T) {
+	for name, front := range fronts {
+		t.Run(name, func(t *testing.T) {
+			m := newTelemetry(t)
+			locks := lockmw.NewLocal(lockmw.WithObserver(m.observer))
+			handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				_, work := m.tracer.Start(r.Context(), "work")
+				work.End()
+			})
+			h := front(m.provider, httpmw.WithLock(locks, httpmw.By("item", httpmw.URLParam("itemID"))), handler)
+			r := httptest.NewRequest(http.MethodPost, "/items/7", nil)
+			r.Header.Set("traceparent", valid)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != http.StatusOK {
+				t.Fatalf("status %d: %s", w.Code, w.Body)
+			}
+			server := m.serverSpan()
+			if got := server.Parent().TraceID().String(); got != valid[3:35] {
+				t.Errorf("the server's span is in trace %s, want the client's", got)
+			}
+			m.childOf(server, "acquire_lock item", "hold_lock item")
+			m.childOf(m.span("hold_lock item"), "work")
+			if key := attributesOf(m.span("hold_lock item"))["distributed_lock.key"]; key != "item:7" {
+				t.Errorf("key is %v", key)
+			}
+			m.allEnded()
+			m.countersAtZero()
+		})
+	}
+}
+
+func TestARequestWithoutTheLockHasOnlyTheWaitInTheServersSpan(t *testing.T) {
+	for name, front := range fronts {
+		t.Run(name, func(t *testing.T) {
+			m := newTelemetry(t)
+			locks := lockmw.NewLocal()
+			_, hold := lock(t, t.Context(), locks, "item:7")
+			defer hold.Unlock()
+			handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("handled without the lock") })
+			h := front(m.provider, httpmw.WithLock(locks, httpmw.By("item", httpmw.URLParam("itemID")), lockmw.WithObserver(m.observer)), handler)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/items/7", nil))
+			m.childOf(m.serverSpan(), "acquire_lock item")
+			if n := len(m.spans.Ended()); n != 2 || w.Code == http.StatusOK {
+				t.Errorf("status %d, %d spans: %v", w.Code, n, m.names())
+			}
+			m.countersAtZero()
+		})
+	}
+}
+
+// serverSpan returns the one span of a server.
+func (m *telemetry) serverSpan() (server sdktrace.ReadOnlySpan) {
+	m.t.Helper()
+	for _, s := range m.spans.Ended() {
+		if s.SpanKind() == trace.SpanKindServer {
+			server = s
+		}
+	}
+	if server == nil {
+		m.t.Fatalf("no span of a server: %v", m.names())
+	}
+	return server
+}
+
+// childOf checks the parent of the spans of these names.
+func (m *telemetry) childOf(parent sdktrace.ReadOnlySpan, names ...string) {
+	m.t.Helper()
+	for _, name := range names {
+		if s := m.span(name); !s.Parent().Equal(parent.SpanContext()) {
+			m.t.Errorf("%q is not a child of %q", name, parent.Name())
+		}
+	}
+}
