@@ -15,7 +15,8 @@
 //	acquire_lock <name>   from the call to the grant or the failure; the lock client's spans nest inside
 //	hold_lock <name>      from the grant to the release or the loss; the guarded work's spans nest inside
 //
-// hold_lock starts 1 µs after acquire_lock ends. A call that meets a lock held by others gets links
+// hold_lock starts 1 µs after acquire_lock ends, and ends when the release is confirmed: another process
+// may have the lock for up to a round trip by then. A call that meets a lock held by others gets links
 // to the acquire_lock spans of at most 8 of them, also when they are in other processes. The status
 // is Unset after success and after a TryLock that found the lock busy; any other failure, a loss and
 // a failed release set Error. A call that goes on without a lock (lockmw.WithFailOpen) has a failed

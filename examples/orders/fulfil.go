@@ -25,6 +25,9 @@ type fulfilment struct {
 // announce hands an accepted order to the workers. The request's end does not stop it: the order
 // is stored, so it must be shipped.
 func (s *shop) announce(ctx context.Context, id int64, item string) error {
+	if err := s.admit(ctx); err != nil {
+		return err
+	}
 	payload, err := json.Marshal(fulfilment{Order: id, Item: item})
 	if err != nil {
 		return err
@@ -32,16 +35,14 @@ func (s *shop) announce(ctx context.Context, id int64, item string) error {
 	task := asynq.NewTaskWithHeaders(typeFulfil, payload, asynqmw.Headers(ctx),
 		asynq.Queue(s.queue), asynq.MaxRetry(10), asynq.Timeout(time.Minute))
 
-	// asynq delivers at least once. That a task is delivered twice at the same time is rare in life (an
-	// enqueue that timed out and was repeated, a worker wrongly believed dead); here it happens to all.
 	ctx = context.WithoutCancel(ctx)
-	var errs [2]error
+	errs := make([]error, s.deliveries)
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() { _, errs[i] = s.tasks.EnqueueContext(ctx, task) })
 	}
 	wg.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("enqueueing order %d: %w", id, err)
 	}
 	s.counts.announced.Add(int64(len(errs)))
@@ -67,7 +68,7 @@ func (s *shop) workers(redis asynq.RedisConnOpt) (*asynq.Server, asynq.Handler) 
 	mux := asynq.NewServeMux()
 	mux.Use(asynqmw.Trace(s.tracer))
 	mux.Handle(typeFulfil, s.named(asynqmw.WithLock(s.locks, byItem,
-		lockmw.WithWait(250*time.Millisecond), // in the worker's slot; then back into the queue
+		lockmw.WithWait(s.patience), // in the worker's slot; then back into the queue
 		lockmw.WithObserver(s.counts.requeues()),
 		asynqmw.WithRequeueDelay(time.Second, 2*time.Second))(asynq.HandlerFunc(s.fulfil))))
 	return server, mux
@@ -95,7 +96,7 @@ func (s *shop) fulfil(ctx context.Context, t *asynq.Task) (err error) {
 }
 
 func (s *shop) ship(ctx context.Context, order, token int64) error {
-	if err := pause(ctx, shipTakes); err != nil {
+	if err := s.outside(ctx, "ship", s.carrier); err != nil {
 		return err
 	}
 	if err := s.store.collect(ctx, order); err != nil {

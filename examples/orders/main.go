@@ -4,10 +4,12 @@
 //
 //	go run ./examples/orders
 //	go run ./examples/orders -redis localhost:6379 -users 1000 -json
-//	go run ./examples/orders -serve :8080
+//	go run ./examples/orders -serve :8080 -metrics :9090
+//	go run ./examples/orders -contend -otlp localhost:4317
 //
-// Read shop.go for the route, fulfil.go for the task, store.go for the SQL, and open.go for how the
-// locks are made; the rest is the crowd and the figures.
+// Read shop.go for the route, fulfil.go for the task, store.go for the SQL, open.go for how the
+// locks are made, and telemetry.go for where spans and metrics go; contend.go is a scene to look at in
+// Jaeger, and the rest is the crowd and the figures.
 package main
 
 import (
@@ -16,27 +18,18 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 )
 
 // The exit statuses.
 const (
 	exitOK          = 0
-	exitBroken      = 1 // the locked sale broke a promise
+	exitBroken      = 1 // the locked sale broke a promise, or the scene failed
 	exitUsage       = 2 // it could not even start
 	exitInterrupted = 130
 )
-
-type config struct {
-	users, clicks, items, stock int
-	seed                        uint64
-	redis, serve, otlp          string
-	json                        bool
-}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -65,7 +58,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// start opens what both sales share, and runs them or serves.
+// start opens what all sales share, and does what was asked for.
 func start(ctx context.Context, cfg config, stdout, stderr io.Writer) (code int, err error) {
 	dir, err := os.MkdirTemp("", "orders-")
 	if err != nil {
@@ -79,74 +72,18 @@ func start(ctx context.Context, cfg config, stdout, stderr io.Writer) (code int,
 	}
 	defer func() { err = errors.Join(err, server.close()) }()
 
-	spans, err := openTracing(ctx, cfg.otlp, stderr)
+	telemetry, err := openTelemetry(ctx, cfg, stderr)
 	if err != nil {
 		return 0, err
 	}
-	defer spans.close()
+	defer telemetry.close()
 
-	world := world{config: cfg, dir: dir, redis: server, tracer: spans.provider}
-	if cfg.serve != "" {
+	world := world{config: cfg, dir: dir, redis: server, telemetry: telemetry}
+	switch {
+	case cfg.serve != "":
 		return exitOK, world.serve(ctx, stdout)
+	case cfg.contend:
+		return world.contend(ctx, stdout)
 	}
 	return world.compare(ctx, stdout, stderr)
-}
-
-func parseFlags(args []string, stderr io.Writer) (config, error) {
-	var c config
-	f := flag.NewFlagSet("orders", flag.ContinueOnError)
-	f.IntVar(&c.users, "users", 400, "how many people want something")
-	f.IntVar(&c.clicks, "clicks", 3, "how often each of them clicks")
-	f.IntVar(&c.items, "items", 5, "how many different things are for sale")
-	f.IntVar(&c.stock, "stock", 40, "how many there are of each")
-	f.Uint64Var(&c.seed, "seed", 1, "who wants what, and when they click")
-	f.StringVar(&c.redis, "redis", "", "use the Redis at `host:port` instead of an embedded one")
-	f.StringVar(&c.serve, "serve", "", "open the shop at `address`, e.g. :8080, until Ctrl-C")
-	f.BoolVar(&c.json, "json", false, "print the figures as JSON too, as the last line")
-	f.StringVar(&c.otlp, "otlp", "", "export spans to the OTLP gRPC collector at `host:port`")
-
-	f.SetOutput(io.Discard) // the flag package would print the usage after every mistake
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			f.SetOutput(stderr)
-			f.Usage()
-		}
-		return c, err
-	}
-	if f.NArg() > 0 {
-		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
-	}
-	err := c.check()
-	return c, err
-}
-
-func (c *config) check() error {
-	for _, n := range []struct {
-		flag       string
-		value, max int
-	}{
-		{"users", c.users, 100_000},
-		{"clicks", c.clicks, 100},
-		{"items", c.items, 10_000},
-		{"stock", c.stock, 1_000_000},
-	} {
-		if n.value < 1 || n.value > n.max {
-			return fmt.Errorf("-%s is %d, must be from 1 to %d", n.flag, n.value, n.max)
-		}
-	}
-	for _, a := range []struct{ flag, value string }{{"redis", c.redis}, {"serve", c.serve}, {"otlp", c.otlp}} {
-		if a.value == "" {
-			continue
-		}
-		host, port, err := net.SplitHostPort(a.value)
-		n, portErr := strconv.ParseUint(port, 10, 16)
-		dialled := a.flag != "serve" // a listener may leave out the host, and take any port
-		if err != nil || portErr != nil || dialled && (host == "" || n == 0) {
-			return fmt.Errorf("-%s is %q, must be host:port", a.flag, a.value)
-		}
-	}
-	if c.json && c.serve != "" {
-		return errors.New("-json prints the figures of a sale, and -serve runs none")
-	}
-	return nil
 }

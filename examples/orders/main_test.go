@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,16 +22,36 @@ import (
 	"github.com/lockmw/go/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain checks that the runs leave no goroutines behind, and none of their temporary folders.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "orders-test-")
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 {
+			fmt.Fprintln(os.Stderr, "left behind:", left, err)
+			code = max(code, 1)
+		}
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+const nobody = "127.0.0.1:1" // where nothing listens
 
 var smallSale = []string{"-users", "100", "-clicks", "3", "-items", "2", "-stock", "20", "-json"}
 
 // figures runs a sale and returns what its last line says.
-func figures(t *testing.T, args ...string) (unlocked, locked map[string]float64) {
+func figures(t *testing.T, stderr io.Writer, args ...string) (unlocked, locked map[string]float64) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), args, &stdout, &stderr); code != exitOK {
-		t.Fatalf("exit status %d\n%s%s", code, &stdout, &stderr)
+	var stdout bytes.Buffer
+	if code := run(t.Context(), args, &stdout, stderr); code != exitOK {
+		t.Fatalf("exit status %d\n%s%s", code, &stdout, stderr)
 	}
 	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
 	var sales map[string]map[string]float64
@@ -43,18 +64,11 @@ func figures(t *testing.T, args ...string) (unlocked, locked map[string]float64)
 	return sales["unlocked"], sales["locked"]
 }
 
-// checkSale asks for what holds for the small sale, on any Redis.
+// checkSale asks for what holds for the small sale, on any Redis. Without locks that is only certain
+// while nothing else keeps the machine busy, so tests that call it are not parallel.
 func checkSale(t *testing.T, unlocked, locked map[string]float64) {
 	t.Helper()
-	want := map[string]float64{
-		"requests": 300, "accepted": 40, "refused": 260, "oversold": 0, "duplicate_orders": 0,
-		"lost_orders": 0, "shipped": 40, "shipped_twice": 0,
-	}
-	for name, n := range want {
-		if locked[name] != n {
-			t.Errorf("with locks, %s is %v, want %v", name, locked[name], n)
-		}
-	}
+	checkLocked(t, locked)
 	for _, name := range []string{"oversold", "duplicate_orders", "shipped_twice"} {
 		if unlocked[name] == 0 {
 			t.Errorf("without locks, %s is 0: the sale would not notice broken locks", name)
@@ -68,9 +82,21 @@ func checkSale(t *testing.T, unlocked, locked map[string]float64) {
 	}
 }
 
+func checkLocked(t *testing.T, locked map[string]float64) {
+	t.Helper()
+	want := map[string]float64{
+		"requests": 300, "accepted": 40, "refused": 260, "oversold": 0, "duplicate_orders": 0,
+		"lost_orders": 0, "shipped": 40, "shipped_twice": 0,
+	}
+	for name, n := range want {
+		if locked[name] != n {
+			t.Errorf("with locks, %s is %v, want %v", name, locked[name], n)
+		}
+	}
+}
+
 func TestSaleKeepsItsPromisesWithLocksOnly(t *testing.T) {
-	noTraces(t)
-	unlocked, locked := figures(t, smallSale...)
+	unlocked, locked := figures(t, new(bytes.Buffer), smallSale...)
 	checkSale(t, unlocked, locked)
 
 	fields := strings.Fields("accepted duplicate_orders lost_orders oversold per_second refused requests " +
@@ -104,33 +130,13 @@ func TestEveryBrokenPromiseCounts(t *testing.T) {
 	}
 }
 
-// noTraces checks that a run removes its temporary folder.
-func noTraces(t *testing.T) {
-	t.Helper()
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	t.Cleanup(func() {
-		left, err := os.ReadDir(dir)
-		if err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v %v", left, err)
-		}
-	})
-}
-
 func TestWhatCannotStart(t *testing.T) {
+	t.Parallel()
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
 
 	for _, c := range []struct {
 		args string
@@ -148,13 +154,17 @@ func TestWhatCannotStart(t *testing.T) {
 		{"-redis localhost:99999", `-redis is "localhost:99999"`},
 		{"-otlp localhost:0", `-otlp is "localhost:0"`},
 		{"-serve 8080", `-serve is "8080"`},
+		{"-metrics 9090", `-metrics is "9090"`},
 		{"-serve :0 -json", "-json"},
+		{"-contend -json", "-json"},
+		{"-contend -serve :0", "-contend"},
 		{"now", `"now"`},
 		{"-serve " + taken.Addr().String(), "address already in use"},
+		{"-metrics " + taken.Addr().String(), "-metrics: listen tcp " + taken.Addr().String() + ": bind: address already in use"},
+		{"-otlp localhost:4317 -metrics " + taken.Addr().String(), "address already in use"},
 		{"-redis " + nobody, "no redis at " + nobody},
 	} {
 		t.Run(c.args, func(t *testing.T) {
-			noTraces(t)
 			var stdout, stderr bytes.Buffer
 			if code := run(t.Context(), strings.Fields(c.args), &stdout, &stderr); code != exitUsage {
 				t.Errorf("exit status %d, want %d", code, exitUsage)
@@ -170,26 +180,47 @@ func TestWhatCannotStart(t *testing.T) {
 	}
 }
 
-func TestServeUntilInterrupted(t *testing.T) {
-	noTraces(t)
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	out, stdout := io.Pipe()
-	exit := make(chan int, 1)
-	go func() {
-		code := run(ctx, []string{"-serve", "127.0.0.1:0", "-stock", "1"}, stdout, io.Discard)
-		_ = stdout.Close()
-		exit <- code
-	}()
+// An openShop is a run with -serve.
+type openShop struct {
+	url    string
+	stderr *lockedBuffer
+	stop   context.CancelFunc
+	exit   chan int
+}
 
+func serveShop(t *testing.T, args ...string) *openShop {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	shop := &openShop{stderr: &lockedBuffer{}, stop: stop, exit: make(chan int, 1)}
+	out, stdout := io.Pipe()
+	go func() {
+		code := run(ctx, append([]string{"-serve", "127.0.0.1:0", "-stock", "1"}, args...), stdout, shop.stderr)
+		_ = stdout.Close()
+		shop.exit <- code
+	}()
 	lines := bufio.NewReader(out)
 	first, err := lines.ReadString('\n')
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %s", err, shop.stderr)
 	}
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
-	url := regexp.MustCompile(`http://[0-9.:]+`).FindString(first)
+	shop.url = regexp.MustCompile(`http://[0-9.:]+`).FindString(first)
+	return shop
+}
 
+func (s *openShop) interrupt(t *testing.T) {
+	t.Helper()
+	http.DefaultClient.CloseIdleConnections()
+	s.stop()
+	if code := <-s.exit; code != exitOK {
+		t.Errorf("exit status %d, want %d", code, exitOK)
+	}
+}
+
+func TestServeUntilInterrupted(t *testing.T) {
+	t.Parallel()
+	shop := serveShop(t)
 	for _, c := range []struct {
 		user, body string
 		want       int
@@ -202,7 +233,7 @@ func TestServeUntilInterrupted(t *testing.T) {
 		{"bob", `{}`, http.StatusBadRequest},
 		{"bob", `item-2`, http.StatusBadRequest},
 	} {
-		if status, body := request(t, http.MethodPost, url+"/users/"+c.user+"/orders", c.body); status != c.want {
+		if status, body := request(t, http.MethodPost, shop.url+"/users/"+c.user+"/orders", c.body); status != c.want {
 			t.Errorf("%s orders %s: %d, want %d: %s", c.user, c.body, status, c.want, body)
 		}
 	}
@@ -211,16 +242,12 @@ func TestServeUntilInterrupted(t *testing.T) {
 	for body := ""; !strings.Contains(body, shipped); {
 		select {
 		case <-time.After(20 * time.Millisecond):
-			_, body = request(t, http.MethodGet, url+"/items", "")
+			_, body = request(t, http.MethodGet, shop.url+"/items", "")
 		case <-patience:
 			t.Fatalf("not shipped: %s", body)
 		}
 	}
-	http.DefaultClient.CloseIdleConnections()
-	interrupt()
-	if code := <-exit; code != exitOK {
-		t.Errorf("exit status %d, want %d", code, exitOK)
-	}
+	shop.interrupt(t)
 }
 
 func request(t *testing.T, method, url, body string) (int, string) {
@@ -253,7 +280,7 @@ func (w *interrupter) Write(p []byte) (int, error) {
 }
 
 func TestInterruptedSaleLeavesNothingBehind(t *testing.T) {
-	noTraces(t)
+	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	stderr := &interrupter{interrupt: interrupt}
 	var stdout bytes.Buffer
@@ -271,7 +298,7 @@ func TestSaleOnARealRedisLeavesItAsItWas(t *testing.T) {
 	if err := rdb.Set(t.Context(), "somebody:else", "1", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	unlocked, locked := figures(t, append(smallSale, "-redis", server.Addr())...)
+	unlocked, locked := figures(t, new(bytes.Buffer), append(smallSale, "-redis", server.Addr())...)
 	checkSale(t, unlocked, locked)
 	keys, err := rdb.Keys(t.Context(), "*").Result()
 	if err != nil || !slices.Equal(keys, []string{"somebody:else"}) {

@@ -4,28 +4,23 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/lockmw/go/lockmw"
-	"github.com/lockmw/go/tracing"
 )
 
 // A world is what the sales share.
 type world struct {
 	config
-	dir    string
-	redis  *redisServer
-	tracer trace.TracerProvider
+	dir       string
+	redis     *redisServer
+	telemetry *telemetry
 }
 
 // A sale is an open shop: database, locks, workers and web server.
@@ -37,7 +32,7 @@ type sale struct {
 }
 
 // open opens a shop that listens at addr.
-func (w *world) open(ctx context.Context, addr string, locked bool) (_ *sale, err error) {
+func (w *world) open(ctx context.Context, addr string, c conditions) (_ *sale, err error) {
 	s := &sale{slowest: newSlowest(5)}
 	defer func() {
 		if err != nil {
@@ -62,17 +57,19 @@ func (w *world) open(ctx context.Context, addr string, locked bool) (_ *sale, er
 	if err != nil {
 		return nil, err
 	}
-	locks, err := w.openLocks(name, locked, s)
+	locks, err := w.openLocks(name, c, s)
 	if err != nil {
 		return nil, err
 	}
 	tasks := asynq.NewClient(w.redis.asynq())
 	s.onClose(tasks.Close)
-	tracer := trace.TracerProvider(noop.NewTracerProvider())
-	if locked {
-		tracer = w.tracer
+	s.shop = newShop(st, locks, tasks, name, c)
+	if c.locked {
+		s.tracer = w.telemetry.tracer
+		if w.telemetry.meter != nil {
+			s.meter = w.telemetry.meter
+		}
 	}
-	s.shop = newShop(st, locks, tasks, name, tracer)
 
 	workers, handler := s.workers(w.redis.asynq())
 	if err := workers.Start(handler); err != nil {
@@ -80,26 +77,13 @@ func (w *world) open(ctx context.Context, addr string, locked bool) (_ *sale, er
 	}
 	s.onClose(func() error { workers.Shutdown(); return nil })
 
-	s.serve(listener)
-	return s, nil
-}
-
-// serve answers requests until the sale is closed.
-func (s *sale) serve(listener net.Listener) {
-	server := &http.Server{Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
+	stop := serveHTTP(listener, s.routes())
 	s.onClose(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			_ = server.Close() // somebody is still there, and has had the time to leave
-		}
-		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
+		return stop(ctx)
 	})
+	return s, nil
 }
 
 func (w *world) openStore(ctx context.Context, name string, s *sale) (*store, error) {
@@ -120,16 +104,21 @@ func (w *world) openStore(ctx context.Context, name string, s *sale) (*store, er
 	return st, err
 }
 
-func (w *world) openLocks(name string, locked bool, s *sale) (lockmw.Locker, error) {
+func (w *world) openLocks(name string, c conditions, s *sale) (lockmw.Locker, error) {
 	s.onClose(func() error { return w.redis.forget(name) })
-	if !locked {
+	if !c.locked {
 		return lockmw.LockerFunc(noLock), nil
 	}
-	locks, err := lockmw.New(w.redis.client,
+	opts := []lockmw.ClientOption{
 		lockmw.WithPrefix(name),
-		lockmw.WithLease(10*time.Second),
-		lockmw.WithObserver(tracing.New(tracing.WithTracerProvider(w.tracer))),
-		lockmw.WithObserver(s.slowest.observer()))
+		lockmw.WithLease(10 * time.Second),
+		lockmw.WithObserver(w.telemetry.observer()),
+		lockmw.WithObserver(s.slowest.observer()),
+	}
+	if c.observer != nil {
+		opts = append(opts, lockmw.WithObserver(c.observer))
+	}
+	locks, err := lockmw.New(w.redis.client, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -154,12 +143,4 @@ func (s *sale) close() error {
 		s.closers = s.closers[:last]
 	}
 	return err
-}
-
-// reachable names a listener's address for this machine.
-func reachable(addr net.Addr) string {
-	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return fmt.Sprintf("localhost:%d", tcp.Port)
-	}
-	return addr.String()
 }

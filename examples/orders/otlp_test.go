@@ -1,53 +1,22 @@
 package main
 
 import (
-	"context"
-	"net"
+	"bytes"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc"
 )
 
-// A fakeCollector keeps the spans that it is sent, by their id.
-type fakeCollector struct {
-	collector.UnimplementedTraceServiceServer
-
-	mu    sync.Mutex
-	spans map[string]*tracepb.Span
-}
-
-func (c *fakeCollector) Export(_ context.Context, req *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, resource := range req.GetResourceSpans() {
-		for _, scope := range resource.GetScopeSpans() {
-			for _, span := range scope.GetSpans() {
-				c.spans[string(span.GetSpanId())] = span
-			}
-		}
-	}
-	return &collector.ExportTraceServiceResponse{}, nil
-}
-
-func TestExportedWaitsLinkToTheHolder(t *testing.T) {
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &fakeCollector{spans: make(map[string]*tracepb.Span)}
-	server := grpc.NewServer()
-	collector.RegisterTraceServiceServer(server, c)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-
-	figures(t, append(smallSale, "-otlp", listener.Addr().String())...)
-	server.Stop()
-	if err := <-done; err != nil {
-		t.Fatal(err)
+func TestASaleExportsItsSpansAndMetrics(t *testing.T) {
+	t.Parallel()
+	c := listenForAll(t)
+	stderr := &scraper{t: t}
+	figures(t, stderr, append(smallSale, "-otlp", c.addr, "-metrics", "127.0.0.1:0")...)
+	if lines := complaints(&stderr.lockedBuffer); len(lines) > 0 {
+		t.Errorf("stderr has %q", lines)
 	}
 
 	kinds, linked := make(map[string]int), 0
@@ -65,16 +34,89 @@ func TestExportedWaitsLinkToTheHolder(t *testing.T) {
 	if kinds["POST"] == 0 || kinds["acquire_lock"] == 0 || kinds["hold_lock"] == 0 || linked == 0 {
 		t.Errorf("spans %v with %d links; want requests, waits and holds, and links to holders", kinds, linked)
 	}
-	// A task's spans belong to the trace of the request that enqueued it.
-	for _, span := range c.spans {
+	checkTasksHaveARequest(t, c.spans)
+	checkMetrics(t, c.metrics)
+	checkPage(t, stderr.page, `distributed_lock_waiters{distributed_lock_mode="exclusive",distributed_lock_name="item"} 0`)
+}
+
+// checkTasksHaveARequest asks that a task's spans belong to the trace of the request that enqueued it.
+func checkTasksHaveARequest(t *testing.T, spans map[string]*tracepb.Span) {
+	t.Helper()
+	tasks := 0
+	for _, span := range spans {
 		if span.GetKind() != tracepb.Span_SPAN_KIND_CONSUMER {
 			continue
 		}
-		parent := c.spans[string(span.GetParentSpanId())]
-		if parent.GetKind() != tracepb.Span_SPAN_KIND_SERVER && !strings.HasPrefix(parent.GetName(), "hold_lock") {
-			t.Errorf("the parent of a task's span is %q, want the request or what it holds", parent.GetName())
+		tasks++
+		if parent := spans[string(span.GetParentSpanId())]; parent.GetName() != "hold_lock user" {
+			t.Errorf("the parent of a task's span is %q, want that of the hold in which it was enqueued", parent.GetName())
 		}
-		return
 	}
-	t.Error("no span of a task")
+	if tasks == 0 {
+		t.Error("no span of a task")
+	}
+}
+
+func checkMetrics(t *testing.T, metrics []*metricspb.ResourceMetrics) {
+	t.Helper()
+	var names []string
+	for _, resource := range metrics {
+		for _, scope := range resource.GetScopeMetrics() {
+			for _, metric := range scope.GetMetrics() {
+				names = append(names, metric.GetName())
+			}
+		}
+		checkNoKeys(t, resource.String())
+	}
+	for _, want := range []string{
+		"distributed_lock.wait.duration", "distributed_lock.hold.duration",
+		"distributed_lock.waiters", "distributed_lock.held", "http.server.request.duration",
+	} {
+		if !slices.Contains(names, want) {
+			t.Errorf("metrics are %q, want %s too", names, want)
+		}
+	}
+}
+
+func checkNoKeys(t *testing.T, metrics string) {
+	t.Helper()
+	for _, key := range []string{"item-", "item:", "user-", "user:", "ann"} {
+		if i := strings.Index(metrics, key); i >= 0 {
+			t.Errorf("metrics have a key: … %.60s", metrics[i:])
+		}
+	}
+}
+
+// complaints are the lines of a standard error that are not about progress.
+func complaints(stderr *lockedBuffer) (lines []string) {
+	for line := range strings.Lines(stderr.String()) {
+		if strings.HasPrefix(line, "orders: ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func TestACollectorThatDiesChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := listenForAll(t)
+	c.onSpans = func() { go c.server.Stop() }
+	var stderr lockedBuffer
+	_, locked := figures(t, &stderr, append(smallSale, "-otlp", c.addr)...)
+	checkLocked(t, locked)
+	if lines := complaints(&stderr); len(lines) != 1 || !strings.Contains(lines[0], c.addr) {
+		t.Errorf("stderr has %q, want one line about %s", lines, c.addr)
+	}
+}
+
+func TestACollectorThatIsNotThereChangesNothing(t *testing.T) {
+	t.Parallel()
+	var stdout bytes.Buffer
+	var stderr lockedBuffer
+	if code := run(t.Context(), []string{"-contend", "-otlp", nobody}, &stdout, &stderr); code != exitOK {
+		t.Errorf("exit status %d, want %d\n%s", code, exitOK, &stdout)
+	}
+	if line := stderr.String(); strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "orders: ") || !strings.Contains(line, nobody) {
+		t.Errorf("stderr is %q, want one line about %s", line, nobody)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -19,7 +20,7 @@ type redisServer struct {
 }
 
 func openRedis(ctx context.Context, addr string) (*redisServer, error) {
-	redis.SetLogger(quiet{})
+	quietRedis()
 	s := &redisServer{addr: addr}
 	if addr == "" {
 		s.embedded = miniredis.NewMiniRedis()
@@ -76,5 +77,7 @@ func (s *redisServer) forget(name string) error {
 
 // quiet drops the redis client's remarks on single connections: what matters comes back as errors.
 type quiet struct{}
+
+var quietRedis = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
 
 func (quiet) Printf(context.Context, string, ...any) {}

@@ -86,7 +86,7 @@ func report(w io.Writer, c config, unlocked, locked result) error {
 	b.WriteString("\n")
 	writeSlowest(&b, locked.slowest)
 	if c.otlp != "" {
-		fmt.Fprintf(&b, "The spans of the sale with locks are on their way to %s, as service \"orders\".\n\n", c.otlp)
+		fmt.Fprintf(&b, "The spans and metrics of the sale with locks are on their way to %s, as service %q.\n\n", c.otlp, service)
 	}
 	writeVerdict(&b, &locked)
 	if c.json {

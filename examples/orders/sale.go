@@ -30,7 +30,7 @@ func (w *world) compare(ctx context.Context, stdout, stderr io.Writer) (int, err
 
 // run holds one sale from the first click to the last parcel.
 func (w *world) run(ctx context.Context, clicks []click, locked bool, stderr io.Writer) (r result, err error) {
-	s, err := w.open(ctx, "127.0.0.1:0", locked)
+	s, err := w.open(ctx, "127.0.0.1:0", usual(locked))
 	if err != nil {
 		return r, err
 	}

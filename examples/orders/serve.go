@@ -20,7 +20,7 @@ Three clicks at once; one is accepted:
 
 // serve keeps a locked shop open until ctx ends.
 func (w *world) serve(ctx context.Context, stdout io.Writer) (err error) {
-	s, err := w.open(ctx, w.config.serve, true)
+	s, err := w.open(ctx, w.config.serve, usual(true))
 	if err != nil {
 		return err
 	}

@@ -11,16 +11,15 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/hibiken/asynq"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	noopmetric "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
+	nooptrace "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/lockmw"
-)
-
-const (
-	payTakes  = 10 * time.Millisecond
-	shipTakes = 20 * time.Millisecond
 )
 
 var errSoldOut = errors.New("sold out")
@@ -33,17 +32,23 @@ var userID = httpmw.URLParam("userID")
 // A shop takes orders over HTTP and ships them in background tasks. It does not know whether its
 // locks lock: a sale without them runs this same code with a Locker that does nothing.
 type shop struct {
+	conditions
+
 	store  *store
 	locks  lockmw.Locker
 	tasks  *asynq.Client
 	queue  string
 	tracer trace.TracerProvider
+	meter  metric.MeterProvider
 	buy    func(context.Context, order) (int64, error)
 	counts counts
 }
 
-func newShop(st *store, locks lockmw.Locker, tasks *asynq.Client, queue string, tracer trace.TracerProvider) *shop {
-	s := &shop{store: st, locks: locks, tasks: tasks, queue: queue, tracer: tracer}
+func newShop(st *store, locks lockmw.Locker, tasks *asynq.Client, queue string, c conditions) *shop {
+	s := &shop{
+		conditions: c, store: st, locks: locks, tasks: tasks, queue: queue,
+		tracer: nooptrace.NewTracerProvider(), meter: noopmetric.NewMeterProvider(),
+	}
 	byItem := lockmw.By("item", func(o order) string { return o.Item })
 	s.buy = lockmw.WithLockValue(locks, byItem, s.place,
 		lockmw.WithWait(5*time.Second), lockmw.WithObserver(s.counts.waits()))
@@ -53,10 +58,13 @@ func newShop(st *store, locks lockmw.Locker, tasks *asynq.Client, queue string, 
 func (s *shop) routes() http.Handler {
 	r := chi.NewRouter()
 	r.Use(middleware.Recoverer)
-	r.Get("/items", s.list)
+	// At the routes, because a span is named after its route. Locks come after it, so that the span
+	// covers the wait.
+	traced := r.With(otelhttp.NewMiddleware("", otelhttp.WithTracerProvider(s.tracer), otelhttp.WithMeterProvider(s.meter)))
+	traced.Get("/items", s.list)
 
 	// One order per user: the second click of a double click is refused while the first is at work.
-	r.With(s.traced, httpmw.WithLock(s.locks, httpmw.By("user", userID))).
+	traced.With(identified, httpmw.WithLock(s.locks, httpmw.By("user", userID))).
 		Post("/users/{userID}/orders", s.create)
 	return r
 }
@@ -123,7 +131,7 @@ func (s *shop) place(ctx context.Context, o order) (int64, error) {
 	if left <= 0 {
 		return 0, errSoldOut
 	}
-	if err := pause(ctx, payTakes); err != nil {
+	if err := s.outside(ctx, "pay", s.bank); err != nil {
 		return 0, err
 	}
 	return s.store.place(ctx, o, item.Token())
@@ -138,16 +146,12 @@ func (s *shop) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, items)
 }
 
-// traced starts the request's span and says who it is, for the list of the slowest waits.
-func (s *shop) traced(next http.Handler) http.Handler {
-	const name = "POST /users/{userID}/orders"
-	tracer := s.tracer.Tracer("orders")
+// identified says who the user is: in the request's span, and for the list of the slowest waits.
+func identified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, _ := userID(r)
-		ctx, span := tracer.Start(r.Context(), name,
-			trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("user.id", user)))
-		defer span.End()
-		next.ServeHTTP(w, r.WithContext(withActor(ctx, user+" ordering")))
+		trace.SpanFromContext(r.Context()).SetAttributes(attribute.String("user.id", user))
+		next.ServeHTTP(w, r.WithContext(withActor(r.Context(), user+" ordering")))
 	})
 }
 
@@ -155,16 +159,4 @@ func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the client has gone
-}
-
-// pause stands for something slow outside this program: a bank, a carrier.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

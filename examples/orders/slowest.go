@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockmw/go/lockmw"
@@ -116,4 +117,11 @@ func (s *slowest) list() []wait {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.waits)
+}
+
+// spanOf reads a stored traceparent; the zero SpanContext if it is none.
+func spanOf(traceparent string) trace.SpanContext {
+	carrier := propagation.MapCarrier{"traceparent": traceparent}
+	ctx := propagation.TraceContext{}.Extract(context.Background(), carrier)
+	return trace.SpanContextFromContext(ctx)
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+)
+
+type config struct {
+	users, clicks, items, stock int
+	seed                        uint64
+	redis, serve, otlp, metrics string
+	contend, json               bool
+}
+
+const usage = `Orders is a flash sale, first without locks and then with them. With -serve it is a
+shop that stays open instead, and with -contend a scene to look at in Jaeger.
+
+`
+
+func parseFlags(args []string, stderr io.Writer) (config, error) {
+	var c config
+	f := flag.NewFlagSet("orders", flag.ContinueOnError)
+	f.IntVar(&c.users, "users", 400, "how many people want something")
+	f.IntVar(&c.clicks, "clicks", 3, "how often each of them clicks")
+	f.IntVar(&c.items, "items", 5, "how many different things are for sale")
+	f.IntVar(&c.stock, "stock", 40, "how many there are of each")
+	f.Uint64Var(&c.seed, "seed", 1, "who wants what, and when they click")
+	f.StringVar(&c.redis, "redis", "", "use the Redis at `host:port` instead of an embedded one")
+	f.StringVar(&c.serve, "serve", "", "open the shop at `address`, e.g. :8080, until Ctrl-C")
+	f.BoolVar(&c.json, "json", false, "print the figures as JSON too, as the last line")
+	f.BoolVar(&c.contend, "contend", false, "let two people and their tasks wait for one item, and say who waited for whom")
+	f.StringVar(&c.otlp, "otlp", "", "send spans and metrics to the OTLP gRPC collector at `host:port`")
+	f.StringVar(&c.metrics, "metrics", "", "serve Prometheus metrics at http://`address`/metrics until it ends")
+
+	f.SetOutput(io.Discard) // the flag package would print the usage after every mistake
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			f.SetOutput(stderr)
+			_, _ = io.WriteString(stderr, usage)
+			f.PrintDefaults()
+		}
+		return c, err
+	}
+	if f.NArg() > 0 {
+		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	err := c.check()
+	return c, err
+}
+
+func (c *config) check() error {
+	for _, n := range []struct {
+		flag       string
+		value, max int
+	}{
+		{"users", c.users, 100_000},
+		{"clicks", c.clicks, 100},
+		{"items", c.items, 10_000},
+		{"stock", c.stock, 1_000_000},
+	} {
+		if n.value < 1 || n.value > n.max {
+			return fmt.Errorf("-%s is %d, must be from 1 to %d", n.flag, n.value, n.max)
+		}
+	}
+	for _, a := range []struct {
+		flag, value string
+		dialled     bool // a listener may leave out the host, and take any port
+	}{
+		{"redis", c.redis, true},
+		{"serve", c.serve, false},
+		{"otlp", c.otlp, true},
+		{"metrics", c.metrics, false},
+	} {
+		if a.value == "" {
+			continue
+		}
+		host, port, err := net.SplitHostPort(a.value)
+		n, portErr := strconv.ParseUint(port, 10, 16)
+		if err != nil || portErr != nil || a.dialled && (host == "" || n == 0) {
+			return fmt.Errorf("-%s is %q, must be host:port", a.flag, a.value)
+		}
+	}
+	switch {
+	case c.json && c.serve != "":
+		return errors.New("-json prints the figures of a sale, and -serve runs none")
+	case c.json && c.contend:
+		return errors.New("-json prints the figures of a sale, and -contend runs none")
+	case c.serve != "" && c.contend:
+		return errors.New("-serve and -contend are two different things to do")
+	}
+	return nil
+}

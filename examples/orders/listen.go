@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// serveHTTP answers requests until the returned function is called, which waits for those that are
+// under way as long as its context allows.
+func serveHTTP(listener net.Listener, handler http.Handler) (stop func(context.Context) error) {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	return func(ctx context.Context) error {
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close() // somebody is still there, and has had the time to leave
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}
+}
+
+// reachable names a listener's address for this machine.
+func reachable(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("localhost:%d", tcp.Port)
+	}
+	return addr.String()
+}

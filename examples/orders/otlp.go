@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A collector is the way to an OTLP collector. One that fails disturbs nobody: the first failure is
+// told, and nothing is sent twice.
+type collector struct {
+	addr    string
+	spans   sdktrace.SpanProcessor
+	metrics *sdkmetric.PeriodicReader
+
+	exporter  sdktrace.SpanExporter
+	stderr    io.Writer
+	failed    sync.Once
+	spansOnly sync.Once
+}
+
+const (
+	exportTimeout  = 3 * time.Second
+	exportInterval = 10 * time.Second // of metrics, and once more at the end
+)
+
+func openCollector(ctx context.Context, addr string, stderr io.Writer) (*collector, error) {
+	c := &collector{addr: addr, stderr: stderr}
+	spans, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(addr), otlptracegrpc.WithInsecure(),
+		otlptracegrpc.WithTimeout(exportTimeout), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpoint(addr), otlpmetricgrpc.WithInsecure(),
+		otlpmetricgrpc.WithTimeout(exportTimeout), otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}))
+	if err != nil {
+		return nil, errors.Join(err, spans.Shutdown(ctx))
+	}
+	c.exporter = spans
+	c.spans = sdktrace.NewBatchSpanProcessor(spanSender{spans, c}, sdktrace.WithMaxQueueSize(1<<16)) // a burst makes many
+	c.metrics = sdkmetric.NewPeriodicReader(metricSender{metrics, c}, sdkmetric.WithInterval(exportInterval))
+	return c, nil
+}
+
+func (c *collector) shutdown(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.tell(c.metrics.Shutdown(ctx)) })
+	c.tell(c.spans.Shutdown(ctx))
+	c.tell(c.exporter.Shutdown(ctx)) // stops what is under way if ctx has ended
+	wg.Wait()
+}
+
+func (c *collector) tell(err error) {
+	if err != nil {
+		c.failed.Do(func() {
+			text := strings.ReplaceAll(err.Error(), "\n", "; ")
+			_, _ = fmt.Fprintf(c.stderr, "orders: spans and metrics to %s: %s\n", c.addr, text)
+		})
+	}
+}
+
+type spanSender struct {
+	sdktrace.SpanExporter
+	to *collector
+}
+
+func (s spanSender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	s.to.tell(s.SpanExporter.ExportSpans(ctx, spans))
+	return nil
+}
+
+type metricSender struct {
+	sdkmetric.Exporter
+	to *collector
+}
+
+func (s metricSender) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
+	err := s.Exporter.Export(ctx, m)
+	if status.Code(err) == codes.Unimplemented { // Jaeger stores none
+		s.to.spansOnly.Do(func() {
+			_, _ = fmt.Fprintf(s.to.stderr, "orders: %s takes spans, but no metrics\n", s.to.addr)
+		})
+		return nil
+	}
+	s.to.tell(err)
+	return nil
+}
