@@ -14,9 +14,12 @@
 // it is held for nothing but the handler. URL parameters exist only after chi has found the route:
 // mount the lock with r.With, r.Group or inside r.Route, not with r.Use at the top.
 //
-// Let the wait be shorter than the timeout. A wait that the timeout ends is answered as one that was in
-// vain; chi's Timeout then writes a 504 of its own, which is too late: the client does not see it, but
-// net/http logs a superfluous WriteHeader.
+// Inside of the lock, http.TimeoutHandler would return while its handler still runs, and the lock would
+// be released too early: both it and chi's Timeout belong outside. Let the wait be shorter than the
+// timeout. A wait that the timeout ends is answered as one that was in vain; chi's Timeout then writes a
+// 504 of its own, which is too late: the client does not see it, but net/http logs a superfluous
+// WriteHeader. Let the wait be shorter than http.Server.WriteTimeout too: else the handler runs, but its
+// response cannot be delivered.
 //
 // # What a client gets
 //
@@ -24,11 +27,18 @@
 //	still busy after the wait            503  lock-timeout
 //	WithMaxWaiters reached               503  lock-too-many-waiters
 //	Redis unavailable, Client closed     503  lock-unavailable
-//	key missing or malformed             400  lock-invalid-key
+//	cancelled by the server, with a      503  lock-unavailable
+//	cause, while it waited
+//	key missing or not valid             400  lock-invalid-key
 //	Claim found no identity              401  lock-no-claim
-//	lock lost before the first write     500  lock-lost
-//	URLParam without its route, and
-//	whatever else is a bug               500  about:blank, logged with slog
+//	lock lost, and the handler has not   500  lock-lost, logged with slog
+//	begun to answer
+//	lock lost after that, or answered    the handler's response; the loss
+//	by the handler with its own error    is logged with slog
+//	URLParam without its route, a key    500  about:blank, logged with slog
+//	function that fails, and whatever
+//	else is a bug
+//	client gone while it waited          499  in access logs, nothing is sent
 //
 // The body is application/problem+json with type, title, status, detail and retry_after_ms. It never
 // contains the key or the words of an internal error. 409 and 503 carry Retry-After. WithErrorHandler
@@ -39,15 +49,31 @@
 // The lock can be lost while the handler runs: Redis was away for longer than the lease, the process
 // was stopped, the maximum hold of 5 minutes is over. Then the request's context ends with cause
 // lockmw.ErrLost. A handler that watches its context stops; one that does not may run at the same
-// time as the next. If it has not begun to answer, the client gets the status above; after the first
-// write the response is left alone. Work that must not happen twice checks the fencing token where
-// it writes: see lockmw.Hold.Token and lockmw.Held.
+// time as the next. If it has not begun to answer, a success of its own (a status below 400, a body, a
+// flush) is not sent any more: writing fails with the cause, and the client gets the status above. Its
+// own error, and a response that has begun, are left alone. Work that must not happen twice checks the
+// fencing token where it writes: see lockmw.Hold.Token and lockmw.Held.
 //
-// The lock is released when the handler returns. A client may have read all of a response by then, if
-// it was flushed or is longer than the server's buffer of a few kilobytes, and find the lock busy when
-// it sends the next request, by HTTP/2 or on another connection: a short lockmw.WithWait helps.
+// The lock is released when the handler returns, also if it has taken over the connection. A client may
+// have read all of a response by then, if it was flushed or is longer than the server's buffer of a few
+// kilobytes, and find the lock busy when it sends the next request, by HTTP/2 or on another connection:
+// a short lockmw.WithWait helps. If the same key is locked again further down, it stays taken until the
+// last hold is unlocked or the maximum hold is over.
 //
 // A server notices that a client has gone only when the request's body has been read, so that for
 // many a POST the request's context does not end the wait. Give a wait a limit with lockmw.WithWait;
-// where there is none, the wait ends after 5 minutes.
+// where there is none, the wait ends after 5 minutes. http.MaxBytesReader cannot close the connection
+// from inside of the lock: put http.MaxBytesHandler outside.
+//
+// # How long Redis may take
+//
+// A try gives up when Redis has not answered for 2 seconds: 503, or the handler without a lock, if
+// lockmw.WithFailOpen was asked for. A request whose context ends sooner does not fail open: keep the
+// timeout longer than that, or lockmw.WithWait shorter than the timeout.
+//
+// # Shutdown
+//
+// First http.Server.Shutdown, which waits for the requests, then the lock Client's Shutdown or Close,
+// then the Close of the redis client. A Client that is closed earlier ends the locks of running handlers
+// with cause lockmw.ErrClosed, which is answered as a loss.
 package httpmw

@@ -241,5 +241,5 @@ func ExampleWithErrorHandler() {
 	}
 	// Output:
 	// 423 your other request is being handled
-	// 400 {"type":"lock-invalid-key","title":"Bad request","status":400,"detail":"The request does not say what it is about."}
+	// 400 {"type":"lock-invalid-key","title":"Bad request","status":400,"detail":"What the request says it is about is missing or not valid."}
 }

@@ -98,8 +98,8 @@ func readProblem(t *testing.T, rec *httptest.ResponseRecorder) problem {
 }
 
 // captureLog collects what is logged with slog until the test ends.
-func captureLog(t *testing.T) *bytes.Buffer {
-	var log bytes.Buffer
+func captureLog(t *testing.T) *lockedBuffer {
+	var log lockedBuffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })

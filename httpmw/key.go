@@ -9,9 +9,10 @@ import (
 )
 
 // A KeyFunc says which lock a request needs. It may be any function of this shape; By makes one of
-// parts. It returns lockmw.ErrNoLock to have the request handled without a lock. Any other error, and
-// an empty key, refuses the request: with status 400, unless the error wraps one of the errors of
-// this package or of lockmw that have a status of their own.
+// parts. It returns lockmw.ErrNoLock to have the request handled without a lock. Any other error refuses
+// the request: with status 400 if it wraps lockmw.ErrInvalidKey, as it should where the request is at
+// fault, 401 for ErrNoClaim, 503 for lockmw.ErrUnavailable and context.DeadlineExceeded, else with 500,
+// and it is logged. An empty key is a 400.
 //
 // The same key means the same lock everywhere, in tasks and plain functions too.
 type KeyFunc func(*http.Request) (string, error)

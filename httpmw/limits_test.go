@@ -21,9 +21,10 @@ func TestAHandlerThatOutlivesTheMaximumHoldIsOvertaken(t *testing.T) {
 		for name, tt := range map[string]struct {
 			answers func(http.ResponseWriter)
 			status  int
-			body    string
+			body    string // "": a problem
 		}{
-			"it answers late":    {func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted); _, _ = io.WriteString(w, "late") }, 202, "late"},
+			"it fails late":      {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTeapot); _, _ = io.WriteString(w, "late") }, 418, "late"},
+			"it succeeds late":   {func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted) }, 500, ""},
 			"it does not answer": {func(http.ResponseWriter) {}, 500, ""},
 		} {
 			for protocol, edit := range protocols {

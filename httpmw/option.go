@@ -3,6 +3,7 @@ package httpmw
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -21,14 +22,15 @@ type httpOption struct {
 
 type config struct {
 	lock        []lockmw.Option
-	methods     []string // nil: all
-	onError     func(http.ResponseWriter, *http.Request, error)
-	longestWait time.Duration // 0: the Locker has been given a limit
+	methods     []string                                        // nil: all
+	onError     func(http.ResponseWriter, *http.Request, error) // nil: WriteError
+	name        string                                          // of the lock, in logs; "": its key's kind
+	longestWait time.Duration                                   // 0: the Locker has been given a limit
 }
 
 // WithMethods locks only requests with these methods; others are handled without a lock. Default:
 // all are locked. Methods are compared exactly, so that one that is not in upper case is refused, as
-// is an empty list: either would mean that nothing is locked.
+// are what is no method and an empty list: each would mean that nothing is locked.
 func WithMethods(methods ...string) Option {
 	methods = slices.Clone(methods)
 	return httpOption{apply: func(c *config) error {
@@ -36,7 +38,10 @@ func WithMethods(methods ...string) Option {
 			return fmt.Errorf("%w: WithMethods without a method", lockmw.ErrInvalidOption)
 		}
 		for _, m := range methods {
-			if m == "" || m != strings.ToUpper(m) {
+			if !isToken(m) {
+				return fmt.Errorf("%w: WithMethods(%q): not a method", lockmw.ErrInvalidOption, m)
+			}
+			if m != strings.ToUpper(m) {
 				return fmt.Errorf("%w: WithMethods(%q): methods are in upper case", lockmw.ErrInvalidOption, m)
 			}
 		}
@@ -48,7 +53,8 @@ func WithMethods(methods ...string) Option {
 // WithErrorHandler replaces WriteError as what answers a request that is not handled because of its
 // lock. The error wraps one of lockmw's, or ErrNoClaim or ErrWiring; an error of the key function
 // comes as a *lockmw.Error with Op "key". The handler may call WriteError for what it does not want
-// to decide. It is not called when the client has gone, nor when the response has begun.
+// to decide, and WriteError answers if the handler writes nothing: a refusal is never an empty 200. It
+// is not called when the client has gone, nor when the response has begun.
 func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option {
 	return httpOption{apply: func(c *config) error {
 		if h == nil {
@@ -69,8 +75,7 @@ func newConfig(name string, noLocker, noKey bool, opts []Option) *config {
 		panic(fmt.Sprintf("httpmw: %s: the key function is nil", name))
 	}
 	c := &config{
-		onError: WriteError,
-		lock:    []lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(defaultMaxHold))},
+		lock: []lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(defaultMaxHold))},
 	}
 	for i, o := range opts {
 		switch o := o.(type) {
@@ -88,9 +93,32 @@ func newConfig(name string, noLocker, noKey bool, opts []Option) *config {
 	if err != nil {
 		panic(fmt.Errorf("httpmw: %s: %w", name, err))
 	}
+	if policy.Ticket != "" {
+		panic(fmt.Errorf("httpmw: %s: %w: WithTicket: all requests would share one place in the queue", name, lockmw.ErrInvalidOption))
+	}
 	if policy.Wait == lockmw.Forever { // asked for, or unknown: the Locker may have a default
 		c.longestWait = longestWait
 	}
+	c.name = policy.Name
 	c.lock = slices.Clip(c.lock)
 	return c
+}
+
+// isNil reports whether an interface holds nothing to call methods of.
+func isNil(l any) bool {
+	switch v := reflect.ValueOf(l); v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Func, reflect.Map:
+		return v.IsNil()
+	}
+	return false
+}
+
+// isToken reports whether s may be a method or the name of a header (RFC 9110, 5.6.2).
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		alphanumeric := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		return !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 }

@@ -25,17 +25,25 @@ var (
 // URLParam is the value of a parameter of the chi route, percent-decoded: /items/42 and
 // /items/%34%32 are the same item. It exists only for middleware that runs after chi has found the
 // route: under r.With, r.Group, or inside r.Route; elsewhere it is ErrWiring. URLParam panics if name
-// is empty.
+// is empty or has the braces of the pattern.
 func URLParam(name string) Part {
-	if name == "" {
-		panic("httpmw: URLParam: the name is empty")
-	}
+	checkName("URLParam", name)
 	return func(r *http.Request) (string, error) {
 		route := chi.RouteContext(r.Context())
 		if route == nil || !slices.Contains(route.URLParams.Keys, name) {
 			return "", fmt.Errorf("%w: URLParam(%q) needs r.With or r.Route on a chi route with {%s}", ErrWiring, name, name)
 		}
 		return decoded(r.URL, route.URLParam(name))
+	}
+}
+
+// checkName refuses what is not the name of a parameter.
+func checkName(part, name string) {
+	if name == "" {
+		panic(fmt.Sprintf("httpmw: %s: the name is empty", part))
+	}
+	if strings.ContainsAny(name, "{}") {
+		panic(fmt.Sprintf("httpmw: %s(%q): the name of a parameter has no braces", part, name))
 	}
 }
 
@@ -58,12 +66,11 @@ func decoded(u *url.URL, value string) (string, error) {
 }
 
 // PathValue is the value of a wildcard of the http.ServeMux pattern, decoded. It exists only for
-// handlers that were mounted on a pattern with that wildcard; elsewhere it is ErrWiring. On a chi
-// route it is URLParam. PathValue panics if name is empty.
+// handlers that were mounted on a pattern with that wildcard; elsewhere it is ErrWiring. On the routes
+// of chi it is the same as URLParam, decoded. PathValue panics if name is empty or has the braces of the
+// pattern.
 func PathValue(name string) Part {
-	if name == "" {
-		panic("httpmw: PathValue: the name is empty")
-	}
+	checkName("PathValue", name)
 	return func(r *http.Request) (string, error) {
 		value := r.PathValue(name)
 		if value == "" && !hasWildcard(r.Pattern, name) {
@@ -89,10 +96,10 @@ func hasWildcard(pattern, name string) bool {
 
 // Header is the value of a request header, the first if there are several. Without it the request
 // has no key. Anybody can send any header: use it for what the client may choose, such as an
-// idempotency key, not for who the client is. Header panics if name is empty.
+// idempotency key, not for who the client is. Header panics if name cannot be that of a header.
 func Header(name string) Part {
-	if name == "" {
-		panic("httpmw: Header: the name is empty")
+	if !isToken(name) {
+		panic(fmt.Sprintf("httpmw: Header(%q): not the name of a header", name))
 	}
 	return func(r *http.Request) (string, error) {
 		value := r.Header.Get(name)
@@ -104,15 +111,15 @@ func Header(name string) Part {
 }
 
 // Claim is an identity that earlier middleware has put into the request's context, such as the user
-// that auth found. If from reports false, the request is refused with ErrNoClaim: status 401. Claim
-// panics if from is nil.
+// that auth found. If from reports false, or nothing, the request is refused with ErrNoClaim: status
+// 401. Claim panics if from is nil.
 func Claim(from func(context.Context) (string, bool)) Part {
 	if from == nil {
 		panic("httpmw: Claim: the function is nil")
 	}
 	return func(r *http.Request) (string, error) {
 		value, ok := from(r.Context())
-		if !ok {
+		if !ok || value == "" {
 			return "", ErrNoClaim
 		}
 		return value, nil

@@ -44,7 +44,7 @@ func FuzzRequest(f *testing.F) {
 // Nothing of the request is in these.
 const (
 	answerBusy       = `{"type":"lock-busy","title":"Busy","status":409,"detail":"Another request for the same thing is being handled.","retry_after_ms":1000}` + "\n"
-	answerInvalidKey = `{"type":"lock-invalid-key","title":"Bad request","status":400,"detail":"The request does not say what it is about."}` + "\n"
+	answerInvalidKey = `{"type":"lock-invalid-key","title":"Bad request","status":400,"detail":"What the request says it is about is missing or not valid."}` + "\n"
 )
 
 // An itemRoute mounts middleware where a request's path is a parameter.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -49,7 +48,7 @@ var (
 	}
 	problemKey = problem{
 		"lock-invalid-key", "Bad request", http.StatusBadRequest,
-		"The request does not say what it is about.", 0,
+		"What the request says it is about is missing or not valid.", 0,
 	}
 	problemClaim = problem{
 		"lock-no-claim", "Unauthorized", http.StatusUnauthorized,
@@ -78,13 +77,14 @@ func problemOf(err error) problem {
 	case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrClosed):
 		return retryable(problemUnavailable, e)
 	case errors.Is(err, context.DeadlineExceeded):
+		if e != nil && e.Op == opKey { // no other request was in the way
+			return retryable(problemUnavailable, e)
+		}
 		return retryable(problemTimeout, e)
 	case errors.Is(err, lockmw.ErrBusy) && e != nil && e.Waited > 0:
 		return retryable(problemTimeout, e)
 	case errors.Is(err, lockmw.ErrBusy):
 		return retryable(problemBusy, e)
-	case e != nil && e.Op == opKey:
-		return problemKey
 	}
 	return problemInternal
 }
@@ -118,12 +118,4 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	w.WriteHeader(p.Status)
 	// The client may be gone; nobody is left to tell.
 	_ = json.NewEncoder(w).Encode(p)
-}
-
-// logError records what a client is not told. The key stays out of the log: it may be personal data.
-func logError(r *http.Request, err error) {
-	if e, ok := errors.AsType[*lockmw.Error](err); ok {
-		err = e.Err
-	}
-	slog.ErrorContext(r.Context(), "httpmw: a request failed because of its lock", "method", r.Method, "error", err)
 }

@@ -84,14 +84,17 @@ func TestStatusesOfKeysThatCannotBeMade(t *testing.T) {
 	}{
 		{"an empty key", func(*http.Request) (string, error) { return "", nil }, 400, "lock-invalid-key"},
 		{"an empty part", httpmw.By("user", text("1", nil), text("", nil)), 400, "lock-invalid-key"},
-		{"a part that fails", httpmw.By("user", text("", errors.New("secret"))), 400, "lock-invalid-key"},
+		{"a part that fails", httpmw.By("user", text("", errors.New("secret"))), 500, "about:blank"},
+		{"a part that is not valid", httpmw.By("user", text("", fmt.Errorf("%w: secret", lockmw.ErrInvalidKey))), 400, "lock-invalid-key"},
+		{"a part that takes too long", httpmw.By("user", text("", fmt.Errorf("secret: %w", context.DeadlineExceeded))), 503, "lock-unavailable"},
 		{"a part without an answer yet", httpmw.By("user", text("", lockmw.ErrUnavailable)), 503, "lock-unavailable"},
 		{"a missing header", httpmw.By("key", httpmw.Header("Idempotency-Key")), 400, "lock-invalid-key"},
 		{"no claim", httpmw.By("user", noClaim), 401, "lock-no-claim"},
-		{"an empty claim", httpmw.By("user", emptyClaim), 400, "lock-invalid-key"},
-		{"a key of another library that fails", httpmw.KeyFunc(func(*http.Request) (string, error) { return "x", errors.New("secret") }), 400, "lock-invalid-key"},
+		{"an empty claim", httpmw.By("user", emptyClaim), 401, "lock-no-claim"},
+		{"a key of another library that fails", httpmw.KeyFunc(func(*http.Request) (string, error) { return "x", errors.New("secret") }), 500, "about:blank"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			log := captureLog(t)
 			var asked []string
 			rec := post(httpmw.WithLock(recording(lockmw.NewLocal(), &asked), tt.key)(never(t)), "/")
 			if p := readProblem(t, rec); p.Status != tt.status || p.Type != tt.typ {
@@ -102,6 +105,9 @@ func TestStatusesOfKeysThatCannotBeMade(t *testing.T) {
 			}
 			if len(asked) > 0 {
 				t.Errorf("a lock was asked for: %q", asked)
+			}
+			if logged := strings.Contains(log.String(), "secret"); logged != (tt.status == 500) {
+				t.Errorf("the error is logged: %t: %s", logged, log)
 			}
 		})
 	}
@@ -191,6 +197,53 @@ func TestTheErrorHandlerIsToldThatTheKeyFunctionFailed(t *testing.T) {
 	post(h, "/")
 	if e, ok := errors.AsType[*lockmw.Error](got); !ok || e.Op != "key" || !errors.Is(got, cause) {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestAClientThatGoesWhileItsKeyIsLookedUp(t *testing.T) {
+	log := captureLog(t)
+	ctx, goAway := context.WithCancel(t.Context())
+	lookUp := func(r *http.Request) (string, error) {
+		goAway()
+		return "", r.Context().Err()
+	}
+	rec := serve(httpmw.WithLock(lockmw.NewLocal(), lookUp)(never(t)), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
+	if rec.Code != 499 || rec.Body.Len() > 0 || log.Len() > 0 {
+		t.Errorf("status %d, body %q, log %q; want 499 alone", rec.Code, rec.Body, log)
+	}
+}
+
+func TestAnErrorHandlerThatWritesNothingIsNoSuccess(t *testing.T) {
+	captureLog(t)
+	lost := lockmw.NewLocal()
+	loses := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { lose(lost, r) })
+	silent := httpmw.WithErrorHandler(func(http.ResponseWriter, *http.Request, error) {})
+	for name, tt := range map[string]struct {
+		h   http.Handler
+		typ string
+	}{
+		"refused": {httpmw.WithLock(failing(lockmw.ErrBusy), user42, silent)(never(t)), "lock-busy"},
+		"lost":    {httpmw.WithLock(lost, user42, silent)(loses), "lock-lost"},
+	} {
+		if p := readProblem(t, post(tt.h, "/")); p.Type != tt.typ {
+			t.Errorf("%s: got %+v, want %s", name, p, tt.typ)
+		}
+	}
+}
+
+// What it answers is its own affair, also after a loss.
+func TestAnErrorHandlerMayAnswerWithASuccess(t *testing.T) {
+	captureLog(t)
+	local := lockmw.NewLocal()
+	accepted := httpmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, _ error) {
+		if err := r.Context().Err(); err != nil {
+			t.Errorf("its context has ended: %v", err)
+		}
+		w.WriteHeader(http.StatusAccepted)
+	})
+	rec := post(httpmw.WithLock(local, user42, accepted)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { lose(local, r) })), "/")
+	if rec.Code != http.StatusAccepted || rec.Body.Len() > 0 {
+		t.Errorf("status %d: %s", rec.Code, rec.Body)
 	}
 }
 

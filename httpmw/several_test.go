@@ -106,14 +106,18 @@ func TestAllLeavesOutKeysThatWantNoLock(t *testing.T) {
 }
 
 func TestWithLocksNeverRunsUnlockedByMistake(t *testing.T) {
-	for name, keys := range map[string]httpmw.KeysFunc{
-		"no keys":      func(*http.Request) ([]string, error) { return nil, nil },
-		"an empty key": func(*http.Request) ([]string, error) { return []string{"a", ""}, nil },
-		"an error":     func(*http.Request) ([]string, error) { return []string{"a"}, errors.New("no") },
-		"a part":       httpmw.All(user42, header("From")),
+	captureLog(t)
+	for name, tt := range map[string]struct {
+		keys   httpmw.KeysFunc
+		status int
+	}{
+		"no keys":      {func(*http.Request) ([]string, error) { return nil, nil }, 400},
+		"an empty key": {func(*http.Request) ([]string, error) { return []string{"a", ""}, nil }, 400},
+		"an error":     {func(*http.Request) ([]string, error) { return []string{"a"}, errors.New("no") }, 500},
+		"a part":       {httpmw.All(user42, header("From")), 400},
 	} {
-		if rec := post(httpmw.WithLocks(lockmw.NewLocal(), keys)(never(t)), "/"); rec.Code != http.StatusBadRequest {
-			t.Errorf("%s: status %d, want 400", name, rec.Code)
+		if rec := post(httpmw.WithLocks(lockmw.NewLocal(), tt.keys)(never(t)), "/"); rec.Code != tt.status {
+			t.Errorf("%s: status %d, want %d", name, rec.Code, tt.status)
 		}
 	}
 }

@@ -54,7 +54,12 @@ type site struct {
 // newSite serves h until the test ends; it fails the test if net/http has something to complain of,
 // such as a header that was written twice.
 func newSite(t testing.TB, h http.Handler, edit ...func(*httptest.Server)) *site {
-	s := &site{Server: httptest.NewUnstartedServer(h)}
+	var handlers sync.WaitGroup // the server does not wait for one that has taken over its connection
+	s := &site{Server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handlers.Add(1)
+		defer handlers.Done()
+		h.ServeHTTP(w, r)
+	}))}
 	var complaints lockedBuffer
 	s.Config.ErrorLog = log.New(&complaints, "", 0)
 	for _, f := range edit {
@@ -67,6 +72,7 @@ func newSite(t testing.TB, h http.Handler, edit ...func(*httptest.Server)) *site
 	}
 	t.Cleanup(func() {
 		s.Close()
+		handlers.Wait()
 		if said := complaints.String(); (said == "") != (s.complaint == "") || !strings.Contains(said, s.complaint) {
 			t.Errorf("net/http complains %q, expected %q", said, s.complaint)
 		}
@@ -82,6 +88,11 @@ func accessLog(next http.Handler) (http.Handler, <-chan int) {
 		defer func() { statuses <- logged.Status() }()
 		next.ServeHTTP(logged, r)
 	}), statuses
+}
+
+// noRedirects has the client return redirects.
+func (s *site) noRedirects() {
+	s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 }
 
 func http2(s *httptest.Server) { s.EnableHTTP2 = true }
@@ -213,6 +224,8 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	return b.buf.Write(p)
 }
+
+func (b *lockedBuffer) Len() int { return len(b.String()) }
 
 func (b *lockedBuffer) String() string {
 	b.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/lockmw"
@@ -45,15 +46,8 @@ func TestALostLockLeavesAResponseThatHasBegunAlone(t *testing.T) {
 			}
 		}, 202, "ok"},
 	} {
-		for name, server := range map[string]struct {
-			around   func(http.Handler) http.Handler
-			protocol func(*httptest.Server)
-		}{
-			"HTTP1":                   {writers["directly"], protocols["HTTP1"]},
-			"HTTP2":                   {writers["directly"], protocols["HTTP2"]},
-			"behind other middleware": {behindStranger, protocols["HTTP1"]},
-		} {
-			if name == "HTTP2" && tt.name == "a connection taken over" {
+		for name, server := range lossServers {
+			if name == "HTTP2" && tt.name == "a connection taken over" || name == "behind a recorder" && tt.name == "a flush" {
 				continue
 			}
 			t.Run(tt.name+" "+name, func(t *testing.T) {
@@ -87,6 +81,105 @@ type flushErrorer interface{ FlushError() error }
 func behindStranger(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(stranger{w, w.(io.StringWriter), w.(io.ReaderFrom), w.(http.Flusher), w.(http.Hijacker), w.(flushErrorer)}, r)
+	})
+}
+
+// A recorder is the usual writer of an access log: it leaves all but the status to what it wraps.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (r *recorder) WriteHeader(code int) {
+	r.status = code
+	r.ResponseWriter.WriteHeader(code)
+}
+
+func behindRecorder(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&recorder{ResponseWriter: w}, r)
+	})
+}
+
+// What a writer hides from type assertions, a ResponseController finds.
+func TestABeginningThatTheWriterHides(t *testing.T) {
+	captureLog(t)
+	type wraps interface{ Unwrap() http.ResponseWriter }
+	flusher := func(w http.ResponseWriter) http.ResponseWriter {
+		return struct {
+			http.ResponseWriter
+			wraps
+			http.Flusher
+		}{w, &recorder{ResponseWriter: w}, w.(http.Flusher)}
+	}
+	hijacker := func(w http.ResponseWriter) http.ResponseWriter {
+		return struct {
+			http.ResponseWriter
+			wraps
+			http.Hijacker
+		}{w, &recorder{ResponseWriter: w}, w.(http.Hijacker)}
+	}
+	both := func(w http.ResponseWriter) http.ResponseWriter { return &recorder{ResponseWriter: w} }
+	for name, tt := range map[string]struct {
+		hiding           func(http.ResponseWriter) http.ResponseWriter
+		flushes, hijacks bool
+	}{
+		"the flush":            {hijacker, false, true},
+		"the hijack":           {flusher, true, false},
+		"both":                 {both, false, false},
+		"both, under a second": {func(w http.ResponseWriter) http.ResponseWriter { return both(both(w)) }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			local := lockmw.NewLocal()
+			locked := httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, flushes := w.(http.Flusher); flushes != tt.flushes {
+					t.Errorf("a Flusher: %t", flushes)
+				}
+				if _, hijacks := w.(http.Hijacker); hijacks != tt.hijacks {
+					t.Errorf("a Hijacker: %t", hijacks)
+				}
+				c := http.NewResponseController(w)
+				if err := c.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+					t.Error(err)
+				}
+				if r.URL.Path == "/flush" {
+					if err := c.Flush(); err != nil {
+						t.Error(err)
+					}
+				} else {
+					conn, _, err := c.Hijack()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+					_ = conn.Close()
+				}
+				lose(local, r)
+			}))
+			site := newSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { locked.ServeHTTP(tt.hiding(w), r) }))
+			for _, path := range []string{"/flush", "/hijack"} {
+				if a := site.get(t, path); a.status != 200 || a.body != "" {
+					t.Errorf("%s: status %d, body %q", path, a.status, a.body)
+				}
+			}
+		})
+	}
+	t.Run("nothing", func(t *testing.T) { // the writer cannot flush at all
+		type plain struct{ http.ResponseWriter }
+		local := lockmw.NewLocal()
+		rec := httptest.NewRecorder()
+		httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := http.NewResponseController(w).Flush(); !errors.Is(err, http.ErrNotSupported) {
+				t.Errorf("flush: %v", err)
+			}
+			lose(local, r)
+		})).ServeHTTP(both(plain{rec}), httptest.NewRequest(http.MethodPost, "/", nil))
+		if p := readProblem(t, rec); p.Type != "lock-lost" {
+			t.Errorf("got %+v", p)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package httpmw
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -10,7 +11,7 @@ import (
 
 // trackServer is track for the writers of net/http itself, those of HTTP/1 and of HTTP/2, with one
 // allocation instead of two dozen. It returns nil for all others.
-func trackServer(w http.ResponseWriter) (http.ResponseWriter, *begun) {
+func trackServer(ctx context.Context, w http.ResponseWriter) (http.ResponseWriter, *response) {
 	server, ok := w.(serverWriter)
 	if !ok {
 		return nil, nil
@@ -20,11 +21,11 @@ func trackServer(w http.ResponseWriter) (http.ResponseWriter, *begun) {
 	pusher, pushes := w.(http.Pusher)
 	switch {
 	case reads && hijacks && !pushes:
-		t := &http1Writer{trackedWriter{serverWriter: server}, reader, hijacker}
-		return t, &t.begun
+		t := &http1Writer{trackedWriter{server, response{ctx: ctx}}, reader, hijacker}
+		return t, &t.response
 	case !reads && !hijacks && pushes:
-		t := &http2Writer{trackedWriter{serverWriter: server}, pusher}
-		return t, &t.begun
+		t := &http2Writer{trackedWriter{server, response{ctx: ctx}}, pusher}
+		return t, &t.response
 	}
 	return nil, nil
 }
@@ -43,33 +44,37 @@ type serverWriter interface {
 
 type trackedWriter struct {
 	serverWriter
-	begun begun
+	response response
 }
 
 func (t *trackedWriter) Unwrap() http.ResponseWriter { return t.serverWriter }
 
 func (t *trackedWriter) WriteHeader(code int) {
-	t.begun.status(code)
-	t.serverWriter.WriteHeader(code)
+	if t.response.header(code) {
+		t.serverWriter.WriteHeader(code)
+	}
 }
 
-func (t *trackedWriter) Write(p []byte) (int, error) {
-	t.begun.Store(true)
-	return t.serverWriter.Write(p)
+func (t *trackedWriter) Write(b []byte) (int, error) {
+	if err := t.response.begin(); err != nil {
+		return 0, err
+	}
+	return t.serverWriter.Write(b)
 }
 
 func (t *trackedWriter) WriteString(s string) (int, error) {
-	t.begun.Store(true)
+	if err := t.response.begin(); err != nil {
+		return 0, err
+	}
 	return t.serverWriter.WriteString(s)
 }
 
-func (t *trackedWriter) Flush() {
-	t.begun.Store(true)
-	t.serverWriter.Flush()
-}
+func (t *trackedWriter) Flush() { _ = t.FlushError() }
 
 func (t *trackedWriter) FlushError() error {
-	t.begun.Store(true)
+	if err := t.response.begin(); err != nil {
+		return err
+	}
 	return t.serverWriter.FlushError()
 }
 
@@ -80,15 +85,13 @@ type http1Writer struct {
 }
 
 func (t *http1Writer) ReadFrom(src io.Reader) (int64, error) {
-	n, err := t.readerFrom.ReadFrom(src)
-	t.begun.copied(n)
-	return n, err
+	return t.response.readFrom(t.serverWriter, t.readerFrom.ReadFrom, src)
 }
 
 func (t *http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buf, err := t.hijacker.Hijack()
 	if err == nil {
-		t.begun.Store(true)
+		t.response.begun.Store(true)
 	}
 	return conn, buf, err
 }

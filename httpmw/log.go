@@ -1,0 +1,32 @@
+package httpmw
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// logError records what a client is not told.
+func (c *config) logError(r *http.Request, err error) {
+	c.log(r, slog.LevelError, "httpmw: a request failed because of its lock", err)
+}
+
+// logLoss records a loss of which nobody else tells: the response is the handler's own.
+func (c *config) logLoss(r *http.Request, err error) {
+	c.log(r, slog.LevelWarn, "httpmw: the lock was lost while the request was handled", err)
+}
+
+// log keeps the key out of the log, all but its kind: it may be personal data.
+func (c *config) log(r *http.Request, level slog.Level, text string, err error) {
+	name := c.name
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		if kind, _, found := strings.Cut(e.Key, ":"); found && name == "" {
+			name = kind
+		}
+		err = e.Err
+	}
+	slog.Log(r.Context(), level, text, "method", r.Method, "route", r.Pattern, "lock", name, "error", err)
+}

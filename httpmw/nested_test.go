@@ -1,0 +1,115 @@
+package httpmw_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// whenWaiting calls f when the first request waits.
+func whenWaiting(f func()) lockmw.Option {
+	return lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { go f() },
+	})
+}
+
+func item(id string) httpmw.KeyFunc {
+	return httpmw.By("item", func(*http.Request) (string, error) { return id, nil })
+}
+
+func TestAnOuterLockThatIsLostDuringTheWait(t *testing.T) {
+	for name, tt := range map[string]struct {
+		outer func(t *testing.T) (l lockmw.Locker, end func())
+	}{
+		"by its lease": {func(*testing.T) (lockmw.Locker, func()) {
+			local := lockmw.NewLocal()
+			return local, func() { local.Expire("user:42") }
+		}},
+		"by Close": {func(t *testing.T) (lockmw.Locker, func()) {
+			c := newClient(t, redistest.Mini(t))
+			return c, func() { _ = c.Close() }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := captureLog(t)
+			outer, end := tt.outer(t)
+			local := lockmw.NewLocal()
+			occupy(t, local, "item:7")
+			inner := httpmw.WithLock(local, item("7"), lockmw.WithWait(patience), whenWaiting(end))
+			newSite(t, httpmw.WithLock(outer, user42)(inner(never(t)))).
+				ask(t, http.MethodPost, "/").wantProblem(t, 500, "lock-lost", false)
+			if !strings.Contains(log.String(), "level=ERROR") {
+				t.Errorf("logged: %s", log)
+			}
+		})
+	}
+}
+
+func TestARequestThatTheServerCancelsDuringTheWaitIsAnswered(t *testing.T) {
+	local := lockmw.NewLocal()
+	occupy(t, local, "user:42")
+	base, stop := context.WithCancelCause(context.Background())
+	site := newSite(t, httpmw.WithLock(local, user42, lockmw.WithWait(patience), whenWaiting(func() { stop(errors.New("shutting down")) }))(never(t)),
+		func(s *httptest.Server) { s.Config.BaseContext = func(net.Listener) context.Context { return base } })
+	site.ask(t, http.MethodPost, "/").wantProblem(t, 503, "lock-unavailable", true)
+}
+
+// granting is a Locker that calls f as soon as it has the lock.
+func granting(l lockmw.Locker, f func()) lockmw.Locker {
+	return lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		ctx, hold, err := l.Lock(ctx, key, opts...)
+		f()
+		return ctx, hold, err
+	})
+}
+
+func TestALockThatComesTooLateIsReleased(t *testing.T) {
+	captureLog(t)
+	for name, tt := range map[string]struct {
+		end    func(cancel context.CancelCauseFunc, local *lockmw.Local)
+		status int
+		typ    string // of the problem, if there is one
+	}{
+		"the client has gone":    {func(cancel context.CancelCauseFunc, _ *lockmw.Local) { cancel(nil) }, 499, ""},
+		"the server shuts down":  {func(cancel context.CancelCauseFunc, _ *lockmw.Local) { cancel(errors.New("over")) }, 503, "lock-unavailable"},
+		"the lock is lost again": {func(_ context.CancelCauseFunc, l *lockmw.Local) { l.Expire("user:42") }, 500, "lock-lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			local := lockmw.NewLocal()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			l := granting(local, func() { tt.end(cancel, local) })
+			rec := serve(httpmw.WithLock(l, user42)(never(t)), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
+			if rec.Code != tt.status {
+				t.Errorf("status %d, want %d", rec.Code, tt.status)
+			}
+			if tt.typ != "" && readProblem(t, rec).Type != tt.typ {
+				t.Errorf("%s, want %s", rec.Body, tt.typ)
+			}
+			if !isFree(local, "user:42") {
+				t.Error("the lock was kept")
+			}
+		})
+	}
+	t.Run("the deadline has passed", func(t *testing.T) {
+		local := lockmw.NewLocal()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		l := granting(local, func() { <-ctx.Done() })
+		rec := serve(httpmw.WithLock(l, user42)(never(t)), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
+		if p := readProblem(t, rec); p.Status != 503 || p.Type != "lock-timeout" {
+			t.Errorf("got %+v, want 503 lock-timeout", p)
+		}
+		if !isFree(local, "user:42") {
+			t.Error("the lock was kept")
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package httpmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/lockmw/go/internal/waitlimit"
+	"github.com/lockmw/go/lockmw"
+)
+
+const (
+	defaultMaxHold = 5 * time.Minute
+	// longestWait ends waits to which nobody gave a limit: the client may be gone for long.
+	longestWait = 5 * time.Minute
+)
+
+// statusClientGone is what access logs know as "client closed request".
+const statusClientGone = 499
+
+// An unlocker is a *lockmw.Hold or lockmw.Holds.
+type unlocker interface{ Unlock() error }
+
+// A guard handles requests under the lock, or the locks, of a key.
+type guard[K any] struct {
+	*config
+	key  func(*http.Request) (K, error)
+	lock func(context.Context, *http.Request, K) (context.Context, unlocker, error)
+}
+
+func middleware[K any](g *guard[K]) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		if next == nil {
+			panic("httpmw: the handler to lock is nil")
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if g.methods != nil && !slices.Contains(g.methods, r.Method) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			g.serve(w, r, next)
+		})
+	}
+}
+
+func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	key, err := g.key(r)
+	if errors.Is(err, lockmw.ErrNoLock) {
+		next.ServeHTTP(w, r)
+		return
+	}
+	if err != nil {
+		g.refuse(w, r, &lockmw.Error{Op: opKey, Err: fmt.Errorf("no key for this request: %w", err)})
+		return
+	}
+	waiting, limit := waitlimit.Start(r.Context(), g.longestWait)
+	defer limit.Release()
+	ctx, hold, err := g.lock(waiting, r, key)
+	if !limit.Stop() {
+		err = tooLong(hold, err)
+	} else if err == nil && ctx.Err() != nil {
+		err = tooLate(ctx, hold)
+	}
+	if err != nil {
+		g.refuse(w, r, err)
+		return
+	}
+	g.run(ctx, w, r, next, hold)
+}
+
+// tooLong is the error of a call that had reached the longest wait when it returned.
+func tooLong(hold unlocker, err error) error {
+	if err == nil { // granted in this instant, with a context that is ending
+		err = hold.Unlock()
+	} else if errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrUnavailable) {
+		return err
+	}
+	busy := fmt.Errorf("%w: no wait is longer than %v", lockmw.ErrBusy, longestWait)
+	return &lockmw.Error{Op: "lock", Waited: longestWait, Err: errors.Join(busy, err)}
+}
+
+// tooLate releases a hold whose context has ended already, and is the error that says why.
+func tooLate(ctx context.Context, hold unlocker) error {
+	err := fmt.Errorf("%w: granted too late: %w (%w)", lockmw.ErrBusy, ctx.Err(), context.Cause(ctx))
+	return &lockmw.Error{Op: "lock", Err: errors.Join(err, hold.Unlock())}
+}
+
+// run has the request handled, with a context that carries the hold.
+func (g *guard[K]) run(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, hold unlocker) {
+	locked := r.WithContext(ctx)
+	tracked, response := track(ctx, w)
+	cookies := len(w.Header()["Set-Cookie"])
+	returned := false
+	defer func() {
+		giveBack(r, locked)
+		lost := lossOf(ctx) // or the loss of an outer lock
+		err := hold.Unlock()
+		if isLoss(err) {
+			lost = err
+		}
+		switch {
+		case lost != nil && returned && !response.begun.Load():
+			withdraw(w.Header(), cookies)
+			g.fail(w, r, fmt.Errorf("%w: %w", lockmw.ErrLost, lost))
+		case isLoss(err):
+			g.logLoss(r, err)
+		}
+		// A panic goes on from here.
+	}()
+	next.ServeHTTP(tracked, locked)
+	returned = true
+}
+
+// giveBack gives a request what its handler has found with a copy of it: net/http removes the files of
+// a form, and logs name the route.
+func giveBack(r, locked *http.Request) {
+	r.Pattern = locked.Pattern
+	if r.MultipartForm == nil {
+		r.MultipartForm = locked.MultipartForm
+	}
+}
+
+// refuse answers a request that has not got its lock.
+func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	ctx := r.Context()
+	cause := context.Cause(ctx)
+	switch {
+	case isLoss(cause): // of an outer lock
+		g.fail(w, r, fmt.Errorf("%w: %w", lockmw.ErrLost, cause))
+	case !errors.Is(ctx.Err(), context.Canceled):
+		g.fail(w, r, err)
+	case errors.Is(cause, context.Canceled):
+		// The client has gone. Without a status this would be a 200: in access logs, and on the wire if
+		// it was not the client's going that ended the context.
+		w.WriteHeader(statusClientGone)
+	default:
+		g.fail(w, r, fmt.Errorf("%w: the request was cancelled: %w", lockmw.ErrUnavailable, cause))
+	}
+}
+
+// fail answers a request that failed because of its lock.
+func (g *guard[K]) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if problemOf(err).Status == http.StatusInternalServerError {
+		g.logError(r, err)
+	}
+	if g.onError != nil {
+		tracked, response := track(context.Background(), w)
+		if g.onError(tracked, r, err); response.begun.Load() {
+			return
+		}
+	}
+	WriteError(w, r, err)
+}
