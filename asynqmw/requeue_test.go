@@ -322,3 +322,22 @@ func TestASilentRedisDropsNoTask(t *testing.T) {
 		t.Errorf("%v after %d retries: %s", info.State, info.Retried, info.LastErr)
 	}
 }
+
+// asynq does not run a task whose deadline has passed: to it that is a failure.
+func TestATaskThatIsQueuedAgainBeyondItsDeadlineFails(t *testing.T) {
+	t.Parallel()
+	local := lockmw.NewLocal()
+	occupy(t, local, "item:7")
+	delay := asynqmw.WithRequeueDelay(4*time.Second, 4*time.Second)
+	q := startQueue(t, quick(), asynqmw.WithLock(local, byItem, delay)(never(t)))
+	id := q.fulfil("7", asynq.MaxRetry(1), asynq.Deadline(time.Now().Add(3*time.Second)))
+	var info *asynq.TaskInfo
+	eventually(t, func() bool {
+		var err error
+		info, err = q.inspector.GetTaskInfo("default", id)
+		return err == nil && info.Retried == 1
+	})
+	if !strings.Contains(info.LastErr, context.DeadlineExceeded.Error()) {
+		t.Errorf("last error %q", info.LastErr)
+	}
+}

@@ -252,8 +252,20 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// closePatience is how long Close waits for the server to confirm the releases.
+// closePatience is how long Close waits for the server to confirm the releases, and what is taken back.
 const closePatience = 2 * time.Second
+
+// settled returns when nothing is on its way to the server and nothing waits to be taken back, or after
+// a while.
+func (e *Engine) settled(patience time.Duration) {
+	for until := e.now() + patience; ; time.Sleep(minCancelDelay) {
+		before := e.schedule.isUndoing() // what is on its way then may fail, and wait again
+		e.caller.quiesce(until - e.now())
+		if !before && !e.schedule.isUndoing() || e.now() >= until {
+			return
+		}
+	}
+}
 
 func (e *Engine) close() {
 	e.closing.Store(true)
@@ -272,7 +284,7 @@ func (e *Engine) close() {
 	for _, l := range leases {
 		l.forget()
 	}
-	e.caller.quiesce(closePatience)
+	e.settled(closePatience)
 	e.caller.cancel()
 	e.schedule.stop()
 	e.inbox.stop()

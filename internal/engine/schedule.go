@@ -90,6 +90,16 @@ func (s *schedule) remove(t *timer) {
 }
 
 // stop ends the loop and what it has started, whose commands the caller's end cuts short.
+// isUndoing reports whether something is to be taken back from the server.
+func (s *schedule) isUndoing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.timers, func(t *timer) bool {
+		_, undoes := t.owner.(*cancellation)
+		return undoes
+	})
+}
+
 func (s *schedule) stop() {
 	s.mu.Lock()
 	s.stopped = true

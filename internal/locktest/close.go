@@ -13,6 +13,7 @@ var closing = []scenario{
 	{"ends waits and holds and releases the locks", closeEndsAll, server},
 	{"under load ends every call", closeUnderLoad, server},
 	{"returns when the server does not answer", closeWithSilentServer, server},
+	{"takes back what could not be before", closeUndoes, server | bubble},
 	{"Shutdown lets holds finish", shutdownWaits, server},
 	{"Shutdown ends with its context", shutdownEnds, server},
 }
@@ -101,6 +102,26 @@ func closeWithSilentServer(e *env) {
 	// What Close could not take back is as good as dead: others get past it.
 	next := e.call(e.ctx, e.client(), key)
 	e.unlock(next.gets(time.Second + acceptWindow + 2*pollInterval))
+}
+
+// closeUndoes closes a client between two tries to take a place in the queue back.
+func closeUndoes(e *env) {
+	a, b, key := e.warm(e.clientOver(repeats(-1))), e.client(), e.key("user")
+	ctx, held := e.lock(b, key)
+	waiting, leave := context.WithCancel(e.ctx)
+	w := e.waitWith(waiting, a, key)
+	a.wire.Cut()
+	leave()
+	w.fails(e.soon, context.Canceled)
+	e.pass(20 * time.Millisecond)
+	a.wire.Restore()
+	if err := a.redis.Close(); err != nil {
+		e.t.Errorf("Close: %v", err)
+	}
+	if n := e.admin.ZCard(e.ctx, e.redisKey(key)+":queue").Val(); n != 0 {
+		e.t.Errorf("%d wait for the lock after Close", n)
+	}
+	e.unlock(ctx, held)
 }
 
 func shutdownWaits(e *env) {
