@@ -62,8 +62,9 @@ func (c *Client) TryLock(ctx context.Context, key string, opts ...Option) (conte
 func (c *Client) Shutdown(ctx context.Context) error { return c.engine.Shutdown(ctx) }
 
 // Close ends everything now: waits and holds end with ErrClosed, the latter's locks are released,
-// and the Client's goroutines stop before it returns. The redis client stays open. Further calls do
-// nothing.
+// and the Client's goroutines stop before it returns. While Redis is away it tries to release for 2 s,
+// and then waits for the redis client to give up what is on its way. The redis client stays open.
+// Further calls do nothing.
 func (c *Client) Close() error { return c.engine.Close() }
 
 // newLocker returns a locker of another mode, for packages fairlock and rwlock. The options take

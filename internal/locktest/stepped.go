@@ -148,13 +148,17 @@ func steppedBackwardsAtDeath(e *env) {
 	e.lock(dead, key, lockmw.WithLease(lease))
 	first, next := e.wait(gone, key), e.wait(c, key)
 	start := time.Now()
+	var closed sync.WaitGroup
 	for _, c := range []*client{dead, gone} {
 		c.wire.Cut()
-		if err := c.redis.Close(); err != nil {
-			e.t.Errorf("Close: %v", err)
-		}
+		closed.Go(func() { // which tries to release what it has, for longer than its lease
+			if err := c.redis.Close(); err != nil {
+				e.t.Errorf("Close: %v", err)
+			}
+		})
 	}
-	first.fails(0, lockmw.ErrClosed)
+	defer closed.Wait()
+	first.fails(e.soon, lockmw.ErrClosed)
 	clock.Step(-clockStep)
 	// The one that is gone is taken for alive, as it was seen in the future.
 	e.unlock(next.gets(clockStep + lease + acceptWindow + pollInterval + e.soon))
