@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
+	"github.com/lockmw/go/internal/collector"
 	"github.com/lockmw/go/internal/redistest"
 )
 
@@ -29,85 +27,76 @@ func TestTheSceneShowsWhoWaitedForWhom(t *testing.T) {
 
 func checkScene(t *testing.T, args ...string) {
 	t.Helper()
-	c := listenForSpans(t)
+	c := listen(t, collector.StartForSpans)
 	var stdout bytes.Buffer
 	var stderr lockedBuffer
 	start := time.Now()
-	if code := run(t.Context(), append(args, "-contend", "-otlp", c.addr), &stdout, &stderr); code != exitOK {
+	if code := run(t.Context(), append(args, "-contend", "-otlp", c.Addr()), &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit status %d\n%s%s", code, &stdout, &stderr)
 	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("took %v", took)
 	}
-	if want := "orders: " + c.addr + " takes spans, but no metrics\n"; stderr.String() != want {
+	if want := "orders: " + c.Addr() + " takes spans, but no metrics\n"; stderr.String() != want {
 		t.Errorf("stderr is %q, want %q", stderr.String(), want)
 	}
 
-	turns := turnsIn(c.spans)
+	spans := c.Data().Spans
+	turns := turnsIn(spans)
 	if len(turns) != 4 {
 		t.Fatalf("%d turns at the item, want 4\n%s", len(turns), &stdout)
 	}
 	checkLinks(t, turns)
-	ann, bob := traceOf(turns[0]), traceOf(turns[1])
+	ann, bob := turns[0].ID.Trace, turns[1].ID.Trace
 	checkTable(t, stdout.String(), ann, bob)
 	for _, trace := range []string{ann, bob} {
-		if got := treeOf(trace, c.spans); got != sceneTree {
+		if got := treeOf(trace, spans); got != sceneTree {
 			t.Errorf("trace %s is\n%s\nwant\n%s", trace, got, sceneTree)
 		}
 	}
 }
 
 const sceneTree = `
-POST /users/{userID}/orders SERVER
-  acquire_lock user INTERNAL
-  hold_lock user INTERNAL
-    acquire_lock item INTERNAL
-    hold_lock item INTERNAL
-      pay INTERNAL
-    process order:fulfil CONSUMER
-      acquire_lock item INTERNAL
-      hold_lock item INTERNAL
-        ship INTERNAL
+POST /users/{userID}/orders server
+  acquire_lock user internal
+  hold_lock user internal
+    acquire_lock item internal
+    hold_lock item internal
+      pay internal
+    process order:fulfil consumer
+      acquire_lock item internal
+      hold_lock item internal
+        ship internal
 `
 
 // turnsIn returns the acquire_lock spans of the item in the order of their success.
-func turnsIn(spans map[string]*tracepb.Span) (turns []*tracepb.Span) {
-	for _, span := range spans {
-		if span.GetName() == "acquire_lock item" {
-			turns = append(turns, span)
-		}
-	}
-	slices.SortFunc(turns, func(a, b *tracepb.Span) int { return cmp.Compare(a.GetEndTimeUnixNano(), b.GetEndTimeUnixNano()) })
+func turnsIn(spans []collector.Span) []collector.Span {
+	turns := slices.DeleteFunc(slices.Clone(spans), func(s collector.Span) bool { return s.Name != "acquire_lock item" })
+	slices.SortFunc(turns, func(a, b collector.Span) int { return a.End.Compare(b.End) })
 	return turns
 }
 
 // checkLinks asks that each turn but the first waited for the one before it, and links to it.
-func checkLinks(t *testing.T, turns []*tracepb.Span) {
+func checkLinks(t *testing.T, turns []collector.Span) {
 	t.Helper()
 	for i, turn := range turns {
-		waited := time.Duration(turn.GetEndTimeUnixNano() - turn.GetStartTimeUnixNano())
-		contended := false
-		for _, a := range turn.GetAttributes() {
-			if a.GetKey() == "distributed_lock.contended" {
-				contended = a.GetValue().GetBoolValue()
-			}
-		}
-		links := turn.GetLinks()
+		waited := turn.End.Sub(turn.Start)
+		contended, _ := turn.Attributes["distributed_lock.contended"].(bool)
 		switch {
 		case contended != (i > 0):
 			t.Errorf("turn %d: contended is %v", i+1, contended)
 		case i == 0:
-			if len(links) > 0 {
-				t.Errorf("the first turn has links: %v", links)
+			if len(turn.Links) > 0 {
+				t.Errorf("the first turn has links: %v", turn.Links)
 			}
 		case waited < sceneTakes:
 			t.Errorf("turn %d waited %v, want at least %v", i+1, waited, sceneTakes)
-		case len(links) != 1 || !bytes.Equal(links[0].GetSpanId(), turns[i-1].GetSpanId()) ||
-			!bytes.Equal(links[0].GetTraceId(), turns[i-1].GetTraceId()):
-			t.Errorf("turn %d links to %v, want to the one before it", i+1, links)
+		case len(turn.Links) != 1 || turn.Links[0].ID != turns[i-1].ID:
+			t.Errorf("turn %d links to %v, want to the one before it", i+1, turn.Links)
 		}
 	}
-	if first, second := traceOf(turns[0]), traceOf(turns[1]); first == second || traceOf(turns[2]) != first || traceOf(turns[3]) != second {
+	first, second := turns[0].ID.Trace, turns[1].ID.Trace
+	if first == second || turns[2].ID.Trace != first || turns[3].ID.Trace != second {
 		t.Error("the tasks are not in the traces of their requests")
 	}
 }
@@ -140,30 +129,25 @@ func checkTable(t *testing.T, stdout, ann, bob string) {
 	}
 }
 
-func traceOf(span *tracepb.Span) string { return fmt.Sprintf("%x", span.GetTraceId()) }
-
 // treeOf draws a trace: one line for each span below its parent, by start.
-func treeOf(trace string, spans map[string]*tracepb.Span) string {
-	children := make(map[string][]*tracepb.Span)
+func treeOf(trace string, spans []collector.Span) string {
+	children := make(map[collector.ID][]collector.Span)
 	for _, span := range spans {
-		if traceOf(span) == trace {
-			parent := string(span.GetParentSpanId())
-			children[parent] = append(children[parent], span)
+		if span.ID.Trace == trace {
+			children[span.Parent] = append(children[span.Parent], span)
 		}
 	}
 	var b strings.Builder
-	var draw func(parent, indent string)
-	draw = func(parent, indent string) {
-		slices.SortFunc(children[parent], func(a, b *tracepb.Span) int {
-			return cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano())
-		})
+	var draw func(parent collector.ID, indent string)
+	draw = func(parent collector.ID, indent string) {
+		slices.SortFunc(children[parent], func(a, b collector.Span) int { return a.Start.Compare(b.Start) })
 		for _, span := range children[parent] {
-			fmt.Fprintf(&b, "%s%s %s\n", indent, span.GetName(), strings.TrimPrefix(span.GetKind().String(), "SPAN_KIND_"))
-			draw(string(span.GetSpanId()), indent+"  ")
+			fmt.Fprintf(&b, "%s%s %s\n", indent, span.Name, span.Kind)
+			draw(span.ID, indent+"  ")
 		}
 	}
 	b.WriteString("\n")
-	draw("", "")
+	draw(collector.ID{}, "")
 	return b.String()
 }
 

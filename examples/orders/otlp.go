@@ -18,9 +18,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A collector is the way to an OTLP collector. One that fails disturbs nobody: the first failure is
+// An otlpExport is the way to an OTLP collector. One that fails disturbs nobody: the first failure is
 // told, and nothing is sent twice.
-type collector struct {
+type otlpExport struct {
 	addr    string
 	spans   sdktrace.SpanProcessor
 	metrics *sdkmetric.PeriodicReader
@@ -36,8 +36,8 @@ const (
 	exportInterval = 10 * time.Second // of metrics, and once more at the end
 )
 
-func openCollector(ctx context.Context, addr string, stderr io.Writer) (*collector, error) {
-	c := &collector{addr: addr, stderr: stderr}
+func openOTLP(ctx context.Context, addr string, stderr io.Writer) (*otlpExport, error) {
+	o := &otlpExport{addr: addr, stderr: stderr}
 	spans, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(addr), otlptracegrpc.WithInsecure(),
 		otlptracegrpc.WithTimeout(exportTimeout), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))
 	if err != nil {
@@ -48,32 +48,32 @@ func openCollector(ctx context.Context, addr string, stderr io.Writer) (*collect
 	if err != nil {
 		return nil, errors.Join(err, spans.Shutdown(ctx))
 	}
-	c.exporter = spans
-	c.spans = sdktrace.NewBatchSpanProcessor(spanSender{spans, c}, sdktrace.WithMaxQueueSize(1<<16)) // a burst makes many
-	c.metrics = sdkmetric.NewPeriodicReader(metricSender{metrics, c}, sdkmetric.WithInterval(exportInterval))
-	return c, nil
+	o.exporter = spans
+	o.spans = sdktrace.NewBatchSpanProcessor(spanSender{spans, o}, sdktrace.WithMaxQueueSize(1<<16)) // a burst makes many
+	o.metrics = sdkmetric.NewPeriodicReader(metricSender{metrics, o}, sdkmetric.WithInterval(exportInterval))
+	return o, nil
 }
 
-func (c *collector) shutdown(ctx context.Context) {
+func (o *otlpExport) shutdown(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { c.tell(c.metrics.Shutdown(ctx)) })
-	c.tell(c.spans.Shutdown(ctx))
-	c.tell(c.exporter.Shutdown(ctx)) // stops what is under way if ctx has ended
+	wg.Go(func() { o.tell(o.metrics.Shutdown(ctx)) })
+	o.tell(o.spans.Shutdown(ctx))
+	o.tell(o.exporter.Shutdown(ctx)) // stops what is under way if ctx has ended
 	wg.Wait()
 }
 
-func (c *collector) tell(err error) {
+func (o *otlpExport) tell(err error) {
 	if err != nil {
-		c.failed.Do(func() {
+		o.failed.Do(func() {
 			text := strings.ReplaceAll(err.Error(), "\n", "; ")
-			_, _ = fmt.Fprintf(c.stderr, "orders: spans and metrics to %s: %s\n", c.addr, text)
+			_, _ = fmt.Fprintf(o.stderr, "orders: spans and metrics to %s: %s\n", o.addr, text)
 		})
 	}
 }
 
 type spanSender struct {
 	sdktrace.SpanExporter
-	to *collector
+	to *otlpExport
 }
 
 func (s spanSender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
@@ -83,7 +83,7 @@ func (s spanSender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySp
 
 type metricSender struct {
 	sdkmetric.Exporter
-	to *collector
+	to *otlpExport
 }
 
 func (s metricSender) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {

@@ -2,78 +2,63 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"github.com/lockmw/go/internal/collector"
 )
 
 func TestASaleExportsItsSpansAndMetrics(t *testing.T) {
 	t.Parallel()
-	c := listenForAll(t)
+	c := listen(t, collector.Start)
 	stderr := &scraper{t: t}
-	figures(t, stderr, append(smallSale, "-otlp", c.addr, "-metrics", "127.0.0.1:0")...)
+	figures(t, stderr, append(smallSale, "-otlp", c.Addr(), "-metrics", "127.0.0.1:0")...)
 	if lines := complaints(&stderr.lockedBuffer); len(lines) > 0 {
 		t.Errorf("stderr has %q", lines)
 	}
 
+	data := c.Data()
+	names := make(map[collector.ID]string, len(data.Spans))
+	for _, span := range data.Spans {
+		names[span.ID] = span.Name
+	}
 	kinds, linked := make(map[string]int), 0
-	for _, span := range c.spans {
-		name, _, _ := strings.Cut(span.GetName(), " ")
-		kinds[name]++
-		for _, link := range span.GetLinks() {
-			holder := c.spans[string(link.GetSpanId())]
-			if !strings.HasPrefix(holder.GetName(), "acquire_lock ") {
-				t.Errorf("%s links to %q, want another acquire_lock", span.GetName(), holder.GetName())
+	for _, span := range data.Spans {
+		kind, _, _ := strings.Cut(span.Name, " ")
+		kinds[kind]++
+		for _, link := range span.Links {
+			if holder := names[link.ID]; !strings.HasPrefix(holder, "acquire_lock ") {
+				t.Errorf("%s links to %q, want another acquire_lock", span.Name, holder)
 			}
 			linked++
 		}
+		// A task belongs to the trace of the request that enqueued it.
+		if parent := names[span.Parent]; span.Kind == "consumer" && parent != "hold_lock user" {
+			t.Errorf("the parent of a task's span is %q, want that of the hold in which it was enqueued", parent)
+		}
 	}
-	if kinds["POST"] == 0 || kinds["acquire_lock"] == 0 || kinds["hold_lock"] == 0 || linked == 0 {
-		t.Errorf("spans %v with %d links; want requests, waits and holds, and links to holders", kinds, linked)
+	if kinds["POST"] == 0 || kinds["process"] == 0 || kinds["acquire_lock"] == 0 || kinds["hold_lock"] == 0 || linked == 0 {
+		t.Errorf("spans %v with %d links; want requests, tasks, waits and holds, and links to holders", kinds, linked)
 	}
-	checkTasksHaveARequest(t, c.spans)
-	checkMetrics(t, c.metrics)
+	checkMetrics(t, data.Points)
 	checkPage(t, stderr.page, `distributed_lock_waiters{distributed_lock_mode="exclusive",distributed_lock_name="item"} 0`)
 }
 
-// checkTasksHaveARequest asks that a task's spans belong to the trace of the request that enqueued it.
-func checkTasksHaveARequest(t *testing.T, spans map[string]*tracepb.Span) {
-	t.Helper()
-	tasks := 0
-	for _, span := range spans {
-		if span.GetKind() != tracepb.Span_SPAN_KIND_CONSUMER {
-			continue
-		}
-		tasks++
-		if parent := spans[string(span.GetParentSpanId())]; parent.GetName() != "hold_lock user" {
-			t.Errorf("the parent of a task's span is %q, want that of the hold in which it was enqueued", parent.GetName())
-		}
-	}
-	if tasks == 0 {
-		t.Error("no span of a task")
-	}
-}
-
-func checkMetrics(t *testing.T, metrics []*metricspb.ResourceMetrics) {
+func checkMetrics(t *testing.T, points []collector.Point) {
 	t.Helper()
 	var names []string
-	for _, resource := range metrics {
-		for _, scope := range resource.GetScopeMetrics() {
-			for _, metric := range scope.GetMetrics() {
-				names = append(names, metric.GetName())
-			}
-		}
-		checkNoKeys(t, resource.String())
+	for _, p := range points {
+		names = append(names, p.Metric)
+		checkNoKeys(t, fmt.Sprint(p))
 	}
 	for _, want := range []string{
 		"distributed_lock.wait.duration", "distributed_lock.hold.duration",
 		"distributed_lock.waiters", "distributed_lock.held", "http.server.request.duration",
 	} {
 		if !slices.Contains(names, want) {
-			t.Errorf("metrics are %q, want %s too", names, want)
+			t.Errorf("metrics are %q, want %s too", slices.Compact(slices.Sorted(slices.Values(names))), want)
 		}
 	}
 }
@@ -99,13 +84,16 @@ func complaints(stderr *lockedBuffer) (lines []string) {
 
 func TestACollectorThatDiesChangesNothing(t *testing.T) {
 	t.Parallel()
-	c := listenForAll(t)
-	c.onSpans = func() { go c.server.Stop() }
+	c := listen(t, collector.Start)
+	go func() {
+		defer c.Stop()
+		_, _ = c.Wait(t.Context(), func(d collector.Data) bool { return len(d.Spans) > 0 })
+	}()
 	var stderr lockedBuffer
-	_, locked := figures(t, &stderr, append(smallSale, "-otlp", c.addr)...)
+	_, locked := figures(t, &stderr, append(smallSale, "-otlp", c.Addr())...)
 	checkLocked(t, locked)
-	if lines := complaints(&stderr); len(lines) != 1 || !strings.Contains(lines[0], c.addr) {
-		t.Errorf("stderr has %q, want one line about %s", lines, c.addr)
+	if lines := complaints(&stderr); len(lines) != 1 || !strings.Contains(lines[0], c.Addr()) {
+		t.Errorf("stderr has %q, want one line about %s", lines, c.Addr())
 	}
 }
 

@@ -47,13 +47,13 @@ func openTelemetry(ctx context.Context, c config, stderr io.Writer) (_ *telemetr
 		_, _ = fmt.Fprintf(stderr, "metrics at %s\n", page.url)
 	}
 	if c.otlp != "" {
-		collector, err := openCollector(ctx, c.otlp, stderr)
+		export, err := openOTLP(ctx, c.otlp, stderr)
 		if err != nil {
 			return nil, fmt.Errorf("-otlp: %w", err)
 		}
-		t.shutdowns = append(t.shutdowns, collector.shutdown)
-		spans = append(spans, sdktrace.WithSpanProcessor(collector.spans))
-		metrics = append(metrics, sdkmetric.WithReader(collector.metrics))
+		t.shutdowns = append(t.shutdowns, export.shutdown)
+		spans = append(spans, sdktrace.WithSpanProcessor(export.spans))
+		metrics = append(metrics, sdkmetric.WithReader(export.metrics))
 	}
 	t.tracer = sdktrace.NewTracerProvider(spans...)
 	if c.otlp != "" || c.metrics != "" {

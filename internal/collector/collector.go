@@ -37,7 +37,12 @@ type Collector struct {
 }
 
 // Start starts a Collector on a free port of the local host; ctx is for starting only.
-func Start(ctx context.Context) (*Collector, error) {
+func Start(ctx context.Context) (*Collector, error) { return start(ctx, true) }
+
+// StartForSpans starts one that, as Jaeger, takes no metrics: exports of them fail as unimplemented.
+func StartForSpans(ctx context.Context) (*Collector, error) { return start(ctx, false) }
+
+func start(ctx context.Context, takesMetrics bool) (*Collector, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("collector: %w", err)
@@ -47,7 +52,9 @@ func Start(ctx context.Context) (*Collector, error) {
 		served: make(chan struct{}), more: make(chan struct{}),
 	}
 	tracepb.RegisterTraceServiceServer(c.server, traces{c: c})
-	metricspb.RegisterMetricsServiceServer(c.server, metrics{c: c})
+	if takesMetrics {
+		metricspb.RegisterMetricsServiceServer(c.server, metrics{c: c})
+	}
 	go func() {
 		defer close(c.served)
 		_ = c.server.Serve(listener) // fails when it is stopped
