@@ -64,7 +64,7 @@ func process(b *testing.B, task string, tasks, keys int, lock string) time.Durat
 		q.enqueue(taskFor(task, strconv.Itoa(i%keys)))
 	}
 	spec := workerSpec{Addr: s.Addr(), Concurrency: 4, Wait: time.Second, Lock: lock}
-	workers := []*worker{startWorker(b, spec), startWorker(b, spec)}
+	workers := []*redistest.Child{startWorker(b, spec), startWorker(b, spec)}
 	resume(len(workers))
 	start := time.Now()
 	late := start.Add(time.Minute)
@@ -82,7 +82,7 @@ func process(b *testing.B, task string, tasks, keys int, lock string) time.Durat
 	}
 	took := time.Since(start)
 	for _, w := range workers {
-		w.end(b)
+		w.End()
 	}
 	if task == "order:fulfil" && lock != "none" {
 		if n := checkApart(b, work.read(b)); n != tasks {

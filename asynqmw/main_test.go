@@ -4,9 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
-	workerMain()
+	redistest.ChildMain(workerSpec.run)
 	goleak.VerifyTestMain(m)
 }

@@ -36,7 +36,7 @@ func TestATaskOfAKilledWorkerRunsAgain(t *testing.T) {
 	first := startWorker(t, workerSpec{Addr: s.Addr(), Concurrency: 2, Lease: shortLease})
 	id := q.enqueue(taskFor("order:write", "7"), asynq.Retention(time.Hour))
 	dead := work.await(t, "started", 1)
-	first.kill()
+	first.Kill()
 	killed := time.Now()
 	silentFor(t, work.rdb, id)
 	startWorker(t, workerSpec{Addr: s.Addr(), Concurrency: 2, Lease: shortLease})
@@ -78,7 +78,7 @@ func TestAWorkerThatWasStoppedFindsItsLockLostAndItsWriteRefused(t *testing.T) {
 		t.Errorf("written by %+v, want %+v", written, second)
 	}
 	work.await(t, "ended", 2)
-	first.end(t) // it has told asynq what it thinks
+	first.End() // it has told asynq what it thinks
 	if state := q.await(id, asynq.TaskStateCompleted, asynq.TaskStateRetry, asynq.TaskStateArchived).State; state != asynq.TaskStateCompleted {
 		t.Errorf("the task is %v", state)
 	}

@@ -4,12 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"os/exec"
-	"runtime"
 	"testing"
 	"time"
 
@@ -30,29 +25,8 @@ type workerSpec struct {
 	Lock        string        // for comparison: "none", or "SET NX" and a script that deletes
 }
 
-// workerVariable is the environment variable that makes the test binary a worker process: a workerSpec.
-const workerVariable = "ASYNQMW_WORKER"
-
-// workerMain is the life of a worker process. In others it does nothing.
-func workerMain() {
-	text, ok := os.LookupEnv(workerVariable)
-	if !ok {
-		return
-	}
-	var spec workerSpec
-	err := json.Unmarshal([]byte(text), &spec)
-	if err == nil {
-		err = spec.run()
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "worker process %d: %v\n", os.Getpid(), err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// run works until the end of the input.
-func (s workerSpec) run() error {
+// run is the life of a worker process: it works until the end of its orders, of which there are none.
+func (s workerSpec) run(orders *json.Decoder, _ *json.Encoder) error {
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
 	defer rdb.Close()
 	opts := []lockmw.ClientOption{lockmw.WithLogger(slog.New(slog.DiscardHandler))}
@@ -87,9 +61,8 @@ func (s workerSpec) run() error {
 	if err := server.Start(mux); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, os.Stdin)
-	server.Shutdown()
-	return err
+	defer server.Shutdown()
+	return orders.Decode(new(any))
 }
 
 // plainly locks as little as can be, and with as little: one command before the handler, and one after it.
@@ -111,53 +84,8 @@ func plainly(rdb *redis.Client) asynq.MiddlewareFunc {
 	}
 }
 
-// A worker is such a process, as its test sees it.
-type worker struct {
-	*redistest.Process
-	in     io.WriteCloser
-	killed bool
-}
-
 // startWorker starts a worker process, which is told to end, and must, when the test does.
-func startWorker(t testing.TB, spec workerSpec) *worker {
+func startWorker(t testing.TB, spec workerSpec) *redistest.Child {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("worker processes are stopped on Linux only")
-	}
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(context.Background(), path)
-	cmd.Env = append(os.Environ(), workerVariable+"="+string(text))
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	w := &worker{}
-	if w.in, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if w.Process, err = redistest.Start(t, cmd); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.end(t) })
-	return w
-}
-
-// kill ends the process without a chance to do anything.
-func (w *worker) kill() {
-	w.killed = true
-	w.Kill()
-}
-
-// end has the process shut down, and waits for that. Calls after the first do nothing.
-func (w *worker) end(t testing.TB) {
-	t.Helper()
-	w.in.Close()
-	receive(t, w.Ended())
-	if err := w.Err(); err != nil && !w.killed {
-		t.Errorf("a worker process ended by itself: %v", err)
-	}
+	return redistest.StartChild(t, spec)
 }

@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -60,29 +57,9 @@ type report struct {
 	Error string
 }
 
-// childVariable is the environment variable that makes the test binary a child: a childSpec.
-const childVariable = "TRACING_CHILD"
-
-// childMain is the life of a child process. In others it does nothing.
-func childMain() {
-	text, ok := os.LookupEnv(childVariable)
-	if !ok {
-		return
-	}
-	var spec childSpec
-	err := json.Unmarshal([]byte(text), &spec)
-	if err == nil {
-		err = spec.run()
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "child process %d: %v\n", os.Getpid(), err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// run obeys orders until there are no more and all calls have ended, and then exports what is left.
-func (s childSpec) run() (err error) {
+// run is the life of a child: it obeys orders until there are no more and all calls have ended, and then
+// exports what is left.
+func (s childSpec) run(orders *json.Decoder, reports *json.Encoder) (err error) {
 	ctx := context.Background()
 	spans, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(s.Spans), otlptracegrpc.WithInsecure())
 	if err != nil {
@@ -113,12 +90,12 @@ func (s childSpec) run() (err error) {
 	}
 	defer locks.Close()
 	c := &caller{
-		tracer: tracers.Tracer("test"), out: json.NewEncoder(os.Stdout),
+		tracer: tracers.Tracer("test"), out: reports,
 		lockers: map[string]lockmw.Locker{
 			"plain": locks, "fair": fairlock.New(locks), "write": rwlock.New(locks), "read": rwlock.New(locks).RLocker(),
 		},
 	}
-	return c.obey(json.NewDecoder(os.Stdin))
+	return c.obey(orders)
 }
 
 // A caller makes calls.
@@ -215,73 +192,16 @@ func (c *caller) lock(root context.Context, o order, unlock <-chan struct{}) (*l
 
 // A child is such a process, as its test sees it. Not safe for concurrent use.
 type child struct {
-	t       *testing.T
-	spec    childSpec
-	process *redistest.Process
-	in      io.WriteCloser
-	orders  *json.Encoder
-	reports chan report // closed when the child has ended
-	seen    []report
+	*redistest.Child
+	t    *testing.T
+	spec childSpec
+	seen []report
 }
 
-// startChild starts a child. The test has to call end.
+// startChild starts a child.
 func startChild(t *testing.T, spec childSpec) *child {
 	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(context.Background(), path)
-	cmd.Env = append(os.Environ(), childVariable+"="+string(text),
-		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // a race detector makes each end last a second
-	cmd.Stderr = t.Output()
-	c := &child{t: t, spec: spec, reports: make(chan report, 1000)}
-	if c.in, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	// Not StdoutPipe, which is closed at the child's end with its last reports unread.
-	from, stdout, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdout.Close()
-	cmd.Stdout = stdout
-	if c.process, err = redistest.Start(t, cmd); err != nil {
-		from.Close()
-		t.Fatal(err)
-	}
-	c.orders = json.NewEncoder(c.in)
-	go c.read(from)
-	t.Cleanup(func() {
-		c.process.Kill()
-		for range c.reports { // until it is closed: the reader has ended
-		}
-	})
-	return c
-}
-
-func (c *child) read(from io.ReadCloser) {
-	defer close(c.reports)
-	defer from.Close()
-	lines := json.NewDecoder(from)
-	for {
-		var r report
-		if lines.Decode(&r) != nil {
-			return
-		}
-		c.reports <- r
-	}
-}
-
-func (c *child) order(o order) {
-	c.t.Helper()
-	if err := c.orders.Encode(o); err != nil {
-		c.t.Fatalf("%s: sending an order: %v", c.spec.Service, err)
-	}
+	return &child{Child: redistest.StartChild(t, spec), t: t, spec: spec}
 }
 
 // await waits for a report of the call. Any other end of the call than the one that is awaited ends
@@ -302,30 +222,18 @@ func (c *child) await(ctx context.Context, id, event string) report {
 	}
 }
 
-func (c *child) next(ctx context.Context, id, event string) report {
+func (c *child) next(ctx context.Context, id, event string) (r report) {
 	c.t.Helper()
 	select {
-	case r, ok := <-c.reports:
-		if ok {
-			return r
+	case raw, ok := <-c.Reports():
+		if !ok {
+			c.t.Fatalf("%s has ended (%v); %s was to be %s", c.spec.Service, c.Err(), id, event)
 		}
-		c.t.Fatalf("%s has ended (%v); %s was to be %s", c.spec.Service, c.process.Err(), id, event)
+		if err := json.Unmarshal(raw, &r); err != nil {
+			c.t.Fatalf("%s: a report that cannot be read: %s", c.spec.Service, raw)
+		}
 	case <-ctx.Done():
 		c.t.Fatalf("%s: %s is not %s: %v", c.spec.Service, id, event, context.Cause(ctx))
 	}
-	return report{}
-}
-
-// end tells the child that there are no more orders, and waits until it has exported everything.
-func (c *child) end(ctx context.Context) {
-	c.t.Helper()
-	c.in.Close()
-	select {
-	case <-c.process.Ended():
-	case <-ctx.Done():
-		c.t.Fatalf("%s does not end: %v", c.spec.Service, context.Cause(ctx))
-	}
-	if err := c.process.Err(); err != nil {
-		c.t.Errorf("%s ended by itself: %v", c.spec.Service, err)
-	}
+	return r
 }

@@ -4,9 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
-	childMain()
+	redistest.ChildMain(childSpec.run)
 	goleak.VerifyTestMain(m)
 }

@@ -101,7 +101,7 @@ func perform(t *testing.T, ctx context.Context, spans, metrics, redact string) *
 	}
 	s.play()
 	for _, c := range s.children {
-		c.end(ctx)
+		c.End()
 	}
 	return s
 }
@@ -188,7 +188,7 @@ func (s *stage) order(do, id string) {
 	c := s.call(id)
 	o := c.order
 	o.Do, o.Key = do, s.keyOf(c)
-	s.children[c.by].order(o)
+	s.children[c.by].Order(o)
 }
 
 func (s *stage) await(id, event string) {

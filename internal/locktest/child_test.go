@@ -11,9 +11,9 @@ func TestChildTakesLocksOfItsKind(t *testing.T) {
 	s := redistest.Redis(t)
 	rdb := s.NewClient(t)
 	for kind, key := range map[string]string{"": "k", clientMode: "k", "renaming": "renamed:k"} {
-		c := startChild(t, childSpec{Role: "holder", Addr: s.Addr(), Prefix: "t" + kind, Kind: kind})
-		c.order(order{Do: "lock", Key: "k"})
-		if _, ok := <-c.reports(); !ok {
+		c := redistest.StartChild(t, childSpec{Role: "holder", Addr: s.Addr(), Prefix: "t" + kind, Kind: kind})
+		c.Order(order{Do: "lock", Key: "k"})
+		if _, ok := <-c.Reports(); !ok {
 			t.Fatalf("kind %q: it says nothing", kind)
 		}
 		if n := rdb.Exists(t.Context(), "t"+kind+":{"+key+"}").Val(); n != 1 {
@@ -29,14 +29,14 @@ func TestChildThatCannotBeFails(t *testing.T) {
 		"an unknown kind": {Role: "holder", Addr: s.Addr(), Prefix: "t", Kind: "unheard-of"},
 		"a bad prefix":    {Role: "holder", Addr: s.Addr()},
 	} {
-		c := startChild(t, spec)
-		for range c.reports() {
+		c := redistest.StartChild(t, spec)
+		for range c.Reports() {
 			t.Errorf("%s: it reports something", name)
 		}
-		if c.process.Err() == nil {
+		if c.Err() == nil {
 			t.Errorf("%s: all was well", name)
 		}
-		c.killed = true // its failure is expected
+		c.Kill() // its failure is expected
 	}
 }
 

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"sync"
 	"time"
+
+	"github.com/lockmw/go/internal/redistest"
 )
 
 // A process is a holder in another process, as the scenario sees it.
 type process struct {
 	e     *env
-	child *child
+	child *redistest.Child
 	over  chan struct{} // closed when all reports are read
 
 	mu    sync.Mutex // guards what is below, and what the calls have reported
@@ -31,7 +33,7 @@ func (e *env) process() *process {
 	e.t.Helper()
 	e.rec.KeepSpans()
 	p := &process{e: e, over: make(chan struct{}), news: make(chan struct{})}
-	p.child = startChild(e.tb, childSpec{Role: "holder", Addr: e.server.Addr(), Prefix: e.prefix, Kind: e.cfg.kind()})
+	p.child = redistest.StartChild(e.tb, childSpec{Role: "holder", Addr: e.server.Addr(), Prefix: e.prefix, Kind: e.cfg.kind()})
 	go p.listen()
 	return p
 }
@@ -47,7 +49,7 @@ func (e *env) processes(n int) []*process {
 
 func (p *process) listen() {
 	defer close(p.over)
-	for raw := range p.child.reports() {
+	for raw := range p.child.Reports() {
 		var r report
 		if err := json.Unmarshal(raw, &r); err != nil {
 			p.e.t.Errorf("a report that cannot be read: %s", raw)
@@ -92,7 +94,7 @@ func (p *process) lockAs(side, key string, lease time.Duration) *remote {
 	c := &remote{p: p, n: len(p.calls), key: key, said: make(map[string]report)}
 	p.calls = append(p.calls, c)
 	p.mu.Unlock()
-	p.child.order(order{Do: "lock", Call: c.n, Side: side, Key: key, Lease: lease})
+	p.child.Order(order{Do: "lock", Call: c.n, Side: side, Key: key, Lease: lease})
 	return c
 }
 
@@ -157,7 +159,7 @@ func (c *remote) hasNot(event string) {
 // unlock has the process unlock, and returns what comes of it.
 func (c *remote) unlock() report {
 	c.p.e.t.Helper()
-	c.p.child.order(order{Do: "unlock", Call: c.n})
+	c.p.child.Order(order{Do: "unlock", Call: c.n})
 	return c.says(done, patience)
 }
 

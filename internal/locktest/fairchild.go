@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockmw/go/internal/redistest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -76,7 +77,7 @@ func (e *env) queuer() *process {
 	e.t.Helper()
 	e.rec.KeepSpans()
 	p := &process{e: e, over: make(chan struct{}), news: make(chan struct{})}
-	p.child = startChild(e.tb, childSpec{Role: "queuer", Addr: e.server.Addr(), Prefix: e.prefix, Kind: e.cfg.kind()})
+	p.child = redistest.StartChild(e.tb, childSpec{Role: "queuer", Addr: e.server.Addr(), Prefix: e.prefix, Kind: e.cfg.kind()})
 	go p.listen()
 	return p
 }
@@ -89,6 +90,6 @@ func (p *process) ask(o fairOrder) *remote {
 	p.calls = append(p.calls, c)
 	p.mu.Unlock()
 	o.Do, o.Call = "lock", c.n
-	p.child.order(o)
+	p.child.Order(o)
 	return c
 }

@@ -111,7 +111,7 @@ func (d *driver) round(p *process) bool {
 	}
 	d.mu.Lock()
 	d.tokens[name] = r.Token
-	p.child.order(order{Do: "unlock", Call: c.n})
+	p.child.Order(order{Do: "unlock", Call: c.n})
 	d.mu.Unlock()
 	_, ok = c.comes(done)
 	return ok

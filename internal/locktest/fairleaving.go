@@ -130,11 +130,11 @@ func stoppedInLine(e *env) {
 	q.join(e.client())
 	q.joinIn(p)
 
-	p.child.Stop()
+	p.child.Pause(e.tb)
 	e.pass(4 * pollInterval)
 	e.unlock(ctx, held)
 	next.gets(acceptWindow + pollInterval + e.soon)
-	p.child.Cont()
+	p.child.Resume(e.tb)
 	q.leave(next)
 	q.stands() // among them the one that was lost
 	lost.stillWaits()

@@ -53,14 +53,14 @@ func stoppedReader(e *env) {
 	held := e.read(c, key, lockmw.WithLease(lease))
 	w := e.wait(c.rw, key)
 	theirs.watch()
-	p.child.Stop()
+	p.child.Pause(e.tb)
 	stopped := time.Now()
 	e.sharesOf(key, 1, lease+pollInterval+e.soon)
 	e.pass(time.Until(stopped.Add(lease)))
 	e.release(held)
 	w.gets(e.soon)
 	guarded.write(w.held.Token())
-	p.child.Cont()
+	p.child.Resume(e.tb)
 	seen := theirs.says(watched, patience) // at the first look: else it would say late
 	if guarded.write(seen.Token) {
 		e.t.Error("an entry of the former reader is taken")
@@ -68,7 +68,7 @@ func stoppedReader(e *env) {
 	if r := theirs.unlock(); r.Type != "lock_lost" {
 		e.t.Errorf("Unlock of a lost hold in the other process: %q", r.Err)
 	}
-	p.child.end()
+	p.child.End()
 	e.busy(c.reader(), key)
 	e.release(w.held)
 }
@@ -79,12 +79,12 @@ func stoppedReaderGranted(e *env) {
 	theirs := p.lockAs(readMode, key, 0)
 	theirs.waits()
 	reader, w := e.wait(clients[0].reader(), key), e.wait(clients[1].rw, key)
-	p.child.Stop()
+	p.child.Pause(e.tb)
 	e.release(writer) // also to the one that cannot know
 	_, held := reader.gets(e.soon)
 	e.release(held)
 	e.runsBy(w, time.Now().Add(acceptWindow+pollInterval))
-	p.child.Cont() // it reads of the grant now
+	p.child.Resume(e.tb) // it reads of the grant now
 	theirs.hasNot(granted)
 	e.release(w.held)
 	theirs.gets(pollInterval + e.soon)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/redistest"
 )
 
 const (
@@ -40,8 +42,8 @@ func Mingle(t *testing.T, c Config, length time.Duration, seed uint64) {
 	f.disturb(start.Add(length))
 	f.calmDown()
 	for _, m := range f.slots {
-		m.process.Cont()
-		m.process.end()
+		m.process.Resume(f.e.tb)
+		m.process.End()
 		<-m.over
 	}
 	// Whoever was killed may still hold it, or be in the queue.
@@ -79,7 +81,7 @@ type mingledHold struct {
 type minglings struct {
 	f       *fray
 	n       int
-	process *child
+	process *redistest.Child
 	over    chan struct{} // closed when all reports are read
 	stops   intervals
 	spans   map[int]*span // by the number of the call
@@ -89,10 +91,10 @@ type minglings struct {
 func (f *fray) start(n int) *minglings {
 	f.births++
 	m := &minglings{f: f, n: n, over: make(chan struct{}), spans: make(map[int]*span)}
-	m.process = startChild(f.e.tb, childSpec{
+	m.process = redistest.StartChild(f.e.tb, childSpec{
 		Role: mingleRole, Addr: f.e.server.Addr(), Prefix: f.e.prefix, Kind: f.e.cfg.kind(),
 	})
-	m.process.order(mingleOrder{
+	m.process.Order(mingleOrder{
 		Seed: f.seed + f.births, Key: f.key, Readers: 6, Writers: 2, Lease: mingleLease,
 	})
 	go m.listen()
@@ -101,7 +103,7 @@ func (f *fray) start(n int) *minglings {
 
 func (m *minglings) listen() {
 	defer close(m.over)
-	for raw := range m.process.reports() {
+	for raw := range m.process.Reports() {
 		var r mingleReport
 		if err := json.Unmarshal(raw, &r); err != nil {
 			m.f.e.t.Errorf("a report that cannot be read: %s", raw)
@@ -146,9 +148,9 @@ func (f *fray) disturb(end time.Time) {
 		case p < 0.5:
 			f.count("stopped")
 			m.stops.begin(machineTime(time.Now()))
-			m.process.Stop()
+			m.process.Pause(f.e.tb)
 			f.e.pass(between(f.rng, 0, mingleStop))
-			m.process.Cont()
+			m.process.Resume(f.e.tb)
 			m.stops.end(machineTime(time.Now()))
 		case p < 0.6:
 			f.count("subscriptions killed")

@@ -28,7 +28,7 @@ type slot struct {
 type life struct {
 	testing.TB
 	slot     *slot
-	child    *child
+	child    *redistest.Child
 	stopped  bool
 	cleanups []func()
 	over     chan struct{} // closed when all reports are read
@@ -45,8 +45,8 @@ func (p *slot) start() {
 	l := &life{TB: p.s.t, slot: p, over: make(chan struct{})}
 	p.births++
 	p.life = l
-	l.child = startChild(l, childSpec{Role: "load", Addr: p.proxy.Addr(), Prefix: p.s.e.prefix, Kind: p.s.e.cfg.kind()})
-	l.child.order(loadOrder{
+	l.child = redistest.StartChild(l, childSpec{Role: "load", Addr: p.proxy.Addr(), Prefix: p.s.e.prefix, Kind: p.s.e.cfg.kind()})
+	l.child.Order(loadOrder{
 		Seed: p.s.seed, Child: uint64(p.births)<<8 | uint64(p.n),
 		Workers: soakWorkers, Keys: p.s.keys, Starved: soakStarved,
 	})
@@ -59,7 +59,7 @@ func (l *life) process() int { return l.slot.n }
 // read takes in what the child reports.
 func (l *life) read() {
 	defer close(l.over)
-	for raw := range l.child.reports() {
+	for raw := range l.child.Reports() {
 		var r loadReport
 		if err := json.Unmarshal(raw, &r); err != nil {
 			l.slot.s.audit.blame("child %d: a report that cannot be read: %s", l.slot.n, raw)
@@ -94,14 +94,14 @@ func (s *soak) heard(l *life, r *loadReport) {
 // stop stops the child in its tracks.
 func (p *slot) stop() {
 	p.stops.begin(machineTime(time.Now()))
-	p.life.child.Stop()
+	p.life.child.Pause(p.s.t)
 	p.life.stopped = true
 }
 
 // cont ends stop.
 func (p *slot) cont() {
 	p.life.stopped = false
-	p.life.child.Cont()
+	p.life.child.Resume(p.s.t)
 	p.stops.end(machineTime(time.Now()))
 }
 
@@ -117,7 +117,7 @@ func (p *slot) kill() {
 
 // leave ends the child in good order.
 func (p *slot) leave() {
-	p.life.child.end()
+	p.life.child.End()
 	<-p.life.over
 	p.life.end()
 }

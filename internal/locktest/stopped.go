@@ -37,13 +37,13 @@ func stoppedHolder(e *env) {
 	}
 	w := e.wait(e.client(), key)
 	theirs.watch()
-	p.child.Stop()
+	p.child.Pause(e.tb)
 	stopped := time.Now()
 	e.runsBy(w, stopped.Add(lease+pollInterval))
 	if !guarded.write(w.held.Token()) {
 		e.t.Error("the next holder's entry is refused")
 	}
-	p.child.Cont()
+	p.child.Resume(e.tb)
 	seen := theirs.says(watched, patience) // at the first look: else it would say late
 	if seen.Deadline > machineTime(stopped.Add(lease)) {
 		e.t.Errorf("the hold's deadline moved while its process stood still")
@@ -57,7 +57,7 @@ func stoppedHolder(e *env) {
 	if r := theirs.unlock(); r.Type != "lock_lost" {
 		e.t.Errorf("Unlock of a lost hold in the other process: %q", r.Err)
 	}
-	p.child.end() // it has told the server what it wants to be forgotten
+	p.child.End() // it has told the server what it wants to be forgotten
 	e.busy(e.client(), key)
 	e.unlock(w.ctx, w.held)
 }
@@ -65,7 +65,7 @@ func stoppedHolder(e *env) {
 // watch has the process look at the hold's context all the time, and returns when it does.
 func (c *remote) watch() {
 	c.p.e.t.Helper()
-	c.p.child.order(order{Do: "watch", Call: c.n})
+	c.p.child.Order(order{Do: "watch", Call: c.n})
 	c.says(watching, patience)
 }
 
@@ -78,11 +78,11 @@ func stoppedWaiter(e *env) {
 	e.unlock(ctx, held)
 	ctx, held = before.gets(e.soon)
 	e.listening(key, 2)
-	p.child.Stop()
+	p.child.Pause(e.tb)
 	e.unlock(ctx, held) // to the one that cannot know
 	e.runsBy(next, time.Now().Add(acceptWindow+pollInterval))
 	after := e.wait(e.client(), key)
-	p.child.Cont() // it reads of the grant now
+	p.child.Resume(e.tb) // it reads of the grant now
 	e.ticketsQueued(key, 2)
 	theirs.hasNot(granted)
 	e.unlock(next.ctx, next.held)
