@@ -183,9 +183,11 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, erro
 		return nil, err
 	}
 	holders, contended := c.inTheWay()
-	w.told = contended
+	// While the lock goes from this process to another nobody knows who has it: the answer will tell.
+	w.told = contended && (len(holders) > 0 || c.request.queued)
+	tell := w.told
 	c.unlock()
-	if contended {
+	if tell {
 		r.Events.Contended(core.Wait{Holders: holders})
 	}
 	if w.send != nil {

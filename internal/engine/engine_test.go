@@ -28,20 +28,20 @@ func newEngine(t *testing.T, rdb redis.UniversalClient) *Engine {
 // An asker is somebody who asks for a lock.
 type asker struct {
 	core.Request
-	contended chan struct{}
+	contended chan core.Wait
 	lost      chan error
 	onLost    func()
 }
 
 func newAsker(key string) *asker {
-	a := &asker{contended: make(chan struct{}, 10), lost: make(chan error, 10)}
+	a := &asker{contended: make(chan core.Wait, 10), lost: make(chan error, 10)}
 	a.Request = core.Request{
 		Key: key, Mode: core.Exclusive, Owner: "owner", Wait: core.Forever, Lease: 30 * time.Second, Events: a,
 	}
 	return a
 }
 
-func (a *asker) Contended(core.Wait) { a.contended <- struct{}{} }
+func (a *asker) Contended(w core.Wait) { a.contended <- w }
 func (a *asker) Waiting(core.Wait)   {}
 func (a *asker) Renewed(error)       {}
 

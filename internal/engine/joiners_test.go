@@ -96,3 +96,42 @@ func TestALateAnswerIsNoLicenceToShare(t *testing.T) {
 		b.release(g, second)
 	})
 }
+
+// While the lock goes to another process a call joins: there is no link to its holder unless it is told
+// of it.
+func TestACallThatJoinsDuringAHandOverIsToldWhoGetsTheLock(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first := b.asker(core.Exclusive).acquire(b.T, b.e)
+		waits := b.call(b.e, b.asker(core.Exclusive))
+		other := b.asker(core.Exclusive)
+		other.Owner = "other"
+		elsewhere := b.call(b.engine(), other)
+		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		b.release(first)
+		<-held.Caught()
+		theirs := b.wantGranted("the one in the other process", elsewhere)
+
+		joins := b.call(b.e, b.asker(core.Exclusive))
+		if len(joins.contended) > 0 {
+			b.Errorf("it is told of %v while nothing is known", <-joins.contended)
+		}
+		try := b.asker(core.Exclusive)
+		try.Wait = 0
+		if _, err := b.e.Acquire(b.Context(), &try.Request); !errors.Is(err, core.ErrBusy) {
+			b.Errorf("one that does not wait: %v", err)
+		}
+		held.Deliver()
+		b.wantWaiting("the one that joined", joins)
+		if len(joins.contended) != 1 {
+			b.Fatalf("it is told %d times that it waits", len(joins.contended))
+		}
+		if w := <-joins.contended; len(w.Holders) != 1 || w.Holders[0].Owner != "other" || w.Holders[0].Token != theirs.token {
+			b.Errorf("it waits for %+v, want the holder with token %d", w.Holders, theirs.token)
+		}
+		b.release(theirs)
+		b.release(b.wantGranted("the first to wait", waits))
+		b.release(b.wantGranted("the one that joined", joins))
+		b.wantFree()
+	})
+}

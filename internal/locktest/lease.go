@@ -29,7 +29,7 @@ func (c *client) cut()     { c.wire.Cut() }
 
 func tenLeases(e *env) {
 	c, other, key := e.client(), e.client(), e.key("task")
-	const lease = 300 * time.Millisecond
+	const lease = 500 * time.Millisecond
 	ctx, held := e.lock(c, key, lockmw.WithLease(lease))
 	for range 10 {
 		time.Sleep(lease) // the work that takes so long
