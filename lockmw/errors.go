@@ -76,7 +76,7 @@ func shorten(key string) string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrorType is a low-cardinality name of the outcome, used as error.type of spans and metrics:
+// ErrorType is a low-cardinality name of the outcome, used as error.type of spans:
 // lock_timeout, lock_not_acquired, lock_canceled, lock_too_many_waiters, lock_lost, lock_not_held,
 // lock_unavailable, lock_closed, lock_invalid_key, lock_invalid_option, lock_wrong_type,
 // lock_upgrade or lock_error.

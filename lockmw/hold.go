@@ -66,9 +66,11 @@ func (h *Hold) extend(ctx context.Context, lease time.Duration) error {
 // Unlock ends the hold and its context. The lock becomes free, or passes to whoever is next, when
 // the last hold that shares it is unlocked. It needs no live context and takes at most the unlock
 // timeout (2 s). It returns ErrNotHeld if the hold was unlocked before and ErrLost if the lock was
-// lost meanwhile, so that somebody else may have run at the same time. ErrUnavailable means that the
-// work was exclusive, but that the server did not confirm the release: the lock frees itself when
-// its lease runs out, if trying again in the background does not succeed sooner.
+// lost meanwhile, so that somebody else may have run at the same time. A lock that was deleted is missed
+// here or at the next renewal, whichever comes first, unless Unlock passes the lock on to a call of this
+// process that waits: then that one misses it. ErrUnavailable means that the work was exclusive, but that
+// the server did not confirm the release: the lock frees itself when its lease runs out, if trying again
+// in the background does not succeed sooner.
 func (h *Hold) Unlock() error {
 	if !h.unlocked.CompareAndSwap(false, true) {
 		return h.fail("unlock", fmt.Errorf("%w: unlocked before", ErrNotHeld))

@@ -91,9 +91,10 @@ func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
 }
 
 // ForceUnlock takes key's lock away from h, as Get or All returned it, and passes it on to whoever
-// is next. The holder is told and its hold ends as lost, but it may still be at work: make sure that
-// it is not, or that its token is checked where it writes. It returns an *Error that wraps
-// ErrNotHeld if h has it no more; somebody else's hold is never touched.
+// is next. The hold ends as lost: at once if its process listens, as it does from its first wait for
+// another process on, and else at the next renewal or at Unlock. The holder may be at work until then
+// and longer: make sure that it is not, or that its token is checked where it writes. It returns an
+// *Error that wraps ErrNotHeld if h has it no more; somebody else's hold is never touched.
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h Holder) error {
 	err := checkKey(key)
 	if err == nil {

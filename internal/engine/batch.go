@@ -137,6 +137,9 @@ func (g *group) command(ctx context.Context, whole bool) *redis.Cmd {
 // finishBulk hands the answers over, and returns the calls that are to be run each on its own.
 func (c *caller) finishBulk(ctx context.Context, g *group) (left []*call) {
 	if isMissingScript(g.cmd.Err()) {
+		for _, k := range g.calls {
+			k.didNothing()
+		}
 		g.cmd = g.command(ctx, true)
 		_ = c.rdb.Process(ctx, g.cmd)
 	}
@@ -159,6 +162,7 @@ func (c *caller) finishBulk(ctx context.Context, g *group) (left []*call) {
 	}
 	for i, k := range g.calls {
 		if answers[i] == int64(elsewhere) {
+			k.didNothing()
 			left = append(left, k)
 		} else {
 			k.done(newReply(answers[i], nil, k.sent))

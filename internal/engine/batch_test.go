@@ -110,15 +110,18 @@ func TestABatchOfReleasesPassesOn(t *testing.T) {
 		r.warm()
 		all := r.granted(r.acquire(r.keys(5)...), 5)
 		waiting := newAsker(all[2].key).queue(t, newEngine(t, r.s.NewClient(t)))
-		// One was lost meanwhile, and somebody else has it.
-		r.rdb.Del(t.Context(), all[3].grant.lease.c.name.holder)
-		stranger := newAsker(all[3].key).acquire(t, newEngine(t, r.s.NewClient(t)))
-		r.release(all)
+		// Two were lost meanwhile, and somebody else has them.
+		r.rdb.Del(t.Context(), all[3].grant.lease.c.name.holder, all[4].grant.lease.c.name.holder)
+		others := newEngine(t, r.s.NewClient(t))
+		stranger, reader := newAsker(all[3].key).acquire(t, others), newAsker(all[4].key)
+		reader.Mode = core.Read
+		reads := reader.acquire(t, others)
+		r.release(all, all[3].key, all[4].key)
 		g := <-waiting
 		if id := holderOf(t, r.rdb, stranger); id != stranger.lease.id.String() {
 			t.Errorf("the other's lock is held by %q", id)
 		}
-		for _, g := range []*grant{g, stranger} {
+		for _, g := range []*grant{g, stranger, reads} {
 			if _, err := g.Release(soon); err != nil {
 				t.Error(err)
 			}

@@ -31,6 +31,15 @@ type call struct {
 	limit   time.Duration // how long it may take once it is sent; 0: as long as ctx
 	timeout time.Duration // after which a batch with it is abandoned; for the schedule only
 	after   func()        // set by done, to be called when all calls of a batch are done; may be nil
+
+	copies *atomic.Int32 // how often it was sent; nil: nobody counts
+}
+
+// didNothing notes that the last copy which was sent did nothing.
+func (k *call) didNothing() {
+	if k.copies != nil {
+		k.copies.Add(-1)
+	}
 }
 
 // newCall prepares a run of s. done is called once, by the goroutine that did it.
@@ -196,6 +205,7 @@ func (c *caller) run(k *call) redis.Cmder {
 // finish hands the answer over; a script that the server does not know yet is sent whole before.
 func (c *caller) finish(k *call, cmd redis.Cmder) {
 	if isMissingScript(cmd.Err()) {
+		k.didNothing()
 		k.args[0], k.args[1] = "eval", k.script.source
 		cmd = c.run(k)
 	}

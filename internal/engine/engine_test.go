@@ -42,8 +42,8 @@ func newAsker(key string) *asker {
 }
 
 func (a *asker) Contended(w core.Wait) { a.contended <- w }
-func (a *asker) Waiting(core.Wait)   {}
-func (a *asker) Renewed(error)       {}
+func (a *asker) Waiting(core.Wait)     {}
+func (a *asker) Renewed(error)         {}
 
 func (a *asker) Lost(cause error) {
 	if a.onLost != nil {

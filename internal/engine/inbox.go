@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -261,4 +262,4 @@ func (r *request) takenAway() {
 	}
 }
 
-var errTakenAway = errors.Join(core.ErrLost, errors.New("an operator released it"))
+var errTakenAway = fmt.Errorf("%w: an operator released it", core.ErrLost)

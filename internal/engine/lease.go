@@ -16,6 +16,7 @@ import (
 type lease struct {
 	c         *cohort
 	id        *id
+	departure departure // its release
 	duration  time.Duration
 	granted   instant   // when it came to this process
 	grants    grantList // who has it: one, or those who share it, the earliest first
@@ -37,6 +38,8 @@ type lease struct {
 	timer   timer         // for whatever comes first
 	timerAt instant       // when that is; 0: not set
 }
+
+var errGone = fmt.Errorf("%w: the server has it no more, or for somebody else (deleted, evicted or released by force)", core.ErrLost)
 
 // grant lets a caller have the lease.
 func (l *lease) grant(r *core.Request, now instant) *grant {
@@ -190,7 +193,7 @@ func (l *lease) renewed(a *reply, duration time.Duration, q inquiry) (tell func(
 	defer c.unlock()
 	err := l.noteRenewal(a, duration)
 	if errors.Is(err, errNotOurs) {
-		lost := l.end(fmt.Errorf("%w: the server has it no more, or for somebody else (deleted, evicted or released by force)", core.ErrLost))
+		lost := l.end(errGone)
 		return func() { tellLost(lost) }
 	}
 	grants := l.grants.all()
@@ -306,12 +309,12 @@ func (l *lease) yield() {
 func (l *lease) release(g *grant, patience, linger time.Duration, deadline instant) error {
 	c, e := l.c, l.c.e
 	answers := make(chan error, 1)
-	id, five := l.id.String(), c.name.keys()
-	keys, args := append(make([]any, 0, 7), five[:]...), []any{id}
+	five := c.name.keys()
+	keys, args := append(make([]any, 0, 7), five[:]...), []any{&l.departure}
 	if copied, keep := l.id.copied(), g.req.Keep > 0 && !g.unused; copied || linger > 0 || keep || l.reads() {
 		args = append(args, (linger + time.Millisecond - 1).Milliseconds(), int64(0), 0)
 		if copied || keep {
-			keys = append(keys, c.name.done(id))
+			keys = append(keys, c.name.done(l.id.String()))
 		}
 		if copied {
 			args[2] = doneMillis
@@ -321,7 +324,7 @@ func (l *lease) release(g *grant, patience, linger time.Duration, deadline insta
 		}
 	}
 	k := newCall(e.caller.ctx, e.scripts.release, keys, args, func(a *reply) { answers <- l.released(a, g, deadline) })
-	k.limit = patience
+	k.limit, k.copies = patience, &l.departure.copies
 	begun := time.Now()
 	if patience < e.cfg.Unlock {
 		e.caller.start(k) // the caller is in a hurry
@@ -360,6 +363,8 @@ func (l *lease) released(a *reply, g *grant, deadline instant) error {
 		e.settle(c.name)
 	case kind == 0 && e.now() >= deadline:
 		err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
+	case kind == 0 && l.departure.copies.Load() == 1: // else an earlier copy may have released it
+		err = errGone
 	}
 	c.shard.mu.Lock()
 	c.releasing = false

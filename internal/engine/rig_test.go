@@ -2,14 +2,17 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/redistest"
 )
 
@@ -105,21 +108,20 @@ func (r *rig) granted(results <-chan result, n int) []result {
 	return all
 }
 
-// release releases all in one batch.
-func (r *rig) release(all []result) {
+// release releases all in one batch. Those of the keys that were lost must say so.
+func (r *rig) release(all []result, lost ...string) {
 	r.Helper()
-	errs := make(chan error, len(all))
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
 	r.gather(len(all), func() {
-		for _, res := range all {
-			go func() {
-				_, err := res.grant.Release(soon)
-				errs <- err
-			}()
+		for i, res := range all {
+			wg.Go(func() { _, errs[i] = res.grant.Release(soon) })
 		}
 	})
-	for range all {
-		if err := <-errs; err != nil {
-			r.Errorf("Release: %v", err)
+	wg.Wait()
+	for i, res := range all {
+		if want := slices.Contains(lost, res.key); errors.Is(errs[i], core.ErrLost) != want || errs[i] != nil && !want {
+			r.Errorf("Release of %s: %v; want that it is lost: %t", res.key, errs[i], want)
 		}
 	}
 }

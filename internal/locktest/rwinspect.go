@@ -59,8 +59,8 @@ func inspectsBothSides(e *env) {
 // briefLease is one whose holder soon notices that it was taken away.
 const briefLease = 900 * time.Millisecond
 
-// force takes a hold away, and checks that it is lost.
-func (e *env) force(key string, h lockmw.Holder, of *Held) {
+// force takes a hold away.
+func (e *env) force(key string, h lockmw.Holder) {
 	e.t.Helper()
 	inspector, err := lockmw.NewInspector(e.admin, lockmw.WithPrefix(e.prefix))
 	if err != nil {
@@ -71,7 +71,6 @@ func (e *env) force(key string, h lockmw.Holder, of *Held) {
 		e.t.Errorf("ForceUnlock: %v", err)
 	}
 	e.is("ForceUnlock once more", inspector.ForceUnlock(e.ctx, key, h), lockmw.ErrNotHeld)
-	e.lost(of.ctx, of)
 }
 
 func forcesOneReader(e *env) {
@@ -84,7 +83,8 @@ func forcesOneReader(e *env) {
 	if i < 0 {
 		e.t.Fatal("the first reader is not shown")
 	}
-	e.force(key, e.status(key).Holders[i], first)
+	e.force(key, e.status(key).Holders[i])
+	e.lost(first.ctx, first)
 	w.isWaiting()
 	e.alive(next)
 	e.release(next)
@@ -96,7 +96,8 @@ func forcesWriter(e *env) {
 	writer := e.write(clients[0], key, lockmw.WithLease(briefLease))
 	readers := []*waiter{e.wait(clients[0].reader(), key), e.wait(clients[1].reader(), key)}
 	w := e.wait(clients[1].rw, key)
-	e.force(key, e.status(key).Holders[0], writer)
+	e.force(key, e.status(key).Holders[0])
+	e.lost(writer.ctx, writer)
 	holds := e.together(readers)
 	w.isWaiting()
 	e.release(holds...)

@@ -12,6 +12,8 @@ var unlocking = []scenario{
 	{"twice is ErrNotHeld and leaves the next holder alone", unlockTwice, 0},
 	{"after a loss is ErrLost and leaves the next holder alone", unlockAfterLoss, 0},
 	{"after a loss is ErrLost once, then ErrNotHeld", unlockTwiceAfterLoss, 0},
+	{"of a lock that was deleted is ErrLost", func(e *env) { e.unlockGone(e.remove) }, server},
+	{"of a lock that was released by force is ErrLost", func(e *env) { e.unlockGone(e.forceAll) }, server},
 	{"by many at once succeeds once", unlockConcurrently, 0},
 	{"ends the context and frees the key", unlockEnds, 0},
 	{"needs no live context", unlockAfterCancel, 0},
@@ -48,6 +50,32 @@ func unlockTwiceAfterLoss(e *env) {
 	ctx, held := e.lock(e.client(), e.key("user"), lockmw.WithFixedLease(minLease))
 	e.lost(ctx, held)
 	e.is("Unlock once more", held.Unlock(), lockmw.ErrNotHeld)
+}
+
+// unlockGone has nothing but Unlock find out that the lock is gone: there is no renewal for long yet.
+func (e *env) unlockGone(end func(key string)) {
+	c, key := e.client(), e.key("user")
+	_, held := e.lock(c, key)
+	end(key)
+	e.is("Unlock of a lock that is gone", held.Unlock(), lockmw.ErrLost)
+	e.is("Unlock once more", held.Unlock(), lockmw.ErrNotHeld)
+	e.free(c, key)
+}
+
+// remove deletes the lock.
+func (e *env) remove(key string) {
+	e.t.Helper()
+	if err := e.admin.Del(e.ctx, e.redisKey(key)).Err(); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// forceAll releases the lock by force.
+func (e *env) forceAll(key string) {
+	e.t.Helper()
+	for _, h := range e.status(key).Holders {
+		e.force(key, h)
+	}
 }
 
 func unlockConcurrently(e *env) {
