@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -30,16 +31,50 @@ func Headers(ctx context.Context) map[string]string {
 	return headers
 }
 
+// A TraceOption changes what Trace does.
+type TraceOption func(*traceConfig)
+
+type traceConfig struct{ link bool }
+
+// WithProcessLink has each attempt of a task begin a trace of its own, which links to the span that
+// Headers put into the task. Default: the attempt is part of that span's trace. It suits tasks that run
+// long after they were enqueued, or far too often to be read in one trace.
+func WithProcessLink() TraceOption { return func(c *traceConfig) { c.link = true } }
+
+// start begins the span of an attempt.
+func (c *traceConfig) start(ctx context.Context, tracer trace.Tracer, task *asynq.Task) (context.Context, trace.Span) {
+	ctx = propagator().Extract(ctx, propagation.MapCarrier(task.Headers()))
+	opts := append(make([]trace.SpanStartOption, 0, 3), trace.WithSpanKind(trace.SpanKindConsumer))
+	if c.link {
+		opts = append(opts, trace.WithNewRoot())
+		if from := trace.LinkFromContext(ctx); from.SpanContext.IsValid() {
+			opts = append(opts, trace.WithLinks(from))
+		}
+	}
+	return tracer.Start(ctx, "process "+task.Type(), opts...)
+}
+
 // Trace returns middleware that processes each task in a CONSUMER span, whose parent is the span that
 // Headers put into the task; without one it begins a trace. Mount it before WithLock, so that the
-// span covers the wait. If tp is nil the global provider is used.
+// span covers the wait. If tp is nil the global provider is used. Trace panics if tp is an interface
+// around a nil pointer, or an option is nil.
 //
 // The span is named after the task's type. An attempt that fails or panics sets its status to Error.
 // One that queues the task again because of a busy lock does not: it has the attribute
 // asynq.task.requeued.
-func Trace(tp trace.TracerProvider) asynq.MiddlewareFunc {
+func Trace(tp trace.TracerProvider, opts ...TraceOption) asynq.MiddlewareFunc {
 	if tp == nil {
 		tp = otel.GetTracerProvider()
+	}
+	if option.IsNil(tp) {
+		panic("asynqmw: Trace: the tracer provider is a nil pointer")
+	}
+	c := &traceConfig{}
+	for _, o := range opts {
+		if o == nil {
+			panic("asynqmw: Trace: an option is nil")
+		}
+		o(c)
 	}
 	tracer := tp.Tracer(scopeName)
 	return func(next asynq.Handler) asynq.Handler {
@@ -47,8 +82,7 @@ func Trace(tp trace.TracerProvider) asynq.MiddlewareFunc {
 			panic("asynqmw: the handler to trace is nil")
 		}
 		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			ctx = propagator().Extract(ctx, propagation.MapCarrier(task.Headers()))
-			ctx, span := tracer.Start(ctx, "process "+task.Type(), trace.WithSpanKind(trace.SpanKindConsumer))
+			ctx, span := c.start(ctx, tracer, task)
 			defer span.End()
 			if !span.IsRecording() {
 				return next.ProcessTask(ctx, task)

@@ -61,6 +61,32 @@ func TestATraceGoesOnInTheTaskThatItEnqueues(t *testing.T) {
 	}
 }
 
+func TestAnAttemptThatLinksBeginsATraceOfItsOwn(t *testing.T) {
+	tp, spans := newTracer(t)
+	h := asynqmw.Trace(tp, asynqmw.WithProcessLink())(handle(func(context.Context) error { return nil }))
+	ctx, request := tp.Tracer("test").Start(t.Context(), "POST /orders")
+	for _, headers := range []map[string]string{asynqmw.Headers(ctx), {}, {"traceparent": "garbage"}} {
+		if err := h.ProcessTask(t.Context(), asynq.NewTaskWithHeaders("order:fulfil", nil, headers)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := request.SpanContext()
+	for i, span := range spans.Ended() {
+		if span.Parent().IsValid() || span.SpanContext().TraceID() == from.TraceID() {
+			t.Errorf("attempt %d is part of another trace", i+1)
+		}
+		links := span.Links()
+		switch {
+		case i > 0:
+			if len(links) > 0 {
+				t.Errorf("attempt %d, enqueued without a trace, links to %v", i+1, links)
+			}
+		case len(links) != 1 || links[0].SpanContext.SpanID() != from.SpanID() || links[0].SpanContext.TraceID() != from.TraceID():
+			t.Errorf("it links to %v, want to the span that enqueued it", links)
+		}
+	}
+}
+
 func TestTheStatusOfATasksSpan(t *testing.T) {
 	local := lockmw.NewLocal()
 	occupy(t, local, "item:7")

@@ -86,8 +86,7 @@ func spansAlone() func() {
 		attribute.Int64("distributed_lock.fencing_token", 1),
 	}
 	acquire := append(slices.Clip(both), attribute.Bool("distributed_lock.contended", false))
-	hold := append(slices.Clip(both),
-		attribute.Int64("distributed_lock.renewals", 0), attribute.Int("distributed_lock.waiters_at_release", 0))
+	hold := append(slices.Clip(both), attribute.Int("distributed_lock.waiters_at_release", 0))
 	ctx := context.Background()
 	return func() {
 		_, span := tracer.Start(ctx, "acquire_lock item")

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ type attempt struct {
 
 	tracer  *tracer
 	labels  *labels
+	lock    string // its key
 	caller  context.Context
 	started time.Time
 
@@ -153,6 +155,12 @@ func (s *attempt) prepare(span trace.Span, a *lockmw.Attempt) {
 	s.prepared = true
 	s.key = clean(s.tracer.shownKey(a.Key))
 	s.extra = s.tracer.extra(s.caller, *a)
+	for i, attr := range s.extra {
+		if !isClean(attr) {
+			s.extra = slices.Clone(s.extra) // the user's own
+			s.extra[i] = cleanAttribute(attr)
+		}
+	}
 }
 
 // link adds links to the acquire spans of those in the way.

@@ -37,8 +37,8 @@
 //	distributed_lock.queue.position     acquire int, 1 is the next; if known
 //	distributed_lock.holder.trace_id    acquire string, of the first link
 //	distributed_lock.holder.span_id     acquire string, of the first link
-//	distributed_lock.renewals           hold    int, renewals of the lease that succeeded
-//	distributed_lock.waiters_at_release hold    int, waiters of this process; not after a loss
+//	distributed_lock.renewals           hold    int, renewals of the lease that succeeded; if any
+//	distributed_lock.waiters_at_release hold    int, waiters of this process; unless a loss ended it
 //
 // They are set when the span ends, in one go; samplers see the span's name.
 //

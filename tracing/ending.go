@@ -64,7 +64,9 @@ func (s *attempt) endHold(a *lockmw.Attempt, o outcome, err error, r *lockmw.Rel
 	}
 	b := buffers.Get().(*buffer)
 	s.describe(b, a, o, err)
-	b.add(attrRenewals.Int64(s.renewals))
+	if s.renewals > 0 { // the SDK pays by the attribute
+		b.add(attrRenewals.Int64(s.renewals))
+	}
 	if r != nil {
 		b.add(attrWaitersReleased.Int(r.Waiters))
 	}
@@ -78,8 +80,8 @@ func (s *attempt) endHold(a *lockmw.Attempt, o outcome, err error, r *lockmw.Rel
 	b.free()
 }
 
-// describe adds the attributes that both spans have; the user's come first, so that they cannot
-// replace those which this package documents.
+// describe adds the attributes that both spans have; the user's come first, so that they do not replace
+// those of this package.
 func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o outcome, err error) {
 	b.add(s.extra...)
 	b.add(s.labels.span...)

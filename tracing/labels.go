@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -89,3 +90,32 @@ func (t *tracer) nameSpan(span, name string) (formatted string) {
 
 // clean makes s valid UTF-8: exporters drop a whole batch for one string that is not.
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func isClean(a attribute.KeyValue) bool {
+	if !utf8.ValidString(string(a.Key)) {
+		return false
+	}
+	switch a.Value.Type() {
+	case attribute.STRING:
+		return utf8.ValidString(a.Value.AsString())
+	case attribute.STRINGSLICE:
+		return !slices.ContainsFunc(a.Value.AsStringSlice(), func(s string) bool { return !utf8.ValidString(s) })
+	}
+	return true
+}
+
+// cleanAttribute is clean for an attribute.
+func cleanAttribute(a attribute.KeyValue) attribute.KeyValue {
+	key := clean(string(a.Key))
+	switch a.Value.Type() {
+	case attribute.STRING:
+		return attribute.String(key, clean(a.Value.AsString()))
+	case attribute.STRINGSLICE:
+		values := a.Value.AsStringSlice()
+		for i, v := range values {
+			values[i] = clean(v)
+		}
+		return attribute.StringSlice(key, values)
+	}
+	return attribute.KeyValue{Key: attribute.Key(key), Value: a.Value}
+}

@@ -55,7 +55,7 @@ type tracer struct {
 
 func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	outer := t.attemptIn(ctx)
-	if outer != nil && outer.isWaiting() {
+	if outer != nil && outer.lock == a.Key && outer.isWaiting() {
 		return ctx // the observer is mounted twice and has been told
 	}
 	if !t.wants(ctx, a) {
@@ -69,7 +69,7 @@ func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
 		}
 	}
 	s := &attempt{
-		Context: acquireCtx, tracer: t, labels: l, caller: ctx, started: time.Now(),
+		Context: acquireCtx, tracer: t, labels: l, lock: a.Key, caller: ctx, started: time.Now(),
 		acquire: acquire, acquireCtx: acquireCtx,
 	}
 	if acquire != nil {
@@ -203,9 +203,13 @@ func (t *tracer) extra(ctx context.Context, a lockmw.Attempt) []attribute.KeyVal
 	return t.spanAttributes(ctx, a)
 }
 
-// shownKey asks WithKeyRedactor's function; a panic in it must not reveal the key.
+// shownKey asks WithKeyRedactor's function; a panic in it must not reveal the key, which its value may have.
 func (t *tracer) shownKey(key string) string {
-	defer reportPanic("WithKeyRedactor")
+	defer func() {
+		if recover() != nil {
+			otel.Handle(errors.New("tracing: WithKeyRedactor: the function panicked"))
+		}
+	}()
 	return t.redactKey(key)
 }
 

@@ -56,23 +56,26 @@ func newConfig(opts []Option) *config {
 		}
 		o(c)
 	}
-	for name, value := range map[string]any{
-		"WithTracerProvider":    c.tracerProvider,
-		"WithMeterProvider":     c.meterProvider,
-		"WithSpanAttributes":    c.spanAttributes,
-		"WithSpanNameFormatter": c.spanName,
-		"WithFilter":            c.filter,
-		"WithKeyRedactor":       c.redactKey,
+	for _, o := range []struct {
+		name  string
+		value any
+	}{
+		{"WithTracerProvider", c.tracerProvider},
+		{"WithMeterProvider", c.meterProvider},
+		{"WithSpanAttributes", c.spanAttributes},
+		{"WithSpanNameFormatter", c.spanName},
+		{"WithFilter", c.filter},
+		{"WithKeyRedactor", c.redactKey},
 	} {
-		if option.IsNil(value) {
-			panic("tracing: New: " + name + "(nil): leave the option out for its default")
+		if option.IsNil(o.value) {
+			panic("tracing: New: " + o.name + "(nil): leave the option out for its default")
 		}
 	}
 	checkBuckets("WithWaitBuckets", c.waitBuckets)
 	checkBuckets("WithHoldBuckets", c.holdBuckets)
 	for _, a := range c.attributes {
-		if !a.Valid() {
-			panic(fmt.Sprintf("tracing: New: WithAttributes: attribute %q is not valid", a.Key))
+		if !a.Valid() || !isClean(a) {
+			panic(fmt.Sprintf("tracing: New: WithAttributes: attribute %q is not valid: it has no key or no value, or is not UTF-8", a.Key))
 		}
 	}
 	return c

@@ -249,7 +249,6 @@ func (s *stage) checkAttributes(t *testing.T, v shown, key func(string) string) 
 	}
 	hold := common
 	hold["distributed_lock.outcome"] = v.endingOf()
-	hold["distributed_lock.renewals"] = int64(0)
 	const waiters = "distributed_lock.waiters_at_release"
 	if n, ok := v.hold.Attributes[waiters]; v.ending == "" {
 		hold[waiters] = v.waiters

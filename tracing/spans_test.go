@@ -93,7 +93,6 @@ func TestAttributes(t *testing.T) {
 		acquire, hold := maps.Clone(both), maps.Clone(both)
 		acquire["distributed_lock.outcome"] = "acquired"
 		hold["distributed_lock.outcome"] = "released"
-		hold["distributed_lock.renewals"] = int64(0)
 
 		reader := map[attribute.Key]any{
 			"distributed_lock.name": "browse", "distributed_lock.mode": "read",
