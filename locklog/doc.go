@@ -10,6 +10,7 @@
 // # Messages
 //
 //	WARN   lockmw: slow wait       a wait of at least WithSlowWait is over, with the lock or without
+//	WARN   lockmw: lock failed     Redis could not be asked for a lock, or refused: ErrUnavailable, ErrWrongType
 //	WARN   lockmw: failed open     a call goes on without a lock (lockmw.WithFailOpen)
 //	WARN   lockmw: still held      a hold has lasted for WithLongHold when its lease is renewed: once for a hold
 //	WARN   lockmw: long hold       a hold of at least WithLongHold was released
@@ -19,8 +20,8 @@
 //
 // A hold ends with one line at most, a loss or a failed release rather than a long hold. A wait is the
 // whole call: one that met nobody and was slow all the same had to wait for the server. A call that failed
-// is logged only if its wait was slow, also if it failed because its context ended; its error is for the
-// caller.
+// for another reason than Redis is logged only if its wait was slow, also if it failed because its context
+// ended; its error is for the caller. While Redis is away there is a line for each call.
 //
 // There is no line during a wait: an observer hears of those who wait only when the queue moves, and not
 // while a holder hangs. It is the holder that says so then, as "still held", if a watchdog renews its
@@ -28,8 +29,8 @@
 //
 // # Attributes
 //
-// They are in the groups lock, holder and error. Below, waits are slow wait and failed open; holds are
-// the other messages. What is not known is left out.
+// They are in the groups lock, holder and error. Below, waits are slow wait, lock failed and failed open;
+// holds are the other messages. What is not known is left out.
 //
 //	lock.name         all                               string
 //	lock.operation    all                               lock, try_lock

@@ -55,6 +55,7 @@ func everything(t *testing.T) []line {
 	}
 	held := &lockmw.Grant{Hold: hold}
 	attempt(nil).failed(&lockmw.Error{Err: lockmw.ErrBusy})
+	attempt(nil).failed(&lockmw.Error{Err: lockmw.ErrUnavailable})
 	attempt(&lockmw.Grant{FailedOpen: lockmw.ErrUnavailable})
 	attempt(held).released(lockmw.Release{Held: time.Minute})
 	attempt(held).released(lockmw.Release{Err: lockmw.ErrUnavailable})
@@ -94,7 +95,7 @@ func TestTheTableOfAttributesIsWhatIsLogged(t *testing.T) {
 			}
 		}
 	}
-	waits, holds := []string{"slow wait", "failed open"}, []string(nil)
+	waits, holds := []string{"slow wait", "lock failed", "failed open"}, []string(nil)
 	for m := range messages {
 		if !slices.Contains(waits, m) {
 			holds = append(holds, m)

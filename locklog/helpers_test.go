@@ -21,6 +21,7 @@ import (
 // The messages, as doc.go has them.
 const (
 	slowWait      = "lockmw: slow wait"
+	failed        = "lockmw: lock failed"
 	failedOpen    = "lockmw: failed open"
 	stillHeld     = "lockmw: still held"
 	longHold      = "lockmw: long hold"

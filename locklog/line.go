@@ -11,6 +11,7 @@ import (
 
 const (
 	msgSlowWait      = "lockmw: slow wait"
+	msgFailed        = "lockmw: lock failed"
 	msgFailedOpen    = "lockmw: failed open"
 	msgStillHeld     = "lockmw: still held"
 	msgLongHold      = "lockmw: long hold"

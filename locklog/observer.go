@@ -93,7 +93,10 @@ func (r *reporter) failed(ctx context.Context, a lockmw.Attempt, err error) {
 			s.seen.Holders = e.Holders
 		}
 	}
-	if s.waited >= r.slowWait {
+	switch {
+	case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrWrongType):
+		r.logWait(ctx, msgFailed, &a, s, s.seen, err)
+	case s.waited >= r.slowWait:
 		r.logWait(ctx, msgSlowWait, &a, s, s.seen, err)
 	}
 }

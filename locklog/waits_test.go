@@ -138,7 +138,7 @@ func TestOfSeveralReadersTheOldestIsNamed(t *testing.T) {
 	})
 }
 
-func TestASlowServerIsASlowWait(t *testing.T) {
+func TestRedisThatFailsACallIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t)
 		s := newScript(j.observer)
@@ -147,7 +147,9 @@ func TestASlowServerIsASlowWait(t *testing.T) {
 		s = newScript(j.observer)
 		s.acquired(lockmw.Grant{Waited: time.Second})
 
-		lines := j.messages(slowWait, slowWait)
+		newScript(j.observer).failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: lockmw.ErrWrongType}) // at once
+
+		lines := j.messages(failed, slowWait, failed)
 		lines[0].want(t, line{
 			"lock.outcome": "error", "lock.waited": time.Second, "lock.holders": nil, "holder.owner": nil,
 			"error.type": "lock_unavailable", "error.message": "lockmw: lock server is unavailable: i/o timeout",
@@ -159,7 +161,7 @@ func TestASlowServerIsASlowWait(t *testing.T) {
 func TestQuickFailuresAreNotLogged(t *testing.T) {
 	j := newJournal(t)
 	for _, err := range []error{
-		lockmw.ErrBusy, lockmw.ErrTooManyWaiters, lockmw.ErrUnavailable, lockmw.ErrClosed,
+		lockmw.ErrBusy, lockmw.ErrTooManyWaiters, lockmw.ErrClosed,
 		fmt.Errorf("%w: %w", lockmw.ErrBusy, context.Canceled),
 	} {
 		newScript(j.observer).failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: err})
@@ -183,7 +185,11 @@ func TestOutcomes(t *testing.T) {
 	} {
 		j := newJournal(t, locklog.WithSlowWait(0))
 		newScript(j.observer).failed(&lockmw.Error{Op: "lock", Key: "item:7", Waited: tt.waited, Err: tt.err})
-		l := j.messages(slowWait)[0]
+		message := slowWait
+		if errors.Is(tt.err, lockmw.ErrUnavailable) {
+			message = failed
+		}
+		l := j.messages(message)[0]
 		l.want(t, line{"level": "WARN", "lock.outcome": tt.outcome, "error.type": tt.kind, "error.message": tt.err.Error()})
 		if tt.waited > 0 { // as the caller is told
 			l.want(t, line{"lock.waited": tt.waited})
