@@ -96,7 +96,7 @@ func reportScene(w io.Writer, c config, turns []turn) error {
 }
 
 const whereToLook = `
-The spans are on their way to %s. In Jaeger, look up one of the traces, or search for
+The spans go to %s. In Jaeger, look up one of the traces, or search for
 
   service    %s
   operation  acquire_lock item

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 type config struct {
@@ -49,6 +51,11 @@ func parseFlags(args []string, stderr io.Writer) (config, error) {
 		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
 	err := c.check()
+	f.Visit(func(set *flag.Flag) {
+		if err == nil && c.contend && slices.Contains([]string{"users", "clicks", "items", "stock", "seed"}, set.Name) {
+			err = fmt.Errorf("-%s is about a sale, and -contend runs none", set.Name)
+		}
+	})
 	return c, err
 }
 
@@ -80,7 +87,7 @@ func (c *config) check() error {
 		}
 		host, port, err := net.SplitHostPort(a.value)
 		n, portErr := strconv.ParseUint(port, 10, 16)
-		if err != nil || portErr != nil || a.dialled && (host == "" || n == 0) {
+		if err != nil || portErr != nil || a.dialled && (host == "" || n == 0 || strings.ContainsAny(host, " /")) {
 			return fmt.Errorf("-%s is %q, must be host:port", a.flag, a.value)
 		}
 	}

@@ -159,6 +159,8 @@ func TestWhatCannotStart(t *testing.T) {
 		{"-serve :0 -json", "-json"},
 		{"-contend -json", "-json"},
 		{"-contend -serve :0", "-contend"},
+		{"-contend -users 3", "-users"},
+		{"-otlp no/such:4317", `-otlp is "no/such:4317"`},
 		{"now", `"now"`},
 		{"-serve " + taken.Addr().String(), "address already in use"},
 		{"-metrics " + taken.Addr().String(), "-metrics: listen tcp " + taken.Addr().String() + ": bind: address already in use"},
