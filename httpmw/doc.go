@@ -26,7 +26,8 @@
 //	busy, no wait asked for              409  lock-busy
 //	still busy after the wait            503  lock-timeout
 //	WithMaxWaiters reached               503  lock-too-many-waiters
-//	Redis unavailable, Client closed     503  lock-unavailable
+//	Redis unavailable, or it refuses;    503  lock-unavailable, logged with slog
+//	Client closed
 //	cancelled by the server, with a      503  lock-unavailable
 //	cause, while it waited
 //	key missing or not valid             400  lock-invalid-key
@@ -38,11 +39,15 @@
 //	URLParam without its route, a key    500  about:blank, logged with slog
 //	function that fails, and whatever
 //	else is a bug
-//	client gone while it waited          499  in access logs, nothing is sent
+//	cancelled without a cause while it   499  in access logs, without a body
+//	waited: the client is gone
 //
 // The body is application/problem+json with type, title, status, detail and retry_after_ms. It never
 // contains the key or the words of an internal error. 409 and 503 carry Retry-After. WithErrorHandler
 // replaces all of it.
+//
+// In tests lockmw.LockerFunc fakes each of these with the error of lockmw. Busy after a wait is told by
+// lockmw.Error.Waited: a fake ErrBusy without it is a 409 whatever lockmw.WithWait says.
 //
 // # What can go wrong
 //
@@ -50,9 +55,11 @@
 // was stopped, the maximum hold of 5 minutes is over. Then the request's context ends with cause
 // lockmw.ErrLost. A handler that watches its context stops; one that does not may run at the same
 // time as the next. If it has not begun to answer, a success of its own (a status below 400, a body, a
-// flush) is not sent any more: writing fails with the cause, and the client gets the status above. Its
-// own error, and a response that has begun, are left alone. Work that must not happen twice checks the
-// fencing token where it writes: see lockmw.Hold.Token and lockmw.Held.
+// flush) is not sent any more: writing fails with the cause, as does taking over the connection, and the
+// client gets the status above. The handler's cookies, its Location and the headers that describe its
+// content are withdrawn; others stay. Its own error, and a response that has begun, are left alone. Work
+// that must not happen twice checks the fencing token where it writes: see lockmw.Hold.Token and
+// lockmw.Held.
 //
 // The lock is released when the handler returns, also if it has taken over the connection. A client may
 // have read all of a response by then, if it was flushed or is longer than the server's buffer of a few
@@ -67,13 +74,24 @@
 //
 // # How long Redis may take
 //
-// A try gives up when Redis has not answered for 2 seconds: 503, or the handler without a lock, if
-// lockmw.WithFailOpen was asked for. A request whose context ends sooner does not fail open: keep the
-// timeout longer than that, or lockmw.WithWait shorter than the timeout.
+// A request without lockmw.WithWait gives up when Redis has not answered for 2 seconds, one with it when
+// the wait is over; a refused connection or the time-outs of go-redis, with its defaults about 10
+// seconds, end it sooner. That is a 503, or the handler without a lock, if lockmw.WithFailOpen was asked
+// for. A request whose context ends sooner does not fail open: keep its timeout longer than that.
+//
+// Failing open is for taking the lock only. An outage that is longer than the lease ends the context of a
+// handler that has the lock, as any loss does; one that runs without a lock has no maximum hold.
+//
+// When the handler has returned, the release waits for a silent Redis for 2 seconds
+// (lockmw.WithUnlockTimeout), and what the server has not sent yet of the response waits with it.
 //
 // # Shutdown
 //
 // First http.Server.Shutdown, which waits for the requests, then the lock Client's Shutdown or Close,
 // then the Close of the redis client. A Client that is closed earlier ends the locks of running handlers
 // with cause lockmw.ErrClosed, which is answered as a loss.
+//
+// Requests that wait for a lock keep http.Server.Shutdown waiting, for 5 minutes where the wait has no
+// limit. The Client's Shutdown, called meanwhile, ends these waits with a 503. From then on it grants no
+// further lock, to a handler that runs neither; those that are held stay until their handlers return.
 package httpmw

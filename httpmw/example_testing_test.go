@@ -60,7 +60,7 @@ func ExampleWithLock_testLost() {
 }
 
 // To see what a client gets while Redis is away, pass a Locker that says so. The same works for every
-// other error of lockmw.
+// other error of lockmw. An ErrBusy is a 409, or a 503 if the Error says how long it Waited.
 func ExampleWithLock_testUnavailable() {
 	away := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: lockmw.ErrUnavailable}

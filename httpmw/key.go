@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/lockmw/go/lockmw"
 )
+
+// maxKeyLen is lockmw's limit.
+const maxKeyLen = 1024
 
 // A KeyFunc says which lock a request needs. It may be any function of this shape; By makes one of
 // parts. It returns lockmw.ErrNoLock to have the request handled without a lock. Any other error refuses
@@ -32,7 +36,7 @@ type Part func(*http.Request) (string, error)
 //
 // The key is that of lockmw.Key: parts are escaped, so that different parts never make the same key.
 // A part that is empty or fails makes the request fail; it never means one lock shared by all. By
-// panics if kind is empty or there is no part or a nil one.
+// panics if kind is empty, or so long that no key fits, and if there is no part or a nil one.
 func By(kind string, parts ...Part) KeyFunc {
 	if kind == "" {
 		panic("httpmw: By: the kind is empty")
@@ -44,6 +48,9 @@ func By(kind string, parts ...Part) KeyFunc {
 		if part == nil {
 			panic(fmt.Sprintf("httpmw: By(%q): part %d is nil", kind, i+1))
 		}
+	}
+	if shortest := lockmw.Key(kind, slices.Repeat([]string{"x"}, len(parts))...); len(shortest) > maxKeyLen {
+		panic(fmt.Sprintf("httpmw: By(%.20q…): the kind is so long that every key has more than %d bytes", kind, maxKeyLen))
 	}
 	return func(r *http.Request) (string, error) {
 		values := make([]string, len(parts))

@@ -14,6 +14,11 @@ func (c *config) logError(r *http.Request, err error) {
 	c.log(r, slog.LevelError, "httpmw: a request failed because of its lock", err)
 }
 
+// logUnavailable records a refusal that is not the doing of the clients.
+func (c *config) logUnavailable(r *http.Request, err error) {
+	c.log(r, slog.LevelWarn, "httpmw: a request was refused because its lock is unavailable", err)
+}
+
 // logLoss records a loss of which nobody else tells: the response is the handler's own.
 func (c *config) logLoss(r *http.Request, err error) {
 	c.log(r, slog.LevelWarn, "httpmw: the lock was lost while the request was handled", err)

@@ -50,6 +50,13 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"a nameless Header", func() { httpmw.Header("") }, "Header"},
 		{"a URLParam with braces", func() { httpmw.URLParam("{userID}") }, "URLParam"},
 		{"a PathValue with braces", func() { httpmw.PathValue("{userID}") }, "PathValue"},
+		{"a URLParam with a pattern", func() { httpmw.URLParam("id:[0-9]+") }, "of {id:[0-9]+} it is id"},
+		{"a PathValue with a pattern", func() { httpmw.PathValue("id:[0-9]+") }, "PathValue"},
+		{"a URLParam with a path", func() { httpmw.URLParam("users/id") }, "URLParam"},
+		{"By with a kind that no key has room for", func() { httpmw.By(strings.Repeat("k", 1023), httpmw.Header("A")) }, "1024 bytes"},
+		{"the same, once it is escaped", func() { httpmw.By(strings.Repeat("%", 341), httpmw.Header("A")) }, "1024 bytes"},
+		{"the same, with two parts", func() { httpmw.By(strings.Repeat("k", 1021), httpmw.Header("A"), httpmw.Header("B")) }, "1024 bytes"},
+		{"a Header that net/http moves", func() { httpmw.Header("host") }, "r.Host"},
 		{"a Header with a colon", func() { httpmw.Header("X-Key:") }, "Header"},
 		{"a Header with a space", func() { httpmw.Header("X Key") }, "Header"},
 		{"a Header beyond ASCII", func() { httpmw.Header("X-Schlüssel") }, "Header"},
@@ -64,6 +71,15 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 			}()
 			tt.mount()
 		})
+	}
+}
+
+func TestTheLongestKindThatAKeyHasRoomFor(t *testing.T) {
+	one := func(*http.Request) (string, error) { return "1", nil }
+	for kind, parts := range map[string][]httpmw.Part{strings.Repeat("k", 1022): {one}, strings.Repeat("k", 1020): {one, one}} {
+		if rec := post(httpmw.WithLock(lockmw.NewLocal(), httpmw.By(kind, parts...))(ok), "/"); rec.Code != http.StatusCreated {
+			t.Errorf("%d parts: status %d: %s", len(parts), rec.Code, rec.Body)
+		}
 	}
 }
 

@@ -54,13 +54,17 @@ func TestAnOuterLockThatIsLostDuringTheWait(t *testing.T) {
 	}
 }
 
-func TestARequestThatTheServerCancelsDuringTheWaitIsAnswered(t *testing.T) {
+func TestARequestThatTheServerCancelsDuringTheWaitIsAnsweredAndNotLogged(t *testing.T) {
+	log := captureLog(t)
 	local := lockmw.NewLocal()
 	occupy(t, local, "user:42")
 	base, stop := context.WithCancelCause(context.Background())
 	site := newSite(t, httpmw.WithLock(local, user42, lockmw.WithWait(patience), whenWaiting(func() { stop(errors.New("shutting down")) }))(never(t)),
 		func(s *httptest.Server) { s.Config.BaseContext = func(net.Listener) context.Context { return base } })
 	site.ask(t, http.MethodPost, "/").wantProblem(t, 503, "lock-unavailable", true)
+	if log.Len() > 0 {
+		t.Errorf("logged: %s", log)
+	}
 }
 
 // granting is a Locker that calls f as soon as it has the lock.
@@ -73,7 +77,7 @@ func granting(l lockmw.Locker, f func()) lockmw.Locker {
 }
 
 func TestALockThatComesTooLateIsReleased(t *testing.T) {
-	captureLog(t)
+	log := captureLog(t)
 	for name, tt := range map[string]struct {
 		end    func(cancel context.CancelCauseFunc, local *lockmw.Local)
 		status int
@@ -96,6 +100,9 @@ func TestALockThatComesTooLateIsReleased(t *testing.T) {
 			}
 			if !isFree(local, "user:42") {
 				t.Error("the lock was kept")
+			}
+			if strings.Contains(log.String(), "user:42") {
+				t.Errorf("the log shows the key: %s", log)
 			}
 		})
 	}

@@ -53,8 +53,9 @@ func WithMethods(methods ...string) Option {
 // WithErrorHandler replaces WriteError as what answers a request that is not handled because of its
 // lock. The error wraps one of lockmw's, or ErrNoClaim or ErrWiring; an error of the key function
 // comes as a *lockmw.Error with Op "key". The handler may call WriteError for what it does not want
-// to decide, and WriteError answers if the handler writes nothing: a refusal is never an empty 200. It
-// is not called when the client has gone, nor when the response has begun.
+// to decide, and WriteError answers if the handler sends neither a status nor a body, flushed or not: a
+// refusal is never an empty 200. It is not called when the request was cancelled without a cause, as when
+// the client has gone, nor when the response has begun.
 func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option {
 	return httpOption{apply: func(c *config) error {
 		if h == nil {

@@ -25,7 +25,10 @@ var (
 // URLParam is the value of a parameter of the chi route, percent-decoded: /items/42 and
 // /items/%34%32 are the same item. It exists only for middleware that runs after chi has found the
 // route: under r.With, r.Group, or inside r.Route; elsewhere it is ErrWiring. URLParam panics if name
-// is empty or has the braces of the pattern.
+// is empty or has the braces, colon or slashes of a pattern.
+//
+// chi's StripSlashes has chi route on the decoded path. A path that was made such that its parameters
+// could be of either is refused: lockmw.ErrInvalidKey.
 func URLParam(name string) Part {
 	checkName("URLParam", name)
 	return func(r *http.Request) (string, error) {
@@ -33,7 +36,7 @@ func URLParam(name string) Part {
 		if route == nil || !slices.Contains(route.URLParams.Keys, name) {
 			return "", fmt.Errorf("%w: URLParam(%q) needs r.With or r.Route on a chi route with {%s}", ErrWiring, name, name)
 		}
-		return decoded(r.URL, route.URLParam(name))
+		return decoded(route, r.URL, route.URLParam(name))
 	}
 }
 
@@ -42,8 +45,8 @@ func checkName(part, name string) {
 	if name == "" {
 		panic(fmt.Sprintf("httpmw: %s: the name is empty", part))
 	}
-	if strings.ContainsAny(name, "{}") {
-		panic(fmt.Sprintf("httpmw: %s(%q): the name of a parameter has no braces", part, name))
+	if strings.ContainsAny(name, "{}:/") {
+		panic(fmt.Sprintf("httpmw: %s(%q): not a name: of {id:[0-9]+} it is id, without braces and what follows the colon", part, name))
 	}
 }
 
@@ -51,24 +54,41 @@ func checkName(part, name string) {
 // path of a request if the URL keeps one, unless a middleware such as StripSlashes has made it route
 // on the decoded path, and takes parameters from there as they are. Decoding twice would give two
 // items one lock, not decoding gives one item two.
-func decoded(u *url.URL, value string) (string, error) {
+func decoded(route *chi.Context, u *url.URL, value string) (string, error) {
 	if !strings.Contains(value, "%") {
 		return value, nil
 	}
-	if strings.Contains(u.Path, value) && !strings.Contains(u.RawPath, value) {
-		return value, nil
+	if strings.Contains(u.Path, value) {
+		switch plain, escaped := origin(route, u); {
+		case plain == escaped:
+			return "", fmt.Errorf("%w: a path parameter may be escaped or not", lockmw.ErrInvalidKey)
+		case plain:
+			return value, nil
+		}
 	}
-	plain, err := url.PathUnescape(value)
+	unescaped, err := url.PathUnescape(value)
 	if err != nil {
 		return "", fmt.Errorf("%w: a path parameter is not properly escaped", lockmw.ErrInvalidKey)
 	}
-	return plain, nil
+	return unescaped, nil
+}
+
+// origin reports whether what is known of the path that chi has routed on includes pieces that can be of
+// the decoded path only, and of the escaped one only. A piece has no slash: CleanPath moves those.
+func origin(route *chi.Context, u *url.URL) (plain, escaped bool) {
+	known := strings.Join(route.URLParams.Values, "/") + "/" + route.RoutePath
+	for piece := range strings.SplitSeq(known, "/") {
+		inPath, inRaw := strings.Contains(u.Path, piece), strings.Contains(u.RawPath, piece)
+		plain = plain || inPath && !inRaw
+		escaped = escaped || inRaw && !inPath
+	}
+	return plain, escaped
 }
 
 // PathValue is the value of a wildcard of the http.ServeMux pattern, decoded. It exists only for
 // handlers that were mounted on a pattern with that wildcard; elsewhere it is ErrWiring. On the routes
-// of chi it is the same as URLParam, decoded. PathValue panics if name is empty or has the braces of the
-// pattern.
+// of chi it is the same as URLParam, decoded. PathValue panics if name is empty or has the braces, colon
+// or slashes of a pattern.
 func PathValue(name string) Part {
 	checkName("PathValue", name)
 	return func(r *http.Request) (string, error) {
@@ -78,7 +98,7 @@ func PathValue(name string) Part {
 		}
 		// chi sets path values too, without decoding them.
 		if route := chi.RouteContext(r.Context()); route != nil && route.URLParam(name) == value {
-			return decoded(r.URL, value)
+			return decoded(route, r.URL, value)
 		}
 		return value, nil
 	}
@@ -96,10 +116,14 @@ func hasWildcard(pattern, name string) bool {
 
 // Header is the value of a request header, the first if there are several. Without it the request
 // has no key. Anybody can send any header: use it for what the client may choose, such as an
-// idempotency key, not for who the client is. Header panics if name cannot be that of a header.
+// idempotency key, not for who the client is. Header panics if name cannot be that of a header, or is
+// Host, which net/http keeps in r.Host alone: a Part may return that.
 func Header(name string) Part {
 	if !isToken(name) {
 		panic(fmt.Sprintf("httpmw: Header(%q): not the name of a header", name))
+	}
+	if http.CanonicalHeaderKey(name) == "Host" {
+		panic(fmt.Sprintf("httpmw: Header(%q): net/http moves it to r.Host: use a function that returns that", name))
 	}
 	return func(r *http.Request) (string, error) {
 		value := r.Header.Get(name)

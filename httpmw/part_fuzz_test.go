@@ -21,6 +21,7 @@ func FuzzRequest(f *testing.F) {
 		"/items/42/x", "/items/%34%32/x", "/items/a%2Fb/x", "/items/%2541/x", "/items/100%25/x", "/items/a:b/x", "/items/%3A%3a/x", "/items//x",
 		"/items/%00/x", "/items/%ff/x", "/items/../x", "/items/./x", "/items/%2e%2e/x", "/items/%/x", "/items/%zz/x", "/items/+/x?a=%", "//items/1/x",
 		"*", "http://h/items/1/x", "/items/{itemID}/x", "/items/%7BitemID%7D/x", "/items/42/x/", "/items/%25%34%32/x", "/items/%2541A/%41AA/x",
+		"/items/%2525/x/", "/items/%2525%41/x/", "/%69tems/%2525/x/", "/%69tems/%2525items/x/",
 	} {
 		f.Add("POST " + target + " HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\n\r\n")
 	}
@@ -127,7 +128,8 @@ func handleItem(t *testing.T, name string, route itemRoute, read func() *http.Re
 		if rec.Body.String() != answerInvalidKey {
 			t.Errorf("%s: %q and %q are answered %q, want what all get", name, r.RequestURI, header, rec.Body)
 		}
-		if p := readProblem(t, rec); p.Type != "lock-invalid-key" || there && header != "" && len(lockmw.Key("item", id, header)) <= 1024 {
+		eitherWay := name == "chi behind StripSlashes" && strings.Contains(r.URL.RawPath, id)
+		if p := readProblem(t, rec); p.Type != "lock-invalid-key" || there && !eitherWay && header != "" && len(lockmw.Key("item", id, header)) <= 1024 {
 			t.Errorf("%s: %q and %q are refused: %+v", name, r.RequestURI, header, p)
 		}
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

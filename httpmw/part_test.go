@@ -79,6 +79,72 @@ func TestAllSpellingsOfAParameterMeanOneLock(t *testing.T) {
 	}
 }
 
+// A path may be made such that what is of the decoded path looks as if it were of the escaped one.
+func TestParametersOfAHostilePathShareNoLock(t *testing.T) {
+	const refused = ""
+	for how, mount := range map[string]func(r chi.Router, mw func(http.Handler) http.Handler){
+		"With": func(r chi.Router, mw func(http.Handler) http.Handler) {
+			r.With(mw).Handle("/users/{id}/items/{item}", ok)
+		},
+		"inside Route": func(r chi.Router, mw func(http.Handler) http.Handler) {
+			r.Route("/users/{id}", func(r chi.Router) {
+				r.Use(mw)
+				r.Handle("/items/{item}", ok)
+			})
+		},
+		"inside Route, With": func(r chi.Router, mw func(http.Handler) http.Handler) {
+			r.Route("/users/{id}", func(r chi.Router) { r.With(mw).Handle("/items/{item}", ok) })
+		},
+	} {
+		for target, want := range map[string]string{
+			"/users/%41/items/7":          "user:A",
+			"/users/%41/items/%2541":      "user:A",
+			"/users/%2541/items/%41":      "user:%2541",
+			"/users/%2541/items/7":        "user:%2541",
+			"/users/%2525/items/%2525":    "user:%2525",
+			"/users/%2525/items/%41":      "user:%2525",
+			"/users/%41/items/7/":         "user:A",
+			"/users/%41/items/%2541/":     "user:A",
+			"/users/%2541/items/%41/":     "user:%2541",
+			"/users/%2541/items/7/":       "user:%2541",
+			"/users/%2525/items/%2525/":   "user:%2525",
+			"/%75sers/%2541/items/7/":     "user:%2541",
+			"/%75sers/%2525/items/%62/":   "user:%2525",
+			"/use%72s/%2525/items/users/": refused,
+			"/use%72s/%2541/items/users/": "user:%2541",
+		} {
+			for part, id := range map[string]httpmw.Part{"URLParam": httpmw.URLParam("id"), "PathValue": httpmw.PathValue("id")} {
+				var keys []string
+				r := chi.NewRouter()
+				r.Use(middleware.StripSlashes)
+				mount(r, httpmw.WithLock(recording(lockmw.NewLocal(), &keys), httpmw.By("user", id)))
+				rec := post(r, target)
+				if want == refused {
+					if p := readProblem(t, rec); p.Type != "lock-invalid-key" || len(keys) > 0 {
+						t.Errorf("%s, %s, %q: keys %q, %+v; want it refused", how, part, target, keys, p)
+					}
+				} else if !slices.Equal(keys, []string{want}) || rec.Code != http.StatusCreated {
+					t.Errorf("%s, %s, %q: keys %q, want %q; status %d", how, part, target, keys, want, rec.Code)
+				}
+			}
+		}
+	}
+}
+
+// CleanPath has chi route on what is neither the escaped path nor the decoded one.
+func TestAHostilePathThatIsCleanedIsRefused(t *testing.T) {
+	var keys []string
+	r := chi.NewRouter()
+	r.Use(middleware.CleanPath)
+	r.With(httpmw.WithLock(recording(lockmw.NewLocal(), &keys), httpmw.By("user", httpmw.URLParam("id")))).Handle("/users/{id}/x", ok)
+	if rec := post(r, "/users//%41/x"); rec.Code != http.StatusCreated || !slices.Equal(keys, []string{"user:A"}) {
+		t.Errorf("keys %q, status %d", keys, rec.Code)
+	}
+	if rec := post(r, "/%2Fusers%2F%2541%2Fx/../users//%41/x"); rec.Code != http.StatusBadRequest || len(keys) > 1 {
+		t.Errorf("keys %q, status %d", keys, rec.Code)
+	}
+}
+
 func TestASlashInAParameterIsPartOfIt(t *testing.T) {
 	var keys []string
 	r := chi.NewRouter()

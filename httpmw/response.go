@@ -1,10 +1,12 @@
 package httpmw
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,12 +41,24 @@ func (p *response) begin() error {
 // header notes a status and reports whether it may be sent.
 func (p *response) header(code int) bool {
 	switch {
-	case code >= http.StatusBadRequest, code == http.StatusSwitchingProtocols:
+	case code >= http.StatusBadRequest:
 		p.begun.Store(true)
-	case code >= http.StatusOK:
+	case code >= http.StatusOK, code == http.StatusSwitchingProtocols:
 		return p.begin() == nil
 	}
 	return true
+}
+
+// hijack has next take over the connection, on which a success could be sent.
+func (p *response) hijack(next func() (net.Conn, *bufio.ReadWriter, error)) (net.Conn, *bufio.ReadWriter, error) {
+	if err := p.refused(); err != nil {
+		return nil, nil, err
+	}
+	conn, buf, err := next()
+	if err == nil {
+		p.begun.Store(true)
+	}
+	return conn, buf, err
 }
 
 // readFrom has next copy src to w. A response begins with the source's first bytes: a writer may send

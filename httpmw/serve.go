@@ -74,7 +74,7 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 // tooLong is the error of a call that had reached the longest wait when it returned.
 func tooLong(hold unlocker, err error) error {
 	if err == nil { // granted in this instant, with a context that is ending
-		err = hold.Unlock()
+		err = release(hold)
 	} else if errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrUnavailable) {
 		return err
 	}
@@ -85,7 +85,17 @@ func tooLong(hold unlocker, err error) error {
 // tooLate releases a hold whose context has ended already, and is the error that says why.
 func tooLate(ctx context.Context, hold unlocker) error {
 	err := fmt.Errorf("%w: granted too late: %w (%w)", lockmw.ErrBusy, ctx.Err(), context.Cause(ctx))
-	return &lockmw.Error{Op: "lock", Err: errors.Join(err, hold.Unlock())}
+	return &lockmw.Error{Op: "lock", Err: errors.Join(err, release(hold))}
+}
+
+// release is the Unlock of a hold that nobody has used. Its error becomes part of another one, and does
+// not name the key: that is for the other one to do, or not.
+func release(hold unlocker) error {
+	err := hold.Unlock()
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // run has the request handled, with a context that carries the hold.
@@ -137,18 +147,25 @@ func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		// it was not the client's going that ended the context.
 		w.WriteHeader(statusClientGone)
 	default:
-		g.fail(w, r, fmt.Errorf("%w: the request was cancelled: %w", lockmw.ErrUnavailable, cause))
+		g.answer(w, r, fmt.Errorf("%w: the request was cancelled: %w", lockmw.ErrUnavailable, cause))
 	}
 }
 
-// fail answers a request that failed because of its lock.
+// fail answers a request that failed because of its lock, and logs what is not the clients' doing.
 func (g *guard[K]) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if problemOf(err).Status == http.StatusInternalServerError {
+	switch p := problemOf(err); {
+	case p.Status == http.StatusInternalServerError:
 		g.logError(r, err)
+	case p.Type == problemUnavailable.Type:
+		g.logUnavailable(r, err)
 	}
+	g.answer(w, r, err)
+}
+
+func (g *guard[K]) answer(w http.ResponseWriter, r *http.Request, err error) {
 	if g.onError != nil {
-		tracked, response := track(context.Background(), w)
-		if g.onError(tracked, r, err); response.begun.Load() {
+		custom := &errorWriter{ResponseWriter: w}
+		if g.onError(custom, r, err); custom.begun {
 			return
 		}
 	}

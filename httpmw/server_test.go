@@ -133,6 +133,44 @@ func TestWithoutRedis(t *testing.T) {
 	})
 }
 
+func TestAShutdownOfTheLocksEndsTheWaitsThatTheServerWaitsFor(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		waits := make(chan struct{}, 10)
+		locks := newClient(t, s, lockmw.WithObserver(&lockmw.Observer{
+			Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { waits <- struct{}{} },
+		}))
+		mux := http.NewServeMux()
+		works := newGate(t)
+		mux.Handle("/works", httpmw.WithLock(locks, user42)(works))
+		mux.Handle("/waits", httpmw.WithLock(locks, user42, lockmw.WithWait(lockmw.Forever))(never(t)))
+		site := newSite(t, mux)
+		t.Cleanup(works.Open)
+		answers := map[string]chan answer{"/works": make(chan answer, 1), "/waits": make(chan answer, 1)}
+		ask := func(path string) { answers[path] <- site.ask(t, http.MethodPost, path) }
+		go ask("/works")
+		inTime(t, "a request is handled", works.entered)
+		go ask("/waits")
+		inTime(t, "a request waits", waits)
+
+		down := make(chan error, 2)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		go func() { down <- site.Config.Shutdown(ctx) }()
+		go func() { down <- locks.Shutdown(ctx) }()
+		inTime(t, "the wait ends", answers["/waits"]).wantProblem(t, 503, "lock-unavailable", true)
+		works.Open()
+		if a := inTime(t, "the work ends", answers["/works"]); a.status != http.StatusCreated {
+			t.Errorf("status %d: %s", a.status, a.body)
+		}
+		for range cap(down) {
+			if err := inTime(t, "all is down", down); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 func TestALockIsLostOverTheWire(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {

@@ -65,13 +65,7 @@ func trackAny(w http.ResponseWriter, p *response) http.ResponseWriter {
 			}
 		},
 		Hijack: func(next httpsnoop.HijackFunc) httpsnoop.HijackFunc {
-			return func() (net.Conn, *bufio.ReadWriter, error) {
-				conn, buf, err := next()
-				if err == nil {
-					p.begun.Store(true)
-				}
-				return conn, buf, err
-			}
+			return func() (net.Conn, *bufio.ReadWriter, error) { return p.hijack(next) }
 		},
 	})
 }

@@ -79,9 +79,5 @@ func (p passage) FlushError() error {
 }
 
 func (p passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buf, err := http.NewResponseController(p.ResponseWriter).Hijack()
-	if err == nil {
-		p.response.begun.Store(true)
-	}
-	return conn, buf, err
+	return p.response.hijack(http.NewResponseController(p.ResponseWriter).Hijack)
 }

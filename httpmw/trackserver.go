@@ -89,11 +89,7 @@ func (t *http1Writer) ReadFrom(src io.Reader) (int64, error) {
 }
 
 func (t *http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buf, err := t.hijacker.Hijack()
-	if err == nil {
-		t.response.begun.Store(true)
-	}
-	return conn, buf, err
+	return t.response.hijack(t.hijacker.Hijack)
 }
 
 type http2Writer struct {

@@ -153,7 +153,7 @@ func (t *tracer) failed(ctx context.Context, a lockmw.Attempt, err error) {
 
 func (t *tracer) renewed(ctx context.Context, _ lockmw.Attempt, err error) {
 	s := t.attemptIn(ctx)
-	if !s.enter(holding) {
+	if isLoss(err) || !s.enter(holding) { // lost is told of losses
 		return
 	}
 	defer s.mu.Unlock()
@@ -182,13 +182,15 @@ func (t *tracer) released(ctx context.Context, a lockmw.Attempt, r lockmw.Releas
 	defer s.mu.Unlock()
 	o := released
 	switch {
-	case errors.Is(r.Err, lockmw.ErrLost), errors.Is(r.Err, lockmw.ErrClosed):
+	case isLoss(r.Err):
 		o = lost
 	case r.Err != nil:
 		o = failed
 	}
 	s.endHold(&a, o, r.Err, &r)
 }
+
+func isLoss(err error) bool { return errors.Is(err, lockmw.ErrLost) || errors.Is(err, lockmw.ErrClosed) }
 
 // wants asks WithFilter's function.
 func (t *tracer) wants(ctx context.Context, a lockmw.Attempt) (wanted bool) {
