@@ -17,16 +17,16 @@ type attempt struct {
 	last       bool   // asynq archives the task unless this attempt succeeds
 	origin     string // the task's ID, or that of the task it is a copy of; empty if not on a server
 	queue      string
-	requeued   int           // how often the task was put back because of its lock, as far as is known here
-	limited    bool          // the context has a deadline
+	requeued   int  // how often the task was put back because of its lock, as far as is known here
+	limited    bool // the context has a deadline
+	deadline   time.Time
 	timeout    time.Duration // from the attempt's begin to there
-	remaining  time.Duration
-	margin     time.Duration // what must be left of it for asynq to hear our answer
 }
 
 // name tells the task from all others: an ID is unique in its queue only.
 func (a *attempt) name() string { return a.queue + "/" + a.origin }
 
+// newAttempt forgets how often the task was put back: the count goes on only if it is again.
 func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 	a := &attempt{ctx: ctx}
 	var retried int
@@ -36,7 +36,10 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 		id, _ := asynq.GetTaskID(ctx)
 		a.queue, _ = asynq.GetQueueName(ctx)
 		a.origin, a.requeued = origin(id, task.Headers())
-		a.requeued = max(a.requeued, g.requeues.of(a.name()))
+		if retried > 0 { // by a copy: what its header says was before
+			a.requeued = 0
+		}
+		a.requeued = max(a.requeued, g.requeues.take(a.name()))
 	}
 	root, ok := ctx.Value(rootKey{}).(*rootContext)
 	if !ok {
@@ -46,10 +49,8 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 		}
 	}
 	a.configured = root.configured
-	var deadline time.Time
-	if deadline, a.limited = ctx.Deadline(); a.limited {
-		a.timeout, a.remaining = deadline.Sub(root.began), time.Until(deadline)
-		a.margin = min(a.remaining/5, 2*time.Second)
+	if a.deadline, a.limited = ctx.Deadline(); a.limited {
+		a.timeout = a.deadline.Sub(root.began)
 	}
 	return a
 }

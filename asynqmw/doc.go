@@ -38,8 +38,11 @@
 //	busy, WithOnBusy(Fail)               the attempt fails: a retry is spent
 //	busy, WithOnBusy(Archive)            archived at once
 //	Redis unavailable                    the attempt fails with lockmw.ErrUnavailable
+//	the lockmw.Client is closed          as if busy, but not counted, where that means queued again or a
+//	                                     copy; else the attempt fails with lockmw.ErrClosed
 //	no valid key                         archived at once (asynq.SkipRetry)
-//	lock lost                            the context ends; the attempt fails with lockmw.ErrLost
+//	lock lost                            the context ends; the attempt fails with lockmw.ErrLost,
+//	                                     whatever the handler returns
 //	the handler fails or panics          as without a lock, after the release
 //
 // # What can go wrong
@@ -61,18 +64,28 @@
 // as its last error.
 //
 // A task's deadline, and asynq's shutdown, do not stop a handler that ignores its context: asynq may
-// start the task again meanwhile. The lock is released only when the handler has returned, and each
-// attempt is an owner of its own, so that the second one waits for the first.
+// start the task again meanwhile. The lock stays held until the handler has returned, but not for longer
+// than 30 seconds after the deadline (lockmw.WithMaxHold), and each attempt is an owner of its own: the
+// second one waits for the first until then, and runs beside it from then on. Close of the lockmw.Client
+// frees the lock at once.
 //
 // The lock can be lost while the handler runs: Redis was away for longer than the lease, or the
 // maximum hold, which is the task's deadline plus 30 seconds, is over. Then the handler's context
-// ends with cause lockmw.ErrLost, and the attempt fails even if the handler reports success, because
-// another may have run at the same time. Work that must not happen twice checks the fencing token
-// where it writes: see lockmw.Hold.Token and lockmw.Held.
+// ends with cause lockmw.ErrLost, and the attempt fails even if the handler reports success, or asks asynq
+// to delete or archive the task, because another may have run at the same time. Work that must not happen
+// twice checks the fencing token where it writes: see lockmw.Hold.Token and lockmw.Held.
 //
 // If the lock's Redis is unavailable the attempt fails, as with any other service that a handler
-// needs: after 2 seconds, or when lockmw.WithWait is over. Shut the asynq server down before the
-// lockmw.Client, or its last tasks fail with lockmw.ErrClosed.
+// needs: when it has not answered for the length of the wait, 2 seconds if there is none, or for as long as
+// go-redis has patience (about 10 seconds by default), or has refused connections for about 2 seconds.
+// WithRescue does not help then.
+//
+// Shut the asynq server down first, then call Shutdown and Close of the lockmw.Client. While the server
+// outlives the Client its tasks go back into the queue for others, with a warning by slog.Default, but
+// those on their last attempt are archived unless there is WithRescue, and attempts whose handler runs fail
+// with lockmw.ErrClosed. When asynq's ShutdownTimeout is over, asynq puts back what is in its workers: the
+// handler of a task that waited for its lock may still begin in that instant, with a context that ends, so
+// that the task runs twice.
 //
 // A worker that is killed leaves its task to asynq, which finds out after about a minute, spends a retry
 // and runs it again, or archives it if that was its last attempt. Its lock is free when the lease ends.

@@ -1,11 +1,13 @@
 package asynqmw
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
 
@@ -29,8 +31,8 @@ type Part func(context.Context, *asynq.Task) (string, error)
 //	asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item })) // item:7
 //
 // The key is that of lockmw.Key: parts are escaped, so that different parts never make the same key.
-// A part that is empty or fails makes the task fail; it never means one lock shared by all. By panics
-// if kind is empty or there is no part or a nil one.
+// A part that is empty archives the task, and never means one lock shared by all; one that fails otherwise
+// fails the attempt, see KeyFunc. By panics if kind is empty or there is no part or a nil one.
 func By(kind string, parts ...Part) KeyFunc {
 	if kind == "" {
 		panic("asynqmw: By: the kind is empty")
@@ -59,34 +61,43 @@ func By(kind string, parts ...Part) KeyFunc {
 	}
 }
 
-// Payload is a field of the task's payload, which is JSON of a T. A payload that is not archives the
-// task: its error wraps asynq.SkipRetry. Payload panics if field is nil.
+// Payload is a field of the task's payload, which is JSON of a T. A payload that is not, that is null, or
+// that has anything in it that is not UTF-8, archives the task: its error wraps asynq.SkipRetry. Payload panics if field is nil.
 func Payload[T any](field func(T) string) Part {
 	if field == nil {
 		panic("asynqmw: Payload: the function is nil")
 	}
 	return func(_ context.Context, task *asynq.Task) (string, error) {
 		var payload T
+		if !utf8.Valid(task.Payload()) { // two of them could make one key: package json replaces what is not
+			return "", fmt.Errorf("%w: the payload is not UTF-8: %w", lockmw.ErrInvalidKey, asynq.SkipRetry)
+		}
 		if err := json.Unmarshal(task.Payload(), &payload); err != nil {
 			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 				wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // without the digits of a number, which may be many
 			}
 			return "", fmt.Errorf("payload is not JSON of %T: %w: %w", payload, err, asynq.SkipRetry)
 		}
+		if string(bytes.TrimSpace(task.Payload())) == "null" {
+			return "", fmt.Errorf("%w: the payload is null: %w", lockmw.ErrInvalidKey, asynq.SkipRetry)
+		}
 		return field(payload), nil
 	}
 }
 
-// Header is a header of the task, by its exact name. A task without it has no valid key and is
-// archived. Header panics if name is empty.
+// Header is a header of the task, by its exact name. A task without it, or with an empty one, has no
+// valid key and is archived. Header panics if name is empty.
 func Header(name string) Part {
 	if name == "" {
 		panic("asynqmw: Header: the name is empty")
 	}
 	return func(_ context.Context, task *asynq.Task) (string, error) {
-		value := task.Headers()[name]
-		if value == "" {
+		value, ok := task.Headers()[name]
+		switch {
+		case !ok:
 			return "", fmt.Errorf("%w: the task has no header %s", lockmw.ErrInvalidKey, name)
+		case value == "":
+			return "", fmt.Errorf("%w: the task's header %s is empty", lockmw.ErrInvalidKey, name)
 		}
 		return value, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
 
@@ -53,7 +54,7 @@ func FuzzTask(f *testing.F) {
 // itemOf is what a payload says; "" if it is not one.
 func itemOf(payload []byte) string {
 	var o order
-	if json.Unmarshal(payload, &o) != nil {
+	if !utf8.Valid(payload) || json.Unmarshal(payload, &o) != nil {
 		return ""
 	}
 	return o.Item

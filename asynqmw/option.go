@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
 )
 
 // An Option is any lockmw.Option, or one of this package.
@@ -48,13 +49,15 @@ type config struct {
 	lockOpts           []lockmw.Option
 	onBusy             BusyAction
 	minDelay, maxDelay time.Duration
+	delayGiven         bool
 	maxRequeues        int // 0: no limit
 	placeKept          time.Duration
 	rescue             *rescue
 }
 
 // WithOnBusy sets what becomes of a task whose lock is busy. Default: Requeue. lockmw.ErrBusy and
-// lockmw.ErrTooManyWaiters count as busy, an unavailable Redis does not.
+// lockmw.ErrTooManyWaiters count as busy, an unavailable Redis does not. lockmw.ErrClosed does for Requeue:
+// another process may have the lock.
 //
 // asynq delivers a task again while an earlier attempt at it still runs, if the handler goes on after the
 // task's timeout, or for longer than asynq.Config's ShutdownTimeout. The lock is busy then because of the
@@ -73,13 +76,14 @@ func WithOnBusy(a BusyAction) Option {
 // time, so that tasks for one key do not come back all at once, from shortest to at first twice
 // shortest (2 s at least), and to twice as much each time the task meets a busy lock again, up to
 // longest. Default: 1 s to 15 s. asynq cuts the time off to whole seconds, and adds up to the server's
-// DelayedTaskCheckInterval. Negative times and a longest under the shortest are refused.
+// DelayedTaskCheckInterval. Negative times, a longest under the shortest, and an action of WithOnBusy that
+// queues nothing again are refused.
 func WithRequeueDelay(shortest, longest time.Duration) Option {
 	return taskOption{apply: func(c *config) error {
 		if shortest < 0 || longest < shortest {
 			return fmt.Errorf("%w: WithRequeueDelay(%v, %v), must be from a time that is not negative to one that is not shorter", lockmw.ErrInvalidOption, shortest, longest)
 		}
-		c.minDelay, c.maxDelay = shortest, longest
+		c.minDelay, c.maxDelay, c.delayGiven = shortest, longest, true
 		return nil
 	}}
 }
@@ -89,8 +93,8 @@ func WithRequeueDelay(shortest, longest time.Duration) Option {
 // Default: no limit. The count begins anew when a retry is spent, and when the task gets its lock.
 //
 // asynq does not count these attempts. Each server process does, by task ID, for the last 10,000 tasks
-// at least: a task that meets several servers may be queued again n times by each. Less than 1 is
-// refused; that would be WithOnBusy(Fail).
+// at least: a task that meets several servers may be queued again n times by each. A closed lockmw.Client
+// has no such limit. Less than 1 is refused; that would be WithOnBusy(Fail).
 func WithMaxRequeues(n int) Option {
 	return taskOption{apply: func(c *config) error {
 		if n < 1 {
@@ -102,17 +106,25 @@ func WithMaxRequeues(n int) Option {
 }
 
 // WithRescue has a task that finds its lock busy on its last attempt be enqueued once more instead of
-// archived, as soon as the wait that lockmw.WithWait allows is over: as a copy with the same type, payload, headers and queue, that has one attempt too. Its
-// ID is that of the task, "~", a number and some random letters; its timeout is what the last attempt
-// had. The client must be of the queue's Redis, and stays the caller's to close.
+// archived, as soon as the wait that lockmw.WithWait allows is over: as a copy with the same type, payload,
+// headers and queue, that has one attempt too. Its ID is that of the task, "~", a number and some random
+// letters, which the header lockmw-rescued repeats; its timeout is what the last attempt had. Until its
+// delay is over it is in state scheduled, without a last error. The client must be of the queue's Redis,
+// and stays the caller's to close.
 //
 // A middleware does not learn what else the task was enqueued with: opts say it for the copy
-// (asynq.Retention, asynq.Deadline), and may replace what it has by itself. asynq.TaskID and asynq.Unique
-// are refused, as is a nil client. The task itself is deleted, also if it has a retention; its ID, and
-// what asynq.Unique kept for it, are free from then on.
+// (asynq.Retention), and may replace what it has by itself. So the copy does not have the task's own
+// asynq.Deadline, and may run later. asynq.TaskID and asynq.Unique, options that asynq would not take, a
+// Deadline that has passed and a nil client are refused.
+//
+// The task itself is deleted, also if it has a retention, of which asynq warns in its log ("revoke task");
+// its ID, and what asynq.Unique kept for it, are free from then on. If no copy can be enqueued, the task
+// waits for its lock as without WithRescue, and slog.Default is warned. Last attempts that fail for
+// another reason than their lock, as with lockmw.ErrUnavailable, are archived all the same.
+//
 // A server that dies just when it has enqueued the copy leaves the task behind as well, and so does one
-// whose shutdown ends in that instant. asynq archives the task then, as any whose server died during its
-// last attempt, or runs it again.
+// whose shutdown ends in that instant, or which asynq's Redis does not answer. Then the task is archived, or
+// both run, one after the other.
 func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 	opts = slices.Clone(opts)
 	return taskOption{apply: func(c *config) error {
@@ -120,11 +132,8 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 			return fmt.Errorf("%w: WithRescue(nil)", lockmw.ErrInvalidOption)
 		}
 		for _, o := range opts {
-			if o == nil {
-				return fmt.Errorf("%w: WithRescue with an option that is nil", lockmw.ErrInvalidOption)
-			}
-			if t := o.Type(); t == asynq.TaskIDOpt || t == asynq.UniqueOpt {
-				return fmt.Errorf("%w: WithRescue with %v: the copy has an ID of its own, and is no duplicate", lockmw.ErrInvalidOption, o)
+			if err := checkForCopy(o); err != nil {
+				return err
 			}
 		}
 		c.rescue = &rescue{client: client, opts: opts}
@@ -138,8 +147,9 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 // The place is of use while the task waits in a worker, which is 1 s by default then
 // (lockmw.WithWait); with WithRequeueDelay(0, time.Second) it is away for the shortest time.
 // The place is given up if the task does not come back within d, which must be longer than the longest
-// WithRequeueDelay and the server's DelayedTaskCheckInterval together. With another kind of lock every
-// attempt fails with lockmw.ErrInvalidOption. Default: no place is kept.
+// WithRequeueDelay and the server's DelayedTaskCheckInterval together. A lockmw.Client and an rwlock.Locker
+// are refused; with any other lock that keeps no places every attempt fails with lockmw.ErrInvalidOption.
+// Default: no place is kept.
 func WithPlaceKept(d time.Duration) Option {
 	return taskOption{apply: func(c *config) error {
 		if _, err := lockmw.NewPolicy(lockmw.WithTicket("task", d)); err != nil || d == 0 {
@@ -179,7 +189,7 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 	if err != nil {
 		panic(fmt.Errorf("asynqmw: WithLock: %w", err))
 	}
-	if err := c.contradiction(); err != nil {
+	if err := c.contradiction(l); err != nil {
 		panic(fmt.Errorf("asynqmw: WithLock: %w", err))
 	}
 	c.lockOpts = slices.Clip(c.lockOpts)
@@ -187,16 +197,29 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 }
 
 // contradiction finds options that make no sense together.
-func (c *config) contradiction() error {
+func (c *config) contradiction(l lockmw.Locker) error {
 	switch {
 	case c.onBusy != Requeue && c.maxRequeues > 0:
 		return fmt.Errorf("%w: WithMaxRequeues with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
+	case c.onBusy != Requeue && c.delayGiven:
+		return fmt.Errorf("%w: WithRequeueDelay with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
 	case c.onBusy != Requeue && c.rescue != nil:
 		return fmt.Errorf("%w: WithRescue with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
 	case (c.onBusy == Drop || c.onBusy == Archive) && c.placeKept != 0:
 		return fmt.Errorf("%w: WithPlaceKept with WithOnBusy(%v): the task does not come back", lockmw.ErrInvalidOption, c.onBusy)
+	case c.placeKept != 0 && !mayBeFair(l):
+		return fmt.Errorf("%w: WithPlaceKept with a %T, which keeps no places: use fairlock.New", lockmw.ErrInvalidOption, l)
 	case c.placeKept != 0 && c.onBusy == Requeue && c.placeKept <= c.maxDelay:
 		return fmt.Errorf("%w: WithPlaceKept(%v) is no longer than a task may be away, %v", lockmw.ErrInvalidOption, c.placeKept, c.maxDelay)
 	}
 	return nil
+}
+
+// mayBeFair reports whether l may be a lock that knows lockmw.WithTicket.
+func mayBeFair(l lockmw.Locker) bool {
+	switch l.(type) {
+	case *lockmw.Client, *rwlock.Locker:
+		return false
+	}
+	return true
 }

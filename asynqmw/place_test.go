@@ -105,7 +105,8 @@ func TestAPlainLockKeepsNoPlace(t *testing.T) {
 	cfg := quickBare()
 	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { reported <- err })
 	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
-	h := asynqmw.WithLock(newLocks(t, s), byItem, asynqmw.WithPlaceKept(time.Minute))(never(t))
+	plain := lockmw.LockerFunc(newLocks(t, s).Lock) // what WithLock cannot see
+	h := asynqmw.WithLock(plain, byItem, asynqmw.WithPlaceKept(time.Minute))(never(t))
 	q := startQueueOn(t, queueOn(s), asynqmw.Configure(cfg), h)
 	q.await(q.fulfil("7", asynq.MaxRetry(1)), asynq.TaskStateArchived)
 	for range 2 {

@@ -28,10 +28,14 @@ type requeues struct {
 // maxCounted is after how many tasks those before them are forgotten.
 const maxCounted = 10_000
 
-func (r *requeues) of(id string) int {
+// take returns a count and forgets it.
+func (r *requeues) take(id string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return max(r.recent[id], r.older[id])
+	n := max(r.recent[id], r.older[id])
+	delete(r.recent, id)
+	delete(r.older, id)
+	return n
 }
 
 func (r *requeues) set(id string, n int) {
@@ -41,13 +45,6 @@ func (r *requeues) set(id string, n int) {
 		r.recent, r.older = make(map[string]int), r.recent
 	}
 	r.recent[id] = n
-}
-
-func (r *requeues) forget(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.recent, id)
-	delete(r.older, id)
 }
 
 // ticket is the ticket by which a task's place in the queue of its lock is kept. An ID may be longer

@@ -48,22 +48,22 @@ func TestOldRequeuesAreForgotten(t *testing.T) {
 	for i := range maxCounted - 1 {
 		r.set(strconv.Itoa(i), 1)
 	}
-	if n := r.of("first"); n != 3 {
+	if n := r.take("first"); n != 3 {
 		t.Errorf("counted %d, want 3", n)
 	}
+	r.set("first", 4)
 	for i := range maxCounted + 1 {
 		r.set("later"+strconv.Itoa(i), 1)
 	}
-	if n := r.of("first"); n != 0 {
+	if n := r.take("first"); n != 0 {
 		t.Errorf("counted %d after many others, want 0", n)
 	}
 	if n := len(r.recent) + len(r.older); n > 2*maxCounted {
 		t.Errorf("%d tasks are remembered", n)
 	}
 	r.set("x", 1)
-	r.forget("x")
-	if n := r.of("x"); n != 0 {
-		t.Errorf("counted %d after it was forgotten", n)
+	if n, again := r.take("x"), r.take("x"); n != 1 || again != 0 {
+		t.Errorf("counted %d, and %d after it was taken", n, again)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -257,7 +256,11 @@ func TestWhatBecomesOfABusyTask(t *testing.T) {
 			var reported atomic.Bool
 			cfg := quickBare()
 			cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(context.Context, *asynq.Task, error) { reported.Store(true) })
-			h := asynqmw.WithLock(local, byItem, asynqmw.WithOnBusy(tt.action), asynqmw.WithRequeueDelay(time.Hour, time.Hour))(never(t))
+			opts := []asynqmw.Option{asynqmw.WithOnBusy(tt.action)}
+			if tt.action == asynqmw.Requeue {
+				opts = append(opts, asynqmw.WithRequeueDelay(time.Hour, time.Hour))
+			}
+			h := asynqmw.WithLock(local, byItem, opts...)(never(t))
 			q := startQueue(t, asynqmw.Configure(cfg), h)
 			id := q.fulfil("7")
 			if tt.state == 0 {
@@ -272,39 +275,6 @@ func TestWhatBecomesOfABusyTask(t *testing.T) {
 				t.Errorf("ErrorHandler called: %t, want %t", reported.Load(), tt.reported)
 			}
 		})
-	}
-}
-
-// IDs are unique in their queue only.
-func TestRequeuesAreCountedForEachQueue(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	occupy(t, local, "item:7")
-	cfg := quickBare()
-	cfg.Queues = map[string]int{"a": 1, "b": 1}
-	attempts := make(map[string]int)
-	var mu sync.Mutex
-	locked := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithMaxRequeues(3))(never(t))
-	q := startQueue(t, asynqmw.Configure(cfg), asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-		mu.Lock()
-		defer mu.Unlock()
-		name, _ := asynq.GetQueueName(ctx)
-		attempts[name]++
-		return locked.ProcessTask(ctx, task)
-	}))
-	for name := range cfg.Queues {
-		q.fulfil("7", asynq.Queue(name), asynq.TaskID("x"), asynq.MaxRetry(1))
-	}
-	for name := range cfg.Queues {
-		eventually(t, func() bool {
-			info, err := q.inspector.GetTaskInfo(name, "x")
-			return err == nil && info.Retried == 1
-		})
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if attempts["a"] < 4 || attempts["b"] < 4 {
-		t.Errorf("attempts until a retry was spent: %v, want 4 each", attempts)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/lockmw"
 )
 
 // rescuedHeader is in the copy of a task: how often it was put back so far, and what makes its ID one
@@ -36,8 +38,33 @@ type rescue struct {
 	opts   []asynq.Option
 }
 
-// copyOf enqueues the copy and returns the error with which asynq deletes the task itself.
-func (r *rescue) copyOf(a *attempt, task *asynq.Task, delay time.Duration, busy error) error {
+// checkForCopy refuses options with which no copy could be enqueued, or none could run.
+func checkForCopy(o asynq.Option) error {
+	if o == nil {
+		return fmt.Errorf("%w: WithRescue with an option that is nil", lockmw.ErrInvalidOption)
+	}
+	text, _ := o.Value().(string)
+	span, _ := o.Value().(time.Duration)
+	at, _ := o.Value().(time.Time)
+	why := ""
+	switch t := o.Type(); {
+	case t == asynq.TaskIDOpt || t == asynq.UniqueOpt:
+		why = "the copy has an ID of its own, and is no duplicate"
+	case (t == asynq.QueueOpt || t == asynq.GroupOpt) && strings.TrimSpace(text) == "":
+		why = "it has no name"
+	case t == asynq.TimeoutOpt && span != 0 && span < time.Second:
+		why = "must be 0 or from 1s"
+	case t == asynq.DeadlineOpt && !at.After(time.Now()):
+		why = "it has passed"
+	}
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: WithRescue with %v: %s", lockmw.ErrInvalidOption, o, why)
+}
+
+// copyOf enqueues the copy and returns its ID.
+func (r *rescue) copyOf(a *attempt, task *asynq.Task, delay time.Duration) (string, error) {
 	n := a.requeued + 1
 	headers := maps.Clone(task.Headers())
 	if headers == nil {
@@ -52,7 +79,7 @@ func (r *rescue) copyOf(a *attempt, task *asynq.Task, delay time.Duration, busy 
 	opts = append(opts, r.opts...)
 	_, err := r.client.EnqueueContext(a.ctx, asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers), opts...)
 	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // sent twice by asynq's client
-		return fmt.Errorf("asynqmw: the lock is busy on the last attempt, and no copy could be enqueued (%w): %w", err, busy)
+		return "", fmt.Errorf("no copy could be enqueued: %w", err)
 	}
-	return &busyError{err: busy, copy: id}
+	return id, nil
 }

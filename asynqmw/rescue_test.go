@@ -3,6 +3,7 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,38 +18,6 @@ import (
 
 // lastAttempt is for tasks whose only attempt is over soon.
 var lastAttempt = []asynq.Option{asynq.MaxRetry(0), asynq.Timeout(2 * time.Second)}
-
-func TestATaskThatWasPutBackOftenEnoughFails(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	release := occupy(t, local, "item:7")
-	cfg := quickBare()
-	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
-	var attempts atomic.Int32
-	var failures []string
-	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
-		failures = append(failures, err.Error())
-	})
-	locked := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithMaxRequeues(2))(handle(func(context.Context) error {
-		return errors.New("broken")
-	}))
-	q := startQueue(t, asynqmw.Configure(cfg), asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-		// The third attempt gets the lock, from where it is counted anew.
-		if attempts.Add(1) == 3 {
-			release()
-			defer func() { occupy(t, local, "item:7") }()
-		}
-		return locked.ProcessTask(ctx, task)
-	}))
-	// The last attempt waits.
-	info := q.await(q.fulfil("7", asynq.MaxRetry(3), asynq.Timeout(5*time.Second)), asynq.TaskStateArchived)
-	if n := attempts.Load(); n != 10 || info.Retried != 3 {
-		t.Errorf("%d attempts, %d retries spent; want 2 busy, 1 broken, twice 2 busy and 1 too often, and the last", n, info.Retried)
-	}
-	if len(failures) != 4 || failures[0] != "broken" || !strings.Contains(failures[1], "2 times already") {
-		t.Errorf("failures %q", failures)
-	}
-}
 
 func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
 	t.Parallel()
@@ -97,10 +66,10 @@ func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
 		opts []asynqmw.Option
 		gone bool // asynq's Redis does not take the copy
 		copy int  // which of them is archived
-		says string
+		says []string
 	}{
-		"the limit is reached": {opts: []asynqmw.Option{asynqmw.WithMaxRequeues(1)}, copy: 1, says: "queued again 1 times"},
-		"the client is closed": {gone: true, says: "no copy could be enqueued"},
+		"the limit is reached": {opts: []asynqmw.Option{asynqmw.WithMaxRequeues(1)}, copy: 1, says: []string{"queued again 1 times"}},
+		"the client is closed": {gone: true, says: []string{"waited for its lock", "no copy could be enqueued", "closed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,8 +91,10 @@ func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
 			} else {
 				info = q.await(id, asynq.TaskStateArchived)
 			}
-			if !strings.Contains(info.LastErr, tt.says) {
-				t.Errorf("last error %q, want %q in it", info.LastErr, tt.says)
+			for _, text := range tt.says {
+				if !strings.Contains(info.LastErr, text) {
+					t.Errorf("last error %q, want %q in it", info.LastErr, text)
+				}
 			}
 		})
 	}
@@ -254,4 +225,36 @@ func TestACopyHasTheQueueAndTheTimeoutOfItsTask(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// Its last attempt has all of its timeout before it.
+func TestATaskThatCannotBeRescuedWaitsForItsLock(t *testing.T) {
+	var log syncBuffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+
+	local := lockmw.NewLocal()
+	release := occupy(t, local, "item:7")
+	var calls atomic.Int32
+	l := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		if calls.Add(1) == 2 {
+			if p, err := lockmw.NewPolicy(opts...); err != nil || p.Wait < 50*time.Minute || p.Wait > time.Hour-time.Second {
+				t.Errorf("it waits %v, %v", p.Wait, err)
+			}
+			release()
+		}
+		return local.Lock(ctx, key, opts...)
+	})
+	redis := startRedis(t)
+	client := asynq.NewClient(redis)
+	client.Close()
+	q := startQueueOn(t, redis, quick(), asynqmw.WithLock(l, byItem, asynqmw.WithRescue(client))(handle(func(context.Context) error { return nil })))
+	info := q.await(q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(time.Hour)), asynq.TaskStateCompleted, asynq.TaskStateArchived)
+	if info.State != asynq.TaskStateCompleted {
+		t.Errorf("the task is %v: %s", info.State, info.LastErr)
+	}
+	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "no copy could be enqueued") {
+		t.Errorf("logged: %s", text)
+	}
 }

@@ -20,13 +20,12 @@ import (
 // handler's context carries the hold (lockmw.FromContext, lockmw.Held) and ends with cause
 // lockmw.ErrLost if the lock is lost; the attempt then fails with that error, whatever the handler
 // returned. The lock is released when the handler has returned or panicked, not at the task's
-// deadline.
+// deadline; a hold ends 30 seconds after that, unless lockmw.WithMaxHold says otherwise.
 //
 // It tries once unless lockmw.WithWait says otherwise; a task that finds the lock busy is queued
 // again without spending a retry, see WithOnBusy. The last attempt of a task, unless there is WithRescue,
 // and every attempt on a server without Configure wait until shortly before the task's deadline instead,
-// whatever WithWait and WithMaxWaiters say. A wait never outlasts the task's deadline. A hold ends 30 seconds after the
-// deadline unless lockmw.WithMaxHold says otherwise.
+// whatever WithWait and WithMaxWaiters say. A wait never outlasts the task's deadline.
 //
 // A task without a valid key is archived without being retried (asynq.SkipRetry), as it will never
 // have one; other errors of key fail the attempt. When Redis is unavailable the attempt fails with
@@ -58,11 +57,13 @@ type guard struct {
 	locker lockmw.Locker
 	key    KeyFunc
 	warn   sync.Once
+	closed sync.Once
 
 	requeues requeues
 }
 
 func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handler) error {
+	a := g.newAttempt(ctx, task)
 	key, err := g.key(ctx, task)
 	if errors.Is(err, lockmw.ErrNoLock) {
 		return next.ProcessTask(ctx, task)
@@ -73,44 +74,54 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 	if err != nil {
 		return storable(hopeless(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)}))
 	}
-	a := g.newAttempt(ctx, task)
 	if a.onServer && !a.configured && g.onBusy == Requeue {
 		g.warn.Do(func() {
 			slog.WarnContext(ctx, "asynqmw: the asynq server was made without asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near, then spend a retry, and are archived if it was the last unless there is WithRescue; wrap its Config in asynqmw.Configure", "type", task.Type())
 		})
 	}
-	ctx, hold, release, err := g.lock(a, key)
+	ctx, hold, release, err := g.lock(a, key, g.mustWait(a))
+	if g.toRescue(a, err) {
+		release()
+		id, failed := g.rescue.copyOf(a, task, g.backOff(a.requeued))
+		if failed == nil {
+			return storable(&busyError{err: err, copy: id})
+		}
+		slog.WarnContext(a.ctx, "asynqmw: a task waits for its lock on its last attempt instead of being rescued", "type", task.Type(), "task", a.origin, "error", failed)
+		if ctx, hold, release, err = g.lock(a, key, true); err != nil {
+			err = fmt.Errorf("%w (%w)", err, failed)
+		}
+	}
 	defer release()
 	if err != nil {
 		return storable(g.refused(a, task, err))
 	}
-	if a.requeued > 0 {
-		g.requeues.forget(a.name())
-	}
 	return run(ctx, task, next, hold)
 }
 
-// lock takes the lock, with a context that does not end at the longest wait once it is there.
-func (g *guard) lock(a *attempt, key string) (context.Context, *lockmw.Hold, func(), error) {
+// lock takes the lock, with a context that does not end at the longest wait once it is there. If it must
+// wait, it does until shortly before the task's deadline.
+func (g *guard) lock(a *attempt, key string, mustWait bool) (context.Context, *lockmw.Hold, func(), error) {
 	opts := make([]lockmw.Option, 0, len(g.lockOpts)+4)
 	patience := time.Duration(0)
 	if g.placeKept > 0 {
 		patience = waitInPlace
 	}
 	opts = append(opts, lockmw.WithDefaults(lockmw.WithWait(patience)))
-	longest := time.Duration(0)
+	remaining, margin, longest := time.Duration(0), time.Duration(0), time.Duration(0)
 	if a.limited {
-		opts = append(opts, lockmw.WithDefaults(lockmw.WithMaxHold(max(0, a.remaining)+grace)))
-		longest = a.remaining - a.margin/2
+		remaining = time.Until(a.deadline)
+		margin = min(remaining/5, 2*time.Second) // for asynq to hear our answer
+		opts = append(opts, lockmw.WithDefaults(lockmw.WithMaxHold(max(0, remaining)+grace)))
+		longest = remaining - margin/2
 	}
 	opts = append(opts, g.lockOpts...)
 	if g.placeKept > 0 && a.origin != "" {
 		opts = append(opts, lockmw.WithTicket(ticket(a.name()), g.placeKept))
 	}
-	if g.mustWait(a) {
+	if mustWait {
 		wait := lockmw.Forever
 		if a.limited {
-			wait = max(0, a.remaining-a.margin)
+			wait = max(0, remaining-margin)
 		}
 		opts = append(opts, lockmw.WithWait(wait), lockmw.WithMaxWaiters(0))
 	}
@@ -144,34 +155,60 @@ func (g *guard) mustWait(a *attempt) bool {
 	return !a.configured
 }
 
+// toRescue reports whether the task, which did not get its lock, is to go on as a copy.
+func (g *guard) toRescue(a *attempt, err error) bool {
+	if err == nil || !a.last || g.rescue == nil || a.ctx.Err() != nil {
+		return false
+	}
+	return isClosed(err) || isBusy(err) && !g.tooOften(a)
+}
+
+// tooOften reports whether the task was put back as often as is allowed.
+func (g *guard) tooOften(a *attempt) bool { return g.maxRequeues > 0 && a.requeued >= g.maxRequeues }
+
+func isBusy(err error) bool {
+	return errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrTooManyWaiters)
+}
+
+// isClosed reports whether this process cannot take locks any more, which another may well do.
+func isClosed(err error) bool { return errors.Is(err, lockmw.ErrClosed) }
+
 // refused is what asynq is told of an attempt that did not get its lock.
 func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
-	isBusy := errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrTooManyWaiters)
-	if !isBusy || a.ctx.Err() != nil { // after the task's end asynq does not listen any more
-		return hopeless(err)
-	}
-	often := g.maxRequeues > 0 && a.requeued >= g.maxRequeues
 	switch {
+	case a.ctx.Err() != nil: // asynq does not listen any more
+		return hopeless(err)
+	case isClosed(err):
+		if g.onBusy != Requeue || a.last || g.mustWait(a) {
+			return err
+		}
+		g.closed.Do(func() {
+			slog.WarnContext(a.ctx, "asynqmw: the locks were closed before the asynq server was shut down: it puts its tasks back", "type", task.Type())
+		})
+		return g.putBack(a, err)
+	case !isBusy(err):
+		return hopeless(err)
 	case g.onBusy == Drop:
 		return &busyError{err: err, drop: true}
 	case g.onBusy == Archive:
 		return fmt.Errorf("asynqmw: not retried because its lock is busy: %w: %w", err, asynq.SkipRetry)
 	case g.onBusy == Fail:
 		return err
-	case often:
-		g.requeues.forget(a.name())
+	case g.tooOften(a):
 		return fmt.Errorf("asynqmw: queued again %d times already because its lock was busy: %w", a.requeued, err)
-	case a.last && g.rescue != nil:
-		return g.rescue.copyOf(a, task, g.backOff(a.requeued), err)
-	case !g.mustWait(a):
-		if a.onServer {
-			g.requeues.set(a.name(), a.requeued+1)
-		}
-		return &busyError{err: err, delay: g.backOff(a.requeued)}
 	case a.last:
 		return fmt.Errorf("asynqmw: the last attempt waited for its lock until its deadline: %w", err)
+	case g.mustWait(a):
+		return fmt.Errorf("asynqmw: waited until the deadline on a server without Configure: %w", err)
 	}
-	return fmt.Errorf("asynqmw: waited until the deadline on a server without Configure: %w", err)
+	return g.putBack(a, err)
+}
+
+func (g *guard) putBack(a *attempt, err error) error {
+	if a.onServer {
+		g.requeues.set(a.name(), a.requeued+1)
+	}
+	return &busyError{err: err, delay: g.backOff(a.requeued)}
 }
 
 // hopeless marks errors that no retry can heal.
@@ -199,18 +236,3 @@ type cleanError struct {
 
 func (e *cleanError) Error() string { return e.text }
 func (e *cleanError) Unwrap() error { return e.error }
-
-func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw.Hold) (err error) {
-	defer func() {
-		lost := hold.Unlock()
-		if !errors.Is(lost, lockmw.ErrLost) && !errors.Is(lost, lockmw.ErrClosed) {
-			return
-		}
-		if err == nil {
-			err = lost
-		} else {
-			err = fmt.Errorf("%w (%w)", err, lost)
-		}
-	}()
-	return next.ProcessTask(ctx, task)
-}

@@ -3,8 +3,6 @@ package asynqmw_test
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -162,37 +160,6 @@ func TestNestedLocksOfOneTaskReenter(t *testing.T) {
 	}
 }
 
-func TestALostLockFailsTheAttempt(t *testing.T) {
-	broken := errors.New("broken")
-	for name, returned := range map[string]error{"of a handler that succeeds": nil, "of a handler that fails": broken} {
-		t.Run(name, func(t *testing.T) {
-			local := lockmw.NewLocal()
-			h := asynqmw.WithLock(local, byItem)(handle(func(ctx context.Context) error {
-				local.Expire("item:7")
-				<-ctx.Done()
-				if cause := context.Cause(ctx); !errors.Is(cause, lockmw.ErrLost) {
-					t.Errorf("cause %v", cause)
-				}
-				return returned
-			}))
-			err := h.ProcessTask(t.Context(), fulfilItem("7"))
-			if !errors.Is(err, lockmw.ErrLost) || returned != nil && !errors.Is(err, returned) {
-				t.Errorf("got %v, want ErrLost and %v", err, returned)
-			}
-		})
-	}
-}
-
-func TestAnUnconfirmedReleaseDoesNotFailTheAttempt(t *testing.T) {
-	l := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-		ctx, hold := lockmw.NewHold(ctx, key, 1, func(context.Context) error { return lockmw.ErrUnavailable })
-		return ctx, hold, nil
-	})
-	if err := asynqmw.WithLock(l, byItem)(handle(func(context.Context) error { return nil })).ProcessTask(t.Context(), fulfilItem("7")); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestAPanicReleasesTheLock(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
@@ -217,90 +184,12 @@ func TestAnUnavailableRedisFailsTheAttempt(t *testing.T) {
 	}
 }
 
-func TestATaskThatCanHaveNoKeyIsArchived(t *testing.T) {
-	text := func(context.Context, *asynq.Task) (string, error) { return "", nil }
-	long := func(context.Context, *asynq.Task) (string, error) { return strings.Repeat("x", 2000), nil }
-	for name, tt := range map[string]struct {
-		key     asynqmw.KeyFunc
-		payload string
-	}{
-		"a payload that is not JSON":   {byItem, "7"},
-		"a payload without the field":  {byItem, "{}"},
-		"a missing header":             {asynqmw.By("item", asynqmw.Header("item")), "{}"},
-		"an empty key":                 {text, "{}"},
-		"a key longer than is allowed": {long, "{}"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			q := startQueue(t, quick(), asynqmw.WithLock(lockmw.NewLocal(), tt.key)(never(t)))
-			info := q.await(q.enqueue(asynq.NewTask("order:fulfil", []byte(tt.payload))), asynq.TaskStateArchived, asynq.TaskStateRetry)
-			if info.State != asynq.TaskStateArchived {
-				t.Errorf("the task is %v: %s", info.State, info.LastErr)
-			}
-		})
-	}
-}
-
-func TestAnEmptyKeyIsNotShownToTheLocker(t *testing.T) {
-	l := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-		t.Errorf("asked for %q", key)
-		return ctx, nil, lockmw.ErrBusy
-	})
-	key := func(context.Context, *asynq.Task) (string, error) { return "", nil }
-	err := asynqmw.WithLock(l, key)(never(t)).ProcessTask(t.Context(), fulfilItem("7"))
-	if !errors.Is(err, lockmw.ErrInvalidKey) || !errors.Is(err, asynq.SkipRetry) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestTooManyWaitersIsBusyToo(t *testing.T) {
 	full := lockmw.LockerFunc(func(ctx context.Context, _ string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		return ctx, nil, lockmw.ErrTooManyWaiters
 	})
 	if err := asynqmw.WithLock(full, byItem)(never(t)).ProcessTask(t.Context(), fulfilItem("7")); !asynqmw.IsBusy(err) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestAKeyFunctionThatFailsFailsTheAttempt(t *testing.T) {
-	cause := errors.New("database is away")
-	key := func(context.Context, *asynq.Task) (string, error) { return "", cause }
-	err := asynqmw.WithLock(lockmw.NewLocal(), key)(never(t)).ProcessTask(t.Context(), fulfilItem("7"))
-	if e, ok := errors.AsType[*lockmw.Error](err); !ok || e.Op != "key" || !errors.Is(err, cause) || errors.Is(err, asynq.SkipRetry) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestErrNoLockRunsTheTaskWithoutALock(t *testing.T) {
-	local := lockmw.NewLocal()
-	ran := false
-	key := func(context.Context, *asynq.Task) (string, error) {
-		return "", fmt.Errorf("free: %w", lockmw.ErrNoLock)
-	}
-	h := asynqmw.WithLock(local, key)(handle(func(ctx context.Context) error {
-		_, held := lockmw.FromContext(ctx)
-		ran = !held
-		return nil
-	}))
-	if err := h.ProcessTask(t.Context(), fulfilItem("7")); err != nil || !ran {
-		t.Errorf("ran without a lock: %t, error %v", ran, err)
-	}
-}
-
-func TestPartsMakeTheKeyThatRequestsHave(t *testing.T) {
-	var keys []string
-	local := lockmw.NewLocal()
-	l := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-		keys = append(keys, key)
-		return local.Lock(ctx, key, opts...)
-	})
-	h := asynqmw.WithLock(l, asynqmw.By("order", asynqmw.Payload(func(o order) string { return o.Item }), asynqmw.Header("region")))(handle(func(context.Context) error { return nil }))
-	task := asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"a:b"}`), map[string]string{"region": "eu"})
-	if err := h.ProcessTask(t.Context(), task); err != nil {
-		t.Fatal(err)
-	}
-	if want := lockmw.Key("order", "a:b", "eu"); len(keys) != 1 || keys[0] != want {
-		t.Errorf("keys %q, want %q", keys, want)
 	}
 }
 
@@ -331,56 +220,6 @@ func TestTheMaximumHoldIsTheTasksDeadlineAndAGrace(t *testing.T) {
 			if p.MaxHold < tt.shortest || p.MaxHold > tt.top || p.Wait != tt.wait {
 				t.Errorf("max hold %v, wait %v; want %v to %v, %v", p.MaxHold, p.Wait, tt.shortest, tt.top, tt.wait)
 			}
-		})
-	}
-}
-
-func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
-	local, client := lockmw.NewLocal(), new(asynq.Client)
-	lock := func(opts ...asynqmw.Option) func() {
-		return func() { asynqmw.WithLock(local, byItem, opts...) }
-	}
-	for _, tt := range []struct {
-		name  string
-		mount func()
-		says  string
-	}{
-		{"no Locker", func() { asynqmw.WithLock(nil, byItem) }, "Locker is nil"},
-		{"a Client that New did not return", func() { asynqmw.WithLock((*lockmw.Client)(nil), byItem) }, "Locker is nil"},
-		{"one ticket for all", lock(lockmw.WithTicket("a", time.Minute)), "WithPlaceKept"},
-		{"a place kept for what does not come back", lock(asynqmw.WithPlaceKept(time.Minute), asynqmw.WithOnBusy(asynqmw.Drop)), "WithOnBusy(Drop)"},
-		{"no key", func() { asynqmw.WithLock(local, nil) }, "key function is nil"},
-		{"no handler", func() { asynqmw.WithLock(local, byItem)(nil) }, "handler to lock is nil"},
-		{"no handler to trace", func() { asynqmw.Trace(nil)(nil) }, "handler to trace is nil"},
-		{"a nil option", lock(nil), "option 1"},
-		{"a negative wait", lock(lockmw.WithWait(-time.Second)), "WithWait"},
-		{"an unknown action", lock(asynqmw.WithOnBusy(9)), "BusyAction(9)"},
-		{"a negative delay", lock(asynqmw.WithRequeueDelay(-1, 1)), "WithRequeueDelay"},
-		{"delays the wrong way round", lock(asynqmw.WithRequeueDelay(2, 1)), "WithRequeueDelay"},
-		{"no requeue at all", lock(asynqmw.WithMaxRequeues(0)), "WithMaxRequeues(0)"},
-		{"a limit of requeues without any", lock(asynqmw.WithMaxRequeues(1), asynqmw.WithOnBusy(asynqmw.Drop)), "WithOnBusy(Drop)"},
-		{"a rescue without a client", lock(asynqmw.WithRescue(nil)), "WithRescue(nil)"},
-		{"a rescue with a nil option", lock(asynqmw.WithRescue(client, nil)), "nil"},
-		{"a rescue with an ID", lock(asynqmw.WithRescue(client, asynq.TaskID("a"))), "TaskID"},
-		{"a unique rescue", lock(asynqmw.WithRescue(client, asynq.Unique(time.Hour))), "Unique"},
-		{"a rescue of what is not to be queued", lock(asynqmw.WithRescue(client), asynqmw.WithOnBusy(asynqmw.Fail)), "WithOnBusy(Fail)"},
-		{"no place kept", lock(asynqmw.WithPlaceKept(0)), "WithPlaceKept"},
-		{"a place kept too long", lock(asynqmw.WithPlaceKept(25 * time.Hour)), "WithPlaceKept"},
-		{"a place kept for less than the task is away", lock(asynqmw.WithPlaceKept(10 * time.Second)), "15s"},
-		{"By without a kind", func() { asynqmw.By("", asynqmw.Header("a")) }, "kind"},
-		{"By without parts", func() { asynqmw.By("item") }, "no parts"},
-		{"By with a nil part", func() { asynqmw.By("item", nil) }, "part 1"},
-		{"Payload of nothing", func() { asynqmw.Payload[order](nil) }, "Payload"},
-		{"a nameless Header", func() { asynqmw.Header("") }, "Header"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			defer func() {
-				got := fmt.Sprint(recover())
-				if !strings.HasPrefix(got, "asynqmw: ") || !strings.Contains(got, tt.says) {
-					t.Errorf("panic %q, want one of asynqmw that says %q", got, tt.says)
-				}
-			}()
-			tt.mount()
 		})
 	}
 }

@@ -1,0 +1,145 @@
+package asynqmw_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// closed is a Locker of a process that ends.
+var closed = lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+	return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: lockmw.ErrClosed}
+})
+
+// That the Client is closed is no fault of the task's, and nobody need have its lock.
+func TestWhatBecomesOfATaskWhoseLockerIsClosed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		bare    bool // a server without Configure
+		opts    []asynqmw.Option
+		retried int
+	}{
+		"it is put back":            {opts: []asynqmw.Option{asynqmw.WithRequeueDelay(time.Hour, time.Hour)}},
+		"Drop does not drop it":     {opts: []asynqmw.Option{asynqmw.WithOnBusy(asynqmw.Drop)}, retried: 1},
+		"Fail fails it":             {opts: []asynqmw.Option{asynqmw.WithOnBusy(asynqmw.Fail)}, retried: 1},
+		"Archive does not":          {opts: []asynqmw.Option{asynqmw.WithOnBusy(asynqmw.Archive)}, retried: 1},
+		"a server cannot do better": {bare: true, retried: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := quickBare()
+			cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return time.Hour }
+			var reported atomic.Int32
+			cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(context.Context, *asynq.Task, error) { reported.Add(1) })
+			if !tt.bare {
+				cfg = asynqmw.Configure(cfg)
+			}
+			q := startQueue(t, cfg, asynqmw.WithLock(closed, byItem, tt.opts...)(never(t)))
+			info := q.await(q.fulfil("7"), asynq.TaskStateRetry, asynq.TaskStateArchived)
+			if info.State != asynq.TaskStateRetry || info.Retried != tt.retried || int(reported.Load()) != tt.retried {
+				t.Errorf("the task is %v, %d retries spent, ErrorHandler called %d times; want %d", info.State, info.Retried, reported.Load(), tt.retried)
+			}
+		})
+	}
+}
+
+func TestWithMaxRequeuesCountsNoAttemptOfAClosedLocker(t *testing.T) {
+	t.Parallel()
+	put := outcomes{make(chan bool, 100), asynqmw.WithLock(closed, byItem, atOnce, asynqmw.WithMaxRequeues(1))(never(t))}
+	startQueue(t, quick(), put).fulfil("7", asynq.MaxRetry(1))
+	for i, busy := range put.next(t, 4) {
+		if !busy {
+			t.Errorf("attempt %d spent a retry", i+1)
+		}
+	}
+}
+
+func TestALastAttemptWhoseLockerIsClosedIsRescued(t *testing.T) {
+	t.Parallel()
+	redis := startRedis(t)
+	client := asynq.NewClient(redis)
+	t.Cleanup(func() { client.Close() })
+	for name, configure := range map[string]func(asynq.Config) asynq.Config{
+		"configured":     asynqmw.Configure,
+		"not configured": func(cfg asynq.Config) asynq.Config { return cfg },
+	} {
+		t.Run(name, func(t *testing.T) {
+			delay := asynqmw.WithRequeueDelay(time.Hour, time.Hour)
+			shutdown := startServer(t, redis, configure(quickBare()), asynqmw.WithLock(closed, byItem, delay, asynqmw.WithRescue(client))(never(t)))
+			defer shutdown()
+			q := newQueue(t, redis)
+			id := q.fulfil("7", asynq.MaxRetry(0))
+			q.awaitCopy(id, 1, asynq.TaskStateScheduled)
+			eventually(t, func() bool {
+				_, err := q.inspector.GetTaskInfo("default", id)
+				return errors.Is(err, asynq.ErrTaskNotFound)
+			})
+		})
+	}
+}
+
+func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
+	for name, maxRetry := range map[string]int{"put back": 5, "as copies": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Redis(t)
+			q, locks := newQueue(t, queueOn(s)), newLocks(t, s)
+			release := occupy(t, newLocks(t, s), "item:7")
+			opts := []asynqmw.Option{lockmw.WithWait(time.Hour), atOnce, asynqmw.WithRescue(q.client, asynq.Retention(time.Hour))}
+			put := outcomes{make(chan bool, 1000), asynqmw.WithLock(locks, byItem, opts...)(never(t))}
+			shutdown := startServer(t, queueOn(s), quick(), put)
+			for range 2 {
+				q.fulfil("7", asynq.MaxRetry(maxRetry))
+			}
+			waiters := waitersOf(t, s, "item:7")
+			eventually(t, func() bool {
+				info, err := q.inspector.GetQueueInfo("default")
+				return err == nil && info.Active == 2 && waiters() > 0
+			})
+			if err := locks.Close(); err != nil {
+				t.Error(err)
+			}
+			put.next(t, 2)
+			shutdown()
+			release()
+			startServer(t, queueOn(s), quick(), asynqmw.WithLock(newLocks(t, s), byItem, opts...)(handle(func(context.Context) error { return nil })))
+			var info *asynq.QueueInfo
+			eventually(t, func() bool {
+				var err error
+				info, err = q.inspector.GetQueueInfo("default")
+				return err == nil && info.Completed+info.Archived == 2
+			})
+			if info.Archived > 0 {
+				t.Errorf("%d of 2 are archived", info.Archived)
+			}
+			if info.Failed > 0 {
+				t.Errorf("%d attempts failed", info.Failed)
+			}
+		})
+	}
+}
+
+func TestAClosedLockerIsWarnedAboutOnce(t *testing.T) {
+	var log syncBuffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	h := asynqmw.WithLock(closed, byItem)(never(t))
+	for range 2 {
+		if err := h.ProcessTask(t.Context(), fulfilItem("7")); !asynqmw.IsBusy(err) || !errors.Is(err, lockmw.ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "closed before the asynq server") {
+		t.Errorf("logged: %s", text)
+	}
+}

@@ -1,0 +1,44 @@
+package asynqmw
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw.Hold) (err error) {
+	defer func() {
+		lost := hold.Unlock()
+		if !errors.Is(lost, lockmw.ErrLost) && !errors.Is(lost, lockmw.ErrClosed) {
+			return
+		}
+		if err == nil {
+			err = lost
+		} else {
+			err = &lostError{lost: lost, returned: err}
+		}
+	}()
+	return next.ProcessTask(ctx, task)
+}
+
+// A lostError is an attempt that lost its lock and whose handler returned an error. It is that error too,
+// but not where that would have asynq do something else than fail the attempt.
+type lostError struct{ lost, returned error }
+
+func (e *lostError) Error() string {
+	return e.lost.Error() + "; the handler returned: " + e.returned.Error()
+}
+
+func (e *lostError) Unwrap() error { return e.lost }
+
+func (e *lostError) Is(target error) bool {
+	return target != asynq.RevokeTask && target != asynq.SkipRetry && errors.Is(e.returned, target)
+}
+
+func (e *lostError) As(target any) bool {
+	_, control := target.(**busyError)
+	return errors.As(e.lost, target) || !control && errors.As(e.returned, target)
+}
