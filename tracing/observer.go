@@ -190,7 +190,9 @@ func (t *tracer) released(ctx context.Context, a lockmw.Attempt, r lockmw.Releas
 	s.endHold(&a, o, r.Err, &r)
 }
 
-func isLoss(err error) bool { return errors.Is(err, lockmw.ErrLost) || errors.Is(err, lockmw.ErrClosed) }
+func isLoss(err error) bool {
+	return errors.Is(err, lockmw.ErrLost) || errors.Is(err, lockmw.ErrClosed)
+}
 
 // wants asks WithFilter's function.
 func (t *tracer) wants(ctx context.Context, a lockmw.Attempt) (wanted bool) {
