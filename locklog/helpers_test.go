@@ -192,12 +192,20 @@ func onServer(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
 	})
 }
 
-// onContended returns an option that closes the channel when the call begins to wait.
-func onContended() (lockmw.Option, <-chan struct{}) {
-	waits := make(chan struct{})
-	return lockmw.WithObserver(&lockmw.Observer{
-		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(waits) },
-	}), waits
+// onContended returns an option for a call, and a function that returns when the call waits.
+func onContended(t *testing.T) (call lockmw.Option, waits func()) {
+	contended := make(chan struct{})
+	call = lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(contended) },
+	})
+	return call, func() {
+		t.Helper()
+		select {
+		case <-contended:
+		case <-time.After(10 * time.Second):
+			t.Error("a call that has to wait is not told so")
+		}
+	}
 }
 
 // storing returns an option that stores a traceparent with the lock.

@@ -115,6 +115,23 @@ func TestALossThatOnlyTheReleaseTells(t *testing.T) {
 	}
 }
 
+func TestALockDeletedBeforeUnlockIsALoss(t *testing.T) {
+	onServer(t, func(t *testing.T, s *redistest.Server) {
+		j := newJournal(t)
+		_, hold := lock(t, t.Context(), newClient(t, s, lockmw.WithObserver(j.observer)), "item:7")
+		if n, err := s.NewClient(t).Del(t.Context(), "lockmw:{item:7}").Result(); n != 1 || err != nil {
+			t.Fatalf("deleted %d locks: %v", n, err)
+		}
+		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("Unlock: %v, want ErrLost", err)
+		}
+		j.messages(lockLost)[0].want(t, line{
+			"level": "ERROR", "lock.name": "item", "lock.key": "item:7", "lock.token": hold.Token(),
+			"lock.waiters": nil, "error.type": "lock_lost",
+		})
+	})
+}
+
 func TestALossAndTheReleaseAtTheSameTime(t *testing.T) {
 	j := newJournal(t)
 	for range 100 {

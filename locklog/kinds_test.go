@@ -48,10 +48,10 @@ func testHolderNamed(t *testing.T, waiter, holder lockmw.Locker, mode string) {
 	key := lockmw.Key("item", t.Name(), mode)
 	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))
 	_, hold := lock(t, t.Context(), holder, key, storing(valid))
-	contended, waits := onContended()
+	contended, waits := onContended(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		<-waits
+		waits()
 		unlock(t, hold)
 	})
 	_, own := lock(t, t.Context(), waiter, key, lockmw.WithObserver(j.observer), contended)

@@ -132,14 +132,24 @@ type script struct {
 	ctx context.Context
 }
 
-func newScript(m *telemetry) *script {
+func newScript(m *telemetry) *script { return newScriptIn(context.Background(), m) }
+
+func newScriptIn(caller context.Context, m *telemetry) *script {
 	a := lockmw.Attempt{Key: "item:7", Name: "item", Op: "lock", Mode: "exclusive"}
-	return &script{telemetry: m, a: a, ctx: m.observer.Start(context.Background(), a)}
+	return &script{telemetry: m, a: a, ctx: m.observer.Start(caller, a)}
 }
 
 func (s *script) acquire(g lockmw.Grant) *script {
 	s.ctx = s.observer.Acquired(s.ctx, s.a, g)
 	return s
+}
+
+// run is a wait, a hold and a renewal: what all metrics count.
+func (s *script) run() {
+	s.observer.Contended(s.ctx, s.a, lockmw.Contention{})
+	s.acquire(lockmw.Grant{Contended: true})
+	s.observer.Renewed(s.ctx, s.a, nil)
+	s.observer.Released(s.ctx, s.a, lockmw.Release{})
 }
 
 func TestReleaseTellsOfALossThatNobodyReportedYet(t *testing.T) {
@@ -172,6 +182,15 @@ func TestAFailedReleaseIsAnError(t *testing.T) {
 		t.Errorf("status %v, attributes %v", span.Status(), attrs)
 	}
 	s.countersAtZero()
+}
+
+func TestErrorsAreMadeValidUTF8(t *testing.T) {
+	s := newScript(newTelemetry(t))
+	s.observer.Failed(s.ctx, s.a, &lockmw.Error{Err: fmt.Errorf("%w: LOADING \xff", lockmw.ErrUnavailable)})
+	want := lockmw.ErrUnavailable.Error() + ": LOADING \uFFFD"
+	if got := s.span("acquire_lock item").Status().Description; got != want {
+		t.Errorf("the status is %q, want %q", got, want)
+	}
 }
 
 func TestAWaitIsCountedOnceAndOnlyIfItWasReported(t *testing.T) {
@@ -226,7 +245,7 @@ func TestRenewalsAreCounted(t *testing.T) {
 	if got := attributesOf(s.span("hold_lock item"))["distributed_lock.renewals"]; got != int64(3) {
 		t.Errorf("%v renewals on the span, want 3", got)
 	}
-	for o, want := range map[string]int64{"renewed": 3, "error": 2} {
+	for o, want := range map[string]int64{"renewed": 3, "error": 1} {
 		if got := s.sum("distributed_lock.renewals", outcome(o)); got != want {
 			t.Errorf("%d renewals with outcome %s, want %d", got, o, want)
 		}

@@ -26,26 +26,42 @@ type exhibit struct {
 
 // runExhibit shows an exhibit to observers. It takes a minute, so it runs in a bubble.
 func runExhibit(t *testing.T, key string, observers ...*lockmw.Observer) {
-	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
-		e := &exhibit{T: t, server: redistest.Piped(t), key: key}
+	onServer(t, func(t *testing.T, s *redistest.Server) {
+		e := &exhibit{T: t, server: s, key: key}
 		for _, o := range observers {
 			e.opts = append(e.opts, lockmw.WithObserver(o))
 		}
-		var err error
-		e.locks, err = lockmw.New(e.server.NewClient(t), lockmw.JoinOptions(e.opts...), lockmw.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.locks = newClient(t, s, lockmw.JoinOptions(e.opts...))
 		e.modes()
 		e.failures()
 		e.renewals()
 		e.losses()
 		e.outage()
-		if err := e.locks.Close(); err != nil {
-			t.Error(err)
+	})
+}
+
+// onServer runs test where minutes pass at once, with an embedded server.
+func onServer(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
+		test(t, redistest.Piped(t))
+	})
+}
+
+// newClient returns a Client of s, which stands for a process.
+func newClient(t *testing.T, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
+	t.Helper()
+	silent := lockmw.WithLogger(slog.New(slog.DiscardHandler)) // as to what the Client says itself
+	c, err := lockmw.New(s.NewClient(t), append(opts, silent)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
 		}
 	})
+	return c
 }
 
 // modes lets one wait for another in every mode.
@@ -64,13 +80,13 @@ func (e *exhibit) modes() {
 func (e *exhibit) waitFor(before, l lockmw.Locker, key string) {
 	_, first := lock(e.T, e.Context(), before, key)
 	done := make(chan struct{})
-	contended, waits := onContended()
+	contended, waits := onContended(e.T)
 	go func() {
 		defer close(done)
 		_, second := lock(e.T, e.Context(), l, key, contended)
 		unlock(e.T, second)
 	}()
-	<-waits
+	waits()
 	time.Sleep(time.Second)
 	unlock(e.T, first)
 	<-done

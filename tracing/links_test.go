@@ -2,6 +2,7 @@ package tracing_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,14 +24,14 @@ func TestWaitLinksToTheHolderInAnotherProcess(t *testing.T) {
 	ours, theirs := newTelemetry(t), newTelemetry(t)
 	local := lockmw.NewLocal()
 	_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithObserver(theirs.observer))
-	contended, waits := onContended()
+	contended, waits := onContended(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithObserver(ours.observer), contended)
 		unlock(t, hold)
 	}()
-	<-waits
+	waits()
 	unlock(t, hold)
 	<-done
 
@@ -68,6 +69,22 @@ func TestAWriterLinksToEightOfItsReaders(t *testing.T) {
 			t.Errorf("link to %v, which is no reader or linked twice", id)
 		}
 		delete(readers, l.SpanContext.SpanID())
+	}
+}
+
+func TestOfManyHoldersEightAreLinked(t *testing.T) {
+	holders := make([]string, 10)
+	for i := range holders {
+		holders[i] = fmt.Sprintf("00-0af7651916cd43dd8448eb211c80319c-b7ad6b71692033%02x-01", i)
+	}
+	links := contend(newTelemetry(t), holders...).Links()
+	if len(links) != 8 {
+		t.Errorf("%d links, want 8", len(links))
+	}
+	for i, l := range links {
+		if got := l.SpanContext.SpanID().String(); got != holders[i][36:52] {
+			t.Errorf("link %d is to %s, want the next holder", i+1, got)
+		}
 	}
 }
 
@@ -122,6 +139,13 @@ func TestHostileTraceParentsAreIgnored(t *testing.T) {
 		"first dash":      valid[:35] + "_" + valid[36:],
 		"last dash":       valid[:52] + "_" + valid[53:],
 		"flags":           valid[:53] + "+1",
+		"reserved flag 2": valid[:53] + "05",
+		"reserved flag 3": valid[:53] + "09",
+		"reserved flag 4": valid[:53] + "11",
+		"reserved flag 7": valid[:53] + "81",
+		"all flags":       valid[:53] + "ff",
+		"no hex digit":    valid[:53] + "0g",
+		"below a digit":   valid[:53] + "0/",
 		"more":            valid + "-more",
 		"line feed":       valid[:54] + "\n",
 		"very long":       strings.Repeat(valid, 100_000),
@@ -167,6 +191,20 @@ func TestTraceParentNamesTheAcquireSpan(t *testing.T) {
 	got := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), carrier))
 	if want := m.span("acquire_lock item").SpanContext(); !got.Equal(want.WithRemote(true)) {
 		t.Errorf("%q is not %v", p, want)
+	}
+}
+
+func TestReservedFlagsAreNotStored(t *testing.T) {
+	caller := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: 0xff, Remote: true,
+	}))
+	for _, uncontended := range []bool{true, false} {
+		m := newTelemetry(t, tracing.WithUncontendedSpans(uncontended))
+		s := newScriptIn(caller, m)
+		if p := m.observer.TraceParent(s.ctx); len(p) != 55 || !strings.HasSuffix(p, "-03") {
+			t.Errorf("uncontended spans %v: %q is stored, want flags 03", uncontended, p)
+		}
+		s.run()
 	}
 }
 

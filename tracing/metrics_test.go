@@ -2,14 +2,17 @@ package tracing_test
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/lockmw/go/lockmw"
@@ -88,6 +91,7 @@ func TestDurations(t *testing.T) {
 		_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithName("first"))
 		time.AfterFunc(3*time.Second, func() { unlock(t, hold) })
 		_, second := lock(t, t.Context(), local, "item:7", lockmw.WithName("second"))
+		time.Sleep(1500 * time.Millisecond)
 		unlock(t, second)
 		synctest.Wait() // for the first Unlock to return
 
@@ -98,6 +102,10 @@ func TestDurations(t *testing.T) {
 		held := m.histogram("distributed_lock.hold.duration", attribute.String("distributed_lock.name", "first"))
 		if len(held) != 1 || held[0].Sum != 3 || !reflect.DeepEqual(held[0].BucketCounts, []uint64{0, 1, 0, 0}) {
 			t.Errorf("hold.duration: %+v", held)
+		}
+		waited := m.histogram("distributed_lock.hold.duration", attribute.String("distributed_lock.name", "second"))
+		if len(waited) != 1 || waited[0].Sum != 1.5 {
+			t.Errorf("hold.duration after a wait: %+v, want 1.5", waited)
 		}
 		want := map[attribute.Key]any{
 			"distributed_lock.name": "first", "distributed_lock.mode": "exclusive", "distributed_lock.outcome": "released",
@@ -124,17 +132,32 @@ func TestDefaultBuckets(t *testing.T) {
 
 func TestExemplarsLeadToTheLocksSpans(t *testing.T) {
 	m := newTelemetry(t)
-	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	_, hold := lock(t, t.Context(), local, "item:7")
-	unlock(t, hold)
+	caller, span := m.tracer.Start(t.Context(), "caller")
+	newScriptIn(caller, m).run()
+	span.End()
 	for metric, span := range map[string]sdktrace.ReadOnlySpan{
 		"distributed_lock.wait.duration": m.span("acquire_lock item"),
+		"distributed_lock.waiters":       m.span("acquire_lock item"),
 		"distributed_lock.hold.duration": m.span("hold_lock item"),
+		"distributed_lock.held":          m.span("hold_lock item"),
+		"distributed_lock.renewals":      m.span("hold_lock item"),
 	} {
-		id := span.SpanContext().SpanID()
-		exemplars := m.histogram(metric)[0].Exemplars
-		if len(exemplars) != 1 || string(exemplars[0].SpanID) != string(id[:]) {
-			t.Errorf("%s: exemplars %+v, want one for %v", metric, exemplars, id)
+		var spans []string
+		switch data := m.metric(metric).(type) {
+		case metricdata.Histogram[float64]:
+			spans = exemplified(data.DataPoints[0].Exemplars)
+		case metricdata.Sum[int64]:
+			spans = exemplified(data.DataPoints[0].Exemplars)
+		}
+		if want := []string{span.SpanContext().SpanID().String()}; !slices.Equal(slices.Compact(spans), want) {
+			t.Errorf("%s: exemplars are of the spans %v, want %v, which is %q", metric, spans, want, span.Name())
 		}
 	}
+}
+
+func exemplified[N int64 | float64](exemplars []metricdata.Exemplar[N]) (spans []string) {
+	for _, e := range exemplars {
+		spans = append(spans, hex.EncodeToString(e.SpanID))
+	}
+	return spans
 }

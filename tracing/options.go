@@ -105,6 +105,7 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 // WithAttributes adds the same attributes to every span and every metric, for example which of
 // several deployments the locks are in. Given more than once, they add up.
 func WithAttributes(attrs ...attribute.KeyValue) Option {
+	attrs = slices.Clone(attrs)
 	return func(c *config) { c.attributes = append(slices.Clip(c.attributes), attrs...) }
 }
 
@@ -154,11 +155,13 @@ func WithUncontendedSpans(on bool) Option {
 // WithWaitBuckets sets the bounds of distributed_lock.wait.duration in seconds, ascending. Default
 // .001 .0025 .005 .01 .025 .05 .1 .25 .5 1 2.5 5 10 30 60.
 func WithWaitBuckets(bounds ...float64) Option {
-	return func(c *config) { c.waitBuckets = slices.Clone(bounds) }
+	bounds = slices.Clone(bounds)
+	return func(c *config) { c.waitBuckets = bounds }
 }
 
 // WithHoldBuckets sets the bounds of distributed_lock.hold.duration in seconds, ascending. Default
 // as WithWaitBuckets, then 120 300.
 func WithHoldBuckets(bounds ...float64) Option {
-	return func(c *config) { c.holdBuckets = slices.Clone(bounds) }
+	bounds = slices.Clone(bounds)
+	return func(c *config) { c.holdBuckets = bounds }
 }

@@ -62,6 +62,18 @@ func TestHashKeyNeedsASecret(t *testing.T) {
 	tracing.HashKey(nil)
 }
 
+func TestHashKeyIsAnHMAC(t *testing.T) {
+	// RFC 4231, test case 2, cut to 128 bits.
+	secret := []byte("Jefe")
+	hash := tracing.HashKey(secret)
+	for _, when := range []string{"", " after the caller's slice changed"} {
+		if got := hash("what do ya want for nothing?"); got != "5bdcc146bf60754e6a042426089575c7" {
+			t.Errorf("the hash is %s%s", got, when)
+		}
+		clear(secret)
+	}
+}
+
 func TestKeyRedactors(t *testing.T) {
 	hash := tracing.HashKey([]byte("secret"))
 	for name, tt := range map[string]struct {
@@ -157,6 +169,24 @@ func TestAttributesOfTheUser(t *testing.T) {
 	want := []attribute.KeyValue{attribute.String("region", "eu"), attribute.String("cell", "b"), outcome("acquired")}
 	if len(m.histogram("distributed_lock.wait.duration", want...)) != 1 {
 		t.Error("wait.duration lacks the attributes")
+	}
+}
+
+func TestSpanAttributesAreAskedForInTheCallersContext(t *testing.T) {
+	for _, uncontended := range []bool{true, false} {
+		var asked []trace.SpanID
+		m := newTelemetry(t, tracing.WithUncontendedSpans(uncontended),
+			tracing.WithSpanAttributes(func(ctx context.Context, _ lockmw.Attempt) []attribute.KeyValue {
+				asked = append(asked, trace.SpanContextFromContext(ctx).SpanID())
+				return nil
+			}))
+		caller, span := m.tracer.Start(t.Context(), "caller")
+		newScriptIn(caller, m).acquire(lockmw.Grant{})
+		newScriptIn(caller, m).run()
+		span.End()
+		if id := span.SpanContext().SpanID(); !slices.Equal(asked, []trace.SpanID{id, id}) {
+			t.Errorf("uncontended spans %v: asked in the spans %v, want twice in %v, the caller's", uncontended, asked, id)
+		}
 	}
 }
 

@@ -74,13 +74,13 @@ func TestAttributes(t *testing.T) {
 		local := lockmw.NewLocal(lockmw.WithObserver(m.observer), lockmw.WithLease(1500*time.Millisecond))
 		_, first := lock(t, t.Context(), local.RLocker(), "item:7", lockmw.WithName("browse"))
 		done := make(chan struct{})
-		contended, waits := onContended()
+		contended, waits := onContended(t)
 		go func() {
 			defer close(done)
 			_, hold := lock(t, t.Context(), local, "item:7", contended, lockmw.WithWait(lockmw.Forever))
 			unlock(t, hold)
 		}()
-		<-waits
+		waits()
 		holder := first.Token()
 		unlock(t, first)
 		<-done
@@ -130,6 +130,34 @@ func wantAttributes(t *testing.T, s sdktrace.ReadOnlySpan, parts ...map[attribut
 	}
 	if got := attributesOf(s); !reflect.DeepEqual(got, want) {
 		t.Errorf("attributes of %q:\n got %v\nwant %v", s.Name(), got, want)
+	}
+}
+
+func TestNoSpanHasAttributesOfTheOneBefore(t *testing.T) {
+	both := map[attribute.Key]any{
+		"distributed_lock.name": "item", "distributed_lock.mode": "exclusive", "distributed_lock.operation": "lock",
+		"distributed_lock.key": "item:7", "distributed_lock.lease.duration": 0.0,
+	}
+	for range 4 { // what attributes are collected in is used again
+		failed, held := newTelemetry(t), newScript(newTelemetry(t))
+		contend(failed, valid)
+		held.run()
+		wantAttributes(t, failed.span("acquire_lock item"), both, map[attribute.Key]any{
+			"distributed_lock.outcome": "timeout", "error.type": "lock_timeout", "distributed_lock.contended": true,
+			"distributed_lock.holder.trace_id": valid[3:35], "distributed_lock.holder.span_id": valid[36:52],
+		})
+		wantAttributes(t, held.span("acquire_lock item"), both, map[attribute.Key]any{
+			"distributed_lock.outcome": "acquired", "distributed_lock.contended": true,
+		})
+		wantAttributes(t, held.span("hold_lock item"), both, map[attribute.Key]any{
+			"distributed_lock.outcome": "released", "distributed_lock.renewals": int64(1),
+			"distributed_lock.waiters_at_release": int64(0),
+		})
+		for _, s := range append(failed.spans.Ended(), held.spans.Ended()...) {
+			if n := s.DroppedAttributes(); n != 0 {
+				t.Errorf("%q: %d attributes were dropped", s.Name(), n)
+			}
+		}
 	}
 }
 
