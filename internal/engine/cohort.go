@@ -200,7 +200,7 @@ func (c *cohort) granted(r *request, lic licence, then, until instant, confirmed
 		return
 	}
 	l := &lease{
-		c: c, id: r.id, departure: departure{id: r.id}, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,
+		c: c, id: r.id, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,
 		next: lic.first, last: lic.first + lic.count - 1, granted: now,
 		contended: lic.waiting > 0 || r.contended,
 	}

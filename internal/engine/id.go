@@ -47,18 +47,6 @@ func (i *id) MarshalBinary() ([]byte, error) {
 // hold is over, and the id has to be remembered.
 func (i *id) copied() bool { return i.copies.Load() > 1 }
 
-// A departure is the id of a hold as the argument of its release, which it counts.
-type departure struct {
-	id     *id
-	copies atomic.Int32
-}
-
-// MarshalBinary is called by go-redis each time it writes the command.
-func (d *departure) MarshalBinary() ([]byte, error) {
-	d.copies.Add(1)
-	return d.id.stem.appendID(d.id.n), nil
-}
-
 // An idTable finds what an id stands for: a *request or a *lease.
 type idTable struct {
 	mu sync.Mutex
