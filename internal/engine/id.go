@@ -12,9 +12,10 @@ import (
 // go-redis repeats a command whose reply was lost, and a copy that got stuck on the way may still
 // arrive.
 type id struct {
-	stem   *idStem
-	n      uint64
-	copies atomic.Int32
+	stem     *idStem
+	n        uint64
+	copies   atomic.Int32
+	releases atomic.Int32 // how often the release of its hold was written
 }
 
 // An idStem is what the ids of an engine begin with.
@@ -46,6 +47,15 @@ func (i *id) MarshalBinary() ([]byte, error) {
 // copied reports whether more than one copy of its acquire was sent. One may then still arrive when the
 // hold is over, and the id has to be remembered.
 func (i *id) copied() bool { return i.copies.Load() > 1 }
+
+// A departure is the id of a hold as the argument of its release.
+type departure id
+
+// MarshalBinary is called by go-redis each time it writes the command.
+func (d *departure) MarshalBinary() ([]byte, error) {
+	d.releases.Add(1)
+	return d.stem.appendID(d.n), nil
+}
 
 // An idTable finds what an id stands for: a *request or a *lease.
 type idTable struct {

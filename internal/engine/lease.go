@@ -17,14 +17,13 @@ type lease struct {
 	c         *cohort
 	id        *id
 	duration  time.Duration
-	granted   instant      // when it came to this process
-	grants    grantList    // who has it: one, or those who share it, the earliest first
-	mode      core.Mode    // Read from a downgrade on
-	confirmed bool         // the server has set the duration; before, the accept window
-	over      bool         // released or lost
-	contended bool         // others wait for it
-	asking    bool         // the server, whether others may still join
-	releases  atomic.Int32 // how often its release was sent
+	granted   instant   // when it came to this process
+	grants    grantList // who has it: one, or those who share it, the earliest first
+	mode      core.Mode // Read from a downgrade on
+	confirmed bool      // the server has set the duration; before, the accept window
+	over      bool      // released or lost
+	contended bool      // others wait for it
+	asking    bool      // the server, whether others may still join
 
 	next, last   int64   // tokens not used yet; one that is shared has only one
 	passes       int     // since it is contended
@@ -37,15 +36,6 @@ type lease struct {
 	slack   time.Duration // how much earlier it may be
 	timer   timer         // for whatever comes first
 	timerAt instant       // when that is; 0: not set
-}
-
-// A departure is a lease as the argument of its release: its id, which counts how often it is sent.
-type departure lease
-
-// MarshalBinary is called by go-redis each time it writes the command.
-func (d *departure) MarshalBinary() ([]byte, error) {
-	d.releases.Add(1)
-	return d.id.stem.appendID(d.id.n), nil
 }
 
 var errGone = fmt.Errorf("%w: the server has it no more, or for somebody else (deleted, evicted or released by force)", core.ErrLost)
@@ -319,7 +309,7 @@ func (l *lease) release(g *grant, patience, linger time.Duration, deadline insta
 	c, e := l.c, l.c.e
 	answers := make(chan error, 1)
 	five := c.name.keys()
-	keys, args := append(make([]any, 0, 7), five[:]...), []any{(*departure)(l)}
+	keys, args := append(make([]any, 0, 7), five[:]...), []any{(*departure)(l.id)}
 	if copied, keep := l.id.copied(), g.req.Keep > 0 && !g.unused; copied || linger > 0 || keep || l.reads() {
 		args = append(args, (linger + time.Millisecond - 1).Milliseconds(), int64(0), 0)
 		if copied || keep {
@@ -333,7 +323,7 @@ func (l *lease) release(g *grant, patience, linger time.Duration, deadline insta
 		}
 	}
 	k := newCall(e.caller.ctx, e.scripts.release, keys, args, func(a *reply) { answers <- l.released(a, g, deadline) })
-	k.limit, k.copies = patience, &l.releases
+	k.limit, k.copies = patience, &l.id.releases
 	begun := time.Now()
 	if patience < e.cfg.Unlock {
 		e.caller.start(k) // the caller is in a hurry
@@ -372,7 +362,7 @@ func (l *lease) released(a *reply, g *grant, deadline instant) error {
 		e.settle(c.name)
 	case kind == 0 && e.now() >= deadline:
 		err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
-	case kind == 0 && l.releases.Load() == 1: // else an earlier copy may have released it
+	case kind == 0 && l.id.releases.Load() == 1: // else an earlier copy may have released it
 		err = errGone
 	}
 	c.shard.mu.Lock()
