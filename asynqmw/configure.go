@@ -51,9 +51,9 @@ func Configure(cfg asynq.Config) asynq.Config {
 
 // IsBusy reports whether err, returned by a handler under WithLock, only means that the task, or by
 // WithRescue a copy of it, is queued again because its lock is busy, or the lockmw.Client closed: no
-// failure. For middlewares that
-// count or log errors; one that wraps WithLock must return its error, as it is or wrapped with %w. It is
-// false for a task that WithOnBusy(Drop) deletes, whose error wraps asynq.RevokeTask.
+// failure. For middlewares that count or log errors; one that wraps WithLock must return its error, as it is
+// or wrapped with %w. It is false for a task that WithOnBusy(Drop) deletes, whose error wraps
+// asynq.RevokeTask.
 func IsBusy(err error) bool {
 	busy, ok := errors.AsType[*busyError](err)
 	return ok && !busy.drop

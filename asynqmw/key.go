@@ -62,7 +62,8 @@ func By(kind string, parts ...Part) KeyFunc {
 }
 
 // Payload is a field of the task's payload, which is JSON of a T. A payload that is not, that is null, or
-// that has anything in it that is not UTF-8, archives the task: its error wraps asynq.SkipRetry. Payload panics if field is nil.
+// that has anything in it that is not UTF-8, archives the task: its error wraps asynq.SkipRetry. Payload
+// panics if field is nil.
 func Payload[T any](field func(T) string) Part {
 	if field == nil {
 		panic("asynqmw: Payload: the function is nil")
