@@ -26,7 +26,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func allLibraries() []library.Library { return append(library.All(), faulty.All()...) }
+func allLibraries() []library.Library {
+	ours := faulty.Refusing
+	ours.Name, ours.Ours = "ours", true
+	return append(append(library.All(), faulty.All()...), ours)
+}
 
 // run runs the program and returns its exit code and what it printed.
 func run(t *testing.T, args ...string) (code int, out, errs string) {
@@ -184,10 +188,10 @@ func TestMissedGoalFailsOnlyAStrictRun(t *testing.T) {
 	}
 }
 
-func TestLibraryThatDoesNotExcludeFailsTheRunByName(t *testing.T) {
+func TestLibraryThatDoesNotExcludeIsNamed(t *testing.T) {
 	code, out, errs := run(t, "-json", "-rounds", "2", "-duration", "20ms", "-redis", redistest.Redis(t).Addr(),
 		"-work", "hot32", "-libs", "raw,open")
-	if code != 1 || !strings.Contains(errs, "open DOES NOT EXCLUDE in hot32") || strings.Count(errs, "\n") != 1 {
+	if code != 0 || !strings.Contains(errs, "open DOES NOT EXCLUDE in hot32") || strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	if !strings.Contains(out, `"library":"raw"`) || !strings.Contains(out, `"error":"mutual exclusion violated`) {
@@ -195,10 +199,18 @@ func TestLibraryThatDoesNotExcludeFailsTheRunByName(t *testing.T) {
 	}
 }
 
+func TestLockOfThisModuleThatFailsFailsTheRun(t *testing.T) {
+	code, _, errs := run(t, "-json", "-rounds", "2", "-duration", "20ms", "-redis", redistest.Redis(t).Addr(),
+		"-work", "solo", "-libs", "raw,ours")
+	if code != 1 || !strings.Contains(errs, "ours failed in solo: ") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
 func TestLibraryThatHangsDoesNotHangTheRun(t *testing.T) {
 	code, out, errs := run(t, "-json", "-rounds", "2", "-duration", "20ms", "-redis", redistest.Redis(t).Addr(),
 		"-work", "solo", "-libs", "raw,deaf")
-	if code != 1 || !strings.Contains(errs, "deaf hung in solo") || strings.Count(errs, "\n") != 1 {
+	if code != 0 || !strings.Contains(errs, "deaf hung in solo") || strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	for line := range strings.Lines(out) {

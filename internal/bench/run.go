@@ -47,7 +47,8 @@ func (b *bench) main(ctx context.Context, args []string) int {
 	return 0
 }
 
-// run measures and reports. It is ok if everything was measured and everybody excluded.
+// run measures and reports. It is ok if all locks of this module were measured and excluded. What goes
+// wrong with another library is said, and is that library's result.
 func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
 	redis, err := open(ctx, s.redis)
 	if err != nil {
@@ -66,7 +67,7 @@ func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
 			return false, errors.New("interrupted")
 		}
 		for _, f := range figures {
-			ok = ok && f.Err == nil
+			ok = ok && (f.Err == nil || !f.Ours)
 		}
 		all = append(all, figures...)
 		if s.json {

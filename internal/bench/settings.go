@@ -138,5 +138,5 @@ func (b *bench) help(out io.Writer, f *flag.FlagSet) {
 	for _, l := range b.libraries {
 		fmt.Fprintf(out, "  %s\n", l.Name)
 	}
-	fmt.Fprintln(out, "\nExit code: 0, 1 if something was not measured or did not exclude (with -strict also if a goal\nwas missed), 2 if the command line is wrong.")
+	fmt.Fprintln(out, "\nExit code: 0, 1 if a lock of lockmw was not measured or did not exclude (with -strict also if\na goal was missed), 2 if the command line is wrong.")
 }

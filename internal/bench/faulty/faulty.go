@@ -4,11 +4,12 @@ package faulty
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// All but Careless have nothing to do with Redis.
+// All but Careless and Dozing have nothing to do with Redis.
 var (
 	// Open lets everybody in.
 	Open = fake("open", func(context.Context, chan struct{}) bool { return true })
@@ -35,13 +36,15 @@ var (
 	})
 	// Careless excludes, but lets in everybody who reads.
 	Careless = library.Library{Name: "careless", Open: openCareless}
+	// Dozing excludes, but every third wait in a process misses that the lock is free.
+	Dozing = library.Library{Name: "dozing", Open: openDozing}
 	// Refusing has an error for everybody.
 	Refusing = fake("refusing", func(context.Context, chan struct{}) bool { return false })
 )
 
 // All returns the libraries.
 func All() []library.Library {
-	return []library.Library{Open, Deaf, Forgetful, Sound, Careless, Refusing}
+	return []library.Library{Open, Deaf, Forgetful, Sound, Careless, Dozing, Refusing}
 }
 
 // fake makes a library of a function that waits for a token.
@@ -94,6 +97,26 @@ func openCareless(c library.Config) (library.Locker, error) {
 
 // RLock implements library.Reader.
 func (careless) RLock(context.Context, string) (library.Hold, error) { return nothing{}, nil }
+
+// dozing takes lockmw's locks.
+type dozing struct {
+	library.Locker
+	calls atomic.Int64
+}
+
+func openDozing(c library.Config) (library.Locker, error) {
+	l, err := library.OpenLockmw(c)
+	return &dozing{Locker: l}, err
+}
+
+// Lock implements library.Locker.
+func (l *dozing) Lock(ctx context.Context, key string) (library.Hold, error) {
+	if l.calls.Add(1)%3 == 0 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return l.Locker.Lock(ctx, key)
+}
 
 type nothing struct{}
 

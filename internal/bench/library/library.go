@@ -69,6 +69,8 @@ type Library struct {
 	Wakes bool
 	// Baseline marks what is not a lock but what locks are compared with.
 	Baseline bool
+	// Ours marks this module's locks; the others are here to be compared with them.
+	Ours bool
 	// Variant marks another kind of lockmw's lock, which is measured where its price is of interest.
 	Variant bool
 }

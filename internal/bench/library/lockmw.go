@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-var lockmwLibrary = Library{Name: "lockmw", Open: openLockmw, Watchdog: true, Wakes: true}
+var lockmwLibrary = Library{Name: "lockmw", Open: openLockmw, Watchdog: true, Wakes: true, Ours: true}
 
 // Lockmw is this module's plain lock with its defaults: a lease of 30 s under the watchdog.
 type Lockmw struct {

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	lockmwFairLibrary = Library{Name: "lockmw-fair", Open: openFair, Watchdog: true, Wakes: true, Variant: true}
-	lockmwRWLibrary   = Library{Name: "lockmw-rw", Open: openRW, Watchdog: true, Wakes: true, Variant: true}
+	lockmwFairLibrary = Library{Name: "lockmw-fair", Open: openFair, Watchdog: true, Wakes: true, Ours: true, Variant: true}
+	lockmwRWLibrary   = Library{Name: "lockmw-rw", Open: openRW, Watchdog: true, Wakes: true, Ours: true, Variant: true}
 )
 
 // fair is this module's fair lock with its defaults.

@@ -13,6 +13,8 @@ import (
 // Figures are what all rounds of one workload with one library came to.
 type Figures struct {
 	Workload, Library string
+	// Ours says that the library is this module.
+	Ours bool
 	// Values has the figures by the names under which JSON shows them. One that the workload does not
 	// have is not there.
 	Values map[string]float64
@@ -40,7 +42,7 @@ const (
 // Sum makes the figures of rounds. Percentiles are those of all samples of all rounds, the index of
 // fairness is that of the least fair round.
 func Sum(w *workload.Workload, l library.Library, rounds []*workload.Round) Figures {
-	f := Figures{Workload: w.Name, Library: l.Name, Values: make(map[string]float64)}
+	f := Figures{Workload: w.Name, Library: l.Name, Ours: l.Ours, Values: make(map[string]float64)}
 	var t totals
 	for _, r := range rounds {
 		t.add(l, r)

@@ -3,7 +3,6 @@ package report
 import (
 	"math"
 	"slices"
-	"strings"
 )
 
 // A Goal is a bound for a figure or for the ratio of two.
@@ -71,8 +70,8 @@ func ratio(workload, other, name string) func(table) float64 {
 func best(workload, name string) func(table) float64 {
 	return func(t table) float64 {
 		highest := math.NaN()
-		for place := range t {
-			if place[0] != workload || strings.HasPrefix(place[1], ours) {
+		for place, f := range t {
+			if place[0] != workload || f.Ours {
 				continue
 			}
 			if v := t.value(place[0], place[1], name); math.IsNaN(highest) || v > highest {

@@ -51,8 +51,9 @@ func (w *Worker) takeTurns() error {
 		if err := w.boss.Say(waiting, nil); err != nil {
 			return err
 		}
-		hold, err := locker.Lock(ctx, w.key(0))
+		hold, stranded, err := lockInTheEnd(ctx, locker, w.key(0))
 		at := time.Now().UnixNano()
+		r.Stranded += stranded
 		if err != nil {
 			return fmt.Errorf("locking: %w", err)
 		}
@@ -72,6 +73,24 @@ func (w *Worker) takeTurns() error {
 		if err := w.boss.Say(released, at); err != nil {
 			return err
 		}
+	}
+}
+
+// lockInTheEnd asks again for a lock that did not come within drain, and says how often it had to. Nobody
+// holds the lock for so long here: the library has forgotten its waiter.
+func lockInTheEnd(ctx context.Context, locker library.Locker, key string) (hold library.Hold, stranded int64, err error) {
+	for {
+		try, cancel := ctx, context.CancelFunc(func() {})
+		if ctx.Done() != nil {
+			try, cancel = context.WithTimeout(ctx, drain)
+		}
+		hold, err = locker.Lock(try, key)
+		forgotten := err != nil && try.Err() != nil && ctx.Err() == nil
+		cancel()
+		if !forgotten {
+			return hold, stranded, err
+		}
+		stranded++
 	}
 }
 

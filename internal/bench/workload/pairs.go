@@ -133,7 +133,7 @@ func (l *looper) run(ctx context.Context, end time.Time) error {
 		start := now
 		shared := l.reader != nil && l.reads > 0 && rand.Float64() < l.reads
 		hold, err := l.lock(ctx, shared)
-		if err != nil && ctx.Err() != nil && l.waits {
+		if err != nil && ctx.Err() != nil {
 			l.times = append(l.times, time.Since(start))
 			l.stranded++
 			return nil

@@ -326,6 +326,26 @@ func TestForgottenWaitersAreReported(t *testing.T) {
 	}
 }
 
+func TestForgottenInAHandOverAskAgain(t *testing.T) {
+	t.Parallel()
+	r := measure(t, use(t), "handoff", faulty.Dozing, brief)
+	var stranded int64
+	for i := range r.Reports {
+		stranded += r.Reports[i].Stranded
+	}
+	if first := &r.Reports[0]; stranded == 0 || first.Latency.Max() < time.Second || first.Pairs != first.Latency.Count() {
+		t.Errorf("%d stranded, the longest of %d of %d hand-overs took %v",
+			stranded, first.Latency.Count(), first.Pairs, first.Latency.Max())
+	}
+}
+
+func TestLibraryThatForgetsItsOnlyCallerIsReported(t *testing.T) {
+	t.Parallel()
+	if r := measure(t, use(t), "spread64", faulty.Dozing, brief); r.Reports[0].Stranded == 0 {
+		t.Errorf("nobody was stranded: %+v", r.Reports[0])
+	}
+}
+
 func TestForgottenInTheQueueAreReported(t *testing.T) {
 	t.Parallel()
 	// The locks of the processes do not exclude one another, which is an error besides.
