@@ -1,5 +1,5 @@
-// Package reading_test puts the reading side of rwlock through the scenarios on a real server. They take
-// as long as those of a kind of its own, and packages are tested side by side.
+// Package reading_test puts the reading side of rwlock through the scenarios. They take as long as
+// those of a kind of its own, and packages are tested side by side.
 package reading_test
 
 import (
@@ -13,15 +13,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	locktest.ChildMain(onRedis)
+	locktest.ChildMain(locktest.Redis("read", reader))
 	goleak.VerifyTestMain(m)
 }
 
-var onRedis = locktest.Redis("read", func(c *lockmw.Client) lockmw.Locker { return rwlock.New(c) })
+func reader(c *lockmw.Client) lockmw.Locker { return rwlock.New(c) }
+
+func TestReaderConformanceOnMiniredis(t *testing.T) { locktest.Run(t, locktest.Piped("read", reader)) }
 
 func TestReaderConformanceOnRedis(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute and more; package rwlock tests the other side and both together")
 	}
-	locktest.Run(t, onRedis)
+	locktest.Run(t, locktest.Redis("read", reader))
 }
