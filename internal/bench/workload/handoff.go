@@ -79,19 +79,41 @@ func (w *Worker) takeTurns() error {
 // lockInTheEnd asks again for a lock that did not come within drain, and says how often it had to. Nobody
 // holds the lock for so long here: the library has forgotten its waiter.
 func lockInTheEnd(ctx context.Context, locker library.Locker, key string) (hold library.Hold, stranded int64, err error) {
+	if ctx.Done() == nil {
+		hold, err = locker.Lock(ctx, key)
+		return hold, 0, err
+	}
 	for {
-		try, cancel := ctx, context.CancelFunc(func() {})
-		if ctx.Done() != nil {
-			try, cancel = context.WithTimeout(ctx, drain)
-		}
+		try, cancel := context.WithCancel(ctx)
+		patience := time.AfterFunc(drain, cancel)
 		hold, err = locker.Lock(try, key)
-		forgotten := err != nil && try.Err() != nil && ctx.Err() == nil
+		switch inTime := patience.Stop(); {
+		case err == nil && inTime:
+			return boundHold{hold, cancel}, stranded, nil
+		case err == nil:
+			err = boundHold{hold, cancel}.Unlock() // it may have ended with its context
+		case !inTime && ctx.Err() == nil:
+			err = nil
+		}
 		cancel()
-		if !forgotten {
-			return hold, stranded, err
+		if err != nil {
+			return nil, stranded, err
 		}
 		stranded++
 	}
+}
+
+// A boundHold keeps the context that a lock was taken with until it is released: a hold of rueidislock
+// ends with it.
+type boundHold struct {
+	library.Hold
+	cancel context.CancelFunc
+}
+
+// Unlock implements library.Hold.
+func (h boundHold) Unlock() error {
+	defer h.cancel()
+	return h.Hold.Unlock()
 }
 
 // leadTurns passes the lock back and forth.
