@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -93,7 +94,7 @@ func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 			t.Parallel()
 			s := redistest.Redis(t)
 			q, locks := newQueue(t, queueOn(s)), newLocks(t, s)
-			release := occupy(t, newLocks(t, s), "item:7")
+			release := usertest.Occupy(t, newLocks(t, s), "item:7")
 			opts := []asynqmw.Option{lockmw.WithWait(time.Hour), atOnce, asynqmw.WithRescue(q.client, asynq.Retention(time.Hour))}
 			put := outcomes{make(chan bool, 1000), asynqmw.WithLock(locks, byItem, opts...)(never(t))}
 			shutdown := startServer(t, queueOn(s), quick(), put)
@@ -129,7 +130,7 @@ func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 }
 
 func TestAClosedLockerIsWarnedAboutOnce(t *testing.T) {
-	var log syncBuffer
+	var log usertest.Output
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })

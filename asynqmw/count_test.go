@@ -13,13 +13,14 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
 func TestATaskThatWasPutBackOftenEnoughFails(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	release := occupy(t, local, "item:7")
+	release := usertest.Occupy(t, local, "item:7")
 	cfg := quickBare()
 	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
 	var attempts atomic.Int32
@@ -34,7 +35,7 @@ func TestATaskThatWasPutBackOftenEnoughFails(t *testing.T) {
 		// The third attempt gets the lock, from where it is counted anew.
 		if attempts.Add(1) == 3 {
 			release()
-			defer func() { occupy(t, local, "item:7") }()
+			defer func() { usertest.Occupy(t, local, "item:7") }()
 		}
 		return locked.ProcessTask(ctx, task)
 	}))
@@ -52,7 +53,7 @@ func TestATaskThatWasPutBackOftenEnoughFails(t *testing.T) {
 func TestRequeuesAreCountedForEachQueue(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	occupy(t, local, "item:7")
+	usertest.Occupy(t, local, "item:7")
 	cfg := quickBare()
 	cfg.Queues = map[string]int{"a": 1, "b": 1}
 	attempts := make(map[string]int)
@@ -117,7 +118,7 @@ func TestRequeuesAreCountedAnewWhenARetryIsSpent(t *testing.T) {
 func TestACopyThatSpentARetryIsCountedAnew(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	occupy(t, local, "item:7")
+	usertest.Occupy(t, local, "item:7")
 	redis := startRedis(t)
 	client := asynq.NewClient(redis)
 	t.Cleanup(func() { client.Close() })

@@ -228,27 +228,5 @@ func never(t *testing.T) asynq.Handler {
 	})
 }
 
-// occupy holds key for somebody else until the test ends or the returned function is called.
-func occupy(t *testing.T, l lockmw.Locker, key string) (release func()) {
-	t.Helper()
-	_, hold, err := l.Lock(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	release = sync.OnceFunc(func() {
-		if err := hold.Unlock(); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(release)
-	return release
-}
-
-// isFree reports whether key can be had at once.
-func isFree(l lockmw.Locker, key string) bool {
-	_, hold, err := l.Lock(context.Background(), key, lockmw.WithWait(0))
-	return err == nil && hold.Unlock() == nil
-}
-
 // atOnce has a busy task tried again the next time the server looks.
 var atOnce = asynqmw.WithRequeueDelay(0, 0)

@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -72,7 +73,7 @@ func TestHostileTasks(t *testing.T) {
 				t.Errorf("processed under %q, want %q", got, tt.want)
 			}
 			// The next one finds the lock busy.
-			occupy(t, local, tt.want)
+			usertest.Occupy(t, local, tt.want)
 			id := q.enqueue(tt.task)
 			eventually(t, func() bool {
 				info, err := q.inspector.GetTaskInfo("default", id)

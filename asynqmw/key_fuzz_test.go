@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -73,7 +74,7 @@ func processTask(t *testing.T, name string, key asynqmw.KeyFunc, task *asynq.Tas
 	switch valid := want != "" && len(want) <= 1024; {
 	case valid && (err != nil || !ran):
 		t.Errorf("%s: %q is not processed under %q: %v", name, task.Payload(), want, err)
-	case valid && !isFree(local, want):
+	case valid && !usertest.IsFree(local, want):
 		t.Errorf("%s: %q is still locked", name, want)
 	case !valid && (ran || !errors.Is(err, asynq.SkipRetry)):
 		t.Errorf("%s: %q is not archived: %v", name, task.Payload(), err)

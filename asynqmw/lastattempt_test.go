@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 )
 
 // Several tasks have one attempt left, which is over before their lock is free.
@@ -32,7 +33,7 @@ func TestContentionOnTheLastAttemptArchivesNothingThatIsRescued(t *testing.T) {
 			t.Parallel()
 			s := redistest.Redis(t)
 			q, locks := newQueue(t, queueOn(s)), newLocks(t, s)
-			release := occupy(t, locks, "item:7")
+			release := usertest.Occupy(t, locks, "item:7")
 			opts := []asynqmw.Option{atOnce}
 			if tt.rescued {
 				opts = append(opts, asynqmw.WithRescue(q.client, asynq.Retention(time.Hour)))

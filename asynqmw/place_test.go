@@ -11,6 +11,7 @@ import (
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -21,7 +22,7 @@ func TestAFairLockKeepsThePlaceOfATaskThatIsAway(t *testing.T) {
 	s := redistest.Redis(t)
 	fair := fairlock.New(newLocks(t, s))
 	q := newQueue(t, queueOn(s))
-	occupied := occupy(t, fair, "item:7")
+	occupied := usertest.Occupy(t, fair, "item:7")
 
 	away, ran := make(chan struct{}, 10), make(chan string, 10)
 	waits := make(chan int, 10)

@@ -12,13 +12,14 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
 func TestABusyTaskIsQueuedAgainWithoutSpendingARetry(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	release := occupy(t, local, "item:7")
+	release := usertest.Occupy(t, local, "item:7")
 	var failures, delays, handled atomic.Int32
 	cfg := quickBare()
 	cfg.IsFailure = func(err error) bool { failures.Add(1); return true }
@@ -109,7 +110,7 @@ func TestConfigureKeepsTheBaseContext(t *testing.T) {
 
 func TestTheRequeueDelayIsRandomWithinItsBounds(t *testing.T) {
 	local := lockmw.NewLocal()
-	occupy(t, local, "item:7")
+	usertest.Occupy(t, local, "item:7")
 	for _, tt := range []struct {
 		opts     []asynqmw.Option
 		min, max time.Duration
@@ -137,7 +138,7 @@ func TestTheRequeueDelayIsRandomWithinItsBounds(t *testing.T) {
 
 func TestIsBusyTellsARequeueFromFailures(t *testing.T) {
 	local := lockmw.NewLocal()
-	occupy(t, local, "item:7")
+	usertest.Occupy(t, local, "item:7")
 	process := func(opts ...asynqmw.Option) error {
 		return asynqmw.WithLock(local, byItem, opts...)(never(t)).ProcessTask(t.Context(), fulfilItem("7"))
 	}
@@ -163,7 +164,7 @@ func TestIsBusyTellsARequeueFromFailures(t *testing.T) {
 func TestTheLastAttemptWaitsForItsLock(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	release := occupy(t, local, "item:7")
+	release := usertest.Occupy(t, local, "item:7")
 	var waiting atomic.Bool
 	observed := lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { waiting.Store(true) },
@@ -182,7 +183,7 @@ func TestTheLastAttemptWaitsForItsLock(t *testing.T) {
 func TestTheLastAttemptWaitsDespiteAFullQueue(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	release := occupy(t, local, "item:7")
+	release := usertest.Occupy(t, local, "item:7")
 	var waiting atomic.Int32
 	observed := lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { waiting.Add(1) },
@@ -198,7 +199,7 @@ func TestTheLastAttemptWaitsDespiteAFullQueue(t *testing.T) {
 func TestALastAttemptThatWaitsInVainIsArchivedAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	occupy(t, local, "item:7")
+	usertest.Occupy(t, local, "item:7")
 	reported := make(chan error, 1)
 	cfg := quickBare()
 	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { reported <- err })
@@ -227,7 +228,7 @@ func TestAWaitEndsBeforeTheTasksDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			local := lockmw.NewLocal(tt.locker...)
-			occupy(t, local, "item:7")
+			usertest.Occupy(t, local, "item:7")
 			q := startQueue(t, quick(), asynqmw.WithLock(local, byItem, append(tt.opts, asynqmw.WithRequeueDelay(time.Hour, time.Hour))...)(never(t)))
 			info := q.await(q.fulfil("7", asynq.Timeout(5*time.Second)), asynq.TaskStateRetry)
 			if info.Retried != 0 || !strings.Contains(info.LastErr, "queued again") {
@@ -252,7 +253,7 @@ func TestWhatBecomesOfABusyTask(t *testing.T) {
 		t.Run(tt.action.String(), func(t *testing.T) {
 			t.Parallel()
 			local := lockmw.NewLocal()
-			occupy(t, local, "item:7")
+			usertest.Occupy(t, local, "item:7")
 			var reported atomic.Bool
 			cfg := quickBare()
 			cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(context.Context, *asynq.Task, error) { reported.Store(true) })
@@ -297,7 +298,7 @@ func TestASilentRedisDropsNoTask(t *testing.T) {
 func TestATaskThatIsQueuedAgainBeyondItsDeadlineFails(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	occupy(t, local, "item:7")
+	usertest.Occupy(t, local, "item:7")
 	delay := asynqmw.WithRequeueDelay(4*time.Second, 4*time.Second)
 	q := startQueue(t, quick(), asynqmw.WithLock(local, byItem, delay)(never(t)))
 	id := q.fulfil("7", asynq.MaxRetry(1), asynq.Deadline(time.Now().Add(3*time.Second)))

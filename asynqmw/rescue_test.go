@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -22,7 +23,7 @@ var lastAttempt = []asynq.Option{asynq.MaxRetry(0), asynq.Timeout(2 * time.Secon
 func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	release := occupy(t, local, "item:7")
+	release := usertest.Occupy(t, local, "item:7")
 	redis := startRedis(t)
 	client := asynq.NewClient(redis)
 	t.Cleanup(func() { client.Close() })
@@ -74,7 +75,7 @@ func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			local := lockmw.NewLocal()
-			occupy(t, local, "item:7")
+			usertest.Occupy(t, local, "item:7")
 			redis := startRedis(t)
 			client := asynq.NewClient(redis)
 			if tt.gone {
@@ -114,7 +115,7 @@ func TestATaskIsRescuedWhoseIDWasUsedBefore(t *testing.T) {
 	}))
 	q := startQueueOn(t, redis, quick(), h)
 	for n := range int32(2) {
-		release := occupy(t, local, "item:7")
+		release := usertest.Occupy(t, local, "item:7")
 		q.fulfil("7", append(slices.Clip(lastAttempt), asynq.TaskID("nightly"))...)
 		eventually(t, func() bool {
 			_, err := q.inspector.GetTaskInfo("default", "nightly")
@@ -129,7 +130,7 @@ func TestATaskIsRescuedWhoseIDWasUsedBefore(t *testing.T) {
 func TestAPlaceIsKeptWhileTheTaskIsAway(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	release := occupy(t, local, "item:7")
+	release := usertest.Occupy(t, local, "item:7")
 	taskWaits, requestWaits, order := make(chan struct{}), make(chan struct{}), make(chan string, 2)
 	tells := func(waits chan struct{}) lockmw.Option {
 		return lockmw.WithObserver(&lockmw.Observer{
@@ -178,7 +179,7 @@ func TestAPlaceIsKeptWhileTheTaskIsAway(t *testing.T) {
 func TestALastAttemptThatCanBeRescuedLeavesItsWorker(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	release := occupy(t, local, "item:7")
+	release := usertest.Occupy(t, local, "item:7")
 	redis := startRedis(t)
 	client := asynq.NewClient(redis)
 	t.Cleanup(func() { client.Close() })
@@ -202,7 +203,7 @@ func TestALastAttemptThatCanBeRescuedLeavesItsWorker(t *testing.T) {
 func TestACopyHasTheQueueAndTheTimeoutOfItsTask(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
-	occupy(t, local, "item:7")
+	usertest.Occupy(t, local, "item:7")
 	redis := startRedis(t)
 	client := asynq.NewClient(redis)
 	t.Cleanup(func() { client.Close() })
@@ -229,13 +230,13 @@ func TestACopyHasTheQueueAndTheTimeoutOfItsTask(t *testing.T) {
 
 // Its last attempt has all of its timeout before it.
 func TestATaskThatCannotBeRescuedWaitsForItsLock(t *testing.T) {
-	var log syncBuffer
+	var log usertest.Output
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
 
 	local := lockmw.NewLocal()
-	release := occupy(t, local, "item:7")
+	release := usertest.Occupy(t, local, "item:7")
 	var calls atomic.Int32
 	l := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		if calls.Add(1) == 2 {

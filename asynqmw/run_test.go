@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -49,7 +50,7 @@ func TestALostLockFailsTheAttemptWhateverTheHandlerAsksFor(t *testing.T) {
 	broken := errors.New("broken")
 	busy := func(ctx context.Context) error {
 		local := lockmw.NewLocal()
-		occupy(t, local, "item:7")
+		usertest.Occupy(t, local, "item:7")
 		return asynqmw.WithLock(local, byItem)(never(t)).ProcessTask(context.WithoutCancel(ctx), fulfilItem("7"))
 	}
 	for name, tt := range map[string]struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -20,7 +21,7 @@ func TestAShutdownPutsTasksBackThatWait(t *testing.T) {
 			t.Parallel()
 			s := redistest.Redis(t)
 			q, locks := newQueue(t, queueOn(s)), newLocks(t, s)
-			release := occupy(t, newLocks(t, s), "item:7")
+			release := usertest.Occupy(t, newLocks(t, s), "item:7")
 			opts := []asynqmw.Option{lockmw.WithWait(time.Hour), asynqmw.WithRescue(q.client)}
 			shutdown := startServer(t, queueOn(s), quick(), asynqmw.WithLock(locks, byItem, opts...)(never(t)))
 			first, second := q.fulfil("7", asynq.MaxRetry(maxRetry)), q.fulfil("7", asynq.MaxRetry(maxRetry))
@@ -75,7 +76,7 @@ func TestAShutdownReleasesWhatTasksHold(t *testing.T) {
 	if info := q.await(id, asynq.TaskStatePending, asynq.TaskStateRetry); info.State != asynq.TaskStatePending || info.Retried != 0 {
 		t.Errorf("the task is %v, %d retries spent: %s", info.State, info.Retried, info.LastErr)
 	}
-	eventually(t, func() bool { return isFree(locks, "item:7") })
+	eventually(t, func() bool { return usertest.IsFree(locks, "item:7") })
 }
 
 // asynq gives the task back without waiting for its handler, and the next server gets it at once.
@@ -95,7 +96,7 @@ func TestAHandlerThatOutlivesItsServerKeepsItsLock(t *testing.T) {
 	id := q.fulfil("7")
 	receive(t, started)
 	shutdown()
-	if isFree(newLocks(t, s), "item:7") {
+	if usertest.IsFree(newLocks(t, s), "item:7") {
 		t.Error("the lock is free while the handler still works")
 	}
 	var busy atomic.Int32

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -89,7 +90,7 @@ func TestAnAttemptThatLinksBeginsATraceOfItsOwn(t *testing.T) {
 
 func TestTheStatusOfATasksSpan(t *testing.T) {
 	local := lockmw.NewLocal()
-	occupy(t, local, "item:7")
+	usertest.Occupy(t, local, "item:7")
 	returning := func(err error) asynq.Handler { return handle(func(context.Context) error { return err }) }
 	for _, tt := range []struct {
 		name     string

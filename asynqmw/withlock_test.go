@@ -1,11 +1,9 @@
 package asynqmw_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -44,25 +43,25 @@ func TestTheHandlerRunsUnderTheLock(t *testing.T) {
 		if hold, err := lockmw.Held(ctx, lockmw.Key("item", "7")); err != nil || hold.Token() == 0 {
 			t.Errorf("Held: %v", err)
 		}
-		if isFree(local, "item:7") {
+		if usertest.IsFree(local, "item:7") {
 			t.Error("item:7 is free while the handler runs")
 		}
 		return nil
 	})))
 	q.await(q.fulfil("7"), asynq.TaskStateCompleted)
-	if !isFree(local, "item:7") {
+	if !usertest.IsFree(local, "item:7") {
 		t.Error("item:7 is not free after the task")
 	}
 }
 
 func TestAServerWithoutConfigureWaitsAndWarnsOnce(t *testing.T) {
-	var log syncBuffer
+	var log usertest.Output
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
 
 	local := lockmw.NewLocal()
-	release := occupy(t, local, "item:7")
+	release := usertest.Occupy(t, local, "item:7")
 	var waiting atomic.Int32
 	observed := lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { waiting.Add(1) },
@@ -87,7 +86,7 @@ func TestAServerWithoutConfigureWaitsAndWarnsOnce(t *testing.T) {
 }
 
 func TestAConfiguredServerIsNotWarnedAbout(t *testing.T) {
-	var log syncBuffer
+	var log usertest.Output
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
@@ -112,11 +111,11 @@ func TestTheLockIsHeldUntilTheHandlerReturns(t *testing.T) {
 	id := q.fulfil("7", asynq.Timeout(time.Second))
 	receive(t, inside)
 	q.await(id, asynq.TaskStateRetry) // asynq has given up
-	if isFree(local, "item:7") {
+	if usertest.IsFree(local, "item:7") {
 		t.Error("the lock is free while the handler still works")
 	}
 	close(leave)
-	eventually(t, func() bool { return isFree(local, "item:7") })
+	eventually(t, func() bool { return usertest.IsFree(local, "item:7") })
 }
 
 func TestEachAttemptIsAnOwnerOfItsOwn(t *testing.T) {
@@ -168,7 +167,7 @@ func TestAPanicReleasesTheLock(t *testing.T) {
 	if !strings.Contains(info.LastErr, "a bug") || info.Retried != 1 {
 		t.Errorf("retried %d, last error %q", info.Retried, info.LastErr)
 	}
-	if !isFree(local, "item:7") {
+	if !usertest.IsFree(local, "item:7") {
 		t.Error("the lock is not free")
 	}
 }
@@ -222,22 +221,4 @@ func TestTheMaximumHoldIsTheTasksDeadlineAndAGrace(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A syncBuffer collects a log that several goroutines write.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

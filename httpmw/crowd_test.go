@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -78,7 +79,7 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 		leave()
 	})
 
-	release := occupy(t, other, "user:secret-42")
+	release := usertest.Occupy(t, other, "user:secret-42")
 	got := all("/long", func() {
 		eventually(t, "one ticket stands for all of this process", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
 		const few = 30
@@ -93,7 +94,7 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 		t.Errorf("%d connections to Redis, want at most the pool's %d and one for what Redis publishes", n, pool)
 	}
 
-	occupy(t, other, "user:secret-42")
+	usertest.Occupy(t, other, "user:secret-42")
 	if got := all("/short", func() {}); got[http.StatusServiceUnavailable] != crowd {
 		t.Errorf("statuses %v, want %d with 503", got, crowd)
 	}

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
 func TestTheErrorHandlerReplacesTheResponse(t *testing.T) {
 	local := lockmw.NewLocal()
-	occupy(t, local, "user:42")
+	usertest.Occupy(t, local, "user:42")
 	locked := httpmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
 		if errors.Is(err, lockmw.ErrBusy) {
 			w.WriteHeader(http.StatusLocked)

@@ -15,6 +15,7 @@ import (
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
@@ -54,7 +55,7 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 						Contended: func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { waits <- c },
 						Failed:    func(_ context.Context, _ lockmw.Attempt, err error) { failures <- err },
 					})), newClient(t, s)
-					release := occupy(t, other, "user:secret-42")
+					release := usertest.Occupy(t, other, "user:secret-42")
 					logged, statuses := accessLog(mount(locks)(never(t)))
 					site := newSite(t, logged, edit)
 					ctx, leave := context.WithCancel(t.Context())
@@ -84,7 +85,7 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 					}
 					release()
 					for _, key := range []string{"user:secret-42", "account:1"} {
-						eventually(t, key+" is free", patience, func() bool { return isFree(other, key) })
+						eventually(t, key+" is free", patience, func() bool { return usertest.IsFree(other, key) })
 					}
 				})
 			}
@@ -98,7 +99,7 @@ func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		locks, other := newClient(t, s), newClient(t, s)
-		occupy(t, other, "user:secret-42")
+		usertest.Occupy(t, other, "user:secret-42")
 		logged, statuses := accessLog(httpmw.WithLock(locks, secretUser, lockmw.WithWait(300*time.Millisecond))(never(t)))
 		site := newSite(t, logged)
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", site.Listener.Addr().String())
@@ -160,13 +161,13 @@ func TestAClientThatLeavesDuringTheWorkEndsItsContextOnly(t *testing.T) {
 					inTime(t, "the handler runs", inside)
 					leave()
 					inTime(t, "the handler notices", noticed)
-					if isFree(other, "user:secret-42") {
+					if usertest.IsFree(other, "user:secret-42") {
 						t.Error("the lock is free though the handler has not returned")
 					}
 					end()
 					inTime(t, "the client is gone", left)
 					inTime(t, "the access log", statuses)
-					eventually(t, "the lock is free", patience, func() bool { return isFree(other, "user:secret-42") })
+					eventually(t, "the lock is free", patience, func() bool { return usertest.IsFree(other, "user:secret-42") })
 				})
 			}
 		}

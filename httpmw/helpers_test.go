@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -30,28 +30,6 @@ func recording(l lockmw.Locker, keys *[]string) lockmw.Locker {
 		*keys = append(*keys, key)
 		return l.Lock(ctx, key, opts...)
 	})
-}
-
-// occupy holds key for somebody else until the test ends or the returned function is called.
-func occupy(t *testing.T, l lockmw.Locker, key string) (release func()) {
-	t.Helper()
-	_, hold, err := l.Lock(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	release = sync.OnceFunc(func() {
-		if err := hold.Unlock(); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(release)
-	return release
-}
-
-// isFree reports whether key can be had at once.
-func isFree(l lockmw.Locker, key string) bool {
-	_, hold, err := l.Lock(context.Background(), key, lockmw.WithWait(0))
-	return err == nil && hold.Unlock() == nil
 }
 
 func post(h http.Handler, target string) *httptest.ResponseRecorder {
@@ -98,8 +76,8 @@ func readProblem(t *testing.T, rec *httptest.ResponseRecorder) problem {
 }
 
 // captureLog collects what is logged with slog until the test ends.
-func captureLog(t *testing.T) *lockedBuffer {
-	var log lockedBuffer
+func captureLog(t *testing.T) *usertest.Output {
+	var log usertest.Output
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })

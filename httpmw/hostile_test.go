@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -136,10 +137,10 @@ func TestHostileRequestsHaveTheirOwnLockOrNone(t *testing.T) {
 					if !slices.Equal(keys, []string{tt.want.key}) {
 						t.Fatalf("locked %.100q, want %.100q", keys, tt.want.key)
 					}
-					release := occupy(t, other, tt.want.key)
+					release := usertest.Occupy(t, other, tt.want.key)
 					site.raw(t, request).wantProblem(t, 409, "lock-busy", true)
 					release()
-					eventually(t, "the lock is free", patience, func() bool { return isFree(other, tt.want.key) })
+					eventually(t, "the lock is free", patience, func() bool { return usertest.IsFree(other, tt.want.key) })
 				}
 			})
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -85,7 +86,7 @@ func TestTheLongestKindThatAKeyHasRoomFor(t *testing.T) {
 
 func TestLaterChangesOfTheMethodsDoNotCount(t *testing.T) {
 	local := lockmw.NewLocal()
-	occupy(t, local, "user:42")
+	usertest.Occupy(t, local, "user:42")
 	methods := []string{http.MethodPost}
 	option := httpmw.WithMethods(methods...)
 	methods[0] = http.MethodGet

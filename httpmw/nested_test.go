@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -43,7 +44,7 @@ func TestAnOuterLockThatIsLostDuringTheWait(t *testing.T) {
 			log := captureLog(t)
 			outer, end := tt.outer(t)
 			local := lockmw.NewLocal()
-			occupy(t, local, "item:7")
+			usertest.Occupy(t, local, "item:7")
 			inner := httpmw.WithLock(local, item("7"), lockmw.WithWait(patience), whenWaiting(end))
 			newSite(t, httpmw.WithLock(outer, user42)(inner(never(t)))).
 				ask(t, http.MethodPost, "/").wantProblem(t, 500, "lock-lost", false)
@@ -57,7 +58,7 @@ func TestAnOuterLockThatIsLostDuringTheWait(t *testing.T) {
 func TestARequestThatTheServerCancelsDuringTheWaitIsAnsweredAndNotLogged(t *testing.T) {
 	log := captureLog(t)
 	local := lockmw.NewLocal()
-	occupy(t, local, "user:42")
+	usertest.Occupy(t, local, "user:42")
 	base, stop := context.WithCancelCause(context.Background())
 	site := newSite(t, httpmw.WithLock(local, user42, lockmw.WithWait(patience), whenWaiting(func() { stop(errors.New("shutting down")) }))(never(t)),
 		func(s *httptest.Server) { s.Config.BaseContext = func(net.Listener) context.Context { return base } })
@@ -98,7 +99,7 @@ func TestALockThatComesTooLateIsReleased(t *testing.T) {
 			if tt.typ != "" && readProblem(t, rec).Type != tt.typ {
 				t.Errorf("%s, want %s", rec.Body, tt.typ)
 			}
-			if !isFree(local, "user:42") {
+			if !usertest.IsFree(local, "user:42") {
 				t.Error("the lock was kept")
 			}
 			if strings.Contains(log.String(), "user:42") {
@@ -115,7 +116,7 @@ func TestALockThatComesTooLateIsReleased(t *testing.T) {
 		if p := readProblem(t, rec); p.Status != 503 || p.Type != "lock-timeout" {
 			t.Errorf("got %+v, want 503 lock-timeout", p)
 		}
-		if !isFree(local, "user:42") {
+		if !usertest.IsFree(local, "user:42") {
 			t.Error("the lock was kept")
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -34,7 +35,7 @@ func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 				free := func(h http.Handler) http.Handler { // when the panic comes to Recoverer
 					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						defer func() {
-							if !isFree(other, "user:secret-42") {
+							if !usertest.IsFree(other, "user:secret-42") {
 								t.Error("the panic has passed the lock before it was released")
 							}
 						}()
@@ -90,7 +91,7 @@ func TestATimeoutOutsideLimitsTheWait(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		locks, other := newClient(t, s), newClient(t, s)
-		occupy(t, other, "user:secret-42")
+		usertest.Occupy(t, other, "user:secret-42")
 		h := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience))(never(t))
 		site := newSite(t, middleware.Timeout(500*time.Millisecond)(h))
 		site.complaint = "timeout.go"

@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -119,7 +120,7 @@ func handleItem(t *testing.T, name string, route itemRoute, read func() *http.Re
 			t.Errorf("%s: %q and %q are handled under %q, want %q", name, r.RequestURI, header, keys, want)
 			return
 		}
-		release := occupy(t, l, keys[0])
+		release := usertest.Occupy(t, l, keys[0])
 		if rec := serve(h, read()); rec.Body.String() != answerBusy {
 			t.Errorf("%s: %q and %q are answered %q while %q is locked, want what all get", name, r.RequestURI, header, rec.Body, keys)
 		}
@@ -140,7 +141,7 @@ func handleItem(t *testing.T, name string, route itemRoute, read func() *http.Re
 		t.Errorf("%s: %q: status %d, body %s", name, r.RequestURI, rec.Code, rec.Body)
 	}
 	for _, key := range keys {
-		if key != "" && len(key) <= 1024 && !isFree(l, key) {
+		if key != "" && len(key) <= 1024 && !usertest.IsFree(l, key) {
 			t.Errorf("%s: %q is still locked", name, key)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-chi/httprate"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -215,7 +216,7 @@ func TestAParameterOutsideOfItsRouteIsAMistakeOfTheServer(t *testing.T) {
 
 func TestPathValueSetByHand(t *testing.T) {
 	local := lockmw.NewLocal()
-	occupy(t, local, "user:42")
+	usertest.Occupy(t, local, "user:42")
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.SetPathValue("userID", "42")
 	h := httpmw.WithLock(local, httpmw.By("user", httpmw.PathValue("userID")))(never(t))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -116,7 +117,7 @@ func TestStatusesOfKeysThatCannotBeMade(t *testing.T) {
 func TestAWaitThatTimesOutIs503(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		local := lockmw.NewLocal()
-		occupy(t, local, "user:42")
+		usertest.Occupy(t, local, "user:42")
 		rec := post(httpmw.WithLock(local, user42, lockmw.WithWait(time.Second))(never(t)), "/")
 		if p := readProblem(t, rec); p.Status != 503 || p.Type != "lock-timeout" {
 			t.Errorf("got %+v, want 503 lock-timeout", p)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 )
 
 func TestTheMiddlewareFitsIntoEveryRouter(t *testing.T) {
@@ -104,7 +105,7 @@ func TestTheMiddlewareFitsIntoEveryRouter(t *testing.T) {
 			s := redistest.Mini(t)
 			locks, other := newClient(t, s), newClient(t, s)
 			site := newSite(t, tt.mount(httpmw.WithLock(locks, httpmw.By("user", tt.id))))
-			release := occupy(t, other, "user:42")
+			release := usertest.Occupy(t, other, "user:42")
 			site.ask(t, http.MethodPost, "/users/42").wantProblem(t, 409, "lock-busy", true)
 			if a := site.ask(t, http.MethodPost, "/users/43"); a.status != http.StatusCreated {
 				t.Errorf("another user: status %d: %s", a.status, a.body)

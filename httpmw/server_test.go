@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -23,7 +24,7 @@ func TestARefusedRequestOverTheWire(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		locks, other := newClient(t, s), newClient(t, s)
-		occupy(t, other, "user:secret-42")
+		usertest.Occupy(t, other, "user:secret-42")
 		refused := never(t)
 		capped := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience), lockmw.WithMaxWaiters(1))(refused)
 		r := chi.NewRouter()

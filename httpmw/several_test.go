@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -24,7 +25,7 @@ func TestWithRWLockReadsByMethod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			local := lockmw.NewLocal()
-			occupy(t, tt.other(local), "user:42")
+			usertest.Occupy(t, tt.other(local), "user:42")
 			h := httpmw.WithRWLock(local, user42)(ok)
 			for method, want := range map[string]int{
 				"GET": tt.get, "HEAD": tt.head, "OPTIONS": tt.options, "POST": tt.post, "TRACE": tt.trac,
@@ -60,11 +61,11 @@ func TestWithLocksTakesAllOrNone(t *testing.T) {
 	if rec := serve(both, transfer("2", "1")); rec.Code != http.StatusCreated {
 		t.Errorf("status %d", rec.Code)
 	}
-	occupy(t, local, "account:2")
+	usertest.Occupy(t, local, "account:2")
 	if rec := serve(h(never(t)), transfer("2", "1")); rec.Code != http.StatusConflict {
 		t.Errorf("status %d, want 409", rec.Code)
 	}
-	if !isFree(local, "account:1") {
+	if !usertest.IsFree(local, "account:1") {
 		t.Error("account:1 is still locked by the request that was refused")
 	}
 }

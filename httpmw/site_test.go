@@ -1,7 +1,6 @@
 package httpmw_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -60,7 +60,7 @@ func newSite(t testing.TB, h http.Handler, edit ...func(*httptest.Server)) *site
 		defer handlers.Done()
 		h.ServeHTTP(w, r)
 	}))}
-	var complaints lockedBuffer
+	var complaints usertest.Output
 	s.Config.ErrorLog = log.New(&complaints, "", 0)
 	for _, f := range edit {
 		f(s.Server)
@@ -212,23 +212,4 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.entered <- r
 	<-g.opened
 	w.WriteHeader(http.StatusCreated)
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) Len() int { return len(b.String()) }
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

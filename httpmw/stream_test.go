@@ -18,6 +18,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -72,7 +73,7 @@ func TestEventsAreStreamedUnderTheLock(t *testing.T) {
 					if want := fmt.Sprintf("data: %d", i); !lines.Scan() || lines.Text() != want {
 						t.Fatalf("%q, want %q: %v", lines.Text(), want, lines.Err())
 					}
-					if isFree(local, "user:42") {
+					if usertest.IsFree(local, "user:42") {
 						t.Error("the lock is free while the handler streams")
 					}
 					lines.Scan() // the empty one
@@ -257,7 +258,7 @@ func TestAConnectionIsUpgradedUnderTheLock(t *testing.T) {
 			if line, err := answer.ReadString('\n'); line != "hello\n" || err != nil {
 				t.Errorf("%q, %v", line, err)
 			}
-			if isFree(local, "user:42") {
+			if usertest.IsFree(local, "user:42") {
 				t.Error("the lock is free while the connection is used")
 			}
 			_, _ = io.WriteString(conn, "lose\n")

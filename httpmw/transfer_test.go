@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -29,7 +30,7 @@ func TestATransferLocksAllAccountsOrNone(t *testing.T) {
 		mux.Handle("/transfers/{from}/{to}/{via}", httpmw.WithLocks(locks, accounts("from", "to", "via"))(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				for _, key := range []string{"account:a", "account:b", "account:c"} {
-					if hold, err := lockmw.Held(r.Context(), key); err != nil || hold.Token() == 0 || isFree(other, key) {
+					if hold, err := lockmw.Held(r.Context(), key); err != nil || hold.Token() == 0 || usertest.IsFree(other, key) {
 						t.Errorf("%s is not locked: %v", key, err)
 					}
 				}
@@ -52,10 +53,10 @@ func TestATransferLocksAllAccountsOrNone(t *testing.T) {
 			t.Errorf("locked in the order %q, want %q", got, "abc")
 		}
 		for _, taken := range []string{"a", "b", "c"} {
-			release := occupy(t, other, "account:"+taken)
+			release := usertest.Occupy(t, other, "account:"+taken)
 			site.ask(t, http.MethodPost, "/transfers/c/a/b").wantProblem(t, 409, "lock-busy", true)
 			for _, key := range []string{"a", "b", "c"} {
-				if free := isFree(other, "account:"+key); free != (key != taken) {
+				if free := usertest.IsFree(other, "account:"+key); free != (key != taken) {
 					t.Errorf("with %s taken, %s is free: %t", taken, key, free)
 				}
 			}

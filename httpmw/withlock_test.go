@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -21,7 +22,7 @@ func TestTheHandlerRunsUnderTheLock(t *testing.T) {
 		if !found || hold.Key() != "user:42" || hold.Token() == 0 {
 			t.Errorf("no hold of user:42 in the handler's context")
 		}
-		if isFree(local, "user:42") {
+		if usertest.IsFree(local, "user:42") {
 			t.Error("user:42 is free while the handler runs")
 		}
 		_, again, err := local.Lock(r.Context(), "user:42", lockmw.WithWait(0))
@@ -34,7 +35,7 @@ func TestTheHandlerRunsUnderTheLock(t *testing.T) {
 	if rec := post(h, "/"); rec.Code != http.StatusCreated {
 		t.Errorf("status %d", rec.Code)
 	}
-	if !isFree(local, "user:42") {
+	if !usertest.IsFree(local, "user:42") {
 		t.Error("user:42 is not free after the request")
 	}
 }
@@ -90,7 +91,7 @@ func TestErrNoLockRunsTheRequestWithoutALock(t *testing.T) {
 
 func TestWithMethodsLocksOnlyThose(t *testing.T) {
 	local := lockmw.NewLocal()
-	occupy(t, local, "user:42")
+	usertest.Occupy(t, local, "user:42")
 	h := httpmw.WithLock(local, user42, httpmw.WithMethods("POST", "PUT"))(ok)
 	for method, want := range map[string]int{"POST": 409, "PUT": 409, "GET": 201, "DELETE": 201} {
 		if rec := serve(h, httptest.NewRequest(method, "/", nil)); rec.Code != want {
@@ -101,7 +102,7 @@ func TestWithMethodsLocksOnlyThose(t *testing.T) {
 
 func TestEveryMethodIsLockedByDefault(t *testing.T) {
 	local := lockmw.NewLocal()
-	occupy(t, local, "user:42")
+	usertest.Occupy(t, local, "user:42")
 	h := httpmw.WithLock(local, user42)(never(t))
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"} {
 		if rec := serve(h, httptest.NewRequest(method, "/", nil)); rec.Code != http.StatusConflict {
@@ -120,7 +121,7 @@ func TestAPanicGoesOnAfterTheRelease(t *testing.T) {
 				if got := recover(); got != value {
 					t.Errorf("recovered %v, want %v", got, value)
 				}
-				if !isFree(local, "user:42") {
+				if !usertest.IsFree(local, "user:42") {
 					t.Error("the panic arrived before the release")
 				}
 			}()
@@ -150,7 +151,7 @@ func TestAPanicAfterTheLossIsNotAnsweredHere(t *testing.T) {
 func TestAClientThatGoesAwayIsNotAnsweredAndWaitsNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		local := lockmw.NewLocal()
-		release := occupy(t, local, "user:42")
+		release := usertest.Occupy(t, local, "user:42")
 		answered := false
 		h := httpmw.WithLock(local, user42, lockmw.WithWait(time.Minute), lockmw.WithMaxWaiters(1),
 			httpmw.WithErrorHandler(func(http.ResponseWriter, *http.Request, error) { answered = true }))(never(t))
@@ -168,7 +169,7 @@ func TestAClientThatGoesAwayIsNotAnsweredAndWaitsNoLonger(t *testing.T) {
 			t.Errorf("status %d, body %q, error handler called: %t; want 499 for the logs and nothing else", rec.Code, rec.Body, answered)
 		}
 		release()
-		if !isFree(local, "user:42") {
+		if !usertest.IsFree(local, "user:42") {
 			t.Error("the lock went to a client that is gone")
 		}
 	})
@@ -177,7 +178,7 @@ func TestAClientThatGoesAwayIsNotAnsweredAndWaitsNoLonger(t *testing.T) {
 func TestADeadlineDuringTheWaitIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		local := lockmw.NewLocal()
-		occupy(t, local, "user:42")
+		usertest.Occupy(t, local, "user:42")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		h := httpmw.WithLock(local, user42, lockmw.WithWait(time.Minute))(never(t))
@@ -209,7 +210,7 @@ func TestAWaitWithoutALimitEndsByItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				local := lockmw.NewLocal(tt.locker...)
-				occupy(t, local, "user:42")
+				usertest.Occupy(t, local, "user:42")
 				start := time.Now()
 				rec := serve(httpmw.WithLock(local, user42, tt.opts...)(never(t)), httptest.NewRequest(http.MethodPost, "/", nil))
 				if p := readProblem(t, rec); p.Status != http.StatusServiceUnavailable || p.Type != "lock-timeout" {
@@ -247,7 +248,7 @@ func TestWhatComesAfterTheLongestWaitIsNotUsed(t *testing.T) {
 				if p := readProblem(t, rec); p.Status != http.StatusServiceUnavailable || p.Type != tt.typ {
 					t.Errorf("got %+v, want 503 %s", p, tt.typ)
 				}
-				if !isFree(local, "user:42") {
+				if !usertest.IsFree(local, "user:42") {
 					t.Error("the lock was kept")
 				}
 			})

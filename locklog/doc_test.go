@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 )
@@ -44,7 +45,7 @@ func everything(t *testing.T) []line {
 		Position: 2, Waiters: 3,
 		Holders: []lockmw.Holder{{Owner: "o", Process: "p", TraceParent: valid, Token: 1, Since: time.Now()}},
 	}
-	_, hold := lock(t, t.Context(), lockmw.NewLocal(), "item:7") // for its token
+	_, hold := usertest.Lock(t, t.Context(), lockmw.NewLocal(), "item:7") // for its token
 	attempt := func(g *lockmw.Grant) *script {
 		s := newScript(j.observer)
 		s.contended(seen)

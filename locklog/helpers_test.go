@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockmw/go/internal/redistest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 )
@@ -168,70 +167,13 @@ func (s *script) renewed(err error)             { s.Renewed(s.ctx, s.a, err) }
 func (s *script) lost(err error)                { s.Lost(s.ctx, s.a, err) }
 func (s *script) released(r lockmw.Release)     { s.Released(s.ctx, s.a, r) }
 
-// newClient returns a Client of s.
-func newClient(t *testing.T, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
-	t.Helper()
-	silent := lockmw.WithLogger(slog.New(slog.DiscardHandler)) // as to what the Client says itself
-	c, err := lockmw.New(s.NewClient(t), append(opts, silent)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return c
-}
-
-// onServer runs test where minutes pass at once, with an embedded server.
-func onServer(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
-	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
-		test(t, redistest.Piped(t))
-	})
-}
-
-// onContended returns an option for a call, and a function that returns when the call waits.
-func onContended(t *testing.T) (call lockmw.Option, waits func()) {
-	contended := make(chan struct{})
-	call = lockmw.WithObserver(&lockmw.Observer{
-		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(contended) },
-	})
-	return call, func() {
-		t.Helper()
-		select {
-		case <-contended:
-		case <-time.After(10 * time.Second):
-			t.Error("a call that has to wait is not told so")
-		}
-	}
-}
-
 // storing returns an option that stores a traceparent with the lock.
 func storing(traceParent string) lockmw.Option {
 	return lockmw.WithObserver(&lockmw.Observer{TraceParent: func(context.Context) string { return traceParent }})
-}
-
-// lock takes a lock that can be had.
-func lock(t *testing.T, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
-	t.Helper()
-	ctx, hold, err := l.Lock(ctx, key, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ctx, hold
 }
 
 // lost waits in a bubble for a hold's loss, and for the observers, who are told of it afterwards.
 func lost(ctx context.Context) {
 	<-ctx.Done()
 	synctest.Wait()
-}
-
-func unlock(t *testing.T, hold *lockmw.Hold) {
-	t.Helper()
-	if err := hold.Unlock(); err != nil {
-		t.Error(err)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 )
@@ -30,10 +31,10 @@ func TestHoldsFromTheThresholdOnAreLogged(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j := newJournal(t, tt.opts...)
-				_, hold := lock(t, t.Context(), j.local(), "item:7")
+				_, hold := usertest.Lock(t, t.Context(), j.local(), "item:7")
 				time.Sleep(tt.hold)
 				j.messages() // before the release
-				unlock(t, hold)
+				usertest.Unlock(t, hold)
 				if !tt.want {
 					j.messages()
 					return
@@ -52,16 +53,16 @@ func TestALongHoldTellsWhoWaitedForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t, locklog.WithSlowWait(lockmw.Forever))
 		local := j.local()
-		_, hold := lock(t, t.Context(), local, "item:7")
+		_, hold := usertest.Lock(t, t.Context(), local, "item:7")
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				_, hold := lock(t, t.Context(), local, "item:7")
-				unlock(t, hold)
+				_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+				usertest.Unlock(t, hold)
 			})
 		}
 		time.Sleep(10 * time.Second)
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 		wg.Wait()
 		j.messages(longHold)[0].want(t, line{"lock.waiters": 3})
 	})
@@ -71,8 +72,8 @@ func TestTheWaitIsNotPartOfTheHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t, locklog.WithSlowWait(lockmw.Forever))
 		local := j.local()
-		_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithMaxHold(20*time.Second))
-		ctx, second := lock(t, t.Context(), local, "item:7", lockmw.WithMaxHold(3*time.Second))
+		_, hold := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithMaxHold(20*time.Second))
+		ctx, second := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithMaxHold(3*time.Second))
 		lost(ctx)
 		lines := j.messages(lockLost, lockLost)
 		lines[0].want(t, line{"lock.held": 20 * time.Second, "lock.token": hold.Token()})
@@ -84,7 +85,7 @@ func TestALossIsLoggedOnceAndAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t)
 		local := j.local()
-		ctx, hold := lock(t, t.Context(), local, "item:7")
+		ctx, hold := usertest.Lock(t, t.Context(), local, "item:7")
 		time.Sleep(3 * time.Second)
 		local.Expire("item:7")
 		lost(ctx)
@@ -116,9 +117,9 @@ func TestALossThatOnlyTheReleaseTells(t *testing.T) {
 }
 
 func TestALockDeletedBeforeUnlockIsALoss(t *testing.T) {
-	onServer(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		j := newJournal(t)
-		_, hold := lock(t, t.Context(), newClient(t, s, lockmw.WithObserver(j.observer)), "item:7")
+		_, hold := usertest.Lock(t, t.Context(), usertest.Client(t, s, lockmw.WithObserver(j.observer)), "item:7")
 		if n, err := s.NewClient(t).Del(t.Context(), "lockmw:{item:7}").Result(); n != 1 || err != nil {
 			t.Fatalf("deleted %d locks: %v", n, err)
 		}
@@ -148,24 +149,24 @@ func TestALossAndTheReleaseAtTheSameTime(t *testing.T) {
 }
 
 func TestAHoldThatLastsIsLoggedWhenItsLeaseIsRenewed(t *testing.T) {
-	onServer(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		j := newJournal(t)
-		_, hold := lock(t, t.Context(), newClient(t, s, lockmw.WithObserver(j.observer)), "item:7")
+		_, hold := usertest.Lock(t, t.Context(), usertest.Client(t, s, lockmw.WithObserver(j.observer)), "item:7")
 		time.Sleep(time.Minute)
 		l := j.messages(stillHeld)[0] // once
 		if held := l.duration("lock.held"); held < 10*time.Second || held > 21*time.Second {
 			t.Errorf("logged after %v, want at the renewal after 10s", held)
 		}
 		l.want(t, line{"level": "WARN", "lock.token": hold.Token(), "lock.waiters": nil, "error.type": nil})
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 		j.messages(stillHeld, longHold)
 	})
 }
 
 func TestFailedRenewals(t *testing.T) {
-	onServer(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		j := newJournal(t, locklog.WithLongHold(lockmw.Forever))
-		ctx, hold := lock(t, t.Context(), newClient(t, s, lockmw.WithObserver(j.observer)), "item:7")
+		ctx, hold := usertest.Lock(t, t.Context(), usertest.Client(t, s, lockmw.WithObserver(j.observer)), "item:7")
 		for outages := range 2 {
 			s.Mini.SetError("LOADING not yet")
 			time.Sleep(15 * time.Second) // time for several renewals
@@ -198,9 +199,9 @@ func TestARenewalThatFindsTheLockLostIsALoss(t *testing.T) {
 }
 
 func TestAFailedReleaseIsLogged(t *testing.T) {
-	onServer(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		j := newJournal(t)
-		_, hold := lock(t, t.Context(), newClient(t, s, lockmw.WithObserver(j.observer)), "item:7", lockmw.WithLease(time.Minute))
+		_, hold := usertest.Lock(t, t.Context(), usertest.Client(t, s, lockmw.WithObserver(j.observer)), "item:7", lockmw.WithLease(time.Minute))
 		time.Sleep(12 * time.Second) // the line of a long hold would say less
 		s.Mini.SetError("LOADING not yet")
 		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrUnavailable) {
@@ -216,13 +217,13 @@ func TestAFailedReleaseIsLogged(t *testing.T) {
 }
 
 func TestFailingOpenIsLogged(t *testing.T) {
-	onServer(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))
-		c := newClient(t, s, lockmw.WithObserver(j.observer), lockmw.WithFailOpen())
+		c := usertest.Client(t, s, lockmw.WithObserver(j.observer), lockmw.WithFailOpen())
 		s.Mini.SetError("LOADING not yet")
-		_, hold := lock(t, t.Context(), c, "item:7")
+		_, hold := usertest.Lock(t, t.Context(), c, "item:7")
 		time.Sleep(time.Minute)
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 		s.Mini.SetError("")
 		l := j.messages(failedOpen)[0] // it was no hold
 		l.want(t, line{"level": "WARN", "lock.key": "item:7", "lock.token": nil, "lock.outcome": "error", "error.type": "lock_unavailable"})
@@ -233,10 +234,10 @@ func TestFailingOpenIsLogged(t *testing.T) {
 }
 
 func TestClosingAClientIsALossOfItsHolds(t *testing.T) {
-	onServer(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		j := newJournal(t)
-		c := newClient(t, s, lockmw.WithObserver(j.observer))
-		ctx, _ := lock(t, t.Context(), c, "item:7")
+		c := usertest.Client(t, s, lockmw.WithObserver(j.observer))
+		ctx, _ := usertest.Lock(t, t.Context(), c, "item:7")
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
@@ -27,7 +28,7 @@ var kinds = map[string]func(*lockmw.Client) lockmw.Locker{
 // The waiter's line names the holder, of its own process or of another.
 func TestTheHolderIsNamedForEveryKindOfLock(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		ours, theirs := newClient(t, s), newClient(t, s)
+		ours, theirs := usertest.Client(t, s), usertest.Client(t, s)
 		for mode, kind := range kinds {
 			for where, holder := range map[string]*lockmw.Client{"same client": ours, "another client": theirs} {
 				t.Run(mode+"/"+where, func(t *testing.T) {
@@ -47,15 +48,15 @@ func TestTheHolderIsNamedForALocal(t *testing.T) {
 func testHolderNamed(t *testing.T, waiter, holder lockmw.Locker, mode string) {
 	key := lockmw.Key("item", t.Name(), mode)
 	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))
-	_, hold := lock(t, t.Context(), holder, key, storing(valid))
-	contended, waits := onContended(t)
+	_, hold := usertest.Lock(t, t.Context(), holder, key, storing(valid))
+	contended, waits := usertest.OnContended(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		waits()
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 	})
-	_, own := lock(t, t.Context(), waiter, key, lockmw.WithObserver(j.observer), contended)
-	unlock(t, own)
+	_, own := usertest.Lock(t, t.Context(), waiter, key, lockmw.WithObserver(j.observer), contended)
+	usertest.Unlock(t, own)
 	wg.Wait()
 
 	lines := j.messages(slowWait, longHold)
@@ -77,12 +78,12 @@ func testHolderNamed(t *testing.T, waiter, holder lockmw.Locker, mode string) {
 func TestATryNamesTheHolderInAnotherClient(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		j := newJournal(t, locklog.WithSlowWait(0))
-		ours, theirs := newClient(t, s, lockmw.WithObserver(j.observer)), newClient(t, s)
-		_, hold := lock(t, t.Context(), theirs, "item:7")
+		ours, theirs := usertest.Client(t, s, lockmw.WithObserver(j.observer)), usertest.Client(t, s)
+		_, hold := usertest.Lock(t, t.Context(), theirs, "item:7")
 		if _, _, err := ours.TryLock(t.Context(), "item:7"); !errors.Is(err, lockmw.ErrBusy) {
 			t.Fatal(err)
 		}
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 		j.messages(slowWait)[0].want(t, line{
 			"lock.operation": "try_lock", "lock.outcome": "not_acquired", "holder.token": hold.Token(),
 			"error.type": "lock_not_acquired",
@@ -99,23 +100,23 @@ func TestNoKeyIsShownThatIsRedacted(t *testing.T) {
 		"panic":    func(key string) string { panic("no hash for " + key) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			onServer(t, func(t *testing.T, s *redistest.Server) {
+			usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 				j := newJournal(t, locklog.WithKeyRedactor(redact), locklog.WithSlowWait(0), locklog.WithLongHold(0))
-				c := newClient(t, s, lockmw.WithObserver(j.observer), lockmw.WithFixedLease(5*time.Second))
+				c := usertest.Client(t, s, lockmw.WithObserver(j.observer), lockmw.WithFixedLease(5*time.Second))
 				key := lockmw.Key("card", marker)
-				_, hold := lock(t, t.Context(), c, key)
+				_, hold := usertest.Lock(t, t.Context(), c, key)
 				if _, _, err := c.TryLock(t.Context(), key); !errors.Is(err, lockmw.ErrBusy) {
 					t.Error(err)
 				}
-				unlock(t, hold)
-				ctx, _ := lock(t, t.Context(), c, key)
+				usertest.Unlock(t, hold)
+				ctx, _ := usertest.Lock(t, t.Context(), c, key)
 				lost(ctx)
-				_, hold = lock(t, t.Context(), c, key)
+				_, hold = usertest.Lock(t, t.Context(), c, key)
 				s.Mini.SetError("ERR proxy: cannot route " + key)
 				if err := hold.Unlock(); err == nil || !strings.Contains(err.Error(), marker) {
 					t.Fatalf("releasing: %v, want an error with the key", err)
 				}
-				lock(t, t.Context(), c, "open:"+marker, lockmw.WithFailOpen())
+				usertest.Lock(t, t.Context(), c, "open:"+marker, lockmw.WithFailOpen())
 				s.Mini.SetError("")
 
 				h := newScript(j.observer)
@@ -148,10 +149,10 @@ func TestAKeyIsShownAsTheRedactorHasIt(t *testing.T) {
 		calls++
 		return "<" + key + ">"
 	}))
-	_, hold := lock(t, context.Background(), j.local(), "item:7")
+	_, hold := usertest.Lock(t, context.Background(), j.local(), "item:7")
 	if calls != 0 {
 		t.Errorf("the redactor was called %d times with nothing to say", calls)
 	}
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 	j.messages(longHold)[0].want(t, line{"lock.key": "<item:7>"})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 )
@@ -20,11 +21,11 @@ func TestSeveralObserversLogEachForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newJournal(t), newJournal(t, locklog.WithSlowWait(3*time.Second))
 		local := lockmw.NewLocal(lockmw.WithObserver(a.observer), lockmw.WithObserver(b.observer))
-		_, hold := lock(t, t.Context(), local, "item:7")
-		time.AfterFunc(2*time.Second, func() { unlock(t, hold) })
-		_, hold = lock(t, t.Context(), local, "item:7")
+		_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+		time.AfterFunc(2*time.Second, func() { usertest.Unlock(t, hold) })
+		_, hold = usertest.Lock(t, t.Context(), local, "item:7")
 		time.Sleep(10 * time.Second)
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 		a.messages(slowWait, longHold)
 		b.messages(longHold)
 	})
@@ -37,17 +38,17 @@ func TestMountedTwiceItLogsOnce(t *testing.T) {
 		"a copy":   func(o *lockmw.Observer) *lockmw.Observer { c := *o; return &c },
 	} {
 		t.Run(name, func(t *testing.T) {
-			onServer(t, func(t *testing.T, s *redistest.Server) {
+			usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 				j := newJournal(t)
 				twice := lockmw.WithObserver(again(j.observer))
-				c := newClient(t, s, lockmw.WithObserver(j.observer), twice)
-				_, hold := lock(t, t.Context(), c, "item:7", twice)
+				c := usertest.Client(t, s, lockmw.WithObserver(j.observer), twice)
+				_, hold := usertest.Lock(t, t.Context(), c, "item:7", twice)
 				if _, _, err := c.Lock(t.Context(), "item:7", lockmw.WithWait(12*time.Second)); !errors.Is(err, lockmw.ErrBusy) {
 					t.Error(err)
 				}
 				time.Sleep(10 * time.Second)
-				unlock(t, hold)
-				ctx, _ := lock(t, t.Context(), c, "item:7")
+				usertest.Unlock(t, hold)
+				ctx, _ := usertest.Lock(t, t.Context(), c, "item:7")
 				s.Mini.SetError("LOADING not yet")
 				lost(ctx)
 				s.Mini.SetError("")
@@ -68,16 +69,16 @@ func TestNestedLocksAreLoggedEachByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t, locklog.WithLongHold(3*time.Second))
 		local := j.local()
-		ctx, outer := lock(t, t.Context(), local, "outer:1")
+		ctx, outer := usertest.Lock(t, t.Context(), local, "outer:1")
 		time.Sleep(time.Second)
-		ctx, inner := lock(t, ctx, local, "inner:1")
-		_, again := lock(t, ctx, local, "outer:1") // re-entry
+		ctx, inner := usertest.Lock(t, ctx, local, "inner:1")
+		_, again := usertest.Lock(t, ctx, local, "outer:1") // re-entry
 		time.Sleep(2 * time.Second)
-		unlock(t, again)
+		usertest.Unlock(t, again)
 		local.Expire("inner:1")
 		lost(ctx)
 		_ = inner.Unlock() // lost
-		unlock(t, outer)
+		usertest.Unlock(t, outer)
 		lines := j.messages(lockLost, longHold)
 		lines[0].want(t, line{"lock.key": "inner:1", "lock.held": 2 * time.Second})
 		lines[1].want(t, line{"lock.key": "outer:1", "lock.held": 3 * time.Second})
@@ -100,9 +101,9 @@ func TestLocksWithinOneThatFailedOpenAreLogged(t *testing.T) {
 	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))
 	outer := newScript(j.observer)
 	outer.acquired(lockmw.Grant{FailedOpen: lockmw.ErrUnavailable})
-	_, hold := lock(t, outer.ctx, j.local(), "inner:1")
+	_, hold := usertest.Lock(t, outer.ctx, j.local(), "inner:1")
 	outer.released(lockmw.Release{})
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 	for _, l := range j.messages(failedOpen, slowWait, longHold)[1:] {
 		l.want(t, line{"lock.key": "inner:1"})
 	}
@@ -120,19 +121,19 @@ func TestAHandlerThatPanicsDoesNotHarmTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger := slog.New(panicking{slog.DiscardHandler})
 		local := lockmw.NewLocal(lockmw.WithObserver(locklog.New(logger, locklog.WithSlowWait(0), locklog.WithLongHold(0))))
-		ctx, hold := lock(t, t.Context(), local, "item:7")
+		ctx, hold := usertest.Lock(t, t.Context(), local, "item:7")
 		if _, err := lockmw.Held(ctx, "item:7"); err != nil {
 			t.Error(err)
 		}
-		unlock(t, hold)
-		ctx, hold = lock(t, t.Context(), local, "item:7")
+		usertest.Unlock(t, hold)
+		ctx, hold = usertest.Lock(t, t.Context(), local, "item:7")
 		local.Expire("item:7")
 		lost(ctx)
 		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
 			t.Error(err)
 		}
-		_, hold = lock(t, t.Context(), local, "item:7")
-		unlock(t, hold)
+		_, hold = usertest.Lock(t, t.Context(), local, "item:7")
+		usertest.Unlock(t, hold)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 )
@@ -35,8 +36,8 @@ func TestInvalidOptionsPanic(t *testing.T) {
 
 func TestTheLaterOptionWins(t *testing.T) {
 	j := newJournal(t, locklog.WithLongHold(lockmw.Forever), locklog.WithLongHold(0))
-	_, hold := lock(t, t.Context(), j.local(), "item:7")
-	unlock(t, hold)
+	_, hold := usertest.Lock(t, t.Context(), j.local(), "item:7")
+	usertest.Unlock(t, hold)
 	j.messages(longHold)
 }
 
@@ -44,10 +45,10 @@ func TestWithoutALoggerLinesGoToTheDefaultOne(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	local := lockmw.NewLocal(lockmw.WithObserver(locklog.New(nil, locklog.WithLongHold(0))))
-	_, hold := lock(t, t.Context(), local, "item:7")
+	_, hold := usertest.Lock(t, t.Context(), local, "item:7")
 	var text bytes.Buffer
 	slog.SetDefault(slog.New(slog.NewJSONHandler(&text, nil))) // later than New, and during the hold
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 	if lines := parse(t, text.String()); len(lines) != 1 || lines[0].message() != longHold {
 		t.Errorf("logged %s", &text)
 	}
@@ -63,9 +64,9 @@ func TestLevels(t *testing.T) {
 				var built atomic.Int32
 				j := newJournalAt(t, level, locklog.WithKeyRedactor(func(string) string { built.Add(1); return "" }))
 				local := j.local()
-				_, hold := lock(t, t.Context(), local, "item:7")
-				time.AfterFunc(10*time.Second, func() { unlock(t, hold) })
-				ctx, _ := lock(t, t.Context(), local, "item:7", lockmw.WithMaxHold(time.Second))
+				_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+				time.AfterFunc(10*time.Second, func() { usertest.Unlock(t, hold) })
+				ctx, _ := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithMaxHold(time.Second))
 				lost(ctx)
 				if got := len(j.lines()); got != want || int(built.Load()) != want {
 					t.Errorf("%d lines, %d built, want %d:\n%s", got, built.Load(), want, j)
@@ -88,9 +89,9 @@ func TestLevelsThatChange(t *testing.T) {
 		var level slog.LevelVar
 		level.Set(tt.before)
 		j := newJournalAt(t, &level, locklog.WithLongHold(0))
-		_, hold := lock(t, t.Context(), j.local(), "item:7")
+		_, hold := usertest.Lock(t, t.Context(), j.local(), "item:7")
 		level.Set(tt.after)
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 		if got := len(j.lines()); got != tt.want {
 			t.Errorf("from %v to %v: %d lines, want %d", tt.before, tt.after, got, tt.want)
 		}
@@ -102,13 +103,13 @@ func TestALevelThatChangesBetweenNestedLocks(t *testing.T) {
 	var level slog.LevelVar
 	j := newJournalAt(t, &level, locklog.WithLongHold(0))
 	local := j.local()
-	ctx, outer := lock(t, t.Context(), local, "outer:1")
+	ctx, outer := usertest.Lock(t, t.Context(), local, "outer:1")
 	level.Set(slog.LevelError + 1)
-	_, inner := lock(t, ctx, local, "inner:1")
+	_, inner := usertest.Lock(t, ctx, local, "inner:1")
 	level.Set(slog.LevelInfo)
-	unlock(t, inner)
+	usertest.Unlock(t, inner)
 	j.messages()
-	unlock(t, outer)
+	usertest.Unlock(t, outer)
 	j.messages(longHold)[0].want(t, line{"lock.key": "outer:1"})
 }
 
@@ -135,11 +136,11 @@ func TestHandlersGetTheContextOfTheAttempt(t *testing.T) {
 			return context.WithValue(ctx, valueKey{}, ctx.Value(valueKey{}).(string)+"/hold")
 		},
 	})
-	ctx, hold := lock(t, context.WithValue(t.Context(), valueKey{}, "r1"), local, "item:7", other)
+	ctx, hold := usertest.Lock(t, context.WithValue(t.Context(), valueKey{}, "r1"), local, "item:7", other)
 	if got := ctx.Value(valueKey{}); got != "r1/wait/hold" {
 		t.Errorf("the hold's context has %v", got)
 	}
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 	lines := parse(t, text.String())
 	if len(lines) != 2 || lines[0]["request"] != "r1/wait" || lines[1]["request"] != "r1/wait/hold" {
 		t.Errorf("logged %s", &text)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 )
@@ -29,21 +30,21 @@ func TestWaitsFromTheThresholdOnAreLogged(t *testing.T) {
 		for end, wait := range map[string]func(t *testing.T, j *journal){
 			"acquired": func(t *testing.T, j *journal) {
 				local := j.local()
-				_, hold := lock(t, t.Context(), local, "item:7")
-				time.AfterFunc(tt.wait, func() { unlock(t, hold) })
-				_, hold = lock(t, t.Context(), local, "item:7")
-				unlock(t, hold)
+				_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+				time.AfterFunc(tt.wait, func() { usertest.Unlock(t, hold) })
+				_, hold = usertest.Lock(t, t.Context(), local, "item:7")
+				usertest.Unlock(t, hold)
 			},
 			"timeout": func(t *testing.T, j *journal) {
 				local := j.local(lockmw.WithWait(tt.wait))
-				lock(t, t.Context(), local, "item:7")
+				usertest.Lock(t, t.Context(), local, "item:7")
 				if _, _, err := local.Lock(t.Context(), "item:7"); !errors.Is(err, lockmw.ErrBusy) {
 					t.Error(err)
 				}
 			},
 			"canceled": func(t *testing.T, j *journal) {
 				local := j.local()
-				lock(t, t.Context(), local, "item:7")
+				usertest.Lock(t, t.Context(), local, "item:7")
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(tt.wait, cancel)
 				if _, _, err := local.Lock(ctx, "item:7"); !errors.Is(err, context.Canceled) {
@@ -71,12 +72,12 @@ func TestTheHolderOfASlowWaitIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t)
 		local := j.local()
-		_, hold := lock(t, t.Context(), local, "item:7", storing(valid))
+		_, hold := usertest.Lock(t, t.Context(), local, "item:7", storing(valid))
 		since, token := time.Now(), hold.Token()
 		time.Sleep(time.Second)
-		time.AfterFunc(3*time.Second, func() { unlock(t, hold) })
-		_, hold = lock(t, t.Context(), local, "item:7", lockmw.WithName("checkout"))
-		unlock(t, hold)
+		time.AfterFunc(3*time.Second, func() { usertest.Unlock(t, hold) })
+		_, hold = usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithName("checkout"))
+		usertest.Unlock(t, hold)
 
 		l := j.messages(slowWait)[0]
 		l.want(t, line{
@@ -96,15 +97,15 @@ func TestTheHolderIsTheOneSeenAtAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t)
 		local := j.local()
-		_, first := lock(t, t.Context(), local, "item:7")
+		_, first := usertest.Lock(t, t.Context(), local, "item:7")
 		ends := make(chan struct{})
 		go func() {
 			defer close(ends)
-			_, second := lock(t, t.Context(), local, "item:7")
+			_, second := usertest.Lock(t, t.Context(), local, "item:7")
 			time.Sleep(2 * time.Second)
-			unlock(t, second)
+			usertest.Unlock(t, second)
 		}()
-		time.AfterFunc(time.Second/2, func() { unlock(t, first) })
+		time.AfterFunc(time.Second/2, func() { usertest.Unlock(t, first) })
 		synctest.Wait()
 		_, _, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Second))
 		if !errors.Is(err, lockmw.ErrBusy) {
@@ -125,11 +126,11 @@ func TestOfSeveralReadersTheOldestIsNamed(t *testing.T) {
 		local := j.local()
 		var holds []*lockmw.Hold
 		for i := range 3 {
-			_, hold := lock(t, t.Context(), local.RLocker(), "item:7", storing(fmt.Sprintf("00-%032x-b7ad6b7169203331-01", i+1)))
+			_, hold := usertest.Lock(t, t.Context(), local.RLocker(), "item:7", storing(fmt.Sprintf("00-%032x-b7ad6b7169203331-01", i+1)))
 			holds = append(holds, hold)
 			time.Sleep(time.Second)
 		}
-		unlock(t, holds[0]) // which puts the third in its place
+		usertest.Unlock(t, holds[0]) // which puts the third in its place
 		if _, _, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Second)); !errors.Is(err, lockmw.ErrBusy) {
 			t.Fatal(err)
 		}

@@ -4,50 +4,20 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
 
-// newClient returns a Client of an embedded server.
-func newClient(t *testing.T, opts ...lockmw.ClientOption) *lockmw.Client {
-	t.Helper()
-	c, err := lockmw.New(redistest.Piped(t).NewClient(t), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return c
-}
-
-// inBubble runs test where minutes pass at once.
-func inBubble(t *testing.T, test func(t *testing.T)) {
-	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
-		test(t)
-	})
-}
-
 // A call takes the lock in one of the ways that a Locker has.
 type call func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error)
 
-func unlock(t *testing.T, h *lockmw.Hold) {
-	t.Helper()
-	if err := h.Unlock(); err != nil {
-		t.Errorf("Unlock: %v", err)
-	}
-}
-
 func TestMethodsTakeTheirSide(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		l := rwlock.New(newClient(t))
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		l := rwlock.New(usertest.Client(t, s))
 		for name, method := range map[string]struct {
 			call  call
 			reads bool
@@ -65,7 +35,7 @@ func TestMethodsTakeTheirSide(t *testing.T) {
 			_, other, err := l.TryRLock(t.Context(), "k")
 			switch {
 			case err == nil:
-				unlock(t, other)
+				usertest.Unlock(t, other)
 				if !method.reads {
 					t.Errorf("%s does not keep readers out", name)
 				}
@@ -75,14 +45,14 @@ func TestMethodsTakeTheirSide(t *testing.T) {
 			if _, _, err := l.TryLock(t.Context(), "k"); !errors.Is(err, lockmw.ErrBusy) {
 				t.Errorf("%s: TryLock beside it: %v, want ErrBusy", name, err)
 			}
-			unlock(t, hold)
+			usertest.Unlock(t, hold)
 		}
 	})
 }
 
 func TestTriesDoNotWait(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		l := rwlock.New(newClient(t), lockmw.WithWait(time.Hour))
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		l := rwlock.New(usertest.Client(t, s), lockmw.WithWait(time.Hour))
 		_, hold, err := l.Lock(t.Context(), "k")
 		if err != nil {
 			t.Fatal(err)
@@ -96,13 +66,13 @@ func TestTriesDoNotWait(t *testing.T) {
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("two tries took %v", took)
 		}
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 	})
 }
 
 func TestTryLockOfAReaderIsAnUpgrade(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		l := rwlock.New(newClient(t))
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		l := rwlock.New(usertest.Client(t, s))
 		ctx, hold, err := l.TryRLock(t.Context(), "k")
 		if err != nil {
 			t.Fatal(err)
@@ -113,14 +83,14 @@ func TestTryLockOfAReaderIsAnUpgrade(t *testing.T) {
 				t.Errorf("an upgrade: %v, want ErrUpgrade", err)
 			}
 		}
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 	})
 }
 
 func TestOptionsOfNewAreDefaultsOfBothSides(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		var attempts []lockmw.Attempt
-		l := rwlock.New(newClient(t, lockmw.WithName("client"), lockmw.WithLease(time.Hour)),
+		l := rwlock.New(usertest.Client(t, s, lockmw.WithName("client"), lockmw.WithLease(time.Hour)),
 			lockmw.WithName("locker"), lockmw.WithObserver(&lockmw.Observer{
 				Start: func(ctx context.Context, a lockmw.Attempt) context.Context {
 					attempts = append(attempts, a)
@@ -132,7 +102,7 @@ func TestOptionsOfNewAreDefaultsOfBothSides(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			unlock(t, hold)
+			usertest.Unlock(t, hold)
 		}
 		if len(attempts) != 2 || attempts[0].Mode != "write" || attempts[1].Mode != "read" {
 			t.Fatalf("the attempts are %+v", attempts)
@@ -146,7 +116,7 @@ func TestOptionsOfNewAreDefaultsOfBothSides(t *testing.T) {
 }
 
 func TestNewRefusesWhatCannotBe(t *testing.T) {
-	c := newClient(t)
+	c := usertest.Client(t, redistest.Piped(t))
 	for name, do := range map[string]func(){
 		"no client":         func() { rwlock.New(nil) },
 		"an invalid option": func() { rwlock.New(c, lockmw.WithWait(-1)) },
@@ -163,8 +133,8 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 }
 
 func TestNewRefusesToKeepPlaces(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		l := rwlock.New(newClient(t))
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		l := rwlock.New(usertest.Client(t, s))
 		for _, method := range []call{l.Lock, l.TryLock, l.RLock, l.TryRLock} {
 			_, _, err := method(t.Context(), "k", lockmw.WithTicket("42", time.Minute))
 			if !errors.Is(err, lockmw.ErrInvalidOption) {

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
@@ -18,12 +19,12 @@ import (
 func TestALockDeletedBeforeUnlockIsLost(t *testing.T) {
 	for _, mode := range []string{"exclusive", "write", "read"} {
 		t.Run(mode, func(t *testing.T) {
-			onServer(t, func(t *testing.T, s *redistest.Server) {
+			usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 				m := newTelemetry(t)
-				c := newClient(t, s, lockmw.WithObserver(m.observer))
+				c := usertest.Client(t, s, lockmw.WithObserver(m.observer))
 				rw := rwlock.New(c)
 				l := map[string]lockmw.Locker{"exclusive": c, "write": rw, "read": rw.RLocker()}[mode]
-				_, hold := lock(t, t.Context(), l, "item:7")
+				_, hold := usertest.Lock(t, t.Context(), l, "item:7")
 				if n, err := s.NewClient(t).Del(t.Context(), "lockmw:{item:7}").Result(); n != 1 || err != nil {
 					t.Fatalf("deleted %d locks: %v", n, err)
 				}
@@ -52,10 +53,10 @@ func TestALockDeletedBeforeUnlockIsLost(t *testing.T) {
 
 // A lock that is passed on within a process is not written to Redis again.
 func TestWaitersOfTheHoldersProcessLinkToTheHolderOthersToTheHoldInRedis(t *testing.T) {
-	onServer(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		m := newTelemetry(t)
-		here, elsewhere := newClient(t, s, lockmw.WithObserver(m.observer)), newClient(t, s, lockmw.WithObserver(m.observer))
-		_, before := lock(t, t.Context(), here, "item:7", lockmw.WithName("before"))
+		here, elsewhere := usertest.Client(t, s, lockmw.WithObserver(m.observer)), usertest.Client(t, s, lockmw.WithObserver(m.observer))
+		_, before := usertest.Lock(t, t.Context(), here, "item:7", lockmw.WithName("before"))
 		held, next := make(chan *lockmw.Hold), make(chan struct{})
 		for _, name := range []string{"first", "second"} {
 			go func() {
@@ -65,12 +66,12 @@ func TestWaitersOfTheHoldersProcessLinkToTheHolderOthersToTheHoldInRedis(t *test
 				}
 				held <- hold
 				<-next
-				unlock(t, hold)
+				usertest.Unlock(t, hold)
 			}()
 			synctest.Wait() // until it waits, so that the next is behind it
 		}
 		time.Sleep(time.Second) // tokens for passing on are those of time that has passed
-		unlock(t, before)
+		usertest.Unlock(t, before)
 		first := <-held
 		time.Sleep(time.Second)
 		next <- struct{}{}

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
@@ -65,14 +66,14 @@ func TestFailuresOfALocal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newTelemetry(t)
 		local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-		_, hold := lock(t, t.Context(), local, "item:7")
+		_, hold := usertest.Lock(t, t.Context(), local, "item:7")
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
 
 		refused(t, t.Context(), local, "item:7", lockmw.WithName("try"), lockmw.WithWait(0))
 		refused(t, t.Context(), local, "item:7", lockmw.WithName("timeout"), lockmw.WithWait(2*time.Second))
 		refused(t, ctx, local, "item:7", lockmw.WithName("canceled"))
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 
 		for name, want := range map[string]string{"try": "not_acquired", "timeout": "timeout", "canceled": "canceled"} {
 			s := m.span("acquire_lock " + name)
@@ -95,7 +96,7 @@ func TestALossEndsTheHoldSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newTelemetry(t)
 		local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-		ctx, hold := lock(t, t.Context(), local, "item:7")
+		ctx, hold := usertest.Lock(t, t.Context(), local, "item:7")
 		time.Sleep(3 * time.Second)
 		local.Expire("item:7")
 		<-ctx.Done()

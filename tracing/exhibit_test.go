@@ -3,13 +3,12 @@ package tracing_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
@@ -26,42 +25,18 @@ type exhibit struct {
 
 // runExhibit shows an exhibit to observers. It takes a minute, so it runs in a bubble.
 func runExhibit(t *testing.T, key string, observers ...*lockmw.Observer) {
-	onServer(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		e := &exhibit{T: t, server: s, key: key}
 		for _, o := range observers {
 			e.opts = append(e.opts, lockmw.WithObserver(o))
 		}
-		e.locks = newClient(t, s, lockmw.JoinOptions(e.opts...))
+		e.locks = usertest.Client(t, s, lockmw.JoinOptions(e.opts...))
 		e.modes()
 		e.failures()
 		e.renewals()
 		e.losses()
 		e.outage()
 	})
-}
-
-// onServer runs test where minutes pass at once, with an embedded server.
-func onServer(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
-	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
-		test(t, redistest.Piped(t))
-	})
-}
-
-// newClient returns a Client of s, which stands for a process.
-func newClient(t *testing.T, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
-	t.Helper()
-	silent := lockmw.WithLogger(slog.New(slog.DiscardHandler)) // as to what the Client says itself
-	c, err := lockmw.New(s.NewClient(t), append(opts, silent)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return c
 }
 
 // modes lets one wait for another in every mode.
@@ -73,54 +48,54 @@ func (e *exhibit) modes() {
 	for _, l := range []lockmw.Locker{local, local.RLocker()} {
 		e.waitFor(local, l, e.key+"/modes")
 	}
-	_, hold := lock(e.T, e.Context(), e.locks, e.key+"/modes", lockmw.WithWait(0))
-	unlock(e.T, hold)
+	_, hold := usertest.Lock(e.T, e.Context(), e.locks, e.key+"/modes", lockmw.WithWait(0))
+	usertest.Unlock(e.T, hold)
 }
 
 func (e *exhibit) waitFor(before, l lockmw.Locker, key string) {
-	_, first := lock(e.T, e.Context(), before, key)
+	_, first := usertest.Lock(e.T, e.Context(), before, key)
 	done := make(chan struct{})
-	contended, waits := onContended(e.T)
+	contended, waits := usertest.OnContended(e.T)
 	go func() {
 		defer close(done)
-		_, second := lock(e.T, e.Context(), l, key, contended)
-		unlock(e.T, second)
+		_, second := usertest.Lock(e.T, e.Context(), l, key, contended)
+		usertest.Unlock(e.T, second)
 	}()
 	waits()
 	time.Sleep(time.Second)
-	unlock(e.T, first)
+	usertest.Unlock(e.T, first)
 	<-done
 }
 
 // failures are waits that end without the lock.
 func (e *exhibit) failures() {
 	key := e.key + "/failures"
-	_, hold := lock(e.T, e.Context(), e.locks, key)
+	_, hold := usertest.Lock(e.T, e.Context(), e.locks, key)
 	ctx, cancel := context.WithCancel(e.Context())
 	defer cancel()
 	time.AfterFunc(time.Second, cancel)
 	refused(e.T, e.Context(), e.locks, key, lockmw.WithWait(0))
 	refused(e.T, ctx, e.locks, key)
 	refused(e.T, e.Context(), e.locks, key, lockmw.WithWait(time.Second))
-	unlock(e.T, hold)
+	usertest.Unlock(e.T, hold)
 }
 
 func (e *exhibit) renewals() {
-	_, hold := lock(e.T, e.Context(), e.locks, e.key+"/renewals")
+	_, hold := usertest.Lock(e.T, e.Context(), e.locks, e.key+"/renewals")
 	time.Sleep(time.Minute)
-	unlock(e.T, hold)
+	usertest.Unlock(e.T, hold)
 }
 
 // losses are of a lock that a renewal does not find, and of one that ran out.
 func (e *exhibit) losses() {
-	ctx, hold := lock(e.T, e.Context(), e.locks, e.key+"/lost")
+	ctx, hold := usertest.Lock(e.T, e.Context(), e.locks, e.key+"/lost")
 	e.server.Mini.FlushAll()
 	<-ctx.Done()
 	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
 		e.Errorf("unlocking a lost lock: %v", err)
 	}
 	local := lockmw.NewLocal(e.opts...)
-	_, hold = lock(e.T, e.Context(), local, e.key+"/expired")
+	_, hold = usertest.Lock(e.T, e.Context(), local, e.key+"/expired")
 	local.Expire(e.key + "/expired")
 	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
 		e.Errorf("unlocking a lost lock: %v", err)
@@ -130,7 +105,7 @@ func (e *exhibit) losses() {
 // outage is a server that refuses a renewal, a release and a lock, in words that repeat the key.
 func (e *exhibit) outage() {
 	key := e.key + "/outage"
-	_, hold := lock(e.T, e.Context(), e.locks, key)
+	_, hold := usertest.Lock(e.T, e.Context(), e.locks, key)
 	e.server.Mini.SetError("LOADING " + key)
 	time.Sleep(20 * time.Second)
 	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrUnavailable) {

@@ -14,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
@@ -32,8 +33,8 @@ func lockALot(t *testing.T, o *lockmw.Observer) {
 	t.Helper()
 	local := lockmw.NewLocal(lockmw.WithObserver(o))
 	for range 2 * sdktrace.DefaultMaxQueueSize {
-		_, hold := lock(t, t.Context(), local, "item:7")
-		unlock(t, hold)
+		_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+		usertest.Unlock(t, hold)
 	}
 }
 
@@ -122,13 +123,13 @@ func TestASpanProcessorThatPanicsHarmsNoLock(t *testing.T) {
 			other.countersAtZero()
 			other.allEnded()
 			local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-			ctx, outer := lock(t, t.Context(), local, "item:7")
-			_, inner := lock(t, ctx, local, "user:42")
+			ctx, outer := usertest.Lock(t, t.Context(), local, "item:7")
+			_, inner := usertest.Lock(t, ctx, local, "user:42")
 			if held := m.sum("distributed_lock.held"); held == 0 {
 				t.Error("a lock in one whose span was spoilt is not reported")
 			}
-			unlock(t, inner)
-			unlock(t, outer)
+			usertest.Unlock(t, inner)
+			usertest.Unlock(t, outer)
 			m.countersAtZero()
 		})
 	}
@@ -149,13 +150,13 @@ func TestProvidersMayShutDownWhileLocksAreHeldAndWaitedFor(t *testing.T) {
 		o := tracing.New(tracing.WithTracerProvider(tracers), tracing.WithMeterProvider(meters))
 		local := lockmw.NewLocal(lockmw.WithObserver(o))
 
-		_, first := lock(t, t.Context(), local, "item:7")
-		_, lost := lock(t, t.Context(), local, "item:8")
+		_, first := usertest.Lock(t, t.Context(), local, "item:7")
+		_, lost := usertest.Lock(t, t.Context(), local, "item:8")
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, second := lock(t, t.Context(), local, "item:7")
-			unlock(t, second)
+			_, second := usertest.Lock(t, t.Context(), local, "item:7")
+			usertest.Unlock(t, second)
 		}()
 		synctest.Wait()
 		exported := len(spans.GetSpans())
@@ -163,14 +164,14 @@ func TestProvidersMayShutDownWhileLocksAreHeldAndWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(t, t.Context(), local, "item:7", lockmw.WithWait(time.Second))
-		unlock(t, first)
+		usertest.Unlock(t, first)
 		<-done
 		local.Expire("item:8")
 		if err := lost.Unlock(); !errors.Is(err, lockmw.ErrLost) {
 			t.Error(err)
 		}
-		_, next := lock(t, t.Context(), local, "item:7")
-		unlock(t, next)
+		_, next := usertest.Lock(t, t.Context(), local, "item:7")
+		usertest.Unlock(t, next)
 		if exported != 2 || len(spans.GetSpans()) != 0 { // a shut down exporter of this kind has none
 			t.Errorf("%d spans were exported before the shutdown, want 2; %d after it", exported, len(spans.GetSpans()))
 		}

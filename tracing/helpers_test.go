@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -162,44 +161,11 @@ func (m *telemetry) countersAtZero() {
 
 func outcome(o string) attribute.KeyValue { return attribute.String("distributed_lock.outcome", o) }
 
-// onContended returns an option for a call, and a function that returns when the call waits.
-func onContended(t *testing.T) (call lockmw.Option, waits func()) {
-	contended := make(chan struct{})
-	call = lockmw.WithObserver(&lockmw.Observer{
-		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(contended) },
-	})
-	return call, func() {
-		t.Helper()
-		select {
-		case <-contended:
-		case <-time.After(10 * time.Second):
-			t.Error("a call that has to wait is not told so")
-		}
-	}
-}
-
-// lock takes a lock that must be free.
-func lock(t *testing.T, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
-	t.Helper()
-	ctx, hold, err := l.Lock(ctx, key, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ctx, hold
-}
-
 // refused takes a lock that is not to be had.
 func refused(t *testing.T, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) {
 	t.Helper()
 	if _, _, err := l.Lock(ctx, key, opts...); !errors.Is(err, lockmw.ErrBusy) {
 		t.Errorf("locking %s: %v, want ErrBusy", key, err)
-	}
-}
-
-func unlock(t *testing.T, hold *lockmw.Hold) {
-	t.Helper()
-	if err := hold.Unlock(); err != nil {
-		t.Error(err)
 	}
 }
 

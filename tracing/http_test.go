@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -71,7 +72,7 @@ func TestARequestWithoutTheLockHasOnlyTheWaitInTheServersSpan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newTelemetry(t)
 			locks := lockmw.NewLocal()
-			_, hold := lock(t, t.Context(), locks, "item:7")
+			_, hold := usertest.Lock(t, t.Context(), locks, "item:7")
 			defer hold.Unlock()
 			handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("handled without the lock") })
 			h := front(m.provider, httpmw.WithLock(locks, httpmw.By("item", httpmw.URLParam("itemID")), lockmw.WithObserver(m.observer)), handler)

@@ -10,6 +10,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
@@ -23,16 +24,16 @@ const (
 func TestWaitLinksToTheHolderInAnotherProcess(t *testing.T) {
 	ours, theirs := newTelemetry(t), newTelemetry(t)
 	local := lockmw.NewLocal()
-	_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithObserver(theirs.observer))
-	contended, waits := onContended(t)
+	_, hold := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithObserver(theirs.observer))
+	contended, waits := usertest.OnContended(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithObserver(ours.observer), contended)
-		unlock(t, hold)
+		_, hold := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithObserver(ours.observer), contended)
+		usertest.Unlock(t, hold)
 	}()
 	waits()
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 	<-done
 
 	want := theirs.span("acquire_lock item").SpanContext()
@@ -49,7 +50,7 @@ func TestAWriterLinksToEightOfItsReaders(t *testing.T) {
 	m := newTelemetry(t)
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer), lockmw.WithName("reader"))
 	for range 10 {
-		_, hold := lock(t, t.Context(), local.RLocker(), "item:7")
+		_, hold := usertest.Lock(t, t.Context(), local.RLocker(), "item:7")
 		defer hold.Unlock()
 	}
 	refused(t, t.Context(), local, "item:7", lockmw.WithName("writer"), lockmw.WithWait(0))

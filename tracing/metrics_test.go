@@ -15,13 +15,14 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
 
 func TestCountersReturnToZeroHoweverItEnds(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *lockmw.Local, context.CancelFunc, *lockmw.Hold){
-		"release": func(t *testing.T, _ *lockmw.Local, _ context.CancelFunc, h *lockmw.Hold) { unlock(t, h) },
+		"release": func(t *testing.T, _ *lockmw.Local, _ context.CancelFunc, h *lockmw.Hold) { usertest.Unlock(t, h) },
 		"loss":    func(_ *testing.T, l *lockmw.Local, _ context.CancelFunc, _ *lockmw.Hold) { l.Expire("item:7") },
 		"cancel":  func(_ *testing.T, _ *lockmw.Local, cancel context.CancelFunc, _ *lockmw.Hold) { cancel() },
 		"timeout": func(*testing.T, *lockmw.Local, context.CancelFunc, *lockmw.Hold) { time.Sleep(2 * time.Second) },
@@ -30,7 +31,7 @@ func TestCountersReturnToZeroHoweverItEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newTelemetry(t)
 				local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-				_, hold := lock(t, t.Context(), local, "item:7")
+				_, hold := usertest.Lock(t, t.Context(), local, "item:7")
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				done := make(chan struct{})
@@ -88,11 +89,11 @@ func TestDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newTelemetry(t, tracing.WithWaitBuckets(1, 5), tracing.WithHoldBuckets(2, 4, 8))
 		local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-		_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithName("first"))
-		time.AfterFunc(3*time.Second, func() { unlock(t, hold) })
-		_, second := lock(t, t.Context(), local, "item:7", lockmw.WithName("second"))
+		_, hold := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithName("first"))
+		time.AfterFunc(3*time.Second, func() { usertest.Unlock(t, hold) })
+		_, second := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithName("second"))
 		time.Sleep(1500 * time.Millisecond)
-		unlock(t, second)
+		usertest.Unlock(t, second)
 		synctest.Wait() // for the first Unlock to return
 
 		wait := m.histogram("distributed_lock.wait.duration", attribute.String("distributed_lock.name", "second"))
@@ -119,8 +120,8 @@ func TestDurations(t *testing.T) {
 func TestDefaultBuckets(t *testing.T) {
 	m := newTelemetry(t)
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	_, hold := lock(t, t.Context(), local, "item:7")
-	unlock(t, hold)
+	_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+	usertest.Unlock(t, hold)
 	want := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	if got := m.histogram("distributed_lock.wait.duration")[0].Bounds; !reflect.DeepEqual(got, want) {
 		t.Errorf("wait.duration: %v", got)

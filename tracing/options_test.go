@@ -17,6 +17,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
@@ -90,8 +91,8 @@ func TestKeyRedactors(t *testing.T) {
 			ignoreErrors(t)
 			m := newTelemetry(t, tracing.WithKeyRedactor(tt.redactor))
 			local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-			_, hold := lock(t, t.Context(), local, "item:7")
-			unlock(t, hold)
+			_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+			usertest.Unlock(t, hold)
 			for _, span := range []string{"acquire_lock item", "hold_lock item"} {
 				if got := attributesOf(m.span(span))["distributed_lock.key"]; got != tt.want {
 					t.Errorf("%s shows %v, want %v", span, got, tt.want)
@@ -125,8 +126,8 @@ func TestPanicsOfTheUsersFunctionsDoNoHarm(t *testing.T) {
 		tracing.WithSpanAttributes(func(context.Context, lockmw.Attempt) []attribute.KeyValue { panic("attributes") }),
 		tracing.WithSpanNameFormatter(func(string, string) string { panic("name") }))
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	_, hold := lock(t, t.Context(), local, "item:7")
-	unlock(t, hold)
+	_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+	usertest.Unlock(t, hold)
 	m.span("acquire_lock item")
 	m.span("hold_lock item")
 	m.allEnded()
@@ -151,8 +152,8 @@ func TestAttributesOfTheUser(t *testing.T) {
 			}
 		}))
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	_, hold := lock(t, context.WithValue(t.Context(), valueKey{}, "acme"), local, "item:7")
-	unlock(t, hold)
+	_, hold := usertest.Lock(t, context.WithValue(t.Context(), valueKey{}, "acme"), local, "item:7")
+	usertest.Unlock(t, hold)
 	for _, name := range []string{"acquire_lock item", "hold_lock item"} {
 		got := attributesOf(m.span(name))
 		for k, want := range map[attribute.Key]string{
@@ -210,8 +211,8 @@ func TestNothingIsBuiltForSpansThatAreNotRecorded(t *testing.T) {
 func TestSpanNameFormatter(t *testing.T) {
 	m := newTelemetry(t, tracing.WithSpanNameFormatter(func(span, name string) string { return name + "/" + span }))
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	_, hold := lock(t, t.Context(), local, "item:7")
-	unlock(t, hold)
+	_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+	usertest.Unlock(t, hold)
 	m.span("item/acquire_lock")
 	m.span("item/hold_lock")
 }
@@ -219,16 +220,16 @@ func TestSpanNameFormatter(t *testing.T) {
 func TestAFilteredAttemptLeavesOthersAlone(t *testing.T) {
 	m := newTelemetry(t, tracing.WithFilter(func(_ context.Context, a lockmw.Attempt) bool { return a.Name != "noise" }))
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	outerCtx, outer := lock(t, t.Context(), local, "item:7")
-	innerCtx, inner := lock(t, outerCtx, local, "noise:1")
+	outerCtx, outer := usertest.Lock(t, t.Context(), local, "item:7")
+	innerCtx, inner := usertest.Lock(t, outerCtx, local, "noise:1")
 	if trace.SpanFromContext(innerCtx) != trace.SpanFromContext(outerCtx) {
 		t.Error("the work below a filtered lock is not in the caller's span")
 	}
-	unlock(t, inner)
+	usertest.Unlock(t, inner)
 	if held := m.sum("distributed_lock.held"); held != 1 {
 		t.Errorf("held is %d, want 1", held)
 	}
-	unlock(t, outer)
+	usertest.Unlock(t, outer)
 	if got := m.names(); !slices.Equal(got, []string{"acquire_lock item", "hold_lock item"}) {
 		t.Errorf("spans: %v", got)
 	}
@@ -240,11 +241,11 @@ func TestWithoutUncontendedSpans(t *testing.T) {
 		m := newTelemetry(t, tracing.WithUncontendedSpans(false))
 		local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
 		callerCtx, caller := m.tracer.Start(t.Context(), "caller")
-		_, hold := lock(t, callerCtx, local, "item:7")
-		time.AfterFunc(time.Second, func() { unlock(t, hold) })
-		_, second := lock(t, t.Context(), local, "item:7", lockmw.WithName("second"))
+		_, hold := usertest.Lock(t, callerCtx, local, "item:7")
+		time.AfterFunc(time.Second, func() { usertest.Unlock(t, hold) })
+		_, second := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithName("second"))
 		refused(t, t.Context(), local, "item:7", lockmw.WithName("third"), lockmw.WithWait(0))
-		unlock(t, second)
+		usertest.Unlock(t, second)
 		synctest.Wait() // for the first Unlock to return
 		caller.End()
 
@@ -284,8 +285,8 @@ func TestAFailureWithoutContentionHasASpanFromTheCallOn(t *testing.T) {
 func TestNamesAndKeysAreMadeValidUTF8(t *testing.T) {
 	m := newTelemetry(t)
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	_, hold := lock(t, t.Context(), local, "item:\xff", lockmw.WithName("\xfe"))
-	unlock(t, hold)
+	_, hold := usertest.Lock(t, t.Context(), local, "item:\xff", lockmw.WithName("\xfe"))
+	usertest.Unlock(t, hold)
 	for _, s := range m.spans.Ended() {
 		if !utf8.ValidString(s.Name()) {
 			t.Errorf("name %q", s.Name())

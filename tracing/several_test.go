@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
@@ -120,16 +121,16 @@ func TestProvidersThatMakeNoSpansLeaveTheCallersCurrent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-			outerCtx, outer := lock(t, caller, local, "item:7")
-			innerCtx, inner := lock(t, outerCtx, local, "user:42")
+			outerCtx, outer := usertest.Lock(t, caller, local, "item:7")
+			innerCtx, inner := usertest.Lock(t, outerCtx, local, "user:42")
 			for _, ctx := range []context.Context{outerCtx, innerCtx} {
 				if got := trace.SpanContextFromContext(ctx); !got.Equal(span.SpanContext()) {
 					t.Errorf("the work is in %v, want the caller's span", got)
 				}
 			}
 			refused(t, t.Context(), local, "item:7", lockmw.WithWait(0))
-			unlock(t, inner)
-			unlock(t, outer)
+			usertest.Unlock(t, inner)
+			usertest.Unlock(t, outer)
 			m.countersAtZero()
 			if strings.Contains(name, "metrics") != (len(m.histogram("distributed_lock.wait.duration")) > 0) && !strings.Contains(name, "uncontended") {
 				t.Error("metrics depend on spans")
@@ -141,11 +142,11 @@ func TestProvidersThatMakeNoSpansLeaveTheCallersCurrent(t *testing.T) {
 func TestWorkUnderALockThatIsNotSampledIsNotSampled(t *testing.T) {
 	m := newTelemetryWith(t, sdktrace.NeverSample(), tracing.WithMeterProvider(metricnoop.NewMeterProvider()))
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	ctx, hold := lock(t, t.Context(), local, "item:7")
+	ctx, hold := usertest.Lock(t, t.Context(), local, "item:7")
 	if sc := trace.SpanContextFromContext(ctx); !sc.IsValid() || sc.IsSampled() {
 		t.Errorf("the work is in %v, want the hold's unsampled span", sc)
 	}
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 }
 
 func TestWithoutProvidersTheObserverIsEmpty(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
@@ -23,10 +24,10 @@ func TestBothSpansAreChildrenOfTheCallers(t *testing.T) {
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
 	callerCtx, caller := m.tracer.Start(t.Context(), "caller")
 
-	ctx, hold := lock(t, callerCtx, local, "item:7")
+	ctx, hold := usertest.Lock(t, callerCtx, local, "item:7")
 	_, work := m.tracer.Start(ctx, "work")
 	work.End()
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 	caller.End()
 
 	acquired, held := m.span("acquire_lock item"), m.span("hold_lock item")
@@ -59,8 +60,8 @@ func TestSpansNestInARemoteCaller(t *testing.T) {
 	remote := trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true,
 	})
-	_, hold := lock(t, trace.ContextWithRemoteSpanContext(t.Context(), remote), local, "item:7")
-	unlock(t, hold)
+	_, hold := usertest.Lock(t, trace.ContextWithRemoteSpanContext(t.Context(), remote), local, "item:7")
+	usertest.Unlock(t, hold)
 	for _, name := range []string{"acquire_lock item", "hold_lock item"} {
 		if parent := m.span(name).Parent(); !parent.Equal(remote) {
 			t.Errorf("parent of %q is %v", name, parent)
@@ -72,17 +73,17 @@ func TestAttributes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newTelemetry(t)
 		local := lockmw.NewLocal(lockmw.WithObserver(m.observer), lockmw.WithLease(1500*time.Millisecond))
-		_, first := lock(t, t.Context(), local.RLocker(), "item:7", lockmw.WithName("browse"))
+		_, first := usertest.Lock(t, t.Context(), local.RLocker(), "item:7", lockmw.WithName("browse"))
 		done := make(chan struct{})
-		contended, waits := onContended(t)
+		contended, waits := usertest.OnContended(t)
 		go func() {
 			defer close(done)
-			_, hold := lock(t, t.Context(), local, "item:7", contended, lockmw.WithWait(lockmw.Forever))
-			unlock(t, hold)
+			_, hold := usertest.Lock(t, t.Context(), local, "item:7", contended, lockmw.WithWait(lockmw.Forever))
+			usertest.Unlock(t, hold)
 		}()
 		waits()
 		holder := first.Token()
-		unlock(t, first)
+		usertest.Unlock(t, first)
 		<-done
 
 		both := map[attribute.Key]any{
@@ -164,22 +165,22 @@ func TestNoSpanHasAttributesOfTheOneBefore(t *testing.T) {
 func TestNestedLocksKeepTheirOwnSpans(t *testing.T) {
 	m := newTelemetry(t)
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	outerCtx, outer := lock(t, t.Context(), local, "user:42")
-	innerCtx, inner := lock(t, outerCtx, local, "item:7")
-	_, again := lock(t, innerCtx, local, "user:42") // re-enters
+	outerCtx, outer := usertest.Lock(t, t.Context(), local, "user:42")
+	innerCtx, inner := usertest.Lock(t, outerCtx, local, "item:7")
+	_, again := usertest.Lock(t, innerCtx, local, "user:42") // re-enters
 	if _, _, err := local.TryLock(t.Context(), "item:7", lockmw.WithName("other")); !errors.Is(err, lockmw.ErrBusy) {
 		t.Fatal(err)
 	}
 	if len(m.spans.Started()) != 5 {
 		t.Errorf("%d spans were started, want 5: re-entry is not observed", len(m.spans.Started()))
 	}
-	unlock(t, again)
-	unlock(t, inner)
+	usertest.Unlock(t, again)
+	usertest.Unlock(t, inner)
 	if _, work := m.tracer.Start(outerCtx, "work"); true {
 		work.End()
 	}
 	m.span("hold_lock item")
-	unlock(t, outer)
+	usertest.Unlock(t, outer)
 
 	holdOuter := m.span("hold_lock user").SpanContext().SpanID()
 	for _, name := range []string{"acquire_lock item", "hold_lock item", "work"} {
@@ -197,11 +198,11 @@ func TestNestedLocksKeepTheirOwnSpans(t *testing.T) {
 func TestAnObserverMountedTwiceReportsOnce(t *testing.T) {
 	m := newTelemetry(t)
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	_, hold := lock(t, t.Context(), local, "item:7", lockmw.WithObserver(m.observer))
+	_, hold := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithObserver(m.observer))
 	if held := m.sum("distributed_lock.held"); held != 1 {
 		t.Errorf("held is %d, want 1", held)
 	}
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 	if names := m.names(); len(names) != 2 {
 		t.Errorf("spans: %v", names)
 	}
@@ -212,8 +213,8 @@ func TestAnObserverMountedTwiceReportsOnce(t *testing.T) {
 func TestTwoObserversReportSideBySide(t *testing.T) {
 	one, two := newTelemetry(t), newTelemetry(t)
 	local := lockmw.NewLocal(lockmw.WithObserver(one.observer), lockmw.WithObserver(two.observer))
-	_, hold := lock(t, t.Context(), local, "item:7")
-	unlock(t, hold)
+	_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+	usertest.Unlock(t, hold)
 	for _, m := range []*telemetry{one, two} {
 		m.span("acquire_lock item")
 		m.span("hold_lock item")
@@ -233,7 +234,7 @@ func TestContextsOfOtherObserversAreKept(t *testing.T) {
 	}
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer), lockmw.WithObserver(other))
 	ctx, cancel := context.WithCancelCause(t.Context())
-	ctx, hold := lock(t, ctx, local, "item:7")
+	ctx, hold := usertest.Lock(t, ctx, local, "item:7")
 	defer hold.Unlock()
 	if ctx.Value(valueKey{}) != "kept" {
 		t.Error("a value of another observer is gone")

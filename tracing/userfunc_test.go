@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
@@ -21,8 +22,8 @@ func TestAttributesThatAreNotUTF8DoNotReachAnExporter(t *testing.T) {
 		attribute.Int("n", 7), attribute.String("shop", broken), attribute.StringSlice("shops", []string{"a", broken}), attribute.String(broken, "x"),
 	}
 	m := newTelemetry(t, tracing.WithSpanAttributes(func(context.Context, lockmw.Attempt) []attribute.KeyValue { return theirs }))
-	_, hold := lock(t, t.Context(), lockmw.NewLocal(lockmw.WithObserver(m.observer)), "item:7")
-	unlock(t, hold)
+	_, hold := usertest.Lock(t, t.Context(), lockmw.NewLocal(lockmw.WithObserver(m.observer)), "item:7")
+	usertest.Unlock(t, hold)
 	for _, span := range m.spans.Ended() {
 		attrs := attributesOf(span)
 		want := map[attribute.Key]any{"n": int64(7), "shop": "caf\uFFFD", "shops": []string{"a", "caf\uFFFD"}, "caf\uFFFD": "x"}
@@ -59,8 +60,8 @@ func TestCommonAttributesThatAreNotUTF8AreRefused(t *testing.T) {
 func TestTheValueOfARedactorsPanicIsNotReported(t *testing.T) {
 	errs := ignoreErrors(t)
 	m := newTelemetry(t, tracing.WithKeyRedactor(func(key string) string { panic("cannot redact " + key) }))
-	_, hold := lock(t, t.Context(), lockmw.NewLocal(lockmw.WithObserver(m.observer)), "item:secret")
-	unlock(t, hold)
+	_, hold := usertest.Lock(t, t.Context(), lockmw.NewLocal(lockmw.WithObserver(m.observer)), "item:secret")
+	usertest.Unlock(t, hold)
 	if len(*errs) == 0 {
 		t.Error("the panic is not reported")
 	}
@@ -81,14 +82,14 @@ func TestALockThatAnotherObserverTakesHasItsOwnSpans(t *testing.T) {
 	m := newTelemetry(t)
 	inner := lockmw.NewLocal(lockmw.WithObserver(m.observer))
 	other := &lockmw.Observer{Start: func(ctx context.Context, _ lockmw.Attempt) context.Context {
-		_, hold := lock(t, ctx, inner, "config:1")
-		unlock(t, hold)
+		_, hold := usertest.Lock(t, ctx, inner, "config:1")
+		usertest.Unlock(t, hold)
 		return ctx
 	}}
 	local := lockmw.NewLocal(lockmw.WithObserver(m.observer), lockmw.WithObserver(other))
-	_, hold := lock(t, t.Context(), local, "item:7")
+	_, hold := usertest.Lock(t, t.Context(), local, "item:7")
 	outer := m.spans.Started()[0].SpanContext()
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 	m.allEnded()
 	m.countersAtZero()
 	for _, name := range []string{"acquire_lock config", "hold_lock config"} {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"sync"
 	"testing"
 
 	"github.com/lockmw/go/internal/collector"
@@ -18,22 +16,4 @@ func listen(t *testing.T, start func(context.Context) (*collector.Collector, err
 	}
 	t.Cleanup(c.Stop)
 	return c
-}
-
-// A lockedBuffer is a standard error to which several goroutines write.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/go/internal/collector"
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 )
 
 func TestTheSceneShowsWhoWaitedForWhom(t *testing.T) {
@@ -29,7 +30,7 @@ func checkScene(t *testing.T, args ...string) {
 	t.Helper()
 	c := listen(t, collector.StartForSpans)
 	var stdout bytes.Buffer
-	var stderr lockedBuffer
+	var stderr usertest.Output
 	start := time.Now()
 	if code := run(t.Context(), append(args, "-contend", "-otlp", c.Addr()), &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit status %d\n%s%s", code, &stdout, &stderr)
@@ -156,7 +157,7 @@ func TestAnInterruptedSceneEndsAtOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), sceneTakes*3/2)
 	defer cancel()
 	var stdout bytes.Buffer
-	var stderr lockedBuffer
+	var stderr usertest.Output
 	if code := run(ctx, []string{"-contend"}, &stdout, &stderr); code != exitInterrupted {
 		t.Errorf("exit status %d, want %d\n%s%s", code, exitInterrupted, &stdout, &stderr)
 	}

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/usertest"
 )
 
 // TestMain checks that the runs leave no goroutines behind, and none of their temporary folders.
@@ -186,7 +187,7 @@ func TestWhatCannotStart(t *testing.T) {
 // An openShop is a run with -serve.
 type openShop struct {
 	url    string
-	stderr *lockedBuffer
+	stderr *usertest.Output
 	stop   context.CancelFunc
 	exit   chan int
 }
@@ -195,7 +196,7 @@ func serveShop(t *testing.T, args ...string) *openShop {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
-	shop := &openShop{stderr: &lockedBuffer{}, stop: stop, exit: make(chan int, 1)}
+	shop := &openShop{stderr: &usertest.Output{}, stop: stop, exit: make(chan int, 1)}
 	out, stdout := io.Pipe()
 	go func() {
 		code := run(ctx, append([]string{"-serve", "127.0.0.1:0", "-stock", "1"}, args...), stdout, shop.stderr)

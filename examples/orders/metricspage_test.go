@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lockmw/go/internal/usertest"
 )
 
 var metricsURL = regexp.MustCompile(`metrics at (http://[0-9.:]+/metrics)`)
@@ -28,7 +30,7 @@ func checkPage(t *testing.T, page string, more ...string) {
 
 // A scraper is a standard error that reads the metrics whenever the sale with locks gets on.
 type scraper struct {
-	lockedBuffer
+	usertest.Output
 	t    *testing.T
 	page string
 }
@@ -37,7 +39,7 @@ func (s *scraper) Write(p []byte) (int, error) {
 	if strings.HasPrefix(string(p), "with locks:") {
 		_, s.page = request(s.t, http.MethodGet, metricsURL.FindStringSubmatch(s.String())[1], "")
 	}
-	return s.lockedBuffer.Write(p)
+	return s.Output.Write(p)
 }
 
 func TestMetricsAreServedWhileTheShopIsOpen(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/collector"
+	"github.com/lockmw/go/internal/usertest"
 )
 
 func TestASaleExportsItsSpansAndMetrics(t *testing.T) {
@@ -15,7 +16,7 @@ func TestASaleExportsItsSpansAndMetrics(t *testing.T) {
 	c := listen(t, collector.Start)
 	stderr := &scraper{t: t}
 	figures(t, stderr, append(smallSale, "-otlp", c.Addr(), "-metrics", "127.0.0.1:0")...)
-	if lines := complaints(&stderr.lockedBuffer); len(lines) > 0 {
+	if lines := complaints(&stderr.Output); len(lines) > 0 {
 		t.Errorf("stderr has %q", lines)
 	}
 
@@ -73,7 +74,7 @@ func checkNoKeys(t *testing.T, metrics string) {
 }
 
 // complaints are the lines of a standard error that are not about progress.
-func complaints(stderr *lockedBuffer) (lines []string) {
+func complaints(stderr *usertest.Output) (lines []string) {
 	for line := range strings.Lines(stderr.String()) {
 		if strings.HasPrefix(line, "orders: ") {
 			lines = append(lines, line)
@@ -89,7 +90,7 @@ func TestACollectorThatDiesChangesNothing(t *testing.T) {
 		defer c.Stop()
 		_, _ = c.Wait(t.Context(), func(d collector.Data) bool { return len(d.Spans) > 0 })
 	}()
-	var stderr lockedBuffer
+	var stderr usertest.Output
 	_, locked := figures(t, &stderr, append(smallSale, "-otlp", c.Addr())...)
 	checkLocked(t, locked)
 	if lines := complaints(&stderr); len(lines) != 1 || !strings.Contains(lines[0], c.Addr()) {
@@ -100,7 +101,7 @@ func TestACollectorThatDiesChangesNothing(t *testing.T) {
 func TestACollectorThatIsNotThereChangesNothing(t *testing.T) {
 	t.Parallel()
 	var stdout bytes.Buffer
-	var stderr lockedBuffer
+	var stderr usertest.Output
 	if code := run(t.Context(), []string{"-contend", "-otlp", nobody}, &stdout, &stderr); code != exitOK {
 		t.Errorf("exit status %d, want %d\n%s", code, exitOK, &stdout)
 	}
