@@ -39,7 +39,7 @@ func (d *desk) queues(subscribed bool, all ...string) {
 func TestAllWhoWaitToReadAreLetInBeforeAWriter(t *testing.T) {
 	for _, n := range []int{manyReaders, manyReaders + 1, 300} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			onTidyDesk(t, func(d *desk) {
+			onCrowdedDesk(t, func(d *desk) {
 				token := d.write("w").token
 				all := ids("r", n)
 				d.queues(false, all[:n/2]...)
@@ -78,7 +78,7 @@ func TestAllWhoWaitToReadAreLetInBeforeAWriter(t *testing.T) {
 
 // If the first ones leave before the rest is let in, no writer comes in between all the same.
 func TestTheRestOfABatchIsLetInWhenTheFirstHaveLeft(t *testing.T) {
-	onTidyDesk(t, func(d *desk) {
+	onCrowdedDesk(t, func(d *desk) {
 		d.write("w")
 		all := ids("r", manyReaders+10)
 		d.queues(false, all...)
@@ -102,7 +102,7 @@ func TestTheRestOfABatchIsLetInWhenTheFirstHaveLeft(t *testing.T) {
 
 // A reader that finds the end of a batch on its way is not lost, nor the batch.
 func TestAReaderThatComesBetweenTwoBatches(t *testing.T) {
-	onTidyDesk(t, func(d *desk) {
+	onCrowdedDesk(t, func(d *desk) {
 		d.write("w")
 		all := ids("r", 2*manyReaders+10)
 		d.queues(false, all...)

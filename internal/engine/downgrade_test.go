@@ -142,7 +142,7 @@ func TestALateWriteAfterTheDowngrade(t *testing.T) {
 }
 
 func TestDowngradeLetsInManyInSeveralRuns(t *testing.T) {
-	onTidyDesk(t, func(d *desk) {
+	onCrowdedDesk(t, func(d *desk) {
 		d.write("w")
 		all := ids("r", 300)
 		d.queues(false, all...)
