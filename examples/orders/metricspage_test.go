@@ -19,7 +19,7 @@ func checkPage(t *testing.T, page string, more ...string) {
 		`distributed_lock_hold_duration_seconds_count{`,
 		`distributed_lock_held{distributed_lock_mode="exclusive",distributed_lock_name="item"} `,
 		`http_server_request_duration_seconds_count{`,
-		`target_info{service_name="orders"} 1`,
+		`,service_name="orders"} 1`, // of target_info
 	) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)

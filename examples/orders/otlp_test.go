@@ -29,6 +29,9 @@ func TestASaleExportsItsSpansAndMetrics(t *testing.T) {
 	for _, span := range data.Spans {
 		kind, _, _ := strings.Cut(span.Name, " ")
 		kinds[kind]++
+		if host, _ := span.Resource["host.name"].(string); host == "" || span.Resource["service.name"] != service {
+			t.Errorf("%s is of %v, want the service and its host", span.Name, span.Resource)
+		}
 		for _, link := range span.Links {
 			if holder := names[link.ID]; !strings.HasPrefix(holder, "acquire_lock ") {
 				t.Errorf("%s links to %q, want another acquire_lock", span.Name, holder)

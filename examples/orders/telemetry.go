@@ -34,7 +34,12 @@ func openTelemetry(ctx context.Context, c config, stderr io.Writer) (_ *telemetr
 			t.close()
 		}
 	}()
-	self := resource.NewSchemaless(attribute.String("service.name", service))
+	// The host's name says that requests and tasks have the same clock: a task that begins after the end of
+	// its request is none of a host whose clock is wrong.
+	self, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service)), resource.WithHost())
+	if err != nil {
+		return nil, err
+	}
 	spans := []sdktrace.TracerProviderOption{sdktrace.WithResource(self)}
 	metrics := []sdkmetric.Option{sdkmetric.WithResource(self)}
 	if c.metrics != "" {
