@@ -203,7 +203,7 @@ func (g *grant) Release(patience time.Duration) (waiters int, err error) {
 		c.unlock()
 		return waiters, nil
 	}
-	l.yield()
+	l.yield(nil)
 	c.releasing, c.asked = true, c.e.now()
 	c.unlock()
 	return waiters, l.release(g, patience, max(linger, 0), deadline)
@@ -223,7 +223,7 @@ func (g *grant) leaveShared(patience time.Duration) error {
 		c.unlock()
 		return nil
 	}
-	l.yield()
+	l.yield(nil)
 	c.unlock()
 	return l.release(g, patience, 0, deadline)
 }

@@ -275,6 +275,13 @@ func (l *lease) isUnused() bool {
 
 // drop ends the lease on this side; cause is why if it is lost. It returns who had it.
 func (l *lease) drop(cause error) (had []*grant) {
+	l.c.e.ids.remove(l.id)
+	return l.yield(cause)
+}
+
+// yield is drop for a lease that is to be released. Its id stays known until the answer: a late push of its
+// grant must never be taken for nobody's, and overtake the release.
+func (l *lease) yield(cause error) (had []*grant) {
 	for g := l.grants.first; g != nil; g = l.grants.first {
 		l.leave(g, cause)
 		had = append(had, g)
@@ -284,7 +291,6 @@ func (l *lease) drop(cause error) (had []*grant) {
 		l.c.lease = nil
 	}
 	l.c.crowd.knows(-1)
-	l.c.e.ids.remove(l.id)
 	l.c.e.schedule.remove(&l.timer)
 	return had
 }
@@ -294,13 +300,6 @@ func (l *lease) leave(g *grant, cause error) {
 	l.grants.remove(g)
 	g.lost, g.over = cause, true
 	l.c.e.inactive()
-}
-
-// yield drops the lease, which is to be released. A late push of its grant must not be taken for
-// nobody's, and overtake the release.
-func (l *lease) yield() {
-	l.drop(nil)
-	l.c.e.ids.set(l.id, l)
 }
 
 // release runs release.lua, after yield. Callers of this process that come meanwhile wait for its

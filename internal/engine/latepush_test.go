@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A push of a grant may come when its hold is about to be released. If its id were unknown for a moment,
+// the push would be taken for nobody's and cancelled, and the release be told that the lock was lost.
+func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		for range 50 {
+			g := b.asker(core.Write).acquire(b.T, b.e)
+			l, c := g.lease, g.lease.c
+			id := l.id.String()
+			var unknown, released atomic.Bool
+			looked, done := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				for looks := 0; !released.Load(); looks++ {
+					if b.e.find(id) == nil {
+						unknown.Store(true)
+					}
+					if looks == 0 {
+						close(looked)
+					}
+				}
+			}()
+			<-looked
+			c.shard.mu.Lock()
+			l.yield(nil)
+			c.releasing, c.asked = true, c.e.now()
+			c.shard.mu.Unlock()
+			released.Store(true)
+			<-done
+			if unknown.Load() {
+				b.Fatal("the id was unknown before its release was answered")
+			}
+			if err := l.release(g, c.e.cfg.Unlock, 0, g.deadline()); err != nil {
+				b.Fatal(err)
+			}
+			if b.e.find(id) != nil {
+				b.Fatal("the id is still known after the answer")
+			}
+		}
+	})
+}
