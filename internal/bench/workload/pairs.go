@@ -136,7 +136,7 @@ func (l *looper) run(ctx context.Context, end time.Time) error {
 		if err != nil && ctx.Err() != nil {
 			l.times = append(l.times, time.Since(start))
 			l.stranded++
-			return nil
+			return nil //nolint:nilerr // the wait was given up: this is what became of it
 		}
 		if err != nil {
 			return fmt.Errorf("locking: %w", err)
