@@ -95,7 +95,7 @@ func TestACollectorThatDiesChangesNothing(t *testing.T) {
 	}()
 	var stderr usertest.Output
 	_, locked := figures(t, &stderr, append(smallSale, "-otlp", c.Addr())...)
-	checkLocked(t, locked)
+	checkPromises(t, locked)
 	if lines := complaints(&stderr); len(lines) != 1 || !strings.Contains(lines[0], c.Addr()) {
 		t.Errorf("stderr has %q, want one line about %s", lines, c.Addr())
 	}
