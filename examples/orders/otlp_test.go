@@ -86,8 +86,8 @@ func complaints(stderr *usertest.Output) (lines []string) {
 	return lines
 }
 
+// It is not parallel: beside other sales Redis may be too busy to answer all requests in time.
 func TestACollectorThatDiesChangesNothing(t *testing.T) {
-	t.Parallel()
 	c := listen(t, collector.Start)
 	go func() {
 		defer c.Stop()
@@ -95,7 +95,7 @@ func TestACollectorThatDiesChangesNothing(t *testing.T) {
 	}()
 	var stderr usertest.Output
 	_, locked := figures(t, &stderr, append(smallSale, "-otlp", c.Addr())...)
-	checkPromises(t, locked)
+	checkLocked(t, locked)
 	if lines := complaints(&stderr); len(lines) != 1 || !strings.Contains(lines[0], c.Addr()) {
 		t.Errorf("stderr has %q, want one line about %s", lines, c.Addr())
 	}
