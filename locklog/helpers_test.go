@@ -1,18 +1,17 @@
 package locklog_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 )
@@ -33,9 +32,7 @@ const (
 type journal struct {
 	t        *testing.T
 	observer *lockmw.Observer
-
-	mu   sync.Mutex
-	text bytes.Buffer
+	usertest.Output
 }
 
 func newJournal(t *testing.T, opts ...locklog.Option) *journal {
@@ -46,19 +43,6 @@ func newJournalAt(t *testing.T, level slog.Leveler, opts ...locklog.Option) *jou
 	j := &journal{t: t}
 	j.observer = locklog.New(slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: level})), opts...)
 	return j
-}
-
-// Write implements io.Writer.
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
 }
 
 // A line is what a handler made of a record: "lock.name" is the name in the group lock. Numbers are
