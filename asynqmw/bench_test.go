@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 )
 
 // BenchmarkTasks processes 10,000 tasks by 8 workers in 2 processes, in turn without a lock, with as

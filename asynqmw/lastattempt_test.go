@@ -11,8 +11,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
-	"github.com/lockmw/go/internal/redistest"
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 // Several tasks have one attempt left, which is over before their lock is free.

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {

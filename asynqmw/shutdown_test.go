@@ -10,8 +10,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
-	"github.com/lockmw/go/internal/redistest"
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 

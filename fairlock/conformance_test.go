@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/fairlock"
-	"github.com/lockmw/go/internal/locktest"
+	"github.com/lockmw/go/internal/test/locktest"
 	"github.com/lockmw/go/lockmw"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/httpmw"
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 

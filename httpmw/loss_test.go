@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/httpmw"
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
 

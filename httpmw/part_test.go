@@ -14,7 +14,7 @@ import (
 	"github.com/go-chi/httprate"
 
 	"github.com/lockmw/go/httpmw"
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 

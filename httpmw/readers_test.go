@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/httpmw"
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )

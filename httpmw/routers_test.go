@@ -8,8 +8,8 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/lockmw/go/httpmw"
-	"github.com/lockmw/go/internal/redistest"
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 func TestTheMiddlewareFitsIntoEveryRouter(t *testing.T) {

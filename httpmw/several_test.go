@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/httpmw"
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 )

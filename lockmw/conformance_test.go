@@ -3,7 +3,7 @@ package lockmw_test
 import (
 	"testing"
 
-	"github.com/lockmw/go/internal/locktest"
+	"github.com/lockmw/go/internal/test/locktest"
 )
 
 func TestLocalConformance(t *testing.T) { locktest.Run(t, locktest.Local()) }

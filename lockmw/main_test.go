@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lockmw/go/internal/locktest"
+	"github.com/lockmw/go/internal/test/locktest"
 )
 
 func TestMain(m *testing.M) {

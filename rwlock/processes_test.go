@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/locktest"
+	"github.com/lockmw/go/internal/test/locktest"
 )
 
 var (

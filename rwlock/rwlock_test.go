@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/redistest"
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )

@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockmw/go/fairlock"
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 	"github.com/lockmw/go/tracing"

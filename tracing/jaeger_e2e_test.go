@@ -19,7 +19,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/lockmw/go/internal/collector"
+	"github.com/lockmw/go/internal/test/collector"
 )
 
 // TestTracesOfTwoProcessesInJaeger needs a Jaeger 2: JAEGER_QUERY_URL is where its query API is, such

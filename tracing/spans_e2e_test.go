@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/collector"
+	"github.com/lockmw/go/internal/test/collector"
 	"github.com/lockmw/go/tracing"
 )
 

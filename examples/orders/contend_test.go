@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/collector"
-	"github.com/lockmw/go/internal/redistest"
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/collector"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 func TestTheSceneShowsWhoWaitedForWhom(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 var metricsURL = regexp.MustCompile(`metrics at (http://[0-9.:]+/metrics)`)

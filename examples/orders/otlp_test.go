@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockmw/go/internal/collector"
-	"github.com/lockmw/go/internal/usertest"
+	"github.com/lockmw/go/internal/test/collector"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 func TestASaleExportsItsSpansAndMetrics(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 )
 
 // onFullMemory prepares a lock, and then has a server whose memory is full.

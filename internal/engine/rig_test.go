@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 )
 
 // A rig is an engine that runs in bulk whatever gathers, on each server.

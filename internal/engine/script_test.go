@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 )
 
 func TestAcquireAnswersTheSameWhenRepeated(t *testing.T) {

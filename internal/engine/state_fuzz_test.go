@@ -3,7 +3,7 @@ package engine
 import (
 	"testing"
 
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 )
 
 // What somebody else, or a fault, has left in the keys of a lock is an error or is got over: never a

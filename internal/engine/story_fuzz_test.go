@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 )
 
 // A stage is one lock on a server, where stories about it are played. A story has one line for each

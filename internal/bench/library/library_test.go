@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockmw/go/internal/bench/library"
 	"github.com/lockmw/go/internal/bench/server"
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
 

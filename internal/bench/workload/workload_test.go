@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 	"github.com/lockmw/go/internal/bench/server"
 	"github.com/lockmw/go/internal/bench/workload"
-	"github.com/lockmw/go/internal/redistest"
+	"github.com/lockmw/go/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {

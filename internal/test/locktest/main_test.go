@@ -1,0 +1,23 @@
+package locktest_test
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/test/locktest"
+	"github.com/lockmw/go/lockmw"
+)
+
+func TestMain(m *testing.M) {
+	locktest.ChildMain(locktest.Config{Mode: "renaming", Wrap: renaming})
+	goleak.VerifyTestMain(m)
+}
+
+// renaming makes a Locker that can be told from its Client.
+func renaming(c *lockmw.Client) lockmw.Locker {
+	return lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		return c.Lock(ctx, "renamed:"+key, opts...)
+	})
+}

@@ -1,0 +1,29 @@
+// Package reading_test puts the reading side of rwlock through the scenarios. They take as long as
+// those of a kind of its own, and packages are tested side by side.
+package reading_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/test/locktest"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
+)
+
+func TestMain(m *testing.M) {
+	locktest.ChildMain(locktest.Redis("read", reader))
+	goleak.VerifyTestMain(m)
+}
+
+func reader(c *lockmw.Client) lockmw.Locker { return rwlock.New(c) }
+
+func TestReaderConformanceOnMiniredis(t *testing.T) { locktest.Run(t, locktest.Piped("read", reader)) }
+
+func TestReaderConformanceOnRedis(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute and more; package rwlock tests the other side and both together")
+	}
+	locktest.Run(t, locktest.Redis("read", reader))
+}

@@ -1,0 +1,321 @@
+package protocol
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+// The model's scripts are the engine's: random runs of both give the same answers, and leave the same
+// behind.
+func TestScriptsDoWhatTheModelSays(t *testing.T) {
+	rdb := redistest.Redis(t).NewClient(t)
+	checks := 0
+	for _, batch := range []int{0, 1, 2} {
+		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
+			scripts := readScripts(t, batch)
+			rapid.Check(t, func(rt *rapid.T) {
+				checks++
+				w := &twin{
+					T: rt, rdb: rdb, scripts: scripts, key: fmt.Sprintf("%s:{%d}", t.Name(), checks), head: 1_000_000,
+					protocol: system{batch: batch}, promised: make(map[ident]time.Duration),
+				}
+				rt.Repeat(map[string]func(*rapid.T){
+					"":          w.compare,
+					"acquire":   w.acquire,
+					"poll":      w.poll,
+					"release":   w.release,
+					"downgrade": w.downgrade,
+					"cancel":    w.cancel,
+					"renew":     w.renew,
+					"expire":    w.expire,
+					"forget":    w.forget,
+					"age":       w.age,
+				})
+			})
+		})
+	}
+}
+
+const (
+	hour   = 3_600_000 // ms
+	window = hour / 2  // in which a grant is to be accepted
+)
+
+// readScripts assembles the engine's scripts, with times that do not run out during a test.
+func readScripts(t *testing.T, batch int) map[string]string {
+	read := func(name string) string {
+		text, err := os.ReadFile("../../engine/" + name + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if batch == 0 {
+		batch = 128
+	}
+	constants := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL = 750, %d, %d\nlocal BUDGET, READERS, SHOWN, SINGLE = 32, %d, 8, true\n",
+		window, hour, batch)
+	parts := strings.NewReplacer("--@hold\n", constants+read("hold"), "--@readers\n", read("readers"), "--@settle\n", read("settle"))
+	scripts := make(map[string]string)
+	for _, name := range []string{"acquire", "poll", "release", "downgrade", "cancel", "renew"} {
+		scripts[name] = parts.Replace(read(name))
+	}
+	return scripts
+}
+
+// A twin is a lock at the server and its model.
+type twin struct {
+	*rapid.T
+	rdb     *redis.Client
+	scripts map[string]string
+	key     string
+	head    int // the lowest place in the queue
+
+	protocol system
+	state    state
+	counter  token                   // the model's, at the last comparison
+	fence    int64                   // the server's
+	promised map[ident]time.Duration // that a hold would last
+}
+
+func (w *twin) done(id ident) string { return fmt.Sprintf("%s:done:%v", w.key, id) }
+
+// run runs a script, and returns its answer and the first number in it. Before, tickets are made as
+// old as the model has them.
+func (w *twin) run(name string, more []string, args ...any) (first any, answer []any) {
+	ctx := w.Context()
+	tickets := w.key + ":tickets"
+	for _, t := range w.state.queue {
+		if t.id != nobody {
+			seen := "-9999999999999"
+			if t.unseen {
+				seen = "-1"
+			}
+			w.check(w.rdb.HSet(ctx, tickets, "@"+t.id.String(), seen).Err())
+		}
+	}
+	w.check(w.rdb.HDel(ctx, tickets, "#touched", "#amnesty").Err())
+	keys := append([]string{w.key, w.key + ":queue", tickets, w.key + ":fence", w.key + ":readqueue"}, more...)
+	value, err := w.rdb.Eval(ctx, w.scripts[name], keys, args...).Result()
+	w.check(err)
+	if list, ok := value.([]any); ok {
+		return list[0], list
+	}
+	return value, nil
+}
+
+func (w *twin) check(err error) {
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *twin) want(what string, got any, want kind, numbers ...int64) {
+	if n, ok := got.(int64); !ok || !slices.Contains(numbers, n) {
+		w.Errorf("%s: the server answers %v, the model %v", what, got, names[want])
+	}
+}
+
+var names = map[kind]string{
+	granted: "granted", inQueue: "queued", busy: "busy", refused: "refused", gone: "gone", notHeld: "not held",
+}
+
+// runAgain is the answer to an acquire that is to be run again, to let in the rest of the readers.
+const runAgain = 2
+
+// The number of an id tells what it is for. Those that keep their place share it.
+const (
+	toWrite = 1 + iota
+	toRead
+	toKeep
+)
+
+// ids are those that are used. Two of them keep their place, as Redis would have more at the same place in
+// the order of their names.
+func ids() []ident {
+	return []ident{
+		newIdent(0, toWrite), newIdent(1, toWrite), newIdent(0, toRead), newIdent(1, toRead), newIdent(2, toRead),
+		newIdent(0, toKeep), newIdent(1, toKeep),
+	}
+}
+
+func drawID(t *rapid.T, name string) ident { return rapid.SampledFrom(ids()).Draw(t, name) }
+
+func (w *twin) acquire(t *rapid.T) {
+	id := drawID(t, "id")
+	c := command{
+		verb: acquire, id: id, wait: rapid.Bool().Draw(t, "wait") || w.state.index(id) >= 0, reads: id.number() == toRead, keeps: id.number() == toKeep,
+	}
+	if f := drawID(t, "former"); f != c.id && rapid.Bool().Draw(t, "takes a place") {
+		c.former, c.lost, c.mark = f, c.wait && rapid.Bool().Draw(t, "lost"), rapid.Bool().Draw(t, "mark")
+	}
+	args := []any{c.id.String(), hour, "inbox", "owner", "-0"}
+	if c.wait {
+		args[4] = "-1"
+	}
+	special := c.former != nobody || c.keeps
+	mode := map[int]string{toWrite: "write", toRead: "read", toKeep: "fair"}[id.number()]
+	if special || c.reads || rapid.Bool().Draw(t, "extras") {
+		args = append(args, mode, 1, "")
+	}
+	if special {
+		args = append(args, "", w.place(c.lost), w.ms(c.mark), w.ms(c.keeps))
+	}
+	if c.former != nobody {
+		args[8] = c.former.String()
+	}
+	if i := slices.IndexFunc(w.state.queue[:], func(t ticket) bool { return t.id != nobody && t.place == w.state.kept }); i >= 0 {
+		c.front = c.id.String() < w.state.queue[i].id.String() // as Redis has it
+	}
+	var list []any
+	first := any(int64(runAgain))
+	var a answer
+	for first == int64(runAgain) {
+		first, list = w.run("acquire", []string{w.done(c.id), w.done(c.former), w.kept()}, args...)
+		a = w.protocol.runAcquire(&w.state, c)
+		if first == int64(runAgain) && w.state.admit == 0 && a.kind != granted {
+			w.Fatal("acquire is to be run again, and in the model it is not")
+		}
+	}
+	switch a.kind {
+	case granted:
+		if _, token := first.(string); !token {
+			w.want("acquire", first, granted, 1)
+		}
+		w.promise(c.id, hour)
+	case refused:
+		w.want("acquire", first, refused, -1)
+	default:
+		w.want("acquire", first, a.kind, 0)
+		w.wantStamp(list)
+	}
+}
+
+// place is that of a ticket that got lost: before all others.
+func (w *twin) place(lost bool) string {
+	if !lost {
+		return ""
+	}
+	w.head--
+	return fmt.Sprint(w.head)
+}
+
+func (w *twin) kept() string { return w.key + ":kept" }
+
+// ms is for how long something is remembered.
+func (w *twin) ms(remember bool) int {
+	if remember {
+		return hour
+	}
+	return 0
+}
+
+// wantStamp looks for the counter in an answer that says "queued".
+func (w *twin) wantStamp(answer []any) {
+	fence, err := w.rdb.Get(w.Context(), w.key+":fence").Int64()
+	if err != nil || len(answer) < 2 || answer[1] != fence {
+		w.Errorf("the counter is %d, %v; the answer %v", fence, err, answer)
+	}
+}
+
+func (w *twin) poll(t *rapid.T) {
+	id := drawID(t, "id")
+	_, answer := w.run("poll", nil, "-", id.String(), hour)
+	got := answer[3].([]any)[0].([]any)[0]
+	switch a := w.protocol.runPoll(&w.state, id); a.kind {
+	case granted:
+		w.want("poll", got, granted, 1)
+		w.promise(id, hour)
+	case inQueue:
+		w.want("poll", got, inQueue, 0)
+		w.wantStamp(answer)
+	default:
+		w.want("poll", got, gone, -1)
+	}
+}
+
+func (w *twin) release(t *rapid.T) {
+	id := drawID(t, "id")
+	c := command{verb: release, id: id, mark: rapid.Bool().Draw(t, "mark"), keeps: id.number() == toKeep}
+	args := []any{c.id.String()}
+	if c.mark || c.keeps {
+		args = append(args, 0, w.ms(c.mark), 0)
+	}
+	if c.keeps {
+		args[3] = hour
+	}
+	got, _ := w.run("release", []string{w.done(c.id), w.kept()}, args...)
+	if w.protocol.runRelease(&w.state, c) {
+		w.want("release", got, granted, 1, 2)
+	} else {
+		w.want("release", got, notHeld, 0)
+	}
+}
+
+func (w *twin) downgrade(t *rapid.T) {
+	id := drawID(t, "id")
+	got, _ := w.run("downgrade", nil, id.String())
+	if w.protocol.runDowngrade(&w.state, id) {
+		w.want("downgrade", got, granted, 1, 2)
+	} else {
+		w.want("downgrade", got, notHeld, 0)
+	}
+}
+
+func (w *twin) cancel(t *rapid.T) {
+	id := drawID(t, "id")
+	c := command{verb: cancel, id: id, mark: rapid.Bool().Draw(t, "mark"), keeps: id.number() == toKeep}
+	keep := w.ms(c.keeps)
+	if c.keeps && rapid.Bool().Draw(t, "for a release") {
+		c.served, keep = true, -keep
+	}
+	w.run("cancel", []string{w.done(c.id), w.kept()}, c.id.String(), w.ms(c.mark), keep)
+	w.protocol.runCancel(&w.state, c)
+}
+
+func (w *twin) renew(t *rapid.T) {
+	id := drawID(t, "id")
+	got, _ := w.run("renew", nil, id.String(), 2*hour)
+	if a := w.protocol.runRenew(&w.state, id); a.kind == granted {
+		w.want("renewal", got, granted, 1, 2)
+		w.promise(id, 2*hour)
+	} else {
+		w.want("renewal", got, notHeld, 0)
+	}
+}
+
+// expire ends a hold. With the last reader's the key is gone.
+func (w *twin) expire(t *rapid.T) {
+	id := drawID(t, "id")
+	if !w.state.has(id) {
+		t.Skip("does not hold the lock")
+	}
+	w.state.expire(id)
+	if w.state.isRead() {
+		w.check(w.rdb.HDel(w.Context(), w.key, "reader:"+id.String()).Err())
+	} else {
+		w.check(w.rdb.Del(w.Context(), w.key).Err())
+	}
+}
+
+func (w *twin) age(t *rapid.T) {
+	if i := w.state.index(drawID(t, "id")); i >= 0 {
+		w.state.queue[i].unseen = true
+	}
+}
+
+// forget has a kept place be marked as over. One that expired would be kept anew by the cancel of a call
+// that waited for longer; the model has no such calls.
+func (w *twin) forget(*rapid.T) {
+	w.state.kept = 0
+	w.check(w.rdb.Set(w.Context(), w.kept(), 0, time.Hour).Err())
+}

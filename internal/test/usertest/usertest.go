@@ -1,0 +1,117 @@
+// Package usertest has what the tests of packages that use locks share: clients and locks whose errors
+// fail the test, and waits that are seen to begin.
+package usertest
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// InBubble runs test with an embedded server, where minutes pass at once.
+func InBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
+		test(t, redistest.Piped(t))
+	})
+}
+
+// Client returns a Client of s, which stands for a process and logs nothing. It is closed when the test ends.
+func Client(t testing.TB, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
+	t.Helper()
+	silent := lockmw.WithLogger(slog.New(slog.DiscardHandler))
+	c, err := lockmw.New(s.NewClient(t), append(opts, silent)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+// Lock takes a lock that can be had.
+func Lock(t testing.TB, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
+	t.Helper()
+	ctx, hold, err := l.Lock(ctx, key, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx, hold
+}
+
+// Unlock releases a hold that was not lost.
+func Unlock(t testing.TB, hold *lockmw.Hold) {
+	t.Helper()
+	if err := hold.Unlock(); err != nil {
+		t.Errorf("Unlock: %v", err)
+	}
+}
+
+// Occupy holds key for somebody else until the test ends or the returned function is called.
+func Occupy(t testing.TB, l lockmw.Locker, key string) (release func()) {
+	t.Helper()
+	_, hold := Lock(t, context.Background(), l, key)
+	release = sync.OnceFunc(func() { Unlock(t, hold) })
+	t.Cleanup(release)
+	return release
+}
+
+// IsFree reports whether key can be had at once.
+func IsFree(l lockmw.Locker, key string) bool {
+	_, hold, err := l.Lock(context.Background(), key, lockmw.WithWait(0))
+	return err == nil && hold.Unlock() == nil
+}
+
+// OnContended returns an option for a call, and a function that returns when the call waits.
+func OnContended(t testing.TB) (call lockmw.Option, waits func()) {
+	contended := make(chan struct{})
+	call = lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(contended) },
+	})
+	return call, func() {
+		t.Helper()
+		select {
+		case <-contended:
+		case <-time.After(10 * time.Second):
+			t.Error("a call that has to wait is not told so")
+		}
+	}
+}
+
+// An Output is what goroutines write together: a log, a standard error. The zero value is empty.
+type Output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+// String returns what was written so far.
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// Len returns how many bytes were written so far.
+func (o *Output) Len() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Len()
+}
