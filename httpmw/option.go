@@ -3,7 +3,6 @@ package httpmw
 import (
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -103,17 +102,6 @@ func newConfig(name string, noLocker, noKey bool, opts []Option) *config {
 	c.name = policy.Name
 	c.lock = slices.Clip(c.lock)
 	return c
-}
-
-// isNil reports whether an interface holds nothing to call methods of.
-func isNil(l any) bool {
-	switch v := reflect.ValueOf(l); v.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Func, reflect.Map:
-		return v.IsNil()
-	}
-	return false
 }
 
 // isToken reports whether s may be a method or the name of a header (RFC 9110, 5.6.2).

@@ -2,9 +2,14 @@ package option
 
 import "reflect"
 
-// IsNil reports whether value is nil, a nil function, or an interface around a nil pointer: what a
-// constructor returned whose error nobody looked at.
+// IsNil reports whether value is nil, a nil function or map, or an interface around a nil pointer: what
+// a constructor returned whose error was ignored.
 func IsNil(value any) bool {
-	v := reflect.ValueOf(value)
-	return !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Func, reflect.Map:
+		return v.IsNil()
+	}
+	return false
 }
