@@ -11,6 +11,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -32,32 +33,12 @@ type Part func(context.Context, *asynq.Task) (string, error)
 //
 // The key is that of lockmw.Key: parts are escaped, so that different parts never make the same key.
 // A part that is empty archives the task, and never means one lock shared by all; one that fails otherwise
-// fails the attempt, see KeyFunc. By panics if kind is empty or there is no part or a nil one.
+// fails the attempt, see KeyFunc. By panics if kind is empty, or so long
+// that no key fits, and if there is no part or a nil one.
 func By(kind string, parts ...Part) KeyFunc {
-	if kind == "" {
-		panic("asynqmw: By: the kind is empty")
-	}
-	if len(parts) == 0 {
-		panic(fmt.Sprintf("asynqmw: By(%q): no parts: all tasks would share one lock", kind))
-	}
-	for i, part := range parts {
-		if part == nil {
-			panic(fmt.Sprintf("asynqmw: By(%q): part %d is nil", kind, i+1))
-		}
-	}
+	pattern := keyed.NewPattern("asynqmw", "tasks", kind, parts)
 	return func(ctx context.Context, task *asynq.Task) (string, error) {
-		values := make([]string, len(parts))
-		for i, part := range parts {
-			value, err := part(ctx, task)
-			if err == nil && value == "" {
-				err = fmt.Errorf("%w: it is empty", lockmw.ErrInvalidKey)
-			}
-			if err != nil {
-				return "", fmt.Errorf("part %d of key %q: %w", i+1, kind, err)
-			}
-			values[i] = value
-		}
-		return lockmw.Key(kind, values...), nil
+		return pattern.Key(func(part Part) (string, error) { return part(ctx, task) })
 	}
 }
 

@@ -62,6 +62,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"By without a kind", func() { asynqmw.By("", asynqmw.Header("a")) }, "kind"},
 		{"By without parts", func() { asynqmw.By("item") }, "no parts"},
 		{"By with a nil part", func() { asynqmw.By("item", nil) }, "part 1"},
+		{"By with a kind that no key has room for", func() { asynqmw.By(strings.Repeat("k", 1023), asynqmw.Header("a")) }, "1024 bytes"},
 		{"Payload of nothing", func() { asynqmw.Payload[order](nil) }, "Payload"},
 		{"a nameless Header", func() { asynqmw.Header("") }, "Header"},
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/lockmw"
 )
@@ -69,7 +70,7 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 		return next.ProcessTask(ctx, task)
 	}
 	if err == nil && key == "" {
-		err = fmt.Errorf("%w: it is empty", lockmw.ErrInvalidKey)
+		err = keyed.ErrEmpty
 	}
 	if err != nil {
 		return storable(hopeless(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)}))

@@ -4,13 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
+	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/lockmw"
 )
-
-// maxKeyLen is lockmw's limit.
-const maxKeyLen = 1024
 
 // A KeyFunc says which lock a request needs. It may be any function of this shape; By makes one of
 // parts. It returns lockmw.ErrNoLock to have the request handled without a lock. Any other error refuses
@@ -38,33 +35,9 @@ type Part func(*http.Request) (string, error)
 // A part that is empty or fails makes the request fail; it never means one lock shared by all. By
 // panics if kind is empty, or so long that no key fits, and if there is no part or a nil one.
 func By(kind string, parts ...Part) KeyFunc {
-	if kind == "" {
-		panic("httpmw: By: the kind is empty")
-	}
-	if len(parts) == 0 {
-		panic(fmt.Sprintf("httpmw: By(%q): no parts: all requests would share one lock", kind))
-	}
-	for i, part := range parts {
-		if part == nil {
-			panic(fmt.Sprintf("httpmw: By(%q): part %d is nil", kind, i+1))
-		}
-	}
-	if shortest := lockmw.Key(kind, slices.Repeat([]string{"x"}, len(parts))...); len(shortest) > maxKeyLen {
-		panic(fmt.Sprintf("httpmw: By(%.20q…): the kind is so long that every key has more than %d bytes", kind, maxKeyLen))
-	}
+	pattern := keyed.NewPattern("httpmw", "requests", kind, parts)
 	return func(r *http.Request) (string, error) {
-		values := make([]string, len(parts))
-		for i, part := range parts {
-			value, err := part(r)
-			if err == nil && value == "" {
-				err = fmt.Errorf("%w: it is empty", lockmw.ErrInvalidKey)
-			}
-			if err != nil {
-				return "", fmt.Errorf("part %d of key %q: %w", i+1, kind, err)
-			}
-			values[i] = value
-		}
-		return lockmw.Key(kind, values...), nil
+		return pattern.Key(func(part Part) (string, error) { return part(r) })
 	}
 }
 
@@ -98,13 +71,11 @@ func All(keys ...KeyFunc) KeysFunc {
 	}
 }
 
-var errNoKey = fmt.Errorf("%w: it is empty", lockmw.ErrInvalidKey)
-
 // checked does not leave it to the Locker to refuse an empty key.
 func (f KeyFunc) checked(r *http.Request) (string, error) {
 	key, err := f(r)
 	if err == nil && key == "" {
-		err = errNoKey
+		err = keyed.ErrEmpty
 	}
 	return key, err
 }
@@ -116,7 +87,7 @@ func (f KeysFunc) checked(r *http.Request) ([]string, error) {
 	}
 	for _, key := range keys {
 		if err == nil && key == "" {
-			err = errNoKey
+			err = keyed.ErrEmpty
 		}
 	}
 	return keys, err

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/keyed"
 )
 
 // An Inspector looks at the locks in Redis and can take one away. It takes part in none: it needs no
@@ -49,7 +50,7 @@ type Waiter struct {
 // Get returns the status of key: an empty one if nobody holds it or waits for it. It returns an
 // *Error that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
 func (i *Inspector) Get(ctx context.Context, key string) (Status, error) {
-	if err := checkKey(key); err != nil {
+	if err := keyed.Check(key); err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
 	}
 	s, err := i.inspector.Get(ctx, key)
@@ -96,7 +97,7 @@ func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
 // and longer: make sure that it is not, or that its token is checked where it writes. It returns an
 // *Error that wraps ErrNotHeld if h has it no more; somebody else's hold is never touched.
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h Holder) error {
-	err := checkKey(key)
+	err := keyed.Check(key)
 	if err == nil {
 		err = i.inspector.ForceUnlock(ctx, key, h)
 	}

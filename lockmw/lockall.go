@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/lockmw/go/internal/keyed"
 )
 
 // Holds are the holds of several keys, as LockAll took them.
@@ -32,7 +34,7 @@ func LockAll(ctx context.Context, l Locker, keys []string, opts ...Option) (cont
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
 	for _, key := range keys { // before anything is locked
-		if err := checkKey(key); err != nil {
+		if err := keyed.Check(key); err != nil {
 			return ctx, nil, &Error{Op: "lock_all", Key: key, Err: err}
 		}
 	}

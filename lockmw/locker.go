@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/keyed"
 )
 
 // A Locker takes locks. It never gets a second method: what is new arrives as an Option, a Hold
@@ -70,7 +71,7 @@ func (l *locker) lock(ctx context.Context, key string, opts []Option) (context.C
 		op = "try_lock"
 	}
 	if err == nil {
-		err = checkKey(key)
+		err = keyed.Check(key)
 	}
 	if err != nil {
 		return ctx, nil, &Error{Op: op, Key: key, Err: err}

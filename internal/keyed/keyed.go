@@ -1,0 +1,47 @@
+// Package keyed makes the keys of locks from the kind of thing and the parts that identify it, for
+// lockmw.Key and the By of each package.
+package keyed
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// MaxLen is the longest key in bytes.
+const MaxLen = 1024
+
+// ErrEmpty is the error of an empty key, and the reason for which a part is refused.
+var ErrEmpty = fmt.Errorf("%w: it is empty", core.ErrInvalidKey)
+
+// Join joins the kind and the parts with ':'. Each is escaped, so that different parts never make the
+// same key. An empty kind or part makes the whole key empty.
+func Join(kind string, parts ...string) string {
+	if kind == "" {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(escape.Replace(kind))
+	for _, part := range parts {
+		if part == "" {
+			return ""
+		}
+		b.WriteByte(':')
+		b.WriteString(escape.Replace(part))
+	}
+	return b.String()
+}
+
+var escape = strings.NewReplacer("%", "%25", ":", "%3A")
+
+// Check returns an error that wraps core.ErrInvalidKey unless key can be locked.
+func Check(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w (a part of it was missing?)", ErrEmpty)
+	case len(key) > MaxLen:
+		return fmt.Errorf("%w: %d bytes, more than %d", core.ErrInvalidKey, len(key), MaxLen)
+	}
+	return nil
+}

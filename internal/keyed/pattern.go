@@ -1,0 +1,53 @@
+package keyed
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockmw/go/internal/option"
+)
+
+// A Pattern makes the keys of one kind of thing. A Part is a function that finds one part of the key.
+type Pattern[Part any] struct {
+	kind  string
+	parts []Part
+}
+
+// NewPattern checks the arguments of a By when it is called, not when the first key is needed. It
+// panics if the kind is empty, or so long that no key fits, and if there is no part or a nil one. The
+// text of the panic begins with the name of the calling package; calls is what that package locks, in
+// the plural.
+func NewPattern[Part any](pkg, calls, kind string, parts []Part) Pattern[Part] {
+	if kind == "" {
+		panic(fmt.Sprintf("%s: By: the kind is empty", pkg))
+	}
+	if len(parts) == 0 {
+		panic(fmt.Sprintf("%s: By(%q): no parts: all %s would share one lock", pkg, kind, calls))
+	}
+	for i, part := range parts {
+		if option.IsNil(part) {
+			panic(fmt.Sprintf("%s: By(%q): part %d is nil", pkg, kind, i+1))
+		}
+	}
+	if shortest := Join(kind, slices.Repeat([]string{"x"}, len(parts))...); len(shortest) > MaxLen {
+		panic(fmt.Sprintf("%s: By(%.20q…): the kind is so long that every key has more than %d bytes", pkg, kind, MaxLen))
+	}
+	return Pattern[Part]{kind, slices.Clone(parts)}
+}
+
+// Key makes one key; value calls a part and returns what it found. An error names the number of the
+// part that failed or is empty.
+func (p Pattern[Part]) Key(value func(Part) (string, error)) (string, error) {
+	values := make([]string, len(p.parts))
+	for i, part := range p.parts {
+		v, err := value(part)
+		if err == nil && v == "" {
+			err = ErrEmpty
+		}
+		if err != nil {
+			return "", fmt.Errorf("part %d of key %q: %w", i+1, p.kind, err)
+		}
+		values[i] = v
+	}
+	return Join(p.kind, values...), nil
+}
