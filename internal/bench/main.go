@@ -20,9 +20,7 @@ import (
 )
 
 func main() {
-	if crew.Called() {
-		os.Exit(crew.Work(workload.Work(library.All(), workload.All())))
-	}
+	crew.Main(workload.Work(library.All(), workload.All()))
 	redis.SetLogger(&logging.VoidLogger{}) // what fails is returned, too
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	b := bench{

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,9 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if crew.Called() {
-		os.Exit(crew.Work(workload.Work(allLibraries(), workload.All())))
-	}
+	crew.Main(workload.Work(allLibraries(), workload.All()))
 	goleak.VerifyTestMain(m)
 }
 

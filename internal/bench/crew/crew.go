@@ -1,27 +1,21 @@
 // Package crew runs the processes of a measurement. They are this program itself, started once more:
 //
-//	if crew.Called() {
-//		os.Exit(crew.Work(work))
-//	}
+//	crew.Main(work) // before anything else
 //
 // A process of its own gives each library a fresh heap, and one that hangs can be killed.
 package crew
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
 	"time"
-)
 
-// environment is set for the processes that Start starts.
-const environment = "LOCKMW_BENCH_CREW"
+	"github.com/lockmw/go/internal/test/process"
+)
 
 // ErrHung is what a member's silence means when the time for it is over.
 var ErrHung = errors.New("it hung and was killed")
@@ -31,11 +25,8 @@ type Crew struct{ members []*Member }
 
 // A Member is one process, seen from the one that started it.
 type Member struct {
-	ctx    context.Context
-	cmd    *exec.Cmd
-	orders *json.Encoder
-	words  *json.Decoder
-	stderr tail
+	ctx   context.Context
+	child *process.Child
 }
 
 // message is what goes over the pipes, one in a line.
@@ -49,41 +40,19 @@ type message struct {
 func Start[Job any](ctx context.Context, procs int, jobs ...Job) (*Crew, error) {
 	c := &Crew{}
 	for _, job := range jobs {
-		m, err := start(ctx, procs)
-		if err == nil {
-			c.members = append(c.members, m)
-			err = m.orders.Encode(job)
-		}
+		child, err := process.StartChild(ctx, job, func(cmd *exec.Cmd) {
+			if procs > 0 {
+				cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(procs))
+			}
+			cmd.WaitDelay = time.Second
+		})
 		if err != nil {
 			c.Close()
 			return nil, fmt.Errorf("starting a process: %w", err)
 		}
+		c.members = append(c.members, &Member{ctx: ctx, child: child})
 	}
 	return c, nil
-}
-
-func start(ctx context.Context, procs int) (*Member, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	m := &Member{ctx: ctx, cmd: exec.CommandContext(ctx, path)} //nolint:gosec // this program
-	m.cmd.Env = append(os.Environ(), environment+"=1")
-	if procs > 0 {
-		m.cmd.Env = append(m.cmd.Env, "GOMAXPROCS="+strconv.Itoa(procs))
-	}
-	m.cmd.Stderr = &m.stderr
-	m.cmd.WaitDelay = time.Second
-	orders, err := m.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	words, err := m.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	m.orders, m.words = json.NewEncoder(orders), json.NewDecoder(bufio.NewReader(words))
-	return m, m.cmd.Start()
 }
 
 // Close kills the members that have not ended and waits for all.
@@ -95,12 +64,13 @@ func (c *Crew) Dismiss(patience time.Duration) {
 	c.members = nil
 	kill := time.AfterFunc(patience, func() {
 		for _, m := range members {
-			_ = m.cmd.Process.Kill() // fails if it has ended
+			m.child.Kill()
 		}
 	})
 	defer kill.Stop()
 	for _, m := range members {
-		_ = m.cmd.Wait() // it has said how it ended, or is killed
+		<-m.child.Ended()
+		m.child.CloseReports()
 	}
 }
 
@@ -129,7 +99,7 @@ func (c *Crew) Hear(word string) error {
 
 // Tell says a word to the member.
 func (m *Member) Tell(word string) error {
-	if err := m.orders.Encode(message{Word: word}); err != nil {
+	if err := m.child.Orders.Encode(message{Word: word}); err != nil {
 		return m.why(err)
 	}
 	return nil
@@ -139,7 +109,7 @@ func (m *Member) Tell(word string) error {
 // data, unless that is nil. The error wraps ErrHung if the context of Start has run out of time.
 func (m *Member) Hear(word string, data any) error {
 	var heard message
-	if err := m.words.Decode(&heard); err != nil {
+	if err := m.child.Reports.Decode(&heard); err != nil {
 		return m.why(err)
 	}
 	switch {
@@ -163,22 +133,6 @@ func (m *Member) why(err error) error {
 		}
 		return ended
 	}
-	_ = m.cmd.Process.Kill()
-	_ = m.cmd.Wait() // completes what it wrote to stderr
-	return fmt.Errorf("a process of the measurement ended (%w): %s", err, m.stderr.text())
+	m.child.Kill() // completes what it printed
+	return fmt.Errorf("a process of the measurement ended (%w): %s", err, m.child.Output())
 }
-
-// tail keeps the end of what a process wrote.
-type tail struct{ buf []byte }
-
-const tailSize = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.buf = append(t.buf, p...)
-	if extra := len(t.buf) - tailSize; extra > 0 {
-		t.buf = t.buf[extra:]
-	}
-	return len(p), nil
-}
-
-func (t *tail) text() string { return string(bytes.TrimSpace(t.buf)) }

@@ -18,9 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if crew.Called() {
-		os.Exit(crew.Work(play))
-	}
+	crew.Main(play)
 	goleak.VerifyTestMain(m)
 }
 
@@ -135,7 +133,7 @@ func TestMemberEndsWithTheOneWhoStartedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path)
-	cmd.Env = append(os.Environ(), "LOCKMW_BENCH_CREW=1")
+	cmd.Env = append(os.Environ(), `LOCKMW_CHILD={"Role":"echo"}`)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +145,7 @@ func TestMemberEndsWithTheOneWhoStartedIt(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(in, `{"Role":"echo"}{"word":"hello"}`); err != nil {
+	if _, err := io.WriteString(in, `{"word":"hello"}`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {

@@ -1,17 +1,15 @@
 package crew
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
+
+	"github.com/lockmw/go/internal/test/process"
 )
 
 // failed is the word with which a member says why it gives up.
 const failed = "failed"
-
-// Called reports whether this process was started by Start and is to call Work.
-func Called() bool { return os.Getenv(environment) != "" }
 
 // A Boss is the process that started this one.
 type Boss struct {
@@ -19,24 +17,19 @@ type Boss struct {
 	words  *json.Encoder
 }
 
-// Work decodes the job and does it with f, whose error is passed on. It returns the exit code. The
-// process ends at once if the one that started it does.
-func Work[Job any](f func(Job, *Boss) error) int {
-	in := json.NewDecoder(bufio.NewReader(os.Stdin))
-	var job Job
-	boss := &Boss{orders: make(chan string), words: json.NewEncoder(os.Stdout)}
-	err := in.Decode(&job)
-	if err == nil {
-		go boss.listen(in)
-		err = f(job, boss)
-	}
-	if err == nil {
-		return 0
-	}
-	if boss.Say(failed, err.Error()) != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	return 1
+// Main makes this program one that Start can start once more: main or TestMain calls it before anything
+// else. In a process of a crew it does not return: it does the job with f, whose error is passed on.
+// Such a process ends at once if the one that started it does.
+func Main[Job any](f func(Job, *Boss) error) {
+	process.ChildMain(func(job Job, orders *json.Decoder, words *json.Encoder) error {
+		boss := &Boss{orders: make(chan string), words: words}
+		go boss.listen(orders)
+		err := f(job, boss)
+		if err != nil {
+			_ = boss.Say(failed, err.Error()) // the boss may have gone
+		}
+		return err
+	})
 }
 
 // listen takes orders until there is nobody to give them.

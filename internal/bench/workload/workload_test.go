@@ -19,9 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if crew.Called() {
-		os.Exit(crew.Work(workload.Work(libraries(), workload.All())))
-	}
+	crew.Main(workload.Work(libraries(), workload.All()))
 	goleak.VerifyTestMain(m)
 }
 

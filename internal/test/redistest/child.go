@@ -3,72 +3,41 @@ package redistest
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/lockmw/go/internal/test/process"
 )
 
-// childVariable is the environment variable that makes a test binary a child: what it is to be, in JSON.
-const childVariable = "LOCKMW_CHILD"
-
-// childMain says that this program can be started as a child.
-var childMain bool
-
-// ChildMain lets a test binary be a child process of its own tests: TestMain calls it before anything
-// else. In a child it does not return: life is all that it does, with the spec that was given to
-// StartChild. It reads orders and writes reports, JSON values, and returns at the end of the orders
-// (io.EOF is no error).
+// ChildMain is process.ChildMain for a test binary: TestMain calls it before anything else.
 func ChildMain[Spec any](life func(spec Spec, orders *json.Decoder, reports *json.Encoder) error) {
-	childMain = true
-	text, ok := os.LookupEnv(childVariable)
-	if !ok {
-		return
-	}
-	reports := json.NewEncoder(os.Stdout)
-	os.Stdout = os.Stderr // whatever else is printed is no report
-	var spec Spec
-	err := json.Unmarshal([]byte(text), &spec)
-	if err == nil {
-		err = life(spec, json.NewDecoder(os.Stdin), reports)
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		fmt.Fprintf(os.Stderr, "child process %d: %v\n", os.Getpid(), err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	process.ChildMain(life)
 }
 
-// A Child is a process that is made of the test binary itself. Its methods are not safe for concurrent
-// use, but those of Process are.
+// A Child is a process that runs the test binary itself. Its methods are not safe for concurrent use.
 type Child struct {
-	*Process
 	t       testing.TB
-	in      io.WriteCloser
-	orders  *json.Encoder
+	child   *process.Child
 	reports chan json.RawMessage
 	over    chan struct{} // closed when nobody reads reports any more
 	killed  bool
 }
 
-// StartChild starts a child with a spec for ChildMain. It is told to end, and must, when the test does.
-// On systems where it would not end with the test's process the test is skipped.
+// StartChild starts a child with a spec for ChildMain. Its orders end when the test does, and
+// then it must end too. On systems where it would not end with the test's process the test is skipped.
 func StartChild(t testing.TB, spec any) *Child {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("child processes are started on Linux only")
 	}
-	if !childMain {
-		t.Fatal("TestMain has to call ChildMain before anything else")
-	}
-	c := &Child{t: t, reports: make(chan json.RawMessage, 100), over: make(chan struct{})}
-	if err := c.start(spec); err != nil {
+	child, err := process.StartChild(context.Background(), spec, func(cmd *exec.Cmd) { cmd.Stderr = t.Output() })
+	if err != nil {
 		t.Fatalf("starting a child: %v", err)
 	}
+	c := &Child{t: t, child: child, reports: make(chan json.RawMessage, 100), over: make(chan struct{})}
+	go c.read()
 	t.Cleanup(func() {
 		close(c.over)
 		c.End()
@@ -78,46 +47,13 @@ func StartChild(t testing.TB, spec any) *Child {
 	return c
 }
 
-func (c *Child) start(spec any) error {
-	path, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(context.Background(), path)
-	cmd.Env = append(os.Environ(), childVariable+"="+string(text),
-		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // the race detector makes each end last a second
-	cmd.Stderr = c.t.Output()
-	if c.in, err = cmd.StdinPipe(); err != nil {
-		return err
-	}
-	// Not StdoutPipe, which is closed at the child's end with its last reports unread.
-	reports, stdout, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer stdout.Close()
-	cmd.Stdout = stdout
-	if c.Process, err = Start(c.t, cmd); err != nil {
-		reports.Close()
-		return err
-	}
-	c.orders = json.NewEncoder(c.in)
-	go c.read(reports)
-	return nil
-}
-
 // read hands reports on until the child's end. What a killed child was about to say gets lost.
-func (c *Child) read(from io.ReadCloser) {
+func (c *Child) read() {
 	defer close(c.reports)
-	defer from.Close()
-	reports := json.NewDecoder(from)
+	defer c.child.CloseReports()
 	for {
 		var r json.RawMessage
-		if err := reports.Decode(&r); err != nil {
+		if err := c.child.Reports.Decode(&r); err != nil {
 			return
 		}
 		select {
@@ -130,7 +66,7 @@ func (c *Child) read(from io.ReadCloser) {
 // Order sends the child one order.
 func (c *Child) Order(v any) {
 	c.t.Helper()
-	if err := c.orders.Encode(v); err != nil && !c.killed {
+	if err := c.child.Orders.Encode(v); err != nil && !c.killed {
 		c.t.Errorf("sending an order to a child: %v", err)
 	}
 }
@@ -138,25 +74,41 @@ func (c *Child) Order(v any) {
 // Reports returns what the child says, until it ends. If it has much to say, somebody has to read it.
 func (c *Child) Reports() <-chan json.RawMessage { return c.reports }
 
+// Err waits for the child's end, and returns how it ended: nil if it said that all was well.
+func (c *Child) Err() error { return c.child.Err() }
+
+// Pause stops the child's process in its tracks; Resume lets it go on. The test is skipped where
+// processes cannot be stopped.
+func (c *Child) Pause(t testing.TB) {
+	t.Helper()
+	pause(t, c.child)
+}
+
+// Resume ends Pause. The child may have ended.
+func (c *Child) Resume(t testing.TB) {
+	t.Helper()
+	resume(t, c.child)
+}
+
 // Kill ends the child without a chance to do anything, and waits for its end. What it reported before
 // can still be read.
 func (c *Child) Kill() {
 	c.killed = true
-	c.Process.Kill()
+	c.child.Kill()
 }
 
 // childPatience is how long a child may take to end.
 const childPatience = 30 * time.Second
 
-// End tells the child that there are no more orders, and waits for its end.
+// End ends the child's orders, and waits for its end.
 func (c *Child) End() {
 	c.t.Helper()
-	c.in.Close()
+	c.child.CloseOrders()
 	c.Resume(c.t) // it may have been stopped
 	limit := time.NewTimer(childPatience)
 	defer limit.Stop()
 	select {
-	case <-c.Ended():
+	case <-c.child.Ended():
 	case <-limit.C:
 		c.t.Error("a child does not end")
 		c.Kill()

@@ -18,6 +18,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redisserver"
 )
 
 // A Server is a Redis server that belongs to one test.
@@ -25,13 +27,9 @@ type Server struct {
 	// Mini is the embedded server; nil for a real one.
 	Mini *miniredis.Miniredis
 
+	real *redisserver.Server // nil for an embedded one
 	addr string
 	pipe bool // there is no listener: connections are pipes
-
-	// Of a real one.
-	path string
-	args []string
-	proc *Process
 }
 
 // Mini starts an embedded server that listens on a port. Its keys expire by the clock.

@@ -1,4 +1,4 @@
-package redistest
+package process
 
 import (
 	"context"
@@ -6,30 +6,26 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
-	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// endWithParent lets the kernel end cmd should this program end without its cleanups: a test that
-// timed out must not leave a server behind.
+// endWithParent lets the kernel kill the process when the thread that started it ends.
 func endWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// pause returns when all threads of the process have stopped, which the signal only asks for.
-func (p *Process) pause(t testing.TB) error {
+// pause waits after the signal: it only requests that the threads stop.
+func (p *Process) pause(ctx context.Context) error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
 		var stopped unix.Siginfo
-		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, &stopped, unix.WSTOPPED|unix.WNOHANG, nil)
+		err := unix.Waitid(unix.P_PID, p.PID(), &stopped, unix.WSTOPPED|unix.WNOHANG, nil)
 		if err != nil || stopped.Signo != 0 {
 			return err
 		}
@@ -43,7 +39,7 @@ func (p *Process) pause(t testing.TB) error {
 	}
 }
 
-func (p *Process) resume(testing.TB) error {
+func (p *Process) resume() error {
 	if err := p.cmd.Process.Signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

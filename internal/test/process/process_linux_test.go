@@ -1,4 +1,4 @@
-package redistest_test
+package process_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/process"
 )
 
 func TestPausedProcessStandsStillAtOnce(t *testing.T) {
@@ -19,13 +19,16 @@ func TestPausedProcessStandsStillAtOnce(t *testing.T) {
 	}
 	cmd := exec.Command(path)
 	cmd.Stdout = io.Discard // not kept
-	p, err := redistest.Start(t, cmd)
+	p, err := process.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer p.Kill()
 	for range 50 {
-		p.Pause(t)
-		states, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", cmd.Process.Pid))
+		if err := p.Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		states, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
 		if err != nil || len(states) == 0 {
 			t.Fatalf("no threads: %v", err)
 		}
@@ -35,10 +38,14 @@ func TestPausedProcessStandsStillAtOnce(t *testing.T) {
 				t.Fatalf("a thread goes on: %s, %v", stat, err)
 			}
 		}
-		p.Resume(t)
+		if err := p.Resume(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p.Kill()
-	p.Resume(t) // does no harm
+	if err := p.Resume(); err != nil {
+		t.Errorf("resuming a killed process: %v", err)
+	}
 	if p.Err() == nil {
 		t.Error("a killed process has ended well")
 	}

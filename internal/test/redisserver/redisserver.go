@@ -1,0 +1,183 @@
+// Package redisserver runs a redis-server as a process: on a free port of this machine, with no
+// configuration but its arguments, and without persistence unless these say otherwise.
+//
+//	s, err := redisserver.Start(ctx)
+//	…
+//	defer s.Close()
+//	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+//
+// On Linux the server ends with the program that started it, whatever becomes of that.
+package redisserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/test/process"
+)
+
+// ErrNotInstalled means that there is no redis-server on the PATH.
+var ErrNotInstalled = errors.New("there is no redis-server on the PATH")
+
+// patience is how long a server may take to answer.
+const patience = 10 * time.Second
+
+// A Server is a redis-server. Its methods are not safe for concurrent use.
+type Server struct {
+	path string
+	dir  string
+	addr string
+	args []string
+	proc *process.Process
+}
+
+// Start starts a server, and returns when it answers. args are added to its command line, e.g.
+// "--maxmemory", "3mb".
+func Start(ctx context.Context, args ...string) (*Server, error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, ErrNotInstalled
+	}
+	dir, err := os.MkdirTemp("", "lockmw-redis")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{path: path, dir: dir}
+	const tries = 5 // somebody else may take the free port first
+	for range tries {
+		if err = s.listenAnywhere(ctx, args); err == nil {
+			return s, nil
+		}
+	}
+	s.Close()
+	return nil, fmt.Errorf("starting redis-server: %w", err)
+}
+
+func (s *Server) listenAnywhere(ctx context.Context, args []string) error {
+	var err error
+	if s.addr, err = freeAddr(ctx); err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		return err
+	}
+	s.args = append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
+	}, args...)
+	return s.start(ctx)
+}
+
+func freeAddr(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// start runs the server and returns when it answers. The server outlives ctx.
+func (s *Server) start(ctx context.Context) error {
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.path, s.args...)
+	proc, err := process.Start(cmd)
+	if err != nil {
+		return err
+	}
+	s.proc = proc
+	if err := s.awaitAnswer(ctx); err != nil {
+		s.Kill()
+		return fmt.Errorf("%w: %s", err, proc.Output())
+	}
+	return nil
+}
+
+// Restart starts a server again that was killed: at the same address, on what it left on its disk, with
+// args added to its command line from now on.
+func (s *Server) Restart(ctx context.Context, args ...string) error {
+	s.args = append(s.args, args...)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := s.start(ctx)
+		if err == nil {
+			return nil
+		}
+		select { // a connection of somebody else's may have been given the port
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("starting redis-server again: %w", err)
+		}
+	}
+}
+
+// awaitAnswer waits until the server has loaded its data and answers. The answer must come from this
+// process: another program may have been faster to take the port.
+func (s *Server) awaitAnswer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	self := fmt.Sprintf("process_id:%d\r\n", s.proc.PID())
+	for {
+		answer, err := send(ctx, s.addr, "PING\r\nINFO server\r\n")
+		switch {
+		case strings.HasPrefix(answer, "+PONG") && strings.Contains(answer, self),
+			strings.HasPrefix(answer, "-NO"): // it wants a password
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-s.proc.Ended():
+			return errors.New("it ended at once")
+		case <-ctx.Done():
+			return fmt.Errorf("no answer: %w", errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// send returns the beginning of a server's answer to a command.
+func send(ctx context.Context, addr, command string) (string, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if _, err := conn.Write([]byte(command)); err != nil {
+		return "", err
+	}
+	buf := make([]byte, 4096)
+	n, err := conn.Read(buf)
+	return string(buf[:n]), err
+}
+
+// Addr returns the host and port on which s listens.
+func (s *Server) Addr() string { return s.addr }
+
+// Pause stops the server's process, and returns when it stands still; Resume lets it go on.
+func (s *Server) Pause(ctx context.Context) error { return s.proc.Pause(ctx) }
+
+// Resume ends Pause.
+func (s *Server) Resume() error { return s.proc.Resume() }
+
+// Kill ends the server without a chance to save anything. It may have ended.
+func (s *Server) Kill() {
+	if s.proc != nil {
+		s.proc.Kill()
+	}
+}
+
+// Close kills the server, and removes what it left on its disk.
+func (s *Server) Close() {
+	s.Kill()
+	_ = os.RemoveAll(s.dir) // in the directory for temporary files
+}
