@@ -64,10 +64,10 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(*out), 0o755); err != nil { //nolint:gosec // documentation is for all to read
+	if err := os.MkdirAll(filepath.Dir(*out), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(*out, picture, 0o644) //nolint:gosec // as above
+	return os.WriteFile(*out, picture, 0o644)
 }
 
 // record runs the command and returns the spans that it exports.
@@ -81,7 +81,7 @@ func record(ctx context.Context, command []string, output io.Writer) ([]collecto
 	for i, a := range command {
 		args[i] = strings.ReplaceAll(a, "{addr}", c.Addr())
 	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // running what it is told to is its purpose
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+c.Addr())
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.WaitDelay = 5 * time.Second // go run's child may hold on to the output
