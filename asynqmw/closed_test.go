@@ -93,8 +93,8 @@ func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Redis(t)
-			q, locks := newQueue(t, queueOn(s)), newLocks(t, s)
-			release := usertest.Occupy(t, newLocks(t, s), "item:7")
+			q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
+			release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
 			opts := []asynqmw.Option{lockmw.WithWait(time.Hour), atOnce, asynqmw.WithRescue(q.client, asynq.Retention(time.Hour))}
 			put := outcomes{make(chan bool, 1000), asynqmw.WithLock(locks, byItem, opts...)(never(t))}
 			shutdown := startServer(t, queueOn(s), quick(), put)
@@ -112,7 +112,7 @@ func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 			put.next(t, 2)
 			shutdown()
 			release()
-			startServer(t, queueOn(s), quick(), asynqmw.WithLock(newLocks(t, s), byItem, opts...)(handle(func(context.Context) error { return nil })))
+			startServer(t, queueOn(s), quick(), asynqmw.WithLock(usertest.Client(t, s), byItem, opts...)(handle(func(context.Context) error { return nil })))
 			var info *asynq.QueueInfo
 			eventually(t, func() bool {
 				var err error

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/internal/test/redistest"
-	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 // startRedis starts a Redis for asynq alone; the locks of these tests are a lockmw.Local.
@@ -86,21 +86,6 @@ func startServer(t testing.TB, redis asynq.RedisConnOpt, cfg asynq.Config, h asy
 	shutdown = sync.OnceFunc(server.Shutdown)
 	t.Cleanup(shutdown)
 	return shutdown
-}
-
-// newLocks returns locks in a Redis, by a client of their own.
-func newLocks(t testing.TB, s *redistest.Server) *lockmw.Client {
-	t.Helper()
-	locks, err := lockmw.New(s.NewClient(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := locks.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return locks
 }
 
 // pause keeps tasks from all servers until the returned function is called, which waits for so many
@@ -182,28 +167,12 @@ func (q *queue) awaitCopy(id string, n int, states ...asynq.TaskState) *asynq.Ta
 // eventually polls until done reports true.
 func eventually(t testing.TB, done func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(20 * time.Second)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatal("it did not happen within 20 s")
-		}
-	}
+	usertest.Eventually(t, "what the test waits for", 20*time.Second, done)
 }
 
-// receive returns the next value of c.
 func receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(20 * time.Second):
-		t.Fatal("nothing was received within 20 s")
-		panic("unreachable")
-	}
+	return usertest.Receive(t, "what the test waits for", c)
 }
 
 type order struct{ Item string }

@@ -32,7 +32,7 @@ func TestContentionOnTheLastAttemptArchivesNothingThatIsRescued(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Redis(t)
-			q, locks := newQueue(t, queueOn(s)), newLocks(t, s)
+			q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
 			release := usertest.Occupy(t, locks, "item:7")
 			opts := []asynqmw.Option{atOnce}
 			if tt.rescued {

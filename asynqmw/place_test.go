@@ -20,7 +20,7 @@ import (
 func TestAFairLockKeepsThePlaceOfATaskThatIsAway(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
-	fair := fairlock.New(newLocks(t, s))
+	fair := fairlock.New(usertest.Client(t, s))
 	q := newQueue(t, queueOn(s))
 	occupied := usertest.Occupy(t, fair, "item:7")
 
@@ -106,7 +106,7 @@ func TestAPlainLockKeepsNoPlace(t *testing.T) {
 	cfg := quickBare()
 	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { reported <- err })
 	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
-	plain := lockmw.LockerFunc(newLocks(t, s).Lock) // what WithLock cannot see
+	plain := lockmw.LockerFunc(usertest.Client(t, s).Lock) // what WithLock cannot see
 	h := asynqmw.WithLock(plain, byItem, asynqmw.WithPlaceKept(time.Minute))(never(t))
 	q := startQueueOn(t, queueOn(s), asynqmw.Configure(cfg), h)
 	q.await(q.fulfil("7", asynq.MaxRetry(1)), asynq.TaskStateArchived)

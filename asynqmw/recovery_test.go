@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -94,10 +95,10 @@ func TestATaskThatIsDeliveredTwiceRunsOneAtATime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Redis(t)
-			locks := newLocks(t, s)
+			locks := usertest.Client(t, s)
 			others := locks
 			if !shared {
-				others = newLocks(t, s)
+				others = usertest.Client(t, s)
 			}
 			deliverTwice(t, s, locks, others)
 		})

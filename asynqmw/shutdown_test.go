@@ -20,8 +20,8 @@ func TestAShutdownPutsTasksBackThatWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Redis(t)
-			q, locks := newQueue(t, queueOn(s)), newLocks(t, s)
-			release := usertest.Occupy(t, newLocks(t, s), "item:7")
+			q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
+			release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
 			opts := []asynqmw.Option{lockmw.WithWait(time.Hour), asynqmw.WithRescue(q.client)}
 			shutdown := startServer(t, queueOn(s), quick(), asynqmw.WithLock(locks, byItem, opts...)(never(t)))
 			first, second := q.fulfil("7", asynq.MaxRetry(maxRetry)), q.fulfil("7", asynq.MaxRetry(maxRetry))
@@ -63,7 +63,7 @@ func waitersOf(t *testing.T, s *redistest.Server, key string) func() int {
 func TestAShutdownReleasesWhatTasksHold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
-	q, locks := newQueue(t, queueOn(s)), newLocks(t, s)
+	q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
 	started := make(chan struct{})
 	shutdown := startServer(t, queueOn(s), quick(), asynqmw.WithLock(locks, byItem)(handle(func(ctx context.Context) error {
 		close(started)
@@ -83,7 +83,7 @@ func TestAShutdownReleasesWhatTasksHold(t *testing.T) {
 func TestAHandlerThatOutlivesItsServerKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
-	q, locks := newQueue(t, queueOn(s)), newLocks(t, s)
+	q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
 	started, leave, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	goOn := sync.OnceFunc(func() { close(leave) })
 	t.Cleanup(goOn)
@@ -96,7 +96,7 @@ func TestAHandlerThatOutlivesItsServerKeepsItsLock(t *testing.T) {
 	id := q.fulfil("7")
 	receive(t, started)
 	shutdown()
-	if usertest.IsFree(newLocks(t, s), "item:7") {
+	if usertest.IsFree(usertest.Client(t, s), "item:7") {
 		t.Error("the lock is free while the handler still works")
 	}
 	var busy atomic.Int32

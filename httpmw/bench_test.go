@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/lockmw"
 )
-
-var raceDetector bool
 
 // quiet is a handler that does nothing.
 var quiet = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
@@ -59,7 +58,7 @@ func uncontended(h http.Handler) func() {
 }
 
 func TestTheMiddlewareAllocatesLittle(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	bare := testing.AllocsPerRun(1000, uncontended(bareLocker(lockmw.NewLocal(), quiet)))

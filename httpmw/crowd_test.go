@@ -26,8 +26,8 @@ const crowd = 1000
 func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 	const pool = 8
 	s := redistest.Redis(t)
-	locks := newClientOf(t, s.NewClient(t, func(opts *redis.Options) { opts.PoolSize, opts.ClientName = pool, "locks" }))
-	other := newClient(t, s)
+	locks := usertest.ClientOf(t, s.NewClient(t, func(opts *redis.Options) { opts.PoolSize, opts.ClientName = pool, "locks" }))
+	other := usertest.Client(t, s)
 	asks := s.NewClient(t)
 
 	// All requests pass here, and those to /free stay.
@@ -61,7 +61,7 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 		for range crowd {
 			wg.Go(func() { statuses <- site.ask(t, http.MethodPost, path).status })
 		}
-		eventually(t, "all requests arrive", 2*patience, func() bool { return arrived.Load() == crowd })
+		usertest.Eventually(t, "all requests arrive", 2*patience, func() bool { return arrived.Load() == crowd })
 		during()
 		wg.Wait()
 		close(statuses)
@@ -81,9 +81,9 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 
 	release := usertest.Occupy(t, other, "user:secret-42")
 	got := all("/long", func() {
-		eventually(t, "one ticket stands for all of this process", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
+		usertest.Eventually(t, "one ticket stands for all of this process", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
 		const few = 30
-		eventually(t, "hardly more goroutines than without a lock", patience, func() bool { return runtime.NumGoroutine() <= without+few })
+		usertest.Eventually(t, "hardly more goroutines than without a lock", patience, func() bool { return runtime.NumGoroutine() <= without+few })
 		t.Logf("%d goroutines wait for the lock, %d without it", runtime.NumGoroutine(), without)
 		release()
 	})
@@ -98,10 +98,10 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 	if got := all("/short", func() {}); got[http.StatusServiceUnavailable] != crowd {
 		t.Errorf("statuses %v, want %d with 503", got, crowd)
 	}
-	eventually(t, "no ticket is left", patience, func() bool { return queued(t, s, "user:secret-42") == 0 })
+	usertest.Eventually(t, "no ticket is left", patience, func() bool { return queued(t, s, "user:secret-42") == 0 })
 	site.Client().CloseIdleConnections()
 	const kept = 40 // connections to Redis and what serves them
-	eventually(t, "the goroutines are gone", patience, func() bool { return runtime.NumGoroutine() <= before+kept })
+	usertest.Eventually(t, "the goroutines are gone", patience, func() bool { return runtime.NumGoroutine() <= before+kept })
 }
 
 // connections counts those of the clients with a name.
@@ -118,7 +118,7 @@ func connections(t *testing.T, rdb *redis.Client, name string) int {
 func BenchmarkCrowd(b *testing.B) {
 	for name, locker := range map[string]func() lockmw.Locker{
 		"Local": func() lockmw.Locker { return lockmw.NewLocal() },
-		"Redis": func() lockmw.Locker { return newClient(b, redistest.Redis(b)) },
+		"Redis": func() lockmw.Locker { return usertest.Client(b, redistest.Redis(b)) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			h := httpmw.WithLock(locker(), user42, lockmw.WithWait(time.Minute))(ok)
@@ -144,7 +144,7 @@ func BenchmarkServer(b *testing.B) {
 	for name, h := range map[string]http.Handler{
 		"without": quiet,
 		"Local":   httpmw.WithLock(lockmw.NewLocal(), user42, lockmw.WithWait(time.Second))(quiet),
-		"Redis":   httpmw.WithLock(newClient(b, redistest.Redis(b)), user42, lockmw.WithWait(time.Second))(quiet),
+		"Redis":   httpmw.WithLock(usertest.Client(b, redistest.Redis(b)), user42, lockmw.WithWait(time.Second))(quiet),
 	} {
 		b.Run(name, func(b *testing.B) {
 			srv := httptest.NewServer(h)

@@ -51,10 +51,10 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 			for protocol, edit := range protocols {
 				t.Run(name+" "+protocol, func(t *testing.T) {
 					waits, failures := make(chan lockmw.Contention, 10), make(chan error, 10)
-					locks, other := newClient(t, s, lockmw.WithObserver(&lockmw.Observer{
+					locks, other := usertest.Client(t, s, lockmw.WithObserver(&lockmw.Observer{
 						Contended: func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { waits <- c },
 						Failed:    func(_ context.Context, _ lockmw.Attempt, err error) { failures <- err },
-					})), newClient(t, s)
+					})), usertest.Client(t, s)
 					release := usertest.Occupy(t, other, "user:secret-42")
 					logged, statuses := accessLog(mount(locks)(never(t)))
 					site := newSite(t, logged, edit)
@@ -67,25 +67,25 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 						}
 						left <- err
 					}()
-					inTime(t, "the request waits", waits) // the server may know before the process does
+					usertest.Receive(t, "the request waits", waits) // the server may know before the process does
 					if n := queued(t, s, "user:secret-42"); n != 1 {
 						t.Errorf("%d tickets, want 1", n)
 					}
 					leave()
-					eventually(t, "its ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
-					if status := inTime(t, "the access log", statuses); status != 499 {
+					usertest.Eventually(t, "its ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+					if status := usertest.Receive(t, "the access log", statuses); status != 499 {
 						t.Errorf("the access log has status %d, want 499", status)
 					}
-					failure, _ := errors.AsType[*lockmw.Error](inTime(t, "the observer is told", failures))
+					failure, _ := errors.AsType[*lockmw.Error](usertest.Receive(t, "the observer is told", failures))
 					if failure == nil || failure.ErrorType() != "lock_canceled" {
 						t.Errorf("the observer was told of %v", failure)
 					}
-					if err := inTime(t, "the client is gone", left); !errors.Is(err, context.Canceled) {
+					if err := usertest.Receive(t, "the client is gone", left); !errors.Is(err, context.Canceled) {
 						t.Errorf("the client got an answer: %v", err)
 					}
 					release()
 					for _, key := range []string{"user:secret-42", "account:1"} {
-						eventually(t, key+" is free", patience, func() bool { return usertest.IsFree(other, key) })
+						usertest.Eventually(t, key+" is free", patience, func() bool { return usertest.IsFree(other, key) })
 					}
 				})
 			}
@@ -98,7 +98,7 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		locks, other := newClient(t, s), newClient(t, s)
+		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		usertest.Occupy(t, other, "user:secret-42")
 		logged, statuses := accessLog(httpmw.WithLock(locks, secretUser, lockmw.WithWait(300*time.Millisecond))(never(t)))
 		site := newSite(t, logged)
@@ -109,14 +109,14 @@ func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the request waits", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
+		usertest.Eventually(t, "the request waits", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
 		if err := conn.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if status := inTime(t, "the access log", statuses); status != http.StatusServiceUnavailable && status != 499 {
+		if status := usertest.Receive(t, "the access log", statuses); status != http.StatusServiceUnavailable && status != 499 {
 			t.Errorf("status %d, want 503, or 499 should the server have noticed", status)
 		}
-		eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+		usertest.Eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
 	})
 }
 
@@ -126,7 +126,7 @@ func TestAClientThatLeavesDuringTheWorkEndsItsContextOnly(t *testing.T) {
 		for protocol, edit := range protocols {
 			for what, stream := range map[string]bool{"unanswered": false, "streaming": true} {
 				t.Run(protocol+" "+what, func(t *testing.T) {
-					locks, other := newClient(t, s), newClient(t, s)
+					locks, other := usertest.Client(t, s), usertest.Client(t, s)
 					inside, noticed := make(chan struct{}), make(chan struct{})
 					finish := make(chan struct{})
 					end := sync.OnceFunc(func() { close(finish) })
@@ -158,16 +158,16 @@ func TestAClientThatLeavesDuringTheWorkEndsItsContextOnly(t *testing.T) {
 							t.Errorf("the client got all of an answer: %v", err)
 						}
 					}()
-					inTime(t, "the handler runs", inside)
+					usertest.Receive(t, "the handler runs", inside)
 					leave()
-					inTime(t, "the handler notices", noticed)
+					usertest.Receive(t, "the handler notices", noticed)
 					if usertest.IsFree(other, "user:secret-42") {
 						t.Error("the lock is free though the handler has not returned")
 					}
 					end()
-					inTime(t, "the client is gone", left)
-					inTime(t, "the access log", statuses)
-					eventually(t, "the lock is free", patience, func() bool { return usertest.IsFree(other, "user:secret-42") })
+					usertest.Receive(t, "the client is gone", left)
+					usertest.Receive(t, "the access log", statuses)
+					usertest.Eventually(t, "the lock is free", patience, func() bool { return usertest.IsFree(other, "user:secret-42") })
 				})
 			}
 		}

@@ -103,7 +103,7 @@ func TestHostileRequestsHaveTheirOwnLockOrNone(t *testing.T) {
 		"header: twice":            {header("a\r\nIdempotency-Key: b"), handled("key:a")},
 	}
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		locks, other := newClient(t, s), newClient(t, s)
+		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		var keys []string
 		l := recording(locks, &keys)
 		r := chi.NewRouter()
@@ -140,7 +140,7 @@ func TestHostileRequestsHaveTheirOwnLockOrNone(t *testing.T) {
 					release := usertest.Occupy(t, other, tt.want.key)
 					site.raw(t, request).wantProblem(t, 409, "lock-busy", true)
 					release()
-					eventually(t, "the lock is free", patience, func() bool { return usertest.IsFree(other, tt.want.key) })
+					usertest.Eventually(t, "the lock is free", patience, func() bool { return usertest.IsFree(other, tt.want.key) })
 				}
 			})
 		}
@@ -150,7 +150,7 @@ func TestHostileRequestsHaveTheirOwnLockOrNone(t *testing.T) {
 // Not all that is in a request's header came over the wire as it is.
 func TestAHeaderThatOtherMiddlewareHasSet(t *testing.T) {
 	t.Parallel()
-	locks := newClient(t, redistest.Mini(t))
+	locks := usertest.Client(t, redistest.Mini(t))
 	h := httpmw.WithLock(locks, httpmw.By("key", httpmw.Header("Idempotency-Key")))
 	for value, want := range map[string]string{"a\x00b": "key:a\x00b", "a\r\nb": "key:a\r\nb", "\x00": "key:\x00", "\xc3\x28": "key:\xc3\x28", "": ""} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -30,7 +31,7 @@ func TestAHandlerThatOutlivesTheMaximumHoldIsOvertaken(t *testing.T) {
 			for protocol, edit := range protocols {
 				t.Run(name+" "+protocol, func(t *testing.T) {
 					t.Parallel()
-					locks := newClient(t, s)
+					locks := usertest.Client(t, s)
 					hangs := newGate(t)
 					key := httpmw.By("user", func(*http.Request) (string, error) { return t.Name(), nil })
 					mw := httpmw.WithLock(locks, key, lockmw.WithMaxHold(100*time.Millisecond), lockmw.WithWait(patience))
@@ -49,15 +50,15 @@ func TestAHandlerThatOutlivesTheMaximumHoldIsOvertaken(t *testing.T) {
 
 					first := make(chan answer, 1)
 					go func() { first <- site.ask(t, http.MethodPost, "/hangs") }()
-					inTime(t, "the handler runs", hangs.entered)
+					usertest.Receive(t, "the handler runs", hangs.entered)
 					if a := site.ask(t, http.MethodPost, "/next"); a.status != http.StatusCreated {
 						t.Errorf("the next request: status %d: %s", a.status, a.body)
 					}
-					if cause := inTime(t, "the handler's context ends", causes); !errors.Is(cause, lockmw.ErrLost) {
+					if cause := usertest.Receive(t, "the handler's context ends", causes); !errors.Is(cause, lockmw.ErrLost) {
 						t.Errorf("cause %v, want ErrLost", cause)
 					}
 					hangs.Open()
-					a := inTime(t, "the handler returns", first)
+					a := usertest.Receive(t, "the handler returns", first)
 					if tt.body == "" {
 						a.wantProblem(t, tt.status, "lock-lost", false)
 					} else if a.status != tt.status || a.body != tt.body {
@@ -75,7 +76,7 @@ func TestASecondClickWithinTheMinimumHoldIsRefused(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		// The other click may well arrive at another process.
 		mux := http.NewServeMux()
-		for path, locks := range map[string]*lockmw.Client{"/one": newClient(t, s), "/two": newClient(t, s)} {
+		for path, locks := range map[string]*lockmw.Client{"/one": usertest.Client(t, s), "/two": usertest.Client(t, s)} {
 			mux.Handle(path, httpmw.WithLock(locks, secretUser, lockmw.WithMinHold(least))(ok))
 		}
 		site := newSite(t, mux)
@@ -89,7 +90,7 @@ func TestASecondClickWithinTheMinimumHoldIsRefused(t *testing.T) {
 		for _, path := range []string{"/one", "/two"} {
 			site.ask(t, http.MethodPost, path).wantProblem(t, 409, "lock-busy", true)
 		}
-		eventually(t, "the key is free", patience, func() bool {
+		usertest.Eventually(t, "the key is free", patience, func() bool {
 			return site.ask(t, http.MethodPost, "/two").status == http.StatusCreated
 		})
 		if took := time.Since(start); took < least*9/10 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -207,7 +208,7 @@ func TestAClosedClientFailsAResponseThatHasNotBegun(t *testing.T) {
 	captureLog(t)
 	for name, answer := range map[string]http.Handler{"nothing written": quiet, "a success": ok} {
 		t.Run(name, func(t *testing.T) {
-			locks := newClient(t, redistest.Mini(t))
+			locks := usertest.Client(t, redistest.Mini(t))
 			h := httpmw.WithLock(locks, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_ = locks.Close()
 				<-r.Context().Done()

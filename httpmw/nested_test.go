@@ -36,7 +36,7 @@ func TestAnOuterLockThatIsLostDuringTheWait(t *testing.T) {
 			return local, func() { local.Expire("user:42") }
 		}},
 		"by Close": {func(t *testing.T) (lockmw.Locker, func()) {
-			c := newClient(t, redistest.Mini(t))
+			c := usertest.Client(t, redistest.Mini(t))
 			return c, func() { _ = c.Close() }
 		}},
 	} {

@@ -29,7 +29,7 @@ func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		for protocol, edit := range protocols {
 			t.Run(protocol, func(t *testing.T) {
-				locks, other := newClient(t, s), newClient(t, s)
+				locks, other := usertest.Client(t, s), usertest.Client(t, s)
 				panics := make(chan any, 10)
 				bug := errors.New("a bug")
 				free := func(h http.Handler) http.Handler { // when the panic comes to Recoverer
@@ -58,13 +58,13 @@ func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 				if a := site.get(t, "/bug"); a.status != http.StatusInternalServerError || a.body != "" {
 					t.Errorf("status %d, body %q; want Recoverer's 500", a.status, a.body)
 				}
-				if got := inTime(t, "Recoverer's log", panics); got != bug {
+				if got := usertest.Receive(t, "Recoverer's log", panics); got != bug {
 					t.Errorf("Recoverer has got %v", got)
 				}
 				if a := site.get(t, "/nil"); a.status != http.StatusInternalServerError || a.body != "" {
 					t.Errorf("panic(nil): status %d, body %q; want Recoverer's 500", a.status, a.body)
 				}
-				if got, isNil := inTime(t, "Recoverer's log", panics).(error); !isNil {
+				if got, isNil := usertest.Receive(t, "Recoverer's log", panics).(error); !isNil {
 					t.Errorf("Recoverer has got %v", got)
 				}
 				for _, path := range []string{"/begun", "/abort"} {
@@ -90,18 +90,18 @@ func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 func TestATimeoutOutsideLimitsTheWait(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		locks, other := newClient(t, s), newClient(t, s)
+		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		usertest.Occupy(t, other, "user:secret-42")
 		h := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience))(never(t))
 		site := newSite(t, middleware.Timeout(500*time.Millisecond)(h))
 		site.complaint = "timeout.go"
 		site.ask(t, http.MethodPost, "/").wantProblem(t, 503, "lock-timeout", true)
-		eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+		usertest.Eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
 
 		site = newSite(t, http.TimeoutHandler(h, 200*time.Millisecond, "too late"))
 		if a := site.ask(t, http.MethodPost, "/"); a.status != http.StatusServiceUnavailable {
 			t.Errorf("status %d: %s", a.status, a.body)
 		}
-		eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+		usertest.Eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
 	})
 }

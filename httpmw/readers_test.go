@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
@@ -15,7 +16,7 @@ func TestReadersShareALockOnRedisAndWritersDoNot(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		inside := newGate(t)
 		mux := http.NewServeMux()
-		for path, c := range map[string]*lockmw.Client{"/one": newClient(t, s), "/two": newClient(t, s)} {
+		for path, c := range map[string]*lockmw.Client{"/one": usertest.Client(t, s), "/two": usertest.Client(t, s)} {
 			mux.Handle(path, httpmw.WithRWLock(rwlock.New(c), secretUser)(inside))
 		}
 		site := newSite(t, mux)
@@ -24,7 +25,7 @@ func TestReadersShareALockOnRedisAndWritersDoNot(t *testing.T) {
 		for _, path := range []string{"/one", "/two"} {
 			for _, method := range []string{http.MethodGet, http.MethodOptions} {
 				go func() { answers <- site.ask(t, method, path) }()
-				inTime(t, method+" "+path+" is handled", inside.entered)
+				usertest.Receive(t, method+" "+path+" is handled", inside.entered)
 			}
 		}
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -34,7 +35,7 @@ func TestReadersShareALockOnRedisAndWritersDoNot(t *testing.T) {
 		}
 		inside.Open()
 		for range cap(answers) {
-			if a := inTime(t, "a reader is answered", answers); a.status != http.StatusCreated {
+			if a := usertest.Receive(t, "a reader is answered", answers); a.status != http.StatusCreated {
 				t.Errorf("a reader: status %d: %s", a.status, a.body)
 			}
 		}

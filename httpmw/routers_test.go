@@ -103,7 +103,7 @@ func TestTheMiddlewareFitsIntoEveryRouter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Mini(t)
-			locks, other := newClient(t, s), newClient(t, s)
+			locks, other := usertest.Client(t, s), usertest.Client(t, s)
 			site := newSite(t, tt.mount(httpmw.WithLock(locks, httpmw.By("user", tt.id))))
 			release := usertest.Occupy(t, other, "user:42")
 			site.ask(t, http.MethodPost, "/users/42").wantProblem(t, 409, "lock-busy", true)

@@ -23,7 +23,7 @@ var secretUser = httpmw.By("user", func(*http.Request) (string, error) { return 
 func TestARefusedRequestOverTheWire(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		locks, other := newClient(t, s), newClient(t, s)
+		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		usertest.Occupy(t, other, "user:secret-42")
 		refused := never(t)
 		capped := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience), lockmw.WithMaxWaiters(1))(refused)
@@ -45,7 +45,7 @@ func TestARefusedRequestOverTheWire(t *testing.T) {
 			}
 			gone <- err
 		}()
-		eventually(t, "a request waits", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
+		usertest.Eventually(t, "a request waits", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
 		for _, tt := range []struct {
 			path   string
 			status int
@@ -66,7 +66,7 @@ func TestARefusedRequestOverTheWire(t *testing.T) {
 			}
 		}
 		giveUp()
-		if err := inTime(t, "the waiting request ends", gone); !errors.Is(err, context.Canceled) {
+		if err := usertest.Receive(t, "the waiting request ends", gone); !errors.Is(err, context.Canceled) {
 			t.Errorf("the waiting request was answered: %v", err)
 		}
 	})
@@ -76,7 +76,7 @@ func TestARefusedRequestOverTheWire(t *testing.T) {
 func TestAMistakeInTheWiringIsLoggedByName(t *testing.T) {
 	log := captureLog(t)
 	r := chi.NewRouter()
-	r.Use(httpmw.WithLock(newClient(t, redistest.Mini(t)), httpmw.By("user", httpmw.URLParam("userID"))))
+	r.Use(httpmw.WithLock(usertest.Client(t, redistest.Mini(t)), httpmw.By("user", httpmw.URLParam("userID"))))
 	r.Handle("/users/{userID}", never(t))
 	newSite(t, r).get(t, "/users/secret").wantProblem(t, 500, "about:blank", false)
 	if said := log.String(); !strings.Contains(said, "userID") || strings.Contains(said, "secret") {
@@ -94,7 +94,7 @@ func TestWithoutRedis(t *testing.T) {
 				return ctx
 			},
 		})
-		locks := newClientOf(t, s.NewClient(t, impatient), observed)
+		locks := usertest.ClientOf(t, s.NewClient(t, impatient), observed)
 		r := chi.NewRouter()
 		r.With(httpmw.WithLock(locks, secretUser)).Handle("/closed", never(t))
 		r.With(httpmw.WithLocks(locks, httpmw.All(secretUser))).Handle("/closed/all", never(t))
@@ -138,7 +138,7 @@ func TestAShutdownOfTheLocksEndsTheWaitsThatTheServerWaitsFor(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		waits := make(chan struct{}, 10)
-		locks := newClient(t, s, lockmw.WithObserver(&lockmw.Observer{
+		locks := usertest.Client(t, s, lockmw.WithObserver(&lockmw.Observer{
 			Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { waits <- struct{}{} },
 		}))
 		mux := http.NewServeMux()
@@ -150,22 +150,22 @@ func TestAShutdownOfTheLocksEndsTheWaitsThatTheServerWaitsFor(t *testing.T) {
 		answers := map[string]chan answer{"/works": make(chan answer, 1), "/waits": make(chan answer, 1)}
 		ask := func(path string) { answers[path] <- site.ask(t, http.MethodPost, path) }
 		go ask("/works")
-		inTime(t, "a request is handled", works.entered)
+		usertest.Receive(t, "a request is handled", works.entered)
 		go ask("/waits")
-		inTime(t, "a request waits", waits)
+		usertest.Receive(t, "a request waits", waits)
 
 		down := make(chan error, 2)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		go func() { down <- site.Config.Shutdown(ctx) }()
 		go func() { down <- locks.Shutdown(ctx) }()
-		inTime(t, "the wait ends", answers["/waits"]).wantProblem(t, 503, "lock-unavailable", true)
+		usertest.Receive(t, "the wait ends", answers["/waits"]).wantProblem(t, 503, "lock-unavailable", true)
 		works.Open()
-		if a := inTime(t, "the work ends", answers["/works"]); a.status != http.StatusCreated {
+		if a := usertest.Receive(t, "the work ends", answers["/works"]); a.status != http.StatusCreated {
 			t.Errorf("status %d: %s", a.status, a.body)
 		}
 		for range cap(down) {
-			if err := inTime(t, "all is down", down); err != nil {
+			if err := usertest.Receive(t, "all is down", down); err != nil {
 				t.Error(err)
 			}
 		}
@@ -201,7 +201,7 @@ func TestALockIsLostOverTheWire(t *testing.T) {
 			t.Run(how, func(t *testing.T) {
 				t.Parallel()
 				losses := make(chan error, 10)
-				locks := newClient(t, s, lockmw.WithObserver(&lockmw.Observer{
+				locks := usertest.Client(t, s, lockmw.WithObserver(&lockmw.Observer{
 					Lost: func(_ context.Context, _ lockmw.Attempt, err error) { losses <- err },
 				}))
 				untilLost := func(before, after func(http.ResponseWriter)) http.Handler {
@@ -242,7 +242,7 @@ func TestALockIsLostOverTheWire(t *testing.T) {
 					}
 				}
 				for range 4 {
-					if err := inTime(t, "the observer is told", losses); !errors.Is(err, lockmw.ErrLost) {
+					if err := usertest.Receive(t, "the observer is told", losses); !errors.Is(err, lockmw.ErrLost) {
 						t.Errorf("the observer was told of %v, want ErrLost", err)
 					}
 				}

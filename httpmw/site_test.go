@@ -17,27 +17,10 @@ import (
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
-	"github.com/lockmw/go/lockmw"
 )
 
 // patience is how long a test waits for what must happen.
 const patience = 15 * time.Second
-
-// newClient returns a Client on s, as one process has it.
-func newClient(t testing.TB, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
-	t.Helper()
-	return newClientOf(t, s.NewClient(t), opts...)
-}
-
-func newClientOf(t testing.TB, rdb *redis.Client, opts ...lockmw.ClientOption) *lockmw.Client {
-	t.Helper()
-	c, err := lockmw.New(rdb, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
 
 // impatient has a client give up on a server that is gone at once. The pool is large because, after as
 // many errors, it goes on dialling for a while when it is closed.
@@ -156,28 +139,6 @@ func (a answer) wantProblem(t testing.TB, status int, typ string, retry bool) {
 	}
 	if strings.Contains(a.body, "user:") || strings.Contains(a.body, "secret") {
 		t.Errorf("the answer shows the key: %s", a.body)
-	}
-}
-
-// inTime fails the test if c is not closed, or nothing comes from it, in a while.
-func inTime[T any](t testing.TB, what string, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(patience):
-		t.Fatalf("in vain: %s", what)
-	}
-	return v
-}
-
-// eventually polls until done reports true, at most for limit.
-func eventually(t testing.TB, what string, limit time.Duration, done func() bool) {
-	t.Helper()
-	for start := time.Now(); !done(); {
-		if time.Since(start) > limit {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
-		<-time.After(2 * time.Millisecond)
 	}
 }
 

@@ -118,7 +118,7 @@ func TestAResponseMayBeCompleteBeforeTheLockIsReleased(t *testing.T) {
 			patient := make(chan answer, 1)
 			go func() { patient <- site.ask(t, http.MethodPost, "/patient") }()
 			rest.Open()
-			if a := inTime(t, "the patient request", patient); a.status != http.StatusCreated {
+			if a := usertest.Receive(t, "the patient request", patient); a.status != http.StatusCreated {
 				t.Errorf("status %d: %s", a.status, a.body)
 			}
 		})
@@ -271,7 +271,7 @@ func TestAConnectionIsUpgradedUnderTheLock(t *testing.T) {
 			if rest, err := io.ReadAll(answer); len(rest) > 0 || err != nil {
 				t.Errorf("written to a connection that was taken over: %q, %v", rest, err)
 			}
-			inTime(t, "the handler returns", returned)
+			usertest.Receive(t, "the handler returns", returned)
 		})
 	}
 }

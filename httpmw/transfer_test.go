@@ -25,7 +25,7 @@ func TestATransferLocksAllAccountsOrNone(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		wire := s.NewWire()
-		locks, other := newClientOf(t, s.NewClient(t, wire.Use)), newClient(t, s)
+		locks, other := usertest.ClientOf(t, s.NewClient(t, wire.Use)), usertest.Client(t, s)
 		mux := http.NewServeMux()
 		mux.Handle("/transfers/{from}/{to}/{via}", httpmw.WithLocks(locks, accounts("from", "to", "via"))(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,8 +79,8 @@ func TestTransfersInOppositeDirectionsDoNotDeadlock(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 		})
 		// Two processes, which name the accounts in opposite order.
-		mux.Handle("/there/{from}/{to}", httpmw.WithLocks(newClient(t, s), accounts("from", "to"), lockmw.WithWait(patience))(exclusive))
-		mux.Handle("/back/{from}/{to}", httpmw.WithLocks(newClient(t, s), accounts("to", "from"), lockmw.WithWait(patience))(exclusive))
+		mux.Handle("/there/{from}/{to}", httpmw.WithLocks(usertest.Client(t, s), accounts("from", "to"), lockmw.WithWait(patience))(exclusive))
+		mux.Handle("/back/{from}/{to}", httpmw.WithLocks(usertest.Client(t, s), accounts("to", "from"), lockmw.WithWait(patience))(exclusive))
 		site := newSite(t, mux)
 		var all sync.WaitGroup
 		const each = 40

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 )
-
-var raceDetector bool
 
 // Observers by what they cost.
 func observers() map[string]*lockmw.Observer {
@@ -24,19 +24,7 @@ func observers() map[string]*lockmw.Observer {
 	}
 }
 
-func uncontended(o *lockmw.Observer) func() {
-	local := lockmw.NewLocal(lockmw.WithObserver(o))
-	ctx := context.Background()
-	return func() {
-		_, hold, err := local.Lock(ctx, "item:7")
-		if err == nil {
-			err = hold.Unlock()
-		}
-		if err != nil {
-			panic(err)
-		}
-	}
-}
+func uncontended(o *lockmw.Observer) func() { return usertest.Uncontended(lockmw.WithObserver(o)) }
 
 // busy tries a lock that somebody has.
 func busy(o *lockmw.Observer) func() {
@@ -70,7 +58,7 @@ func handedOver(o *lockmw.Observer) func() {
 }
 
 func TestAllocations(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	all := observers()

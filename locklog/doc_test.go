@@ -46,23 +46,23 @@ func everything(t *testing.T) []line {
 		Holders: []lockmw.Holder{{Owner: "o", Process: "p", TraceParent: valid, Token: 1, Since: time.Now()}},
 	}
 	_, hold := usertest.Lock(t, t.Context(), lockmw.NewLocal(), "item:7") // for its token
-	attempt := func(g *lockmw.Grant) *script {
+	attempt := func(g *lockmw.Grant) *usertest.Script {
 		s := newScript(j.observer)
-		s.contended(seen)
+		s.Contended(seen)
 		if g != nil {
-			s.acquired(*g)
+			s.Acquired(*g)
 		}
 		return s
 	}
 	held := &lockmw.Grant{Hold: hold}
-	attempt(nil).failed(&lockmw.Error{Err: lockmw.ErrBusy})
-	attempt(nil).failed(&lockmw.Error{Err: lockmw.ErrUnavailable})
+	attempt(nil).Failed(&lockmw.Error{Err: lockmw.ErrBusy})
+	attempt(nil).Failed(&lockmw.Error{Err: lockmw.ErrUnavailable})
 	attempt(&lockmw.Grant{FailedOpen: lockmw.ErrUnavailable})
-	attempt(held).released(lockmw.Release{Held: time.Minute})
-	attempt(held).released(lockmw.Release{Err: lockmw.ErrUnavailable})
-	attempt(held).lost(lockmw.ErrLost)
-	attempt(held).renewed(lockmw.ErrUnavailable)
-	attempt(held).renewed(nil)
+	attempt(held).Released(lockmw.Release{Held: time.Minute})
+	attempt(held).Released(lockmw.Release{Err: lockmw.ErrUnavailable})
+	attempt(held).Lost(lockmw.ErrLost)
+	attempt(held).Renewed(lockmw.ErrUnavailable)
+	attempt(held).Renewed(nil)
 	return j.lines()
 }
 

@@ -132,24 +132,9 @@ func (j *journal) local(opts ...lockmw.Option) *lockmw.Local {
 	return lockmw.NewLocal(append(opts, lockmw.WithObserver(j.observer))...)
 }
 
-// A script is an attempt driven by hand, for what a Local does not do.
-type script struct {
-	*lockmw.Observer
-	a   lockmw.Attempt
-	ctx context.Context
+func newScript(o *lockmw.Observer) *usertest.Script {
+	return usertest.NewScript(context.Background(), o)
 }
-
-func newScript(o *lockmw.Observer) *script {
-	a := lockmw.Attempt{Key: "item:7", Name: "item", Op: "lock", Mode: "exclusive"}
-	return &script{Observer: o, a: a, ctx: o.Start(context.Background(), a)}
-}
-
-func (s *script) contended(c lockmw.Contention) { s.Contended(s.ctx, s.a, c) }
-func (s *script) failed(err error)              { s.Failed(s.ctx, s.a, err) }
-func (s *script) acquired(g lockmw.Grant)       { s.ctx = s.Acquired(s.ctx, s.a, g) }
-func (s *script) renewed(err error)             { s.Renewed(s.ctx, s.a, err) }
-func (s *script) lost(err error)                { s.Lost(s.ctx, s.a, err) }
-func (s *script) released(r lockmw.Release)     { s.Released(s.ctx, s.a, r) }
 
 // storing returns an option that stores a traceparent with the lock.
 func storing(traceParent string) lockmw.Option {

@@ -107,9 +107,9 @@ func TestALossThatOnlyTheReleaseTells(t *testing.T) {
 	} {
 		j := newJournal(t)
 		s := newScript(j.observer)
-		s.acquired(lockmw.Grant{})
-		s.released(lockmw.Release{Held: time.Minute, Waiters: 2, Err: err})
-		s.lost(err)
+		s.Acquired(lockmw.Grant{})
+		s.Released(lockmw.Release{Held: time.Minute, Waiters: 2, Err: err})
+		s.Lost(err)
 		j.messages(lockLost)[0].want(t, line{
 			"level": "ERROR", "lock.held": time.Minute, "lock.waiters": nil, "error.type": kind, "error.message": err.Error(),
 		})
@@ -137,10 +137,10 @@ func TestALossAndTheReleaseAtTheSameTime(t *testing.T) {
 	j := newJournal(t)
 	for range 100 {
 		s := newScript(j.observer)
-		s.acquired(lockmw.Grant{})
+		s.Acquired(lockmw.Grant{})
 		var wg sync.WaitGroup
-		wg.Go(func() { s.lost(lockmw.ErrLost) })
-		wg.Go(func() { s.released(lockmw.Release{Held: time.Minute, Err: lockmw.ErrLost}) })
+		wg.Go(func() { s.Lost(lockmw.ErrLost) })
+		wg.Go(func() { s.Released(lockmw.Release{Held: time.Minute, Err: lockmw.ErrLost}) })
 		wg.Wait()
 	}
 	if n := len(j.lines()); n != 100 {
@@ -191,10 +191,10 @@ func TestFailedRenewals(t *testing.T) {
 func TestARenewalThatFindsTheLockLostIsALoss(t *testing.T) {
 	j := newJournal(t)
 	s := newScript(j.observer)
-	s.acquired(lockmw.Grant{})
-	s.renewed(lockmw.ErrLost)
-	s.lost(lockmw.ErrLost)
-	s.renewed(lockmw.ErrUnavailable)
+	s.Acquired(lockmw.Grant{})
+	s.Renewed(lockmw.ErrLost)
+	s.Lost(lockmw.ErrLost)
+	s.Renewed(lockmw.ErrUnavailable)
 	j.messages(lockLost)
 }
 

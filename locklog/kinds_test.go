@@ -120,9 +120,9 @@ func TestNoKeyIsShownThatIsRedacted(t *testing.T) {
 				s.Mini.SetError("")
 
 				h := newScript(j.observer)
-				h.a.Key = key
-				h.acquired(lockmw.Grant{})
-				h.renewed(&lockmw.Error{Op: "renew", Key: key, Err: errors.New("ERR no such slot: " + key)})
+				h.Key = key
+				h.Acquired(lockmw.Grant{})
+				h.Renewed(&lockmw.Error{Op: "renew", Key: key, Err: errors.New("ERR no such slot: " + key)})
 
 				if strings.Contains(j.String(), marker) {
 					t.Errorf("the key is shown:\n%s", j)

@@ -89,20 +89,20 @@ func TestNestedLocksAreLoggedEachByItself(t *testing.T) {
 func TestAnAttemptWithinAnAttemptIsLoggedOnce(t *testing.T) {
 	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))
 	outer := newScript(j.observer)
-	inner := &script{Observer: j.observer, a: outer.a, ctx: j.observer.Start(outer.ctx, outer.a)}
-	inner.acquired(lockmw.Grant{})
-	outer.acquired(lockmw.Grant{})
-	inner.released(lockmw.Release{})
-	outer.released(lockmw.Release{})
+	inner := usertest.NewScript(outer.Ctx, j.observer)
+	inner.Acquired(lockmw.Grant{})
+	outer.Acquired(lockmw.Grant{})
+	inner.Released(lockmw.Release{})
+	outer.Released(lockmw.Release{})
 	j.messages(slowWait, longHold)
 }
 
 func TestLocksWithinOneThatFailedOpenAreLogged(t *testing.T) {
 	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))
 	outer := newScript(j.observer)
-	outer.acquired(lockmw.Grant{FailedOpen: lockmw.ErrUnavailable})
-	_, hold := usertest.Lock(t, outer.ctx, j.local(), "inner:1")
-	outer.released(lockmw.Release{})
+	outer.Acquired(lockmw.Grant{FailedOpen: lockmw.ErrUnavailable})
+	_, hold := usertest.Lock(t, outer.Ctx, j.local(), "inner:1")
+	outer.Released(lockmw.Release{})
 	usertest.Unlock(t, hold)
 	for _, l := range j.messages(failedOpen, slowWait, longHold)[1:] {
 		l.want(t, line{"lock.key": "inner:1"})
@@ -141,34 +141,34 @@ func TestAHandlerThatPanicsDoesNotHarmTheLock(t *testing.T) {
 func TestCallbacksOutOfTurn(t *testing.T) {
 	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))
 	s := newScript(j.observer)
-	s.renewed(lockmw.ErrUnavailable)
-	s.lost(lockmw.ErrLost)
-	s.released(lockmw.Release{})
+	s.Renewed(lockmw.ErrUnavailable)
+	s.Lost(lockmw.ErrLost)
+	s.Released(lockmw.Release{})
 	j.messages()
-	s.acquired(lockmw.Grant{})
-	s.contended(lockmw.Contention{})
-	s.acquired(lockmw.Grant{})
-	s.failed(&lockmw.Error{Err: lockmw.ErrBusy})
+	s.Acquired(lockmw.Grant{})
+	s.Contended(lockmw.Contention{})
+	s.Acquired(lockmw.Grant{})
+	s.Failed(&lockmw.Error{Err: lockmw.ErrBusy})
 	j.messages(slowWait)
-	s.released(lockmw.Release{})
-	s.released(lockmw.Release{})
-	s.lost(lockmw.ErrLost)
-	s.renewed(lockmw.ErrUnavailable)
+	s.Released(lockmw.Release{})
+	s.Released(lockmw.Release{})
+	s.Lost(lockmw.ErrLost)
+	s.Renewed(lockmw.ErrUnavailable)
 	j.messages(slowWait, longHold)
 
 	s = newScript(j.observer)
-	s.ctx = context.Background() // somebody has replaced the attempt's context
-	s.contended(lockmw.Contention{})
-	s.acquired(lockmw.Grant{})
-	s.failed(&lockmw.Error{Err: lockmw.ErrBusy})
-	s.renewed(lockmw.ErrUnavailable)
-	s.lost(lockmw.ErrLost)
-	s.released(lockmw.Release{})
+	s.Ctx = context.Background() // somebody has replaced the attempt's context
+	s.Contended(lockmw.Contention{})
+	s.Acquired(lockmw.Grant{})
+	s.Failed(&lockmw.Error{Err: lockmw.ErrBusy})
+	s.Renewed(lockmw.ErrUnavailable)
+	s.Lost(lockmw.ErrLost)
+	s.Released(lockmw.Release{})
 	j.messages(slowWait, longHold)
 }
 
 func TestContextsDoNotPrintTheirFields(t *testing.T) {
-	if got := fmt.Sprintf("%+v", newScript(newJournal(t).observer).ctx); got != "locklog.attempt" {
+	if got := fmt.Sprintf("%+v", newScript(newJournal(t).observer).Ctx); got != "locklog.attempt" {
 		t.Errorf("the context is printed as %s", got)
 	}
 }

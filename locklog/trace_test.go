@@ -18,8 +18,8 @@ func traceOf(t *testing.T, traceParent string) any {
 	t.Helper()
 	j := newJournal(t, locklog.WithSlowWait(0))
 	s := newScript(j.observer)
-	s.contended(lockmw.Contention{Holders: []lockmw.Holder{{TraceParent: traceParent}}})
-	s.acquired(lockmw.Grant{})
+	s.Contended(lockmw.Contention{Holders: []lockmw.Holder{{TraceParent: traceParent}}})
+	s.Acquired(lockmw.Grant{})
 	l := j.messages(slowWait)[0]
 	l.want(t, line{
 		"lock.holders": 1, "holder.owner": nil, "holder.process": nil, "holder.token": nil, "holder.since": nil,

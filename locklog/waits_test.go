@@ -144,11 +144,11 @@ func TestRedisThatFailsACallIsLogged(t *testing.T) {
 		j := newJournal(t)
 		s := newScript(j.observer)
 		time.Sleep(time.Second)
-		s.failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable)})
+		s.Failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable)})
 		s = newScript(j.observer)
-		s.acquired(lockmw.Grant{Waited: time.Second})
+		s.Acquired(lockmw.Grant{Waited: time.Second})
 
-		newScript(j.observer).failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: lockmw.ErrWrongType}) // at once
+		newScript(j.observer).Failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: lockmw.ErrWrongType}) // at once
 
 		lines := j.messages(failed, slowWait, failed)
 		lines[0].want(t, line{
@@ -165,7 +165,7 @@ func TestQuickFailuresAreNotLogged(t *testing.T) {
 		lockmw.ErrBusy, lockmw.ErrTooManyWaiters, lockmw.ErrClosed,
 		fmt.Errorf("%w: %w", lockmw.ErrBusy, context.Canceled),
 	} {
-		newScript(j.observer).failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: err})
+		newScript(j.observer).Failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: err})
 	}
 	j.messages()
 }
@@ -185,7 +185,7 @@ func TestOutcomes(t *testing.T) {
 		{lockmw.ErrClosed, 0, "error", "lock_closed"},
 	} {
 		j := newJournal(t, locklog.WithSlowWait(0))
-		newScript(j.observer).failed(&lockmw.Error{Op: "lock", Key: "item:7", Waited: tt.waited, Err: tt.err})
+		newScript(j.observer).Failed(&lockmw.Error{Op: "lock", Key: "item:7", Waited: tt.waited, Err: tt.err})
 		message := slowWait
 		if errors.Is(tt.err, lockmw.ErrUnavailable) {
 			message = failed
@@ -200,6 +200,6 @@ func TestOutcomes(t *testing.T) {
 
 func TestAnErrorThatIsNoLockError(t *testing.T) {
 	j := newJournal(t, locklog.WithSlowWait(0))
-	newScript(j.observer).failed(errors.New("oops"))
+	newScript(j.observer).Failed(errors.New("oops"))
 	j.messages(slowWait)[0].want(t, line{"lock.outcome": "error", "error.type": "lock_error", "error.message": "oops"})
 }

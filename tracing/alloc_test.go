@@ -13,11 +13,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
-
-var raceDetector bool
 
 // A price is what an observer adds to a lock and its release.
 type price struct {
@@ -59,21 +59,6 @@ func (discard) OnEnd(sdktrace.ReadOnlySpan)                     {}
 func (discard) Shutdown(context.Context) error                  { return nil }
 func (discard) ForceFlush(context.Context) error                { return nil }
 
-// uncontended takes a lock that nobody else wants, and releases it.
-func uncontended(opts ...lockmw.Option) func() {
-	local := lockmw.NewLocal(opts...)
-	ctx := context.Background()
-	return func() {
-		_, hold, err := local.Lock(ctx, "item:7")
-		if err == nil {
-			err = hold.Unlock()
-		}
-		if err != nil {
-			panic(err)
-		}
-	}
-}
-
 // spansAlone does to the SDK what a lock does whose spans are recorded.
 func spansAlone() func() {
 	tracer := discarding().Tracer("")
@@ -100,18 +85,18 @@ func spansAlone() func() {
 }
 
 func TestAllocations(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	const runs = 1000
-	none, sdk := testing.AllocsPerRun(runs, uncontended()), testing.AllocsPerRun(runs, spansAlone())
+	none, sdk := testing.AllocsPerRun(runs, usertest.Uncontended()), testing.AllocsPerRun(runs, spansAlone())
 	t.Logf("a lock makes %v allocations, two spans of the SDK %v", none, sdk)
 	for _, p := range prices() {
 		most := p.most
 		if p.sdk {
 			most += sdk
 		}
-		got := testing.AllocsPerRun(runs, uncontended(lockmw.WithObserver(p.observer))) - none
+		got := testing.AllocsPerRun(runs, usertest.Uncontended(lockmw.WithObserver(p.observer))) - none
 		t.Logf("%s: %v more", p.name, got)
 		if got > most {
 			t.Errorf("%s: %v allocations more than without an observer, want at most %v", p.name, got, most)
@@ -122,9 +107,9 @@ func TestAllocations(t *testing.T) {
 // BenchmarkLock is a lock that nobody else wants and its release: the difference to "none" is what an
 // observer costs. Of that of "sampled", the SDK has what BenchmarkSpansAlone shows.
 func BenchmarkLock(b *testing.B) {
-	b.Run("none", func(b *testing.B) { benchmark(b, uncontended()) })
+	b.Run("none", func(b *testing.B) { benchmark(b, usertest.Uncontended()) })
 	for _, p := range prices() {
-		b.Run(p.name, func(b *testing.B) { benchmark(b, uncontended(lockmw.WithObserver(p.observer))) })
+		b.Run(p.name, func(b *testing.B) { benchmark(b, usertest.Uncontended(lockmw.WithObserver(p.observer))) })
 	}
 }
 

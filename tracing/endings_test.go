@@ -126,38 +126,36 @@ func TestALossEndsTheHoldSpan(t *testing.T) {
 	})
 }
 
-// An attempt driven by hand, for what a Local does not do.
+// A script is an observer's way through an attempt by hand, and what it reported.
 type script struct {
 	*telemetry
-	a   lockmw.Attempt
-	ctx context.Context
+	*usertest.Script
 }
 
 func newScript(m *telemetry) *script { return newScriptIn(context.Background(), m) }
 
 func newScriptIn(caller context.Context, m *telemetry) *script {
-	a := lockmw.Attempt{Key: "item:7", Name: "item", Op: "lock", Mode: "exclusive"}
-	return &script{telemetry: m, a: a, ctx: m.observer.Start(caller, a)}
+	return &script{telemetry: m, Script: usertest.NewScript(caller, m.observer)}
 }
 
 func (s *script) acquire(g lockmw.Grant) *script {
-	s.ctx = s.observer.Acquired(s.ctx, s.a, g)
+	s.Acquired(g)
 	return s
 }
 
 // run is a wait, a hold and a renewal: what all metrics count.
 func (s *script) run() {
-	s.observer.Contended(s.ctx, s.a, lockmw.Contention{})
+	s.Contended(lockmw.Contention{})
 	s.acquire(lockmw.Grant{Contended: true})
-	s.observer.Renewed(s.ctx, s.a, nil)
-	s.observer.Released(s.ctx, s.a, lockmw.Release{})
+	s.Renewed(nil)
+	s.Released(lockmw.Release{})
 }
 
 func TestReleaseTellsOfALossThatNobodyReportedYet(t *testing.T) {
 	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
 	lost := fmt.Errorf("%w: its lease ran out", lockmw.ErrLost)
-	s.observer.Released(s.ctx, s.a, lockmw.Release{Err: lost})
-	s.observer.Lost(s.ctx, s.a, lost)
+	s.Released(lockmw.Release{Err: lost})
+	s.Lost(lost)
 	if got := attributesOf(s.span("hold_lock item"))["distributed_lock.outcome"]; got != "lost" {
 		t.Errorf("outcome is %v, want lost", got)
 	}
@@ -167,7 +165,7 @@ func TestReleaseTellsOfALossThatNobodyReportedYet(t *testing.T) {
 
 func TestClosingIsALoss(t *testing.T) {
 	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
-	s.observer.Released(s.ctx, s.a, lockmw.Release{Err: lockmw.ErrClosed})
+	s.Released(lockmw.Release{Err: lockmw.ErrClosed})
 	attrs := attributesOf(s.span("hold_lock item"))
 	if attrs["distributed_lock.outcome"] != "lost" || attrs["error.type"] != "lock_closed" {
 		t.Errorf("attributes: %v", attrs)
@@ -176,7 +174,7 @@ func TestClosingIsALoss(t *testing.T) {
 
 func TestAFailedReleaseIsAnError(t *testing.T) {
 	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
-	s.observer.Released(s.ctx, s.a, lockmw.Release{Err: fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable)})
+	s.Released(lockmw.Release{Err: fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable)})
 	span := s.span("hold_lock item")
 	attrs := attributesOf(span)
 	if attrs["distributed_lock.outcome"] != "error" || attrs["error.type"] != "lock_unavailable" || span.Status().Code != codes.Error {
@@ -187,7 +185,7 @@ func TestAFailedReleaseIsAnError(t *testing.T) {
 
 func TestErrorsAreMadeValidUTF8(t *testing.T) {
 	s := newScript(newTelemetry(t))
-	s.observer.Failed(s.ctx, s.a, &lockmw.Error{Err: fmt.Errorf("%w: LOADING \xff", lockmw.ErrUnavailable)})
+	s.Failed(&lockmw.Error{Err: fmt.Errorf("%w: LOADING \xff", lockmw.ErrUnavailable)})
 	want := lockmw.ErrUnavailable.Error() + ": LOADING \uFFFD"
 	if got := s.span("acquire_lock item").Status().Description; got != want {
 		t.Errorf("the status is %q, want %q", got, want)
@@ -198,17 +196,17 @@ func TestAWaitIsCountedOnceAndOnlyIfItWasReported(t *testing.T) {
 	for calls := range 3 {
 		s := newScript(newTelemetry(t))
 		for range calls {
-			s.observer.Contended(s.ctx, s.a, lockmw.Contention{})
+			s.Contended(lockmw.Contention{})
 		}
 		if got := s.sum("distributed_lock.waiters"); got != int64(min(calls, 1)) {
 			t.Errorf("%d waiters after %d calls of Contended", got, calls)
 		}
 		s.acquire(lockmw.Grant{Contended: true})
-		s.observer.Contended(s.ctx, s.a, lockmw.Contention{})
+		s.Contended(lockmw.Contention{})
 		if attributesOf(s.span("acquire_lock item"))["distributed_lock.contended"] != true {
 			t.Error("the span does not say that the lock was contended")
 		}
-		s.observer.Released(s.ctx, s.a, lockmw.Release{})
+		s.Released(lockmw.Release{})
 		s.countersAtZero()
 	}
 }
@@ -222,10 +220,10 @@ func TestFailingOpenHasNoHoldSpan(t *testing.T) {
 func testFailingOpen(t *testing.T, m *telemetry) {
 	t.Helper()
 	s := newScript(m).acquire(lockmw.Grant{FailedOpen: &lockmw.Error{Op: "lock", Err: lockmw.ErrUnavailable}})
-	if sc := trace.SpanContextFromContext(s.ctx); sc.IsValid() {
+	if sc := trace.SpanContextFromContext(s.Ctx); sc.IsValid() {
 		t.Error("the guarded work nests in a span that has ended")
 	}
-	s.observer.Released(s.ctx, s.a, lockmw.Release{})
+	s.Released(lockmw.Release{})
 	span := s.span("acquire_lock item")
 	if span.Status().Code != codes.Error || attributesOf(span)["distributed_lock.outcome"] != "error" {
 		t.Errorf("status %v, attributes %v", span.Status(), attributesOf(span))
@@ -239,10 +237,10 @@ func testFailingOpen(t *testing.T, m *telemetry) {
 func TestRenewalsAreCounted(t *testing.T) {
 	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
 	for _, err := range []error{nil, nil, lockmw.ErrUnavailable, nil, lockmw.ErrLost} {
-		s.observer.Renewed(s.ctx, s.a, err)
+		s.Renewed(err)
 	}
-	s.observer.Released(s.ctx, s.a, lockmw.Release{})
-	s.observer.Renewed(s.ctx, s.a, nil)
+	s.Released(lockmw.Release{})
+	s.Renewed(nil)
 	if got := attributesOf(s.span("hold_lock item"))["distributed_lock.renewals"]; got != int64(3) {
 		t.Errorf("%v renewals on the span, want 3", got)
 	}

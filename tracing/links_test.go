@@ -97,8 +97,8 @@ func contend(m *telemetry, traceParents ...string) sdktrace.ReadOnlySpan {
 	for i, p := range traceParents {
 		holders[i].TraceParent = p
 	}
-	s.observer.Contended(s.ctx, s.a, lockmw.Contention{Holders: holders})
-	s.observer.Failed(s.ctx, s.a, &lockmw.Error{Err: lockmw.ErrBusy, Waited: 1, Holders: holders})
+	s.Contended(lockmw.Contention{Holders: holders})
+	s.Failed(&lockmw.Error{Err: lockmw.ErrBusy, Waited: 1, Holders: holders})
 	return m.span("acquire_lock item")
 }
 
@@ -118,9 +118,9 @@ func TestHoldersWithoutTraceDoNotUseUpLinks(t *testing.T) {
 func TestASpanNeverLinksToItself(t *testing.T) {
 	m := newTelemetry(t)
 	s := newScript(m)
-	own := []lockmw.Holder{{TraceParent: m.observer.TraceParent(s.ctx)}}
-	s.observer.Contended(s.ctx, s.a, lockmw.Contention{Holders: own})
-	s.observer.Failed(s.ctx, s.a, &lockmw.Error{Err: lockmw.ErrBusy, Holders: own})
+	own := []lockmw.Holder{{TraceParent: m.observer.TraceParent(s.Ctx)}}
+	s.Contended(lockmw.Contention{Holders: own})
+	s.Failed(&lockmw.Error{Err: lockmw.ErrBusy, Holders: own})
 	if links := m.span("acquire_lock item").Links(); len(links) != 0 {
 		t.Errorf("links: %v", links)
 	}
@@ -183,7 +183,7 @@ func FuzzHolderTraceParent(f *testing.F) {
 func TestTraceParentNamesTheAcquireSpan(t *testing.T) {
 	m := newTelemetry(t)
 	s := newScript(m)
-	p := m.observer.TraceParent(s.ctx)
+	p := m.observer.TraceParent(s.Ctx)
 	s.acquire(lockmw.Grant{})
 	if len(p) != 55 {
 		t.Errorf("%q has %d bytes, want 55", p, len(p))
@@ -202,7 +202,7 @@ func TestReservedFlagsAreNotStored(t *testing.T) {
 	for _, uncontended := range []bool{true, false} {
 		m := newTelemetry(t, tracing.WithUncontendedSpans(uncontended))
 		s := newScriptIn(caller, m)
-		if p := m.observer.TraceParent(s.ctx); len(p) != 55 || !strings.HasSuffix(p, "-03") {
+		if p := m.observer.TraceParent(s.Ctx); len(p) != 55 || !strings.HasSuffix(p, "-03") {
 			t.Errorf("uncontended spans %v: %q is stored, want flags 03", uncontended, p)
 		}
 		s.run()

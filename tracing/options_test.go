@@ -275,7 +275,7 @@ func TestAFailureWithoutContentionHasASpanFromTheCallOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(newTelemetry(t, tracing.WithUncontendedSpans(false)))
 		time.Sleep(time.Second)
-		s.observer.Failed(s.ctx, s.a, &lockmw.Error{Err: lockmw.ErrUnavailable})
+		s.Failed(&lockmw.Error{Err: lockmw.ErrUnavailable})
 		if span := s.span("acquire_lock item"); span.EndTime().Sub(span.StartTime()) != time.Second {
 			t.Errorf("the span lasts %v, want 1s", span.EndTime().Sub(span.StartTime()))
 		}

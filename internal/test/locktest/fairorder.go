@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -54,7 +55,7 @@ func orderOverProcesses(e *env) {
 // many is how many calls are many.
 func (e *env) many() int {
 	switch {
-	case underRace:
+	case race.Enabled:
 		return 300
 	case e.server != nil && e.server.Mini != nil: // it sorts its queue anew at each look
 		return 1000

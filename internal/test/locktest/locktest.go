@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -59,7 +60,7 @@ func Run(t *testing.T, c Config) {
 	if c.Server != nil && !c.Bubble {
 		redistest.Redis(t) // skips all scenarios at once if there is none
 	}
-	if c.Bubble && underRace {
+	if c.Bubble && race.Enabled {
 		// Two threads that run timers of one bubble at the same time make the race detector crash:
 		// https://go.dev/issue/78156. With one processor there is but one.
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

@@ -1,6 +1,10 @@
 package protocol
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/lockmw/go/internal/test/race"
+)
 
 // The systems in which rules are shown to be needed have only the faults that it takes.
 var (
@@ -78,7 +82,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	for _, n := range needs {
 		untested &^= n.off
 		t.Run(n.name, func(t *testing.T) {
-			if underRace && n.in.processes() > 2 {
+			if race.Enabled && n.in.processes() > 2 {
 				t.Skip("takes too long under the race detector")
 			}
 			n.in.off = n.off

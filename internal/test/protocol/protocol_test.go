@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmw/go/internal/test/race"
 )
 
 var (
@@ -18,8 +20,6 @@ var (
 	tries        = flag.Bool("tries", true, "some do not wait")
 	batch        = flag.Int("batch", 0, "readers let in by one run; 0: all")
 )
-
-var underRace bool
 
 func two(r role) [maxProcesses]role   { return [...]role{r, r, 0} }
 func three(r role) [maxProcesses]role { return [...]role{r, r, r} }
@@ -52,10 +52,10 @@ func TestNoStateBreaksAPromise(t *testing.T) {
 		return
 	}
 	for name, y := range systems {
-		if underRace && y.processes() > 2 {
+		if race.Enabled && y.processes() > 2 {
 			continue
 		}
-		if underRace {
+		if race.Enabled {
 			y.acquires, y.tries, y.faults.replays, y.faults.delays = 1, false, min(y.faults.replays, 1), 1
 		}
 		t.Run(name, func(t *testing.T) { clean(t, y) })

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -27,8 +29,14 @@ func InBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
 // Client returns a Client of s, which stands for a process and logs nothing. It is closed when the test ends.
 func Client(t testing.TB, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
 	t.Helper()
+	return ClientOf(t, s.NewClient(t), opts...)
+}
+
+// ClientOf is Client with a connection of the test's own.
+func ClientOf(t testing.TB, rdb *redis.Client, opts ...lockmw.ClientOption) *lockmw.Client {
+	t.Helper()
 	silent := lockmw.WithLogger(slog.New(slog.DiscardHandler))
-	c, err := lockmw.New(s.NewClient(t), append(opts, silent)...)
+	c, err := lockmw.New(rdb, append(opts, silent)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +93,50 @@ func OnContended(t testing.TB) (call lockmw.Option, waits func()) {
 		case <-contended:
 		case <-time.After(10 * time.Second):
 			t.Error("a call that has to wait is not told so")
+		}
+	}
+}
+
+// Eventually polls until done reports true, at most for limit. what says in the error what was awaited.
+func Eventually(t testing.TB, what string, limit time.Duration, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(limit)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+// Receive returns the next value of c, zero when it is closed. what says in the error what was awaited.
+func Receive[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	const limit = 20 * time.Second
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(limit):
+		t.Fatalf("not within %v: %s", limit, what)
+		panic("unreachable")
+	}
+}
+
+// Uncontended returns what takes a lock of a Local that nobody else wants, and releases it: for
+// measurements of what the options cost.
+func Uncontended(opts ...lockmw.Option) func() {
+	local := lockmw.NewLocal(opts...)
+	ctx := context.Background()
+	return func() {
+		_, hold, err := local.Lock(ctx, "item:7")
+		if err == nil {
+			err = hold.Unlock()
+		}
+		if err != nil {
+			panic(err)
 		}
 	}
 }

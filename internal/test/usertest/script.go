@@ -1,0 +1,39 @@
+package usertest
+
+import (
+	"context"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A Script takes an observer through an attempt by hand: for what a Local does not do.
+type Script struct {
+	lockmw.Attempt
+	Ctx context.Context // of the attempt, later of the hold: what the observer returned
+
+	observer *lockmw.Observer
+}
+
+// NewScript starts an attempt whose caller has ctx.
+func NewScript(ctx context.Context, o *lockmw.Observer) *Script {
+	a := lockmw.Attempt{Key: "item:7", Name: "item", Op: "lock", Mode: "exclusive"}
+	return &Script{Attempt: a, Ctx: o.Start(ctx, a), observer: o}
+}
+
+// Contended reports that the attempt has to wait.
+func (s *Script) Contended(c lockmw.Contention) { s.observer.Contended(s.Ctx, s.Attempt, c) }
+
+// Failed reports that the attempt ended without the lock.
+func (s *Script) Failed(err error) { s.observer.Failed(s.Ctx, s.Attempt, err) }
+
+// Acquired reports that the attempt got the lock.
+func (s *Script) Acquired(g lockmw.Grant) { s.Ctx = s.observer.Acquired(s.Ctx, s.Attempt, g) }
+
+// Renewed reports a renewal of the hold.
+func (s *Script) Renewed(err error) { s.observer.Renewed(s.Ctx, s.Attempt, err) }
+
+// Lost reports the loss of the hold.
+func (s *Script) Lost(err error) { s.observer.Lost(s.Ctx, s.Attempt, err) }
+
+// Released reports the release of the hold.
+func (s *Script) Released(r lockmw.Release) { s.observer.Released(s.Ctx, s.Attempt, r) }

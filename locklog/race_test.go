@@ -1,5 +1,0 @@
-//go:build race
-
-package locklog_test
-
-func init() { raceDetector = true }
