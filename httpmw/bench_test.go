@@ -1,17 +1,13 @@
 package httpmw_test
 
 import (
-	"bufio"
-	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -36,24 +32,9 @@ func bareLocker(l lockmw.Locker, next http.Handler) http.Handler {
 	})
 }
 
-// An http1Writer has the methods of net/http's writer for HTTP/1.
-type http1Writer struct{ *httptest.ResponseRecorder }
-
-func (http1Writer) FlushError() error                { return nil }
-func (http1Writer) CloseNotify() <-chan bool         { return nil }
-func (http1Writer) SetReadDeadline(time.Time) error  { return nil }
-func (http1Writer) SetWriteDeadline(time.Time) error { return nil }
-func (http1Writer) EnableFullDuplex() error          { return nil }
-
-func (w http1Writer) ReadFrom(src io.Reader) (int64, error) { return w.Body.ReadFrom(src) }
-
-func (http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return nil, nil, errors.ErrUnsupported
-}
-
 // uncontended serves one request with h, whose lock nobody else wants.
 func uncontended(h http.Handler) func() {
-	w, r := http1Writer{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", nil)
+	w, r := webtest.HTTP1Writer{ResponseRecorder: httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", nil)
 	return func() { h.ServeHTTP(w, r) }
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -46,7 +47,7 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 	mux.HandleFunc("/free", func(http.ResponseWriter, *http.Request) { <-gone })
 	mux.Handle("/long", httpmw.WithLock(locks, secretUser, lockmw.WithWait(2*patience))(work))
 	mux.Handle("/short", httpmw.WithLock(locks, secretUser, lockmw.WithWait(300*time.Millisecond))(never(t)))
-	site := newSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	site := webtest.NewSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived.Add(1)
 		mux.ServeHTTP(w, r)
 	}))
@@ -59,7 +60,7 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 		statuses := make(chan int, crowd)
 		var wg sync.WaitGroup
 		for range crowd {
-			wg.Go(func() { statuses <- site.ask(t, http.MethodPost, path).status })
+			wg.Go(func() { statuses <- site.Request(t, http.MethodPost, path).Status })
 		}
 		usertest.Eventually(t, "all requests arrive", 2*patience, func() bool { return arrived.Load() == crowd })
 		during()

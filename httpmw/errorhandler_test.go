@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -53,16 +54,16 @@ func TestAnErrorHandlerThatSaysNothingIsNoSuccess(t *testing.T) {
 		"an empty string":           func(w http.ResponseWriter) { _, _ = io.WriteString(w, "") },
 		"an empty copy":             func(w http.ResponseWriter) { _, _ = io.Copy(w, io.LimitReader(strings.NewReader(""), 1)) },
 	} {
-		for on, server := range lossServers {
+		for on, server := range webtest.Servers {
 			t.Run(what+" "+on, func(t *testing.T) {
 				lost := lockmw.NewLocal()
 				handler := httpmw.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, _ error) { says(w) })
 				mux := http.NewServeMux()
 				mux.Handle("/refused", httpmw.WithLock(failing(lockmw.ErrBusy), user42, handler)(never(t)))
 				mux.Handle("/lost", httpmw.WithLock(lost, user42, handler)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { lose(lost, r) })))
-				site := newSite(t, server.around(mux), server.protocol)
-				site.get(t, "/refused").wantProblem(t, 409, "lock-busy", true)
-				site.get(t, "/lost").wantProblem(t, 500, "lock-lost", false)
+				site := webtest.NewSite(t, server.Around(mux), server.Protocol)
+				wantProblem(t, site.Get(t, "/refused"), 409, "lock-busy", true)
+				wantProblem(t, site.Get(t, "/lost"), 500, "lock-lost", false)
 			})
 		}
 	}
@@ -77,7 +78,7 @@ func TestWhatAnErrorHandlerSaysIsSent(t *testing.T) {
 		"a status": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusLocked) }, 423, ""},
 		"a body":   {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "busy") }, 200, "busy"},
 		"a status, late": {func(w http.ResponseWriter) {
-			_ = flush(w)
+			w.(http.Flusher).Flush()
 			_, _ = w.Write(nil)
 			http.Error(w, "busy", http.StatusLocked)
 		}, 423, "busy\n"},
@@ -98,7 +99,7 @@ func TestWhatAnErrorHandlerSaysIsSent(t *testing.T) {
 			}
 		}, 423, ""},
 	} {
-		for on, server := range lossServers {
+		for on, server := range webtest.Servers {
 			if on == "HTTP2" && what == "a connection taken over" {
 				continue
 			}
@@ -110,9 +111,9 @@ func TestWhatAnErrorHandlerSaysIsSent(t *testing.T) {
 					}
 					tt.says(w)
 				})
-				site := newSite(t, server.around(httpmw.WithLock(failing(lockmw.ErrBusy), user42, handler)(never(t))), server.protocol)
-				if a := site.get(t, "/"); a.status != tt.status || a.body != tt.body {
-					t.Errorf("status %d, body %q; want %d, %q", a.status, a.body, tt.status, tt.body)
+				site := webtest.NewSite(t, server.Around(httpmw.WithLock(failing(lockmw.ErrBusy), user42, handler)(never(t))), server.Protocol)
+				if a := site.Get(t, "/"); a.Status != tt.status || a.Body != tt.body {
+					t.Errorf("status %d, body %q; want %d, %q", a.Status, a.Body, tt.status, tt.body)
 				}
 			})
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -15,10 +16,10 @@ import (
 func TestTheFilesOfAFormAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	for protocol, edit := range protocols {
+	for protocol, edit := range webtest.Protocols {
 		for _, path := range []string{"/", "/panic"} { // which net/http sees nothing of
 			t.Run(protocol+path, func(t *testing.T) {
-				site := newSite(t, recoverer(httpmw.WithLock(lockmw.NewLocal(), user42)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				site := webtest.NewSite(t, recoverer(httpmw.WithLock(lockmw.NewLocal(), user42)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					if err := r.ParseMultipartForm(1); err != nil {
 						t.Error(err)
 					}
@@ -39,7 +40,7 @@ func TestTheFilesOfAFormAreRemoved(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = form.Close()
-				resp, err := site.send(t.Context(), http.MethodPost, path, &body, "Content-Type", form.FormDataContentType())
+				resp, err := site.Send(t.Context(), http.MethodPost, path, &body, "Content-Type", form.FormDataContentType())
 				if err == nil {
 					_ = resp.Body.Close()
 				}

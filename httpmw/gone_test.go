@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -16,14 +15,10 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
-
-var protocols = map[string]func(*httptest.Server){
-	"HTTP1": func(*httptest.Server) {},
-	"HTTP2": http2,
-}
 
 // Scenario 30.
 func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
@@ -48,7 +43,7 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 				return httpmw.WithLock(c, secretUser, lockmw.WithWait(lockmw.Forever))
 			},
 		} {
-			for protocol, edit := range protocols {
+			for protocol, edit := range webtest.Protocols {
 				t.Run(name+" "+protocol, func(t *testing.T) {
 					waits, failures := make(chan lockmw.Contention, 10), make(chan error, 10)
 					locks, other := usertest.Client(t, s, lockmw.WithObserver(&lockmw.Observer{
@@ -56,12 +51,12 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 						Failed:    func(_ context.Context, _ lockmw.Attempt, err error) { failures <- err },
 					})), usertest.Client(t, s)
 					release := usertest.Occupy(t, other, "user:secret-42")
-					logged, statuses := accessLog(mount(locks)(never(t)))
-					site := newSite(t, logged, edit)
+					logged, statuses := webtest.AccessLog(mount(locks)(never(t)))
+					site := webtest.NewSite(t, logged, edit)
 					ctx, leave := context.WithCancel(t.Context())
 					left := make(chan error, 1)
 					go func() {
-						resp, err := site.send(ctx, http.MethodPost, "/", nil)
+						resp, err := site.Send(ctx, http.MethodPost, "/", nil)
 						if err == nil {
 							err = errors.Join(resp.Body.Close(), errors.New(resp.Status))
 						}
@@ -100,8 +95,8 @@ func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		usertest.Occupy(t, other, "user:secret-42")
-		logged, statuses := accessLog(httpmw.WithLock(locks, secretUser, lockmw.WithWait(300*time.Millisecond))(never(t)))
-		site := newSite(t, logged)
+		logged, statuses := webtest.AccessLog(httpmw.WithLock(locks, secretUser, lockmw.WithWait(300*time.Millisecond))(never(t)))
+		site := webtest.NewSite(t, logged)
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", site.Listener.Addr().String())
 		if err == nil {
 			_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nbegin")
@@ -123,14 +118,14 @@ func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 func TestAClientThatLeavesDuringTheWorkEndsItsContextOnly(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		for protocol, edit := range protocols {
+		for protocol, edit := range webtest.Protocols {
 			for what, stream := range map[string]bool{"unanswered": false, "streaming": true} {
 				t.Run(protocol+" "+what, func(t *testing.T) {
 					locks, other := usertest.Client(t, s), usertest.Client(t, s)
 					inside, noticed := make(chan struct{}), make(chan struct{})
 					finish := make(chan struct{})
 					end := sync.OnceFunc(func() { close(finish) })
-					logged, statuses := accessLog(httpmw.WithLock(locks, secretUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					logged, statuses := webtest.AccessLog(httpmw.WithLock(locks, secretUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						if stream {
 							_, _ = io.WriteString(w, "data: 1\n\n")
 							w.(http.Flusher).Flush()
@@ -143,13 +138,13 @@ func TestAClientThatLeavesDuringTheWorkEndsItsContextOnly(t *testing.T) {
 						close(noticed)
 						<-finish
 					})))
-					site := newSite(t, logged, edit)
+					site := webtest.NewSite(t, logged, edit)
 					t.Cleanup(end)
 					ctx, leave := context.WithCancel(t.Context())
 					left := make(chan struct{})
 					go func() {
 						defer close(left)
-						resp, err := site.send(ctx, http.MethodPost, "/", strings.NewReader(""))
+						resp, err := site.Send(ctx, http.MethodPost, "/", strings.NewReader(""))
 						if err == nil {
 							_, err = io.Copy(io.Discard, resp.Body)
 							_ = resp.Body.Close()

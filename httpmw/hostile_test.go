@@ -15,11 +15,12 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
 // raw sends bytes as they are, and returns what comes back.
-func (s *site) raw(t *testing.T, text string) answer {
+func raw(t *testing.T, s *webtest.Site, text string) webtest.Answer {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
 	if err != nil {
@@ -36,7 +37,7 @@ func (s *site) raw(t *testing.T, text string) answer {
 	if err != nil {
 		t.Fatalf("%.60q: %v", text, err)
 	}
-	return answer{resp.StatusCode, resp.Header, string(body)}
+	return webtest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(body)}
 }
 
 // Of what a request may say instead of an ID. Some of it net/http or the router refuses before the
@@ -111,7 +112,7 @@ func TestHostileRequestsHaveTheirOwnLockOrNone(t *testing.T) {
 		r.With(httpmw.WithLock(l, httpmw.By("key", httpmw.Header("Idempotency-Key")))).Post("/header", ok)
 		byMux := http.NewServeMux()
 		byMux.Handle("POST /mux/{itemID}/x", httpmw.WithLock(l, httpmw.By("item", httpmw.PathValue("itemID")))(ok))
-		site := newSite(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		site := webtest.NewSite(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			if strings.HasPrefix(req.URL.Path, "/mux") {
 				byMux.ServeHTTP(w, req)
 				return
@@ -122,13 +123,13 @@ func TestHostileRequestsHaveTheirOwnLockOrNone(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				keys = nil
 				request := tt.request + "Content-Length: 0\r\nConnection: close\r\n\r\n"
-				a := site.raw(t, request)
-				if a.status != tt.want.status {
-					t.Fatalf("status %d, body %.100q; want %d", a.status, a.body, tt.want.status)
+				a := raw(t, site, request)
+				if a.Status != tt.want.status {
+					t.Fatalf("status %d, body %.100q; want %d", a.Status, a.Body, tt.want.status)
 				}
 				switch {
 				case tt.want == invalid:
-					a.wantProblem(t, 400, "lock-invalid-key", false)
+					wantProblem(t, a, 400, "lock-invalid-key", false)
 				case tt.want.key == refusedBefore:
 					if len(keys) > 0 {
 						t.Errorf("locked %.100q", keys)
@@ -138,7 +139,7 @@ func TestHostileRequestsHaveTheirOwnLockOrNone(t *testing.T) {
 						t.Fatalf("locked %.100q, want %.100q", keys, tt.want.key)
 					}
 					release := usertest.Occupy(t, other, tt.want.key)
-					site.raw(t, request).wantProblem(t, 409, "lock-busy", true)
+					wantProblem(t, raw(t, site, request), 409, "lock-busy", true)
 					release()
 					usertest.Eventually(t, "the lock is free", patience, func() bool { return usertest.IsFree(other, tt.want.key) })
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -28,7 +29,7 @@ func TestAHandlerThatOutlivesTheMaximumHoldIsOvertaken(t *testing.T) {
 			"it succeeds late":   {func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted) }, 500, ""},
 			"it does not answer": {func(http.ResponseWriter) {}, 500, ""},
 		} {
-			for protocol, edit := range protocols {
+			for protocol, edit := range webtest.Protocols {
 				t.Run(name+" "+protocol, func(t *testing.T) {
 					t.Parallel()
 					locks := usertest.Client(t, s)
@@ -45,14 +46,14 @@ func TestAHandlerThatOutlivesTheMaximumHoldIsOvertaken(t *testing.T) {
 						tt.answers(w)
 					})))
 					mux.Handle("/next", mw(ok))
-					site := newSite(t, mux, edit)
+					site := webtest.NewSite(t, mux, edit)
 					t.Cleanup(hangs.Open)
 
-					first := make(chan answer, 1)
-					go func() { first <- site.ask(t, http.MethodPost, "/hangs") }()
+					first := make(chan webtest.Answer, 1)
+					go func() { first <- site.Request(t, http.MethodPost, "/hangs") }()
 					usertest.Receive(t, "the handler runs", hangs.entered)
-					if a := site.ask(t, http.MethodPost, "/next"); a.status != http.StatusCreated {
-						t.Errorf("the next request: status %d: %s", a.status, a.body)
+					if a := site.Request(t, http.MethodPost, "/next"); a.Status != http.StatusCreated {
+						t.Errorf("the next request: status %d: %s", a.Status, a.Body)
 					}
 					if cause := usertest.Receive(t, "the handler's context ends", causes); !errors.Is(cause, lockmw.ErrLost) {
 						t.Errorf("cause %v, want ErrLost", cause)
@@ -60,9 +61,9 @@ func TestAHandlerThatOutlivesTheMaximumHoldIsOvertaken(t *testing.T) {
 					hangs.Open()
 					a := usertest.Receive(t, "the handler returns", first)
 					if tt.body == "" {
-						a.wantProblem(t, tt.status, "lock-lost", false)
-					} else if a.status != tt.status || a.body != tt.body {
-						t.Errorf("status %d, body %q; want %d, %q", a.status, a.body, tt.status, tt.body)
+						wantProblem(t, a, tt.status, "lock-lost", false)
+					} else if a.Status != tt.status || a.Body != tt.body {
+						t.Errorf("status %d, body %q; want %d, %q", a.Status, a.Body, tt.status, tt.body)
 					}
 				})
 			}
@@ -79,19 +80,19 @@ func TestASecondClickWithinTheMinimumHoldIsRefused(t *testing.T) {
 		for path, locks := range map[string]*lockmw.Client{"/one": usertest.Client(t, s), "/two": usertest.Client(t, s)} {
 			mux.Handle(path, httpmw.WithLock(locks, secretUser, lockmw.WithMinHold(least))(ok))
 		}
-		site := newSite(t, mux)
+		site := webtest.NewSite(t, mux)
 		start := time.Now()
-		if a := site.ask(t, http.MethodPost, "/one"); a.status != http.StatusCreated {
-			t.Fatalf("the first click: status %d: %s", a.status, a.body)
+		if a := site.Request(t, http.MethodPost, "/one"); a.Status != http.StatusCreated {
+			t.Fatalf("the first click: status %d: %s", a.Status, a.Body)
 		}
 		if took := time.Since(start); took >= least {
 			t.Errorf("the first click was answered after %v: it paid for the second", took)
 		}
 		for _, path := range []string{"/one", "/two"} {
-			site.ask(t, http.MethodPost, path).wantProblem(t, 409, "lock-busy", true)
+			wantProblem(t, site.Request(t, http.MethodPost, path), 409, "lock-busy", true)
 		}
 		usertest.Eventually(t, "the key is free", patience, func() bool {
-			return site.ask(t, http.MethodPost, "/two").status == http.StatusCreated
+			return site.Request(t, http.MethodPost, "/two").Status == http.StatusCreated
 		})
 		if took := time.Since(start); took < least*9/10 {
 			t.Errorf("free again after %v, want %v", took, least)

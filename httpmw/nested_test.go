@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -46,8 +47,8 @@ func TestAnOuterLockThatIsLostDuringTheWait(t *testing.T) {
 			local := lockmw.NewLocal()
 			usertest.Occupy(t, local, "item:7")
 			inner := httpmw.WithLock(local, item("7"), lockmw.WithWait(patience), whenWaiting(end))
-			newSite(t, httpmw.WithLock(outer, user42)(inner(never(t)))).
-				ask(t, http.MethodPost, "/").wantProblem(t, 500, "lock-lost", false)
+			site := webtest.NewSite(t, httpmw.WithLock(outer, user42)(inner(never(t))))
+			wantProblem(t, site.Request(t, http.MethodPost, "/"), 500, "lock-lost", false)
 			if !strings.Contains(log.String(), "level=ERROR") {
 				t.Errorf("logged: %s", log)
 			}
@@ -60,9 +61,9 @@ func TestARequestThatTheServerCancelsDuringTheWaitIsAnsweredAndNotLogged(t *test
 	local := lockmw.NewLocal()
 	usertest.Occupy(t, local, "user:42")
 	base, stop := context.WithCancelCause(context.Background())
-	site := newSite(t, httpmw.WithLock(local, user42, lockmw.WithWait(patience), whenWaiting(func() { stop(errors.New("shutting down")) }))(never(t)),
+	site := webtest.NewSite(t, httpmw.WithLock(local, user42, lockmw.WithWait(patience), whenWaiting(func() { stop(errors.New("shutting down")) }))(never(t)),
 		func(s *httptest.Server) { s.Config.BaseContext = func(net.Listener) context.Context { return base } })
-	site.ask(t, http.MethodPost, "/").wantProblem(t, 503, "lock-unavailable", true)
+	wantProblem(t, site.Request(t, http.MethodPost, "/"), 503, "lock-unavailable", true)
 	if log.Len() > 0 {
 		t.Errorf("logged: %s", log)
 	}

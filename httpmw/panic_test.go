@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -27,7 +28,7 @@ func (l panicLog) Write(int, int, http.Header, time.Duration, any) {}
 func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		for protocol, edit := range protocols {
+		for protocol, edit := range webtest.Protocols {
 			t.Run(protocol, func(t *testing.T) {
 				locks, other := usertest.Client(t, s), usertest.Client(t, s)
 				panics := make(chan any, 10)
@@ -53,22 +54,22 @@ func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 				})
 				r.Get("/abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 				r.Get("/nil", func(http.ResponseWriter, *http.Request) { panic(nil) }) //nolint:govet // what the test is about
-				site := newSite(t, r, edit)
+				site := webtest.NewSite(t, r, edit)
 
-				if a := site.get(t, "/bug"); a.status != http.StatusInternalServerError || a.body != "" {
-					t.Errorf("status %d, body %q; want Recoverer's 500", a.status, a.body)
+				if a := site.Get(t, "/bug"); a.Status != http.StatusInternalServerError || a.Body != "" {
+					t.Errorf("status %d, body %q; want Recoverer's 500", a.Status, a.Body)
 				}
 				if got := usertest.Receive(t, "Recoverer's log", panics); got != bug {
 					t.Errorf("Recoverer has got %v", got)
 				}
-				if a := site.get(t, "/nil"); a.status != http.StatusInternalServerError || a.body != "" {
-					t.Errorf("panic(nil): status %d, body %q; want Recoverer's 500", a.status, a.body)
+				if a := site.Get(t, "/nil"); a.Status != http.StatusInternalServerError || a.Body != "" {
+					t.Errorf("panic(nil): status %d, body %q; want Recoverer's 500", a.Status, a.Body)
 				}
 				if got, isNil := usertest.Receive(t, "Recoverer's log", panics).(error); !isNil {
 					t.Errorf("Recoverer has got %v", got)
 				}
 				for _, path := range []string{"/begun", "/abort"} {
-					resp, err := site.send(t.Context(), http.MethodGet, path, nil)
+					resp, err := site.Send(t.Context(), http.MethodGet, path, nil)
 					if err == nil {
 						_, err = io.ReadAll(resp.Body)
 						_ = resp.Body.Close()
@@ -93,14 +94,14 @@ func TestATimeoutOutsideLimitsTheWait(t *testing.T) {
 		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		usertest.Occupy(t, other, "user:secret-42")
 		h := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience))(never(t))
-		site := newSite(t, middleware.Timeout(500*time.Millisecond)(h))
-		site.complaint = "timeout.go"
-		site.ask(t, http.MethodPost, "/").wantProblem(t, 503, "lock-timeout", true)
+		site := webtest.NewSite(t, middleware.Timeout(500*time.Millisecond)(h))
+		site.Complaint = "timeout.go"
+		wantProblem(t, site.Request(t, http.MethodPost, "/"), 503, "lock-timeout", true)
 		usertest.Eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
 
-		site = newSite(t, http.TimeoutHandler(h, 200*time.Millisecond, "too late"))
-		if a := site.ask(t, http.MethodPost, "/"); a.status != http.StatusServiceUnavailable {
-			t.Errorf("status %d: %s", a.status, a.body)
+		site = webtest.NewSite(t, http.TimeoutHandler(h, 200*time.Millisecond, "too late"))
+		if a := site.Request(t, http.MethodPost, "/"); a.Status != http.StatusServiceUnavailable {
+			t.Errorf("status %d: %s", a.Status, a.Body)
 		}
 		usertest.Eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
 	})

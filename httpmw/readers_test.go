@@ -7,6 +7,7 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
@@ -19,28 +20,28 @@ func TestReadersShareALockOnRedisAndWritersDoNot(t *testing.T) {
 		for path, c := range map[string]*lockmw.Client{"/one": usertest.Client(t, s), "/two": usertest.Client(t, s)} {
 			mux.Handle(path, httpmw.WithRWLock(rwlock.New(c), secretUser)(inside))
 		}
-		site := newSite(t, mux)
+		site := webtest.NewSite(t, mux)
 		t.Cleanup(inside.Open)
-		answers := make(chan answer, 4)
+		answers := make(chan webtest.Answer, 4)
 		for _, path := range []string{"/one", "/two"} {
 			for _, method := range []string{http.MethodGet, http.MethodOptions} {
-				go func() { answers <- site.ask(t, method, path) }()
+				go func() { answers <- site.Request(t, method, path) }()
 				usertest.Receive(t, method+" "+path+" is handled", inside.entered)
 			}
 		}
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			for _, path := range []string{"/one", "/two"} {
-				site.ask(t, method, path).wantProblem(t, 409, "lock-busy", true)
+				wantProblem(t, site.Request(t, method, path), 409, "lock-busy", true)
 			}
 		}
 		inside.Open()
 		for range cap(answers) {
-			if a := usertest.Receive(t, "a reader is answered", answers); a.status != http.StatusCreated {
-				t.Errorf("a reader: status %d: %s", a.status, a.body)
+			if a := usertest.Receive(t, "a reader is answered", answers); a.Status != http.StatusCreated {
+				t.Errorf("a reader: status %d: %s", a.Status, a.Body)
 			}
 		}
-		if a := site.ask(t, http.MethodPost, "/one"); a.status != http.StatusCreated {
-			t.Errorf("a writer afterwards: status %d: %s", a.status, a.body)
+		if a := site.Request(t, http.MethodPost, "/one"); a.Status != http.StatusCreated {
+			t.Errorf("a writer afterwards: status %d: %s", a.Status, a.Body)
 		}
 	})
 }

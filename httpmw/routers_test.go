@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 )
 
 func TestTheMiddlewareFitsIntoEveryRouter(t *testing.T) {
@@ -104,15 +105,15 @@ func TestTheMiddlewareFitsIntoEveryRouter(t *testing.T) {
 			t.Parallel()
 			s := redistest.Mini(t)
 			locks, other := usertest.Client(t, s), usertest.Client(t, s)
-			site := newSite(t, tt.mount(httpmw.WithLock(locks, httpmw.By("user", tt.id))))
+			site := webtest.NewSite(t, tt.mount(httpmw.WithLock(locks, httpmw.By("user", tt.id))))
 			release := usertest.Occupy(t, other, "user:42")
-			site.ask(t, http.MethodPost, "/users/42").wantProblem(t, 409, "lock-busy", true)
-			if a := site.ask(t, http.MethodPost, "/users/43"); a.status != http.StatusCreated {
-				t.Errorf("another user: status %d: %s", a.status, a.body)
+			wantProblem(t, site.Request(t, http.MethodPost, "/users/42"), 409, "lock-busy", true)
+			if a := site.Request(t, http.MethodPost, "/users/43"); a.Status != http.StatusCreated {
+				t.Errorf("another user: status %d: %s", a.Status, a.Body)
 			}
 			release()
-			if a := site.ask(t, http.MethodPost, "/users/42"); a.status != http.StatusCreated {
-				t.Errorf("afterwards: status %d: %s", a.status, a.body)
+			if a := site.Request(t, http.MethodPost, "/users/42"); a.Status != http.StatusCreated {
+				t.Errorf("afterwards: status %d: %s", a.Status, a.Body)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/waitlimit"
+	"github.com/lockmw/go/internal/withhold"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -101,8 +102,7 @@ func release(hold unlocker) error {
 // run has the request handled, with a context that carries the hold.
 func (g *guard[K]) run(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, hold unlocker) {
 	locked := r.WithContext(ctx)
-	tracked, response := track(ctx, w)
-	cookies := len(w.Header()["Set-Cookie"])
+	wrapped, response := withhold.Wrap(ctx, w, lossOf)
 	returned := false
 	defer func() {
 		giveBack(r, locked)
@@ -112,15 +112,15 @@ func (g *guard[K]) run(ctx context.Context, w http.ResponseWriter, r *http.Reque
 			lost = err
 		}
 		switch {
-		case lost != nil && returned && !response.begun.Load():
-			withdraw(w.Header(), cookies)
+		case lost != nil && returned && !response.Begun():
+			response.Withdraw(w.Header())
 			g.fail(w, r, fmt.Errorf("%w: %w", lockmw.ErrLost, lost))
 		case isLoss(err):
 			g.logLoss(r, err)
 		}
 		// A panic goes on from here.
 	}()
-	next.ServeHTTP(tracked, locked)
+	next.ServeHTTP(wrapped, locked)
 	returned = true
 }
 
@@ -164,8 +164,8 @@ func (g *guard[K]) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func (g *guard[K]) answer(w http.ResponseWriter, r *http.Request, err error) {
 	if g.onError != nil {
-		custom := &errorWriter{ResponseWriter: w}
-		if g.onError(custom, r, err); custom.begun {
+		custom := withhold.NewExplicit(w)
+		if g.onError(custom, r, err); custom.Begun() {
 			return
 		}
 	}

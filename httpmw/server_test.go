@@ -14,6 +14,7 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -34,12 +35,12 @@ func TestARefusedRequestOverTheWire(t *testing.T) {
 		r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.Header("X-Key")))).Handle("/key", refused)
 		r.With(authenticate, httpmw.WithLock(locks, httpmw.By("user", httpmw.Claim(userID)))).Handle("/claim", refused)
 		r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.URLParam("userID")))).Handle("/wiring", refused)
-		site := newSite(t, r)
+		site := webtest.NewSite(t, r)
 
 		waiting, giveUp := context.WithCancel(t.Context())
 		gone := make(chan error, 1)
 		go func() {
-			resp, err := site.send(waiting, http.MethodGet, "/capped", nil)
+			resp, err := site.Send(waiting, http.MethodGet, "/capped", nil)
 			if err == nil {
 				err = errors.Join(resp.Body.Close(), errors.New(resp.Status))
 			}
@@ -61,7 +62,7 @@ func TestARefusedRequestOverTheWire(t *testing.T) {
 		} {
 			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 				t.Run(method+tt.path, func(t *testing.T) {
-					site.ask(t, method, tt.path).wantProblem(t, tt.status, tt.typ, tt.retry)
+					wantProblem(t, site.Request(t, method, tt.path), tt.status, tt.typ, tt.retry)
 				})
 			}
 		}
@@ -78,7 +79,7 @@ func TestAMistakeInTheWiringIsLoggedByName(t *testing.T) {
 	r := chi.NewRouter()
 	r.Use(httpmw.WithLock(usertest.Client(t, redistest.Mini(t)), httpmw.By("user", httpmw.URLParam("userID"))))
 	r.Handle("/users/{userID}", never(t))
-	newSite(t, r).get(t, "/users/secret").wantProblem(t, 500, "about:blank", false)
+	wantProblem(t, webtest.NewSite(t, r).Get(t, "/users/secret"), 500, "about:blank", false)
 	if said := log.String(); !strings.Contains(said, "userID") || strings.Contains(said, "secret") {
 		t.Errorf("the log must name the parameter without its value: %s", said)
 	}
@@ -106,21 +107,21 @@ func TestWithoutRedis(t *testing.T) {
 			}
 			w.WriteHeader(http.StatusCreated)
 		}))
-		site := newSite(t, r)
+		site := webtest.NewSite(t, r)
 		if s.Mini != nil {
 			s.Mini.Close()
 		} else {
 			s.Kill()
 		}
 
-		site.get(t, "/closed").wantProblem(t, 503, "lock-unavailable", true)
-		site.ask(t, http.MethodPost, "/closed/all").wantProblem(t, 503, "lock-unavailable", true)
+		wantProblem(t, site.Get(t, "/closed"), 503, "lock-unavailable", true)
+		wantProblem(t, site.Request(t, http.MethodPost, "/closed/all"), 503, "lock-unavailable", true)
 		if len(failedOpen) > 0 {
 			t.Error("a request went on that was to fail closed")
 		}
 		for range 3 {
-			if a := site.get(t, "/open"); a.status != http.StatusCreated {
-				t.Errorf("status %d, want that of the handler: %s", a.status, a.body)
+			if a := site.Get(t, "/open"); a.Status != http.StatusCreated {
+				t.Errorf("status %d, want that of the handler: %s", a.Status, a.Body)
 			}
 			select {
 			case g := <-failedOpen:
@@ -145,10 +146,10 @@ func TestAShutdownOfTheLocksEndsTheWaitsThatTheServerWaitsFor(t *testing.T) {
 		works := newGate(t)
 		mux.Handle("/works", httpmw.WithLock(locks, user42)(works))
 		mux.Handle("/waits", httpmw.WithLock(locks, user42, lockmw.WithWait(lockmw.Forever))(never(t)))
-		site := newSite(t, mux)
+		site := webtest.NewSite(t, mux)
 		t.Cleanup(works.Open)
-		answers := map[string]chan answer{"/works": make(chan answer, 1), "/waits": make(chan answer, 1)}
-		ask := func(path string) { answers[path] <- site.ask(t, http.MethodPost, path) }
+		answers := map[string]chan webtest.Answer{"/works": make(chan webtest.Answer, 1), "/waits": make(chan webtest.Answer, 1)}
+		ask := func(path string) { answers[path] <- site.Request(t, http.MethodPost, path) }
 		go ask("/works")
 		usertest.Receive(t, "a request is handled", works.entered)
 		go ask("/waits")
@@ -159,10 +160,10 @@ func TestAShutdownOfTheLocksEndsTheWaitsThatTheServerWaitsFor(t *testing.T) {
 		defer cancel()
 		go func() { down <- site.Config.Shutdown(ctx) }()
 		go func() { down <- locks.Shutdown(ctx) }()
-		usertest.Receive(t, "the wait ends", answers["/waits"]).wantProblem(t, 503, "lock-unavailable", true)
+		wantProblem(t, usertest.Receive(t, "the wait ends", answers["/waits"]), 503, "lock-unavailable", true)
 		works.Open()
-		if a := usertest.Receive(t, "the work ends", answers["/works"]); a.status != http.StatusCreated {
-			t.Errorf("status %d: %s", a.status, a.body)
+		if a := usertest.Receive(t, "the work ends", answers["/works"]); a.Status != http.StatusCreated {
+			t.Errorf("status %d: %s", a.Status, a.Body)
 		}
 		for range cap(down) {
 			if err := usertest.Receive(t, "all is down", down); err != nil {
@@ -229,16 +230,16 @@ func TestALockIsLostOverTheWire(t *testing.T) {
 				r.Handle("/before", untilLost(body, nothing))
 				r.Handle("/after", untilLost(nothing, created))
 				r.Handle("/both", untilLost(created, body))
-				site := newSite(t, r)
+				site := webtest.NewSite(t, r)
 				for _, path := range []string{"/nothing", "/after"} {
-					site.get(t, path).wantProblem(t, 500, "lock-lost", false)
+					wantProblem(t, site.Get(t, path), 500, "lock-lost", false)
 				}
-				for path, want := range map[string]answer{
-					"/before": {status: 200, body: "done"},
-					"/both":   {status: 201, body: "done"},
+				for path, want := range map[string]webtest.Answer{
+					"/before": {Status: 200, Body: "done"},
+					"/both":   {Status: 201, Body: "done"},
 				} {
-					if a := site.get(t, path); a.status != want.status || a.body != want.body {
-						t.Errorf("%s: status %d, body %q; want %d, %q", path, a.status, a.body, want.status, want.body)
+					if a := site.Get(t, path); a.Status != want.Status || a.Body != want.Body {
+						t.Errorf("%s: status %d, body %q; want %d, %q", path, a.Status, a.Body, want.Status, want.Body)
 					}
 				}
 				for range 4 {

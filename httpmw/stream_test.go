@@ -3,7 +3,6 @@ package httpmw_test
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,21 +10,20 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
 // Behind nothing the middleware gets the writers of net/http, behind other middleware theirs.
 var writers = map[string]func(http.Handler) http.Handler{
 	"directly":        func(h http.Handler) http.Handler { return h },
-	"behind a log":    func(h http.Handler) http.Handler { logged, _ := accessLog(h); return logged },
+	"behind a log":    func(h http.Handler) http.Handler { logged, _ := webtest.AccessLog(h); return logged },
 	"behind Compress": middleware.Compress(5),
 	"behind a lock": func(h http.Handler) http.Handler {
 		return httpmw.WithLock(lockmw.NewLocal(), secretUser, lockmw.WithWait(patience))(h)
@@ -35,7 +33,7 @@ var writers = map[string]func(http.Handler) http.Handler{
 func eachWriter(t *testing.T, test func(t *testing.T, around func(http.Handler) http.Handler, protocol func(*httptest.Server))) {
 	t.Parallel()
 	for name, around := range writers {
-		for protocol, edit := range protocols {
+		for protocol, edit := range webtest.Protocols {
 			t.Run(name+" "+protocol, func(t *testing.T) { test(t, around, edit) })
 		}
 	}
@@ -50,7 +48,7 @@ func TestEventsAreStreamedUnderTheLock(t *testing.T) {
 			eachWriter(t, func(t *testing.T, around func(http.Handler) http.Handler, protocol func(*httptest.Server)) {
 				local := lockmw.NewLocal()
 				next := make(chan struct{})
-				site := newSite(t, around(httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				site := webtest.NewSite(t, around(httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					w.Header().Set("Content-Type", "text/event-stream")
 					for i := range 3 {
 						if _, err := fmt.Fprintf(w, "data: %d\n\n", i); err != nil {
@@ -63,7 +61,7 @@ func TestEventsAreStreamedUnderTheLock(t *testing.T) {
 					}
 				}))), protocol)
 				t.Cleanup(func() { close(next) })
-				resp, err := site.send(t.Context(), http.MethodGet, "/", nil)
+				resp, err := site.Send(t.Context(), http.MethodGet, "/", nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -89,7 +87,7 @@ func TestEventsAreStreamedUnderTheLock(t *testing.T) {
 
 func TestAResponseMayBeCompleteBeforeTheLockIsReleased(t *testing.T) {
 	t.Parallel()
-	for protocol, edit := range protocols {
+	for protocol, edit := range webtest.Protocols {
 		t.Run(protocol, func(t *testing.T) {
 			rest := newGate(t)
 			complete := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,10 +100,10 @@ func TestAResponseMayBeCompleteBeforeTheLockIsReleased(t *testing.T) {
 			local, mux := lockmw.NewLocal(), http.NewServeMux()
 			mux.Handle("/", httpmw.WithLock(local, secretUser)(complete))
 			mux.Handle("/patient", httpmw.WithLock(local, secretUser, lockmw.WithWait(patience))(ok))
-			site := newSite(t, mux, edit)
+			site := webtest.NewSite(t, mux, edit)
 			t.Cleanup(rest.Open)
 			// On the same connection the server would not read the next request before the end of this.
-			resp, err := site.send(t.Context(), http.MethodPost, "/", nil, "Connection", "close")
+			resp, err := site.Send(t.Context(), http.MethodPost, "/", nil, "Connection", "close")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,69 +112,15 @@ func TestAResponseMayBeCompleteBeforeTheLockIsReleased(t *testing.T) {
 			if _, err := io.ReadFull(resp.Body, body); err != nil || string(body) != "ok" {
 				t.Fatalf("%q, %v", body, err)
 			}
-			site.ask(t, http.MethodPost, "/").wantProblem(t, 409, "lock-busy", true)
-			patient := make(chan answer, 1)
-			go func() { patient <- site.ask(t, http.MethodPost, "/patient") }()
+			wantProblem(t, site.Request(t, http.MethodPost, "/"), 409, "lock-busy", true)
+			patient := make(chan webtest.Answer, 1)
+			go func() { patient <- site.Request(t, http.MethodPost, "/patient") }()
 			rest.Open()
-			if a := usertest.Receive(t, "the patient request", patient); a.status != http.StatusCreated {
-				t.Errorf("status %d: %s", a.status, a.body)
+			if a := usertest.Receive(t, "the patient request", patient); a.Status != http.StatusCreated {
+				t.Errorf("status %d: %s", a.Status, a.Body)
 			}
 		})
 	}
-}
-
-func TestTheResponseControllerWorksUnderTheLock(t *testing.T) {
-	eachWriter(t, func(t *testing.T, around func(http.Handler) http.Handler, protocol func(*httptest.Server)) {
-		site := newSite(t, around(httpmw.WithLock(lockmw.NewLocal(), user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			c := http.NewResponseController(w)
-			deadline := time.Now().Add(time.Minute)
-			if err := errors.Join(c.EnableFullDuplex(), c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline)); err != nil {
-				t.Error(err)
-			}
-			_, _ = io.WriteString(w, "ready\n")
-			if err := c.Flush(); err != nil {
-				t.Error(err)
-			}
-			_, err := io.Copy(w, r.Body) // an echo of what the client has not sent yet
-			if err = errors.Join(err, c.Flush()); err != nil {
-				t.Error(err)
-			}
-			_ = c.SetWriteDeadline(time.Now().Add(-time.Second))
-			_, err = w.Write(make([]byte, 1<<16))
-			if err = errors.Join(err, c.Flush()); err == nil {
-				t.Error("written after the deadline")
-			}
-		}))), protocol)
-		body, sent := io.Pipe()
-		t.Cleanup(func() { _ = sent.Close() })
-		resp, err := site.send(t.Context(), http.MethodPost, "/", body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		answer := bufio.NewReader(resp.Body)
-		if line, err := answer.ReadString('\n'); line != "ready\n" || err != nil {
-			t.Fatalf("%q, %v", line, err)
-		}
-		go func() {
-			_, _ = io.WriteString(sent, "hello\n")
-			_ = sent.Close()
-		}()
-		if rest, err := io.ReadAll(answer); err == nil || !strings.HasPrefix(string(rest), "hello\n") {
-			t.Errorf("%.20q, %v; want the echo and, because of the deadline, an error", rest, err)
-		}
-	})
-}
-
-// A spy notes what its writer reads from.
-type spy struct {
-	http1Writer
-	from io.Reader
-}
-
-func (s *spy) ReadFrom(src io.Reader) (int64, error) {
-	s.from = src
-	return s.http1Writer.ReadFrom(src)
 }
 
 func TestFilesAreServedUnderTheLock(t *testing.T) {
@@ -188,27 +132,14 @@ func TestFilesAreServedUnderTheLock(t *testing.T) {
 	h := httpmw.WithLock(lockmw.NewLocal(), user42, lockmw.WithWait(patience))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFile(w, r, path)
 	}))
-	t.Run("the way to sendfile is open", func(t *testing.T) {
-		w := &spy{http1Writer: http1Writer{httptest.NewRecorder()}}
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		limited, _ := w.from.(*io.LimitedReader)
-		if limited == nil {
-			t.Fatalf("read from a %T, want a LimitedReader", w.from)
+	eachWriter(t, func(t *testing.T, around func(http.Handler) http.Handler, protocol func(*httptest.Server)) {
+		site := webtest.NewSite(t, around(h), protocol)
+		if a := site.Get(t, "/"); a.Status != http.StatusOK || a.Body != string(content) {
+			t.Errorf("status %d, %d bytes, want %d", a.Status, len(a.Body), len(content))
 		}
-		if _, isFile := limited.R.(*os.File); !isFile || !bytes.Equal(w.Body.Bytes(), content) {
-			t.Errorf("read %d bytes from a %T, want the file", w.Body.Len(), limited.R)
+		if a := site.Get(t, "/", "Range", "bytes=100-199"); a.Status != http.StatusPartialContent || a.Body != string(content[100:200]) {
+			t.Errorf("a range: status %d, %d bytes", a.Status, len(a.Body))
 		}
-	})
-	t.Run("over the wire", func(t *testing.T) {
-		eachWriter(t, func(t *testing.T, around func(http.Handler) http.Handler, protocol func(*httptest.Server)) {
-			site := newSite(t, around(h), protocol)
-			if a := site.get(t, "/"); a.status != http.StatusOK || a.body != string(content) {
-				t.Errorf("status %d, %d bytes, want %d", a.status, len(a.body), len(content))
-			}
-			if a := site.get(t, "/", "Range", "bytes=100-199"); a.status != http.StatusPartialContent || a.body != string(content[100:200]) {
-				t.Errorf("a range: status %d, %d bytes", a.status, len(a.body))
-			}
-		})
 	})
 }
 
@@ -217,7 +148,7 @@ func TestAConnectionIsUpgradedUnderTheLock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			local := lockmw.NewLocal()
 			returned := make(chan struct{})
-			site := newSite(t, around(httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			site := webtest.NewSite(t, around(httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				defer close(returned)
 				conn, buf, err := http.NewResponseController(w).Hijack()
 				if err != nil {
@@ -273,30 +204,5 @@ func TestAConnectionIsUpgradedUnderTheLock(t *testing.T) {
 			}
 			usertest.Receive(t, "the handler returns", returned)
 		})
-	}
-}
-
-// The writers of net/http are known, so that there is no need to ask for each of their methods.
-func TestTheWritersOfTheServerAreKnown(t *testing.T) {
-	for protocol, want := range map[string]string{"HTTP1": "*httpmw.http1Writer", "HTTP2": "*httpmw.http2Writer"} {
-		var own http.ResponseWriter
-		locked := httpmw.WithLock(lockmw.NewLocal(), user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if got := fmt.Sprintf("%T", w); got != want {
-				t.Errorf("%s: %s, want %s", r.Proto, got, want)
-			}
-			if inner, wraps := w.(interface{ Unwrap() http.ResponseWriter }); !wraps || inner.Unwrap() != own {
-				t.Errorf("%s: the server's own writer cannot be reached", r.Proto)
-			}
-			if _, pushes := w.(http.Pusher); pushes != (r.ProtoMajor == 2) {
-				t.Errorf("%s: a Pusher: %t", r.Proto, pushes)
-			}
-			if _, hijacks := w.(http.Hijacker); hijacks != (r.ProtoMajor == 1) {
-				t.Errorf("%s: a Hijacker: %t", r.Proto, hijacks)
-			}
-		}))
-		newSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			own = w
-			locked.ServeHTTP(w, r)
-		}), protocols[protocol]).get(t, "/")
 	}
 }

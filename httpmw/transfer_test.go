@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -36,10 +37,10 @@ func TestATransferLocksAllAccountsOrNone(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusCreated)
 			})))
-		site := newSite(t, mux)
+		site := webtest.NewSite(t, mux)
 		wire.Record()
-		if a := site.ask(t, http.MethodPost, "/transfers/c/a/b"); a.status != http.StatusCreated {
-			t.Errorf("status %d: %s", a.status, a.body)
+		if a := site.Request(t, http.MethodPost, "/transfers/c/a/b"); a.Status != http.StatusCreated {
+			t.Errorf("status %d: %s", a.Status, a.Body)
 		}
 		var order strings.Builder // in which the locks were first spoken of
 		for _, command := range wire.Sent() {
@@ -54,7 +55,7 @@ func TestATransferLocksAllAccountsOrNone(t *testing.T) {
 		}
 		for _, taken := range []string{"a", "b", "c"} {
 			release := usertest.Occupy(t, other, "account:"+taken)
-			site.ask(t, http.MethodPost, "/transfers/c/a/b").wantProblem(t, 409, "lock-busy", true)
+			wantProblem(t, site.Request(t, http.MethodPost, "/transfers/c/a/b"), 409, "lock-busy", true)
 			for _, key := range []string{"a", "b", "c"} {
 				if free := usertest.IsFree(other, "account:"+key); free != (key != taken) {
 					t.Errorf("with %s taken, %s is free: %t", taken, key, free)
@@ -81,14 +82,14 @@ func TestTransfersInOppositeDirectionsDoNotDeadlock(t *testing.T) {
 		// Two processes, which name the accounts in opposite order.
 		mux.Handle("/there/{from}/{to}", httpmw.WithLocks(usertest.Client(t, s), accounts("from", "to"), lockmw.WithWait(patience))(exclusive))
 		mux.Handle("/back/{from}/{to}", httpmw.WithLocks(usertest.Client(t, s), accounts("to", "from"), lockmw.WithWait(patience))(exclusive))
-		site := newSite(t, mux)
+		site := webtest.NewSite(t, mux)
 		var all sync.WaitGroup
 		const each = 40
 		for range each {
 			for _, path := range []string{"/there/1/2", "/back/1/2", "/there/2/1"} {
 				all.Go(func() {
-					if a := site.ask(t, http.MethodPost, path); a.status != http.StatusCreated {
-						t.Errorf("%s: status %d: %s", path, a.status, a.body)
+					if a := site.Request(t, http.MethodPost, path); a.Status != http.StatusCreated {
+						t.Errorf("%s: status %d: %s", path, a.Status, a.Body)
 					}
 				})
 			}

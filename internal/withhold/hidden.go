@@ -1,4 +1,4 @@
-package httpmw
+package withhold
 
 import (
 	"bufio"
@@ -7,36 +7,36 @@ import (
 	"net/http"
 )
 
-// trackHidden is for writers such as the usual status recorder: it has Unwrap and leaves it to an
-// http.ResponseController to find a Flush or a Hijack that it does not have. On its way the controller
-// comes to a passage. What else tracked could do faster than by Write is lost.
-func trackHidden(w, tracked http.ResponseWriter, p *response) http.ResponseWriter {
+// wrapHidden is for writers such as the usual status recorder, which has no Flush or Hijack itself: an
+// http.ResponseController finds them by Unwrap, and would pass by wrapped. On its way there it comes to
+// a passage. The methods that wrapped has besides are lost; they only make Write faster.
+func wrapHidden(w, wrapped http.ResponseWriter, r *Response) http.ResponseWriter {
 	if _, wraps := w.(unwrapper); !wraps {
-		return tracked
+		return wrapped
 	}
-	flusher, flushes := tracked.(http.Flusher)
-	hijacker, hijacks := tracked.(http.Hijacker)
-	unwrap := hidden{passage{w, p}}
+	flusher, flushes := wrapped.(http.Flusher)
+	hijacker, hijacks := wrapped.(http.Hijacker)
+	unwrap := hidden{passage{w, r}}
 	switch {
 	case flushes && (hijacks || !canHijack(w)):
-		return tracked
+		return wrapped
 	case flushes:
 		return struct {
 			http.ResponseWriter
 			unwrapper
 			http.Flusher
-		}{tracked, unwrap, flusher}
+		}{wrapped, unwrap, flusher}
 	case hijacks:
 		return struct {
 			http.ResponseWriter
 			unwrapper
 			http.Hijacker
-		}{tracked, unwrap, hijacker}
+		}{wrapped, unwrap, hijacker}
 	}
 	return struct {
 		http.ResponseWriter
 		unwrapper
-	}{tracked, unwrap}
+	}{wrapped, unwrap}
 }
 
 type unwrapper interface{ Unwrap() http.ResponseWriter }
@@ -59,10 +59,10 @@ type hidden struct{ passage }
 
 func (h hidden) Unwrap() http.ResponseWriter { return h.passage }
 
-// A passage is what an http.ResponseController comes through on its way to w.
+// A passage is what an http.ResponseController comes through on its way to the writer's own methods.
 type passage struct {
 	http.ResponseWriter
-	response *response
+	response *Response
 }
 
 func (p passage) Unwrap() http.ResponseWriter { return p.ResponseWriter }

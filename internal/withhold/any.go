@@ -1,8 +1,7 @@
-package httpmw
+package withhold
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -10,29 +9,19 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// track returns a ResponseWriter with the very methods of w, which sends no success once the lock of
-// ctx is lost, and what is known of the response.
-func track(ctx context.Context, w http.ResponseWriter) (http.ResponseWriter, *response) {
-	if tracked, p := trackServer(ctx, w); p != nil {
-		return tracked, p
-	}
-	p := &response{ctx: ctx}
-	return trackHidden(w, trackAny(w, p), p), p
-}
-
-// trackAny is track for the writers of other middleware, whatever methods they have.
-func trackAny(w http.ResponseWriter, p *response) http.ResponseWriter {
+// wrapAny is Wrap for the writers of other middleware, whatever methods they have.
+func wrapAny(w http.ResponseWriter, r *Response) http.ResponseWriter {
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
 		WriteHeader: func(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
 			return func(code int) {
-				if p.header(code) {
+				if r.status(code) {
 					next(code)
 				}
 			}
 		},
 		Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
 			return func(b []byte) (int, error) {
-				if err := p.begin(); err != nil {
+				if err := r.begin(); err != nil {
 					return 0, err
 				}
 				return next(b)
@@ -40,32 +29,32 @@ func trackAny(w http.ResponseWriter, p *response) http.ResponseWriter {
 		},
 		WriteString: func(next httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
 			return func(s string) (int, error) {
-				if err := p.begin(); err != nil {
+				if err := r.begin(); err != nil {
 					return 0, err
 				}
 				return next(s)
 			}
 		},
 		ReadFrom: func(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
-			return func(src io.Reader) (int64, error) { return p.readFrom(w, next, src) }
+			return func(src io.Reader) (int64, error) { return r.readFrom(w, next, src) }
 		},
 		Flush: func(next httpsnoop.FlushFunc) httpsnoop.FlushFunc {
 			return func() {
-				if p.begin() == nil {
+				if r.begin() == nil {
 					next()
 				}
 			}
 		},
 		FlushError: func(next httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
 			return func() error {
-				if err := p.begin(); err != nil {
+				if err := r.begin(); err != nil {
 					return err
 				}
 				return next()
 			}
 		},
 		Hijack: func(next httpsnoop.HijackFunc) httpsnoop.HijackFunc {
-			return func() (net.Conn, *bufio.ReadWriter, error) { return p.hijack(next) }
+			return func() (net.Conn, *bufio.ReadWriter, error) { return r.hijack(next) }
 		},
 	})
 }

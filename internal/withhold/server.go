@@ -1,17 +1,16 @@
-package httpmw
+package withhold
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
 	"time"
 )
 
-// trackServer is track for the writers of net/http itself, those of HTTP/1 and of HTTP/2, with one
-// allocation instead of two dozen. It returns nil for all others.
-func trackServer(ctx context.Context, w http.ResponseWriter) (http.ResponseWriter, *response) {
+// wrapServer is Wrap for the writers of net/http itself, those of HTTP/1 and of HTTP/2. It returns nil
+// for all others.
+func wrapServer(w http.ResponseWriter, work work) (http.ResponseWriter, *Response) {
 	server, ok := w.(serverWriter)
 	if !ok {
 		return nil, nil
@@ -21,10 +20,10 @@ func trackServer(ctx context.Context, w http.ResponseWriter) (http.ResponseWrite
 	pusher, pushes := w.(http.Pusher)
 	switch {
 	case reads && hijacks && !pushes:
-		t := &http1Writer{trackedWriter{server, response{ctx: ctx}}, reader, hijacker}
+		t := &http1Writer{wrapped{server, Response{work: work}}, reader, hijacker}
 		return t, &t.response
 	case !reads && !hijacks && pushes:
-		t := &http2Writer{trackedWriter{server, response{ctx: ctx}}, pusher}
+		t := &http2Writer{wrapped{server, Response{work: work}}, pusher}
 		return t, &t.response
 	}
 	return nil, nil
@@ -42,36 +41,37 @@ type serverWriter interface {
 	EnableFullDuplex() error
 }
 
-type trackedWriter struct {
+// A wrapped has what the wrappers for both protocols have in common.
+type wrapped struct {
 	serverWriter
-	response response
+	response Response
 }
 
-func (t *trackedWriter) Unwrap() http.ResponseWriter { return t.serverWriter }
+func (t *wrapped) Unwrap() http.ResponseWriter { return t.serverWriter }
 
-func (t *trackedWriter) WriteHeader(code int) {
-	if t.response.header(code) {
+func (t *wrapped) WriteHeader(code int) {
+	if t.response.status(code) {
 		t.serverWriter.WriteHeader(code)
 	}
 }
 
-func (t *trackedWriter) Write(b []byte) (int, error) {
+func (t *wrapped) Write(b []byte) (int, error) {
 	if err := t.response.begin(); err != nil {
 		return 0, err
 	}
 	return t.serverWriter.Write(b)
 }
 
-func (t *trackedWriter) WriteString(s string) (int, error) {
+func (t *wrapped) WriteString(s string) (int, error) {
 	if err := t.response.begin(); err != nil {
 		return 0, err
 	}
 	return t.serverWriter.WriteString(s)
 }
 
-func (t *trackedWriter) Flush() { _ = t.FlushError() }
+func (t *wrapped) Flush() { _ = t.FlushError() }
 
-func (t *trackedWriter) FlushError() error {
+func (t *wrapped) FlushError() error {
 	if err := t.response.begin(); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (t *trackedWriter) FlushError() error {
 }
 
 type http1Writer struct {
-	trackedWriter
+	wrapped
 	readerFrom io.ReaderFrom
 	hijacker   http.Hijacker
 }
@@ -93,6 +93,6 @@ func (t *http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 type http2Writer struct {
-	trackedWriter
+	wrapped
 	http.Pusher
 }

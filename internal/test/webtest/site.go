@@ -1,0 +1,111 @@
+// Package webtest has what tests of HTTP middleware share: servers that are reached over TCP by both
+// protocols, and the response writers of other middleware.
+package webtest
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/test/usertest"
+)
+
+// A Site is a server that is reached over TCP.
+type Site struct {
+	*httptest.Server
+	Complaint string // of net/http that is expected
+}
+
+// NewSite serves h until the test ends; it fails the test if net/http has something to complain of,
+// such as a header that was written twice.
+func NewSite(t testing.TB, h http.Handler, edit ...func(*httptest.Server)) *Site {
+	t.Helper()
+	var handlers sync.WaitGroup // the server does not wait for one that has taken over its connection
+	s := &Site{Server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handlers.Add(1)
+		defer handlers.Done()
+		h.ServeHTTP(w, r)
+	}))}
+	var complaints usertest.Output
+	s.Config.ErrorLog = log.New(&complaints, "", 0)
+	for _, f := range edit {
+		f(s.Server)
+	}
+	if s.EnableHTTP2 {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(func() {
+		s.Close()
+		handlers.Wait()
+		if said := complaints.String(); (said == "") != (s.Complaint == "") || !strings.Contains(said, s.Complaint) {
+			t.Errorf("net/http complains %q, expected %q", said, s.Complaint)
+		}
+	})
+	return s
+}
+
+// Protocols are what a Site can be made to speak.
+var Protocols = map[string]func(*httptest.Server){
+	"HTTP1": func(*httptest.Server) {},
+	"HTTP2": HTTP2,
+}
+
+// HTTP2 makes a Site speak it.
+func HTTP2(s *httptest.Server) { s.EnableHTTP2 = true }
+
+// NoRedirects makes the client return redirects.
+func (s *Site) NoRedirects() {
+	s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+}
+
+// An Answer is what a client received.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Get is Request with that method.
+func (s *Site) Get(t testing.TB, path string, header ...string) Answer {
+	t.Helper()
+	return s.Request(t, http.MethodGet, path, header...)
+}
+
+// Request sends a request and returns the whole answer, within a minute. It may be called from any
+// goroutine: a failure does not end the test.
+func (s *Site) Request(t testing.TB, method, path string, header ...string) Answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	resp, err := s.Send(ctx, method, path, nil, header...)
+	if err != nil {
+		t.Errorf("%s %.100s: %v", method, path, err)
+		return Answer{}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Errorf("%s %.100s: %v", method, path, err)
+	}
+	return Answer{resp.StatusCode, resp.Header, string(body)}
+}
+
+// Send sends a request; the header is of names and values in turn.
+func (s *Site) Send(ctx context.Context, method, path string, body io.Reader, header ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, s.URL+path, body)
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return s.Client().Do(r)
+}

@@ -1,0 +1,67 @@
+package withhold_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/go/internal/test/webtest"
+	"github.com/lockmw/go/internal/withhold"
+)
+
+func TestAnExplicitWriterIsNotBegunByNothing(t *testing.T) {
+	for what, begin := range map[string]struct {
+		says   func(http.ResponseWriter)
+		status int // 0: it has not begun
+		body   string
+	}{
+		"nothing":                   {func(http.ResponseWriter) {}, 0, ""},
+		"a hint":                    {func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }, 0, ""},
+		"a flush":                   {func(w http.ResponseWriter) { w.(http.Flusher).Flush() }, 0, ""},
+		"a flush by the controller": {func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }, 0, ""},
+		"no bytes":                  {func(w http.ResponseWriter) { _, _ = w.Write(nil) }, 0, ""},
+		"an empty string":           {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "") }, 0, ""},
+		"an empty copy":             {func(w http.ResponseWriter) { _, _ = io.Copy(w, io.LimitReader(strings.NewReader(""), 1)) }, 0, ""},
+		"a status":                  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusLocked) }, 423, ""},
+		"a body":                    {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "busy") }, 200, "busy"},
+		"a status and a flush": {func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusLocked)
+			_ = http.NewResponseController(w).Flush()
+		}, 423, ""},
+		"a connection taken over": {func(w http.ResponseWriter) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, err = io.WriteString(conn, "HTTP/1.1 423 Locked\r\nContent-Length: 0\r\n\r\n")
+			if err := errors.Join(err, conn.Close()); err != nil {
+				t.Error(err)
+			}
+		}, 423, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			onEachServer(t, func(t *testing.T, on string, serve func(http.Handler) *webtest.Site) {
+				if on == "HTTP2" && what == "a connection taken over" {
+					t.Skip("the connection is not the response's own")
+				}
+				a := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					explicit := withhold.NewExplicit(w)
+					if begin.says(explicit); explicit.Begun() != (begin.status != 0) {
+						t.Errorf("begun: %t", explicit.Begun())
+					}
+					if !explicit.Begun() {
+						answerVoid(explicit)
+					}
+				})).Request(t, http.MethodPost, "/")
+				if begin.status == 0 {
+					wantVoid(t, a)
+				} else {
+					wantAnswer(t, a, begin.status, begin.body)
+				}
+			})
+		})
+	}
+}

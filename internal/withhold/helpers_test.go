@@ -1,0 +1,72 @@
+package withhold_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/lockmw/go/internal/test/webtest"
+	"github.com/lockmw/go/internal/withhold"
+)
+
+var errVoid = errors.New("void")
+
+// isVoid is what withhold asks while a handler works.
+func isVoid(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// A handler works and may find that its work is void.
+type handler func(w http.ResponseWriter, r *http.Request, void func())
+
+// guard answers instead of a handler whose work is void, as a middleware does.
+func guard(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		wrapped, response := withhold.Wrap(ctx, w, isVoid)
+		h(wrapped, r.WithContext(ctx), func() { cancel(errVoid) })
+		if isVoid(ctx) != nil && !response.Begun() {
+			response.Withdraw(w.Header())
+			answerVoid(w)
+		}
+	})
+}
+
+// answerVoid is what a client gets for work that is void.
+func answerVoid(w http.ResponseWriter) {
+	w.Header().Set("X-Void", "yes")
+	http.Error(w, "void", http.StatusInternalServerError)
+}
+
+// wantVoid checks that the handler's response was withheld.
+func wantVoid(t testing.TB, a webtest.Answer) {
+	t.Helper()
+	if a.Status != http.StatusInternalServerError || a.Body != "void\n" || a.Header.Get("X-Void") == "" {
+		t.Errorf("status %d, body %q; want that of work that is void", a.Status, a.Body)
+	}
+}
+
+// wantAnswer checks the handler's response.
+func wantAnswer(t testing.TB, a webtest.Answer, status int, body string) {
+	t.Helper()
+	if a.Status != status || a.Body != body || a.Header.Get("X-Void") != "" {
+		t.Errorf("status %d, body %q; want %d, %q", a.Status, a.Body, status, body)
+	}
+}
+
+// onEachServer runs a test with each of the writers that a middleware meets; on is what makes them.
+func onEachServer(t *testing.T, test func(t *testing.T, on string, serve func(http.Handler) *webtest.Site)) {
+	t.Helper()
+	for on, server := range webtest.Servers {
+		t.Run(on, func(t *testing.T) {
+			test(t, on, func(h http.Handler) *webtest.Site {
+				return webtest.NewSite(t, server.Around(h), server.Protocol)
+			})
+		})
+	}
+}
