@@ -1,0 +1,71 @@
+// Unlock shows who has a lock and who waits for it, and can take it away. Without a key it lists all.
+//
+//	go run ./examples/unlock -redis localhost:6379
+//	go run ./examples/unlock -redis localhost:6379 user:42
+//	go run ./examples/unlock -redis localhost:6379 -force 1795358195100824 user:42
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+func main() {
+	addr := flag.String("redis", "localhost:6379", "host:port")
+	prefix := flag.String("prefix", "lockmw", "of the locks: what WithPrefix says")
+	force := flag.Int64("force", 0, "release the hold with this token")
+	flag.Parse()
+	if err := run(context.Background(), *addr, *prefix, flag.Arg(0), *force); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, addr, prefix, key string, force int64) error {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	inspector, err := lockmw.NewInspector(rdb, lockmw.WithPrefix(prefix))
+	if err != nil {
+		return err
+	}
+	if key == "" {
+		for status, err := range inspector.All(ctx) {
+			if err != nil {
+				return err
+			}
+			show(status)
+		}
+		return nil
+	}
+	status, err := inspector.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	show(status)
+	for _, h := range status.Holders {
+		if h.Token == force {
+			if err := inspector.ForceUnlock(ctx, key, h); err != nil {
+				return err
+			}
+			fmt.Println("released", h.Owner)
+		}
+	}
+	return nil
+}
+
+func show(s lockmw.Status) {
+	fmt.Printf("%s: %d hold, %d wait\n", s.Key, len(s.Holders), len(s.Waiters))
+	for _, h := range s.Holders {
+		fmt.Printf("  %-10s %s  token %d  since %s  lease ends in %v\n",
+			s.Mode, h.Process, h.Token, h.Since.Format(time.TimeOnly), h.TTL.Round(time.Second))
+	}
+	for _, w := range s.Waiters {
+		fmt.Printf("  waits      %s  %s  since %s\n", w.Process, w.Mode, w.Since.Format(time.TimeOnly))
+	}
+}

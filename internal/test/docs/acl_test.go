@@ -1,0 +1,195 @@
+package docs
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
+)
+
+// aclLines returns what the two lines with ACL SETUSER in docs/operations.md allow: patterns and commands
+// for every user, and the commands that a Cluster needs besides.
+func aclLines(t *testing.T) (everywhere, inCluster []string) {
+	t.Helper()
+	text, err := os.ReadFile(root + "/docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines [][]string
+	for _, block := range fence.FindAllStringSubmatch(string(text), -1) {
+		_, line, found := strings.Cut(block[2], "ACL SETUSER ")
+		if !found {
+			continue
+		}
+		var rules []string
+		for rule := range strings.FieldsSeq(line) {
+			rule = strings.Trim(rule, "'")
+			if strings.ContainsRune("~&+", rune(rule[0])) {
+				rules = append(rules, rule)
+			}
+		}
+		lines = append(lines, rules)
+	}
+	if len(lines) != 2 || len(lines[0]) < 3 || len(lines[1]) == 0 {
+		t.Fatalf("docs/operations.md does not have the two lines: %q", lines)
+	}
+	return lines[0], lines[1]
+}
+
+// An aclServer is a server with a user for each set of rules.
+type aclServer struct {
+	*redistest.Server
+	admin *redis.Client
+}
+
+func newACLServer(t *testing.T, args ...string) *aclServer {
+	server := redistest.Redis(t, append(args, "--acllog-max-len", "1000")...)
+	return &aclServer{server, server.NewClient(t)}
+}
+
+const password = "secret"
+
+// allow makes a user who may do what the rules say.
+func (s *aclServer) allow(t *testing.T, user string, rules []string) {
+	t.Helper()
+	args := []any{"acl", "setuser", user, "reset", "on", ">" + password}
+	for _, rule := range rules {
+		args = append(args, rule)
+	}
+	if err := s.admin.Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// user returns a client of a user who may do what the rules say.
+func (s *aclServer) user(t *testing.T, user string, rules []string) *redis.Client {
+	t.Helper()
+	s.allow(t, user, rules)
+	return s.NewClient(t, func(o *redis.Options) { o.Username, o.Password = user, password })
+}
+
+// denied returns what the server has denied the user so far.
+func (s *aclServer) denied(t *testing.T, user string) (what []string) {
+	t.Helper()
+	entries, err := s.admin.ACLLog(context.Background(), 1000).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Username == user {
+			what = append(what, e.Reason+" "+e.Object)
+		}
+	}
+	return what
+}
+
+// suffices checks that c's user can make every call, without a denial and without a word in the log.
+func (s *aclServer) suffices(t *testing.T, user string, c redis.UniversalClient) {
+	t.Helper()
+	var log usertest.Output
+	service, end := newService(t, c, user, slog.New(slog.NewTextHandler(&log, nil)))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := service.everyCall(ctx); err != nil {
+		t.Error(err)
+	}
+	end()
+	if denied := s.denied(t, user); len(denied) > 0 {
+		t.Errorf("denied: %v", denied)
+	}
+	if text := log.String(); text != "" {
+		t.Errorf("logged: %s", text)
+	}
+}
+
+func TestACLLineSuffices(t *testing.T) {
+	t.Parallel()
+	rules, _ := aclLines(t)
+	s := newACLServer(t)
+	s.suffices(t, "orders", s.user(t, "orders", rules))
+}
+
+func TestACLLineSufficesInACluster(t *testing.T) {
+	t.Parallel()
+	rules, further := aclLines(t)
+	s := newACLServer(t, "--cluster-enabled", "yes")
+	if err := s.admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(s.admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok") {
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal("the Cluster does not begin to work")
+		}
+	}
+	s.allow(t, "orders", append(rules, further...))
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}, Username: "orders", Password: password})
+	t.Cleanup(func() { _ = c.Close() })
+	s.suffices(t, "orders", c)
+}
+
+func TestNothingIsTooMuchInTheACLLine(t *testing.T) {
+	rules, _ := aclLines(t)
+	s := newACLServer(t)
+	for i, rule := range rules {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			s.isNeeded(t, rule, append(rules[:i:i], rules[i+1:]...))
+		})
+	}
+}
+
+// isNeeded checks that some call is denied what a missing rule would allow, and nothing else.
+func (s *aclServer) isNeeded(t *testing.T, missing string, rules []string) {
+	user := "without-" + missing[1:]
+	service, end := newService(t, s.user(t, user, rules), user, slog.New(slog.DiscardHandler))
+	defer end()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	var result error
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		result = service.everyCall(ctx)
+	}()
+	defer func() { cancel(); <-over }()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-tick.C:
+		case <-over:
+			ended = true
+		}
+		denied := s.denied(t, user)
+		for _, what := range denied {
+			if !strings.HasPrefix(what, denial(missing)) {
+				t.Errorf("without %s a call is denied its %s", missing, what)
+			}
+		}
+		if len(denied) > 0 {
+			return
+		}
+	}
+	t.Errorf("nothing needs %s (%v)", missing, result)
+}
+
+// denial is what the server notes if a rule is missing.
+func denial(rule string) string {
+	switch rule[0] {
+	case '~':
+		return "key "
+	case '&':
+		return "channel "
+	}
+	return "command " + rule[1:]
+}

@@ -1,0 +1,187 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../../.."
+
+// A page is a document of the repository, by its path from the root.
+type page struct{ path, text string }
+
+// pages returns all documents.
+func pages(t *testing.T) (list []page) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "internal/*/*.md"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path, err := filepath.Rel(root, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, page{filepath.ToSlash(path), string(text)})
+		}
+	}
+	if len(list) < 10 {
+		t.Fatalf("only %d documents were found", len(list))
+	}
+	return list
+}
+
+var (
+	fence   = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?\n)```$")
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+)
+
+// prose is the page without its blocks of code.
+func (p page) prose() string { return fence.ReplaceAllString(p.text, "") }
+
+// anchors returns what links may point to, as GitHub makes it of headings.
+func (p page) anchors() map[string]bool {
+	notInAnchor := regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
+	anchors := make(map[string]bool)
+	for _, h := range heading.FindAllStringSubmatch(p.prose(), -1) {
+		plain := notInAnchor.ReplaceAllString(strings.ToLower(h[1]), "")
+		anchors[strings.ReplaceAll(plain, " ", "-")] = true
+	}
+	return anchors
+}
+
+// deadLinks returns the links that lead nowhere in the repository.
+func deadLinks(all []page) (dead []string) {
+	byPath := make(map[string]page)
+	for _, p := range all {
+		byPath[p.path] = p
+	}
+	for _, p := range all {
+		for _, l := range link.FindAllStringSubmatch(p.prose(), -1) {
+			if strings.Contains(l[1], "://") {
+				continue
+			}
+			path, anchor, _ := strings.Cut(l[1], "#")
+			target := filepath.ToSlash(filepath.Join(filepath.Dir(p.path), path))
+			if path == "" {
+				target = p.path
+			}
+			_, known := byPath[target]
+			if _, err := os.Stat(filepath.Join(root, target)); !known && err != nil || anchor != "" && !byPath[target].anchors()[anchor] {
+				dead = append(dead, p.path+": "+l[1])
+			}
+		}
+	}
+	return dead
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	all := pages(t)
+	for _, dead := range deadLinks(all) {
+		t.Error(dead)
+	}
+	broken := page{"docs/broken.md", "[a](nothing.md) [b](#nothing) [c](locks.md#nothing) [d](locks.md#options) [e](#title)\n# Title\n"}
+	if dead := deadLinks(append(all, broken)); len(dead) != 3 {
+		t.Errorf("of three dead links these are found: %v", dead)
+	}
+}
+
+// Every page of docs begins with what it is about, and a table of contents with all its sections.
+func TestTablesOfContentsAreComplete(t *testing.T) {
+	section := regexp.MustCompile(`(?m)^## (.+)$`)
+	for _, p := range pages(t) {
+		if p.path != "README.md" && !strings.HasPrefix(p.path, "docs/") {
+			continue
+		}
+		for i, s := range section.FindAllStringSubmatch(p.prose(), -1) {
+			before, _, _ := strings.Cut(p.text, "\n## ")
+			if !strings.Contains(before, "- ["+s[1]+"](#") {
+				t.Errorf("%s: the table of contents lacks section %d, %s", p.path, i+1, s[1])
+			}
+		}
+	}
+}
+
+func TestREADMEIsShort(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(text), "\n"); lines > 200 {
+		t.Errorf("README.md has %d lines, more than 200", lines)
+	}
+}
+
+func TestBlocksOfGoCompile(t *testing.T) {
+	file, err := os.ReadFile("snippets_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled := normal(string(file))
+	for _, p := range pages(t) {
+		for _, block := range fence.FindAllStringSubmatch(p.text, -1) {
+			if block[1] == "go" && !strings.Contains(compiled, normal(block[2])) {
+				t.Errorf("%s: this block is not in snippets_test.go:\n%s", p.path, block[2])
+			}
+		}
+	}
+}
+
+// normal makes the same code the same text, wherever it stands: every line without its indentation, and
+// without a comma at its end, which it has as an element of a list.
+func normal(code string) string {
+	var b strings.Builder
+	for line := range strings.Lines(code) {
+		line = strings.Join(strings.Fields(line), " ")
+		line = strings.Replace(line, "), //", ") //", 1)
+		line = strings.TrimSuffix(line, ",")
+		if line != "" {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// The rules of the protocol are numbered, and code cites no other number.
+func TestCitedRulesExist(t *testing.T) {
+	text, err := os.ReadFile(root + "/docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := make(map[string]bool)
+	for _, h := range regexp.MustCompile(`(?m)^### (\d+)\. `).FindAllStringSubmatch(string(text), -1) {
+		rules[h[1]] = true
+	}
+	cited := regexp.MustCompile(`(?:--|//).*\brules? (\d+)(?:(?:,| and) (\d+))?`)
+	found := 0
+	err = filepath.WalkDir(filepath.Join(root, "internal"), func(path string, entry os.DirEntry, err error) error {
+		if ext := filepath.Ext(path); err != nil || entry.IsDir() || ext != ".go" && ext != ".lua" {
+			return err
+		}
+		code, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, c := range cited.FindAllStringSubmatch(string(code), -1) {
+			for _, number := range c[1:] {
+				if number != "" && !rules[number] {
+					t.Errorf("%s: docs/protocol.md has no rule %s", path, number)
+				}
+			}
+			found++
+		}
+		return nil
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d comments cite a rule (%v)", found, err)
+	}
+}

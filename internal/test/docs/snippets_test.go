@@ -1,0 +1,223 @@
+package docs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/locklog"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
+	"github.com/lockmw/go/tracing"
+)
+
+// Each block of Go in the documents stands here too, line by line, so that the compiler reads it. What
+// surrounds it is what a service has anyway.
+var _ = []any{
+	firstLock, lockByHand, firstRoute, firstTask, sell,
+	wrapped, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
+	parts, mounted, traceTasks, keptTurn, secured,
+}
+
+type (
+	Order   struct{ User, Item string }
+	Receipt struct{ ID string }
+)
+
+var (
+	placeOrder   func(context.Context) error
+	place        func(context.Context, Order) (Receipt, error)
+	bill         func(ctx context.Context, user string) error
+	fulfil       func(context.Context, *asynq.Task) error
+	createOrder  func(http.ResponseWriter, *http.Request)
+	authenticate func(http.Handler) http.Handler
+	userID       func(context.Context) (string, bool)
+	byUser       httpmw.KeyFunc
+	redisOpt     asynq.RedisClientOpt
+)
+
+func firstLock(ctx context.Context) error {
+	locks, err := lockmw.New(redis.NewClient(&redis.Options{Addr: "localhost:6379"}))
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+
+	err = lockmw.Do(ctx, locks, lockmw.Key("user", "42"), func(ctx context.Context) error {
+		return placeOrder(ctx) // ctx ends if the lock is lost
+	})
+	return err
+}
+
+func lockByHand(ctx context.Context, locks *lockmw.Client, userID string) error {
+	ctx, hold, err := locks.Lock(ctx, lockmw.Key("user", userID))
+	if err != nil {
+		return err
+	}
+	defer hold.Unlock()
+	return placeOrder(ctx)
+}
+
+func firstRoute(locks *lockmw.Client) {
+	r := chi.NewRouter()
+	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.URLParam("userID")))).
+		Post("/users/{userID}/orders", createOrder)
+}
+
+func firstTask(locks *lockmw.Client) error {
+	srv := asynq.NewServer(redisOpt, asynqmw.Configure(asynq.Config{
+		Concurrency:              10,
+		DelayedTaskCheckInterval: time.Second,
+	}))
+
+	byItem := asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item }))
+	mux := asynq.NewServeMux()
+	mux.Handle("order:fulfil", asynqmw.WithLock(locks, byItem)(asynq.HandlerFunc(fulfil)))
+
+	return srv.Run(mux)
+}
+
+func sell(ctx context.Context, db *sql.DB, item string) error {
+	hold, err := lockmw.Held(ctx, lockmw.Key("item", item)) // proof that ctx holds the lock
+	if err != nil {
+		return err
+	}
+	res, err := db.ExecContext(ctx,
+		`UPDATE items SET stock = stock - 1, fence = $1
+		  WHERE id = $2 AND stock > 0 AND fence <= $1`, hold.Token(), item)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, errors.New("sold out, or a newer holder has written"))
+	}
+	return nil
+}
+
+func wrapped(ctx context.Context, locks *lockmw.Client, order Order) (Receipt, error) {
+	buy := lockmw.WithLockValue(locks,
+		lockmw.By("item", func(o Order) string { return o.Item }),
+		place, // func(context.Context, Order) (Receipt, error)
+		lockmw.WithWait(time.Second))
+
+	receipt, err := buy(ctx, order)
+	return receipt, err
+}
+
+func several(ctx context.Context, locks *lockmw.Client, from, to string) error {
+	ctx, holds, err := lockmw.LockAll(ctx, locks,
+		[]string{lockmw.Key("account", from), lockmw.Key("account", to)})
+	if err != nil {
+		return err
+	}
+	defer holds.Unlock()
+	return placeOrder(ctx)
+}
+
+func charge(ctx context.Context, locks lockmw.Locker, user string) error {
+	return lockmw.Do(ctx, locks, lockmw.Key("user", user), func(ctx context.Context) error {
+		return bill(ctx, user)
+	})
+}
+
+func inOrder(ctx context.Context, locks *lockmw.Client, id string) (context.Context, *lockmw.Hold, error) {
+	fair := fairlock.New(locks)
+	ctx, hold, err := fair.Lock(ctx, lockmw.Key("item", id), lockmw.WithWait(time.Minute))
+	return ctx, hold, err
+}
+
+func reading(ctx context.Context, locks *lockmw.Client, id string) (context.Context, *lockmw.Hold, error) {
+	rw := rwlock.New(locks)
+	ctx, hold, err := rw.RLock(ctx, lockmw.Key("price", id)) // rw.Lock writes, rw.Downgrade goes on reading
+	return ctx, hold, err
+}
+
+func keptPlace(ctx context.Context, fair *fairlock.Locker, id, taskID string) (*lockmw.Hold, error) {
+	_, hold, err := fair.Lock(ctx, lockmw.Key("item", id),
+		lockmw.WithWait(time.Second), lockmw.WithTicket(taskID, time.Minute))
+	return hold, err
+}
+
+func ownTests(ctx context.Context) []any {
+	locks := lockmw.NewLocal()
+	handler := httpmw.WithLock(locks, byUser)(http.HandlerFunc(createOrder))
+
+	_, hold, _ := locks.Lock(ctx, "user:42") // busy: somebody else has it, until hold.Unlock()
+	locks.Expire("user:42")                  // lost: whoever holds it now loses it
+
+	down := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: lockmw.ErrUnavailable} // Redis is down
+	})
+	return []any{handler, hold, down}
+}
+
+func traced(rdb *redis.Client) (*lockmw.Client, error) {
+	locks, err := lockmw.New(rdb, lockmw.WithObserver(tracing.New()))
+	return locks, err
+}
+
+func logged(rdb *redis.Client) (*lockmw.Client, error) {
+	locks, err := lockmw.New(rdb, lockmw.WithObserver(locklog.New(nil))) // nil: the default logger
+	return locks, err
+}
+
+func parts() {
+	_ = []httpmw.KeyFunc{
+		httpmw.By("user", httpmw.URLParam("userID")),  // chi:      /users/{userID}/orders
+		httpmw.By("user", httpmw.PathValue("userID")), // net/http: POST /users/{userID}/orders
+		httpmw.By("user", httpmw.Claim(userID)),       // what authentication has put into the context
+		httpmw.By("tenant", httpmw.Header("X-Tenant")),
+	}
+}
+
+func mounted(locks *lockmw.Client) {
+	r := chi.NewRouter()
+	r.Use(middleware.Recoverer, authenticate, middleware.Timeout(30*time.Second))
+	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.URLParam("userID")))).
+		Post("/users/{userID}/orders", createOrder)
+}
+
+func traceTasks(locks *lockmw.Client) error {
+	srv := asynq.NewServer(redisOpt, asynqmw.Configure(asynq.Config{
+		Concurrency:              10,
+		DelayedTaskCheckInterval: time.Second,
+	}))
+
+	byItem := asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item }))
+	mux := asynq.NewServeMux()
+	mux.Use(asynqmw.Trace(nil))
+	mux.Handle("order:fulfil", asynqmw.WithLock(locks, byItem)(asynq.HandlerFunc(fulfil)))
+
+	return srv.Run(mux)
+}
+
+func keptTurn(locks *lockmw.Client, byItem asynqmw.KeyFunc, client *asynq.Client, mux *asynq.ServeMux) {
+	fair := fairlock.New(locks)
+	mux.Handle("order:fulfil", asynqmw.WithLock(fair, byItem,
+		asynqmw.WithRequeueDelay(0, time.Second),
+		asynqmw.WithPlaceKept(time.Minute), // longer than the task is away
+		asynqmw.WithRescue(client),         // an *asynq.Client
+	)(asynq.HandlerFunc(fulfil)))
+}
+
+func secured() error {
+	opts, err := redis.ParseURL("rediss://orders:a-long-password@redis.example.com:6380/0") // rediss: with TLS
+	if err != nil {
+		return err
+	}
+	locks, err := lockmw.New(redis.NewClient(opts))
+	if err != nil {
+		return err
+	}
+	return locks.Close()
+}

@@ -1,0 +1,240 @@
+package docs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
+)
+
+// A service is two processes that lock the same keys, and an operator.
+type service struct {
+	mine, other *lockmw.Client
+	inspector   *lockmw.Inspector
+	key         string
+}
+
+// everyCall makes each kind of call once, so that each script runs and every part of it that needs a
+// command of its own. It returns the first error.
+func (s *service) everyCall(ctx context.Context) error {
+	for _, step := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"lock, extend, renew and unlock", s.alone},
+		{"many keys at once", s.manyKeys},
+		{"try, wait and hand over", s.handOver},
+		{"keep a place", s.keepPlace},
+		{"read and write", s.readAndWrite},
+		{"wait to read in a crowd", s.crowd},
+		{"inspect and release by force", s.operate},
+		{"wait in silence", s.silence},
+	} {
+		if err := step.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+func (s *service) alone(ctx context.Context) error {
+	renewed := make(chan error, 100)
+	_, hold, err := s.mine.Lock(ctx, s.key, lockmw.WithLease(300*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
+		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
+	}))
+	if err != nil {
+		return err
+	}
+	select {
+	case err = <-renewed:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	err = errors.Join(err, hold.Extend(ctx, time.Second), hold.Unlock())
+
+	_, short, lockErr := s.mine.Lock(ctx, s.key, lockmw.WithMinHold(50*time.Millisecond))
+	if lockErr == nil {
+		lockErr = short.Unlock()
+	}
+	_, holds, allErr := lockmw.LockAll(ctx, s.mine, []string{s.key, s.key + ":a"}) // waits for the rest of the 50 ms
+	return errors.Join(err, lockErr, allErr, holds.Unlock())
+}
+
+// manyKeys takes so many locks that they share commands.
+func (s *service) manyKeys(ctx context.Context) error {
+	return together(64, func(i int) error {
+		return lockmw.Do(ctx, s.mine, s.key+":"+strconv.Itoa(i), func(context.Context) error { return nil })
+	})
+}
+
+func (s *service) handOver(ctx context.Context) error {
+	_, hold, err := s.mine.Lock(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.other.TryLock(ctx, s.key); !errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("TryLock: %w", err)
+	}
+	if _, _, err := s.other.Lock(ctx, s.key, lockmw.WithWait(time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("Lock for 1 ms: %w", err)
+	}
+	return s.next(ctx, hold, s.other)
+}
+
+// next unlocks hold when a call for the key waits, which then has its turn.
+func (s *service) next(ctx context.Context, hold *lockmw.Hold, l lockmw.Locker, opts ...lockmw.Option) error {
+	contended, done := make(chan struct{}), make(chan error, 1)
+	opts = append(opts, lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(contended) },
+	}))
+	go func() {
+		done <- lockmw.Do(ctx, l, s.key, func(context.Context) error { return nil }, opts...)
+	}()
+	select {
+	case <-contended:
+	case err := <-done:
+		return errors.Join(fmt.Errorf("it did not wait: %w", err), hold.Unlock())
+	}
+	return errors.Join(hold.Unlock(), <-done)
+}
+
+func (s *service) keepPlace(ctx context.Context) error {
+	mine, other := fairlock.New(s.mine), fairlock.New(s.other, lockmw.WithTicket("t1", time.Minute))
+	_, hold, err := mine.Lock(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	if _, _, err := other.Lock(ctx, s.key, lockmw.WithWait(time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("Lock for 1 ms: %w", err)
+	}
+	return s.next(ctx, hold, other)
+}
+
+func (s *service) readAndWrite(ctx context.Context) error {
+	mine, other := rwlock.New(s.mine), rwlock.New(s.other)
+	_, hold, err := mine.RLock(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	_, beside, err := other.RLock(ctx, s.key)
+	if err != nil {
+		return errors.Join(err, hold.Unlock())
+	}
+	if _, _, err := other.TryLock(ctx, s.key); !errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("TryLock: %w", err)
+	}
+	return errors.Join(beside.Unlock(), s.next(ctx, hold, other))
+}
+
+// crowd has more calls wait to read than one run of a script admits.
+func (s *service) crowd(ctx context.Context) error {
+	const readers = 130
+	mine, other := rwlock.New(s.mine), rwlock.New(s.other)
+	_, hold, err := mine.Lock(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	var waiting sync.WaitGroup
+	waiting.Add(readers)
+	done := make(chan error, 1)
+	go func() {
+		done <- together(readers, func(i int) error {
+			arrived := sync.OnceFunc(waiting.Done)
+			defer arrived()
+			_, read, err := other.RLock(ctx, s.key,
+				lockmw.WithLease(time.Minute+time.Duration(i)*time.Millisecond), // a hold of its own
+				lockmw.WithObserver(&lockmw.Observer{
+					Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { arrived() },
+				}))
+			if err != nil {
+				return err
+			}
+			return read.Unlock()
+		})
+	}()
+	waiting.Wait()
+	err = mine.Downgrade(ctx, hold)
+	return errors.Join(err, hold.Unlock(), <-done)
+}
+
+func (s *service) operate(ctx context.Context) error {
+	for _, l := range []lockmw.Locker{s.mine, rwlock.New(s.mine).RLocker()} {
+		held, hold, err := l.Lock(ctx, s.key)
+		if err != nil {
+			return err
+		}
+		for _, err := range s.inspector.All(ctx) {
+			if err != nil {
+				return err
+			}
+		}
+		status, err := s.inspector.Get(ctx, s.key)
+		if err != nil {
+			return err
+		}
+		for _, h := range status.Holders {
+			if err := s.inspector.ForceUnlock(ctx, s.key, h); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-held.Done(): // it was lost
+		case <-time.After(time.Second):
+			return errors.New("the holder is not notified")
+		}
+		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+			return fmt.Errorf("Unlock of what was taken away: %w", err)
+		}
+	}
+	return nil
+}
+
+// silence lasts until a process tests the connection of its subscription.
+func (s *service) silence(ctx context.Context) error {
+	_, hold, err := s.mine.Lock(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	_, _, err = s.other.Lock(ctx, s.key, lockmw.WithWait(6*time.Second))
+	if !errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("Lock for 6 s: %w", err)
+	}
+	return hold.Unlock()
+}
+
+// together runs n calls side by side and joins their errors.
+func together(n int, call func(i int) error) error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = call(i) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// newService returns a service whose clients share c, and what closes it.
+func newService(t *testing.T, c redis.UniversalClient, key string, logger *slog.Logger) (s *service, end func()) {
+	t.Helper()
+	mine, err1 := lockmw.New(c, lockmw.WithLogger(logger))
+	other, err2 := lockmw.New(c, lockmw.WithLogger(logger))
+	inspector, err3 := lockmw.NewInspector(c)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	return &service{mine, other, inspector, key}, func() {
+		if err := errors.Join(other.Close(), mine.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package tracing_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var alertQuery = regexp.MustCompile(`(?m)^ +expr: (.+)$`)
+
+// alertFaults lists what is wrong with the alert rules on a page.
+func alertFaults(page string, metrics exported) (found []string) {
+	queries := alertQuery.FindAllStringSubmatch(page, -1)
+	if len(queries) == 0 || len(queries) != strings.Count(page, "- alert:") {
+		found = append(found, "an alert has no query")
+	}
+	for _, q := range queries {
+		found = append(found, metrics.faults(q[1], "")...)
+	}
+	return found
+}
+
+func TestAlertsLookAtWhatIsExported(t *testing.T) {
+	file, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, metrics := string(file), exportMetrics(t)
+	for _, fault := range alertFaults(page, metrics) {
+		t.Error(fault)
+	}
+	for old, broken := range map[string]string{
+		"        expr:": "        query:",
+		"distributed_lock_wait_duration_seconds_count": "distributed_lock_wait_seconds_count",
+		"distributed_lock_renewals_total":              "distributed_lock_renewals",
+		`distributed_lock_outcome="lost"`:              `distributed_lock_outcome="gone"`,
+		"(distributed_lock_name, le)":                  "(distributed_lock_name)",
+		"unless":                                       "except",
+	} {
+		copied := strings.ReplaceAll(page, old, broken)
+		if copied == page || len(alertFaults(copied, metrics)) == 0 {
+			t.Errorf("nothing is wrong with %s instead of %s", broken, old)
+		}
+	}
+}
