@@ -1,6 +1,6 @@
 package protocol
 
-// arrivals is what is on its way and no process awaits.
+// arrivals is what is on its way and is awaited by no process.
 func (e *expander) arrivals() {
 	for j, c := range e.from.commands {
 		switch {
@@ -53,13 +53,13 @@ func (e *expander) runStray(s *state, c command) {
 	}
 }
 
-// isAttended says whether a live process keeps the id's lease or ticket alive.
+// isAttended reports whether a live process keeps the id's lease or ticket alive.
 func (s *state) isAttended(id ident) bool {
 	p := &s.process[id.process()]
 	return p.phase != dead && p.phase != lapsed && p.id == id
 }
 
-// server is what the server does by itself, as time goes by.
+// server is what time changes on the server.
 func (e *expander) server() {
 	e.expiry(e.from.holder)
 	for _, id := range e.from.readers {
@@ -75,14 +75,13 @@ func (e *expander) server() {
 	}
 	if first := e.from.queue[0].id; first != nobody && e.from.holder == nobody && e.keeps(settles) {
 		e.can(move{text: "comes to the head: a late poll runs", id: first, kind: chance}, func(s *state) {
-			e.pass(s, s.takeEnded())
+			e.settleAndJudge(s, s.takeEnded())
 		})
 	}
 }
 
-// expiry is the end of a hold's lease or accept window. It ends the hold, unless the process has not yet
-// seen its deadline pass. With the last reader the key may expire, or a script finds that all
-// of its readers have.
+// expiry is the end of a hold's lease or accept window. It cannot come before the process has seen its
+// deadline pass. With the last reader either the key expires, or a script finds that all readers have.
 func (e *expander) expiry(id ident) {
 	p := &e.from.process[id.process()]
 	if id == nobody || e.from.waiting || p.id == id && p.phase == holding && e.keeps(deadlineIsFirst) {
@@ -94,8 +93,8 @@ func (e *expander) expiry(id ident) {
 	}
 }
 
-// elapse is what happens if nobody does anything about it for long enough; it is a fault if somebody
-// should have.
+// elapse is a move that happens unless a process prevents it in time. It is a fault if a live process should
+// have.
 func (e *expander) elapse(m move, f func(s *state)) {
 	if !e.from.isAttended(m.id) {
 		e.can(m, f)

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// tidy takes away what cannot have an effect any more.
+// tidy removes what cannot have an effect any more.
 func (y *system) tidy(s *state) {
-	for y.dropHopeless(s) {
+	for y.dropRefused(s) {
 	}
 	s.tidyHistory()
 	for i := range s.done {
 		for d := s.done[i]; d != 0; d &= d - 1 {
-			if id := newIdent(i, bits.TrailingZeros32(d)); !y.mayBeAsked(s, id) {
+			if id := newIdent(i, bits.TrailingZeros32(d)); !y.mayBeAcquired(s, id) {
 				s.done[i] &^= id.bit()
 			}
 		}
@@ -33,7 +33,7 @@ func (y *system) tidy(s *state) {
 	}
 }
 
-// filled is how much of a list is in use.
+// filled returns how many elements of a list are in use.
 func filled[E comparable](list []E) int {
 	var empty E
 	for i, e := range list {
@@ -44,7 +44,7 @@ func filled[E comparable](list []E) int {
 	return len(list)
 }
 
-// tidyHistory forgets what is not checked any more.
+// tidyHistory removes what is not checked any more.
 func (s *state) tidyHistory() {
 	if s.isFree() {
 		s.token = 0
@@ -63,10 +63,10 @@ func (s *state) tidyHistory() {
 	s.served &= present
 }
 
-// dropHopeless takes away a late acquire that would be refused.
-func (y *system) dropHopeless(s *state) bool {
+// dropRefused removes a late acquire that would be refused.
+func (y *system) dropRefused(s *state) bool {
 	for j, c := range s.commands {
-		if c.verb == acquire && y.isRefused(s, c.id) && (c.former == nobody || !y.matters(s, c.former)) {
+		if c.verb == acquire && y.isRefused(s, c.id) && (c.predecessor == nobody || !y.matters(s, c.predecessor)) {
 			s.removeCommand(j)
 			return true
 		}
@@ -74,8 +74,8 @@ func (y *system) dropHopeless(s *state) bool {
 	return false
 }
 
-// mayBeAsked says whether an acquire of the id may still run.
-func (y *system) mayBeAsked(s *state, id ident) bool {
+// mayBeAcquired reports whether an acquire of the id may still run.
+func (y *system) mayBeAcquired(s *state, id ident) bool {
 	p := &s.process[id.process()]
 	if p.id == id && p.isUnderWay() || p.phase != dead && !y.keeps(idsAreNew) {
 		return true
@@ -88,9 +88,9 @@ func (y *system) mayBeAsked(s *state, id ident) bool {
 	return false
 }
 
-// matters says whether the server, the process or a late command may do something with the id.
+// matters reports whether the server, the process or a late command may use the id.
 func (y *system) matters(s *state, id ident) bool {
-	return s.process[id.process()].id == id || s.atServer(id) || y.mayBeAsked(s, id)
+	return s.process[id.process()].id == id || s.atServer(id) || y.mayBeAcquired(s, id)
 }
 
 // canonical replaces s by the one state that stands for all that differ only in the names of
@@ -111,14 +111,14 @@ func (y *system) canonical(s *state) {
 	slices.SortFunc(s.pushes[:filled(s.pushes[:])], comparePushes)
 }
 
-// rank replaces tokens by their ranks. Of a stamp only counts which pushes it outdates.
+// rank replaces tokens by their ranks. A stamp matters only by the pushes that it outdates.
 func (y *system) rank(s *state) {
 	for i := range s.process {
 		p := &s.process[i]
 		if y.keeps(tokensRise) {
 			p.stamp = s.outdated(p.id, p.stamp)
 			for _, a := range []*answer{&p.answer, &p.polls[0], &p.polls[1]} {
-				if a.kind == inQueue {
+				if a.outcome == inQueue {
 					a.token = s.outdated(p.id, a.token)
 				}
 			}
@@ -134,7 +134,7 @@ func (y *system) rank(s *state) {
 	s.counter = token(bits.OnesCount64(present & (2<<s.counter - 1)))
 }
 
-// outdated is the highest token of a push for the id that is not above the stamp.
+// outdated returns the highest number of a push for the id that is not above the stamp.
 func (s *state) outdated(id ident, stamp token) token {
 	highest := token(0)
 	for _, n := range s.pushes {
@@ -212,11 +212,11 @@ func (s *state) eachIdent(f func(*ident)) {
 	}
 	for i := range s.process {
 		f(&s.process[i].id)
-		f(&s.process[i].former)
+		f(&s.process[i].predecessor)
 	}
 	for i := range s.commands {
 		f(&s.commands[i].id)
-		f(&s.commands[i].former)
+		f(&s.commands[i].predecessor)
 	}
 	for i := range s.pushes {
 		f(&s.pushes[i].id)

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// compare looks at what the server has stored.
+// compare checks what the server has stored against the model.
 func (w *twin) compare(*rapid.T) {
 	w.state.pushes = [maxPushes]push{}
 	w.compareHolders()
@@ -22,12 +22,12 @@ func (w *twin) compare(*rapid.T) {
 	w.state.rankPlaces()
 }
 
-// promise notes what an answer means to the process: the hold lasts for so long.
+// promise notes for how long an answer lets its process hold the lock.
 func (w *twin) promise(id ident, ms int) {
 	w.promised[id] = max(w.promised[id], time.Duration(ms)*time.Millisecond)
 }
 
-// compareHolders looks also at whether they last for as long as was promised.
+// compareHolders also checks that holds last as long as was promised.
 func (w *twin) compareHolders() {
 	ctx := w.Context()
 	now, err := w.rdb.Time(ctx).Result()
@@ -66,7 +66,7 @@ func (w *twin) compareHolders() {
 	}
 }
 
-const crowd = "#readers" // stands in the queue for those that wait to read
+const crowd = "#readers" // stands in the queue for the waiting readers
 
 func (w *twin) compareQueue() {
 	var wantQueue, wantReaders []string
@@ -90,7 +90,7 @@ func (w *twin) compareQueue() {
 	}
 }
 
-// compareKept looks at who stands before the kept place, and who at it.
+// compareKept compares which tickets stand before the kept place, and which at it.
 func (w *twin) compareKept() {
 	kept, err := w.rdb.Get(w.Context(), w.kept()).Result()
 	if err != nil && err != redis.Nil {

@@ -46,8 +46,8 @@ func (h *search) visit(s *state, parent int) (i int, fresh bool) {
 	return i, true
 }
 
-// run visits states until there are no more, or one has something wrong: it returns that one's index,
-// or -1, and what is wrong.
+// run visits states until there are no more, or until one breaks a promise. It returns the index of that
+// one, and how it breaks it; -1 if there is none.
 func (h *search) run(wrong promise) (i int, what string) {
 	s := h.start()
 	h.canonical(&s)
@@ -98,7 +98,7 @@ func (h *search) stuck() int {
 	return slices.Index(h.good, false)
 }
 
-// trace tells how state i comes about, with the names that processes and ids have on the way.
+// trace lists the moves that lead to state i, with the names that processes and ids have on the way.
 func (h *search) trace(i int) string {
 	var path []int
 	for ; i > 0; i = int(h.parents[i]) {

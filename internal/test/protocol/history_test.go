@@ -10,16 +10,16 @@ type wrong uint16
 
 const (
 	disorder  wrong = 1 << iota // a hold has started with an old token
-	unfair                      // who waited to read was not let in when the writer was done, or the reverse
-	idling                      // a script left somebody waiting for nobody
+	unfair                      // waiting readers were not admitted after a writer, or the reverse
+	idling                      // a script left a ticket waiting for nobody
 	shortened                   // a hold was made to end sooner
 	usedTwice                   // a kept place was taken again after its ticket had been served
 )
 
 var wrongs = []string{
 	"a hold has started with an old token",
-	"the other side was not let in",
-	"somebody waits for nobody",
+	"the other side was not admitted",
+	"a ticket waits for nobody",
 	"a hold was shortened",
 	"a place was used again",
 }
@@ -45,13 +45,13 @@ func (s *state) noteStart(p *process) {
 	}
 }
 
-// noteGrant notes that t has got the lock for itself.
+// noteGrant notes that t was granted the lock for itself.
 func (s *state) noteGrant(t ticket) {
 	s.stood, s.passed = 0, 0
 	if t.keeps {
 		s.stood = t.place
 	}
-	if s.waits(true) {
+	if s.hasLive(true) {
 		s.outrun++
 		for _, o := range s.queue {
 			if o.id != nobody && o.reads && !o.unseen && o.place <= s.admit {
@@ -61,10 +61,10 @@ func (s *state) noteGrant(t ticket) {
 	}
 }
 
-// notePhase notes that readers were let in: that they began a phase, or that there are more of them.
+// notePhase notes that readers were admitted: that they began a phase, or joined one.
 func (s *state) notePhase(began bool) {
 	s.outrun = 0
-	if !s.waits(false) {
+	if !s.hasLive(false) {
 		return
 	}
 	if !began {
@@ -73,7 +73,7 @@ func (s *state) notePhase(began bool) {
 	s.passed++
 }
 
-// noteServed notes that the holder is done with what it waited for.
+// noteServed notes that the ticket of the holder was granted and released.
 func (s *state) noteServed() {
 	if s.stood != 0 {
 		s.served |= 1 << s.stood
@@ -87,14 +87,14 @@ func (s *state) judge(before *state, after end) {
 	}
 	switch {
 	case after == writing && !slices.ContainsFunc(before.queue[:], func(t ticket) bool { return t.id != nobody && !isIn(t) }):
-	case after == reading && (s.holder != nobody || !before.waits(false) || before.admit != 0):
+	case after == reading && (s.holder != nobody || !before.hasLive(false) || before.admit != 0):
 	case after == unknown:
 	default:
 		s.wrongs |= unfair
 	}
 	switch {
 	case s.admit != 0 || before.admit != 0: // another run is to come, or a poll
-	case s.isFree() && (s.waits(true) || s.waits(false)), s.isRead() && s.waits(true) && !s.waits(false):
+	case s.isFree() && (s.hasLive(true) || s.hasLive(false)), s.isRead() && s.hasLive(true) && !s.hasLive(false):
 		s.wrongs |= idling
 	}
 }

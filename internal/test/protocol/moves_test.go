@@ -59,14 +59,14 @@ func (e *expander) can(m move, f func(s *state)) {
 	f(&e.steps[len(e.steps)-1].state)
 }
 
-// calls is how a process takes the lock and lets it go.
+// calls is how a process takes the lock and releases it.
 func (e *expander) calls(i int) {
 	switch p := &e.from.process[i]; {
 	case p.phase == idle && p.left > 0:
-		e.asking(i)
+		e.requests(i)
 	case p.isUnderWay():
-		e.acquires(p.request(), func(s *state, c command) { s.process[i].answer = e.runAcquire(s, c) })
-	case p.phase == asking:
+		e.acquires(p.sent(), func(s *state, c command) { s.process[i].answer = e.runAcquire(s, c) })
+	case p.phase == requesting:
 		e.can(move{text: "acquire is answered", id: p.id}, func(s *state) { e.answered(s, i) })
 	case p.phase == holding:
 		e.ending(i)
@@ -74,16 +74,16 @@ func (e *expander) calls(i int) {
 		e.can(move{text: "is seen to have run out", id: p.id}, func(s *state) { e.lose(s, i) })
 	case p.phase == releasing:
 		e.can(move{text: "release runs and is answered", id: p.id}, func(s *state) {
-			if !e.runRelease(s, e.freeing(p)) && p.twice && e.keeps(vainIsUndone) {
+			if !e.runRelease(s, e.sentRelease(p)) && p.copied && e.keeps(vainIsUndone) {
 				e.undo(s, p.id, e.keeps(lossMarks))
 			}
-			s.process[i].leave()
+			s.process[i].becomeIdle()
 		})
 	}
 }
 
-// asking is how a call begins.
-func (e *expander) asking(i int) {
+// requests is how a call begins.
+func (e *expander) requests(i int) {
 	p := &e.from.process[i]
 	for _, reads := range []bool{false, true} {
 		if reads && !p.is(reader) || !reads && !p.is(writes) {
@@ -91,9 +91,9 @@ func (e *expander) asking(i int) {
 		}
 		for _, wait := range []bool{true, false} {
 			if wait || e.tries {
-				e.can(move{text: asks[wait] + whatFor[reads], who: i}, func(s *state) {
+				e.can(move{text: calls[wait] + whatFor[reads], who: i}, func(s *state) {
 					s.process[i].left--
-					e.ask(s, i, reads, wait, nobody, false, false)
+					e.request(s, i, reads, wait, nobody, false, false)
 				})
 			}
 		}
@@ -101,11 +101,11 @@ func (e *expander) asking(i int) {
 }
 
 var (
-	asks    = map[bool]string{true: "asks, and would wait,", false: "tries"}
+	calls   = map[bool]string{true: "calls Lock", false: "calls TryLock"}
 	whatFor = map[bool]string{true: " to read", false: " to write"}
 )
 
-// acquires is a run of acquire. If another ticket has its place, either of them may be the first.
+// acquires is a run of acquire. If another ticket has the same place, either may be in front.
 func (e *expander) acquires(c command, f func(s *state, c command)) {
 	m := move{text: "acquire runs", id: c.id}
 	if c.stray {
@@ -120,32 +120,31 @@ func (e *expander) acquires(c command, f func(s *state, c command)) {
 	}
 }
 
-// ending is how a process lets its hold go, or lets others read too.
+// ending is how a process ends its hold, or lets others read too.
 func (e *expander) ending(i int) {
 	p := &e.from.process[i]
-	if p.shares {
+	if p.downgrading {
 		e.can(move{text: "downgrade runs and is answered", id: p.id}, func(s *state) {
-			e.shared(s, i, e.runDowngrade(s, p.id))
+			e.downgraded(s, i, e.runDowngrade(s, p.id))
 		})
 		return
 	}
 	e.can(move{text: "is to be released", id: p.id}, func(s *state) {
 		q := &s.process[i]
-		*q = process{role: q.role, phase: releasing, left: q.left, last: q.last, id: q.id, twice: q.twice}
+		*q = process{role: q.role, phase: releasing, left: q.left, last: q.last, id: q.id, copied: q.copied}
 	})
 	if p.left > 0 && p.is(handsOver) {
 		e.can(move{text: "is to be handed over", id: p.id}, func(s *state) {
 			s.process[i].left--
-			e.ask(s, i, false, true, p.id, false, p.twice && e.keeps(handOverMarks))
+			e.request(s, i, false, true, p.id, false, p.copied && e.keeps(handOverMarks))
 		})
 	}
 	if p.is(downgrades) && !p.reads {
-		e.can(move{text: "is to be downgraded", id: p.id}, func(s *state) { e.share(&s.process[i]) })
+		e.can(move{text: "is to be downgraded", id: p.id}, func(s *state) { e.startDowngrade(&s.process[i]) })
 	}
 }
 
-// polling is rule 7. A poll reaches the server at the moment in which it is sent; what a late one does
-// besides is in server.
+// polling is rule 7. A poll reaches the server when it is sent; server has what only a late one does.
 func (e *expander) polling(i int) {
 	p := &e.from.process[i]
 	if p.phase != queued || !e.keeps(polls) {
@@ -157,7 +156,7 @@ func (e *expander) polling(i int) {
 		})
 	}
 	for slot, a := range p.polls {
-		if a.kind != none {
+		if a.outcome != none {
 			e.can(move{text: "poll is answered", id: p.id}, func(s *state) {
 				s.process[i].polls[slot] = answer{}
 				e.polled(s, i, a)
@@ -175,7 +174,7 @@ func (e *expander) renewals(i int) {
 	e.can(move{text: "renewal runs", id: p.id}, func(s *state) {
 		s.process[i].renewal = e.runRenew(s, p.id)
 	})
-	if p.renewal.kind != none {
+	if p.renewal.outcome != none {
 		e.can(move{text: "renewal is answered", id: p.id}, func(s *state) { e.renewed(s, i) })
 	}
 }
@@ -189,17 +188,17 @@ func (e *expander) mishaps(i int) {
 	if left.replays > 0 {
 		e.copies(i)
 	}
-	if left.cancels > 0 && (p.phase == asking || p.phase == queued || p.phase == releasing) {
+	if left.cancels > 0 && (p.phase == requesting || p.phase == queued || p.phase == releasing) {
 		e.can(move{"is given up", p.id, i, fault}, func(s *state) {
 			s.faults.cancels--
 			e.giveUp(s, i)
 		})
 	}
-	if left.cancels > 0 && p.phase == holding && p.shares {
+	if left.cancels > 0 && p.phase == holding && p.downgrading {
 		e.can(move{"downgrade is given up", p.id, i, fault}, func(s *state) {
 			s.faults.cancels--
-			s.process[i].shares = false
-			e.goesAstray(s, p.sharing())
+			s.process[i].downgrading = false
+			e.goesAstray(s, p.sentDowngrade())
 		})
 	}
 	if left.delays > 0 && p.phase == holding {
@@ -216,23 +215,23 @@ func (e *expander) mishaps(i int) {
 	}
 }
 
-// copies is what may be written more than once.
+// copies is which commands may be written more than once.
 func (e *expander) copies(i int) {
 	p := &e.from.process[i]
 	written := func(what string, c command) {
 		e.can(move{what + " is written again", p.id, i, fault}, func(s *state) {
 			s.faults.replays--
-			s.process[i].twice = p.twice || c.verb == acquire
+			s.process[i].copied = p.copied || c.verb == acquire
 			e.goesAstray(s, c)
 		})
 	}
 	switch {
 	case p.isUnderWay():
-		written("acquire", p.request())
+		written("acquire", p.sent())
 	case p.phase == releasing:
-		written("release", e.freeing(p))
-	case p.phase == holding && p.shares:
-		written("downgrade", p.sharing())
+		written("release", e.sentRelease(p))
+	case p.phase == holding && p.downgrading:
+		written("downgrade", p.sentDowngrade())
 	case p.phase == holding && !e.keeps(renewalsTouch): // otherwise it would do nothing
 		written("renewal", command{verb: renew, id: p.id})
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/lockmw/go/internal/test/race"
 )
 
-// The systems in which rules are shown to be needed have only the faults that it takes.
+// The systems in which rules are switched off have only the faults that are necessary to break a promise.
 var (
 	repeated = system{roles: two(plain), acquires: 2, polls: 1, faults: faults{replays: 1, delays: 1}}
 	slow     = system{roles: two(plain), acquires: 2, polls: 1, faults: faults{delays: 1}}
@@ -25,7 +25,7 @@ var (
 	returning = system{roles: [maxProcesses]role{fair, reader}, acquires: 3, polls: 1, faults: faults{cancels: 1}}
 )
 
-// Without the rule, the promise is broken. What is found is the shortest way to it.
+// Without the rule, the promise is broken. The test finds the shortest way to that.
 var needs = []struct {
 	name    string
 	off     rule
@@ -36,7 +36,7 @@ var needs = []struct {
 	{"release compares the id, not the owner", idsAreCompared, repeated, "ME"},
 	{"acquire refuses ids that are over", doneIsRefused, quitting, "no ghost"},
 	{"an undo marks the id as over", undoMarks, quitting, "no ghost"},
-	{"who takes the place of a lost ticket marks it", requeueMarks, repeated, "no ghost"},
+	{"a ticket that takes the place of a lost one marks the lost one", requeueMarks, repeated, "no ghost"},
 	{"release marks an id of which there are copies", releaseMarks, repeated, "no ghost"},
 	{"a hand-over marks an id of which there are copies", handOverMarks, repeated, "no ghost"},
 	{"a cancel of what was lost marks an id of which there are copies", lossMarks, repeated, "no ghost"},
@@ -51,30 +51,30 @@ var needs = []struct {
 	{"a deadline is earlier than the server's expiry", deadlineIsFirst, slow, "ME"},
 	{"a renewal does not move a deadline that has passed", lapseIsLoss, repeated, "F"},
 	{"each grant takes the next token", tokensRise, slow, "F"},
-	{"who waits polls", polls, mortal, stuck},
+	{"a waiter polls", polls, mortal, stuck},
 	{"a poll grants a free lock", settles, mortal, stuck},
 	{"a grant that is not accepted expires", grantsExpire, mortal, stuck},
 	{"dead tickets are reaped", deadAreReaped, mortal, stuck},
 
 	{"acquire does nothing for an id that reads", heldIsAnswered, rereading, "leases"},
-	{"who gets to read at once leaves the queue", takersLeave, rereading, "leases"},
-	{"the renewal of a reader adds none", renewalsTouch, rereading, "no ghost"},
-	{"readers are let in with a number of their own", numberIsReserved, crossing, "ME"},
+	{"a request that is admitted at once leaves no ticket", takersLeave, rereading, "leases"},
+	{"the renewal of a reader adds no reader", renewalsTouch, rereading, "no ghost"},
+	{"readers are admitted with a number of their own", numberIsReserved, crossing, "ME"},
 	{"a reader ends its own hold only", ownShareEnds, readers, "ME"},
-	{"who asks for a downgrade excludes readers no longer", downgradeReads, sharing, "ME"},
+	{"from the request for a downgrade on, the hold excludes no readers", downgradeReads, sharing, "ME"},
 	{"readers have the token of the writer before", readersFollow, sharing, "F"},
-	{"after a writer readers are let in", readersGoFirst, writers, "fairness"},
-	{"after readers a writer is let in", writersGoFirst, readers, "fairness"},
-	{"so that who waits to write has his turn", writersGoFirst, rereaders, "turns"},
-	{"all that wait to read are let in together", allAtOnce, readers, "fairness"},
-	{"if by several runs, with no writer in between", restIsAdmitted, batches, "fairness"},
-	{"who comes to read while somebody waits to write queues", writersHoldBack, readers, "fairness"},
+	{"the end of a writer admits readers", readersGoFirst, writers, "fairness"},
+	{"the end of a phase of readers admits a writer", writersGoFirst, readers, "fairness"},
+	{"so that a waiting writer has its turn", writersGoFirst, rereaders, "turns"},
+	{"all waiting readers are admitted together", allAtOnce, readers, "fairness"},
+	{"no writer comes in between if several runs admit them", restIsAdmitted, batches, "fairness"},
+	{"a reader that comes while a writer waits is queued", writersHoldBack, readers, "fairness"},
 	{"a dead writer holds nobody back", deadHoldNobody, dying, "fairness"},
-	{"a downgrade lets readers in", downgradesAdmit, readers, "fairness"},
-	{"a repeated downgrade does not", downgradeIsOnce, writers, "fairness"},
-	{"release forgets a kept place", keptIsReleased, returning, "places"},
+	{"a downgrade admits readers", downgradesAdmit, readers, "fairness"},
+	{"a repeated downgrade admits nobody", downgradeIsOnce, writers, "fairness"},
+	{"release ends a kept place", keptIsReleased, returning, "places"},
 	{"so does the cancel that follows an unanswered release", keptIsUndone, returning, "places"},
-	{"cancel keeps no place that was forgotten", placeIsCompared, returning, "places"},
+	{"cancel keeps no place that has ended", placeIsCompared, returning, "places"},
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {

@@ -5,7 +5,7 @@ type role uint8
 
 const (
 	writes     role = 1 << iota
-	reads           // and so do others meanwhile
+	reads           // others may read at the same time
 	handsOver       // its hold to its next request
 	downgrades      // its holds for writing
 	keeps           // its place in the queue, if it gives up
@@ -23,26 +23,26 @@ var roles = map[string]role{"plain": plain, "fair": fair, "writer": writer, "rea
 type phase uint8
 
 const (
-	idle      phase = iota // between two calls
-	asking                 // acquire is under way
-	queued                 // the server has a ticket; a push or a poll will bring the grant
-	holding                // by the promise: local now < deadline
-	lapsed                 // the deadline has passed, and nobody noticed yet
-	releasing              // release is under way
+	idle       phase = iota // between two calls
+	requesting              // acquire is under way
+	queued                  // the server has a ticket; a push or a poll will bring the grant
+	holding                 // by the promise: local now < deadline
+	lapsed                  // the deadline has passed, and the process has not noticed yet
+	releasing               // release is under way
 	dead
 )
 
 // An answer is what a script said, on its way back.
 type answer struct {
-	kind  kind
-	token token // of the grant, or the fencing counter in a "queued"
-	good  bool  // what it allows has not run out: the deadline of a grant, the window of a "queued"
+	outcome outcome
+	token   token // of the grant, or the fencing counter in a "queued"
+	good    bool  // the deadline of the grant, or the accept window of the "queued", has not passed
 }
 
-type kind uint8
+type outcome uint8
 
 const (
-	none kind = iota
+	none outcome = iota
 	granted
 	inQueue
 	busy
@@ -51,34 +51,34 @@ const (
 	notHeld // the renewed hold is not there
 )
 
-// A process has one request or one hold at a time: of a plain lock all that a cohort has.
+// A process has one request or one hold at a time, as the cohort of a plain lock has.
 type process struct {
 	role  role
 	phase phase
 	left  uint8 // acquisitions to come
 	last  uint8 // serial number of its newest id
 
-	id      ident
-	former  ident // a hold that the request hands over, or a ticket that got lost
-	lost    bool  // it is the ticket
-	mark    bool  // former is to be marked as over
-	wait    bool  // and not only try
-	reads   bool  // others may read meanwhile
-	shares  bool  // downgrade is under way
-	twice   bool  // more than one copy of acquire was written
-	stamp   token // the fencing counter in the last "queued"
-	window  bool  // the accept window of the last "queued" is open
-	push    news  // came before the answer to acquire
-	token   token // of the hold
-	answer  answer
-	polls   [2]answer
-	renewal answer
+	id          ident
+	predecessor ident // the hold that the request hands over, or the ticket that got lost
+	lost        bool  // the predecessor is a ticket that got lost
+	mark        bool  // the predecessor is to be marked as over
+	wait        bool  // the call waits: it is no TryLock
+	reads       bool  // others may read meanwhile
+	downgrading bool  // downgrade is under way
+	copied      bool  // more than one copy of acquire was written
+	stamp       token // the fencing counter in the last "queued"
+	window      bool  // the accept window of the last "queued" is open
+	push        news  // that came before the answer to acquire
+	token       token // of the hold
+	answer      answer
+	polls       [2]answer
+	renewal     answer
 }
 
 func (p *process) is(r role) bool { return p.role&r != 0 }
 
-// ask sends a request under a new id. If former is not nobody, it is handed over or given up.
-func (y *system) ask(s *state, i int, reads, wait bool, former ident, lost, mark bool) {
+// request sends an acquire under a new id. Its predecessor, if any, is handed over or given up.
+func (y *system) request(s *state, i int, reads, wait bool, predecessor ident, lost, mark bool) {
 	p := &s.process[i]
 	if y.keeps(idsAreNew) {
 		p.last++
@@ -89,26 +89,26 @@ func (y *system) ask(s *state, i int, reads, wait bool, former ident, lost, mark
 		panic("maxSerial is too small")
 	}
 	*p = process{
-		role: p.role, phase: asking, left: p.left, last: p.last, id: newIdent(i, int(p.last)),
-		former: former, lost: lost, mark: mark, wait: wait, reads: reads,
+		role: p.role, phase: requesting, left: p.left, last: p.last, id: newIdent(i, int(p.last)),
+		predecessor: predecessor, lost: lost, mark: mark, wait: wait, reads: reads,
 	}
 }
 
-// request is the acquire that p has sent.
-func (p *process) request() command {
+// sent returns the acquire that p has sent.
+func (p *process) sent() command {
 	return command{
-		verb: acquire, id: p.id, former: p.former, lost: p.lost, mark: p.mark, wait: p.wait, reads: p.reads,
+		verb: acquire, id: p.id, predecessor: p.predecessor, lost: p.lost, mark: p.mark, wait: p.wait, reads: p.reads,
 		keeps: p.is(keeps),
 	}
 }
 
-// isUnderWay says whether an acquire of p has yet to run.
-func (p *process) isUnderWay() bool { return p.phase == asking && p.answer.kind == none }
+// isUnderWay reports whether an acquire of p has yet to run.
+func (p *process) isUnderWay() bool { return p.phase == requesting && p.answer.outcome == none }
 
-// leave ends the call, or the hold.
-func (p *process) leave() { *p = process{role: p.role, left: p.left, last: p.last} }
+// becomeIdle ends the call, or the hold.
+func (p *process) becomeIdle() { *p = process{role: p.role, left: p.left, last: p.last} }
 
-// undo has the server forget an id.
+// undo sends a cancel of an id.
 func (y *system) undo(s *state, id ident, mark bool) {
 	s.post(command{verb: cancel, id: id, mark: mark})
 }
@@ -118,46 +118,46 @@ func (y *system) answered(s *state, i int) {
 	p := &s.process[i]
 	a := p.answer
 	p.answer = answer{}
-	switch a.kind {
+	switch a.outcome {
 	case granted:
 		y.granted(s, i, a)
 	case inQueue:
 		early := p.push
-		p.phase, p.former, p.lost, p.mark, p.push = queued, nobody, false, false, news{}
+		p.phase, p.predecessor, p.lost, p.mark, p.push = queued, nobody, false, false, news{}
 		p.stamp, p.window = a.token, a.good
 		if early != (news{}) {
 			y.pushed(s, i, early)
 		}
 	case busy:
-		if p.twice && y.keeps(busyIsUndone) {
+		if p.copied && y.keeps(busyIsUndone) {
 			y.undo(s, p.id, y.keeps(undoMarks))
 		}
-		p.leave()
+		p.becomeIdle()
 	case refused:
-		y.ask(s, i, p.reads, p.wait, nobody, false, false)
+		y.request(s, i, p.reads, p.wait, nobody, false, false)
 	}
 }
 
-// granted starts a hold on an answer that says so, unless it is too late: then the wait goes on.
+// granted starts a hold, unless the answer came too late: then the wait goes on.
 func (y *system) granted(s *state, i int, a answer) {
 	p := &s.process[i]
 	if a.good || !y.keeps(lateIsUndone) {
 		y.hold(s, i, a.token)
 		return
 	}
-	y.undo(s, p.id, p.twice && y.keeps(lossMarks))
-	y.ask(s, i, p.reads, p.wait, nobody, false, false)
+	y.undo(s, p.id, p.copied && y.keeps(lossMarks))
+	y.request(s, i, p.reads, p.wait, nobody, false, false)
 }
 
 func (y *system) hold(s *state, i int, t token) {
 	p := &s.process[i]
 	*p = process{
-		role: p.role, phase: holding, left: p.left, last: p.last, id: p.id, twice: p.twice, reads: p.reads, token: t,
+		role: p.role, phase: holding, left: p.left, last: p.last, id: p.id, copied: p.copied, reads: p.reads, token: t,
 	}
 	s.noteStart(p)
 }
 
-// pushed deals with the news that a queued request was granted.
+// pushed deals with a push which says that a queued request was granted.
 func (y *system) pushed(s *state, i int, n news) {
 	p := &s.process[i]
 	if (n.number > p.stamp || !y.keeps(stampIsCompared)) && (p.window || !y.keeps(windowIsChecked)) {
@@ -172,7 +172,7 @@ func (y *system) arrived(s *state, n push) {
 	switch {
 	case p.id != n.id || p.phase == releasing:
 		y.undo(s, n.id, y.keeps(undoMarks))
-	case p.phase == asking:
+	case p.phase == requesting:
 		p.push = n.news
 	case p.phase == queued:
 		y.pushed(s, i, n.news)
@@ -182,13 +182,13 @@ func (y *system) arrived(s *state, n push) {
 // polled deals with the answer to a poll.
 func (y *system) polled(s *state, i int, a answer) {
 	p := &s.process[i]
-	switch a.kind {
+	switch a.outcome {
 	case granted:
 		y.granted(s, i, a)
 	case inQueue:
 		p.stamp, p.window = a.token, a.good
 	case gone:
-		y.ask(s, i, p.reads, true, p.id, true, y.keeps(requeueMarks))
+		y.request(s, i, p.reads, true, p.id, true, y.keeps(requeueMarks))
 	}
 }
 
@@ -198,7 +198,7 @@ func (y *system) renewed(s *state, i int) {
 	a := p.renewal
 	p.renewal = answer{}
 	switch {
-	case a.kind == notHeld, p.phase == lapsed && y.keeps(lapseIsLoss):
+	case a.outcome == notHeld, p.phase == lapsed && y.keeps(lapseIsLoss):
 		y.lose(s, i)
 	case a.good:
 		p.phase = holding
@@ -208,32 +208,32 @@ func (y *system) renewed(s *state, i int) {
 // lose ends a hold without its process having released it.
 func (y *system) lose(s *state, i int) {
 	p := &s.process[i]
-	if p.shares {
-		y.goesAstray(s, p.sharing())
+	if p.downgrading {
+		y.goesAstray(s, p.sentDowngrade())
 	}
 	if y.keeps(lossIsReleased) {
-		y.undo(s, p.id, p.twice && y.keeps(lossMarks))
+		y.undo(s, p.id, p.copied && y.keeps(lossMarks))
 	}
-	p.leave()
+	p.becomeIdle()
 }
 
-// freeing is the release that p has sent.
-func (y *system) freeing(p *process) command {
-	return command{verb: release, id: p.id, mark: p.twice && y.keeps(releaseMarks), keeps: p.is(keeps)}
+// sentRelease returns the release that p has sent.
+func (y *system) sentRelease(p *process) command {
+	return command{verb: release, id: p.id, mark: p.copied && y.keeps(releaseMarks), keeps: p.is(keeps)}
 }
 
-// sharing is the downgrade that p has sent.
-func (p *process) sharing() command { return command{verb: downgrade, id: p.id} }
+// sentDowngrade returns the downgrade that p has sent.
+func (p *process) sentDowngrade() command { return command{verb: downgrade, id: p.id} }
 
-// share sends a downgrade. From now on others may read.
-func (y *system) share(p *process) {
-	p.shares, p.reads = true, y.keeps(downgradeReads)
+// startDowngrade sends a downgrade. From now on others may read.
+func (y *system) startDowngrade(p *process) {
+	p.downgrading, p.reads = true, y.keeps(downgradeReads)
 }
 
-// shared deals with the answer to a downgrade.
-func (y *system) shared(s *state, i int, held bool) {
+// downgraded deals with the answer to a downgrade.
+func (y *system) downgraded(s *state, i int, held bool) {
 	p := &s.process[i]
-	p.shares, p.reads = false, true
+	p.downgrading, p.reads = false, true
 	if !held {
 		y.lose(s, i)
 	}
@@ -242,10 +242,10 @@ func (y *system) shared(s *state, i int, held bool) {
 // giveUp ends a call whose acquire or release was not answered: the command may still arrive.
 func (y *system) giveUp(s *state, i int) {
 	p := &s.process[i]
-	c, undo := p.request(), command{verb: cancel, id: p.id, mark: y.keeps(undoMarks), keeps: p.is(keeps)}
+	c, undo := p.sent(), command{verb: cancel, id: p.id, mark: y.keeps(undoMarks), keeps: p.is(keeps)}
 	underWay := p.isUnderWay()
 	if p.phase == releasing {
-		c, underWay = y.freeing(p), true
+		c, underWay = y.sentRelease(p), true
 		undo.mark, undo.served = c.mark, p.is(keeps)
 	}
 	if underWay {
@@ -253,11 +253,11 @@ func (y *system) giveUp(s *state, i int) {
 	}
 	if y.keeps(endIsUndone) {
 		s.post(undo)
-		if p.former != nobody {
-			y.undo(s, p.former, y.keeps(undoMarks))
+		if p.predecessor != nobody {
+			y.undo(s, p.predecessor, y.keeps(undoMarks))
 		}
 	}
-	p.leave()
+	p.becomeIdle()
 }
 
 // goesAstray leaves a copy of a command on a connection that is given up.
@@ -276,11 +276,11 @@ func (y *system) die(s *state, i int) {
 	}
 	switch {
 	case p.isUnderWay():
-		y.goesAstray(s, p.request())
+		y.goesAstray(s, p.sent())
 	case p.phase == releasing:
-		y.goesAstray(s, y.freeing(p))
-	case p.shares:
-		y.goesAstray(s, p.sharing())
+		y.goesAstray(s, y.sentRelease(p))
+	case p.downgrading:
+		y.goesAstray(s, p.sentDowngrade())
 	}
 	*p = process{phase: dead}
 }

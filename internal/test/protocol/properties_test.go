@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A promise is what must be true in every state: it says how it is broken.
+// A promise must be true in every state. It returns how it is broken, "" if it is not.
 type promise func(*system, *state) string
 
 var promises = map[string]promise{
@@ -42,14 +42,14 @@ func twoHolders(_ *system, s *state) string {
 		}
 	}
 	if holders > 1 && writers > 0 {
-		return "somebody writes, and is not alone"
+		return "a process writes, and is not alone"
 	}
 	return ""
 }
 
-// oldToken is a breach of F: a hold for writing starts with a token that is not above all of those
-// before, or one for reading with a token below those of the writers before; or such a hold goes on
-// when a later one has started.
+// oldToken is a breach of F: a hold for writing starts with a token that is not above all before it, or a
+// hold for reading with a token below that of the last write; or such a hold goes on after a later one has
+// started.
 func oldToken(_ *system, s *state) string {
 	if s.wrongs&disorder != 0 {
 		return disorder.String()
@@ -63,8 +63,8 @@ func oldToken(_ *system, s *state) string {
 	return ""
 }
 
-// starved is a breach of rule 12: the other side had more turns than the faults explain, while somebody
-// waited.
+// starved is a breach of rule 12: while a ticket waited, the other side had more turns than the faults
+// explain.
 func starved(y *system, s *state) string {
 	most := 1 + y.faults.sum() - s.faults.sum()
 	switch {
@@ -76,9 +76,9 @@ func starved(y *system, s *state) string {
 	return ""
 }
 
-// ghost is what the server has of a process that lives and does not know of it, so that only time can
-// end it: nothing that is sure to come will. Cancels are, as they are repeated until they are
-// confirmed; copies that got stuck and pushes are not.
+// ghost is a hold or ticket on the server whose process lives and does not know of it. Only time would end
+// it, if no cancel is on its way. Cancels are sure to come, because they are repeated until they are
+// confirmed; late copies and pushes are not.
 func ghost(_ *system, s *state) string {
 	for _, id := range append(s.readers[:], s.holder) {
 		if id != nobody && s.isGhost(id) {
@@ -95,7 +95,7 @@ func ghost(_ *system, s *state) string {
 
 func (s *state) isGhost(id ident) bool {
 	p := &s.process[id.process()]
-	if p.phase == dead || p.id == id || p.isUnderWay() && p.former == id {
+	if p.phase == dead || p.id == id || p.isUnderWay() && p.predecessor == id {
 		return false
 	}
 	for _, c := range s.commands {
@@ -106,8 +106,8 @@ func (s *state) isGhost(id ident) bool {
 	return true
 }
 
-// isOver says whether all calls have ended and the lock is free. Tickets of the dead may be left: the
-// queue expires when nobody comes any more.
+// isOver reports whether all calls have ended and the lock is free. Tickets of dead processes may be left:
+// the queue expires when no process comes any more.
 func (s *state) isOver() bool {
 	for i := range s.process {
 		if p := &s.process[i]; p.phase != dead && (p.phase != idle || p.left > 0) {

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	contenders   = flag.String("contenders", "", "visit all states of these, at most 3: plain, fair, writer, reader, both; separated by commas")
+	contenders   = flag.String("contenders", "", "visit all states of these processes, at most 3: plain, fair, writer, reader, both; separated by commas")
 	acquisitions = flag.Int("acquisitions", 2, "by each of them")
 	replays      = flag.Uint("replays", 1, "commands that are written again")
 	delays       = flag.Uint("delays", 1, "times that a process is too slow")
@@ -18,13 +18,13 @@ var (
 	deaths       = flag.Uint("deaths", 0, "processes that die")
 	pollsAtOnce  = flag.Int("polls", 1, "of one process, at most 2")
 	tries        = flag.Bool("tries", true, "some do not wait")
-	batch        = flag.Int("batch", 0, "readers let in by one run; 0: all")
+	batch        = flag.Int("batch", 0, "readers admitted by one run; 0: all")
 )
 
 func two(r role) [maxProcesses]role   { return [...]role{r, r, 0} }
 func three(r role) [maxProcesses]role { return [...]role{r, r, r} }
 
-// The systems that are visited by default: each finishes in some seconds and has what the others lack.
+// The systems that are visited by default. Each takes some seconds, and has what the others lack.
 var systems = map[string]system{
 	"replays, tries":  {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 1, 1, 0}},
 	"deaths":          {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{0, 1, 1, 1}},
@@ -62,7 +62,7 @@ func TestNoStateBreaksAPromise(t *testing.T) {
 	}
 }
 
-// chosen is the system that the flags describe.
+// chosen returns the system that the flags describe.
 func chosen(t *testing.T) system {
 	y := system{
 		acquires: *acquisitions, polls: min(*pollsAtOnce, 2), tries: *tries, batch: *batch,

@@ -2,69 +2,81 @@ package protocol
 
 import "slices"
 
-// A rule is a part of the protocol that can be switched off, to see what breaks. The numbers are those
-// of the protocol in the design.
+// A rule is a part of the protocol that can be switched off, to see what breaks. The numbers are those of
+// docs/protocol.md.
 type rule uint64
 
 const (
-	idsAreNew        rule = 1 << iota // 1: each acquisition has an id of its own
-	idsAreCompared                    // 1: release compares the id, not the owner
-	doneIsRefused                     // 2: acquire refuses an id that is marked as over
-	undoMarks                         // 2: the undo of an acquire marks its id
-	requeueMarks                      // 2: a ticket that takes the place of a lost one marks that
-	releaseMarks                      // 2: release marks an id whose acquire was written more than once,
-	handOverMarks                     //    and so does handing it over,
-	lossMarks                         //    and cancelling what was lost or came too late,
-	vainIsUndone                      //    and what follows a release that found nothing
-	busyIsUndone                      // 2: a try that was busy is cancelled if it was written more than once
-	endIsUndone                       // 3: what ends without an answer is cancelled
-	lateIsUndone                      // 3: so is a grant that is answered after its own deadline
-	cancelFrees                       // 3: cancel ends also a hold
-	settles                           // 5: a poll grants a free lock
-	tokensRise                        // 6: each grant takes the next token
-	stampIsCompared                   // 6: a push counts if its token is above the last "queued" one's
-	windowIsChecked                   // 6: and if the accept window is open since then
-	grantsExpire                      // 6: a grant that is not accepted expires
-	polls                             // 7: who waits polls
-	deadAreReaped                     // 7: a ticket that was not seen for three polls is dropped
-	lossIsReleased                    // 13: a hold that was lost is cancelled
-	lapseIsLoss                       // 13: a renewal that is answered after the deadline does not move it
-	deadlineIsFirst                   // a deadline is earlier than the server's expiry
-	heldIsAnswered                    // 2: acquire does nothing for an id that reads already
-	takersLeave                       // 2: and who gets to read at once leaves the queue
-	renewalsTouch                     // 1: the renewal of a reader adds none
-	numberIsReserved                  // 6: readers are let in with a number that is not used again
-	readersFollow                     // 6: they have at least the token of the writer before
-	readersGoFirst                    // 12: after a writer readers are let in,
-	writersGoFirst                    //     and after readers a writer
-	allAtOnce                         // 12: all that wait to read are let in together,
-	restIsAdmitted                    // 9: if by several runs, with no writer in between
-	writersHoldBack                   // 12: who comes to read while somebody waits to write queues,
-	deadHoldNobody                    //     if that one is alive
-	ownShareEnds                      // 12: a reader ends its own hold only
-	downgradeReads                    // 12: who asks for a downgrade excludes readers no longer
-	downgradesAdmit                   // 12: a downgrade lets in those who wait to read,
-	downgradeIsOnce                   //     but no others if it is repeated
-	keptIsReleased                    // 11: release forgets a kept place,
-	keptIsUndone                      //     and so does the cancel that follows an unanswered release
-	placeIsCompared                   //     cancel keeps a place only if it is the kept one
-	allRules         = 1<<iota - 1
+	idsAreNew      rule = 1 << iota // rule 1: each acquisition has a new id
+	idsAreCompared                  // rule 1: release compares the id, not the owner
+	renewalsTouch                   // rule 1: the renewal of a reader adds none
+
+	doneIsRefused  // rule 2: acquire refuses an id that is marked as over
+	undoMarks      // rule 2: the undo of an acquire marks its id
+	requeueMarks   // rule 2: a ticket that takes the place of a lost one marks the lost one
+	releaseMarks   // rule 2: release marks an id whose acquire was written more than once
+	handOverMarks  // rule 2: so does a hand-over
+	lossMarks      // rule 2: so does the cancel of a hold that was lost or came too late
+	vainIsUndone   // rule 2: a release that found nothing is followed by a cancel, if there are copies
+	busyIsUndone   // rule 2: a try that was busy is cancelled, if there are copies
+	heldIsAnswered // rule 2: acquire changes nothing for an id that reads already
+	takersLeave    // rule 2: a request that is admitted at once leaves no ticket in the queue
+
+	endIsUndone // rule 3: a call that ends without an answer is cancelled
+	cancelFrees // rule 3: cancel also ends a hold
+
+	settles // rule 5: a poll grants a free lock
+
+	stampIsCompared  // rule 6: a push counts if its number is above the stamp of the last "queued"
+	windowIsChecked  // rule 6: a push counts if the accept window since that answer is open
+	grantsExpire     // rule 6: a grant that is not accepted expires
+	numberIsReserved // rule 6: readers are admitted with a number that is not used again
+
+	polls         // rule 7: a waiter polls
+	deadAreReaped // rule 7: a ticket that was not seen for three polls is removed
+
+	restIsAdmitted // rule 9: no writer comes in between if several runs admit the readers
+
+	keptIsReleased  // rule 11: release ends a kept place
+	keptIsUndone    // rule 11: so does the cancel that follows an unanswered release
+	placeIsCompared // rule 11: cancel keeps a place only if it is the kept one
+
+	readersGoFirst  // rule 12: the end of a writer admits readers
+	writersGoFirst  // rule 12: the end of a phase of readers admits a writer
+	allAtOnce       // rule 12: all waiting readers are admitted together
+	writersHoldBack // rule 12: a reader that comes while a writer waits is queued
+	deadHoldNobody  // rule 12: a dead writer holds nobody back
+	ownShareEnds    // rule 12: a reader ends its own hold only
+	downgradeReads  // rule 12: from the request for a downgrade on, the hold excludes no readers
+	downgradesAdmit // rule 12: a downgrade admits waiting readers
+	downgradeIsOnce // rule 12: a repeated downgrade admits nobody
+
+	lossIsReleased // rule 13: a hold that was lost is cancelled
+	lapseIsLoss    // rule 13: a renewal that is answered after the deadline does not move it
+
+	deadlineIsFirst // rule 17: a deadline is earlier than the expiry on the server
+	lateIsUndone    // rule 17: a grant that is answered after its own deadline is cancelled
+
+	tokensRise    // rule 18: each grant takes the next token
+	readersFollow // rule 18: readers have at least the token of the writer before them
+
+	allRules = 1<<iota - 1
 )
 
-// A system is some processes that follow the protocol, but for the rules that are off.
+// A system is a few processes that keep to the rules of the protocol, except those that are off.
 type system struct {
 	off      rule
 	roles    [maxProcesses]role
 	acquires int  // by each process
 	polls    int  // of a process on their way at once, at most 2
 	tries    bool // some acquires do not wait
-	batch    int  // how many readers one run lets in; 0: all
+	batch    int  // how many readers one run admits; 0: all
 	faults   faults
 }
 
 func (y *system) keeps(r rule) bool { return y.off&r == 0 }
 
-// processes is how many there are.
+// processes returns the number of processes.
 func (y *system) processes() (n int) {
 	for n < maxProcesses && y.roles[n] != 0 {
 		n++
@@ -72,7 +84,7 @@ func (y *system) processes() (n int) {
 	return n
 }
 
-// someRead says whether some of the processes may.
+// someRead reports whether a process may read.
 func (y *system) someRead() bool {
 	return slices.ContainsFunc(y.roles[:], func(r role) bool { return r&(reads|downgrades) != 0 })
 }

@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestScriptsDoWhatTheModelSays(t *testing.T) {
 					"cancel":    w.cancel,
 					"renew":     w.renew,
 					"expire":    w.expire,
-					"forget":    w.forget,
+					"end place": w.endPlace,
 					"age":       w.age,
 				})
 			})
@@ -50,10 +51,13 @@ const (
 	window = hour / 2  // in which a grant is to be accepted
 )
 
+// scriptFolder has the .lua files.
+const scriptFolder = "../../engine"
+
 // readScripts assembles the engine's scripts, with times that do not run out during a test.
 func readScripts(t *testing.T, batch int) map[string]string {
 	read := func(name string) string {
-		text, err := os.ReadFile("../../engine/" + name + ".lua")
+		text, err := os.ReadFile(filepath.Join(scriptFolder, name+".lua"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,8 +93,8 @@ type twin struct {
 
 func (w *twin) done(id ident) string { return fmt.Sprintf("%s:done:%v", w.key, id) }
 
-// run runs a script, and returns its answer and the first number in it. Before, tickets are made as
-// old as the model has them.
+// run makes tickets as old as the model has them, and runs a script. It returns its answer, and the first
+// number in it.
 func (w *twin) run(name string, more []string, args ...any) (first any, answer []any) {
 	ctx := w.Context()
 	tickets := w.key + ":tickets"
@@ -119,28 +123,28 @@ func (w *twin) check(err error) {
 	}
 }
 
-func (w *twin) want(what string, got any, want kind, numbers ...int64) {
+func (w *twin) want(what string, got any, want outcome, numbers ...int64) {
 	if n, ok := got.(int64); !ok || !slices.Contains(numbers, n) {
 		w.Errorf("%s: the server answers %v, the model %v", what, got, names[want])
 	}
 }
 
-var names = map[kind]string{
+var names = map[outcome]string{
 	granted: "granted", inQueue: "queued", busy: "busy", refused: "refused", gone: "gone", notHeld: "not held",
 }
 
-// runAgain is the answer to an acquire that is to be run again, to let in the rest of the readers.
+// runAgain is the answer to an acquire that must run again, to admit the rest of the readers.
 const runAgain = 2
 
-// The number of an id tells what it is for. Those that keep their place share it.
+// The number of an id says what it is for. Ids that keep their place share one.
 const (
 	toWrite = 1 + iota
 	toRead
 	toKeep
 )
 
-// ids are those that are used. Two of them keep their place, as Redis would have more at the same place in
-// the order of their names.
+// ids returns the ids in use. Only two of them keep their place: Redis orders tickets at the same place by
+// their names.
 func ids() []ident {
 	return []ident{
 		newIdent(0, toWrite), newIdent(1, toWrite), newIdent(0, toRead), newIdent(1, toRead), newIdent(2, toRead),
@@ -155,14 +159,14 @@ func (w *twin) acquire(t *rapid.T) {
 	c := command{
 		verb: acquire, id: id, wait: rapid.Bool().Draw(t, "wait") || w.state.index(id) >= 0, reads: id.number() == toRead, keeps: id.number() == toKeep,
 	}
-	if f := drawID(t, "former"); f != c.id && rapid.Bool().Draw(t, "takes a place") {
-		c.former, c.lost, c.mark = f, c.wait && rapid.Bool().Draw(t, "lost"), rapid.Bool().Draw(t, "mark")
+	if f := drawID(t, "predecessor"); f != c.id && rapid.Bool().Draw(t, "takes a place") {
+		c.predecessor, c.lost, c.mark = f, c.wait && rapid.Bool().Draw(t, "lost"), rapid.Bool().Draw(t, "mark")
 	}
 	args := []any{c.id.String(), hour, "inbox", "owner", "-0"}
 	if c.wait {
 		args[4] = "-1"
 	}
-	special := c.former != nobody || c.keeps
+	special := c.predecessor != nobody || c.keeps
 	mode := map[int]string{toWrite: "write", toRead: "read", toKeep: "fair"}[id.number()]
 	if special || c.reads || rapid.Bool().Draw(t, "extras") {
 		args = append(args, mode, 1, "")
@@ -170,8 +174,8 @@ func (w *twin) acquire(t *rapid.T) {
 	if special {
 		args = append(args, "", w.place(c.lost), w.ms(c.mark), w.ms(c.keeps))
 	}
-	if c.former != nobody {
-		args[8] = c.former.String()
+	if c.predecessor != nobody {
+		args[8] = c.predecessor.String()
 	}
 	if i := slices.IndexFunc(w.state.queue[:], func(t ticket) bool { return t.id != nobody && t.place == w.state.kept }); i >= 0 {
 		c.front = c.id.String() < w.state.queue[i].id.String() // as Redis has it
@@ -180,13 +184,13 @@ func (w *twin) acquire(t *rapid.T) {
 	first := any(int64(runAgain))
 	var a answer
 	for first == int64(runAgain) {
-		first, list = w.run("acquire", []string{w.done(c.id), w.done(c.former), w.kept()}, args...)
+		first, list = w.run("acquire", []string{w.done(c.id), w.done(c.predecessor), w.kept()}, args...)
 		a = w.protocol.runAcquire(&w.state, c)
-		if first == int64(runAgain) && w.state.admit == 0 && a.kind != granted {
+		if first == int64(runAgain) && w.state.admit == 0 && a.outcome != granted {
 			w.Fatal("acquire is to be run again, and in the model it is not")
 		}
 	}
-	switch a.kind {
+	switch a.outcome {
 	case granted:
 		if _, token := first.(string); !token {
 			w.want("acquire", first, granted, 1)
@@ -195,12 +199,12 @@ func (w *twin) acquire(t *rapid.T) {
 	case refused:
 		w.want("acquire", first, refused, -1)
 	default:
-		w.want("acquire", first, a.kind, 0)
+		w.want("acquire", first, a.outcome, 0)
 		w.wantStamp(list)
 	}
 }
 
-// place is that of a ticket that got lost: before all others.
+// place returns the place of a ticket that got lost: before all others.
 func (w *twin) place(lost bool) string {
 	if !lost {
 		return ""
@@ -211,7 +215,7 @@ func (w *twin) place(lost bool) string {
 
 func (w *twin) kept() string { return w.key + ":kept" }
 
-// ms is for how long something is remembered.
+// ms returns for how long something is remembered.
 func (w *twin) ms(remember bool) int {
 	if remember {
 		return hour
@@ -231,7 +235,7 @@ func (w *twin) poll(t *rapid.T) {
 	id := drawID(t, "id")
 	_, answer := w.run("poll", nil, "-", id.String(), hour)
 	got := answer[3].([]any)[0].([]any)[0]
-	switch a := w.protocol.runPoll(&w.state, id); a.kind {
+	switch a := w.protocol.runPoll(&w.state, id); a.outcome {
 	case granted:
 		w.want("poll", got, granted, 1)
 		w.promise(id, hour)
@@ -285,7 +289,7 @@ func (w *twin) cancel(t *rapid.T) {
 func (w *twin) renew(t *rapid.T) {
 	id := drawID(t, "id")
 	got, _ := w.run("renew", nil, id.String(), 2*hour)
-	if a := w.protocol.runRenew(&w.state, id); a.kind == granted {
+	if a := w.protocol.runRenew(&w.state, id); a.outcome == granted {
 		w.want("renewal", got, granted, 1, 2)
 		w.promise(id, 2*hour)
 	} else {
@@ -313,9 +317,9 @@ func (w *twin) age(t *rapid.T) {
 	}
 }
 
-// forget has a kept place be marked as over. One that expired would be kept anew by the cancel of a call
-// that waited for longer; the model has no such calls.
-func (w *twin) forget(*rapid.T) {
+// endPlace marks the kept place as over. If it expired instead, the cancel of a call that waited for longer
+// would keep it again; the model has no such calls.
+func (w *twin) endPlace(*rapid.T) {
 	w.state.kept = 0
 	w.check(w.rdb.Set(w.Context(), w.kept(), 0, time.Hour).Err())
 }

@@ -32,7 +32,7 @@ func (y *system) isRefused(s *state, id ident) bool { return y.keeps(doneIsRefus
 // markDone notes that an id is over.
 func (y *system) markDone(s *state, id ident) { s.done[id.process()] |= id.bit() }
 
-// take is the part of acquire.lua for a lock that nobody is in the way of.
+// take is the part of acquire.lua for a request that need not wait.
 func (y *system) take(s *state, c command) bool {
 	switch {
 	case !c.reads:
@@ -51,27 +51,27 @@ func (y *system) take(s *state, c command) bool {
 	s.notePhase(!s.isRead())
 	y.read(s, c.id)
 	if y.keeps(takersLeave) {
-		s.drop(c.id)
+		s.dequeue(c.id)
 	}
-	y.pass(s, unknown)
+	y.settleAndJudge(s, unknown)
 	return true
 }
 
 // runAcquire is acquire.lua.
 func (y *system) runAcquire(s *state, c command) answer {
 	after := s.takeEnded()
-	if c.former != nobody {
-		if e := s.end(c.former); e != unknown {
+	if c.predecessor != nobody {
+		if e := s.end(c.predecessor); e != unknown {
 			after = e
 		}
-		s.drop(c.former)
+		s.dequeue(c.predecessor)
 		if c.mark {
-			y.markDone(s, c.former)
+			y.markDone(s, c.predecessor)
 		}
 	}
 	if y.isRefused(s, c.id) {
-		y.pass(s, after)
-		return answer{kind: refused}
+		y.settleAndJudge(s, after)
+		return answer{outcome: refused}
 	}
 	held := s.has(c.id)
 	if !y.keeps(heldIsAnswered) && s.reads(c.id) {
@@ -86,7 +86,7 @@ func (y *system) runAcquire(s *state, c command) answer {
 		}
 		s.queue[s.index(c.id)].unseen = false
 	}
-	y.pass(s, after)
+	y.settleAndJudge(s, after)
 	if s.has(c.id) || y.take(s, c) {
 		s.waiting = false
 		return answer{granted, s.token, true}
@@ -97,7 +97,7 @@ func (y *system) runAcquire(s *state, c command) answer {
 	if c.keeps && s.kept == 0 {
 		s.kept = s.newPlace()
 	}
-	return answer{kind: busy}
+	return answer{outcome: busy}
 }
 
 // runPoll is poll.lua for one ticket.
@@ -107,7 +107,7 @@ func (y *system) runPoll(s *state, id ident) answer {
 		s.queue[i].unseen = false
 	}
 	if after := s.takeEnded(); y.keeps(settles) {
-		y.pass(s, after)
+		y.settleAndJudge(s, after)
 	}
 	switch {
 	case s.has(id):
@@ -116,7 +116,7 @@ func (y *system) runPoll(s *state, id ident) answer {
 	case i >= 0:
 		return answer{inQueue, s.counter, true}
 	}
-	return answer{kind: gone}
+	return answer{outcome: gone}
 }
 
 // runRenew is renew.lua.
@@ -125,13 +125,13 @@ func (y *system) runRenew(s *state, id ident) answer {
 		if !y.keeps(renewalsTouch) && s.holder == nobody {
 			y.read(s, id)
 		}
-		return answer{kind: notHeld}
+		return answer{outcome: notHeld}
 	}
 	s.waiting = false
-	return answer{kind: granted, good: true}
+	return answer{outcome: granted, good: true}
 }
 
-// runRelease is release.lua. It says whether the hold was there.
+// runRelease is release.lua. It reports whether the hold was there.
 func (y *system) runRelease(s *state, c command) bool {
 	id := c.id
 	if !y.keeps(idsAreCompared) && s.holder != nobody && s.holder.process() == c.id.process() {
@@ -150,12 +150,12 @@ func (y *system) runRelease(s *state, c command) bool {
 	}
 	y.giveUpPlace(s, c, keptIsReleased)
 	if s.isFree() {
-		y.pass(s, after)
+		y.settleAndJudge(s, after)
 	}
 	return true
 }
 
-// giveUpPlace forgets a kept place whose ticket was granted and is over.
+// giveUpPlace ends a kept place whose ticket was granted and is over.
 func (y *system) giveUpPlace(s *state, c command, by rule) {
 	if !c.keeps {
 		return
@@ -166,7 +166,7 @@ func (y *system) giveUpPlace(s *state, c command, by rule) {
 	}
 }
 
-// runDowngrade is downgrade.lua. It says whether the hold was there.
+// runDowngrade is downgrade.lua. It reports whether the hold was there.
 func (y *system) runDowngrade(s *state, id ident) bool {
 	switch {
 	case s.holder == id:
@@ -194,7 +194,7 @@ func (y *system) runCancel(s *state, c command) {
 	if i := s.index(c.id); i >= 0 && c.keeps && !c.served && !y.keeps(placeIsCompared) {
 		s.kept = s.queue[i].place
 	}
-	s.drop(c.id)
+	s.dequeue(c.id)
 	if y.keeps(cancelFrees) {
 		if s.holder == c.id && c.served {
 			y.giveUpPlace(s, c, keptIsUndone)
@@ -206,7 +206,7 @@ func (y *system) runCancel(s *state, c command) {
 	if c.mark {
 		y.markDone(s, c.id)
 	}
-	y.pass(s, after)
+	y.settleAndJudge(s, after)
 }
 
 func (s *state) takeEnded() end {
@@ -215,9 +215,9 @@ func (s *state) takeEnded() end {
 	return e
 }
 
-// expire ends the lease or the accept window of a hold. Whatever its process was promised on the
-// strength of it has run out before, as each deadline is counted from before the run that set the
-// expiry, and is earlier by the margin. This is all the model knows of time.
+// expire ends a hold by its lease or its accept window. The deadline of its process has passed before that:
+// it is counted from before the run that set the expiry, and is earlier by the margin (rule 17). This is
+// all that the model knows of time.
 func (s *state) expire(id ident) end {
 	if p := &s.process[id.process()]; p.id == id {
 		p.window, p.answer.good, p.renewal.good = false, false, false

@@ -2,17 +2,17 @@ package protocol
 
 import "slices"
 
-// pass is settle, and looks at what comes of it.
-func (y *system) pass(s *state, after end) {
+// settleAndJudge checks what comes of settle.
+func (y *system) settleAndJudge(s *state, after end) {
 	before := *s
 	y.settle(s, after)
 	s.judge(&before, after)
 }
 
-// settle passes on a free lock to live tickets (rules 5 and 12), and publishes that (rule 6): after
-// writing to those who wait to read, after reading to one that waits to write; if it is not known
-// what has ended, the first in the queue decides; and if one side is empty the other has its turn. While
-// somebody reads and nobody waits to write, it lets in those who wait to read.
+// settle grants a free lock to live tickets (rule 5, rule 12) and publishes the grants (rule 6). After a
+// writer it admits the waiting readers, after readers one waiting writer. If it is not known what has ended,
+// the head of the queue decides. If one side is empty the other has its turn. While readers hold the lock
+// and no writer waits, it admits the waiting readers.
 func (y *system) settle(s *state, after end) {
 	switch {
 	case s.holder != nobody || s.queue[0].id == nobody:
@@ -25,7 +25,7 @@ func (y *system) settle(s *state, after end) {
 	case y.readersFirst(s, after) && y.admitReaders(s, 0, true):
 	default:
 		if t := s.nextWriter(); t.id != nobody {
-			s.drop(t.id)
+			s.dequeue(t.id)
 			y.grant(s, t)
 			s.waiting = !y.keeps(grantsExpire)
 			s.publish(t.id, news{s.token, s.token})
@@ -35,7 +35,7 @@ func (y *system) settle(s *state, after end) {
 	}
 }
 
-// readersFirst says whose turn it is.
+// readersFirst reports whether it is the readers' turn.
 func (y *system) readersFirst(s *state, after end) bool {
 	switch {
 	case after == writing && y.keeps(readersGoFirst):
@@ -46,7 +46,7 @@ func (y *system) readersFirst(s *state, after end) bool {
 	return s.queue[0].reads
 }
 
-// holdsBack says whether somebody waits to write, so that no more readers are let in.
+// holdsBack reports whether a writer waits, so that no more readers are admitted.
 func (y *system) holdsBack(s *state) bool {
 	if !y.keeps(deadHoldNobody) {
 		return s.hasWriter()
@@ -62,14 +62,14 @@ func (s *state) hasReader() bool {
 	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.reads })
 }
 
-// nextWriter is the first live ticket that is not to read. Dead ones before it are dropped.
+// nextWriter returns the first live ticket of a writer. Dead ones before it are removed.
 func (s *state) nextWriter() ticket {
 	for i := 0; s.queue[i].id != nobody; {
 		switch t := s.queue[i]; {
 		case t.reads:
 			i++
 		case t.unseen:
-			s.drop(t.id)
+			s.dequeue(t.id)
 		default:
 			return t
 		}
@@ -77,9 +77,9 @@ func (s *state) nextWriter() ticket {
 	return ticket{}
 }
 
-// admitReaders lets in those who wait to read, up to a place if one is given, and says whether they were
-// any, or more are to come. They begin a phase, or join one. Their number makes their pushes newer than
-// what was said before, and older than what is said from now on.
+// admitReaders admits the waiting readers, up to a place if one is given. They begin a phase, or join one.
+// It reports whether it admitted any, or another run is to admit more. The number of their pushes is above
+// all earlier stamps, and not above any later one.
 func (y *system) admitReaders(s *state, upTo place, begin bool) bool {
 	number := s.counter + 1
 	if !s.hasReader() {
@@ -93,7 +93,7 @@ func (y *system) admitReaders(s *state, upTo place, begin bool) bool {
 			continue
 		}
 		looked++
-		s.drop(t.id)
+		s.dequeue(t.id)
 		if t.unseen {
 			continue
 		}
@@ -111,12 +111,12 @@ func (y *system) admitReaders(s *state, upTo place, begin bool) bool {
 	return admitted > 0 || s.admit != 0 && y.keeps(restIsAdmitted)
 }
 
-// isFull says whether no more readers are to be let in by this run.
+// isFull reports whether this run admits no more readers.
 func (y *system) isFull(looked, admitted int) bool {
 	return y.batch > 0 && looked == y.batch || !y.keeps(allAtOnce) && admitted == 1
 }
 
-// leaveRest notes up to which place readers are let in by the next run (rule 9).
+// leaveRest notes up to which place the next run admits readers (rule 9).
 func (y *system) leaveRest(s *state, upTo place, looked int) {
 	s.admit = 0
 	if y.batch == 0 || looked < y.batch {
@@ -139,8 +139,8 @@ func (y *system) leaveRest(s *state, upTo place, looked int) {
 	}
 }
 
-// enqueue gives c a ticket: at its old place, at the head if that got lost, or else behind all who wait, and
-// who may come back.
+// enqueue gives c a ticket: at its kept place, at the head if its ticket got lost, or else behind all
+// tickets and all kept places.
 func (s *state) enqueue(c command) {
 	t := ticket{id: c.id, place: s.newPlace(), reads: c.reads, keeps: c.keeps}
 	switch {
@@ -179,7 +179,7 @@ func (s *state) eachPlace(f func(*place)) {
 	each(&s.admit)
 }
 
-// newPlace is behind all others.
+// newPlace returns a place behind all others.
 func (s *state) newPlace() (p place) {
 	s.eachPlace(func(o *place) { p = max(p, *o) })
 	p++

@@ -24,7 +24,7 @@ type token uint8
 // by ranks as well.
 type place uint8
 
-// A ticket is somebody who waits.
+// A ticket is an entry of the queue.
 type ticket struct {
 	id     ident
 	place  place
@@ -35,17 +35,17 @@ type ticket struct {
 
 // A command is on its way to the server.
 type command struct {
-	verb   verb
-	id     ident
-	former ident
-	reads  bool
-	lost   bool
-	mark   bool // the id that ends is to be marked as over
-	wait   bool
-	keeps  bool // the place in the queue outlives the ticket
-	served bool // the place is not needed any more
-	stray  bool // nobody looks after it: it runs once, late, or never
-	front  bool // of two tickets with the same place it is the first, which nobody can foresee
+	verb        verb
+	id          ident
+	predecessor ident
+	reads       bool
+	lost        bool
+	mark        bool // the id that ends is to be marked as over
+	wait        bool
+	keeps       bool // the place in the queue outlives the ticket
+	served      bool // the place is not needed any more
+	stray       bool // nobody repeats it: it runs once, late, or never
+	front       bool // of two tickets with the same place it is the first; either may be
 }
 
 type verb uint8
@@ -59,7 +59,7 @@ const (
 	cancel
 )
 
-// A push is the news of a grant, on its way for as long as it likes.
+// A push is the news of a grant. It may be on its way for any time.
 type push struct {
 	id ident
 	news
@@ -76,18 +76,18 @@ const (
 	maxPushes    = 10
 )
 
-// A state is all that the protocol's future depends on. Lists are filled from the left and end with
-// the first zero element.
+// A state is all that decides what may happen next. Lists are filled from the left and end with the first
+// zero element.
 type state struct {
 	// The server.
-	holder   ident // who excludes everybody else
+	holder   ident // of the hold that excludes all others
 	readers  [maxReaders]ident
 	token    token // the holder's, or that of the readers' phase
-	waiting  bool  // the holder's grant has not been accepted; kept only if nothing else ends it
+	waiting  bool  // the holder's grant is not accepted yet; noted only if nothing else ends it
 	ended    end   // what held the free lock before, if a script can still see that
 	counter  token // fencing counter
 	queue    [maxTickets]ticket
-	admit    place                // up to which readers are let in, although somebody waits to write
+	admit    place                // up to which readers are admitted, although a writer waits
 	kept     place                // of the ticket that all processes share that keep one
 	done     [maxProcesses]uint32 // by process, a bit for each number
 	commands [maxCommands]command
@@ -98,14 +98,14 @@ type state struct {
 	history
 }
 
-// History is what the protocol does not depend on, but what is to be checked.
+// History is what the checks need and the protocol does not.
 type history struct {
 	started token  // the highest token that a hold has started with
 	written token  // the highest that one for writing has started with
 	stood   place  // where the ticket of the holder was kept
 	served  uint32 // places whose ticket was granted and released: a bit for each
-	passed  uint8  // phases of readers in a row that began, or grew, while somebody waited to write
-	outrun  uint8  // grants in a row to writers while somebody waited to read
+	passed  uint8  // phases of readers in a row that began, or grew, while a writer waited
+	outrun  uint8  // grants in a row to writers while a reader waited
 	wrongs  wrong
 }
 
@@ -118,7 +118,7 @@ const (
 	writing
 )
 
-// Faults says how often what may happen.
+// Faults says how often each fault may happen.
 type faults struct {
 	replays uint8 // a command is written again, and both copies arrive
 	delays  uint8 // a live process is too slow for its lease, its accept window or its polls
@@ -134,7 +134,7 @@ func (s *state) isRead() bool { return s.readers[0] != nobody }
 
 func (s *state) reads(id ident) bool { return id != nobody && slices.Contains(s.readers[:], id) }
 
-// has says whether the lock is held by the id.
+// has reports whether the id holds the lock.
 func (s *state) has(id ident) bool { return s.holder == id || s.reads(id) }
 
 func (s *state) addReader(id ident) {
@@ -145,7 +145,7 @@ func (s *state) addReader(id ident) {
 	s.readers[i] = id
 }
 
-// end ends the hold of id if it has one, and says what has ended if the lock is free by that.
+// end ends the hold of id, if there is one. It returns what has ended if that frees the lock.
 func (s *state) end(id ident) end {
 	if s.holder == id {
 		s.holder = nobody
@@ -161,18 +161,18 @@ func (s *state) end(id ident) end {
 	return unknown
 }
 
-// waits says whether a ticket of that kind is in the queue that is not dead.
-func (s *state) waits(reads bool) bool {
+// hasLive reports whether a live ticket, of a reader or of a writer, is in the queue.
+func (s *state) hasLive(reads bool) bool {
 	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.id != nobody && t.reads == reads && !t.unseen })
 }
 
-// index is where in the queue the ticket is, or -1.
+// index returns where in the queue the ticket is, or -1.
 func (s *state) index(id ident) int {
 	return slices.IndexFunc(s.queue[:], func(t ticket) bool { return t.id == id && id != nobody })
 }
 
-// drop takes a ticket off the queue, if it is there.
-func (s *state) drop(id ident) {
+// dequeue takes a ticket off the queue, if it is there.
+func (s *state) dequeue(id ident) {
 	if i := s.index(id); i >= 0 {
 		copy(s.queue[i:], s.queue[i+1:])
 		s.queue[maxTickets-1] = ticket{}
@@ -184,10 +184,10 @@ func (s *state) drop(id ident) {
 
 func (s *state) isDone(id ident) bool { return s.done[id.process()]&id.bit() != 0 }
 
-// atServer says whether the server has the id as a hold or a ticket.
+// atServer reports whether the server has the id as a hold or a ticket.
 func (s *state) atServer(id ident) bool { return s.has(id) || s.index(id) >= 0 }
 
-// post adds a command, unless the same one is on its way: both together do what one does.
+// post adds a command, unless the same one is on its way: two would do what one does.
 func (s *state) post(c command) {
 	for i, d := range s.commands {
 		switch d {

@@ -48,7 +48,7 @@ func (s *state) view(i int) uint64 {
 		}
 		return number
 	}
-	v.process.id, v.process.former = ident(v.process.id.number()), ident(v.process.former.number())
+	v.process.id, v.process.predecessor = ident(v.process.id.number()), ident(v.process.predecessor.number())
 	v.holder = own(s.holder)
 	for _, id := range s.readers {
 		v.readers |= 1 << own(id)
@@ -58,7 +58,7 @@ func (s *state) view(i int) uint64 {
 	}
 	for _, c := range s.commands {
 		if own(c.id) != 0 {
-			c.id, c.former = ident(c.id.number()), ident(c.former.number())
+			c.id, c.predecessor = ident(c.id.number()), ident(c.predecessor.number())
 			v.rest += maphash.Comparable(viewSeed, c)
 		}
 	}
@@ -72,12 +72,12 @@ func (s *state) view(i int) uint64 {
 }
 
 func compareAnswers(a, b answer) int {
-	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.token, b.token), compareBools(a.good, b.good))
+	return cmp.Or(cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.token, b.token), compareBools(a.good, b.good))
 }
 
 func compareCommands(a, b command) int {
 	return cmp.Or(
-		cmp.Compare(a.verb, b.verb), cmp.Compare(a.id, b.id), cmp.Compare(a.former, b.former),
+		cmp.Compare(a.verb, b.verb), cmp.Compare(a.id, b.id), cmp.Compare(a.predecessor, b.predecessor),
 		cmp.Compare(a.flags(), b.flags()),
 	)
 }
