@@ -99,7 +99,7 @@ func retryable(p problem, e *lockmw.Error) problem {
 }
 
 // WriteError answers a request that was not handled because of its lock. It is the default error
-// handler; the package comment lists the statuses. The body is application/problem+json, without the
+// handler; docs/http.md lists the statuses. The body is application/problem+json, without the
 // key and without err's text. 409 and 503 have a Retry-After header in whole seconds, at least 1. An
 // error that is not of lockmw or this package is a 500. WriteError logs nothing: the middleware logs
 // every 500, and what makes a lock unavailable, before it calls an error handler.

@@ -53,5 +53,7 @@
 // Their attributes are distributed_lock.name, .mode and .outcome as on the spans; the outcome of a
 // renewal is renewed or error. One that finds the lock gone is not counted: the hold is lost. Exemplars
 // point to the lock's own spans. The file grafana/dashboard.json shows the metrics in Grafana, under the
-// names that OpenTelemetry's exporter for Prometheus gives them.
+// names that OpenTelemetry's exporter for Prometheus gives them; [docs/operations.md] has alerts.
+//
+// [docs/operations.md]: https://github.com/lockmw/go/blob/main/docs/operations.md#alerts
 package tracing
