@@ -9,7 +9,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log"
+	"os"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,12 +24,12 @@ func main() {
 	prefix := flag.String("prefix", "lockmw", "of the locks: what WithPrefix says")
 	force := flag.Int64("force", 0, "release the hold with this token")
 	flag.Parse()
-	if err := run(context.Background(), *addr, *prefix, flag.Arg(0), *force); err != nil {
+	if err := run(context.Background(), os.Stdout, *addr, *prefix, flag.Arg(0), *force); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, addr, prefix, key string, force int64) error {
+func run(ctx context.Context, out io.Writer, addr, prefix, key string, force int64) error {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
 	inspector, err := lockmw.NewInspector(rdb, lockmw.WithPrefix(prefix))
@@ -39,7 +41,7 @@ func run(ctx context.Context, addr, prefix, key string, force int64) error {
 			if err != nil {
 				return err
 			}
-			show(status)
+			show(out, status)
 		}
 		return nil
 	}
@@ -47,25 +49,25 @@ func run(ctx context.Context, addr, prefix, key string, force int64) error {
 	if err != nil {
 		return err
 	}
-	show(status)
+	show(out, status)
 	for _, h := range status.Holders {
 		if h.Token == force {
 			if err := inspector.ForceUnlock(ctx, key, h); err != nil {
 				return err
 			}
-			fmt.Println("released", h.Owner)
+			fmt.Fprintln(out, "released", h.Owner)
 		}
 	}
 	return nil
 }
 
-func show(s lockmw.Status) {
-	fmt.Printf("%s: %d hold, %d wait\n", s.Key, len(s.Holders), len(s.Waiters))
+func show(out io.Writer, s lockmw.Status) {
+	fmt.Fprintf(out, "%s: %d hold, %d wait\n", s.Key, len(s.Holders), len(s.Waiters))
 	for _, h := range s.Holders {
-		fmt.Printf("  %-10s %s  token %d  since %s  lease ends in %v\n",
+		fmt.Fprintf(out, "  %-10s %s  token %d  since %s  lease ends in %v\n",
 			s.Mode, h.Process, h.Token, h.Since.Format(time.TimeOnly), h.TTL.Round(time.Second))
 	}
 	for _, w := range s.Waiters {
-		fmt.Printf("  waits      %s  %s  since %s\n", w.Process, w.Mode, w.Since.Format(time.TimeOnly))
+		fmt.Fprintf(out, "  waits      %s  %s  since %s\n", w.Process, w.Mode, w.Since.Format(time.TimeOnly))
 	}
 }

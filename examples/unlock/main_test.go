@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+func TestALockIsShownAndTakenAway(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		locks, err := lockmw.New(s.NewClient(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		_, hold, err := locks.Lock(t.Context(), "user:42")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shows := func(key string, force int64, wanted ...string) {
+			t.Helper()
+			var out strings.Builder
+			if err := run(t.Context(), &out, s.Addr(), "lockmw", key, force); err != nil {
+				t.Error(err)
+			}
+			for _, text := range wanted {
+				if !strings.Contains(out.String(), text) {
+					t.Errorf("%q is not shown:\n%s", text, out.String())
+				}
+			}
+		}
+		token := fmt.Sprintf("token %d", hold.Token())
+		shows("", 0, "user:42: 1 hold, 0 wait", token)
+		shows("user:42", hold.Token()-1, "user:42: 1 hold, 0 wait", token)
+		shows("user:42", hold.Token(), "released")
+		shows("user:42", 0, "user:42: 0 hold, 0 wait")
+		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("Unlock: %v, want ErrLost", err)
+		}
+	})
+}
