@@ -22,25 +22,25 @@ type resource struct {
 	token   int64 // of the latest writer; the race detector looks after it as well
 }
 
-func (s *resource) write(g core.Grant) {
+func (s *resource) write(h core.Grant) {
 	if w, r := s.writers.Add(1), s.readers.Load(); w != 1 || r != 0 {
 		s.t.Errorf("%d write and %d read", w, r)
 	}
-	if g.Token() <= s.token {
-		s.t.Errorf("token %d after %d", g.Token(), s.token)
+	if h.Token() <= s.token {
+		s.t.Errorf("token %d after %d", h.Token(), s.token)
 	}
-	s.token = g.Token()
+	s.token = h.Token()
 	runtime.Gosched()
 	s.writers.Add(-1)
 }
 
-func (s *resource) read(g core.Grant) {
+func (s *resource) read(h core.Grant) {
 	s.readers.Add(1)
 	if w := s.writers.Load(); w != 0 {
 		s.t.Errorf("%d write while others read", w)
 	}
-	if g.Token() < s.token {
-		s.t.Errorf("a reader has token %d after a writer with %d", g.Token(), s.token)
+	if h.Token() < s.token {
+		s.t.Errorf("a reader has token %d after a writer with %d", h.Token(), s.token)
 	}
 	runtime.Gosched()
 	s.readers.Add(-1)
@@ -85,20 +85,20 @@ func TestWritersExcludeEverybodyWhateverCallsDo(t *testing.T) {
 
 // use makes one call and uses what it guards.
 func use(ctx context.Context, l *inproc.Locks, s *resource, r *core.Request) {
-	g, err := l.Acquire(ctx, r)
+	h, err := l.Acquire(ctx, r)
 	if err != nil {
 		return
 	}
 	if r.Mode != core.Read {
-		s.write(g)
+		s.write(h)
 		if rand.IntN(2) == 0 {
-			_ = g.Downgrade(ctx)
-			s.read(g)
+			_ = h.Downgrade(ctx)
+			s.read(h)
 		}
 	} else {
-		s.read(g)
+		s.read(h)
 	}
-	if _, err := g.Release(0); err != nil {
+	if _, err := h.Release(0); err != nil {
 		s.t.Errorf("Release: %v", err)
 	}
 }

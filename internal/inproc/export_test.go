@@ -1,6 +1,6 @@
 package inproc
 
-// Keys returns of how many keys something is remembered.
+// Keys returns how many keys have an entry.
 func (l *Locks) Keys() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,15 +22,15 @@ func TestALossLetsTheNextPhaseIn(t *testing.T) {
 		r.wait(late)
 		r.release(second, late)
 		for _, c := range []*call{first, one, two} {
-			_, err := c.grant.Release(0)
+			_, err := c.hold.Release(0)
 			r.is("Release of a lost hold", err, core.ErrLost)
-			r.is("Extend of a lost hold", c.grant.Extend(context.Background(), time.Minute), core.ErrLost)
-			if len(c.told().losses) != 1 || !c.grant.Expired() {
-				t.Errorf("the holder was told of %v", c.told().losses)
+			r.is("Extend of a lost hold", c.hold.Extend(context.Background(), time.Minute), core.ErrLost)
+			if len(c.reported().losses) != 1 || !c.hold.Expired() {
+				t.Errorf("the losses reported to the holder are %v", c.reported().losses)
 			}
 		}
-		if len(second.told().losses)+len(late.told().losses) > 0 {
-			t.Error("holders were told of the losses of others")
+		if len(second.reported().losses)+len(late.reported().losses) > 0 {
+			t.Error("the losses of others were reported to holders")
 		}
 	})
 }
@@ -39,7 +39,7 @@ func TestALostReaderFreesOnlyItsOwnShare(t *testing.T) {
 	bubble(t, func(r *rig) {
 		lost, reader, writer := r.read(fixed(time.Second)), r.read(maxHold(time.Minute)), r.write()
 		pass(time.Second)
-		if len(lost.told().losses) != 1 {
+		if len(lost.reported().losses) != 1 {
 			t.Error("the fixed lease did not run out")
 		}
 		r.holds(reader)
@@ -54,14 +54,14 @@ func TestExtendMovesTheDeadline(t *testing.T) {
 	bubble(t, func(r *rig) {
 		c := r.write(fixed(time.Second), maxHold(3*time.Second))
 		pass(900 * time.Millisecond)
-		r.is("Extend", c.grant.Extend(context.Background(), 2*time.Second), nil)
+		r.is("Extend", c.hold.Extend(context.Background(), 2*time.Second), nil)
 		pass(1900 * time.Millisecond)
-		if c.grant.Expired() {
+		if c.hold.Expired() {
 			t.Error("the hold is lost in spite of Extend")
 		}
-		r.is("Extend", c.grant.Extend(context.Background(), 2*time.Second), nil)
+		r.is("Extend", c.hold.Extend(context.Background(), 2*time.Second), nil)
 		pass(200 * time.Millisecond)
-		if !c.grant.Expired() {
+		if !c.hold.Expired() {
 			t.Error("Extend has moved the end of the longest hold")
 		}
 	})
@@ -73,8 +73,8 @@ func TestAHoldIsLostAtItsDeadlineEvenIfItsTimerIsLate(t *testing.T) {
 			c := r.write(fixed(time.Second))
 			next := r.write(minHold(time.Second))
 			time.Sleep(time.Second) // the timer is due as well
-			r.is("Downgrade", c.grant.Downgrade(context.Background()), core.ErrLost)
-			_, err := c.grant.Release(0)
+			r.is("Downgrade", c.hold.Downgrade(context.Background()), core.ErrLost)
+			_, err := c.hold.Release(0)
 			r.is("Release", err, core.ErrLost)
 			r.release(next)
 			pass(time.Second)
@@ -86,20 +86,20 @@ func TestReleaseTwice(t *testing.T) {
 	bubble(t, func(r *rig) {
 		c, next := r.write(), r.write()
 		r.release(c)
-		_, err := c.grant.Release(0)
+		_, err := c.hold.Release(0)
 		r.is("the second Release", err, core.ErrNotHeld)
-		r.is("Extend after Release", c.grant.Extend(context.Background(), time.Minute), core.ErrNotHeld)
+		r.is("Extend after Release", c.hold.Extend(context.Background(), time.Minute), core.ErrNotHeld)
 		r.failed(r.read(try), core.ErrBusy)
 		r.release(next)
 	})
 }
 
-func TestReleaseCountsThoseWhoWait(t *testing.T) {
+func TestReleaseCountsWaiters(t *testing.T) {
 	bubble(t, func(r *rig) {
 		c := r.write()
 		waiting := []*call{r.write(), r.read(), r.read()}
 		r.failed(r.read(maxWaiters(3)), core.ErrTooManyWaiters)
-		if n, _ := c.grant.Release(0); n != 3 {
+		if n, _ := c.hold.Release(0); n != 3 {
 			t.Errorf("%d wait, want 3", n)
 		}
 		r.release(waiting[1], waiting[2], waiting[0])
@@ -110,7 +110,7 @@ func TestAMinimumHoldKeepsTheKeyTaken(t *testing.T) {
 	bubble(t, func(r *rig) {
 		c := r.write(minHold(time.Second))
 		r.release(c)
-		_, err := c.grant.Release(0)
+		_, err := c.hold.Release(0)
 		r.is("the second Release", err, core.ErrNotHeld)
 		writer, reader := r.write(), r.read()
 		pass(999 * time.Millisecond)
@@ -150,7 +150,7 @@ func TestExpireEndsAMinimumHold(t *testing.T) {
 		pass(time.Second)
 		r.failed(r.write(try), core.ErrBusy)
 		r.release(next)
-		if len(c.told().losses) > 0 {
+		if len(c.reported().losses) > 0 {
 			t.Error("a hold was lost after its release")
 		}
 	})
@@ -164,7 +164,7 @@ func TestExpireInTheInstantInWhichAMinimumHoldEnds(t *testing.T) {
 			time.Sleep(time.Second) // the timer is due as well
 			r.Expire(key)
 			synctest.Wait()
-			lost := len(one.told().losses) + len(two.told().losses)
+			lost := len(one.reported().losses) + len(two.reported().losses)
 			if lost == 0 {
 				r.failed(r.write(try), core.ErrBusy)
 				r.release(one, two)
@@ -177,13 +177,13 @@ func TestACallThatIsCancelledInTheInstantOfItsGrantPassesItOn(t *testing.T) {
 	var cancelled int
 	for range 50 {
 		bubble(t, func(r *rig) {
-			c, telling := r.write(), make(chan struct{})
-			first := r.write(minHold(time.Hour), ticket("task", time.Minute), onEvent(func() { <-telling }))
+			c, resume := r.write(), make(chan struct{})
+			first := r.write(minHold(time.Hour), place("task", time.Minute), onEvent(func() { <-resume }))
 			next := r.write()
-			r.release(c) // to the first one, which is being told that it has to wait
+			r.release(c) // to the first one, whose event has not returned
 			r.wait(first, next)
 			first.cancel()
-			close(telling)
+			close(resume)
 			<-first.done
 			if first.err == nil {
 				r.release(first)
@@ -194,7 +194,7 @@ func TestACallThatIsCancelledInTheInstantOfItsGrantPassesItOn(t *testing.T) {
 			cancelled++
 			r.holds(next) // without having to wait for the minimum hold of a call that never had the lock
 			behind := r.write()
-			back := r.write(ticket("task", time.Minute))
+			back := r.write(place("task", time.Minute))
 			r.release(next)
 			r.inOrder(back, behind)
 		})

@@ -17,42 +17,42 @@ import (
 type Locks struct {
 	mu    sync.Mutex
 	keys  map[string]*entry
-	token int64 // the greatest one given
+	token int64 // the greatest one so far
 }
 
-// An entry is the state of one key; it exists while the key is held or waited for, or a place in its
-// queue is kept.
+// An entry is the state of one key. It exists while the key is held or waited for, or a place in its queue
+// is kept.
 type entry struct {
-	key     string
-	holds   []*grant           // readers, or one that excludes everybody else
-	phase   core.Mode          // of the holds, or of those before if there are none
-	token   int64              // of the latest hold that excluded; those who read after it carry it too
-	writers queue              // all that want to exclude, whatever their mode is called
-	readers queue              // they wait only for writers: for one that holds, or for one that waits
-	last    int64              // the place at the end of the queue
-	tickets map[string]*ticket // by their ids
-	telling bool               // those who wait are about to be told where they are
+	key       string
+	holds     []*hold               // of readers, or one that excludes all others
+	phase     core.Mode             // of the holds, or of the last ones if there are none
+	token     int64                 // of the latest hold that excluded others; the readers after it have it too
+	writers   queue                 // waiters of all modes but Read
+	readers   queue                 // waiters for a writer, which holds the key or waits for it too
+	last      int64                 // the place at the end of the queue
+	places    map[string]*keptPlace // kept, by their names
+	notifying bool                  // the waiters are about to be notified of their positions
 }
 
 // Acquire implements core.Locks.
 func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Grant, error) {
 	l.mu.Lock()
 	e := l.entry(r.Key)
-	if e.admits(r.Mode) {
-		g := l.grant(e, r)
+	if e.isFreeFor(r.Mode) {
+		h := l.grant(e, r)
 		l.mu.Unlock()
-		return g, nil
+		return h, nil
 	}
 	if err := l.refuse(e, r); err != nil {
 		l.mu.Unlock()
 		return nil, err
 	}
 	w := l.enqueue(e, r)
-	seen := core.Wait{Holders: e.holders(), Position: e.position(w), Queued: e.waiting()}
+	snapshot := core.Wait{Holders: e.holders(), Position: e.position(w), Queued: e.waiting()}
 	l.mu.Unlock()
 
-	r.Events.Contended(seen)
-	return l.wait(ctx, e, w, seen.Position)
+	r.Events.Contended(snapshot)
+	return l.wait(ctx, e, w, snapshot.Position)
 }
 
 func (l *Locks) entry(key string) *entry {
@@ -67,16 +67,16 @@ func (l *Locks) entry(key string) *entry {
 	return e
 }
 
-// admits reports whether one more of mode need not wait. If nobody holds the key nobody waits for it.
-func (e *entry) admits(mode core.Mode) bool {
+// isFreeFor reports whether one more request of mode need not wait. A key that nobody holds has no waiters.
+func (e *entry) isFreeFor(mode core.Mode) bool {
 	return len(e.holds) == 0 || mode == core.Read && e.phase == core.Read && len(e.writers) == 0
 }
 
-// refuse returns why r may not wait, if so.
+// refuse returns why r may not wait, nil if it may.
 func (l *Locks) refuse(e *entry, r *core.Request) error {
 	switch waiting := e.waiting(); {
 	case r.Wait == 0:
-		l.keep(e, r, e.placeOf(r))
+		l.keepPlace(e, r, e.placeOf(r))
 		return &core.AcquireError{Err: core.ErrBusy, Holders: e.holders()}
 	case r.MaxWaiters > 0 && waiting >= r.MaxWaiters:
 		return &core.AcquireError{
@@ -87,8 +87,8 @@ func (l *Locks) refuse(e *entry, r *core.Request) error {
 	return nil
 }
 
-// wait returns what becomes of w, whose position is told already.
-func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, told int) (core.Grant, error) {
+// wait returns the hold of w, or why there is none. reported is the position that its caller knows.
+func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, reported int) (core.Grant, error) {
 	var limit <-chan time.Time
 	if w.req.Wait != core.Forever {
 		timer := time.NewTimer(w.req.Wait)
@@ -97,12 +97,12 @@ func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, told int) (core.G
 	}
 	for {
 		select {
-		case g := <-w.ready:
-			return g, nil
-		case seen := <-w.news:
-			if seen.Position != told && len(w.ready) == 0 {
-				told = seen.Position
-				w.req.Events.Waiting(seen)
+		case h := <-w.ready:
+			return h, nil
+		case s := <-w.snapshots:
+			if s.Position != reported && len(w.ready) == 0 {
+				reported = s.Position
+				w.req.Events.Waiting(s)
 			}
 		case <-limit:
 			return nil, l.giveUp(e, w, core.ErrBusy)
@@ -117,19 +117,19 @@ func (l *Locks) giveUp(e *entry, w *waiter, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case g := <-w.ready: // granted in this instant: pass it on
-		l.end(g)
+	case h := <-w.ready: // granted in this instant: the next waiter gets it
+		l.end(h)
 	default:
 		e.queueOf(w.req.Mode).remove(w)
-		l.keep(e, w.req, w.place)
-		l.moved(e)
+		l.keepPlace(e, w.req, w.place)
+		l.notifyLater(e)
 		l.settle(e)
 	}
 	return &core.AcquireError{Err: err, Holders: e.holders()}
 }
 
-// settle admits whom the state of e allows to run. After a writer all waiting readers run, after
-// readers one writer; and while readers hold the key more of them may, unless a writer waits.
+// settle grants e to the waiters that may have it. After a writer these are all waiting readers, after
+// readers one writer. While readers hold the key, more are admitted unless a writer waits.
 func (l *Locks) settle(e *entry) {
 	held, reading := len(e.holds) > 0, e.phase == core.Read
 	switch {
@@ -137,8 +137,8 @@ func (l *Locks) settle(e *entry) {
 	case len(e.readers) > 0 && (!reading || len(e.writers) == 0):
 		l.admitReaders(e)
 	case !held && len(e.writers) > 0:
-		l.admit(e, e.writers.pop())
-	case !held && len(e.tickets) == 0:
+		l.grantTo(e, e.writers.pop())
+	case !held && len(e.places) == 0:
 		delete(l.keys, e.key)
 	}
 }
@@ -147,26 +147,26 @@ func (l *Locks) admitReaders(e *entry) {
 	readers := e.readers
 	e.readers = nil
 	for _, w := range readers {
-		l.admit(e, w)
+		l.grantTo(e, w)
 	}
 }
 
-func (l *Locks) admit(e *entry, w *waiter) {
-	l.keep(e, w.req, w.place) // a call of the same ticket may follow a loss
-	l.moved(e)
+func (l *Locks) grantTo(e *entry, w *waiter) {
+	l.keepPlace(e, w.req, w.place) // after a loss a call may come back to it
+	l.notifyLater(e)
 	w.ready <- l.grant(e, w.req)
 }
 
-// shownHolders is how many holders a call is told of at most, as on Redis.
+// shownHolders is how many holders a snapshot has at most, as on Redis.
 const shownHolders = 8
 
-// holders describes those who hold e.
+// holders describes the holders of e.
 func (e *entry) holders() []core.Holder {
 	some := e.holds[:min(len(e.holds), shownHolders)]
 	holders := make([]core.Holder, 0, len(some))
-	for _, g := range some {
+	for _, h := range some {
 		holders = append(holders, core.Holder{
-			Owner: g.req.Owner, Process: "local", TraceParent: g.req.Trace, Token: g.token, Since: g.since,
+			Owner: h.req.Owner, Process: "local", TraceParent: h.req.Trace, Token: h.token, Since: h.since,
 		})
 	}
 	return holders
@@ -174,25 +174,25 @@ func (e *entry) holders() []core.Holder {
 
 // Expire loses the holds of key.
 func (l *Locks) Expire(key string) {
-	for _, g := range l.expire(key) {
-		g.req.Events.Lost(fmt.Errorf("%w: its lease ran out", core.ErrLost))
+	for _, h := range l.expire(key) {
+		h.req.Events.Lost(fmt.Errorf("%w: its lease ran out", core.ErrLost))
 	}
 }
 
 // expire ends the holds of key, and returns those that had not ended before.
-func (l *Locks) expire(key string) (lost []*grant) {
+func (l *Locks) expire(key string) (lost []*hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.keys[key]
 	if e == nil {
 		return nil
 	}
-	for _, g := range slices.Clone(e.holds) {
-		if !g.over {
-			g.lost = true
-			lost = append(lost, g)
+	for _, h := range slices.Clone(e.holds) {
+		if !h.over {
+			h.lost = true
+			lost = append(lost, h)
 		}
-		l.end(g)
+		l.end(h)
 	}
 	return lost
 }

@@ -28,9 +28,9 @@ func (r *rig) doesWhatAModelDoes(t *rapid.T) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	t.Cleanup(cancel)
 	m := &model{
-		rig:     &rig{t: t, ctx: ctx},
-		tickets: make(map[string]modelTicket),
-		random:  rand.New(rand.NewPCG(1, 2)),
+		rig:    &rig{t: t, ctx: ctx},
+		kept:   make(map[string]modelPlace),
+		random: rand.New(rand.NewPCG(1, 2)),
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"":          m.check,
@@ -45,16 +45,16 @@ func (r *rig) doesWhatAModelDoes(t *rapid.T) {
 	m.end()
 }
 
-// A model is what the lock should be, told in the simplest way.
+// A model is what the lock should do, in its simplest form.
 type model struct {
 	*rig
-	holds   []*modelCall // those that are lost are not here; those that are released may be, for a while
+	holds   []*modelCall // without lost ones; a released one may stay here for its minimum time
 	waiting []*modelCall // in their order
 	ended   []*modelCall // holds that are over
 	reading bool         // the present phase, or the one before
 	token   int64
 	places  int
-	tickets map[string]modelTicket
+	kept    map[string]modelPlace
 	random  *rand.Rand
 }
 
@@ -68,9 +68,9 @@ type modelCall struct {
 	lost     bool
 }
 
-type modelTicket struct {
+type modelPlace struct {
 	place int
-	until time.Time // zero: not yet
+	until time.Time // zero while a call waits there
 }
 
 func (c *modelCall) reads() bool { return c.req.Mode == core.Read }
@@ -94,26 +94,26 @@ func (m *model) call(t *rapid.T, mode core.Mode) {
 	case 1:
 		opts = append(opts, minHold(m.about(20*time.Millisecond)))
 	}
-	if id := rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "ticket"); id != "" {
-		opts = append(opts, ticket(id, m.about(30*time.Millisecond)))
+	if id := rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "place"); id != "" {
+		opts = append(opts, place(id, m.about(30*time.Millisecond)))
 	}
 	m.begin(&modelCall{call: m.settled(mode, opts)})
 }
 
-// begin decides what becomes of a call that was made.
+// begin decides what becomes of a new call.
 func (m *model) begin(c *modelCall) {
 	if len(m.holds) == 0 || m.reading && c.reads() && !slices.ContainsFunc(m.waiting, writes) {
 		m.grant(c)
 		return
 	}
-	if kept, ok := m.tickets[c.req.Ticket]; ok {
+	if kept, ok := m.kept[c.req.Ticket]; ok {
 		c.place = kept.place
 	} else {
 		m.places++
 		c.place = m.places
 	}
 	if c.req.Wait == 0 {
-		m.keep(c)
+		m.keepPlace(c)
 		m.failed(c.call, core.ErrBusy)
 		return
 	}
@@ -121,21 +121,21 @@ func (m *model) begin(c *modelCall) {
 		c.until = time.Now().Add(c.req.Wait)
 	}
 	if c.req.Ticket != "" {
-		m.tickets[c.req.Ticket] = modelTicket{place: c.place}
+		m.kept[c.req.Ticket] = modelPlace{place: c.place}
 	}
 	m.waiting = append(m.waiting, c)
 	slices.SortStableFunc(m.waiting, func(a, b *modelCall) int { return cmp.Compare(a.place, b.place) })
-	seen, position := c.told().contended[0], slices.Index(m.waiting, c)+1
-	if c.req.Ticket == "" && (seen.Position != position || seen.Queued != len(m.waiting)) {
-		m.t.Errorf("a call was told that it is at %d of %d, want %d of %d", seen.Position, seen.Queued, position, len(m.waiting))
+	snapshot, position := c.reported().contended[0], slices.Index(m.waiting, c)+1
+	if c.req.Ticket == "" && (snapshot.Position != position || snapshot.Queued != len(m.waiting)) {
+		m.t.Errorf("a call is at %d of %d, want %d of %d", snapshot.Position, snapshot.Queued, position, len(m.waiting))
 	}
 }
 
 func writes(c *modelCall) bool { return !c.reads() }
 
-func (m *model) keep(c *modelCall) {
+func (m *model) keepPlace(c *modelCall) {
 	if c.req.Ticket != "" {
-		m.tickets[c.req.Ticket] = modelTicket{c.place, time.Now().Add(c.req.Keep)}
+		m.kept[c.req.Ticket] = modelPlace{c.place, time.Now().Add(c.req.Keep)}
 	}
 }
 
@@ -151,8 +151,8 @@ func (m *model) grant(c *modelCall) {
 	m.holds = append(m.holds, c)
 }
 
-// run admits those of waiting whose turn it is.
-func (m *model) run(mayRun func(*modelCall) bool, most int) {
+// admit grants the lock to the first waiters that may have it, at most so many.
+func (m *model) admit(mayRun func(*modelCall) bool, most int) {
 	var stay []*modelCall
 	for _, c := range m.waiting {
 		if !mayRun(c) || most == 0 {
@@ -160,7 +160,7 @@ func (m *model) run(mayRun func(*modelCall) bool, most int) {
 			continue
 		}
 		most--
-		m.keep(c)
+		m.keepPlace(c)
 		m.grant(c)
 	}
 	m.waiting = stay
@@ -174,13 +174,13 @@ func (m *model) settle() {
 	free := len(m.holds) == 0
 	switch {
 	case free && writersWait && (m.reading || !readersWait):
-		m.run(writes, 1)
+		m.admit(writes, 1)
 	case free, m.reading && !writersWait:
-		m.run((*modelCall).reads, all)
+		m.admit((*modelCall).reads, all)
 	}
 }
 
-// live are the holds that can be released.
+// live returns the holds that can be released.
 func (m *model) live() []*modelCall {
 	return slices.DeleteFunc(slices.Clone(m.holds), func(c *modelCall) bool { return c.released })
 }
@@ -197,15 +197,15 @@ func (m *model) release(t *rapid.T) { m.unlock(draw(t, m.live())) }
 func (m *model) unlock(c *modelCall) {
 	m.rig.release(c.call)
 	c.released = true
-	delete(m.tickets, c.req.Ticket)
+	delete(m.kept, c.req.Ticket)
 	if least := c.since.Add(c.req.MinHold); least.After(time.Now()) {
 		c.until = least
 		return
 	}
-	m.over(c)
+	m.endHold(c)
 }
 
-func (m *model) over(c *modelCall) {
+func (m *model) endHold(c *modelCall) {
 	m.holds = without(m.holds, c)
 	m.ended = append(m.ended, c)
 	m.settle()
@@ -222,14 +222,14 @@ func (m *model) downgrade(t *rapid.T) {
 		if c.lost {
 			want = core.ErrLost
 		}
-		m.is("Downgrade", c.grant.Downgrade(context.Background()), want)
+		m.is("Downgrade", c.hold.Downgrade(context.Background()), want)
 		return
 	}
 	c := draw(t, m.live())
 	m.rig.downgrade(c.call)
 	if !m.reading {
 		m.reading = true
-		m.run((*modelCall).reads, -1)
+		m.admit((*modelCall).reads, -1)
 	}
 }
 
@@ -240,10 +240,10 @@ func (m *model) stop(c *modelCall) {
 	m.left(c)
 }
 
-// left is what follows when c gave up.
+// left is what happens after c gave up.
 func (m *model) left(c *modelCall) {
 	m.waiting = without(m.waiting, c)
-	m.keep(c)
+	m.keepPlace(c)
 	m.settle()
 }
 
@@ -261,7 +261,7 @@ func (m *model) passTime(t *rapid.T) {
 	m.pass(time.Duration(rapid.IntRange(1, 40).Draw(t, "time")) * time.Millisecond)
 }
 
-// pass lets time pass, and has happen what is due meanwhile.
+// pass lets time pass, and does what is due meanwhile.
 func (m *model) pass(d time.Duration) {
 	for end := time.Now().Add(d); ; {
 		at, happen := m.next()
@@ -274,15 +274,15 @@ func (m *model) pass(d time.Duration) {
 	}
 }
 
-// next returns what comes next by itself, and when.
+// next returns what happens next by itself, and when.
 func (m *model) next() (at time.Time, happen func()) {
 	sooner := func(t time.Time, f func()) {
 		if !t.IsZero() && (happen == nil || t.Before(at)) {
 			at, happen = t, f
 		}
 	}
-	for id, kept := range m.tickets {
-		sooner(kept.until, func() { delete(m.tickets, id) })
+	for id, kept := range m.kept {
+		sooner(kept.until, func() { delete(m.kept, id) })
 	}
 	for _, c := range m.waiting {
 		sooner(c.until, func() {
@@ -293,7 +293,7 @@ func (m *model) next() (at time.Time, happen func()) {
 	for _, c := range m.holds {
 		sooner(c.until, func() {
 			c.lost = !c.released
-			m.over(c)
+			m.endHold(c)
 		})
 	}
 	return at, happen
@@ -307,21 +307,21 @@ func (m *model) check(*rapid.T) {
 	}
 	for _, c := range m.live() {
 		m.rig.holds(c.call)
-		if c.grant.Token() != c.token {
-			m.t.Errorf("the token is %d, want %d", c.grant.Token(), c.token)
+		if c.hold.Token() != c.token {
+			m.t.Errorf("the token is %d, want %d", c.hold.Token(), c.token)
 		}
-		if len(c.told().losses) > 0 {
+		if len(c.reported().losses) > 0 {
 			m.t.Errorf("a hold was lost")
 		}
 	}
 	for _, c := range m.ended {
-		if c.lost != (len(c.told().losses) == 1) {
-			m.t.Errorf("the losses of a hold are %v, want one: %t", c.told().losses, c.lost)
+		if c.lost != (len(c.reported().losses) == 1) {
+			m.t.Errorf("the losses of a hold are %v, want one: %t", c.reported().losses, c.lost)
 		}
 	}
 }
 
-// end checks that nothing is left when all have given up and the places are not kept any more.
+// end checks that nothing is left when all calls have given up and all places are over.
 func (m *model) end() {
 	for len(m.waiting) > 0 {
 		m.stop(m.waiting[0])

@@ -36,7 +36,7 @@ func TestReadersShareAndExcludeWriters(t *testing.T) {
 	})
 }
 
-func TestReadersQueueBehindAWriterThatWaits(t *testing.T) {
+func TestReadersQueueBehindAWaitingWriter(t *testing.T) {
 	bubble(t, func(r *rig) {
 		reader, writer := r.read(), r.write()
 		late := r.read()
@@ -50,7 +50,7 @@ func TestReadersQueueBehindAWriterThatWaits(t *testing.T) {
 	})
 }
 
-func TestTheEndOfAWriterAdmitsAllReadersThatWait(t *testing.T) {
+func TestTheEndOfAWriterAdmitsAllWaitingReaders(t *testing.T) {
 	bubble(t, func(r *rig) {
 		first := r.write()
 		before, second, between, third, after := r.read(), r.write(), r.read(), r.write(), r.read()
@@ -102,7 +102,7 @@ func TestReadersGoOnWaitingIfOneOfTwoWritersGivesUp(t *testing.T) {
 	})
 }
 
-func TestAReaderThatGivesUpLetsNobodyIn(t *testing.T) {
+func TestAReaderThatGivesUpAdmitsNobody(t *testing.T) {
 	bubble(t, func(r *rig) {
 		reader, writer, late := r.read(), r.write(), r.read()
 		r.giveUp(late)
@@ -140,7 +140,7 @@ func TestNeitherSideStarves(t *testing.T) {
 					if took := time.Since(start); took > work {
 						t.Errorf("the other side waited for %v", took)
 					}
-					_, _ = c.grant.Release(0)
+					_, _ = c.hold.Release(0)
 					time.Sleep(work / 3)
 				}
 				close(stop)
@@ -150,7 +150,7 @@ func TestNeitherSideStarves(t *testing.T) {
 	}
 }
 
-// again takes the lock again and again, each time for as long as work takes.
+// again takes the lock repeatedly, each time for as long as work takes.
 func (r *rig) again(mode core.Mode, work time.Duration, stop <-chan struct{}) {
 	for {
 		select {
@@ -161,14 +161,14 @@ func (r *rig) again(mode core.Mode, work time.Duration, stop <-chan struct{}) {
 		c := r.start(mode)
 		<-c.done
 		time.Sleep(work)
-		_, _ = c.grant.Release(0)
+		_, _ = c.hold.Release(0)
 	}
 }
 
 func TestTokensRiseWithEachWriterAndAreThoseOfTheWriterBeforeForReaders(t *testing.T) {
 	bubble(t, func(r *rig) {
 		alone := r.read()
-		if alone.grant.Token() == 0 {
+		if alone.hold.Token() == 0 {
 			t.Error("a reader before all writers has no token")
 		}
 		first, early := r.write(), r.read()
@@ -176,24 +176,24 @@ func TestTokensRiseWithEachWriterAndAreThoseOfTheWriterBeforeForReaders(t *testi
 		elsewhere := r.write(func(c *call) { c.req.Key = "another" })
 		r.release(first)
 		late := r.read()
-		if first.grant.Token() <= alone.grant.Token() || elsewhere.grant.Token() <= first.grant.Token() {
+		if first.hold.Token() <= alone.hold.Token() || elsewhere.hold.Token() <= first.hold.Token() {
 			t.Errorf("writers have tokens %d and %d after %d",
-				first.grant.Token(), elsewhere.grant.Token(), alone.grant.Token())
+				first.hold.Token(), elsewhere.hold.Token(), alone.hold.Token())
 		}
 		for _, c := range []*call{early, late} {
-			if c.grant.Token() != first.grant.Token() {
-				t.Errorf("a reader has token %d after a writer with %d", c.grant.Token(), first.grant.Token())
+			if c.hold.Token() != first.hold.Token() {
+				t.Errorf("a reader has token %d after a writer with %d", c.hold.Token(), first.hold.Token())
 			}
 		}
 		r.release(early, late, elsewhere)
 		again := r.read()
-		if again.grant.Token() < first.grant.Token() {
-			t.Errorf("a later reader has token %d, less than the writer's %d", again.grant.Token(), first.grant.Token())
+		if again.hold.Token() < first.hold.Token() {
+			t.Errorf("a later reader has token %d, less than the writer's %d", again.hold.Token(), first.hold.Token())
 		}
 		last := r.write()
 		r.release(again, last)
-		if last.grant.Token() <= again.grant.Token() {
-			t.Errorf("a writer has token %d after a reader with %d", last.grant.Token(), again.grant.Token())
+		if last.hold.Token() <= again.hold.Token() {
+			t.Errorf("a writer has token %d after a reader with %d", last.hold.Token(), again.hold.Token())
 		}
 	})
 }
@@ -202,7 +202,7 @@ func TestDowngradeAdmitsAllReadersAndNoWriter(t *testing.T) {
 	bubble(t, func(r *rig) {
 		c := r.write()
 		writer, one, other, two := r.write(), r.read(), r.write(), r.read()
-		token := c.grant.Token()
+		token := c.hold.Token()
 		r.downgrade(c)
 		r.holds(one, two)
 		r.wait(writer, other)
@@ -210,9 +210,9 @@ func TestDowngradeAdmitsAllReadersAndNoWriter(t *testing.T) {
 		r.wait(late)
 		r.downgrade(c) // once more
 		r.wait(writer, other, late)
-		for _, g := range []core.Grant{c.grant, one.grant, two.grant} {
-			if g.Token() != token {
-				t.Errorf("a reader has token %d, the writer had %d", g.Token(), token)
+		for _, h := range []core.Grant{c.hold, one.hold, two.hold} {
+			if h.Token() != token {
+				t.Errorf("a reader has token %d, the writer had %d", h.Token(), token)
 			}
 		}
 		r.release(c, one)
@@ -241,14 +241,14 @@ func TestDowngradeOfWhatIsOver(t *testing.T) {
 	bubble(t, func(r *rig) {
 		released := r.write()
 		r.release(released)
-		r.is("Downgrade after Release", released.grant.Downgrade(context.Background()), core.ErrNotHeld)
+		r.is("Downgrade after Release", released.hold.Downgrade(context.Background()), core.ErrNotHeld)
 
 		lost, reader, writer := r.write(fixed(time.Second)), r.read(), r.write()
 		pass(time.Second)
-		r.is("Downgrade after the loss", lost.grant.Downgrade(context.Background()), core.ErrLost)
+		r.is("Downgrade after the loss", lost.hold.Downgrade(context.Background()), core.ErrLost)
 		r.release(reader)
 		next := r.read()
-		r.is("Downgrade after the loss", lost.grant.Downgrade(context.Background()), core.ErrLost)
+		r.is("Downgrade after the loss", lost.hold.Downgrade(context.Background()), core.ErrLost)
 		r.holds(writer)
 		r.wait(next)
 		r.release(writer, next)

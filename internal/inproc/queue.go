@@ -8,23 +8,23 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// tellInterval is how often those who wait are told at most that they have moved: a queue that moves
-// at every instant costs little then, however long it is.
-const tellInterval = 750 * time.Millisecond
+// notifyInterval is how often waiters are notified at most that they have moved. So a queue that moves all
+// the time costs little, however long it is.
+const notifyInterval = 750 * time.Millisecond
 
 // A waiter is a call that waits.
 type waiter struct {
-	req   *core.Request
-	place int64
-	ready chan *grant    // has room for one
-	news  chan core.Wait // has room for the latest
+	req       *core.Request
+	place     int64
+	ready     chan *hold     // has room for one
+	snapshots chan core.Wait // has room for the latest
 }
 
-// A queue has waiters in the order of their places; of equal places, which calls with the same ticket
-// have, in that of their arrival.
+// A queue has waiters in the order of their places. Calls that share a kept place stand in the order of
+// their arrival.
 type queue []*waiter
 
-// before returns how many have a smaller place.
+// before returns how many waiters have a smaller place.
 func (q queue) before(place int64) int {
 	n, _ := slices.BinarySearchFunc(q, place, func(w *waiter, place int64) int { return cmp.Compare(w.place, place) })
 	return n
@@ -45,7 +45,7 @@ func (q *queue) remove(w *waiter) {
 	*q = slices.Delete(*q, i, i+1)
 }
 
-// pop removes the first one, without moving the rest.
+// pop removes the first waiter, without moving the rest.
 func (q *queue) pop() *waiter {
 	w := (*q)[0]
 	(*q)[0] = nil
@@ -62,7 +62,7 @@ func (e *entry) queueOf(mode core.Mode) *queue {
 
 func (e *entry) waiting() int { return len(e.writers) + len(e.readers) }
 
-// position returns how many came before w, and w itself.
+// position returns the position of w: 1 plus the number of waiters before it, in both queues.
 func (e *entry) position(w *waiter) int {
 	if w.req.Mode == core.Read {
 		return e.readers.index(w) + e.writers.before(w.place) + 1
@@ -70,42 +70,42 @@ func (e *entry) position(w *waiter) int {
 	return e.writers.index(w) + e.readers.before(w.place) + 1
 }
 
-// enqueue has r wait in its place.
+// enqueue makes r a waiter, in its place.
 func (l *Locks) enqueue(e *entry, r *core.Request) *waiter {
-	w := &waiter{req: r, place: e.placeOf(r), ready: make(chan *grant, 1), news: make(chan core.Wait, 1)}
+	w := &waiter{req: r, place: e.placeOf(r), ready: make(chan *hold, 1), snapshots: make(chan core.Wait, 1)}
 	e.queueOf(r.Mode).add(w)
 	if r.Ticket != "" {
-		e.use(r.Ticket, w.place)
-		l.moved(e) // those behind a place that was kept
+		e.occupyPlace(r.Ticket, w.place)
+		l.notifyLater(e) // the waiters behind a place that was kept
 	}
 	return w
 }
 
-// moved has those who wait told where they are now, but not at once: more may move meanwhile.
-func (l *Locks) moved(e *entry) {
-	if e.telling || e.waiting() == 0 {
+// notifyLater notifies the waiters of their positions, but not at once: more may move meanwhile.
+func (l *Locks) notifyLater(e *entry) {
+	if e.notifying || e.waiting() == 0 {
 		return
 	}
-	e.telling = true
-	time.AfterFunc(tellInterval, func() { l.tell(e) })
+	e.notifying = true
+	time.AfterFunc(notifyInterval, func() { l.notify(e) })
 }
 
-func (l *Locks) tell(e *entry) {
+func (l *Locks) notify(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.telling = false
+	e.notifying = false
 	if e.waiting() == 0 {
 		return
 	}
-	seen := core.Wait{Holders: e.holders(), Queued: e.waiting()}
+	snapshot := core.Wait{Holders: e.holders(), Queued: e.waiting()}
 	for _, q := range []queue{e.writers, e.readers} {
 		for _, w := range q {
 			select {
-			case <-w.news: // older, and not read yet
+			case <-w.snapshots: // older, and not read yet
 			default:
 			}
-			seen.Position = e.position(w)
-			w.news <- seen
+			snapshot.Position = e.position(w)
+			w.snapshots <- snapshot
 		}
 	}
 }

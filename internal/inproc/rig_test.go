@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "item:7"
 
-// A rig is some locks, of which one key is used.
+// A rig is locks of which one key is used.
 type rig struct {
 	t interface {
 		Helper()
@@ -31,7 +31,7 @@ type rig struct {
 	ctx context.Context // of all calls, so that none is left when a test has failed
 }
 
-// bubble runs a test in which time passes at once, and checks that nothing is left of the key.
+// bubble runs a test in which time passes at once, and checks that nothing of the key is left.
 func bubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	// Two threads that run timers of one bubble at the same time make the race detector crash:
@@ -49,13 +49,13 @@ func bubble(t *testing.T, test func(r *rig)) {
 	})
 }
 
-// A call is one request and what became of it.
+// A call is one request, and its outcome.
 type call struct {
 	r      *rig
 	req    core.Request
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Acquire has returned
-	grant  core.Grant
+	hold   core.Grant
 	err    error
 
 	onEvent func() // may be nil
@@ -63,13 +63,13 @@ type call struct {
 	events  events
 }
 
-// events are what a call was told.
+// events are what was reported to a call.
 type events struct {
 	contended, moves []core.Wait
 	losses           []error
 }
 
-func (c *call) told() events {
+func (c *call) reported() events {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.events
@@ -89,7 +89,7 @@ func (c *call) Contended(w core.Wait) {
 }
 func (c *call) Waiting(w core.Wait) { c.note(func(e *events) { e.moves = append(e.moves, w) }) }
 func (c *call) Lost(err error)      { c.note(func(e *events) { e.losses = append(e.losses, err) }) }
-func (c *call) Renewed(error)       { c.r.t.Errorf("told of a renewal") }
+func (c *call) Renewed(error)       { c.r.t.Errorf("a renewal was reported") }
 
 // An option changes a request before it is made.
 type option func(c *call)
@@ -101,12 +101,12 @@ func minHold(d time.Duration) option { return func(c *call) { c.req.MinHold = d 
 func maxHold(d time.Duration) option { return func(c *call) { c.req.MaxHold = d } }
 func maxWaiters(n int) option        { return func(c *call) { c.req.MaxWaiters = n } }
 func owner(name string) option       { return func(c *call) { c.req.Owner = name } }
-func ticket(id string, d time.Duration) option {
-	return func(c *call) { c.req.Ticket, c.req.Keep = id, d }
+func place(name string, d time.Duration) option {
+	return func(c *call) { c.req.Ticket, c.req.Keep = name, d }
 }
 func onEvent(f func()) option { return func(c *call) { c.onEvent = f } }
 
-// write and read start a call and return when it has the lock, has failed or waits.
+// write and read start a call, and return when it has the lock, has failed or waits.
 func (r *rig) write(opts ...option) *call { return r.settled(core.Write, opts) }
 func (r *rig) read(opts ...option) *call  { return r.settled(core.Read, opts) }
 
@@ -127,7 +127,7 @@ func (r *rig) start(mode core.Mode, opts ...option) *call {
 	go func() {
 		defer close(c.done)
 		defer c.cancel()
-		c.grant, c.err = r.Acquire(ctx, &c.req)
+		c.hold, c.err = r.Acquire(ctx, &c.req)
 	}()
 	return c
 }
@@ -141,7 +141,7 @@ func (c *call) returned() bool {
 	}
 }
 
-// holds checks that calls have got the lock.
+// holds checks that calls have the lock.
 func (r *rig) holds(calls ...*call) {
 	r.t.Helper()
 	synctest.Wait()
@@ -189,7 +189,7 @@ func (r *rig) release(calls ...*call) {
 	r.t.Helper()
 	for _, c := range calls {
 		r.holds(c)
-		_, err := c.grant.Release(0)
+		_, err := c.hold.Release(0)
 		r.is("Release", err, nil)
 	}
 	synctest.Wait()
@@ -207,11 +207,11 @@ func (r *rig) giveUp(calls ...*call) {
 
 func (r *rig) downgrade(c *call) {
 	r.t.Helper()
-	r.is("Downgrade", c.grant.Downgrade(context.Background()), nil)
+	r.is("Downgrade", c.hold.Downgrade(context.Background()), nil)
 	synctest.Wait()
 }
 
-// inOrder checks that calls to write get the lock one after the other, and releases them.
+// inOrder checks that calls for writing get the lock one after the other, and releases them.
 func (r *rig) inOrder(calls ...*call) {
 	r.t.Helper()
 	for i, c := range calls {
@@ -220,11 +220,11 @@ func (r *rig) inOrder(calls ...*call) {
 	}
 }
 
-// positions returns what a call was told after it had to wait.
+// positions returns the positions that were reported to a call.
 func (c *call) positions() []int {
-	told := c.told()
+	events := c.reported()
 	var all []int
-	for _, w := range slices.Concat(told.contended, told.moves) {
+	for _, w := range slices.Concat(events.contended, events.moves) {
 		all = append(all, w.Position)
 	}
 	return all

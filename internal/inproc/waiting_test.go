@@ -20,9 +20,9 @@ func TestACallLearnsItsPosition(t *testing.T) {
 		holder := r.write(owner("holder"))
 		calls := []*call{r.write(), r.read(), r.write(owner("next")), r.read(), r.write()}
 		for i, c := range calls {
-			w := c.told().contended[0]
-			if len(c.told().contended) != 1 || w.Position != i+1 || w.Queued != i+1 || w.Holders[0].Owner != "holder" {
-				t.Errorf("call %d was told %+v", i+1, c.told().contended)
+			w := c.reported().contended[0]
+			if len(c.reported().contended) != 1 || w.Position != i+1 || w.Queued != i+1 || w.Holders[0].Owner != "holder" {
+				t.Errorf("what was reported to call %d is %+v", i+1, c.reported().contended)
 			}
 		}
 		r.giveUp(calls[0])
@@ -30,48 +30,48 @@ func TestACallLearnsItsPosition(t *testing.T) {
 		r.release(calls[1], calls[3])
 		r.holds(calls[2])
 		pass(soon)
-		if w := calls[4].told().moves; len(w) != 1 || w[0].Position != 1 || w[0].Queued != 1 || w[0].Holders[0].Owner != "next" {
-			t.Errorf("the last call was told %+v", w)
+		if w := calls[4].reported().moves; len(w) != 1 || w[0].Position != 1 || w[0].Queued != 1 || w[0].Holders[0].Owner != "next" {
+			t.Errorf("what was reported to the last call is %+v", w)
 		}
 		for _, c := range calls[:4] {
-			if len(c.told().moves) > 0 {
-				t.Errorf("a call that does not wait any more was told %+v", c.told().moves)
+			if len(c.reported().moves) > 0 {
+				t.Errorf("%+v was reported to a call that does not wait any more", c.reported().moves)
 			}
 		}
 		r.release(calls[2], calls[4])
 	})
 }
 
-func TestACallIsToldOfSomeOfManyHolders(t *testing.T) {
+func TestSomeOfManyHoldersAreReported(t *testing.T) {
 	bubble(t, func(r *rig) {
 		readers := make([]*call, 100)
 		for i := range readers {
 			readers[i] = r.read()
 		}
 		writer := r.write()
-		if n := len(writer.told().contended[0].Holders); n != 8 {
-			t.Errorf("told of %d holders", n)
+		if n := len(writer.reported().contended[0].Holders); n != 8 {
+			t.Errorf("%d holders were reported", n)
 		}
 		r.release(readers...)
 		r.release(writer)
 	})
 }
 
-func TestOnlyThoseWhoMovedAreTold(t *testing.T) {
+func TestOnlyWaitersThatMovedAreNotified(t *testing.T) {
 	bubble(t, func(r *rig) {
 		holder := r.write()
-		r.failed(r.write(try, ticket("task", time.Minute)), core.ErrBusy)
+		r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
 		before, gone, behind := r.write(), r.write(), r.write()
 		pass(time.Hour)
 		r.giveUp(gone)
 		pass(soon)
-		r.failed(r.write(try, ticket("task", time.Minute)), core.ErrBusy)
+		r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
 		first := r.write()
 		r.giveUp(first)
 		pass(soon)
 		for c, want := range map[*call][]int{before: {1}, behind: {3, 2}} {
 			if got := c.positions(); !slices.Equal(got, want) {
-				t.Errorf("a call was told of positions %v, want %v", got, want)
+				t.Errorf("the positions reported to a call are %v, want %v", got, want)
 			}
 		}
 		r.release(holder)
@@ -80,22 +80,22 @@ func TestOnlyThoseWhoMovedAreTold(t *testing.T) {
 	})
 }
 
-func TestThoseBehindAPlaceThatWasKeptAreTold(t *testing.T) {
+func TestWaitersBehindAKeptPlaceAreNotified(t *testing.T) {
 	bubble(t, func(r *rig) {
 		holder := r.write()
-		r.failed(r.write(try, ticket("task", time.Minute)), core.ErrBusy)
+		r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
 		behind := r.write()
-		back := r.write(ticket("task", time.Minute))
+		back := r.write(place("task", time.Minute))
 		pass(soon)
 		if got := behind.positions(); !slices.Equal(got, []int{1, 2}) {
-			t.Errorf("the call behind was told of positions %v", got)
+			t.Errorf("the positions reported to the call behind are %v", got)
 		}
 		r.release(holder)
 		r.inOrder(back, behind)
 	})
 }
 
-func TestManyMovesAreToldAsOne(t *testing.T) {
+func TestManyMovesAreReportedAsOne(t *testing.T) {
 	bubble(t, func(r *rig) {
 		const n = 100
 		holder := r.write()
@@ -110,43 +110,43 @@ func TestManyMovesAreToldAsOne(t *testing.T) {
 		}
 		last := calls[n-1]
 		if got := last.positions(); len(got) != 2 || got[1] >= n/2 {
-			t.Errorf("in 990 ms the last call was told of positions %v", got)
+			t.Errorf("in 990 ms the positions reported to the last call are %v", got)
 		}
 		r.release(last)
 	})
 }
 
-func TestACallThatIsBeingToldHearsOfTheLatestMoveNext(t *testing.T) {
+func TestAfterASlowEventOnlyTheLatestMoveIsReported(t *testing.T) {
 	bubble(t, func(r *rig) {
-		holder, telling := r.write(), make(chan struct{})
+		holder, resume := r.write(), make(chan struct{})
 		one, two := r.write(), r.write()
-		last := r.write(onEvent(func() { <-telling }))
+		last := r.write(onEvent(func() { <-resume }))
 		for _, c := range []*call{one, two} {
 			r.giveUp(c)
 			pass(soon)
 		}
-		close(telling)
+		close(resume)
 		synctest.Wait()
 		if got := last.positions(); !slices.Equal(got, []int{3, 1}) {
-			t.Errorf("the call was told of positions %v", got)
+			t.Errorf("the positions reported to the call are %v", got)
 		}
 		r.release(holder, last)
 	})
 }
 
-func TestACallThatHasTheLockIsNotToldOfItsPosition(t *testing.T) {
+func TestNoPositionIsReportedToACallThatHasTheLock(t *testing.T) {
 	for range 50 {
 		bubble(t, func(r *rig) {
-			holder, telling := r.write(), make(chan struct{})
+			holder, resume := r.write(), make(chan struct{})
 			before := r.write()
-			c := r.write(onEvent(func() { <-telling }))
+			c := r.write(onEvent(func() { <-resume }))
 			r.giveUp(before)
 			pass(soon)
 			r.release(holder)
-			close(telling)
+			close(resume)
 			r.release(c)
 			if got := c.positions(); !slices.Equal(got, []int{2}) {
-				t.Errorf("the call was told of positions %v", got)
+				t.Errorf("the positions reported to the call are %v", got)
 			}
 		})
 	}
@@ -154,21 +154,21 @@ func TestACallThatHasTheLockIsNotToldOfItsPosition(t *testing.T) {
 
 func TestEventsComeWithoutLocksHeld(t *testing.T) {
 	bubble(t, func(r *rig) {
-		var told int
-		ask := onEvent(func() { // it blocks for ever if the lock's own mutex is held
-			told++
+		var events int
+		acquire := onEvent(func() { // it blocks for ever if the lock's own mutex is held
+			events++
 			_, _ = r.Acquire(context.Background(), &core.Request{Key: key, Mode: core.Write})
 		})
-		holder := r.write(fixed(time.Hour), ask)
-		first, second := r.write(), r.write(ask)
+		holder := r.write(fixed(time.Hour), acquire)
+		first, second := r.write(), r.write(acquire)
 		r.giveUp(first)
 		pass(time.Hour)
-		third := r.write(ask)
+		third := r.write(acquire)
 		r.Expire(key)
 		r.holds(third)
 		r.release(third)
-		if told != 5 || len(holder.told().losses) != 1 || len(second.told().losses) != 1 {
-			t.Errorf("%d events, want 5", told)
+		if events != 5 || len(holder.reported().losses) != 1 || len(second.reported().losses) != 1 {
+			t.Errorf("%d events, want 5", events)
 		}
 	})
 }
@@ -181,12 +181,12 @@ func TestFiveThousandCallsRunInOrder(t *testing.T) {
 			c := &call{r: r}
 			c.req = core.Request{Key: key, Mode: core.Write, Wait: core.Forever, Events: c}
 			go func() {
-				g, err := r.Acquire(context.Background(), &c.req)
+				h, err := r.Acquire(context.Background(), &c.req)
 				if err != nil {
 					t.Error(err)
 				}
 				ran <- i
-				_, _ = g.Release(0)
+				_, _ = h.Release(0)
 			}()
 			synctest.Wait()
 		}
@@ -222,7 +222,7 @@ func benchmarkHandOff(b *testing.B, n int) {
 	for range n {
 		wg.Go(func() {
 			for {
-				g, err := l.Acquire(ctx, request())
+				h, err := l.Acquire(ctx, request())
 				if err != nil {
 					return
 				}
@@ -230,7 +230,7 @@ func benchmarkHandOff(b *testing.B, n int) {
 					b.StopTimer()
 					cancel()
 				}
-				_, _ = g.Release(0)
+				_, _ = h.Release(0)
 			}
 		})
 		<-queued
@@ -240,7 +240,7 @@ func benchmarkHandOff(b *testing.B, n int) {
 	wg.Wait()
 }
 
-// An arrival is told when a call waits, if anybody wants to know.
+// An arrival is notified when a call waits, unless it is full.
 type arrival chan struct{}
 
 func (a arrival) Contended(core.Wait) {

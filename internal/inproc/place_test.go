@@ -8,12 +8,12 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-func TestACallComesBackToThePlaceOfItsTicket(t *testing.T) {
+func TestACallComesBackToItsPlace(t *testing.T) {
 	for name, leave := range map[string]func(r *rig) *call{
-		"after a try":      func(r *rig) *call { return r.write(try, ticket("task", time.Minute)) },
-		"after a time out": func(r *rig) *call { return r.write(within(time.Second), ticket("task", time.Minute)) },
+		"after a try":      func(r *rig) *call { return r.write(try, place("task", time.Minute)) },
+		"after a time-out": func(r *rig) *call { return r.write(within(time.Second), place("task", time.Minute)) },
 		"after a cancel": func(r *rig) *call {
-			c := r.write(ticket("task", time.Minute))
+			c := r.write(place("task", time.Minute))
 			go func() {
 				time.Sleep(time.Second)
 				c.cancel()
@@ -29,7 +29,7 @@ func TestACallComesBackToThePlaceOfItsTicket(t *testing.T) {
 				pass(time.Second)
 				r.failed(gone, core.ErrBusy)
 				pass(time.Minute - time.Nanosecond - time.Second)
-				back := r.write(ticket("task", time.Minute))
+				back := r.write(place("task", time.Minute))
 				r.release(holder)
 				r.inOrder(before, back, behind)
 			})
@@ -40,14 +40,14 @@ func TestACallComesBackToThePlaceOfItsTicket(t *testing.T) {
 func TestTheLockPassesOverAPlaceWhoseCallerIsAway(t *testing.T) {
 	bubble(t, func(r *rig) {
 		holder := r.write()
-		r.failed(r.write(try, ticket("task", time.Minute)), core.ErrBusy)
+		r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
 		one, two, three := r.write(), r.write(), r.write()
 		r.release(holder)
 		r.release(one)
-		back := r.write(ticket("task", time.Minute))
+		back := r.write(place("task", time.Minute))
 		r.release(two)
 		r.inOrder(back, three)
-		late := r.write(try, ticket("task", time.Minute))
+		late := r.write(try, place("task", time.Minute))
 		r.release(late) // the lock is free
 	})
 }
@@ -56,12 +56,12 @@ func TestATryKeepsTheSamePlaceAgain(t *testing.T) {
 	bubble(t, func(r *rig) {
 		holder := r.write()
 		for range 5 {
-			r.failed(r.write(try, ticket("task", time.Minute)), core.ErrBusy)
+			r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
 			pass(time.Minute / 2)
 		}
 		behind := r.write()
-		r.failed(r.write(try, ticket("task", time.Minute)), core.ErrBusy)
-		back := r.write(ticket("task", time.Minute))
+		r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
+		back := r.write(place("task", time.Minute))
 		r.release(holder)
 		r.inOrder(back, behind)
 	})
@@ -70,11 +70,11 @@ func TestATryKeepsTheSamePlaceAgain(t *testing.T) {
 func TestAPlaceIsKeptForALimitedTime(t *testing.T) {
 	bubble(t, func(r *rig) {
 		holder := r.write()
-		r.failed(r.write(try, ticket("task", time.Minute)), core.ErrBusy)
-		r.failed(r.write(try, ticket("other", 2*time.Minute)), core.ErrBusy)
+		r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
+		r.failed(r.write(try, place("other", 2*time.Minute)), core.ErrBusy)
 		behind := r.write()
 		pass(time.Minute)
-		back, other := r.write(ticket("task", time.Minute)), r.write(ticket("other", time.Minute))
+		back, other := r.write(place("task", time.Minute)), r.write(place("other", time.Minute))
 		r.release(holder)
 		r.inOrder(other, behind, back)
 	})
@@ -84,13 +84,13 @@ func TestAPlaceIsOverAtItsTimeEvenIfItsTimerIsLate(t *testing.T) {
 	for range 20 {
 		bubble(t, func(r *rig) {
 			holder := r.write()
-			r.failed(r.write(try, ticket("task", time.Minute)), core.ErrBusy)
+			r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
 			behind := r.write()
 			time.Sleep(time.Minute) // the timer is due as well
-			back := r.start(core.Write, ticket("task", time.Minute))
+			back := r.start(core.Write, place("task", time.Minute))
 			synctest.Wait()
 			last := r.write()
-			twin := r.write(ticket("task", time.Minute))
+			twin := r.write(place("task", time.Minute))
 			r.release(holder)
 			r.inOrder(behind, back, twin, last)
 		})
@@ -100,25 +100,25 @@ func TestAPlaceIsOverAtItsTimeEvenIfItsTimerIsLate(t *testing.T) {
 func TestAPlaceDoesNotEndWhileItsCallWaits(t *testing.T) {
 	bubble(t, func(r *rig) {
 		holder := r.write()
-		r.failed(r.write(try, ticket("task", time.Minute)), core.ErrBusy)
-		back := r.write(ticket("task", time.Minute))
+		r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
+		back := r.write(place("task", time.Minute))
 		behind := r.write()
 		pass(time.Hour)
-		twin := r.write(ticket("task", time.Minute)) // shares the place, and stands behind the first
+		twin := r.write(place("task", time.Minute)) // shares the place, and stands behind the first
 		r.giveUp(back)
-		back = r.write(ticket("task", time.Minute))
+		back = r.write(place("task", time.Minute))
 		r.release(holder)
 		r.inOrder(twin, back, behind)
 	})
 }
 
-func TestAPlaceIsGivenUpWhenItsHoldIsReleased(t *testing.T) {
+func TestAPlaceEndsWhenItsHoldIsReleased(t *testing.T) {
 	bubble(t, func(r *rig) {
 		holder := r.write()
-		had := r.write(ticket("task", time.Hour))
+		had := r.write(place("task", time.Hour))
 		behind := r.write()
 		r.release(holder, had)
-		back := r.write(ticket("task", time.Hour))
+		back := r.write(place("task", time.Hour))
 		last := r.write()
 		r.release(behind)
 		r.inOrder(back, last)
@@ -129,25 +129,25 @@ func TestAPlaceIsGivenUpWhenItsHoldIsReleased(t *testing.T) {
 func TestAPlaceOutlivesTheLossOfItsHold(t *testing.T) {
 	bubble(t, func(r *rig) {
 		holder := r.write()
-		lost := r.write(ticket("task", time.Minute), fixed(time.Second))
+		lost := r.write(place("task", time.Minute), fixed(time.Second))
 		next, behind := r.write(), r.write()
 		r.release(holder)
 		r.holds(lost)
 		pass(time.Second)
 		r.holds(next)
-		back := r.write(ticket("task", time.Minute))
+		back := r.write(place("task", time.Minute))
 		r.release(next)
 		r.inOrder(back, behind)
 	})
 }
 
-func TestATicketIsOfOneKey(t *testing.T) {
+func TestAPlaceIsOfOneKey(t *testing.T) {
 	bubble(t, func(r *rig) {
 		elsewhere := func(c *call) { c.req.Key = "another" }
 		holder, other := r.write(), r.write(elsewhere)
-		r.failed(r.write(try, ticket("task", time.Minute)), core.ErrBusy)
+		r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
 		before := r.write(elsewhere)
-		back := r.write(elsewhere, ticket("task", time.Minute))
+		back := r.write(elsewhere, place("task", time.Minute))
 		r.release(other)
 		r.inOrder(before, back)
 		r.release(holder)
@@ -158,12 +158,12 @@ func TestATicketIsOfOneKey(t *testing.T) {
 func TestAReaderKeepsItsPlaceBehindAWriterThatWaits(t *testing.T) {
 	bubble(t, func(r *rig) {
 		first := r.write()
-		r.failed(r.read(try, ticket("task", time.Minute)), core.ErrBusy)
+		r.failed(r.read(try, place("task", time.Minute)), core.ErrBusy)
 		r.release(first)
 		reader, writer := r.read(), r.write()
-		back := r.read(ticket("task", time.Minute))
+		back := r.read(place("task", time.Minute))
 		r.wait(writer, back) // it would begin a phase of its own otherwise
-		if w := back.told().contended[0]; w.Position != 1 || w.Queued != 2 {
+		if w := back.reported().contended[0]; w.Position != 1 || w.Queued != 2 {
 			t.Errorf("the reader stands at %d of %d", w.Position, w.Queued)
 		}
 		r.release(reader)
@@ -172,16 +172,16 @@ func TestAReaderKeepsItsPlaceBehindAWriterThatWaits(t *testing.T) {
 	})
 }
 
-func TestNothingIsLeftOfTickets(t *testing.T) {
+func TestNothingIsLeftOfPlaces(t *testing.T) {
 	bubble(t, func(r *rig) {
 		holder := r.write()
 		for _, id := range []string{"a", "b", "c"} {
-			r.failed(r.write(try, ticket(id, time.Minute)), core.ErrBusy)
-			reader := r.read(within(time.Minute), ticket(id, time.Hour))
+			r.failed(r.write(try, place(id, time.Minute)), core.ErrBusy)
+			reader := r.read(within(time.Minute), place(id, time.Hour))
 			pass(time.Minute)
 			r.failed(reader, core.ErrBusy)
 		}
-		lost := r.write(ticket("d", time.Minute))
+		lost := r.write(place("d", time.Minute))
 		r.release(holder)
 		r.holds(lost)
 		r.Expire(key)

@@ -1,0 +1,182 @@
+package inproc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A hold is one acquisition of a key. Its fields other than the first three are guarded by locks.mu.
+type hold struct {
+	locks *Locks
+	req   *core.Request
+	token int64
+
+	entry    *entry
+	index    int // in the entry's holds; -1: not there any more
+	since    time.Time
+	lease    time.Duration // how long the hold lasts after a renewal
+	deadline time.Time     // zero: none, because the process that renews it is also the one that stores it
+	limit    *time.Timer   // ends the hold at its deadline; after a release, at the end of its minimum time
+	over     bool          // released or lost; after a release it may keep the key taken for a while
+	lost     bool
+}
+
+// grant makes r a holder of e; l.mu is held.
+func (l *Locks) grant(e *entry, r *core.Request) *hold {
+	e.phase = r.Mode
+	switch {
+	case r.Mode != core.Read:
+		l.token++
+		e.token = l.token
+	case e.token == 0: // no token of a writer is known, but none was greater
+		l.token = max(l.token, 1)
+		e.token = l.token
+	}
+	h := &hold{
+		locks: l, req: r, token: e.token, entry: e, index: len(e.holds), since: time.Now(), lease: r.Lease,
+	}
+	e.holds = append(e.holds, h)
+	h.setDeadline()
+	return h
+}
+
+// setDeadline computes when the hold ends by itself, and starts the timer for that.
+func (h *hold) setDeadline() {
+	if h.req.Fixed {
+		h.deadline = time.Now().Add(h.lease)
+	}
+	if most := h.since.Add(h.req.MaxHold); h.req.MaxHold > 0 && (h.deadline.IsZero() || most.Before(h.deadline)) {
+		h.deadline = most
+	}
+	h.stopLimit()
+	if !h.deadline.IsZero() {
+		h.limit = time.AfterFunc(time.Until(h.deadline), h.expire)
+	}
+}
+
+func (h *hold) stopLimit() {
+	if h.limit != nil {
+		h.limit.Stop()
+	}
+}
+
+// expire ends the hold as lost if its deadline has passed; an Extend may have moved it.
+func (h *hold) expire() {
+	h.locks.mu.Lock()
+	lost := !h.over && h.isPast()
+	if lost {
+		h.lost = true
+		h.locks.end(h)
+	}
+	h.locks.mu.Unlock()
+	if lost {
+		h.req.Events.Lost(fmt.Errorf("%w: its time ran out", core.ErrLost))
+	}
+}
+
+func (h *hold) isPast() bool { return !h.deadline.IsZero() && !time.Now().Before(h.deadline) }
+
+// end ends h, and grants its key to the next; l.mu is held.
+func (l *Locks) end(h *hold) {
+	h.over = true
+	h.stopLimit()
+	if h.index < 0 {
+		return
+	}
+	e, last := h.entry, len(h.entry.holds)-1
+	e.holds[h.index] = e.holds[last]
+	e.holds[h.index].index = h.index
+	e.holds[last] = nil
+	e.holds = e.holds[:last]
+	h.index = -1
+	l.settle(e)
+}
+
+// check returns why h is over, nil if it is not.
+func (h *hold) check() error {
+	switch {
+	case h.lost, !h.over && h.isPast():
+		return core.ErrLost
+	case h.over:
+		return core.ErrNotHeld
+	}
+	return nil
+}
+
+// Token implements core.Grant.
+func (h *hold) Token() int64 { return h.token }
+
+// Deadline implements core.Grant.
+func (h *hold) Deadline() time.Time {
+	h.locks.mu.Lock()
+	defer h.locks.mu.Unlock()
+	return h.deadline
+}
+
+// Expired implements core.Grant.
+func (h *hold) Expired() bool {
+	h.locks.mu.Lock()
+	defer h.locks.mu.Unlock()
+	return h.lost || !h.over && h.isPast()
+}
+
+// Extend implements core.Grant.
+func (h *hold) Extend(_ context.Context, lease time.Duration) error {
+	h.locks.mu.Lock()
+	defer h.locks.mu.Unlock()
+	if err := h.check(); err != nil {
+		return err
+	}
+	h.lease = lease
+	h.setDeadline()
+	return nil
+}
+
+// Downgrade implements core.Grant.
+func (h *hold) Downgrade(context.Context) error {
+	h.locks.mu.Lock()
+	defer h.locks.mu.Unlock()
+	if err := h.check(); err != nil {
+		return err
+	}
+	if e := h.entry; e.phase != core.Read {
+		e.phase = core.Read
+		h.locks.admitReaders(e) // as at a release, although the new phase has one reader already
+	}
+	return nil
+}
+
+// Release implements core.Grant.
+func (h *hold) Release(time.Duration) (int, error) {
+	l, e := h.locks, h.entry
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiters, err := e.waiting(), h.check()
+	if h.over {
+		return waiters, err
+	}
+	h.lost = err != nil // and its timer is late
+	if !h.lost {
+		e.endPlace(h.req.Ticket)
+		if rest := time.Until(h.since.Add(h.req.MinHold)); rest > 0 {
+			h.linger(rest)
+			return waiters, nil
+		}
+	}
+	l.end(h)
+	return waiters, err
+}
+
+// linger keeps the key taken for a while though the hold is over.
+func (h *hold) linger(rest time.Duration) {
+	h.over = true
+	h.stopLimit()
+	h.limit = time.AfterFunc(rest, func() {
+		h.locks.mu.Lock()
+		defer h.locks.mu.Unlock()
+		h.locks.end(h)
+	})
+}
