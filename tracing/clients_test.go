@@ -78,8 +78,8 @@ func TestWaitersOfTheHoldersProcessLinkToTheHolderOthersToTheHoldInRedis(t *test
 		if second := <-held; second.Token() != first.Token()+1 {
 			t.Errorf("token %d was followed by %d: the lock was not passed on here", first.Token(), second.Token())
 		}
-		refused(t, t.Context(), here, "item:7", lockmw.WithName("here"), lockmw.WithWait(0))
-		refused(t, t.Context(), elsewhere, "item:7", lockmw.WithName("elsewhere"), lockmw.WithWait(0))
+		usertest.Refused(t, t.Context(), here, "item:7", lockmw.WithName("here"), lockmw.WithWait(0))
+		usertest.Refused(t, t.Context(), elsewhere, "item:7", lockmw.WithName("elsewhere"), lockmw.WithWait(0))
 		next <- struct{}{}
 		synctest.Wait() // for Unlock to return
 

@@ -14,6 +14,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/lockmw/go/internal/test/exhibit"
 	"github.com/lockmw/go/tracing"
 )
 
@@ -166,7 +167,7 @@ func exportMetrics(t *testing.T) exported {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runExhibit(t, "item:7", tracing.New(
+	exhibit.Run(t, "item:7", tracing.New(
 		tracing.WithTracerProvider(tracenoop.NewTracerProvider()),
 		tracing.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)))))
 	families, err := registry.Gather()

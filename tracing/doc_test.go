@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/lockmw/go/internal/test/exhibit"
 )
 
 // facts is what the package comment says, or what was seen, as one sentence each.
@@ -197,7 +199,7 @@ func metricsSeen(metrics []metricdata.Metrics) facts {
 
 func TestThePackageCommentSaysWhatIsReported(t *testing.T) {
 	m, said := newTelemetry(t), readManual(t)
-	runExhibit(t, "item:7", m.observer)
+	exhibit.Run(t, "item:7", m.observer)
 	m.allEnded()
 	m.countersAtZero()
 

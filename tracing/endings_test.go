@@ -70,9 +70,9 @@ func TestFailuresOfALocal(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
 
-		refused(t, t.Context(), local, "item:7", lockmw.WithName("try"), lockmw.WithWait(0))
-		refused(t, t.Context(), local, "item:7", lockmw.WithName("timeout"), lockmw.WithWait(2*time.Second))
-		refused(t, ctx, local, "item:7", lockmw.WithName("canceled"))
+		usertest.Refused(t, t.Context(), local, "item:7", lockmw.WithName("try"), lockmw.WithWait(0))
+		usertest.Refused(t, t.Context(), local, "item:7", lockmw.WithName("timeout"), lockmw.WithWait(2*time.Second))
+		usertest.Refused(t, ctx, local, "item:7", lockmw.WithName("canceled"))
 		usertest.Unlock(t, hold)
 
 		for name, want := range map[string]string{"try": "not_acquired", "timeout": "timeout", "canceled": "canceled"} {

@@ -14,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/lockmw/go/internal/test/exhibit"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
@@ -84,7 +85,7 @@ func TestAnExporterThatFailsFailsNoLock(t *testing.T) {
 	errs := ignoreErrors(t)
 	m := newTelemetry(t, tracing.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(
 		exporterFunc(func(context.Context, []sdktrace.ReadOnlySpan) error { return errors.New("disk full") })))))
-	runExhibit(t, "item:7", m.observer)
+	exhibit.Run(t, "item:7", m.observer)
 	m.countersAtZero()
 	if len(*errs) == 0 {
 		t.Error("nothing was exported")
@@ -118,7 +119,7 @@ func TestASpanProcessorThatPanicsHarmsNoLock(t *testing.T) {
 			other := newTelemetry(t)
 			provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 			m := newTelemetry(t, tracing.WithTracerProvider(provider))
-			runExhibit(t, "item:7", m.observer, other.observer)
+			exhibit.Run(t, "item:7", m.observer, other.observer)
 			m.countersAtZero()
 			other.countersAtZero()
 			other.allEnded()
@@ -163,7 +164,7 @@ func TestProvidersMayShutDownWhileLocksAreHeldAndWaitedFor(t *testing.T) {
 		if err := errors.Join(tracers.Shutdown(t.Context()), meters.Shutdown(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, t.Context(), local, "item:7", lockmw.WithWait(time.Second))
+		usertest.Refused(t, t.Context(), local, "item:7", lockmw.WithWait(time.Second))
 		usertest.Unlock(t, first)
 		<-done
 		local.Expire("item:8")

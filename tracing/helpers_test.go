@@ -2,7 +2,6 @@ package tracing_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -160,14 +159,6 @@ func (m *telemetry) countersAtZero() {
 }
 
 func outcome(o string) attribute.KeyValue { return attribute.String("distributed_lock.outcome", o) }
-
-// refused takes a lock that is not to be had.
-func refused(t *testing.T, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) {
-	t.Helper()
-	if _, _, err := l.Lock(ctx, key, opts...); !errors.Is(err, lockmw.ErrBusy) {
-		t.Errorf("locking %s: %v, want ErrBusy", key, err)
-	}
-}
 
 func mustNotContain(t *testing.T, where, text, secret string) {
 	t.Helper()

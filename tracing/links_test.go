@@ -53,7 +53,7 @@ func TestAWriterLinksToEightOfItsReaders(t *testing.T) {
 		_, hold := usertest.Lock(t, t.Context(), local.RLocker(), "item:7")
 		defer hold.Unlock()
 	}
-	refused(t, t.Context(), local, "item:7", lockmw.WithName("writer"), lockmw.WithWait(0))
+	usertest.Refused(t, t.Context(), local, "item:7", lockmw.WithName("writer"), lockmw.WithWait(0))
 
 	readers := make(map[trace.SpanID]bool)
 	for _, s := range m.spans.Ended() {

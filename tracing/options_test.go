@@ -17,6 +17,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/internal/test/exhibit"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
@@ -201,7 +202,7 @@ func TestNothingIsBuiltForSpansThatAreNotRecorded(t *testing.T) {
 			t.Error("the key was asked for")
 			return ""
 		}))
-	runExhibit(t, "item:7", m.observer)
+	exhibit.Run(t, "item:7", m.observer)
 	if n := len(m.histogram("distributed_lock.wait.duration")); n == 0 {
 		t.Error("metrics depend on sampling")
 	}
@@ -244,7 +245,7 @@ func TestWithoutUncontendedSpans(t *testing.T) {
 		_, hold := usertest.Lock(t, callerCtx, local, "item:7")
 		time.AfterFunc(time.Second, func() { usertest.Unlock(t, hold) })
 		_, second := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithName("second"))
-		refused(t, t.Context(), local, "item:7", lockmw.WithName("third"), lockmw.WithWait(0))
+		usertest.Refused(t, t.Context(), local, "item:7", lockmw.WithName("third"), lockmw.WithWait(0))
 		usertest.Unlock(t, second)
 		synctest.Wait() // for the first Unlock to return
 		caller.End()

@@ -15,6 +15,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/lockmw/go/internal/test/exhibit"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
@@ -127,7 +128,7 @@ func discloses(t *testing.T, key, text string, opts ...tracing.Option) []string 
 	observer := tracing.New(append(opts,
 		tracing.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))),
 		tracing.WithMeterProvider(meters))...)
-	runExhibit(t, key, observer, d.headers())
+	exhibit.Run(t, key, observer, d.headers())
 
 	for _, s := range spans.GetSpans() {
 		d.span(s)

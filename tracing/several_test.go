@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/lockmw/go/internal/test/exhibit"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
@@ -75,15 +76,15 @@ func (c *tally) observer() *lockmw.Observer {
 func TestEachOfSeveralObserversIsToldEverything(t *testing.T) {
 	discardLogs(t)
 	alone, only := newTelemetry(t), &tally{}
-	runExhibit(t, "item:7", alone.observer)
-	runExhibit(t, "item:7", only.observer())
+	exhibit.Run(t, "item:7", alone.observer)
+	exhibit.Run(t, "item:7", only.observer())
 	if len(only.calls) != 7 {
 		t.Errorf("the exhibit leads to these calls only: %v", only.calls)
 	}
 	for _, panics := range []bool{false, true} {
 		first, second := newTelemetry(t), newTelemetry(t)
 		before, between, after := &tally{panics: panics}, &tally{panics: panics}, &tally{}
-		runExhibit(t, "item:7", before.observer(), first.observer, between.observer(), second.observer, after.observer())
+		exhibit.Run(t, "item:7", before.observer(), first.observer, between.observer(), second.observer, after.observer())
 		renewals := after.calls["renewed"] // which exhibits differ in
 		only.calls["renewed"] = renewals
 		for _, m := range []*telemetry{first, second} {
@@ -128,7 +129,7 @@ func TestProvidersThatMakeNoSpansLeaveTheCallersCurrent(t *testing.T) {
 					t.Errorf("the work is in %v, want the caller's span", got)
 				}
 			}
-			refused(t, t.Context(), local, "item:7", lockmw.WithWait(0))
+			usertest.Refused(t, t.Context(), local, "item:7", lockmw.WithWait(0))
 			usertest.Unlock(t, inner)
 			usertest.Unlock(t, outer)
 			m.countersAtZero()

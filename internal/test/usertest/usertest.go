@@ -5,6 +5,7 @@ package usertest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -63,6 +64,14 @@ func Unlock(t testing.TB, hold *lockmw.Hold) {
 	t.Helper()
 	if err := hold.Unlock(); err != nil {
 		t.Errorf("Unlock: %v", err)
+	}
+}
+
+// Refused tries to take a lock that cannot be had.
+func Refused(t testing.TB, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) {
+	t.Helper()
+	if _, _, err := l.Lock(ctx, key, opts...); !errors.Is(err, lockmw.ErrBusy) {
+		t.Errorf("locking %s: %v, want ErrBusy", key, err)
 	}
 }
 

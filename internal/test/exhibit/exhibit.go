@@ -1,4 +1,5 @@
-package tracing_test
+// Package exhibit shows observers every way in which waits, holds and renewals end.
+package exhibit
 
 import (
 	"context"
@@ -23,8 +24,8 @@ type exhibit struct {
 	locks  *lockmw.Client
 }
 
-// runExhibit shows an exhibit to observers. It takes a minute, so it runs in a bubble.
-func runExhibit(t *testing.T, key string, observers ...*lockmw.Observer) {
+// Run shows an exhibit to observers. All its keys begin with key. It takes a minute of a bubble's time.
+func Run(t *testing.T, key string, observers ...*lockmw.Observer) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		e := &exhibit{T: t, server: s, key: key}
 		for _, o := range observers {
@@ -74,9 +75,9 @@ func (e *exhibit) failures() {
 	ctx, cancel := context.WithCancel(e.Context())
 	defer cancel()
 	time.AfterFunc(time.Second, cancel)
-	refused(e.T, e.Context(), e.locks, key, lockmw.WithWait(0))
-	refused(e.T, ctx, e.locks, key)
-	refused(e.T, e.Context(), e.locks, key, lockmw.WithWait(time.Second))
+	usertest.Refused(e.T, e.Context(), e.locks, key, lockmw.WithWait(0))
+	usertest.Refused(e.T, ctx, e.locks, key)
+	usertest.Refused(e.T, e.Context(), e.locks, key, lockmw.WithWait(time.Second))
 	usertest.Unlock(e.T, hold)
 }
 
