@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
-	"github.com/go-chi/httprate"
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/usertest"
@@ -251,21 +250,6 @@ func TestClaimTakesTheIdentityFromTheContext(t *testing.T) {
 	ctx := context.WithValue(t.Context(), userKey{}, "42")
 	serve(h, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
 	if want := []string{"user:42"}; !slices.Equal(keys, want) {
-		t.Errorf("keys %q, want %q", keys, want)
-	}
-}
-
-func TestKeyFunctionsOfHTTPRateFit(t *testing.T) {
-	var keys []string
-	l := recording(lockmw.NewLocal(), &keys)
-	for _, mw := range []func(http.Handler) http.Handler{
-		httpmw.WithLock(l, httprate.KeyByEndpoint),
-		httpmw.WithLock(l, httpmw.By("endpoint", httprate.KeyByEndpoint)),
-		httpmw.WithLock(l, httpmw.KeyFunc(httprate.JoinKeys(httprate.KeyByEndpoint))),
-	} {
-		post(mw(ok), "/orders")
-	}
-	if want := []string{"/orders", "endpoint:/orders", "/orders:"}; !slices.Equal(keys, want) {
 		t.Errorf("keys %q, want %q", keys, want)
 	}
 }

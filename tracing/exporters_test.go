@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -57,28 +55,6 @@ func TestAnExporterThatHangsDelaysNoLock(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestACollectorThatIsNotThereDelaysNoLock(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	exporter, err := otlptracegrpc.New(t.Context(),
-		otlptracegrpc.WithEndpoint(listener.Addr().String()), otlptracegrpc.WithInsecure(),
-		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	errs := ignoreErrors(t)
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter))
-	lockALot(t, tracing.New(tracing.WithTracerProvider(provider)))
-	if err := provider.Shutdown(t.Context()); err == nil && len(*errs) == 0 {
-		t.Error("the spans were exported")
-	}
 }
 
 func TestAnExporterThatFailsFailsNoLock(t *testing.T) {

@@ -4,11 +4,6 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/lockmw/go/internal/test/redistest"
 )
 
-func TestMain(m *testing.M) {
-	redistest.ChildMain(childSpec.run)
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

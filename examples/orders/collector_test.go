@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/lockmw/go/internal/test/collector"
+	"github.com/lockmw/go/internal/test/integration/collector"
 )
 
 // listen starts a collector with one of its Start functions.

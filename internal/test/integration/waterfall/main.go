@@ -1,8 +1,8 @@
 // Command waterfall draws the spans of a run as an SVG picture: who waits, who holds, and for whom
 // the wait is.
 //
-//	go run ./internal/test/waterfall -o docs/contention.svg
-//	go run ./internal/test/waterfall -o busy.svg -- go run ./examples/orders -otlp {addr}
+//	go run ./internal/test/integration/waterfall -o docs/contention.svg
+//	go run ./internal/test/integration/waterfall -o busy.svg -- go run ./examples/orders -otlp {addr}
 //
 // It starts a collector, runs the command (by default the scene of examples/orders), and draws what
 // that exported over OTLP/gRPC until its end. {addr} in an argument becomes the collector's host and
@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmw/go/internal/test/collector"
+	"github.com/lockmw/go/internal/test/integration/collector"
 )
 
 var defaultCommand = []string{"go", "run", "./examples/orders", "-contend", "-otlp", "{addr}"}

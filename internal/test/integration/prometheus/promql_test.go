@@ -1,4 +1,4 @@
-package tracing_test
+package prometheus_test
 
 import (
 	"fmt"

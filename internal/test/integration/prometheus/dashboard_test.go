@@ -1,4 +1,4 @@
-package tracing_test
+package prometheus_test
 
 import (
 	"encoding/json"
@@ -197,7 +197,7 @@ func exportMetrics(t *testing.T) exported {
 }
 
 func readDashboard(t *testing.T) []byte {
-	file, err := os.ReadFile("grafana/dashboard.json")
+	file, err := os.ReadFile("../../../../tracing/grafana/dashboard.json")
 	if err != nil {
 		t.Fatal(err)
 	}

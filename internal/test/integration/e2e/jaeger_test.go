@@ -1,4 +1,4 @@
-package tracing_test
+package e2e_test
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/lockmw/go/internal/test/collector"
+	"github.com/lockmw/go/internal/test/integration/collector"
 )
 
 // TestTracesOfTwoProcessesInJaeger needs a Jaeger 2: JAEGER_QUERY_URL is where its query API is, such

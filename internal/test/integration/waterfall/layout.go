@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmw/go/internal/test/collector"
+	"github.com/lockmw/go/internal/test/integration/collector"
 )
 
 // All lengths are in pixels.

@@ -1,4 +1,4 @@
-package tracing_test
+package prometheus_test
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func alertFaults(page string, metrics exported) (found []string) {
 }
 
 func TestAlertsLookAtWhatIsExported(t *testing.T) {
-	file, err := os.ReadFile("../docs/operations.md")
+	file, err := os.ReadFile("../../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package tracing_test
+package e2e_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockmw/go/internal/test/collector"
+	"github.com/lockmw/go/internal/test/integration/collector"
 	"github.com/lockmw/go/tracing"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmw/go/internal/test/collector"
+	"github.com/lockmw/go/internal/test/integration/collector"
 )
 
 // style is for both themes: the picture has a background of its own, as an image does not know that

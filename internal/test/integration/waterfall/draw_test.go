@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/test/collector"
+	"github.com/lockmw/go/internal/test/integration/collector"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
