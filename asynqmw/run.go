@@ -6,13 +6,14 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/lockmw"
 )
 
 func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw.Hold) (err error) {
 	defer func() {
 		lost := hold.Unlock()
-		if !errors.Is(lost, lockmw.ErrLost) && !errors.Is(lost, lockmw.ErrClosed) {
+		if !core.IsLoss(lost) {
 			return
 		}
 		if err == nil {

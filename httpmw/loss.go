@@ -2,8 +2,8 @@ package httpmw
 
 import (
 	"context"
-	"errors"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -12,18 +12,14 @@ func lossOf(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	if cause := context.Cause(ctx); isLoss(cause) {
+	if cause := context.Cause(ctx); core.IsLoss(cause) {
 		return cause
 	}
 	// The context may have ended before, with a cause of its own.
 	if hold, found := lockmw.FromContext(ctx); found {
-		if _, err := lockmw.Held(ctx, hold.Key()); isLoss(err) {
+		if _, err := lockmw.Held(ctx, hold.Key()); core.IsLoss(err) {
 			return err
 		}
 	}
 	return nil
-}
-
-func isLoss(err error) bool {
-	return errors.Is(err, lockmw.ErrLost) || errors.Is(err, lockmw.ErrClosed)
 }

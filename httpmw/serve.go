@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/internal/withhold"
 	"github.com/lockmw/go/lockmw"
@@ -108,14 +109,14 @@ func (g *guard[K]) run(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		giveBack(r, locked)
 		lost := lossOf(ctx) // or the loss of an outer lock
 		err := hold.Unlock()
-		if isLoss(err) {
+		if core.IsLoss(err) {
 			lost = err
 		}
 		switch {
 		case lost != nil && returned && !response.Begun():
 			response.Withdraw(w.Header())
 			g.fail(w, r, fmt.Errorf("%w: %w", lockmw.ErrLost, lost))
-		case isLoss(err):
+		case core.IsLoss(err):
 			g.logLoss(r, err)
 		}
 		// A panic goes on from here.
@@ -138,7 +139,7 @@ func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
 	cause := context.Cause(ctx)
 	switch {
-	case isLoss(cause): // of an outer lock
+	case core.IsLoss(cause): // of an outer lock
 		g.fail(w, r, fmt.Errorf("%w: %w", lockmw.ErrLost, cause))
 	case !errors.Is(ctx.Err(), context.Canceled):
 		g.fail(w, r, err)

@@ -5,56 +5,39 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
-// The phases of an attempt.
-const (
-	waiting int32 = iota
-	holding
-	over
-)
-
-// An attempt is one call for a lock and the hold it leads to. It is also the context in which they run,
-// which spares an allocation. The fields that are not atomic are written while it waits, by one
-// goroutine, and read by others only when it holds.
+// An attempt is one call for a lock and the hold it leads to. The fields that are not atomic are written
+// while it waits, by one goroutine, and read by others only when it holds.
 type attempt struct {
-	context.Context
+	observe.Attempt[reporter, attempt]
 
-	reporter *reporter
-	started  time.Time
-	seen     lockmw.Contention // by those who wait
-	waited   time.Duration
-	token    int64
+	started time.Time
+	seen    lockmw.Contention // when the wait began
+	waited  time.Duration
+	token   int64
 
-	phase   atomic.Int32
-	failing atomic.Bool // the last renewal has failed
-	told    atomic.Bool // that it is still held
+	failing       atomic.Bool // the last renewal has failed
+	loggedAsStill atomic.Bool // that it is still held
 }
 
-// attemptIn returns the innermost attempt in ctx that r observes, nil if there is none. Other
-// reporters' do not count, so that several observers can be mounted.
-func (r *reporter) attemptIn(ctx context.Context) *attempt {
-	s, _ := ctx.Value(r).(*attempt)
+// newAttempt returns an attempt that waits. It is the context of the call from now on.
+func (r *reporter) newAttempt(ctx context.Context, key string) *attempt {
+	s := &attempt{started: time.Now()}
+	s.Init(ctx, r, s, key)
 	return s
 }
 
-// Value implements context.Context.
-func (s *attempt) Value(key any) any {
-	if r, ok := key.(*reporter); ok && r == s.reporter {
-		return s
-	}
-	return s.Context.Value(key)
-}
+// attemptIn returns the innermost attempt in ctx that r sees, nil if there is none.
+func (r *reporter) attemptIn(ctx context.Context) *attempt { return observe.In[attempt](ctx, r) }
 
-// String keeps those who print contexts from reading the fields while they change.
-func (s *attempt) String() string { return "locklog.attempt" }
+func (s *attempt) is(p observe.Phase) bool { return s != nil && s.Is(p) }
 
-func (s *attempt) is(phase int32) bool { return s != nil && s.phase.Load() == phase }
-
-// ends ends the hold and reports whether it was the first to do so: a loss and the release may be told
-// of at the same time.
-func (s *attempt) ends() bool { return s != nil && s.phase.CompareAndSwap(holding, over) }
+// end ends the hold and reports whether it was the first to do so: Lost and Released may be called at
+// the same time.
+func (s *attempt) end() bool { return s != nil && s.End() }
 
 // held is how long the lock has been held by now.
 func (s *attempt) held() time.Duration { return time.Since(s.started) - s.waited }

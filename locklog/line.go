@@ -2,10 +2,11 @@ package locklog
 
 import (
 	"context"
-	"errors"
+	"encoding/hex"
 	"log/slog"
 	"time"
 
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -39,7 +40,7 @@ func (r *reporter) logWait(ctx context.Context, message string, a *lockmw.Attemp
 		return
 	}
 	lock := r.describe(a, s.token)
-	lock = append(lock, slog.Duration("waited", s.waited), slog.String("outcome", outcomeOf(err)))
+	lock = append(lock, slog.Duration("waited", s.waited), slog.String("outcome", observe.OutcomeOf(err).String()))
 	if seen.Position > 0 {
 		lock = append(lock, slog.Int("position", seen.Position))
 	}
@@ -130,42 +131,17 @@ func describeHolder(holders []lockmw.Holder) []slog.Attr {
 	if !h.Since.IsZero() {
 		attrs = append(attrs, slog.Time("since", h.Since))
 	}
-	if id := traceID(h.TraceParent); id != "" {
-		attrs = append(attrs, slog.String("trace_id", id))
+	if p, ok := observe.ParseTraceParent(h.TraceParent); ok {
+		attrs = append(attrs, slog.String("trace_id", hex.EncodeToString(p.TraceID[:])))
 	}
 	return attrs
 }
 
 // describeError describes err without the key that *lockmw.Error's own text starts with.
 func (r *reporter) describeError(err error) []slog.Attr {
-	attrs := []slog.Attr{slog.String("type", errorType(err))}
+	attrs := []slog.Attr{slog.String("type", observe.ErrorType(err))}
 	if !r.quoteErrors {
 		return attrs
 	}
-	if e, ok := errors.AsType[*lockmw.Error](err); ok {
-		err = e.Err
-	}
-	return append(attrs, slog.String("message", err.Error()))
-}
-
-func errorType(err error) string {
-	if e, ok := errors.AsType[*lockmw.Error](err); ok {
-		return e.ErrorType()
-	}
-	return (&lockmw.Error{Err: err}).ErrorType()
-}
-
-func outcomeOf(err error) string {
-	if err == nil {
-		return "acquired"
-	}
-	switch errorType(err) {
-	case "lock_not_acquired", "lock_too_many_waiters":
-		return "not_acquired"
-	case "lock_timeout":
-		return "timeout"
-	case "lock_canceled":
-		return "canceled"
-	}
-	return "error"
+	return append(attrs, slog.String("message", observe.Reason(err).Error()))
 }

@@ -97,6 +97,21 @@ func TestAnAttemptWithinAnAttemptIsLoggedOnce(t *testing.T) {
 	j.messages(slowWait, longHold)
 }
 
+// A callback of another observer takes a lock of its own while the call waits.
+func TestALockOfAnotherKeyTakenDuringAWaitIsLogged(t *testing.T) {
+	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))
+	outer := newScript(j.observer)
+	local := j.local()
+	_, inner := usertest.Lock(t, outer.Ctx, local, "inner:1")
+	usertest.Unlock(t, inner)
+	outer.Acquired(lockmw.Grant{})
+	outer.Released(lockmw.Release{})
+	lines := j.messages(slowWait, longHold, slowWait, longHold)
+	for i, key := range []string{"inner:1", "inner:1", "item:7", "item:7"} {
+		lines[i].want(t, line{"lock.key": key})
+	}
+}
+
 func TestLocksWithinOneThatFailedOpenAreLogged(t *testing.T) {
 	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))
 	outer := newScript(j.observer)

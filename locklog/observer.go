@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -34,31 +36,31 @@ type reporter struct {
 	logger *slog.Logger // nil: the default one
 }
 
-func (r *reporter) start(ctx context.Context, _ lockmw.Attempt) context.Context {
+func (r *reporter) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	outer := r.attemptIn(ctx)
-	if outer.is(waiting) {
-		return ctx // the observer is mounted twice and has been told
+	if outer != nil && outer.Awaits(a.Key) {
+		return ctx // the observer is mounted twice and knows of the call
 	}
 	quiet := r.loggerFor(ctx, slog.LevelError) == nil
 	if quiet && outer == nil {
 		return ctx
 	}
-	s := &attempt{Context: ctx, reporter: r, started: time.Now()}
+	s := r.newAttempt(ctx, a.Key)
 	if quiet {
-		s.phase.Store(over) // it hides the one around it, which this call does not concern
+		s.Enter(observe.Over) // it hides the one around it, which this call does not concern
 	}
 	return s
 }
 
 func (r *reporter) contended(ctx context.Context, _ lockmw.Attempt, c lockmw.Contention) {
-	if s := r.attemptIn(ctx); s.is(waiting) {
+	if s := r.attemptIn(ctx); s.is(observe.Waiting) {
 		s.seen = c
 	}
 }
 
 func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Grant) context.Context {
 	s := r.attemptIn(ctx)
-	if !s.is(waiting) {
+	if !s.is(observe.Waiting) {
 		return ctx
 	}
 	seen := s.seen
@@ -67,11 +69,11 @@ func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Gran
 		s.token = g.Hold.Token()
 	}
 	if g.FailedOpen != nil {
-		s.phase.Store(over)
+		s.Enter(observe.Over)
 		r.logWait(ctx, msgFailedOpen, &a, s, seen, g.FailedOpen)
 		return ctx
 	}
-	s.phase.Store(holding)
+	s.Enter(observe.Holding)
 	if s.waited >= r.slowWait {
 		r.logWait(ctx, msgSlowWait, &a, s, seen, nil)
 	}
@@ -80,10 +82,10 @@ func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Gran
 
 func (r *reporter) failed(ctx context.Context, a lockmw.Attempt, err error) {
 	s := r.attemptIn(ctx)
-	if !s.is(waiting) {
+	if !s.is(observe.Waiting) {
 		return
 	}
-	s.phase.Store(over)
+	s.Enter(observe.Over)
 	s.waited = time.Since(s.started)
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {
 		if e.Waited > 0 {
@@ -103,7 +105,7 @@ func (r *reporter) failed(ctx context.Context, a lockmw.Attempt, err error) {
 
 func (r *reporter) renewed(ctx context.Context, a lockmw.Attempt, err error) {
 	s := r.attemptIn(ctx)
-	if !s.is(holding) || isLoss(err) { // which Lost is told of
+	if !s.is(observe.Holding) || core.IsLoss(err) { // which Lost reports
 		return
 	}
 	held := s.held()
@@ -111,32 +113,28 @@ func (r *reporter) renewed(ctx context.Context, a lockmw.Attempt, err error) {
 	if failing := err != nil; s.failing.Swap(failing) != failing && failing {
 		r.logHold(ctx, slog.LevelWarn, msgRenewalFailed, &a, s, held, nil, err)
 	}
-	if held >= r.longHold && !s.told.Swap(true) {
+	if held >= r.longHold && !s.loggedAsStill.Swap(true) {
 		r.logHold(ctx, slog.LevelWarn, msgStillHeld, &a, s, held, nil, nil)
 	}
 }
 
 func (r *reporter) lost(ctx context.Context, a lockmw.Attempt, err error) {
-	if s := r.attemptIn(ctx); s.ends() {
+	if s := r.attemptIn(ctx); s.end() {
 		r.logHold(ctx, slog.LevelError, msgLost, &a, s, s.held(), nil, err)
 	}
 }
 
 func (r *reporter) released(ctx context.Context, a lockmw.Attempt, end lockmw.Release) {
 	s := r.attemptIn(ctx)
-	if !s.ends() {
+	if !s.end() {
 		return
 	}
 	switch {
-	case isLoss(end.Err):
+	case core.IsLoss(end.Err):
 		r.logHold(ctx, slog.LevelError, msgLost, &a, s, end.Held, nil, end.Err)
 	case end.Err != nil:
 		r.logHold(ctx, slog.LevelWarn, msgReleaseFailed, &a, s, end.Held, &end, end.Err)
 	case end.Held >= r.longHold:
 		r.logHold(ctx, slog.LevelWarn, msgLongHold, &a, s, end.Held, &end, nil)
 	}
-}
-
-func isLoss(err error) bool {
-	return errors.Is(err, lockmw.ErrLost) || errors.Is(err, lockmw.ErrClosed)
 }

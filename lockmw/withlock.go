@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 // Do runs fn under key's lock, with a context that carries the hold and ends at its loss. It waits
@@ -23,7 +25,7 @@ func do[Out any](ctx context.Context, l Locker, key string, fn func(context.Cont
 	}
 	defer func() {
 		unlockErr := hold.Unlock()
-		if err == nil && (errors.Is(unlockErr, ErrLost) || errors.Is(unlockErr, ErrClosed)) {
+		if err == nil && core.IsLoss(unlockErr) {
 			err = unlockErr
 		}
 	}()

@@ -10,34 +10,24 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
-type phase uint8
-
-const (
-	waiting phase = iota
-	holding
-	over
-)
-
-// An attempt is one call for a lock and the hold it leads to. It is also the context in which they
-// run: it shows the acquire span while the call waits and the hold span from then on, because the
-// two are siblings and contexts only nest.
+// An attempt is one call for a lock and the hold it leads to. As a context it shows the acquire span
+// while the call waits and the hold span from then on, because the two are siblings and contexts only
+// nest.
 type attempt struct {
-	context.Context // what it shows while the call waits
+	observe.Attempt[tracer, attempt] // its context shows the acquire span
 
-	tracer  *tracer
 	labels  *labels
-	lock    string // its key
 	caller  context.Context
 	started time.Time
 
 	shows atomic.Bool     // shown is set
-	shown context.Context // what it shows instead of Context
+	shown context.Context // what it shows instead
 
 	mu         sync.Mutex // guards what follows, and orders the callbacks
-	phase      phase
 	prepared   bool
 	contended  bool
 	counted    bool // in the waiters
@@ -56,26 +46,16 @@ type attempt struct {
 	holdStart  time.Time
 }
 
-// attemptIn returns the innermost attempt in ctx that t observes. Other tracers' do not count, so
-// that several observers can be mounted.
-func (t *tracer) attemptIn(ctx context.Context) *attempt {
-	s, _ := ctx.Value(t).(*attempt)
-	return s
-}
+// attemptIn returns the innermost attempt in ctx that t sees, nil if there is none.
+func (t *tracer) attemptIn(ctx context.Context) *attempt { return observe.In[attempt](ctx, t) }
 
 // Value implements context.Context.
 func (s *attempt) Value(key any) any {
-	if t, ok := key.(*tracer); ok && t == s.tracer {
-		return s
-	}
-	if s.shows.Load() {
+	if s.shows.Load() && key != any(s.Observer()) {
 		return s.shown.Value(key)
 	}
-	return s.Context.Value(key)
+	return s.Attempt.Value(key)
 }
-
-// String keeps those who print contexts from reading the fields while they change.
-func (s *attempt) String() string { return "tracing.attempt" }
 
 // show makes ctx, which has the caller's values, what s shows from now on.
 func (s *attempt) show(ctx context.Context) {
@@ -83,24 +63,16 @@ func (s *attempt) show(ctx context.Context) {
 	s.shows.Store(true)
 }
 
-// enter locks s if it is in phase p.
-func (s *attempt) enter(p phase) bool {
+// lockIn locks s, which may be nil, if it is in phase p.
+func (s *attempt) lockIn(p observe.Phase) bool {
 	if s == nil {
 		return false
 	}
 	s.mu.Lock()
-	if s.phase != p {
+	if !s.Is(p) {
 		s.mu.Unlock()
 		return false
 	}
-	return true
-}
-
-func (s *attempt) isWaiting() bool {
-	if !s.enter(waiting) {
-		return false
-	}
-	s.mu.Unlock()
 	return true
 }
 
@@ -109,7 +81,7 @@ func (s *attempt) startAcquire(a *lockmw.Attempt) {
 	if s.acquire != nil {
 		return
 	}
-	s.acquireCtx, s.acquire = s.tracer.tracer.Start(s.caller, s.labels.acquire, trace.WithTimestamp(s.started))
+	s.acquireCtx, s.acquire = s.Observer().tracer.Start(s.caller, s.labels.acquire, trace.WithTimestamp(s.started))
 	s.prepare(s.acquire, a)
 }
 
@@ -118,19 +90,19 @@ func (s *attempt) startHold(a *lockmw.Attempt) {
 	s.holdStart = s.granted
 	switch {
 	case s.acquire == nil:
-		s.holdCtx, s.hold = s.tracer.tracer.Start(s.caller, s.labels.hold)
+		s.holdCtx, s.hold = s.Observer().tracer.Start(s.caller, s.labels.hold)
 	case s.acquireEnd.IsZero():
 		if !isOwn(s.caller, s.acquire) { // nor would this one be
 			s.holdCtx, s.hold = s.acquireCtx, s.acquire
 			return
 		}
-		s.holdCtx, s.hold = s.tracer.tracer.Start(s.caller, s.labels.hold)
+		s.holdCtx, s.hold = s.Observer().tracer.Start(s.caller, s.labels.hold)
 	default:
 		// Jaeger's critical path drops a span that starts within the one before it.
 		s.holdStart = s.acquireEnd.Add(time.Microsecond)
 		b := buffers.Get().(*buffer)
 		b.start[0] = trace.WithTimestamp(s.holdStart)
-		s.holdCtx, s.hold = s.tracer.tracer.Start(s.caller, s.labels.hold, b.start[:]...)
+		s.holdCtx, s.hold = s.Observer().tracer.Start(s.caller, s.labels.hold, b.start[:]...)
 		b.free()
 	}
 	s.prepare(s.hold, a)
@@ -153,8 +125,8 @@ func (s *attempt) prepare(span trace.Span, a *lockmw.Attempt) {
 		return
 	}
 	s.prepared = true
-	s.key = clean(s.tracer.shownKey(a.Key))
-	s.extra = s.tracer.extra(s.caller, *a)
+	s.key = clean(s.Observer().shownKey(a.Key))
+	s.extra = s.Observer().extra(s.caller, *a)
 	for i, attr := range s.extra {
 		if !isClean(attr) {
 			s.extra = slices.Clone(s.extra) // the user's own
@@ -165,12 +137,12 @@ func (s *attempt) prepare(span trace.Span, a *lockmw.Attempt) {
 
 // link adds links to the acquire spans of those in the way.
 func (s *attempt) link(holders []lockmw.Holder) {
-	if !s.tracer.holderLinks || !s.acquire.IsRecording() {
+	if !s.Observer().holderLinks || !s.acquire.IsRecording() {
 		return
 	}
 	self := s.acquire.SpanContext()
 	for i := 0; i < len(holders) && len(s.links) < mostLinks; i++ {
-		sc := parseTraceParent(holders[i].TraceParent)
+		sc := spanContextOf(holders[i].TraceParent)
 		if !sc.IsValid() || !sc.IsSampled() || sameSpan(sc, self) || s.linked(sc) {
 			continue
 		}

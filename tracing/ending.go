@@ -1,7 +1,6 @@
 package tracing
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -9,12 +8,13 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
 // endWait reports how the call for the lock ended.
-func (s *attempt) endWait(a *lockmw.Attempt, o outcome, err error, now time.Time) {
-	t := s.tracer
+func (s *attempt) endWait(a *lockmw.Attempt, o observe.Outcome, err error, now time.Time) {
+	t := s.Observer()
 	if s.counted {
 		t.waiters.Add(s.acquireCtx, -1, s.labels.level...)
 	}
@@ -53,9 +53,9 @@ func endOf(span trace.Span) time.Time {
 }
 
 // endHold reports how the hold ended; r is nil if it was lost.
-func (s *attempt) endHold(a *lockmw.Attempt, o outcome, err error, r *lockmw.Release) {
-	t, now := s.tracer, time.Now()
-	s.phase = over
+func (s *attempt) endHold(a *lockmw.Attempt, o observe.Outcome, err error, r *lockmw.Release) {
+	t, now := s.Observer(), time.Now()
+	s.Enter(observe.Over)
 	t.held.Add(s.holdCtx, -1, s.labels.level...)
 	t.hold.Record(s.holdCtx, now.Sub(s.granted).Seconds(), s.labels.record[o]...)
 	if !s.hold.IsRecording() {
@@ -82,7 +82,7 @@ func (s *attempt) endHold(a *lockmw.Attempt, o outcome, err error, r *lockmw.Rel
 
 // describe adds the attributes that both spans have; the user's come first, so that they do not replace
 // those of this package.
-func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o outcome, err error) {
+func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o observe.Outcome, err error) {
 	b.add(s.extra...)
 	b.add(s.labels.span...)
 	if s.key != "" {
@@ -93,13 +93,13 @@ func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o outcome, err error) {
 		b.add(attrToken.Int64(s.token))
 	}
 	if err != nil {
-		b.add(attrErrorType.String(errorType(err)))
+		b.add(attrErrorType.String(observe.ErrorType(err)))
 	}
 }
 
 // setStatus marks failures; that a TryLock found the lock busy is an answer, not a failure.
 func (s *attempt) setStatus(span trace.Span, err error) {
-	if err == nil || errorType(err) == busyType {
+	if err == nil || observe.ErrorType(err) == observe.TypeBusy {
 		return
 	}
 	span.SetStatus(codes.Error, s.describeError(err))
@@ -108,34 +108,10 @@ func (s *attempt) setStatus(span trace.Span, err error) {
 // describeError is the error without the key that *lockmw.Error's own text starts with, or only its
 // type if keys are not to be seen.
 func (s *attempt) describeError(err error) string {
-	if !s.tracer.quoteErrors {
-		return errorType(err)
+	if !s.Observer().quoteErrors {
+		return observe.ErrorType(err)
 	}
-	if e, ok := errors.AsType[*lockmw.Error](err); ok {
-		err = e.Err
-	}
-	return clean(err.Error())
-}
-
-const busyType = "lock_not_acquired"
-
-func outcomeOf(err error) outcome {
-	switch errorType(err) {
-	case busyType, "lock_too_many_waiters":
-		return notAcquired
-	case "lock_timeout":
-		return timedOut
-	case "lock_canceled":
-		return canceled
-	}
-	return failed
-}
-
-func errorType(err error) string {
-	if e, ok := errors.AsType[*lockmw.Error](err); ok {
-		return e.ErrorType()
-	}
-	return (&lockmw.Error{Err: err}).ErrorType()
+	return clean(observe.Reason(err).Error())
 }
 
 // A buffer holds arguments of calls to a span. They would be allocated for each call, since the

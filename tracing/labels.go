@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -20,8 +21,8 @@ type labels struct {
 	span          []attribute.KeyValue
 
 	level  []metric.AddOption
-	record [outcomes][]metric.RecordOption
-	count  [outcomes][]metric.AddOption
+	record [observe.Outcomes][]metric.RecordOption
+	count  [observe.Outcomes][]metric.AddOption
 }
 
 type labelKey struct{ name, op, mode string }
@@ -71,7 +72,7 @@ func (t *tracer) newLabels(k labelKey) *labels {
 		span:    append(slices.Clip(common), attrOperation.String(k.op)),
 		level:   []metric.AddOption{level},
 	}
-	for o := range outcomes {
+	for o := range observe.Outcomes {
 		set := metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(common), attrOutcome.String(o.String()))...))
 		l.record[o] = []metric.RecordOption{set}
 		l.count[o] = []metric.AddOption{set}

@@ -3,6 +3,7 @@ package tracing_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -128,30 +129,26 @@ func TestASpanNeverLinksToItself(t *testing.T) {
 
 func TestHostileTraceParentsAreIgnored(t *testing.T) {
 	for name, p := range map[string]string{
-		"empty":           "",
-		"unsampled":       unsampled,
-		"garbage":         "garbage",
-		"right length":    strings.Repeat("x", 55),
-		"no trace":        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-		"no span":         "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-		"upper case":      strings.ToUpper(valid),
-		"version":         "ff" + valid[2:],
-		"dashes":          strings.ReplaceAll(valid, "-", "_"),
-		"first dash":      valid[:35] + "_" + valid[36:],
-		"last dash":       valid[:52] + "_" + valid[53:],
-		"flags":           valid[:53] + "+1",
-		"reserved flag 2": valid[:53] + "05",
-		"reserved flag 3": valid[:53] + "09",
-		"reserved flag 4": valid[:53] + "11",
-		"reserved flag 7": valid[:53] + "81",
-		"all flags":       valid[:53] + "ff",
-		"no hex digit":    valid[:53] + "0g",
-		"below a digit":   valid[:53] + "0/",
-		"more":            valid + "-more",
-		"line feed":       valid[:54] + "\n",
-		"very long":       strings.Repeat(valid, 100_000),
-		"not UTF-8":       strings.Repeat("\xff", 55),
-		"split character": valid[:54] + "é",
+		"empty":               "",
+		"unsampled":           unsampled,
+		"garbage":             "garbage",
+		"right length":        strings.Repeat("x", 55),
+		"no trace":            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+		"no span":             "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+		"upper case":          strings.ToUpper(valid),
+		"version":             "ff" + valid[2:],
+		"dashes":              strings.ReplaceAll(valid, "-", "_"),
+		"first dash":          valid[:35] + "_" + valid[36:],
+		"last dash":           valid[:52] + "_" + valid[53:],
+		"flags":               valid[:53] + "+1",
+		"flags in upper case": valid[:53] + "FF",
+		"no hex digit":        valid[:53] + "0g",
+		"below a digit":       valid[:53] + "0/",
+		"more":                valid + "-more",
+		"line feed":           valid[:54] + "\n",
+		"very long":           strings.Repeat(valid, 100_000),
+		"not UTF-8":           strings.Repeat("\xff", 55),
+		"split character":     valid[:54] + "é",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := contend(newTelemetry(t), p)
@@ -165,19 +162,47 @@ func TestHostileTraceParentsAreIgnored(t *testing.T) {
 	}
 }
 
+// Trace Context: who receives a traceparent ignores the flags that its version does not define.
+func TestReservedFlagsAreIgnored(t *testing.T) {
+	for flags, want := range map[string]trace.TraceFlags{
+		"05": 1, "09": 1, "11": 1, "81": 1, "ff": trace.FlagsSampled | trace.FlagsRandom,
+	} {
+		links := contend(newTelemetry(t), valid[:53]+flags).Links()
+		if len(links) != 1 || links[0].SpanContext.TraceFlags() != want {
+			t.Errorf("flags %s: links %v, want one with flags %v", flags, links, want)
+		}
+	}
+	if links := contend(newTelemetry(t), valid[:53]+"fe").Links(); len(links) != 0 {
+		t.Errorf("links to a span that is not sampled: %v", links)
+	}
+}
+
 func FuzzHolderTraceParent(f *testing.F) {
 	f.Add(valid)
 	f.Add(unsampled)
 	f.Add("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-fF")
+	f.Add(valid[:53] + "fd")
 	f.Fuzz(func(t *testing.T, p string) {
 		links := contend(newTelemetry(t), p).Links()
-		carrier := propagation.MapCarrier{"traceparent": p}
+		carrier := propagation.MapCarrier{"traceparent": knownFlags(p)}
 		want := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 		linkable := len(p) == 55 && strings.HasPrefix(p, "00-") && want.IsValid() && want.IsSampled()
 		if linkable != (len(links) == 1) || linkable && !links[0].SpanContext.Equal(want) {
 			t.Errorf("%q makes links %v, the propagator says %v", p, links, want)
 		}
 	})
+}
+
+// knownFlags clears the flags that version 00 does not define: OpenTelemetry's propagator refuses them.
+func knownFlags(p string) string {
+	if len(p) != 55 || strings.Trim(p[53:], "0123456789abcdef") != "" {
+		return p
+	}
+	flags, err := strconv.ParseUint(p[53:], 16, 8)
+	if err != nil {
+		return p
+	}
+	return fmt.Sprintf("%s%02x", p[:53], flags&3)
 }
 
 func TestTraceParentNamesTheAcquireSpan(t *testing.T) {

@@ -34,24 +34,3 @@ const (
 	metricHeld     = "distributed_lock.held"
 	metricRenewals = "distributed_lock.renewals"
 )
-
-// An outcome is how a wait, a hold or a renewal ended.
-type outcome uint8
-
-const (
-	acquired outcome = iota
-	notAcquired
-	timedOut
-	canceled
-	failed
-	released
-	lost
-	renewed
-	outcomes // how many there are
-)
-
-var outcomeNames = [outcomes]string{
-	"acquired", "not_acquired", "timeout", "canceled", "error", "released", "lost", "renewed",
-}
-
-func (o outcome) String() string { return outcomeNames[o] }

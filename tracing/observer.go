@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -55,8 +57,8 @@ type tracer struct {
 
 func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	outer := t.attemptIn(ctx)
-	if outer != nil && outer.lock == a.Key && outer.isWaiting() {
-		return ctx // the observer is mounted twice and has been told
+	if outer != nil && outer.Awaits(a.Key) {
+		return ctx // the observer is mounted twice and knows of the call
 	}
 	if !t.wants(ctx, a) {
 		return t.ignore(ctx, outer)
@@ -69,9 +71,9 @@ func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
 		}
 	}
 	s := &attempt{
-		Context: acquireCtx, tracer: t, labels: l, lock: a.Key, caller: ctx, started: time.Now(),
-		acquire: acquire, acquireCtx: acquireCtx,
+		labels: l, caller: ctx, started: time.Now(), acquire: acquire, acquireCtx: acquireCtx,
 	}
+	s.Init(acquireCtx, t, s, a.Key)
 	if acquire != nil {
 		s.prepare(acquire, &a)
 	}
@@ -83,7 +85,10 @@ func (t *tracer) ignore(ctx context.Context, outer *attempt) context.Context {
 	if outer == nil {
 		return ctx
 	}
-	return &attempt{Context: ctx, tracer: t, caller: ctx, phase: over}
+	s := &attempt{caller: ctx}
+	s.Init(ctx, t, s, "")
+	s.Enter(observe.Over)
+	return s
 }
 
 func (t *tracer) traceParent(ctx context.Context) string {
@@ -91,12 +96,12 @@ func (t *tracer) traceParent(ctx context.Context) string {
 	if s == nil || s.labels == nil {
 		return ""
 	}
-	return formatTraceParent(trace.SpanContextFromContext(s.Context))
+	return traceParentOf(trace.SpanContextFromContext(s.Context))
 }
 
 func (t *tracer) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Contention) {
 	s := t.attemptIn(ctx)
-	if !s.enter(waiting) {
+	if !s.lockIn(observe.Waiting) {
 		return
 	}
 	defer s.mu.Unlock()
@@ -111,7 +116,7 @@ func (t *tracer) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Conte
 
 func (t *tracer) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Grant) context.Context {
 	s := t.attemptIn(ctx)
-	if !s.enter(waiting) {
+	if !s.lockIn(observe.Waiting) {
 		return ctx
 	}
 	defer s.mu.Unlock()
@@ -121,30 +126,31 @@ func (t *tracer) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Grant)
 	}
 	now := time.Now()
 	if g.FailedOpen != nil {
-		s.phase = over
+		s.Enter(observe.Over)
 		s.startAcquire(&a)
-		s.endWait(&a, failed, g.FailedOpen, now)
+		s.endWait(&a, observe.Failed, g.FailedOpen, now)
 		s.show(s.caller)
 		return ctx
 	}
-	s.phase, s.granted = over, now // should a span processor panic
-	s.endWait(&a, acquired, nil, now)
+	s.granted = now
+	s.Enter(observe.Over) // in case a span processor panics
+	s.endWait(&a, observe.Acquired, nil, now)
 	s.startHold(&a)
 	t.held.Add(s.holdCtx, 1, s.labels.level...)
-	s.phase = holding
+	s.Enter(observe.Holding)
 	return ctx
 }
 
 func (t *tracer) failed(ctx context.Context, a lockmw.Attempt, err error) {
 	s := t.attemptIn(ctx)
-	if !s.enter(waiting) {
+	if !s.lockIn(observe.Waiting) {
 		return
 	}
 	defer s.mu.Unlock()
-	s.phase = over
+	s.Enter(observe.Over)
 	s.startAcquire(&a)
-	o := outcomeOf(err)
-	s.contended = s.contended || o == notAcquired
+	o := observe.OutcomeOf(err)
+	s.contended = s.contended || o == observe.NotAcquired
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {
 		s.link(e.Holders)
 	}
@@ -153,13 +159,13 @@ func (t *tracer) failed(ctx context.Context, a lockmw.Attempt, err error) {
 
 func (t *tracer) renewed(ctx context.Context, _ lockmw.Attempt, err error) {
 	s := t.attemptIn(ctx)
-	if isLoss(err) || !s.enter(holding) { // lost is told of losses
+	if core.IsLoss(err) || !s.lockIn(observe.Holding) { // lost is told of losses
 		return
 	}
 	defer s.mu.Unlock()
-	o := failed
+	o := observe.Failed
 	if err == nil {
-		o = renewed
+		o = observe.Renewed
 		s.renewals++
 	}
 	t.renewals.Add(s.holdCtx, 1, s.labels.count[o]...)
@@ -167,31 +173,27 @@ func (t *tracer) renewed(ctx context.Context, _ lockmw.Attempt, err error) {
 
 func (t *tracer) lost(ctx context.Context, a lockmw.Attempt, err error) {
 	s := t.attemptIn(ctx)
-	if !s.enter(holding) {
+	if !s.lockIn(observe.Holding) {
 		return
 	}
 	defer s.mu.Unlock()
-	s.endHold(&a, lost, err, nil)
+	s.endHold(&a, observe.Lost, err, nil)
 }
 
 func (t *tracer) released(ctx context.Context, a lockmw.Attempt, r lockmw.Release) {
 	s := t.attemptIn(ctx)
-	if !s.enter(holding) {
+	if !s.lockIn(observe.Holding) {
 		return
 	}
 	defer s.mu.Unlock()
-	o := released
+	o := observe.Released
 	switch {
-	case isLoss(r.Err):
-		o = lost
+	case core.IsLoss(r.Err):
+		o = observe.Lost
 	case r.Err != nil:
-		o = failed
+		o = observe.Failed
 	}
 	s.endHold(&a, o, r.Err, &r)
-}
-
-func isLoss(err error) bool {
-	return errors.Is(err, lockmw.ErrLost) || errors.Is(err, lockmw.ErrClosed)
 }
 
 // wants asks WithFilter's function.

@@ -20,6 +20,9 @@ var (
 	ErrUpgrade        = errors.New("lockmw: a read lock cannot be upgraded to a write lock: unlock it first")
 )
 
+// IsLoss reports whether err says that a hold ended before it was released.
+func IsLoss(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) }
+
 // An AcquireError says why a lock was not acquired, and what was seen of those in the way.
 type AcquireError struct {
 	Err        error

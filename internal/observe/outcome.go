@@ -1,0 +1,65 @@
+package observe
+
+import (
+	"errors"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// An Outcome is how a wait, a hold or a renewal ended.
+type Outcome uint8
+
+// The outcomes. Those up to Failed are of waits; holds and renewals may fail too.
+const (
+	Acquired Outcome = iota
+	NotAcquired
+	TimedOut
+	Canceled
+	Failed
+	Released
+	Lost
+	Renewed
+	Outcomes // how many there are
+)
+
+var outcomeNames = [Outcomes]string{
+	"acquired", "not_acquired", "timeout", "canceled", "error", "released", "lost", "renewed",
+}
+
+// String returns the name under which the outcome is reported.
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// TypeBusy is the error type of a call that found the lock busy and did not wait.
+const TypeBusy = "lock_not_acquired"
+
+// OutcomeOf returns how a wait ended that returned err.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return Acquired
+	}
+	switch ErrorType(err) {
+	case TypeBusy, "lock_too_many_waiters":
+		return NotAcquired
+	case "lock_timeout":
+		return TimedOut
+	case "lock_canceled":
+		return Canceled
+	}
+	return Failed
+}
+
+// ErrorType is lockmw.Error's ErrorType for any error.
+func ErrorType(err error) string {
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		return e.ErrorType()
+	}
+	return (&lockmw.Error{Err: err}).ErrorType()
+}
+
+// Reason returns err without the key that the text of a *lockmw.Error begins with.
+func Reason(err error) error {
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
