@@ -7,14 +7,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/inspect"
 	"github.com/lockmw/go/internal/keyed"
 )
 
 // An Inspector looks at the locks in Redis and can take one away. It takes part in none: it needs no
 // Client and no Close. Safe for concurrent use.
 type Inspector struct {
-	inspector *engine.Inspector
+	inspector *inspect.Inspector
 }
 
 // NewInspector returns an Inspector for the locks of Clients with the same prefix; of the options
@@ -24,7 +24,7 @@ func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, 
 	if err != nil {
 		return nil, err
 	}
-	i, err := engine.NewInspector(rdb, s.engine.Prefix)
+	i, err := inspect.New(rdb, s.engine.Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (i *Inspector) Get(ctx context.Context, key string) (Status, error) {
 	return statusOf(s), nil
 }
 
-func statusOf(s *engine.Status) Status {
+func statusOf(s *inspect.Status) Status {
 	status := Status{Key: s.Key, Mode: s.Mode, Holders: s.Holders}
 	for _, w := range s.Waiters {
 		status.Waiters = append(status.Waiters, Waiter(w))

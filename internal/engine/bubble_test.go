@@ -46,7 +46,7 @@ func (b *bubble) engine(edit ...func(*redis.Options)) *Engine {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e.hello.Do(func() {})
+	e.probed.Do(func() {})
 	b.Cleanup(func() { _ = e.Close() })
 	return e
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"time"
+
+	"github.com/lockmw/go/internal/script"
 )
 
 // A cancellation has the server forget an id, whether it is queued, holds the lock, or its acquire
@@ -10,7 +12,7 @@ import (
 // expired by itself.
 type cancellation struct {
 	e    *Engine
-	name name
+	name script.KeySet
 	unwanted
 	until instant
 	delay time.Duration
@@ -19,11 +21,12 @@ type cancellation struct {
 
 // An unwanted id is one that the server is to forget.
 type unwanted struct {
-	id     string
-	lease  time.Duration // which a hold of it may have
-	mark   bool          // the id is to be refused from now on
-	ticket string        // whose place in the queue is kept
-	keep   time.Duration // by how long; 0: it is not; negative: how long it is marked as over
+	id       string
+	lease    time.Duration // which a hold of it may have
+	mark     bool          // the id is to be refused from now on
+	ticket   string        // whose place in the queue is kept
+	keep     time.Duration // by how long; 0: it is not
+	endPlace bool          // the place ends instead if the id held the lock
 }
 
 const (
@@ -33,40 +36,34 @@ const (
 )
 
 // cancel has the server forget an id.
-func (e *Engine) cancel(n name, u unwanted) {
-	c := &cancellation{e: e, name: n, unwanted: u, until: e.now() + u.lease + acceptWindow, delay: minCancelDelay}
+func (e *Engine) cancel(n script.KeySet, u unwanted) {
+	c := &cancellation{e: e, name: n, unwanted: u, until: e.now() + u.lease + script.AcceptWindow, delay: minCancelDelay}
 	c.timer.owner = c
 	c.send()
 }
 
 func (c *cancellation) send() {
-	n := &c.name
-	ctx, cancel := context.WithTimeout(c.e.caller.ctx, cancelTimeout)
-	five, args := n.keys(), []any{c.id, int64(0), c.keep.Milliseconds()}
-	keys := append(five[:], n.done(c.id))
-	if c.mark {
-		args[1] = doneMillis
+	ctx, cancel := context.WithTimeout(c.e.sender.Context(), cancelTimeout)
+	run := script.Cancel{
+		Keys: &c.name, ID: c.id, Mark: c.mark, Place: c.ticket, KeepPlace: c.keep, EndPlace: c.endPlace,
 	}
-	if c.keep != 0 {
-		keys = append(keys, n.kept(c.ticket))
-	}
-	c.e.caller.start(newCall(ctx, c.e.scripts.cancel, keys, args, func(a *reply) {
+	c.e.sender.Start(run.Call(ctx, c.e.scripts, func(a *script.Reply) {
 		cancel()
 		c.answered(a)
 	}))
 }
 
-func (c *cancellation) answered(a *reply) {
+func (c *cancellation) answered(a *script.Reply) {
 	e := c.e
-	switch kind := a.int(); {
-	case a.err == nil:
-		if kind == 2 {
+	switch outcome, err := a.Cancelled(); {
+	case err == nil:
+		if outcome == script.More {
 			e.settle(c.name)
 		}
-	case e.caller.ctx.Err() != nil:
-	case isFinal(a.err) || e.now() > c.until:
+	case e.sender.Context().Err() != nil:
+	case script.IsFinal(err) || e.now() > c.until:
 		e.cfg.Logger.Warn("lockmw: a lock that is not wanted any more could not be released; it frees itself when its lease runs out",
-			"key", c.name.holder, "error", a.err)
+			"key", c.name.Holder(), "error", err)
 	default:
 		e.schedule.set(&c.timer, e.now()+c.delay, 0)
 		c.delay = min(2*c.delay, maxCancelDelay)
@@ -74,10 +71,10 @@ func (c *cancellation) answered(a *reply) {
 }
 
 // settle has the server look after a queue once more: it had more dead tickets than one run removes.
-func (e *Engine) settle(n name) {
-	keys := n.keys()
-	e.caller.start(newCall(e.caller.ctx, e.scripts.poll, keys[:], []any{e.inbox.flag()}, func(a *reply) {
-		if more := a.int(); a.err == nil && more == 1 {
+func (e *Engine) settle(n script.KeySet) {
+	p := script.Poll{Keys: &n, Subscribed: e.inbox.live.Load()}
+	e.sender.Start(p.Call(e.sender.Context(), e.scripts, func(reply *script.Reply) {
+		if a, err := reply.Polled(0, e.layout.InboxPrefix()); err == nil && a.More {
 			e.settle(n)
 		}
 	}))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // A cohort is the callers of this process that want one key and can do with one ticket in Redis for
@@ -18,7 +19,7 @@ type cohort struct {
 	e     *Engine
 	shard *shard
 	id    cohortID
-	name  name
+	name  script.KeySet
 	crowd *crowd // nil for the plain lock
 
 	waiters   waiterList
@@ -76,7 +77,7 @@ func (c *cohort) join(w *waiter) error {
 	case w.req.MaxWaiters > 0 && waiting >= w.req.MaxWaiters:
 		return tooMany(waiting, holders)
 	}
-	c.e.hello.Do(c.e.greet)
+	c.e.probed.Do(c.e.probe)
 	c.waiters.push(w)
 	c.crowd.waits(1)
 	if l := c.lease; l != nil && c.shares() {
@@ -128,22 +129,15 @@ func busy(holders []core.Holder) *core.AcquireError {
 	return err
 }
 
-// A former is what a request takes the place of: a hold to be handed over, or a ticket that got lost.
-type former struct {
-	id    *id
-	lease time.Duration
-	place int64 // in the queue; 0: none
-}
-
 // ask sends a request for the first in the queue, unless there is one already or none is needed.
-func (c *cohort) ask(f *former) {
+func (c *cohort) ask(f *script.Predecessor) {
 	if r := c.newRequest(f); r != nil {
-		c.e.caller.start(r.call())
+		c.e.sender.Start(r.call())
 	}
 }
 
 // newRequest returns what ask is to send, if anything.
-func (c *cohort) newRequest(f *former) *request {
+func (c *cohort) newRequest(f *script.Predecessor) *request {
 	if c.request != nil || c.lease != nil || c.releasing {
 		return nil
 	}
@@ -153,7 +147,7 @@ func (c *cohort) newRequest(f *former) *request {
 	}
 	if lead == nil {
 		if f != nil {
-			c.e.cancel(c.name, unwanted{id: f.id.String(), lease: f.lease, mark: true})
+			c.e.cancel(c.name, unwantedPredecessor(f))
 		}
 		return nil
 	}
@@ -191,18 +185,18 @@ const maxLicence = 4096
 // granted makes the lease of r, of which the server spoke then, and hands it to the first waiter.
 // confirmed says that the server has set the whole lease; otherwise it has set the accept window, until
 // which the lease is good.
-func (c *cohort) granted(r *request, lic licence, then, until instant, confirmed bool) {
+func (c *cohort) granted(r *request, g script.Grant, then, until instant, confirmed bool) {
 	e, now := c.e, c.e.now()
 	if now >= until || c.waiters.n == 0 {
 		c.leave(r)
-		e.cancel(c.name, r.unwanted(r.id.copied()))
+		e.cancel(c.name, r.unwanted(r.id.Copied()))
 		c.ask(nil)
 		return
 	}
 	l := &lease{
 		c: c, id: r.id, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,
-		next: lic.first, last: lic.first + lic.count - 1, granted: now,
-		contended: lic.waiting > 0 || r.contended,
+		next: g.Token, last: g.Token + g.Tokens - 1, granted: now,
+		contended: g.Waiting > 0 || r.contended,
 	}
 	if l.contended {
 		c.licence = 0
@@ -361,7 +355,7 @@ func (c *cohort) waitError(ended error) error {
 	err := busy(holders)
 	switch r := c.request; {
 	case r != nil && r.trouble != nil:
-		err.Err = failure(r.trouble)
+		err.Err = script.Failure(r.trouble)
 	case !held && c.e.now()-c.asked > slowAnswer:
 		err.Err = fmt.Errorf("%w: it has not answered yet", core.ErrUnavailable)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // Downgrade implements core.Grant.
@@ -18,10 +19,10 @@ func (g *grant) Downgrade(ctx context.Context) error {
 	}
 	l.mode = core.Read // from here on it excludes nobody who reads
 	c.shard.mu.Unlock()
-	answers := make(chan *reply, 1)
-	keys := c.name.keys()
-	c.e.caller.start(newCall(ctx, c.e.scripts.downgrade, keys[:], []any{l.id.String()}, func(a *reply) { answers <- a }))
-	var a *reply
+	answers := make(chan *script.Reply, 1)
+	d := script.Downgrade{Keys: &c.name, ID: l.id}
+	c.e.sender.Start(d.Call(ctx, c.e.scripts, func(a *script.Reply) { answers <- a }))
+	var a *script.Reply
 	select {
 	case a = <-answers:
 	case <-ctx.Done():
@@ -33,22 +34,22 @@ func (g *grant) Downgrade(ctx context.Context) error {
 }
 
 // wasDowngraded deals with the answer to downgrade.lua.
-func (g *grant) wasDowngraded(a *reply) (lost []*grant, err error) {
+func (g *grant) wasDowngraded(a *script.Reply) (lost []*grant, err error) {
 	l, c := g.lease, g.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	kind := a.int()
+	outcome, failed := a.Downgraded()
 	switch {
 	case g.lost != nil:
 		return nil, g.lost
 	case g.over:
 		return nil, core.ErrNotHeld
-	case a.err != nil:
-		return nil, failure(a.err)
-	case kind == 0:
+	case failed != nil:
+		return nil, script.Failure(failed)
+	case outcome == script.NotHeld:
 		err = fmt.Errorf("%w: the server has it no more", core.ErrLost)
 		return l.end(err), err
-	case kind == 2:
+	case outcome == script.More:
 		c.e.settle(c.name)
 	}
 	return nil, nil

@@ -26,7 +26,6 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"os"
-	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +34,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // A Config is what New needs to know.
@@ -55,23 +55,22 @@ func DefaultConfig() Config {
 type Engine struct {
 	cfg     Config
 	rdb     redis.UniversalClient
-	cluster bool
-	scripts scripts
-	caller  *caller
-	unlocks timeouts // how long a release waits to be confirmed
-	fence   any      // the fencing counter's key, except in a Cluster
-	process string   // host, process id and a random part
+	layout  script.Layout
+	scripts *script.Set
+	sender  *script.Sender
+	unlocks *script.Timeouts // how long a release waits to be confirmed
+	process string           // host, process id and a random part
 	epoch   time.Time
 	ids     idTable
 	lastID  atomic.Uint64
 	loners  atomic.Uint64 // cohorts of one
-	idStem  idStem
+	idStem  script.IDStem
 
 	seed     maphash.Seed
 	shards   [64]shard
 	schedule schedule
 	inbox    inbox
-	hello    sync.Once
+	probed   sync.Once
 
 	closing   atomic.Bool  // nothing new is accepted
 	draining  atomic.Bool  // and nothing new is on its way
@@ -90,52 +89,28 @@ type shard struct {
 
 // New returns an engine that has sent nothing yet.
 func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
-	if rdb == nil || reflect.ValueOf(rdb).IsNil() {
-		return nil, fmt.Errorf("%w: the redis client is nil", core.ErrInvalidOption)
-	}
-	cluster, single, err := topology(rdb)
+	topology, err := script.TopologyOf(rdb)
 	if err != nil {
 		return nil, err
-	}
-	flights := maxFlights
-	if cluster {
-		flights = 1 << 20 // one slow node must not hold up the calls to others
 	}
 	random := make([]byte, 16)
 	_, _ = rand.Read(random) // never fails
 	e := &Engine{
-		cfg: cfg, rdb: rdb, cluster: cluster,
-		scripts: newScripts(single),
-		caller:  newCaller(rdb, flights, min(time.Second, cfg.Unlock/2)),
-		fence:   cfg.Prefix + ":fence",
+		cfg: cfg, rdb: rdb,
+		layout:  script.NewLayout(cfg.Prefix, topology.Cluster),
+		scripts: script.NewSet(script.DefaultParams(topology.Single)),
+		sender:  script.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2)),
 		process: processName(random),
-		idStem:  idStem(base64.RawURLEncoding.EncodeToString(random) + "."),
+		idStem:  script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
 		epoch:   time.Now(),
 		seed:    maphash.MakeSeed(),
 		drained: make(chan struct{}),
 	}
-	e.inbox.channel = e.inboxPrefix() + e.process
+	e.inbox.channel = e.layout.InboxPrefix() + e.process
 	e.inbox.address = e.inbox.channel
-	e.unlocks = timeouts{parent: e.caller.ctx, limit: cfg.Unlock, step: cfg.Unlock / 8}
+	e.unlocks = script.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.schedule.init(e)
 	return e, nil
-}
-
-func (e *Engine) inboxPrefix() string { return inboxPrefix(e.cfg.Prefix) }
-
-func inboxPrefix(prefix string) string { return prefix + ":inbox:" }
-
-// topology tells a Cluster from a single server, and a plain server from one found by Sentinel.
-func topology(rdb redis.UniversalClient) (cluster, single bool, err error) {
-	switch c := rdb.(type) {
-	case *redis.ClusterClient:
-		return true, false, nil
-	case *redis.Ring:
-		return false, false, fmt.Errorf("%w: a Ring moves keys to other servers when one is down, so that two could hold a lock; use a Cluster", core.ErrInvalidOption)
-	case *redis.Client:
-		return false, c.Options().Addr != "FailoverClient", nil
-	}
-	return false, false, nil
 }
 
 // processName is how an operator recognises this process.
@@ -151,9 +126,7 @@ func processName(random []byte) string {
 }
 
 // newID returns an id that was never used before.
-func (e *Engine) newID() *id {
-	return &id{stem: &e.idStem, n: e.lastID.Add(1)}
-}
+func (e *Engine) newID() *script.ID { return e.idStem.New(e.lastID.Add(1)) }
 
 // An instant is a time by this process' monotonic clock.
 type instant = time.Duration
@@ -191,11 +164,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Grant, erro
 		r.Events.Contended(core.Wait{Holders: holders})
 	}
 	if w.send != nil {
-		lane := e.caller.hurried
-		if w.patient() {
-			lane = e.caller.patient
-		}
-		e.caller.inline(w.send, lane)
+		e.sender.Inline(w.send, w.patient())
 	}
 	g, err := w.await(c)
 	if err != nil {
@@ -210,7 +179,7 @@ func (e *Engine) lockCohort(id cohortID) *cohort {
 	sh.mu.Lock()
 	c := sh.cohorts[id]
 	if c == nil {
-		c = &cohort{e: e, shard: sh, id: id, name: e.nameOf(id.key)}
+		c = &cohort{e: e, shard: sh, id: id, name: e.layout.KeySet(id.key)}
 		if sh.cohorts == nil {
 			sh.cohorts = make(map[cohortID]*cohort)
 		}
@@ -262,7 +231,7 @@ const closePatience = 2 * time.Second
 func (e *Engine) settled(patience time.Duration) {
 	for until := e.now() + patience; ; time.Sleep(minCancelDelay) {
 		before := e.schedule.isUndoing() // what is on its way then may fail, and wait again
-		e.caller.quiesce(until - e.now())
+		e.sender.WaitIdle(until - e.now())
 		if !before && !e.schedule.isUndoing() || e.now() >= until {
 			return
 		}
@@ -287,10 +256,10 @@ func (e *Engine) close() {
 		l.forget()
 	}
 	e.settled(closePatience)
-	e.caller.cancel()
+	e.sender.Cancel()
 	e.schedule.stop()
 	e.inbox.stop()
-	e.caller.stop()
+	e.sender.Stop()
 }
 
 func (e *Engine) eachCohort(f func(*cohort)) {

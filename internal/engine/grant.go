@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // A grant is one caller's turn with a lease; it implements core.Grant.
@@ -99,6 +100,9 @@ func tellLost(grants []*grant) {
 	}
 }
 
+// keepsPlace reports whether a place in the queue is kept for its caller, which ends with the hold.
+func (g *grant) keepsPlace() bool { return g.req.Keep > 0 && !g.unused }
+
 // Token implements core.Grant.
 func (g *grant) Token() int64 { return g.token }
 
@@ -116,9 +120,9 @@ func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
 		duration = min(duration, l.duration) // others have not asked for more
 	}
 	c.shard.mu.Unlock()
-	answers := make(chan *reply, 1)
-	c.e.caller.start(l.renewal(ctx, duration, func(a *reply) { answers <- a }))
-	var a *reply
+	answers := make(chan *script.Reply, 1)
+	c.e.sender.Start(l.renewal(ctx, duration, func(a *script.Reply) { answers <- a }))
+	var a *script.Reply
 	select {
 	case a = <-answers:
 	case <-ctx.Done():
@@ -130,7 +134,7 @@ func (g *grant) Extend(ctx context.Context, duration time.Duration) error {
 }
 
 // extended deals with the answer to renew.lua.
-func (g *grant) extended(a *reply, duration time.Duration) (lost []*grant, err error) {
+func (g *grant) extended(a *script.Reply, duration time.Duration) (lost []*grant, err error) {
 	l, c := g.lease, g.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -146,14 +150,14 @@ func (g *grant) extended(a *reply, duration time.Duration) (lost []*grant, err e
 		return l.end(err), err
 	}
 	if err != nil {
-		return nil, failure(err)
+		return nil, script.Failure(err)
 	}
 	if !c.shares() {
 		l.duration = duration // others who share it have not asked for that
 	}
 	if g.req.Fixed {
 		g.limit.Store(0)
-		g.limitTo(c.e.instant(a.sent) + duration - c.e.margin(duration))
+		g.limitTo(c.e.instant(a.Sent) + duration - c.e.margin(duration))
 		if g.req.MaxHold > 0 {
 			g.limitTo(after(g.since, g.req.MaxHold))
 		}
@@ -199,7 +203,7 @@ func (g *grant) Release(patience time.Duration) (waiters int, err error) {
 	deadline := g.deadline()
 	if linger <= 0 && c.waiters.n > 0 {
 		l.drop(nil)
-		c.ask(&former{id: l.id, lease: l.duration})
+		c.ask(&script.Predecessor{ID: l.id, Lease: l.duration})
 		c.unlock()
 		return waiters, nil
 	}

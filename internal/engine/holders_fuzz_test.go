@@ -103,7 +103,7 @@ func newPlay(t *testing.T) *play {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.hello.Do(func() {})
+		e.probed.Do(func() {})
 		p.engines[i] = e
 	}
 	p.stage = &stage{desk: &desk{T: t, rdb: s.NewClient(t), name: p.engines[0].nameOf(storyKey), scripts: p.engines[0].scripts}, server: s}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // An inbox is the one channel on which this process is told of grants, and its one subscription,
@@ -34,25 +34,11 @@ type inbox struct {
 	pubsub  *redis.PubSub
 }
 
-// A push says that the server has granted an id.
-type push struct {
-	number  int64 // of the grant: greater than all before, also than the tokens of all before
-	licence licence
-}
-
 const (
 	// inboxSilence is after how long without a message the connection is tested.
 	inboxSilence = 5 * time.Second
 	inboxRetry   = 50 * time.Millisecond
 )
-
-// flag is what the scripts are told of the subscription.
-func (b *inbox) flag() string {
-	if b.live.Load() {
-		return "+"
-	}
-	return "-"
-}
 
 // start subscribes, once.
 func (b *inbox) start(e *Engine) {
@@ -83,12 +69,12 @@ func (b *inbox) receive(e *Engine) {
 		err := b.subscribe(e)
 		b.live.Store(false)
 		b.subscription.Store(0)
-		if isFinal(err) && !warned {
+		if script.IsFinal(err) && !warned {
 			warned = true
 			e.cfg.Logger.Warn("lockmw: not allowed to subscribe; waiting for locks goes by polling, which is slow",
 				"channel", b.channel, "error", err)
 		}
-		if !pause(e.caller.ctx, inboxRetry) {
+		if !pause(e.sender.Context(), inboxRetry) {
 			return
 		}
 	}
@@ -96,7 +82,7 @@ func (b *inbox) receive(e *Engine) {
 
 // subscribe handles messages until the connection fails, or is silent when it is tested.
 func (b *inbox) subscribe(e *Engine) error {
-	ctx := e.caller.ctx
+	ctx := e.sender.Context()
 	pubsub := e.rdb.Subscribe(ctx)
 	defer func() { _ = pubsub.Close() }()
 	if err := pubsub.Subscribe(ctx, b.channel); err != nil {
@@ -153,50 +139,44 @@ func (b *inbox) handle(e *Engine, message any) {
 			e.pollNow() // pushes may have been missed
 		}
 	case *redis.Message:
-		kind, rest, _ := strings.Cut(m.Payload, " ")
-		switch kind {
-		case "grant":
-			e.grantPushed(rest)
-		case "contended":
-			switch v := e.find(rest).(type) {
-			case *lease:
-				v.c.shard.mu.Lock()
-				v.calledAt = e.now()
-				v.isContended(true)
-				v.c.shard.mu.Unlock()
-			case *request: // it has the lock, and its answer is on the way
-				v.c.shard.mu.Lock()
-				v.contended = true
-				v.c.shard.mu.Unlock()
-			}
-		case "lost":
-			switch v := e.find(rest).(type) {
-			case *lease:
-				v.takenAway()
-			case *request:
-				v.takenAway()
-			}
+		if m, ok := script.ParseMessage(m.Payload); ok {
+			e.received(&m)
 		}
 	}
 }
 
-// grantPushed deals with "id number token tokens waiting key".
-func (e *Engine) grantPushed(text string) {
-	fields := strings.SplitN(text, " ", 6)
-	if len(fields) < 6 {
-		return
+// received deals with a message of a script.
+func (e *Engine) received(m *script.Message) {
+	switch m.Kind {
+	case script.Granted:
+		e.grantPushed(m)
+	case script.Contended:
+		switch v := e.find(m.ID).(type) {
+		case *lease:
+			v.c.shard.mu.Lock()
+			v.calledAt = e.now()
+			v.isContended(true)
+			v.c.shard.mu.Unlock()
+		case *request: // it has the lock, and its answer is on the way
+			v.c.shard.mu.Lock()
+			v.contended = true
+			v.c.shard.mu.Unlock()
+		}
+	case script.TakenAway:
+		switch v := e.find(m.ID).(type) {
+		case *lease:
+			v.takenAway()
+		case *request:
+			v.takenAway()
+		}
 	}
-	var p push
-	var errs [4]error
-	for i, n := range []*int64{&p.number, &p.licence.first, &p.licence.count, &p.licence.waiting} {
-		*n, errs[i] = strconv.ParseInt(fields[1+i], 10, 64)
-	}
-	if errors.Join(errs[:]...) != nil || p.licence.first <= 0 || p.licence.count < 1 {
-		return
-	}
-	switch v := e.find(fields[0]).(type) {
+}
+
+// grantPushed deals with the news that the server has granted the lock to an id.
+func (e *Engine) grantPushed(m *script.Message) {
+	switch v := e.find(m.ID).(type) {
 	case *request:
-		if v.wants(&p) {
+		if v.wants(m) {
 			return
 		}
 	case *lease:
@@ -204,28 +184,28 @@ func (e *Engine) grantPushed(text string) {
 	}
 	// Nobody waits for it any more, and it has been cancelled if it was not released; the cancel may
 	// have been lost with its connection.
-	if key, ok := keyOf(e.cfg.Prefix, fields[5]); ok && strings.HasPrefix(fields[0], string(e.idStem)) {
-		e.cancel(e.nameOf(key), unwanted{id: fields[0], lease: acceptWindow, mark: true})
+	if key, ok := e.layout.Key(m.Holder); ok && strings.HasPrefix(m.ID, string(e.idStem)) {
+		e.cancel(e.layout.KeySet(key), unwanted{id: m.ID, lease: script.AcceptWindow, mark: true})
 	}
 }
 
 // find returns the *request or *lease that an id stands for; nil if it is over, or not of this engine.
 func (e *Engine) find(id string) any {
-	if n, ok := e.idStem.number(id); ok {
+	if n, ok := e.idStem.Number(id); ok {
 		return e.ids.find(n)
 	}
 	return nil
 }
 
 // wants makes use of a push; false if nobody waits for it and nobody has it.
-func (r *request) wants(p *push) bool {
+func (r *request) wants(m *script.Message) bool {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
-		_, held := r.c.e.ids.find(r.id.n).(*lease) // an answer that came just before said so too
+		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an answer that came just before said so too
 		return held
 	}
-	r.pushed(p)
+	r.pushed(m)
 	return true
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // A lease is what the server has granted to this process, under one id. It is passed from grant to
@@ -15,7 +16,7 @@ import (
 // mutex guards it.
 type lease struct {
 	c         *cohort
-	id        *id
+	id        *script.ID
 	duration  time.Duration
 	granted   instant   // when it came to this process
 	grants    grantList // who has it: one, or those who share it, the earliest first
@@ -127,7 +128,7 @@ func (l *lease) due() (renew bool, lost []*grant) {
 
 // isFresh reports whether enough is left of the lease to let others have it.
 func (l *lease) isFresh(now instant) bool {
-	whole := acceptWindow
+	whole := script.AcceptWindow
 	if l.confirmed {
 		whole = l.duration
 	}
@@ -139,7 +140,7 @@ func (l *lease) isFresh(now instant) bool {
 func (l *lease) pace(now instant) time.Duration {
 	pace := min(l.duration/6, max((instant(l.expires.Load())-now)/4, minPace))
 	if l.asking {
-		return min(pace, pollInterval) // others wait for the answer
+		return min(pace, script.PollInterval) // others wait for the answer
 	}
 	return pace
 }
@@ -162,27 +163,27 @@ func (l *lease) asks() time.Duration {
 }
 
 // renewalDue prepares a renewal by the watchdog.
-func (l *lease) renewalDue() *call {
+func (l *lease) renewalDue() *script.Call {
 	c := l.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	duration := l.asks()
-	k := l.renewal(c.e.caller.ctx, duration, nil)
-	k.timeout = l.patience(c.e.now())
 	q := c.inquiry()
-	k.done = func(a *reply) { k.after = l.renewed(a, duration, q) }
+	var k *script.Call
+	k = l.renewal(c.e.sender.Context(), duration, func(a *script.Reply) { k.AfterBatch = l.renewed(a, duration, q) })
+	k.Timeout = l.patience(c.e.now())
 	return k
 }
 
 // renewal prepares a run of renew.lua.
-func (l *lease) renewal(ctx context.Context, duration time.Duration, done func(*reply)) *call {
-	ms := (duration + time.Millisecond - 1).Milliseconds()
-	return newCall(ctx, l.c.e.scripts.renew, []any{l.c.name.holder}, []any{l.id.String(), ms}, done)
+func (l *lease) renewal(ctx context.Context, duration time.Duration, done func(*script.Reply)) *script.Call {
+	n := script.Renew{Keys: &l.c.name, ID: l.id, Lease: duration}
+	return n.Call(ctx, l.c.e.scripts, done)
 }
 
 // renewed deals with the answer to renew.lua, which was asked for duration. What it returns tells those
 // who have the lease, when all answers that came together have been dealt with.
-func (l *lease) renewed(a *reply, duration time.Duration, q inquiry) (tell func()) {
+func (l *lease) renewed(a *script.Reply, duration time.Duration, q inquiry) (tell func()) {
 	c := l.c
 	c.shard.mu.Lock()
 	if l.over {
@@ -199,7 +200,7 @@ func (l *lease) renewed(a *reply, duration time.Duration, q inquiry) (tell func(
 	switch {
 	case !c.shares() || c.lease != l:
 	case err == nil:
-		l.shared(c.e.instant(a.sent), q)
+		l.shared(c.e.instant(a.Sent), q)
 	case c.waiters.n > 0: // they ask for themselves, and are told what is wrong
 		l.asking = false
 		l.close()
@@ -209,7 +210,7 @@ func (l *lease) renewed(a *reply, duration time.Duration, q inquiry) (tell func(
 	}
 	return func() {
 		for _, g := range grants {
-			g.req.Events.Renewed(failure(err))
+			g.req.Events.Renewed(script.Failure(err))
 		}
 	}
 }
@@ -217,23 +218,23 @@ func (l *lease) renewed(a *reply, duration time.Duration, q inquiry) (tell func(
 var errNotOurs = fmt.Errorf("%w by this id", core.ErrNotHeld)
 
 // noteRenewal moves the deadline if a says that the lease was renewed for duration.
-func (l *lease) noteRenewal(a *reply, duration time.Duration) error {
-	kind := a.int()
-	if a.err != nil {
-		return a.err
-	}
-	if kind == 0 {
+func (l *lease) noteRenewal(reply *script.Reply, duration time.Duration) error {
+	a, err := reply.Renewed()
+	switch {
+	case err != nil:
+		return err
+	case a.Outcome == script.NotHeld:
 		return errNotOurs
 	}
 	e := l.c.e
-	sent := e.instant(a.sent)
+	sent := e.instant(reply.Sent)
 	l.confirmed = true
 	l.expires.Store(max(l.expires.Load(), int64(sent+duration-e.margin(duration))))
 	l.renewAfter(sent, duration/3)
 	if g := l.grants.first; g != nil && g.req.Fixed {
 		l.renewAt = 0
 	}
-	l.isContended(kind == 2 || sent < l.calledAt)
+	l.isContended(a.Contended || sent < l.calledAt)
 	l.reschedule()
 	return nil
 }
@@ -262,7 +263,7 @@ func (l *lease) end(cause error) []*grant {
 func (l *lease) forget() { l.c.e.cancel(l.c.name, l.unwanted()) }
 
 func (l *lease) unwanted() unwanted {
-	return unwanted{id: l.id.String(), lease: l.duration, mark: l.id.copied()}
+	return unwanted{id: l.id.String(), lease: l.duration, mark: l.id.Copied()}
 }
 
 // reads reports whether others may read as well.
@@ -307,30 +308,20 @@ func (l *lease) leave(g *grant, cause error) {
 func (l *lease) release(g *grant, patience, linger time.Duration, deadline instant) error {
 	c, e := l.c, l.c.e
 	answers := make(chan error, 1)
-	five := c.name.keys()
-	keys, args := append(make([]any, 0, 7), five[:]...), []any{(*departure)(l.id)}
-	if copied, keep := l.id.copied(), g.req.Keep > 0 && !g.unused; copied || linger > 0 || keep || l.reads() {
-		args = append(args, (linger + time.Millisecond - 1).Milliseconds(), int64(0), 0)
-		if copied || keep {
-			keys = append(keys, c.name.done(l.id.String()))
-		}
-		if copied {
-			args[2] = doneMillis
-		}
-		if keep {
-			keys, args[3] = append(keys, c.name.kept(g.req.Ticket)), doneMillis
-		}
+	r := script.Release{Keys: &c.name, ID: l.id, Read: l.reads(), Linger: linger, Mark: l.id.Copied()}
+	if g.keepsPlace() {
+		r.Place = g.req.Ticket
 	}
-	k := newCall(e.caller.ctx, e.scripts.release, keys, args, func(a *reply) { answers <- l.released(a, g, deadline) })
-	k.limit, k.copies = patience, &l.id.releases
+	k := r.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { answers <- l.released(a, g, deadline) })
+	k.Limit = patience
 	begun := time.Now()
 	if patience < e.cfg.Unlock {
-		e.caller.start(k) // the caller is in a hurry
-	} else if e.caller.inline(k, e.caller.patient) {
+		e.sender.Start(k) // the caller is in a hurry
+	} else if e.sender.Inline(k, true) {
 		return <-answers
 	}
 	now := time.Now()
-	ctx := e.unlocks.next(now)
+	ctx := e.unlocks.Next(now)
 	if left := patience - now.Sub(begun); left < e.cfg.Unlock-time.Millisecond {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, left)
@@ -345,23 +336,23 @@ func (l *lease) release(g *grant, patience, linger time.Duration, deadline insta
 }
 
 // released deals with the answer to release.lua.
-func (l *lease) released(a *reply, g *grant, deadline instant) error {
+func (l *lease) released(reply *script.Reply, g *grant, deadline instant) error {
 	c, e := l.c, l.c.e
 	e.ids.remove(l.id)
-	kind := a.int()
-	err := failure(a.err)
+	outcome, err := reply.Released()
+	err = script.Failure(err)
 	switch {
 	case err != nil:
 		u := l.unwanted()
-		if g.req.Keep > 0 && !g.unused {
-			u.ticket, u.keep = g.req.Ticket, -doneTTL
+		if g.keepsPlace() {
+			u.ticket, u.endPlace = g.req.Ticket, true
 		}
 		e.cancel(c.name, u)
-	case kind == 2:
+	case outcome == script.More:
 		e.settle(c.name)
-	case kind == 0 && e.now() >= deadline:
+	case outcome == script.NotHeld && e.now() >= deadline:
 		err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
-	case kind == 0 && l.id.releases.Load() == 1: // else an earlier copy may have released it
+	case outcome == script.NotHeld && l.id.Releases() == 1: // else an earlier copy may have released it
 		err = errGone
 	}
 	c.shard.mu.Lock()

@@ -2,10 +2,8 @@ package engine
 
 import (
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
-
-// maxPolled is how many tickets of a key one run of poll.lua asks for.
-const maxPolled = 128
 
 // due is called when the timer is: it reports whether the request is to be polled for, or sends it
 // again.
@@ -20,18 +18,18 @@ func (r *request) due() (poll bool) {
 		r.send()
 		return false
 	}
-	e.schedule.set(&r.timer, e.now()+pollInterval, pollSlack) // whether or not this one is answered
+	e.schedule.set(&r.timer, e.now()+script.PollInterval, pollSlack) // whether or not this one is answered
 	return true
 }
 
 // polls prepares runs of poll.lua, for many tickets of a key at a time.
-func (e *Engine) polls(requests []*request) []*call {
+func (e *Engine) polls(requests []*request) []*script.Call {
 	groups := make(map[string][]*request)
-	var calls []*call
+	var calls []*script.Call
 	for _, r := range requests {
 		key := r.c.id.key
 		groups[key] = append(groups[key], r)
-		if len(groups[key]) == maxPolled {
+		if len(groups[key]) == script.MaxPolled {
 			calls = append(calls, e.poll(groups[key]))
 			delete(groups, key)
 		}
@@ -43,72 +41,59 @@ func (e *Engine) polls(requests []*request) []*call {
 }
 
 // poll prepares a run of poll.lua for tickets of one key.
-func (e *Engine) poll(group []*request) *call {
-	keys := group[0].c.name.keys()
-	args := append(make([]any, 0, 1+2*len(group)), e.inbox.flag())
+func (e *Engine) poll(group []*request) *script.Call {
+	p := script.Poll{Keys: &group[0].c.name, Subscribed: e.inbox.live.Load()}
 	for _, r := range group {
-		args = append(args, r.id.String(), r.lease().Milliseconds())
+		p.Tickets = append(p.Tickets, script.PolledTicket{ID: r.id, Lease: r.lease()})
 	}
-	k := newCall(e.caller.ctx, e.scripts.poll, keys[:], args, func(a *reply) { e.pollAnswered(group, a) })
-	k.timeout = pollInterval
+	k := p.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { e.polled(group, a) })
+	k.Timeout = script.PollInterval
 	return k
 }
 
-// pollAnswered deals with the answer to poll.lua.
-func (e *Engine) pollAnswered(group []*request, a *reply) {
-	more, stamp := a.int(), a.int()
-	wait := core.Wait{Queued: int(a.int())}
-	answers := a.list()
-	wait.Holders = a.holders(e.inboxPrefix())
-	if a.err == nil && len(answers) != len(group) {
-		a.strange()
-	}
+// polled deals with the answer to poll.lua.
+func (e *Engine) polled(group []*request, reply *script.Reply) {
+	a, err := reply.Polled(len(group), e.layout.InboxPrefix())
 	for i, r := range group {
-		if a.err != nil {
-			r.polled(a, 0, wait)
-		} else {
-			r.polled(answers[i], stamp, wait)
+		t := script.TicketAnswer{Err: err}
+		if err == nil {
+			t = a.Tickets[i]
 		}
+		r.polled(reply, &a, &t)
 	}
-	if a.err == nil && more == 1 {
+	if a.More && err == nil {
 		e.settle(group[0].c.name)
 	}
 }
 
 // polled deals with what poll.lua says of the request.
-func (r *request) polled(a *reply, stamp int64, wait core.Wait) {
+func (r *request) polled(reply *script.Reply, a *script.Polled, t *script.TicketAnswer) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	if r.over {
-		return // who ended it has cancelled it
-	}
-	switch kind := a.int(); {
-	case a.err != nil:
-		r.pollFailed(a.err)
-	case kind == 1:
-		lic := a.licence()
-		if a.err != nil {
-			r.pollFailed(a.err)
-			return
-		}
-		c.granted(r, lic, c.e.instant(a.sent), r.until(a), true)
-	case kind == 0:
-		wait.Position = int(a.int())
-		r.isQueued(a.sent, stamp, wait)
+	switch {
+	case r.over: // who ended it has cancelled it
+	case t.Err != nil:
+		r.pollFailed(t.Err)
+	case t.Outcome == script.Held:
+		c.granted(r, t.Grant, c.e.instant(reply.Sent), r.until(reply.Sent), true)
+	case t.Outcome == script.Queued:
+		wait := a.Wait
+		wait.Position = t.Position
+		r.isQueued(reply.Sent, a.Stamp, wait)
 	default: // taken for dead, or the server lost it: back to the old place, under a new id
 		c.leave(r)
-		c.ask(&former{id: r.id, lease: r.lease(), place: r.place})
+		c.ask(&script.Predecessor{ID: r.id, Lease: r.lease(), Place: r.place})
 	}
 }
 
 // pollFailed notes the trouble and goes on waiting, unless waiting cannot help.
 func (r *request) pollFailed(err error) {
-	if !isFinal(err) {
+	if !script.IsFinal(err) {
 		r.trouble = err
 		return
 	}
 	r.c.leave(r)
 	r.undo()
-	r.c.fail(&core.AcquireError{Err: failure(err)})
+	r.c.fail(&core.AcquireError{Err: script.Failure(err)})
 }

@@ -32,7 +32,7 @@ func onRig(t *testing.T, test func(r *rig)) {
 func newRig(t *testing.T, s *redistest.Server, edit ...func(*redis.Options)) *rig {
 	r := &rig{T: t, s: s, wire: s.NewWire(), rdb: s.NewClient(t)}
 	r.e = newEngine(t, s.NewClient(t, append(edit, r.wire.Use)...))
-	r.e.hello.Do(func() {})
+	r.e.probed.Do(func() {})
 	r.e.caller.bulky.Store(true)
 	return r
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lockmw/go/internal/script"
 )
 
 // A schedule is one loop for all that is to be done at some time: renewals, deadlines of leases,
@@ -156,7 +158,7 @@ func (s *schedule) due() (due []*timer, next instant) {
 
 // run does what is due; commands go out in goroutines of their own.
 func (s *schedule) run(due []*timer) {
-	var renewals []*call
+	var renewals []*script.Call
 	var polls []*request
 	var lost []*grant
 	for _, t := range due {
@@ -188,12 +190,12 @@ func (s *schedule) tell(lost []*grant) {
 }
 
 // send runs calls in pipelines, each in a goroutine of its own.
-func (s *schedule) send(calls []*call) {
-	for _, batch := range s.e.byNode(calls) {
-		slices.SortFunc(batch, func(a, b *call) int { return cmp.Compare(a.timeout, b.timeout) })
+func (s *schedule) send(calls []*script.Call) {
+	for _, batch := range s.e.sender.ByNode(calls) {
+		slices.SortFunc(batch, func(a, b *script.Call) int { return cmp.Compare(a.Timeout, b.Timeout) })
 		for len(batch) > 0 {
 			n := 1 // those in a hurry must not hurry the others
-			for n < min(len(batch), maxRenewals) && batch[n].timeout < 4*batch[0].timeout {
+			for n < min(len(batch), maxRenewals) && batch[n].Timeout < 4*batch[0].Timeout {
 				n++
 			}
 			s.sendBatch(batch[:n])
@@ -202,7 +204,7 @@ func (s *schedule) send(calls []*call) {
 	}
 }
 
-func (s *schedule) sendBatch(batch []*call) {
+func (s *schedule) sendBatch(batch []*script.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped || s.batches >= maxBatches {
@@ -210,8 +212,8 @@ func (s *schedule) sendBatch(batch []*call) {
 	}
 	s.batches++
 	s.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(s.e.caller.ctx, batch[0].timeout)
-		s.e.caller.runBatch(ctx, batch)
+		ctx, cancel := context.WithTimeout(s.e.sender.Context(), batch[0].Timeout)
+		s.e.sender.RunBatch(ctx, batch)
 		cancel()
 		s.mu.Lock()
 		s.batches--

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // A waiter is one call of Acquire. The shard's mutex guards all of it but its first three.
@@ -13,7 +14,7 @@ type waiter struct {
 	done <-chan struct{} // of ctx
 	req  *core.Request
 
-	send *call // to be run by the caller itself
+	send *script.Call // to be run by the caller itself
 
 	prev, next *waiter
 	turn       int64 // in the order in which calls joined the cohort

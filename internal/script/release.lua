@@ -29,12 +29,13 @@ if not reads then
   if linger ~= '0' or queued == 0 or type(queued) == 'table' then return 1 end -- or somebody else's
 end
 local fence = KEYS[4]
+--@fence
 --@hold
 --@readers
 --@settle
 if reads and linger ~= '0' then
   local inbox, owner, trace = string.match(field, '^%d+ %d+ ([^ ]*) ([^ ]*) ?([^ ]*)$')
-  read('-' .. id, call('HGET', KEYS[1], 'token'), linger, inbox or '-', owner or '-', trace or '')
+  add_reader('-' .. id, call('HGET', KEYS[1], 'token'), linger, inbox or '-', owner or '-', trace or '')
 end
-if reads and still_read() then return 1 end
+if reads and reap_readers() then return 1 end
 return settle(reads and 'read' or 'write', queued) and 2 or 1

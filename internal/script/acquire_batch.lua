@@ -4,10 +4,10 @@
 --   ARGV 1 inbox  then for each lock: id, lease (ms), owner
 --   returns for each lock its token, or -1: to be asked for on its own
 local fence = KEYS[1]
---@hold
+--@fence
 local wanted = (#KEYS - 1) / 3
-local first, count = reserve(wanted)
-if not first then return STRANGE end
+local first, count = reserve_tokens(wanted)
+if not first then return NOT_A_COUNTER end
 call('SET', fence, string.format('%.0f', first + count - 1)) -- what a full memory refuses
 local tokens, inbox = {}, ARGV[1]
 for i = 1, wanted do

@@ -5,96 +5,96 @@
 -- their order, but those that wait to read in a queue of their own; CROWD stands in for them where
 -- the first of them would. Up to the place '#admit' they are let in even if somebody waits to write.
 local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace', 'next', 'wanted'}
-local CROWD = '#readers'
+local READERS_TICKET = '#readers'
 
 -- Returns the holder, or what the readers have in common; false if the lock is free; or an error reply
 -- if the key holds something else. Raises an error if it is not even a hash.
-local function holder()
+local function read_holder()
   local f = call('HMGET', KEYS[1], unpack(HOLDER))
   local h = {
-    id = f[1], owner = f[2] or '', token = digits(f[3]), tokens = digits(f[4] or '1'), mode = f[5] or 'exclusive',
-    since = digits(f[6] or f[3]), inbox = f[7], trace = f[8] or '',
+    id = f[1], owner = f[2] or '', token = to_number(f[3]), tokens = to_number(f[4] or '1'), mode = f[5] or 'exclusive',
+    since = to_number(f[6] or f[3]), inbox = f[7], trace = f[8] or '',
     wanted = f[10] == '1',
   }
-  if is_read({f[5], f[3], f[9]}) then return still_read() and h end
+  if is_read_hold({f[5], f[3], f[9]}) then return reap_readers() and h end
   if h.mode ~= 'read' and h.id and h.inbox and h.token and h.since and (h.tokens or 0) > 0 then return h end
   if call('EXISTS', KEYS[1]) == 0 then return false end
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
 end
 
 -- Returns whether `id` has the lock that h describes, and if so has it last for at least `lease` (ms).
-local function holds(h, id, lease)
+local function extend_if_held(h, id, lease)
   if not h then return false end
-  if h.mode == 'read' then return reads_on(id, tonumber(lease)) end
+  if h.mode == 'read' then return extend_reader(id, tonumber(lease)) end
   if h.id ~= id then return false end
   if call('PTTL', KEYS[1]) < tonumber(lease) then call('PEXPIRE', KEYS[1], lease) end
   return true
 end
 
 -- Ends the hold of `id` if it has one. If the lock is free by that, it returns what it was held for.
-local function leave(id)
+local function end_hold(id)
   local h = redis.pcall('HMGET', KEYS[1], 'id', 'mode') -- an error if the key is somebody else's
   if h[1] == id then
     call('DEL', KEYS[1])
     return 'write'
   end
-  if h[2] == 'read' and call('HDEL', KEYS[1], reader(id)) == 1 and not still_read() then return 'read' end
+  if h[2] == 'read' and call('HDEL', KEYS[1], reader_field(id)) == 1 and not reap_readers() then return 'read' end
 end
 
 -- Has the readers that wait stand in the queue where the first of them does.
-local function stand_in()
+local function sync_readers_ticket()
   local first = call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')
   if first[1] then
-    call('ZADD', KEYS[2], first[2], CROWD)
+    call('ZADD', KEYS[2], first[2], READERS_TICKET)
   else
-    call('ZREM', KEYS[2], CROWD)
+    call('ZREM', KEYS[2], READERS_TICKET)
     redis.pcall('HDEL', KEYS[3], '#admit')
   end
 end
 
 -- How many wait that exclude everybody else.
-local function writers()
-  return call('ZCARD', KEYS[2]) - (call('ZSCORE', KEYS[2], CROWD) and 1 or 0)
+local function count_writers()
+  return call('ZCARD', KEYS[2]) - (call('ZSCORE', KEYS[2], READERS_TICKET) and 1 or 0)
 end
 
 -- How many wait.
-local function waiting() return writers() + call('ZCARD', KEYS[5]) end
+local function count_waiting() return count_writers() + call('ZCARD', KEYS[5]) end
 
 -- Forgets a ticket. It does nothing to keys that are somebody else's.
-local function drop(id)
+local function remove_ticket(id)
   redis.pcall('ZREM', KEYS[2], id)
-  if redis.pcall('ZREM', KEYS[5], id) == 1 then stand_in() end
+  if redis.pcall('ZREM', KEYS[5], id) == 1 then sync_readers_ticket() end
   local fields = redis.pcall('HDEL', KEYS[3], id, '@' .. id)
   if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
 end
 
 -- Returns the place in the queue that is kept for a caller who is away: false if there is none, 0 if a
 -- hold has come of it and is over, nil if the key is somebody else's.
-local function kept_place(key)
+local function read_kept_place(key)
   local kept = redis.pcall('GET', key)
-  return kept and digits(kept)
+  return kept and to_number(kept)
 end
 
 -- Keeps a place in the queue.
-local function keep_place(key, place, ms)
-  if kept_place(key) ~= nil then call('SET', key, string.format('%.0f', tonumber(place)), 'PX', ms) end
+local function write_kept_place(key, place, ms)
+  if read_kept_place(key) ~= nil then call('SET', key, string.format('%.0f', tonumber(place)), 'PX', ms) end
 end
 
 -- What the tickets hash keeps of a ticket that was seen now.
-local function seen(live) return live .. string.format('%.0f', now) end
+local function liveness(live) return live .. string.format('%.0f', now_ms) end
 
 -- Notes that somebody looks after the queue, and returns until when no ticket is taken for dead: if
 -- nobody looked after it for a while the server was away, and those who wait get the time to show that
 -- they live.
-local function touch()
+local function mark_active()
   local times = call('HMGET', KEYS[3], '#touched', '#amnesty')
-  local touched, amnesty = digits(times[1]) or 0, math.min(digits(times[2]) or 0, now + 3 * POLL)
-  if math.abs(now - touched) < POLL / 4 then return amnesty end
-  if touched > 0 and math.abs(now - touched) > 2 * POLL then
-    amnesty = now + 3 * POLL
+  local touched, amnesty = to_number(times[1]) or 0, math.min(to_number(times[2]) or 0, now_ms + 3 * POLL)
+  if math.abs(now_ms - touched) < POLL / 4 then return amnesty end
+  if touched > 0 and math.abs(now_ms - touched) > 2 * POLL then
+    amnesty = now_ms + 3 * POLL
     call('HSET', KEYS[3], '#amnesty', string.format('%.0f', amnesty))
   end
-  call('HSET', KEYS[3], '#touched', string.format('%.0f', now))
+  call('HSET', KEYS[3], '#touched', string.format('%.0f', now_ms))
   call('PEXPIRE', KEYS[2], QUEUE_TTL)
   call('PEXPIRE', KEYS[3], QUEUE_TTL)
   if type(redis.pcall('ZCARD', KEYS[5])) == 'number' then call('PEXPIRE', KEYS[5], QUEUE_TTL) end
@@ -103,62 +103,62 @@ end
 
 -- Returns what is to be granted to a ticket; nil if it is dead: not seen for three polls. `mute` is
 -- whether nobody listens for it if a message to its process reaches nobody.
-local function ticket(id, amnesty)
+local function live_ticket(id, amnesty)
   local t = call('HMGET', KEYS[3], id, '@' .. id)
-  local last, fields = digits(string.sub(t[2] or '', 2)), {}
+  local last, fields = to_number(string.sub(t[2] or '', 2)), {}
   for field in string.gmatch(t[1] or '', '[^ ]+') do fields[#fields + 1] = field end
-  if #fields < 6 or not digits(fields[3]) or not last or (now - last > 3 * POLL and now >= amnesty) then return nil end
+  if #fields < 6 or not to_number(fields[3]) or not last or (now_ms - last > 3 * POLL and now_ms >= amnesty) then return nil end
   return {
     id = id, mode = fields[1], tokens = fields[3], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
-    mute = SINGLE and string.sub(t[2], 1, 1) == '+' and now - last > POLL,
+    mute = SINGLE and string.sub(t[2], 1, 1) == '+' and now_ms - last > POLL,
   }
 end
 
 -- Tells a ticket's process that it is granted, and returns whether it certainly does not listen.
 -- `number` is greater than every one before.
-local function unheard(t, number, token, count, others)
+local function push_missed(t, number, token, count, others)
   return redis.pcall('PUBLISH', t.inbox, string.format('grant %s %.0f %.0f %d %d %s',
     t.id, number, token, count, others, KEYS[1])) == 0 and t.mute
 end
 
 -- Makes a ticket the holder, for as long as its process may take to learn of it.
-local function admit(t, first, count, others)
+local function grant_to(t, first, count, others)
   if others > 0 then
     call('ZREM', KEYS[2], t.id)
     call('HDEL', KEYS[3], t.id, '@' .. t.id)
   else
     call('DEL', KEYS[2], KEYS[3])
   end
-  hold(t.id, first, count, t.mode, ACCEPT, t.inbox, t.owner, t.trace, others)
+  set_holder(t.id, first, count, t.mode, ACCEPT, t.inbox, t.owner, t.trace, others)
 end
 
 -- Lets in those who wait to read, up to a place if one is given. Returns how many were let in, and true
 -- if it is to be run again for the rest. Those that do not listen are passed over unless `anyway`.
 local function admit_readers(amnesty, place, anyway)
-  local number = reserve(1)
+  local number = reserve_tokens(1)
   if not number then return 0, false end
-  local token = digits(call('HGET', KEYS[1], 'token')) or counter()
+  local token = to_number(call('HGET', KEYS[1], 'token')) or last_token()
   if token == 0 then token = number end
   call('SET', fence, string.format('%.0f', number))
-  local others, admitted, gone = writers(), 0, 0
-  local ids = call('ZRANGEBYSCORE', KEYS[5], '-inf', place or '+inf', 'LIMIT', 0, READERS)
+  local others, admitted, gone = count_writers(), 0, 0
+  local ids = call('ZRANGEBYSCORE', KEYS[5], '-inf', place or '+inf', 'LIMIT', 0, MAX_ADMITTED)
   for _, id in ipairs(ids) do
-    local t = ticket(id, amnesty)
+    local t = live_ticket(id, amnesty)
     if not t then
       gone = gone + 1
-      drop(id)
-    elseif not unheard(t, number, token, 1, others) or anyway then
+      remove_ticket(id)
+    elseif not push_missed(t, number, token, 1, others) or anyway then
       admitted = admitted + 1
       call('ZREM', KEYS[5], id)
       call('HDEL', KEYS[3], id, '@' .. id)
-      read(id, token, ACCEPT, t.inbox, t.owner, t.trace)
+      add_reader(id, token, ACCEPT, t.inbox, t.owner, t.trace)
     end
   end
-  stand_in()
-  if admitted > 0 and others > 0 then set(redis.pcall, 'wanted', 1) end
+  sync_readers_ticket()
+  if admitted > 0 and others > 0 then set_field(redis.pcall, 'wanted', 1) end
   if call('EXISTS', KEYS[2]) == 0 then
     call('DEL', KEYS[3])
-  elseif #ids == READERS and admitted + gone > 0 then
+  elseif #ids == MAX_ADMITTED and admitted + gone > 0 then
     local last = place or string.format('%.0f', tonumber(call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2] or 0))
     if call('ZCOUNT', KEYS[5], '-inf', last) > 0 then
       call('HSET', KEYS[3], '#admit', last)
@@ -173,27 +173,27 @@ end
 -- those whose process certainly does not listen: returns true, and else the first of these, if any, to
 -- be granted to after all. If the budget ends first it returns nil. If somebody reads, `look` says to
 -- grant nothing.
-local function admit_writer(amnesty, queued, look)
+local function grant_to_writer(amnesty, queued, look)
   local passed, fallback = 0, false
-  for _ = 1, BUDGET do
+  for _ = 1, MAX_REAPED do
     local id = call('ZRANGE', KEYS[2], passed, passed)[1]
     if not id then return fallback end
-    local t = id ~= CROWD and ticket(id, amnesty)
-    if id == CROWD then
+    local t = id ~= READERS_TICKET and live_ticket(id, amnesty)
+    if id == READERS_TICKET then
       passed = passed + 1
     elseif not t then
-      drop(id)
+      remove_ticket(id)
       queued = queued - 1
     elseif look then
       return true
     else
-      local first, count = reserve(t.tokens)
+      local first, count = reserve_tokens(t.tokens)
       if not first then return true end
-      if not unheard(t, first, first, count, queued - 1) then
-        admit(t, first, count, queued - 1)
+      if not push_missed(t, first, first, count, queued - 1) then
+        grant_to(t, first, count, queued - 1)
         return true
       end
-      fallback = fallback or function() admit(t, first, count, call('ZCARD', KEYS[2]) - 1) end
+      fallback = fallback or function() grant_to(t, first, count, call('ZCARD', KEYS[2]) - 1) end
       passed = passed + 1
     end
   end
@@ -209,37 +209,37 @@ local function settle(after, queued)
   local reading = false
   if not queued then
     if call('EXISTS', KEYS[1]) == 1 then
-      if not is_read(redis.pcall('HMGET', KEYS[1], 'mode', 'token', 'next')) then return false end
-      reading = still_read()
+      if not is_read_hold(redis.pcall('HMGET', KEYS[1], 'mode', 'token', 'next')) then return false end
+      reading = reap_readers()
     end
     queued = redis.pcall('ZCARD', KEYS[2])
   end
   if type(queued) == 'table' then return false end -- somebody else's
-  after = after or ended
+  after = after or ended_mode
   if queued == 0 then
-    if reading then set(redis.pcall, 'wanted', 0) end
+    if reading then set_field(redis.pcall, 'wanted', 0) end
     return false
   end
-  local amnesty = touch()
-  local crowd = call('ZSCORE', KEYS[2], CROWD)
+  local amnesty = mark_active()
+  local crowd = call('ZSCORE', KEYS[2], READERS_TICKET)
   local place = crowd and call('HGET', KEYS[3], '#admit')
-  if not digits(place) then place = nil end
+  if not to_number(place) then place = nil end
   local admitted, more = 0, false
   if reading then
     if not place then
-      local writer = admit_writer(amnesty, queued, true)
+      local writer = grant_to_writer(amnesty, queued, true)
       if writer ~= false then return writer == nil end
-      set(redis.pcall, 'wanted', 0)
+      set_field(redis.pcall, 'wanted', 0)
     end
     if crowd then admitted, more = admit_readers(amnesty, place) end
     return more
   end
-  if place or crowd and after ~= 'read' and (after == 'write' or call('ZRANGE', KEYS[2], 0, 0)[1] == CROWD) then
+  if place or crowd and after ~= 'read' and (after == 'write' or call('ZRANGE', KEYS[2], 0, 0)[1] == READERS_TICKET) then
     admitted, more = admit_readers(amnesty, place)
     if admitted > 0 or more then return more end
     queued = call('ZCARD', KEYS[2])
   end
-  local writer = admit_writer(amnesty, queued)
+  local writer = grant_to_writer(amnesty, queued)
   if writer == true then return false end
   if crowd then
     admitted, more = admit_readers(amnesty)
@@ -258,22 +258,22 @@ end
 
 -- Tells those who have the lock that somebody waits who needs it for himself, so that they stop sharing it
 -- or passing it on within their processes.
-local function call_for(h, reads)
+local function signal_contention(h, reads)
   if h.mode ~= 'read' then
-    if not h.wanted then set(redis.pcall, 'wanted', 1) end
+    if not h.wanted then set_field(redis.pcall, 'wanted', 1) end
     if h.tokens > 1 then redis.pcall('PUBLISH', h.inbox, 'contended ' .. h.id) end
   elseif not reads and not h.wanted then
-    set(redis.pcall, 'wanted', 1)
-    each_reader(READERS, function(id, _, inbox) redis.pcall('PUBLISH', inbox, 'contended ' .. id) end)
+    set_field(redis.pcall, 'wanted', 1)
+    each_reader(MAX_ADMITTED, function(id, _, inbox) redis.pcall('PUBLISH', inbox, 'contended ' .. id) end)
   end
 end
 
 -- What a caller is told of those who have the lock, or of SHOWN of them.
-local function in_the_way(h)
+local function describe_holders(h)
   if not h then return 0 end
   local told = {call('PTTL', KEYS[1])}
   local function tell(owner, inbox, since, trace)
-    if #told < 5 * SHOWN then
+    if #told < 5 * MAX_SHOWN then
       for _, v in ipairs({owner, inbox, h.token, since, trace}) do told[#told + 1] = v end
     end
   end
@@ -281,12 +281,12 @@ local function in_the_way(h)
     tell(h.owner, h.inbox, h.since, h.trace)
   else
     local seen, last = 0, 0
-    each_reader(SHOWN, function(_, since, inbox, owner, trace, ends)
+    each_reader(MAX_SHOWN, function(_, since, inbox, owner, trace, ends)
       tell(owner, inbox, since, trace)
       seen, last = seen + 1, math.max(last, ends)
     end)
     -- The hash may have been made to last by one who has left.
-    if seen == call('HLEN', KEYS[1]) - FIXED then told[1] = math.max(0, math.min(told[1], last - now)) end
+    if seen == call('HLEN', KEYS[1]) - COMMON_FIELDS then told[1] = math.max(0, math.min(told[1], last - now_ms)) end
   end
   return unpack(told)
 end

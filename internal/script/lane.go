@@ -1,4 +1,4 @@
-package engine
+package script
 
 import (
 	"context"
@@ -11,31 +11,31 @@ import (
 // A lane is a way to the server with short limits, on which calls run in the goroutines of their
 // callers. It shares the connections of the user's client.
 type lane struct {
-	rdb   redis.UniversalClient // nil: there is no such way, as this kind of client has no limits to set
-	turns *timeouts
+	rdb      redis.UniversalClient // nil: there is no such way, as this kind of client has no limits to set
+	timeouts *Timeouts
 }
 
 // newLane returns a lane on which a call gets a connection within one to two turns, and an answer on it
 // within the time given, or fails.
-func newLane(c *caller, turn, answer time.Duration) *lane {
-	l := &lane{turns: &timeouts{parent: c.ctx, limit: 2 * turn, step: turn}}
-	if single, ok := c.rdb.(*redis.Client); ok {
+func newLane(s *Sender, turn, answer time.Duration) *lane {
+	l := &lane{timeouts: NewTimeouts(s.ctx, 2*turn, turn)}
+	if single, ok := s.rdb.(*redis.Client); ok {
 		l.rdb = single.WithTimeout(answer)
 	}
 	return l
 }
 
 // run sends k once.
-func (l *lane) run(k *call) redis.Cmder {
-	ctx := &callContext{Context: l.turns.next(k.sends()), values: k.ctx}
+func (l *lane) run(k *Call) redis.Cmder {
+	ctx := &callContext{Context: l.timeouts.Next(k.markSent()), values: k.ctx}
 	cmd := once{k.command(ctx)}
 	_ = l.rdb.Process(ctx, cmd) // the error is cmd's
 	return cmd
 }
 
-// timeouts makes contexts that end after a limit, and at most a step earlier. Those asked for within a
-// step are one and the same, so that not everybody has to start a timer.
-type timeouts struct {
+// Timeouts makes contexts that end after a limit, and at most a step earlier. Those made within a
+// step are one and the same, so that not every caller has to start a timer. Safe for concurrent use.
+type Timeouts struct {
 	parent      context.Context
 	limit, step time.Duration
 
@@ -45,7 +45,13 @@ type timeouts struct {
 	cancel context.CancelFunc // of ctx; not called
 }
 
-func (t *timeouts) next(now time.Time) context.Context {
+// NewTimeouts returns Timeouts whose contexts end with parent, too.
+func NewTimeouts(parent context.Context, limit, step time.Duration) *Timeouts {
+	return &Timeouts{parent: parent, limit: limit, step: step}
+}
+
+// Next returns a context that ends limit from now, which is the time now, or up to a step earlier.
+func (t *Timeouts) Next(now time.Time) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx == nil || now.Sub(t.begun) >= t.step {

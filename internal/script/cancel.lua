@@ -6,19 +6,20 @@
 --          marked as over if it held the lock
 --   returns 1  done      2  done, and a poll is to be run at once
 local fence = KEYS[4]
+--@fence
 --@hold
 --@readers
 --@settle
 local place = redis.pcall('ZSCORE', KEYS[2], ARGV[1])
-local after = leave(ARGV[1])
-drop(ARGV[1])
+local after = end_hold(ARGV[1])
+remove_ticket(ARGV[1])
 if ARGV[2] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[2]) end
 local keep = tonumber(ARGV[3])
 if keep < 0 then
-  if after == 'write' and kept_place(KEYS[7]) then keep_place(KEYS[7], 0, -keep) end
+  if after == 'write' and read_kept_place(KEYS[7]) then write_kept_place(KEYS[7], 0, -keep) end
 elseif keep > 0 and type(place) == 'string' then
   -- Somebody else may have come with it meanwhile, and have another place or none any more.
-  local kept = kept_place(KEYS[7])
-  if kept == false or kept == tonumber(place) then keep_place(KEYS[7], place, keep) end
+  local kept = read_kept_place(KEYS[7])
+  if kept == false or kept == tonumber(place) then write_kept_place(KEYS[7], place, keep) end
 end
 return settle(after) and 2 or 1

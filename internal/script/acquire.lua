@@ -32,6 +32,7 @@ if not ARGV[7] and call('EXISTS', KEYS[1], KEYS[2], KEYS[6]) == 0 then
     return token
   end
 end
+--@fence
 --@hold
 --@readers
 --@settle
@@ -43,21 +44,21 @@ local reads = mode == 'read'
 local line = reads and KEYS[5] or KEYS[2]
 local DAY = 24 * 60 * 60 * 1000000 -- us
 
-local h = holder()
+local h = read_holder()
 if h and h.err then return h end
 -- Errors of type belong before the first write.
 local place = call('ZSCORE', line, id)
 call('ZCARD', KEYS[2])
 call('ZCARD', KEYS[5])
 call('HLEN', KEYS[3])
-if not reserve(1) then return STRANGE end
+if not reserve_tokens(1) then return NOT_A_COUNTER end
 
 local after
 if former ~= '' then
-  after = leave(former)
-  drop(former)
+  after = end_hold(former)
+  remove_ticket(former)
   if ARGV[11] ~= '0' then call('SET', KEYS[7], 1, 'PX', ARGV[11]) end
-  h = holder()
+  h = read_holder()
 end
 if call('EXISTS', KEYS[6]) == 1 then
   settle(after)
@@ -65,36 +66,36 @@ if call('EXISTS', KEYS[6]) == 1 then
 end
 
 -- Takes the lock if nobody is in the way.
-local function take()
-  if reads and (not h or h.mode == 'read') and writers() == 0 then
-    if h and reads_on(id, tonumber(lease)) then return {1, h.token, 1, 0} end -- it was taken before
-    local token = h and h.token or counter()
+local function try_take()
+  if reads and (not h or h.mode == 'read') and count_writers() == 0 then
+    if h and extend_reader(id, tonumber(lease)) then return {1, h.token, 1, 0} end -- it was taken before
+    local token = h and h.token or last_token()
     if token == 0 then
-      token = reserve(1)
+      token = reserve_tokens(1)
       call('SET', fence, string.format('%.0f', token))
     end
-    if place then drop(id) end
-    read(id, token, lease, inbox, owner, trace)
+    if place then remove_ticket(id) end
+    add_reader(id, token, lease, inbox, owner, trace)
     if call('ZCARD', KEYS[5]) > 0 then settle() end -- they may read as well
     return {1, token, 1, 0}
   end
   if not reads and not h and call('EXISTS', KEYS[2]) == 0 then
-    local first, count = reserve(tokens)
-    hold(id, first, count, mode, lease, inbox, owner, trace, 0)
+    local first, count = reserve_tokens(tokens)
+    set_holder(id, first, count, mode, lease, inbox, owner, trace, 0)
     return {1, first, count, 0}
   end
 end
-local taken = take()
+local taken = try_take()
 if taken then return taken end
 
 -- Its place in the queue: its former or its kept one, else behind all who wait, and all who did and may
 -- come back. It comes of the fencing counter, which is never behind a place that is kept. A score that
 -- is far ahead of that is somebody else's.
-local function its_place()
+local function place_in_queue()
   if ARGV[10] and ARGV[10] ~= '' then return ARGV[10] end
-  local former = keep ~= '0' and kept_place(kept) or 0
+  local former = keep ~= '0' and read_kept_place(kept) or 0
   if former > 0 then return string.format('%.0f', former) end
-  local new = math.max(counter() + 1, us)
+  local new = math.max(last_token() + 1, now_us)
   for _, queue in ipairs({KEYS[2], KEYS[5]}) do
     local last = tonumber(call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]) or 0
     if last >= new and last < new + DAY then new = last + 1 end
@@ -104,35 +105,35 @@ local function its_place()
   return new
 end
 
-local queues = queued ~= '0' and not holds(h, id, lease)
+local queues = queued ~= '0' and not extend_if_held(h, id, lease)
 if queues then
-  local fields = {'@' .. id, seen(live)}
+  local fields = {'@' .. id, liveness(live)}
   if not place then
-    place = its_place()
+    place = place_in_queue()
     call('ZADD', line, place, id)
     if reads then
-      stand_in()
+      sync_readers_ticket()
       call('PEXPIRE', line, QUEUE_TTL) -- others may have touched the queue just now
     end
     fields[3] = id
-    fields[4] = table.concat({mode, lease, queued, inbox, owner, string.format('%.0f', us), trace}, ' ')
-    if keep ~= '0' then keep_place(kept, place, keep) end
+    fields[4] = table.concat({mode, lease, queued, inbox, owner, string.format('%.0f', now_us), trace}, ' ')
+    if keep ~= '0' then write_kept_place(kept, place, keep) end
   end
   call('HSET', KEYS[3], unpack(fields))
-  touch()
-  if h then call_for(h, reads) end
+  mark_active()
+  if h then signal_contention(h, reads) end
 end
 if not h or h.mode == 'read' then
   if settle(after) then return {2} end
-  h = holder()
+  h = read_holder()
 end
-if holds(h, id, lease) then
-  if h.mode == 'read' then return {1, h.token, 1, writers()} end
+if extend_if_held(h, id, lease) then
+  if h.mode == 'read' then return {1, h.token, 1, count_writers()} end
   return {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
 end
-taken = take() -- all who waited were dead, or have been let in
+taken = try_take() -- all who waited were dead, or have been let in
 if taken then return taken end
-if keep ~= '0' and not place then keep_place(kept, its_place(), keep) end
+if keep ~= '0' and not place then write_kept_place(kept, place_in_queue(), keep) end
 local position = call('ZRANK', line, id)
 place = math.max(0, math.min(tonumber(place) or 0, MAX)) -- somebody else's scores may be infinite
-return {0, counter(), position and position + 1 or 0, waiting(), place, in_the_way(h)}
+return {0, last_token(), position and position + 1 or 0, count_waiting(), place, describe_holders(h)}

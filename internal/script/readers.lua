@@ -2,26 +2,26 @@
 -- 'read', the token of the phase, and a field for each reader: when its hold ends (ms), since when it
 -- reads (us), inbox, owner and trace. No reader's hold ends before 'next'. 'wanted' is 1 if somebody
 -- waits to write. The hash lives as long as the last of its readers may.
-local FIXED = 4 -- fields that are not readers
+local COMMON_FIELDS = 4 -- fields that are not readers
 
-local function reader(id) return 'reader:' .. id end
+local function reader_field(id) return 'reader:' .. id end
 
 -- Returns whether the values of 'mode', 'token' and 'next' are those of a lock that is held for reading.
-local function is_read(f) return f[1] == 'read' and digits(f[2]) and digits(f[3]) end
+local function is_read_hold(f) return f[1] == 'read' and to_number(f[2]) and to_number(f[3]) end
 
 -- Changes a field of the lock, which is there. On an embedded server time goes on during a script, and
 -- the lock must not come back to life if it has just expired. `run` is pcall for what may be refused if
 -- the memory is full.
-local function set(run, field, value)
+local function set_field(run, field, value)
   local endless = call('PTTL', KEYS[1]) == -1
   run('HSET', KEYS[1], field, value)
   if not endless and call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end
 end
 
 -- Makes `id` a reader, beginning a phase with that token if there is none.
-local function read(id, token, lease, inbox, owner, trace)
-  local ends, first = now + lease, digits(call('HGET', KEYS[1], 'next'))
-  local fields = {reader(id), string.format('%.0f %.0f %s %s %s', ends, us, inbox, owner, trace)}
+local function add_reader(id, token, lease, inbox, owner, trace)
+  local ends, first = now_ms + lease, to_number(call('HGET', KEYS[1], 'next'))
+  local fields = {reader_field(id), string.format('%.0f %.0f %s %s %s', ends, now_us, inbox, owner, trace)}
   if not first then
     fields = {fields[1], fields[2], 'mode', 'read', 'token', string.format('%.0f', token), 'wanted', 0}
   end
@@ -35,21 +35,21 @@ end
 
 -- Ends the holds of readers whose time is over, and the phase with the last of them. Returns whether
 -- somebody still reads.
-local ended -- 'read' if a run has found a phase of readers over
-local function still_read()
+local ended_mode -- 'read' if a run has found a phase of readers over
+local function reap_readers()
   local function over()
     call('DEL', KEYS[1])
-    ended = 'read'
+    ended_mode = 'read'
     return false
   end
-  if now < (digits(call('HGET', KEYS[1], 'next')) or 0) then
-    return call('HLEN', KEYS[1]) > FIXED or over()
+  if now_ms < (to_number(call('HGET', KEYS[1], 'next')) or 0) then
+    return call('HLEN', KEYS[1]) > COMMON_FIELDS or over()
   end
   local fields, first = call('HGETALL', KEYS[1]), nil
   for i = 1, #fields, 2 do
     if string.sub(fields[i], 1, 7) == 'reader:' then
-      local ends = digits(string.match(fields[i + 1], '^%d+')) or 0
-      if ends > now then
+      local ends = to_number(string.match(fields[i + 1], '^%d+')) or 0
+      if ends > now_ms then
         first = math.min(first or ends, ends)
       else
         call('HDEL', KEYS[1], fields[i])
@@ -57,19 +57,19 @@ local function still_read()
     end
   end
   if not first then return over() end
-  set(redis.pcall, 'next', string.format('%.0f', first))
+  set_field(redis.pcall, 'next', string.format('%.0f', first))
   return true
 end
 
 -- Has a reader's hold last for at least `lease` (ms) from now, without shortening that of anybody.
 -- Returns false if there is no such reader.
-local function reads_on(id, lease)
-  local ends, rest = string.match(call('HGET', KEYS[1], reader(id)) or '', '^(%d+)( .*)$')
-  ends = digits(ends)
-  if not ends or ends <= now then return false end
+local function extend_reader(id, lease)
+  local ends, rest = string.match(call('HGET', KEYS[1], reader_field(id)) or '', '^(%d+)( .*)$')
+  ends = to_number(ends)
+  if not ends or ends <= now_ms then return false end
   call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) -- never refused, and after it nothing else is
-  if ends < now + lease then
-    set(call, reader(id), string.format('%.0f', now + lease) .. rest)
+  if ends < now_ms + lease then
+    set_field(call, reader_field(id), string.format('%.0f', now_ms + lease) .. rest)
   end
   return true
 end

@@ -1,4 +1,4 @@
-package engine
+package script
 
 import (
 	"context"
@@ -7,50 +7,50 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A bulk is a script that does many plain runs of another one: runs without what only some need. It
-// costs the server less than half of what they do, and both sides read and write less. What is not as
-// plain as it looked it leaves to the other script. The lists are places in the arguments of EVALSHA.
-type bulk struct {
-	script *script
-	plain  int // how many arguments a plain run has
+// A batchScript does many plain runs of another script: runs without what only some need. It costs the
+// server less than half of what they do, and both sides read and write less. A run that is not as plain
+// as it looked is left to the other script. The lists are places in the arguments of a Call.
+type batchScript struct {
+	script   *Script
+	plainLen int // how many arguments a plain run has
 
 	sharedKeys, keys []int // the same in all runs, and those of each
 	sharedArgs, args []int
 }
 
-// fewest is how many plain runs are worth a bulk.
-const fewest = 3
+// minBatch is how many plain runs are worth a batch script.
+const minBatch = 3
 
-// elsewhere is what a bulk answers for a run that it leaves to the other script.
-const elsewhere = -1
+// notPlain is what a batch script answers for a run that it leaves to the other script.
+const notPlain = -1
 
-// A group is calls that go out as one command: several in bulk, or just one.
+// A group is calls that go out as one command: several by a batch script, or just one.
 type group struct {
-	calls []*call
+	calls []*Call
 	cmd   *redis.Cmd
 }
 
-// runBatch runs calls in one pipeline per node.
-func (c *caller) runBatch(ctx context.Context, batch []*call) {
-	if left := c.send(ctx, c.divide(batch)); len(left) > 0 {
-		c.send(ctx, singly(left))
+// RunBatch runs calls in one pipeline per node.
+func (s *Sender) RunBatch(ctx context.Context, batch []*Call) {
+	if left := s.send(ctx, s.divide(batch)); len(left) > 0 {
+		s.send(ctx, singly(left))
 	}
 	for _, k := range batch {
-		if k.after != nil {
-			k.after()
+		if k.AfterBatch != nil {
+			k.AfterBatch()
 		}
 	}
 }
 
-// divide groups what can be done in bulk.
-func (c *caller) divide(batch []*call) []group {
-	if len(batch) < fewest || !c.bulky.Load() {
+// divide groups what batch scripts can do.
+func (s *Sender) divide(batch []*Call) []group {
+	if len(batch) < minBatch || !s.batching.Load() {
 		return singly(batch)
 	}
-	plain := make(map[*bulk][]*call, 2)
-	var each []*call
+	plain := make(map[*batchScript][]*Call, 2)
+	var each []*Call
 	for _, k := range batch {
-		if b := k.script.bulk; b != nil && len(k.args) == b.plain {
+		if b := k.script.batch; b != nil && len(k.args) == b.plainLen {
 			plain[b] = append(plain[b], k)
 		} else {
 			each = append(each, k)
@@ -58,7 +58,7 @@ func (c *caller) divide(batch []*call) []group {
 	}
 	var groups []group
 	for _, calls := range plain {
-		if len(calls) < fewest {
+		if len(calls) < minBatch {
 			each = append(each, calls...)
 		} else {
 			groups = append(groups, group{calls: calls})
@@ -67,7 +67,7 @@ func (c *caller) divide(batch []*call) []group {
 	return append(groups, singly(each)...)
 }
 
-func singly(calls []*call) []group {
+func singly(calls []*Call) []group {
 	groups := make([]group, len(calls))
 	for i := range calls {
 		groups[i].calls = calls[i : i+1]
@@ -76,9 +76,9 @@ func singly(calls []*call) []group {
 }
 
 // send runs groups in one pipeline per node, and returns the calls that are still to be run.
-func (c *caller) send(ctx context.Context, groups []group) (left []*call) {
+func (s *Sender) send(ctx context.Context, groups []group) (left []*Call) {
 	sent := time.Now()
-	pipe := c.rdb.Pipeline()
+	pipe := s.rdb.Pipeline()
 	for i := range groups {
 		g := &groups[i]
 		for _, k := range g.calls {
@@ -95,9 +95,9 @@ func (c *caller) send(ctx context.Context, groups []group) (left []*call) {
 			g.cmd.SetErr(err)
 		}
 		if len(g.calls) == 1 {
-			c.finish(g.calls[0], g.cmd)
+			s.finish(g.calls[0], g.cmd)
 		} else {
-			left = append(left, c.finishBulk(ctx, g)...)
+			left = append(left, s.finishBatch(ctx, g)...)
 		}
 	}
 	return left
@@ -108,15 +108,15 @@ func (g *group) command(ctx context.Context, whole bool) *redis.Cmd {
 	if len(g.calls) == 1 {
 		return g.calls[0].command(ctx)
 	}
-	b := g.calls[0].script.bulk
+	b := g.calls[0].script.batch
 	keys := len(b.sharedKeys) + len(g.calls)*len(b.keys)
-	args := make([]any, 0, 3+keys+len(b.sharedArgs)+len(g.calls)*len(b.args))
+	args := make([]any, 0, firstKey+keys+len(b.sharedArgs)+len(g.calls)*len(b.args))
 	if whole {
-		args = append(args, "eval", b.script.source, keys)
+		args = append(args, "eval", b.script.Source, keys)
 	} else {
-		args = append(args, "evalsha", b.script.asked, keys)
+		args = append(args, "evalsha", b.script.sha, keys)
 	}
-	pick := func(from *call, places []int) {
+	pick := func(from *Call, places []int) {
 		for _, i := range places {
 			args = append(args, from.args[i])
 		}
@@ -130,29 +130,29 @@ func (g *group) command(ctx context.Context, whole bool) *redis.Cmd {
 		pick(k, b.args)
 	}
 	cmd := redis.NewCmd(ctx, args...)
-	cmd.SetFirstKeyPos(3)
+	cmd.SetFirstKeyPos(firstKey)
 	return cmd
 }
 
-// finishBulk hands the answers over, and returns the calls that are to be run each on its own.
-func (c *caller) finishBulk(ctx context.Context, g *group) (left []*call) {
+// finishBatch hands the answers over, and returns the calls that are to be run each on its own.
+func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 	if isMissingScript(g.cmd.Err()) {
 		for _, k := range g.calls {
 			k.didNothing()
 		}
 		g.cmd = g.command(ctx, true)
-		_ = c.rdb.Process(ctx, g.cmd)
+		_ = s.rdb.Process(ctx, g.cmd)
 	}
 	switch err := g.cmd.Err(); {
 	case err == nil:
-	case isReply(err): // the server may refuse one of them
+	case IsReply(err): // the server may refuse one of them
 		if redis.HasErrorPrefix(err, "CROSSSLOT") {
-			c.bulky.Store(false)
+			s.batching.Store(false)
 		}
 		return g.calls
 	default:
 		for _, k := range g.calls {
-			k.done(&reply{sent: k.sent, err: err})
+			k.done(&Reply{Sent: k.sent, Err: err})
 		}
 		return nil
 	}
@@ -161,7 +161,7 @@ func (c *caller) finishBulk(ctx context.Context, g *group) (left []*call) {
 		return g.calls
 	}
 	for i, k := range g.calls {
-		if answers[i] == int64(elsewhere) {
+		if answers[i] == int64(notPlain) {
 			k.didNothing()
 			left = append(left, k)
 		} else {

@@ -3,19 +3,20 @@
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers      ARGV 1 id
 --   returns 1  done      2  done, and a poll is to be run at once      0  not held by this id
 local fence = KEYS[4]
+--@fence
 --@hold
 --@readers
 --@settle
-local h = holder()
+local h = read_holder()
 if h and h.err then return h end
 if not h then return 0 end
-if h.mode == 'read' then return reads_on(ARGV[1], 1) and 1 or 0 end
+if h.mode == 'read' then return extend_reader(ARGV[1], 1) and 1 or 0 end
 if h.id ~= ARGV[1] then return 0 end
 local lease = math.max(call('PTTL', KEYS[1]), 1)
 call('DEL', KEYS[1])
-read(h.id, h.token + h.tokens - 1, lease, h.inbox, h.owner, h.trace)
+add_reader(h.id, h.token + h.tokens - 1, lease, h.inbox, h.owner, h.trace)
 local queued = redis.pcall('ZCARD', KEYS[2])
 if type(queued) == 'table' or queued == 0 then return 1 end
-set(redis.pcall, 'wanted', writers() > 0 and 1 or 0)
-local _, more = admit_readers(touch())
+set_field(redis.pcall, 'wanted', count_writers() > 0 and 1 or 0)
+local _, more = admit_readers(mark_active())
 return more and 2 or 1

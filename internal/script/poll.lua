@@ -6,12 +6,13 @@
 --     more: 1 if it is to be run again at once, because it is more than one run does
 --     a ticket's answer: {1, token, tokens, others waiting} held · {0, position} queued · {-1} gone
 local fence = KEYS[4]
+--@fence
 --@hold
 --@readers
 --@settle
-local h = holder()
+local h = read_holder()
 if h and h.err then return h end
-if not counter() then return STRANGE end
+if not last_token() then return NOT_A_COUNTER end
 call('ZCARD', KEYS[2]) -- a type error belongs before the first write
 call('ZCARD', KEYS[5])
 call('HLEN', KEYS[3])
@@ -22,21 +23,21 @@ for i = 2, #ARGV, 2 do
   if ahead then
     places[i] = ahead + 1
     alive[#alive + 1] = '@' .. ARGV[i]
-    alive[#alive + 1] = seen(ARGV[1])
+    alive[#alive + 1] = liveness(ARGV[1])
   end
 end
 if #alive > 0 then call('HSET', KEYS[3], unpack(alive)) end
-if call('EXISTS', KEYS[2]) == 1 then touch() end
+if call('EXISTS', KEYS[2]) == 1 then mark_active() end
 local more, before = false, h
 if not h or h.mode == 'read' then
   more = settle()
-  h = holder()
+  h = read_holder()
 end
 local answers, waits = {}, false
 for i = 2, #ARGV, 2 do
   local answer = {-1}
-  if holds(h, ARGV[i], ARGV[i + 1]) then
-    answer = h.mode == 'read' and {1, h.token, 1, writers()} or {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
+  if extend_if_held(h, ARGV[i], ARGV[i + 1]) then
+    answer = h.mode == 'read' and {1, h.token, 1, count_writers()} or {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
   elseif places[i] then
     if not before or before.mode == 'read' then -- somebody may have been let in
       places[i] = (call('ZRANK', KEYS[2], ARGV[i]) or call('ZRANK', KEYS[5], ARGV[i]) or 0) + 1
@@ -46,5 +47,5 @@ for i = 2, #ARGV, 2 do
   end
   answers[#answers + 1] = answer
 end
-if h and waits then call_for(h, true) end
-return {more and 1 or 0, counter(), waiting(), answers, in_the_way(h)}
+if h and waits then signal_contention(h, true) end
+return {more and 1 or 0, last_token(), count_waiting(), answers, describe_holders(h)}

@@ -1,4 +1,6 @@
-package engine
+// Package inspect reads what the locks keep in Redis, and takes locks away from their holders. It takes part
+// in no lock.
+package inspect
 
 import (
 	"cmp"
@@ -6,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,14 +16,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // An Inspector reads what the scripts wrote.
 type Inspector struct {
-	rdb     redis.UniversalClient
-	prefix  string
-	scripts scripts
-	names   *Engine // for nameOf only
+	rdb      redis.UniversalClient
+	topology script.Topology
+	layout   script.Layout
+	scripts  *script.Set
 }
 
 // A Status is what is stored for a key.
@@ -38,34 +40,34 @@ type Waiter struct {
 	Since                 time.Time
 }
 
-// NewInspector returns an Inspector of the locks with a prefix.
-func NewInspector(rdb redis.UniversalClient, prefix string) (*Inspector, error) {
-	if rdb == nil || reflect.ValueOf(rdb).IsNil() {
-		return nil, fmt.Errorf("%w: the redis client is nil", core.ErrInvalidOption)
-	}
-	cluster, single, err := topology(rdb)
+// New returns an Inspector of the locks with a prefix.
+func New(rdb redis.UniversalClient, prefix string) (*Inspector, error) {
+	topology, err := script.TopologyOf(rdb)
 	if err != nil {
 		return nil, err
 	}
-	names := &Engine{cfg: Config{Prefix: prefix}, cluster: cluster, fence: prefix + ":fence"}
-	return &Inspector{rdb: rdb, prefix: prefix, scripts: newScripts(single), names: names}, nil
+	return &Inspector{
+		rdb: rdb, topology: topology,
+		layout:  script.NewLayout(prefix, topology.Cluster),
+		scripts: script.NewSet(script.DefaultParams(topology.Single)),
+	}, nil
 }
 
 // Get reads the status of a key in one transaction.
 func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
-	n := i.names.nameOf(key)
+	n := i.layout.KeySet(key)
 	var holder, tickets *redis.MapStringStringCmd
 	var ttl *redis.DurationCmd
 	var queue, readers *redis.ZSliceCmd
 	var now *redis.TimeCmd
 	_, err := i.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		holder, ttl = p.HGetAll(ctx, n.holder), p.PTTL(ctx, n.holder)
-		queue, readers = p.ZRangeWithScores(ctx, n.queue(), 0, -1), p.ZRangeWithScores(ctx, n.readers(), 0, -1)
-		tickets, now = p.HGetAll(ctx, n.tickets()), p.Time(ctx)
+		holder, ttl = p.HGetAll(ctx, n.Holder()), p.PTTL(ctx, n.Holder())
+		queue, readers = p.ZRangeWithScores(ctx, n.Queue(), 0, -1), p.ZRangeWithScores(ctx, n.ReadQueue(), 0, -1)
+		tickets, now = p.HGetAll(ctx, n.Tickets()), p.Time(ctx)
 		return nil
 	})
 	if err != nil {
-		return nil, failure(err)
+		return nil, script.Failure(err)
 	}
 	s := &Status{Key: key}
 	switch h := holder.Val(); {
@@ -81,15 +83,12 @@ func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
 	all := slices.Concat(queue.Val(), readers.Val())
 	slices.SortStableFunc(all, func(a, b redis.Z) int { return cmp.Compare(a.Score, b.Score) })
 	for _, z := range all {
-		if id, _ := z.Member.(string); id != crowdTicket {
+		if id, _ := z.Member.(string); id != script.ReadersTicket {
 			s.Waiters = append(s.Waiters, i.readTicket(id, tickets.Val()))
 		}
 	}
 	return s, nil
 }
-
-// crowdTicket stands in the queue for those that wait to read.
-const crowdTicket = "#readers"
 
 // readReaders reads what readers.lua wrote, of those whose time is not over; the earliest is the first.
 func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) error {
@@ -100,7 +99,7 @@ func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) e
 		}
 		fields := append(strings.Split(value, " "), "")
 		if len(fields) < 6 {
-			err = errStrange
+			err = errors.New("a reader lacks fields")
 			break
 		}
 		ends, endsErr := strconv.ParseInt(fields[0], 10, 64)
@@ -108,7 +107,7 @@ func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) e
 		err = errors.Join(endsErr, sinceErr)
 		if ttl := time.UnixMilli(ends).Sub(now); ttl > 0 {
 			s.Holders = append(s.Holders, core.Holder{
-				Owner: fields[3], Process: strings.TrimPrefix(fields[2], inboxPrefix(i.prefix)),
+				Owner: fields[3], Process: strings.TrimPrefix(fields[2], i.layout.InboxPrefix()),
 				TraceParent: fields[4], Token: token, Since: time.UnixMicro(since), TTL: ttl,
 			})
 		}
@@ -133,7 +132,7 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	}
 	s.Mode = cmp.Or(h["mode"], core.Exclusive.String())
 	s.Holders = []core.Holder{{
-		Owner: h["owner"], Process: strings.TrimPrefix(h["inbox"], inboxPrefix(i.prefix)),
+		Owner: h["owner"], Process: strings.TrimPrefix(h["inbox"], i.layout.InboxPrefix()),
 		TraceParent: h["trace"], Token: token, Since: time.UnixMicro(since), TTL: max(ttl, 0),
 	}}
 	return nil
@@ -143,7 +142,7 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
 	w := Waiter{Ticket: id}
 	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
-		w.Mode, w.Process = fields[0], strings.TrimPrefix(fields[3], inboxPrefix(i.prefix))
+		w.Mode, w.Process = fields[0], strings.TrimPrefix(fields[3], i.layout.InboxPrefix())
 		if since, err := strconv.ParseInt(fields[5], 10, 64); err == nil {
 			w.Since = time.UnixMicro(since)
 		}
@@ -156,7 +155,7 @@ func (i *Inspector) Keys(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		nodes, err := i.masters(ctx)
 		if err != nil {
-			yield("", failure(err))
+			yield("", script.Failure(err))
 			return
 		}
 		seen := make(map[string]bool) // a held key with a queue, or one that SCAN gives twice
@@ -169,9 +168,9 @@ func (i *Inspector) Keys(ctx context.Context) iter.Seq2[string, error] {
 }
 
 func (i *Inspector) scan(ctx context.Context, node redis.Cmdable, seen map[string]bool, yield func(string, error) bool) bool {
-	keys := node.Scan(ctx, 0, escapeGlob(i.prefix)+":{*}*", 1000).Iterator()
+	keys := node.Scan(ctx, 0, i.layout.Pattern(), 1000).Iterator()
 	for keys.Next(ctx) {
-		key, ok := keyOf(i.prefix, strings.TrimSuffix(keys.Val(), ":queue"))
+		key, ok := i.layout.KeyOf(keys.Val())
 		if !ok || seen[key] {
 			continue
 		}
@@ -181,7 +180,7 @@ func (i *Inspector) scan(ctx context.Context, node redis.Cmdable, seen map[strin
 		}
 	}
 	if err := keys.Err(); err != nil {
-		return yield("", failure(err))
+		return yield("", script.Failure(err))
 	}
 	return true
 }
@@ -205,25 +204,21 @@ func (i *Inspector) masters(ctx context.Context) ([]redis.Cmdable, error) {
 	return slices.Clip(nodes), err
 }
 
-var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
-
-func escapeGlob(s string) string { return globs.Replace(s) }
-
 // ForceUnlock takes a lock away from the holder that was seen.
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h core.Holder) error {
-	n := i.names.nameOf(key)
-	keys, token := n.keys(), strconv.FormatInt(h.Token, 10)
-	answer := make(chan *reply, 1)
-	c := newCaller(i.rdb, 1, time.Second)
-	defer c.stop()
-	c.start(newCall(ctx, i.scripts.force, keys[:], []any{token, h.Owner}, func(a *reply) { answer <- a }))
+	keys := i.layout.KeySet(key)
+	answer := make(chan *script.Reply, 1)
+	s := script.NewSender(i.rdb, i.topology, time.Second)
+	defer s.Stop()
+	f := script.Force{Keys: &keys, Token: h.Token, Owner: h.Owner}
+	s.Start(f.Call(ctx, i.scripts, func(a *script.Reply) { answer <- a }))
 	select {
 	case a := <-answer:
-		kind := a.int()
-		if a.err == nil && kind == 0 {
+		outcome, err := a.Forced()
+		if err == nil && outcome == script.NotHeld {
 			return fmt.Errorf("%w by the holder that was seen", core.ErrNotHeld)
 		}
-		return failure(a.err)
+		return script.Failure(err)
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
 	}

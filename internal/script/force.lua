@@ -3,10 +3,11 @@
 --   returns 1  taken away      2  taken away, and a poll is to be run at once
 --           0  held by nobody, or by another hold than that one
 local fence = KEYS[4]
+--@fence
 --@hold
 --@readers
 --@settle
-local h = holder()
+local h = read_holder()
 if h and h.err then return h end
 if not h or h.token ~= tonumber(ARGV[1]) then return 0 end
 local found = {}
@@ -22,7 +23,7 @@ end
 if #found == 0 then return 0 end
 local after
 for _, one in ipairs(found) do
-  after = leave(one[1])
+  after = end_hold(one[1])
   redis.pcall('PUBLISH', one[2], 'lost ' .. one[1])
 end
 return settle(after) and 2 or 1

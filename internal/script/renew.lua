@@ -7,12 +7,12 @@ local h = call('HMGET', KEYS[1], 'id', 'wanted', 'mode')
 if h[1] ~= ARGV[1] then
   if h[3] ~= 'read' then return 0 end
   local field, time = 'reader:' .. ARGV[1], call('TIME')
-  local now = math.floor(time[1] * 1000 + time[2] / 1000)
+  local now_ms = math.floor(time[1] * 1000 + time[2] / 1000)
   local ends, rest = string.match(call('HGET', KEYS[1], field) or '', '^(%d+)( .*)$')
-  if not ends or tonumber(ends) <= now then return 0 end
+  if not ends or tonumber(ends) <= now_ms then return 0 end
   -- Never refused, and after it nothing else is. On an embedded server the hash may have expired just now.
   if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) == 0 then return 0 end
-  if tonumber(ends) < now + lease then call('HSET', KEYS[1], field, string.format('%.0f', now + lease) .. rest) end
+  if tonumber(ends) < now_ms + lease then call('HSET', KEYS[1], field, string.format('%.0f', now_ms + lease) .. rest) end
 elseif call('PTTL', KEYS[1]) < lease then
   call('PEXPIRE', KEYS[1], lease)
 end

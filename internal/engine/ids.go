@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/lockmw/go/internal/script"
+)
+
+// An idTable finds what an id stands for: a *request or a *lease.
+type idTable struct {
+	mu sync.Mutex
+	m  map[uint64]any
+}
+
+func (t *idTable) set(id *script.ID, v any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.m == nil {
+		t.m = make(map[uint64]any)
+	}
+	t.m[id.Number()] = v
+}
+
+func (t *idTable) remove(id *script.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.m, id.Number())
+}
+
+func (t *idTable) find(n uint64) any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.m[n]
+}
+
+// leases returns all leases.
+func (t *idTable) leases() []*lease { return listOf[*lease](t) }
+
+// requests returns the requests that have no grant yet.
+func (t *idTable) requests() []*request { return listOf[*request](t) }
+
+func listOf[T any](t *idTable) (list []T) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, v := range t.m {
+		if v, ok := v.(T); ok {
+			list = append(list, v)
+		}
+	}
+	return list
+}

@@ -1,0 +1,22 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmw/go/internal/script"
+)
+
+// probe looks, once and in the background, what kind of server this is.
+func (e *Engine) probe() {
+	e.inbox.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(e.sender.Context(), 5*time.Second)
+		defer cancel()
+		policy, err := script.EvictionPolicy(ctx, e.rdb)
+		if err == nil && policy != "" && policy != "noeviction" {
+			e.cfg.Logger.Warn("lockmw: the server evicts keys when its memory is full, and locks with them; set maxmemory-policy to noeviction",
+				"maxmemory-policy", policy)
+		}
+		e.sender.SetBatching(script.IsOneServer(ctx, e.rdb, e.cfg.Prefix))
+	})
+}

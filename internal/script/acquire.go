@@ -1,0 +1,185 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+var (
+	//go:embed acquire.lua
+	acquireLua string
+	//go:embed acquire_batch.lua
+	acquireBatchLua string
+)
+
+// An Acquire takes a lock, or queues a ticket for it. It is harmless when repeated.
+type Acquire struct {
+	Keys  *KeySet
+	ID    *ID
+	Lease time.Duration
+	Owner string
+	Mode  core.Mode
+	Trace string // traceparent stored with the lock
+
+	Inbox      any  // the channel that is told of a grant, a string
+	Subscribed bool // the channel is subscribed
+
+	Tokens      int // how many tokens are wanted if the lock is free
+	QueueTokens int // how many if it is granted later; 0: do not queue
+
+	Predecessor *Predecessor
+	Place       string        // the name of a kept place in the queue; "": none
+	KeepPlace   time.Duration // how long the place is kept from now on if the lock is not had
+}
+
+// A Predecessor is what an acquire replaces: a hold that is handed over, or a ticket that got lost.
+type Predecessor struct {
+	ID    *ID
+	Lease time.Duration
+	Place int64 // in the queue; 0: none
+}
+
+// Call prepares a run. done is called once, with the answer.
+func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	special := a.Predecessor != nil || a.KeepPlace > 0
+	trace := traceField(a.Trace)
+	extra := special || a.Tokens > 1 || trace != "" || a.Mode == core.Read
+	keys, args := 6, 5
+	if special {
+		keys, args = 8, 12
+	}
+	k := newCall(ctx, s.acquire, keys+args, done)
+	k.addKeys(a.Keys.five())
+	k.addKey(a.Keys.Done(a.ID.String()))
+	if special {
+		a.addSpecialKeys(k)
+	}
+	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.Owner, a.ifQueued())
+	if extra || a.Mode != core.Exclusive {
+		k.add(a.Mode.String())
+	}
+	if extra {
+		k.add(a.Tokens, trace)
+	}
+	if special {
+		a.addSpecialArgs(k)
+	}
+	return k
+}
+
+// addSpecialKeys adds the predecessor's done mark and the kept place.
+func (a *Acquire) addSpecialKeys(k *Call) {
+	over := a.ID
+	if a.Predecessor != nil {
+		over = a.Predecessor.ID
+	}
+	k.addKey(a.Keys.Done(over.String()))
+	if a.KeepPlace > 0 {
+		k.addKey(a.Keys.Kept(a.Place))
+	}
+}
+
+func (a *Acquire) addSpecialArgs(k *Call) {
+	id, place, mark := "", "", int64(0)
+	if p := a.Predecessor; p != nil {
+		id = p.ID.String()
+		if p.Place > 0 {
+			place = strconv.FormatInt(p.Place, 10)
+		}
+		if p.Place > 0 || p.ID.Copied() {
+			mark = doneMillis
+		}
+	}
+	k.add(id, place, mark, a.KeepPlace.Milliseconds())
+}
+
+// ifQueued is what the script is told for the case that the lock is not free.
+func (a *Acquire) ifQueued() any {
+	switch { // the usual ones spare an allocation
+	case a.QueueTokens == 0:
+		return "-0"
+	case a.QueueTokens == 1 && a.Subscribed:
+		return "+1"
+	case a.QueueTokens == 1:
+		return "-1"
+	}
+	return subscribedFlag(a.Subscribed) + strconv.Itoa(a.QueueTokens)
+}
+
+// subscribedFlag is how the scripts are told whether an inbox is subscribed.
+func subscribedFlag(subscribed bool) string {
+	if subscribed {
+		return "+"
+	}
+	return "-"
+}
+
+// traceField is a traceparent fit to be stored in a ticket, whose fields are separated by spaces.
+func traceField(trace string) string {
+	if len(trace) > 100 || strings.ContainsFunc(trace, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return trace
+}
+
+// Where the arguments of a plain acquire stand in a Call; acquire_batch.lua takes some of them.
+const (
+	acquireHolder = firstKey + iota
+	acquireQueue
+	acquireTickets
+	acquireFence
+	acquireReaders
+	acquireDone
+	acquireID
+	acquireLease
+	acquireInbox
+	acquireOwner
+	acquireIfQueued
+	acquireEnd // of one for the plain lock without extras
+)
+
+func acquireBatch(s *Script) *batchScript {
+	return &batchScript{
+		script: s, plainLen: acquireEnd,
+		sharedKeys: []int{acquireFence}, keys: []int{acquireHolder, acquireQueue, acquireDone},
+		sharedArgs: []int{acquireInbox}, args: []int{acquireID, acquireLease, acquireOwner},
+	}
+}
+
+// An Acquired is the answer to an Acquire.
+type Acquired struct {
+	Outcome Outcome   // Held, Queued, Over or Again
+	Grant   Grant     // of a lock that is held
+	Stamp   int64     // the fencing counter, of a ticket that is queued
+	Place   int64     // in the queue
+	Wait    core.Wait // who is in the way
+}
+
+// Acquired reads the answer to an Acquire. Queued means that the lock is busy if the call did not want
+// to be queued.
+func (r *Reply) Acquired(inboxPrefix string) (a Acquired, err error) {
+	if token, ok := r.token(); ok {
+		return Acquired{Outcome: Held, Grant: Grant{Token: token, Tokens: 1}}, nil
+	}
+	switch code := r.int(); {
+	case r.Err != nil:
+	case code == 1:
+		a.Outcome, a.Grant = Held, r.grant()
+	case code == 0:
+		a.Outcome = Queued
+		a.Stamp = r.int()
+		a.Wait.Position, a.Wait.Queued = int(r.int()), int(r.int())
+		a.Place = r.int()
+		a.Wait.Holders = r.holders(inboxPrefix)
+	case code == 2:
+		a.Outcome = Again
+	default:
+		a.Outcome = Over
+	}
+	return a, r.Err
+}

@@ -1,0 +1,82 @@
+package script
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Call is one run of a script: a command EVALSHA.
+type Call struct {
+	// Limit is how long the call may take once it is sent; 0: as long as its context.
+	Limit time.Duration
+	// Timeout is after which a batch with the call is abandoned. Only RunBatch regards it.
+	Timeout time.Duration
+	// AfterBatch, which done may set, is called when all calls of a batch are done; may be nil.
+	AfterBatch func()
+
+	ctx    context.Context // the caller's: go-redis begins no retry after its end
+	script *Script
+	args   []any // of the command, with its name
+	done   func(*Reply)
+	sent   time.Time     // before the first byte was sent
+	copies *atomic.Int32 // how often it was sent; nil: nobody counts
+}
+
+// firstKey is where the first key stands in the arguments of EVALSHA.
+const firstKey = 3
+
+// newCall prepares a run of s with that many keys and arguments at most. The goroutine that gets the
+// answer calls done, once.
+func newCall(ctx context.Context, s *Script, size int, done func(*Reply)) *Call {
+	k := &Call{ctx: ctx, script: s, done: done, args: make([]any, firstKey, firstKey+size)}
+	k.args[0], k.args[1], k.args[2] = "evalsha", s.sha, 0
+	return k
+}
+
+// addKey adds a key; keys come before the other arguments.
+func (k *Call) addKey(key any) {
+	k.args = append(k.args, key)
+	k.args[2] = len(k.args) - firstKey
+}
+
+func (k *Call) addKeys(keys [5]any) {
+	k.args = append(k.args, keys[:]...)
+	k.args[2] = len(k.args) - firstKey
+}
+
+// add adds arguments.
+func (k *Call) add(args ...any) { k.args = append(k.args, args...) }
+
+// key returns the first key.
+func (k *Call) key() string {
+	key, _ := k.args[firstKey].(string)
+	return key
+}
+
+func (k *Call) command(ctx context.Context) *redis.Cmd {
+	cmd := redis.NewCmd(ctx, k.args...)
+	cmd.SetFirstKeyPos(firstKey)
+	return cmd
+}
+
+// sendWhole makes k send the script's text, which the server does not know yet.
+func (k *Call) sendWhole() { k.args[0], k.args[1] = "eval", k.script.Source }
+
+// markSent notes when k was sent first, and returns the time now.
+func (k *Call) markSent() time.Time {
+	now := time.Now()
+	if k.sent.IsZero() {
+		k.sent = now
+	}
+	return now
+}
+
+// didNothing notes that the last copy which was sent did nothing.
+func (k *Call) didNothing() {
+	if k.copies != nil {
+		k.copies.Add(-1)
+	}
+}

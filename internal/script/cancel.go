@@ -1,0 +1,43 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+	"time"
+)
+
+//go:embed cancel.lua
+var cancelLua string
+
+// A Cancel has the server forget an id, whether it is queued, holds the lock, or its acquire is still on
+// the way. It is harmless when repeated.
+type Cancel struct {
+	Keys      *KeySet
+	ID        string
+	Mark      bool          // the id is refused from now on
+	Place     string        // the name of its kept place in the queue; "": none
+	KeepPlace time.Duration // how long the place is kept from now on
+	EndPlace  bool          // the place ends instead if the id held the lock
+}
+
+// Call prepares a run. done is called once, with the answer.
+func (c *Cancel) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	mark, keep := int64(0), c.KeepPlace.Milliseconds()
+	if c.Mark {
+		mark = doneMillis
+	}
+	if c.EndPlace {
+		keep = -doneMillis
+	}
+	k := newCall(ctx, s.cancel, 7+3, done)
+	k.addKeys(c.Keys.five())
+	k.addKey(c.Keys.Done(c.ID))
+	if keep != 0 {
+		k.addKey(c.Keys.Kept(c.Place))
+	}
+	k.add(c.ID, mark, keep)
+	return k
+}
+
+// Cancelled reads the answer to a Cancel: Done or More.
+func (r *Reply) Cancelled() (Outcome, error) { return r.ended() }

@@ -1,0 +1,20 @@
+-- Makes `id` the holder. The counter is written first: it is what a full memory refuses. Numbers are
+-- formatted, as joining them to strings loses digits. Fields are left out that say nothing new:
+-- 'tokens' if it is 1, 'mode' if it is exclusive, 'since' if it equals the token, an empty 'trace', and
+-- 'wanted' if nobody waits.
+local function set_holder(id, first, count, mode, lease, inbox, owner, trace, waiting)
+  local token = string.format('%.0f', first)
+  call('SET', fence, count == 1 and token or string.format('%.0f', first + count - 1))
+  local fields = {'id', id, 'owner', owner, 'token', token, 'inbox', inbox}
+  local function field(name, value)
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
+  if count > 1 then field('tokens', count) end
+  if mode ~= 'exclusive' then field('mode', mode) end
+  if first ~= now_us then field('since', string.format('%.0f', now_us)) end
+  if trace ~= '' then field('trace', trace) end
+  if waiting > 0 then field('wanted', 1) end
+  call('HSET', KEYS[1], unpack(fields))
+  call('PEXPIRE', KEYS[1], lease)
+end

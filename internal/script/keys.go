@@ -1,0 +1,140 @@
+package script
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Layout says where locks live in Redis.
+type Layout struct {
+	prefix  string
+	cluster bool
+	fence   any // the fencing counter's key, except in a Cluster
+}
+
+// NewLayout returns the Layout of the locks with a prefix.
+func NewLayout(prefix string, cluster bool) Layout {
+	return Layout{prefix: prefix, cluster: cluster, fence: prefix + ":fence"}
+}
+
+// A KeySet is the Redis keys of one lock. All but the fencing counter share one hash tag.
+type KeySet struct {
+	holder string
+	fence  any // the fencing counter: a string, as an argument of a command
+}
+
+// KeySet returns the Redis keys of the lock of a key.
+func (l *Layout) KeySet(key string) KeySet {
+	tag := escape(key)
+	fence := l.fence
+	if l.cluster { // not after l.fence: that may be the prefix of other locks
+		fence = l.prefix + ":{" + slotTag(slotOf(tag)) + "}:fence"
+	}
+	return KeySet{holder: l.prefix + ":{" + tag + "}", fence: fence}
+}
+
+// Key is the reverse of KeySet: it returns the key whose lock has that first key, if there is one.
+func (l *Layout) Key(holder string) (key string, ok bool) {
+	tag, ok := strings.CutPrefix(holder, l.prefix+":{")
+	if !ok || !strings.HasSuffix(tag, "}") {
+		return "", false
+	}
+	tag = strings.TrimSuffix(tag, "}")
+	key = unescape(tag)
+	return key, key != "" && escape(key) == tag
+}
+
+// KeyOf is Key for any of the keys that show that a lock is held or waited for.
+func (l *Layout) KeyOf(redisKey string) (key string, ok bool) {
+	return l.Key(strings.TrimSuffix(redisKey, queueSuffix))
+}
+
+// Pattern matches what the locks keep in Redis, as SCAN takes it.
+func (l *Layout) Pattern() string { return globs.Replace(l.prefix) + ":{*}*" }
+
+var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// InboxPrefix is what the channels of processes begin with.
+func (l *Layout) InboxPrefix() string { return l.prefix + ":inbox:" }
+
+const (
+	queueSuffix   = ":queue"
+	ticketsSuffix = ":tickets"
+	readersSuffix = ":readqueue"
+)
+
+// Holder is the hash that says who has the lock.
+func (s *KeySet) Holder() string { return s.holder }
+
+// Queue is the sorted set of tickets.
+func (s *KeySet) Queue() string { return s.holder + queueSuffix }
+
+// Tickets is the hash that says what is granted to each ticket.
+func (s *KeySet) Tickets() string { return s.holder + ticketsSuffix }
+
+// ReadQueue is the sorted set of tickets that wait to read.
+func (s *KeySet) ReadQueue() string { return s.holder + readersSuffix }
+
+// Fence is the fencing counter.
+func (s *KeySet) Fence() string {
+	fence, _ := s.fence.(string)
+	return fence
+}
+
+// Done is the mark of an id that is over.
+func (s *KeySet) Done(id string) string { return s.holder + ":done:" + id }
+
+// Kept is where a place in the queue is kept whose caller is away.
+func (s *KeySet) Kept(place string) string { return s.holder + ":kept:" + escape(place) }
+
+// five returns the keys that most scripts work on, in their order.
+func (s *KeySet) five() [5]any {
+	all := s.holder + queueSuffix + s.holder + ticketsSuffix + s.holder + readersSuffix // one allocation for the three
+	queue := len(s.holder) + len(queueSuffix)
+	tickets := queue + len(s.holder) + len(ticketsSuffix)
+	return [5]any{s.holder, all[:queue], all[queue:tickets], s.fence, all[tickets:]}
+}
+
+// escape percent-encodes what would cut the hash tag short or is no fun in a terminal.
+func escape(key string) string {
+	special := func(b byte) bool { return b < ' ' || b == 0x7f || b == '{' || b == '}' || b == '%' }
+	n := 0
+	for i := range len(key) {
+		if special(key[i]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return key
+	}
+	var b strings.Builder
+	b.Grow(len(key) + 2*n)
+	for i := range len(key) {
+		if special(key[i]) {
+			fmt.Fprintf(&b, "%%%02X", key[i])
+		} else {
+			b.WriteByte(key[i])
+		}
+	}
+	return b.String()
+}
+
+// unescape is the reverse of escape.
+func unescape(tag string) string {
+	var b strings.Builder
+	for i := 0; i < len(tag); i++ {
+		if tag[i] == '%' && i+2 < len(tag) {
+			if v, err := strconv.ParseUint(tag[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(v))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(tag[i])
+	}
+	return b.String()
+}
+
+// ReadersTicket stands in the queue for all tickets that wait to read, which have a queue of their own.
+const ReadersTicket = "#readers"

@@ -1,0 +1,87 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+//go:embed poll.lua
+var pollLua string
+
+// A Poll shows that tickets of one key are alive, and asks what became of them. Without tickets it only
+// grants a lock that has become free.
+type Poll struct {
+	Keys       *KeySet
+	Subscribed bool // the process' inbox is
+	Tickets    []PolledTicket
+}
+
+// A PolledTicket is one that a Poll asks for.
+type PolledTicket struct {
+	ID    *ID
+	Lease time.Duration // which it gets if it was granted the lock
+}
+
+// Call prepares a run. done is called once, with the answer.
+func (p *Poll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	k := newCall(ctx, s.poll, 5+1+2*len(p.Tickets), done)
+	k.addKeys(p.Keys.five())
+	k.add(subscribedFlag(p.Subscribed))
+	for _, t := range p.Tickets {
+		k.add(t.ID.String(), t.Lease.Milliseconds())
+	}
+	return k
+}
+
+// A Polled is the answer to a Poll.
+type Polled struct {
+	More    bool           // run another one at once: there was more to do than one run does
+	Stamp   int64          // the fencing counter
+	Wait    core.Wait      // who is in the way; without a position
+	Tickets []TicketAnswer // in the order of the Poll
+}
+
+// A TicketAnswer is what became of one ticket.
+type TicketAnswer struct {
+	Outcome  Outcome // Held, Queued or Over
+	Grant    Grant
+	Position int // in the queue; 0: unknown
+	Err      error
+}
+
+// Polled reads the answer to a Poll that asked for n tickets.
+func (r *Reply) Polled(n int, inboxPrefix string) (p Polled, err error) {
+	p.More = r.int() == 1
+	p.Stamp = r.int()
+	p.Wait.Queued = int(r.int())
+	list := r.list()
+	p.Wait.Holders = r.holders(inboxPrefix)
+	if r.Err == nil && len(list) != n {
+		r.strange()
+	}
+	if r.Err != nil {
+		return p, r.Err
+	}
+	p.Tickets = make([]TicketAnswer, n)
+	for i, one := range list {
+		p.Tickets[i] = one.ticket()
+	}
+	return p, nil
+}
+
+func (r *Reply) ticket() (t TicketAnswer) {
+	switch code := r.int(); {
+	case r.Err != nil:
+	case code == 1:
+		t.Outcome, t.Grant = Held, r.grant()
+	case code == 0:
+		t.Outcome, t.Position = Queued, int(r.int())
+	default:
+		t.Outcome = Over
+	}
+	t.Err = r.Err
+	return t
+}

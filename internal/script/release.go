@@ -1,0 +1,69 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+	"time"
+)
+
+var (
+	//go:embed release.lua
+	releaseLua string
+	//go:embed release_batch.lua
+	releaseBatchLua string
+)
+
+// A Release ends one hold and grants the lock to the next ticket. It is harmless when repeated.
+type Release struct {
+	Keys   *KeySet
+	ID     *ID // counts how often its release is sent
+	Read   bool
+	Linger time.Duration // how long the key stays taken; 0: not at all
+	Mark   bool          // the id is refused from now on, as copies of its acquire may still arrive
+	Place  string        // the name of a kept place that ends with the hold; "": none
+}
+
+// Call prepares a run. done is called once, with the answer.
+func (l *Release) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	k := newCall(ctx, s.release, 7+4, done)
+	k.copies = &l.ID.releases
+	k.addKeys(l.Keys.five())
+	plain := !l.Mark && l.Linger <= 0 && l.Place == "" && !l.Read
+	if l.Mark || l.Place != "" {
+		k.addKey(l.Keys.Done(l.ID.String()))
+	}
+	if l.Place != "" {
+		k.addKey(l.Keys.Kept(l.Place))
+	}
+	k.add((*releaseID)(l.ID))
+	if plain {
+		return k
+	}
+	mark, place := int64(0), int64(0)
+	if l.Mark {
+		mark = doneMillis
+	}
+	if l.Place != "" {
+		place = doneMillis
+	}
+	k.add(roundUp(max(l.Linger, 0)), mark, place)
+	return k
+}
+
+// Where the arguments of a plain release stand in a Call; release_batch.lua takes some of them.
+const (
+	releaseHolder = firstKey + iota
+	releaseQueue
+	_ // tickets
+	_ // fencing counter
+	_ // queue of readers
+	releaseIDArg
+	releaseEnd
+)
+
+func releaseBatch(s *Script) *batchScript {
+	return &batchScript{script: s, plainLen: releaseEnd, keys: []int{releaseHolder, releaseQueue}, args: []int{releaseIDArg}}
+}
+
+// Released reads the answer to a Release: Done, More or NotHeld.
+func (r *Reply) Released() (Outcome, error) { return r.ended() }

@@ -1,0 +1,46 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+	"time"
+)
+
+//go:embed renew.lua
+var renewLua string
+
+// A Renew renews the lease of one hold. It never shortens it.
+type Renew struct {
+	Keys  *KeySet
+	ID    *ID
+	Lease time.Duration
+}
+
+// Call prepares a run. done is called once, with the answer.
+func (n *Renew) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	k := newCall(ctx, s.renew, 1+2, done)
+	k.addKey(n.Keys.Holder())
+	k.add(n.ID.String(), roundUp(n.Lease))
+	return k
+}
+
+// roundUp returns d in milliseconds, the next greater one if it is not whole.
+func roundUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
+
+// A Renewed is the answer to a Renew.
+type Renewed struct {
+	Outcome   Outcome // Done or NotHeld
+	Contended bool    // others wait for the lock
+}
+
+// Renewed reads the answer to a Renew.
+func (r *Reply) Renewed() (Renewed, error) {
+	code := r.int()
+	switch {
+	case r.Err != nil:
+		return Renewed{}, r.Err
+	case code == 0:
+		return Renewed{Outcome: NotHeld}, nil
+	}
+	return Renewed{Outcome: Done, Contended: code == 2}, nil
+}

@@ -1,0 +1,124 @@
+// Package script is the Redis side of the locks: the Lua scripts, and how they are sent.
+//
+// Each operation has a .lua file and, beside it, a Go file of the same name. The Go file has a struct
+// that fills the script's KEYS and ARGV, and a method of Reply that reads its answer:
+//
+//	acquire    takes a lock, or queues a ticket for it
+//	poll       keeps tickets alive and asks for their grants
+//	renew      renews the lease of one hold
+//	release    ends a hold and grants the lock to the next ticket
+//	downgrade  makes a write hold a read hold
+//	cancel     has the server forget an id
+//	force      takes a lock away from its holder
+//
+// fence.lua, hold.lua, readers.lua and settle.lua are parts that several scripts share. The other files:
+//
+//	script.go   assembles the scripts
+//	keys.go     the Redis keys of a lock
+//	id.go       ids of requests, tickets and holds
+//	call.go     one run of a script
+//	sender.go   sends calls: lane.go in the caller's goroutine, batch.go many at a time
+//	reply.go    reads answers
+//	message.go  reads what scripts publish
+//	server.go   what kind of server there is
+//	errors.go   what a failed command means
+package script
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The protocol's times and limits, as the scripts know them.
+const (
+	PollInterval = 750 * time.Millisecond // a ticket unseen for three of these is dead
+	AcceptWindow = 3 * time.Second        // how long a grant waits for its process
+	DoneTTL      = time.Minute            // how long the mark of an id that is over is kept
+
+	queueTTL   = time.Minute // how long a queue outlives the last sign of life
+	maxReaped  = 32          // dead tickets that one run removes
+	maxShown   = 8           // holders that a caller is told of
+	doneMillis = int64(DoneTTL / time.Millisecond)
+
+	// MaxAdmitted is how many readers one run admits.
+	MaxAdmitted = 128
+	// MaxPolled is how many tickets of a key one run of poll.lua asks for.
+	MaxPolled = 128
+)
+
+var (
+	//go:embed fence.lua
+	fenceLua string
+	//go:embed hold.lua
+	holdLua string
+	//go:embed readers.lua
+	readersLua string
+	//go:embed settle.lua
+	settleLua string
+)
+
+// A Script is a Lua script with the shared parts put in.
+type Script struct {
+	Source string // the text
+	SHA    string // by which EVALSHA finds it
+
+	sha   any          // SHA, as an argument of a command
+	batch *batchScript // does plain runs many at a time; nil: there is no such script
+}
+
+// A Set is all scripts. It is not changed after NewSet.
+type Set struct {
+	acquire, poll, renew, release, downgrade, cancel, force *Script
+}
+
+// Params are what the scripts are assembled with.
+type Params struct {
+	// Single says that the server is a plain one: a PUBLISH that reaches nobody means there that
+	// nobody listens.
+	Single bool
+	// The model's tests change these two.
+	AcceptWindow, QueueTTL time.Duration
+	// MaxAdmitted is how many readers one run admits.
+	MaxAdmitted int
+}
+
+// DefaultParams returns the protocol's times and limits.
+func DefaultParams(single bool) Params {
+	return Params{Single: single, AcceptWindow: AcceptWindow, QueueTTL: queueTTL, MaxAdmitted: MaxAdmitted}
+}
+
+// NewSet assembles the scripts.
+func NewSet(p Params) *Set {
+	constants := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL = %d, %d, %d\nlocal MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, SINGLE = %d, %d, %d, %t\n",
+		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(),
+		maxReaped, p.MaxAdmitted, maxShown, p.Single)
+	parts := strings.NewReplacer("--@fence\n", constants+fenceLua, "--@hold\n", holdLua,
+		"--@readers\n", readersLua, "--@settle\n", settleLua)
+	assemble := func(source string) *Script {
+		source = parts.Replace(source)
+		sum := sha1.Sum([]byte(source)) // as Redis names scripts
+		sha := hex.EncodeToString(sum[:])
+		return &Script{Source: source, SHA: sha, sha: sha}
+	}
+	s := &Set{
+		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua),
+		release: assemble(releaseLua), downgrade: assemble(downgradeLua),
+		cancel: assemble(cancelLua), force: assemble(forceLua),
+	}
+	s.acquire.batch = acquireBatch(assemble(acquireBatchLua))
+	s.release.batch = releaseBatch(assemble(releaseBatchLua))
+	return s
+}
+
+// All returns the scripts by the names of their files.
+func (s *Set) All() map[string]*Script {
+	return map[string]*Script{
+		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "release": s.release, "downgrade": s.downgrade,
+		"cancel": s.cancel, "force": s.force,
+		"acquire_batch": s.acquire.batch.script, "release_batch": s.release.batch.script,
+	}
+}

@@ -1,0 +1,40 @@
+package script
+
+import (
+	"strconv"
+	"sync"
+)
+
+const slots = 16384 // of a Cluster
+
+// slotOf is a hash tag's slot in a Cluster: CRC16-CCITT (XModem), as the Cluster specification has it.
+func slotOf(tag string) int {
+	var crc uint16
+	for i := range len(tag) {
+		crc ^= uint16(tag[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc % slots)
+}
+
+// slotTag returns a short hash tag that lies in a slot: the fencing counter of a Cluster stands once
+// in each slot, under such a tag.
+func slotTag(slot int) string { return slotTags()[slot] }
+
+var slotTags = sync.OnceValue(func() []string {
+	tags := make([]string, slots)
+	for i, missing := 0, slots; missing > 0; i++ {
+		tag := strconv.FormatInt(int64(i), 36)
+		if slot := slotOf(tag); tags[slot] == "" {
+			tags[slot] = tag
+			missing--
+		}
+	}
+	return tags
+})
