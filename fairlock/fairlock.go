@@ -22,19 +22,12 @@ import (
 	"context"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/kind"
 	"github.com/lockmw/go/lockmw"
 )
 
 // A Locker takes fair locks. Its errors are those of lockmw.Client. Safe for concurrent use.
 type Locker struct {
-	locker locker
-}
-
-// locker is what package lockmw makes.
-type locker interface {
-	lockmw.Locker
-	TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error)
+	locker *lockmw.KindLocker
 }
 
 var _ lockmw.Locker = (*Locker)(nil)
@@ -43,11 +36,11 @@ var _ lockmw.Locker = (*Locker)(nil)
 // defaults of its locks, and take precedence over those of c; like the other wrappers it panics if one
 // is invalid or c is nil.
 func New(c *lockmw.Client, opts ...lockmw.Option) *Locker {
-	l, err := kind.New(c, core.Fair, opts)
+	l, err := c.OfKind(core.Kind{Mode: core.Fair, OwnTicket: true}, opts...)
 	if err != nil {
 		panic(err)
 	}
-	return &Locker{l.(locker)}
+	return &Locker{l}
 }
 
 // Lock implements lockmw.Locker.

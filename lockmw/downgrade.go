@@ -8,14 +8,14 @@ import (
 )
 
 // downgrade makes h, which l took, a hold for reading.
-func (l *locker) downgrade(ctx context.Context, h *Hold) error {
+func (l *KindLocker) downgrade(ctx context.Context, h *Hold) error {
 	if h == nil {
 		return &Error{Op: "downgrade", Err: fmt.Errorf("%w: the hold is nil", ErrNotHeld)}
 	}
 	if h.s.locks != l.locks {
 		return h.fail("downgrade", fmt.Errorf("%w by this Locker", ErrNotHeld))
 	}
-	return h.fail("downgrade", h.s.downgrade(ctx, h, l.mode))
+	return h.fail("downgrade", h.s.downgrade(ctx, h, l.kind.Mode))
 }
 
 // downgrade makes h read only, and the lock with it if no other hold does more.

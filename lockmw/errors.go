@@ -79,7 +79,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrorType is a low-cardinality name of the outcome, used as error.type of spans:
 // lock_timeout, lock_not_acquired, lock_canceled, lock_too_many_waiters, lock_lost, lock_not_held,
 // lock_unavailable, lock_closed, lock_invalid_key, lock_invalid_option, lock_wrong_type,
-// lock_upgrade or lock_error.
+// lock_upgrade, lock_unsupported or lock_error.
 func (e *Error) ErrorType() string {
 	switch {
 	case errors.Is(e.Err, ErrLost):
@@ -106,6 +106,8 @@ func (e *Error) ErrorType() string {
 		return "lock_invalid_option"
 	case errors.Is(e.Err, ErrUpgrade):
 		return "lock_upgrade"
+	case errors.Is(e.Err, errors.ErrUnsupported):
+		return "lock_unsupported"
 	}
 	return "lock_error"
 }

@@ -115,11 +115,11 @@ func (g *foreignGrant) Deadline() time.Time { return time.Time{} }
 func (g *foreignGrant) Expired() bool       { return errors.Is(context.Cause(g.ctx), ErrLost) }
 
 func (g *foreignGrant) Extend(context.Context, time.Duration) error {
-	return fmt.Errorf("%w: this backend cannot extend a lease", ErrUnavailable)
+	return fmt.Errorf("this backend cannot extend a lease: %w", errors.ErrUnsupported)
 }
 
 func (g *foreignGrant) Downgrade(context.Context) error {
-	return fmt.Errorf("%w: this backend knows no read locks", ErrUnavailable)
+	return fmt.Errorf("this backend has no read locks: %w", errors.ErrUnsupported)
 }
 
 func (g *foreignGrant) Release(patience time.Duration) (int, error) {
@@ -320,7 +320,7 @@ func (s *holding) Waiting(w core.Wait) {
 }
 
 func contention(w core.Wait) Contention {
-	return Contention{Holders: w.Holders, Position: w.Position, Waiters: w.Queued}
+	return Contention{Holders: holdersOf(w.Holders), Position: w.Position, Waiters: w.Queued}
 }
 
 func (s *holding) isContended() bool {

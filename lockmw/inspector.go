@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inspect"
 	"github.com/lockmw/go/internal/keyed"
 )
@@ -61,7 +62,7 @@ func (i *Inspector) Get(ctx context.Context, key string) (Status, error) {
 }
 
 func statusOf(s *inspect.Status) Status {
-	status := Status{Key: s.Key, Mode: s.Mode, Holders: s.Holders}
+	status := Status{Key: s.Key, Mode: s.Mode, Holders: holdersOf(s.Holders)}
 	for _, w := range s.Waiters {
 		status.Waiters = append(status.Waiters, Waiter(w))
 	}
@@ -99,7 +100,7 @@ func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h Holder) error {
 	err := keyed.Check(key)
 	if err == nil {
-		err = i.inspector.ForceUnlock(ctx, key, h)
+		err = i.inspector.ForceUnlock(ctx, key, core.Holder(h))
 	}
 	if err != nil {
 		return &Error{Op: "force_unlock", Key: key, Err: err}

@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inproc"
@@ -16,8 +15,8 @@ import (
 // Close.
 type Local struct {
 	locks  *inproc.Locks
-	writer locker
-	reader locker
+	writer *KindLocker
+	reader *KindLocker
 }
 
 var _ RWLocker = (*Local)(nil)
@@ -25,17 +24,15 @@ var _ RWLocker = (*Local)(nil)
 // NewLocal returns a Local with no lock held. The options are the defaults of all its locks; like
 // the other wrappers of this package it panics if one is invalid.
 func NewLocal(opts ...Option) *Local {
-	base, err := NewPolicy(opts...)
-	if err != nil {
-		panic(err)
-	}
 	l := &Local{locks: &inproc.Locks{}}
-	l.writer = locker{
-		locks: l.locks, mode: core.Exclusive, queues: true, base: base,
-		unlockTimeout: defaultUnlockTimeout, logger: slog.Default(),
+	side := func(mode core.Mode) *KindLocker {
+		locker, err := OverLocks(l.locks, core.Kind{Mode: mode, OwnTicket: true}, JoinOptions(opts...))
+		if err != nil {
+			panic(err)
+		}
+		return locker
 	}
-	l.reader = l.writer
-	l.reader.mode = core.Read
+	l.writer, l.reader = side(core.Exclusive), side(core.Read)
 	return l
 }
 
@@ -51,7 +48,7 @@ func (l *Local) TryLock(ctx context.Context, key string, opts ...Option) (contex
 
 // RLocker returns the reading side: its holds exclude only those of Lock. With a context that holds
 // the key for reading, Lock returns ErrUpgrade.
-func (l *Local) RLocker() Locker { return &l.reader }
+func (l *Local) RLocker() Locker { return l.reader }
 
 // Downgrade makes h, which Lock or TryLock returned, a hold for reading, with the same token, and lets
 // in those who wait to read; no writer comes in between. Holds that are nested in h or around it and

@@ -3,12 +3,7 @@ package lockmw
 import (
 	"context"
 	"time"
-
-	"github.com/lockmw/go/internal/core"
 )
-
-// A Holder is who has a lock: owner, process, trace, token, since when and for how long yet.
-type Holder = core.Holder
 
 // An Observer is told what happens to locks: how long calls wait, for whom, and how holds end. Every
 // callback may be nil (cf. httptrace.ClientTrace). Callbacks must be safe for concurrent use and

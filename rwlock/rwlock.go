@@ -37,21 +37,13 @@ import (
 	"context"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/kind"
 	"github.com/lockmw/go/lockmw"
 )
 
 // A Locker takes locks for writing and for reading. Its errors are those of lockmw.Client. Safe for
 // concurrent use.
 type Locker struct {
-	writer, reader locker
-}
-
-// locker is what package lockmw makes.
-type locker interface {
-	lockmw.Locker
-	TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error)
-	Downgrade(ctx context.Context, h *lockmw.Hold) error
+	writer, reader *lockmw.KindLocker
 }
 
 var _ lockmw.RWLocker = (*Locker)(nil)
@@ -65,12 +57,12 @@ var ErrUpgrade = lockmw.ErrUpgrade
 // defaults of its locks, and take precedence over those of c; like the other wrappers it panics if one
 // is invalid or c is nil.
 func New(c *lockmw.Client, opts ...lockmw.Option) *Locker {
-	side := func(mode core.Mode) locker {
-		l, err := kind.New(c, mode, opts)
+	side := func(mode core.Mode) *lockmw.KindLocker {
+		l, err := c.OfKind(core.Kind{Mode: mode}, opts...)
 		if err != nil {
 			panic(err)
 		}
-		return l.(locker)
+		return l
 	}
 	return &Locker{writer: side(core.Write), reader: side(core.Read)}
 }

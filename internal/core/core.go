@@ -22,6 +22,12 @@ const (
 // String returns the mode as Redis, spans and metrics have it.
 func (m Mode) String() string { return [...]string{"exclusive", "fair", "read", "write"}[m] }
 
+// A Kind says how the requests of one Locker differ from those of others over the same Locks.
+type Kind struct {
+	Mode      Mode
+	OwnTicket bool // each call has a ticket of its own, whose place in the queue can be kept
+}
+
 // Forever is a wait without a limit of its own.
 const Forever time.Duration = math.MaxInt64
 

@@ -1,0 +1,69 @@
+package lockmw
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/option"
+)
+
+// A KindLocker is a Locker of one kind. It has what all kinds share: re-entry, holds and their contexts,
+// options, observers, failing open. Packages of this module make one with Client.OfKind or OverLocks and
+// show their users as much of it as the kind has. Safe for concurrent use.
+type KindLocker struct {
+	locks         core.Locks
+	kind          core.Kind
+	base          Policy
+	unlockTimeout time.Duration
+	logger        *slog.Logger
+}
+
+var _ Locker = (*KindLocker)(nil)
+
+// OverLocks returns a Locker over an implementation of locks. The options are the defaults of its locks;
+// of those that are not an Option only WithLogger and WithUnlockTimeout matter. An error wraps
+// ErrInvalidOption.
+//
+// It is for the packages of this module: no other can name the types of its parameters. For a backend of
+// your own write a LockerFunc with NewHold.
+func OverLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*KindLocker, error) {
+	if option.IsNil(locks) {
+		return nil, fmt.Errorf("%w: the implementation of locks is nil", ErrInvalidOption)
+	}
+	s, err := newSettings(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &KindLocker{
+		locks: locks, kind: kind, base: s.policy, unlockTimeout: s.engine.Unlock, logger: s.engine.Logger,
+	}, nil
+}
+
+// OfKind returns a Locker of another kind over the Client's locks, which ends with the Client's Close.
+// The options take precedence over the Client's. An error wraps ErrInvalidOption. Like OverLocks it is for
+// the packages of this module, such as fairlock and rwlock.
+func (c *Client) OfKind(kind core.Kind, opts ...Option) (*KindLocker, error) {
+	if c == nil {
+		return nil, fmt.Errorf("%w: the Client is nil", ErrInvalidOption)
+	}
+	l := *c.locker
+	l.kind = kind
+	return &l, l.base.apply(opts)
+}
+
+// Lock implements Locker.
+func (l *KindLocker) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+	return l.lock(ctx, key, opts)
+}
+
+// TryLock is Lock with WithWait(0).
+func (l *KindLocker) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+	return l.lock(ctx, key, append(slices.Clip(opts), WithWait(0)))
+}
+
+// Downgrade makes h, which l took, a hold for reading.
+func (l *KindLocker) Downgrade(ctx context.Context, h *Hold) error { return l.downgrade(ctx, h) }

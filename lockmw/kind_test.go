@@ -1,0 +1,132 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/lockmw"
+)
+
+// nodes is another implementation of locks, which another package may bring.
+type nodes struct {
+	requests []*core.Request
+	fail     error
+	released int
+}
+
+func (n *nodes) Acquire(_ context.Context, r *core.Request) (core.Grant, error) {
+	n.requests = append(n.requests, r)
+	if n.fail != nil {
+		return nil, &core.AcquireError{Err: n.fail, Holders: []core.Holder{{Owner: "o", Process: "p", TraceParent: "t", Token: 5, TTL: time.Second}}}
+	}
+	return &nodesHold{nodes: n}, nil
+}
+
+type nodesHold struct{ nodes *nodes }
+
+func (*nodesHold) Token() int64                                { return 17 }
+func (*nodesHold) Deadline() time.Time                         { return time.Time{} }
+func (*nodesHold) Expired() bool                               { return false }
+func (*nodesHold) Extend(context.Context, time.Duration) error { return errors.ErrUnsupported }
+func (*nodesHold) Downgrade(context.Context) error             { return errors.ErrUnsupported }
+
+func (h *nodesHold) Release(time.Duration) (int, error) {
+	h.nodes.released++
+	return 0, nil
+}
+
+func TestOverLocksGivesAnImplementationWhatAllKindsShare(t *testing.T) {
+	n := &nodes{}
+	var modes []string
+	observer := &lockmw.Observer{Start: func(ctx context.Context, a lockmw.Attempt) context.Context {
+		modes = append(modes, a.Mode)
+		return ctx
+	}}
+	l, err := lockmw.OverLocks(n, core.Kind{Mode: core.Write}, lockmw.WithLease(time.Hour), lockmw.WithObserver(observer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, outer, err := l.Lock(t.Context(), "k", lockmw.WithWait(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, inner, err := l.TryLock(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(n.requests) != 1 {
+		t.Fatalf("%d requests, want one: the nested call re-enters", len(n.requests))
+	}
+	if r := n.requests[0]; r.Mode != core.Write || r.Lease != time.Hour || r.Wait != time.Minute || r.Key != "k" {
+		t.Errorf("the request is %+v", r)
+	}
+	if outer.Token() != 17 || len(modes) != 1 || modes[0] != "write" {
+		t.Errorf("token %d, observed %q", outer.Token(), modes)
+	}
+	if err := errors.Join(outer.Unlock(), inner.Unlock()); err != nil || n.released != 1 || ctx.Err() == nil {
+		t.Errorf("Unlock: %v, %d released, the context: %v", err, n.released, ctx.Err())
+	}
+}
+
+func TestOverLocksTellsWhoIsInTheWay(t *testing.T) {
+	l, err := lockmw.OverLocks(&nodes{fail: core.ErrBusy}, core.Kind{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = l.Lock(t.Context(), "k")
+	failure, ok := errors.AsType[*lockmw.Error](err)
+	if !ok || !errors.Is(err, lockmw.ErrBusy) {
+		t.Fatalf("%v, want ErrBusy", err)
+	}
+	want := lockmw.Holder{Owner: "o", Process: "p", TraceParent: "t", Token: 5, TTL: time.Second}
+	if len(failure.Holders) != 1 || failure.Holders[0] != want {
+		t.Errorf("the holders are %+v, want %+v", failure.Holders, want)
+	}
+}
+
+func TestOverLocksKeepsPlacesOfCallsWithTicketsOfTheirOwn(t *testing.T) {
+	for own, want := range map[bool]error{true: nil, false: lockmw.ErrInvalidOption} {
+		l, err := lockmw.OverLocks(&nodes{}, core.Kind{OwnTicket: own})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := l.Lock(t.Context(), "k", lockmw.WithTicket("id", time.Minute)); !errors.Is(err, want) {
+			t.Errorf("own tickets %t: %v, want %v", own, err, want)
+		}
+	}
+}
+
+func TestOverLocksRefusesWhatCannotBe(t *testing.T) {
+	var none *nodes
+	for name, make := range map[string]func() (*lockmw.KindLocker, error){
+		"no implementation": func() (*lockmw.KindLocker, error) { return lockmw.OverLocks(nil, core.Kind{}) },
+		"a nil one":         func() (*lockmw.KindLocker, error) { return lockmw.OverLocks(none, core.Kind{}) },
+		"an invalid option": func() (*lockmw.KindLocker, error) {
+			return lockmw.OverLocks(&nodes{}, core.Kind{}, lockmw.WithWait(-1))
+		},
+		"no logger": func() (*lockmw.KindLocker, error) {
+			return lockmw.OverLocks(&nodes{}, core.Kind{}, lockmw.WithLogger((*slog.Logger)(nil)))
+		},
+		"a nil Client": func() (*lockmw.KindLocker, error) { return (*lockmw.Client)(nil).OfKind(core.Kind{}) },
+	} {
+		if _, err := make(); !errors.Is(err, lockmw.ErrInvalidOption) {
+			t.Errorf("%s: %v, want ErrInvalidOption", name, err)
+		}
+	}
+}
+
+func TestABackendThatCannotSaysUnsupported(t *testing.T) {
+	_, hold := lockmw.NewHold(t.Context(), "k", 5, func(context.Context) error { return nil })
+	err := hold.Extend(t.Context(), time.Minute)
+	failure, ok := errors.AsType[*lockmw.Error](err)
+	if !errors.Is(err, errors.ErrUnsupported) || errors.Is(err, lockmw.ErrUnavailable) || !ok || failure.ErrorType() != "lock_unsupported" {
+		t.Errorf("Extend: %v, want errors.ErrUnsupported only", err)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
