@@ -47,7 +47,7 @@ func (s *holding) onlyRead() bool {
 	if s.reading || s.grant == nil {
 		return false
 	}
-	for h := s.holds; h != nil; h = h.next {
+	for h := range s.holds.All() {
 		if h.mode != core.Read {
 			return false
 		}

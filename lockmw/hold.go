@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/list"
 )
 
 // defaultUnlockTimeout bounds how long Unlock waits for the server.
@@ -17,13 +19,15 @@ const defaultUnlockTimeout = 2 * time.Second
 // A Hold is one acquisition. Holds that re-entered share one lock and one lease, which end with the
 // last of them. Safe for concurrent use.
 type Hold struct {
-	s          *holding
-	outer      *Hold // the innermost hold of the context that this one was taken with
-	prev, next *Hold // the other holds of s that are not unlocked
-	unlocked   atomic.Bool
-	mode       core.Mode // guarded by s.mu: a downgrade changes it
-	ctx        holdContext
+	links    // among the holds of s that are not unlocked
+	s        *holding
+	outer    *Hold // the innermost hold of the context that this one was taken with
+	unlocked atomic.Bool
+	mode     core.Mode // guarded by s.mu: a downgrade changes it
+	ctx      holdContext
 }
+
+type links = list.Links[*Hold] // an alias, so that the documentation shows no fields
 
 // Key returns the key as it was given to Lock.
 func (h *Hold) Key() string { return h.s.req.Key }
@@ -139,12 +143,12 @@ type holding struct {
 	unlockTimeout time.Duration
 
 	mu          sync.Mutex
-	holds       *Hold // those not unlocked
-	lost        error // why the lock ended before it was unlocked
-	reading     bool  // the lock does not exclude other readers, or not any more
-	unconfirmed bool  // the server has not said so yet
-	contended   bool  // it had to wait
-	taken       bool  // observers know that it was acquired
+	holds       list.List[*Hold] // those not unlocked
+	lost        error            // why the lock ended before it was unlocked
+	reading     bool             // the lock does not exclude other readers, or not any more
+	unconfirmed bool             // the server has not said so yet
+	contended   bool             // it had to wait
+	taken       bool             // observers know that it was acquired
 }
 
 // newHold makes one more hold, which is not in any context yet.
@@ -153,7 +157,7 @@ func (s *holding) newHold() *Hold {
 	h.ctx.hold = h
 	s.mu.Lock()
 	s.reading = h.mode == core.Read
-	h.link()
+	s.holds.Push(h)
 	s.mu.Unlock()
 	return h
 }
@@ -162,26 +166,6 @@ func (s *holding) newHold() *Hold {
 func (h *Hold) carry(ctx context.Context) {
 	h.ctx.parent = ctx
 	h.outer, _ = FromContext(ctx)
-}
-
-func (h *Hold) link() {
-	h.next = h.s.holds
-	if h.next != nil {
-		h.next.prev = h
-	}
-	h.s.holds = h
-}
-
-func (h *Hold) unlink() {
-	if h.prev != nil {
-		h.prev.next = h.next
-	} else {
-		h.s.holds = h.next
-	}
-	if h.next != nil {
-		h.next.prev = h.prev
-	}
-	h.prev, h.next = nil, nil
 }
 
 // reenter makes one more hold if the lock is still there; without an error and a hold, it was
@@ -196,12 +180,12 @@ func (s *holding) reenter(ctx context.Context, mode core.Mode) (*Hold, error) {
 	switch {
 	case s.lost != nil:
 		return nil, s.lost
-	case s.holds == nil:
+	case s.holds.IsEmpty():
 		return nil, nil
 	case s.reading && mode != core.Read:
 		return nil, ErrUpgrade
 	}
-	h.link()
+	s.holds.Push(h)
 	return h, nil
 }
 
@@ -228,8 +212,8 @@ func (s *holding) check() error {
 func (s *holding) unlock(h *Hold) error {
 	lost := s.check()
 	s.mu.Lock()
-	h.unlink()
-	last := s.holds == nil
+	s.holds.Remove(h)
+	last := s.holds.IsEmpty()
 	if !last && lost == nil && s.onlyRead() {
 		s.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), s.unlockTimeout)
@@ -259,16 +243,13 @@ func (s *holding) unlock(h *Hold) error {
 // Lost implements core.Events: it ends the context of every hold.
 func (s *holding) Lost(cause error) {
 	s.mu.Lock()
-	if s.lost != nil || s.holds == nil {
+	if s.lost != nil || s.holds.IsEmpty() {
 		s.mu.Unlock()
 		return
 	}
 	s.lost = cause
 	observed := s.taken && s.watch != nil
-	var holds []*Hold
-	for h := s.holds; h != nil; h = h.next {
-		holds = append(holds, h)
-	}
+	holds := slices.Collect(s.holds.All())
 	s.mu.Unlock()
 	for _, h := range holds {
 		h.ctx.end(cause)
@@ -295,7 +276,7 @@ func (s *holding) Renewed(err error) {
 		return
 	}
 	s.mu.Lock()
-	current := s.taken && s.holds != nil
+	current := s.taken && !s.holds.IsEmpty()
 	s.mu.Unlock()
 	if current {
 		s.watch.renewed(err)

@@ -113,7 +113,7 @@ func (c *cohort) inTheWay() (holders []core.Holder, held bool) {
 
 // localHolder returns the holder in this process.
 func (c *cohort) localHolder() []core.Holder {
-	g := c.lease.grants.first
+	g := c.lease.grants.First()
 	return []core.Holder{{
 		Owner: g.req.Owner, Process: c.e.process, TraceParent: g.req.Trace, Token: g.token,
 		Since: c.e.epoch.Add(g.since), TTL: max(0, instant(c.lease.expires.Load())-c.e.now()),
@@ -141,10 +141,7 @@ func (c *cohort) newRequest(f *script.Predecessor) *request {
 	if c.request != nil || c.lease != nil || c.releasing {
 		return nil
 	}
-	lead := c.waiters.first
-	for lead != nil && lead.ended() { // it is about to leave
-		lead = lead.next
-	}
+	lead := c.leader()
 	if lead == nil {
 		if f != nil {
 			c.e.cancel(c.name, unwantedPredecessor(f))
@@ -159,6 +156,16 @@ func (c *cohort) newRequest(f *script.Predecessor) *request {
 	c.request, c.asked = r, c.e.now()
 	c.e.ids.set(r.id, r)
 	return r
+}
+
+// leader returns the first waiter that is not about to leave, nil if there is none.
+func (c *cohort) leader() *waiter {
+	for w := range c.waiters.All() {
+		if !w.ended() {
+			return w
+		}
+	}
+	return nil
 }
 
 // tokens is how many tokens to ask for, if the lock is free and if it is not: one, and one for each
@@ -224,7 +231,7 @@ func (c *cohort) granted(r *request, g script.Grant, then, until instant, confir
 
 // tellWaiters tells those who wait what they wait for.
 func (c *cohort) tellWaiters(wait core.Wait) {
-	for w := c.waiters.first; w != nil; w = w.next {
+	for w := range c.waiters.All() {
 		w.waits(wait)
 	}
 }
@@ -258,8 +265,8 @@ func (c *cohort) hand(l *lease) {
 
 // pass hands the lease on within the process if its licence allows it.
 func (c *cohort) pass(l *lease) bool {
-	w := c.waiters.first
-	if w == nil || l.reads() || l.next > l.last || l.grants.first.req.Fixed || l.duration != w.req.Lease || w.req.Fixed {
+	w := c.waiters.First()
+	if w == nil || l.reads() || l.next > l.last || l.grants.First().req.Fixed || l.duration != w.req.Lease || w.req.Fixed {
 		return false
 	}
 	now := c.e.now()
@@ -272,7 +279,7 @@ func (c *cohort) pass(l *lease) bool {
 			return false
 		}
 	}
-	l.grants.remove(l.grants.first)
+	l.grants.Remove(l.grants.First())
 	c.hand(l)
 	return true
 }
@@ -287,14 +294,15 @@ func (c *cohort) fail(err error) {
 
 // failTries ends the waits of those that only try, up to the one that joined as the given.
 func (c *cohort) failTries(err error, joined int64) {
-	for w := c.waiters.first; w != nil && c.waiters.tries > 0 && w.turn <= joined; {
-		next := w.next
+	for w := range c.waiters.All() {
+		if c.waiters.tries == 0 || w.turn > joined {
+			return
+		}
 		if w.tries() == 1 {
 			c.waiters.remove(w)
 			c.crowd.waits(-1)
 			w.finish(nil, err)
 		}
-		w = next
 	}
 }
 

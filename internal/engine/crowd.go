@@ -86,8 +86,7 @@ func (c *cohort) areLetIn() bool {
 // somebody is in their way.
 func (c *cohort) refuseExcess(holders []core.Holder) {
 	waiting := c.waiting() - c.waiters.n
-	for w := c.waiters.first; w != nil; {
-		next := w.next
+	for w := range c.waiters.All() {
 		if most := w.req.MaxWaiters; most > 0 && waiting >= most {
 			c.waiters.remove(w)
 			c.crowd.waits(-1)
@@ -95,7 +94,6 @@ func (c *cohort) refuseExcess(holders []core.Holder) {
 		} else {
 			waiting++
 		}
-		w = next
 	}
 }
 

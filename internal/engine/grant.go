@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -22,41 +23,7 @@ type grant struct {
 	over   bool
 	unused bool // its caller has gone without knowing of it
 
-	prev, next *grant // of those who share the lease
-}
-
-// A grantList is the grants that share a lease, in the order in which they came.
-type grantList struct{ first, last *grant }
-
-func (l *grantList) push(g *grant) {
-	g.prev = l.last
-	if l.last != nil {
-		l.last.next = g
-	} else {
-		l.first = g
-	}
-	l.last = g
-}
-
-func (l *grantList) remove(g *grant) {
-	if g.prev != nil {
-		g.prev.next = g.next
-	} else {
-		l.first = g.next
-	}
-	if g.next != nil {
-		g.next.prev = g.prev
-	} else {
-		l.last = g.prev
-	}
-	g.prev, g.next = nil, nil
-}
-
-func (l *grantList) all() (list []*grant) {
-	for g := l.first; g != nil; g = g.next {
-		list = append(list, g)
-	}
-	return list
+	list.Links[*grant] // of those that share the lease
 }
 
 // after adds without running over.
@@ -218,7 +185,7 @@ func (g *grant) Release(patience time.Duration) (waiters int, err error) {
 func (g *grant) leaveShared(patience time.Duration) error {
 	l, c := g.lease, g.lease.c
 	deadline := g.deadline()
-	first := l.grants.first == g
+	first := l.grants.First() == g
 	l.leave(g, nil)
 	if !l.isUnused() {
 		if first {

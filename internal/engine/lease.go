@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -18,13 +20,13 @@ type lease struct {
 	c         *cohort
 	id        *script.ID
 	duration  time.Duration
-	granted   instant   // when it came to this process
-	grants    grantList // who has it: one, or those who share it, the earliest first
-	mode      core.Mode // Read from a downgrade on
-	confirmed bool      // the server has set the duration; before, the accept window
-	over      bool      // released or lost
-	contended bool      // others wait for it
-	asking    bool      // the server, whether others may still join
+	granted   instant           // when it came to this process
+	grants    list.List[*grant] // who has it: one, or those who share it, the earliest first
+	mode      core.Mode         // Read from a downgrade on
+	confirmed bool              // the server has set the duration; before, the accept window
+	over      bool              // released or lost
+	contended bool              // others wait for it
+	asking    bool              // the server, whether others may still join
 
 	next, last   int64   // tokens not used yet; one that is shared has only one
 	passes       int     // since it is contended
@@ -44,7 +46,7 @@ var errGone = fmt.Errorf("%w: the server has it no more, or for somebody else (d
 // grant lets a caller have the lease.
 func (l *lease) grant(r *core.Request, now instant) *grant {
 	g := &grant{lease: l, req: r, token: l.next, since: now}
-	l.grants.push(g)
+	l.grants.Push(g)
 	l.fit(g)
 	l.c.e.active.Add(1)
 	return g
@@ -85,10 +87,10 @@ func (l *lease) reschedule() {
 
 // deadline is when the first of those who have the lease is over unless it is renewed.
 func (l *lease) deadline() instant {
-	if l.grants.first == nil {
+	if l.grants.First() == nil {
 		return instant(l.expires.Load())
 	}
-	return l.grants.first.deadline()
+	return l.grants.First().deadline()
 }
 
 // renewAfter sets the next renewal, which may be somewhat early.
@@ -107,7 +109,7 @@ func (l *lease) due() (renew bool, lost []*grant) {
 	}
 	l.timerAt = 0
 	now := c.e.now()
-	for g := l.grants.first; g != nil && now >= g.deadline(); g = l.grants.first {
+	for g := l.grants.First(); g != nil && now >= g.deadline(); g = l.grants.First() {
 		l.leave(g, fmt.Errorf("%w: %s", core.ErrLost, g.whyOver(now)))
 		lost = append(lost, g)
 	}
@@ -156,7 +158,7 @@ func (l *lease) patience(now instant) time.Duration {
 
 // asks is the duration to ask for when renewing now.
 func (l *lease) asks() time.Duration {
-	if g := l.grants.first; g != nil && g.req.Fixed {
+	if g := l.grants.First(); g != nil && g.req.Fixed {
 		return max(g.since+l.duration-l.c.e.now(), time.Millisecond)
 	}
 	return l.duration
@@ -196,7 +198,7 @@ func (l *lease) renewed(a *script.Reply, duration time.Duration, q inquiry) (tel
 		lost := l.end(errGone)
 		return func() { tellLost(lost) }
 	}
-	grants := l.grants.all()
+	grants := slices.Collect(l.grants.All())
 	switch {
 	case !c.shares() || c.lease != l:
 	case err == nil:
@@ -231,7 +233,7 @@ func (l *lease) noteRenewal(reply *script.Reply, duration time.Duration) error {
 	l.confirmed = true
 	l.expires.Store(max(l.expires.Load(), int64(sent+duration-e.margin(duration))))
 	l.renewAfter(sent, duration/3)
-	if g := l.grants.first; g != nil && g.req.Fixed {
+	if g := l.grants.First(); g != nil && g.req.Fixed {
 		l.renewAt = 0
 	}
 	l.isContended(a.Contended || sent < l.calledAt)
@@ -271,7 +273,7 @@ func (l *lease) reads() bool { return l.mode == core.Read }
 
 // isUnused reports whether nobody has the lease and nobody waits for a share in it.
 func (l *lease) isUnused() bool {
-	return l.grants.first == nil && !(l.c.shares() && l.c.lease == l && l.c.waiters.n > 0)
+	return l.grants.First() == nil && !(l.c.shares() && l.c.lease == l && l.c.waiters.n > 0)
 }
 
 // drop ends the lease on this side; cause is why if it is lost. It returns who had it.
@@ -283,7 +285,7 @@ func (l *lease) drop(cause error) (had []*grant) {
 // yield is drop for a lease that is to be released. Its id stays known until the answer: a late push of its
 // grant must never be taken for nobody's, and overtake the release.
 func (l *lease) yield(cause error) (had []*grant) {
-	for g := l.grants.first; g != nil; g = l.grants.first {
+	for g := l.grants.First(); g != nil; g = l.grants.First() {
 		l.leave(g, cause)
 		had = append(had, g)
 	}
@@ -298,7 +300,7 @@ func (l *lease) yield(cause error) (had []*grant) {
 
 // leave ends one caller's share in the lease; cause is why if it is lost.
 func (l *lease) leave(g *grant, cause error) {
-	l.grants.remove(g)
+	l.grants.Remove(g)
 	g.lost, g.over = cause, true
 	l.c.e.inactive()
 }

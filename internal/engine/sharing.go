@@ -50,7 +50,7 @@ func (c *cohort) inquiry() inquiry {
 
 // letIn lets those that wait have a share in the lease, up to the one that joined as the given.
 func (c *cohort) letIn(l *lease, joined int64) {
-	for c.waiters.n > 0 && c.waiters.first.turn <= joined {
+	for c.waiters.n > 0 && c.waiters.First().turn <= joined {
 		w := c.waiters.pop()
 		c.crowd.waits(-1)
 		w.finish(l.grant(w.req, c.e.now()), nil)
@@ -89,7 +89,7 @@ func (l *lease) close() {
 		return
 	}
 	c.lease = nil
-	if l.grants.first == nil {
+	if l.grants.First() == nil {
 		l.drop(nil)
 		l.forget()
 	}
@@ -98,7 +98,7 @@ func (l *lease) close() {
 
 // releaseIfUnused releases a lease that was kept for somebody who has gone.
 func (c *cohort) releaseIfUnused() {
-	if l := c.lease; l != nil && c.shares() && c.waiters.n == 0 && l.grants.first == nil {
+	if l := c.lease; l != nil && c.shares() && c.waiters.n == 0 && l.grants.First() == nil {
 		l.drop(nil)
 		l.forget()
 	}

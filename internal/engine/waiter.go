@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -16,7 +17,7 @@ type waiter struct {
 
 	send *script.Call // to be run by the caller itself
 
-	prev, next *waiter
+	list.Links[*waiter]
 	turn       int64 // in the order in which calls joined the cohort
 	told       bool  // the caller knows, or is being told, that it has to wait
 	tell, move bool  // it is to be told that it has to, or that it has moved up
@@ -129,45 +130,30 @@ func (w *waiter) news(c *cohort) (*grant, error) {
 	return g, err
 }
 
-// A waiterList is a queue of waiters, from which any can be taken.
+// A waiterList is the waiters of a cohort, in the order in which they joined it.
 type waiterList struct {
-	first, last *waiter
-	n, tries    int   // how many, and how many of them try only
-	joined      int64 // how many ever were
+	list.List[*waiter]
+	n      int   // how many there are
+	tries  int   // how many of them only try
+	joined int64 // how many ever joined
 }
 
 func (l *waiterList) push(w *waiter) {
-	w.prev = l.last
-	if l.last != nil {
-		l.last.next = w
-	} else {
-		l.first = w
-	}
-	l.last = w
+	l.Push(w)
+	l.n++
 	l.joined++
 	w.turn = l.joined
-	l.n++
 	l.tries += w.tries()
 }
 
 func (l *waiterList) pop() *waiter {
-	w := l.first
+	w := l.First()
 	l.remove(w)
 	return w
 }
 
 func (l *waiterList) remove(w *waiter) {
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		l.first = w.next
-	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		l.last = w.prev
-	}
-	w.prev, w.next = nil, nil
+	l.Remove(w)
 	l.n--
 	l.tries -= w.tries()
 }
