@@ -1,24 +1,24 @@
--- Takes the lock, or queues a ticket for it. Harmless when repeated: what the id has already is
--- answered again, and an id that is over is refused.
+-- Takes the lock, or queues a ticket for it. Harmless when repeated: the answer says again what the id has
+-- already, and an id that is over is refused.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers  6 done mark of the id
---        7 done mark of the former id  8 kept place: both only if the arguments below ask for them
+--        7 done mark of the predecessor  8 kept place: both only if the arguments below ask for them
 --   ARGV 1 id  2 lease (ms)  3 inbox  4 owner
---        5 '+' if the inbox is subscribed, else '-', and how many tokens are wanted if it is queued;
---          0: it is not to be queued
---        or, in addition: 6 mode
---        or, in addition: 7 tokens wanted  8 trace
---        or, in addition: 9 former id: a hold to give up or a ticket that got lost; ''
---        10 its place in the queue or ''  11 how long it is marked as over (ms), 0: not at all
---        12 how long the place is kept from now on if the lock is not had (ms), 0: not at all
---   returns token  held, with one token and nobody waiting
---           {1, token, tokens, others waiting}  held
+--        5 '+' if the inbox is subscribed, else '-', and how many tokens are wanted if the lock is granted
+--          later; 0: do not queue
+--        may follow: 6 mode
+--        may follow: 7 tokens wanted if the lock is free  8 trace
+--        may follow: 9 predecessor: the id of a hold to give up or of a ticket that got lost; '': none
+--        10 its place in the queue or ''  11 for how long it is marked as over (ms), 0: not at all
+--        12 for how long the place is kept from now on if the lock is not had (ms), 0: not at all
+--   returns token  held, with one token, and no ticket waits
+--           {1, token, tokens, tickets waiting}  held
 --           {0, fencing counter, position, length of the queue, place, TTL,
---            owner, inbox, token, since, trace of each holder}  queued; busy
---           {-1}  refused: the id is over      {2}  run it again: more dead tickets than one run removes
+--            owner, inbox, token, since, trace of each holder}  queued, or busy
+--           {-1}  refused: the id is over      {2}  to be run again: more dead tickets than one run removes
 local call, fence = redis.call, KEYS[4]
 if not ARGV[7] and call('EXISTS', KEYS[1], KEYS[2], KEYS[6]) == 0 then
-  -- The common case is worth its own lines: what hold.lua does for a lock without extras, if the
-  -- counter lies behind the clock. Digits stay strings, as converting them takes longer than the rest.
+  -- The common case has lines of its own: they do what hold.lua does for a lock without extras, if the
+  -- counter lies behind the clock. Digits stay strings, because converting them takes longer than the rest.
   local time, last = call('TIME'), redis.pcall('GET', fence)
   local token = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
   if not last or (#last == #token and last < token and not string.find(last, '%D')) then
@@ -37,7 +37,7 @@ end
 --@readers
 --@settle
 local id, lease, inbox, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local mode, tokens, trace, former = ARGV[6] or 'exclusive', ARGV[7] or 1, ARGV[8] or '', ARGV[9] or ''
+local mode, tokens, trace, predecessor = ARGV[6] or 'exclusive', ARGV[7] or 1, ARGV[8] or '', ARGV[9] or ''
 local live, queued = string.sub(ARGV[5], 1, 1), string.sub(ARGV[5], 2)
 local keep, kept = ARGV[12] or '0', KEYS[8]
 local reads = mode == 'read'
@@ -46,7 +46,7 @@ local DAY = 24 * 60 * 60 * 1000000 -- us
 
 local h = read_holder()
 if h and h.err then return h end
--- Errors of type belong before the first write.
+-- Errors of type have to come before the first write.
 local place = call('ZSCORE', line, id)
 call('ZCARD', KEYS[2])
 call('ZCARD', KEYS[5])
@@ -54,9 +54,9 @@ call('HLEN', KEYS[3])
 if not reserve_tokens(1) then return NOT_A_COUNTER end
 
 local after
-if former ~= '' then
-  after = end_hold(former)
-  remove_ticket(former)
+if predecessor ~= '' then
+  after = end_hold(predecessor)
+  remove_ticket(predecessor)
   if ARGV[11] ~= '0' then call('SET', KEYS[7], 1, 'PX', ARGV[11]) end
   h = read_holder()
 end
@@ -65,10 +65,10 @@ if call('EXISTS', KEYS[6]) == 1 then
   return {-1}
 end
 
--- Takes the lock if nobody is in the way.
+-- Takes the lock if no holder and no ticket is in the way.
 local function try_take()
   if reads and (not h or h.mode == 'read') and count_writers() == 0 then
-    if h and extend_reader(id, tonumber(lease)) then return {1, h.token, 1, 0} end -- it was taken before
+    if h and extend_reader(id, tonumber(lease)) then return {1, h.token, 1, 0} end -- the id has it already
     local token = h and h.token or last_token()
     if token == 0 then
       token = reserve_tokens(1)
@@ -76,7 +76,7 @@ local function try_take()
     end
     if place then remove_ticket(id) end
     add_reader(id, token, lease, inbox, owner, trace)
-    if call('ZCARD', KEYS[5]) > 0 then settle() end -- they may read as well
+    if call('ZCARD', KEYS[5]) > 0 then settle() end -- they may read, too
     return {1, token, 1, 0}
   end
   if not reads and not h and call('EXISTS', KEYS[2]) == 0 then
@@ -88,13 +88,13 @@ end
 local taken = try_take()
 if taken then return taken end
 
--- Its place in the queue: its former or its kept one, else behind all who wait, and all who did and may
--- come back. It comes of the fencing counter, which is never behind a place that is kept. A score that
--- is far ahead of that is somebody else's.
+-- Returns the ticket's place in the queue: its predecessor's or its kept one. Else it is behind all tickets
+-- and all kept places: the next number of the fencing counter, which is never behind a kept place. A score
+-- that is far ahead of that was not written by a script and is ignored.
 local function place_in_queue()
   if ARGV[10] and ARGV[10] ~= '' then return ARGV[10] end
-  local former = keep ~= '0' and read_kept_place(kept) or 0
-  if former > 0 then return string.format('%.0f', former) end
+  local place_kept = keep ~= '0' and read_kept_place(kept) or 0
+  if place_kept > 0 then return string.format('%.0f', place_kept) end
   local new = math.max(last_token() + 1, now_us)
   for _, queue in ipairs({KEYS[2], KEYS[5]}) do
     local last = tonumber(call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]) or 0
@@ -113,7 +113,7 @@ if queues then
     call('ZADD', line, place, id)
     if reads then
       sync_readers_ticket()
-      call('PEXPIRE', line, QUEUE_TTL) -- others may have touched the queue just now
+      call('PEXPIRE', line, QUEUE_TTL) -- another run may have marked the queue as active just now
     end
     fields[3] = id
     fields[4] = table.concat({mode, lease, queued, inbox, owner, string.format('%.0f', now_us), trace}, ' ')
@@ -131,9 +131,9 @@ if extend_if_held(h, id, lease) then
   if h.mode == 'read' then return {1, h.token, 1, count_writers()} end
   return {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
 end
-taken = try_take() -- all who waited were dead, or have been let in
+taken = try_take() -- all tickets were dead, or have been granted
 if taken then return taken end
 if keep ~= '0' and not place then write_kept_place(kept, place_in_queue(), keep) end
 local position = call('ZRANK', line, id)
-place = math.max(0, math.min(tonumber(place) or 0, MAX)) -- somebody else's scores may be infinite
+place = math.max(0, math.min(tonumber(place) or 0, MAX)) -- a score that no script wrote may be infinite
 return {0, last_token(), position and position + 1 or 0, count_waiting(), place, describe_holders(h)}

@@ -1,14 +1,14 @@
--- Takes locks that nobody has or waits for, each as acquire.lua does; whatever is in the way of one,
--- it is left to acquire.lua. Harmless when repeated.
+-- Takes locks that are free and have no queue, each as acquire.lua does. If anything is in the way of one, it
+-- is left to acquire.lua. Harmless when repeated.
 --   KEYS 1 fencing counter  then for each lock: holder, queue, done mark of the id
 --   ARGV 1 inbox  then for each lock: id, lease (ms), owner
---   returns for each lock its token, or -1: to be asked for on its own
+--   returns for each lock its token, or -1: left to acquire.lua
 local fence = KEYS[1]
 --@fence
 local wanted = (#KEYS - 1) / 3
 local first, count = reserve_tokens(wanted)
 if not first then return NOT_A_COUNTER end
-call('SET', fence, string.format('%.0f', first + count - 1)) -- what a full memory refuses
+call('SET', fence, string.format('%.0f', first + count - 1)) -- a full memory refuses this write
 local tokens, inbox = {}, ARGV[1]
 for i = 1, wanted do
   local k = 3 * i - 1

@@ -1,9 +1,9 @@
--- Ends an id, whether it is queued, holds the lock, or its acquire has yet to arrive.
+-- Ends an id, whether it is queued, holds the lock, or its acquire has yet to arrive. Harmless when repeated.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers
 --        6 done mark of the id  7 kept place: both only if the arguments ask for them
---   ARGV 1 id  2 how long it is refused from now on (ms), 0: not at all
---        3 how long its place in the queue is kept (ms), 0: not at all; or if negative, how long it is
---          marked as over if it held the lock
+--   ARGV 1 id  2 for how long the id is refused from now on (ms), 0: not at all
+--        3 for how long its place in the queue is kept (ms), 0: not at all; if negative, for how long the
+--          place is marked as over if the id held the lock
 --   returns 1  done      2  done, and a poll is to be run at once
 local fence = KEYS[4]
 --@fence
@@ -18,7 +18,7 @@ local keep = tonumber(ARGV[3])
 if keep < 0 then
   if after == 'write' and read_kept_place(KEYS[7]) then write_kept_place(KEYS[7], 0, -keep) end
 elseif keep > 0 and type(place) == 'string' then
-  -- Somebody else may have come with it meanwhile, and have another place or none any more.
+  -- Another call may have used the kept place meanwhile, and have another place or none any more.
   local kept = read_kept_place(KEYS[7])
   if kept == false or kept == tonumber(place) then write_kept_place(KEYS[7], place, keep) end
 end

@@ -1,5 +1,5 @@
--- Makes a hold that excludes everybody one for reading, with the same id, and lets in all who wait to
--- read, with nobody in between. Harmless when repeated.
+-- Makes a write hold a read hold with the same id, and admits all tickets that wait to read. No writer comes
+-- in between. Harmless when repeated.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers      ARGV 1 id
 --   returns 1  done      2  done, and a poll is to be run at once      0  not held by this id
 local fence = KEYS[4]

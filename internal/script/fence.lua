@@ -1,6 +1,6 @@
--- Shared by the scripts that may grant: the server's clock, fencing tokens, the holder's hash. They have
--- named the fencing counter's key before.
--- TIME is read once; all times of a run are compared with it. Milliseconds in now, microseconds in us.
+-- Part of the scripts that may grant a lock: the server's clock and the fencing tokens. The script has
+-- set the local `fence`, the key of the fencing counter, before.
+-- TIME is read once, and all times of a run are compared with it.
 local call = redis.call
 local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -8,14 +8,14 @@ local now_ms = math.floor(now_us / 1000)
 
 local MAX = 2 ^ 53 -- above it Lua's numbers lose digits
 
--- Returns what is written as digits, if it is below MAX; else nil.
+-- Returns the number that text is the digits of; nil if it has other characters or is not below MAX.
 local function to_number(text)
   if type(text) ~= 'string' or text == '' or #text > 16 or string.find(text, '%D') then return nil end
   local number = tonumber(text)
   if number < MAX then return number end
 end
 
--- Returns the last token that was given, 0 if none was, and nil if the counter holds something strange.
+-- Returns the last token that was reserved, 0 if none was, and nil if the counter is not one of ours.
 local function last_token()
   local last = redis.pcall('GET', fence)
   if not last then return 0 end
@@ -23,9 +23,9 @@ local function last_token()
 end
 local NOT_A_COUNTER = {err = 'WRONGTYPE the fencing counter is not one of ours'}
 
--- Reserves up to `want` tokens above every token given before and returns the first one and how many
--- there are; nil if the counter is strange. Tokens above one are taken only from
--- microseconds that have passed, so that the counter never runs ahead of the clock that seeds it.
+-- Returns the first of up to `want` tokens that are greater than every token before, and how many there
+-- are; nil if the counter is not one of ours. The caller writes the counter. More than one token is taken
+-- only from microseconds that have passed, so that the counter never runs ahead of the clock that seeds it.
 local function reserve_tokens(want)
   local last = last_token()
   if not last then return nil end

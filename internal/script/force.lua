@@ -1,7 +1,7 @@
--- Takes the lock away from the holder that an operator has seen, and passes it on.
+-- Takes the lock away from the holder that an operator has seen, and grants it to the next ticket.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers      ARGV 1 token  2 owner
 --   returns 1  taken away      2  taken away, and a poll is to be run at once
---           0  held by nobody, or by another hold than that one
+--           0  not held, or by another hold
 local fence = KEYS[4]
 --@fence
 --@hold

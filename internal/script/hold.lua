@@ -1,7 +1,8 @@
--- Makes `id` the holder. The counter is written first: it is what a full memory refuses. Numbers are
--- formatted, as joining them to strings loses digits. Fields are left out that say nothing new:
--- 'tokens' if it is 1, 'mode' if it is exclusive, 'since' if it equals the token, an empty 'trace', and
--- 'wanted' if nobody waits.
+-- Part of the scripts that may grant a lock.
+-- Makes `id` the holder. The counter is written first: a full memory refuses that write, and then nothing
+-- has changed. Numbers are formatted, because concatenation loses digits. A field that says nothing new is
+-- left out: 'tokens' if it is 1, 'mode' if it is exclusive, 'since' if it equals the token, an empty
+-- 'trace', and 'wanted' if no ticket waits.
 local function set_holder(id, first, count, mode, lease, inbox, owner, trace, waiting)
   local token = string.format('%.0f', first)
   call('SET', fence, count == 1 and token or string.format('%.0f', first + count - 1))

@@ -1,10 +1,10 @@
--- Shows that tickets are alive, asks what became of them, and grants a lock that has become free.
+-- Shows that tickets are alive, answers what became of them, and grants a lock that has become free.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers
 --   ARGV 1 '+' if the inbox is subscribed, else '-'  then for each ticket: its id, its lease (ms)
 --   returns {more, fencing counter, length of the queue, {a ticket's answer, …}, TTL,
 --            owner, inbox, token, since, trace of each holder}
---     more: 1 if it is to be run again at once, because it is more than one run does
---     a ticket's answer: {1, token, tokens, others waiting} held · {0, position} queued · {-1} gone
+--     more: 1 if it is to be run again at once: there was more to do than one run does
+--     a ticket's answer: {1, token, tokens, tickets waiting} held · {0, position} queued · {-1} gone
 local fence = KEYS[4]
 --@fence
 --@hold
@@ -13,10 +13,10 @@ local fence = KEYS[4]
 local h = read_holder()
 if h and h.err then return h end
 if not last_token() then return NOT_A_COUNTER end
-call('ZCARD', KEYS[2]) -- a type error belongs before the first write
+call('ZCARD', KEYS[2]) -- errors of type have to come before the first write
 call('ZCARD', KEYS[5])
 call('HLEN', KEYS[3])
-call('PEXPIRE', KEYS[2], QUEUE_TTL) -- never refused, and after it nothing else is
+call('PEXPIRE', KEYS[2], QUEUE_TTL) -- a full memory refuses neither this write nor those after it
 local places, alive = {}, {}
 for i = 2, #ARGV, 2 do
   local ahead = call('ZRANK', KEYS[2], ARGV[i]) or call('ZRANK', KEYS[5], ARGV[i])
@@ -39,7 +39,7 @@ for i = 2, #ARGV, 2 do
   if extend_if_held(h, ARGV[i], ARGV[i + 1]) then
     answer = h.mode == 'read' and {1, h.token, 1, count_writers()} or {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
   elseif places[i] then
-    if not before or before.mode == 'read' then -- somebody may have been let in
+    if not before or before.mode == 'read' then -- readers may have been admitted
       places[i] = (call('ZRANK', KEYS[2], ARGV[i]) or call('ZRANK', KEYS[5], ARGV[i]) or 0) + 1
     end
     answer = {0, places[i]}

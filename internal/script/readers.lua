@@ -1,24 +1,24 @@
--- Shared by the scripts that deal with readers. The hash of a lock that is held for reading has the mode
+-- Part of the scripts that deal with readers. The hash of a lock that is held for reading has the mode
 -- 'read', the token of the phase, and a field for each reader: when its hold ends (ms), since when it
--- reads (us), inbox, owner and trace. No reader's hold ends before 'next'. 'wanted' is 1 if somebody
--- waits to write. The hash lives as long as the last of its readers may.
-local COMMON_FIELDS = 4 -- fields that are not readers
+-- reads (us), inbox, owner and trace. No reader's hold ends before 'next'. 'wanted' is 1 if a writer
+-- waits. The hash expires with the last of its readers.
+local COMMON_FIELDS = 4 -- how many fields are not readers
 
 local function reader_field(id) return 'reader:' .. id end
 
--- Returns whether the values of 'mode', 'token' and 'next' are those of a lock that is held for reading.
+-- Returns whether the values of 'mode', 'token' and 'next' are those of a read hold.
 local function is_read_hold(f) return f[1] == 'read' and to_number(f[2]) and to_number(f[3]) end
 
--- Changes a field of the lock, which is there. On an embedded server time goes on during a script, and
--- the lock must not come back to life if it has just expired. `run` is pcall for what may be refused if
--- the memory is full.
+-- Changes a field of a lock that exists. On an embedded server time goes on during a script, and the lock
+-- must not come back to life if it has just expired. `run` is pcall for a write that a full memory may
+-- refuse.
 local function set_field(run, field, value)
   local endless = call('PTTL', KEYS[1]) == -1
   run('HSET', KEYS[1], field, value)
   if not endless and call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end
 end
 
--- Makes `id` a reader, beginning a phase with that token if there is none.
+-- Makes `id` a reader. It begins a phase with that token if there is none.
 local function add_reader(id, token, lease, inbox, owner, trace)
   local ends, first = now_ms + lease, to_number(call('HGET', KEYS[1], 'next'))
   local fields = {reader_field(id), string.format('%.0f %.0f %s %s %s', ends, now_us, inbox, owner, trace)}
@@ -33,9 +33,9 @@ local function add_reader(id, token, lease, inbox, owner, trace)
   if call('PTTL', KEYS[1]) < tonumber(lease) then call('PEXPIRE', KEYS[1], lease) end
 end
 
--- Ends the holds of readers whose time is over, and the phase with the last of them. Returns whether
--- somebody still reads.
-local ended_mode -- 'read' if a run has found a phase of readers over
+-- Removes readers whose holds have expired, and ends the phase with the last of them. Returns whether
+-- a reader is left.
+local ended_mode -- 'read' if this run has ended a phase of readers
 local function reap_readers()
   local function over()
     call('DEL', KEYS[1])
@@ -61,23 +61,23 @@ local function reap_readers()
   return true
 end
 
--- Has a reader's hold last for at least `lease` (ms) from now, without shortening that of anybody.
--- Returns false if there is no such reader.
+-- Extends a reader's hold to at least `lease` (ms) from now. It shortens no hold. Returns false if there
+-- is no such reader.
 local function extend_reader(id, lease)
   local ends, rest = string.match(call('HGET', KEYS[1], reader_field(id)) or '', '^(%d+)( .*)$')
   ends = to_number(ends)
   if not ends or ends <= now_ms then return false end
-  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) -- never refused, and after it nothing else is
+  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) -- a full memory refuses neither this write nor those after it
   if ends < now_ms + lease then
     set_field(call, reader_field(id), string.format('%.0f', now_ms + lease) .. rest)
   end
   return true
 end
 
--- Calls f with the id, since when it reads, inbox, owner, trace and end (ms) of each reader, or of at least
--- `some` of them if there are many.
+-- Calls f(id, since (us), inbox, owner, trace, end (ms)) for each reader, or for at least `some` of them if
+-- there are many.
 local function each_reader(some, f)
-  local fields = call('HSCAN', KEYS[1], 0, 'COUNT', 8 * some)[2] -- COUNT is of buckets, which may be empty
+  local fields = call('HSCAN', KEYS[1], 0, 'COUNT', 8 * some)[2] -- COUNT is a number of buckets, which may be empty
   for i = 1, #fields, 2 do
     local ends, since, inbox, owner, trace = string.match(fields[i + 1], '^(%d+) (%d+) ([^ ]*) ([^ ]*) ?([^ ]*)$')
     if string.sub(fields[i], 1, 7) == 'reader:' and ends then

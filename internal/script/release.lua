@@ -1,10 +1,10 @@
--- Ends one hold and passes the lock to the next live ticket.
+-- Ends one hold and grants the lock to the next live ticket. Harmless when repeated.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers
 --        6 done mark of the id  7 kept place: both only if the arguments ask for them
 --   ARGV 1 id
---        or, in addition: 2 how long the key stays taken (ms), 0: not at all
---        3 how long the id is marked as over (ms), because copies of its acquire may still be on their
---          way, 0: not at all      4 how long its kept place is marked as over (ms), 0: not at all
+--        may follow: 2 for how long the key stays taken (ms), 0: not at all
+--        3 for how long the id is marked as over (ms), because copies of its acquire may still arrive, 0: not
+--          at all      4 for how long its kept place is marked as over (ms), 0: not at all
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
 local call, id = redis.call, ARGV[1]
 local reads, linger = call('HGET', KEYS[1], 'id') ~= id, ARGV[2] or '0'
@@ -13,7 +13,7 @@ if reads and call('HDEL', KEYS[1], 'reader:' .. id) == 0 then return 0 end
 if not reads then
   if linger ~= '0' then
     call('PEXPIRE', KEYS[1], linger)
-    call('HSET', KEYS[1], 'id', '-', 'tokens', 1) -- nobody's: it only expires
+    call('HSET', KEYS[1], 'id', '-', 'tokens', 1) -- no hold has this id: the key only expires
   else
     call('DEL', KEYS[1])
   end
@@ -26,7 +26,7 @@ end
 local queued = nil
 if not reads then
   queued = redis.pcall('ZCARD', KEYS[2])
-  if linger ~= '0' or queued == 0 or type(queued) == 'table' then return 1 end -- or somebody else's
+  if linger ~= '0' or queued == 0 or type(queued) == 'table' then return 1 end -- or the key is of another type
 end
 local fence = KEYS[4]
 --@fence

@@ -1,7 +1,7 @@
--- Ends holds of locks for which nobody waits, each as release.lua does; if somebody waits, or has the key
--- in another way, that is left to release.lua. Harmless when repeated.
+-- Ends holds of locks that have no queue, each as release.lua does. A lock that has one, or is held in another
+-- way, is left to release.lua. Harmless when repeated.
 --   KEYS for each lock: holder, queue      ARGV for each lock: id
---   returns for each lock 1  released      0  not held by this id      -1  to be released on its own
+--   returns for each lock 1  released      0  not held by this id      -1  left to release.lua
 local call = redis.call
 local answers = {}
 for i = 1, #ARGV do

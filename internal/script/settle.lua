@@ -1,14 +1,16 @@
--- Shared by the scripts that deal with the queue. A ticket has two fields in the tickets hash: under
--- its id what is granted (mode, lease, tokens wanted, inbox, owner, since when it waits, trace), under
--- '@' and its id when it was last seen, with '+' in front if its process was subscribed then. '#touched' is when
--- any ticket was last seen; until '#amnesty' no ticket is taken for dead. Tickets stand in the queue in
--- their order, but those that wait to read in a queue of their own; CROWD stands in for them where
--- the first of them would. Up to the place '#admit' they are let in even if somebody waits to write.
+-- Part of the scripts that deal with the queue.
+-- A ticket has two fields in the tickets hash. The field <id> says what it is granted: mode, lease, tokens
+-- wanted, inbox, owner, since when it waits, trace. The field @<id> says when it was last seen, with '+' in
+-- front if its process was subscribed then. Two more fields are for all tickets: '#touched' is when any
+-- ticket was last seen, and until '#amnesty' no ticket is taken for dead.
+-- Tickets stand in the queue in the order of their places. Tickets that wait to read have a queue of their
+-- own, and READERS_TICKET stands in the queue for all of them, at the place of the first. Readers up to the
+-- place '#admit' are admitted even if a writer waits.
 local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace', 'next', 'wanted'}
 local READERS_TICKET = '#readers'
 
--- Returns the holder, or what the readers have in common; false if the lock is free; or an error reply
--- if the key holds something else. Raises an error if it is not even a hash.
+-- Returns the holder, or what all readers have in common; false if the lock is free; an error reply if the
+-- key holds another kind of hash. Raises an error if the key is no hash.
 local function read_holder()
   local f = call('HMGET', KEYS[1], unpack(HOLDER))
   local h = {
@@ -22,7 +24,7 @@ local function read_holder()
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
 end
 
--- Returns whether `id` has the lock that h describes, and if so has it last for at least `lease` (ms).
+-- Returns whether `id` holds the lock that h describes. If so, its hold is extended to at least `lease` (ms).
 local function extend_if_held(h, id, lease)
   if not h then return false end
   if h.mode == 'read' then return extend_reader(id, tonumber(lease)) end
@@ -31,9 +33,10 @@ local function extend_if_held(h, id, lease)
   return true
 end
 
--- Ends the hold of `id` if it has one. If the lock is free by that, it returns what it was held for.
+-- Ends the hold of `id` if it has one. If that frees the lock, it returns 'write' or 'read': the mode that
+-- the lock was held in.
 local function end_hold(id)
-  local h = redis.pcall('HMGET', KEYS[1], 'id', 'mode') -- an error if the key is somebody else's
+  local h = redis.pcall('HMGET', KEYS[1], 'id', 'mode') -- an error if the key is of another type
   if h[1] == id then
     call('DEL', KEYS[1])
     return 'write'
@@ -41,7 +44,7 @@ local function end_hold(id)
   if h[2] == 'read' and call('HDEL', KEYS[1], reader_field(id)) == 1 and not reap_readers() then return 'read' end
 end
 
--- Has the readers that wait stand in the queue where the first of them does.
+-- Puts READERS_TICKET where the first ticket that waits to read stands, or removes it if none does.
 local function sync_readers_ticket()
   local first = call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')
   if first[1] then
@@ -52,15 +55,15 @@ local function sync_readers_ticket()
   end
 end
 
--- How many wait that exclude everybody else.
+-- Returns how many tickets wait to write.
 local function count_writers()
   return call('ZCARD', KEYS[2]) - (call('ZSCORE', KEYS[2], READERS_TICKET) and 1 or 0)
 end
 
--- How many wait.
+-- Returns how many tickets wait.
 local function count_waiting() return count_writers() + call('ZCARD', KEYS[5]) end
 
--- Forgets a ticket. It does nothing to keys that are somebody else's.
+-- Removes a ticket. It does not touch keys of another type.
 local function remove_ticket(id)
   redis.pcall('ZREM', KEYS[2], id)
   if redis.pcall('ZREM', KEYS[5], id) == 1 then sync_readers_ticket() end
@@ -68,8 +71,8 @@ local function remove_ticket(id)
   if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
 end
 
--- Returns the place in the queue that is kept for a caller who is away: false if there is none, 0 if a
--- hold has come of it and is over, nil if the key is somebody else's.
+-- Returns the place in the queue that is kept for a caller who is away: false if there is none, 0 if its
+-- caller got the lock and released it, nil if the key is of another type.
 local function read_kept_place(key)
   local kept = redis.pcall('GET', key)
   return kept and to_number(kept)
@@ -80,12 +83,12 @@ local function write_kept_place(key, place, ms)
   if read_kept_place(key) ~= nil then call('SET', key, string.format('%.0f', tonumber(place)), 'PX', ms) end
 end
 
--- What the tickets hash keeps of a ticket that was seen now.
+-- Returns the field @<id> of a ticket that was seen now.
 local function liveness(live) return live .. string.format('%.0f', now_ms) end
 
--- Notes that somebody looks after the queue, and returns until when no ticket is taken for dead: if
--- nobody looked after it for a while the server was away, and those who wait get the time to show that
--- they live.
+-- Notes that a script looked after the queue now, and returns until when no ticket is taken for dead. If
+-- no script did for a while, the server was away: waiting processes get the time of three polls to show
+-- that they live.
 local function mark_active()
   local times = call('HMGET', KEYS[3], '#touched', '#amnesty')
   local touched, amnesty = to_number(times[1]) or 0, math.min(to_number(times[2]) or 0, now_ms + 3 * POLL)
@@ -101,8 +104,8 @@ local function mark_active()
   return amnesty
 end
 
--- Returns what is to be granted to a ticket; nil if it is dead: not seen for three polls. `mute` is
--- whether nobody listens for it if a message to its process reaches nobody.
+-- Returns what a ticket is to be granted; nil if it is dead, which is not seen for three polls. `mute` says
+-- that its process certainly does not listen if a message to it reaches no subscriber.
 local function live_ticket(id, amnesty)
   local t = call('HMGET', KEYS[3], id, '@' .. id)
   local last, fields = to_number(string.sub(t[2] or '', 2)), {}
@@ -114,14 +117,14 @@ local function live_ticket(id, amnesty)
   }
 end
 
--- Tells a ticket's process that it is granted, and returns whether it certainly does not listen.
--- `number` is greater than every one before.
+-- Publishes a grant to the ticket's process. Returns whether that process certainly does not listen.
+-- `number` is greater than all numbers before.
 local function push_missed(t, number, token, count, others)
   return redis.pcall('PUBLISH', t.inbox, string.format('grant %s %.0f %.0f %d %d %s',
     t.id, number, token, count, others, KEYS[1])) == 0 and t.mute
 end
 
--- Makes a ticket the holder, for as long as its process may take to learn of it.
+-- Makes a ticket the holder, for the time that its process has to accept the grant.
 local function grant_to(t, first, count, others)
   if others > 0 then
     call('ZREM', KEYS[2], t.id)
@@ -132,8 +135,9 @@ local function grant_to(t, first, count, others)
   set_holder(t.id, first, count, t.mode, ACCEPT, t.inbox, t.owner, t.trace, others)
 end
 
--- Lets in those who wait to read, up to a place if one is given. Returns how many were let in, and true
--- if it is to be run again for the rest. Those that do not listen are passed over unless `anyway`.
+-- Admits the tickets that wait to read, up to a place if one is given. Returns how many it admitted, and
+-- whether it is to be run again for the rest. It passes over tickets whose processes do not listen, unless
+-- `anyway` is set.
 local function admit_readers(amnesty, place, anyway)
   local number = reserve_tokens(1)
   if not number then return 0, false end
@@ -169,10 +173,10 @@ local function admit_readers(amnesty, place, anyway)
   return admitted, false
 end
 
--- Grants the free lock to the first live ticket of those that exclude everybody else, passing over
--- those whose process certainly does not listen: returns true, and else the first of these, if any, to
--- be granted to after all. If the budget ends first it returns nil. If somebody reads, `look` says to
--- grant nothing.
+-- Grants the free lock to the first live ticket that waits to write, and returns true. It passes over
+-- tickets whose processes certainly do not listen; if there is no other, it returns a function that grants
+-- to the first of these, or false if there is none. It returns nil if it has removed as many dead tickets
+-- as one run may. With `look`, for a lock that is read, it grants nothing and returns what it would.
 local function grant_to_writer(amnesty, queued, look)
   local passed, fallback = 0, false
   for _ = 1, MAX_REAPED do
@@ -200,11 +204,11 @@ local function grant_to_writer(amnesty, queued, look)
   return fallback or nil
 end
 
--- Passes on a free lock, to live tickets: after writing to those who wait to read, after reading
--- to one that waits to write; if it is not known what the lock was held for, the first in the queue
--- decides; and if one side is empty the other has its turn. If somebody reads and nobody waits to write,
--- it lets in those who wait to read. Returns true if its budget ran out and it is to be run again.
--- `queued` is how many stand in the queue, if it is known and the lock is free.
+-- Grants a free lock to live tickets. After a writer (`after` is 'write') it admits the tickets that wait to
+-- read, after readers it grants to one that waits to write. If `after` is unknown, the head of the queue
+-- decides. If one side is empty, the other has its turn. If the lock is read and no writer waits, it admits
+-- the tickets that wait to read. Returns true if it is to be run again, because there was more to do than
+-- one run does. `queued` is the length of the queue, if the caller knows that the lock is free.
 local function settle(after, queued)
   local reading = false
   if not queued then
@@ -214,7 +218,7 @@ local function settle(after, queued)
     end
     queued = redis.pcall('ZCARD', KEYS[2])
   end
-  if type(queued) == 'table' then return false end -- somebody else's
+  if type(queued) == 'table' then return false end -- of another type
   after = after or ended_mode
   if queued == 0 then
     if reading then set_field(redis.pcall, 'wanted', 0) end
@@ -256,8 +260,8 @@ local function settle(after, queued)
   return call('EXISTS', KEYS[2]) == 1
 end
 
--- Tells those who have the lock that somebody waits who needs it for himself, so that they stop sharing it
--- or passing it on within their processes.
+-- Publishes to the holders' processes that a ticket waits, so that they stop sharing the lock or passing it
+-- on by themselves. `reads` says that the ticket waits to read.
 local function signal_contention(h, reads)
   if h.mode ~= 'read' then
     if not h.wanted then set_field(redis.pcall, 'wanted', 1) end
@@ -268,7 +272,8 @@ local function signal_contention(h, reads)
   end
 end
 
--- What a caller is told of those who have the lock, or of SHOWN of them.
+-- Returns the TTL of the lock, and owner, inbox, token, since (us) and trace of each holder, or of MAX_SHOWN
+-- of them.
 local function describe_holders(h)
   if not h then return 0 end
   local told = {call('PTTL', KEYS[1])}
@@ -285,7 +290,7 @@ local function describe_holders(h)
       tell(owner, inbox, since, trace)
       seen, last = seen + 1, math.max(last, ends)
     end)
-    -- The hash may have been made to last by one who has left.
+    -- A reader that is gone may have made the hash last longer.
     if seen == call('HLEN', KEYS[1]) - COMMON_FIELDS then told[1] = math.max(0, math.min(told[1], last - now_ms)) end
   end
   return unpack(told)
