@@ -1,4 +1,4 @@
-package engine
+package script
 
 import (
 	"strings"
@@ -19,16 +19,16 @@ func TestSlotIsThatOfTheClusterSpecification(t *testing.T) {
 }
 
 func TestKeysOfALockShareASlot(t *testing.T) {
-	e := &Engine{cfg: DefaultConfig(), cluster: true, fence: "lockmw:fence"}
+	layout := NewLayout("lockmw", true)
 	tag := func(key string) string {
 		_, rest, _ := strings.Cut(key, "{")
 		tag, _, _ := strings.Cut(rest, "}")
 		return tag
 	}
 	for _, key := range []string{"user:42", "{user}:42", "a}b{c", "%7D", "\x00\r\n", "日本"} {
-		n := e.nameOf(key)
-		want := slotOf(tag(n.holder))
-		for _, name := range []string{n.queue(), n.tickets(), n.done("id"), n.fence.(string)} {
+		n := layout.KeySet(key)
+		want := slotOf(tag(n.Holder()))
+		for _, name := range []string{n.Queue(), n.Tickets(), n.ReadQueue(), n.Done("id"), n.Kept("p}lace"), n.Fence()} {
 			if got := slotOf(tag(name)); got != want {
 				t.Errorf("key %q: %s lies in slot %d, the holder in %d", key, name, got, want)
 			}
@@ -36,23 +36,28 @@ func TestKeysOfALockShareASlot(t *testing.T) {
 	}
 }
 
-func TestNamesDoNotCollide(t *testing.T) {
-	e := &Engine{cfg: DefaultConfig()}
+func TestKeySetsDoNotCollide(t *testing.T) {
+	layout := NewLayout("lockmw", false)
 	rapid.Check(t, func(t *rapid.T) {
 		gen := rapid.OneOf(
 			rapid.StringOfN(rapid.SampledFrom([]rune("a:{}%25\x00\n ")), 1, -1, -1),
 			rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, -1), func(b []byte) string { return string(b) }),
 		)
 		a, b := gen.Draw(t, "a"), gen.Draw(t, "b")
-		na, nb := e.nameOf(a), e.nameOf(b)
-		if (a == b) != (na.holder == nb.holder) {
-			t.Fatalf("%q and %q are kept at %q and %q", a, b, na.holder, nb.holder)
+		ka, kb := layout.KeySet(a), layout.KeySet(b)
+		if (a == b) != (ka.Holder() == kb.Holder()) {
+			t.Fatalf("%q and %q are kept at %q and %q", a, b, ka.Holder(), kb.Holder())
 		}
-		if back, ok := keyOf(e.cfg.Prefix, na.holder); !ok || back != a {
-			t.Fatalf("%q is kept at %q, which reads %q", a, na.holder, back)
+		if back, ok := layout.Key(ka.Holder()); !ok || back != a {
+			t.Fatalf("%q is kept at %q, which reads %q", a, ka.Holder(), back)
 		}
-		if _, ok := keyOf(e.cfg.Prefix, na.queue()); ok {
+		if _, ok := layout.Key(ka.Queue()); ok {
 			t.Fatalf("the queue of %q reads like a lock", a)
+		}
+		for _, redisKey := range []string{ka.Holder(), ka.Queue()} {
+			if back, ok := layout.KeyOf(redisKey); !ok || back != a {
+				t.Fatalf("%q is kept at %q, which shows the key %q", a, redisKey, back)
+			}
 		}
 	})
 }

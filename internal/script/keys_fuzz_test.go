@@ -1,4 +1,4 @@
-package engine
+package script
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ var oddKeys = []string{
 
 // Different locks never share a key in Redis, whatever their keys and prefixes are, and all keys of
 // one lock lie in one slot of a Cluster.
-func FuzzNames(f *testing.F) {
+func FuzzKeySets(f *testing.F) {
 	for i, key := range oddKeys {
 		f.Add("lockmw", key, "lockmw", oddKeys[len(oddKeys)-1-i])
 		f.Add("lockmw", key, "lockmw:fence", slotTag(slotOf(escape(key))))
@@ -26,11 +26,11 @@ func FuzzNames(f *testing.F) {
 			t.Skip("refused before it comes here")
 		}
 		for _, cluster := range []bool{false, true} {
-			checkNames(t, cluster, prefix, key)
+			checkKeys(t, cluster, prefix, key)
 			if prefix == otherPrefix && key == otherKey {
 				continue
 			}
-			one, other := namesOf(cluster, prefix, key), namesOf(cluster, otherPrefix, otherKey)
+			one, other := keysOf(cluster, prefix, key), keysOf(cluster, otherPrefix, otherKey)
 			for what, name := range one {
 				shared := what == "fence" && prefix == otherPrefix
 				for otherWhat, otherName := range other {
@@ -46,16 +46,21 @@ func FuzzNames(f *testing.F) {
 
 // A name in Redis that reads as a lock's is that lock's.
 func FuzzKeyOf(f *testing.F) {
+	layout := NewLayout("lockmw", false)
+	holderOf := func(key string) string {
+		s := layout.KeySet(key)
+		return s.Holder()
+	}
 	for _, key := range oddKeys {
 		f.Add("lockmw:{" + key + "}")
-		f.Add(engineFor(false, "lockmw").nameOf(key).holder)
+		f.Add(holderOf(key))
 	}
 	for _, name := range []string{"lockmw:{}", "lockmw:{", "lockmw:{%7d}", "lockmw:{%}", "lockmw:fence", "lockmw:{a}}", "{a}", ""} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		key, ok := keyOf("lockmw", name)
-		if ok && (key == "" || engineFor(false, "lockmw").nameOf(key).holder != name) {
+		key, ok := layout.Key(name)
+		if ok && (key == "" || holderOf(key) != name) {
 			t.Errorf("%q reads as the lock %q", name, key)
 		}
 	})
@@ -67,20 +72,20 @@ func isPrefix(prefix string) bool {
 		!strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r > '~' || r == '{' || r == '}' })
 }
 
-func engineFor(cluster bool, prefix string) *Engine {
-	return &Engine{cfg: Config{Prefix: prefix}, cluster: cluster, fence: prefix + ":fence"}
-}
-
-func namesOf(cluster bool, prefix, key string) map[string]string {
-	n := engineFor(cluster, prefix).nameOf(key)
+// keysOf returns the Redis keys of a lock by what they are.
+func keysOf(cluster bool, prefix, key string) map[string]string {
+	layout := NewLayout(prefix, cluster)
+	s := layout.KeySet(key)
 	return map[string]string{
-		"holder": n.holder, "queue": n.queue(), "tickets": n.tickets(), "fence": n.fence.(string), "done mark": n.done("AbC-_.1z"),
+		"holder": s.Holder(), "queue": s.Queue(), "tickets": s.Tickets(), "queue of readers": s.ReadQueue(), "fence": s.Fence(),
+		"done mark": s.Done("AbC-_.1z"), "kept place": s.Kept("a{b}"),
 	}
 }
 
-func checkNames(t *testing.T, cluster bool, prefix, key string) {
+func checkKeys(t *testing.T, cluster bool, prefix, key string) {
 	t.Helper()
-	names := namesOf(cluster, prefix, key)
+	layout := NewLayout(prefix, cluster)
+	names := keysOf(cluster, prefix, key)
 	want := keySlot(names["holder"])
 	if got := slotOf(escape(key)); got != want {
 		t.Errorf("%q lies in slot %d, not in %d", names["holder"], want, got)
@@ -92,7 +97,7 @@ func checkNames(t *testing.T, cluster bool, prefix, key string) {
 		if i := slices.IndexFunc([]byte(name), func(b byte) bool { return b < ' ' || b == 0x7f }); i >= 0 {
 			t.Errorf("the %s %q has a control character", what, name)
 		}
-		got, ok := keyOf(prefix, name)
+		got, ok := layout.Key(name)
 		if ok != (what == "holder") || ok && got != key {
 			t.Errorf("the %s %q reads as the lock %q (%t), want %q", what, name, got, ok, key)
 		}
@@ -122,7 +127,7 @@ func keySlot(key string) int {
 func TestSlotsAreThoseOfTheServer(t *testing.T) {
 	rdb := redistest.Redis(t, "--cluster-enabled", "yes").NewClient(t)
 	for _, key := range oddKeys {
-		for _, name := range namesOf(true, "lockmw", key) {
+		for _, name := range keysOf(true, "lockmw", key) {
 			want, err := rdb.ClusterKeySlot(t.Context(), name).Result()
 			if err != nil {
 				t.Fatal(err)

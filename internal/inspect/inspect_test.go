@@ -1,4 +1,4 @@
-package engine
+package inspect_test
 
 import (
 	"errors"
@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inspect"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-func (d *desk) inspector() *Inspector {
+func newInspector(d *scripttest.Driver) *inspect.Inspector {
 	d.Helper()
-	i, err := NewInspector(d.rdb, "lockmw")
+	i, err := inspect.New(d.Redis, "lockmw")
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -19,30 +21,30 @@ func (d *desk) inspector() *Inspector {
 }
 
 // status is what an Inspector says of the lock.
-func (d *desk) status() *Status {
+func status(d *scripttest.Driver) *inspect.Status {
 	d.Helper()
-	s, err := d.inspector().Get(d.Context(), d.T.Name())
+	s, err := newInspector(d).Get(d.Context(), d.Key)
 	if err != nil {
 		d.Fatal(err)
 	}
 	return s
 }
 
-func TestAnInspectorSeesReadersAndWhoWaits(t *testing.T) {
-	onTidyDesk(t, func(d *desk) {
-		if s := d.status(); s.Mode != "" || len(s.Holders) != 0 || len(s.Waiters) != 0 {
+func TestAnInspectorSeesReadersAndTickets(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		if s := status(d); s.Mode != "" || len(s.Holders) != 0 || len(s.Waiters) != 0 {
 			d.Errorf("a free lock is %+v", s)
 		}
-		token := d.asks(ask{id: "a", mode: core.Read, lease: time.Hour, trace: "00-trace"}).token
-		d.read("b")
-		d.read("over")
-		d.write("w")
-		d.read("r")
-		d.keeps("f", "t", time.Minute)
-		d.keeps("away", "u", time.Minute)
-		d.goesAway("away", "u", time.Minute)
-		d.expire("over")
-		s := d.status()
+		token := d.Acquire(scripttest.Acquire{ID: "a", Mode: core.Read, Lease: time.Hour, Trace: "00-trace"}).Grant.Token
+		d.Read("b")
+		d.Read("over")
+		d.Write("w")
+		d.Read("r")
+		d.Keep("f", "t", time.Minute)
+		d.Keep("away", "u", time.Minute)
+		d.CancelKeeping("away", "u", time.Minute)
+		d.Expire("over")
+		s := status(d)
 		if s.Mode != core.Read.String() || len(s.Holders) != 2 {
 			d.Fatalf("it has %+v", s)
 		}
@@ -51,7 +53,7 @@ func TestAnInspectorSeesReadersAndWhoWaits(t *testing.T) {
 			a.TTL > time.Hour || a.TTL < time.Hour-time.Minute || time.Since(a.Since) > time.Minute {
 			d.Errorf("the first reader is %+v", a)
 		}
-		if b := s.Holders[1]; b.Owner != "owner-b" || b.TTL > askedLease || b.Token != token {
+		if b := s.Holders[1]; b.Owner != "owner-b" || b.TTL > scripttest.Lease || b.Token != token {
 			d.Errorf("the second reader is %+v", b)
 		}
 		var waiters []string
@@ -64,8 +66,8 @@ func TestAnInspectorSeesReadersAndWhoWaits(t *testing.T) {
 		if got := fmt.Sprint(waiters); got != "[w write r read f fair]" {
 			d.Errorf("the queue is %s", got)
 		}
-		for key, err := range d.inspector().Keys(d.Context()) {
-			if err != nil || key != d.T.Name() {
+		for key, err := range newInspector(d).Keys(d.Context()) {
+			if err != nil || key != d.Key {
 				d.Errorf("among the keys is %q, %v", key, err)
 			}
 		}
@@ -73,32 +75,32 @@ func TestAnInspectorSeesReadersAndWhoWaits(t *testing.T) {
 }
 
 func TestAnInspectorTakesTheLockFromAReader(t *testing.T) {
-	onTidyDesk(t, func(d *desk) {
-		d.read("a")
-		d.read("b")
-		d.write("w")
-		for _, h := range d.status().Holders {
-			if err := d.inspector().ForceUnlock(d.Context(), d.T.Name(), h); err != nil {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Read("a")
+		d.Read("b")
+		d.Write("w")
+		for _, h := range status(d).Holders {
+			if err := newInspector(d).ForceUnlock(d.Context(), d.Key, h); err != nil {
 				d.Errorf("%s: %v", h.Owner, err)
 			}
-			if err := d.inspector().ForceUnlock(d.Context(), d.T.Name(), h); !errors.Is(err, core.ErrNotHeld) {
+			if err := newInspector(d).ForceUnlock(d.Context(), d.Key, h); !errors.Is(err, core.ErrNotHeld) {
 				d.Errorf("%s, once more: %v", h.Owner, err)
 			}
 		}
-		d.wantWriter("w")
+		d.WantWriter("w")
 	})
 }
 
 func TestAnInspectorIsNotFooledByStrangers(t *testing.T) {
-	onDesk(t, func(d *desk) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		for _, fields := range [][]any{
 			{"mode", "read"}, {"mode", "read", "token", "x", "next", "5", "reader:a", "9 9 i o t"},
 			{"mode", "read", "token", "5", "next", "5", "reader:a", "x"}, {"mode", "read", "token", "5", "next", "5", "reader:a", "x 9 i o t"},
 			{"id", "a"},
 		} {
-			d.rdb.Del(d.Context(), d.name.holder)
-			d.rdb.HSet(d.Context(), d.name.holder, fields...)
-			if s, err := d.inspector().Get(d.Context(), d.T.Name()); !errors.Is(err, core.ErrWrongType) {
+			d.Redis.Del(d.Context(), d.Keys.Holder())
+			d.Redis.HSet(d.Context(), d.Keys.Holder(), fields...)
+			if s, err := newInspector(d).Get(d.Context(), d.Key); !errors.Is(err, core.ErrWrongType) {
 				d.Errorf("%v is %+v, %v", fields, s, err)
 			}
 		}

@@ -1,4 +1,4 @@
-package engine
+package script
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/answertext"
 )
 
 // Whatever a script is said to have answered, reading it gives values that mean something, or an
@@ -26,8 +27,8 @@ func FuzzReply(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		v := valueOf(text)
-		read := func(use func(r *reply)) *reply {
+		v := answertext.Parse(text)
+		read := func(use func(r *Reply)) *Reply {
 			cmd := redis.NewCmd(context.Background())
 			if err, ok := v.(error); ok {
 				cmd.SetErr(err)
@@ -36,31 +37,31 @@ func FuzzReply(f *testing.F) {
 			}
 			r := replyTo(cmd, time.Time{})
 			use(r)
-			if want, ok := v.(error); ok && !errors.Is(r.err, want) || !ok && r.err != nil && !errors.Is(r.err, errStrange) {
-				t.Errorf("reading %q: %v", text, r.err)
+			if want, ok := v.(error); ok && !errors.Is(r.Err, want) || !ok && r.Err != nil && !errors.Is(r.Err, errStrange) {
+				t.Errorf("reading %q: %v", text, r.Err)
 			}
 			return r
 		}
-		checkLicence(t, text, v, read)
+		checkGrant(t, text, v, read)
 		checkHolder(t, text, v, read)
 		checkList(t, text, v, read)
 	})
 }
 
-func checkLicence(t *testing.T, text string, v any, read func(func(*reply)) *reply) {
+func checkGrant(t *testing.T, text string, v any, read func(func(*Reply)) *Reply) {
 	t.Helper()
-	var kind int64
-	var lic licence
-	r := read(func(r *reply) { kind, lic = r.int(), r.licence() })
-	switch token := grantIn(v); {
-	case (r.err == nil && kind == 1) != (token > 0):
-		t.Errorf("the grant %q: %v", text, r.err)
-	case r.err == nil && kind == 1 && (lic.first != token || lic.first+lic.count < token):
-		t.Errorf("the grant %q gives %+v", text, lic)
+	var code int64
+	var g Grant
+	r := read(func(r *Reply) { code, g = r.int(), r.grant() })
+	switch token := answertext.Grant(v); {
+	case (r.Err == nil && code == 1) != (token > 0):
+		t.Errorf("the grant %q: %v", text, r.Err)
+	case r.Err == nil && code == 1 && (g.Token != token || g.Token+g.Tokens < token):
+		t.Errorf("the grant %q gives %+v", text, g)
 	}
 }
 
-func checkHolder(t *testing.T, text string, v any, read func(func(*reply)) *reply) {
+func checkHolder(t *testing.T, text string, v any, read func(func(*Reply)) *Reply) {
 	t.Helper()
 	list, isList := v.([]any)
 	if !isList {
@@ -69,15 +70,15 @@ func checkHolder(t *testing.T, text string, v any, read func(func(*reply)) *repl
 	good := len(list)%5 == 1
 	ms := int64(0)
 	if good {
-		ms, good = whole(list[0])
+		ms, good = answertext.Int(list[0])
 	}
 	var want []core.Holder
 	for rest := list[min(1, len(list)):]; good && len(rest) > 0; rest = rest[5:] {
 		_, isOwner := rest[0].(string)
 		_, isInbox := rest[1].(string)
 		_, isTrace := rest[4].(string)
-		token, isToken := whole(rest[2])
-		since, isSince := whole(rest[3])
+		token, isToken := answertext.Int(rest[2])
+		since, isSince := answertext.Int(rest[3])
 		good = isOwner && isInbox && isTrace && isToken && isSince
 		want = append(want, core.Holder{Token: token, Since: time.UnixMicro(since)})
 	}
@@ -85,7 +86,7 @@ func checkHolder(t *testing.T, text string, v any, read func(func(*reply)) *repl
 	if ms == -1 || ms > endless.Milliseconds() {
 		ttl = endless
 	}
-	r := read(func(r *reply) {
+	r := read(func(r *Reply) {
 		got := r.holders("lockmw:inbox:")
 		if good && len(got) != len(want) {
 			t.Errorf("the holders %q are %+v", text, got)
@@ -97,12 +98,12 @@ func checkHolder(t *testing.T, text string, v any, read func(func(*reply)) *repl
 			}
 		}
 	})
-	if good != (r.err == nil) {
-		t.Errorf("the holders %q: %v", text, r.err)
+	if good != (r.Err == nil) {
+		t.Errorf("the holders %q: %v", text, r.Err)
 	}
 }
 
-func checkList(t *testing.T, text string, v any, read func(func(*reply)) *reply) {
+func checkList(t *testing.T, text string, v any, read func(func(*Reply)) *Reply) {
 	t.Helper()
 	list, _ := v.([]any)
 	var items []any
@@ -110,7 +111,7 @@ func checkList(t *testing.T, text string, v any, read func(func(*reply)) *reply)
 	if len(list) > 0 {
 		items, isList = list[0].([]any)
 	}
-	r := read(func(r *reply) {
+	r := read(func(r *Reply) {
 		got := r.list()
 		if len(got) != len(items) {
 			t.Errorf("the list %q has %d items", text, len(got))
@@ -118,12 +119,12 @@ func checkList(t *testing.T, text string, v any, read func(func(*reply)) *reply)
 		for i, item := range got {
 			item.int()
 			values, _ := items[i].([]any)
-			if item.err == nil && len(values) == 0 {
+			if item.Err == nil && len(values) == 0 {
 				t.Errorf("item %d of %q is a number", i, text)
 			}
 		}
 	})
-	if isList != (r.err == nil) {
-		t.Errorf("the list %q: %v", text, r.err)
+	if isList != (r.Err == nil) {
+		t.Errorf("the list %q: %v", text, r.Err)
 	}
 }

@@ -1,9 +1,10 @@
-package engine
+package script_test
 
 import (
 	"testing"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // What somebody else, or a fault, has left in the keys of a lock is an error or is got over: never a
@@ -24,7 +25,7 @@ func fuzzState(f *testing.F, s *redistest.Server) {
 	play := stageFor(f, s)
 	f.Fuzz(func(t *testing.T, story string, seed uint64) {
 		if seed != 0 {
-			story += "\n" + randomStory(seed, scriptLine)
+			story += "\n" + scripttest.RandomStory(seed, scriptLine)
 		}
 		play(t, story)
 		if t.Failed() {

@@ -1,30 +1,30 @@
-package engine
+// Package answertext reads answers of a Redis server from texts, for fuzz tests.
+package answertext
 
 import (
 	"math"
 	"math/big"
 	"strconv"
 	"strings"
-	"testing"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// A replyError is a server's error reply, as go-redis has it.
-type replyError string
+// An Error is a server's error reply, as go-redis has it.
+type Error string
 
-func (e replyError) Error() string { return string(e) }
+func (e Error) Error() string { return string(e) }
 
 // RedisError marks it.
-func (replyError) RedisError() {}
+func (Error) RedisError() {}
 
-var _ redis.Error = replyError("")
+var _ redis.Error = Error("")
 
-// valueOf reads an answer of a server from a text, in which every text is one: numbers; nil, true,
+// Parse reads an answer of a server from a text, in which every text is one: numbers; nil, true,
 // false; !error; 'string, which may look like anything else; lists in parentheses.
 //
 //	( 0 17 1 1 30000 owner inbox 16 5 ' )
-func valueOf(text string) any {
+func Parse(text string) any {
 	type list struct{ values []any }
 	open := []*list{{}}
 	last := func() *list { return open[len(open)-1] }
@@ -62,7 +62,7 @@ func wordValue(word string) any {
 	case word == "map":
 		return map[any]any{"a": int64(1)}
 	case strings.HasPrefix(word, "!"):
-		return replyError(text[1:])
+		return Error(text[1:])
 	case strings.HasPrefix(word, "'"):
 		return text[1:]
 	}
@@ -78,8 +78,8 @@ func wordValue(word string) any {
 	return text
 }
 
-// whole reads v as the engine may: a number, also as a string.
-func whole(v any) (int64, bool) {
+// Int reads v as the engine may: a number, also as a string.
+func Int(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
 		return v, true
@@ -90,9 +90,9 @@ func whole(v any) (int64, bool) {
 	return 0, false
 }
 
-// grantIn returns the token of a grant in the form that acquire.lua has, and poll.lua for each
-// ticket; 0 if v is none.
-func grantIn(v any) (token int64) {
+// Grant returns the token of a grant in the form that acquire.lua has, and poll.lua for each ticket; 0
+// if v is none.
+func Grant(v any) (token int64) {
 	list, _ := v.([]any)
 	if len(list) < 4 {
 		return 0
@@ -100,7 +100,7 @@ func grantIn(v any) (token int64) {
 	var n [4]int64
 	for i := range n {
 		var ok bool
-		if n[i], ok = whole(list[i]); !ok {
+		if n[i], ok = Int(list[i]); !ok {
 			return 0
 		}
 	}
@@ -110,15 +110,3 @@ func grantIn(v any) (token int64) {
 	return n[1]
 }
 
-func TestValueOf(t *testing.T) {
-	v, _ := valueOf("( 1 '1 ( nil 1.5 ) !ERR_no x_y").([]any)
-	if len(v) != 5 || v[0] != int64(1) || v[1] != "1" || len(v[2].([]any)) != 2 || v[3] != replyError("ERR no") || v[4] != "x y" {
-		t.Errorf("%#v", v)
-	}
-	if token := grantIn(valueOf("( 1 7 '2 0 )")); token != 7 {
-		t.Errorf("token %d", token)
-	}
-	if token := grantIn(valueOf("( 1 9223372036854775807 2 0 )")); token != 0 {
-		t.Errorf("token %d", token)
-	}
-}

@@ -1,0 +1,335 @@
+package script_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
+)
+
+func TestReadersAndWritersTakeTurns(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Write("w1")
+		d.Read("r1")
+		d.Write("w2")
+		d.Read("r2") // behind a writer, and yet it waits when the phase begins
+		d.Write("w3")
+		d.Want("release of a writer", d.Release("w1"), script.Done)
+		d.WantReaders("r1", "r2")
+		d.WantQueued("a reader that comes later", d.Read("r3"), 1, 3)
+		if got := d.TryRead("try"); got.Outcome != script.Queued {
+			d.Errorf("a try to read while writers wait: %+v", got)
+		}
+		d.Want("release of a reader", d.Release("r1"), script.Done)
+		d.WantReaders("r2")
+		d.Want("release of the last reader", d.Release("r2"), script.Done)
+		d.WantWriter("w2")
+		d.WantReaders()
+		d.Read("r4")
+		d.Release("w2")
+		d.WantReaders("r3", "r4")
+		d.Release("r3")
+		d.Release("r4")
+		d.WantWriter("w3")
+		d.Release("w3")
+		d.WantNothingLeft()
+	})
+}
+
+func TestWhenNobodyOfTheOtherSideWaitsTheSameHasItsTurn(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Write("w1")
+		d.Write("w2")
+		d.Release("w1")
+		d.WantWriter("w2")
+		d.Read("r1")
+		d.Release("w2")
+		d.WantReaders("r1")
+		d.Read("r2") // nobody waits
+		d.WantReaders("r1", "r2")
+	})
+}
+
+// What ends otherwise than by a script leaves the turn to the first in the queue.
+func TestIfItIsUnknownWhatEndedTheFirstInTheQueueHasItsTurn(t *testing.T) {
+	for name, order := range map[string][]string{"a writer": {"w", "r", "v", "s"}, "a reader": {"r", "w", "s", "v"}} {
+		t.Run(name, func(t *testing.T) {
+			scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+				d.Write("held")
+				for _, id := range order {
+					if id < "t" {
+						d.Read(id)
+					} else {
+						d.Write(id)
+					}
+				}
+				d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease ran out
+				d.Poll("v")
+				if order[0] == "w" {
+					d.WantWriter("w")
+					d.WantReaders()
+				} else {
+					d.WantReaders("r", "s")
+				}
+			})
+		})
+	}
+}
+
+// The order is that in which the server saw them, also of those that it saw in the same instant, or while
+// its clock was behind the counter.
+func TestPlacesOfBothSidesAreInOrder(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
+		d.Write("held")
+		last := int64(0)
+		for i, ask := range []func(string) script.Acquired{d.Write, d.Read, d.Fair, d.Read, d.Write} {
+			if got := ask(fmt.Sprint("q", i)); got.Place <= last {
+				d.Errorf("number %d has the place %d after %d", i, got.Place, last)
+			} else {
+				last = got.Place
+			}
+		}
+		d.Redis.Del(d.Context(), d.Keys.Holder())
+		d.Settle()
+		d.WantWriter("q0")
+	})
+}
+
+// A reader's phase that ends because the last one's time is over ends like any other.
+func TestAWriterFollowsReadersThatExpire(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Read("a")
+		d.Write("w")
+		d.Read("r")
+		d.Expire("a")
+		all := d.Poll("r", "w").Tickets
+		if all[0].Outcome != script.Queued || all[1].Outcome != script.Held {
+			d.Errorf("the reader that waits behind the writer is told %+v, the writer %+v", all[0], all[1])
+		}
+		d.WantWriter("w")
+	})
+}
+
+func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		heard := d.Hear()
+		token := d.Read("a").Grant.Token
+		d.Write("w1")
+		d.Write("w2")
+		d.Read("r")
+		d.Read("s")
+		d.Cancel("w1")
+		d.WantReaders("a")
+		d.WantRenewed("renewal while a writer waits", d.Renew("a", time.Minute), scripttest.Contended)
+		heard()
+		d.Cancel("w2")
+		d.WantReaders("a", "r", "s")
+		d.WantRenewed("renewal when none waits", d.Renew("a", time.Minute), scripttest.Renewed)
+		all := d.Poll("r", "s").Tickets
+		var want []string
+		for i, id := range []string{"r", "s"} {
+			if all[i].Outcome != script.Held || all[i].Grant.Token != token || all[i].Grant.Waiting != 0 {
+				d.Errorf("%s is told %+v", id, all[i])
+			}
+			number, _ := d.Look().Counter()
+			want = append(want, fmt.Sprintf("%s: grant %s %d %d 1 0 %s", id, id, number, token, d.Keys.Holder()))
+		}
+		if got := heard(); !slices.Equal(got, want) {
+			d.Errorf("published: %q, want %q", got, want)
+		}
+	})
+}
+
+// The number in a push is greater than every one before, so that nobody takes an old push for a new one.
+func TestPushesAreNumbered(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		heard := d.Hear()
+		last := int64(0)
+		for i := range 3 {
+			w, r, v := fmt.Sprint("w", i), fmt.Sprint("r", i), fmt.Sprint("v", i)
+			write := d.Write(w)
+			d.Write(v)
+			queued := d.Read(r)
+			last = max(last, write.Grant.Token, queued.Stamp)
+			d.Release(w)
+			var number, token, count, others int64
+			got := heard()
+			if len(got) != 1 {
+				d.Fatalf("published: %q", got)
+			}
+			if _, err := fmt.Sscanf(got[0], r+": grant "+r+" %d %d %d %d "+d.Keys.Holder(), &number, &token, &count, &others); err != nil {
+				d.Fatalf("published: %q: %v", got, err)
+			}
+			if number <= last || token != write.Grant.Token || count != 1 || others != 1 {
+				d.Errorf("published: %q after %d, of a writer with token %d", got, last, write.Grant.Token)
+			}
+			last = number
+			d.Release(r)
+			all := d.Poll(v).Tickets
+			if all[0].Grant.Token <= last {
+				d.Errorf("a writer has token %d after a push with number %d", all[0].Grant.Token, last)
+			}
+			last = all[0].Grant.Token
+			d.Release(v)
+			heard()
+		}
+	})
+}
+
+func TestReadersAreToldOnceThatAWriterWaits(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		heard := d.Hear()
+		d.Read("a")
+		d.Read("b")
+		wanted := func(want string) {
+			d.Helper()
+			if got := d.Look().Holder.Fields["wanted"]; got != want {
+				d.Errorf("wanted is %q, want %q", got, want)
+			}
+		}
+		wanted("0")
+		d.Acquire(scripttest.Acquire{ID: "try", Mode: core.Write, Try: true})
+		wanted("0")
+		d.Write("w")
+		wanted("1")
+		got := heard()
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"a: contended a", "b: contended b"}) {
+			d.Errorf("published: %q", got)
+		}
+		d.Write("w")
+		d.Write("v")
+		d.Read("c")
+		d.Poll("w", "v", "c")
+		if got := heard(); len(got) > 0 {
+			d.Errorf("published again: %q", got)
+		}
+		for _, id := range []string{"a", "b"} {
+			d.WantRenewed("renewal of "+id, d.Renew(id, time.Minute), scripttest.Contended)
+		}
+		if all := d.Poll("a").Tickets; all[0].Grant.Waiting != 2 {
+			d.Errorf("a reader is told %+v", all[0])
+		}
+		d.Cancel("w")
+		wanted("1")
+		d.Cancel("v")
+		wanted("0")
+	})
+}
+
+// The time that a writer's grant may take to be accepted is not that of readers.
+func TestGrantsToReadersWaitToBeAccepted(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Write("w")
+		d.Acquire(scripttest.Acquire{ID: "r", Mode: core.Read, Lease: time.Minute})
+		d.Read("s")
+		d.Release("w")
+		for _, id := range []string{"r", "s"} {
+			if left := d.Ends(id).Sub(d.Look().Now); left > script.AcceptWindow || left < script.AcceptWindow-2*time.Second {
+				d.Errorf("the grant to %s lasts %v, want %v", id, left, script.AcceptWindow)
+			}
+		}
+		d.Want("poll of one", d.PollOne("r"), script.Held)
+		s := d.Ends("s")
+		if left := d.Ends("r").Sub(d.Look().Now); left < script.AcceptWindow+time.Second {
+			d.Errorf("accepted, it lasts %v", left)
+		}
+		d.WantRenewed("renewal of the other", d.Renew("s", time.Second), scripttest.Renewed)
+		if got := d.Ends("s"); !got.Equal(s) {
+			d.Errorf("the other's hold ends at %v, want %v", got, s)
+		}
+		if ttl := d.Redis.PTTL(d.Context(), d.Keys.Holder()).Val(); ttl < scripttest.Lease-2*time.Second {
+			d.Errorf("the key lasts %v", ttl)
+		}
+	})
+}
+
+// A process that is killed in the instant in which it was let in delays a writer by the accept window.
+func TestReadersThatDoNotAcceptExpire(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		d.Write("w")
+		d.Read("dead")
+		d.Write("v")
+		d.Release("w")
+		d.WantReaders("dead")
+		for range 4 {
+			later(script.AcceptWindow / 4)
+			d.PollOne("v")
+		}
+		d.WantWriter("v")
+	})
+}
+
+func TestMinimumHoldOfAReader(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Read("a")
+		d.Acquire(scripttest.Acquire{ID: "b", Mode: core.Read, Lease: time.Second})
+		d.Want("release", d.Linger("a", 5*time.Second), script.Done)
+		d.Want("a late copy", d.Linger("a", 5*time.Second), script.NotHeld)
+		d.WantRenewed("renewal", d.Renew("a", time.Minute), scripttest.NotRenewed)
+		d.WantHeld("another reader beside it", d.TryRead("c"))
+		d.Release("b")
+		d.Release("c")
+		if got := d.Acquire(scripttest.Acquire{ID: "w", Mode: core.Write, Try: true}); got.Outcome != script.Queued {
+			d.Errorf("a writer's try while the key stays taken: %+v", got)
+		}
+		d.Write("w")
+		readers := d.Look().Readers()
+		for id := range readers {
+			if left := readers[id].Ends.Sub(d.Look().Now); left > 5*time.Second || left < 3*time.Second {
+				d.Errorf("it stays taken for %v, want 5 s", left)
+			}
+			d.Expire(id)
+		}
+		if len(readers) != 1 {
+			d.Errorf("what keeps the key taken: %v", readers)
+		}
+		d.Want("poll of the writer after that", d.PollOne("w"), script.Held)
+	})
+}
+
+func TestForceEndsTheReadersThatWereSeen(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		heard := d.Hear()
+		token := d.Read("a").Grant.Token
+		d.Read("b")
+		d.Write("w")
+		heard()
+		for what, run := range map[string]func() script.Outcome{
+			"another token": func() script.Outcome { return d.Force(token+1, "owner-a") },
+			"another owner": func() script.Outcome { return d.Force(token, "owner-w") },
+			"no owner":      func() script.Outcome { return d.Force(token, "") },
+			"a common word": func() script.Outcome { return d.Force(token, "read") },
+		} {
+			d.Want(what, run(), script.NotHeld)
+		}
+		d.WantReaders("a", "b")
+		d.Want("force", d.Force(token, "owner-a"), script.Done)
+		d.Want("repeated", d.Force(token, "owner-a"), script.NotHeld)
+		d.WantReaders("b")
+		d.WantRenewed("a renewal of what was taken away", d.Renew("a", time.Minute), scripttest.NotRenewed)
+		d.Want("force of the last one", d.Force(token, "owner-b"), script.Done)
+		d.WantWriter("w")
+		got := heard()
+		if len(got) != 3 || got[0] != "a: lost a" || got[1] != "b: lost b" {
+			d.Errorf("published: %q", got)
+		}
+		d.Want("force of the writer with the readers' token", d.Force(token, "owner-w"), script.NotHeld)
+		d.WantWriter("w")
+	})
+}
+
+// One logical execution may read by several processes' holds.
+func TestForceEndsAllHoldsOfAnOwner(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		token := d.Read("a").Grant.Token
+		d.Acquire(scripttest.Acquire{ID: "b", Mode: core.Read, Owner: "owner-a"})
+		d.Write("w")
+		d.Want("force", d.Force(token, "owner-a"), script.Done)
+		d.WantWriter("w")
+	})
+}

@@ -1,0 +1,353 @@
+package script_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
+)
+
+func TestReadersShareALock(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		first := d.Read("a")
+		d.WantHeld("a", first)
+		for _, id := range []string{"b", "c"} {
+			if got := d.Read(id); got.Outcome != script.Held || got.Grant.Token != first.Grant.Token || got.Grant.Waiting != 0 {
+				d.Errorf("%s: %+v, want %+v as for a", id, got, first)
+			}
+		}
+		d.WantHeld("a try", d.TryRead("d"))
+		d.WantReaders("a", "b", "c", "d")
+		d.Acquire(scripttest.Acquire{ID: "e", Mode: core.Read, Trace: "00-trace"})
+		now := d.Look()
+		if r := now.Readers()["e"]; r.Owner != "owner-e" || r.Inbox != "lockmw:inbox:e" || r.Trace != "00-trace" ||
+			max(now.Now.Sub(time.UnixMicro(r.Since)), time.UnixMicro(r.Since).Sub(now.Now)) > scripttest.Soon {
+			d.Errorf("the server has of e: %+v", r)
+		}
+		if token, _ := now.Holder.Digits("token"); token != first.Grant.Token {
+			d.Errorf("the phase has token %d, its readers %d", token, first.Grant.Token)
+		}
+	})
+}
+
+func TestReadersExcludeWriters(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Read("a")
+		d.Read("b")
+		for i, mode := range []core.Mode{core.Exclusive, core.Fair, core.Write} {
+			if got := d.Acquire(scripttest.Acquire{ID: "try", Mode: mode, Try: true}); got.Outcome != script.Queued || got.Wait.Position != 0 || got.Wait.Queued != i {
+				d.Errorf("a try for a lock of the mode %s: %+v", mode, got)
+			}
+			d.WantQueued(mode.String(), d.Acquire(scripttest.Acquire{ID: fmt.Sprint("w", i), Mode: mode}), i+1, i+1)
+		}
+		d.Want("release of one reader", d.Release("a"), script.Done)
+		d.WantReaders("b")
+		d.Want("release of the last one", d.Release("b"), script.Done)
+		if id := d.Look().HolderID(); id != "w0" {
+			d.Errorf("%q has the lock, want the first in the queue", id)
+		}
+	})
+}
+
+// Whoever holds it exclusively, in whatever mode.
+func TestReadersAreExcluded(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		for _, mode := range []core.Mode{core.Exclusive, core.Fair, core.Write} {
+			id := mode.String()
+			d.WantHeld(id, d.Acquire(scripttest.Acquire{ID: id, Mode: mode}))
+			if got := d.TryRead("try"); got.Outcome != script.Queued || got.Wait.Position != 0 || got.Wait.Queued != 0 || len(got.Wait.Holders) != 1 || got.Wait.Holders[0].Owner != "owner-"+id {
+				d.Errorf("a try beside a lock of the mode %s: %+v", mode, got)
+			}
+			reader := "r-" + id
+			d.WantQueued(reader, d.Read(reader), 1, 1)
+			d.Want("release", d.Release(id), script.Done)
+			d.WantReaders(reader)
+			d.Want("release", d.Release(reader), script.Done)
+		}
+		d.WantNothingLeft()
+	})
+}
+
+// A read hold has the token of the writer before it, or at least one that is between it and the next.
+func TestReadersHaveATokenBetweenTheWriters(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		counter := func() int64 {
+			last, ok := d.Look().Counter()
+			if !ok {
+				d.Fatal("no counter")
+			}
+			return last
+		}
+		first := d.Read("r1") // without a counter
+		if first.Grant.Token < 1 || counter() < first.Grant.Token {
+			d.Errorf("the first reader has token %d, and the counter is %d", first.Grant.Token, counter())
+		}
+		d.Release("r1")
+		last := first.Grant.Token
+		for i := range 3 {
+			w, r, s := fmt.Sprint("w", i), fmt.Sprint("r", i), fmt.Sprint("s", i)
+			write := d.Write(w)
+			if write.Grant.Token <= last {
+				d.Errorf("%s has token %d after %d", w, write.Grant.Token, last)
+			}
+			d.Read(r) // let in by the release
+			d.Release(w)
+			polled := d.Poll(r).Tickets
+			read := d.Read(s)
+			if polled[0].Grant.Token != write.Grant.Token || read.Grant.Token != write.Grant.Token {
+				d.Errorf("readers have tokens %d and %d after a writer with %d", polled[0].Grant.Token, read.Grant.Token, write.Grant.Token)
+			}
+			last = max(write.Grant.Token, read.Grant.Token, counter())
+			d.Release(r)
+			d.Release(s)
+		}
+		again := d.Read("r9") // begins a phase on a free lock
+		if again.Grant.Token > counter() || again.Grant.Token < last {
+			d.Errorf("a reader of a free lock has token %d, and the counter is %d", again.Grant.Token, counter())
+		}
+		d.Write("w9") // waits
+		d.Release("r9")
+		if polled := d.Poll("w9").Tickets; polled[0].Grant.Token <= max(again.Grant.Token, last) {
+			d.Errorf("the writer after the readers has token %d after %d", polled[0].Grant.Token, again.Grant.Token)
+		}
+	})
+}
+
+func TestAPhaseKeepsItsTokenWhenTheCounterIsLost(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		token := d.Read("a").Grant.Token
+		scripttest.PassToken(d.T, token)
+		d.Redis.Del(d.Context(), d.Keys.Fence())
+		d.Tidy = false // there is none until a writer comes
+		if got := d.Read("b"); got.Grant.Token != token {
+			d.Errorf("a reader of the same phase has token %d, want %d", got.Grant.Token, token)
+		}
+		d.Write("w")
+		d.Release("a")
+		d.Release("b")
+		if polled := d.Poll("w").Tickets; polled[0].Grant.Token <= token {
+			d.Errorf("the writer after them has token %d after %d", polled[0].Grant.Token, token)
+		}
+	})
+}
+
+func TestReadersNeverChangeEachOthersLeases(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		const long, short = 10 * time.Minute, 3 * time.Second
+		keyLasts := func(what string, want time.Duration) {
+			d.Helper()
+			if ttl := d.Redis.PTTL(d.Context(), d.Keys.Holder()).Val(); ttl > want || ttl < want-2*time.Second {
+				d.Errorf("%s: the key lasts %v, want %v", what, ttl, want)
+			}
+		}
+		unchanged := func(what, id string, want time.Time) {
+			d.Helper()
+			if got := d.Ends(id); !got.Equal(want) {
+				d.Errorf("%s: the hold of %s ends at %v, want %v", what, id, got, want)
+			}
+		}
+		d.Acquire(scripttest.Acquire{ID: "a", Mode: core.Read, Lease: long})
+		d.Acquire(scripttest.Acquire{ID: "b", Mode: core.Read, Lease: short})
+		a, b := d.Ends("a"), d.Ends("b")
+		if lasts := a.Sub(b); lasts < long-short-time.Second || lasts > long-short+time.Second {
+			d.Errorf("with leases of %v and %v they end %v apart", long, short, lasts)
+		}
+		keyLasts("a shorter lease", long)
+		d.WantRenewed("renewal of a for less", d.Renew("a", time.Second), scripttest.Renewed)
+		unchanged("a renewal for less", "a", a)
+		d.WantRenewed("renewal of b", d.Renew("b", time.Minute), scripttest.Renewed)
+		unchanged("another's renewal", "a", a)
+		if got := d.Ends("b"); got.Sub(b) < time.Minute-2*short {
+			d.Errorf("b ends at %v after a renewal for a minute, before it at %v", got, b)
+		}
+		keyLasts("a shorter renewal", long)
+		d.WantRenewed("renewal of b for more", d.Renew("b", 2*long), scripttest.Renewed)
+		unchanged("another's longer renewal", "a", a)
+		keyLasts("a longer renewal", 2*long)
+		b = d.Ends("b")
+		d.Acquire(scripttest.Acquire{ID: "c", Mode: core.Read, Lease: time.Second})
+		unchanged("a third one", "a", a)
+		unchanged("a third one", "b", b)
+		d.Release("c")
+		d.Release("b")
+		unchanged("another's release", "a", a)
+	})
+}
+
+func TestExpiredReadersArePruned(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		d.Acquire(scripttest.Acquire{ID: "a", Mode: core.Read, Lease: time.Second})
+		d.Acquire(scripttest.Acquire{ID: "b", Mode: core.Read, Lease: 10 * time.Second})
+		d.Acquire(scripttest.Acquire{ID: "c", Mode: core.Read, Lease: 5 * time.Second})
+		d.Write("w")
+		field := func(id string) bool { return d.Redis.HExists(d.Context(), d.Keys.Holder(), "reader:"+id).Val() }
+		next := func(want time.Duration) {
+			d.Helper()
+			sc := d.Look()
+			if ms, _ := sc.Holder.Digits("next"); time.UnixMilli(ms).Sub(sc.Now).Round(10*time.Millisecond) != want {
+				d.Errorf("the next look at the readers is in %v, want %v", time.UnixMilli(ms).Sub(sc.Now), want)
+			}
+		}
+		next(time.Second)
+		later(1500 * time.Millisecond)
+		d.WantRenewed("renewal of an expired reader", d.Renew("a", time.Minute), scripttest.NotRenewed)
+		d.Want("poll of the writer", d.PollOne("w"), script.Queued)
+		if field("a") || !field("b") || !field("c") {
+			d.Errorf("after a's time: %v", d.Look())
+		}
+		next(3500 * time.Millisecond)
+		d.WantRenewed("renewal", d.Renew("c", 5*time.Second), scripttest.Contended)
+		later(4 * time.Second) // c's time would be over, had it not been renewed
+		d.Want("poll of the writer", d.PollOne("w"), script.Queued)
+		d.WantReaders("b", "c")
+		next(time.Second)
+		later(2 * time.Second)
+		d.PollOne("w")
+		d.WantReaders("b")
+		later(3 * time.Second)
+		d.Want("poll of the writer when all are over", d.PollOne("w"), script.Held)
+		d.WantWriter("w")
+	})
+}
+
+// A reader whose time is over is none, even if nobody has looked yet.
+func TestAnExpiredReaderHasNothing(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		for _, run := range map[string]func(){
+			"renewal":   func() { d.WantRenewed("renewal", d.Renew("a", time.Minute), scripttest.NotRenewed) },
+			"downgrade": func() { d.Want("downgrade", d.Downgrade("a"), script.NotHeld) },
+			"poll":      func() { d.Want("poll", d.PollOne("a"), script.Over) },
+		} {
+			d.Read("a")
+			d.Read("b")
+			d.Expire("a")
+			run()
+			d.WantReaders("b")
+			d.Release("a")
+		}
+		d.Expire("b") // the last one
+		d.WantHeld("a writer", d.Write("w"))
+		d.WantReaders()
+	})
+}
+
+// Waiting readers stand behind a writer only as long as that lives.
+func TestReadersDoNotWaitForADeadWriter(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		d.Read("a")
+		d.Write("dead")
+		d.WantQueued("b", d.Read("b"), 1, 2)
+		for range 5 {
+			later(script.PollInterval)
+			d.Renew("a", time.Minute)
+			d.PollOne("b")
+		}
+		d.WantReaders("a", "b")
+		d.WantRenewed("renewal when nobody waits any more", d.Renew("a", time.Minute), scripttest.Renewed)
+		d.WantHeld("another reader", d.TryRead("c"))
+	})
+}
+
+func TestPositionsAreThoseInTheQueue(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Read("a")
+		d.WantQueued("w1", d.Write("w1"), 1, 1)
+		d.WantQueued("r1", d.Read("r1"), 1, 2)
+		d.WantQueued("r2", d.Read("r2"), 2, 3)
+		second := d.Write("w2")
+		if second.Outcome != script.Queued || second.Wait.Position < 2 || second.Wait.Position > 4 || second.Wait.Queued != 4 {
+			d.Errorf("the second writer: %+v", second)
+		}
+		places := make([]int64, 0, 4)
+		for _, id := range []string{"w1", "r1", "r2", "w2"} {
+			places = append(places, d.Acquire(scripttest.Acquire{ID: id, Mode: map[byte]core.Mode{'w': core.Write, 'r': core.Read}[id[0]]}).Place)
+		}
+		if !slices.IsSorted(places) || len(slices.Compact(slices.Clone(places))) != 4 {
+			d.Errorf("the places are %d", places)
+		}
+		if got := d.TryRead("try"); got.Wait.Position != 0 || got.Wait.Queued != 4 {
+			d.Errorf("a try: %+v", got)
+		}
+		polled := d.Poll("w1", "r1", "r2", "w2", "gone", "a")
+		all := polled.Tickets
+		if polled.Wait.Queued != 4 {
+			d.Errorf("a poll: %d are queued, want 4", polled.Wait.Queued)
+		}
+		for i, want := range []int{1, 1, 2, second.Wait.Position} {
+			if all[i].Outcome != script.Queued || all[i].Position != want {
+				d.Errorf("poll of ticket %d: %+v, want position %d", i, all[i], want)
+			}
+		}
+		if all[4].Outcome != script.Over || all[5].Outcome != script.Held || all[5].Grant.Waiting != 2 {
+			d.Errorf("poll of a stranger and of a reader: %+v, %+v", all[4], all[5])
+		}
+	})
+}
+
+// A poll that passes the lock on tells the others where they stand then.
+func TestAPollTellsThePositionsThatItLeaves(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Write("held")
+		for _, id := range []string{"a", "b", "c"} {
+			d.Write(id)
+		}
+		d.Read("r")
+		d.Read("s")
+		d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease ran out
+		polled := d.Poll("b", "c", "r")
+		all := polled.Tickets
+		if polled.Wait.Queued != 4 {
+			d.Errorf("%d are queued, want 4", polled.Wait.Queued)
+		}
+		for i, position := range []int{1, 2, 1} {
+			if all[i].Outcome != script.Queued || all[i].Position != position {
+				d.Errorf("number %d is %+v, want position %d", i, all[i], position)
+			}
+		}
+	})
+}
+
+// A caller is told of all who are in the way, if they are not many.
+func TestWhoReadsIsTold(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		const most = script.MaxShown
+		for i := range most {
+			d.Acquire(scripttest.Acquire{ID: fmt.Sprint("r", i), Mode: core.Read, Trace: "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"})
+			got := d.Acquire(scripttest.Acquire{ID: "w", Mode: core.Write, Try: true})
+			owners := make([]string, 0, most)
+			for _, h := range got.Wait.Holders {
+				owners = append(owners, h.Owner)
+			}
+			slices.Sort(owners)
+			if len(slices.Compact(owners)) != i+1 {
+				d.Errorf("of %d readers it is told of %q", i+1, owners)
+			}
+		}
+		token := d.Read("more").Grant.Token
+		got := d.Acquire(scripttest.Acquire{ID: "w", Mode: core.Write})
+		if n := len(got.Wait.Holders); n < 1 || n > most {
+			d.Errorf("of %d readers it is told of %d", most+1, n)
+		}
+		for _, h := range got.Wait.Holders {
+			if h.Token != token || h.Since.IsZero() || h.TTL <= 0 || h.TTL > scripttest.Lease {
+				d.Errorf("a reader: %+v", h)
+			}
+		}
+	})
+}
+
+// A minimum hold is shorter than the lease was, and still that of the one who has left.
+func TestAReaderThatLeftLateIsShownAsLongAsItStays(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		d.WantHeld("a", d.Read("a"))
+		d.Want("release", d.Linger("a", time.Second), script.Done)
+		got := d.Acquire(scripttest.Acquire{ID: "w", Mode: core.Write})
+		if len(got.Wait.Holders) != 1 || got.Wait.Holders[0].TTL > time.Second || got.Wait.Holders[0].Owner != "owner-a" {
+			d.Errorf("in the way are %+v, want owner-a for a second", got.Wait.Holders)
+		}
+	})
+}

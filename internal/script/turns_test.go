@@ -1,0 +1,220 @@
+package script_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
+)
+
+// endings are the ways in which a hold ends by a script.
+func endings(d *scripttest.Driver, mode core.Mode) map[string]func(id string) {
+	return map[string]func(id string){
+		"release":   func(id string) { d.Want("release", d.Release(id), script.Done) },
+		"cancel":    func(id string) { d.Cancel(id) },
+		"force":     func(id string) { d.Want("force", d.Force(d.Token(), "owner-"+id), script.Done) },
+		"hand-over": func(id string) { d.Acquire(scripttest.Acquire{ID: id + "2", Mode: mode, Predecessor: id}) },
+	}
+}
+
+// Whoever is the first in the queue.
+func TestHoweverReadersEndAWriterHasItsTurn(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		all := endings(d, core.Read)
+		all["cancel of another, when its time is over,"] = func(id string) { d.Expire(id); d.Cancel("another") }
+		for name, end := range all {
+			d.Read("a")
+			d.Write("gone")
+			d.Read("r")
+			d.Write("w")
+			d.Cancel("gone") // r is the first now
+			d.WantReaders("a")
+			end("a")
+			if id := d.Look().HolderID(); id != "w" {
+				d.Errorf("after a %s of the last reader: %v", name, d.Look())
+			}
+			d.Redis.FlushAll(d.Context())
+		}
+	})
+}
+
+func TestHoweverAWriterEndsReadersHaveTheirTurn(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		for name, end := range endings(d, core.Write) {
+			d.Write("a")
+			d.Write("w") // the first
+			d.Read("r")
+			end("a")
+			if sc := d.Look(); sc.HolderID() != "" || len(sc.Readers()) != 1 {
+				d.Errorf("after a %s of the writer: %v", name, sc)
+			}
+			d.Redis.FlushAll(d.Context())
+		}
+	})
+}
+
+// As readers that are let in by others than a release are.
+func TestWhoReadsIsToldByThePollThatAWriterWaits(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Write("held")
+		d.Write("w")
+		d.Read("r")
+		d.Release("held")
+		all := d.Poll("r").Tickets
+		if all[0].Outcome != script.Held || all[0].Grant.Waiting != 1 {
+			d.Errorf("a reader that was let in is told %+v", all[0])
+		}
+		d.WantRenewed("renewal", d.Renew("r", time.Minute), scripttest.Contended)
+	})
+}
+
+func TestReadersShareAgainWhenTheOnlyWriterHasGone(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Read("a")
+		d.Write("w")
+		d.WantRenewed("renewal while a writer waits", d.Renew("a", time.Minute), scripttest.Contended)
+		d.Cancel("w")
+		d.WantRenewed("renewal when none waits", d.Renew("a", time.Minute), scripttest.Renewed)
+	})
+}
+
+// Who comes after a batch waits for the writers that stand before him, and no longer.
+func TestTheEndOfABatchIsTheEndOfItsPrivilege(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Write("w")
+		all := scripttest.IDs("r", script.MaxAdmitted+9)
+		d.Queue(false, all...)
+		d.Write("v")
+		d.Want("release", d.Release("w"), script.More)
+		d.Read("late")
+		d.Settle()
+		d.WantReaders(all...)
+		d.Cancel("v")
+		d.WantReaders(append(all, "late")...)
+	})
+}
+
+// However long somebody has the lock.
+func TestQueuesLastAsLongAsSomebodyPolls(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		d.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write, Lease: time.Hour})
+		d.Read("r")
+		d.Write("w")
+		for range 2 * script.QueueTTL / script.PollInterval {
+			later(script.PollInterval)
+			d.Poll("r", "w")
+		}
+		polled := d.Poll("r", "w")
+		for i, got := range polled.Tickets {
+			if got.Outcome != script.Queued || polled.Wait.Queued != 2 {
+				d.Errorf("number %d of %d is %+v", i, polled.Wait.Queued, got)
+			}
+		}
+		d.Release("held")
+		d.WantReaders("r")
+	})
+}
+
+func TestADowngradedHoldIsWantedByWhoWaitsToWrite(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Write("w")
+		d.Write("v")
+		d.Want("downgrade", d.Downgrade("w"), script.Done)
+		d.WantRenewed("renewal", d.Renew("w", time.Minute), scripttest.Contended)
+		d.Cancel("v")
+		d.WantRenewed("renewal when nobody waits", d.Renew("w", time.Minute), scripttest.Renewed)
+	})
+}
+
+// The message may have been lost.
+func TestWhoHasABlockOfTokensIsToldByEachPollThatOthersWait(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		scripttest.PassToken(d.T, d.Write("before").Grant.Token) // so that there may be several
+		d.Release("before")
+		heard := d.Hear()
+		if got := d.Acquire(scripttest.Acquire{ID: "w", Tokens: 40}); got.Grant.Tokens < 2 {
+			d.Fatalf("%+v", got)
+		}
+		for _, wait := range []func(){func() { d.Write("v") }, func() { d.Poll("v") }, func() { d.Poll("v") }} {
+			wait()
+			if got := heard(); len(got) != 1 || got[0] != "w: contended w" {
+				d.Errorf("published: %q", got)
+			}
+		}
+	})
+}
+
+// A subscription may have broken just now: a message that nobody heard says little of one that was seen.
+func TestWhoWasSeenWithinAPollIsNotPassedOver(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		d.Write("w")
+		d.Queue(true, "r")
+		d.Write("v")
+		later(script.PollInterval - 50*time.Millisecond)
+		d.Release("w")
+		d.WantReaders("r")
+	})
+}
+
+// A try that finds nobody but dead ones in the way has the lock.
+func TestATryDoesNotWaitForTheDead(t *testing.T) {
+	for name, mode := range map[string]core.Mode{"to write": core.Write, "to read": core.Read} {
+		t.Run(name, func(t *testing.T) {
+			scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+				d.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write, Lease: time.Hour})
+				d.Write("dead")
+				for range 4 {
+					later(script.PollInterval)
+					d.Poll()
+				}
+				d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease ran out
+				d.WantHeld("a try", d.Acquire(scripttest.Acquire{ID: "try", Mode: mode, Try: true}))
+			})
+		})
+	}
+}
+
+func TestAPollThatDropsTheDeadTellsWhereTheOthersStand(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		d.Acquire(scripttest.Acquire{ID: "a", Mode: core.Read, Lease: time.Hour})
+		d.Write("dead")
+		d.Write("w")
+		dropped := false
+		for range 5 {
+			later(script.PollInterval)
+			polled := d.Poll("w")
+			dropped = !d.Look().Waits("dead")
+			if want := map[bool]int{false: 2, true: 1}[dropped]; polled.Tickets[0].Position != want || polled.Wait.Queued != want {
+				d.Errorf("it is %+v of %d, want position %d", polled.Tickets[0], polled.Wait.Queued, want)
+			}
+		}
+		if !dropped {
+			d.Error("the dead one waits still")
+		}
+	})
+}
+
+// A phase whose last reader has run out ends with the script that finds out.
+func TestAWriterHasItsTurnWhoeverFindsThatTheReadersAreOver(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		for name, find := range map[string]func(){
+			"poll":    func() { d.Poll("w") },
+			"acquire": func() { d.Write("v") },
+		} {
+			d.Read("a")
+			d.Write("gone")
+			d.Read("r")
+			d.Write("w")
+			d.Cancel("gone")
+			d.WantReaders("a")
+			d.Expire("a")
+			find()
+			if id := d.Look().HolderID(); id != "w" {
+				d.Errorf("found by %s: %v", name, d.Look())
+			}
+			d.Redis.FlushAll(d.Context())
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package scripttest
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/script"
+)
+
+// A lastAnswer is what the server last said, to a script. It is a hook of a client.
+type lastAnswer struct {
+	mu    sync.Mutex
+	value any
+}
+
+func (a *lastAnswer) get() any {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.value
+}
+
+// DialHook implements redis.Hook.
+func (a *lastAnswer) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (a *lastAnswer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if c, ok := cmd.(*redis.Cmd); ok && slices.Contains([]string{"eval", "evalsha"}, cmd.Name()) {
+			a.mu.Lock()
+			a.value = c.Val()
+			a.mu.Unlock()
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (a *lastAnswer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// isWhole reports whether an answer has nothing besides what the reader of op reads. What is said of the
+// holders is read up to the end.
+func isWhole(op Operation, answer any) bool {
+	list, isList := answer.([]any)
+	switch op.(type) {
+	case *script.Acquire:
+		return !isList || isWholeTicket(list)
+	case *script.Poll:
+		if len(list) < 4 {
+			return false
+		}
+		tickets, _ := list[3].([]any)
+		return !slices.ContainsFunc(tickets, func(t any) bool {
+			fields, isTicket := t.([]any)
+			return !isTicket || len(fields) > 2 && fields[0] == any(int64(0)) || !isWholeTicket(fields)
+		})
+	}
+	return !isList
+}
+
+// isWholeTicket reports whether fields are what a script says of one id.
+func isWholeTicket(fields []any) bool {
+	if len(fields) == 0 {
+		return false
+	}
+	switch fields[0] {
+	case any(int64(0)):
+		return true
+	case any(int64(1)):
+		return len(fields) == 4
+	}
+	return len(fields) == 1
+}

@@ -1,0 +1,157 @@
+package scripttest
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+const (
+	// Soon is for what must happen at once, on a busy machine.
+	Soon = 5 * time.Second
+	// Lease is what an acquire or a poll requests that says nothing of it.
+	Lease = 30 * time.Second
+	// MaxToken is the greatest number that the scripts count to: the next one is not above it in Lua.
+	MaxToken = 1<<53 - 1
+)
+
+// A Driver runs the scripts for one key by hand, as often and as late as a test wants.
+type Driver struct {
+	*testing.T
+	Redis *redis.Client // sees the server
+	Key   string
+	Keys  *script.KeySet
+	Tidy  bool // the Redis keys are checked after each run
+
+	scripts *script.Set
+	layout  script.Layout
+	sender  *script.Sender
+	answer  *lastAnswer
+}
+
+// New returns a Driver for a key. Its scripts are those for one plain server.
+func New(t *testing.T, rdb *redis.Client, key string) *Driver { return newDriver(t, rdb, key).With(t) }
+
+// NewShared is New for many tests in turn, each of which calls With.
+func NewShared(f *testing.F, rdb *redis.Client, key string) *Driver { return newDriver(f, rdb, key) }
+
+func newDriver(t testing.TB, rdb *redis.Client, key string) *Driver {
+	d := &Driver{
+		Redis: rdb, Key: key,
+		scripts: script.NewSet(script.DefaultParams(true)),
+		layout:  script.NewLayout("lockmw", false),
+		sender:  script.NewSender(rdb, script.Topology{Single: true}, time.Second),
+		answer:  new(lastAnswer),
+	}
+	keys := d.layout.KeySet(key)
+	d.Keys = &keys
+	rdb.AddHook(d.answer)
+	t.Cleanup(d.sender.Stop)
+	return d
+}
+
+// With returns a Driver of the same lock for another test.
+func (d *Driver) With(t *testing.T) *Driver {
+	with := *d
+	with.T = t
+	return &with
+}
+
+// OnEach runs test on each server.
+func OnEach(t *testing.T, test func(d *Driver)) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) { test(New(t, s.NewClient(t), t.Name())) })
+}
+
+// OnEachTidy is OnEach that checks after each run of a script what is left.
+func OnEachTidy(t *testing.T, test func(d *Driver)) {
+	OnEach(t, func(d *Driver) {
+		d.Tidy = true
+		test(d)
+	})
+}
+
+// OnEachCrowded is OnEachTidy for tests with so many tickets that on a slow machine they are taken for
+// dead before the test is over: the embedded server's clock stands still.
+func OnEachCrowded(t *testing.T, test func(d *Driver)) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		if s.Mini != nil {
+			s.Mini.SetTime(time.Now())
+		}
+		d := New(t, s.NewClient(t), t.Name())
+		d.Tidy = true
+		test(d)
+	})
+}
+
+// OnClock runs test on an embedded server whose clock stands still except when the test calls later.
+func OnClock(t *testing.T, test func(d *Driver, later func(time.Duration))) {
+	s := redistest.Mini(t)
+	d := New(t, s.NewClient(t), t.Name())
+	d.Tidy = true
+	now := time.Now()
+	s.Mini.SetTime(now)
+	test(d, func(by time.Duration) {
+		now = now.Add(by)
+		s.Mini.SetTime(now)
+	})
+}
+
+// Untidy runs f without checking what each run of a script leaves.
+func (d *Driver) Untidy(f func()) {
+	tidy := d.Tidy
+	d.Tidy = false
+	f()
+	d.Tidy = tidy
+}
+
+// Sibling returns the Redis keys of another lock.
+func (d *Driver) Sibling(key string) script.KeySet { return d.layout.KeySet(key) }
+
+// Inbox is the channel of the process of an id.
+func (d *Driver) Inbox(id string) string { return d.layout.InboxPrefix() + id }
+
+// ID returns an id with that text, of which nothing has been sent. Its last character is a digit or a
+// small letter.
+func ID(text string) *script.ID {
+	last := len(text) - 1
+	stem := script.IDStem(text[:last])
+	n, err := strconv.ParseUint(text[last:], 36, 64)
+	id := stem.New(n)
+	if err != nil || id.String() != text {
+		panic("not an id: " + text)
+	}
+	return id
+}
+
+// IDs returns the texts of n ids, which begin with a letter.
+func IDs(letter string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = letter + strconv.Itoa(i)
+	}
+	return all
+}
+
+// Copied returns an id of which two copies of its acquire were sent.
+func Copied(text string) *script.ID {
+	id := ID(text)
+	for range 2 {
+		_, _ = id.MarshalBinary() // as go-redis does when it writes a command
+	}
+	return id
+}
+
+// PassToken waits until the server's clock, which is this machine's, is well beyond a token.
+func PassToken(t testing.TB, token int64) {
+	t.Helper()
+	for end := time.Now().Add(Soon); time.Now().UnixMicro() <= token+1000; time.Sleep(time.Millisecond) { // polling
+		if time.Now().After(end) {
+			t.Fatal("the clock stands still")
+		}
+	}
+}

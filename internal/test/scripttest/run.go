@@ -1,0 +1,304 @@
+package scripttest
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
+
+// An Operation is a run of a script that can be prepared: a *script.Acquire, *script.Poll and so on.
+type Operation interface {
+	Call(ctx context.Context, s *script.Set, done func(*script.Reply)) *script.Call
+}
+
+// Send runs op and returns its answer, which may be an error.
+func (d *Driver) Send(op Operation) *script.Reply {
+	d.Helper()
+	answer := make(chan *script.Reply, 1)
+	d.sender.Start(op.Call(d.Context(), d.scripts, func(r *script.Reply) { answer <- r }))
+	r := <-answer
+	if raw := d.answer.get(); r.Err == nil && !isWhole(op, raw) {
+		d.Errorf("the answer to a %T has too much, or too little: %v", op, raw)
+	}
+	if d.Tidy {
+		d.CheckTidy()
+	}
+	return r
+}
+
+// Eval runs a script with arguments that no caller would send. Name is that of its file.
+func (d *Driver) Eval(name string, keys []string, args ...any) (any, error) {
+	d.Helper()
+	answer, err := d.Redis.Eval(d.Context(), d.scripts.All()[name].Source, keys, args...).Result()
+	if d.Tidy {
+		d.CheckTidy()
+	}
+	return answer, err
+}
+
+// FiveKeys are what most scripts begin with, for Eval.
+func (d *Driver) FiveKeys() []string {
+	k := d.Keys
+	return []string{k.Holder(), k.Queue(), k.Tickets(), k.Fence(), k.ReadQueue()}
+}
+
+// An Acquire says what is not usual of a *script.Acquire. What is left out is as a plain call has it.
+type Acquire struct {
+	ID         string
+	Mode       core.Mode
+	Lease      time.Duration // 0: Lease
+	Owner      string        // "": that of the id
+	Try        bool          // do not queue
+	Subscribed bool
+	Tokens     int // 0: one
+	Trace      string
+
+	Predecessor      string
+	PredecessorPlace int64 // of a ticket that got lost
+	Copied           bool  // two copies of the predecessor's acquire were sent
+
+	Place     string
+	KeepPlace time.Duration
+}
+
+// Operation returns what sends it.
+func (a Acquire) Operation(d *Driver) *script.Acquire {
+	op := &script.Acquire{
+		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, Owner: a.Owner, Mode: a.Mode, Trace: a.Trace,
+		Inbox: d.Inbox(a.ID), Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1),
+		Place: a.Place, KeepPlace: a.KeepPlace,
+	}
+	if a.Lease == 0 {
+		op.Lease = Lease
+	}
+	if a.Owner == "" {
+		op.Owner = "owner-" + a.ID
+	}
+	if a.Try {
+		op.QueueTokens = 0
+	}
+	if a.Predecessor != "" {
+		op.Predecessor = &script.Predecessor{ID: ID(a.Predecessor), Place: a.PredecessorPlace}
+		if a.Copied {
+			op.Predecessor.ID = Copied(a.Predecessor)
+		}
+	}
+	return op
+}
+
+// AcquireOnce runs acquire.lua once.
+func (d *Driver) AcquireOnce(a Acquire) (script.Acquired, error) {
+	d.Helper()
+	return d.Send(a.Operation(d)).Acquired(d.layout.InboxPrefix())
+}
+
+// Acquire runs acquire.lua as often as its answer says.
+func (d *Driver) Acquire(a Acquire) script.Acquired {
+	d.Helper()
+	for {
+		got, err := d.AcquireOnce(a)
+		if err != nil {
+			d.Fatalf("acquire of %s: %v", a.ID, err)
+		}
+		if got.Outcome != script.Again {
+			return got
+		}
+	}
+}
+
+// Lock requests the plain lock.
+func (d *Driver) Lock(id string) script.Acquired { d.Helper(); return d.Acquire(Acquire{ID: id}) }
+
+// TryLock requests the plain lock without waiting.
+func (d *Driver) TryLock(id string) script.Acquired {
+	d.Helper()
+	return d.Acquire(Acquire{ID: id, Try: true})
+}
+
+// Read requests the lock to read.
+func (d *Driver) Read(id string) script.Acquired {
+	d.Helper()
+	return d.Acquire(Acquire{ID: id, Mode: core.Read})
+}
+
+// TryRead requests the lock to read, without waiting.
+func (d *Driver) TryRead(id string) script.Acquired {
+	d.Helper()
+	return d.Acquire(Acquire{ID: id, Mode: core.Read, Try: true})
+}
+
+// Write requests the lock to write.
+func (d *Driver) Write(id string) script.Acquired {
+	d.Helper()
+	return d.Acquire(Acquire{ID: id, Mode: core.Write})
+}
+
+// Fair requests the lock in strict order.
+func (d *Driver) Fair(id string) script.Acquired {
+	d.Helper()
+	return d.Acquire(Acquire{ID: id, Mode: core.Fair})
+}
+
+// Keep requests the lock in strict order, with a place in the queue that is kept.
+func (d *Driver) Keep(id, place string, keep time.Duration) script.Acquired {
+	d.Helper()
+	return d.Acquire(Acquire{ID: id, Mode: core.Fair, Place: place, KeepPlace: keep})
+}
+
+// HandOver requests the plain lock, and gives up the hold of another id.
+func (d *Driver) HandOver(from, id string) script.Acquired {
+	d.Helper()
+	return d.Acquire(Acquire{ID: id, Predecessor: from})
+}
+
+// Queue makes many wait to read; what is left is checked once.
+func (d *Driver) Queue(subscribed bool, all ...string) {
+	d.Helper()
+	d.Untidy(func() {
+		for _, id := range all {
+			if got := d.Acquire(Acquire{ID: id, Mode: core.Read, Subscribed: subscribed}); got.Outcome != script.Queued {
+				d.Fatalf("%s: %+v", id, got)
+			}
+		}
+	})
+	if d.Tidy {
+		d.CheckTidy()
+	}
+}
+
+// Polls returns what sends a poll for some ids.
+func (d *Driver) Polls(subscribed bool, lease time.Duration, ids ...string) *script.Poll {
+	op := &script.Poll{Keys: d.Keys, Subscribed: subscribed}
+	for _, id := range ids {
+		op.Tickets = append(op.Tickets, script.PolledTicket{ID: ID(id), Lease: lease})
+	}
+	return op
+}
+
+// Poll runs poll.lua once, for some ids or for nobody.
+func (d *Driver) Poll(ids ...string) script.Polled { d.Helper(); return d.poll(false, ids) }
+
+// PollSubscribed is Poll by a process that listens to its inbox.
+func (d *Driver) PollSubscribed(ids ...string) script.Polled { d.Helper(); return d.poll(true, ids) }
+
+func (d *Driver) poll(subscribed bool, ids []string) script.Polled {
+	d.Helper()
+	p, err := d.Send(d.Polls(subscribed, Lease, ids...)).Polled(len(ids), d.layout.InboxPrefix())
+	if err != nil {
+		d.Fatalf("poll of %q: %v", ids, err)
+	}
+	for i, t := range p.Tickets {
+		if t.Err != nil {
+			d.Errorf("poll of %q: %v", ids[i], t.Err)
+		}
+	}
+	return p
+}
+
+// PollOne runs poll.lua for one id, and returns what became of it.
+func (d *Driver) PollOne(id string) script.Outcome { d.Helper(); return d.Poll(id).Tickets[0].Outcome }
+
+// Settle runs poll.lua for nobody for as long as it says.
+func (d *Driver) Settle() (runs int) {
+	d.Helper()
+	for {
+		runs++
+		if !d.Poll().More {
+			return runs
+		}
+		if runs > 100 {
+			d.Fatal("the queue is never settled")
+		}
+	}
+}
+
+// Renew runs renew.lua.
+func (d *Driver) Renew(id string, lease time.Duration) script.Renewed {
+	d.Helper()
+	got, err := d.Send(&script.Renew{Keys: d.Keys, ID: ID(id), Lease: lease}).Renewed()
+	d.check("renewal", id, err)
+	return got
+}
+
+// Release runs release.lua as most say it.
+func (d *Driver) Release(id string) script.Outcome {
+	d.Helper()
+	return d.release(&script.Release{ID: ID(id)})
+}
+
+// ReleaseMarked is Release of an id of which copies of its acquire may still arrive.
+func (d *Driver) ReleaseMarked(id string) script.Outcome {
+	d.Helper()
+	return d.release(&script.Release{ID: ID(id), Mark: true})
+}
+
+// ReleasePlace is Release of a hold whose place in the queue was kept.
+func (d *Driver) ReleasePlace(id, place string) script.Outcome {
+	d.Helper()
+	return d.release(&script.Release{ID: ID(id), Place: place})
+}
+
+// Linger is Release after which the key stays taken.
+func (d *Driver) Linger(id string, linger time.Duration) script.Outcome {
+	d.Helper()
+	return d.release(&script.Release{ID: ID(id), Linger: linger})
+}
+
+func (d *Driver) release(op *script.Release) script.Outcome {
+	d.Helper()
+	op.Keys = d.Keys
+	got, err := d.Send(op).Released()
+	d.check("release", op.ID.String(), err)
+	return got
+}
+
+// Downgrade runs downgrade.lua.
+func (d *Driver) Downgrade(id string) script.Outcome {
+	d.Helper()
+	got, err := d.Send(&script.Downgrade{Keys: d.Keys, ID: ID(id)}).Downgraded()
+	d.check("downgrade", id, err)
+	return got
+}
+
+// Cancel runs cancel.lua for an id that is refused from now on.
+func (d *Driver) Cancel(id string) script.Outcome {
+	d.Helper()
+	return d.cancel(&script.Cancel{ID: id, Mark: true})
+}
+
+// CancelKeeping is Cancel of a ticket whose place in the queue is kept.
+func (d *Driver) CancelKeeping(id, place string, keep time.Duration) script.Outcome {
+	d.Helper()
+	return d.cancel(&script.Cancel{ID: id, Mark: true, Place: place, KeepPlace: keep})
+}
+
+// CancelPlace is Cancel of what may hold the lock; its place in the queue ends then.
+func (d *Driver) CancelPlace(id, place string) script.Outcome {
+	d.Helper()
+	return d.cancel(&script.Cancel{ID: id, Mark: true, Place: place, EndPlace: true})
+}
+
+func (d *Driver) cancel(op *script.Cancel) script.Outcome {
+	d.Helper()
+	op.Keys = d.Keys
+	got, err := d.Send(op).Cancelled()
+	d.check("cancel", op.ID, err)
+	return got
+}
+
+// Force runs force.lua.
+func (d *Driver) Force(token int64, owner string) script.Outcome {
+	d.Helper()
+	got, err := d.Send(&script.Force{Keys: d.Keys, Token: token, Owner: owner}).Forced()
+	d.check("force", owner, err)
+	return got
+}
+
+func (d *Driver) check(what, id string, err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatalf("%s of %s: %v", what, id, err)
+	}
+}

@@ -1,0 +1,210 @@
+package scripttest
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
+
+// A Part is what one of a lock's keys in Redis holds.
+type Part struct {
+	Type   string            // as Redis says it
+	Fields map[string]string // of a hash or a sorted set; of anything else the only one, ""
+	TTL    time.Duration
+
+	ours string // the type of what the scripts keep there
+}
+
+// Exists reports whether there is such a key.
+func (p *Part) Exists() bool { return p.Type != "none" }
+
+// IsStrange reports whether somebody else must have written it.
+func (p *Part) IsStrange() bool { return p.Exists() && p.Type != p.ours }
+
+// Same reports whether q holds the same; some fields may differ.
+func (p *Part) Same(q *Part, but ...string) bool {
+	a, b := maps.Clone(p.Fields), maps.Clone(q.Fields)
+	for _, field := range but {
+		delete(a, field)
+		delete(b, field)
+	}
+	return p.Type == q.Type && maps.Equal(a, b)
+}
+
+// Digits reads a field as a number that the scripts may have written.
+func (p *Part) Digits(field string) (int64, bool) { return Digits(p.Fields[field]) }
+
+// Digits reads a number that the scripts may have written.
+func Digits(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && n <= MaxToken && strings.Trim(text, "0123456789") == ""
+}
+
+// InOrder returns the members of a sorted set.
+func (p *Part) InOrder() []string {
+	ids := slices.Collect(maps.Keys(p.Fields))
+	slices.SortFunc(ids, func(a, b string) int {
+		x, _ := strconv.ParseFloat(p.Fields[a], 64)
+		y, _ := strconv.ParseFloat(p.Fields[b], 64)
+		if x != y && !math.IsNaN(x) && !math.IsNaN(y) {
+			if x < y {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	return ids
+}
+
+// A Snapshot is what the lock's keys hold at one time.
+type Snapshot struct {
+	At  time.Time // by this process' clock
+	Now time.Time // by the server's
+
+	Holder, Queue, ReadQueue, Tickets, Fence Part
+	Kept                                     Part // the kept place with the name t
+}
+
+// Parts returns all by their names.
+func (s *Snapshot) Parts() map[string]*Part {
+	return map[string]*Part{
+		"holder": &s.Holder, "queue": &s.Queue, "queue of readers": &s.ReadQueue, "tickets": &s.Tickets,
+		"counter": &s.Fence, "kept place": &s.Kept,
+	}
+}
+
+func (s *Snapshot) String() string {
+	return fmt.Sprintf("holder %v, queue %v, readers' queue %v, tickets %v, counter %v, kept place %v",
+		s.Holder, s.Queue, s.ReadQueue, s.Tickets, s.Fence, s.Kept)
+}
+
+// HolderID is the id that has the lock for itself; "" if none.
+func (s *Snapshot) HolderID() string {
+	if s.Holder.IsStrange() || s.Holder.Fields["mode"] == core.Read.String() {
+		return ""
+	}
+	return s.Holder.Fields["id"]
+}
+
+// IsRead reports whether the lock is held for reading.
+func (s *Snapshot) IsRead() bool {
+	_, isToken := s.Holder.Digits("token")
+	_, isNext := s.Holder.Digits("next")
+	return s.Holder.Type == "hash" && s.Holder.Fields["mode"] == core.Read.String() && isToken && isNext
+}
+
+// A Reader is what the holder's hash has of a reader.
+type Reader struct {
+	Ends                time.Time
+	Since               int64 // µs
+	Inbox, Owner, Trace string
+}
+
+// Readers are those whose hold is not over.
+func (s *Snapshot) Readers() map[string]Reader {
+	all := make(map[string]Reader)
+	if !s.IsRead() {
+		return all
+	}
+	for field, value := range s.Holder.Fields {
+		id, isReader := strings.CutPrefix(field, "reader:")
+		words := append(strings.Split(value, " "), "", "", "", "", "")
+		ends, ok := Digits(words[0])
+		if !isReader || !ok || ends <= s.Now.UnixMilli() || !strings.Contains(value, " ") {
+			continue
+		}
+		since, _ := strconv.ParseInt(words[1], 10, 64)
+		all[id] = Reader{Ends: time.UnixMilli(ends), Since: since, Inbox: words[2], Owner: words[3], Trace: words[4]}
+	}
+	return all
+}
+
+// Has reports whether id has the lock, in whatever way.
+func (s *Snapshot) Has(id string) bool {
+	_, reads := s.Readers()[id]
+	return reads || id != "" && s.HolderID() == id
+}
+
+// Waits reports whether id has a ticket.
+func (s *Snapshot) Waits(id string) bool {
+	_, writes := s.Queue.Fields[id]
+	_, reads := s.ReadQueue.Fields[id]
+	return writes && !s.Queue.IsStrange() || reads && !s.ReadQueue.IsStrange()
+}
+
+// Writers are the tickets that exclude others, in their order.
+func (s *Snapshot) Writers() []string {
+	return slices.DeleteFunc(s.Queue.InOrder(), func(id string) bool { return id == script.ReadersTicket })
+}
+
+// Counter is the fencing counter; not ok if it cannot be one.
+func (s *Snapshot) Counter() (last int64, ok bool) {
+	if !s.Fence.Exists() {
+		return 0, true
+	}
+	last, ok = s.Fence.Digits("")
+	return last, ok && !s.Fence.IsStrange()
+}
+
+// Look reads the lock's keys.
+func (d *Driver) Look() *Snapshot {
+	d.Helper()
+	sc := &Snapshot{At: time.Now()}
+	ctx := d.Context()
+	keys := []string{d.Keys.Holder(), d.Keys.Queue(), d.Keys.ReadQueue(), d.Keys.Tickets(), d.Keys.Fence(), d.Keys.Kept("t")}
+	parts := []*Part{&sc.Holder, &sc.Queue, &sc.ReadQueue, &sc.Tickets, &sc.Fence, &sc.Kept}
+	ours := []string{"hash", "zset", "zset", "hash", "string", "string"}
+	var types [6]*redis.StatusCmd
+	var ttls [6]*redis.DurationCmd
+	var now *redis.TimeCmd
+	_, err := d.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		now = p.Time(ctx)
+		for i, key := range keys {
+			types[i], ttls[i] = p.Type(ctx, key), p.PTTL(ctx, key)
+		}
+		return nil
+	})
+	if err != nil {
+		d.Fatal(err)
+	}
+	sc.Now = now.Val()
+	for i, p := range parts {
+		p.Type, p.ours, p.TTL = types[i].Val(), ours[i], ttls[i].Val()
+		if p.Fields, err = d.fieldsOf(keys[i], p.Type); err != nil {
+			d.Fatal(err)
+		}
+	}
+	return sc
+}
+
+func (d *Driver) fieldsOf(key, typ string) (fields map[string]string, err error) {
+	ctx := d.Context()
+	switch typ {
+	case "hash":
+		return d.Redis.HGetAll(ctx, key).Result()
+	case "string":
+		return map[string]string{"": d.Redis.Get(ctx, key).Val()}, nil
+	case "zset":
+		fields = make(map[string]string)
+		var members []redis.Z
+		members, err = d.Redis.ZRangeWithScores(ctx, key, 0, -1).Result()
+		for _, z := range members {
+			fields[z.Member.(string)] = fmt.Sprint(z.Score)
+		}
+	case "list":
+		fields = map[string]string{"": strings.Join(d.Redis.LRange(ctx, key, 0, -1).Val(), " ")}
+	case "set":
+		fields = map[string]string{"": strings.Join(slices.Sorted(slices.Values(d.Redis.SMembers(ctx, key).Val())), " ")}
+	}
+	return fields, err
+}
