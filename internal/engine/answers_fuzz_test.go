@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/answertext"
 )
 
 // Whatever the scripts are said to have answered, a call ends with a documented error or with a hold
@@ -154,11 +155,11 @@ func (s *oracle) granted(token int64) bool {
 				return true
 			}
 		}
-		if grantIn(v) == token {
+		if answertext.Grant(v) == token {
 			return true
 		}
 		if list, _ := v.([]any); len(list) > 2 {
-			if tickets, _ := list[2].([]any); len(tickets) == 1 && grantIn(tickets[0]) == token {
+			if tickets, _ := list[2].([]any); len(tickets) == 1 && answertext.Grant(tickets[0]) == token {
 				return true
 			}
 		}
@@ -179,7 +180,7 @@ func (s *oracle) answer(cmd redis.Cmder) error {
 		cmd.SetErr(io.EOF)
 		return io.EOF
 	}
-	v := valueOf(s.answers[0])
+	v := answertext.Parse(s.answers[0])
 	s.answers = s.answers[1:]
 	if err, isErr := v.(error); isErr {
 		cmd.SetErr(err)

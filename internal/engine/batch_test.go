@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -31,12 +30,12 @@ func TestABatchIsOneCommand(t *testing.T) {
 					r.Errorf("round %d: token %d after %d", round, res.grant.token, last)
 				}
 				last = res.grant.token
-				h := r.rdb.HGetAll(r.Context(), res.grant.lease.c.name.holder).Val()
+				h := r.rdb.HGetAll(r.Context(), res.grant.lease.c.name.Holder()).Val()
 				if h["id"] != res.grant.lease.id.String() || h["owner"] != "owner" ||
 					h["token"] != strconv.FormatInt(last, 10) || h["inbox"] != r.e.inbox.channel {
 					r.Errorf("%s: the server has %v for token %d", res.key, h, last)
 				}
-				ttl := r.rdb.PTTL(r.Context(), res.grant.lease.c.name.holder).Val()
+				ttl := r.rdb.PTTL(r.Context(), res.grant.lease.c.name.Holder()).Val()
 				if deadline := time.Until(res.grant.Deadline()); ttl > 30*time.Second || ttl < deadline {
 					r.Errorf("%s: the server's lease is %v, ours %v", res.key, ttl, deadline)
 				}
@@ -45,8 +44,8 @@ func TestABatchIsOneCommand(t *testing.T) {
 			if left := r.left(); len(left) > 0 {
 				r.Errorf("left on the server: %q", left)
 			}
-			sent := r.ran(r.e.scripts.acquire.bulk.script) + r.ran(r.e.scripts.release.bulk.script)
-			alone := r.ran(r.e.scripts.acquire) + r.ran(r.e.scripts.release)
+			sent := r.ran("acquire_batch") + r.ran("release_batch")
+			alone := r.ran("acquire") + r.ran("release")
 			// When the server does not know the script of the acquires, that is sent twice, and their
 			// releases mark the ids.
 			if unknown := round%2 == 0; unknown && (sent != 2 || alone < n) || !unknown && (sent != 3 || alone > 0) {
@@ -64,10 +63,10 @@ func TestABatchLeavesToOthersWhatIsNotPlain(t *testing.T) {
 		held := newAsker("item:0").acquire(t, other)
 		taken := newAsker("item:1").acquire(t, other)
 		waiting := newAsker("item:1").queue(t, newEngine(t, r.s.NewClient(t)))
-		foreign := r.e.nameOf("item:2")
-		r.rdb.Set(t.Context(), foreign.holder, "a string", 0)
-		strange := r.e.nameOf("item:3")
-		r.rdb.Set(t.Context(), strange.queue(), "a string", 0)
+		foreign := r.e.layout.KeySet("item:2")
+		r.rdb.Set(t.Context(), foreign.Holder(), "a string", 0)
+		strange := r.e.layout.KeySet("item:3")
+		r.rdb.Set(t.Context(), strange.Queue(), "a string", 0)
 
 		results := r.acquire(r.keys(8)...)
 		var granted []result
@@ -111,7 +110,7 @@ func TestABatchOfReleasesPassesOn(t *testing.T) {
 		all := r.granted(r.acquire(r.keys(5)...), 5)
 		waiting := newAsker(all[2].key).queue(t, newEngine(t, r.s.NewClient(t)))
 		// Two were lost meanwhile, and somebody else has them.
-		r.rdb.Del(t.Context(), all[3].grant.lease.c.name.holder, all[4].grant.lease.c.name.holder)
+		r.rdb.Del(t.Context(), all[3].grant.lease.c.name.Holder(), all[4].grant.lease.c.name.Holder())
 		others := newEngine(t, r.s.NewClient(t))
 		stranger, reader := newAsker(all[3].key).acquire(t, others), newAsker(all[4].key)
 		reader.Mode = core.Read
@@ -142,7 +141,7 @@ func TestABatchIsHarmlessWhenRepeated(t *testing.T) {
 			if id := holderOf(t, r.rdb, res.grant); id != res.grant.lease.id.String() {
 				t.Errorf("%s is held by %q", res.key, id)
 			}
-			if !res.grant.lease.id.copied() {
+			if !res.grant.lease.id.Copied() {
 				t.Errorf("%s: the second copy is not counted", res.key)
 			}
 		}
@@ -150,7 +149,7 @@ func TestABatchIsHarmlessWhenRepeated(t *testing.T) {
 		r.release(all)
 		<-lost.Caught()
 		for _, res := range all { // of the acquires copies may still arrive
-			mark := res.grant.lease.c.name.done(res.grant.lease.id.String())
+			mark := res.grant.lease.c.name.Done(res.grant.lease.id.String())
 			if n := r.rdb.Exists(r.Context(), mark).Val(); n == 0 {
 				r.Errorf("%s is not marked as over", res.key)
 			}
@@ -195,129 +194,18 @@ func TestABatchIsRefusedOnlyForOne(t *testing.T) {
 // Locks share a command only on a server that is known to be one.
 func TestOneServerIsRecognized(t *testing.T) {
 	s := redistest.Redis(t)
-	e := newEngine(t, s.NewClient(t))
-	if e.caller.bulky.Load() {
-		t.Error("before it was asked")
+	r := &rig{T: t, s: s, wire: s.NewWire(), rdb: s.NewClient(t)}
+	r.e = newEngine(t, s.NewClient(t, r.wire.Use))
+	batches := func() int {
+		r.wire.Record()
+		r.release(r.granted(r.acquire(r.keys(5)...), 5))
+		return r.ran("acquire_batch") + r.ran("release_batch")
 	}
-	_, _ = newAsker("item:1").acquire(t, e).Release(soon)
-	eventually(t, "a plain server is not recognized", e.caller.bulky.Load)
-
-	// A proxy that spreads scripts over two servers by their first keys.
-	both := []*redis.Client{s.NewClient(t), redistest.Redis(t).NewClient(t)}
-	n := 0
-	proxied := s.NewClient(t)
-	proxied.AddHook(pipelineHook(func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			n++
-			if err := both[n%2].Process(ctx, cmd); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	if newEngine(t, proxied).isOneServer(t.Context()) {
-		t.Error("two servers are taken for one")
+	r.e.probed.Do(func() {})
+	r.warm()
+	if n := batches(); n > 0 {
+		t.Errorf("%d batches before the server was probed", n)
 	}
-	if newEngine(t, redistest.Mini(t).NewClient(t)).isOneServer(t.Context()) {
-		t.Error("a server that does not say who it is is taken for one")
-	}
-}
-
-// acquireBatch runs acquire_batch.lua, with one id for all keys.
-func (d *desk) acquireBatch(id string, keys ...string) ([]int64, error) {
-	four := []string{d.name.fence.(string)}
-	args := []any{"inbox"}
-	e := &Engine{cfg: DefaultConfig(), fence: d.name.fence}
-	for _, key := range keys {
-		n := e.nameOf(key)
-		four = append(four, n.holder, n.queue(), n.done(id))
-		args = append(args, id, 30_000, "owner")
-	}
-	return d.rdb.Eval(d.Context(), d.scripts.acquire.bulk.script.source, four, args...).Int64Slice()
-}
-
-func TestAcquireBatch(t *testing.T) {
-	onDesk(t, func(d *desk) {
-		key, more := d.Name(), []string{"a", "b"}
-		granted := func(what string, tokens []int64, err error, want ...bool) int64 {
-			d.Helper()
-			if err != nil || len(tokens) != len(want) {
-				d.Fatalf("%s: %v, %v", what, tokens, err)
-			}
-			var last int64
-			for i, token := range tokens {
-				if (token > 0) != want[i] || token != -1 && token <= last {
-					d.Errorf("%s: tokens %v", what, tokens)
-				}
-				last = max(last, token)
-			}
-			return last
-		}
-		// After a loss of the counter any token of this microsecond may have been given.
-		tokens, err := d.acquireBatch("1", more...)
-		last := granted("without a counter", tokens, err, true, false)
-		d.rdb.Del(d.Context(), "lockmw:{a}")
-		passToken(d.T, last)
-
-		tokens, err = d.acquireBatch("2", key, "a", key, "b")
-		last = granted("one twice", tokens, err, true, true, false, true)
-		d.wantHolder("2")
-		if n, _ := d.rdb.Get(d.Context(), "lockmw:fence").Int64(); n < last {
-			d.Errorf("the counter is %d after token %d", n, last)
-		}
-		tokens, err = d.acquireBatch("2", key, "a", "b")
-		granted("repeated", tokens, err, false, false, false)
-		d.rdb.Del(d.Context(), "lockmw:{a}", "lockmw:{b}", d.name.holder)
-
-		d.cancel("3") // overtakes
-		counter, err := d.rdb.Get(d.Context(), "lockmw:fence").Int64()
-		if err != nil {
-			d.Fatal(err)
-		}
-		passToken(d.T, counter)
-		tokens, err = d.acquireBatch("3", key, "a")
-		granted("after its cancel", tokens, err, false, true)
-		d.wantHolder("")
-
-		// A counter that is ahead of the clock.
-		ahead := time.Now().Add(time.Hour).UnixMicro()
-		d.rdb.Set(d.Context(), "lockmw:fence", ahead, 0)
-		tokens, err = d.acquireBatch("4", key, "b")
-		if last := granted("ahead of the clock", tokens, err, true, false); last <= ahead {
-			d.Errorf("token %d after %d", last, ahead)
-		}
-		d.rdb.Set(d.Context(), "lockmw:fence", "strange", 0)
-		if tokens, err = d.acquireBatch("5", "c"); err == nil {
-			d.Errorf("with a strange counter: %v", tokens)
-		}
-		if n := d.rdb.Exists(d.Context(), "lockmw:{c}").Val(); n > 0 {
-			d.Error("taken with a strange counter")
-		}
-	})
-}
-
-func TestReleaseBatch(t *testing.T) {
-	onDesk(t, func(d *desk) {
-		d.acquire("a", "wait")
-		run := func(id string) int64 {
-			d.Helper()
-			got, err := d.rdb.Eval(d.Context(), d.scripts.release.bulk.script.source,
-				[]string{d.name.holder, d.name.queue()}, id).Int64Slice()
-			if err != nil || len(got) != 1 {
-				d.Fatalf("%v, %v", got, err)
-			}
-			return got[0]
-		}
-		d.wantKind("another's", run("b"), 0)
-		d.wantHolder("a")
-		d.acquire("b", "wait")
-		d.wantKind("with others waiting", run("a"), -1)
-		d.wantHolder("a")
-		d.cancel("b")
-		d.wantKind("its own", run("a"), 1)
-		d.wantHolder("")
-		d.wantKind("repeated", run("a"), 0)
-		d.rdb.Set(d.Context(), d.name.holder, "a string", 0)
-		d.wantKind("somebody's key", run("a"), -1)
-	})
+	r.e.probe()
+	eventually(t, "a plain server is not recognized", func() bool { return batches() == 2 })
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 const bubbleKey = "item:1"
@@ -18,11 +22,11 @@ const bubbleKey = "item:1"
 // A bubble is an engine, and an embedded server, where time passes only when nothing else is left to do.
 type bubble struct {
 	*testing.T
-	s    *redistest.Server
-	rdb  *redis.Client // sees the server
-	wire *redistest.Wire
-	e    *Engine
-	desk *desk // of the key bubbleKey
+	s      *redistest.Server
+	rdb    *redis.Client // sees the server
+	wire   *redistest.Wire
+	e      *Engine
+	driver *scripttest.Driver // of the key bubbleKey
 }
 
 func inBubble(t *testing.T, test func(b *bubble)) {
@@ -30,7 +34,7 @@ func inBubble(t *testing.T, test func(b *bubble)) {
 		s := redistest.Piped(t)
 		b := &bubble{T: t, s: s, rdb: s.NewClient(t), wire: s.NewWire()}
 		b.e = b.engine(b.wire.Use)
-		b.desk = &desk{T: t, rdb: b.rdb, name: b.e.nameOf(bubbleKey), scripts: b.e.scripts}
+		b.driver = scripttest.New(t, b.rdb, bubbleKey)
 		test(b)
 		b.checkGone(b.e)
 		_ = b.e.Close()
@@ -124,18 +128,18 @@ func (b *bubble) release(all ...*grant) {
 	synctest.Wait()
 }
 
-// sent counts the runs of scripts about the key since wire.Record, which it calls.
-func (b *bubble) sent() map[*script]int {
+// sent counts the runs of each script since wire.Record, which it calls.
+func (b *bubble) sent() map[string]int {
 	b.Helper()
 	synctest.Wait()
-	n := make(map[*script]int)
+	n := make(map[string]int)
 	for _, c := range b.wire.Sent() {
 		if !c.IsScript() {
 			continue
 		}
-		for _, s := range b.scripts() {
-			if c[1] == s.sha || c[1] == s.source {
-				n[s]++
+		for name, s := range b.scripts() {
+			if c[1] == s.SHA || c[1] == s.Source {
+				n[name]++
 			}
 		}
 	}
@@ -143,11 +147,13 @@ func (b *bubble) sent() map[*script]int {
 	return n
 }
 
-func (b *bubble) scripts() map[string]*script {
-	s := b.e.scripts
-	return map[string]*script{
-		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "release": s.release, "downgrade": s.downgrade, "cancel": s.cancel,
-	}
+// scripts are those that engines send on their own, by their names.
+func (b *bubble) scripts() map[string]*script.Script {
+	all := b.e.scripts.All()
+	maps.DeleteFunc(all, func(name string, _ *script.Script) bool {
+		return name == "force" || strings.HasSuffix(name, "_batch")
+	})
+	return all
 }
 
 // wantSent checks the runs of scripts since the last check: "acquire" or "renew", once for each time it is
@@ -158,9 +164,9 @@ func (b *bubble) wantSent(what string, want ...string) {
 	for _, name := range want {
 		expected[name]++
 	}
-	for name, s := range b.scripts() {
-		if got[s] != expected[name] {
-			b.Errorf("%s: %s was sent %d times, want %d", what, name, got[s], expected[name])
+	for name := range b.scripts() {
+		if got[name] != expected[name] {
+			b.Errorf("%s: %s was sent %d times, want %d", what, name, got[name], expected[name])
 		}
 	}
 }
@@ -169,7 +175,7 @@ func (b *bubble) wantSent(what string, want ...string) {
 func (b *bubble) warm() {
 	b.Helper()
 	for _, s := range b.scripts() {
-		if err := b.rdb.ScriptLoad(b.Context(), s.source).Err(); err != nil {
+		if err := b.rdb.ScriptLoad(b.Context(), s.Source).Err(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -182,10 +188,10 @@ func (b *bubble) warm() {
 }
 
 // readers are the ids that the server has of readers.
-func (b *bubble) readers() map[string]readerField {
+func (b *bubble) readers() map[string]scripttest.Reader {
 	b.Helper()
 	synctest.Wait()
-	return b.desk.look().readers()
+	return b.driver.Look().Readers()
 }
 
 // checkGone checks that nothing is left in an engine which nobody uses.
@@ -225,7 +231,7 @@ func (b *bubble) checkGone(e *Engine) {
 func (b *bubble) wantFree() {
 	b.Helper()
 	synctest.Wait()
-	if sc := b.desk.look(); sc.holder.exists() || sc.queue.exists() || sc.tickets.exists() {
+	if sc := b.driver.Look(); sc.Holder.Exists() || sc.Queue.Exists() || sc.Tickets.Exists() {
 		b.Errorf("the lock is not free: %v", sc)
 	}
 }

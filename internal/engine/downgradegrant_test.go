@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 func TestDowngradeLetsReadersOfAllProcessesIn(t *testing.T) {
@@ -35,7 +37,7 @@ func TestDowngradeLetsReadersOfAllProcessesIn(t *testing.T) {
 		b.wantWaiting("the next writer", next)
 		late := b.call(b.e, b.asker(core.Read))
 		b.wantWaiting("a reader that comes later", late)
-		time.Sleep(2 * askedLease) // it is renewed as before
+		time.Sleep(2 * scripttest.Lease) // it is renewed as before
 		if len(writer.lost) > 0 || len(b.readers()) != 3 {
 			b.Errorf("after two leases the server has %v", b.readers())
 		}
@@ -91,7 +93,7 @@ func TestDowngradeOfWhatIsLost(t *testing.T) {
 		if _, err := g.Release(time.Second); !errors.Is(err, core.ErrLost) {
 			b.Errorf("Release: %v", err)
 		}
-		if id := b.desk.look().holds(); id != stranger.lease.id.String() {
+		if id := b.driver.Look().HolderID(); id != stranger.lease.id.String() {
 			b.Errorf("held by %q, want the other", id)
 		}
 		b.release(stranger)
@@ -111,7 +113,7 @@ func TestDowngradeThatIsNotConfirmed(t *testing.T) {
 				if arrives {
 					fault = b.wire.HoldReply
 				}
-				held := fault(b.e.scripts.downgrade.sha)
+				held := fault(b.e.scripts.All()["downgrade"].SHA)
 				ctx, cancel := context.WithTimeout(b.Context(), 100*time.Millisecond)
 				defer cancel()
 				start := time.Now()
@@ -168,9 +170,9 @@ func TestALeaseOfADowngradedHoldRunsOut(t *testing.T) {
 		if err := g.Downgrade(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		time.Sleep(askedLease)
+		time.Sleep(scripttest.Lease)
 		b.wantLost("the fixed lease", a, core.ErrLost)
-		time.Sleep(pollInterval)
+		time.Sleep(script.PollInterval)
 		b.release(b.wantGranted("the next writer", next))
 		b.wantFree()
 	})

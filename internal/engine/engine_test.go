@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
@@ -85,19 +86,20 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// passToken waits until the server's clock, which is this machine's, is well beyond a token.
-func passToken(t *testing.T, token int64) {
-	t.Helper()
-	eventually(t, "the clock stands still", func() bool { return time.Now().UnixMicro() > token+1000 })
-}
-
 func holderOf(t *testing.T, rdb *redis.Client, g *grant) string {
 	t.Helper()
-	id, err := rdb.HGet(t.Context(), g.lease.c.name.holder, "id").Result()
+	id, err := rdb.HGet(t.Context(), g.lease.c.name.Holder(), "id").Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
 	return id
+}
+
+// oldPush is a message that the lock was granted to the id of g, long ago.
+func oldPush(g *grant) *script.Message {
+	return &script.Message{
+		Kind: script.Granted, ID: g.lease.id.String(), Number: 1, Grant: script.Grant{Token: 1, Tokens: 1}, Holder: g.lease.c.name.Holder(),
+	}
 }
 
 func TestALatePushDoesNotEndTheLease(t *testing.T) {
@@ -116,11 +118,11 @@ func TestALatePushDoesNotEndTheLease(t *testing.T) {
 	}
 	g := <-granted
 	// The push was found to be for a request, which has become a lease before the push got the lock.
-	if !requests[0].wants(&push{licence: licence{first: g.token, count: 1}}) {
+	if !requests[0].wants(&script.Message{Grant: script.Grant{Token: g.token, Tokens: 1}}) {
 		t.Error("the push of a lease that is held is taken for nobody's")
 	}
-	b.grantPushed(g.lease.id.String() + " 1 1 1 0 " + g.lease.c.name.holder)
-	b.caller.quiesce(soon)
+	b.grantPushed(oldPush(g))
+	b.sender.WaitIdle(soon)
 	if id := holderOf(t, rdb, g); id != g.lease.id.String() {
 		t.Errorf("held by %q after a late push", id)
 	}
@@ -132,7 +134,7 @@ func TestAPushForNobodyIsCancelled(t *testing.T) {
 	e := newEngine(t, rdb)
 	g := newAsker("item:1").acquire(t, e)
 	e.ids.remove(g.lease.id) // as if its caller had gone
-	e.grantPushed(g.lease.id.String() + " 1 1 1 0 " + g.lease.c.name.holder)
+	e.grantPushed(oldPush(g))
 	eventually(t, "nobody's grant is still held", func() bool { return holderOf(t, rdb, g) == "" })
 }
 
@@ -144,9 +146,9 @@ func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 	held := first.acquire(t, a)
 	granted := second.queue(t, b)
 	r := b.ids.requests()[0]
-	for what, p := range map[string]*push{
-		"as old as the last answer": {number: r.stamp, licence: licence{first: r.stamp, count: 1}},
-		"older":                     {number: r.stamp - 1, licence: licence{first: r.stamp - 1, count: 1}},
+	for what, p := range map[string]*script.Message{
+		"as old as the last answer": {Number: r.stamp, Grant: script.Grant{Token: r.stamp, Tokens: 1}},
+		"older":                     {Number: r.stamp - 1, Grant: script.Grant{Token: r.stamp - 1, Tokens: 1}},
 	} {
 		r.wants(p)
 		if r.over {
@@ -155,7 +157,7 @@ func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 	}
 	r.c.shard.mu.Lock()
 	r.acceptBy = b.now()
-	r.pushed(&push{number: r.stamp + 1, licence: licence{first: r.stamp + 1, count: 1}})
+	r.pushed(&script.Message{Number: r.stamp + 1, Grant: script.Grant{Token: r.stamp + 1, Tokens: 1}})
 	over := r.over
 	r.c.shard.mu.Unlock()
 	if over {
@@ -236,7 +238,7 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 	var first instant
 	locked(func() bool { first = r.acceptBy; return true })()
 	eventually(t, "no poll after the subscription", locked(func() bool { return b.inbox.live.Load() && r.acceptBy > first }))
-	fault := wire.Withhold(b.scripts.renew.sha)
+	fault := wire.Withhold(b.scripts.All()["renew"].SHA)
 	if _, err := held.Release(soon); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +248,7 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 	}
 	<-fault.Caught()
 	eventually(t, "the grant was not renewed", func() bool {
-		return time.Until(g.Deadline()) > 2*acceptWindow || len(waits.lost) > 0
+		return time.Until(g.Deadline()) > 2*script.AcceptWindow || len(waits.lost) > 0
 	})
 	fault.Break()
 	if len(waits.lost) > 0 {
@@ -259,28 +261,19 @@ func TestALatePushDoesNotOvertakeTheRelease(t *testing.T) {
 	s := redistest.Mini(t)
 	e := newEngine(t, s.NewClient(t))
 	g := newAsker("item:1").acquire(t, e)
-	c := e.caller
-	c.quiesce(soon)
-	c.mu.Lock()
-	c.flying, c.flights = c.flying+1, 0 // nothing more goes out
-	c.wg.Add(1)
-	c.mu.Unlock()
-	waiting := func() int {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(c.waiting)
-	}
+	e.sender.WaitIdle(soon)
+	e.sender.Pause() // nothing more goes out
 	released := make(chan error, 1)
 	go func() {
 		_, err := g.Release(soon)
 		released <- err
 	}()
-	eventually(t, "the release is not on its way", func() bool { return waiting() == 1 })
-	e.grantPushed(g.lease.id.String() + " 1 1 1 0 " + g.lease.c.name.holder)
-	if n := waiting(); n != 1 {
+	eventually(t, "the release is not on its way", func() bool { return e.sender.Gathered() == 1 })
+	e.grantPushed(oldPush(g))
+	if n := e.sender.Gathered(); n != 1 {
 		t.Errorf("%d commands wait to be sent, want only the release", n)
 	}
-	c.flyBatches(c.next())
+	e.sender.Resume()
 	if err := <-released; err != nil {
 		t.Error(err)
 	}
@@ -301,13 +294,13 @@ func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.unlock()
-	e.caller.start(w.send)
+	e.sender.Start(w.send)
 	<-w.signal // granted, in the instant in which it gives up
 	if err := c.giveUp(w, context.Canceled); !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrBusy) {
 		t.Errorf("giving up: %v", err)
 	}
 	eventually(t, "the key is still taken", func() bool {
-		return rdb.Exists(t.Context(), c.name.holder).Val() == 0
+		return rdb.Exists(t.Context(), c.name.Holder()).Val() == 0
 	})
 }
 
@@ -381,7 +374,7 @@ func TestWhoLosesARaceWithinTheProcessIsToldThatItWaits(t *testing.T) {
 	if _, err := warm.Release(soon); err != nil {
 		t.Fatal(err)
 	}
-	fault := wire.LoseReply(e.scripts.acquire.sha) // so that its answer takes a while
+	fault := wire.LoseReply(e.scripts.All()["acquire"].SHA) // so that its answer takes a while
 	first, second := newAsker("item:1"), newAsker("item:1")
 	granted := make(chan *grant, 2)
 	go func() { granted <- first.acquire(t, e) }()

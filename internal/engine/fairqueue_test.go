@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // Who asks for strict order has a ticket of its own, and is passed nothing within the process.
@@ -19,7 +21,7 @@ func TestOrderIsStrictOverProcesses(t *testing.T) {
 			for i := range 20 {
 				calls = append(calls, b.call(engines[i/2%2], b.asker(mode)))
 			}
-			if n := len(b.desk.look().writers()); n != len(calls) {
+			if n := len(b.driver.Look().Writers()); n != len(calls) {
 				b.Errorf("%d tickets for %d calls", n, len(calls))
 			}
 			last := g.token
@@ -49,16 +51,16 @@ func TestPollsOfAKeyGoOutTogether(t *testing.T) {
 		first := b.asker(core.Write)
 		first.Lease = 10 * time.Minute
 		g := first.acquire(b.T, other)
-		const n = maxPolled + 70
+		const n = script.MaxPolled + 70
 		var calls []*calling
 		for range n {
 			calls = append(calls, b.call(b.e, b.asker(core.Fair)))
 		}
-		time.Sleep(2 * pollInterval)
+		time.Sleep(2 * script.PollInterval)
 		b.sent()
 		const rounds = 10
-		time.Sleep(rounds * pollInterval)
-		if polls := b.sent()[b.e.scripts.poll]; polls < 2*rounds-2 || polls > 2*rounds+6 {
+		time.Sleep(rounds * script.PollInterval)
+		if polls := b.sent()["poll"]; polls < 2*rounds-2 || polls > 2*rounds+6 {
 			b.Errorf("%d polls for %d tickets in %d rounds", polls, n, rounds)
 		}
 		for _, c := range calls {
@@ -86,14 +88,14 @@ func TestAPollThatGrantsOneOfMany(t *testing.T) {
 			calls = append(calls, b.call(b.e, b.asker(core.Fair)))
 		}
 		lost := calls[2]
-		id := b.desk.look().writers()[2]
-		b.rdb.ZRem(b.Context(), b.desk.name.queue(), id)
-		b.rdb.HDel(b.Context(), b.desk.name.tickets(), id, "@"+id)
-		time.Sleep(pollInterval + pollSlack)
-		if ids := b.desk.look().writers(); len(ids) != 5 || ids[2] == id {
+		id := b.driver.Look().Writers()[2]
+		b.rdb.ZRem(b.Context(), b.driver.Keys.Queue(), id)
+		b.rdb.HDel(b.Context(), b.driver.Keys.Tickets(), id, "@"+id)
+		time.Sleep(script.PollInterval + pollSlack)
+		if ids := b.driver.Look().Writers(); len(ids) != 5 || ids[2] == id {
 			b.Errorf("the queue is %q, and %s was lost", ids, id)
 		}
-		time.Sleep(askedLease)
+		time.Sleep(scripttest.Lease)
 		for i, c := range calls {
 			g := b.wantGranted("the next one", c)
 			if c == lost && g.lease.id.String() == id {
@@ -116,7 +118,7 @@ func TestACallWithATicketComesBackToItsPlace(t *testing.T) {
 			a.Ticket, a.Keep, a.Wait = "t", time.Minute, wait
 			return a
 		}
-		kept := func() time.Duration { return b.desk.look().kept.ttl }
+		kept := func() time.Duration { return b.driver.Look().Kept.TTL }
 		other := b.engine()
 		held := b.asker(core.Fair).acquire(b.T, other)
 		away := b.call(b.e, ticketed(time.Second))
@@ -140,7 +142,7 @@ func TestACallWithATicketComesBackToItsPlace(t *testing.T) {
 		g := b.wantGranted("the one that came back", back)
 		b.wantWaiting("the one behind it", behind)
 		b.release(g)
-		if place, ok := b.desk.look().kept.whole(""); ok && place > 0 {
+		if place, ok := b.driver.Look().Kept.Digits(""); ok && place > 0 {
 			b.Errorf("when it is released its place is %d", place)
 		}
 		b.release(b.wantGranted("the one behind it", behind))
@@ -163,7 +165,7 @@ func TestAPlaceIsKeptIfTheGrantComesTooLate(t *testing.T) {
 			b.Fatal(err)
 		}
 		c.unlock()
-		b.e.caller.start(w.send)
+		b.e.sender.Start(w.send)
 		<-w.signal // that it waits
 		b.release(held)
 		<-w.signal // granted
@@ -171,7 +173,7 @@ func TestAPlaceIsKeptIfTheGrantComesTooLate(t *testing.T) {
 			b.Errorf("giving up: %v", err)
 		}
 		b.wantFree()
-		if sc := b.desk.look(); !sc.kept.exists() {
+		if sc := b.driver.Look(); !sc.Kept.Exists() {
 			b.Error("its place is not kept")
 		}
 		b.checkGone(other)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // Two processes lock and wait while somebody else writes to their keys: there are never two holders but
@@ -32,7 +34,7 @@ func FuzzHolders(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, story string, seed uint64) {
 		if seed != 0 {
-			story += "\n" + randomStory(seed, holderLine)
+			story += "\n" + scripttest.RandomStory(seed, holderLine)
 		}
 		defer func() {
 			if t.Failed() {
@@ -65,9 +67,24 @@ var holderStories = []string{
 	"lock a 0\nlock b 60000\nlock d 60000\nH rpush x\nlater 1000\nunlock a\nlater 20000\nH del\nlater 1000",
 }
 
+// holderLine makes up a line of a play.
+func holderLine(r scripttest.Teller) string {
+	switch r.IntN(6) {
+	case 0:
+		return "later " + r.Pick("1", "100", "800", "2300", "3100", "11000", "31000", "60000")
+	case 1:
+		return r.Pick("stop", "unlock", "unlock", "down") + " " + r.ID()
+	case 2:
+		return "unlock " + r.ID()
+	}
+	return r.Pick("lock", "read", "read", "write", "keep") + " " + r.ID() + " " + r.Pick("0", "300", "60000", "60000", "600000")
+}
+
+const storyKey = "item:1"
+
 // A play is a lock that two processes and a stranger use.
 type play struct {
-	*stage
+	*scripttest.Driver
 	engines  [2]*Engine
 	workers  map[string]*worker
 	commands atomic.Int64 // since the last line
@@ -106,7 +123,7 @@ func newPlay(t *testing.T) *play {
 		e.probed.Do(func() {})
 		p.engines[i] = e
 	}
-	p.stage = &stage{desk: &desk{T: t, rdb: s.NewClient(t), name: p.engines[0].nameOf(storyKey), scripts: p.engines[0].scripts}, server: s}
+	p.Driver = scripttest.New(t, s.NewClient(t), storyKey)
 	return p
 }
 
@@ -114,7 +131,7 @@ func (p *play) play(story string) {
 	lines := 0
 	for line := range strings.Lines(story) {
 		words := strings.Fields(line)
-		if lines++; lines > maxLines || p.Failed() {
+		if lines++; lines > scripttest.MaxLines || p.Failed() {
 			break
 		}
 		if len(words) > 1 {
@@ -135,8 +152,8 @@ func (p *play) play(story string) {
 }
 
 func (p *play) line(verb string, words []string) {
-	switch verb {
-	case "H", "Q", "R", "T", "F", "K":
+	switch {
+	case scripttest.IsStranger(verb):
 		p.mu.Lock()
 		if verb == "H" {
 			for _, g := range p.holding {
@@ -147,16 +164,16 @@ func (p *play) line(verb string, words []string) {
 			p.token, p.written = 0, 0
 		}
 		p.mu.Unlock()
-		p.stranger(verb, words)
-	case "later":
-		if ms, ok := number(words, 0, 1, 60_000); ok {
+		p.Stranger(verb, words)
+	case verb == "later":
+		if ms, ok := scripttest.Number(words, 0, 1, 60_000); ok {
 			time.Sleep(time.Duration(ms) * time.Millisecond) // of the bubble's time
 		}
-	case "lock", "read", "write", "keep":
-		if ms, ok := number(words, 1, 0, 1<<40); ok && len(words[0]) == 1 && words[0][0] >= 'a' && words[0][0] <= 'f' {
+	case slices.Contains([]string{"lock", "read", "write", "keep"}, verb):
+		if ms, ok := scripttest.Number(words, 1, 0, 1<<40); ok && len(words[0]) == 1 && words[0][0] >= 'a' && words[0][0] <= 'f' {
 			p.lock(verb, words[0], time.Duration(ms)*time.Millisecond)
 		}
-	case "stop", "unlock", "down":
+	case slices.Contains([]string{"stop", "unlock", "down"}, verb):
 		w := p.workers[words[0]]
 		switch {
 		case w == nil:
@@ -256,12 +273,12 @@ func (p *play) unlock(w *worker) {
 
 // checkGone checks that nothing of the processes is left where it can be taken away.
 func (p *play) checkGone() {
-	now := p.look()
-	if now.holder.isStrange() || now.queue.isStrange() || now.crowd.isStrange() || now.tickets.isStrange() {
+	now := p.Look()
+	if now.Holder.IsStrange() || now.Queue.IsStrange() || now.ReadQueue.IsStrange() || now.Tickets.IsStrange() {
 		return
 	}
-	left := append(append(now.queue.inOrder(), now.crowd.inOrder()...), now.holds())
-	for id := range now.readers() {
+	left := append(append(now.Queue.InOrder(), now.ReadQueue.InOrder()...), now.HolderID())
+	for id := range now.Readers() {
 		left = append(left, id)
 	}
 	for _, e := range p.engines {

@@ -63,7 +63,7 @@ func hearPayload(t *testing.T, payload string) {
 	time.Sleep(time.Millisecond) // of the bubble's time
 	cancelled := ""
 	for _, words := range s.commands[before:] {
-		if words[1] == e.scripts.cancel.sha {
+		if words[1] == e.scripts.All()["cancel"].SHA {
 			cancelled = firstArg(words)
 		}
 	}

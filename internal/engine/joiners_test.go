@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // A reader that joins a lease waits for its renewal, and the lease may last for a day.
@@ -39,9 +40,9 @@ func TestALeaseThatNobodyCouldJoinIsReleased(t *testing.T) {
 		b.warm()
 		first := b.read()
 		time.Sleep(shareFor)
-		b.rdb.Rename(b.Context(), b.desk.name.holder, "saved")
-		b.rdb.Set(b.Context(), b.desk.name.holder, "somebody else's", 0)
-		held := b.wire.HoldReply(b.e.scripts.renew.sha)
+		b.rdb.Rename(b.Context(), b.driver.Keys.Holder(), "saved")
+		b.rdb.Set(b.Context(), b.driver.Keys.Holder(), "somebody else's", 0)
+		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 		join := b.call(b.e, b.asker(core.Read))
 		b.wantWaiting("the one that joins", join)
 		b.release(first)
@@ -50,9 +51,9 @@ func TestALeaseThatNobodyCouldJoinIsReleased(t *testing.T) {
 		if !errors.Is(join.err, core.ErrWrongType) {
 			b.Errorf("the one that joins got %v", join.err)
 		}
-		b.rdb.Del(b.Context(), b.desk.name.holder)
-		b.rdb.Rename(b.Context(), "saved", b.desk.name.holder)
-		time.Sleep(2 * askedLease)
+		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+		b.rdb.Rename(b.Context(), "saved", b.driver.Keys.Holder())
+		time.Sleep(2 * scripttest.Lease)
 		b.wantFree()
 	})
 }
@@ -62,7 +63,7 @@ func TestAMessageThatOvertakesTheAnswerEndsTheSharing(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		other := b.engine()
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		first := b.call(b.e, b.asker(core.Read))
 		b.wantWaiting("the first reader", first)
 		writer := b.call(other, b.asker(core.Write))
@@ -82,7 +83,7 @@ func TestAMessageThatOvertakesTheAnswerEndsTheSharing(t *testing.T) {
 func TestALateAnswerIsNoLicenceToShare(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		first := b.call(b.e, b.asker(core.Read))
 		b.wantWaiting("the first reader", first)
 		time.Sleep(shareFor)
@@ -107,7 +108,7 @@ func TestACallThatJoinsDuringAHandOverIsToldWhoGetsTheLock(t *testing.T) {
 		other := b.asker(core.Exclusive)
 		other.Owner = "other"
 		elsewhere := b.call(b.engine(), other)
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		b.release(first)
 		<-held.Caught()
 		theirs := b.wantGranted("the one in the other process", elsewhere)

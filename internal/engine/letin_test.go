@@ -6,42 +6,44 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // One run of a script lets in a bounded number of readers. Who ran it has it run again at once, so that
 // the others need not wait for somebody's poll.
 func TestTheRestIsLetInAtOnce(t *testing.T) {
-	all := ids("r", 2*manyReaders+9)
+	all := scripttest.IDs("r", 2*script.MaxAdmitted+9)
 	for name, free := range map[string]func(b *bubble){
 		"by a release": func(b *bubble) {
 			g := b.asker(core.Write).acquire(b.T, b.e)
-			b.desk.queues(false, all...)
+			b.driver.Queue(false, all...)
 			b.release(g)
 		},
 		"by a downgrade": func(b *bubble) {
 			g := b.asker(core.Write).acquire(b.T, b.e)
-			b.desk.queues(false, all...)
+			b.driver.Queue(false, all...)
 			if err := g.Downgrade(b.Context()); err != nil {
 				b.Error(err)
 			}
 			b.release(g)
 		},
 		"by one that gives up": func(b *bubble) {
-			b.desk.asks(ask{id: "w", mode: core.Read})
+			b.driver.Acquire(scripttest.Acquire{ID: "w", Mode: core.Read})
 			writer := b.call(b.e, b.asker(core.Write))
 			b.wantWaiting("a writer", writer)
-			b.desk.queues(false, all...)
+			b.driver.Queue(false, all...)
 			writer.stop()
 			<-writer.done
-			b.desk.release("w", 0)
+			b.driver.Release("w")
 		},
 		"by a poll": func(b *bubble) {
-			b.desk.asks(ask{id: "w", mode: core.Write})
+			b.driver.Acquire(scripttest.Acquire{ID: "w", Mode: core.Write})
 			reader := b.call(b.e, b.asker(core.Read))
 			b.wantWaiting("a reader", reader)
-			b.desk.queues(false, all...)
-			b.rdb.Del(b.Context(), b.desk.name.holder) // its lease ran out
-			time.Sleep(pollInterval)
+			b.driver.Queue(false, all...)
+			b.rdb.Del(b.Context(), b.driver.Keys.Holder()) // its lease ran out
+			time.Sleep(script.PollInterval)
 			b.release(b.wantGranted("a reader", reader))
 		},
 	} {
@@ -62,7 +64,7 @@ func TestDowngradedHoldsOfManyKeysThatLeaveAtOnce(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.warm()
 		var all []result
-		for _, key := range r.keys(2 * fewest) {
+		for _, key := range r.keys(6) {
 			g := newAsker(key).acquire(t, r.e)
 			if err := g.Downgrade(r.Context()); err != nil {
 				r.Fatal(fmt.Errorf("%s: %w", key, err))

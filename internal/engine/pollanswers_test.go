@@ -8,23 +8,25 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // A poll's answer is news as well: what was published before it is not relied on any more.
 func TestAPushThatIsOlderThanAPollDoesNotStartAHold(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		b.desk.asks(ask{id: "held", mode: core.Write})
+		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write})
 		waits := b.call(b.e, b.asker(core.Write))
 		b.wantWaiting("one", waits)
 		r := b.e.ids.requests()[0]
 		old := r.stamp + 1
 		time.Sleep(time.Millisecond)
-		b.desk.rdb.Set(b.Context(), b.desk.name.fence.(string), old, 0) // as of a hold that is over
-		time.Sleep(pollInterval)
-		b.rdb.Publish(b.Context(), b.e.inbox.channel, fmt.Sprintf("grant %s %d %d 1 0 %s", r.id, old, old, b.desk.name.holder))
+		b.rdb.Set(b.Context(), b.driver.Keys.Fence(), old, 0) // as of a hold that is over
+		time.Sleep(script.PollInterval)
+		b.rdb.Publish(b.Context(), b.e.inbox.channel, fmt.Sprintf("grant %s %d %d 1 0 %s", r.id, old, old, b.driver.Keys.Holder()))
 		b.wantWaiting("one that was told of a grant which is over", waits)
-		b.desk.release("held", 0)
+		b.driver.Release("held")
 		b.release(b.wantGranted("one", waits))
 		b.wantFree()
 	})
@@ -34,8 +36,8 @@ func TestAPushThatIsOlderThanAPollDoesNotStartAHold(t *testing.T) {
 func TestALockIsAskedForWhenItsHolderIsOver(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		const lease = pollInterval / 4
-		b.desk.asks(ask{id: "held", mode: core.Write, lease: lease})
+		const lease = script.PollInterval / 4
+		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write, Lease: lease})
 		start := time.Now()
 		waits := b.call(b.e, b.asker(core.Read))
 		<-waits.done
@@ -50,15 +52,15 @@ func TestALockIsAskedForWhenItsHolderIsOver(t *testing.T) {
 func TestAPollThatIsRefusedEndsTheWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		b.desk.asks(ask{id: "held", mode: core.Write})
+		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write})
 		waits := b.call(b.e, b.asker(core.Read))
 		b.wantWaiting("one", waits)
-		b.rdb.Set(b.Context(), b.desk.name.holder, "somebody else's", 0)
-		time.Sleep(pollInterval)
+		b.rdb.Set(b.Context(), b.driver.Keys.Holder(), "somebody else's", 0)
+		time.Sleep(script.PollInterval)
 		if synctest.Wait(); !waits.returned() || !errors.Is(waits.err, core.ErrWrongType) {
 			b.Errorf("returned %t, %v", waits.returned(), waits.err)
 		}
-		b.rdb.Del(b.Context(), b.desk.name.holder)
+		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
 		b.wantFree()
 	})
 }
@@ -69,19 +71,19 @@ func TestAPollThatGrantsSetsTheLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.warm()
-				b.desk.asks(ask{id: "held", mode: core.Write})
+				b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write})
 				deliver := b.quiet()
 				waits := b.call(b.e, b.asker(mode))
 				b.wantWaiting("one", waits)
-				b.desk.release("held", 0)
+				b.driver.Release("held")
 				b.wantWaiting("one that was not told", waits)
-				time.Sleep(pollInterval)
+				time.Sleep(script.PollInterval)
 				g := b.wantGranted("one", waits)
-				server := b.rdb.PTTL(b.Context(), b.desk.name.holder).Val()
+				server := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val()
 				if mode == core.Read {
-					server = b.desk.ends(g.lease.id.String()).Sub(b.desk.look().now)
+					server = b.driver.Ends(g.lease.id.String()).Sub(b.driver.Look().Now)
 				}
-				if left := time.Until(g.Deadline()); left < askedLease/2 || left > server {
+				if left := time.Until(g.Deadline()); left < scripttest.Lease/2 || left > server {
 					b.Errorf("it takes itself to hold for %v, and does for %v", left, server)
 				}
 				deliver()
@@ -96,15 +98,15 @@ func TestAPollThatGrantsSetsTheLease(t *testing.T) {
 func TestAPollThatIsNotAnsweredIsFollowedByAnother(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		b.desk.asks(ask{id: "held", mode: core.Write})
+		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write})
 		deliver := b.quiet()
 		waits := b.call(b.e, b.asker(core.Read))
 		b.wantWaiting("one", waits)
-		b.desk.release("held", 0)
-		b.wire.Withhold(b.e.scripts.poll.sha)
-		time.Sleep(pollInterval)
+		b.driver.Release("held")
+		b.wire.Withhold(b.e.scripts.All()["poll"].SHA)
+		time.Sleep(script.PollInterval)
 		b.wantWaiting("one whose poll got lost", waits)
-		time.Sleep(pollInterval)
+		time.Sleep(script.PollInterval)
 		g := b.wantGranted("one", waits)
 		deliver()
 		b.release(g)

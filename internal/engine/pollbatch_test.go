@@ -2,33 +2,35 @@ package engine
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// Each ticket is polled for once, with others of its key, as many as one run may ask for.
+// Each ticket is polled for once, with others of its key, as many as one run may poll for.
 func TestPollsOfManyTicketsAreOfABoundedNumber(t *testing.T) {
-	e := newEngine(t, redistest.Mini(t).NewClient(t))
-	for _, n := range []int{1, maxPolled, maxPolled + 1, 2 * maxPolled, 3*maxPolled + 1} {
+	s := redistest.Mini(t)
+	wire := s.NewWire()
+	e := newEngine(t, s.NewClient(t, wire.Use))
+	e.sender.RunBatch(t.Context(), e.polls([]*request{overRequest(e, 0)})) // the server knows the script from here on
+	for _, n := range []int{1, script.MaxPolled, script.MaxPolled + 1, 2 * script.MaxPolled, 3*script.MaxPolled + 1} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			var requests []*request
 			for i := range n {
-				w := &waiter{req: &newAsker("item:1").Request}
-				if i%3 == 0 {
-					w.req.Key = "item:2"
-				}
-				c := &cohort{e: e, id: e.cohortOf(w.req), name: e.nameOf(w.req.Key)}
-				requests = append(requests, &request{c: c, id: e.newID(), leader: w})
+				requests = append(requests, overRequest(e, i))
 			}
-			polled := make(map[any]int)
-			for _, k := range e.polls(requests) {
-				ids := k.args[9:] // after the command, five keys and the flag
-				if len(ids) > 2*maxPolled {
-					t.Errorf("%d tickets in one run", len(ids)/2)
+			wire.Record()
+			e.sender.RunBatch(t.Context(), e.polls(requests))
+			polled := make(map[string]int)
+			for _, c := range wire.Sent() {
+				if !c.IsScript() {
+					continue
 				}
-				for i := 0; i < len(ids); i += 2 {
-					polled[ids[i]]++
+				for _, id := range polledIDs(t, c) {
+					polled[id]++
 				}
 			}
 			for _, r := range requests {
@@ -38,4 +40,31 @@ func TestPollsOfManyTicketsAreOfABoundedNumber(t *testing.T) {
 			}
 		})
 	}
+}
+
+// overRequest is one of two keys, to which no answer matters.
+func overRequest(e *Engine, i int) *request {
+	w := &waiter{req: &newAsker("item:1").Request}
+	if i%3 == 0 {
+		w.req.Key = "item:2"
+	}
+	c := &cohort{e: e, id: e.cohortOf(w.req), shard: new(shard), name: e.layout.KeySet(w.req.Key)}
+	return &request{c: c, id: e.newID(), leader: w, over: true}
+}
+
+// polledIDs are those that a run of poll.lua asks for.
+func polledIDs(t *testing.T, c redistest.Command) (ids []string) {
+	t.Helper()
+	keys, err := strconv.Atoi(c[2])
+	if err != nil {
+		t.Fatalf("%q", c)
+	}
+	tickets := c[3+keys+1:] // after the flag
+	if len(tickets) > 2*script.MaxPolled || len(tickets)%2 != 0 {
+		t.Errorf("%d arguments for tickets in one run", len(tickets))
+	}
+	for pair := range slices.Chunk(tickets, 2) {
+		ids = append(ids, pair[0])
+	}
+	return ids
 }

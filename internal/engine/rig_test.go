@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // A rig is an engine that runs in bulk whatever gathers, on each server.
@@ -33,7 +34,7 @@ func newRig(t *testing.T, s *redistest.Server, edit ...func(*redis.Options)) *ri
 	r := &rig{T: t, s: s, wire: s.NewWire(), rdb: s.NewClient(t)}
 	r.e = newEngine(t, s.NewClient(t, append(edit, r.wire.Use)...))
 	r.e.probed.Do(func() {})
-	r.e.caller.bulky.Store(true)
+	r.e.sender.SetBatching(true)
 	return r
 }
 
@@ -48,25 +49,12 @@ type result struct {
 // gather lets n calls gather that do makes, and sends them in one batch.
 func (r *rig) gather(n int, do func()) {
 	r.Helper()
-	c := r.e.caller
-	c.quiesce(soon) // what ends would take calls with it
-	c.mu.Lock()
-	flights := c.flights
-	c.flights = 0
-	c.mu.Unlock()
+	s := r.e.sender
+	s.WaitIdle(soon) // what ends would take calls with it
+	s.Pause()
 	do()
-	eventually(r.T, "not all calls have gathered", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(c.waiting) == n
-	})
-	c.mu.Lock()
-	batch := c.waiting
-	c.waiting, c.flights = nil, flights
-	c.flying++
-	c.wg.Add(1)
-	c.mu.Unlock()
-	c.flyBatches(batch)
+	eventually(r.T, "not all calls have gathered", func() bool { return s.Gathered() == n })
+	s.Resume()
 }
 
 // acquire asks for all keys in one batch. Those that are busy wait.
@@ -135,9 +123,10 @@ func (r *rig) keys(n int) []string {
 }
 
 // ran counts the runs of a script since wire.Record.
-func (r *rig) ran(s *script) (n int) {
+func (r *rig) ran(name string) (n int) {
+	s := r.e.scripts.All()[name]
 	for _, c := range r.wire.Sent() {
-		if c.IsScript() && (c[1] == s.sha || c[1] == s.source) {
+		if c.IsScript() && (c[1] == s.SHA || c[1] == s.Source) {
 			n++
 		}
 	}
@@ -163,14 +152,5 @@ func (r *rig) warm() {
 	if _, err := g.Release(soon); err != nil {
 		r.Fatal(err)
 	}
-	passToken(r.T, g.token)
-}
-
-// A pipelineHook runs pipelines.
-type pipelineHook func(ctx context.Context, cmds []redis.Cmder) error
-
-func (pipelineHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (pipelineHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (h pipelineHook) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return redis.ProcessPipelineHook(h)
+	scripttest.PassToken(r, g.token)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inspect"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // wantLost checks that a was told of its loss, once.
@@ -44,7 +46,7 @@ func TestALostLeaseIsLostForAllWhoShareIt(t *testing.T) {
 	for name, lose := range map[string]func(b *bubble){
 		"by the server": func(b *bubble) {
 			b.rdb.FlushAll(b.Context())
-			time.Sleep(askedLease / 3) // the next renewal
+			time.Sleep(scripttest.Lease / 3) // the next renewal
 		},
 		"for a join": func(b *bubble) {
 			b.rdb.FlushAll(b.Context())
@@ -53,15 +55,19 @@ func TestALostLeaseIsLostForAllWhoShareIt(t *testing.T) {
 			b.release(g)
 		},
 		"by force": func(b *bubble) {
-			status, err := (&Inspector{rdb: b.rdb, prefix: "lockmw", scripts: b.e.scripts, names: b.e}).Get(b.Context(), bubbleKey)
+			inspector, err := inspect.New(b.rdb, "lockmw")
+			if err != nil {
+				b.Fatal(err)
+			}
+			status, err := inspector.Get(b.Context(), bubbleKey)
 			if err != nil || len(status.Holders) != 1 {
 				b.Fatalf("%+v, %v", status, err)
 			}
-			b.desk.force(status.Holders[0].Token, status.Holders[0].Owner)
+			b.driver.Force(status.Holders[0].Token, status.Holders[0].Owner)
 		},
 		"for want of a renewal": func(b *bubble) {
 			b.wire.Silence()
-			time.Sleep(askedLease)
+			time.Sleep(scripttest.Lease)
 			b.wire.Restore()
 		},
 	} {
@@ -183,11 +189,11 @@ func TestALeaseIsRenewedForAsLongAsSomebodySharesIt(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		askers, grants := b.sharers(2, nil)
-		time.Sleep(2 * askedLease)
+		time.Sleep(2 * scripttest.Lease)
 		b.release(grants[0])
 		b.sent()
-		time.Sleep(2 * askedLease)
-		if n := b.sent()[b.e.scripts.renew]; n < 5 || n > 8 {
+		time.Sleep(2 * scripttest.Lease)
+		if n := b.sent()["renew"]; n < 5 || n > 8 {
 			b.Errorf("%d renewals in two leases", n)
 		}
 		for _, a := range askers {
@@ -208,7 +214,7 @@ func TestALeaseThatIsNotSharedOnIsRenewed(t *testing.T) {
 		askers, grants := b.sharers(2, nil)
 		writer := b.call(other, b.asker(core.Write))
 		late := b.call(b.e, b.asker(core.Read))
-		time.Sleep(3 * askedLease)
+		time.Sleep(3 * scripttest.Lease)
 		for i, a := range askers {
 			if len(a.lost) > 0 || grants[i].Expired() {
 				b.Fatal("lost while a writer waits")
@@ -232,7 +238,7 @@ func TestExtendOfOneThatShares(t *testing.T) {
 		if err := grants[0].Extend(b.Context(), time.Second); err != nil {
 			b.Errorf("Extend for less: %v", err)
 		}
-		if left(grants[0]) < askedLease/2 || left(grants[1]) < askedLease/2 {
+		if left(grants[0]) < scripttest.Lease/2 || left(grants[1]) < scripttest.Lease/2 {
 			b.Errorf("after Extend for a second they have %v and %v", left(grants[0]), left(grants[1]))
 		}
 		time.Sleep(2 * time.Second) // the next renewal
@@ -240,16 +246,16 @@ func TestExtendOfOneThatShares(t *testing.T) {
 			b.Errorf("Extend: %v", err)
 		}
 		for i, g := range grants { // the server would keep what one asked for also for the other
-			if l := left(g); l < askedLease*9/10 || l > askedLease {
-				b.Errorf("after Extend for an hour reader %d has %v of %v", i, l, askedLease)
+			if l := left(g); l < scripttest.Lease*9/10 || l > scripttest.Lease {
+				b.Errorf("after Extend for an hour reader %d has %v of %v", i, l, scripttest.Lease)
 			}
 		}
-		if d := b.rdb.PTTL(b.Context(), b.desk.name.holder).Val(); d > askedLease {
+		if d := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val(); d > scripttest.Lease {
 			b.Errorf("the server keeps the lock for %v", d)
 		}
 		b.release(grants[0])
 		time.Sleep(2 * time.Hour) // the other one is renewed as before
-		if left(grants[1]) < askedLease/2 || len(b.readers()) != 1 {
+		if left(grants[1]) < scripttest.Lease/2 || len(b.readers()) != 1 {
 			b.Errorf("the other one has %v", left(grants[1]))
 		}
 		b.release(b.read())
@@ -329,7 +335,7 @@ func TestAJoinIsToldWhatTheServerSays(t *testing.T) {
 		a := b.asker(core.Read)
 		first := a.acquire(b.T, b.e)
 		time.Sleep(shareFor)
-		b.rdb.Set(b.Context(), b.desk.name.holder, "somebody else's", 0)
+		b.rdb.Set(b.Context(), b.driver.Keys.Holder(), "somebody else's", 0)
 		join := b.asker(core.Read)
 		join.Wait = 2 * time.Second
 		ctx, cancel := context.WithTimeout(b.Context(), soon)
@@ -337,8 +343,8 @@ func TestAJoinIsToldWhatTheServerSays(t *testing.T) {
 		if _, err := b.e.Acquire(ctx, &join.Request); !errors.Is(err, core.ErrWrongType) {
 			b.Errorf("a join of a lock whose key is somebody else's: %v", err)
 		}
-		b.rdb.Del(b.Context(), b.desk.name.holder)
-		time.Sleep(askedLease)
+		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+		time.Sleep(scripttest.Lease)
 		b.wantLost("the first", a, core.ErrLost)
 		_, _ = first.Release(time.Second)
 		b.wantFree()
@@ -351,7 +357,7 @@ func TestAJoinThatHasNoTimeIsToldThatTheLockIsBusy(t *testing.T) {
 		b.warm()
 		first := b.read()
 		time.Sleep(time.Second)
-		held := b.wire.HoldReply(b.e.scripts.renew.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 		join := b.asker(core.Read)
 		join.Wait = slowAnswer / 2
 		c := b.call(b.e, join)

@@ -15,7 +15,7 @@ func TestReadersThatAskAtOnceShareALease(t *testing.T) {
 		b.warm()
 		const readers = 20
 		var calls []*calling
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		for range readers {
 			calls = append(calls, b.call(b.e, b.asker(core.Read)))
 		}
@@ -58,7 +58,7 @@ func TestJoiningWithinTheLicenceSendsNothing(t *testing.T) {
 			b.release(b.read())
 			b.wantSent("a join just before its end")
 			time.Sleep(time.Millisecond)
-			held := b.wire.HoldReply(b.e.scripts.renew.sha)
+			held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 			var calls []*calling
 			for range 10 {
 				calls = append(calls, b.call(b.e, b.asker(core.Read)))
@@ -169,7 +169,7 @@ func TestTheNextRenewalEndsTheSharing(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
-		b.desk.rdb.HSet(b.Context(), b.desk.name.holder, "wanted", 1)
+		b.rdb.HSet(b.Context(), b.driver.Keys.Holder(), "wanted", 1)
 		b.release(b.read())
 		b.wantSent("a join within the licence", "acquire")
 		time.Sleep(shareFor)
@@ -238,7 +238,7 @@ func TestAMessageIsNotForgottenForAnOlderAnswer(t *testing.T) {
 		other := b.engine()
 		first := b.read()
 		time.Sleep(shareFor)
-		held := b.wire.HoldReply(b.e.scripts.renew.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 		join := b.call(b.e, b.asker(core.Read))
 		<-held.Caught()
 		time.Sleep(time.Millisecond)
@@ -262,7 +262,7 @@ func TestAJoinThatEndsBeforeItsAnswer(t *testing.T) {
 				b.warm()
 				first := b.read()
 				time.Sleep(shareFor)
-				held := b.wire.HoldReply(b.e.scripts.renew.sha)
+				held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 				b.sent()
 				join := b.call(b.e, b.asker(core.Read))
 				<-held.Caught()
@@ -298,7 +298,7 @@ func TestALeaseIsKeptForWhoWaitsForTheAnswer(t *testing.T) {
 		b.warm()
 		first := b.read()
 		time.Sleep(shareFor)
-		held := b.wire.HoldReply(b.e.scripts.renew.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 		b.sent()
 		join := b.call(b.e, b.asker(core.Read))
 		<-held.Caught()
@@ -320,7 +320,7 @@ func TestReadersOfManyKeysThatLeaveAtOnce(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.warm()
 		var all []result
-		for _, key := range r.keys(2 * fewest) {
+		for _, key := range r.keys(6) {
 			a := newAsker(key)
 			a.Mode = core.Read
 			all = append(all, result{key: key, asker: a, grant: a.acquire(t, r.e)})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // Answers that come late, and messages that come later still.
@@ -18,7 +20,7 @@ func (b *bubble) asking() (first *grant, join *calling, deliver func()) {
 	first = b.read()
 	time.Sleep(shareFor)
 	b.sent()
-	held := b.wire.HoldReply(b.e.scripts.renew.sha)
+	held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 	join = b.call(b.e, b.asker(core.Read))
 	<-held.Caught()
 	return first, join, held.Deliver
@@ -60,7 +62,7 @@ func TestAnOldAnswerIsForThoseWhoWaitedForIt(t *testing.T) {
 		first, early, deliver := b.asking()
 		time.Sleep(shareFor)
 		late := b.call(b.e, b.asker(core.Read))
-		next := b.wire.HoldReply(b.e.scripts.renew.sha)
+		next := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 		deliver()
 		b.release(b.wantGranted("who waited for the answer", early))
 		b.wantWaiting("who came after the question", late)
@@ -169,7 +171,7 @@ func TestASubscriptionIsWorthNothingToAnEarlierQuestion(t *testing.T) {
 		_ = b.e.inbox.pubsub.Close()
 		b.e.inbox.mu.Unlock()
 		synctest.Wait()
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		first := b.call(b.e, b.asker(core.Read))
 		<-held.Caught()
 		time.Sleep(inboxRetry + time.Millisecond)
@@ -226,7 +228,7 @@ func TestReadersWithAMinimumHoldKeepTheirTime(t *testing.T) {
 		writer := b.call(b.engine(), b.asker(core.Write))
 		<-writer.done
 		synctest.Wait()
-		if took := time.Since(start); took < 3*time.Second/2 || took > 3*time.Second/2+pollInterval {
+		if took := time.Since(start); took < 3*time.Second/2 || took > 3*time.Second/2+script.PollInterval {
 			b.Errorf("the writer has it after %v", took)
 		}
 		b.release(b.wantGranted("the writer", writer))
@@ -283,14 +285,14 @@ func TestAQuestionThatIsNotAnsweredIsAskedAgain(t *testing.T) {
 		first := b.read()
 		time.Sleep(shareFor)
 		b.sent()
-		b.wire.Withhold(b.e.scripts.renew.sha)
+		b.wire.Withhold(b.e.scripts.All()["renew"].SHA)
 		ends := first.Deadline()
 		join := b.call(b.e, b.asker(core.Read))
 		b.wantWaiting("a join whose question got lost", join)
 		if got := first.Deadline(); got != ends {
 			b.Errorf("asked but not answered, it lasts %v longer", got.Sub(ends))
 		}
-		time.Sleep(pollInterval)
+		time.Sleep(script.PollInterval)
 		b.release(b.wantGranted("a join", join), first)
 		b.wantFree()
 	})
@@ -309,7 +311,7 @@ func TestALeaseOutlivesTheMaximumHoldOfTheLastIfOthersWait(t *testing.T) {
 		first := a.acquire(b.T, b.e)
 		time.Sleep(a.MaxHold - shareFor/2)
 		b.sent()
-		held := b.wire.HoldReply(b.e.scripts.renew.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 		join := b.call(b.e, reader())
 		b.wantWaiting("a join", join)
 		time.Sleep(shareFor / 2)
@@ -331,13 +333,13 @@ func TestADeadlineCountsFromTheSendingOfARenewal(t *testing.T) {
 		inBubble(t, func(b *bubble) {
 			b.warm()
 			g := b.asker(mode).acquire(b.T, b.e)
-			held := b.wire.HoldReply(b.e.scripts.renew.sha)
+			held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 			<-held.Caught()
 			time.Sleep(time.Second)
 			held.Deliver()
 			synctest.Wait()
-			server := b.rdb.PTTL(b.Context(), b.desk.name.holder).Val()
-			if left := time.Until(g.Deadline()); left < askedLease/2 || left > server {
+			server := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val()
+			if left := time.Until(g.Deadline()); left < scripttest.Lease/2 || left > server {
 				b.Errorf("it takes itself to hold for %v, and does for %v", left, server)
 			}
 			b.release(g)
@@ -356,8 +358,8 @@ func TestExtendIsForOneOfThoseWhoShare(t *testing.T) {
 		}
 		b.release(grants[0])
 		time.Sleep(2 * time.Hour)
-		if left := b.rdb.PTTL(b.Context(), b.desk.name.holder).Val(); left > askedLease {
-			b.Errorf("when that is over, the other one's lease is %v, want %v", left, askedLease)
+		if left := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val(); left > scripttest.Lease {
+			b.Errorf("when that is over, the other one's lease is %v, want %v", left, scripttest.Lease)
 		}
 		b.release(grants[1])
 		b.wantFree()
@@ -397,11 +399,11 @@ func TestAReleaseThatGotLostIsMadeUpFor(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.warm()
 				g := b.asker(mode).acquire(b.T, b.e)
-				b.wire.Withhold(b.e.scripts.release.sha)
+				b.wire.Withhold(b.e.scripts.All()["release"].SHA)
 				if _, err := g.Release(time.Second); !errors.Is(err, core.ErrUnavailable) {
 					b.Errorf("Release: %v", err)
 				}
-				time.Sleep(askedLease / 3) // until the client gives up
+				time.Sleep(scripttest.Lease / 3) // until the client gives up
 				b.wantFree()
 			})
 		})

@@ -28,7 +28,7 @@ func TestTheWaiterCapDoesNotCountReadersThatComeTogether(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		var grants []*grant
-		for _, script := range []string{b.e.scripts.acquire.sha, b.e.scripts.renew.sha} {
+		for _, script := range []string{b.e.scripts.All()["acquire"].SHA, b.e.scripts.All()["renew"].SHA} {
 			for _, c := range b.together(script, 1) {
 				grants = append(grants, b.wantGranted("a reader", c))
 			}
@@ -44,7 +44,7 @@ func TestTheWaiterCapHoldsForReadersThatFindSomebodyInTheWay(t *testing.T) {
 		b.warm()
 		other := b.engine()
 		writer := b.wantGranted("the writer", b.call(other, b.asker(core.Write)))
-		calls := b.together(b.e.scripts.acquire.sha, 2)
+		calls := b.together(b.e.scripts.All()["acquire"].SHA, 2)
 		for i, c := range calls {
 			switch {
 			case i < 2:
@@ -67,7 +67,7 @@ func TestTheWaiterCapDoesNotCountThoseWhoWereRefused(t *testing.T) {
 		b.warm()
 		first := b.read()
 		time.Sleep(shareFor)
-		ctx, key := b.Context(), b.desk.name.holder
+		ctx, key := b.Context(), b.driver.Keys.Holder()
 		b.rdb.Rename(ctx, key, key+":aside")
 		b.rdb.Set(ctx, key, "somebody else's", 0)
 		for range 3 {
@@ -88,7 +88,7 @@ func TestTheWaiterCapDoesNotCountThoseWhoWereRefused(t *testing.T) {
 func TestTheWaiterCapDoesNotCountWhoMayNotHaveToWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		var calls []*calling
 		for range 2 {
 			a := b.asker(core.Read)
@@ -113,7 +113,7 @@ func TestTheWaiterCapForgetsLeasesThatAreOver(t *testing.T) {
 			return b.call(b.e, a)
 		}
 		first := b.read()
-		held := b.wire.HoldReply(b.e.scripts.acquire.sha)
+		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		calls := []*calling{capped()}
 		b.release(first)
 		calls = append(calls, capped())
