@@ -109,4 +109,3 @@ func Grant(v any) (token int64) {
 	}
 	return n[1]
 }
-

@@ -2,16 +2,14 @@ package protocol
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
@@ -22,7 +20,7 @@ func TestScriptsDoWhatTheModelSays(t *testing.T) {
 	checks := 0
 	for _, batch := range []int{0, 1, 2} {
 		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
-			scripts := readScripts(t, batch)
+			scripts := scriptsFor(batch)
 			rapid.Check(t, func(rt *rapid.T) {
 				checks++
 				w := &twin{
@@ -51,36 +49,22 @@ const (
 	window = hour / 2  // in which a grant is to be accepted
 )
 
-// scriptFolder has the .lua files.
-const scriptFolder = "../../engine"
-
-// readScripts assembles the engine's scripts, with times that do not run out during a test.
-func readScripts(t *testing.T, batch int) map[string]string {
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(scriptFolder, name+".lua"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+// scriptsFor returns the scripts, with times that do not run out during a test. A run admits batch
+// readers; 0: as many as usual.
+func scriptsFor(batch int) map[string]*script.Script {
+	p := script.DefaultParams(true)
+	p.AcceptWindow, p.QueueTTL = window*time.Millisecond, hour*time.Millisecond
+	if batch > 0 {
+		p.MaxAdmitted = batch
 	}
-	if batch == 0 {
-		batch = 128
-	}
-	constants := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL = 750, %d, %d\nlocal BUDGET, READERS, SHOWN, SINGLE = 32, %d, 8, true\n",
-		window, hour, batch)
-	parts := strings.NewReplacer("--@hold\n", constants+read("hold"), "--@readers\n", read("readers"), "--@settle\n", read("settle"))
-	scripts := make(map[string]string)
-	for _, name := range []string{"acquire", "poll", "release", "downgrade", "cancel", "renew"} {
-		scripts[name] = parts.Replace(read(name))
-	}
-	return scripts
+	return script.NewSet(p).All()
 }
 
 // A twin is a lock at the server and its model.
 type twin struct {
 	*rapid.T
 	rdb     *redis.Client
-	scripts map[string]string
+	scripts map[string]*script.Script
 	key     string
 	head    int // the lowest place in the queue
 
@@ -109,7 +93,7 @@ func (w *twin) run(name string, more []string, args ...any) (first any, answer [
 	}
 	w.check(w.rdb.HDel(ctx, tickets, "#touched", "#amnesty").Err())
 	keys := append([]string{w.key, w.key + ":queue", tickets, w.key + ":fence", w.key + ":readqueue"}, more...)
-	value, err := w.rdb.Eval(ctx, w.scripts[name], keys, args...).Result()
+	value, err := w.rdb.Eval(ctx, w.scripts[name].Source, keys, args...).Result()
 	w.check(err)
 	if list, ok := value.([]any); ok {
 		return list[0], list
