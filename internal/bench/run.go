@@ -23,7 +23,7 @@ import (
 type bench struct {
 	libraries []library.Library
 	workloads []workload.Workload
-	grace     time.Duration // for a measurement besides its window, until it is taken for hung
+	grace     time.Duration // besides its window, after which a measurement is taken for hung
 	out, errs io.Writer
 }
 
@@ -47,8 +47,8 @@ func (b *bench) main(ctx context.Context, args []string) int {
 	return 0
 }
 
-// run measures and reports. It is ok if all locks of this module were measured and excluded. What goes
-// wrong with another library is said, and is that library's result.
+// run measures and reports. It is ok if all locks of this module were measured and excluded. A fault of another
+// library is printed, and is that library's result.
 func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
 	redis, err := open(ctx, s.redis)
 	if err != nil {
@@ -97,7 +97,7 @@ func open(ctx context.Context, addr string) (*server.Server, error) {
 	return server.Start(ctx)
 }
 
-// groups are the workloads that are measured together, one after the other.
+// groups returns the workloads in groups that are measured together, one group after the other.
 func groups(workloads []workload.Workload) [][]workload.Workload {
 	var list [][]workload.Workload
 	for len(workloads) > 0 {
@@ -119,8 +119,8 @@ type contestant struct {
 	err      error
 }
 
-// measure measures workloads with all libraries that they make sense with. In each round all take
-// turns, so that noise hits all of them, and each time another one begins.
+// measure measures workloads with all libraries that they make sense with. In each round all take turns, and
+// each round begins with another one, so that noise hits all of them.
 func (b *bench) measure(ctx context.Context, s *settings, redis *server.Server, workloads []workload.Workload) []report.Figures {
 	var contestants []contestant
 	most := 0
@@ -160,7 +160,7 @@ func (b *bench) round(ctx context.Context, s *settings, redis *server.Server, c 
 	}
 }
 
-// turns is the order of n contestants in a round.
+// turns returns the order of n contestants in a round.
 func turns(n, round int) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -179,7 +179,7 @@ func (s *settings) roundsOf(w *workload.Workload) int {
 	return s.rounds
 }
 
-// complain says at once what is wrong, in one line.
+// complain prints at once what is wrong, in one line.
 func (b *bench) complain(w *workload.Workload, l library.Library, err error) {
 	kind := "failed"
 	switch {

@@ -103,7 +103,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// choose returns those of all that list names, in all's order; all if the list is empty.
+// choose returns the elements of all that list names, in the order of all; all of them if the list is empty.
 func choose[T any](flag, list string, all []T, nameOf func(T) string) ([]T, error) {
 	if list == "" {
 		return all, nil

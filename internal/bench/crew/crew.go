@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/internal/test/process"
 )
 
-// ErrHung is what a member's silence means when the time for it is over.
+// ErrHung means that a member did not finish before the deadline of the context of Start.
 var ErrHung = errors.New("it hung and was killed")
 
 // A Crew is the processes of a measurement.
@@ -29,9 +29,9 @@ type Member struct {
 	child *process.Child
 }
 
-// message is what goes over the pipes, one in a line.
+// A message goes over the pipes, one in a line.
 type message struct {
-	Word string          `json:"word"`
+	Name string          `json:"name"`
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
@@ -55,11 +55,11 @@ func Start[Job any](ctx context.Context, procs int, jobs ...Job) (*Crew, error) 
 	return c, nil
 }
 
-// Close kills the members that have not ended and waits for all.
-func (c *Crew) Close() { c.Dismiss(0) }
+// Close kills the members that have not ended, and waits for all.
+func (c *Crew) Close() { c.Wait(0) }
 
-// Dismiss waits for all members to end, and kills those that have not after a while.
-func (c *Crew) Dismiss(patience time.Duration) {
+// Wait waits until all members have ended, and kills those that have not after patience.
+func (c *Crew) Wait(patience time.Duration) {
 	members := c.members
 	c.members = nil
 	kill := time.AfterFunc(patience, func() {
@@ -77,55 +77,55 @@ func (c *Crew) Dismiss(patience time.Duration) {
 // Members returns the processes in the order of their jobs.
 func (c *Crew) Members() []*Member { return c.members }
 
-// Tell says a word to all members.
-func (c *Crew) Tell(word string) error {
+// Send sends a message to all members.
+func (c *Crew) Send(name string) error {
 	for _, m := range c.members {
-		if err := m.Tell(word); err != nil {
+		if err := m.Send(name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Hear waits until each member has said word.
-func (c *Crew) Hear(word string) error {
+// Expect waits until each member has sent a message, which must be this one.
+func (c *Crew) Expect(name string) error {
 	for _, m := range c.members {
-		if err := m.Hear(word, nil); err != nil {
+		if err := m.Expect(name, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Tell says a word to the member.
-func (m *Member) Tell(word string) error {
-	if err := m.child.Orders.Encode(message{Word: word}); err != nil {
+// Send sends a message to the member.
+func (m *Member) Send(name string) error {
+	if err := m.child.Orders.Encode(message{Name: name}); err != nil {
 		return m.why(err)
 	}
 	return nil
 }
 
-// Hear waits for the member's next word, which must be this one, and decodes what came with it into
-// data, unless that is nil. The error wraps ErrHung if the context of Start has run out of time.
-func (m *Member) Hear(word string, data any) error {
-	var heard message
-	if err := m.child.Reports.Decode(&heard); err != nil {
+// Expect waits for the member's next message, which must be this one, and decodes its data into data, unless
+// that is nil. The error is ErrHung after the deadline of the context of Start.
+func (m *Member) Expect(name string, data any) error {
+	var got message
+	if err := m.child.Reports.Decode(&got); err != nil {
 		return m.why(err)
 	}
 	switch {
-	case heard.Word == failed:
+	case got.Name == failed:
 		var reason string
-		_ = json.Unmarshal(heard.Data, &reason) // an empty one is no worse than none
+		_ = json.Unmarshal(got.Data, &reason) // an empty reason is no worse than none
 		return errors.New(reason)
-	case heard.Word != word:
-		return fmt.Errorf("a process said %q instead of %q", heard.Word, word)
+	case got.Name != name:
+		return fmt.Errorf("a process sent %q instead of %q", got.Name, name)
 	case data == nil:
 		return nil
 	}
-	return json.Unmarshal(heard.Data, data)
+	return json.Unmarshal(got.Data, data)
 }
 
-// why explains that a pipe is broken.
+// why explains why a pipe is broken.
 func (m *Member) why(err error) error {
 	if ended := m.ctx.Err(); ended != nil {
 		if errors.Is(ended, context.DeadlineExceeded) {

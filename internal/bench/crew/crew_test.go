@@ -25,17 +25,17 @@ func TestMain(m *testing.M) {
 // A job is what a process of these tests is to do.
 type job struct{ Role, Text string }
 
-func play(j job, boss *crew.Boss) error {
+func play(j job, parent *crew.Parent) error {
 	switch j.Role {
 	case "echo":
 		for {
-			order := boss.Listen()
-			if err := boss.Say(order, j.Text); err != nil || order == "last" {
+			order := parent.Next()
+			if err := parent.Send(order, j.Text); err != nil || order == "last" {
 				return err
 			}
 		}
 	case "procs":
-		return boss.Say("procs", runtime.GOMAXPROCS(0))
+		return parent.Send("procs", runtime.GOMAXPROCS(0))
 	case "fail":
 		return errors.New(j.Text)
 	case "crash":
@@ -58,30 +58,30 @@ func start(t *testing.T, ctx context.Context, procs int, jobs ...job) *crew.Crew
 
 func TestMembersDoTheirJobs(t *testing.T) {
 	c := start(t, t.Context(), 0, job{"echo", "first"}, job{"echo", "second"})
-	if err := c.Tell("hello"); err != nil {
+	if err := c.Send("hello"); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"first", "second"} {
 		var got string
-		if err := c.Members()[i].Hear("hello", &got); err != nil || got != want {
-			t.Errorf("member %d said %q, %v", i, got, err)
+		if err := c.Members()[i].Expect("hello", &got); err != nil || got != want {
+			t.Errorf("member %d sent %q, %v", i, got, err)
 		}
 	}
-	if err := c.Tell("last"); err != nil {
+	if err := c.Send("last"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Hear("last"); err != nil {
+	if err := c.Expect("last"); err != nil {
 		t.Error(err)
 	}
-	c.Dismiss(time.Minute)
+	c.Wait(time.Minute)
 }
 
-func TestAnotherWordThanExpectedIsAnError(t *testing.T) {
+func TestAnotherMessageThanExpectedIsAnError(t *testing.T) {
 	c := start(t, t.Context(), 0, job{Role: "echo"})
-	if err := c.Tell("hello"); err != nil {
+	if err := c.Send("hello"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Hear("bye"); err == nil || !strings.Contains(err.Error(), `"hello"`) {
+	if err := c.Expect("bye"); err == nil || !strings.Contains(err.Error(), `"hello"`) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -89,21 +89,21 @@ func TestAnotherWordThanExpectedIsAnError(t *testing.T) {
 func TestProcessorsAreLimited(t *testing.T) {
 	c := start(t, t.Context(), 1, job{Role: "procs"})
 	var n int
-	if err := c.Members()[0].Hear("procs", &n); err != nil || n != 1 {
+	if err := c.Members()[0].Expect("procs", &n); err != nil || n != 1 {
 		t.Errorf("GOMAXPROCS is %d, %v", n, err)
 	}
 }
 
 func TestFailureIsPassedOn(t *testing.T) {
 	c := start(t, t.Context(), 0, job{"fail", "no luck today"})
-	if err := c.Hear("done"); err == nil || err.Error() != "no luck today" {
+	if err := c.Expect("done"); err == nil || err.Error() != "no luck today" {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestCrashIsReportedWithItsLastWords(t *testing.T) {
+func TestCrashIsReportedWithTheEndOfItsOutput(t *testing.T) {
 	c := start(t, t.Context(), 0, job{"crash", "good bye"})
-	if err := c.Hear("done"); err == nil || !strings.Contains(err.Error(), "panic: good bye") {
+	if err := c.Expect("done"); err == nil || !strings.Contains(err.Error(), "panic: good bye") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -112,7 +112,7 @@ func TestMemberThatHangsIsKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	c := start(t, ctx, 0, job{Role: "hang"}, job{Role: "echo"})
-	if err := c.Hear("done"); !errors.Is(err, crew.ErrHung) {
+	if err := c.Expect("done"); !errors.Is(err, crew.ErrHung) {
 		t.Errorf("the error is %v", err)
 	}
 	c.Close() // returns only when the processes have ended
@@ -122,12 +122,12 @@ func TestCancelledRunIsNotTakenForHung(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := start(t, ctx, 0, job{Role: "hang"})
 	cancel()
-	if err := c.Hear("done"); !errors.Is(err, context.Canceled) || errors.Is(err, crew.ErrHung) {
+	if err := c.Expect("done"); !errors.Is(err, context.Canceled) || errors.Is(err, crew.ErrHung) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestMemberEndsWithTheOneWhoStartedIt(t *testing.T) {
+func TestMemberEndsWithItsParent(t *testing.T) {
 	path, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestMemberEndsWithTheOneWhoStartedIt(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(in, `{"word":"hello"}`); err != nil {
+	if _, err := io.WriteString(in, `{"name":"hello"}`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {

@@ -8,60 +8,60 @@ import (
 	"github.com/lockmw/go/internal/test/process"
 )
 
-// failed is the word with which a member says why it gives up.
+// failed is the message in which a member says why it gives up.
 const failed = "failed"
 
-// A Boss is the process that started this one.
-type Boss struct {
+// A Parent is the process that started this one.
+type Parent struct {
 	orders chan string
-	words  *json.Encoder
+	out    *json.Encoder
 }
 
 // Main makes this program one that Start can start once more: main or TestMain calls it before anything
-// else. In a process of a crew it does not return: it does the job with f, whose error is passed on.
+// else. In a process of a crew it does not return: it runs f with its job, and sends the parent f's error.
 // Such a process ends at once if the one that started it does.
-func Main[Job any](f func(Job, *Boss) error) {
-	process.ChildMain(func(job Job, orders *json.Decoder, words *json.Encoder) error {
-		boss := &Boss{orders: make(chan string), words: words}
-		go boss.listen(orders)
-		err := f(job, boss)
+func Main[Job any](f func(Job, *Parent) error) {
+	process.ChildMain(func(job Job, orders *json.Decoder, out *json.Encoder) error {
+		parent := &Parent{orders: make(chan string), out: out}
+		go parent.receive(orders)
+		err := f(job, parent)
 		if err != nil {
-			_ = boss.Say(failed, err.Error()) // the boss may have gone
+			_ = parent.Send(failed, err.Error()) // it may have ended
 		}
 		return err
 	})
 }
 
-// listen takes orders until there is nobody to give them.
-func (b *Boss) listen(in *json.Decoder) {
+// receive takes orders, and ends the process when there are no more.
+func (p *Parent) receive(in *json.Decoder) {
 	for {
 		var m message
 		if err := in.Decode(&m); err != nil {
 			os.Exit(1)
 		}
-		b.orders <- m.Word
+		p.orders <- m.Name
 	}
 }
 
-// Listen returns the next order.
-func (b *Boss) Listen() string { return <-b.orders }
+// Next returns the next order.
+func (p *Parent) Next() string { return <-p.orders }
 
-// Await waits for one order and no other.
-func (b *Boss) Await(order string) error {
-	if heard := b.Listen(); heard != order {
-		return fmt.Errorf("heard %q instead of %q", heard, order)
+// Await waits for the next order, which must be this one.
+func (p *Parent) Await(order string) error {
+	if got := p.Next(); got != order {
+		return fmt.Errorf("the order is %q instead of %q", got, order)
 	}
 	return nil
 }
 
-// Say tells the boss a word, and data with it unless that is nil.
-func (b *Boss) Say(word string, data any) error {
-	m := message{Word: word}
+// Send sends a message, with data unless that is nil.
+func (p *Parent) Send(name string, data any) error {
+	m := message{Name: name}
 	if data != nil {
 		var err error
 		if m.Data, err = json.Marshal(data); err != nil {
 			return err
 		}
 	}
-	return b.words.Encode(m)
+	return p.out.Encode(m)
 }

@@ -1,6 +1,5 @@
-// Package exclusion checks that nobody holds a lock together with somebody else. It does so in memory
-// that the processes of a measurement share, at the cost of two atomic operations for each
-// acquisition.
+// Package exclusion checks that holds of a lock exclude one another. It counts them in memory that the processes
+// of a measurement share, at the cost of two atomic operations for each acquisition.
 package exclusion
 
 import (
@@ -25,13 +24,13 @@ type Page struct {
 
 // A cell is what is known of one key.
 type cell struct {
-	inside atomic.Int64 // how many read, and alone for each that does not
+	inside atomic.Int64 // 1 for each reader, alone for each hold that excludes others
 	turns  atomic.Int64
 	last   atomic.Int64 // when the last turn was, in nanoseconds
-	whose  atomic.Int64
+	whose  atomic.Int64 // the process of the last turn
 }
 
-// alone is more than there are readers.
+// alone is greater than the number of readers.
 const alone = 1 << 32
 
 // Create makes the file of a page for n keys.
@@ -71,7 +70,7 @@ func (p *Page) Enter(key int) {
 	}
 }
 
-// Leave notes that the lock of key is held no more.
+// Leave notes that the lock of key is not held any more.
 func (p *Page) Leave(key int) { p.cell(key).inside.Add(-alone) }
 
 // EnterShared notes that the lock of key is held for reading, maybe by others as well. Call
@@ -82,12 +81,11 @@ func (p *Page) EnterShared(key int) {
 	}
 }
 
-// LeaveShared notes that one reader less has the lock of key.
+// LeaveShared notes that the lock of key has one reader less.
 func (p *Page) LeaveShared(key int) { p.cell(key).inside.Add(-1) }
 
-// Turn notes that somebody of a process has the lock of key in turn, and returns how long ago the one
-// before had, by the machine's wall clock, and whether that was in another process. Call it between
-// Enter and Leave.
+// Turn notes a turn of a process with the lock of key. It returns how long ago the last turn was, by the
+// machine's wall clock, and whether that was in another process. Call it between Enter and Leave.
 func (p *Page) Turn(key, process int) (since time.Duration, other bool) {
 	c := p.cell(key)
 	now := time.Now().UnixNano()
@@ -100,5 +98,5 @@ func (p *Page) Turn(key, process int) (since time.Duration, other bool) {
 // Turns returns how many turns there were with the lock of key.
 func (p *Page) Turns(key int) int64 { return p.cell(key).turns.Load() }
 
-// Violations returns how often this process entered while somebody was in who excludes it.
+// Violations returns how often this process entered in spite of a hold that excludes its own.
 func (p *Page) Violations() int64 { return p.violations.Load() }

@@ -11,11 +11,11 @@ import (
 
 // All but Careless and Dozing have nothing to do with Redis.
 var (
-	// Open lets everybody in.
+	// Open excludes nobody.
 	Open = fake("open", func(context.Context, chan struct{}) bool { return true })
 	// Deaf waits for ever, whatever becomes of the context.
 	Deaf = fake("deaf", func(context.Context, chan struct{}) bool { select {} })
-	// Forgetful excludes, and forgets those who wait.
+	// Forgetful excludes, and loses its waiters.
 	Forgetful = fake("forgetful", func(ctx context.Context, free chan struct{}) bool {
 		select {
 		case <-free:
@@ -25,7 +25,7 @@ var (
 			return false
 		}
 	})
-	// Sound locks goroutines of one process out.
+	// Sound excludes the goroutines of one process.
 	Sound = fake("sound", func(ctx context.Context, free chan struct{}) bool {
 		select {
 		case <-free:
@@ -34,11 +34,11 @@ var (
 			return false
 		}
 	})
-	// Careless excludes, but lets in everybody who reads.
+	// Careless excludes, but admits every reader.
 	Careless = library.Library{Name: "careless", Open: openCareless}
 	// Dozing excludes, but every third wait in a process misses that the lock is free.
 	Dozing = library.Library{Name: "dozing", Open: openDozing}
-	// Refusing has an error for everybody.
+	// Refusing answers every call with an error.
 	Refusing = fake("refusing", func(context.Context, chan struct{}) bool { return false })
 )
 

@@ -17,13 +17,13 @@ type Config struct {
 	Index int
 }
 
-// Wait is how impatient those are who wait for a lock.
+// Wait is how long calls wait for a lock.
 type Wait string
 
 const (
-	// Short waits are over soon: the lock changes hands all the time.
+	// Short waits end soon: the lock changes hands all the time.
 	Short Wait = "short"
-	// Long waits are not: the lock is held for long, and many wait for it.
+	// Long waits do not: the lock is held for long, and many wait for it.
 	Long Wait = "long"
 )
 
@@ -31,7 +31,7 @@ const (
 type Locker interface {
 	// Lock waits for key's lock until ctx ends.
 	Lock(ctx context.Context, key string) (Hold, error)
-	// Close gives back what the locker has, its connections included.
+	// Close frees what the locker has, its connections included.
 	Close() error
 }
 
@@ -41,8 +41,8 @@ type Reader interface {
 	RLock(ctx context.Context, key string) (Hold, error)
 }
 
-// An Announcer is a Locker whose calls each have a place in a queue of the server, and can say when they
-// have got it.
+// An Announcer is a Locker whose calls each have a ticket in a queue on the server, and can say when they have
+// it.
 type Announcer interface {
 	Locker
 	// LockAnnounced calls waiting if it has to wait.
@@ -65,9 +65,9 @@ type Library struct {
 	Watchdog bool
 	// Pipelines marks a variant that shares round trips between callers.
 	Pipelines bool
-	// Wakes says that who waits is told when the lock is free, and does not ask again and again.
+	// Wakes says that a waiter is notified when the lock is free, and does not poll.
 	Wakes bool
-	// Baseline marks what is not a lock but what locks are compared with.
+	// Baseline marks what is no lock, but what locks are compared with.
 	Baseline bool
 	// Ours marks this module's locks; the others are here to be compared with them.
 	Ours bool
@@ -75,13 +75,12 @@ type Library struct {
 	Variant bool
 }
 
-// lease is how long locks outlive a crash, in all libraries that want to be told: the default of
-// lockmw.
+// lease is how long locks outlive a crash, in all libraries that have a setting for it: the default of lockmw.
 const lease = 30 * time.Second
 
-// shortPause is how long those who poll pause between two tries when waits are short, on average and
-// in all libraries. Less loads the server with tries in vain, and fewer acquisitions are made; more
-// makes them rarely meet, at the price of long waits.
+// shortPause is the mean pause between two tries of a poll when waits are short, in all libraries. A shorter one
+// loads the server with tries in vain, so that fewer acquisitions are made; with a longer one waiters rarely
+// meet, at the price of long waits.
 const shortPause = 8 * time.Millisecond
 
 // All returns the libraries in the order in which they are shown.

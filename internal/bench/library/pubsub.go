@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -57,11 +58,19 @@ type turn struct {
 	to string
 }
 
-// Unlock implements Hold.
+// Unlock implements Hold. It tries again for a while: before its first turn the other process may not have
+// subscribed yet.
 func (t *turn) Unlock() error {
-	n, err := t.l.rdb.Publish(context.Background(), t.to, "1").Result()
-	if err == nil && n != 1 {
-		err = errors.New("nobody listens")
+	ctx := context.Background()
+	const tries = 1000
+	for range tries {
+		n, err := t.l.rdb.Publish(ctx, t.to, "1").Result()
+		if err != nil || n == 1 {
+			return err
+		}
+		if err := Pause(ctx, time.Millisecond); err != nil {
+			return err
+		}
 	}
-	return err
+	return errors.New("nobody listens")
 }

@@ -18,7 +18,7 @@ var releaseScript = redis.NewScript(
 	`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`)
 
 // raw is the textbook lock: SET NX PX with a random value, and a script that deletes the key if it
-// still has that value. There is no watchdog and no queue; who waits tries again.
+// still has that value. There is no watchdog and no queue; a waiter tries again.
 type raw struct {
 	client redis.Cmdable
 	close  func() error
@@ -38,8 +38,8 @@ func mostBackoff(w Wait) time.Duration {
 	return 2 * shortPause // pauses are between nothing and this
 }
 
-// Lock implements Locker: random pauses under a limit that doubles from 1 ms, so that waiters spread
-// out.
+// Lock implements Locker. Between two tries is a random pause under a limit that doubles from 1 ms, so that
+// waiters spread out.
 func (l *raw) Lock(ctx context.Context, key string) (Hold, error) {
 	random := make([]byte, 16)
 	_, _ = rand.Read(random) // never fails

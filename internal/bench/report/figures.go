@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/bench/workload"
 )
 
-// Figures are what all rounds of one workload with one library came to.
+// Figures are the results of all rounds of one workload with one library.
 type Figures struct {
 	Workload, Library string
 	// Ours says that the library is this module.
@@ -18,7 +18,7 @@ type Figures struct {
 	// Values has the figures by the names under which JSON shows them. One that the workload does not
 	// have is not there.
 	Values map[string]float64
-	// Err is why there are no figures, or why they are worth nothing.
+	// Err is why there are no figures, or why they are worthless.
 	Err error
 }
 
@@ -35,7 +35,7 @@ const (
 	RedisCPU = "redis_cpu_us_per_op"
 	Allocs   = "allocs_per_op"
 	Bytes    = "alloc_bytes_per_op"
-	// Stranded is how many waits came to nothing although the lock was free; only if there were any.
+	// Stranded is how many waits ended without the lock although it was free; only if there were any.
 	Stranded = "stranded_waits"
 )
 

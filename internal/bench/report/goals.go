@@ -15,7 +15,7 @@ type Goal struct {
 	measure func(table) float64 // NaN if it was not measured
 }
 
-// State is what became of a goal.
+// State says whether a goal was met.
 type State string
 
 // The states of goals.
@@ -25,7 +25,7 @@ const (
 	NotMeasured State = "not measured"
 )
 
-// An Outcome is a goal held against what was measured.
+// An Outcome is a goal compared with what was measured.
 type Outcome struct {
 	Goal     Goal
 	Measured float64
@@ -50,23 +50,23 @@ func (t table) value(workload, library, name string) float64 {
 
 const ours = "lockmw"
 
-// The other kinds of lockmw's lock, of which some goals are.
+// The other kinds of lockmw's lock, which some goals are about.
 const (
 	fair = ours + "-fair"
 	rw   = ours + "-rw"
 )
 
-// figure is a figure of lockmw itself.
+// figure measures a figure of lockmw itself.
 func figure(workload, name string) func(table) float64 {
 	return func(t table) float64 { return t.value(workload, ours, name) }
 }
 
-// ratio is that of lockmw's figure to another's.
+// ratio measures lockmw's figure in relation to another's.
 func ratio(workload, other, name string) func(table) float64 {
 	return quotient(workload, ours, workload, other, name)
 }
 
-// best is the ratio of the plain lock's figure to the highest of all other libraries.
+// best measures the plain lock's figure in relation to the highest of all other libraries.
 func best(workload, name string) func(table) float64 {
 	return func(t table) float64 {
 		highest := math.NaN()
@@ -82,12 +82,12 @@ func best(workload, name string) func(table) float64 {
 	}
 }
 
-// quotient is that of the figures of two libraries, each in a workload.
+// quotient measures the figure of one library in relation to that of another, each in a workload.
 func quotient(workload, library, other, otherLibrary, name string) func(table) float64 {
 	return func(t table) float64 { return t.value(workload, library, name) / t.value(other, otherLibrary, name) }
 }
 
-// goals are those of the project's issues on speed and on other kinds of lock.
+// goals are the goals for speed.
 func goals() []Goal {
 	list := []Goal{
 		{Workload: "solo", What: "p50 / raw", Limit: 1.15, measure: ratio("solo", "raw", P50)},
@@ -121,7 +121,7 @@ func goals() []Goal {
 	)
 }
 
-// kindGoals are those of the fair and of the read-write lock.
+// kindGoals are the goals of the fair and of the read-write lock.
 func kindGoals() []Goal {
 	commands := func(w string) Goal {
 		return Goal{w, "commands for each lock", 3, false, func(t table) float64 { return t.value(w, fair, CmdsPer) }}
@@ -143,7 +143,7 @@ func millis(workload, name string) func(table) float64 {
 	return func(t table) float64 { return t.value(workload, ours, name) / 1000 }
 }
 
-// Judge holds figures against all goals whose workload is among them.
+// Judge compares figures with all goals whose workload is among them.
 func Judge(all []Figures) []Outcome {
 	t := make(table)
 	for _, f := range all {

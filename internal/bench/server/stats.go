@@ -17,7 +17,7 @@ type Stats struct {
 	CPU time.Duration
 }
 
-// Stats asks the server. What the question itself costs is not in the answer, but in the next one.
+// Stats reads the server's statistics. The cost of reading is not in the result, but in the next one.
 func (s *Server) Stats(ctx context.Context) (Stats, error) {
 	info, err := s.info(ctx, "commandstats", "cpu")
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Server) info(ctx context.Context, sections ...string) (map[string]strin
 	return info, nil
 }
 
-// Since returns what was done after earlier, without the question for earlier itself.
+// Since returns what was done after earlier, without the reading of earlier itself.
 func (t Stats) Since(earlier Stats) Stats {
 	d := Stats{Calls: make(map[string]int64), CPU: t.CPU - earlier.CPU}
 	for command, n := range t.Calls {
@@ -73,16 +73,16 @@ func (t Stats) Since(earlier Stats) Stats {
 	return d
 }
 
-// clientOnly are the commands that scripts never run here: everything that libraries of locks send,
-// except for the commands that their scripts also use.
+// clientOnly lists commands that scripts never run here: all that libraries of locks send, except for the
+// commands that their scripts also use.
 var clientOnly = []string{
 	"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "script", "hello", "auth", "select", "client",
 	"info", "ping", "subscribe", "unsubscribe", "psubscribe", "ssubscribe", "cluster", "command", "multi",
 	"exec", "watch", "quit",
 }
 
-// Sent returns how many commands clients sent: a script is one, whatever it runs. also names the
-// commands that clients send and no script runs, besides those that never stand in a script.
+// Sent returns how many commands clients sent. A script is one, whatever it runs. also names further commands
+// that clients send and no script runs.
 func (t Stats) Sent(also []string) int64 {
 	var n int64
 	for command, calls := range t.Calls {
@@ -94,7 +94,7 @@ func (t Stats) Sent(also []string) int64 {
 	return n
 }
 
-// All returns how many commands ran, those within scripts included.
+// All returns how many commands ran, including those within scripts.
 func (t Stats) All() int64 {
 	var n int64
 	for _, calls := range t.Calls {

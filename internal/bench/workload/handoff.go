@@ -11,9 +11,8 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// handoff has two processes take turns at one lock: while one holds it the other waits, and timed is
-// from the moment before the release in the one to the moment after the grant in the other, by the
-// machine's wall clock.
+// handoff: two processes take turns at one lock. While one holds it the other waits. Timed is from the moment
+// before the release in the one to the moment after the grant in the other, by the machine's wall clock.
 var handoff = Workload{
 	Name: "handoff", About: "release in one process to grant in another",
 	Processes: 2, Keys: 1, Wait: library.Short,
@@ -21,7 +20,8 @@ var handoff = Workload{
 	work: (*Worker).takeTurns, lead: leadTurns,
 }
 
-// The words of the two processes besides ready and done. at is a point in time, in nanoseconds.
+// The messages of the two processes besides ready and done. acquired and released have a point in time as their
+// data, in nanoseconds.
 const (
 	lock     = "lock"
 	unlock   = "unlock"
@@ -31,7 +31,7 @@ const (
 	finish   = "finish"
 )
 
-// takeTurns locks and unlocks when told to.
+// takeTurns locks and unlocks at orders.
 func (w *Worker) takeTurns() error {
 	locker, err := w.open()
 	if err != nil {
@@ -45,10 +45,10 @@ func (w *Worker) takeTurns() error {
 	}
 	r := &Report{}
 	for {
-		if err := w.boss.Await(lock); err != nil {
-			return w.finish(r) // the other order there is
+		if err := w.parent.Await(lock); err != nil {
+			return w.finish(r) // the order is finish
 		}
-		if err := w.boss.Say(waiting, nil); err != nil {
+		if err := w.parent.Send(waiting, nil); err != nil {
 			return err
 		}
 		hold, stranded, err := lockInTheEnd(ctx, locker, w.key(0))
@@ -59,10 +59,10 @@ func (w *Worker) takeTurns() error {
 		}
 		r.Pairs++
 		w.page.Enter(0)
-		if err := w.boss.Say(acquired, at); err != nil {
+		if err := w.parent.Send(acquired, at); err != nil {
 			return err
 		}
-		if err := w.boss.Await(unlock); err != nil {
+		if err := w.parent.Await(unlock); err != nil {
 			return err
 		}
 		w.page.Leave(0)
@@ -70,14 +70,14 @@ func (w *Worker) takeTurns() error {
 		if err := hold.Unlock(); err != nil {
 			return fmt.Errorf("unlocking: %w", err)
 		}
-		if err := w.boss.Say(released, at); err != nil {
+		if err := w.parent.Send(released, at); err != nil {
 			return err
 		}
 	}
 }
 
-// lockInTheEnd asks again for a lock that did not come within drain, and says how often it had to. Nobody
-// holds the lock for so long here: the library has forgotten its waiter.
+// lockInTheEnd tries again if the lock did not come within drainTime, and returns how often it had to. No
+// process holds the lock for so long here: the library has lost its waiter.
 func lockInTheEnd(ctx context.Context, locker library.Locker, key string) (hold library.Hold, stranded int64, err error) {
 	if ctx.Done() == nil {
 		hold, err = locker.Lock(ctx, key)
@@ -85,9 +85,9 @@ func lockInTheEnd(ctx context.Context, locker library.Locker, key string) (hold 
 	}
 	for {
 		try, cancel := context.WithCancel(ctx)
-		patience := time.AfterFunc(drain, cancel)
+		limit := time.AfterFunc(drainTime, cancel)
 		hold, err = locker.Lock(try, key)
-		switch inTime := patience.Stop(); {
+		switch inTime := limit.Stop(); {
 		case err == nil && inTime:
 			return boundHold{hold, cancel}, stranded, nil
 		case err == nil:
@@ -118,17 +118,14 @@ func (h boundHold) Unlock() error {
 
 // leadTurns passes the lock back and forth.
 func leadTurns(ctx context.Context, m *Measurement) error {
-	if err := m.crew.Hear(ready); err != nil {
-		return err
-	}
-	if err := m.crew.Tell(begin); err != nil {
+	if err := m.begin(); err != nil {
 		return err
 	}
 	holder, waiter := m.crew.Members()[0], m.crew.Members()[1]
-	if err := orders(holder, lock, waiting); err != nil {
+	if err := sendAndExpect(holder, lock, waiting); err != nil {
 		return err
 	}
-	if err := holder.Hear(acquired, nil); err != nil {
+	if err := holder.Expect(acquired, nil); err != nil {
 		return err
 	}
 	const warmUp = 3 // connections, subscriptions
@@ -154,23 +151,23 @@ func leadTurns(ctx context.Context, m *Measurement) error {
 	return m.endTurns(holder, times[warmUp:])
 }
 
-// turn has waiter wait for the lock, holder release it, and says how long the hand-over took.
+// turn lets waiter wait for the lock and holder release it, and returns how long the hand-over took.
 func turn(ctx context.Context, holder, waiter *crew.Member) (time.Duration, error) {
-	if err := orders(waiter, lock, waiting); err != nil {
+	if err := sendAndExpect(waiter, lock, waiting); err != nil {
 		return 0, err
 	}
-	// Long enough to be waiting in earnest, and different each time for those who ask again and again.
+	// Long enough for waiter to wait in earnest, and different each time for libraries that poll.
 	if err := library.Pause(ctx, 4*time.Millisecond+rand.N(4*time.Millisecond)); err != nil {
 		return 0, err
 	}
 	var from, to int64
-	if err := holder.Tell(unlock); err != nil {
+	if err := holder.Send(unlock); err != nil {
 		return 0, err
 	}
-	if err := holder.Hear(released, &from); err != nil {
+	if err := holder.Expect(released, &from); err != nil {
 		return 0, err
 	}
-	if err := waiter.Hear(acquired, &to); err != nil {
+	if err := waiter.Expect(acquired, &to); err != nil {
 		return 0, err
 	}
 	if to < from {
@@ -179,20 +176,20 @@ func turn(ctx context.Context, holder, waiter *crew.Member) (time.Duration, erro
 	return time.Duration(to - from), nil
 }
 
-// orders tells a member something and waits for the answer.
-func orders(m *crew.Member, order, answer string) error {
-	if err := m.Tell(order); err != nil {
+// sendAndExpect sends a member an order, and waits for the answer.
+func sendAndExpect(m *crew.Member, order, answer string) error {
+	if err := m.Send(order); err != nil {
 		return err
 	}
-	return m.Hear(answer, nil)
+	return m.Expect(answer, nil)
 }
 
-// endTurns ends the last turn and hears the reports; the first one gets the times.
+// endTurns ends the last turn and collects the reports. The first report gets the times.
 func (m *Measurement) endTurns(holder *crew.Member, times []time.Duration) error {
-	if err := orders(holder, unlock, released); err != nil {
+	if err := sendAndExpect(holder, unlock, released); err != nil {
 		return err
 	}
-	if err := m.crew.Tell(finish); err != nil {
+	if err := m.crew.Send(finish); err != nil {
 		return err
 	}
 	if err := m.collect(); err != nil {

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// heldLease is the lease of lockmw's holds, so that the watchdog is seen at work soon. It looks
-	// after each of them once in a tick.
+	// heldLease is the lease of lockmw's holds, so that the watchdog is soon at work. It renews each hold
+	// once in a tick.
 	heldLease = 6 * time.Second
 	heldTick  = heldLease / 3
 )
 
-// held has one process hold n keys while the watchdog renews them; only with libraries that have one.
+// held: one process holds n keys while the watchdog renews them. Only for libraries that have one.
 func held(name string, n int) Workload {
 	return Workload{
 		Name: name, About: fmt.Sprintf("one process holds %d keys under the watchdog", n),
@@ -85,7 +85,7 @@ func (w *Worker) openHeld() (library.Locker, *pipelines, error) {
 	return l, p, w.extendOnce(l)
 }
 
-// extendOnce has the server know the script of renewals, as it does in all ticks but the first.
+// extendOnce makes the server know the script of renewals, as it does in all ticks but the first.
 func (w *Worker) extendOnce(l *library.Lockmw) error {
 	_, hold, err := l.Client.Lock(context.Background(), w.key(0))
 	if err != nil {
@@ -94,7 +94,7 @@ func (w *Worker) extendOnce(l *library.Lockmw) error {
 	return errors.Join(hold.Extend(context.Background(), heldLease), hold.Unlock())
 }
 
-// A holder takes, keeps and gives back many locks, a number of them at a time.
+// A holder takes, keeps and releases many locks, some at a time.
 type holder struct {
 	w      *Worker
 	locker library.Locker
@@ -104,7 +104,7 @@ type holder struct {
 
 const heldAtOnce = 64
 
-// warmUp makes what the library keeps for ever, whatever the number of holds.
+// warmUp makes what the library keeps whatever the number of holds.
 func (h *holder) warmUp(ctx context.Context) error {
 	const few = heldAtOnce * 4
 	all := *h
@@ -155,7 +155,7 @@ func (h *holder) unlock(i int) error {
 	return nil
 }
 
-// pipelines counts what goes out together: it is a hook of go-redis. A nil one counts nothing.
+// pipelines is a hook of go-redis that counts what goes out together. A nil one counts nothing.
 type pipelines struct {
 	trips, commands atomic.Int64
 }
@@ -185,7 +185,7 @@ func (p *pipelines) reset() {
 	}
 }
 
-// report adds how many pipelines it takes to renew all n holds once.
+// report adds how many pipelines the renewal of all n holds takes.
 func (p *pipelines) report(more map[string]float64, n int) error {
 	if p == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// idle has n goroutines of one process wait for a key that another process holds. Counted are the
-// commands of both processes once all wait.
+// idle: n goroutines of one process wait for a key that another process holds. Counted are the commands of
+// both processes once all wait.
 func idle(name string, n int) Workload {
 	return Workload{
 		Name: name, About: fmt.Sprintf("%d goroutines wait for a key that another process holds", n),
@@ -23,8 +23,8 @@ func idle(name string, n int) Workload {
 	}
 }
 
-// crowd is idle with so many waiters that what each costs can be told. With libraries that poll their
-// number would only show how many tries the server can refuse.
+// crowd is idle with so many waiters that the cost of each shows. Libraries that poll are left out: the figure
+// would only show how many tries the server can refuse.
 func crowd(name string, n int) Workload {
 	w := idle(name, n)
 	w.Runs = func(l library.Library) bool { return contends(l) && l.Wakes }
@@ -32,10 +32,10 @@ func crowd(name string, n int) Workload {
 	return w
 }
 
-// enoughToWeigh is how many waiters make what a process has anyway, such as connections, disappear.
+// enoughToWeigh is how many waiters make the rest of a process, such as connections, negligible.
 const enoughToWeigh = 10_000
 
-// holdOrWait is the holder's part in the first process and the waiters' in the second.
+// holdOrWait holds the key in the first process, and waits for it in the second.
 func (w *Worker) holdOrWait(n int) error {
 	locker, err := w.open()
 	if err != nil {
@@ -65,14 +65,14 @@ func (w *Worker) holdMeanwhile(locker library.Locker) error {
 	if err := w.start(); err != nil {
 		return err
 	}
-	if err := w.boss.Await(finish); err != nil {
+	if err := w.parent.Await(finish); err != nil {
 		return err
 	}
 	w.page.Leave(0)
 	return errors.Join(hold.Unlock(), w.finish(&Report{}))
 }
 
-// waitTogether has n goroutines wait until the lead says that it is enough.
+// waitTogether lets n goroutines wait until the order to finish.
 func (w *Worker) waitTogether(locker library.Locker, n int) error {
 	if err := w.start(); err != nil {
 		return err
@@ -95,10 +95,10 @@ func (w *Worker) waitTogether(locker library.Locker, n int) error {
 	if n >= enoughToWeigh {
 		r.More = weigh().since(before, n, "waiter")
 	}
-	if err := w.boss.Say(waiting, nil); err != nil {
+	if err := w.parent.Send(waiting, nil); err != nil {
 		return err
 	}
-	if err := w.boss.Await(finish); err != nil {
+	if err := w.parent.Await(finish); err != nil {
 		return err
 	}
 	cancel()
@@ -108,14 +108,14 @@ func (w *Worker) waitTogether(locker library.Locker, n int) error {
 
 // leadWaiters counts once all wait.
 func leadWaiters(ctx context.Context, m *Measurement) error {
-	if err := m.crew.Hear(ready); err != nil {
+	if err := m.crew.Expect(ready); err != nil {
 		return err
 	}
 	holder, waiters := m.crew.Members()[0], m.crew.Members()[1]
-	if err := holder.Tell(begin); err != nil {
+	if err := holder.Send(begin); err != nil {
 		return err
 	}
-	if err := orders(waiters, begin, waiting); err != nil {
+	if err := sendAndExpect(waiters, begin, waiting); err != nil {
 		return err
 	}
 	stop, err := m.watch(ctx)
@@ -128,13 +128,13 @@ func leadWaiters(ctx context.Context, m *Measurement) error {
 	if err := stop(); err != nil {
 		return err
 	}
-	// The waiters go first: nobody is to get the lock.
+	// The waiters finish first: none of them is to get the lock.
 	for _, member := range []int{1, 0} {
 		var r Report
-		if err := m.crew.Members()[member].Tell(finish); err != nil {
+		if err := m.crew.Members()[member].Send(finish); err != nil {
 			return err
 		}
-		if err := m.crew.Members()[member].Hear(done, &r); err != nil {
+		if err := m.crew.Members()[member].Expect(done, &r); err != nil {
 			return err
 		}
 		m.round.Reports = append(m.round.Reports, r)
@@ -156,7 +156,7 @@ func weigh() weight {
 	return weight{int64(m.HeapAlloc), int64(m.StackInuse), int64(runtime.NumGoroutine())}
 }
 
-// since says what each of n came to, with the figures' names.
+// since returns the difference per each of n, by the names of the figures.
 func (t weight) since(before weight, n int, each string) map[string]float64 {
 	per := func(after, before int64) float64 { return float64(after-before) / float64(n) }
 	return map[string]float64{
@@ -166,8 +166,8 @@ func (t weight) since(before weight, n int, each string) map[string]float64 {
 	}
 }
 
-// settle returns when the number of goroutines has not changed for a while: all have begun what they
-// are here for. Those of some libraries come and go for ever, so it has an end.
+// settle returns when the number of goroutines has not changed for a while: all have begun their work. With some
+// libraries it never settles, so the wait has a limit.
 func settle() {
 	const interval, calm, most = 50 * time.Millisecond, 6, 60
 	tick := time.NewTicker(interval)

@@ -18,7 +18,7 @@ import (
 // Options say how a measurement is made.
 type Options struct {
 	Duration   time.Duration // of a measurement, if the workload does not say otherwise
-	Grace      time.Duration // for everything besides, until it is taken for hung
+	Grace      time.Duration // besides, after which it is taken for hung
 	Procs      int           // GOMAXPROCS of the processes; 0: the machine's
 	Background bool          // locks are taken with contexts that never end
 	Profile    string        // a directory for profiles of the processes; "": none
@@ -31,7 +31,7 @@ type Round struct {
 	Window  time.Duration // the time that Stats are for
 }
 
-// ErrExclusion means that somebody held a lock together with somebody else.
+// ErrExclusion means that two held a lock that exclude each other.
 var ErrExclusion = errors.New("mutual exclusion violated")
 
 // A Measurement is under way.
@@ -92,8 +92,8 @@ func (w *Workload) Measure(ctx context.Context, s *server.Server, l library.Libr
 		return nil, err
 	}
 	const goodbye = 5 * time.Second // for releasing what is held
-	err = c.Tell(leave)
-	c.Dismiss(goodbye)
+	err = c.Send(leave)
+	c.Wait(goodbye)
 	return &m.round, errors.Join(m.round.exclusion(), err)
 }
 
@@ -118,22 +118,30 @@ func (w *Workload) jobs(l library.Library, o Options, job Job) []Job {
 	return jobs
 }
 
-// allAtOnce lets all begin at the same time, and counts until the last one has done its work.
+// allAtOnce lets all processes begin at the same time, and counts until the last one is done.
 func allAtOnce(ctx context.Context, m *Measurement) error {
-	if err := m.crew.Hear(ready); err != nil {
+	if err := m.crew.Expect(ready); err != nil {
 		return err
 	}
 	stop, err := m.watch(ctx)
 	if err != nil {
 		return err
 	}
-	if err := m.crew.Tell(begin); err != nil {
+	if err := m.crew.Send(begin); err != nil {
 		return err
 	}
 	if err := m.collect(); err != nil {
 		return err
 	}
 	return stop()
+}
+
+// begin waits until all processes are ready, and lets them begin.
+func (m *Measurement) begin() error {
+	if err := m.crew.Expect(ready); err != nil {
+		return err
+	}
+	return m.crew.Send(begin)
 }
 
 // watch counts what the server does until stop.
@@ -150,11 +158,11 @@ func (m *Measurement) watch(ctx context.Context) (stop func() error, err error) 
 	}, nil
 }
 
-// collect hears the reports.
+// collect collects the reports.
 func (m *Measurement) collect() error {
 	for _, member := range m.crew.Members() {
 		var r Report
-		if err := member.Hear(done, &r); err != nil {
+		if err := member.Expect(done, &r); err != nil {
 			return err
 		}
 		m.round.Reports = append(m.round.Reports, r)
@@ -168,7 +176,7 @@ func (r *Round) exclusion() error {
 		n += r.Reports[i].Violations
 	}
 	if n > 0 {
-		return fmt.Errorf("%w: %d times somebody held a lock that somebody else held", ErrExclusion, n)
+		return fmt.Errorf("%w: %d times a lock was held that was held already", ErrExclusion, n)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func solo(name string) Workload {
 	return w
 }
 
-// spread has n goroutines lock and unlock, each its own key. Timed is the pair.
+// spread: n goroutines lock and unlock, each its own key. Timed is the pair.
 func spread(name string, n int) Workload {
 	return Workload{
 		Name: name, About: fmt.Sprintf("%d goroutines, each with its own key", n),
@@ -29,7 +29,7 @@ func spread(name string, n int) Workload {
 	}
 }
 
-// hot has goroutines of some processes want the same key. Timed is the wait for it.
+// hot: goroutines of some processes lock the same key. Timed is the wait for it.
 func hot(name string, processes, n int) Workload {
 	return Workload{
 		Name: name, About: fmt.Sprintf("%d process(es) of %d goroutines want one key", processes, n),
@@ -40,7 +40,7 @@ func hot(name string, processes, n int) Workload {
 	}
 }
 
-// A load is what goroutines of one process do that lock and unlock.
+// A load says how goroutines of one process lock and unlock.
 type load struct {
 	goroutines int
 	keyOf      func(goroutine int) int
@@ -51,9 +51,8 @@ type load struct {
 
 func oneKey(int) int { return 0 }
 
-// pairs has goroutines lock and unlock for the window. Those that wait when it is over still get their
-// lock, so that the longest wait is known; it only counts for the throughput if it was within the
-// window.
+// pairs runs goroutines that lock and unlock for the window. A goroutine that waits at its end still gets the
+// lock, so that the longest wait is known. Only acquisitions within the window count for the throughput.
 func (w *Worker) pairs(d load) error {
 	locker, err := w.open()
 	if err != nil {
@@ -91,16 +90,16 @@ func (w *Worker) pairs(d load) error {
 	return w.finish(r)
 }
 
-// drain is how long those who wait when the window is over have to get their lock. Whoever has not
-// got it by then, from others who do nothing but release, has been forgotten.
-const drain = 2 * time.Second
+// drainTime is how long the waiters have to get their lock after the window, when all others only release. A
+// waiter that has not got it by then was lost by the library.
+const drainTime = 2 * time.Second
 
 // loopAll runs all loopers for d.
 func loopAll(ctx context.Context, loopers []looper, d time.Duration) error {
 	if ctx.Done() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
-		defer time.AfterFunc(d+drain, cancel).Stop()
+		defer time.AfterFunc(d+drainTime, cancel).Stop()
 		defer cancel()
 	}
 	var wg sync.WaitGroup
@@ -136,7 +135,7 @@ func (l *looper) run(ctx context.Context, end time.Time) error {
 		if err != nil && ctx.Err() != nil {
 			l.times = append(l.times, time.Since(start))
 			l.stranded++
-			return nil //nolint:nilerr // the wait was given up: this is what became of it
+			return nil //nolint:nilerr // the wait was given up, and counts as stranded
 		}
 		if err != nil {
 			return fmt.Errorf("locking: %w", err)
@@ -166,7 +165,7 @@ func (l *looper) lock(ctx context.Context, shared bool) (library.Hold, error) {
 	return l.locker.Lock(ctx, l.key)
 }
 
-// use is what is done with the lock.
+// use is the work under the lock.
 func (l *looper) use(shared bool) {
 	if shared {
 		l.page.EnterShared(l.cell)

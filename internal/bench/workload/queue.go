@@ -13,28 +13,28 @@ import (
 	"github.com/lockmw/go/internal/bench/stat"
 )
 
-// queue has n goroutines, spread over some processes, want a key with a fair lock all the time: the
-// queue is always full. Counted are the acquisitions once that is so, and timed is from one to the next.
+// queue: n goroutines, spread over some processes, lock a key with a fair lock all the time, so that the queue is
+// always full. Counted are the acquisitions once it is, and timed is from one to the next.
 func queue(name string, n int) Workload {
 	const processes = 5
 	return Workload{
 		Name: name, About: fmt.Sprintf("%d goroutines of %d processes always queue for one key", n, processes),
 		Group: "queue", Processes: processes, Keys: 1, Wait: library.Long, Runs: only("lockmw-fair"),
-		work: func(w *Worker) error { return w.queueUp(n / processes) },
+		work: func(w *Worker) error { return w.keepQueue(n / processes) },
 		lead: func(ctx context.Context, m *Measurement) error { return leadQueue(ctx, m, n/processes) },
 	}
 }
 
-// The words of a queue besides begin, waiting and finish: one more queues, the lock is let go for the
-// first time, and counting begins.
+// The messages of a queue besides begin, waiting and finish: one more goroutine queues, the lock is released
+// for the first time, and counting begins.
 const (
-	join  = "join"
-	letGo = "let go"
-	count = "count"
+	join    = "join"
+	release = "let go"
+	count   = "count"
 )
 
-// queueUp has n goroutines of this process in the queue.
-func (w *Worker) queueUp(n int) error {
+// keepQueue keeps n goroutines of this process in the queue.
+func (w *Worker) keepQueue(n int) error {
 	locker, err := w.open()
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (w *Worker) queueUp(n int) error {
 	if err := w.lineUp(ctx, l, n); err != nil {
 		return err
 	}
-	if err := w.boss.Await(letGo); err != nil {
+	if err := w.parent.Await(release); err != nil {
 		return err
 	}
 	if first != nil {
@@ -63,14 +63,14 @@ func (w *Worker) queueUp(n int) error {
 			return err
 		}
 	}
-	if err := w.boss.Await(count); err != nil {
+	if err := w.parent.Await(count); err != nil {
 		return err
 	}
 	r := &Report{}
-	if err := w.measure(r, func() error { return l.record(func() error { return w.boss.Await(finish) }) }); err != nil {
+	if err := w.measure(r, func() error { return l.record(func() error { return w.parent.Await(finish) }) }); err != nil {
 		return err
 	}
-	err = l.dissolve(cancel)
+	err = l.drain(cancel)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,7 @@ func (w *Worker) queueUp(n int) error {
 	return w.finish(r)
 }
 
-// holdFirst has the first process hold the key, for the queue to form, and in the others makes
-// connections.
+// holdFirst takes the key in the first process, so that a queue forms, and makes connections in the others.
 func (w *Worker) holdFirst(ctx context.Context, locker library.Locker) (library.Hold, error) {
 	if w.Config.Index > 0 {
 		warm, err := locker.Lock(ctx, w.key(w.Config.Index))
@@ -95,14 +94,14 @@ func (w *Worker) holdFirst(ctx context.Context, locker library.Locker) (library.
 	return hold, err
 }
 
-// lineUp has n goroutines join l, each when it is told to.
+// lineUp adds n goroutines to l, each at an order to join.
 func (w *Worker) lineUp(ctx context.Context, l *line, n int) error {
 	for range n {
-		if err := w.boss.Await(join); err != nil {
+		if err := w.parent.Await(join); err != nil {
 			return err
 		}
 		l.join(ctx)
-		if err := w.boss.Say(waiting, nil); err != nil {
+		if err := w.parent.Send(waiting, nil); err != nil {
 			return err
 		}
 	}
@@ -119,13 +118,13 @@ type line struct {
 	wg        sync.WaitGroup
 	errs      chan error
 	recording atomic.Bool
-	over      atomic.Bool // nobody is to queue again
+	over      atomic.Bool // no goroutine queues again
 	length    int64
-	served    atomic.Int64 // of those, since it is over
+	served    atomic.Int64 // last turns, once it is over
 
 	mu           sync.Mutex
 	times        stat.Latency // from one turn to the next
-	turns, other int64        // while recording; those that came from another process
+	turns, other int64        // while recording: all, and those after a turn of another process
 }
 
 // join starts another goroutine and returns when it is in the queue.
@@ -140,10 +139,10 @@ func (l *line) join(ctx context.Context) {
 	<-queued
 }
 
-// stand queues again and again. The first time it says when it is in the queue.
+// stand queues again and again. The first time it calls queued when it is in the queue.
 func (l *line) stand(ctx context.Context, queued func()) error {
 	hold, err := l.lockFirst(ctx, queued)
-	queued() // if not, it had not to wait
+	queued() // if it did not have to wait
 	for err == nil {
 		var over bool
 		if over, err = l.turn(hold); over || err != nil {
@@ -158,12 +157,12 @@ func (l *line) lockFirst(ctx context.Context, queued func()) (library.Hold, erro
 	if a, ok := l.locker.(library.Announcer); ok {
 		return a.LockAnnounced(ctx, l.key, queued)
 	}
-	const moment = 10 * time.Millisecond // is enough for those who cannot say it
+	const moment = 10 * time.Millisecond // is enough for libraries that cannot say it
 	defer time.AfterFunc(moment, queued).Stop()
 	return l.locker.Lock(ctx, l.key)
 }
 
-// turn passes the lock on. It reports whether that was the last time.
+// turn uses the lock and releases it. It reports whether that was the last turn.
 func (l *line) turn(hold library.Hold) (over bool, err error) {
 	l.page.Enter(0)
 	since, other := l.page.Turn(0, l.process)
@@ -197,12 +196,12 @@ func (l *line) record(f func() error) error {
 	return f()
 }
 
-// dissolve returns when everybody had a last turn. That takes as long as the queue is; whoever is not
-// served by then has been forgotten.
-func (l *line) dissolve(cancel context.CancelFunc) error {
+// drain returns when each goroutine had a last turn. The time for that grows with the queue; a goroutine that
+// is not served by then was lost by the library.
+func (l *line) drain(cancel context.CancelFunc) error {
 	l.over.Store(true)
 	const turn = 10 * time.Millisecond // at most, on average
-	defer time.AfterFunc(drain+time.Duration(l.length)*turn, cancel).Stop()
+	defer time.AfterFunc(drainTime+time.Duration(l.length)*turn, cancel).Stop()
 	l.wg.Wait()
 	close(l.errs)
 	return <-l.errs // nil if there is none
@@ -216,30 +215,26 @@ func (l *line) report(r *Report) {
 	}
 }
 
-// leadQueue counts turns while the queue is full. It has the processes join one goroutine at a time: if
-// all came at once they would go to the queue in batches, and neighbours in a long one were of the same
-// process.
+// leadQueue counts turns while the queue is full. The processes add one goroutine at a time: if all came at
+// once they would be queued in batches, and neighbours in a long queue would be of the same process.
 func leadQueue(ctx context.Context, m *Measurement, n int) error {
 	page, err := exclusion.Open(m.page)
 	if err != nil {
 		return err
 	}
 	defer page.Close()
-	if err := m.crew.Hear(ready); err != nil {
-		return err
-	}
-	if err := m.crew.Tell(begin); err != nil {
+	if err := m.begin(); err != nil {
 		return err
 	}
 	for range n {
-		if err := m.crew.Tell(join); err != nil {
+		if err := m.crew.Send(join); err != nil {
 			return err
 		}
-		if err := m.crew.Hear(waiting); err != nil {
+		if err := m.crew.Expect(waiting); err != nil {
 			return err
 		}
 	}
-	if err := m.crew.Tell(letGo); err != nil {
+	if err := m.crew.Send(release); err != nil {
 		return err
 	}
 	const warmUp = 50 * time.Millisecond
@@ -250,7 +245,7 @@ func leadQueue(ctx context.Context, m *Measurement, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := m.crew.Tell(finish); err != nil {
+	if err := m.crew.Send(finish); err != nil {
 		return err
 	}
 	if err := m.collect(); err != nil {
@@ -266,7 +261,7 @@ func leadQueue(ctx context.Context, m *Measurement, n int) error {
 
 // countTurns counts for the window what the processes and the server do.
 func (m *Measurement) countTurns(ctx context.Context, page *exclusion.Page) (turns int64, elapsed time.Duration, err error) {
-	if err := m.crew.Tell(count); err != nil {
+	if err := m.crew.Send(count); err != nil {
 		return 0, 0, err
 	}
 	stop, err := m.watch(ctx)

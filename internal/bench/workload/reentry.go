@@ -6,9 +6,9 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// reentry locks and unlocks a key that the context holds already. Timed is the pair, as the mean of
-// batches: reading the clock takes a good part of what is to be measured. Only lockmw re-enters; with
-// redislock the same token takes a lock again, which costs a command and is not counted.
+// reentry: nested locks and unlocks of a key that the context holds already. Timed is the pair, as the mean of
+// batches: reading the clock takes a good part of the time. Only lockmw re-enters. With redislock the same token
+// takes a lock again, which costs a command and is left out.
 var reentry = Workload{
 	Name: "reentry", About: "nested lock and unlock of a held key",
 	Processes: 1, Keys: 1, Wait: library.Short,

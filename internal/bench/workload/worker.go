@@ -33,13 +33,13 @@ type Worker struct {
 	Job
 	library library.Library
 	page    *exclusion.Page
-	boss    *crew.Boss
+	parent  *crew.Parent
 }
 
-// Work does a job with one of libraries and one of workloads: it is what the processes of a crew do.
-func Work(libraries []library.Library, workloads []Workload) func(Job, *crew.Boss) error {
-	return func(job Job, boss *crew.Boss) error {
-		w := &Worker{Job: job, boss: boss}
+// Work returns what the processes of a crew do: a job with one of libraries and one of workloads.
+func Work(libraries []library.Library, workloads []Workload) func(Job, *crew.Parent) error {
+	return func(job Job, parent *crew.Parent) error {
+		w := &Worker{Job: job, parent: parent}
 		var err error
 		if w.library, err = find(libraries, job.Library, func(l library.Library) string { return l.Name }); err != nil {
 			return err
@@ -65,7 +65,7 @@ func find[T any](all []T, name string, nameOf func(T) string) (T, error) {
 	return none, fmt.Errorf("%q is not known", name)
 }
 
-// The words between the processes of a measurement.
+// The messages between the processes of a measurement.
 const (
 	ready = "ready"
 	begin = "begin"
@@ -75,11 +75,11 @@ const (
 
 func (w *Worker) open() (library.Locker, error) { return w.library.Open(w.Config) }
 
-// key returns the name of the i-th key.
+// key returns the i-th key.
 func (w *Worker) key(i int) string { return w.Key + ":" + strconv.Itoa(i) }
 
-// context returns the context for taking locks: one that can end, as those of requests can. It has a
-// deadline, which only comes when something hangs.
+// context returns the context for taking locks. It can end, as the context of a request can; its deadline comes
+// only if something hangs.
 func (w *Worker) context() (context.Context, context.CancelFunc) {
 	if w.Background {
 		return context.Background(), func() {}
@@ -87,26 +87,25 @@ func (w *Worker) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), w.Patience)
 }
 
-// start waits for the word to begin, with the heap as clean as possible.
+// start waits for the order to begin, with the heap as clean as possible.
 func (w *Worker) start() error {
 	runtime.GC()
-	if err := w.boss.Say(ready, nil); err != nil {
+	if err := w.parent.Send(ready, nil); err != nil {
 		return err
 	}
-	return w.boss.Await(begin)
+	return w.parent.Await(begin)
 }
 
-// finish says that the work is done, and returns when everything is counted: what is still held may
-// be released.
+// finish sends the report, and returns when everything is counted. What is still held may then be released.
 func (w *Worker) finish(r *Report) error {
 	r.Violations = w.page.Violations()
-	if err := w.boss.Say(done, r); err != nil {
+	if err := w.parent.Send(done, r); err != nil {
 		return err
 	}
-	return w.boss.Await(leave)
+	return w.parent.Await(leave)
 }
 
-// measure runs f, with profiles if they are wanted, and notes in r what it allocated.
+// measure runs f, with profiles if the job says so, and notes in r what it allocated.
 func (w *Worker) measure(r *Report, f func() error) error {
 	stop, err := w.profile()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package workload has what is measured: one file for each kind of work, which says what its
-// processes do and, if they do not all do the same at the same time, how they are led.
+// Package workload has what is measured: one file for each kind of work. It says what the processes do and, if
+// they do not all do the same at the same time, how the benchmark leads them.
 package workload
 
 import (
@@ -26,7 +26,7 @@ type Workload struct {
 	Delay time.Duration
 	// Procs limits the processors of each process; 0: as the run has it.
 	Procs int
-	// Once is set where a repetition would tell nothing new: what is counted, not timed.
+	// Once is set where a repetition would show nothing new: what is counted, not timed.
 	Once bool
 	// Minor is set where fewer rounds will do.
 	Minor bool
@@ -37,7 +37,7 @@ type Workload struct {
 	lead func(context.Context, *Measurement) error // nil: all work at once
 }
 
-// A Report is what one process has to say in the end.
+// A Report is what one process measured.
 type Report struct {
 	Latency stat.Latency  // of what the workload times
 	Elapsed time.Duration // of the window in which Counts were counted
@@ -45,9 +45,9 @@ type Report struct {
 	Pairs   int64         // acquisitions including those that ended after the window
 	Allocs  int64         // while Pairs were made
 	Bytes   int64         // allocated meanwhile
-	// Violations is how often somebody held a lock together with somebody else.
+	// Violations is how often two held a lock that exclude each other.
 	Violations int64
-	// Stranded is how many waits came to nothing although the lock was free.
+	// Stranded is how many waits ended without the lock although it was free.
 	Stranded int64
 	// More has figures that only this workload knows, by the name they are shown under.
 	More map[string]float64
@@ -76,7 +76,7 @@ func distant(w Workload) Workload {
 	return w
 }
 
-// confined limits the processors of a workload: for lockmw and the least that a lock can do.
+// confined limits the processors of a workload. It runs with lockmw and with the least that a lock can do.
 func confined(w Workload, procs int) Workload {
 	w.About += ", GOMAXPROCS set"
 	w.Procs, w.Minor = procs, true
@@ -97,5 +97,5 @@ func only(names ...string) func(library.Library) bool {
 
 func locks(l library.Library) bool { return !l.Baseline && !l.Variant }
 
-// contends is for workloads in which many wait: a pipeline does nothing for those who try again later.
+// contends is for workloads in which many wait: a pipeline does nothing for calls that try again later.
 func contends(l library.Library) bool { return locks(l) && !l.Pipelines }
