@@ -128,21 +128,7 @@ func (g *guard) lock(a *attempt, key string, mustWait bool) (context.Context, *l
 	}
 	waiting, limit := waitlimit.Start(a.ctx, longest)
 	ctx, hold, err := g.locker.Lock(waiting, key, opts...)
-	if !limit.Stop() {
-		err = tooLong(hold, err)
-	}
-	return ctx, hold, limit.Release, err
-}
-
-// tooLong is the error of a call that had reached the longest wait when it returned.
-func tooLong(hold *lockmw.Hold, err error) error {
-	if err == nil { // granted in this instant, with a context that is ending
-		err = hold.Unlock()
-	} else if errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrUnavailable) {
-		return err
-	}
-	busy := fmt.Errorf("%w: the task's deadline is near", lockmw.ErrBusy)
-	return &lockmw.Error{Op: "lock", Err: errors.Join(busy, err)}
+	return ctx, hold, limit.Release, limit.Stop(hold, err, "the task's deadline is near")
 }
 
 // mustWait reports whether returning would cost the task a retry, or the task itself.

@@ -20,17 +20,16 @@ const (
 	longestWait = 5 * time.Minute
 )
 
+var whyTooLong = fmt.Sprintf("no wait is longer than %v", longestWait)
+
 // statusClientGone is what access logs know as "client closed request".
 const statusClientGone = 499
-
-// An unlocker is a *lockmw.Hold or lockmw.Holds.
-type unlocker interface{ Unlock() error }
 
 // A guard handles requests under the lock, or the locks, of a key.
 type guard[K any] struct {
 	*config
 	key  func(*http.Request) (K, error)
-	lock func(context.Context, *http.Request, K) (context.Context, unlocker, error)
+	lock func(context.Context, *http.Request, K) (context.Context, waitlimit.Unlocker, error)
 }
 
 func middleware[K any](g *guard[K]) func(http.Handler) http.Handler {
@@ -61,9 +60,8 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	waiting, limit := waitlimit.Start(r.Context(), g.longestWait)
 	defer limit.Release()
 	ctx, hold, err := g.lock(waiting, r, key)
-	if !limit.Stop() {
-		err = tooLong(hold, err)
-	} else if err == nil && ctx.Err() != nil {
+	err = limit.Stop(hold, err, whyTooLong)
+	if err == nil && ctx.Err() != nil {
 		err = tooLate(ctx, hold)
 	}
 	if err != nil {
@@ -73,35 +71,14 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	g.run(ctx, w, r, next, hold)
 }
 
-// tooLong is the error of a call that had reached the longest wait when it returned.
-func tooLong(hold unlocker, err error) error {
-	if err == nil { // granted in this instant, with a context that is ending
-		err = release(hold)
-	} else if errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrUnavailable) {
-		return err
-	}
-	busy := fmt.Errorf("%w: no wait is longer than %v", lockmw.ErrBusy, longestWait)
-	return &lockmw.Error{Op: "lock", Waited: longestWait, Err: errors.Join(busy, err)}
-}
-
 // tooLate releases a hold whose context has ended already, and is the error that says why.
-func tooLate(ctx context.Context, hold unlocker) error {
+func tooLate(ctx context.Context, hold waitlimit.Unlocker) error {
 	err := fmt.Errorf("%w: granted too late: %w (%w)", lockmw.ErrBusy, ctx.Err(), context.Cause(ctx))
-	return &lockmw.Error{Op: "lock", Err: errors.Join(err, release(hold))}
-}
-
-// release is the Unlock of a hold that nobody has used. Its error becomes part of another one, and does
-// not name the key: that is for the other one to do, or not.
-func release(hold unlocker) error {
-	err := hold.Unlock()
-	if e, ok := errors.AsType[*lockmw.Error](err); ok {
-		return e.Err
-	}
-	return err
+	return &lockmw.Error{Op: "lock", Err: errors.Join(err, waitlimit.Discard(hold))}
 }
 
 // run has the request handled, with a context that carries the hold.
-func (g *guard[K]) run(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, hold unlocker) {
+func (g *guard[K]) run(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, hold waitlimit.Unlocker) {
 	locked := r.WithContext(ctx)
 	wrapped, response := withhold.Wrap(ctx, w, lossOf)
 	returned := false

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lockmw/go/internal/option"
+	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -27,7 +28,7 @@ func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) func(http.Handler) h
 	return middleware(&guard[string]{
 		config: c,
 		key:    key.checked,
-		lock: func(ctx context.Context, _ *http.Request, key string) (context.Context, unlocker, error) {
+		lock: func(ctx context.Context, _ *http.Request, key string) (context.Context, waitlimit.Unlocker, error) {
 			return l.Lock(ctx, key, c.lock...)
 		},
 	})
@@ -41,7 +42,7 @@ func WithRWLock(l lockmw.RWLocker, key KeyFunc, opts ...Option) func(http.Handle
 	return middleware(&guard[string]{
 		config: c,
 		key:    key.checked,
-		lock: func(ctx context.Context, r *http.Request, key string) (context.Context, unlocker, error) {
+		lock: func(ctx context.Context, r *http.Request, key string) (context.Context, waitlimit.Unlocker, error) {
 			switch r.Method {
 			case http.MethodGet, http.MethodHead, http.MethodOptions:
 				return reading.Lock(ctx, key, c.lock...)
@@ -59,7 +60,7 @@ func WithLocks(l lockmw.Locker, keys KeysFunc, opts ...Option) func(http.Handler
 	return middleware(&guard[[]string]{
 		config: c,
 		key:    keys.checked,
-		lock: func(ctx context.Context, _ *http.Request, keys []string) (context.Context, unlocker, error) {
+		lock: func(ctx context.Context, _ *http.Request, keys []string) (context.Context, waitlimit.Unlocker, error) {
 			return lockmw.LockAll(ctx, l, keys, c.lock...)
 		},
 	})

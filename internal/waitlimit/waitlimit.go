@@ -5,30 +5,55 @@ package waitlimit
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/lockmw"
 )
 
-// A Limit ends the context of one call unless Stop comes first. The zero Limit never does.
+// A Limit ends the context of one call for a lock unless Stop comes first. The zero Limit never does.
 type Limit struct {
-	timer  *time.Timer
-	cancel context.CancelFunc
+	longest time.Duration
+	timer   *time.Timer
+	cancel  context.CancelFunc
 }
 
-// Start returns the context for a call that may take d. If d is 0 there is no limit, and the context
-// is ctx.
-func Start(ctx context.Context, d time.Duration) (context.Context, Limit) {
-	if d == 0 {
+// Start returns the context for a call that may take longest. If that is 0 there is no limit, and the
+// context is ctx. The hold's context inherits from it: call Release when nothing uses that any more.
+func Start(ctx context.Context, longest time.Duration) (context.Context, Limit) {
+	if longest == 0 {
 		return ctx, Limit{}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	return ctx, Limit{timer: time.AfterFunc(d, cancel), cancel: cancel}
+	return ctx, Limit{longest: longest, timer: time.AfterFunc(longest, cancel), cancel: cancel}
 }
 
-// Stop lifts the limit. It reports false if the limit was reached: the context has ended or is just
-// ending, and so does a hold that was taken with it.
-func (l Limit) Stop() bool { return l.timer == nil || l.timer.Stop() }
+// An Unlocker is a *lockmw.Hold or lockmw.Holds.
+type Unlocker interface{ Unlock() error }
 
-// Release ends the context, when nothing uses it any more.
+// Stop lifts the limit when the call has returned hold and err, and returns the error of the call: err
+// unless the limit was reached. Then the context has ended or is just ending, and so does a hold that was
+// granted in this instant: Stop releases it and returns lockmw.ErrBusy, which says why.
+func (l Limit) Stop(hold Unlocker, err error, why string) error {
+	switch {
+	case l.timer == nil || l.timer.Stop():
+		return err
+	case err == nil:
+		err = Discard(hold)
+	case errors.Is(err, lockmw.ErrBusy), errors.Is(err, lockmw.ErrUnavailable):
+		return err
+	}
+	busy := fmt.Errorf("%w: %s", lockmw.ErrBusy, why)
+	return &lockmw.Error{Op: "lock", Waited: l.longest, Err: errors.Join(busy, err)}
+}
+
+// Discard releases a hold that nobody has used. The error is to be part of another one and does not
+// name the key: that is for the other one to do, or not.
+func Discard(hold Unlocker) error { return observe.Reason(hold.Unlock()) }
+
+// Release ends the context.
 func (l Limit) Release() {
 	if l.cancel != nil {
 		l.cancel()
