@@ -95,6 +95,35 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+var (
+	namedPath   = regexp.MustCompile("`((?:[a-z.]+)(?:/[\\w.-]+)+/?)`")
+	commandPath = regexp.MustCompile(`(?m)\s\./(\w[\w./-]*?)(?:/\.\.\.)?(?:\s|$)`)
+)
+
+// Files and folders that a page names, or gives to a command, are there.
+func TestNamedFilesExist(t *testing.T) {
+	for _, p := range pages(t) {
+		if p.path == "CHANGELOG.md" || strings.HasPrefix(p.path, "internal/") {
+			continue
+		}
+		found := namedPath.FindAllStringSubmatch(p.prose(), -1)
+		for _, block := range fence.FindAllStringSubmatch(p.text, -1) {
+			if block[1] == "sh" {
+				found = append(found, commandPath.FindAllStringSubmatch(block[2], -1)...)
+			}
+		}
+		for _, f := range found {
+			top, _, _ := strings.Cut(f[1], "/")
+			if _, err := os.Stat(filepath.Join(root, top)); err != nil && !strings.HasPrefix(f[0], " ") {
+				continue // not a path of the repository: a media type, a library
+			}
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(f[1]))); err != nil {
+				t.Errorf("%s: there is no %s", p.path, f[1])
+			}
+		}
+	}
+}
+
 // Every page of docs begins with what it is about, and a table of contents with all its sections.
 func TestTablesOfContentsAreComplete(t *testing.T) {
 	section := regexp.MustCompile(`(?m)^## (.+)$`)
