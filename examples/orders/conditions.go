@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/otel/codes"
 
+	"github.com/lockmw/go/examples/orders/internal/clock"
+	"github.com/lockmw/go/examples/orders/internal/telemetry"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -25,8 +27,8 @@ type conditions struct {
 func usual(locked bool) conditions {
 	return conditions{
 		locked:     locked,
-		bank:       func(ctx context.Context) error { return pause(ctx, 10*time.Millisecond) },
-		carrier:    func(ctx context.Context) error { return pause(ctx, 20*time.Millisecond) },
+		bank:       func(ctx context.Context) error { return clock.Sleep(ctx, 10*time.Millisecond) },
+		carrier:    func(ctx context.Context) error { return clock.Sleep(ctx, 20*time.Millisecond) },
 		admit:      func(context.Context) error { return nil },
 		deliveries: 2,
 		patience:   250 * time.Millisecond,
@@ -35,22 +37,11 @@ func usual(locked bool) conditions {
 
 // outside calls what is outside this program, in a span of its own.
 func (s *shop) outside(ctx context.Context, name string, call func(context.Context) error) error {
-	ctx, span := s.tracer.Tracer(service).Start(ctx, name)
+	ctx, span := s.tracer.Tracer(telemetry.Service).Start(ctx, name)
 	defer span.End()
 	err := call(ctx)
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
 	}
 	return err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/examples/orders/internal/scene"
 	"github.com/lockmw/go/internal/test/integration/collector"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
@@ -90,8 +91,8 @@ func checkLinks(t *testing.T, turns []collector.Span) {
 			if len(turn.Links) > 0 {
 				t.Errorf("the first turn has links: %v", turn.Links)
 			}
-		case waited < sceneTakes:
-			t.Errorf("turn %d waited %v, want at least %v", i+1, waited, sceneTakes)
+		case waited < scene.Takes:
+			t.Errorf("turn %d waited %v, want at least %v", i+1, waited, scene.Takes)
 		case len(turn.Links) != 1 || turn.Links[0].ID != turns[i-1].ID:
 			t.Errorf("turn %d links to %v, want to the one before it", i+1, turn.Links)
 		}
@@ -154,7 +155,7 @@ func treeOf(trace string, spans []collector.Span) string {
 
 func TestAnInterruptedSceneEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), sceneTakes*3/2)
+	ctx, cancel := context.WithTimeout(t.Context(), scene.Takes*3/2)
 	defer cancel()
 	var stdout bytes.Buffer
 	var stderr usertest.Output

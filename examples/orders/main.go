@@ -7,9 +7,9 @@
 //	go run ./examples/orders -serve :8080 -metrics :9090
 //	go run ./examples/orders -contend -otlp localhost:4317
 //
-// Read shop.go for the route, fulfil.go for the task, store.go for the SQL, open.go for how the
-// locks are made, and telemetry.go for where spans and metrics go; contend.go is a scene to look at in
-// Jaeger, and the rest is the crowd and the figures.
+// Read shop.go first: the route, the task and the SQL. open.go makes the locks, and internal/telemetry
+// says where spans and metrics go. contend.go is a scene to look at in Jaeger. The crowd, the figures
+// and the flags are in internal.
 package main
 
 import (
@@ -21,6 +21,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/lockmw/go/examples/orders/internal/redisserver"
+	"github.com/lockmw/go/examples/orders/internal/settings"
+	"github.com/lockmw/go/examples/orders/internal/telemetry"
 )
 
 // The exit statuses.
@@ -38,7 +42,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	cfg, err := parseFlags(args, stderr)
+	cfg, err := settings.Parse(args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
@@ -48,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	code, err := start(ctx, cfg, stdout, stderr)
 	switch {
-	case ctx.Err() != nil && cfg.serve == "":
+	case ctx.Err() != nil && cfg.Serve == "":
 		_, _ = fmt.Fprintln(stderr, "orders: interrupted")
 		return exitInterrupted
 	case err != nil:
@@ -59,30 +63,30 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // start opens what all sales share, and does what was asked for.
-func start(ctx context.Context, cfg config, stdout, stderr io.Writer) (code int, err error) {
+func start(ctx context.Context, cfg settings.Settings, stdout, stderr io.Writer) (code int, err error) {
 	dir, err := os.MkdirTemp("", "orders-")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	server, err := openRedis(ctx, cfg.redis)
+	server, err := redisserver.Open(ctx, cfg.Redis)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, server.close()) }()
+	defer func() { err = errors.Join(err, server.Close()) }()
 
-	telemetry, err := openTelemetry(ctx, cfg, stderr)
+	sink, err := telemetry.Open(ctx, cfg, stderr)
 	if err != nil {
 		return 0, err
 	}
-	defer telemetry.close()
+	defer sink.Close()
 
-	world := world{config: cfg, dir: dir, redis: server, telemetry: telemetry}
+	world := world{Settings: cfg, dir: dir, redis: server, telemetry: sink}
 	switch {
-	case cfg.serve != "":
+	case cfg.Serve != "":
 		return exitOK, world.serve(ctx, stdout)
-	case cfg.contend:
+	case cfg.Contend:
 		return world.contend(ctx, stdout)
 	}
 	return world.compare(ctx, stdout, stderr)

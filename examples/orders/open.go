@@ -12,28 +12,36 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockmw/go/examples/orders/internal/books"
+	"github.com/lockmw/go/examples/orders/internal/crowd"
+	"github.com/lockmw/go/examples/orders/internal/figures"
+	"github.com/lockmw/go/examples/orders/internal/redisserver"
+	"github.com/lockmw/go/examples/orders/internal/settings"
+	"github.com/lockmw/go/examples/orders/internal/telemetry"
+	"github.com/lockmw/go/examples/orders/internal/web"
 	"github.com/lockmw/go/lockmw"
 )
 
 // A world is what the sales share.
 type world struct {
-	config
+	settings.Settings
+
 	dir       string
-	redis     *redisServer
-	telemetry *telemetry
+	redis     *redisserver.Server
+	telemetry *telemetry.Telemetry
 }
 
 // A sale is an open shop: database, locks, workers and web server.
 type sale struct {
 	*shop
 	url     string
-	slowest *slowest
+	slowest *figures.Slowest
 	closers []func() error
 }
 
 // open opens a shop that listens at addr.
 func (w *world) open(ctx context.Context, addr string, c conditions) (_ *sale, err error) {
-	s := &sale{slowest: newSlowest(5)}
+	s := &sale{slowest: figures.NewSlowest(5)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -50,10 +58,10 @@ func (w *world) open(ctx context.Context, addr string, c conditions) (_ *sale, e
 		}
 		return nil
 	})
-	s.url = "http://" + reachable(listener.Addr())
+	s.url = "http://" + web.Host(listener.Addr())
 
 	name := "orders-" + strings.ToLower(rand.Text()[:10])
-	st, err := w.openStore(ctx, name, s)
+	b, err := w.openBooks(ctx, name, s)
 	if err != nil {
 		return nil, err
 	}
@@ -61,23 +69,23 @@ func (w *world) open(ctx context.Context, addr string, c conditions) (_ *sale, e
 	if err != nil {
 		return nil, err
 	}
-	tasks := asynq.NewClient(w.redis.asynq())
-	s.onClose(tasks.Close)
-	s.shop = newShop(st, locks, tasks, name, c)
+	queue := asynq.NewClient(w.redis.Asynq())
+	s.onClose(queue.Close)
+	s.shop = newShop(b, locks, queue, name, c)
 	if c.locked {
-		s.tracer = w.telemetry.tracer
-		if w.telemetry.meter != nil {
-			s.meter = w.telemetry.meter
+		s.tracer = w.telemetry.Tracer
+		if w.telemetry.Meter != nil {
+			s.meter = w.telemetry.Meter
 		}
 	}
 
-	workers, handler := s.workers(w.redis.asynq())
+	workers, handler := s.workers(w.redis.Asynq())
 	if err := workers.Start(handler); err != nil {
 		return nil, err
 	}
 	s.onClose(func() error { workers.Shutdown(); return nil })
 
-	stop := serveHTTP(listener, s.routes())
+	stop := web.Serve(listener, s.handler())
 	s.onClose(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -86,39 +94,39 @@ func (w *world) open(ctx context.Context, addr string, c conditions) (_ *sale, e
 	return s, nil
 }
 
-func (w *world) openStore(ctx context.Context, name string, s *sale) (*store, error) {
+func (w *world) openBooks(ctx context.Context, name string, s *sale) (*books.Books, error) {
 	dir := filepath.Join(w.dir, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	st, err := openStore(ctx, dir)
+	b, err := books.Open(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	s.onClose(st.close)
-	items := make([]string, w.items)
+	s.onClose(b.Close)
+	items := make([]string, w.Items)
 	for i := range items {
-		items[i] = itemName(i)
+		items[i] = crowd.ItemName(i)
 	}
-	err = st.offer(ctx, items, w.stock)
-	return st, err
+	err = b.Offer(ctx, items, w.Stock)
+	return b, err
 }
 
 func (w *world) openLocks(name string, c conditions, s *sale) (lockmw.Locker, error) {
-	s.onClose(func() error { return w.redis.forget(name) })
+	s.onClose(func() error { return w.redis.Clean(name) })
 	if !c.locked {
 		return lockmw.LockerFunc(noLock), nil
 	}
 	opts := []lockmw.ClientOption{
 		lockmw.WithPrefix(name),
 		lockmw.WithLease(10 * time.Second),
-		lockmw.WithObserver(w.telemetry.observer()),
-		lockmw.WithObserver(s.slowest.observer()),
+		lockmw.WithObserver(w.telemetry.Observer()),
+		lockmw.WithObserver(s.slowest.Observer()),
 	}
 	if c.observer != nil {
 		opts = append(opts, lockmw.WithObserver(c.observer))
 	}
-	locks, err := lockmw.New(w.redis.client, opts...)
+	locks, err := lockmw.New(w.redis.Client, opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmw/go/examples/orders/internal/telemetry"
 	"github.com/lockmw/go/internal/test/integration/collector"
 	"github.com/lockmw/go/internal/test/usertest"
 )
@@ -15,7 +16,7 @@ func TestASaleExportsItsSpansAndMetrics(t *testing.T) {
 	t.Parallel()
 	c := listen(t, collector.Start)
 	stderr := &scraper{t: t}
-	figures(t, stderr, append(smallSale, "-otlp", c.Addr(), "-metrics", "127.0.0.1:0")...)
+	runSale(t, stderr, append(smallSale, "-otlp", c.Addr(), "-metrics", "127.0.0.1:0")...)
 	if lines := complaints(&stderr.Output); len(lines) > 0 {
 		t.Errorf("stderr has %q", lines)
 	}
@@ -29,7 +30,7 @@ func TestASaleExportsItsSpansAndMetrics(t *testing.T) {
 	for _, span := range data.Spans {
 		kind, _, _ := strings.Cut(span.Name, " ")
 		kinds[kind]++
-		if host, _ := span.Resource["host.name"].(string); host == "" || span.Resource["service.name"] != service {
+		if host, _ := span.Resource["host.name"].(string); host == "" || span.Resource["service.name"] != telemetry.Service {
 			t.Errorf("%s is of %v, want the service and its host", span.Name, span.Resource)
 		}
 		for _, link := range span.Links {
@@ -94,7 +95,7 @@ func TestACollectorThatDiesChangesNothing(t *testing.T) {
 		_, _ = c.Wait(t.Context(), func(d collector.Data) bool { return len(d.Spans) > 0 })
 	}()
 	var stderr usertest.Output
-	_, locked := figures(t, &stderr, append(smallSale, "-otlp", c.Addr())...)
+	_, locked := runSale(t, &stderr, append(smallSale, "-otlp", c.Addr())...)
 	checkLocked(t, locked)
 	if lines := complaints(&stderr); len(lines) != 1 || !strings.Contains(lines[0], c.Addr()) {
 		t.Errorf("stderr has %q, want one line about %s", lines, c.Addr())

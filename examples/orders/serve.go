@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/lockmw/go/examples/orders/internal/figures"
 )
 
 const welcome = `The shop is open at %[1]s until Ctrl-C. Try:
@@ -20,7 +22,7 @@ Three clicks at once; one is accepted:
 
 // serve keeps a locked shop open until ctx ends.
 func (w *world) serve(ctx context.Context, stdout io.Writer) (err error) {
-	s, err := w.open(ctx, w.config.serve, usual(true))
+	s, err := w.open(ctx, w.Serve, usual(true))
 	if err != nil {
 		return err
 	}
@@ -29,6 +31,6 @@ func (w *world) serve(ctx context.Context, stdout io.Writer) (err error) {
 		return err
 	}
 	<-ctx.Done()
-	writeSlowest(stdout, s.slowest.list())
+	figures.WriteSlowest(stdout, s.slowest.List())
 	return nil
 }

@@ -2,129 +2,60 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
-	"log/slog"
-	"net/http"
+	"fmt"
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 	"github.com/hibiken/asynq"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-	noopmetric "go.opentelemetry.io/otel/metric/noop"
-	"go.opentelemetry.io/otel/trace"
-	nooptrace "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/examples/orders/internal/books"
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/lockmw"
 )
 
-var errSoldOut = errors.New("sold out")
+// This file is all that a shop needs of lockmw: a route, a task, a function, and the SQL that checks
+// the fencing token. Nothing here knows whether the locks lock: a sale without them runs the same
+// code with a Locker that does nothing.
 
-type order struct{ User, Item string }
+// routes locks the user: the second click of a double click is refused while the first is at work.
+func (s *shop) routes(r chi.Router) {
+	byUser := httpmw.By("user", userID)
+	r.With(httpmw.WithLock(s.locks, byUser)).Post("/users/{userID}/orders", s.create)
+	r.Get("/items", s.list)
+}
 
 // userID is the user as the lock's key knows them: /users/%34%32 is user 42 in both places.
 var userID = httpmw.URLParam("userID")
 
-// A shop takes orders over HTTP and ships them in background tasks. It does not know whether its
-// locks lock: a sale without them runs this same code with a Locker that does nothing.
-type shop struct {
-	conditions
-
-	store  *store
-	locks  lockmw.Locker
-	tasks  *asynq.Client
-	queue  string
-	tracer trace.TracerProvider
-	meter  metric.MeterProvider
-	buy    func(context.Context, order) (int64, error)
-	counts counts
+// tasks locks the item, by the key that requests lock, too.
+func (s *shop) tasks(mux *asynq.ServeMux) {
+	byItem := asynqmw.By("item", asynqmw.Payload(func(f fulfilment) string { return f.Item }))
+	locked := asynqmw.WithLock(s.locks, byItem,
+		lockmw.WithWait(s.patience), // in the worker's slot; then back into the queue
+		lockmw.WithObserver(s.counts.Requeues()),
+		asynqmw.WithRequeueDelay(time.Second, 2*time.Second))
+	mux.Handle(typeFulfil, named(locked(asynq.HandlerFunc(s.fulfil))))
 }
 
-func newShop(st *store, locks lockmw.Locker, tasks *asynq.Client, queue string, c conditions) *shop {
-	s := &shop{
-		conditions: c, store: st, locks: locks, tasks: tasks, queue: queue,
-		tracer: nooptrace.NewTracerProvider(), meter: noopmetric.NewMeterProvider(),
-	}
+// buyer locks the item while an order is placed. It waits for others, who may leave some in stock.
+func (s *shop) buyer() func(context.Context, order) (int64, error) {
 	byItem := lockmw.By("item", func(o order) string { return o.Item })
-	s.buy = lockmw.WithLockValue(locks, byItem, s.place,
-		lockmw.WithWait(5*time.Second), lockmw.WithObserver(s.counts.waits()))
-	return s
-}
-
-func (s *shop) routes() http.Handler {
-	r := chi.NewRouter()
-	r.Use(middleware.Recoverer)
-	// At the routes, because a span is named after its route. Locks come after it, so that the span
-	// covers the wait.
-	traced := r.With(otelhttp.NewMiddleware("", otelhttp.WithTracerProvider(s.tracer), otelhttp.WithMeterProvider(s.meter)))
-	traced.Get("/items", s.list)
-
-	// One order per user: the second click of a double click is refused while the first is at work.
-	traced.With(identified, httpmw.WithLock(s.locks, httpmw.By("user", userID))).
-		Post("/users/{userID}/orders", s.create)
-	return r
-}
-
-func (s *shop) create(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Item string `json:"item"`
-	}
-	user, err := userID(r)
-	if err == nil {
-		err = json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&in)
-	}
-	if err != nil || in.Item == "" {
-		answer(w, http.StatusBadRequest, map[string]any{"error": `send {"item": "…"}`})
-		return
-	}
-	id, err := s.order(r.Context(), order{User: user, Item: in.Item})
-	switch {
-	case err == nil:
-		answer(w, http.StatusCreated, map[string]any{"order": id})
-	case errors.Is(err, errSecond), errors.Is(err, errSoldOut):
-		answer(w, http.StatusConflict, map[string]any{"error": err.Error()})
-	case errors.Is(err, errNoItem):
-		answer(w, http.StatusNotFound, map[string]any{"error": err.Error()})
-	case r.Context().Err() != nil:
-		// The client has gone, or the user's lock was lost: then the middleware answers.
-	default:
-		if _, ok := errors.AsType[*lockmw.Error](err); !ok {
-			slog.ErrorContext(r.Context(), "order failed", "error", err)
-		}
-		httpmw.WriteError(w, r, err)
-	}
-}
-
-var errSecond = errors.New("you have an order already")
-
-// order runs under the user's lock.
-func (s *shop) order(ctx context.Context, o order) (int64, error) {
-	has, err := s.store.hasOrder(ctx, o.User)
-	if err != nil {
-		return 0, err
-	}
-	if has {
-		return 0, errSecond
-	}
-	id, err := s.buy(ctx, o)
-	if err != nil {
-		return 0, err
-	}
-	return id, s.announce(ctx, id, o.Item)
+	return lockmw.WithLockValue(s.locks, byItem, s.place,
+		lockmw.WithWait(5*time.Second), lockmw.WithObserver(s.counts.Waits()))
 }
 
 // place runs under the item's lock. A transaction cannot stand in for it: nobody keeps one open
 // while a bank thinks.
-func (s *shop) place(ctx context.Context, o order) (int64, error) {
+func (s *shop) place(ctx context.Context, o order) (id int64, err error) {
 	item, err := lockmw.Held(ctx, lockmw.Key("item", o.Item))
 	if err != nil {
 		return 0, err
 	}
-	left, err := s.store.stock(ctx, o.Item)
+	left, err := s.books.Stock(ctx, o.Item)
 	if err != nil {
 		return 0, err
 	}
@@ -134,29 +65,61 @@ func (s *shop) place(ctx context.Context, o order) (int64, error) {
 	if err := s.outside(ctx, "pay", s.bank); err != nil {
 		return 0, err
 	}
-	return s.store.place(ctx, o, item.Token())
+	err = s.books.Change(ctx, func(tx *sql.Tx) error {
+		// No row changes if a later holder of the lock has written. "<=" lets this one write again.
+		const take = `UPDATE items SET stock = stock - 1, fence = ? WHERE id = ? AND fence <= ?`
+		if err := books.Fenced(tx.ExecContext(ctx, take, item.Token(), o.Item, item.Token())); err != nil {
+			return err
+		}
+		const insert = `INSERT INTO orders (user, item, fence) VALUES (?, ?, ?)`
+		res, err := tx.ExecContext(ctx, insert, o.User, o.Item, item.Token())
+		if err != nil {
+			return err
+		}
+		id, err = res.LastInsertId()
+		return err
+	})
+	return id, err
 }
 
-func (s *shop) list(w http.ResponseWriter, r *http.Request) {
-	items, err := s.store.items(r.Context())
-	if err != nil {
-		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
-		return
+// fulfil runs under the item's lock, and ships an order once however often it is called.
+func (s *shop) fulfil(ctx context.Context, t *asynq.Task) (err error) {
+	defer func() {
+		if err == nil {
+			s.counts.Delivered.Add(1)
+		}
+	}()
+	var f fulfilment
+	if err := json.Unmarshal(t.Payload(), &f); err != nil {
+		return fmt.Errorf("%w: %w", asynq.SkipRetry, err)
 	}
-	answer(w, http.StatusOK, items)
-}
-
-// identified says who the user is: in the request's span, and for the list of the slowest waits.
-func identified(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user, _ := userID(r)
-		trace.SpanFromContext(r.Context()).SetAttributes(attribute.String("user.id", user))
-		next.ServeHTTP(w, r.WithContext(withActor(r.Context(), user+" ordering")))
+	item, err := lockmw.Held(ctx, lockmw.Key("item", f.Item))
+	if err != nil {
+		return err
+	}
+	if done, err := s.books.Shipped(ctx, f.Order); err != nil || done {
+		return err
+	}
+	if err := s.outside(ctx, "ship", s.carrier); err != nil {
+		return err
+	}
+	if err := s.books.Collect(ctx, f.Order); err != nil {
+		return err
+	}
+	return s.books.Change(ctx, func(tx *sql.Tx) error {
+		const mark = `UPDATE orders SET shipped = 1, fence = ? WHERE id = ? AND fence <= ?`
+		return books.Fenced(tx.ExecContext(ctx, mark, item.Token(), f.Order, item.Token()))
 	})
 }
 
-func answer(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client has gone
+type order struct{ User, Item string }
+
+// A fulfilment is the payload of a task.
+type fulfilment struct {
+	Order int64  `json:"order"`
+	Item  string `json:"item"`
 }
+
+const typeFulfil = "order:fulfil"
+
+var errSoldOut = errors.New("sold out")

@@ -1,4 +1,5 @@
-package main
+// Package redisserver is the Redis that locks and tasks share.
+package redisserver
 
 import (
 	"context"
@@ -12,16 +13,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A redisServer is the Redis that locks and tasks share: an embedded one, or that of -redis.
-type redisServer struct {
+// A Server is a Redis, embedded or not.
+type Server struct {
+	Client *redis.Client
+
 	addr     string
-	embedded *miniredis.Miniredis // nil with -redis
-	client   *redis.Client
+	embedded *miniredis.Miniredis // nil if there was an address
 }
 
-func openRedis(ctx context.Context, addr string) (*redisServer, error) {
+// Open connects to the Redis at addr; if that is empty, it starts one within the process.
+func Open(ctx context.Context, addr string) (*Server, error) {
 	quietRedis()
-	s := &redisServer{addr: addr}
+	s := &Server{addr: addr}
 	if addr == "" {
 		s.embedded = miniredis.NewMiniRedis()
 		s.embedded.ClockTTL(true) // its leases would never run out otherwise
@@ -30,41 +33,42 @@ func openRedis(ctx context.Context, addr string) (*redisServer, error) {
 		}
 		s.addr = s.embedded.Addr()
 	}
-	s.client = redis.NewClient(&redis.Options{Addr: s.addr, DialTimeout: time.Second})
+	s.Client = redis.NewClient(&redis.Options{Addr: s.addr, DialTimeout: time.Second})
 
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	if err := s.client.Ping(ctx).Err(); err != nil {
-		_ = s.close()
+	if err := s.Client.Ping(ctx).Err(); err != nil {
+		_ = s.Close()
 		return nil, fmt.Errorf("no redis at %s: %w", s.addr, err)
 	}
 	return s, nil
 }
 
-func (s *redisServer) close() error {
-	err := s.client.Close()
+// Close ends the connections, and the embedded server.
+func (s *Server) Close() error {
+	err := s.Client.Close()
 	if s.embedded != nil {
 		s.embedded.Close()
 	}
 	return err
 }
 
-// asynq returns the way to the same Redis for asynq, which uses connections of its own.
-func (s *redisServer) asynq() asynq.RedisConnOpt { return asynq.RedisClientOpt{Addr: s.addr} }
+// Asynq returns the way to the same Redis for asynq, which uses connections of its own.
+func (s *Server) Asynq() asynq.RedisConnOpt { return asynq.RedisClientOpt{Addr: s.addr} }
 
-// forget removes what a sale left behind: its locks' counter, its queue and the queue's statistics.
+// Clean removes what a sale left behind: its locks' counter, its queue and the queue's statistics.
 // Every sale has a name of its own, so that a Redis with other uses stays as it was.
-func (s *redisServer) forget(name string) error {
+func (s *Server) Clean(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	inspector := asynq.NewInspectorFromRedisClient(s.client)
+	inspector := asynq.NewInspectorFromRedisClient(s.Client)
 	if err := inspector.DeleteQueue(name, true); err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
 		return err
 	}
 	for _, pattern := range []string{name + ":*", "asynq:{" + name + "}:*"} {
-		keys := s.client.Scan(ctx, 0, pattern, 1000).Iterator()
+		keys := s.Client.Scan(ctx, 0, pattern, 1000).Iterator()
 		for keys.Next(ctx) {
-			if err := s.client.Unlink(ctx, keys.Val()).Err(); err != nil {
+			if err := s.Client.Unlink(ctx, keys.Val()).Err(); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,5 @@
-package main
+// Package telemetry makes the spans and metrics of the shop, and sends or shows them.
+package telemetry
 
 import (
 	"context"
@@ -13,37 +14,40 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/lockmw/go/examples/orders/internal/settings"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
 
-const service = "orders"
+// Service is the name of the service in spans and metrics.
+const Service = "orders"
 
-// telemetry is where spans and metrics go. Without a collector spans go nowhere, but their trace ids
+// Telemetry is where spans and metrics go. Without a collector spans go nowhere, but their trace ids
 // still tell the holders of locks apart.
-type telemetry struct {
-	tracer    *sdktrace.TracerProvider
-	meter     metric.MeterProvider // nil without -otlp and -metrics
+type Telemetry struct {
+	Tracer    *sdktrace.TracerProvider
+	Meter     metric.MeterProvider // nil without -otlp and -metrics
 	shutdowns []func(context.Context)
 }
 
-func openTelemetry(ctx context.Context, c config, stderr io.Writer) (_ *telemetry, err error) {
-	t := &telemetry{}
+// Open opens what the settings say. Failures to export are written to stderr.
+func Open(ctx context.Context, c settings.Settings, stderr io.Writer) (_ *Telemetry, err error) {
+	t := &Telemetry{}
 	defer func() {
 		if err != nil {
-			t.close()
+			t.Close()
 		}
 	}()
 	// The host's name says that requests and tasks have the same clock: a task that begins after the end of
 	// its request is none of a host whose clock is wrong.
-	self, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", service)), resource.WithHost())
+	self, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", Service)), resource.WithHost())
 	if err != nil {
 		return nil, err
 	}
 	spans := []sdktrace.TracerProviderOption{sdktrace.WithResource(self)}
 	metrics := []sdkmetric.Option{sdkmetric.WithResource(self)}
-	if c.metrics != "" {
-		page, err := openMetricsPage(ctx, c.metrics)
+	if c.Metrics != "" {
+		page, err := openPage(ctx, c.Metrics)
 		if err != nil {
 			return nil, fmt.Errorf("-metrics: %w", err)
 		}
@@ -51,8 +55,8 @@ func openTelemetry(ctx context.Context, c config, stderr io.Writer) (_ *telemetr
 		metrics = append(metrics, sdkmetric.WithReader(page.reader))
 		_, _ = fmt.Fprintf(stderr, "metrics at %s\n", page.url)
 	}
-	if c.otlp != "" {
-		export, err := openOTLP(ctx, c.otlp, stderr)
+	if c.OTLP != "" {
+		export, err := openOTLP(ctx, c.OTLP, stderr)
 		if err != nil {
 			return nil, fmt.Errorf("-otlp: %w", err)
 		}
@@ -60,24 +64,24 @@ func openTelemetry(ctx context.Context, c config, stderr io.Writer) (_ *telemetr
 		spans = append(spans, sdktrace.WithSpanProcessor(export.spans))
 		metrics = append(metrics, sdkmetric.WithReader(export.metrics))
 	}
-	t.tracer = sdktrace.NewTracerProvider(spans...)
-	if c.otlp != "" || c.metrics != "" {
-		t.meter = sdkmetric.NewMeterProvider(metrics...)
+	t.Tracer = sdktrace.NewTracerProvider(spans...)
+	if c.OTLP != "" || c.Metrics != "" {
+		t.Meter = sdkmetric.NewMeterProvider(metrics...)
 	}
 	return t, nil
 }
 
-// observer tells of locks.
-func (t *telemetry) observer() *lockmw.Observer {
-	opts := []tracing.Option{tracing.WithTracerProvider(t.tracer)}
-	if t.meter != nil {
-		opts = append(opts, tracing.WithMeterProvider(t.meter))
+// Observer reports locks.
+func (t *Telemetry) Observer() *lockmw.Observer {
+	opts := []tracing.Option{tracing.WithTracerProvider(t.Tracer)}
+	if t.Meter != nil {
+		opts = append(opts, tracing.WithMeterProvider(t.Meter))
 	}
 	return tracing.New(opts...)
 }
 
-// close sends what is left. A collector that does not answer gets a few seconds.
-func (t *telemetry) close() {
+// Close sends what is left. A collector that does not answer gets a few seconds.
+func (t *Telemetry) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup

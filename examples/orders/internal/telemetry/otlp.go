@@ -1,4 +1,4 @@
-package main
+package telemetry
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// An otlpExport is the way to an OTLP collector. One that fails disturbs nobody: the first failure is
-// told, and nothing is sent twice.
+// An otlpExport is the way to an OTLP collector. One that fails disturbs nobody: only the first failure
+// is reported, and nothing is sent twice.
 type otlpExport struct {
 	addr    string
 	spans   sdktrace.SpanProcessor
@@ -56,13 +56,13 @@ func openOTLP(ctx context.Context, addr string, stderr io.Writer) (*otlpExport, 
 
 func (o *otlpExport) shutdown(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { o.tell(o.metrics.Shutdown(ctx)) })
-	o.tell(o.spans.Shutdown(ctx))
-	o.tell(o.exporter.Shutdown(ctx)) // stops what is under way if ctx has ended
+	wg.Go(func() { o.report(o.metrics.Shutdown(ctx)) })
+	o.report(o.spans.Shutdown(ctx))
+	o.report(o.exporter.Shutdown(ctx)) // stops what is under way if ctx has ended
 	wg.Wait()
 }
 
-func (o *otlpExport) tell(err error) {
+func (o *otlpExport) report(err error) {
 	if err != nil {
 		o.failed.Do(func() {
 			text := strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -77,7 +77,7 @@ type spanSender struct {
 }
 
 func (s spanSender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	s.to.tell(s.SpanExporter.ExportSpans(ctx, spans))
+	s.to.report(s.SpanExporter.ExportSpans(ctx, spans))
 	return nil
 }
 
@@ -94,6 +94,6 @@ func (s metricSender) Export(ctx context.Context, m *metricdata.ResourceMetrics)
 		})
 		return nil
 	}
-	s.to.tell(err)
+	s.to.report(err)
 	return nil
 }

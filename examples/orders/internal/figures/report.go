@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	"encoding/json"
@@ -8,10 +8,15 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/lockmw/go/examples/orders/internal/books"
+	"github.com/lockmw/go/examples/orders/internal/crowd"
+	"github.com/lockmw/go/examples/orders/internal/settings"
+	"github.com/lockmw/go/examples/orders/internal/telemetry"
 )
 
-// A result is what came of one sale.
-type result struct {
+// A Result is what came of one sale.
+type Result struct {
 	Requests        int     `json:"requests"`
 	Accepted        int     `json:"accepted"`
 	Refused         int     `json:"refused"`
@@ -25,45 +30,49 @@ type result struct {
 	WaitP99         float64 `json:"wait_p99_ms"`
 
 	requeued int64
-	slowest  []wait
+	slowest  []Wait
 	failed   error
 }
 
-func newResult(t *tally, a audit, s *sale) result {
-	r := result{
-		Requests:        int(t.requests.Load()),
-		Accepted:        len(t.accepted),
-		Refused:         t.refused,
-		Oversold:        a.oversold,
-		DuplicateOrders: a.duplicates,
-		Shipped:         a.shipped,
-		ShippedTwice:    a.twice,
-		PerSecond:       round(float64(t.requests.Load()) / t.elapsed.Seconds()),
-		WaitP50:         ms(s.counts.percentile(50)),
-		WaitP99:         ms(s.counts.percentile(99)),
-		requeued:        s.counts.requeued.Load(),
-		slowest:         s.slowest.list(),
-		failed:          t.failed,
+// NewResult adds up what the crowd was answered, what the books say, and what the shop counted.
+func NewResult(t *crowd.Tally, a books.Audit, c *Counts, slowest []Wait) Result {
+	r := Result{
+		Requests:        int(t.Answered.Load()),
+		Accepted:        len(t.Accepted),
+		Refused:         t.Refused,
+		Oversold:        a.Oversold,
+		DuplicateOrders: a.Duplicates,
+		Shipped:         a.Shipped,
+		ShippedTwice:    a.Twice,
+		PerSecond:       round(float64(t.Answered.Load()) / t.Elapsed.Seconds()),
+		WaitP50:         Milliseconds(c.percentile(50)),
+		WaitP99:         Milliseconds(c.percentile(99)),
+		requeued:        c.Requeued.Load(),
+		slowest:         slowest,
+		failed:          t.Failed,
 	}
-	for _, id := range t.accepted {
-		if a.parcels[id] == 0 {
+	for _, id := range t.Accepted {
+		if a.Parcels[id] == 0 {
 			r.LostOrders++
 		}
 	}
 	return r
 }
 
-// broken reports whether a promise was broken.
-func (r *result) broken() bool {
+// Broken reports whether a promise was broken.
+func (r *Result) Broken() bool {
 	return r.Oversold+r.DuplicateOrders+r.LostOrders+r.ShippedTwice > 0 || r.failed != nil
 }
 
-func ms(d time.Duration) float64 { return round(float64(d) / float64(time.Millisecond)) }
-func round(f float64) float64    { return math.Round(f*100) / 100 }
+// Milliseconds returns d with two places after the point.
+func Milliseconds(d time.Duration) float64 { return round(float64(d) / float64(time.Millisecond)) }
 
-func report(w io.Writer, c config, unlocked, locked result) error {
+func round(f float64) float64 { return math.Round(f*100) / 100 }
+
+// Report prints the results of both sales, side by side.
+func Report(w io.Writer, c settings.Settings, unlocked, locked Result) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d people click %d times each; %d items, %d of each in stock.\n\n", c.users, c.clicks, c.items, c.stock)
+	fmt.Fprintf(&b, "%d people click %d times each; %d items, %d of each in stock.\n\n", c.Users, c.Clicks, c.Items, c.Stock)
 
 	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
 	line := func(name string, unlocked, locked any) { fmt.Fprintf(t, "%-20s\t%v\t%v\t\n", name, unlocked, locked) }
@@ -84,15 +93,15 @@ func report(w io.Writer, c config, unlocked, locked result) error {
 		return err
 	}
 	b.WriteString("\n")
-	writeSlowest(&b, locked.slowest)
-	if c.otlp != "" {
-		fmt.Fprintf(&b, "The spans and metrics of the sale with locks are on their way to %s, as service %q.\n\n", c.otlp, service)
+	WriteSlowest(&b, locked.slowest)
+	if c.OTLP != "" {
+		fmt.Fprintf(&b, "The spans and metrics of the sale with locks are on their way to %s, as service %q.\n\n", c.OTLP, telemetry.Service)
 	}
 	writeVerdict(&b, &locked)
-	if c.json {
+	if c.JSON {
 		text, err := json.Marshal(struct {
-			Unlocked result `json:"unlocked"`
-			Locked   result `json:"locked"`
+			Unlocked Result `json:"unlocked"`
+			Locked   Result `json:"locked"`
 		}{unlocked, locked})
 		if err != nil {
 			return err
@@ -103,18 +112,19 @@ func report(w io.Writer, c config, unlocked, locked result) error {
 	return err
 }
 
-func writeVerdict(w io.Writer, r *result) {
+func writeVerdict(w io.Writer, r *Result) {
 	if r.failed != nil {
 		_, _ = fmt.Fprintf(w, "With locks, a request failed: %v\n", r.failed)
 	}
-	if r.broken() {
+	if r.Broken() {
 		_, _ = fmt.Fprintln(w, "With locks, the sale broke its promise.")
 		return
 	}
 	_, _ = fmt.Fprintln(w, "With locks, nothing was oversold, ordered twice, lost or shipped twice.")
 }
 
-func writeSlowest(w io.Writer, waits []wait) {
+// WriteSlowest prints waits as a table.
+func WriteSlowest(w io.Writer, waits []Wait) {
 	if len(waits) == 0 {
 		return
 	}
@@ -122,8 +132,8 @@ func writeSlowest(w io.Writer, waits []wait) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "  waited\tlock\twho\theld by\tholder's trace\tprocess")
 	for _, x := range waits {
-		_, _ = fmt.Fprintf(t, "  %.0f ms\t%s\t%s\t%s\t%s\t%s\n", ms(x.waited), x.key, orDash(x.actor),
-			orDash(x.heldBy), orDash(traceID(x.holder.TraceParent)), orDash(x.holder.Process))
+		_, _ = fmt.Fprintf(t, "  %.0f ms\t%s\t%s\t%s\t%s\t%s\n", Milliseconds(x.Waited), x.Key, OrDash(x.Actor),
+			OrDash(x.HeldBy), OrDash(traceID(x.Holder.TraceParent)), OrDash(x.Holder.Process))
 	}
 	_ = t.Flush()
 	_, _ = fmt.Fprintln(w)
@@ -136,7 +146,8 @@ func traceID(traceparent string) string {
 	return ""
 }
 
-func orDash(s string) string {
+// OrDash returns s, or a dash if it is empty.
+func OrDash(s string) string {
 	if s == "" {
 		return "–"
 	}

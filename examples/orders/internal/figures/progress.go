@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// showProgress keeps one line up to date until the returned function is called. What is not a
+// ShowProgress keeps one line up to date until the returned function is called. What is not a
 // terminal gets a line every two seconds.
-func showProgress(w io.Writer, line func() string) (stop func()) {
+func ShowProgress(w io.Writer, line func() string) (stop func()) {
 	every, before, after := 2*time.Second, "", "\n"
 	if isTerminal(w) {
 		every, before, after = 100*time.Millisecond, "\r\x1b[K", ""

@@ -1,4 +1,4 @@
-package main
+package telemetry
 
 import (
 	"context"
@@ -9,16 +9,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/lockmw/go/examples/orders/internal/web"
 )
 
-// A metricsPage is where Prometheus reads the metrics.
-type metricsPage struct {
+// A page is where Prometheus reads the metrics.
+type page struct {
 	reader   sdkmetric.Reader
 	url      string
 	shutdown func(context.Context)
 }
 
-func openMetricsPage(ctx context.Context, addr string) (*metricsPage, error) {
+func openPage(ctx context.Context, addr string) (*page, error) {
 	registry := prometheus.NewRegistry()
 	reader, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo())
 	if err != nil {
@@ -32,10 +34,10 @@ func openMetricsPage(ctx context.Context, addr string) (*metricsPage, error) {
 	mux := http.NewServeMux()
 	// Exemplars, which lead from a bucket to a trace, exist in the OpenMetrics format only.
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	stop := serveHTTP(listener, mux)
-	return &metricsPage{
+	stop := web.Serve(listener, mux)
+	return &page{
 		reader:   reader,
-		url:      "http://" + reachable(listener.Addr()) + "/metrics",
+		url:      "http://" + web.Host(listener.Addr()) + "/metrics",
 		shutdown: func(ctx context.Context) { _ = stop(ctx) },
 	}, nil
 }

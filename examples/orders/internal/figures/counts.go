@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// counts is what a shop counts while it works.
-type counts struct {
-	announced atomic.Int64 // deliveries handed to the workers
-	delivered atomic.Int64 // … and done with
-	requeued  atomic.Int64 // how often a task went back into the queue because its item was locked
+// Counts is what a shop counts while it works.
+type Counts struct {
+	Announced atomic.Int64 // deliveries handed to the workers
+	Delivered atomic.Int64 // … and done with
+	Requeued  atomic.Int64 // how often a task went back into the queue because its item was locked
 
 	mu     sync.Mutex
 	waited []time.Duration // of requests for their item, the last maxWaits of them
@@ -24,8 +24,8 @@ type counts struct {
 
 const maxWaits = 100_000
 
-// waits observes how long requests wait for the lock of their item.
-func (c *counts) waits() *lockmw.Observer {
+// Waits observes how long requests wait for the lock of their item.
+func (c *Counts) Waits() *lockmw.Observer {
 	return &lockmw.Observer{
 		Acquired: func(ctx context.Context, _ lockmw.Attempt, g lockmw.Grant) context.Context {
 			c.addWait(g.Waited)
@@ -39,7 +39,7 @@ func (c *counts) waits() *lockmw.Observer {
 	}
 }
 
-func (c *counts) addWait(d time.Duration) {
+func (c *Counts) addWait(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waited) < maxWaits {
@@ -50,8 +50,8 @@ func (c *counts) addWait(d time.Duration) {
 	c.next = (c.next + 1) % maxWaits
 }
 
-// percentile returns the wait that p percent of the requests did not exceed; 0 if none asked for a lock.
-func (c *counts) percentile(p int) time.Duration {
+// percentile returns the wait that p percent of the requests did not exceed; 0 if none wanted a lock.
+func (c *Counts) percentile(p int) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waited) == 0 {
@@ -61,12 +61,12 @@ func (c *counts) percentile(p int) time.Duration {
 	return sorted[(len(sorted)-1)*p/100]
 }
 
-// requeues observes how often a task finds its item locked.
-func (c *counts) requeues() *lockmw.Observer {
+// Requeues observes how often a task finds its item locked.
+func (c *Counts) Requeues() *lockmw.Observer {
 	return &lockmw.Observer{
 		Failed: func(_ context.Context, _ lockmw.Attempt, err error) {
 			if errors.Is(err, lockmw.ErrBusy) {
-				c.requeued.Add(1)
+				c.Requeued.Add(1)
 			}
 		},
 	}

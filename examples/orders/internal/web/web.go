@@ -1,4 +1,5 @@
-package main
+// Package web serves HTTP until it is stopped.
+package web
 
 import (
 	"context"
@@ -9,9 +10,9 @@ import (
 	"time"
 )
 
-// serveHTTP answers requests until the returned function is called, which waits for those that are
+// Serve answers requests until the returned function is called, which waits for those that are
 // under way as long as its context allows.
-func serveHTTP(listener net.Listener, handler http.Handler) (stop func(context.Context) error) {
+func Serve(listener net.Listener, handler http.Handler) (stop func(context.Context) error) {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
@@ -26,8 +27,8 @@ func serveHTTP(listener net.Listener, handler http.Handler) (stop func(context.C
 	}
 }
 
-// reachable names a listener's address for this machine.
-func reachable(addr net.Addr) string {
+// Host names a listener's address for this machine.
+func Host(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return fmt.Sprintf("localhost:%d", tcp.Port)
 	}

@@ -1,0 +1,121 @@
+// Package books is the shop's database.
+package books
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	_ "modernc.org/sqlite" // the driver
+)
+
+const schema = `
+CREATE TABLE items   (id TEXT PRIMARY KEY, stock INTEGER NOT NULL, fence INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE orders  (id INTEGER PRIMARY KEY, user TEXT NOT NULL, item TEXT NOT NULL,
+                      shipped INTEGER NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE parcels (order_id INTEGER NOT NULL);
+CREATE INDEX orders_user  ON orders (user);
+CREATE INDEX parcels_order ON parcels (order_id);
+`
+
+// What can be wrong with a statement that meets a database in order.
+var (
+	ErrNoItem = errors.New("there is no such item")
+	// ErrFenced: a holder with a later token has written, so our lock was lost without our knowing.
+	ErrFenced = errors.New("the fencing token is out of date")
+)
+
+// Books are the tables of one shop. SQLite allows one writer at a time; writes queue for the one
+// connection that makes them, so that none of them ever fails because another is under way.
+type Books struct {
+	read, write *sql.DB
+}
+
+// Open creates the database in a folder.
+func Open(ctx context.Context, dir string) (*Books, error) {
+	dsn := "file:" + filepath.ToSlash(filepath.Join(dir, "orders.db")) +
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=busy_timeout(10000)&_txlock=immediate"
+	write, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	write.SetMaxOpenConns(1)
+	if _, err := write.ExecContext(ctx, schema); err != nil {
+		return nil, errors.Join(fmt.Errorf("creating the database: %w", err), write.Close())
+	}
+	read, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, errors.Join(err, write.Close())
+	}
+	read.SetMaxOpenConns(8)
+	read.SetMaxIdleConns(8)
+	return &Books{read: read, write: write}, nil
+}
+
+// Close closes the database.
+func (b *Books) Close() error { return errors.Join(b.read.Close(), b.write.Close()) }
+
+// Change runs fn in a transaction, and commits if it returns nil.
+func (b *Books) Change(ctx context.Context, fn func(*sql.Tx) error) error {
+	tx, err := b.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Fenced returns ErrFenced if an update with "fence <= token" in its WHERE clause changed no row.
+func Fenced(res sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 1 {
+		return err
+	}
+	return ErrFenced
+}
+
+// Offer puts items into the shop.
+func (b *Books) Offer(ctx context.Context, items []string, stock int) error {
+	return b.Change(ctx, func(tx *sql.Tx) error {
+		for _, item := range items {
+			if _, err := tx.ExecContext(ctx, `INSERT INTO items (id, stock) VALUES (?, ?)`, item, stock); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// HasOrder reports whether the user has ordered.
+func (b *Books) HasOrder(ctx context.Context, user string) (has bool, err error) {
+	err = b.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE user = ?)`, user).Scan(&has)
+	return has, err
+}
+
+// Stock returns how many there are of the item, or ErrNoItem.
+func (b *Books) Stock(ctx context.Context, item string) (n int, err error) {
+	err = b.read.QueryRowContext(ctx, `SELECT stock FROM items WHERE id = ?`, item).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, ErrNoItem
+	}
+	return n, err
+}
+
+// Shipped reports whether the order is marked as shipped.
+func (b *Books) Shipped(ctx context.Context, order int64) (done bool, err error) {
+	err = b.read.QueryRowContext(ctx, `SELECT shipped FROM orders WHERE id = ?`, order).Scan(&done)
+	return done, err
+}
+
+// Collect is the carrier's book: one line for every parcel that left the house.
+func (b *Books) Collect(ctx context.Context, order int64) error {
+	_, err := b.write.ExecContext(ctx, `INSERT INTO parcels (order_id) VALUES (?)`, order)
+	return err
+}

@@ -1,0 +1,126 @@
+package figures
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A Wait is one attempt to take a lock that had to queue, and who had the lock when it began to.
+type Wait struct {
+	Key    string
+	Actor  string // who waited
+	Span   trace.SpanContext
+	Waited time.Duration
+	Holder lockmw.Holder
+	HeldBy string // the holder's actor, if it is in this process
+}
+
+// Slowest remembers the longest waits for any lock. A tracing backend answers the same questions
+// for good: the holder's trace id leads to it.
+type Slowest struct {
+	keep int
+
+	mu     sync.Mutex
+	waits  []Wait
+	actors map[trace.SpanID]string // by the acquire_lock span of an attempt
+}
+
+// NewSlowest returns one that remembers that many waits.
+func NewSlowest(keep int) *Slowest {
+	return &Slowest{keep: keep, actors: make(map[trace.SpanID]string)}
+}
+
+type (
+	actorKey   struct{}
+	waitingKey struct{}
+)
+
+// WithActor says on whose behalf the locks of ctx are taken.
+func WithActor(ctx context.Context, actor string) context.Context {
+	return context.WithValue(ctx, actorKey{}, actor)
+}
+
+// Waiting returns what is known of the attempt that an Observer added after that of Slowest is called for.
+func Waiting(ctx context.Context) *Wait {
+	w, _ := ctx.Value(waitingKey{}).(*Wait)
+	return w
+}
+
+// Observer must be added after that of tracing: Start then sees the acquire_lock span, whose
+// traceparent is stored with the lock.
+func (s *Slowest) Observer() *lockmw.Observer {
+	return &lockmw.Observer{
+		Start: func(ctx context.Context, a lockmw.Attempt) context.Context {
+			w := &Wait{Key: a.Key, Span: trace.SpanContextFromContext(ctx)}
+			w.Actor, _ = ctx.Value(actorKey{}).(string)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.actors[w.Span.SpanID()] = w.Actor
+			return context.WithValue(ctx, waitingKey{}, w)
+		},
+		Contended: func(ctx context.Context, _ lockmw.Attempt, c lockmw.Contention) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(c.Holders) > 0 {
+				w := Waiting(ctx)
+				w.Holder = c.Holders[0]
+				w.HeldBy = s.actors[spanOf(w.Holder.TraceParent).SpanID()]
+			}
+		},
+		Acquired: func(ctx context.Context, _ lockmw.Attempt, g lockmw.Grant) context.Context {
+			if g.Contended {
+				s.add(Waiting(ctx), g.Waited)
+			}
+			return ctx
+		},
+		Failed: func(ctx context.Context, _ lockmw.Attempt, err error) {
+			w := Waiting(ctx)
+			if e, ok := errors.AsType[*lockmw.Error](err); ok && e.Waited > 0 {
+				s.add(w, e.Waited)
+			}
+			s.forget(w)
+		},
+		Released: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Release) { s.forget(Waiting(ctx)) },
+	}
+}
+
+func (s *Slowest) add(w *Wait, waited time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Waited = waited
+	byWaited := func(a Wait, d time.Duration) int { return cmp.Compare(d, a.Waited) }
+	i, _ := slices.BinarySearchFunc(s.waits, waited, byWaited)
+	if i < s.keep {
+		s.waits = slices.Insert(s.waits, i, *w)
+		s.waits = s.waits[:min(len(s.waits), s.keep)]
+	}
+}
+
+func (s *Slowest) forget(w *Wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.actors, w.Span.SpanID())
+}
+
+// List returns the waits, the longest first.
+func (s *Slowest) List() []Wait {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.waits)
+}
+
+// spanOf reads a stored traceparent; the zero SpanContext if it is none.
+func spanOf(traceparent string) trace.SpanContext {
+	carrier := propagation.MapCarrier{"traceparent": traceparent}
+	ctx := propagation.TraceContext{}.Extract(context.Background(), carrier)
+	return trace.SpanContextFromContext(ctx)
+}

@@ -1,0 +1,106 @@
+// Package settings reads the flags.
+package settings
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Settings are what the flags say.
+type Settings struct {
+	Users, Clicks, Items, Stock int
+	Seed                        uint64
+	Redis, Serve, OTLP, Metrics string // addresses; "" without the flag
+	Contend, JSON               bool
+}
+
+const usage = `Orders is a flash sale, first without locks and then with them. With -serve it is a
+shop that stays open instead, and with -contend a scene to look at in Jaeger.
+
+`
+
+// Parse reads args. The error is flag.ErrHelp if they ask for the usage, which is then on stderr.
+func Parse(args []string, stderr io.Writer) (Settings, error) {
+	var c Settings
+	f := flag.NewFlagSet("orders", flag.ContinueOnError)
+	f.IntVar(&c.Users, "users", 400, "how many people want something")
+	f.IntVar(&c.Clicks, "clicks", 3, "how often each of them clicks")
+	f.IntVar(&c.Items, "items", 5, "how many different things are for sale")
+	f.IntVar(&c.Stock, "stock", 40, "how many there are of each")
+	f.Uint64Var(&c.Seed, "seed", 1, "who wants what, and when they click")
+	f.StringVar(&c.Redis, "redis", "", "use the Redis at `host:port` instead of an embedded one")
+	f.StringVar(&c.Serve, "serve", "", "open the shop at `address`, e.g. :8080, until Ctrl-C")
+	f.BoolVar(&c.JSON, "json", false, "print the figures as JSON too, as the last line")
+	f.BoolVar(&c.Contend, "contend", false, "let two people and their tasks wait for one item, and say who waited for whom")
+	f.StringVar(&c.OTLP, "otlp", "", "send spans and metrics to the OTLP gRPC collector at `host:port`")
+	f.StringVar(&c.Metrics, "metrics", "", "serve Prometheus metrics at http://`address`/metrics until it ends")
+
+	f.SetOutput(io.Discard) // the flag package would print the usage after every mistake
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			f.SetOutput(stderr)
+			_, _ = io.WriteString(stderr, usage)
+			f.PrintDefaults()
+		}
+		return c, err
+	}
+	if f.NArg() > 0 {
+		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	err := c.check()
+	f.Visit(func(set *flag.Flag) {
+		if err == nil && c.Contend && slices.Contains([]string{"users", "clicks", "items", "stock", "seed"}, set.Name) {
+			err = fmt.Errorf("-%s is about a sale, and -contend runs none", set.Name)
+		}
+	})
+	return c, err
+}
+
+func (c *Settings) check() error {
+	for _, n := range []struct {
+		flag       string
+		value, max int
+	}{
+		{"users", c.Users, 100_000},
+		{"clicks", c.Clicks, 100},
+		{"items", c.Items, 10_000},
+		{"stock", c.Stock, 1_000_000},
+	} {
+		if n.value < 1 || n.value > n.max {
+			return fmt.Errorf("-%s is %d, must be from 1 to %d", n.flag, n.value, n.max)
+		}
+	}
+	for _, a := range []struct {
+		flag, value string
+		dialled     bool // a listener may leave out the host, and take any port
+	}{
+		{"redis", c.Redis, true},
+		{"serve", c.Serve, false},
+		{"otlp", c.OTLP, true},
+		{"metrics", c.Metrics, false},
+	} {
+		if a.value == "" {
+			continue
+		}
+		host, port, err := net.SplitHostPort(a.value)
+		n, portErr := strconv.ParseUint(port, 10, 16)
+		if err != nil || portErr != nil || a.dialled && (host == "" || n == 0 || strings.ContainsAny(host, " /")) {
+			return fmt.Errorf("-%s is %q, must be host:port", a.flag, a.value)
+		}
+	}
+	switch {
+	case c.JSON && c.Serve != "":
+		return errors.New("-json prints the figures of a sale, and -serve runs none")
+	case c.JSON && c.Contend:
+		return errors.New("-json prints the figures of a sale, and -contend runs none")
+	case c.Serve != "" && c.Contend:
+		return errors.New("-serve and -contend are two different things to do")
+	}
+	return nil
+}
