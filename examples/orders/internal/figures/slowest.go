@@ -32,7 +32,12 @@ type Slowest struct {
 	mu     sync.Mutex
 	waits  []Wait
 	actors map[trace.SpanID]string // by the acquire_lock span of an attempt
+	ended  []trace.SpanID          // the attempts that are over, in their order
 }
+
+// retired is how many attempts are remembered after their end: a waiter may hear of its holder only
+// after the release.
+const retired = 10_000
 
 // NewSlowest returns one that remembers that many waits.
 func NewSlowest(keep int) *Slowest {
@@ -87,9 +92,9 @@ func (s *Slowest) Observer() *lockmw.Observer {
 			if e, ok := errors.AsType[*lockmw.Error](err); ok && e.Waited > 0 {
 				s.add(w, e.Waited)
 			}
-			s.forget(w)
+			s.retire(w)
 		},
-		Released: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Release) { s.forget(Waiting(ctx)) },
+		Released: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Release) { s.retire(Waiting(ctx)) },
 	}
 }
 
@@ -105,10 +110,15 @@ func (s *Slowest) add(w *Wait, waited time.Duration) {
 	}
 }
 
-func (s *Slowest) forget(w *Wait) {
+// retire notes that an attempt is over, and forgets the oldest of too many.
+func (s *Slowest) retire(w *Wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.actors, w.Span.SpanID())
+	s.ended = append(s.ended, w.Span.SpanID())
+	if len(s.ended) > retired {
+		delete(s.actors, s.ended[0])
+		s.ended = s.ended[1:]
+	}
 }
 
 // List returns the waits, the longest first.
