@@ -1,0 +1,103 @@
+// Package leak finds the goroutines that a test has left behind, also while other tests run beside it.
+//
+//	func TestX(t *testing.T) {
+//		t.Parallel()
+//		leak.Check(t)
+//		…
+//	}
+//
+// A profiler label says whose a goroutine is: a goroutine inherits the labels of the one that starts
+// it. Those that timers start (time.AfterFunc, a context's deadline) inherit none, so a check of the
+// whole process, such as goleak's, has to follow when all tests have ended.
+package leak
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	key      = "test"
+	patience = 2 * time.Second // with goroutines that are about to end
+)
+
+// Goroutines are those that a test has started, and in turn those that they have started. The zero
+// value is all goroutines of the process.
+type Goroutines struct{ label string }
+
+var tests atomic.Int64
+
+// Check labels the test's goroutine, and the goroutines that it starts from now on. When everything is
+// cleaned up that is registered later, the test fails if some of them are left. Goroutines with one of
+// the given functions in their stacks may be.
+func Check(t testing.TB, except ...string) Goroutines {
+	t.Helper()
+	id := fmt.Sprintf("%s (%d)", t.Name(), tests.Add(1))
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(key, id)))
+	g := Goroutines{label: strconv.Quote(key) + ":" + strconv.Quote(id)}
+	t.Cleanup(func() {
+		pprof.SetGoroutineLabels(context.Background()) // of this goroutine, which is about to end
+		if left := g.left(except); left != "" {
+			t.Errorf("left running: %s", left)
+		}
+	})
+	return g
+}
+
+// left returns the stack of a goroutine that does not end.
+func (g Goroutines) left(except []string) string {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	tick := time.NewTicker(patience / 100)
+	defer tick.Stop()
+	for {
+		left := g.find(func(stack string) bool { return !containsAny(stack, except) })
+		if left == "" {
+			return ""
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			return left
+		}
+	}
+}
+
+// In returns the stack of a goroutine that has the function in it, or "".
+func (g Goroutines) In(function string) string {
+	return g.find(func(stack string) bool { return strings.Contains(stack, function) })
+}
+
+func (g Goroutines) find(matches func(stack string) bool) string {
+	var profile bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // a buffer takes everything
+	for stack := range strings.SplitSeq(profile.String(), "\n\n") {
+		if strings.Contains(labels(stack), g.label) && matches(stack) {
+			return stack
+		}
+	}
+	return ""
+}
+
+// labels returns the line of a stack that has them.
+func labels(stack string) string {
+	_, rest, _ := strings.Cut(stack, "\n# labels: ")
+	line, _, _ := strings.Cut(rest, "\n")
+	return line
+}
+
+func containsAny(s string, words []string) bool {
+	for _, word := range words {
+		if strings.Contains(s, word) {
+			return true
+		}
+	}
+	return false
+}
