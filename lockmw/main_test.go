@@ -3,12 +3,9 @@ package lockmw_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/test/locktest"
 )
 
 func TestMain(m *testing.M) {
-	locktest.ChildMain()
-	goleak.VerifyTestMain(m)
+	locktest.Main(m)
 }

@@ -10,9 +10,9 @@ import (
 )
 
 var badInput = []scenario{
-	{"keys that cannot be are refused before any command", refusedKeys, 0},
-	{"strange keys work and do not collide", strangeKeys, 0},
-	{"options out of range are refused before any command", refusedOptions, 0},
+	{"keys that cannot be are refused before any command", refusedKeys, shares | sample},
+	{"strange keys work and do not collide", strangeKeys, shares | sample},
+	{"options out of range are refused before any command", refusedOptions, shares | sample},
 }
 
 // refused calls l and checks that it fails at once, with want, and without a command.

@@ -10,14 +10,14 @@ import (
 )
 
 var cancelling = []scenario{
-	{"while queued ends the call at once", cancelledWhileQueued, 0},
-	{"while queued removes the ticket", cancelledTicketIsGone, server},
-	{"before the call sends nothing", cancelledBefore, 0},
-	{"one of many leaves the others waiting", cancelOneOfMany, 0},
-	{"in the instant of the grant lets the next one run", cancelledAtGrant, 0},
-	{"in the instant of the first acquire leaves nothing", cancelledAtAcquire, 0},
-	{"by a deadline is told from a wait that ran out", cancelledByDeadline, 0},
-	{"with a cause tells it", cancelledWithCause, 0},
+	{"while queued ends the call at once", cancelledWhileQueued, shares},
+	{"while queued removes the ticket", cancelledTicketIsGone, server | shares | sample},
+	{"before the call sends nothing", cancelledBefore, shares | sample},
+	{"one of many leaves the others waiting", cancelOneOfMany, shares},
+	{"in the instant of the grant lets the next one run", cancelledAtGrant, shares | costly | sample},
+	{"in the instant of the first acquire leaves nothing", cancelledAtAcquire, shares},
+	{"by a deadline is told from a wait that ran out", cancelledByDeadline, shares},
+	{"with a cause tells it", cancelledWithCause, shares | sample},
 }
 
 func cancelledWhileQueued(e *env) {
@@ -98,7 +98,7 @@ func cancelOneOfMany(e *env) {
 }
 
 func cancelledAtGrant(e *env) {
-	rounds := 200
+	rounds := fewer(200)
 	if !e.cfg.Bubble {
 		rounds = 60
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -71,7 +72,7 @@ func (s childSpec) run(configs []Config, orders *json.Decoder, reports *json.Enc
 		err = nil
 	}
 	err = errors.Join(err, c.Close())
-	if left := await(patience, engineGoroutine); left != "" {
+	if left := await(patience, func() string { return engineGoroutine(leak.Goroutines{}) }); left != "" {
 		err = errors.Join(err, errors.New(left))
 	}
 	return err

@@ -10,12 +10,12 @@ import (
 )
 
 var closing = []scenario{
-	{"ends waits and holds and releases the locks", closeEndsAll, server},
-	{"under load ends every call", closeUnderLoad, server},
-	{"returns when the server does not answer", closeWithSilentServer, server},
+	{"ends waits and holds and releases the locks", closeEndsAll, server | shares | sample},
+	{"under load ends every call", closeUnderLoad, server | shares},
+	{"returns when the server does not answer", closeWithSilentServer, server | shares},
 	{"takes back what could not be before", closeUndoes, server | bubble},
-	{"Shutdown lets holds finish", shutdownWaits, server},
-	{"Shutdown ends with its context", shutdownEnds, server},
+	{"Shutdown lets holds finish", shutdownWaits, server | shares},
+	{"Shutdown ends with its context", shutdownEnds, server | shares | sample},
 }
 
 func closeEndsAll(e *env) {

@@ -13,12 +13,12 @@ import (
 )
 
 var connections = []scenario{
-	{"reset every 200 ms lose nothing", resetConnections, realTime},
-	{"with answers late by 200 ms lose nothing", lateAnswers, realTime},
-	{"with late answers lengthen no hold", lateDeadlines, realTime},
-	{"that deliver byte by byte lose nothing", slicedBytes, realTime},
-	{"of the subscriptions killed every 100 ms keep nobody waiting", killedSubscriptions, realTime},
-	{"of a subscription killed at the grant are made up for at once", killedAtGrant, realTime},
+	{"reset every 200 ms lose nothing", resetConnections, realTime | shares},
+	{"with answers late by 200 ms lose nothing", lateAnswers, realTime | shares},
+	{"with late answers lengthen no hold", lateDeadlines, realTime | shares},
+	{"that deliver byte by byte lose nothing", slicedBytes, realTime | shares},
+	{"of the subscriptions killed every 100 ms keep nobody waiting", killedSubscriptions, realTime | alone},
+	{"of a subscription killed at the grant are made up for at once", killedAtGrant, realTime | alone | sample},
 }
 
 // proxied returns n clients whose connections run through one proxy.

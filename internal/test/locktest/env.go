@@ -5,13 +5,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -40,6 +40,8 @@ type env struct {
 	soon time.Duration // the bound for what happens at once
 	ctx  context.Context
 
+	goroutines leak.Goroutines // that the scenario has started
+
 	server *redistest.Server // nil: none
 	admin  *redis.Client     // sees the server, takes no locks
 	prefix string
@@ -47,7 +49,9 @@ type env struct {
 }
 
 func newEnv(t *testing.T, c Config) *env {
+	t.Helper()
 	e := &env{t: t, tb: t, cfg: c, prefix: "t" + strings.ToLower(rand.Text()[:10])}
+	e.goroutines = leak.Check(t, dialler)
 	e.soon = 50 * time.Millisecond
 	if !c.Bubble {
 		// Machines that run tests are busy. It must stay under the poll interval: what is found by
@@ -66,8 +70,12 @@ func newEnv(t *testing.T, c Config) *env {
 		e.local = lockmw.NewLocal()
 		return e
 	}
-	e.server = c.Server(t)
-	e.admin = e.server.NewClient(t)
+	if e.server = c.shared; e.server != nil {
+		e.admin = e.server.NewClient(t, asGuest)
+	} else {
+		e.server = c.Server(t)
+		e.admin = e.server.NewClient(t)
+	}
 	t.Cleanup(e.checkClosed) // after the clients' cleanups
 	return e
 }
@@ -287,17 +295,13 @@ func (e *env) checkClosed() {
 		}
 		return ""
 	})
-	e.eventually(e.soon, engineGoroutine) // one that is waited for may still be about to end
+	e.eventually(e.soon, func() string { return engineGoroutine(e.goroutines) }) // it may still be about to end
 }
 
 // engineGoroutine looks for what a closed Client has left running.
-func engineGoroutine() string {
-	stacks := make([]byte, 1<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-		if strings.Contains(stack, "/lockmw/go/internal/engine.") {
-			return "still running: " + stack
-		}
+func engineGoroutine(among leak.Goroutines) string {
+	if stack := among.In("/lockmw/go/internal/engine."); stack != "" {
+		return "still running: " + stack
 	}
 	return ""
 }

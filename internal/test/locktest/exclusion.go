@@ -11,18 +11,18 @@ import (
 )
 
 var exclusion = []scenario{
-	{"64 contenders of one process never overlap", func(e *env) { e.contenders(1) }, 0},
-	{"64 contenders of four processes never overlap", func(e *env) { e.contenders(4) }, server},
-	{"contenders for many keys, which share commands, never overlap", manyKeys, 0},
-	{"different keys do not exclude each other", differentKeys, 0},
-	{"a lock that is taken is busy for everybody else", takenIsBusy, 0},
+	{"64 contenders of one process never overlap", func(e *env) { e.contenders(1) }, shares | costly | sample},
+	{"64 contenders of four processes never overlap", func(e *env) { e.contenders(4) }, server | shares | costly | sample},
+	{"contenders for many keys, which share commands, never overlap", manyKeys, shares | costly},
+	{"different keys do not exclude each other", differentKeys, shares | sample},
+	{"a lock that is taken is busy for everybody else", takenIsBusy, shares},
 	{"a lock that was released is not busy for a try that comes later", releasedIsFree, server | bubble},
-	{"observers are told the truth", observed, 0},
-	{"observers are told once that a call waits", announcedOnce, 0},
+	{"observers are told the truth", observed, shares | sample},
+	{"observers are told once that a call waits", announcedOnce, shares | sample},
 }
 
 func (e *env) contenders(processes int) {
-	const contenders, rounds = 64, 50
+	contenders, rounds := 64, fewer(50)
 	key := e.key("item")
 	var inside room
 	e.contend(e.clients(processes), key, contenders, rounds, func(h *Held) {
@@ -37,7 +37,8 @@ func (e *env) contenders(processes int) {
 }
 
 func manyKeys(e *env) {
-	const keys, contenders, rounds = 48, 32, 20 // of each process
+	const keys, contenders = 48, 32 // of each process
+	rounds := fewer(20)
 	clients := e.clients(3)
 	for _, c := range clients {
 		e.warm(c)

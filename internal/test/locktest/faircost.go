@@ -7,7 +7,7 @@ import (
 )
 
 var fairCost = []scenario{
-	{"an acquisition costs at most three commands with 1000 who wait, polls included", fewCommands, fair | server},
+	{"an acquisition costs at most three commands with 1000 who wait, polls included", fewCommands, fair | server | shares | costly},
 }
 
 func fewCommands(e *env) {

@@ -7,7 +7,7 @@ import (
 )
 
 var fairDriven = []scenario{
-	{"the survivors of processes that are killed at random keep their order", killedAtRandom, fair | realTime},
+	{"the survivors of processes that are killed at random keep their order", killedAtRandom, fair | realTime | shares},
 }
 
 // A driver has the processes of a scenario queue for one key over and over.

@@ -10,8 +10,8 @@ import (
 )
 
 var fairKinds = []scenario{
-	{"fair, plain and write locks of one key stand in one queue", kindsInOneQueue, fair | server},
-	{"fair, plain and write locks of one key exclude each other", kindsExclude, fair | server},
+	{"fair, plain and write locks of one key stand in one queue", kindsInOneQueue, fair | server | shares | sample},
+	{"fair, plain and write locks of one key exclude each other", kindsExclude, fair | server | shares | sample},
 }
 
 func kindsInOneQueue(e *env) {

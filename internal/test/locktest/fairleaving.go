@@ -10,11 +10,11 @@ import (
 )
 
 var fairLeaving = []scenario{
-	{"those who give up leave no ghost, and the others keep their order", leavers, fair},
-	{"limits of different lengths end at their own time only", limits, fair},
-	{"those who are killed at the head and in the middle leave no ghost", killedInLine, fair | realTime},
+	{"those who give up leave no ghost, and the others keep their order", leavers, fair | shares | sample},
+	{"limits of different lengths end at their own time only", limits, fair | shares},
+	{"those who are killed at the head and in the middle leave no ghost", killedInLine, fair | realTime | shares},
 	{"one that was taken for dead comes back to its old place", takenForDead, fair | server | bubble},
-	{"one whose process was stopped comes back to its old place", stoppedInLine, fair | realTime},
+	{"one whose process was stopped comes back to its old place", stoppedInLine, fair | realTime | shares},
 }
 
 var fairClocks = withTickets([]scenario{

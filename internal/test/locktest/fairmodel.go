@@ -14,7 +14,7 @@ import (
 )
 
 var fairModelled = withTickets([]scenario{
-	{"random arrivals and departures do what a simple model of the queue does", randomQueue, fair},
+	{"random arrivals and departures do what a simple model of the queue does", randomQueue, fair | shares},
 })
 
 func randomQueue(e *env) {

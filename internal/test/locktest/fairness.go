@@ -8,10 +8,10 @@ import (
 )
 
 var fairness = []scenario{
-	{"goroutines of one process run in the order in which they asked", orderWithinProcess, 0},
-	{"without local passes the processes run in the order in which they asked", orderOfProcesses, server},
-	{"another process waits for a bounded number of passes", boundedPasses, server | passesOn},
-	{"another process waits for a third of the lease at most", boundedTime, server | passesOn},
+	{"goroutines of one process run in the order in which they asked", orderWithinProcess, shares | sample},
+	{"without local passes the processes run in the order in which they asked", orderOfProcesses, server | shares | sample},
+	{"another process waits for a bounded number of passes", boundedPasses, server | passesOn | shares},
+	{"another process waits for a third of the lease at most", boundedTime, server | passesOn | shares},
 }
 
 func orderWithinProcess(e *env) {

@@ -10,13 +10,13 @@ import (
 )
 
 var fairOrders = []scenario{
-	{"calls run in the order in which they came", strictOrder, fair},
-	{"calls of several processes run in the order in which they came", orderOverProcesses, fair | realTime},
+	{"calls run in the order in which they came", strictOrder, fair | shares | sample},
+	{"calls of several processes run in the order in which they came", orderOverProcesses, fair | realTime | shares | sample},
 	{"5000 that came one after the other run in that order", manyInOrder, fair | inProc},
-	{"5000 that came at once run in the order of the queue", manyAtOnce, fair | server},
-	{"re-entry jumps no queue and waits in none", reentryBeforeLongQueue, fair},
-	{"a try overtakes nobody who waits", triesOvertakeNobody, fair},
-	{"a try does not overtake those who wait for the end of a lease", triesAtTheEndOfALease, fair},
+	{"5000 that came at once run in the order of the queue", manyAtOnce, fair | server | shares | costly},
+	{"re-entry jumps no queue and waits in none", reentryBeforeLongQueue, fair | shares | sample},
+	{"a try overtakes nobody who waits", triesOvertakeNobody, fair | shares},
+	{"a try does not overtake those who wait for the end of a lease", triesAtTheEndOfALease, fair | shares},
 }
 
 func strictOrder(e *env) {

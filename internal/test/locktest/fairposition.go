@@ -8,9 +8,9 @@ import (
 )
 
 var fairPositions = []scenario{
-	{"a call is told its position and the length of the queue", positionAtTheStart, fair},
-	{"a call is told as it moves up, and not when it has the lock", positionMovesUp, fair},
-	{"the Inspector shows the queue in its order", inspectedQueue, fair | server},
+	{"a call is told its position and the length of the queue", positionAtTheStart, fair | shares | sample},
+	{"a call is told as it moves up, and not when it has the lock", positionMovesUp, fair | shares},
+	{"the Inspector shows the queue in its order", inspectedQueue, fair | server | shares | sample},
 }
 
 // place is a position of so many.

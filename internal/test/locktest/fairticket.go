@@ -13,15 +13,15 @@ import (
 )
 
 var fairTickets = withTickets([]scenario{
-	{"a ticket keeps the place of a call that timed out", ticketKeepsPlace, fair},
-	{"the lock passes over a place whose owner is away", ticketPassedOver, fair},
-	{"nobody waits for a place whose owner is away", ticketWaitedForByNobody, fair},
-	{"tickets come back in the order of their places", ticketsInOrder, fair},
-	{"tries keep the place of a task that is put back", ticketOfTries, fair},
-	{"a ticket is not the owner", ticketIsNotOwner, fair},
-	{"two calls with one ticket are served one after the other", ticketTwice, fair},
-	{"calls with few tickets come and go and are all served", ticketsInHaste, fair},
-	{"the same ticket of two keys is two tickets", ticketOfTwoKeys, fair},
+	{"a ticket keeps the place of a call that timed out", ticketKeepsPlace, fair | shares},
+	{"the lock passes over a place whose owner is away", ticketPassedOver, fair | shares},
+	{"nobody waits for a place whose owner is away", ticketWaitedForByNobody, fair | shares | sample},
+	{"tickets come back in the order of their places", ticketsInOrder, fair | shares},
+	{"tries keep the place of a task that is put back", ticketOfTries, fair | shares},
+	{"a ticket is not the owner", ticketIsNotOwner, fair | shares | sample},
+	{"two calls with one ticket are served one after the other", ticketTwice, fair | shares | sample},
+	{"calls with few tickets come and go and are all served", ticketsInHaste, fair | shares},
+	{"the same ticket of two keys is two tickets", ticketOfTwoKeys, fair | shares},
 })
 
 // longKept outlives the scenario: a place that is still there at its end was not given up.

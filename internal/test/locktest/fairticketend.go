@@ -10,11 +10,11 @@ import (
 )
 
 var fairTicketEnds = withTickets([]scenario{
-	{"a ticket's time begins when its call gives up", ticketTimeBegins, fair},
-	{"a ticket ends", ticketEnds, fair},
-	{"a ticket ends, and leaves nothing behind", ticketLeavesNothing, fair | server},
-	{"a ticket is good for one hold", ticketGoodForOne, fair},
-	{"a ticket is good for another hold if the one was lost", ticketOfLostHold, fair},
+	{"a ticket's time begins when its call gives up", ticketTimeBegins, fair | shares},
+	{"a ticket ends", ticketEnds, fair | shares},
+	{"a ticket ends, and leaves nothing behind", ticketLeavesNothing, fair | server | shares},
+	{"a ticket is good for one hold", ticketGoodForOne, fair | shares | sample},
+	{"a ticket is good for another hold if the one was lost", ticketOfLostHold, fair | shares | sample},
 })
 
 func ticketTimeBegins(e *env) {

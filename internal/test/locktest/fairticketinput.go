@@ -10,9 +10,9 @@ import (
 )
 
 var fairTicketInput = withTickets([]scenario{
-	{"tickets out of range are refused before any command", refusedTickets, fair},
-	{"tickets on locks that are not fair are refused before any command", ticketsOfOtherKinds, fair | server},
-	{"strange tickets work and do not collide", strangeTickets, fair},
+	{"tickets out of range are refused before any command", refusedTickets, fair | shares | sample},
+	{"tickets on locks that are not fair are refused before any command", ticketsOfOtherKinds, fair | server | shares | sample},
+	{"strange tickets work and do not collide", strangeTickets, fair | shares | sample},
 })
 
 func refusedTickets(e *env) {

@@ -9,11 +9,11 @@ import (
 )
 
 var fairTicketLeaving = withTickets([]scenario{
-	{"a ticket keeps the place of a call that was cancelled", ticketOfCancelled, fair},
-	{"a ticket keeps the place of a call that was cancelled in the instant of the grant", ticketAtGrant, fair},
-	{"a ticket keeps the place of a client that was closed", ticketOfClosed, fair | server},
-	{"a ticket keeps the place of a process that was killed", ticketOfKilled, fair | realTime},
-	{"a ticket comes back in another process", ticketInAnotherProcess, fair | realTime},
+	{"a ticket keeps the place of a call that was cancelled", ticketOfCancelled, fair | shares | sample},
+	{"a ticket keeps the place of a call that was cancelled in the instant of the grant", ticketAtGrant, fair | shares},
+	{"a ticket keeps the place of a client that was closed", ticketOfClosed, fair | server | shares | sample},
+	{"a ticket keeps the place of a process that was killed", ticketOfKilled, fair | realTime | shares},
+	{"a ticket comes back in another process", ticketInAnotherProcess, fair | realTime | shares | sample},
 })
 
 func ticketOfCancelled(e *env) {

@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/lockmw/go/lockmw"
 )
 
 var flood = []scenario{
-	{"of released keys leaves the server's memory as it was", floodReleased, realTime},
-	{"of expired keys leaves nothing", floodExpired, server | bubble},
+	{"of released keys leaves the server's memory as it was", floodReleased, realTime | alone | sample | costly},
+	{"of expired keys leaves nothing", floodExpired, server | bubble | costly},
 }
 
 // takeMany takes n keys at once, and calls then with each hold.
@@ -36,10 +35,7 @@ func (e *env) takeMany(c *client, n int, lease time.Duration, then func(*lockmw.
 }
 
 func floodReleased(e *env) {
-	n := 100_000
-	if testing.Short() {
-		n = 5_000
-	}
+	n := fewer(100_000)
 	c := e.warm(e.client())
 	before := e.usedMemory()
 	e.takeMany(c, n, time.Minute, func(held *lockmw.Hold) {
@@ -57,8 +53,8 @@ func floodReleased(e *env) {
 }
 
 func floodExpired(e *env) {
-	const n, marked = 2_000, time.Minute // for so long are ids marked as over
-	e.takeMany(e.client(), n, time.Second, func(*lockmw.Hold) {})
+	const marked = time.Minute // for so long are ids marked as over
+	e.takeMany(e.client(), fewer(2_000), time.Second, func(*lockmw.Hold) {})
 	time.Sleep(2*time.Second + marked)
 	keys, err := e.server.Keys(e.ctx, e.admin, e.prefix)
 	if err != nil || len(keys) != 1 || keys[0] != e.prefix+":fence" {

@@ -14,11 +14,11 @@ import (
 )
 
 var flushes = []scenario{
-	{"of scripts every ten operations goes unnoticed", scriptFlush, server},
-	{"of scripts is noticed by nothing that runs in the background", scriptFlushInBackground, server},
-	{"of everything under load keeps the tokens increasing", func(e *env) { e.flushAll(0) }, server},
-	{"of everything under load brings every waiter back", func(e *env) { e.flushAll(localPasses) }, server},
-	{"of everything lets waiters queue again", flushWhileQueued, server},
+	{"of scripts every ten operations goes unnoticed", scriptFlush, server | alone | sample},
+	{"of scripts is noticed by nothing that runs in the background", scriptFlushInBackground, server | alone},
+	{"of everything under load keeps the tokens increasing", func(e *env) { e.flushAll(0) }, server | alone},
+	{"of everything under load brings every waiter back", func(e *env) { e.flushAll(localPasses) }, server | alone | costly},
+	{"of everything lets waiters queue again", flushWhileQueued, server | alone},
 }
 
 func scriptFlush(e *env) {

@@ -12,14 +12,14 @@ import (
 // A connection is half-open if what is sent on it gets lost without a sign: a firewall has forgotten
 // it, or the other side's machine is gone.
 var halfOpen = []scenario{
-	{"connection that swallows a renewal loses no hold", func(e *env) { e.swallowedRenewal(false) }, realTime},
-	{"connection that swallows a renewal loses no hold, with timeouts by context", func(e *env) { e.swallowedRenewal(true) }, realTime},
-	{"connection that swallows an acquire delays only that call", swallowedAcquire, realTime},
-	{"connection that swallows an acquire without a context's end does so too", swallowedAcquireWithoutContext, realTime},
-	{"connection that swallows a release does not keep the lock", swallowedRelease, realTime},
-	{"subscription keeps nobody waiting for longer than a poll, and is made anew", swallowedPush, realTime},
-	{"connections do not keep a call beyond its context", func(e *env) { e.swallowedCalls(false) }, realTime},
-	{"connections do not keep a call beyond its context, which the redis client heeds", func(e *env) { e.swallowedCalls(true) }, realTime},
+	{"connection that swallows a renewal loses no hold", func(e *env) { e.swallowedRenewal(false) }, realTime | shares},
+	{"connection that swallows a renewal loses no hold, with timeouts by context", func(e *env) { e.swallowedRenewal(true) }, realTime | shares},
+	{"connection that swallows an acquire delays only that call", swallowedAcquire, realTime | shares | sample},
+	{"connection that swallows an acquire without a context's end does so too", swallowedAcquireWithoutContext, realTime | shares},
+	{"connection that swallows a release does not keep the lock", swallowedRelease, realTime | shares},
+	{"subscription keeps nobody waiting for longer than a poll, and is made anew", swallowedPush, realTime | alone},
+	{"connections do not keep a call beyond its context", func(e *env) { e.swallowedCalls(false) }, realTime | shares | sample},
+	{"connections do not keep a call beyond its context, which the redis client heeds", func(e *env) { e.swallowedCalls(true) }, realTime | shares | sample},
 }
 
 func (e *env) swallowedRenewal(contextTimeout bool) {

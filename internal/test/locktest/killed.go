@@ -10,10 +10,10 @@ import (
 )
 
 var killedProcesses = []scenario{
-	{"that held the lock is succeeded when its lease is over", killedHolder, realTime},
-	{"that was the next is succeeded when its accept window is over", killedHead, realTime},
-	{"that was the next is passed over when it has missed a poll", killedHeadMissed, realTime},
-	{"and twenty that waited keep nobody from his turn", killedWaiters, realTime},
+	{"that held the lock is succeeded when its lease is over", killedHolder, realTime | shares | sample},
+	{"that was the next is succeeded when its accept window is over", killedHead, realTime | shares},
+	{"that was the next is passed over when it has missed a poll", killedHeadMissed, realTime | shares},
+	{"and twenty that waited keep nobody from his turn", killedWaiters, realTime | shares},
 }
 
 func killedHolder(e *env) {

@@ -4,10 +4,12 @@
 //	func TestLocal(t *testing.T) { locktest.Run(t, locktest.Local()) }
 //
 // Where Run is given a real server some scenarios start child processes, which are copies of the test
-// binary, and TestMain has to call ChildMain.
+// binary, and TestMain has to call Main.
 //
-// Each scenario has a backend of its own. On an embedded server it runs in a testing/synctest bubble,
-// where minutes pass at once and times are exact; on a real one the same scenario runs in real time.
+// On an embedded server each scenario runs in a testing/synctest bubble with a server of its own, where
+// minutes pass at once and times are exact. On a real server the same scenarios run in real time, side
+// by side. A scenario says whether it shares that server with others or must have one alone, and whether
+// it stands for its group in the quick suite (package suite).
 package locktest
 
 import (
@@ -20,6 +22,7 @@ import (
 
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -34,6 +37,8 @@ type Config struct {
 	Server func(t testing.TB) *redistest.Server
 	// Wrap makes the Locker of a Client; nil: the Client itself.
 	Wrap func(c *lockmw.Client) lockmw.Locker
+
+	shared *redistest.Server // of the scenarios that share one; nil: none
 }
 
 // Local is the Config of a lockmw.Local.
@@ -55,10 +60,13 @@ func Redis(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	}
 }
 
-// Run runs the scenarios that c's Locker can be put through.
+// Run runs the scenarios that c's Locker can be put through. The test must not be parallel to others.
 func Run(t *testing.T, c Config) {
-	if c.Server != nil && !c.Bubble {
-		redistest.Redis(t) // skips all scenarios at once if there is none
+	if c.realTime() {
+		c.shared = share(t, c.Server(t)) // skips all scenarios at once if there is none
+		dialler := goleak.IgnoreAnyFunction(dialler)
+		before := goleak.IgnoreCurrent()
+		t.Cleanup(func() { goleak.VerifyNone(t, before, dialler) }) // those too that no scenario is blamed for
 	}
 	if c.Bubble && race.Enabled {
 		// Two threads that run timers of one bubble at the same time make the race detector crash:
@@ -66,18 +74,21 @@ func Run(t *testing.T, c Config) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
 	for _, group := range groups {
-		if group.faults && testing.Short() && c.Mode != clientMode {
-			continue // these meet what all kinds share
-		}
 		t.Run(group.name, func(t *testing.T) {
+			if c.realTime() {
+				t.Parallel()
+			}
 			for _, s := range group.scenarios {
-				if s.possible(c) {
+				if s.possible(c) && s.chosen(c) {
 					t.Run(s.name, func(t *testing.T) { c.run(t, s) })
 				}
 			}
 		})
 	}
 }
+
+// realTime reports whether the scenarios run on a server of its own process.
+func (c Config) realTime() bool { return c.Server != nil && !c.Bubble }
 
 // A scenario is one test that every Locker passes.
 type scenario struct {
@@ -86,7 +97,7 @@ type scenario struct {
 	needs needs
 }
 
-// needs are what a scenario cannot do without.
+// needs are what a scenario cannot do without, and what it costs.
 type needs uint
 
 const (
@@ -98,18 +109,36 @@ const (
 	excludes                   // one whose holds exclude each other
 	passesOn                   // one that a process passes on by itself
 	twoSided                   // an RWLocker
+
+	// Every scenario that can run in real time needs one of these.
+	shares // a server that others use meanwhile: it touches nothing but its own keys and connections
+	alone  // one of its own: it stops, empties, configures or measures it
+
+	// The quick suite runs in real time what is a sample, and what is costly for the plain lock only.
+	sample
+	costly
 )
 
 func (s *scenario) possible(c Config) bool {
 	return (s.needs&server == 0 || c.Server != nil) &&
 		(s.needs&inProc == 0 || c.Server == nil) &&
 		(s.needs&bubble == 0 || c.Bubble) &&
-		(s.needs&realTime == 0 || c.Server != nil && !c.Bubble) &&
-		(s.needs&fair == 0 || c.Mode == "fair" || c.Server == nil && c.Mode == "exclusive") &&
+		(s.needs&realTime == 0 || c.realTime()) &&
+		(s.needs&fair == 0 || c.Mode == "fair" || c.Server == nil && c.Mode == clientMode) &&
 		(s.needs&excludes == 0 || c.Mode != readMode) &&
 		(s.needs&passesOn == 0 || c.Mode == clientMode) &&
 		(s.needs&twoSided == 0 || c.twoSided())
 }
+
+// chosen reports whether s belongs to the suite that runs.
+func (s *scenario) chosen(c Config) bool {
+	return suite.Full() ||
+		(s.needs&sample != 0 || !c.realTime()) &&
+			(s.needs&costly == 0 || c.Mode == clientMode)
+}
+
+// dialler is a function of go-redis that looks only once a second whether its client was closed.
+const dialler = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
 
 // run gives s a backend and checks what it leaves behind.
 func (c Config) run(t *testing.T, s scenario) {
@@ -122,10 +151,14 @@ func (c Config) run(t *testing.T, s scenario) {
 		})
 		return
 	}
-	before := goleak.IgnoreCurrent()
-	// The dialler of go-redis looks only once a second whether its client was closed.
-	dialler := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	t.Cleanup(func() { goleak.VerifyNone(t, before, dialler) })
+	t.Parallel()
+	switch s.needs & (shares | alone) {
+	case shares:
+	case alone:
+		c.shared = nil
+	default:
+		t.Fatal("it does not say whether it shares its server or has it alone")
+	}
 	s.runIn(newEnv(t, c))
 }
 
@@ -147,40 +180,47 @@ const (
 	localPasses  = 32 // while another process waits
 )
 
+// fewer is how often a scenario repeats what it would repeat n times, but for the race detector.
+func fewer(n int) int {
+	if underRace {
+		return n / 4
+	}
+	return n
+}
+
 var groups = []struct {
 	name      string
 	scenarios []scenario
-	faults    bool // of connections and servers: with -short only for the plain lock
 }{
-	{"exclusion", exclusion, false},
-	{"reentry", reentry, false},
-	{"unlock", unlocking, false},
-	{"lease", leases, false},
-	{"cancel", cancelling, false},
-	{"panic", panics, false},
-	{"close", closing, false},
-	{"waiters", waiterLimit, false},
-	{"fairness", fairness, false},
-	{"model", modelled, false},
-	{"replay", replays, false},
-	{"input", badInput, false},
-	{"strangers", strangers, false},
-	{"flood", flood, true},
-	{"lost reply", lostReplies, true},
-	{"silence", silence, true},
-	{"connections", connections, true},
-	{"half-open", halfOpen, true},
-	{"killed process", killedProcesses, false},
-	{"stopped process", stoppedProcesses, false},
-	{"stopped server", stoppedServer, true},
-	{"restarted server", restartedServer, true},
-	{"flush", flushes, true},
-	{"memory", fullMemory, true},
-	{"refusal", refusals, true},
-	{"passing refusal", passingRefusals, true},
-	{"lasting refusal", lastingRefusals, true},
-	{"stepped clock", steppedClock, true},
-	{"linearizability", linearizability, false},
-	{"first come, first served", firstCome, false},
-	{"read-write", readWrite, false},
+	{"exclusion", exclusion},
+	{"reentry", reentry},
+	{"unlock", unlocking},
+	{"lease", leases},
+	{"cancel", cancelling},
+	{"panic", panics},
+	{"close", closing},
+	{"waiters", waiterLimit},
+	{"fairness", fairness},
+	{"model", modelled},
+	{"replay", replays},
+	{"input", badInput},
+	{"strangers", strangers},
+	{"flood", flood},
+	{"lost reply", lostReplies},
+	{"silence", silence},
+	{"connections", connections},
+	{"half-open", halfOpen},
+	{"killed process", killedProcesses},
+	{"stopped process", stoppedProcesses},
+	{"stopped server", stoppedServer},
+	{"restarted server", restartedServer},
+	{"flush", flushes},
+	{"memory", fullMemory},
+	{"refusal", refusals},
+	{"passing refusal", passingRefusals},
+	{"lasting refusal", lastingRefusals},
+	{"stepped clock", steppedClock},
+	{"linearizability", linearizability},
+	{"first come, first served", firstCome},
+	{"read-write", readWrite},
 }

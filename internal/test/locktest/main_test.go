@@ -4,15 +4,12 @@ import (
 	"context"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/test/locktest"
 	"github.com/lockmw/go/lockmw"
 )
 
 func TestMain(m *testing.M) {
-	locktest.ChildMain(locktest.Config{Mode: "renaming", Wrap: renaming})
-	goleak.VerifyTestMain(m)
+	locktest.Main(m, locktest.Config{Mode: "renaming", Wrap: renaming})
 }
 
 // renaming makes a Locker that can be told from its Client.

@@ -12,14 +12,14 @@ import (
 )
 
 var fullMemory = []scenario{
-	{"refuses new locks with a clear error", fullRefuses, realTime},
-	{"lets holds be released", fullReleases, realTime},
-	{"lets locks be handed over", fullHandsOver, realTime},
-	{"lets holds be renewed and waiters wait", fullRenews, realTime},
-	{"lets the lock of an expired hold be granted", fullExpires, realTime},
-	{"lets waits be cancelled", fullCancels, realTime},
-	{"lets Close release", fullCloses, realTime},
-	{"that evicts locks is warned of once", warnsOfEviction, realTime},
+	{"refuses new locks with a clear error", fullRefuses, realTime | alone | sample},
+	{"lets holds be released", fullReleases, realTime | alone | sample},
+	{"lets locks be handed over", fullHandsOver, realTime | alone | sample},
+	{"lets holds be renewed and waiters wait", fullRenews, realTime | alone},
+	{"lets the lock of an expired hold be granted", fullExpires, realTime | alone},
+	{"lets waits be cancelled", fullCancels, realTime | alone | sample},
+	{"lets Close release", fullCloses, realTime | alone | sample},
+	{"that evicts locks is warned of once", warnsOfEviction, realTime | alone | sample},
 }
 
 // fill makes the server one that has no memory left.

@@ -13,7 +13,7 @@ import (
 )
 
 var modelled = []scenario{
-	{"random operations do what a simple model of the lock does", randomOperations, excludes},
+	{"random operations do what a simple model of the lock does", randomOperations, excludes | shares | costly | sample},
 }
 
 func randomOperations(e *env) {

@@ -12,14 +12,14 @@ var panics = []scenario{
 		e.panicsInside(c, key, func(boom func(context.Context) error) error {
 			return lockmw.Do(e.ctx, c, key, boom)
 		})
-	}, 0},
+	}, shares | sample},
 	{"in a guarded function releases and goes on", func(e *env) {
 		c, key := e.client(), e.key("user")
 		e.panicsInside(c, key, func(boom func(context.Context) error) error {
 			byKey := func(_ context.Context, key string) (string, error) { return key, nil }
 			return lockmw.WithLock(c, byKey, func(ctx context.Context, _ string) error { return boom(ctx) })(e.ctx, key)
 		})
-	}, 0},
+	}, shares | sample},
 }
 
 func (e *env) panicsInside(c *client, key string, guarded func(func(context.Context) error) error) {

@@ -23,17 +23,17 @@ type refusal struct {
 // A server leaves these states again. A call that is told so has nothing in the queue yet and may as
 // well be told at once; one that waits already keeps its place, and waits on.
 var passingRefusals = []scenario{
-	{"by a replica ends no wait and no hold before its time", refusal{"READONLY", becomeReplica}.passes, realTime},
-	{"by a server that loads ends no wait and no hold before its time", refusal{"LOADING", loadDataset}.passes, realTime},
-	{"by a busy server ends no wait and no hold before its time", refusal{"BUSY", runEndlessly}.passes, realTime},
-	{"by a server that cannot save ends no wait and no hold before its time", refusal{"MISCONF", failToSave}.passes, realTime},
+	{"by a replica ends no wait and no hold before its time", refusal{"READONLY", becomeReplica}.passes, realTime | alone},
+	{"by a server that loads ends no wait and no hold before its time", refusal{"LOADING", loadDataset}.passes, realTime | alone},
+	{"by a busy server ends no wait and no hold before its time", refusal{"BUSY", runEndlessly}.passes, realTime | alone},
+	{"by a server that cannot save ends no wait and no hold before its time", refusal{"MISCONF", failToSave}.passes, realTime | alone | sample | costly},
 }
 
 // It will not leave these by itself, so that waiting cannot help.
 var lastingRefusals = []scenario{
-	{"of the scripts ends a wait at once", refusal{"NOPERM", func(e *env) func() { return e.restrictUser("~*", "&*", "+@all", "-evalsha", "-eval") }}.lasts, realTime},
-	{"of the keys ends a wait at once", refusal{"NOPERM", func(e *env) func() { return e.restrictUser("~other:*", "&*", "+@all") }}.lasts, realTime},
-	{"of the password ends a wait at once", refusal{"WRONGPASS", changePassword}.lasts, realTime},
+	{"of the scripts ends a wait at once", refusal{"NOPERM", func(e *env) func() { return e.restrictUser("~*", "&*", "+@all", "-evalsha", "-eval") }}.lasts, realTime | alone},
+	{"of the keys ends a wait at once", refusal{"NOPERM", func(e *env) func() { return e.restrictUser("~other:*", "&*", "+@all") }}.lasts, realTime | alone | sample},
+	{"of the password ends a wait at once", refusal{"WRONGPASS", changePassword}.lasts, realTime | alone},
 }
 
 // passes has the server refuse everything for a while, during which some hold and some wait.
@@ -78,7 +78,7 @@ func (r refusal) lasts(e *env) {
 	e.setUser("~*", "&*", "+@all")
 	c, other := e.clientOver(asUser("right")), e.client()
 	mine, key := e.key("user"), e.key("user")
-	_, held := e.lock(c, mine, lockmw.WithLease(time.Second))
+	_, held := e.lock(c, mine, lockmw.WithLease(acceptWindow)) // which outlives the wait
 	busy, busyHeld := e.lock(other, key)
 	w := e.wait(c, key)
 	e.ticketsQueued(key, 1)

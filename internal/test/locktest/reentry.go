@@ -8,13 +8,13 @@ import (
 )
 
 var reentry = []scenario{
-	{"100 deep, released in any order", reentersDeep, 0},
-	{"a goroutine started inside inherits the hold", inheritedByGoroutine, 0},
-	{"a new context does not re-enter", newContextDoesNot, 0},
-	{"through the lock of another key", throughAnotherKey, 0},
-	{"sends nothing", reentersLocally, server},
-	{"after the last unlock takes the lock anew", reentryAfterUnlock, 0},
-	{"after a loss is refused", reentryAfterLoss, 0},
+	{"100 deep, released in any order", reentersDeep, shares},
+	{"a goroutine started inside inherits the hold", inheritedByGoroutine, shares | sample},
+	{"a new context does not re-enter", newContextDoesNot, shares | sample},
+	{"through the lock of another key", throughAnotherKey, shares | sample},
+	{"sends nothing", reentersLocally, server | shares},
+	{"after the last unlock takes the lock anew", reentryAfterUnlock, shares},
+	{"after a loss is refused", reentryAfterLoss, shares},
 }
 
 func reentersDeep(e *env) {

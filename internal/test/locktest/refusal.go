@@ -13,12 +13,12 @@ import (
 
 var refusals = []scenario{
 	{"by any error is told with the server's words", refusedByError, server | bubble},
-	{"of a password is told at once", refusedPassword, realTime},
-	{"of the scripts is told at once", func(e *env) { e.refusedByACL("~*", "&*", "+@all", "-evalsha", "-eval") }, realTime},
-	{"of the keys is told at once", func(e *env) { e.refusedByACL("~other:*", "&*", "+@all") }, realTime},
-	{"of the channels does not keep a lock from being used", refusedChannels, realTime},
-	{"of a publication does not leave half a release", refusedPublication, realTime},
-	{"of a connection is told", refusedConnection, server},
+	{"of a password is told at once", refusedPassword, realTime | alone | sample},
+	{"of the scripts is told at once", func(e *env) { e.refusedByACL("~*", "&*", "+@all", "-evalsha", "-eval") }, realTime | alone},
+	{"of the keys is told at once", func(e *env) { e.refusedByACL("~other:*", "&*", "+@all") }, realTime | alone},
+	{"of the channels does not keep a lock from being used", refusedChannels, realTime | alone},
+	{"of a publication does not leave half a release", refusedPublication, realTime | alone | sample},
+	{"of a connection is told", refusedConnection, server | shares},
 }
 
 // refusedWith calls Lock and checks that it fails with the server's reply.

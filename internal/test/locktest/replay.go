@@ -15,17 +15,17 @@ import (
 // Late and repeated commands: go-redis repeats one whose answer is lost, and the first copy may lie
 // in an abandoned connection until long after what it was sent for is over.
 var replays = []scenario{
-	{"of an acquire after its release takes nothing", lateAcquireAfterRelease, server},
-	{"of an acquire after the same owner came back takes nothing", lateAcquireAfterReturn, server},
-	{"of a try that found the lock busy takes nothing", lateBusyTry, server},
-	{"of an acquire that its cancel overtook takes nothing", lateAcquireAfterCancel, server},
-	{"of an acquire that its cancel overtook queues nothing", lateQueueingAfterCancel, server},
-	{"of a release after the same owner came back frees nothing", lateRelease, server},
-	{"of a renewal gives nobody more time", lateRenewal, server},
-	{"of every command of a hold after its release changes nothing", replayAfterRelease, server},
-	{"of every command of a hold after the same owner came back changes nothing", replayAfterReturn, server},
-	{"of every command of a ticket after it was cancelled changes nothing", replayAfterCancel, server},
-	{"of every message after what it was about is over starts nobody", replayOfMessages, server},
+	{"of an acquire after its release takes nothing", lateAcquireAfterRelease, server | shares | sample},
+	{"of an acquire after the same owner came back takes nothing", lateAcquireAfterReturn, server | shares | sample},
+	{"of a try that found the lock busy takes nothing", lateBusyTry, server | shares},
+	{"of an acquire that its cancel overtook takes nothing", lateAcquireAfterCancel, server | shares},
+	{"of an acquire that its cancel overtook queues nothing", lateQueueingAfterCancel, server | shares},
+	{"of a release after the same owner came back frees nothing", lateRelease, server | shares | sample},
+	{"of a renewal gives nobody more time", lateRenewal, server | shares},
+	{"of every command of a hold after its release changes nothing", replayAfterRelease, server | shares},
+	{"of every command of a hold after the same owner came back changes nothing", replayAfterReturn, server | shares},
+	{"of every command of a ticket after it was cancelled changes nothing", replayAfterCancel, server | shares},
+	{"of every message after what it was about is over starts nobody", replayOfMessages, server | shares},
 }
 
 // copied calls do while the first copy of the command that it sends about key is withheld: the

@@ -12,12 +12,12 @@ import (
 )
 
 var restartedServer = []scenario{
-	{"with every write on its disk loses nothing", restartedComplete, realTime},
-	{"with an old snapshot grants nothing to those it remembers wrongly", restartedWithSnapshot, realTime},
-	{"without persistence has its waiters back soon", restartedEmpty, realTime},
-	{"with every write on its disk goes on under load", func(e *env) { e.loadOverRestarts(onDisk) }, realTime},
-	{"with an old snapshot goes on under load", func(e *env) { e.loadOverRestarts(inSnapshot) }, realTime},
-	{"without persistence goes on under load", func(e *env) { e.loadOverRestarts(nowhere) }, realTime},
+	{"with every write on its disk loses nothing", restartedComplete, realTime | alone | sample},
+	{"with an old snapshot grants nothing to those it remembers wrongly", restartedWithSnapshot, realTime | alone},
+	{"without persistence has its waiters back soon", restartedEmpty, realTime | alone},
+	{"with every write on its disk goes on under load", func(e *env) { e.loadOverRestarts(onDisk) }, realTime | alone},
+	{"with an old snapshot goes on under load", func(e *env) { e.loadOverRestarts(inSnapshot) }, realTime | alone},
+	{"without persistence goes on under load", func(e *env) { e.loadOverRestarts(nowhere) }, realTime | alone},
 }
 
 // A persistence is what a server finds when it is started again.

@@ -9,17 +9,17 @@ import (
 )
 
 var downgrades = []scenario{
-	{"a downgrade lets in the readers that wait, and no writer", downgradeAdmits, twoSided},
-	{"a downgrade lets in 300 readers that wait", downgradeAdmitsMany, twoSided},
-	{"a downgrade lets in readers that come later", downgradeAlone, twoSided},
-	{"a downgraded hold is renewed, and lost when that fails", downgradedIsRenewed, twoSided | server},
-	{"a downgraded hold keeps its fixed lease", downgradedEnds, twoSided},
-	{"a downgrade of nested holds takes effect with the last of them", downgradeNested, twoSided},
-	{"a downgrade of what cannot be is refused and changes nothing", downgradeRefused, twoSided},
-	{"a downgrade of a lost hold is refused and leaves the next holder alone", downgradeLost, twoSided},
-	{"a downgrade of a hold that the server has no more is refused", downgradeGone, twoSided | server},
-	{"a downgrade that nobody confirms can be repeated", downgradeUnconfirmed, twoSided | server},
-	{"a downgrade does not outlast its context", downgradeSilent, twoSided | server},
+	{"a downgrade lets in the readers that wait, and no writer", downgradeAdmits, twoSided | shares | sample},
+	{"a downgrade lets in 300 readers that wait", downgradeAdmitsMany, twoSided | shares},
+	{"a downgrade lets in readers that come later", downgradeAlone, twoSided | shares | sample},
+	{"a downgraded hold is renewed, and lost when that fails", downgradedIsRenewed, twoSided | server | shares},
+	{"a downgraded hold keeps its fixed lease", downgradedEnds, twoSided | shares},
+	{"a downgrade of nested holds takes effect with the last of them", downgradeNested, twoSided | shares | sample},
+	{"a downgrade of what cannot be is refused and changes nothing", downgradeRefused, twoSided | shares},
+	{"a downgrade of a lost hold is refused and leaves the next holder alone", downgradeLost, twoSided | shares},
+	{"a downgrade of a hold that the server has no more is refused", downgradeGone, twoSided | server | shares},
+	{"a downgrade that nobody confirms can be repeated", downgradeUnconfirmed, twoSided | server | shares},
+	{"a downgrade does not outlast its context", downgradeSilent, twoSided | server | shares},
 }
 
 // downgrade makes a hold one that reads.

@@ -11,12 +11,12 @@ import (
 )
 
 var readWriteFaults = []scenario{
-	{"scripts that are flushed every ten operations are not missed", scriptFlushOfBothSides, twoSided | server},
-	{"an emptied server ends readers' holds in time and has its waiters back", flushedReaders, twoSided | server},
-	{"a server that is emptied under load of both sides has its waiters back", flushedUnderLoad, twoSided | server},
-	{"a server that is killed ends readers' holds in time", killedServerWithReaders, twoSided | realTime},
-	{"readers of a server without memory are renewed and released", fullServerWithReaders, twoSided | realTime},
-	{"what strangers keep in the readers' places is left alone", strangersAmongReaders, twoSided | server},
+	{"scripts that are flushed every ten operations are not missed", scriptFlushOfBothSides, twoSided | server | alone | sample},
+	{"an emptied server ends readers' holds in time and has its waiters back", flushedReaders, twoSided | server | alone},
+	{"a server that is emptied under load of both sides has its waiters back", flushedUnderLoad, twoSided | server | alone},
+	{"a server that is killed ends readers' holds in time", killedServerWithReaders, twoSided | realTime | alone},
+	{"readers of a server without memory are renewed and released", fullServerWithReaders, twoSided | realTime | alone},
+	{"what strangers keep in the readers' places is left alone", strangersAmongReaders, twoSided | server | shares | sample},
 }
 
 func scriptFlushOfBothSides(e *env) {

@@ -8,9 +8,9 @@ import (
 )
 
 var inspected = []scenario{
-	{"an inspector shows readers, writers and who waits in its order", inspectsBothSides, twoSided | server},
-	{"an inspector takes one reader's hold away and leaves the others", forcesOneReader, twoSided | server},
-	{"an inspector's taking the writer's hold away lets in the readers that wait", forcesWriter, twoSided | server},
+	{"an inspector shows readers, writers and who waits in its order", inspectsBothSides, twoSided | server | shares | sample},
+	{"an inspector takes one reader's hold away and leaves the others", forcesOneReader, twoSided | server | shares},
+	{"an inspector's taking the writer's hold away lets in the readers that wait", forcesWriter, twoSided | server | shares | sample},
 }
 
 // queueModes are the modes of those who wait, in the order of the queue.

@@ -7,11 +7,11 @@ import (
 )
 
 var killedReaders = []scenario{
-	{"a killed reader delays a writer by its own lease", killedReader, twoSided | realTime},
-	{"a killed reader's share is freed and the others stay", killedReaderBesideOthers, twoSided | realTime},
-	{"a stopped reader's share is freed, and it wakes without it", stoppedReader, twoSided | realTime},
-	{"a stopped reader that was let in meanwhile delays a writer by its accept window", stoppedReaderGranted, twoSided | realTime},
-	{"a killed writer's lock is granted to all readers that wait", killedWriter, twoSided | realTime},
+	{"a killed reader delays a writer by its own lease", killedReader, twoSided | realTime | shares},
+	{"a killed reader's share is freed and the others stay", killedReaderBesideOthers, twoSided | realTime | shares},
+	{"a stopped reader's share is freed, and it wakes without it", stoppedReader, twoSided | realTime | shares | sample},
+	{"a stopped reader that was let in meanwhile delays a writer by its accept window", stoppedReaderGranted, twoSided | realTime | shares},
+	{"a killed writer's lock is granted to all readers that wait", killedWriter, twoSided | realTime | shares},
 }
 
 func killedReader(e *env) {

@@ -9,16 +9,16 @@ import (
 )
 
 var readersLeaving = []scenario{
-	{"a reader that is cancelled while it waits leaves nothing", cancelledReader, twoSided},
-	{"a reader whose wait runs out leaves nothing", readerTimesOut, twoSided},
-	{"some of many readers are cancelled and the others let in", someReadersCancelled, twoSided},
-	{"a reader that is cancelled in the instant of its grant keeps nobody out", readerCancelledAtGrant, twoSided},
-	{"a writer that is cancelled in the instant of its grant keeps no reader out", writerCancelledAtGrant, twoSided},
-	{"a reader that is cancelled in the instant of its first acquire leaves nothing", readerCancelledAtAcquire, twoSided},
-	{"a reader that gives up beside others that read keeps the writer waiting", readerLeavesBehindWriter, twoSided},
-	{"Close ends readers and writers that hold and wait", closeEndsBothSides, twoSided | server},
-	{"Close under load of both sides ends every call", closeBothUnderLoad, twoSided | server},
-	{"Shutdown lets readers finish", shutdownWaitsForReaders, twoSided | server},
+	{"a reader that is cancelled while it waits leaves nothing", cancelledReader, twoSided | shares | sample},
+	{"a reader whose wait runs out leaves nothing", readerTimesOut, twoSided | shares},
+	{"some of many readers are cancelled and the others let in", someReadersCancelled, twoSided | shares},
+	{"a reader that is cancelled in the instant of its grant keeps nobody out", readerCancelledAtGrant, twoSided | shares},
+	{"a writer that is cancelled in the instant of its grant keeps no reader out", writerCancelledAtGrant, twoSided | shares},
+	{"a reader that is cancelled in the instant of its first acquire leaves nothing", readerCancelledAtAcquire, twoSided | shares},
+	{"a reader that gives up beside others that read keeps the writer waiting", readerLeavesBehindWriter, twoSided | shares | sample},
+	{"Close ends readers and writers that hold and wait", closeEndsBothSides, twoSided | server | shares | sample},
+	{"Close under load of both sides ends every call", closeBothUnderLoad, twoSided | server | shares},
+	{"Shutdown lets readers finish", shutdownWaitsForReaders, twoSided | server | shares},
 }
 
 // nobodyQueued checks that nobody is in key's queues.

@@ -8,13 +8,13 @@ import (
 )
 
 var readWriteLostReplies = []scenario{
-	{"a lost reply to a reader's acquire counts once", lostReadAcquire, twoSided | server},
-	{"a lost reply to a reader's release is no ErrNotHeld", lostReadRelease, twoSided | server},
-	{"a lost reply to a reader's renewal keeps the hold", lostReadRenewal, twoSided | server},
-	{"a lost reply to a queueing reader makes one ticket", lostReadQueueing, twoSided | server},
-	{"a lost reply to a reader's cancel leaves no ticket", lostReadCancel, twoSided | server},
-	{"a lost reply to a downgrade changes nothing", lostDowngrade, twoSided | server},
-	{"a lost reply to the release that lets readers in wakes them once", lostAdmission, twoSided | server},
+	{"a lost reply to a reader's acquire counts once", lostReadAcquire, twoSided | server | shares | sample},
+	{"a lost reply to a reader's release is no ErrNotHeld", lostReadRelease, twoSided | server | shares | sample},
+	{"a lost reply to a reader's renewal keeps the hold", lostReadRenewal, twoSided | server | shares},
+	{"a lost reply to a queueing reader makes one ticket", lostReadQueueing, twoSided | server | shares | sample},
+	{"a lost reply to a reader's cancel leaves no ticket", lostReadCancel, twoSided | server | alone},
+	{"a lost reply to a downgrade changes nothing", lostDowngrade, twoSided | server | shares},
+	{"a lost reply to the release that lets readers in wakes them once", lostAdmission, twoSided | server | shares},
 }
 
 // warmAll makes the server know the scripts of both sides: else what gets lost may be that it does not.

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
@@ -30,8 +28,6 @@ const (
 // tokens are as promised and that everybody gets on. c's Locker has two sides. The test binary's
 // TestMain must call ChildMain.
 func Mingle(t *testing.T, c Config, length time.Duration, seed uint64) {
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	e := newEnv(t, c)
 	e.rec.KeepSpans()
 	f := &fray{e: e, seed: seed, key: e.key("item"), rng: rand.New(rand.NewPCG(seed, 0)), faults: newTally()}

@@ -11,15 +11,15 @@ import (
 )
 
 var mixedKinds = []scenario{
-	{"every kind of lock excludes every other, and readers do not exclude each other", allKindsExclude, twoSided},
-	{"all kinds contend for one key", kindsContend, twoSided},
-	{"every kind gets its turn behind any other", kindsTakeTurns, twoSided},
-	{"a queue of all kinds is worked off", kindsQueue, twoSided},
-	{"a reader behind a writer that is cancelled runs at once", func(e *env) { e.writerGivesUp(cancelWriter) }, twoSided},
-	{"a reader behind a writer that has waited enough runs at once", writerTimesOut, twoSided},
-	{"a reader behind a writer whose client is closed runs at once", func(e *env) { e.writerGivesUp(closeWriter) }, twoSided | server},
-	{"a reader behind the last of several writers that give up runs at once", severalGiveUp, twoSided},
-	{"a reader behind a writer that is killed runs when that is known", writerDies, twoSided | realTime},
+	{"every kind of lock excludes every other, and readers do not exclude each other", allKindsExclude, twoSided | shares},
+	{"all kinds contend for one key", kindsContend, twoSided | shares},
+	{"every kind gets its turn behind any other", kindsTakeTurns, twoSided | shares},
+	{"a queue of all kinds is worked off", kindsQueue, twoSided | shares | sample},
+	{"a reader behind a writer that is cancelled runs at once", func(e *env) { e.writerGivesUp(cancelWriter) }, twoSided | shares | sample},
+	{"a reader behind a writer that has waited enough runs at once", writerTimesOut, twoSided | shares},
+	{"a reader behind a writer whose client is closed runs at once", func(e *env) { e.writerGivesUp(closeWriter) }, twoSided | server | shares},
+	{"a reader behind the last of several writers that give up runs at once", severalGiveUp, twoSided | shares | sample},
+	{"a reader behind a writer that is killed runs when that is known", writerDies, twoSided | realTime | shares},
 }
 
 // A way is one in which a process can take a lock.

@@ -14,7 +14,7 @@ import (
 )
 
 var readWriteModelled = []scenario{
-	{"random operations do what a simple model of phase-fairness does", randomReadsAndWrites, twoSided},
+	{"random operations do what a simple model of phase-fairness does", randomReadsAndWrites, twoSided | shares | sample},
 }
 
 func randomReadsAndWrites(e *env) {

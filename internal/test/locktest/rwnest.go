@@ -11,15 +11,15 @@ import (
 )
 
 var upgrades = []scenario{
-	{"an upgrade fails at once and changes nothing", upgradeFails, twoSided},
-	{"an upgrade through the lock of another key fails", upgradeThroughAnotherKey, twoSided},
-	{"two upgraders both fail", twoUpgraders, twoSided},
-	{"an upgrade is none when the read hold was unlocked", noUpgradeAfterUnlock, twoSided},
-	{"read in read does not wait for a writer that waits", readInRead, twoSided},
-	{"read in write and write in write wait for nobody", nestedInWrite, twoSided},
-	{"holds nested in any way exclude as much as the strongest of them", nestedInAnyOrder, twoSided},
-	{"a write hold that is unlocked before its nested read lets in readers only", writeUnlockedFirst, twoSided},
-	{"what is left of a write hold cannot be upgraded", leftoverIsNoWrite, twoSided},
+	{"an upgrade fails at once and changes nothing", upgradeFails, twoSided | shares},
+	{"an upgrade through the lock of another key fails", upgradeThroughAnotherKey, twoSided | shares | sample},
+	{"two upgraders both fail", twoUpgraders, twoSided | shares | sample},
+	{"an upgrade is none when the read hold was unlocked", noUpgradeAfterUnlock, twoSided | shares | sample},
+	{"read in read does not wait for a writer that waits", readInRead, twoSided | shares},
+	{"read in write and write in write wait for nobody", nestedInWrite, twoSided | shares},
+	{"holds nested in any way exclude as much as the strongest of them", nestedInAnyOrder, twoSided | shares},
+	{"a write hold that is unlocked before its nested read lets in readers only", writeUnlockedFirst, twoSided | shares},
+	{"what is left of a write hold cannot be upgraded", leftoverIsNoWrite, twoSided | shares},
 }
 
 // nest takes the lock once more in the context of a hold, for which it must not wait.

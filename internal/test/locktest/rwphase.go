@@ -13,14 +13,14 @@ var readWrite = slices.Concat(phases, upgrades, downgrades, readerLeases, killed
 
 // Phase-fair: those who read come in together, and take turns with each single one who writes.
 var phases = []scenario{
-	{"readers overlap", readersOverlap, twoSided},
-	{"readers that keep coming delay a writer by one phase", readersKeepComing, twoSided},
-	{"writers that keep coming delay a reader by one of them", writersKeepComing, twoSided},
-	{"a writer's release lets in all readers that wait", func(e *env) { e.admitsAll(30) }, twoSided},
-	{"a writer's release lets in 300 readers with no writer in between", func(e *env) { e.admitsAll(300) }, twoSided},
-	{"readers and single writers take turns", phasesAlternate, twoSided},
-	{"writers run in the order in which they asked", writersInOrder, twoSided},
-	{"readers carry the token of the writer before them", tokensOfPhases, twoSided},
+	{"readers overlap", readersOverlap, twoSided | shares | sample},
+	{"readers that keep coming delay a writer by one phase", readersKeepComing, twoSided | shares},
+	{"writers that keep coming delay a reader by one of them", writersKeepComing, twoSided | shares},
+	{"a writer's release lets in all readers that wait", func(e *env) { e.admitsAll(30) }, twoSided | shares},
+	{"a writer's release lets in 300 readers with no writer in between", func(e *env) { e.admitsAll(300) }, twoSided | shares},
+	{"readers and single writers take turns", phasesAlternate, twoSided | shares},
+	{"writers run in the order in which they asked", writersInOrder, twoSided | shares | sample},
+	{"readers carry the token of the writer before them", tokensOfPhases, twoSided | shares | sample},
 }
 
 func (e *env) read(c *client, key string, opts ...lockmw.Option) *Held {

@@ -10,15 +10,15 @@ import (
 
 // Late and repeated commands of both sides.
 var readWriteReplays = []scenario{
-	{"a late copy of a reader's acquire takes nothing", lateReadAcquire, twoSided | server},
-	{"a late copy of a reader's acquire that its cancel overtook takes nothing", lateReadAfterCancel, twoSided | server},
-	{"a late copy of a reader's acquire that its cancel overtook queues nothing", lateReadQueueing, twoSided | server},
-	{"a late copy of a reader's release frees nothing", lateReadRelease, twoSided | server},
-	{"a late copy of a reader's renewal gives nobody more time", lateReadRenewal, twoSided | server},
-	{"a late copy of a downgrade changes nothing", lateDowngrade, twoSided | server},
-	{"every command of a reader, repeated after its release, changes nothing", replayOfReader, twoSided | server},
-	{"every command of a downgraded hold, repeated after its release, changes nothing", replayOfDowngraded, twoSided | server},
-	{"every command of a reader that was cancelled, repeated, changes nothing", replayOfCancelledReader, twoSided | server},
+	{"a late copy of a reader's acquire takes nothing", lateReadAcquire, twoSided | server | shares},
+	{"a late copy of a reader's acquire that its cancel overtook takes nothing", lateReadAfterCancel, twoSided | server | shares | sample},
+	{"a late copy of a reader's acquire that its cancel overtook queues nothing", lateReadQueueing, twoSided | server | shares | sample},
+	{"a late copy of a reader's release frees nothing", lateReadRelease, twoSided | server | shares | sample},
+	{"a late copy of a reader's renewal gives nobody more time", lateReadRenewal, twoSided | server | shares},
+	{"a late copy of a downgrade changes nothing", lateDowngrade, twoSided | server | shares},
+	{"every command of a reader, repeated after its release, changes nothing", replayOfReader, twoSided | server | shares},
+	{"every command of a downgraded hold, repeated after its release, changes nothing", replayOfDowngraded, twoSided | server | shares},
+	{"every command of a reader that was cancelled, repeated, changes nothing", replayOfCancelledReader, twoSided | server | shares},
 }
 
 // inEachPhase calls check while nobody has key, while a reader of c has it and while a writer has.

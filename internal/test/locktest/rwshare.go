@@ -12,20 +12,20 @@ import (
 
 // Readers of one process share a hold in Redis for as long as no writer waits.
 var sharing = []scenario{
-	{"readers of one process share a hold", readersShare, twoSided | server},
-	{"readers with different leases do not share a hold", leasesNotShared, twoSided | server},
+	{"readers of one process share a hold", readersShare, twoSided | server | shares | sample},
+	{"readers with different leases do not share a hold", leasesNotShared, twoSided | server | shares | sample},
 	{"joining a hold sends nothing", joinsSendNothing, twoSided | server | bubble},
-	{"readers of one process that come and go send few commands", readersSendLittle, twoSided | server},
-	{"readers of one process that ask at once share a hold", readersAskTogether, twoSided | server},
-	{"nobody joins a hold while a writer waits", noJoinBehindWriter, twoSided | server},
-	{"readers share a hold again after the writer", shareAfterWriter, twoSided | server},
-	{"readers share a hold again after a writer that has given up", shareAfterCancel, twoSided | server},
-	{"readers that join are kept by no server beyond their context", silentJoin, twoSided | server},
-	{"a reader that is cancelled while it joins leaves no hold behind", cancelledJoin, twoSided | server},
-	{"a writer that comes while nobody hears of it is delayed by a licence at most", writerUnheard, twoSided | realTime},
-	{"the last reader's release frees the lock at once", lastReaderReleases, twoSided | server},
-	{"a reader who leaves takes nothing from the others", readersLeaveSharedHold, twoSided | server},
-	{"a lost hold is lost for all who share it", sharedHoldLost, twoSided | server},
+	{"readers of one process that come and go send few commands", readersSendLittle, twoSided | server | shares},
+	{"readers of one process that ask at once share a hold", readersAskTogether, twoSided | server | shares},
+	{"nobody joins a hold while a writer waits", noJoinBehindWriter, twoSided | server | shares},
+	{"readers share a hold again after the writer", shareAfterWriter, twoSided | server | shares},
+	{"readers share a hold again after a writer that has given up", shareAfterCancel, twoSided | server | shares},
+	{"readers that join are kept by no server beyond their context", silentJoin, twoSided | server | shares},
+	{"a reader that is cancelled while it joins leaves no hold behind", cancelledJoin, twoSided | server | shares},
+	{"a writer that comes while nobody hears of it is delayed by a licence at most", writerUnheard, twoSided | realTime | alone | sample},
+	{"the last reader's release frees the lock at once", lastReaderReleases, twoSided | server | shares},
+	{"a reader who leaves takes nothing from the others", readersLeaveSharedHold, twoSided | server | shares},
+	{"a lost hold is lost for all who share it", sharedHoldLost, twoSided | server | shares},
 }
 
 // licence is for how long readers may join without asking whether a writer waits.

@@ -7,10 +7,10 @@ import (
 )
 
 var readWriteTries = []scenario{
-	{"a try succeeds or fails at once in every state of the lock", triesInEveryState, twoSided},
-	{"a try that fails names who is in the way", tryNamesHolders, twoSided},
-	{"a try for reading does not overtake a writer that waits", tryBehindWriter, twoSided},
-	{"a try leaves nothing behind that keeps others out", tryLeavesNothing, twoSided},
+	{"a try succeeds or fails at once in every state of the lock", triesInEveryState, twoSided | shares},
+	{"a try that fails names who is in the way", tryNamesHolders, twoSided | shares | sample},
+	{"a try for reading does not overtake a writer that waits", tryBehindWriter, twoSided | shares | sample},
+	{"a try leaves nothing behind that keeps others out", tryLeavesNothing, twoSided | shares | sample},
 }
 
 // tries checks whether a try for reading, and one for writing, gets the lock.

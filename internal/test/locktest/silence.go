@@ -11,13 +11,13 @@ import (
 )
 
 var silence = []scenario{
-	{"does not keep a call beyond its context", func(e *env) { e.silentServer(false) }, server},
-	{"does not keep a call beyond its context, which the redis client heeds", func(e *env) { e.silentServer(true) }, server},
-	{"does not keep a waiting call beyond its context", silentWhileQueued, server},
-	{"does not keep Unlock beyond its timeout", silentUnlock, server},
+	{"does not keep a call beyond its context", func(e *env) { e.silentServer(false) }, server | shares},
+	{"does not keep a call beyond its context, which the redis client heeds", func(e *env) { e.silentServer(true) }, server | shares},
+	{"does not keep a waiting call beyond its context", silentWhileQueued, server | shares | sample},
+	{"does not keep Unlock beyond its timeout", silentUnlock, server | shares},
 	{"does not keep a call that only tries", silentTry, server | bubble},
-	{"of a stopped process does not keep a call beyond its context", func(e *env) { e.stoppedServer(false) }, realTime},
-	{"of a stopped process does not keep a call beyond its context, which the redis client heeds", func(e *env) { e.stoppedServer(true) }, realTime},
+	{"of a stopped process does not keep a call beyond its context", func(e *env) { e.stoppedServer(false) }, realTime | alone | sample},
+	{"of a stopped process does not keep a call beyond its context, which the redis client heeds", func(e *env) { e.stoppedServer(true) }, realTime | alone | sample},
 }
 
 const callLimit = 100 * time.Millisecond

@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -63,8 +62,6 @@ type soak struct {
 // faults, and what each worker of each child chooses to do; how all that interleaves is up to the
 // machine. The test binary's TestMain must call ChildMain.
 func Soak(t *testing.T, c Config, length time.Duration, seed uint64) {
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	if end, ok := t.Deadline(); ok && time.Until(end) < length+2*patience {
 		length = max(time.Until(end)-2*patience, time.Second)
 		t.Logf("the soak is cut short to %v by the test's -timeout", length.Round(time.Second))
@@ -81,7 +78,7 @@ func Soak(t *testing.T, c Config, length time.Duration, seed uint64) {
 func newSoak(t *testing.T, c Config, seed uint64) *soak {
 	s := &soak{
 		t: t, seed: seed, faults: faults{counts: newTally()}, rng: rand.New(rand.NewPCG(seed, 0)), audit: newAudit(), counts: newTally(),
-		e: &env{t: t, tb: t, cfg: c, soon: time.Second, ctx: t.Context(), rec: NewRecorder(time.Second)},
+		e: &env{t: t, tb: t, cfg: c, soon: time.Second, ctx: t.Context(), rec: NewRecorder(time.Second), goroutines: leak.Check(t)},
 	}
 	s.faults.s = s
 	s.e.prefix = fmt.Sprintf("soak%x", seed)

@@ -6,8 +6,8 @@ import (
 )
 
 var stoppedProcesses = []scenario{
-	{"that held the lock wakes without it", stoppedHolder, realTime},
-	{"that was granted the lock meanwhile queues again in its old place", stoppedWaiter, realTime},
+	{"that held the lock wakes without it", stoppedHolder, realTime | shares | sample},
+	{"that was granted the lock meanwhile queues again in its old place", stoppedWaiter, realTime | shares},
 }
 
 // A ledger is what a lock guards: it takes no entry with an older token than the last.

@@ -8,7 +8,7 @@ import (
 )
 
 var stoppedServer = []scenario{
-	{"ends contexts on time and keeps the queue", holdsAndQueueOfStoppedServer, realTime},
+	{"ends contexts on time and keeps the queue", holdsAndQueueOfStoppedServer, realTime | alone | sample | costly},
 }
 
 func holdsAndQueueOfStoppedServer(e *env) {

@@ -9,11 +9,11 @@ import (
 )
 
 var strangers = []scenario{
-	{"at the lock's key are reported and left alone", strangerAtHolder, server},
-	{"in the queue's place are reported and left alone", strangerAtQueue, server},
-	{"in the tickets' place are reported and left alone", strangerAtTickets, server},
-	{"in the fencing counter's place are reported and left alone", strangerAtFence, server},
-	{"that replace a held lock are left alone", strangerReplacesLock, server},
+	{"at the lock's key are reported and left alone", strangerAtHolder, server | shares | sample},
+	{"in the queue's place are reported and left alone", strangerAtQueue, server | shares},
+	{"in the tickets' place are reported and left alone", strangerAtTickets, server | shares},
+	{"in the fencing counter's place are reported and left alone", strangerAtFence, server | shares | sample},
+	{"that replace a held lock are left alone", strangerReplacesLock, server | shares | sample},
 }
 
 // plants are the things that somebody else may keep in Redis.

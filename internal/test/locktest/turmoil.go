@@ -14,7 +14,7 @@ import (
 )
 
 var linearizability = []scenario{
-	{"of a concurrent history with unknown outcomes", linearizableHistory, 0},
+	{"of a concurrent history with unknown outcomes", linearizableHistory, alone | costly | sample},
 }
 
 const (

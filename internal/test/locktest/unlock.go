@@ -9,15 +9,15 @@ import (
 )
 
 var unlocking = []scenario{
-	{"twice is ErrNotHeld and leaves the next holder alone", unlockTwice, 0},
-	{"after a loss is ErrLost and leaves the next holder alone", unlockAfterLoss, 0},
-	{"after a loss is ErrLost once, then ErrNotHeld", unlockTwiceAfterLoss, 0},
-	{"of a lock that was deleted is ErrLost", func(e *env) { e.unlockGone(e.remove) }, server},
-	{"of a lock that was released by force is ErrLost", func(e *env) { e.unlockGone(e.forceAll) }, server},
-	{"by many at once succeeds once", unlockConcurrently, 0},
-	{"ends the context and frees the key", unlockEnds, 0},
-	{"needs no live context", unlockAfterCancel, 0},
-	{"of a hold in a context says so", heldAfterUnlock, 0},
+	{"twice is ErrNotHeld and leaves the next holder alone", unlockTwice, shares},
+	{"after a loss is ErrLost and leaves the next holder alone", unlockAfterLoss, shares},
+	{"after a loss is ErrLost once, then ErrNotHeld", unlockTwiceAfterLoss, shares},
+	{"of a lock that was deleted is ErrLost", func(e *env) { e.unlockGone(e.remove) }, server | shares | sample},
+	{"of a lock that was released by force is ErrLost", func(e *env) { e.unlockGone(e.forceAll) }, server | shares},
+	{"by many at once succeeds once", unlockConcurrently, shares},
+	{"ends the context and frees the key", unlockEnds, shares},
+	{"needs no live context", unlockAfterCancel, shares | sample},
+	{"of a hold in a context says so", heldAfterUnlock, shares | sample},
 }
 
 func unlockTwice(e *env) {

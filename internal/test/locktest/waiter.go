@@ -171,18 +171,18 @@ func (e *env) contend(clients []*client, key string, n, rounds int, work func(h 
 // A room is what a lock guards: many who read may be inside, or one who does not.
 type room struct{ inside atomic.Int64 }
 
-// alone is what one inside counts who does not read.
-const alone = 1 << 32
+// whole is what one inside counts who does not read.
+const whole = 1 << 32
 
 // enter returns a function that leaves again.
 func (r *room) enter(e *env, h *Held) (leave func()) {
 	e.t.Helper()
-	n := int64(alone)
+	n := int64(whole)
 	if h.reads {
 		n = 1
 	}
-	if now := r.inside.Add(n); now > alone || now < alone && !h.reads {
-		e.t.Errorf("%d read and %d do not, at once", now%alone, now/alone)
+	if now := r.inside.Add(n); now > whole || now < whole && !h.reads {
+		e.t.Errorf("%d read and %d do not, at once", now%whole, now/whole)
 	}
 	return func() { r.inside.Add(-n) }
 }

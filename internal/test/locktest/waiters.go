@@ -7,8 +7,8 @@ import (
 )
 
 var waiterLimit = []scenario{
-	{"one too many fails at once", tooManyWaiters, 0},
-	{"those of other keys do not count", otherKeysWaiters, 0},
+	{"one too many fails at once", tooManyWaiters, shares | sample},
+	{"those of other keys do not count", otherKeysWaiters, shares | sample},
 }
 
 func tooManyWaiters(e *env) {

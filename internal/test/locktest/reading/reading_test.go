@@ -5,16 +5,13 @@ package reading_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/test/locktest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
 
 func TestMain(m *testing.M) {
-	locktest.ChildMain(locktest.Redis("read", reader))
-	goleak.VerifyTestMain(m)
+	locktest.Main(m, locktest.Redis("read", reader))
 }
 
 func reader(c *lockmw.Client) lockmw.Locker { return rwlock.New(c) }
@@ -22,8 +19,5 @@ func reader(c *lockmw.Client) lockmw.Locker { return rwlock.New(c) }
 func TestReaderConformanceOnMiniredis(t *testing.T) { locktest.Run(t, locktest.Piped("read", reader)) }
 
 func TestReaderConformanceOnRedis(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a minute and more; package rwlock tests the other side and both together")
-	}
 	locktest.Run(t, locktest.Redis("read", reader))
 }
