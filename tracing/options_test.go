@@ -301,9 +301,6 @@ func TestNamesAndKeysAreMadeValidUTF8(t *testing.T) {
 }
 
 func TestTheCoreDependsOnNoOpenTelemetry(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the go command")
-	}
 	deps, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/lockmw/go/lockmw").Output()
 	if err != nil {
 		t.Skipf("go list: %v", err)

@@ -182,7 +182,7 @@ const (
 
 // fewer is how often a scenario repeats what it would repeat n times, but for the race detector.
 func fewer(n int) int {
-	if underRace {
+	if race.Enabled {
 		return n / 4
 	}
 	return n
