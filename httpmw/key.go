@@ -10,17 +10,17 @@ import (
 )
 
 // A KeyFunc says which lock a request needs. It may be any function of this shape; By makes one of
-// parts. It returns lockmw.ErrNoLock to have the request handled without a lock. Any other error refuses
+// parts. If it returns lockmw.ErrNoLock the request is handled without a lock. Any other error refuses
 // the request: with status 400 if it wraps lockmw.ErrInvalidKey, as it should where the request is at
-// fault, 401 for ErrNoClaim, 503 for lockmw.ErrUnavailable and context.DeadlineExceeded, else with 500,
-// and it is logged. An empty key is a 400.
+// fault, 401 for ErrNoClaim, 503 for lockmw.ErrUnavailable and context.DeadlineExceeded. Others are
+// logged, with status 500. An empty key is a 400.
 //
 // The same key means the same lock everywhere, in tasks and plain functions too.
 type KeyFunc func(*http.Request) (string, error)
 
-// A KeysFunc says which locks a request needs together, in any order. It returns lockmw.ErrNoLock to
-// have the request handled without a lock; no keys and no error refuses the request, as an empty key
-// does.
+// A KeysFunc says which locks a request needs together, in any order. If it returns lockmw.ErrNoLock the
+// request is handled without a lock. If it returns neither keys nor an error the request is refused, as
+// with an empty key.
 type KeysFunc func(*http.Request) ([]string, error)
 
 // A Part is a piece of a key, such as an ID. It is not a KeyFunc, because an ID does not say what it
@@ -32,8 +32,8 @@ type Part func(*http.Request) (string, error)
 //	httpmw.By("user", httpmw.URLParam("userID")) // user:42
 //
 // The key is that of lockmw.Key: parts are escaped, so that different parts never make the same key.
-// A part that is empty or fails makes the request fail; it never means one lock shared by all. By
-// panics if kind is empty, or so long that no key fits, and if there is no part or a nil one.
+// If a part is empty or fails, the request is refused; an empty part never means one lock shared by all.
+// By panics if kind is empty, or so long that no key fits, and if there is no part or a nil one.
 func By(kind string, parts ...Part) KeyFunc {
 	pattern := keyed.NewPattern("httpmw", "requests", kind, parts)
 	return func(r *http.Request) (string, error) {
@@ -71,7 +71,7 @@ func All(keys ...KeyFunc) KeysFunc {
 	}
 }
 
-// checked does not leave it to the Locker to refuse an empty key.
+// checked is f, and refuses an empty key: not every Locker does.
 func (f KeyFunc) checked(r *http.Request) (string, error) {
 	key, err := f(r)
 	if err == nil && key == "" {

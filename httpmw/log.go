@@ -9,22 +9,22 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// logError records what a client is not told.
+// logError records an error that the client does not see.
 func (c *config) logError(r *http.Request, err error) {
 	c.log(r, slog.LevelError, "httpmw: a request failed because of its lock", err)
 }
 
-// logUnavailable records a refusal that is not the doing of the clients.
+// logUnavailable records a refusal that clients have not caused.
 func (c *config) logUnavailable(r *http.Request, err error) {
 	c.log(r, slog.LevelWarn, "httpmw: a request was refused because its lock is unavailable", err)
 }
 
-// logLoss records a loss of which nobody else tells: the response is the handler's own.
+// logLoss records a loss that the response does not show: it is the handler's own.
 func (c *config) logLoss(r *http.Request, err error) {
 	c.log(r, slog.LevelWarn, "httpmw: the lock was lost while the request was handled", err)
 }
 
-// log keeps the key out of the log, all but its kind: it may be personal data.
+// log writes a line without the key, which may be personal data; its kind is shown.
 func (c *config) log(r *http.Request, level slog.Level, text string, err error) {
 	name := c.name
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {

@@ -15,7 +15,7 @@ func lossOf(ctx context.Context) error {
 	if cause := context.Cause(ctx); core.IsLoss(cause) {
 		return cause
 	}
-	// The context may have ended before, with a cause of its own.
+	// The context may have ended before the loss, with a cause of its own.
 	if hold, found := lockmw.FromContext(ctx); found {
 		if _, err := lockmw.Held(ctx, hold.Key()); core.IsLoss(err) {
 			return err

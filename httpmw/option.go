@@ -28,8 +28,8 @@ type config struct {
 }
 
 // WithMethods locks only requests with these methods; others are handled without a lock. Default:
-// all are locked. Methods are compared exactly, so that one that is not in upper case is refused, as
-// are what is no method and an empty list: each would mean that nothing is locked.
+// all are locked. Methods are compared exactly. One that is not in upper case is refused, as are an
+// invalid one and an empty list: each would mean that nothing is locked.
 func WithMethods(methods ...string) Option {
 	methods = slices.Clone(methods)
 	return httpOption{apply: func(c *config) error {
@@ -49,12 +49,11 @@ func WithMethods(methods ...string) Option {
 	}}
 }
 
-// WithErrorHandler replaces WriteError as what answers a request that is not handled because of its
-// lock. The error wraps one of lockmw's, or ErrNoClaim or ErrWiring; an error of the key function
-// comes as a *lockmw.Error with Op "key". The handler may call WriteError for what it does not want
-// to decide, and WriteError answers if the handler sends neither a status nor a body, flushed or not: a
-// refusal is never an empty 200. It is not called when the request was cancelled without a cause, as when
-// the client has gone, nor when the response has begun.
+// WithErrorHandler replaces WriteError: h answers a request that is not handled because of its lock. The
+// error wraps one of lockmw's, or ErrNoClaim or ErrWiring; an error of the key function comes as a
+// *lockmw.Error with Op "key". h may call WriteError for other errors. If h sends neither a status nor a
+// body, WriteError answers: a refusal is never an empty 200. h is not called if the request was cancelled
+// without a cause, for example because the client has gone, nor if the response has begun.
 func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option {
 	return httpOption{apply: func(c *config) error {
 		if h == nil {
@@ -65,8 +64,8 @@ func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option 
 	}}
 }
 
-// newConfig checks what a middleware was given and panics if it cannot work: at start, not at the
-// first request.
+// newConfig adds up the options of a middleware. It panics if that cannot work, so that a mistake is
+// found at start and not at the first request.
 func newConfig(name string, noLocker, noKey bool, opts []Option) *config {
 	if noLocker {
 		panic(fmt.Sprintf("httpmw: %s: the Locker is nil", name))
@@ -96,7 +95,7 @@ func newConfig(name string, noLocker, noKey bool, opts []Option) *config {
 	if policy.Ticket != "" {
 		panic(fmt.Errorf("httpmw: %s: %w: WithTicket: all requests would share one place in the queue", name, lockmw.ErrInvalidOption))
 	}
-	if policy.Wait == lockmw.Forever { // asked for, or unknown: the Locker may have a default
+	if policy.Wait == lockmw.Forever { // given here, or unknown: the Locker may have a default
 		c.longestWait = longestWait
 	}
 	c.name = policy.Name

@@ -27,8 +27,8 @@ var (
 // route: under r.With, r.Group, or inside r.Route; elsewhere it is ErrWiring. URLParam panics if name
 // is empty or has the braces, colon or slashes of a pattern.
 //
-// chi's StripSlashes has chi route on the decoded path. A path that was made such that its parameters
-// could be of either is refused: lockmw.ErrInvalidKey.
+// With chi's StripSlashes chi routes on the decoded path. A path whose parameters could be decoded ones
+// or not is refused with lockmw.ErrInvalidKey.
 func URLParam(name string) Part {
 	checkName("URLParam", name)
 	return func(r *http.Request) (string, error) {
@@ -40,7 +40,7 @@ func URLParam(name string) Part {
 	}
 }
 
-// checkName refuses what is not the name of a parameter.
+// checkName panics unless name is that of a parameter.
 func checkName(part, name string) {
 	if name == "" {
 		panic(fmt.Sprintf("httpmw: %s: the name is empty", part))
@@ -50,10 +50,10 @@ func checkName(part, name string) {
 	}
 }
 
-// decoded returns the value of a route parameter as the client meant it. chi routes on the escaped
-// path of a request if the URL keeps one, unless a middleware such as StripSlashes has made it route
-// on the decoded path, and takes parameters from there as they are. Decoding twice would give two
-// items one lock, not decoding gives one item two.
+// decoded returns the value of a route parameter as the client meant it. chi takes parameters as they
+// are from the path that it routes on. That is the escaped path, if the URL keeps one, unless a
+// middleware such as StripSlashes has changed it to the decoded one. If a parameter were decoded twice,
+// two items would share a lock; if it were not decoded, one item would have two.
 func decoded(route *chi.Context, u *url.URL, value string) (string, error) {
 	if !strings.Contains(value, "%") {
 		return value, nil
@@ -73,8 +73,9 @@ func decoded(route *chi.Context, u *url.URL, value string) (string, error) {
 	return unescaped, nil
 }
 
-// origin reports whether what is known of the path that chi has routed on includes pieces that can be of
-// the decoded path only, and of the escaped one only. A piece has no slash: CleanPath moves those.
+// origin looks at the known pieces of the path that chi has routed on. It reports whether some of them
+// occur only in the decoded path, and whether some occur only in the escaped path. A piece is what stands
+// between two slashes: CleanPath moves slashes.
 func origin(route *chi.Context, u *url.URL) (plain, escaped bool) {
 	known := strings.Join(route.URLParams.Values, "/") + "/" + route.RoutePath
 	for piece := range strings.SplitSeq(known, "/") {
@@ -87,8 +88,8 @@ func origin(route *chi.Context, u *url.URL) (plain, escaped bool) {
 
 // PathValue is the value of a wildcard of the http.ServeMux pattern, decoded. It exists only for
 // handlers that were mounted on a pattern with that wildcard; elsewhere it is ErrWiring. On the routes
-// of chi it is the same as URLParam, decoded. PathValue panics if name is empty or has the braces, colon
-// or slashes of a pattern.
+// of chi it is the same as URLParam. PathValue panics if name is empty or has the braces, colon or
+// slashes of a pattern.
 func PathValue(name string) Part {
 	checkName("PathValue", name)
 	return func(r *http.Request) (string, error) {
@@ -117,7 +118,7 @@ func hasWildcard(pattern, name string) bool {
 // Header is the value of a request header, the first if there are several. Without it the request
 // has no key. Anybody can send any header: use it for what the client may choose, such as an
 // idempotency key, not for who the client is. Header panics if name cannot be that of a header, or is
-// Host, which net/http keeps in r.Host alone: a Part may return that.
+// Host, which net/http moves to r.Host: write a Part that returns r.Host.
 func Header(name string) Part {
 	if !isToken(name) {
 		panic(fmt.Sprintf("httpmw: Header(%q): not the name of a header", name))

@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/lockmw/go/lockmw"
 )
@@ -15,8 +12,8 @@ import (
 // opKey is the Op of an error that came from the key function.
 const opKey = "key"
 
-// A problem is the body of an error response (RFC 9457). It is made of constants: neither the key
-// nor an error's text may reach a client.
+// A problem is the body of an error response (RFC 9457). Its texts are constants: neither the key nor
+// an error's text may reach a client.
 type problem struct {
 	Type         string `json:"type"`
 	Title        string `json:"title"`
@@ -73,29 +70,20 @@ func problemOf(err error) problem {
 	case errors.Is(err, lockmw.ErrInvalidKey):
 		return problemKey
 	case errors.Is(err, lockmw.ErrTooManyWaiters):
-		return retryable(problemWaiters, e)
+		return problemWaiters.withRetryAfter(e)
 	case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrClosed):
-		return retryable(problemUnavailable, e)
+		return problemUnavailable.withRetryAfter(e)
 	case errors.Is(err, context.DeadlineExceeded):
 		if e != nil && e.Op == opKey { // no other request was in the way
-			return retryable(problemUnavailable, e)
+			return problemUnavailable.withRetryAfter(e)
 		}
-		return retryable(problemTimeout, e)
+		return problemTimeout.withRetryAfter(e)
 	case errors.Is(err, lockmw.ErrBusy) && e != nil && e.Waited > 0:
-		return retryable(problemTimeout, e)
+		return problemTimeout.withRetryAfter(e)
 	case errors.Is(err, lockmw.ErrBusy):
-		return retryable(problemBusy, e)
+		return problemBusy.withRetryAfter(e)
 	}
 	return problemInternal
-}
-
-func retryable(p problem, e *lockmw.Error) problem {
-	after := time.Second
-	if e != nil && e.RetryAfter > 0 {
-		after = e.RetryAfter
-	}
-	p.RetryAfterMS = int64(math.Ceil(float64(after) / float64(time.Millisecond)))
-	return p
 }
 
 // WriteError answers a request that was not handled because of its lock. It is the default error
@@ -107,15 +95,15 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	p := problemOf(err)
 	h := w.Header()
 	for _, name := range []string{"Content-Encoding", "Content-Length", "Etag", "Last-Modified"} {
-		h.Del(name) // of the response that the handler did not come to write
+		h.Del(name) // they describe the response that is not sent
 	}
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	if p.RetryAfterMS > 0 {
-		h.Set("Retry-After", strconv.FormatInt((p.RetryAfterMS+999)/1000, 10))
+	if after := p.retryAfterHeader(); after != "" {
+		h.Set("Retry-After", after)
 	}
 	w.WriteHeader(p.Status)
-	// The client may be gone; nobody is left to tell.
+	// The only error is that the client has gone.
 	_ = json.NewEncoder(w).Encode(p)
 }

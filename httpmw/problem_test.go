@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -187,7 +188,7 @@ func TestAClientThatGoesWhileItsKeyIsLookedUp(t *testing.T) {
 
 func TestWriteErrorRoundsRetryAfterUpToWholeSeconds(t *testing.T) {
 	for after, want := range map[time.Duration]string{
-		0: "1", time.Microsecond: "1", time.Second: "1", time.Second + time.Microsecond: "2", 90 * time.Second: "90",
+		0: "1", time.Microsecond: "1", time.Second: "1", time.Second + time.Microsecond: "2", 90 * time.Second: "90", math.MaxInt64: "9223372037",
 	} {
 		rec := httptest.NewRecorder()
 		httpmw.WriteError(rec, nil, &lockmw.Error{Op: "lock", RetryAfter: after, Err: lockmw.ErrBusy})

@@ -16,13 +16,13 @@ import (
 
 const (
 	defaultMaxHold = 5 * time.Minute
-	// longestWait ends waits to which nobody gave a limit: the client may be gone for long.
+	// longestWait ends waits without a limit: the client may have gone long ago.
 	longestWait = 5 * time.Minute
 )
 
 var whyTooLong = fmt.Sprintf("no wait is longer than %v", longestWait)
 
-// statusClientGone is what access logs know as "client closed request".
+// statusClientGone is known in access logs as "client closed request".
 const statusClientGone = 499
 
 // A guard handles requests under the lock, or the locks, of a key.
@@ -71,20 +71,20 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	g.run(ctx, w, r, next, hold)
 }
 
-// tooLate releases a hold whose context has ended already, and is the error that says why.
+// tooLate releases a hold whose context has ended already, and returns an error that says why.
 func tooLate(ctx context.Context, hold waitlimit.Unlocker) error {
 	err := fmt.Errorf("%w: granted too late: %w (%w)", lockmw.ErrBusy, ctx.Err(), context.Cause(ctx))
 	return &lockmw.Error{Op: "lock", Err: errors.Join(err, waitlimit.Discard(hold))}
 }
 
-// run has the request handled, with a context that carries the hold.
+// run calls next with a context that carries the hold, and releases the hold.
 func (g *guard[K]) run(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, hold waitlimit.Unlocker) {
 	locked := r.WithContext(ctx)
 	wrapped, response := withhold.Wrap(ctx, w, lossOf)
 	returned := false
 	defer func() {
 		giveBack(r, locked)
-		lost := lossOf(ctx) // or the loss of an outer lock
+		lost := lossOf(ctx) // perhaps of an outer lock
 		err := hold.Unlock()
 		if core.IsLoss(err) {
 			lost = err
@@ -96,14 +96,14 @@ func (g *guard[K]) run(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		case core.IsLoss(err):
 			g.logLoss(r, err)
 		}
-		// A panic goes on from here.
+		// A panic in next goes on from here.
 	}()
 	next.ServeHTTP(wrapped, locked)
 	returned = true
 }
 
-// giveBack gives a request what its handler has found with a copy of it: net/http removes the files of
-// a form, and logs name the route.
+// giveBack copies to r what was set in locked, which the handler got: net/http removes the files of the
+// form, and logs name the route.
 func giveBack(r, locked *http.Request) {
 	r.Pattern = locked.Pattern
 	if r.MultipartForm == nil {
@@ -121,15 +121,15 @@ func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case !errors.Is(ctx.Err(), context.Canceled):
 		g.fail(w, r, err)
 	case errors.Is(cause, context.Canceled):
-		// The client has gone. Without a status this would be a 200: in access logs, and on the wire if
-		// it was not the client's going that ended the context.
+		// The client has gone. Without a status, access logs would show a 200, and so would the response
+		// if the context was cancelled for another reason.
 		w.WriteHeader(statusClientGone)
 	default:
 		g.answer(w, r, fmt.Errorf("%w: the request was cancelled: %w", lockmw.ErrUnavailable, cause))
 	}
 }
 
-// fail answers a request that failed because of its lock, and logs what is not the clients' doing.
+// fail answers a request that failed because of its lock, and logs what clients have not caused.
 func (g *guard[K]) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch p := problemOf(err); {
 	case p.Status == http.StatusInternalServerError:

@@ -16,12 +16,12 @@ import (
 //
 // It tries once unless lockmw.WithWait says otherwise, and ends a hold after 5 minutes unless
 // lockmw.WithMaxHold does. A wait without a limit (lockmw.Forever) ends after 5 minutes. Every method
-// is locked unless WithMethods narrows it. A request that is cancelled without a cause while it waits,
-// as when its client goes away, gets status 499, for access logs, without a body. docs/http.md lists the
-// other responses.
+// is locked unless WithMethods narrows it. A request that is cancelled without a cause while it waits, for
+// example because its client goes away, gets status 499 without a body, for access logs. docs/http.md
+// lists the other responses.
 //
-// WithLock panics if l or key is nil or an option is invalid, as lockmw.WithTicket is: all requests
-// would share one place in the queue. What it returns may be used for several routes and is safe for
+// WithLock panics if l or key is nil or an option is invalid. lockmw.WithTicket is invalid: all requests
+// would share one place in the queue. The middleware may be used for several routes and is safe for
 // concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
 	c := newConfig("WithLock", option.IsNil(l), key == nil, opts)
