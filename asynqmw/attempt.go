@@ -12,21 +12,22 @@ import (
 // An attempt is what is known of one run of a task.
 type attempt struct {
 	ctx        context.Context
-	onServer   bool // else somebody called the handler directly, as a test does
-	configured bool
-	last       bool   // asynq archives the task unless this attempt succeeds
+	onServer   bool   // false if the handler was called directly, as in a test
+	configured bool   // the server's Config comes from Configure
+	last       bool   // if it fails, asynq archives the task
 	origin     string // the task's ID, or that of the task it is a copy of; empty if not on a server
 	queue      string
-	requeued   int  // how often the task was put back because of its lock, as far as is known here
+	requeued   int  // how often the task was put back because of its lock, as far as this process knows
 	limited    bool // the context has a deadline
 	deadline   time.Time
-	timeout    time.Duration // from the attempt's begin to there
+	timeout    time.Duration // from the beginning of the attempt to its deadline
 }
 
-// name tells the task from all others: an ID is unique in its queue only.
+// name identifies the task: an ID is unique in its queue only.
 func (a *attempt) name() string { return a.queue + "/" + a.origin }
 
-// newAttempt forgets how often the task was put back: the count goes on only if it is again.
+// newAttempt also takes the count of how often the task was put back: it is kept on only if the task is
+// put back again.
 func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 	a := &attempt{ctx: ctx}
 	var retried int
@@ -36,7 +37,7 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 		id, _ := asynq.GetTaskID(ctx)
 		a.queue, _ = asynq.GetQueueName(ctx)
 		a.origin, a.requeued = origin(id, task.Headers())
-		if retried > 0 { // by a copy: what its header says was before
+		if retried > 0 { // a copy that was retried: its header counts what was before
 			a.requeued = 0
 		}
 		a.requeued = max(a.requeued, g.requeues.take(a.name()))
@@ -55,11 +56,11 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 	return a
 }
 
-// A rootContext is where the locks of an attempt begin: it hides a hold that the server's base
-// context may carry, which all attempts would re-enter together.
+// A rootContext is where the locks of an attempt begin. It hides a hold that the server's base context
+// may carry: all attempts would re-enter that together.
 type rootContext struct {
 	context.Context
-	configured bool // it is the base context of a server that was given to Configure
+	configured bool // it is the base context that Configure has made
 	began      time.Time
 }
 

@@ -140,7 +140,7 @@ func TestAClosedLockerIsWarnedAboutOnce(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "closed before the asynq server") {
+	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "lockmw.Client was closed before the asynq server") {
 		t.Errorf("logged: %s", text)
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// Configure returns cfg changed so that a task which WithLock queues again is not a failure:
+// Configure returns cfg with changes, so that a task which WithLock queues again is not a failure:
 //
-//   - IsFailure says so, and no retry is spent;
-//   - RetryDelayFunc says when to try again;
+//   - IsFailure returns false for it, and no retry is spent;
+//   - RetryDelayFunc returns the delay of WithRequeueDelay;
 //   - ErrorHandler is not called, nor for a task that WithOnBusy(Drop) or WithRescue deletes;
 //   - BaseContext carries a mark by which WithLock knows that it may rely on this.
 //
-// Functions that cfg has already are asked about everything else; where it has none, asynq's default
-// applies. BaseContext's values and end reach the handlers as before, except that a lockmw.Hold in it
+// For everything else the functions of cfg are called as before; where it has none, asynq's default
+// applies. The values and the end of cfg's own BaseContext reach the handlers. Only a lockmw.Hold in it
 // is hidden: tasks would re-enter it and run at the same time.
 func Configure(cfg asynq.Config) asynq.Config {
 	isFailure, delay, onError, base := cfg.IsFailure, cfg.RetryDelayFunc, cfg.ErrorHandler, cfg.BaseContext
@@ -49,10 +49,10 @@ func Configure(cfg asynq.Config) asynq.Config {
 	return cfg
 }
 
-// IsBusy reports whether err, returned by a handler under WithLock, only means that the task, or by
-// WithRescue a copy of it, is queued again because its lock is busy, or the lockmw.Client closed: no
-// failure. For middlewares that count or log errors; one that wraps WithLock must return its error, as it is
-// or wrapped with %w. It is false for a task that WithOnBusy(Drop) deletes, whose error wraps
+// IsBusy reports whether err, which a handler under WithLock has returned, is no failure: the task, or
+// with WithRescue a copy of it, is queued again because its lock is busy or the lockmw.Client is closed.
+// It is for middlewares that count or log errors. One that wraps WithLock must return the error as it is,
+// or wrapped with %w. For a task that WithOnBusy(Drop) deletes IsBusy is false; that error wraps
 // asynq.RevokeTask.
 func IsBusy(err error) bool {
 	busy, ok := errors.AsType[*busyError](err)

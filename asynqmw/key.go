@@ -16,7 +16,7 @@ import (
 )
 
 // A KeyFunc says which lock a task needs. It may be any function of this shape; By makes one of
-// parts. It returns lockmw.ErrNoLock to have the task processed without a lock. An error that wraps
+// parts. If it returns lockmw.ErrNoLock the task is processed without a lock. An error that wraps
 // asynq.SkipRetry or lockmw.ErrInvalidKey, and an empty key, archive the task; any other error fails
 // the attempt.
 //
@@ -32,8 +32,8 @@ type Part func(context.Context, *asynq.Task) (string, error)
 //	asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item })) // item:7
 //
 // The key is that of lockmw.Key: parts are escaped, so that different parts never make the same key.
-// A part that is empty archives the task, and never means one lock shared by all; one that fails otherwise
-// fails the attempt, see KeyFunc. By panics if kind is empty, or so long
+// An empty part archives the task; it never means one lock shared by all. A part that fails fails the
+// attempt, or archives the task: see KeyFunc. By panics if kind is empty, or so long
 // that no key fits, and if there is no part or a nil one.
 func By(kind string, parts ...Part) KeyFunc {
 	pattern := keyed.NewPattern("asynqmw", "tasks", kind, parts)
@@ -42,16 +42,16 @@ func By(kind string, parts ...Part) KeyFunc {
 	}
 }
 
-// Payload is a field of the task's payload, which is JSON of a T. A payload that is not, that is null, or
-// that has anything in it that is not UTF-8, archives the task: its error wraps asynq.SkipRetry. Payload
-// panics if field is nil.
+// Payload is a field of the task's payload, which is JSON of a T. If the payload is anything else, is null
+// or is not UTF-8, the task is archived: the error wraps asynq.SkipRetry. Payload panics if field is
+// nil.
 func Payload[T any](field func(T) string) Part {
 	if field == nil {
 		panic("asynqmw: Payload: the function is nil")
 	}
 	return func(_ context.Context, task *asynq.Task) (string, error) {
 		var payload T
-		if !utf8.Valid(task.Payload()) { // two of them could make one key: package json replaces what is not
+		if !utf8.Valid(task.Payload()) { // package json replaces what is not: two payloads could make one key
 			return "", fmt.Errorf("%w: the payload is not UTF-8: %w", lockmw.ErrInvalidKey, asynq.SkipRetry)
 		}
 		if err := json.Unmarshal(task.Payload(), &payload); err != nil {

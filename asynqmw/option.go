@@ -20,7 +20,7 @@ type taskOption struct {
 	apply func(*config) error
 }
 
-// A BusyAction is what becomes of a task whose lock is busy, after the wait that lockmw.WithWait
+// A BusyAction is what happens to a task whose lock is busy, after the wait that lockmw.WithWait
 // allows.
 type BusyAction int
 
@@ -28,7 +28,7 @@ const (
 	// Requeue puts the task back into the queue without spending a retry. On the last attempt, unless
 	// there is WithRescue, the task waits in its worker instead. It is the default.
 	Requeue BusyAction = iota
-	// Drop deletes the task: whoever has the lock is doing its work.
+	// Drop deletes the task: the holder of the lock does its work already.
 	Drop
 	// Fail lets the attempt fail: it spends a retry, and the last one archives the task.
 	Fail
@@ -55,13 +55,14 @@ type config struct {
 	rescue             *rescue
 }
 
-// WithOnBusy sets what becomes of a task whose lock is busy. Default: Requeue. lockmw.ErrBusy and
-// lockmw.ErrTooManyWaiters count as busy, an unavailable Redis does not. lockmw.ErrClosed does for Requeue:
-// another process may have the lock.
+// WithOnBusy sets what happens to a task whose lock is busy. Default: Requeue. lockmw.ErrBusy and
+// lockmw.ErrTooManyWaiters count as busy, an unavailable Redis does not. For Requeue lockmw.ErrClosed
+// counts as busy too: another process may get the lock.
 //
 // asynq delivers a task again while an earlier attempt at it still runs, if the handler goes on after the
 // task's timeout, or for longer than asynq.Config's ShutdownTimeout. The lock is busy then because of the
-// task itself, and anything but Requeue ends it all the same: heed the context, and give shutdowns time.
+// task itself, and any other action than Requeue ends the task: let handlers heed their context, and give
+// shutdowns time.
 func WithOnBusy(a BusyAction) Option {
 	return taskOption{apply: func(c *config) error {
 		if a < Requeue || a > Archive {
@@ -72,16 +73,16 @@ func WithOnBusy(a BusyAction) Option {
 	}}
 }
 
-// WithRequeueDelay sets how long a task that was queued again waits for its next attempt: a random
-// time, so that tasks for one key do not come back all at once, from shortest to at first twice
-// shortest (2 s at least), and to twice as much each time the task meets a busy lock again, up to
-// longest. Default: 1 s to 15 s. asynq cuts the time off to whole seconds, and adds up to the server's
-// DelayedTaskCheckInterval. Negative times, a longest under the shortest, and an action of WithOnBusy that
-// queues nothing again are refused.
+// WithRequeueDelay sets how long a task that was queued again waits for its next attempt. Default: 1 s to
+// 15 s. The time is random, so that tasks for one key do not come back all at once. It is at least
+// shortest. At first it is at most twice shortest (2 s at least), and that limit doubles each time the
+// task meets a busy lock again, up to longest. asynq cuts the time off to whole seconds, and adds up to
+// the server's DelayedTaskCheckInterval. Refused are a negative time, a longest that is below shortest, and
+// a WithOnBusy that queues nothing again.
 func WithRequeueDelay(shortest, longest time.Duration) Option {
 	return taskOption{apply: func(c *config) error {
 		if shortest < 0 || longest < shortest {
-			return fmt.Errorf("%w: WithRequeueDelay(%v, %v), must be from a time that is not negative to one that is not shorter", lockmw.ErrInvalidOption, shortest, longest)
+			return fmt.Errorf("%w: WithRequeueDelay(%v, %v): shortest must not be negative, and longest not be below it", lockmw.ErrInvalidOption, shortest, longest)
 		}
 		c.minDelay, c.maxDelay, c.delayGiven = shortest, longest, true
 		return nil
@@ -93,38 +94,39 @@ func WithRequeueDelay(shortest, longest time.Duration) Option {
 // Default: no limit. The count begins anew when a retry is spent, and when the task gets its lock.
 //
 // asynq does not count these attempts. Each server process does, by task ID, for the last 10,000 tasks
-// at least: a task that meets several servers may be queued again n times by each. A closed lockmw.Client
-// has no such limit. Less than 1 is refused; that would be WithOnBusy(Fail).
+// at least: a task that meets several servers may be queued again n times by each. Tasks that are queued
+// again because the lockmw.Client is closed are not limited. Less than 1 is refused; that would be
+// WithOnBusy(Fail).
 func WithMaxRequeues(n int) Option {
 	return taskOption{apply: func(c *config) error {
 		if n < 1 {
-			return fmt.Errorf("%w: WithMaxRequeues(%d), must be at least 1; WithOnBusy(Fail) requeues never", lockmw.ErrInvalidOption, n)
+			return fmt.Errorf("%w: WithMaxRequeues(%d): must be at least 1; use WithOnBusy(Fail) to queue nothing again", lockmw.ErrInvalidOption, n)
 		}
 		c.maxRequeues = n
 		return nil
 	}}
 }
 
-// WithRescue has a task that finds its lock busy on its last attempt be enqueued once more instead of
-// archived, as soon as the wait that lockmw.WithWait allows is over: as a copy with the same type, payload,
-// headers and queue, that has one attempt too. Its ID is that of the task, "~", a number and some random
-// letters, which the header lockmw-rescued repeats; its timeout is what the last attempt had. Until its
-// delay is over it is in state scheduled, without a last error. The client must be of the queue's Redis,
-// and stays the caller's to close.
+// WithRescue saves a task whose lock is busy on its last attempt from being archived: when the wait that
+// lockmw.WithWait allows is over, a copy of it is enqueued. The copy has the same type, payload, headers,
+// queue and timeout, and one attempt too. Its ID is that of the task, "~", a number and some random
+// letters, which the header lockmw-rescued repeats. Until its delay is over it is in state scheduled,
+// without a last error. The client must be of the queue's Redis; the caller closes it.
 //
-// A middleware does not learn what else the task was enqueued with: opts say it for the copy
-// (asynq.Retention), and may replace what it has by itself. So the copy does not have the task's own
-// asynq.Deadline, and may run later. asynq.TaskID and asynq.Unique, options that asynq would not take, a
-// Deadline that has passed and a nil client are refused.
+// A middleware cannot find out what other options the task was enqueued with: give them as opts, for
+// example asynq.Retention. They may replace what the copy has by itself. The copy does not have the
+// task's asynq.Deadline, and may run later. Refused are a nil client, asynq.TaskID, asynq.Unique, a
+// Deadline that has passed, and options that asynq would refuse.
 //
-// The task itself is deleted, also if it has a retention, of which asynq warns in its log ("revoke task");
-// its ID, and what asynq.Unique kept for it, are free from then on. If no copy can be enqueued, the task
-// waits for its lock as without WithRescue, and slog.Default is warned. Last attempts that fail for
-// another reason than their lock, as with lockmw.ErrUnavailable, are archived all the same.
+// The task itself is deleted, even if it has a retention; asynq warns of that in its log ("revoke task").
+// Its ID, and what asynq.Unique kept for it, are free from then on. If no copy can be enqueued, the task
+// waits for its lock as without WithRescue, and a warning is logged by slog.Default. Last attempts that
+// fail for another reason than their lock, for example with lockmw.ErrUnavailable, are archived all the
+// same.
 //
-// A server that dies just when it has enqueued the copy leaves the task behind as well, and so does one
-// whose shutdown ends in that instant, or which asynq's Redis does not answer. Then the task is archived, or
-// both run, one after the other.
+// The task is left behind beside its copy if the server dies, its shutdown ends or asynq's Redis does not
+// answer in the instant after the copy was enqueued. Then the task is archived, or both run, one after the
+// other.
 func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 	opts = slices.Clone(opts)
 	return taskOption{apply: func(c *config) error {
@@ -141,15 +143,16 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 	}}
 }
 
-// WithPlaceKept has a task that is queued again keep its place among those that wait for a lock of
-// package fairlock, which passes over it while it is away: lockmw.WithTicket with the task's ID.
-// Without it such a task begins at the end each time, behind whatever waits in a worker or a request.
-// The place is of use while the task waits in a worker, which is 1 s by default then
-// (lockmw.WithWait); with WithRequeueDelay(0, time.Second) it is away for the shortest time.
-// The place is given up if the task does not come back within d, which must be longer than the longest
+// WithPlaceKept keeps the place of a task that is queued again in the queue of its lock, which must be
+// one of package fairlock: lockmw.WithTicket with the task's ID. The lock passes over the task while it is
+// away. Without the option, such a task begins at the end each time, behind whatever waits in a worker or
+// a request. Default: no place is kept.
+//
+// The place is of use only while the task waits in a worker, which it then does for 1 s by default
+// (lockmw.WithWait). With WithRequeueDelay(0, time.Second) it is away for the shortest time. The place is
+// given up if the task does not come back within d, which must be longer than the longest
 // WithRequeueDelay and the server's DelayedTaskCheckInterval together. A lockmw.Client and an rwlock.Locker
 // are refused; with any other lock that keeps no places every attempt fails with lockmw.ErrInvalidOption.
-// Default: no place is kept.
 func WithPlaceKept(d time.Duration) Option {
 	return taskOption{apply: func(c *config) error {
 		if _, err := lockmw.NewPolicy(lockmw.WithTicket("task", d)); err != nil || d == 0 {
@@ -160,8 +163,8 @@ func WithPlaceKept(d time.Duration) Option {
 	}}
 }
 
-// newConfig checks what WithLock was given and panics if it cannot work: at start, not at the first
-// task.
+// newConfig adds up the options of WithLock. It panics if that cannot work, so that a mistake is found at
+// start and not at the first task.
 func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 	if option.IsNil(l) {
 		panic("asynqmw: WithLock: the Locker is nil")
@@ -215,7 +218,7 @@ func (c *config) contradiction(l lockmw.Locker) error {
 	return nil
 }
 
-// mayBeFair reports whether l may be a lock that knows lockmw.WithTicket.
+// mayBeFair reports whether l may be a lock that keeps places.
 func mayBeFair(l lockmw.Locker) bool {
 	switch l.(type) {
 	case *lockmw.Client, *rwlock.Locker:

@@ -26,13 +26,13 @@ func TestAFairLockKeepsThePlaceOfATaskThatIsAway(t *testing.T) {
 
 	away, ran := make(chan struct{}, 10), make(chan string, 10)
 	waits := make(chan int, 10)
-	tells := lockmw.WithObserver(&lockmw.Observer{
+	observed := lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { waits <- c.Position },
 		Failed:    func(context.Context, lockmw.Attempt, error) { away <- struct{}{} },
 	})
 	kept := asynqmw.WithPlaceKept(3 * time.Hour)
 	keeps := func(opts ...asynqmw.Option) asynq.Handler {
-		return asynqmw.WithLock(fair, byItem, append(opts, kept, tells, asynqmw.WithRequeueDelay(time.Hour, time.Hour))...)(handle(func(context.Context) error {
+		return asynqmw.WithLock(fair, byItem, append(opts, kept, observed, asynqmw.WithRequeueDelay(time.Hour, time.Hour))...)(handle(func(context.Context) error {
 			ran <- "task"
 			return nil
 		}))
@@ -44,7 +44,7 @@ func TestAFairLockKeepsThePlaceOfATaskThatIsAway(t *testing.T) {
 	shutdown()
 
 	// Two requests that wait behind it: the first has the lock while the task is away.
-	first, second := ask(t, fair, "item:7"), ask(t, fair, "item:7")
+	first, second := enqueue(t, fair, "item:7"), enqueue(t, fair, "item:7")
 	if a, b := receive(t, first.position), receive(t, second.position); a != 1 || b != 2 {
 		t.Errorf("positions %d and %d, want 1 and 2: the task is away", a, b)
 	}
@@ -71,19 +71,19 @@ type request struct {
 	granted  chan func() // releases it
 }
 
-// ask starts a request, and returns when it stands in the queue.
-func ask(t *testing.T, l lockmw.Locker, key string) request {
+// enqueue starts a request, and returns when it stands in the queue.
+func enqueue(t *testing.T, l lockmw.Locker, key string) request {
 	t.Helper()
 	r := request{make(chan int, 1), make(chan func(), 1)}
 	standing := make(chan struct{})
-	tells := lockmw.WithObserver(&lockmw.Observer{
+	observed := lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) {
 			r.position <- c.Position
 			close(standing)
 		},
 	})
 	go func() {
-		_, hold, err := l.Lock(t.Context(), key, lockmw.WithWait(time.Minute), tells)
+		_, hold, err := l.Lock(t.Context(), key, lockmw.WithWait(time.Minute), observed)
 		if err != nil {
 			t.Error(err)
 			r.granted <- func() {}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// backOff is how long a task waits for its next attempt: a random time from the shortest to a longest
-// one that doubles with each time the task was put back, up to the one that was asked for.
+// backOff returns how long a task waits for its next attempt: a random time. Its upper limit doubles each
+// time the task is put back, up to that of WithRequeueDelay.
 func (c *config) backOff(requeued int) time.Duration {
 	longest, step, doublings := c.maxDelay, max(c.minDelay, time.Second), min(requeued, 61)+1
 	if step < c.maxDelay>>doublings {
@@ -18,17 +18,17 @@ func (c *config) backOff(requeued int) time.Duration {
 	return c.minDelay + rand.N(longest-c.minDelay+1)
 }
 
-// requeues counts how often tasks were put back, as asynq does not count what is not a failure. It
-// forgets those that were put back longest ago.
+// requeues counts how often tasks were put back, as asynq does not count what is not a failure. The
+// counts of tasks that were put back longest ago are dropped.
 type requeues struct {
 	mu            sync.Mutex
 	recent, older map[string]int // by the name of an attempt
 }
 
-// maxCounted is after how many tasks those before them are forgotten.
+// maxCounted is how many tasks are counted at least.
 const maxCounted = 10_000
 
-// take returns a count and forgets it.
+// take returns a count and drops it.
 func (r *requeues) take(id string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,9 +47,9 @@ func (r *requeues) set(id string, n int) {
 	r.recent[id] = n
 }
 
-// ticket is the ticket by which a task's place in the queue of its lock is kept. An ID may be longer
-// than a ticket.
-func ticket(id string) string {
+// placeID returns the ID under which a task's place in the queue of its lock is kept: that of the task,
+// unless it is too long.
+func placeID(id string) string {
 	if len(id) <= 200 {
 		return id
 	}

@@ -96,11 +96,11 @@ func TestOriginOfACopy(t *testing.T) {
 }
 
 func TestATicketIsNeverLongerThanAllowed(t *testing.T) {
-	if got := ticket("id"); got != "id" {
-		t.Errorf("ticket %q, want the ID", got)
+	if got := placeID("id"); got != "id" {
+		t.Errorf("place %q, want the ID", got)
 	}
-	a, b := ticket(strings.Repeat("x", 300)), ticket(strings.Repeat("x", 301))
+	a, b := placeID(strings.Repeat("x", 300)), placeID(strings.Repeat("x", 301))
 	if a == b || len(a) > 200 {
-		t.Errorf("tickets %q and %q", a, b)
+		t.Errorf("places %q and %q", a, b)
 	}
 }

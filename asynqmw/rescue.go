@@ -15,12 +15,13 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// rescuedHeader is in the copy of a task: how often it was put back so far, and what makes its ID one
-// that no other task has or had, "2-K7QXAB". The copy's ID is that of the first task, '~' and the same.
+// rescuedHeader is a header of the copy of a task: how often the task was put back so far, and random
+// letters that make the copy's ID unique, "2-K7QXAB". The copy's ID is that of the first task, '~' and the
+// value of the header.
 const rescuedHeader = "lockmw-rescued"
 
-// origin returns the ID of the task that id is a copy of, perhaps of a copy, and how often it was put
-// back before; id and 0 if it is no copy.
+// origin returns the ID of the first task of which id is a copy, or a copy of a copy, and how often that
+// was put back before; id and 0 if it is no copy.
 func origin(id string, headers map[string]string) (string, int) {
 	mark := headers[rescuedHeader]
 	number, _, marked := strings.Cut(mark, "-")
@@ -38,7 +39,7 @@ type rescue struct {
 	opts   []asynq.Option
 }
 
-// checkForCopy refuses options with which no copy could be enqueued, or none could run.
+// checkForCopy refuses options with which no copy could be enqueued or run.
 func checkForCopy(o asynq.Option) error {
 	if o == nil {
 		return fmt.Errorf("%w: WithRescue with an option that is nil", lockmw.ErrInvalidOption)
@@ -78,7 +79,7 @@ func (r *rescue) copyOf(a *attempt, task *asynq.Task, delay time.Duration) (stri
 	}
 	opts = append(opts, r.opts...)
 	_, err := r.client.EnqueueContext(a.ctx, asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers), opts...)
-	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // sent twice by asynq's client
+	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // the client has sent it twice
 		return "", fmt.Errorf("no copy could be enqueued: %w", err)
 	}
 	return id, nil

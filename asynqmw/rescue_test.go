@@ -132,7 +132,7 @@ func TestAPlaceIsKeptWhileTheTaskIsAway(t *testing.T) {
 	local := lockmw.NewLocal()
 	release := usertest.Occupy(t, local, "item:7")
 	taskWaits, requestWaits, order := make(chan struct{}), make(chan struct{}), make(chan string, 2)
-	tells := func(waits chan struct{}) lockmw.Option {
+	observed := func(waits chan struct{}) lockmw.Option {
 		return lockmw.WithObserver(&lockmw.Observer{
 			Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(waits) },
 		})
@@ -140,7 +140,7 @@ func TestAPlaceIsKeptWhileTheTaskIsAway(t *testing.T) {
 	var attempts atomic.Int32
 	away := make(chan struct{})
 	first := asynqmw.WithLock(local, byItem, asynqmw.WithPlaceKept(time.Minute), atOnce)(never(t))
-	then := asynqmw.WithLock(local, byItem, asynqmw.WithPlaceKept(time.Minute), lockmw.WithWait(time.Minute), tells(taskWaits))(handle(func(context.Context) error {
+	then := asynqmw.WithLock(local, byItem, asynqmw.WithPlaceKept(time.Minute), lockmw.WithWait(time.Minute), observed(taskWaits))(handle(func(context.Context) error {
 		order <- "task"
 		return nil
 	}))
@@ -156,7 +156,7 @@ func TestAPlaceIsKeptWhileTheTaskIsAway(t *testing.T) {
 	receive(t, away)
 	requestDone := make(chan error, 1)
 	go func() {
-		_, hold, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Minute), tells(requestWaits))
+		_, hold, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Minute), observed(requestWaits))
 		if err == nil {
 			order <- "request"
 			err = hold.Unlock()

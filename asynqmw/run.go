@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
+// run calls next under the lock and releases it. A loss fails the attempt, whatever next returns.
 func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw.Hold) (err error) {
 	defer func() {
 		lost := hold.Unlock()
@@ -25,8 +26,8 @@ func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw
 	return next.ProcessTask(ctx, task)
 }
 
-// A lostError is an attempt that lost its lock and whose handler returned an error. It is that error too,
-// but not where that would have asynq do something else than fail the attempt.
+// A lostError ends an attempt that lost its lock and whose handler returned an error. It wraps that error
+// too, but hides what would make asynq delete or archive the task: the attempt fails.
 type lostError struct{ lost, returned error }
 
 func (e *lostError) Error() string {

@@ -36,9 +36,9 @@ type TraceOption func(*traceConfig)
 
 type traceConfig struct{ link bool }
 
-// WithProcessLink has each attempt of a task begin a trace of its own, which links to the span that
-// Headers put into the task. Default: the attempt is part of that span's trace. It suits tasks that run
-// long after they were enqueued, or far too often to be read in one trace.
+// WithProcessLink makes each attempt of a task a trace of its own, which links to the span that Headers
+// put into the task. Default: the attempt is part of that span's trace. Links suit tasks that run long
+// after they were enqueued, or so often that one trace would be too large to read.
 func WithProcessLink() TraceOption { return func(c *traceConfig) { c.link = true } }
 
 // start begins the span of an attempt.
@@ -56,8 +56,8 @@ func (c *traceConfig) start(ctx context.Context, tracer trace.Tracer, task *asyn
 
 // Trace returns middleware that processes each task in a CONSUMER span, whose parent is the span that
 // Headers put into the task; without one it begins a trace. Mount it before WithLock, so that the
-// span covers the wait. If tp is nil the global provider is used. Trace panics if tp is an interface
-// around a nil pointer, or an option is nil.
+// span covers the wait. If tp is nil the global provider is used. Trace panics if tp is a nil pointer or
+// an option is nil.
 //
 // The span is named after the task's type. An attempt that fails or panics sets its status to Error.
 // One that queues the task again because of a busy lock does not: it has the attribute
@@ -109,7 +109,7 @@ func propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 }
 
-// describe follows OpenTelemetry's conventions for messaging.
+// describe returns the attributes of an attempt, by OpenTelemetry's conventions for messaging.
 func describe(ctx context.Context, task *asynq.Task) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		attribute.String("messaging.system", "asynq"),
@@ -129,6 +129,7 @@ func describe(ctx context.Context, task *asynq.Task) []attribute.KeyValue {
 	return attrs
 }
 
+// conclude says in the span how the attempt ended.
 func conclude(span trace.Span, err error) {
 	if err == nil {
 		return

@@ -23,16 +23,16 @@ import (
 // returned. The lock is released when the handler has returned or panicked, not at the task's
 // deadline; a hold ends 30 seconds after that, unless lockmw.WithMaxHold says otherwise.
 //
-// It tries once unless lockmw.WithWait says otherwise; a task that finds the lock busy is queued
-// again without spending a retry, see WithOnBusy. The last attempt of a task, unless there is WithRescue,
-// and every attempt on a server without Configure wait until shortly before the task's deadline instead,
-// whatever WithWait and WithMaxWaiters say. A wait never outlasts the task's deadline.
+// It tries once unless lockmw.WithWait says otherwise. A task whose lock is busy is queued again without
+// spending a retry: see WithOnBusy. Two kinds of attempts wait until shortly before the task's deadline
+// instead, whatever WithWait and WithMaxWaiters say: the last one of a task, unless there is WithRescue, and
+// every one on a server without Configure. A wait never outlasts the task's deadline.
 //
 // A task without a valid key is archived without being retried (asynq.SkipRetry), as it will never
 // have one; other errors of key fail the attempt. When Redis is unavailable the attempt fails with
 // lockmw.ErrUnavailable.
 //
-// WithLock panics if l or key is nil or an option is invalid. What it returns may be used for several
+// WithLock panics if l or key is nil or an option is invalid. The middleware may be used for several
 // handlers and is safe for concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc {
 	g := &guard{config: newConfig(l, key, opts), locker: l, key: key}
@@ -46,11 +46,11 @@ func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc
 	}
 }
 
-// waitInPlace is how long a task that has kept its place waits for the lock by default: a call that only
-// tries gets nothing of it.
+// waitInPlace is how long a task with WithPlaceKept waits for the lock by default: its place is of no use
+// to a call that only tries.
 const waitInPlace = time.Second
 
-// grace is how much longer than its task a hold may last: for a handler that needs a moment to stop.
+// grace is how long a hold may last after the task's deadline, for a handler that needs a moment to stop.
 const grace = 30 * time.Second
 
 type guard struct {
@@ -77,7 +77,7 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 	}
 	if a.onServer && !a.configured && g.onBusy == Requeue {
 		g.warn.Do(func() {
-			slog.WarnContext(ctx, "asynqmw: the asynq server was made without asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near, then spend a retry, and are archived if it was the last unless there is WithRescue; wrap its Config in asynqmw.Configure", "type", task.Type())
+			slog.WarnContext(ctx, "asynqmw: the server's Config was not wrapped in asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near and then spend a retry; on their last attempt they are archived, unless there is WithRescue", "type", task.Type())
 		})
 	}
 	ctx, hold, release, err := g.lock(a, key, g.mustWait(a))
@@ -87,7 +87,7 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 		if failed == nil {
 			return storable(&busyError{err: err, copy: id})
 		}
-		slog.WarnContext(a.ctx, "asynqmw: a task waits for its lock on its last attempt instead of being rescued", "type", task.Type(), "task", a.origin, "error", failed)
+		slog.WarnContext(a.ctx, "asynqmw: a task on its last attempt waits for its lock, as WithRescue could not enqueue a copy", "type", task.Type(), "task", a.origin, "error", failed)
 		if ctx, hold, release, err = g.lock(a, key, true); err != nil {
 			err = fmt.Errorf("%w (%w)", err, failed)
 		}
@@ -99,8 +99,8 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 	return run(ctx, task, next, hold)
 }
 
-// lock takes the lock, with a context that does not end at the longest wait once it is there. If it must
-// wait, it does until shortly before the task's deadline.
+// lock takes the lock. With mustWait it waits until shortly before the task's deadline. The context of the
+// hold does not end then: call the function that is returned, also after an error, to end it.
 func (g *guard) lock(a *attempt, key string, mustWait bool) (context.Context, *lockmw.Hold, func(), error) {
 	opts := make([]lockmw.Option, 0, len(g.lockOpts)+4)
 	patience := time.Duration(0)
@@ -111,13 +111,13 @@ func (g *guard) lock(a *attempt, key string, mustWait bool) (context.Context, *l
 	remaining, margin, longest := time.Duration(0), time.Duration(0), time.Duration(0)
 	if a.limited {
 		remaining = time.Until(a.deadline)
-		margin = min(remaining/5, 2*time.Second) // for asynq to hear our answer
+		margin = min(remaining/5, 2*time.Second) // for the answer to reach asynq in time
 		opts = append(opts, lockmw.WithDefaults(lockmw.WithMaxHold(max(0, remaining)+grace)))
 		longest = remaining - margin/2
 	}
 	opts = append(opts, g.lockOpts...)
 	if g.placeKept > 0 && a.origin != "" {
-		opts = append(opts, lockmw.WithTicket(ticket(a.name()), g.placeKept))
+		opts = append(opts, lockmw.WithTicket(placeID(a.name()), g.placeKept))
 	}
 	if mustWait {
 		wait := lockmw.Forever
@@ -142,7 +142,7 @@ func (g *guard) mustWait(a *attempt) bool {
 	return !a.configured
 }
 
-// toRescue reports whether the task, which did not get its lock, is to go on as a copy.
+// toRescue reports whether the task is to go on as a copy, as it did not get its lock.
 func (g *guard) toRescue(a *attempt, err error) bool {
 	if err == nil || !a.last || g.rescue == nil || a.ctx.Err() != nil {
 		return false
@@ -150,27 +150,27 @@ func (g *guard) toRescue(a *attempt, err error) bool {
 	return isClosed(err) || isBusy(err) && !g.tooOften(a)
 }
 
-// tooOften reports whether the task was put back as often as is allowed.
+// tooOften reports whether the task was put back as often as WithMaxRequeues allows.
 func (g *guard) tooOften(a *attempt) bool { return g.maxRequeues > 0 && a.requeued >= g.maxRequeues }
 
 func isBusy(err error) bool {
 	return errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrTooManyWaiters)
 }
 
-// isClosed reports whether this process cannot take locks any more, which another may well do.
+// isClosed reports whether this process cannot take locks any more. Others can.
 func isClosed(err error) bool { return errors.Is(err, lockmw.ErrClosed) }
 
-// refused is what asynq is told of an attempt that did not get its lock.
+// refused returns the error for asynq of an attempt that did not get its lock.
 func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 	switch {
-	case a.ctx.Err() != nil: // asynq does not listen any more
+	case a.ctx.Err() != nil: // asynq ignores the answer
 		return hopeless(err)
 	case isClosed(err):
 		if g.onBusy != Requeue || a.last || g.mustWait(a) {
 			return err
 		}
 		g.closed.Do(func() {
-			slog.WarnContext(a.ctx, "asynqmw: the locks were closed before the asynq server was shut down: it puts its tasks back", "type", task.Type())
+			slog.WarnContext(a.ctx, "asynqmw: the lockmw.Client was closed before the asynq server was shut down: the server puts its tasks back", "type", task.Type())
 		})
 		return g.putBack(a, err)
 	case !isBusy(err):
@@ -198,7 +198,7 @@ func (g *guard) putBack(a *attempt, err error) error {
 	return &busyError{err: err, delay: g.backOff(a.requeued)}
 }
 
-// hopeless marks errors that no retry can heal.
+// hopeless marks errors that every retry would meet again.
 func hopeless(err error) error {
 	if errors.Is(err, lockmw.ErrInvalidKey) && !errors.Is(err, asynq.SkipRetry) {
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
@@ -206,8 +206,8 @@ func hopeless(err error) error {
 	return err
 }
 
-// storable makes an error's text one that asynq can store with the task. It could not end the attempt
-// with any other.
+// storable returns err with a text that asynq can store with the task: it can end an attempt only with
+// an error in UTF-8.
 func storable(err error) error {
 	if text := err.Error(); !utf8.ValidString(text) {
 		return &cleanError{err, strings.ToValidUTF8(text, "\uFFFD")}
