@@ -3,14 +3,14 @@
 //
 //	locks, err := lockmw.New(rdb, lockmw.WithObserver(locklog.New(nil))) // nil: slog.Default()
 //
-// What can go wrong: lines show keys, unless WithKeyRedactor says otherwise, which does not reach the
-// Client's own logger (lockmw.WithLogger). And they are written on the path of the lock, so that a handler
-// which blocks delays the lock and its renewals.
+// What can go wrong: lines show keys, unless WithKeyRedactor says otherwise; that does not concern the
+// Client's own logger (lockmw.WithLogger). Lines are written on the path of the lock: a slog.Handler that
+// blocks delays the lock and its renewals.
 //
 // # Messages
 //
 //	WARN   lockmw: slow wait       a wait of at least WithSlowWait is over, with the lock or without
-//	WARN   lockmw: lock failed     Redis could not be asked for a lock, or refused: ErrUnavailable, ErrWrongType
+//	WARN   lockmw: lock failed     Redis could not be reached, or refused: ErrUnavailable, ErrWrongType
 //	WARN   lockmw: failed open     a call goes on without a lock (lockmw.WithFailOpen)
 //	WARN   lockmw: still held      a hold has lasted for WithLongHold when its lease is renewed: once for a hold
 //	WARN   lockmw: long hold       a hold of at least WithLongHold was released
@@ -18,14 +18,14 @@
 //	WARN   lockmw: release failed  the server did not confirm a release: others may wait until the lease ends
 //	ERROR  lockmw: lock lost       a hold ended before it was released: somebody else may run at the same time
 //
-// A hold ends with one line at most, a loss or a failed release rather than a long hold. A wait is the
-// whole call: one that met nobody and was slow all the same had to wait for the server. A call that failed
-// for another reason than Redis is logged only if its wait was slow, also if it failed because its context
-// ended; its error is for the caller. While Redis is away there is a line for each call.
+// A hold ends with one line at most: a loss or a failed release is logged rather than a long hold. A wait
+// is the whole call: if it was slow though nobody else had the lock, the server was slow. A call that
+// failed for another reason than Redis is logged only if its wait was slow, also if its context ended; the
+// error is for the caller. While Redis is away there is a line for each call.
 //
-// There is no line during a wait: an observer hears of those who wait only when the queue moves, and not
-// while a holder hangs. It is the holder that says so then, as "still held", if a watchdog renews its
-// lease: by default every 10 s, and not with a Local or a fixed lease.
+// There is no line during a wait: observers are called when the queue moves, which it does not while a
+// holder hangs. The holder logs "still held" then, if a watchdog renews its lease: by default every 10 s,
+// and not with a Local or a fixed lease.
 //
 // # Attributes
 //
@@ -51,6 +51,6 @@
 //	error.type        all but still held, long hold     lockmw.Error's ErrorType, if something failed
 //	error.message     all but still held, long hold     string; not with WithKeyRedactor
 //
-// The holder is the one seen when the wait began, or when it failed. slog's handlers write durations as
+// The holder is the one that was seen when the wait began, or when it failed. slog's handlers write durations as
 // text ("1.5s") or, in JSON, as integers in ns.
 package locklog

@@ -33,7 +33,7 @@ func (r *reporter) loggerFor(ctx context.Context, level slog.Level) *slog.Logger
 	return logger
 }
 
-// logWait logs a wait that is over; seen is what stood in its way.
+// logWait logs a wait that is over; seen is what was in its way.
 func (r *reporter) logWait(ctx context.Context, message string, a *lockmw.Attempt, s *attempt, seen lockmw.Contention, err error) {
 	logger := r.loggerFor(ctx, slog.LevelWarn)
 	if logger == nil {
@@ -53,7 +53,7 @@ func (r *reporter) logWait(ctx context.Context, message string, a *lockmw.Attemp
 	r.write(ctx, logger, slog.LevelWarn, message, lock, describeHolder(seen.Holders), err)
 }
 
-// logHold logs a hold that lasted for held by now; end is nil if that is not its release.
+// logHold logs a hold that has lasted for held; end is nil unless it is released.
 func (r *reporter) logHold(
 	ctx context.Context, level slog.Level, message string, a *lockmw.Attempt, s *attempt,
 	held time.Duration, end *lockmw.Release, err error,
@@ -97,7 +97,8 @@ func (r *reporter) describe(a *lockmw.Attempt, token int64) []slog.Attr {
 	return attrs
 }
 
-// shownKey asks WithKeyRedactor's function. What it panics with is not shown: that may have the key.
+// shownKey calls WithKeyRedactor's function. The value of a panic in it is not shown: it may contain the
+// key.
 func (r *reporter) shownKey(key string) (shown string) {
 	defer func() {
 		if recover() != nil {
@@ -107,7 +108,7 @@ func (r *reporter) shownKey(key string) (shown string) {
 	return r.redactKey(key)
 }
 
-// describeHolder describes the one of holders who has had the lock longest.
+// describeHolder describes the holder that has had the lock longest.
 func describeHolder(holders []lockmw.Holder) []slog.Attr {
 	if len(holders) == 0 {
 		return nil
@@ -137,7 +138,7 @@ func describeHolder(holders []lockmw.Holder) []slog.Attr {
 	return attrs
 }
 
-// describeError describes err without the key that *lockmw.Error's own text starts with.
+// describeError returns the attributes of err, without the key.
 func (r *reporter) describeError(err error) []slog.Attr {
 	attrs := []slog.Attr{slog.String("type", observe.ErrorType(err))}
 	if !r.quoteErrors {

@@ -13,10 +13,10 @@ import (
 
 // New returns an observer that logs to logger, to be mounted with lockmw.WithObserver: at a Client for
 // all its locks, or at a call. It may be mounted at any number of places. If logger is nil, each line
-// goes to what slog.Default returns then. Lines are logged with the context of the attempt or the hold,
-// where handlers find trace ids. Nothing is built for a line that the logger is not enabled for; of an
-// attempt that begins while it is not even enabled for errors, nothing is logged later either. New
-// panics if an option's value is invalid.
+// goes to the logger that slog.Default returns at that moment. Lines are logged with the context of the
+// attempt or the hold, where handlers find trace ids. A line for which the logger is not enabled costs
+// nothing. If the logger is not enabled for errors when an attempt begins, nothing is logged of it later
+// either. New panics if an option's value is invalid.
 func New(logger *slog.Logger, opts ...Option) *lockmw.Observer {
 	r := &reporter{config: newConfig(opts), logger: logger}
 	return &lockmw.Observer{
@@ -109,7 +109,7 @@ func (r *reporter) renewed(ctx context.Context, a lockmw.Attempt, err error) {
 		return
 	}
 	held := s.held()
-	// Renewals are tried ever faster towards the end of a lease: one line has to do.
+	// Renewals are tried ever more often towards the end of a lease: one line is enough.
 	if failing := err != nil; s.failing.Swap(failing) != failing && failing {
 		r.logHold(ctx, slog.LevelWarn, msgRenewalFailed, &a, s, held, nil, err)
 	}

@@ -15,7 +15,7 @@ type config struct {
 	quoteErrors bool
 }
 
-// newConfig adds up the options; it panics if a value is invalid.
+// newConfig adds up the options. It panics if a value is invalid.
 func newConfig(opts []Option) *config {
 	c := &config{
 		slowWait:    time.Second,
@@ -40,20 +40,20 @@ func newConfig(opts []Option) *config {
 	return c
 }
 
-// WithSlowWait sets from which wait on a call is logged, when its wait ends. Default 1 s. 0 logs every
-// call, lockmw.Forever none. Negative values are refused.
+// WithSlowWait sets how long a call must have waited to be logged, when its wait ends. Default 1 s. 0 logs
+// every call, lockmw.Forever none. Negative values are refused.
 func WithSlowWait(d time.Duration) Option {
 	return func(c *config) { c.slowWait = d }
 }
 
-// WithLongHold sets from which duration on a hold is logged, when it is released and, if a watchdog
-// renews its lease, once before that. Default 10 s. 0 logs every hold, lockmw.Forever none. Negative
-// values are refused.
+// WithLongHold sets how long a hold must last to be logged: when it is released and, if a watchdog renews
+// its lease, once before that. Default 10 s. 0 logs every hold, lockmw.Forever none. Negative values are
+// refused.
 func WithLongHold(d time.Duration) Option {
 	return func(c *config) { c.longHold = d }
 }
 
-// WithKeyRedactor sets what lines show of a key: what f returns, nothing if that is "". f must be safe
+// WithKeyRedactor sets what lines show of a key: what f returns, or nothing if that is "". f must be safe
 // for concurrent use and is called only for lines that are written; if it panics, they show "!PANIC".
 // Lines then do not quote error messages either, since servers and proxies may repeat keys in them.
 // lock.name is shown all the same: it is the key's kind unless lockmw.WithName says otherwise. Default:

@@ -30,7 +30,7 @@ type attempt struct {
 	mu         sync.Mutex // guards what follows, and orders the callbacks
 	prepared   bool
 	contended  bool
-	counted    bool // in the waiters
+	counted    bool // among the waiters
 	position   int
 	token      int64
 	renewals   int64
@@ -57,7 +57,7 @@ func (s *attempt) Value(key any) any {
 	return s.Attempt.Value(key)
 }
 
-// show makes ctx, which has the caller's values, what s shows from now on.
+// show replaces the context that s shows by ctx, which has the caller's values too.
 func (s *attempt) show(ctx context.Context) {
 	s.shown = ctx
 	s.shows.Store(true)
@@ -76,7 +76,7 @@ func (s *attempt) lockIn(p observe.Phase) bool {
 	return true
 }
 
-// startAcquire starts the acquire span, as if it had been at the call, unless there is one.
+// startAcquire starts the acquire span unless there is one. It begins at the time of the call.
 func (s *attempt) startAcquire(a *lockmw.Attempt) {
 	if s.acquire != nil {
 		return
@@ -92,7 +92,7 @@ func (s *attempt) startHold(a *lockmw.Attempt) {
 	case s.acquire == nil:
 		s.holdCtx, s.hold = s.Observer().tracer.Start(s.caller, s.labels.hold)
 	case s.acquireEnd.IsZero():
-		if !isOwn(s.caller, s.acquire) { // nor would this one be
+		if !isOwn(s.caller, s.acquire) { // nor would the hold span be
 			s.holdCtx, s.hold = s.acquireCtx, s.acquire
 			return
 		}
@@ -109,8 +109,8 @@ func (s *attempt) startHold(a *lockmw.Attempt) {
 	s.show(s.holdCtx)
 }
 
-// isOwn reports whether a span started in ctx is one: providers that do nothing return the span of
-// ctx, or its context, instead.
+// isOwn reports whether span, which was started in ctx, is a new one: providers that do nothing return
+// the span of ctx, or one with its span context.
 func isOwn(ctx context.Context, span trace.Span) bool {
 	if span.IsRecording() {
 		return true
@@ -119,7 +119,7 @@ func isOwn(ctx context.Context, span trace.Span) bool {
 	return sc.IsValid() && !sameSpan(sc, trace.SpanContextFromContext(ctx))
 }
 
-// prepare asks for what the user's functions say of a, once and only if it is recorded.
+// prepare calls the functions of the user's options for a, once and only if span is recorded.
 func (s *attempt) prepare(span trace.Span, a *lockmw.Attempt) {
 	if s.prepared || !span.IsRecording() {
 		return
@@ -129,13 +129,13 @@ func (s *attempt) prepare(span trace.Span, a *lockmw.Attempt) {
 	s.extra = s.Observer().extra(s.caller, *a)
 	for i, attr := range s.extra {
 		if !isClean(attr) {
-			s.extra = slices.Clone(s.extra) // the user's own
+			s.extra = slices.Clone(s.extra) // the slice is the user's
 			s.extra[i] = cleanAttribute(attr)
 		}
 	}
 }
 
-// link adds links to the acquire spans of those in the way.
+// link adds links to the acquire spans of the holders.
 func (s *attempt) link(holders []lockmw.Holder) {
 	if !s.Observer().holderLinks || !s.acquire.IsRecording() {
 		return

@@ -3,10 +3,10 @@
 //
 //	locks, err := lockmw.New(rdb, lockmw.WithObserver(tracing.New()))
 //
-// What can go wrong: without a span in the caller's context each lock makes two traces of
-// its own; and names are labels of metrics, so name locks by policy (lockmw.WithName), never by
-// what is locked. Redis clients' own instrumentation (redisotel) writes keys into spans if its
-// statements are switched on, which WithKeyRedactor cannot prevent.
+// What can go wrong: without a span in the caller's context each lock makes two traces of its own. Names
+// are labels of metrics: name locks by policy (lockmw.WithName), never by what is locked. The
+// instrumentation of Redis clients (redisotel) writes keys into spans if its statements are switched on;
+// WithKeyRedactor cannot prevent that.
 //
 // # Spans
 //
@@ -16,11 +16,10 @@
 //	hold_lock <name>      from the grant to the release or the loss; the guarded work's spans nest inside
 //
 // hold_lock starts 1 µs after acquire_lock ends, and ends when the release is confirmed: another process
-// may have the lock for up to a round trip by then. A call that meets a lock held by others gets links
-// to the acquire_lock spans of at most 8 of them, also when they are in other processes. The status
-// is Unset after success and after a TryLock that found the lock busy; any other failure, a loss and
-// a failed release set Error. A call that goes on without a lock (lockmw.WithFailOpen) has a failed
-// acquire_lock and no hold_lock.
+// may have the lock for up to a round trip by then. If a call finds its lock held, its span links to the
+// acquire_lock spans of at most 8 holders, also of other processes. The status is Unset after success and
+// after a TryLock that found the lock busy; any other failure, a loss and a failed release set Error. A
+// call that goes on without a lock (lockmw.WithFailOpen) has a failed acquire_lock and no hold_lock.
 //
 // # Span attributes
 //
@@ -51,8 +50,8 @@
 //	distributed_lock.renewals       counter, {renewal}            name, mode, outcome
 //
 // Their attributes are distributed_lock.name, .mode and .outcome as on the spans; the outcome of a
-// renewal is renewed or error. One that finds the lock gone is not counted: the hold is lost. Exemplars
-// point to the lock's own spans. The file grafana/dashboard.json shows the metrics in Grafana, under the
+// renewal is renewed or error. A renewal that finds the lock gone is not counted: the hold is lost.
+// Exemplars point to the lock's own spans. The file grafana/dashboard.json shows the metrics in Grafana, under the
 // names that OpenTelemetry's exporter for Prometheus gives them; [docs/operations.md] has alerts.
 //
 // [docs/operations.md]: https://github.com/lockmw/go/blob/main/docs/operations.md#alerts

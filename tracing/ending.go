@@ -43,8 +43,8 @@ func (s *attempt) endWait(a *lockmw.Attempt, o observe.Outcome, err error, now t
 	s.acquireEnd = endOf(s.acquire)
 }
 
-// endOf returns when a span ended that has just been ended: the SDK's spans know, and telling them
-// instead would cost an allocation.
+// endOf returns the end time of a span that has just been ended. The SDK's spans know it; to set it
+// would cost an allocation.
 func endOf(span trace.Span) time.Time {
 	if s, ok := span.(interface{ EndTime() time.Time }); ok {
 		return s.EndTime()
@@ -64,7 +64,7 @@ func (s *attempt) endHold(a *lockmw.Attempt, o observe.Outcome, err error, r *lo
 	}
 	b := buffers.Get().(*buffer)
 	s.describe(b, a, o, err)
-	if s.renewals > 0 { // the SDK pays by the attribute
+	if s.renewals > 0 { // each attribute costs the SDK time
 		b.add(attrRenewals.Int64(s.renewals))
 	}
 	if r != nil {
@@ -72,7 +72,7 @@ func (s *attempt) endHold(a *lockmw.Attempt, o observe.Outcome, err error, r *lo
 	}
 	s.setStatus(s.hold, err)
 	s.hold.SetAttributes(b.attrs...)
-	if now.Before(s.holdStart) { // which is up to 1 µs late
+	if now.Before(s.holdStart) { // it was set up to 1 µs late
 		s.hold.End(trace.WithTimestamp(s.holdStart))
 	} else {
 		s.hold.End()
@@ -80,8 +80,8 @@ func (s *attempt) endHold(a *lockmw.Attempt, o observe.Outcome, err error, r *lo
 	b.free()
 }
 
-// describe adds the attributes that both spans have; the user's come first, so that they do not replace
-// those of this package.
+// describe adds the attributes that both spans have. The user's come first: of two with the same key the
+// later one counts.
 func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o observe.Outcome, err error) {
 	b.add(s.extra...)
 	b.add(s.labels.span...)
@@ -97,7 +97,7 @@ func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o observe.Outcome, err 
 	}
 }
 
-// setStatus marks failures; that a TryLock found the lock busy is an answer, not a failure.
+// setStatus marks failures. A TryLock that found the lock busy has not failed.
 func (s *attempt) setStatus(span trace.Span, err error) {
 	if err == nil || observe.ErrorType(err) == observe.TypeBusy {
 		return
@@ -105,8 +105,7 @@ func (s *attempt) setStatus(span trace.Span, err error) {
 	span.SetStatus(codes.Error, s.describeError(err))
 }
 
-// describeError is the error without the key that *lockmw.Error's own text starts with, or only its
-// type if keys are not to be seen.
+// describeError returns the text of err without the key, or only the type of err if keys are redacted.
 func (s *attempt) describeError(err error) string {
 	if !s.Observer().quoteErrors {
 		return observe.ErrorType(err)
@@ -114,8 +113,8 @@ func (s *attempt) describeError(err error) string {
 	return clean(observe.Reason(err).Error())
 }
 
-// A buffer holds arguments of calls to a span. They would be allocated for each call, since the
-// compiler must expect an interface's methods to keep them; no span does.
+// A buffer holds arguments of calls to a span. Otherwise they would be allocated for each call: the
+// compiler must assume that the methods of an interface keep them. No span does.
 type buffer struct {
 	attrs []attribute.KeyValue
 	start [1]trace.SpanStartOption

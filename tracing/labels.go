@@ -27,7 +27,7 @@ type labels struct {
 
 type labelKey struct{ name, op, mode string }
 
-// mostLabels bounds the memory that names take which are not of low cardinality after all.
+// mostLabels bounds the memory for names, should they not be of low cardinality after all.
 const mostLabels = 1000
 
 // labelCache keeps labels. It is read far more often than written, so a write replaces the map.
@@ -82,7 +82,7 @@ func (t *tracer) newLabels(k labelKey) *labels {
 
 func defaultSpanName(span, name string) string { return span + " " + name }
 
-// nameSpan asks WithSpanNameFormatter's function for a span's name.
+// nameSpan calls WithSpanNameFormatter's function.
 func (t *tracer) nameSpan(span, name string) (formatted string) {
 	formatted = clean(defaultSpanName(span, name))
 	defer reportPanic("WithSpanNameFormatter")

@@ -42,7 +42,7 @@ func (i *instruments) enabled(ctx context.Context) bool {
 		i.renewals.Enabled(ctx)
 }
 
-// usable reports a failure to make an instrument; locks must work without it.
+// usable returns instrument, or otherwise after an error, which it reports: locks must work without it.
 func usable[T any](instrument T, err error, otherwise T) T {
 	if err != nil {
 		otel.Handle(err)

@@ -80,7 +80,7 @@ func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	return s
 }
 
-// ignore returns a context in which the callbacks of an attempt do not find that of a lock around it.
+// ignore returns the context of an attempt that is not observed: its callbacks must not find outer.
 func (t *tracer) ignore(ctx context.Context, outer *attempt) context.Context {
 	if outer == nil {
 		return ctx
@@ -159,7 +159,7 @@ func (t *tracer) failed(ctx context.Context, a lockmw.Attempt, err error) {
 
 func (t *tracer) renewed(ctx context.Context, _ lockmw.Attempt, err error) {
 	s := t.attemptIn(ctx)
-	if core.IsLoss(err) || !s.lockIn(observe.Holding) { // lost is told of losses
+	if core.IsLoss(err) || !s.lockIn(observe.Holding) { // lost reports losses
 		return
 	}
 	defer s.mu.Unlock()
@@ -196,20 +196,21 @@ func (t *tracer) released(ctx context.Context, a lockmw.Attempt, r lockmw.Releas
 	s.endHold(&a, o, r.Err, &r)
 }
 
-// wants asks WithFilter's function.
+// wants calls WithFilter's function.
 func (t *tracer) wants(ctx context.Context, a lockmw.Attempt) (wanted bool) {
 	wanted = true
 	defer reportPanic("WithFilter")
 	return t.filter(ctx, a)
 }
 
-// extra asks WithSpanAttributes' function.
+// extra calls WithSpanAttributes' function.
 func (t *tracer) extra(ctx context.Context, a lockmw.Attempt) []attribute.KeyValue {
 	defer reportPanic("WithSpanAttributes")
 	return t.spanAttributes(ctx, a)
 }
 
-// shownKey asks WithKeyRedactor's function; a panic in it must not reveal the key, which its value may have.
+// shownKey calls WithKeyRedactor's function. The value of a panic in it is not reported: it may contain the
+// key.
 func (t *tracer) shownKey(key string) string {
 	defer func() {
 		if recover() != nil {
@@ -219,8 +220,8 @@ func (t *tracer) shownKey(key string) string {
 	return t.redactKey(key)
 }
 
-// reportPanic, deferred, keeps a panic in a user's function from leaving an attempt half observed:
-// its span would never end, and the counters would never return to zero.
+// reportPanic, when deferred, recovers from a panic in a user's function. Otherwise a span might never end,
+// and counters never return to zero.
 func reportPanic(option string) {
 	if v := recover(); v != nil {
 		otel.Handle(fmt.Errorf("tracing: %s: the function panicked: %v", option, v))

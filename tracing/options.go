@@ -34,7 +34,7 @@ type config struct {
 	holdBuckets    []float64
 }
 
-// newConfig adds up the options; it panics if a value is invalid.
+// newConfig adds up the options. It panics if a value is invalid.
 func newConfig(opts []Option) *config {
 	wait := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	c := &config{
@@ -122,33 +122,32 @@ func WithSpanNameFormatter(f func(span, name string) string) Option {
 	return func(c *config) { c.spanName = f }
 }
 
-// WithFilter leaves out attempts, from spans and metrics alike, for which f returns false. Spans of
-// the guarded work are then children of the caller's span.
+// WithFilter leaves attempts for which f returns false out of spans and metrics. Spans of the guarded
+// work are then children of the caller's span.
 func WithFilter(f func(context.Context, lockmw.Attempt) bool) Option {
 	return func(c *config) { c.filter = f }
 }
 
-// WithKeyRedactor sets what spans show of a key: RedactKey, HashKey or a function of one's own. If
-// it returns "" they show nothing. Spans then do not quote error messages either, since servers and
-// proxies may repeat keys in them. Default: the key itself.
+// WithKeyRedactor sets what spans show of a key: what f returns, or nothing if that is "". RedactKey and
+// HashKey are such functions. Spans then do not quote error messages either, since servers and proxies
+// may repeat keys in them. Default: the key itself.
 func WithKeyRedactor(f func(key string) string) Option {
 	return func(c *config) {
 		c.redactKey, c.quoteErrors = f, false
 	}
 }
 
-// WithHolderLinks sets whether the span of a call that met a lock held by others links to their
-// spans, and shows the first of them in attributes. Default true. What is stored with a lock, for
-// others to link to, does not depend on it.
+// WithHolderLinks sets whether the acquire_lock span of a call that found the lock held links to the
+// spans of the holders, and shows the first of them in attributes. Default true. The traceparent that is
+// stored with a lock, for others to link to, does not depend on it.
 func WithHolderLinks(on bool) Option {
 	return func(c *config) { c.holderLinks = on }
 }
 
-// WithUncontendedSpans sets whether a lock that was got without waiting has an acquire_lock span.
-// Default true. If false, a lock that nobody else wants costs about 60 % as much to trace. But it is not
-// known in time then whether there will be such a span: other callers link to the span of this one's caller
-// instead, and the lock client's own spans nest there too. Holds, failures and metrics are reported all
-// the same.
+// WithUncontendedSpans sets whether a call that got its lock without waiting has an acquire_lock span.
+// Default true. If false, tracing a lock that nobody else wants costs about 60 % as much. But such a span
+// may then begin too late for others to link to: they link to the span of the caller instead, and the
+// redis client's own spans nest there too. Holds, failures and metrics are reported all the same.
 func WithUncontendedSpans(on bool) Option {
 	return func(c *config) { c.uncontended = on }
 }

@@ -11,7 +11,7 @@ import (
 func RedactKey(string) string { return "REDACTED" }
 
 // HashKey returns a key redactor that shows the first 128 bits of the key's HMAC-SHA256 as 32 hex
-// digits: who knows the secret can search for a key, nobody can guess keys from what is shown. Use
+// digits. With the secret one can search for a key; without it nobody can guess keys from the digits. Use
 // the same secret in all processes. HashKey panics if the secret is empty.
 func HashKey(secret []byte) func(key string) string {
 	if len(secret) == 0 {

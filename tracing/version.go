@@ -7,8 +7,8 @@ import (
 
 const modulePath = "github.com/lockmw/go"
 
-// Version is the version of this module, for the instrumentation scope: "v1.2.3", or "(devel)" where
-// the build does not know it.
+// Version returns the version of this module, for the instrumentation scope: "v1.2.3", or "(devel)" if
+// the build does not record it.
 func Version() string { return version() }
 
 var version = sync.OnceValue(func() string {

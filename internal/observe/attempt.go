@@ -55,7 +55,7 @@ func (a *Attempt[O, Self]) Value(key any) any {
 	return a.Context.Value(key)
 }
 
-// String keeps those who print contexts from reading the fields while they change.
+// String is for the printing of contexts, which would read the fields while they change.
 func (a *Attempt[O, Self]) String() string { return strings.TrimPrefix(fmt.Sprintf("%T", a.self), "*") }
 
 // Is reports whether a is in phase p.

@@ -12,7 +12,7 @@ import (
 
 var errVoid = errors.New("void")
 
-// isVoid is what withhold asks while a handler works.
+// isVoid is the function void of Wrap.
 func isVoid(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
