@@ -131,7 +131,7 @@ func TestACopyThatSpentARetryIsCountedAnew(t *testing.T) {
 	}
 }
 
-// outcomes is a handler that tells of each attempt whether the task was put back.
+// outcomes is a handler that reports of each attempt whether the task was put back.
 type outcomes struct {
 	busy chan bool
 	asynq.Handler

@@ -78,7 +78,7 @@ func takeItem(locks lockmw.Locker) *lockmw.Hold {
 	return hold
 }
 
-// reporting calls report with what becomes of each attempt, and then asynq hears of it.
+// reporting calls report with what becomes of each attempt, before asynq sees it.
 func reporting(next asynq.Handler, report func(id string, err error)) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		err := next.ProcessTask(ctx, task)

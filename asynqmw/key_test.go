@@ -42,7 +42,7 @@ func TestATaskThatCanHaveNoKeyIsArchived(t *testing.T) {
 
 func TestAnEmptyKeyIsNotShownToTheLocker(t *testing.T) {
 	l := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-		t.Errorf("asked for %q", key)
+		t.Errorf("called with %q", key)
 		return ctx, nil, lockmw.ErrBusy
 	})
 	key := func(context.Context, *asynq.Task) (string, error) { return "", nil }

@@ -79,7 +79,7 @@ func TestAWorkerThatWasStoppedFindsItsLockLostAndItsWriteRefused(t *testing.T) {
 		t.Errorf("written by %+v, want %+v", written, second)
 	}
 	work.await(t, "ended", 2)
-	first.End() // it has told asynq what it thinks
+	first.End() // it has answered asynq
 	if state := q.await(id, asynq.TaskStateCompleted, asynq.TaskStateRetry, asynq.TaskStateArchived).State; state != asynq.TaskStateCompleted {
 		t.Errorf("the task is %v", state)
 	}

@@ -222,8 +222,8 @@ func TestAWaitEndsBeforeTheTasksDeadline(t *testing.T) {
 		locker []lockmw.Option
 		opts   []asynqmw.Option
 	}{
-		"asked for at the middleware": {opts: []asynqmw.Option{lockmw.WithWait(lockmw.Forever)}},
-		"the Locker's default":        {locker: []lockmw.Option{lockmw.WithWait(lockmw.Forever)}},
+		"given to the middleware": {opts: []asynqmw.Option{lockmw.WithWait(lockmw.Forever)}},
+		"the Locker's default":    {locker: []lockmw.Option{lockmw.WithWait(lockmw.Forever)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -86,7 +86,7 @@ func TestALostLockFailsTheAttemptWhateverTheHandlerAsksFor(t *testing.T) {
 				t.Errorf("its type is that of %v", e)
 			}
 			if errors.Is(err, asynq.RevokeTask) || errors.Is(err, asynq.SkipRetry) || asynqmw.IsBusy(err) {
-				t.Fatalf("asynq is asked for something else than another attempt: %v", err)
+				t.Fatalf("asynq would not try the task again: %v", err)
 			}
 			if info := q.await(id, asynq.TaskStateRetry, asynq.TaskStateArchived); info.State != asynq.TaskStateRetry || info.Retried != 1 {
 				t.Errorf("the task is %v, %d retries spent", info.State, info.Retried)

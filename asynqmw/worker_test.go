@@ -51,7 +51,7 @@ func (s workerSpec) run(orders *json.Decoder, _ *json.Encoder) error {
 	mux.Handle("order:write", locked(asynq.HandlerFunc(work.write)))
 	mux.Handle("order:nothing", locked(handle(func(context.Context) error { return nil })))
 	mux.Handle("order:query", locked(handle(func(context.Context) error {
-		<-time.After(2 * time.Millisecond) // as if it asked a database
+		<-time.After(2 * time.Millisecond) // as if it queried a database
 		return nil
 	})))
 	cfg := quickBare()
@@ -84,7 +84,7 @@ func plainly(rdb *redis.Client) asynq.MiddlewareFunc {
 	}
 }
 
-// startWorker starts a worker process, which is told to end, and must, when the test does.
+// startWorker starts a worker process. It must end when the test does.
 func startWorker(t testing.TB, spec workerSpec) *redistest.Child {
 	t.Helper()
 	return redistest.StartChild(t, spec)

@@ -29,9 +29,9 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 	s := redistest.Redis(t)
 	locks := usertest.ClientOf(t, s.NewClient(t, func(opts *redis.Options) { opts.PoolSize, opts.ClientName = pool, "locks" }))
 	other := usertest.Client(t, s)
-	asks := s.NewClient(t)
+	admin := s.NewClient(t)
 
-	// All requests pass here, and those to /free stay.
+	// All requests pass here, and requests to /free stay.
 	var arrived, inside, served atomic.Int64
 	gone := make(chan struct{})
 	leave := sync.OnceFunc(func() { close(gone) })
@@ -91,7 +91,7 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 	if got[http.StatusCreated] != crowd || served.Load() != crowd {
 		t.Errorf("statuses %v and %d handled, want %d with 201", got, served.Load(), crowd)
 	}
-	if n := connections(t, asks, "locks"); n == 0 || n > pool+1 {
+	if n := connections(t, admin, "locks"); n == 0 || n > pool+1 {
 		t.Errorf("%d connections to Redis, want at most the pool's %d and one for what Redis publishes", n, pool)
 	}
 

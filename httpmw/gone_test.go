@@ -71,9 +71,9 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 					if status := usertest.Receive(t, "the access log", statuses); status != 499 {
 						t.Errorf("the access log has status %d, want 499", status)
 					}
-					failure, _ := errors.AsType[*lockmw.Error](usertest.Receive(t, "the observer is told", failures))
+					failure, _ := errors.AsType[*lockmw.Error](usertest.Receive(t, "the observer is called", failures))
 					if failure == nil || failure.ErrorType() != "lock_canceled" {
-						t.Errorf("the observer was told of %v", failure)
+						t.Errorf("the observer saw %v", failure)
 					}
 					if err := usertest.Receive(t, "the client is gone", left); !errors.Is(err, context.Canceled) {
 						t.Errorf("the client got an answer: %v", err)
@@ -88,7 +88,7 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 	})
 }
 
-// The server does not read a body that the handler has not asked for, and so does not see the end of
+// The server does not read a body that the handler has not begun to read, and so does not see the end of
 // the connection behind it.
 func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 	t.Parallel()

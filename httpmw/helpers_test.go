@@ -24,7 +24,7 @@ func failing(err error) lockmw.Locker {
 	})
 }
 
-// recording is a Locker that notes the keys it is asked for before it passes them on.
+// recording is a Locker that notes the keys of calls before it passes them on to l.
 func recording(l lockmw.Locker, keys *[]string) lockmw.Locker {
 	return lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		*keys = append(*keys, key)

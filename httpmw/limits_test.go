@@ -15,8 +15,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A handler that hangs must not own a key for ever: it is told, and its key is the next one's, though
-// it still runs and answers some day.
+// A handler that hangs must not own a key for ever: its context ends, and the next request gets the
+// key, though the handler still runs and answers some day.
 func TestAHandlerThatOutlivesTheMaximumHoldIsOvertaken(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {

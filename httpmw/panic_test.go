@@ -75,7 +75,7 @@ func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 						_ = resp.Body.Close()
 					}
 					if err == nil {
-						t.Errorf("%s: the client was not told that the answer was aborted", path)
+						t.Errorf("%s: the client did not see that the answer was aborted", path)
 					}
 				}
 				if len(panics) > 0 {

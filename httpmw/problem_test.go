@@ -97,16 +97,16 @@ func TestStatusesOfKeysThatCannotBeMade(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			log := captureLog(t)
-			var asked []string
-			rec := post(httpmw.WithLock(recording(lockmw.NewLocal(), &asked), tt.key)(never(t)), "/")
+			var requested []string
+			rec := post(httpmw.WithLock(recording(lockmw.NewLocal(), &requested), tt.key)(never(t)), "/")
 			if p := readProblem(t, rec); p.Status != tt.status || p.Type != tt.typ {
 				t.Errorf("got %+v, want %d %s", p, tt.status, tt.typ)
 			}
 			if strings.Contains(rec.Body.String(), "secret") {
 				t.Errorf("the body shows the error: %s", rec.Body)
 			}
-			if len(asked) > 0 {
-				t.Errorf("a lock was asked for: %q", asked)
+			if len(requested) > 0 {
+				t.Errorf("a lock was requested: %q", requested)
 			}
 			if logged := strings.Contains(log.String(), "secret"); logged != (tt.status >= 500) {
 				t.Errorf("the error is logged: %t: %s", logged, log)
@@ -146,7 +146,7 @@ func TestALostLockFailsAResponseThatHasNotBegun(t *testing.T) {
 		t.Errorf("headers of the other response: %v", rec.Header())
 	}
 	if log.Len() == 0 || strings.Contains(log.String(), "user:42") {
-		t.Errorf("the log should tell without the key: %s", log)
+		t.Errorf("the log should say so without the key: %s", log)
 	}
 }
 

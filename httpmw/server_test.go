@@ -126,10 +126,10 @@ func TestWithoutRedis(t *testing.T) {
 			select {
 			case g := <-failedOpen:
 				if !errors.Is(g.FailedOpen, lockmw.ErrUnavailable) || g.Hold.Token() != 0 {
-					t.Errorf("the observer was told of %v with token %d", g.FailedOpen, g.Hold.Token())
+					t.Errorf("the observer saw %v with token %d", g.FailedOpen, g.Hold.Token())
 				}
 			default:
-				t.Error("the observer was not told")
+				t.Error("the observer was not called")
 			}
 		}
 	})
@@ -149,10 +149,10 @@ func TestAShutdownOfTheLocksEndsTheWaitsThatTheServerWaitsFor(t *testing.T) {
 		site := webtest.NewSite(t, mux)
 		t.Cleanup(works.Open)
 		answers := map[string]chan webtest.Answer{"/works": make(chan webtest.Answer, 1), "/waits": make(chan webtest.Answer, 1)}
-		ask := func(path string) { answers[path] <- site.Request(t, http.MethodPost, path) }
-		go ask("/works")
+		request := func(path string) { answers[path] <- site.Request(t, http.MethodPost, path) }
+		go request("/works")
 		usertest.Receive(t, "a request is handled", works.entered)
-		go ask("/waits")
+		go request("/waits")
 		usertest.Receive(t, "a request waits", waits)
 
 		down := make(chan error, 2)
@@ -243,8 +243,8 @@ func TestALockIsLostOverTheWire(t *testing.T) {
 					}
 				}
 				for range 4 {
-					if err := usertest.Receive(t, "the observer is told", losses); !errors.Is(err, lockmw.ErrLost) {
-						t.Errorf("the observer was told of %v, want ErrLost", err)
+					if err := usertest.Receive(t, "the observer is called", losses); !errors.Is(err, lockmw.ErrLost) {
+						t.Errorf("the observer saw %v, want ErrLost", err)
 					}
 				}
 			})

@@ -24,8 +24,8 @@ func impatient(opts *redis.Options) {
 	opts.MaxRetries, opts.DialerRetries, opts.PoolSize = -1, 1, 1000
 }
 
-// wantProblem checks an answer of the middleware's own. Only those that a client may repeat have
-// retry set: they say when.
+// wantProblem checks an answer of the middleware's own. retry is true for what a client may
+// repeat: such an answer says when.
 func wantProblem(t testing.TB, a webtest.Answer, status int, typ string, retry bool) {
 	t.Helper()
 	var p problem

@@ -83,7 +83,7 @@ func TestDefaultsGiveWayToEveryoneElsesOptions(t *testing.T) {
 
 func TestErrNoLockRunsTheRequestWithoutALock(t *testing.T) {
 	key := func(*http.Request) (string, error) { return "", lockmw.ErrNoLock }
-	h := httpmw.WithLock(failing(errors.New("must not be asked")), key)(ok)
+	h := httpmw.WithLock(failing(errors.New("must not be called")), key)(ok)
 	if rec := post(h, "/"); rec.Code != http.StatusCreated {
 		t.Errorf("status %d", rec.Code)
 	}
@@ -204,8 +204,8 @@ func TestAWaitWithoutALimitEndsByItself(t *testing.T) {
 		locker []lockmw.Option
 		opts   []httpmw.Option
 	}{
-		"asked for at the middleware": {opts: []httpmw.Option{lockmw.WithWait(lockmw.Forever)}},
-		"the Locker's default":        {locker: []lockmw.Option{lockmw.WithWait(lockmw.Forever)}},
+		"given to the middleware": {opts: []httpmw.Option{lockmw.WithWait(lockmw.Forever)}},
+		"the Locker's default":    {locker: []lockmw.Option{lockmw.WithWait(lockmw.Forever)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

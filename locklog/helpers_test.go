@@ -141,7 +141,7 @@ func storing(traceParent string) lockmw.Option {
 	return lockmw.WithObserver(&lockmw.Observer{TraceParent: func(context.Context) string { return traceParent }})
 }
 
-// lost waits in a bubble for a hold's loss, and for the observers, who are told of it afterwards.
+// lost waits in a bubble for the loss of a hold, and for the observers, which are called afterwards.
 func lost(ctx context.Context) {
 	<-ctx.Done()
 	synctest.Wait()

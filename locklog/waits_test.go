@@ -192,7 +192,7 @@ func TestOutcomes(t *testing.T) {
 		}
 		l := j.messages(message)[0]
 		l.want(t, line{"level": "WARN", "lock.outcome": tt.outcome, "error.type": tt.kind, "error.message": tt.err.Error()})
-		if tt.waited > 0 { // as the caller is told
+		if tt.waited > 0 { // as the caller sees it
 			l.want(t, line{"lock.waited": tt.waited})
 		}
 	}

@@ -116,15 +116,15 @@ func TestAMetricIsReportedWithoutSpansAndOtherMetrics(t *testing.T) {
 	}
 }
 
-// A late meter is asked for histograms and makes them only when it knows where they go, as that of
+// A late meter notes what histograms it is to make, and makes them only when it knows where they go, as that of
 // OpenTelemetry's global provider.
 type late struct {
 	metricnoop.Meter
-	asked map[string][]metric.Float64HistogramOption
+	given map[string][]metric.Float64HistogramOption
 }
 
 func (m late) Float64Histogram(name string, opts ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
-	m.asked[name] = opts
+	m.given[name] = opts
 	return metricnoop.Float64Histogram{}, nil
 }
 
@@ -136,7 +136,7 @@ type lateProvider struct {
 func (p lateProvider) Meter(string, ...metric.MeterOption) metric.Meter { return p.meter }
 
 func TestBucketsDoNotFollowTheCallersSlice(t *testing.T) {
-	meter := late{asked: make(map[string][]metric.Float64HistogramOption)}
+	meter := late{given: make(map[string][]metric.Float64HistogramOption)}
 	wait, hold := []float64{1, 2}, []float64{3, 4}
 	newTelemetry(t, tracing.WithMeterProvider(lateProvider{meter: meter}),
 		tracing.WithWaitBuckets(wait...), tracing.WithHoldBuckets(hold...))
@@ -145,7 +145,7 @@ func TestBucketsDoNotFollowTheCallersSlice(t *testing.T) {
 	for name, want := range map[string][]float64{
 		"distributed_lock.wait.duration": {1, 2}, "distributed_lock.hold.duration": {3, 4},
 	} {
-		got := metric.NewFloat64HistogramConfig(meter.asked[name]...).ExplicitBucketBoundaries()
+		got := metric.NewFloat64HistogramConfig(meter.given[name]...).ExplicitBucketBoundaries()
 		if !slices.Equal(got, want) {
 			t.Errorf("%s has bounds %v, want %v", name, got, want)
 		}

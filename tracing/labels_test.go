@@ -10,9 +10,9 @@ import (
 )
 
 func TestTheFirstThousandNamesAreKept(t *testing.T) {
-	asked := make(map[string]int) // how often the spans of a name had to be named
+	named := make(map[string]int) // how often the spans of a name had to be named
 	m := newTelemetry(t, tracing.WithSpanNameFormatter(func(span, name string) string {
-		asked[name]++
+		named[name]++
 		return span + " " + name
 	}))
 	use := func(name string) {
@@ -25,11 +25,11 @@ func TestTheFirstThousandNamesAreKept(t *testing.T) {
 		}
 	}
 	for i := range 1000 {
-		if name := strconv.Itoa(i); asked[name] != asked["0"] {
-			t.Fatalf("the spans of name %s were named %d times, those of the first one %d times", name, asked[name], asked["0"])
+		if name := strconv.Itoa(i); named[name] != named["0"] {
+			t.Fatalf("the spans of name %s were named %d times, those of the first one %d times", name, named[name], named["0"])
 		}
 	}
-	if first, beyond := asked["0"], asked["1000"]; first != 2 || beyond != 4 {
+	if first, beyond := named["0"], named["1000"]; first != 2 || beyond != 4 {
 		t.Errorf("formatted %d span names of a name in use and %d of one too many, want 2 and again each time", first, beyond)
 	}
 	if n := strings.Count(strings.Join(m.names(), "\n"), "acquire_lock 1000"); n != 2 {

@@ -176,18 +176,18 @@ func TestAttributesOfTheUser(t *testing.T) {
 
 func TestSpanAttributesAreAskedForInTheCallersContext(t *testing.T) {
 	for _, uncontended := range []bool{true, false} {
-		var asked []trace.SpanID
+		var seen []trace.SpanID
 		m := newTelemetry(t, tracing.WithUncontendedSpans(uncontended),
 			tracing.WithSpanAttributes(func(ctx context.Context, _ lockmw.Attempt) []attribute.KeyValue {
-				asked = append(asked, trace.SpanContextFromContext(ctx).SpanID())
+				seen = append(seen, trace.SpanContextFromContext(ctx).SpanID())
 				return nil
 			}))
 		caller, span := m.tracer.Start(t.Context(), "caller")
 		newScriptIn(caller, m).acquire(lockmw.Grant{})
 		newScriptIn(caller, m).run()
 		span.End()
-		if id := span.SpanContext().SpanID(); !slices.Equal(asked, []trace.SpanID{id, id}) {
-			t.Errorf("uncontended spans %v: asked in the spans %v, want twice in %v, the caller's", uncontended, asked, id)
+		if id := span.SpanContext().SpanID(); !slices.Equal(seen, []trace.SpanID{id, id}) {
+			t.Errorf("uncontended spans %v: seen in the spans %v, want twice in %v, the caller's", uncontended, seen, id)
 		}
 	}
 }
@@ -195,11 +195,11 @@ func TestSpanAttributesAreAskedForInTheCallersContext(t *testing.T) {
 func TestNothingIsBuiltForSpansThatAreNotRecorded(t *testing.T) {
 	m := newTelemetryWith(t, sdktrace.NeverSample(),
 		tracing.WithSpanAttributes(func(context.Context, lockmw.Attempt) []attribute.KeyValue {
-			t.Error("attributes were asked for")
+			t.Error("the function was called")
 			return nil
 		}),
 		tracing.WithKeyRedactor(func(string) string {
-			t.Error("the key was asked for")
+			t.Error("the function was called")
 			return ""
 		}))
 	exhibit.Run(t, "item:7", m.observer)

@@ -97,7 +97,7 @@ func TestEachOfSeveralObserversIsToldEverything(t *testing.T) {
 			m.allEnded()
 			m.countersAtZero()
 		}
-		delete(only.calls, "traceparent") // those after the first that has one are not asked
+		delete(only.calls, "traceparent") // only those up to the first that has one are called
 		for _, c := range []*tally{before, between, after} {
 			delete(c.calls, "traceparent")
 			if !maps.Equal(c.calls, only.calls) {
