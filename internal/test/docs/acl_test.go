@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
@@ -139,6 +140,7 @@ func TestACLLineSufficesInACluster(t *testing.T) {
 }
 
 func TestNothingIsTooMuchInTheACLLine(t *testing.T) {
+	suite.NeedsFull(t, "makes all calls once for each item of the line")
 	rules, _ := aclLines(t)
 	s := newACLServer(t)
 	for i, rule := range rules {
