@@ -94,6 +94,8 @@ func (s metricSender) Export(ctx context.Context, m *metricdata.ResourceMetrics)
 		})
 		return nil
 	}
-	s.to.report(err)
+	if !errors.Is(context.Cause(ctx), context.Canceled) { // by the shutdown, which exports once more
+		s.to.report(err)
+	}
 	return nil
 }
