@@ -12,8 +12,8 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
+// It is not parallel: beside other sales the collector may be too busy to take everything in time.
 func TestASaleExportsItsSpansAndMetrics(t *testing.T) {
-	t.Parallel()
 	c := listen(t, collector.Start)
 	stderr := &scraper{t: t}
 	runSale(t, stderr, append(smallSale, "-otlp", c.Addr(), "-metrics", "127.0.0.1:0")...)
