@@ -29,7 +29,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 	}{
 		{"no Locker", func() { asynqmw.WithLock(nil, byItem) }, "Locker is nil"},
 		{"a Client that New did not return", func() { asynqmw.WithLock((*lockmw.Client)(nil), byItem) }, "Locker is nil"},
-		{"one ticket for all", lock(lockmw.WithTicket("a", time.Minute)), "WithPlaceKept"},
+		{"one ticket for all", lock(lockmw.WithPlace("a", time.Minute)), "WithPlaceKept"},
 		{"a place kept for what does not come back", lock(asynqmw.WithPlaceKept(time.Minute), asynqmw.WithOnBusy(asynqmw.Drop)), "WithOnBusy(Drop)"},
 		{"no key", func() { asynqmw.WithLock(local, nil) }, "key function is nil"},
 		{"no handler", func() { asynqmw.WithLock(local, byItem)(nil) }, "handler to lock is nil"},

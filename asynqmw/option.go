@@ -144,7 +144,7 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 }
 
 // WithPlaceKept keeps the place of a task that is queued again in the queue of its lock, which must be
-// one of package fairlock: lockmw.WithTicket with the task's ID. The lock passes over the task while it is
+// one of package fairlock: lockmw.WithPlace with the task's ID. The lock passes over the task while it is
 // away. Without the option, such a task begins at the end each time, behind whatever waits in a worker or
 // a request. Default: no place is kept.
 //
@@ -155,7 +155,7 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 // are refused; with any other lock that keeps no places every attempt fails with lockmw.ErrInvalidOption.
 func WithPlaceKept(d time.Duration) Option {
 	return taskOption{apply: func(c *config) error {
-		if _, err := lockmw.NewPolicy(lockmw.WithTicket("task", d)); err != nil || d == 0 {
+		if _, err := lockmw.NewPolicy(lockmw.WithPlace("task", d)); err != nil || d == 0 {
 			return fmt.Errorf("%w: WithPlaceKept(%v), must be from 1ms to 24h", lockmw.ErrInvalidOption, d)
 		}
 		c.placeKept = d
@@ -186,8 +186,8 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 		}
 	}
 	policy, err := lockmw.NewPolicy(c.lockOpts...)
-	if err == nil && policy.Ticket != "" {
-		err = fmt.Errorf("%w: WithTicket is for one task, use WithPlaceKept", lockmw.ErrInvalidOption)
+	if err == nil && policy.Place != "" {
+		err = fmt.Errorf("%w: WithPlace is for one task, use WithPlaceKept", lockmw.ErrInvalidOption)
 	}
 	if err != nil {
 		panic(fmt.Errorf("asynqmw: WithLock: %w", err))

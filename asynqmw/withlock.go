@@ -117,7 +117,7 @@ func (g *guard) lock(a *attempt, key string, mustWait bool) (context.Context, *l
 	}
 	opts = append(opts, g.lockOpts...)
 	if g.placeKept > 0 && a.origin != "" {
-		opts = append(opts, lockmw.WithTicket(placeID(a.name()), g.placeKept))
+		opts = append(opts, lockmw.WithPlace(placeID(a.name()), g.placeKept))
 	}
 	if mustWait {
 		wait := lockmw.Forever

@@ -85,7 +85,7 @@ func Example_ticket() {
 		return lockmw.Do(ctx, locks, "item:7", func(context.Context) error {
 			served <- task
 			return nil
-		}, append(opts, lockmw.WithTicket(task, time.Minute))...)
+		}, append(opts, lockmw.WithPlace(task, time.Minute))...)
 	}
 
 	_, hold, err := locks.Lock(ctx, "item:7")

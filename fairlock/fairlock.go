@@ -12,7 +12,7 @@
 // key that the context holds waits for nobody.
 //
 // A call learns its position and the length of the queue from the callbacks Contended and Waiting of a
-// lockmw.Observer. With lockmw.WithTicket a call that gave up, such as a task that was put back,
+// lockmw.Observer. With lockmw.WithPlace a call that gave up, such as a task that was put back,
 // continues from its place the next time.
 //
 // Plain, fair and read-write locks of one key exclude one another.

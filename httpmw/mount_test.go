@@ -28,7 +28,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"a nil Client", func() { httpmw.WithLock((*lockmw.Client)(nil), user42) }, "Locker is nil"},
 		{"a nil Local", func() { httpmw.WithRWLock((*lockmw.Local)(nil), user42) }, "Locker is nil"},
 		{"a nil LockerFunc", func() { httpmw.WithLocks(lockmw.LockerFunc(nil), httpmw.All(user42)) }, "Locker is nil"},
-		{"a ticket for all requests", lock(lockmw.WithTicket("1", time.Minute)), "WithTicket"},
+		{"a place for all requests", lock(lockmw.WithPlace("1", time.Minute)), "WithPlace"},
 		{"a method of two words", lock(httpmw.WithMethods("PO ST")), `"PO ST"`},
 		{"an empty method", lock(httpmw.WithMethods("")), `""`},
 		{"no key", func() { httpmw.WithLock(local, nil) }, "key function is nil"},

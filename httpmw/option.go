@@ -92,8 +92,8 @@ func newConfig(name string, noLocker, noKey bool, opts []Option) *config {
 	if err != nil {
 		panic(fmt.Errorf("httpmw: %s: %w", name, err))
 	}
-	if policy.Ticket != "" {
-		panic(fmt.Errorf("httpmw: %s: %w: WithTicket: all requests would share one place in the queue", name, lockmw.ErrInvalidOption))
+	if policy.Place != "" {
+		panic(fmt.Errorf("httpmw: %s: %w: WithPlace: all requests would share one place in the queue", name, lockmw.ErrInvalidOption))
 	}
 	if policy.Wait == lockmw.Forever { // given here, or unknown: the Locker may have a default
 		c.longestWait = longestWait

@@ -88,9 +88,9 @@ func TestAMistakeInTheWiringIsLoggedByName(t *testing.T) {
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		failedOpen := make(chan lockmw.Grant, 10)
+		failedOpen := make(chan lockmw.Acquisition, 10)
 		observed := lockmw.WithObserver(&lockmw.Observer{
-			Acquired: func(ctx context.Context, _ lockmw.Attempt, g lockmw.Grant) context.Context {
+			Acquired: func(ctx context.Context, _ lockmw.Attempt, g lockmw.Acquisition) context.Context {
 				failedOpen <- g
 				return ctx
 			},

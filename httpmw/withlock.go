@@ -20,7 +20,7 @@ import (
 // example because its client goes away, gets status 499 without a body, for access logs. docs/http.md
 // lists the other responses.
 //
-// WithLock panics if l or key is nil or an option is invalid. lockmw.WithTicket is invalid: all requests
+// WithLock panics if l or key is nil or an option is invalid. lockmw.WithPlace is invalid: all requests
 // would share one place in the queue. The middleware may be used for several routes and is safe for
 // concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {

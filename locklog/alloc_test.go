@@ -51,7 +51,7 @@ func handedOver(o *lockmw.Observer) func() {
 	return func() {
 		ctx := o.Start(context.Background(), a)
 		o.Contended(ctx, a, lockmw.Contention{Holders: holders, Position: 1, Waiters: 1})
-		ctx = o.Acquired(ctx, a, lockmw.Grant{Waited: 1, Contended: true})
+		ctx = o.Acquired(ctx, a, lockmw.Acquisition{Waited: 1, Contended: true})
 		o.Renewed(ctx, a, nil)
 		o.Released(ctx, a, lockmw.Release{Held: 1})
 	}

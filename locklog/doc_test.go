@@ -46,7 +46,7 @@ func everything(t *testing.T) []line {
 		Holders: []lockmw.Holder{{Owner: "o", Process: "p", TraceParent: valid, Token: 1, Since: time.Now()}},
 	}
 	_, hold := usertest.Lock(t, t.Context(), lockmw.NewLocal(), "item:7") // for its token
-	attempt := func(g *lockmw.Grant) *usertest.Script {
+	attempt := func(g *lockmw.Acquisition) *usertest.Script {
 		s := newScript(j.observer)
 		s.Contended(seen)
 		if g != nil {
@@ -54,10 +54,10 @@ func everything(t *testing.T) []line {
 		}
 		return s
 	}
-	held := &lockmw.Grant{Hold: hold}
+	held := &lockmw.Acquisition{Hold: hold}
 	attempt(nil).Failed(&lockmw.Error{Err: lockmw.ErrBusy})
 	attempt(nil).Failed(&lockmw.Error{Err: lockmw.ErrUnavailable})
-	attempt(&lockmw.Grant{FailedOpen: lockmw.ErrUnavailable})
+	attempt(&lockmw.Acquisition{FailedOpen: lockmw.ErrUnavailable})
 	attempt(held).Released(lockmw.Release{Held: time.Minute})
 	attempt(held).Released(lockmw.Release{Err: lockmw.ErrUnavailable})
 	attempt(held).Lost(lockmw.ErrLost)

@@ -107,7 +107,7 @@ func TestALossThatOnlyTheReleaseTells(t *testing.T) {
 	} {
 		j := newJournal(t)
 		s := newScript(j.observer)
-		s.Acquired(lockmw.Grant{})
+		s.Acquired(lockmw.Acquisition{})
 		s.Released(lockmw.Release{Held: time.Minute, Waiters: 2, Err: err})
 		s.Lost(err)
 		j.messages(lockLost)[0].want(t, line{
@@ -137,7 +137,7 @@ func TestALossAndTheReleaseAtTheSameTime(t *testing.T) {
 	j := newJournal(t)
 	for range 100 {
 		s := newScript(j.observer)
-		s.Acquired(lockmw.Grant{})
+		s.Acquired(lockmw.Acquisition{})
 		var wg sync.WaitGroup
 		wg.Go(func() { s.Lost(lockmw.ErrLost) })
 		wg.Go(func() { s.Released(lockmw.Release{Held: time.Minute, Err: lockmw.ErrLost}) })
@@ -191,7 +191,7 @@ func TestFailedRenewals(t *testing.T) {
 func TestARenewalThatFindsTheLockLostIsALoss(t *testing.T) {
 	j := newJournal(t)
 	s := newScript(j.observer)
-	s.Acquired(lockmw.Grant{})
+	s.Acquired(lockmw.Acquisition{})
 	s.Renewed(lockmw.ErrLost)
 	s.Lost(lockmw.ErrLost)
 	s.Renewed(lockmw.ErrUnavailable)

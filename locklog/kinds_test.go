@@ -121,7 +121,7 @@ func TestNoKeyIsShownThatIsRedacted(t *testing.T) {
 
 				h := newScript(j.observer)
 				h.Key = key
-				h.Acquired(lockmw.Grant{})
+				h.Acquired(lockmw.Acquisition{})
 				h.Renewed(&lockmw.Error{Op: "renew", Key: key, Err: errors.New("ERR no such slot: " + key)})
 
 				if strings.Contains(j.String(), marker) {

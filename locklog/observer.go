@@ -58,7 +58,7 @@ func (r *reporter) contended(ctx context.Context, _ lockmw.Attempt, c lockmw.Con
 	}
 }
 
-func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Grant) context.Context {
+func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acquisition) context.Context {
 	s := r.attemptIn(ctx)
 	if !s.is(observe.Waiting) {
 		return ctx

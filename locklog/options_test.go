@@ -132,7 +132,7 @@ func TestHandlersGetTheContextOfTheAttempt(t *testing.T) {
 		Start: func(ctx context.Context, a lockmw.Attempt) context.Context {
 			return context.WithValue(ctx, valueKey{}, ctx.Value(valueKey{}).(string)+"/wait")
 		},
-		Acquired: func(ctx context.Context, a lockmw.Attempt, g lockmw.Grant) context.Context {
+		Acquired: func(ctx context.Context, a lockmw.Attempt, g lockmw.Acquisition) context.Context {
 			return context.WithValue(ctx, valueKey{}, ctx.Value(valueKey{}).(string)+"/hold")
 		},
 	})

@@ -19,7 +19,7 @@ func traceOf(t *testing.T, traceParent string) any {
 	j := newJournal(t, locklog.WithSlowWait(0))
 	s := newScript(j.observer)
 	s.Contended(lockmw.Contention{Holders: []lockmw.Holder{{TraceParent: traceParent}}})
-	s.Acquired(lockmw.Grant{})
+	s.Acquired(lockmw.Acquisition{})
 	l := j.messages(slowWait)[0]
 	l.want(t, line{
 		"lock.holders": 1, "holder.owner": nil, "holder.process": nil, "holder.token": nil, "holder.since": nil,

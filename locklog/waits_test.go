@@ -146,7 +146,7 @@ func TestRedisThatFailsACallIsLogged(t *testing.T) {
 		time.Sleep(time.Second)
 		s.Failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable)})
 		s = newScript(j.observer)
-		s.Acquired(lockmw.Grant{Waited: time.Second})
+		s.Acquired(lockmw.Acquisition{Waited: time.Second})
 
 		newScript(j.observer).Failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: lockmw.ErrWrongType}) // at once
 

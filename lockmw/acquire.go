@@ -15,8 +15,8 @@ import (
 func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (context.Context, *Hold, error) {
 	policy := l.base
 	err := policy.apply(opts)
-	if err == nil && policy.Ticket != "" && !l.kind.OwnTicket {
-		err = fmt.Errorf("%w: WithTicket needs a lock that is first come, first served: fairlock.New", ErrInvalidOption)
+	if err == nil && policy.Place != "" && !l.kind.OwnTicket {
+		err = fmt.Errorf("%w: WithPlace needs a fair lock: fairlock.New", ErrInvalidOption)
 	}
 	op := "lock"
 	if policy.Wait == 0 {
@@ -31,7 +31,7 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	outer, _ := FromContext(ctx)
 	h, err := l.reenter(ctx, outer, key)
 	if err == nil && h == nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: not asked for: %w", ErrBusy, contextError(ctx))
+		err = fmt.Errorf("%w: not requested: %w", ErrBusy, contextError(ctx))
 	}
 	if err != nil {
 		return ctx, nil, &Error{Op: op, Key: key, Err: err}
@@ -42,13 +42,14 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	return l.acquire(ctx, &policy, op, key, outer)
 }
 
-// reenter looks for a hold of key in ctx and shares its lock; nil if there is none.
+// reenter takes one more hold of a lock that the context of outer holds h carries; nil if it carries none for
+// key.
 func (l *KindLocker) reenter(ctx context.Context, h *Hold, key string) (*Hold, error) {
 	for ; h != nil; h = h.outer {
-		if h.s.locks != l.locks || h.s.req.Key != key {
+		if h.lock.locks != l.locks || h.lock.req.Key != key {
 			continue
 		}
-		again, err := h.s.reenter(ctx, l.kind.Mode)
+		again, err := h.lock.reenter(ctx, l.kind.Mode)
 		if again != nil || err != nil {
 			return again, err
 		}
@@ -57,52 +58,58 @@ func (l *KindLocker) reenter(ctx context.Context, h *Hold, key string) (*Hold, e
 }
 
 func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, outer *Hold) (context.Context, *Hold, error) {
-	s := &holding{
+	held := l.newHeldLock(p, key, outer)
+	start, observed := time.Now(), ctx
+	if len(p.Observers) > 0 {
+		held.watch = newWatch(ctx, Attempt{
+			Key: key, Name: p.nameFor(key), Op: op, Mode: l.kind.Mode.String(), Policy: *p,
+		}, l.logger)
+		held.req.Trace, held.req.WantsMoves = held.watch.traceParent(), held.watch.wantsMoves()
+		observed = held.watch.ctx
+	}
+	h := held.newHold()
+	backend, err := l.locks.Acquire(observed, &held.req)
+	acquired := time.Now()
+	waited, contended := acquired.Sub(start), held.isContended()
+	if err == nil {
+		held.backend, held.token = backend, backend.Token()
+	} else {
+		err = acquireError(op, key, waited, contended, p.Wait, err)
+		if !p.FailOpen || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+			if held.watch != nil {
+				held.watch.failed(err)
+			}
+			return ctx, nil, err
+		}
+		l.logger.WarnContext(ctx, "lockmw: going on without a lock", "name", p.nameFor(key), "error", errors.Unwrap(err))
+	}
+	if held.watch != nil {
+		held.watch.since = acquired
+		held.watch.acquired(Acquisition{Hold: h, Waited: waited, Contended: contended, FailedOpen: err})
+		observed = held.watch.ctx
+	}
+	h.attach(observed)
+	held.startEvents()
+	return &h.ctx, h, nil
+}
+
+// newHeldLock prepares the request for a lock.
+func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
+	held := &heldLock{
 		locks:         l.locks,
 		unlockTimeout: l.unlockTimeout,
 		req: core.Request{
 			Key: key, Mode: l.kind.Mode, Owner: ownerOf(outer),
 			Wait: p.Wait, Lease: p.Lease, Fixed: p.Fixed,
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
-			Ticket: p.Ticket, Keep: p.KeepTicket,
+			Place: p.Place, KeepPlace: p.KeepPlace,
 		},
 	}
-	s.req.Events = s
-	start, observed := time.Now(), ctx
-	if len(p.Observers) > 0 {
-		s.watch = newWatch(ctx, Attempt{
-			Key: key, Name: p.nameFor(key), Op: op, Mode: l.kind.Mode.String(), Policy: *p,
-		}, l.logger)
-		s.req.Trace, s.req.Moves = s.watch.traceParent(), s.watch.wantsMoves()
-		observed = s.watch.ctx
-	}
-	h := s.newHold()
-	grant, err := l.locks.Acquire(observed, &s.req)
-	acquired := time.Now()
-	waited, contended := acquired.Sub(start), s.isContended()
-	if err == nil {
-		s.grant, s.token = grant, grant.Token()
-	} else {
-		err = acquireError(op, key, waited, contended, p.Wait, err)
-		if !p.FailOpen || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
-			if s.watch != nil {
-				s.watch.failed(err)
-			}
-			return ctx, nil, err
-		}
-		l.logger.WarnContext(ctx, "lockmw: going on without a lock", "name", p.nameFor(key), "error", errors.Unwrap(err))
-	}
-	if s.watch != nil {
-		s.watch.since = acquired
-		s.watch.acquired(Grant{Hold: h, Waited: waited, Contended: contended, FailedOpen: err})
-		observed = s.watch.ctx
-	}
-	h.carry(observed)
-	s.take()
-	return &h.ctx, h, nil
+	held.req.Events = held
+	return held
 }
 
-// acquireError adds to a failure what the caller knows of the call.
+// acquireError makes a failure an *Error.
 func acquireError(op, key string, waited time.Duration, contended bool, wait time.Duration, err error) error {
 	e := &Error{Op: op, Key: key, Err: err}
 	if contended || wait > 0 && errors.Is(err, ErrBusy) {
@@ -114,19 +121,19 @@ func acquireError(op, key string, waited time.Duration, contended bool, wait tim
 	return e
 }
 
-// contextError is why ctx ended: its error, and its cause if that says more.
+// contextError returns why ctx ended: its error, and its cause if that says more.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == nil || errors.Is(cause, err) {
 		return err
 	}
-	return fmt.Errorf("%w (%v)", err, cause) //nolint:errorlint // another lock's loss is told, not matched
+	return fmt.Errorf("%w (%v)", err, cause) //nolint:errorlint // the loss of another lock is in the text only: errors.Is must not match it
 }
 
-// ownerOf continues the owner of an outer hold, else makes a new one.
+// ownerOf returns the owner of an outer hold, or a new one.
 func ownerOf(outer *Hold) string {
-	if outer != nil && outer.s.req.Owner != "" {
-		return outer.s.req.Owner
+	if outer != nil && outer.lock.req.Owner != "" {
+		return outer.lock.req.Owner
 	}
 	var raw [16]byte
 	a, b := rand.Uint64(), rand.Uint64() // seeded by the system's randomness

@@ -10,10 +10,10 @@ import (
 	"github.com/lockmw/go/internal/engine"
 )
 
-// A Client takes locks in Redis: the plain, reentrant lock. Goroutines of one Client that want the
-// same key pass the lock on among themselves, in the order in which they asked, for a bounded number
-// of times while other processes wait. Safe for concurrent use; one Client per process is enough, and
-// several do not re-enter one another's locks.
+// A Client takes locks in Redis: the plain, reentrant lock. Goroutines of one Client that want the same key
+// pass the lock on to one another, in the order of their calls. While other processes wait they do so a
+// bounded number of times. Safe for concurrent use. One Client per process is enough; several Clients do not
+// re-enter one another's locks.
 type Client struct {
 	locker *KindLocker
 	engine *engine.Engine
@@ -29,8 +29,8 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.policy.Ticket != "" {
-		return nil, fmt.Errorf("%w: WithTicket is for one call: all would share the place of %q", ErrInvalidOption, shorten(s.policy.Ticket))
+	if s.policy.Place != "" {
+		return nil, fmt.Errorf("%w: WithPlace is for one call: all would share the place of %q", ErrInvalidOption, shorten(s.policy.Place))
 	}
 	e, err := engine.New(rdb, s.engine)
 	if err != nil {
@@ -57,8 +57,8 @@ func (c *Client) TryLock(ctx context.Context, key string, opts ...Option) (conte
 // ended or ctx does. The watchdog goes on meanwhile. Call Close afterwards.
 func (c *Client) Shutdown(ctx context.Context) error { return c.engine.Shutdown(ctx) }
 
-// Close ends everything now: waits and holds end with ErrClosed, the latter's locks are released,
-// and the Client's goroutines stop before it returns. While Redis is away it tries to release for 2 s,
-// and then waits for the redis client to give up what is on its way. The redis client stays open.
-// Further calls do nothing.
+// Close ends everything now: waits and holds end with ErrClosed, and the locks are released. It returns when
+// the Client's goroutines have ended. While Redis is away it tries to release for 2 s, and then waits for the
+// redis client to give up the commands on their way. The redis client stays open. Further calls of Close do
+// nothing.
 func (c *Client) Close() error { return c.engine.Close() }

@@ -62,9 +62,9 @@ func WithPrefix(prefix string) ClientOption {
 	}}
 }
 
-// WithLocalPasses sets how often a lock may be passed on within this process while another process
-// waits for it; default 32, at most 10000. More is faster under contention, less is fairer between
-// processes; 0 hands it to the next process at every release.
+// WithLocalPasses sets how often a lock may be passed on within this process while another process waits for
+// it; default 32, at most 10000. More is faster under contention, less is fairer between processes. With 0
+// every release hands the lock to the next process.
 func WithLocalPasses(n int) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if n < 0 || n > 10_000 {
@@ -86,9 +86,9 @@ func WithUnlockTimeout(d time.Duration) ClientOption {
 	}}
 }
 
-// WithClockMargin sets how much earlier than the server a hold is considered over here, for clocks
-// that run at different speeds; default 1 % of the lease and 2 ms. At most 10 s; a third of the lease
-// is never exceeded.
+// WithClockMargin sets by how much a hold ends earlier here than at the server, for clocks that run at
+// different speeds. Default: 1 % of the lease and 2 ms. At most 10 s, and never more than a third of the
+// lease.
 func WithClockMargin(d time.Duration) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if d < 0 || d > 10*time.Second {
@@ -99,8 +99,8 @@ func WithClockMargin(d time.Duration) ClientOption {
 	}}
 }
 
-// WithLogger sets where what has no caller is logged: failed releases in the background, a
-// maxmemory policy that evicts locks, observers that panic. Default slog.Default().
+// WithLogger sets the logger for events without a caller: failed releases in the background, a maxmemory
+// policy that evicts locks, observers that panic. Default slog.Default().
 func WithLogger(logger *slog.Logger) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if logger == nil {

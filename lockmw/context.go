@@ -15,15 +15,16 @@ func FromContext(ctx context.Context) (*Hold, bool) {
 	return h, ok
 }
 
-// Held returns the hold of key that ctx carries: for code that relies on a lock taken further up and
-// wants its token. It returns ErrNotHeld if there is none or it was unlocked, ErrLost if it was lost.
+// Held returns the hold of key that ctx carries. It is for code that relies on a lock taken by its caller,
+// and needs its token. It returns ErrNotHeld if there is no such hold or it was unlocked, ErrLost if it was
+// lost.
 func Held(ctx context.Context, key string) (*Hold, error) {
 	h, _ := FromContext(ctx)
 	for ; h != nil; h = h.outer {
-		if h.s.req.Key != key || h.unlocked.Load() {
+		if h.lock.req.Key != key || h.unlocked.Load() {
 			continue
 		}
-		if err := h.s.check(); err != nil {
+		if err := h.lock.check(); err != nil {
 			return nil, &Error{Op: "held", Key: key, Err: err}
 		}
 		return h, nil
@@ -31,12 +32,12 @@ func Held(ctx context.Context, key string) (*Hold, error) {
 	return nil, &Error{Op: "held", Key: key, Err: fmt.Errorf("%w by this context", ErrNotHeld)}
 }
 
-// holdContext is the context of a hold: it ends with its parent, at Unlock, and at the loss of the
-// lock. Err compares the clock with the lock's deadline itself, because a timer may be late: the
-// process may just have been woken after its lease ran out.
+// A holdContext is the context of a hold. It ends with its parent, at Unlock, and at the loss of the lock.
+// Err compares the clock with the lock's deadline itself, because a timer may be late: the process may have
+// been stopped, and woken after its lease ran out.
 //
-// Most holds end without anybody having waited for their context, so a real context is only made
-// when something asks for Done, or for the cause after the end.
+// Most holds end before any code waits for their context. So a real context is only made when Done is
+// called, or context.Cause after the end.
 type holdContext struct {
 	parent context.Context
 	hold   *Hold
@@ -55,12 +56,12 @@ func (c *holdContext) Done() <-chan struct{} {
 	return c.real().Done()
 }
 
-// real returns the context behind c; c.mu is held.
+// real returns the context behind c, and makes it if there is none. c.mu is held.
 func (c *holdContext) real() context.Context {
 	if c.inner == nil {
 		parent := c.parent
 		if c.cause != nil {
-			parent = context.WithoutCancel(parent) // its end came later
+			parent = context.WithoutCancel(parent) // which ended later
 		}
 		c.inner, c.cancel = context.WithCancelCause(parent)
 		if c.cause != nil {
@@ -75,7 +76,7 @@ func (c *holdContext) Err() error {
 	ended := c.cause != nil
 	c.mu.Unlock()
 	if !ended {
-		lost := c.hold.s.check()
+		lost := c.hold.lock.check()
 		if lost == nil {
 			return c.parent.Err()
 		}
@@ -93,7 +94,7 @@ func (c *holdContext) Value(key any) any {
 	c.mu.Lock()
 	ctx := c.inner
 	if ctx == nil && c.cause != nil {
-		ctx = c.real() // context.Cause looks for the cause this way
+		ctx = c.real() // context.Cause looks for the cause in this way
 	}
 	c.mu.Unlock()
 	if ctx == nil {

@@ -224,7 +224,7 @@ func ExampleObserver() {
 			fmt.Printf("%s: waits for %d holder, place %d\n", a.Name, len(c.Holders), c.Position)
 			close(queued)
 		},
-		Acquired: func(ctx context.Context, a lockmw.Attempt, g lockmw.Grant) context.Context {
+		Acquired: func(ctx context.Context, a lockmw.Attempt, g lockmw.Acquisition) context.Context {
 			fmt.Printf("%s: acquired, contended: %t\n", a.Name, g.Contended)
 			return ctx
 		},

@@ -23,9 +23,9 @@ func (g *scriptedGrant) Release(time.Duration) (int, error)          { return 0,
 
 func TestReentryThatRacesWithTheLastUnlockGetsNoHold(t *testing.T) {
 	g := &scriptedGrant{expired: func() bool { return false }}
-	s := &holding{grant: g, token: 1}
-	last := s.newHold()
-	last.carry(t.Context())
+	l := &heldLock{backend: g, token: 1}
+	last := l.newHold()
+	last.attach(t.Context())
 	g.expired = func() bool {
 		g.expired = func() bool { return false }
 		if err := last.Unlock(); err != nil {
@@ -33,16 +33,16 @@ func TestReentryThatRacesWithTheLastUnlockGetsNoHold(t *testing.T) {
 		}
 		return false
 	}
-	if again, err := s.reenter(t.Context(), core.Exclusive); again != nil || err != nil {
+	if again, err := l.reenter(t.Context(), core.Exclusive); again != nil || err != nil {
 		t.Errorf("re-entered a lock that was released: %v, %v", again, err)
 	}
 }
 
 func TestErrIsNotNilOnceTheLossIsNoted(t *testing.T) {
-	s := &holding{grant: &scriptedGrant{expired: func() bool { return true }}, token: 1}
-	h := s.newHold()
-	h.carry(t.Context())
-	s.lost = ErrLost // by another goroutine, which has yet to end the contexts
+	l := &heldLock{backend: &scriptedGrant{expired: func() bool { return true }}, token: 1}
+	h := l.newHold()
+	h.attach(t.Context())
+	l.lost = ErrLost // by another goroutine, which has yet to end the contexts
 	if h.ctx.Err() == nil || !errors.Is(context.Cause(&h.ctx), ErrLost) {
 		t.Errorf("Err is %v with cause %v after the loss", h.ctx.Err(), context.Cause(&h.ctx))
 	}
@@ -50,10 +50,10 @@ func TestErrIsNotNilOnceTheLossIsNoted(t *testing.T) {
 
 func TestTheCauseIsTheLossAlsoIfTheParentEndsLater(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
-	s := &holding{grant: &scriptedGrant{expired: func() bool { return false }}, token: 1}
-	h := s.newHold()
-	h.carry(parent)
-	s.Lost(ErrLost)
+	l := &heldLock{backend: &scriptedGrant{expired: func() bool { return false }}, token: 1}
+	h := l.newHold()
+	h.attach(parent)
+	l.Lost(ErrLost)
 	cancel()
 	if cause := context.Cause(&h.ctx); !errors.Is(cause, ErrLost) {
 		t.Errorf("the cause is %v", cause)
@@ -61,9 +61,9 @@ func TestTheCauseIsTheLossAlsoIfTheParentEndsLater(t *testing.T) {
 }
 
 func TestContextsBelowAHoldEndWithItWithoutAGoroutine(t *testing.T) {
-	s := &holding{grant: &scriptedGrant{expired: func() bool { return false }}, token: 1}
-	h := s.newHold()
-	h.carry(t.Context())
+	l := &heldLock{backend: &scriptedGrant{expired: func() bool { return false }}, token: 1}
+	h := l.newHold()
+	h.attach(t.Context())
 	below, cancel := context.WithCancel(&h.ctx)
 	defer cancel()
 	ended := make(chan struct{})

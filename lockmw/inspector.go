@@ -12,8 +12,8 @@ import (
 	"github.com/lockmw/go/internal/keyed"
 )
 
-// An Inspector looks at the locks in Redis and can take one away. It takes part in none: it needs no
-// Client and no Close. Safe for concurrent use.
+// An Inspector looks at the locks in Redis, and can take a lock away from its holder. It takes no lock itself,
+// and needs no Client and no Close. Safe for concurrent use.
 type Inspector struct {
 	inspector *inspect.Inspector
 }
@@ -37,7 +37,7 @@ type Status struct {
 	Key     string
 	Mode    string   // of the holders: exclusive, fair, read or write; "" if nobody holds it
 	Holders []Holder // one, or several readers
-	Waiters []Waiter // in the order of the queue; one may stand for several calls of its process
+	Waiters []Waiter // in the order of the queue; one may be for several calls of its process
 }
 
 // A Waiter is a ticket in the queue.
@@ -48,8 +48,8 @@ type Waiter struct {
 	Since   time.Time // when it was queued, by the server's clock
 }
 
-// Get returns the status of key: an empty one if nobody holds it or waits for it. It returns an
-// *Error that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
+// Get returns the status of key. It is empty if the key is neither held nor waited for. An error is an *Error
+// that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
 func (i *Inspector) Get(ctx context.Context, key string) (Status, error) {
 	if err := keyed.Check(key); err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
@@ -69,9 +69,9 @@ func statusOf(s *inspect.Status) Status {
 	return status
 }
 
-// All returns the status of every key that is held or waited for, in no order. It scans the server,
-// which takes time with many keys, and sees locks that come and go meanwhile or not. A key that
-// cannot be read is given with its error and the scan goes on; an error without a key ends it.
+// All yields the status of every key that is held or waited for, in no order. It scans the server, which takes
+// time with many keys. Locks that come or go meanwhile may be missing. A key that cannot be read comes with
+// its error, and the scan goes on. An error without a key ends it.
 func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		for key, err := range i.inspector.Keys(ctx) {
@@ -92,11 +92,11 @@ func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
 	}
 }
 
-// ForceUnlock takes key's lock away from h, as Get or All returned it, and passes it on to whoever
-// is next. The hold ends as lost: at once if its process listens, as it does from its first wait for
-// another process on, and else at the next renewal or at Unlock. The holder may be at work until then
-// and longer: make sure that it is not, or that its token is checked where it writes. It returns an
-// *Error that wraps ErrNotHeld if h has it no more; somebody else's hold is never touched.
+// ForceUnlock takes key's lock away from h, as Get or All returned it, and grants it to the next waiter. The
+// hold ends as lost: at once if its process is subscribed, which it is from its first wait for another process
+// on, and else at the next renewal or at Unlock. The holder may work until then and longer: make sure that it
+// does not, or that its token is checked where it writes. No other hold is touched: if h does not hold the
+// lock any more, the *Error wraps ErrNotHeld.
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h Holder) error {
 	err := keyed.Check(key)
 	if err == nil {

@@ -65,5 +65,5 @@ func (l *KindLocker) TryLock(ctx context.Context, key string, opts ...Option) (c
 	return l.lock(ctx, key, append(slices.Clip(opts), WithWait(0)))
 }
 
-// Downgrade makes h, which l took, a hold for reading.
+// Downgrade makes h, a write hold that l took, a read hold: see rwlock.Locker.
 func (l *KindLocker) Downgrade(ctx context.Context, h *Hold) error { return l.downgrade(ctx, h) }

@@ -18,7 +18,7 @@ type nodes struct {
 	released int
 }
 
-func (n *nodes) Acquire(_ context.Context, r *core.Request) (core.Grant, error) {
+func (n *nodes) Acquire(_ context.Context, r *core.Request) (core.Hold, error) {
 	n.requests = append(n.requests, r)
 	if n.fail != nil {
 		return nil, &core.AcquireError{Err: n.fail, Holders: []core.Holder{{Owner: "o", Process: "p", TraceParent: "t", Token: 5, TTL: time.Second}}}
@@ -88,13 +88,13 @@ func TestOverLocksTellsWhoIsInTheWay(t *testing.T) {
 	}
 }
 
-func TestOverLocksKeepsPlacesOfCallsWithTicketsOfTheirOwn(t *testing.T) {
+func TestOverLocksKeepsPlacesOfCallsWithPlacesOfTheirOwn(t *testing.T) {
 	for own, want := range map[bool]error{true: nil, false: lockmw.ErrInvalidOption} {
 		l, err := lockmw.OverLocks(&nodes{}, core.Kind{OwnTicket: own})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := l.Lock(t.Context(), "k", lockmw.WithTicket("id", time.Minute)); !errors.Is(err, want) {
+		if _, _, err := l.Lock(t.Context(), "k", lockmw.WithPlace("id", time.Minute)); !errors.Is(err, want) {
 			t.Errorf("own tickets %t: %v, want %v", own, err, want)
 		}
 	}

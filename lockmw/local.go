@@ -7,12 +7,11 @@ import (
 	"github.com/lockmw/go/internal/inproc"
 )
 
-// Local is a Locker within this process, with the semantics of the ones on Redis: for the tests of
-// code that takes locks, and for programs of one process. It is an RWLocker, first come, first
-// served, and phase-fair between readers and writers: who wants to read waits for a writer that
-// waits, the end of a writer lets in all who wait to read at that moment, and the end of the last of
-// these lets in the next writer. Both sides know WithTicket. Safe for concurrent use; it needs no
-// Close.
+// Local is a Locker within this process that behaves like the ones on Redis. It is for tests of code that
+// takes locks, and for programs of one process. It is an RWLocker, first come, first served, and phase-fair
+// between readers and writers: a reader waits for a writer that waits, the end of a writer admits all readers
+// that wait at that moment, and the end of the last of them admits the next writer. Both sides accept
+// WithPlace. Safe for concurrent use; it needs no Close.
 type Local struct {
 	locks  *inproc.Locks
 	writer *KindLocker
@@ -46,16 +45,16 @@ func (l *Local) TryLock(ctx context.Context, key string, opts ...Option) (contex
 	return l.writer.TryLock(ctx, key, opts...)
 }
 
-// RLocker returns the reading side: its holds exclude only those of Lock. With a context that holds
-// the key for reading, Lock returns ErrUpgrade.
+// RLocker returns the reading side. Its holds exclude only those of Lock. With a context that holds the key
+// for reading, Lock returns ErrUpgrade.
 func (l *Local) RLocker() Locker { return l.reader }
 
-// Downgrade makes h, which Lock or TryLock returned, a hold for reading, with the same token, and lets
-// in those who wait to read; no writer comes in between. Holds that are nested in h or around it and
-// still write keep the lock exclusive until they are unlocked or downgraded. It returns ErrNotHeld if
-// h was unlocked or is no hold of this Local for writing, ErrLost if it was lost.
+// Downgrade makes h, which Lock or TryLock returned, a read hold with the same token, and admits waiting
+// readers. No writer comes in between. Write holds that are nested in h or around it keep the lock exclusive
+// until they are unlocked or downgraded. It returns ErrNotHeld if h was unlocked or is no write hold of this
+// Local, and ErrLost if it was lost.
 func (l *Local) Downgrade(ctx context.Context, h *Hold) error { return l.writer.downgrade(ctx, h) }
 
-// Expire loses all holds of key, as a lease that ran out does: their contexts end with cause
-// ErrLost, and whoever is next gets the lock.
+// Expire ends all holds of key as lost, as if their leases had run out: their contexts end with cause ErrLost,
+// and the next waiter gets the lock.
 func (l *Local) Expire(key string) { l.locks.Expire(key) }

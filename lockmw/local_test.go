@@ -92,7 +92,7 @@ func TestLocalKeepsThePlaceOfATicket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ticket := lockmw.WithTicket("task:1", time.Minute)
+		ticket := lockmw.WithPlace("task:1", time.Minute)
 		if _, _, err := local.TryLock(t.Context(), "item:7", ticket); !errors.Is(err, lockmw.ErrBusy) {
 			t.Fatalf("trying a held key: %v, want ErrBusy", err)
 		}

@@ -21,10 +21,11 @@ func (hs Holds) Unlock() error {
 	return errors.Join(errs...)
 }
 
-// LockAll takes the locks of all keys or of none: one after the other, sorted and without
-// duplicates, so that callers with overlapping keys do not wait for each other in a circle. The
-// context carries all holds and ends when any is lost. WithWait, if it is given here, limits the
-// wait for all of them together; the Locker's own default holds for each. Without keys it returns ctx and no holds.
+// LockAll takes the locks of all keys or of none. It takes them one after the other, sorted and without
+// duplicates, so that callers with overlapping keys do not wait for each other in a circle. The context
+// carries all holds, and ends when any of them is lost. WithWait limits the wait for all of them together if
+// it is given here; the Locker's own default is for each. Without keys LockAll returns ctx and no holds. If
+// one lock is not had, it unlocks the others and returns an *Error.
 func LockAll(ctx context.Context, l Locker, keys []string, opts ...Option) (context.Context, Holds, error) {
 	policy, err := NewPolicy(opts...)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 
 type everywhere = option.Everywhere // an alias, so that the documentation shows no fields
 
-// An Option says how a lock is taken. Lock, Do, WithLock, New, fairlock.New, rwlock.New,
-// httpmw.WithLock and asynqmw.WithLock all accept it; the one nearest to the call wins. Options are
-// values: make them once and reuse them, also from several goroutines.
+// An Option says how a lock is taken. Lock, Do, WithLock, New, fairlock.New, rwlock.New, httpmw.WithLock and
+// asynqmw.WithLock all accept it. The option nearest to the call wins. Options are values: make them once and
+// reuse them, also from several goroutines.
 type Option struct {
 	everywhere
 	kind     optionKind
@@ -35,7 +35,7 @@ const (
 	optName
 	optFailOpen
 	optObserver
-	optTicket
+	optPlace
 	optDefaults
 	optJoined
 )
@@ -43,62 +43,62 @@ const (
 // Forever is for WithWait: until the context ends.
 const Forever = core.Forever
 
-// WithWait limits how long a call waits for others. 0 tries once: ErrBusy if somebody has the lock.
-// Default: Forever for Lock and Do, 0 for every WithLock. Negative values are refused. A call that does
-// not wait for others still waits for Redis, for 2 s at most, and one that waits for less time than
-// Redis takes to answer fails with ErrUnavailable, not ErrBusy.
+// WithWait limits how long a call waits for the lock. 0 tries once: ErrBusy if the lock is held. Default:
+// Forever for Lock and Do, 0 for every WithLock. Negative values are refused. A call that only tries still
+// waits for Redis, for 2 s at most. A call that waits for less time than Redis takes to answer fails with
+// ErrUnavailable, not ErrBusy.
 func WithWait(d time.Duration) Option { return Option{kind: optWait, duration: d} }
 
-// WithLease sets how long a lock outlives its holder's last sign of life, from 100 ms to 24 h;
-// default 30 s. The watchdog renews it every third of that, so this is not a limit of the hold, but
-// the time others wait after a crash. A lease must also outlast the outages that a hold is to survive;
-// go-redis alone may go on refusing to dial for a second after the server is back.
+// WithLease sets how long a lock outlives its holder's last sign of life, from 100 ms to 24 h; default 30 s.
+// The watchdog renews the lease every third of that. So it is no limit of the hold, but the time that others
+// wait after a crash. A lease must also outlast the outages that a hold is to survive: go-redis alone may
+// refuse to dial for a second after the server is back.
 func WithLease(d time.Duration) Option { return Option{kind: optLease, duration: d} }
 
 // WithFixedLease is WithLease without the watchdog: the hold is lost after d unless extended.
 func WithFixedLease(d time.Duration) Option { return Option{kind: optFixedLease, duration: d} }
 
-// WithMaxHold ends a hold as lost after d, however alive its holder is, so that a hung handler does
-// not own a key for ever. Default 0: no limit. Others under 1 ms are refused.
+// WithMaxHold ends a hold as lost after d, even if its holder is alive, so that a hung handler does not hold
+// a key for ever. Default 0: no limit. Other values under 1 ms are refused.
 func WithMaxHold(d time.Duration) Option { return Option{kind: optMaxHold, duration: d} }
 
-// WithMinHold keeps the key taken until d after it was acquired, even if it is unlocked sooner, so
-// that a double click meets a busy lock. At most 24 h. Default 0.
+// WithMinHold keeps the key taken until d after it was acquired, even if it is unlocked sooner. A double
+// click then meets a busy lock. At most 24 h; default 0.
 func WithMinHold(d time.Duration) Option { return Option{kind: optMinHold, duration: d} }
 
-// WithMaxWaiters limits how many calls of this process may wait for one key; the next one fails with
+// WithMaxWaiters limits how many calls of this process may wait for one key. The next call fails with
 // ErrTooManyWaiters at once. Default 0: no limit.
 func WithMaxWaiters(n int) Option { return Option{kind: optMaxWaiters, n: n} }
 
-// WithTicket keeps a call's place in the queue of a fair lock: if the call ends without the lock, its
-// place is kept for that long, and the next call for the key with the same id continues from there, in
-// this process or another. Meanwhile the lock passes over it. The place is given up when a hold that
-// came of it is unlocked. For tasks that are put back while a key is busy and must not lose their turn:
-// the id is that of the task. It says nothing of who holds the lock, and does not re-enter it.
+// WithPlace keeps a call's place in the queue of a fair lock. If the call ends without the lock, its place is
+// kept for that long under the name, and the next call for the key with the same name continues from there,
+// in this process or another. Meanwhile the lock passes over it. The place ends when a hold that came of it
+// is unlocked. It is for tasks that are put back while a key is busy and must not lose their turn: the name
+// is the task's ID. It is no owner: it says nothing of the holder, and does not re-enter the lock.
 //
-// A place is of use to a call that waits: one that only tries (WithWait(0)) keeps its place, but gets only
-// a lock that is free. An id that is not known for the key, or not any more, begins at the end of the
-// queue. From 1 to 200 bytes, for 1 ms to 24 h. Off by default; ErrInvalidOption if the lock is not fair,
-// and from New and asynqmw.WithLock, whose calls would all share one place.
-func WithTicket(id string, keep time.Duration) Option {
-	return Option{kind: optTicket, text: id, duration: keep}
+// A call that only tries (WithWait(0)) keeps its place too, but gets only a lock that is free. A name that is
+// not known for the key, or not any more, begins at the end of the queue. A name has 1 to 200 bytes, and is
+// kept for 1 ms to 24 h. Default: no place. It is ErrInvalidOption for a lock that is not fair, and for New,
+// httpmw.WithLock and asynqmw.WithLock, whose calls would all share one place.
+func WithPlace(name string, keep time.Duration) Option {
+	return Option{kind: optPlace, text: name, duration: keep}
 }
 
 // WithName sets the low-cardinality name under which spans and metrics show the lock: a route, a
 // task type. Default: the key's kind, which is the part before its first ':'.
 func WithName(policy string) Option { return Option{kind: optName, text: policy} }
 
-// WithFailOpen lets a call go on without a lock when Redis is unavailable: its Hold has Token 0, and
-// the observers see Grant.FailedOpen. Exclusion is not guaranteed then: only for work that is safe
-// without.
+// WithFailOpen lets a call go on without a lock when Redis is unavailable: its Hold has Token 0, and the
+// observers see Acquisition.FailedOpen. Other holders may run at the same time then, so it is only for work
+// that is safe without the lock. Off by default.
 func WithFailOpen() Option { return Option{kind: optFailOpen} }
 
-// WithObserver adds an observer. It may be given more than once, and at several places: all are called,
-// the outermost first, the same one once.
+// WithObserver adds an observer. It may be given more than once, and at several places. All observers are
+// called, the outermost first, and the same one only once.
 func WithObserver(o *Observer) Option { return Option{kind: optObserver, observer: o} }
 
 // WithDefaults applies options only where nothing else sets the same thing, not even New. It is for
-// those who write wrappers.
+// wrappers.
 func WithDefaults(opts ...Option) Option { return Option{kind: optDefaults, options: opts} }
 
 // JoinOptions makes one value of several options: a policy to share between requests and tasks.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Policy is what a call's options add up to.
+// A Policy is the sum of a call's options.
 type Policy struct {
 	Wait       time.Duration // 0: try once; Forever
 	Lease      time.Duration
@@ -16,8 +16,8 @@ type Policy struct {
 	Fixed      bool // the lease is not renewed
 	FailOpen   bool
 	MaxWaiters int // 0: no limit
-	Ticket     string
-	KeepTicket time.Duration
+	Place      string
+	KeepPlace  time.Duration
 	Name       string
 	Observers  []*Observer
 
@@ -27,21 +27,21 @@ type Policy struct {
 const (
 	minLease   = 100 * time.Millisecond
 	maxLease   = 24 * time.Hour
-	maxNameLen = 200 // and of a ticket
+	maxNameLen = 200 // of WithName and of a place's name
 )
 
-// NewPolicy adds up and checks options, for those who implement a Locker. A fault is reported as an
-// error that wraps ErrInvalidOption.
+// NewPolicy adds up and checks options. It is for implementations of Locker. An error wraps
+// ErrInvalidOption.
 func NewPolicy(opts ...Option) (Policy, error) {
 	p := Policy{Wait: Forever, Lease: 30 * time.Second}
 	err := p.apply(opts)
 	return p, err
 }
 
-// apply adds options to p: first those that decide, the later over the earlier, then the defaults
-// for what is still open, and last the defaults among those.
+// apply adds options to p. A later option replaces an earlier one. Options in WithDefaults only set what is
+// still open after that, and nested defaults what is open then.
 func (p *Policy) apply(opts []Option) error {
-	decided := uint16(0) // nothing: what is set already is to be replaced
+	decided := uint16(0) // nothing: options replace what p has
 	for len(opts) > 0 {
 		deferred, err := p.applyAll(opts, decided, nil)
 		if err != nil {
@@ -52,7 +52,7 @@ func (p *Policy) apply(opts []Option) error {
 	return nil
 }
 
-// applyAll adds options for what is not decided, and returns deferred with the defaults among them.
+// applyAll adds the options for what is not decided. It returns deferred and the defaults among them.
 func (p *Policy) applyAll(opts []Option, decided uint16, deferred []Option) ([]Option, error) {
 	var err error
 	for i := range opts {
@@ -71,7 +71,7 @@ func (p *Policy) applyAll(opts []Option, decided uint16, deferred []Option) ([]O
 	return deferred, nil
 }
 
-// bit is what an option decides; a fixed lease decides the lease.
+// bit is the bit of what an option decides. WithFixedLease decides the lease.
 func (o *Option) bit() uint16 {
 	if o.kind == optFixedLease {
 		return 1 << optLease
@@ -108,14 +108,14 @@ func (p *Policy) applyOne(o *Option) error {
 			return fmt.Errorf("%w: WithMaxWaiters(%d): negative", ErrInvalidOption, o.n)
 		}
 		p.MaxWaiters = o.n
-	case optTicket:
+	case optPlace:
 		if o.text == "" || len(o.text) > maxNameLen {
-			return fmt.Errorf("%w: WithTicket with an id of %d bytes, must be from 1 to %d", ErrInvalidOption, len(o.text), maxNameLen)
+			return fmt.Errorf("%w: WithPlace with a name of %d bytes, must be from 1 to %d", ErrInvalidOption, len(o.text), maxNameLen)
 		}
 		if o.duration < time.Millisecond || o.duration > maxLease {
-			return fmt.Errorf("%w: WithTicket for %v, must be from 1ms to %v", ErrInvalidOption, o.duration, maxLease)
+			return fmt.Errorf("%w: WithPlace for %v, must be from 1ms to %v", ErrInvalidOption, o.duration, maxLease)
 		}
-		p.Ticket, p.KeepTicket = o.text, o.duration
+		p.Place, p.KeepPlace = o.text, o.duration
 	case optName:
 		if len(o.text) > maxNameLen {
 			return fmt.Errorf("%w: WithName of %d bytes, more than %d", ErrInvalidOption, len(o.text), maxNameLen)
@@ -135,13 +135,13 @@ func (p *Policy) applyOne(o *Option) error {
 	return nil
 }
 
-// nameFor is the label of a key's lock in spans and metrics.
+// nameFor returns the label of a key's lock in spans and metrics.
 func (p *Policy) nameFor(key string) string {
 	if p.Name != "" {
 		return p.Name
 	}
 	kind, _, _ := strings.Cut(key, ":")
-	if kind == key { // a key without a kind may be anything: no label may be made of it
+	if kind == key { // a key without a kind may be anything, which no label may show
 		return "lock"
 	}
 	return kind

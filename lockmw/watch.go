@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A watch tells the observers of one attempt what becomes of it.
+// A watch calls the observers of one attempt.
 type watch struct {
 	attempt   Attempt
 	observers []*Observer
@@ -17,8 +17,8 @@ type watch struct {
 	logger    *slog.Logger
 }
 
-// newWatch starts observing an attempt. An observer that panics at once sees no more of it: its
-// later callbacks would find the context of another attempt.
+// newWatch starts observing an attempt. An observer that panics in Start sees no more of the attempt: its
+// later callbacks would find the context of another one.
 func newWatch(ctx context.Context, a Attempt, logger *slog.Logger) *watch {
 	w := &watch{attempt: a, observers: a.Policy.Observers, ctx: ctx, logger: logger}
 	for _, o := range a.Policy.Observers {
@@ -33,14 +33,14 @@ func newWatch(ctx context.Context, a Attempt, logger *slog.Logger) *watch {
 	return w
 }
 
-// each calls f for every observer; what panics is logged and does not harm the lock.
+// each calls f for every observer. A panic is logged and does not harm the lock.
 func (w *watch) each(f func(*Observer)) {
 	for _, o := range w.observers {
 		w.guard(o, f)
 	}
 }
 
-// guard reports whether f returned.
+// guard calls f, and reports whether f returned without a panic.
 func (w *watch) guard(o *Observer, f func(*Observer)) (returned bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -75,7 +75,7 @@ func (w *watch) contended(c Contention) {
 	})
 }
 
-// wantsMoves reports whether anybody wants to know how a call moves up in the queue.
+// wantsMoves reports whether an observer wants to know how a call moves up in the queue.
 func (w *watch) wantsMoves() bool {
 	return slices.ContainsFunc(w.observers, func(o *Observer) bool { return o.Waiting != nil })
 }
@@ -88,7 +88,7 @@ func (w *watch) waiting(c Contention) {
 	})
 }
 
-func (w *watch) acquired(g Grant) {
+func (w *watch) acquired(g Acquisition) {
 	w.each(func(o *Observer) {
 		if o.Acquired != nil {
 			w.ctx = orElse(o.Acquired(w.ctx, w.attempt, g), w.ctx)
@@ -120,7 +120,7 @@ func (w *watch) lost(err error) {
 	})
 }
 
-// wrap makes err an *Error, as which observers get every error.
+// wrap makes err an *Error: observers get no other errors.
 func (w *watch) wrap(op string, err error) error {
 	if err == nil {
 		return nil

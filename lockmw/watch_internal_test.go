@@ -16,7 +16,7 @@ func listening(hears func(callback string)) *Observer {
 		},
 		Contended: func(context.Context, Attempt, Contention) { hears("Contended") },
 		Waiting:   func(context.Context, Attempt, Contention) { hears("Waiting") },
-		Acquired: func(ctx context.Context, _ Attempt, _ Grant) context.Context {
+		Acquired: func(ctx context.Context, _ Attempt, _ Acquisition) context.Context {
 			hears("Acquired")
 			return ctx
 		},
@@ -36,7 +36,7 @@ func TestEachObserverIsToldEverything(t *testing.T) {
 	w := newWatch(t.Context(), Attempt{Policy: p}, slog.Default())
 	w.contended(Contention{})
 	w.waiting(Contention{})
-	w.acquired(Grant{})
+	w.acquired(Acquisition{})
 	w.renewed(nil)
 	w.lost(ErrLost)
 	w.released(Release{})

@@ -136,7 +136,7 @@ func TestNewRefusesToKeepPlaces(t *testing.T) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		l := rwlock.New(usertest.Client(t, s))
 		for _, method := range []call{l.Lock, l.TryLock, l.RLock, l.TryRLock} {
-			_, _, err := method(t.Context(), "k", lockmw.WithTicket("42", time.Minute))
+			_, _, err := method(t.Context(), "k", lockmw.WithPlace("42", time.Minute))
 			if !errors.Is(err, lockmw.ErrInvalidOption) {
 				t.Errorf("with a ticket: %v, want ErrInvalidOption", err)
 			}

@@ -138,7 +138,7 @@ func newScriptIn(caller context.Context, m *telemetry) *script {
 	return &script{telemetry: m, Script: usertest.NewScript(caller, m.observer)}
 }
 
-func (s *script) acquire(g lockmw.Grant) *script {
+func (s *script) acquire(g lockmw.Acquisition) *script {
 	s.Acquired(g)
 	return s
 }
@@ -146,13 +146,13 @@ func (s *script) acquire(g lockmw.Grant) *script {
 // run is a wait, a hold and a renewal: what all metrics count.
 func (s *script) run() {
 	s.Contended(lockmw.Contention{})
-	s.acquire(lockmw.Grant{Contended: true})
+	s.acquire(lockmw.Acquisition{Contended: true})
 	s.Renewed(nil)
 	s.Released(lockmw.Release{})
 }
 
 func TestReleaseTellsOfALossThatNobodyReportedYet(t *testing.T) {
-	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
+	s := newScript(newTelemetry(t)).acquire(lockmw.Acquisition{})
 	lost := fmt.Errorf("%w: its lease ran out", lockmw.ErrLost)
 	s.Released(lockmw.Release{Err: lost})
 	s.Lost(lost)
@@ -164,7 +164,7 @@ func TestReleaseTellsOfALossThatNobodyReportedYet(t *testing.T) {
 }
 
 func TestClosingIsALoss(t *testing.T) {
-	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
+	s := newScript(newTelemetry(t)).acquire(lockmw.Acquisition{})
 	s.Released(lockmw.Release{Err: lockmw.ErrClosed})
 	attrs := attributesOf(s.span("hold_lock item"))
 	if attrs["distributed_lock.outcome"] != "lost" || attrs["error.type"] != "lock_closed" {
@@ -173,7 +173,7 @@ func TestClosingIsALoss(t *testing.T) {
 }
 
 func TestAFailedReleaseIsAnError(t *testing.T) {
-	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
+	s := newScript(newTelemetry(t)).acquire(lockmw.Acquisition{})
 	s.Released(lockmw.Release{Err: fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable)})
 	span := s.span("hold_lock item")
 	attrs := attributesOf(span)
@@ -201,7 +201,7 @@ func TestAWaitIsCountedOnceAndOnlyIfItWasReported(t *testing.T) {
 		if got := s.sum("distributed_lock.waiters"); got != int64(min(calls, 1)) {
 			t.Errorf("%d waiters after %d calls of Contended", got, calls)
 		}
-		s.acquire(lockmw.Grant{Contended: true})
+		s.acquire(lockmw.Acquisition{Contended: true})
 		s.Contended(lockmw.Contention{})
 		if attributesOf(s.span("acquire_lock item"))["distributed_lock.contended"] != true {
 			t.Error("the span does not say that the lock was contended")
@@ -219,7 +219,7 @@ func TestFailingOpenHasNoHoldSpan(t *testing.T) {
 
 func testFailingOpen(t *testing.T, m *telemetry) {
 	t.Helper()
-	s := newScript(m).acquire(lockmw.Grant{FailedOpen: &lockmw.Error{Op: "lock", Err: lockmw.ErrUnavailable}})
+	s := newScript(m).acquire(lockmw.Acquisition{FailedOpen: &lockmw.Error{Op: "lock", Err: lockmw.ErrUnavailable}})
 	if sc := trace.SpanContextFromContext(s.Ctx); sc.IsValid() {
 		t.Error("the guarded work nests in a span that has ended")
 	}
@@ -235,7 +235,7 @@ func testFailingOpen(t *testing.T, m *telemetry) {
 }
 
 func TestRenewalsAreCounted(t *testing.T) {
-	s := newScript(newTelemetry(t)).acquire(lockmw.Grant{})
+	s := newScript(newTelemetry(t)).acquire(lockmw.Acquisition{})
 	for _, err := range []error{nil, nil, lockmw.ErrUnavailable, nil, lockmw.ErrLost} {
 		s.Renewed(err)
 	}

@@ -209,7 +209,7 @@ func TestTraceParentNamesTheAcquireSpan(t *testing.T) {
 	m := newTelemetry(t)
 	s := newScript(m)
 	p := m.observer.TraceParent(s.Ctx)
-	s.acquire(lockmw.Grant{})
+	s.acquire(lockmw.Acquisition{})
 	if len(p) != 55 {
 		t.Errorf("%q has %d bytes, want 55", p, len(p))
 	}

@@ -114,7 +114,7 @@ func (t *tracer) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Conte
 	t.waiters.Add(s.acquireCtx, 1, s.labels.level...)
 }
 
-func (t *tracer) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Grant) context.Context {
+func (t *tracer) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acquisition) context.Context {
 	s := t.attemptIn(ctx)
 	if !s.lockIn(observe.Waiting) {
 		return ctx

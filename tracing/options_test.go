@@ -183,7 +183,7 @@ func TestSpanAttributesAreAskedForInTheCallersContext(t *testing.T) {
 				return nil
 			}))
 		caller, span := m.tracer.Start(t.Context(), "caller")
-		newScriptIn(caller, m).acquire(lockmw.Grant{})
+		newScriptIn(caller, m).acquire(lockmw.Acquisition{})
 		newScriptIn(caller, m).run()
 		span.End()
 		if id := span.SpanContext().SpanID(); !slices.Equal(seen, []trace.SpanID{id, id}) {

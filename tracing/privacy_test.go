@@ -102,7 +102,7 @@ func disclosed[N int64 | float64](d *disclosure, exemplars []metricdata.Exemplar
 func (d *disclosure) headers() *lockmw.Observer {
 	all := propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 	return &lockmw.Observer{
-		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Grant) context.Context {
+		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Acquisition) context.Context {
 			carrier := make(propagation.MapCarrier)
 			all.Inject(ctx, carrier)
 			for k, v := range carrier {

@@ -62,7 +62,7 @@ func (c *tally) observer() *lockmw.Observer {
 	return &lockmw.Observer{
 		TraceParent: func(context.Context) string { c.count("traceparent"); return "" },
 		Contended:   func(context.Context, lockmw.Attempt, lockmw.Contention) { c.count("contended") },
-		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Grant) context.Context {
+		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Acquisition) context.Context {
 			c.count("acquired")
 			return ctx
 		},

@@ -37,14 +37,14 @@ type Request struct {
 	Owner      string // 128-bit random identity of one logical execution
 	Mode       Mode
 	Fixed      bool          // the lease is never renewed
-	Moves      bool          // Events.Waiting is wanted
+	WantsMoves bool          // Events.Waiting is wanted
 	Wait       time.Duration // 0: try once; Forever: until the context ends
 	Lease      time.Duration // how long the lock outlives its last renewal
 	MaxHold    time.Duration // 0: no limit
 	MinHold    time.Duration // the key stays taken at least that long
 	MaxWaiters int           // per key and process; 0: no limit
-	Ticket     string        // a place in the queue that outlives a call which did not get the lock; "": none
-	Keep       time.Duration // by how long
+	Place      string        // a place in the queue that outlives a call which did not get the lock; "": none
+	KeepPlace  time.Duration // by how long
 	Trace      string        // traceparent stored with the lock, may be empty
 	Events     Events
 }
@@ -77,11 +77,11 @@ type Wait struct {
 // Locks is an implementation of locks: over Redis, or in this process.
 type Locks interface {
 	// Acquire takes the lock or returns an *AcquireError. The caller must Release the Grant.
-	Acquire(ctx context.Context, r *Request) (Grant, error)
+	Acquire(ctx context.Context, r *Request) (Hold, error)
 }
 
 // A Grant is one acquired lock.
-type Grant interface {
+type Hold interface {
 	Token() int64
 	// Deadline is when the hold is over unless a renewal succeeds before; zero if never.
 	Deadline() time.Time

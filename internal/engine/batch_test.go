@@ -30,12 +30,12 @@ func TestABatchIsOneCommand(t *testing.T) {
 					r.Errorf("round %d: token %d after %d", round, res.grant.token, last)
 				}
 				last = res.grant.token
-				h := r.rdb.HGetAll(r.Context(), res.grant.lease.c.name.Holder()).Val()
+				h := r.rdb.HGetAll(r.Context(), res.grant.lease.c.keys.Holder()).Val()
 				if h["id"] != res.grant.lease.id.String() || h["owner"] != "owner" ||
 					h["token"] != strconv.FormatInt(last, 10) || h["inbox"] != r.e.inbox.channel {
 					r.Errorf("%s: the server has %v for token %d", res.key, h, last)
 				}
-				ttl := r.rdb.PTTL(r.Context(), res.grant.lease.c.name.Holder()).Val()
+				ttl := r.rdb.PTTL(r.Context(), res.grant.lease.c.keys.Holder()).Val()
 				if deadline := time.Until(res.grant.Deadline()); ttl > 30*time.Second || ttl < deadline {
 					r.Errorf("%s: the server's lease is %v, ours %v", res.key, ttl, deadline)
 				}
@@ -86,13 +86,13 @@ func TestABatchLeavesToOthersWhatIsNotPlain(t *testing.T) {
 			t.Fatalf("%d are granted, want 4", len(granted))
 		}
 		r.release(granted)
-		for _, g := range []*grant{held, taken} {
-			if _, err := g.Release(soon); err != nil {
+		for _, h := range []*hold{held, taken} {
+			if _, err := h.Release(soon); err != nil {
 				t.Error(err)
 			}
 		}
-		g := <-waiting
-		if _, err := g.Release(soon); err != nil {
+		h := <-waiting
+		if _, err := h.Release(soon); err != nil {
 			t.Error(err)
 		}
 		for _, res := range r.granted(results, 2) {
@@ -110,18 +110,18 @@ func TestABatchOfReleasesPassesOn(t *testing.T) {
 		all := r.granted(r.acquire(r.keys(5)...), 5)
 		waiting := newAsker(all[2].key).queue(t, newEngine(t, r.s.NewClient(t)))
 		// Two were lost meanwhile, and somebody else has them.
-		r.rdb.Del(t.Context(), all[3].grant.lease.c.name.Holder(), all[4].grant.lease.c.name.Holder())
+		r.rdb.Del(t.Context(), all[3].grant.lease.c.keys.Holder(), all[4].grant.lease.c.keys.Holder())
 		others := newEngine(t, r.s.NewClient(t))
 		stranger, reader := newAsker(all[3].key).acquire(t, others), newAsker(all[4].key)
 		reader.Mode = core.Read
 		reads := reader.acquire(t, others)
 		r.release(all, all[3].key, all[4].key)
-		g := <-waiting
+		h := <-waiting
 		if id := holderOf(t, r.rdb, stranger); id != stranger.lease.id.String() {
 			t.Errorf("the other's lock is held by %q", id)
 		}
-		for _, g := range []*grant{g, stranger, reads} {
-			if _, err := g.Release(soon); err != nil {
+		for _, h := range []*hold{h, stranger, reads} {
+			if _, err := h.Release(soon); err != nil {
 				t.Error(err)
 			}
 		}
@@ -149,7 +149,7 @@ func TestABatchIsHarmlessWhenRepeated(t *testing.T) {
 		r.release(all)
 		<-lost.Caught()
 		for _, res := range all { // of the acquires copies may still arrive
-			mark := res.grant.lease.c.name.Done(res.grant.lease.id.String())
+			mark := res.grant.lease.c.keys.Done(res.grant.lease.id.String())
 			if n := r.rdb.Exists(r.Context(), mark).Val(); n == 0 {
 				r.Errorf("%s is not marked as over", res.key)
 			}

@@ -62,7 +62,7 @@ func (b *bubble) asker(mode core.Mode) *asker {
 	return a
 }
 
-func (b *bubble) read() *grant {
+func (b *bubble) read() *hold {
 	b.Helper()
 	return b.asker(core.Read).acquire(b.T, b.e)
 }
@@ -70,7 +70,7 @@ func (b *bubble) read() *grant {
 // A calling is a call of Acquire that is under way, or has returned.
 type calling struct {
 	*asker
-	grant *grant
+	grant *hold
 	err   error
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -85,7 +85,7 @@ func (b *bubble) call(e *Engine, a *asker) *calling {
 	go func() {
 		defer close(c.done)
 		g, err := e.Acquire(ctx, &a.Request)
-		c.grant, _ = g.(*grant)
+		c.grant, _ = g.(*hold)
 		c.err = err
 	}()
 	synctest.Wait()
@@ -101,7 +101,7 @@ func (c *calling) returned() bool {
 	}
 }
 
-func (b *bubble) wantGranted(what string, c *calling) *grant {
+func (b *bubble) wantGranted(what string, c *calling) *hold {
 	b.Helper()
 	synctest.Wait()
 	if !c.returned() || c.err != nil {
@@ -118,10 +118,10 @@ func (b *bubble) wantWaiting(what string, c *calling) {
 	}
 }
 
-func (b *bubble) release(all ...*grant) {
+func (b *bubble) release(all ...*hold) {
 	b.Helper()
-	for _, g := range all {
-		if _, err := g.Release(time.Second); err != nil {
+	for _, h := range all {
+		if _, err := h.Release(time.Second); err != nil {
 			b.Errorf("Release: %v", err)
 		}
 	}
@@ -207,7 +207,7 @@ func (b *bubble) checkGone(e *Engine) {
 		for id := range sh.cohorts {
 			b.Errorf("a cohort is left: %+v", id)
 		}
-		for key := range sh.crowds {
+		for key := range sh.siblings {
 			b.Errorf("a crowd is left: %s", key)
 		}
 		sh.mu.Unlock()

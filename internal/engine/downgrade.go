@@ -9,18 +9,18 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// Downgrade implements core.Grant.
-func (g *grant) Downgrade(ctx context.Context) error {
-	l, c := g.lease, g.lease.c
+// Downgrade implements core.Hold.
+func (h *hold) Downgrade(ctx context.Context) error {
+	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
-	if g.over {
+	if h.over {
 		defer c.shard.mu.Unlock()
-		return cmp.Or(g.lost, core.ErrNotHeld)
+		return cmp.Or(h.lost, core.ErrNotHeld)
 	}
-	l.mode = core.Read // from here on it excludes nobody who reads
+	l.mode = core.Read // from here on it may not exclude readers
 	c.shard.mu.Unlock()
 	answers := make(chan *script.Reply, 1)
-	d := script.Downgrade{Keys: &c.name, ID: l.id}
+	d := script.Downgrade{Keys: &c.keys, ID: l.id}
 	c.e.sender.Start(d.Call(ctx, c.e.scripts, func(a *script.Reply) { answers <- a }))
 	var a *script.Reply
 	select {
@@ -28,29 +28,29 @@ func (g *grant) Downgrade(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
 	}
-	lost, err := g.wasDowngraded(a)
-	tellLost(lost)
+	lost, err := h.onDowngraded(a)
+	notifyLost(lost)
 	return err
 }
 
-// wasDowngraded deals with the answer to downgrade.lua.
-func (g *grant) wasDowngraded(a *script.Reply) (lost []*grant, err error) {
-	l, c := g.lease, g.lease.c
+// onDowngraded deals with the answer to downgrade.lua.
+func (h *hold) onDowngraded(a *script.Reply) (lost []*hold, err error) {
+	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
 	outcome, failed := a.Downgraded()
 	switch {
-	case g.lost != nil:
-		return nil, g.lost
-	case g.over:
+	case h.lost != nil:
+		return nil, h.lost
+	case h.over:
 		return nil, core.ErrNotHeld
 	case failed != nil:
 		return nil, script.Failure(failed)
 	case outcome == script.NotHeld:
-		err = fmt.Errorf("%w: the server has it no more", core.ErrLost)
-		return l.end(err), err
+		err = fmt.Errorf("%w: it is gone from the server", core.ErrLost)
+		return l.lose(err), err
 	case outcome == script.More:
-		c.e.settle(c.name)
+		c.e.settle(c.keys)
 	}
 	return nil, nil
 }

@@ -17,18 +17,18 @@ func TestDowngradeLetsReadersOfAllProcessesIn(t *testing.T) {
 		b.warm()
 		other := b.engine()
 		writer := b.asker(core.Write)
-		g := writer.acquire(b.T, b.e)
+		h := writer.acquire(b.T, b.e)
 		here, there := b.call(b.e, b.asker(core.Read)), b.call(other, b.asker(core.Read))
 		next := b.call(other, b.asker(core.Write))
 		b.sent()
 		start := time.Now()
-		if err := g.Downgrade(b.Context()); err != nil {
+		if err := h.Downgrade(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		b.wantSent("Downgrade", "downgrade")
 		for _, c := range []*calling{here, there} {
-			if r := b.wantGranted("a reader that waited", c); r.token != g.token {
-				b.Errorf("it has token %d, want %d", r.token, g.token)
+			if r := b.wantGranted("a reader that waited", c); r.token != h.token {
+				b.Errorf("it has token %d, want %d", r.token, h.token)
 			}
 		}
 		if took := time.Since(start); took > 0 {
@@ -43,7 +43,7 @@ func TestDowngradeLetsReadersOfAllProcessesIn(t *testing.T) {
 		}
 		b.release(here.grant, there.grant)
 		b.wantWaiting("the next writer", next)
-		b.release(g)
+		b.release(h)
 		b.release(b.wantGranted("the next writer", next))
 		b.release(b.wantGranted("the late reader", late))
 		b.wantFree()
@@ -54,18 +54,18 @@ func TestDowngradeLetsReadersOfAllProcessesIn(t *testing.T) {
 func TestDowngradeTwice(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		g := b.asker(core.Write).acquire(b.T, b.e)
+		h := b.asker(core.Write).acquire(b.T, b.e)
 		for range 2 {
-			if err := g.Downgrade(b.Context()); err != nil {
+			if err := h.Downgrade(b.Context()); err != nil {
 				b.Error(err)
 			}
 		}
 		r := b.read()
-		if r.lease == g.lease {
+		if r.lease == h.lease {
 			b.Error("another reader shares what is only downgraded")
 		}
-		b.release(g)
-		if err := g.Downgrade(b.Context()); !errors.Is(err, core.ErrNotHeld) {
+		b.release(h)
+		if err := h.Downgrade(b.Context()); !errors.Is(err, core.ErrNotHeld) {
 			b.Errorf("Downgrade after Release: %v", err)
 		}
 		if len(b.readers()) != 1 {
@@ -80,17 +80,17 @@ func TestDowngradeOfWhatIsLost(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		a := b.asker(core.Write)
-		g := a.acquire(b.T, b.e)
+		h := a.acquire(b.T, b.e)
 		b.rdb.FlushAll(b.Context())
 		stranger := b.asker(core.Write).acquire(b.T, b.engine())
-		if err := g.Downgrade(b.Context()); !errors.Is(err, core.ErrLost) {
+		if err := h.Downgrade(b.Context()); !errors.Is(err, core.ErrLost) {
 			b.Errorf("Downgrade: %v", err)
 		}
 		b.wantLost("the writer", a, core.ErrLost)
-		if err := g.Downgrade(b.Context()); !errors.Is(err, core.ErrLost) {
+		if err := h.Downgrade(b.Context()); !errors.Is(err, core.ErrLost) {
 			b.Errorf("Downgrade again: %v", err)
 		}
-		if _, err := g.Release(time.Second); !errors.Is(err, core.ErrLost) {
+		if _, err := h.Release(time.Second); !errors.Is(err, core.ErrLost) {
 			b.Errorf("Release: %v", err)
 		}
 		if id := b.driver.Look().HolderID(); id != stranger.lease.id.String() {
@@ -107,7 +107,7 @@ func TestDowngradeThatIsNotConfirmed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.warm()
-				g := b.asker(core.Write).acquire(b.T, b.e)
+				h := b.asker(core.Write).acquire(b.T, b.e)
 				waits := b.call(b.engine(), b.asker(core.Read))
 				fault := b.wire.Withhold
 				if arrives {
@@ -117,7 +117,7 @@ func TestDowngradeThatIsNotConfirmed(t *testing.T) {
 				ctx, cancel := context.WithTimeout(b.Context(), 100*time.Millisecond)
 				defer cancel()
 				start := time.Now()
-				err := g.Downgrade(ctx)
+				err := h.Downgrade(ctx)
 				if !errors.Is(err, core.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 150*time.Millisecond {
 					b.Errorf("Downgrade, after %v: %v", time.Since(start), err)
 				}
@@ -126,13 +126,13 @@ func TestDowngradeThatIsNotConfirmed(t *testing.T) {
 				} else {
 					b.wantWaiting("a reader", waits)
 					held.Break()
-					if err := g.Downgrade(b.Context()); err != nil {
+					if err := h.Downgrade(b.Context()); err != nil {
 						b.Errorf("Downgrade again: %v", err)
 					}
 					b.release(b.wantGranted("a reader that waited", waits))
 				}
 				held.Deliver()
-				b.release(g)
+				b.release(h)
 				b.wantFree()
 			})
 		})
@@ -144,15 +144,15 @@ func TestADowngradedLockIsNotPassedOn(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.asker(core.Exclusive)
-		g := first.acquire(b.T, b.e)
+		h := first.acquire(b.T, b.e)
 		next := b.call(b.e, b.asker(core.Exclusive))
 		reader := b.call(b.engine(), b.asker(core.Read))
 		b.wantWaiting("the next one", next)
-		if err := g.Downgrade(b.Context()); err != nil {
+		if err := h.Downgrade(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		r := b.wantGranted("the reader", reader)
-		b.release(g)
+		b.release(h)
 		b.wantWaiting("the next one", next)
 		b.release(r)
 		b.release(b.wantGranted("the next one", next))
@@ -165,9 +165,9 @@ func TestALeaseOfADowngradedHoldRunsOut(t *testing.T) {
 		b.warm()
 		a := b.asker(core.Write)
 		a.Fixed = true
-		g := a.acquire(b.T, b.e)
+		h := a.acquire(b.T, b.e)
 		next := b.call(b.engine(), b.asker(core.Write))
-		if err := g.Downgrade(b.Context()); err != nil {
+		if err := h.Downgrade(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		time.Sleep(scripttest.Lease)
@@ -187,10 +187,10 @@ func TestDowngradeOfAReader(t *testing.T) {
 			b.Error(err)
 		}
 		synctest.Wait()
-		if g := b.read(); g.lease != grants[0].lease {
+		if h := b.read(); h.lease != grants[0].lease {
 			b.Error("the lease is shared no longer")
 		} else {
-			b.release(g)
+			b.release(h)
 		}
 		b.release(grants...)
 		b.wantFree()

@@ -53,7 +53,7 @@ func (a *asker) Lost(cause error) {
 	a.lost <- cause
 }
 
-func (a *asker) acquire(t *testing.T, e *Engine) *grant {
+func (a *asker) acquire(t *testing.T, e *Engine) *hold {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
@@ -61,13 +61,13 @@ func (a *asker) acquire(t *testing.T, e *Engine) *grant {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g.(*grant)
+	return g.(*hold)
 }
 
 // queue has a wait for the lock, and returns when the server has its ticket.
-func (a *asker) queue(t *testing.T, e *Engine) (granted <-chan *grant) {
+func (a *asker) queue(t *testing.T, e *Engine) (granted <-chan *hold) {
 	t.Helper()
-	c := make(chan *grant, 1)
+	c := make(chan *hold, 1)
 	go func() { c <- a.acquire(t, e) }()
 	select {
 	case <-a.contended:
@@ -86,9 +86,9 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-func holderOf(t *testing.T, rdb *redis.Client, g *grant) string {
+func holderOf(t *testing.T, rdb *redis.Client, h *hold) string {
 	t.Helper()
-	id, err := rdb.HGet(t.Context(), g.lease.c.name.Holder(), "id").Result()
+	id, err := rdb.HGet(t.Context(), h.lease.c.keys.Holder(), "id").Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
@@ -96,9 +96,9 @@ func holderOf(t *testing.T, rdb *redis.Client, g *grant) string {
 }
 
 // oldPush is a message that the lock was granted to the id of g, long ago.
-func oldPush(g *grant) *script.Message {
+func oldPush(h *hold) *script.Message {
 	return &script.Message{
-		Kind: script.Granted, ID: g.lease.id.String(), Number: 1, Grant: script.Grant{Token: 1, Tokens: 1}, Holder: g.lease.c.name.Holder(),
+		Kind: script.Granted, ID: h.lease.id.String(), Number: 1, Grant: script.Grant{Token: 1, Tokens: 1}, Holder: h.lease.c.keys.Holder(),
 	}
 }
 
@@ -116,14 +116,14 @@ func TestALatePushDoesNotEndTheLease(t *testing.T) {
 	if _, err := held.Release(soon); err != nil {
 		t.Fatal(err)
 	}
-	g := <-granted
+	h := <-granted
 	// The push was found to be for a request, which has become a lease before the push got the lock.
-	if !requests[0].wants(&script.Message{Grant: script.Grant{Token: g.token, Tokens: 1}}) {
+	if !requests[0].accepts(&script.Message{Grant: script.Grant{Token: h.token, Tokens: 1}}) {
 		t.Error("the push of a lease that is held is taken for nobody's")
 	}
-	b.grantPushed(oldPush(g))
+	b.onGrant(oldPush(h))
 	b.sender.WaitIdle(soon)
-	if id := holderOf(t, rdb, g); id != g.lease.id.String() {
+	if id := holderOf(t, rdb, h); id != h.lease.id.String() {
 		t.Errorf("held by %q after a late push", id)
 	}
 }
@@ -132,10 +132,10 @@ func TestAPushForNobodyIsCancelled(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
 	e := newEngine(t, rdb)
-	g := newAsker("item:1").acquire(t, e)
-	e.ids.remove(g.lease.id) // as if its caller had gone
-	e.grantPushed(oldPush(g))
-	eventually(t, "nobody's grant is still held", func() bool { return holderOf(t, rdb, g) == "" })
+	h := newAsker("item:1").acquire(t, e)
+	e.ids.remove(h.lease.id) // as if its caller had gone
+	e.onGrant(oldPush(h))
+	eventually(t, "nobody's grant is still held", func() bool { return holderOf(t, rdb, h) == "" })
 }
 
 func TestAnOldPushDoesNotStartAHold(t *testing.T) {
@@ -150,14 +150,14 @@ func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 		"as old as the last answer": {Number: r.stamp, Grant: script.Grant{Token: r.stamp, Tokens: 1}},
 		"older":                     {Number: r.stamp - 1, Grant: script.Grant{Token: r.stamp - 1, Tokens: 1}},
 	} {
-		r.wants(p)
+		r.accepts(p)
 		if r.over {
 			t.Fatalf("a push %s started a hold", what)
 		}
 	}
 	r.c.shard.mu.Lock()
 	r.acceptBy = b.now()
-	r.pushed(&script.Message{Number: r.stamp + 1, Grant: script.Grant{Token: r.stamp + 1, Tokens: 1}})
+	r.onPush(&script.Message{Number: r.stamp + 1, Grant: script.Grant{Token: r.stamp + 1, Tokens: 1}})
 	over := r.over
 	r.c.shard.mu.Unlock()
 	if over {
@@ -166,8 +166,8 @@ func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 	if _, err := held.Release(soon); err != nil {
 		t.Fatal(err)
 	}
-	if g := <-granted; g.token <= held.token {
-		t.Errorf("token %d after %d", g.token, held.token)
+	if h := <-granted; h.token <= held.token {
+		t.Errorf("token %d after %d", h.token, held.token)
 	}
 }
 
@@ -242,13 +242,13 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 	if _, err := held.Release(soon); err != nil {
 		t.Fatal(err)
 	}
-	g := <-granted
-	if locked(func() bool { return g.lease.confirmed })() {
+	h := <-granted
+	if locked(func() bool { return h.lease.confirmed })() {
 		t.Fatal("not granted by a push")
 	}
 	<-fault.Caught()
 	eventually(t, "the grant was not renewed", func() bool {
-		return time.Until(g.Deadline()) > 2*script.AcceptWindow || len(waits.lost) > 0
+		return time.Until(h.Deadline()) > 2*script.AcceptWindow || len(waits.lost) > 0
 	})
 	fault.Break()
 	if len(waits.lost) > 0 {
@@ -260,16 +260,16 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 func TestALatePushDoesNotOvertakeTheRelease(t *testing.T) {
 	s := redistest.Mini(t)
 	e := newEngine(t, s.NewClient(t))
-	g := newAsker("item:1").acquire(t, e)
+	h := newAsker("item:1").acquire(t, e)
 	e.sender.WaitIdle(soon)
 	e.sender.Pause() // nothing more goes out
 	released := make(chan error, 1)
 	go func() {
-		_, err := g.Release(soon)
+		_, err := h.Release(soon)
 		released <- err
 	}()
 	eventually(t, "the release is not on its way", func() bool { return e.sender.Gathered() == 1 })
-	e.grantPushed(oldPush(g))
+	e.onGrant(oldPush(h))
 	if n := e.sender.Gathered(); n != 1 {
 		t.Errorf("%d commands wait to be sent, want only the release", n)
 	}
@@ -277,7 +277,7 @@ func TestALatePushDoesNotOvertakeTheRelease(t *testing.T) {
 	if err := <-released; err != nil {
 		t.Error(err)
 	}
-	if e.find(g.lease.id.String()) != nil {
+	if e.find(h.lease.id.String()) != nil {
 		t.Error("the id is remembered when its release is answered")
 	}
 }
@@ -290,7 +290,7 @@ func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
 	gone.MinHold = time.Hour
 	w := newWaiter(t.Context(), &gone.Request)
 	c := e.lockCohort(cohortID{key: "item:1"})
-	if err := c.join(w); err != nil {
+	if err := c.enqueue(w); err != nil {
 		t.Fatal(err)
 	}
 	c.unlock()
@@ -300,7 +300,7 @@ func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
 		t.Errorf("giving up: %v", err)
 	}
 	eventually(t, "the key is still taken", func() bool {
-		return rdb.Exists(t.Context(), c.name.Holder()).Val() == 0
+		return rdb.Exists(t.Context(), c.keys.Holder()).Val() == 0
 	})
 }
 
@@ -309,9 +309,9 @@ func TestCloseEndsAHoldBeforeTheServerGivesItsLockAway(t *testing.T) {
 	rdb := s.NewClient(t)
 	e := newEngine(t, rdb)
 	a := newAsker("item:1")
-	g := a.acquire(t, e)
+	h := a.acquire(t, e)
 	a.onLost = func() {
-		if id := holderOf(t, rdb, g); id != g.lease.id.String() {
+		if id := holderOf(t, rdb, h); id != h.lease.id.String() {
 			t.Errorf("held by %q before the hold was told", id)
 		}
 	}
@@ -319,7 +319,7 @@ func TestCloseEndsAHoldBeforeTheServerGivesItsLockAway(t *testing.T) {
 	if err := <-a.lost; !errors.Is(err, core.ErrClosed) {
 		t.Errorf("lost: %v", err)
 	}
-	if id := holderOf(t, rdb, g); id != "" {
+	if id := holderOf(t, rdb, h); id != "" {
 		t.Errorf("held by %q after Close", id)
 	}
 }
@@ -330,9 +330,9 @@ func TestExtendThatLearnsOfALossEndsTheHold(t *testing.T) {
 	e := newEngine(t, rdb)
 	a := newAsker("item:1")
 	a.Fixed = true
-	g := a.acquire(t, e)
+	h := a.acquire(t, e)
 	rdb.FlushAll(t.Context())
-	if err := g.Extend(t.Context(), time.Minute); !errors.Is(err, core.ErrLost) {
+	if err := h.Extend(t.Context(), time.Minute); !errors.Is(err, core.ErrLost) {
 		t.Errorf("Extend: %v", err)
 	}
 	select {
@@ -343,7 +343,7 @@ func TestExtendThatLearnsOfALossEndsTheHold(t *testing.T) {
 	case <-time.After(soon):
 		t.Error("the hold was not told")
 	}
-	if _, err := g.Release(soon); !errors.Is(err, core.ErrLost) {
+	if _, err := h.Release(soon); !errors.Is(err, core.ErrLost) {
 		t.Errorf("Release: %v", err)
 	}
 }
@@ -358,9 +358,9 @@ func TestASlowObserverOfALossDoesNotStopTheWatchdog(t *testing.T) {
 	slow.onLost = func() { <-block }
 	slow.acquire(t, e)
 	other.Lease = 300 * time.Millisecond
-	g := other.acquire(t, e)
-	start := g.Deadline()
-	eventually(t, "the other hold was not renewed", func() bool { return g.Deadline().Sub(start) > 3*other.Lease })
+	h := other.acquire(t, e)
+	start := h.Deadline()
+	eventually(t, "the other hold was not renewed", func() bool { return h.Deadline().Sub(start) > 3*other.Lease })
 	if len(other.lost) > 0 {
 		t.Errorf("lost: %v", <-other.lost)
 	}
@@ -376,18 +376,18 @@ func TestWhoLosesARaceWithinTheProcessIsToldThatItWaits(t *testing.T) {
 	}
 	fault := wire.LoseReply(e.scripts.All()["acquire"].SHA) // so that its answer takes a while
 	first, second := newAsker("item:1"), newAsker("item:1")
-	granted := make(chan *grant, 2)
+	granted := make(chan *hold, 2)
 	go func() { granted <- first.acquire(t, e) }()
 	<-fault.Caught()
 	go func() { granted <- second.acquire(t, e) }()
-	g := <-granted
+	h := <-granted
 	select {
 	case <-second.contended:
 	case <-first.contended:
 	case <-time.After(soon):
 		t.Error("the one that waits was not told")
 	}
-	if _, err := g.Release(soon); err != nil {
+	if _, err := h.Release(soon); err != nil {
 		t.Fatal(err)
 	}
 	<-granted

@@ -16,7 +16,7 @@ func TestOrderIsStrictOverProcesses(t *testing.T) {
 		b.warm()
 		engines := []*Engine{b.e, b.engine()}
 		for _, mode := range []core.Mode{core.Fair, core.Write} {
-			g := b.asker(mode).acquire(b.T, b.e)
+			h := b.asker(mode).acquire(b.T, b.e)
 			var calls []*calling
 			for i := range 20 {
 				calls = append(calls, b.call(engines[i/2%2], b.asker(mode)))
@@ -24,19 +24,19 @@ func TestOrderIsStrictOverProcesses(t *testing.T) {
 			if n := len(b.driver.Look().Writers()); n != len(calls) {
 				b.Errorf("%d tickets for %d calls", n, len(calls))
 			}
-			last := g.token
+			last := h.token
 			for i, c := range calls {
-				b.release(g)
-				g = b.wantGranted("the next one", c)
-				if g.token <= last {
-					b.Errorf("number %d has token %d after %d", i, g.token, last)
+				b.release(h)
+				h = b.wantGranted("the next one", c)
+				if h.token <= last {
+					b.Errorf("number %d has token %d after %d", i, h.token, last)
 				}
-				last = g.token
+				last = h.token
 				if i+1 < len(calls) {
 					b.wantWaiting("the one after it", calls[i+1])
 				}
 			}
-			b.release(g)
+			b.release(h)
 			b.wantFree()
 		}
 		b.checkGone(engines[1])
@@ -50,7 +50,7 @@ func TestPollsOfAKeyGoOutTogether(t *testing.T) {
 		other := b.engine()
 		first := b.asker(core.Write)
 		first.Lease = 10 * time.Minute
-		g := first.acquire(b.T, other)
+		h := first.acquire(b.T, other)
 		const n = script.MaxPolled + 70
 		var calls []*calling
 		for range n {
@@ -69,7 +69,7 @@ func TestPollsOfAKeyGoOutTogether(t *testing.T) {
 		for _, c := range calls[1:] {
 			c.stop()
 		}
-		b.release(g)
+		b.release(h)
 		b.release(b.wantGranted("the first", calls[0]))
 		b.wantFree()
 		b.checkGone(other)
@@ -97,14 +97,14 @@ func TestAPollThatGrantsOneOfMany(t *testing.T) {
 		}
 		time.Sleep(scripttest.Lease)
 		for i, c := range calls {
-			g := b.wantGranted("the next one", c)
-			if c == lost && g.lease.id.String() == id {
+			h := b.wantGranted("the next one", c)
+			if c == lost && h.lease.id.String() == id {
 				b.Error("a lost ticket's id is used again")
 			}
 			if i+1 < len(calls) {
 				b.wantWaiting("the one after it", calls[i+1])
 			}
-			b.release(g)
+			b.release(h)
 		}
 		b.wantFree()
 	})
@@ -115,7 +115,7 @@ func TestACallWithATicketComesBackToItsPlace(t *testing.T) {
 		b.warm()
 		ticketed := func(wait time.Duration) *asker {
 			a := b.asker(core.Fair)
-			a.Ticket, a.Keep, a.Wait = "t", time.Minute, wait
+			a.Place, a.KeepPlace, a.Wait = "t", time.Minute, wait
 			return a
 		}
 		kept := func() time.Duration { return b.driver.Look().Kept.TTL }
@@ -139,9 +139,9 @@ func TestACallWithATicketComesBackToItsPlace(t *testing.T) {
 		}
 		back := b.call(b.e, ticketed(core.Forever))
 		b.release(held)
-		g := b.wantGranted("the one that came back", back)
+		h := b.wantGranted("the one that came back", back)
 		b.wantWaiting("the one behind it", behind)
-		b.release(g)
+		b.release(h)
 		if place, ok := b.driver.Look().Kept.Digits(""); ok && place > 0 {
 			b.Errorf("when it is released its place is %d", place)
 		}
@@ -158,10 +158,10 @@ func TestAPlaceIsKeptIfTheGrantComesTooLate(t *testing.T) {
 		other := b.engine()
 		held := b.asker(core.Fair).acquire(b.T, other)
 		a := b.asker(core.Fair)
-		a.Ticket, a.Keep = "t", time.Minute
+		a.Place, a.KeepPlace = "t", time.Minute
 		w := newWaiter(b.Context(), &a.Request)
 		c := b.e.lockCohort(b.e.cohortOf(&a.Request))
-		if err := c.join(w); err != nil {
+		if err := c.enqueue(w); err != nil {
 			b.Fatal(err)
 		}
 		c.unlock()

@@ -90,7 +90,7 @@ type play struct {
 	commands atomic.Int64 // since the last line
 
 	mu      sync.Mutex
-	holding map[*worker]*grant
+	holding map[*worker]*hold
 	reading map[*worker]bool
 	forfeit map[*lease]bool // a stranger has written to it
 	token   int64           // the last that was given
@@ -108,7 +108,7 @@ type worker struct {
 func newPlay(t *testing.T) *play {
 	s := redistest.Piped(t)
 	p := &play{
-		workers: make(map[string]*worker), holding: make(map[*worker]*grant),
+		workers: make(map[string]*worker), holding: make(map[*worker]*hold),
 		reading: make(map[*worker]bool), forfeit: make(map[*lease]bool),
 	}
 	cfg := DefaultConfig()
@@ -156,8 +156,8 @@ func (p *play) line(verb string, words []string) {
 	case scripttest.IsStranger(verb):
 		p.mu.Lock()
 		if verb == "H" {
-			for _, g := range p.holding {
-				p.forfeit[g.lease] = true
+			for _, h := range p.holding {
+				p.forfeit[h.lease] = true
 			}
 		}
 		if verb == "F" {
@@ -204,7 +204,7 @@ func (p *play) lock(verb, name string, wait time.Duration) {
 	case "write":
 		w.Mode = core.Write
 	case "keep":
-		w.Mode, w.Ticket, w.Keep = core.Fair, "t", 5*time.Second
+		w.Mode, w.Place, w.KeepPlace = core.Fair, "t", 5*time.Second
 	}
 	ctx, cancel := context.WithCancel(p.Context())
 	w.stop = cancel
@@ -216,36 +216,36 @@ func (p *play) lock(verb, name string, wait time.Duration) {
 			documented(p.T, err, core.ErrBusy, core.ErrWrongType)
 			return
 		}
-		p.granted(name, w, g.(*grant))
+		p.granted(name, w, g.(*hold))
 	}()
 }
 
 // granted checks that w is the only holder, or reads with others.
-func (p *play) granted(name string, w *worker, g *grant) {
+func (p *play) granted(name string, w *worker, h *hold) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	reads := w.Mode == core.Read
 	for other, held := range p.holding {
-		if other != w && !(reads && p.reading[other]) && !held.Expired() && !p.forfeit[held.lease] && !p.forfeit[g.lease] {
-			p.Errorf("%s holds the lock with token %d, and token %d is held too", name, g.token, held.token)
+		if other != w && !(reads && p.reading[other]) && !held.Expired() && !p.forfeit[held.lease] && !p.forfeit[h.lease] {
+			p.Errorf("%s holds the lock with token %d, and token %d is held too", name, h.token, held.token)
 		}
 	}
-	if !p.forfeit[g.lease] {
-		if least := p.token + 1; !reads && g.token < least || reads && g.token < p.written {
-			p.Errorf("%s holds the lock with token %d after %d, and %d of a writer", name, g.token, p.token, p.written)
+	if !p.forfeit[h.lease] {
+		if least := p.token + 1; !reads && h.token < least || reads && h.token < p.written {
+			p.Errorf("%s holds the lock with token %d after %d, and %d of a writer", name, h.token, p.token, p.written)
 		}
-		p.token = max(p.token, g.token)
+		p.token = max(p.token, h.token)
 		if !reads {
-			p.written = g.token
+			p.written = h.token
 		}
 	}
-	p.holding[w], p.reading[w] = g, reads
+	p.holding[w], p.reading[w] = h, reads
 }
 
 func (p *play) downgrade(w *worker) {
 	p.mu.Lock()
-	g := p.holding[w]
-	writes := g != nil && !p.reading[w] && w.Mode != core.Exclusive
+	h := p.holding[w]
+	writes := h != nil && !p.reading[w] && w.Mode != core.Exclusive
 	p.reading[w] = p.reading[w] || writes // from here on others may read as well
 	p.mu.Unlock()
 	if !writes {
@@ -253,20 +253,20 @@ func (p *play) downgrade(w *worker) {
 	}
 	ctx, cancel := context.WithTimeout(p.Context(), time.Second)
 	defer cancel()
-	if err := g.Downgrade(ctx); err != nil {
+	if err := h.Downgrade(ctx); err != nil {
 		documented(p.T, err, core.ErrLost, core.ErrWrongType)
 	}
 }
 
 func (p *play) unlock(w *worker) {
 	p.mu.Lock()
-	g := p.holding[w]
+	h := p.holding[w]
 	delete(p.holding, w)
 	p.mu.Unlock()
-	if g == nil {
+	if h == nil {
 		return
 	}
-	if _, err := g.Release(time.Second); err != nil {
+	if _, err := h.Release(time.Second); err != nil {
 		documented(p.T, err, core.ErrLost, core.ErrWrongType)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// An idTable finds what an id stands for: a *request or a *lease.
+// An idTable finds the *request or *lease of an id.
 type idTable struct {
 	mu sync.Mutex
 	m  map[uint64]any
@@ -36,7 +36,7 @@ func (t *idTable) find(n uint64) any {
 // leases returns all leases.
 func (t *idTable) leases() []*lease { return listOf[*lease](t) }
 
-// requests returns the requests that have no grant yet.
+// requests returns all requests that are not granted yet.
 func (t *idTable) requests() []*request { return listOf[*request](t) }
 
 func listOf[T any](t *idTable) (list []T) {

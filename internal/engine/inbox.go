@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -12,18 +11,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
 
-// An inbox is the one channel on which this process is told of grants, and its one subscription,
-// which begins with the first contention. Whatever is lost on the way is found by polling.
+// An inbox is the one channel on which this process learns of grants, and its one subscription. The
+// subscription begins with the first contention. Polls find what gets lost on the way.
 type inbox struct {
 	channel string
 	address any         // channel, as an argument of a command
 	live    atomic.Bool // subscribed, as far as is known
-	// The number of the subscription, 0 while there is none: whoever knows it knows that nothing was
-	// missed since.
+	// The number of the subscription; 0 while there is none. As long as it stays the same no message was
+	// missed.
 	subscription  atomic.Int64
 	subscriptions int64 // so far
 
@@ -35,12 +33,12 @@ type inbox struct {
 }
 
 const (
-	// inboxSilence is after how long without a message the connection is tested.
+	// inboxSilence is after how long without a message the connection is tested by a PING.
 	inboxSilence = 5 * time.Second
 	inboxRetry   = 50 * time.Millisecond
 )
 
-// start subscribes, once.
+// start begins the subscription, once.
 func (b *inbox) start(e *Engine) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +78,7 @@ func (b *inbox) receive(e *Engine) {
 	}
 }
 
-// subscribe handles messages until the connection fails, or is silent when it is tested.
+// subscribe handles messages until the connection fails, or does not answer the PING.
 func (b *inbox) subscribe(e *Engine) error {
 	ctx := e.sender.Context()
 	pubsub := e.rdb.Subscribe(ctx)
@@ -89,7 +87,7 @@ func (b *inbox) subscribe(e *Engine) error {
 		return err
 	}
 	b.mu.Lock()
-	b.pubsub = pubsub // not before: its Close would wait for a Subscribe that is not answered
+	b.pubsub = pubsub // not earlier: its Close would wait for a Subscribe that is not answered
 	stopped := b.stopped
 	b.mu.Unlock()
 	if stopped {
@@ -117,7 +115,7 @@ func isTimeout(err error) bool {
 	return ok && t.Timeout()
 }
 
-// pause waits a little; false if ctx ended.
+// pause returns true after d, or false when ctx ends.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -136,28 +134,28 @@ func (b *inbox) handle(e *Engine, message any) {
 			b.live.Store(true)
 			b.subscriptions++
 			b.subscription.Store(b.subscriptions)
-			e.pollNow() // pushes may have been missed
+			e.pollAll() // messages may have been missed
 		}
 	case *redis.Message:
 		if m, ok := script.ParseMessage(m.Payload); ok {
-			e.received(&m)
+			e.onMessage(&m)
 		}
 	}
 }
 
-// received deals with a message of a script.
-func (e *Engine) received(m *script.Message) {
+// onMessage deals with a message of a script.
+func (e *Engine) onMessage(m *script.Message) {
 	switch m.Kind {
 	case script.Granted:
-		e.grantPushed(m)
+		e.onGrant(m)
 	case script.Contended:
 		switch v := e.find(m.ID).(type) {
 		case *lease:
 			v.c.shard.mu.Lock()
-			v.calledAt = e.now()
-			v.isContended(true)
+			v.contendedAt = e.now()
+			v.setContended(true)
 			v.c.shard.mu.Unlock()
-		case *request: // it has the lock, and its answer is on the way
+		case *request: // it has the lock, and the answer that says so is on the way
 			v.c.shard.mu.Lock()
 			v.contended = true
 			v.c.shard.mu.Unlock()
@@ -165,31 +163,31 @@ func (e *Engine) received(m *script.Message) {
 	case script.TakenAway:
 		switch v := e.find(m.ID).(type) {
 		case *lease:
-			v.takenAway()
+			v.onTakenAway()
 		case *request:
-			v.takenAway()
+			v.onTakenAway()
 		}
 	}
 }
 
-// grantPushed deals with the news that the server has granted the lock to an id.
-func (e *Engine) grantPushed(m *script.Message) {
+// onGrant deals with a message that the server has granted the lock to an id.
+func (e *Engine) onGrant(m *script.Message) {
 	switch v := e.find(m.ID).(type) {
 	case *request:
-		if v.wants(m) {
+		if v.accepts(m) {
 			return
 		}
 	case *lease:
 		return // known already
 	}
-	// Nobody waits for it any more, and it has been cancelled if it was not released; the cancel may
-	// have been lost with its connection.
+	// No caller wants the id any more. It was released or cancelled, but the cancel may have been lost
+	// with its connection.
 	if key, ok := e.layout.Key(m.Holder); ok && strings.HasPrefix(m.ID, string(e.idStem)) {
-		e.cancel(e.layout.KeySet(key), unwanted{id: m.ID, lease: script.AcceptWindow, mark: true})
+		e.cancelID(e.layout.KeySet(key), cancelTarget{id: m.ID, lease: script.AcceptWindow, mark: true})
 	}
 }
 
-// find returns the *request or *lease that an id stands for; nil if it is over, or not of this engine.
+// find returns the *request or *lease of an id; nil if the id is over or of another engine.
 func (e *Engine) find(id string) any {
 	if n, ok := e.idStem.Number(id); ok {
 		return e.ids.find(n)
@@ -197,20 +195,20 @@ func (e *Engine) find(id string) any {
 	return nil
 }
 
-// wants makes use of a push; false if nobody waits for it and nobody has it.
-func (r *request) wants(m *script.Message) bool {
+// accepts uses a message of a grant. It returns false if no caller waits for the id or holds it.
+func (r *request) accepts(m *script.Message) bool {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
-		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an answer that came just before said so too
+		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an answer that came just before granted it
 		return held
 	}
-	r.pushed(m)
+	r.onPush(m)
 	return true
 }
 
-// pollNow polls for all requests that are queued.
-func (e *Engine) pollNow() {
+// pollAll polls for all queued requests now.
+func (e *Engine) pollAll() {
 	for _, r := range e.ids.requests() {
 		r.c.shard.mu.Lock()
 		if !r.over && r.queued {
@@ -219,27 +217,3 @@ func (e *Engine) pollNow() {
 		r.c.shard.mu.Unlock()
 	}
 }
-
-// takenAway ends a lease that an operator gave to others.
-func (l *lease) takenAway() {
-	l.c.shard.mu.Lock()
-	if l.over {
-		l.c.unlock()
-		return
-	}
-	lost := l.end(errTakenAway)
-	l.c.unlock()
-	tellLost(lost)
-}
-
-// takenAway forgets a grant that the request has not made use of yet.
-func (r *request) takenAway() {
-	r.c.shard.mu.Lock()
-	defer r.c.unlock()
-	r.push = nil
-	if !r.over && r.queued {
-		r.c.e.schedule.set(&r.timer, r.c.e.now(), 0)
-	}
-}
-
-var errTakenAway = fmt.Errorf("%w: an operator released it", core.ErrLost)

@@ -69,10 +69,10 @@ func TestAMessageThatOvertakesTheAnswerEndsTheSharing(t *testing.T) {
 		writer := b.call(other, b.asker(core.Write))
 		b.wantWaiting("the writer", writer)
 		held.Deliver()
-		g := b.wantGranted("the first reader", first)
+		h := b.wantGranted("the first reader", first)
 		late := b.call(b.e, b.asker(core.Read))
 		b.wantWaiting("the late reader", late)
-		b.release(g)
+		b.release(h)
 		b.release(b.wantGranted("the writer", writer))
 		b.release(b.wantGranted("the late reader", late))
 		b.checkGone(other)
@@ -88,13 +88,13 @@ func TestALateAnswerIsNoLicenceToShare(t *testing.T) {
 		b.wantWaiting("the first reader", first)
 		time.Sleep(shareFor)
 		held.Deliver()
-		g := b.wantGranted("the first reader", first)
+		h := b.wantGranted("the first reader", first)
 		b.sent()
 		second := b.read()
 		if len(b.sent()) == 0 {
 			b.Error("the second reader joined without a command")
 		}
-		b.release(g, second)
+		b.release(h, second)
 	})
 }
 

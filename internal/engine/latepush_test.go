@@ -12,8 +12,8 @@ import (
 func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		for range 50 {
-			g := b.asker(core.Write).acquire(b.T, b.e)
-			l, c := g.lease, g.lease.c
+			h := b.asker(core.Write).acquire(b.T, b.e)
+			l, c := h.lease, h.lease.c
 			id := l.id.String()
 			var unknown, released atomic.Bool
 			looked, done := make(chan struct{}), make(chan struct{})
@@ -30,15 +30,15 @@ func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 			}()
 			<-looked
 			c.shard.mu.Lock()
-			l.yield(nil)
-			c.releasing, c.asked = true, c.e.now()
+			l.detachKeepingID(nil)
+			c.releasing, c.sentAt = true, c.e.now()
 			c.shard.mu.Unlock()
 			released.Store(true)
 			<-done
 			if unknown.Load() {
 				b.Fatal("the id was unknown before its release was answered")
 			}
-			if err := l.release(g, c.e.cfg.Unlock, 0, g.deadline()); err != nil {
+			if err := l.release(h, c.e.cfg.Unlock, 0, h.deadline()); err != nil {
 				b.Fatal(err)
 			}
 			if b.e.find(id) != nil {

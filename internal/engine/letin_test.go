@@ -16,17 +16,17 @@ func TestTheRestIsLetInAtOnce(t *testing.T) {
 	all := scripttest.IDs("r", 2*script.MaxAdmitted+9)
 	for name, free := range map[string]func(b *bubble){
 		"by a release": func(b *bubble) {
-			g := b.asker(core.Write).acquire(b.T, b.e)
+			h := b.asker(core.Write).acquire(b.T, b.e)
 			b.driver.Queue(false, all...)
-			b.release(g)
+			b.release(h)
 		},
 		"by a downgrade": func(b *bubble) {
-			g := b.asker(core.Write).acquire(b.T, b.e)
+			h := b.asker(core.Write).acquire(b.T, b.e)
 			b.driver.Queue(false, all...)
-			if err := g.Downgrade(b.Context()); err != nil {
+			if err := h.Downgrade(b.Context()); err != nil {
 				b.Error(err)
 			}
-			b.release(g)
+			b.release(h)
 		},
 		"by one that gives up": func(b *bubble) {
 			b.driver.Acquire(scripttest.Acquire{ID: "w", Mode: core.Read})
@@ -65,11 +65,11 @@ func TestDowngradedHoldsOfManyKeysThatLeaveAtOnce(t *testing.T) {
 		r.warm()
 		var all []result
 		for _, key := range r.keys(6) {
-			g := newAsker(key).acquire(t, r.e)
-			if err := g.Downgrade(r.Context()); err != nil {
+			h := newAsker(key).acquire(t, r.e)
+			if err := h.Downgrade(r.Context()); err != nil {
 				r.Fatal(fmt.Errorf("%s: %w", key, err))
 			}
-			all = append(all, result{key: key, grant: g})
+			all = append(all, result{key: key, grant: h})
 		}
 		r.release(all)
 		if left := r.left(); len(left) > 0 {

@@ -11,7 +11,7 @@ func TestARenewalMayTakeLongerThanTheNextOneWaitsForIt(t *testing.T) {
 		l := &lease{duration: duration}
 		l.expires.Store(int64(duration))
 		for now := instant(0); now < duration; now += duration / 100 {
-			patience, pace, left := l.patience(now), l.pace(now), duration-now
+			patience, pace, left := l.renewalTimeout(now), l.retryInterval(now), duration-now
 			if patience > max(left, minPace) || patience < min(left, time.Second) || patience < min(left, 2*pace) {
 				t.Errorf("%v left of %v: a renewal may take %v, the next one comes after %v", left, duration, patience, pace)
 			}

@@ -5,8 +5,8 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// due is called when the timer is: it reports whether the request is to be polled for, or sends it
-// again.
+// due is called when the request's timer is due. It reports whether the request is to be polled for; a
+// request that is not queued yet is sent again instead.
 func (r *request) due() (poll bool) {
 	c, e := r.c, r.c.e
 	c.shard.mu.Lock()
@@ -18,7 +18,7 @@ func (r *request) due() (poll bool) {
 		r.send()
 		return false
 	}
-	e.schedule.set(&r.timer, e.now()+script.PollInterval, pollSlack) // whether or not this one is answered
+	e.schedule.set(&r.timer, e.now()+script.PollInterval, pollSlack) // whether or not this poll is answered
 	return true
 }
 
@@ -42,58 +42,58 @@ func (e *Engine) polls(requests []*request) []*script.Call {
 
 // poll prepares a run of poll.lua for tickets of one key.
 func (e *Engine) poll(group []*request) *script.Call {
-	p := script.Poll{Keys: &group[0].c.name, Subscribed: e.inbox.live.Load()}
+	p := script.Poll{Keys: &group[0].c.keys, Subscribed: e.inbox.live.Load()}
 	for _, r := range group {
 		p.Tickets = append(p.Tickets, script.PolledTicket{ID: r.id, Lease: r.lease()})
 	}
-	k := p.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { e.polled(group, a) })
+	k := p.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { e.onPolled(group, a) })
 	k.Timeout = script.PollInterval
 	return k
 }
 
-// polled deals with the answer to poll.lua.
-func (e *Engine) polled(group []*request, reply *script.Reply) {
+// onPolled deals with the answer to poll.lua.
+func (e *Engine) onPolled(group []*request, reply *script.Reply) {
 	a, err := reply.Polled(len(group), e.layout.InboxPrefix())
 	for i, r := range group {
 		t := script.TicketAnswer{Err: err}
 		if err == nil {
 			t = a.Tickets[i]
 		}
-		r.polled(reply, &a, &t)
+		r.onPolled(reply, &a, &t)
 	}
 	if a.More && err == nil {
-		e.settle(group[0].c.name)
+		e.settle(group[0].c.keys)
 	}
 }
 
-// polled deals with what poll.lua says of the request.
-func (r *request) polled(reply *script.Reply, a *script.Polled, t *script.TicketAnswer) {
+// onPolled deals with what poll.lua answered for the request.
+func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.TicketAnswer) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
 	switch {
-	case r.over: // who ended it has cancelled it
+	case r.over: // it has been cancelled as well
 	case t.Err != nil:
-		r.pollFailed(t.Err)
+		r.onPollFailed(t.Err)
 	case t.Outcome == script.Held:
-		c.granted(r, t.Grant, c.e.instant(reply.Sent), r.until(reply.Sent), true)
+		c.onGranted(r, t.Grant, c.e.instant(reply.Sent), r.leaseEnd(reply.Sent), true)
 	case t.Outcome == script.Queued:
 		wait := a.Wait
 		wait.Position = t.Position
-		r.isQueued(reply.Sent, a.Stamp, wait)
-	default: // taken for dead, or the server lost it: back to the old place, under a new id
-		c.leave(r)
-		c.ask(&script.Predecessor{ID: r.id, Lease: r.lease(), Place: r.place})
+		r.onQueued(reply.Sent, a.Stamp, wait)
+	default: // it was taken for dead, or the server lost it: queue again in the old place, under a new id
+		c.detach(r)
+		c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease(), Place: r.place})
 	}
 }
 
-// pollFailed notes the trouble and goes on waiting, unless waiting cannot help.
-func (r *request) pollFailed(err error) {
+// onPollFailed notes the error. The wait goes on, unless the server will go on refusing.
+func (r *request) onPollFailed(err error) {
 	if !script.IsFinal(err) {
-		r.trouble = err
+		r.lastErr = err
 		return
 	}
-	r.c.leave(r)
-	r.undo()
-	r.c.fail(&core.AcquireError{Err: script.Failure(err)})
+	r.c.detach(r)
+	r.cancel()
+	r.c.failWaiters(&core.AcquireError{Err: script.Failure(err)})
 }

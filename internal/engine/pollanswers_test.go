@@ -78,16 +78,16 @@ func TestAPollThatGrantsSetsTheLease(t *testing.T) {
 				b.driver.Release("held")
 				b.wantWaiting("one that was not told", waits)
 				time.Sleep(script.PollInterval)
-				g := b.wantGranted("one", waits)
+				h := b.wantGranted("one", waits)
 				server := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val()
 				if mode == core.Read {
-					server = b.driver.Ends(g.lease.id.String()).Sub(b.driver.Look().Now)
+					server = b.driver.Ends(h.lease.id.String()).Sub(b.driver.Look().Now)
 				}
-				if left := time.Until(g.Deadline()); left < scripttest.Lease/2 || left > server {
+				if left := time.Until(h.Deadline()); left < scripttest.Lease/2 || left > server {
 					b.Errorf("it takes itself to hold for %v, and does for %v", left, server)
 				}
 				deliver()
-				b.release(g)
+				b.release(h)
 				b.wantFree()
 			})
 		})
@@ -107,9 +107,9 @@ func TestAPollThatIsNotAnsweredIsFollowedByAnother(t *testing.T) {
 		time.Sleep(script.PollInterval)
 		b.wantWaiting("one whose poll got lost", waits)
 		time.Sleep(script.PollInterval)
-		g := b.wantGranted("one", waits)
+		h := b.wantGranted("one", waits)
 		deliver()
-		b.release(g)
+		b.release(h)
 		b.wantFree()
 	})
 }

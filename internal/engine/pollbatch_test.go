@@ -48,7 +48,7 @@ func overRequest(e *Engine, i int) *request {
 	if i%3 == 0 {
 		w.req.Key = "item:2"
 	}
-	c := &cohort{e: e, id: e.cohortOf(w.req), shard: new(shard), name: e.layout.KeySet(w.req.Key)}
+	c := &cohort{e: e, id: e.cohortOf(w.req), shard: new(shard), keys: e.layout.KeySet(w.req.Key)}
 	return &request{c: c, id: e.newID(), leader: w, over: true}
 }
 

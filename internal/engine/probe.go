@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// probe looks, once and in the background, what kind of server this is.
+// probe looks in the background what kind of server this is.
 func (e *Engine) probe() {
 	e.inbox.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(e.sender.Context(), 5*time.Second)

@@ -7,193 +7,194 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A request is one id's way to the lock: acquire.lua is sent, and answered with a grant or a place in
-// the queue, from which a push or a poll brings the grant. The shard's mutex guards it.
+// A request is one id's way to the lock: acquire.lua is sent, and answered with a grant or a place in the
+// queue. There a push or a poll brings the grant. The shard's mutex guards it.
 type request struct {
-	c      *cohort
-	id     *script.ID
-	leader *waiter // on whose behalf it is sent
-	former *script.Predecessor
-	wait   bool // queue if the lock is not free
-	asked  inquiry
+	c           *cohort
+	id          *script.ID
+	leader      *waiter // the waiter that it is sent for
+	predecessor *script.Predecessor
+	queues      bool // queue if the lock is not free
+	snapshot    snapshot
 
-	over     bool            // granted, failed, or no longer wanted
-	queued   bool            // the server has a ticket of it
-	stamp    int64           // the fencing counter when the server last said so
-	acceptBy instant         // until when a push newer than that may be relied on
-	place    int64           // in the server's order of tickets
-	holders  []core.Holder   // who was in the way then
+	over     bool            // granted, failed or cancelled
+	queued   bool            // the server has a ticket for it
+	stamp    int64           // the fencing counter in the last answer that said so
+	acceptBy instant         // until when a push may be relied on whose number is greater than the stamp
+	place    int64           // in the queue
+	holders  []core.Holder   // in the last answer
 	push     *script.Message // came before the answer to acquire.lua
 
-	contended bool  // a message said that others wait, before an answer that it is granted
-	trouble   error // of the last poll, or of the renewal before it
+	contended bool  // a message said that others wait, before the answer that grants it
+	lastErr   error // of the last poll, or of the renewal that readers waited for
 	timer     timer // the next poll, or the next try while a Cluster moves the slot
 }
 
-// send runs acquire.lua again.
+// send sends acquire.lua, or sends it again.
 func (r *request) send() { r.c.e.sender.Start(r.call()) }
 
 // call prepares a run of acquire.lua.
 func (r *request) call() *script.Call {
 	c, e := r.c, r.c.e
-	asked := r.leader.req
-	free, queued := c.tokens()
-	if !r.wait {
+	want := r.leader.req
+	free, queued := c.tokensWanted()
+	if !r.queues {
 		queued = 0
 	}
-	keep := asked.Keep
+	keep := want.KeepPlace
 	if keep > 0 {
-		keep += min(asked.Wait, maxWaitKept)
+		keep += min(want.Wait, maxWaitKept)
 	}
 	a := script.Acquire{
-		Keys: &c.name, ID: r.id, Lease: r.lease(), Owner: asked.Owner, Mode: asked.Mode, Trace: asked.Trace,
+		Keys: &c.keys, ID: r.id, Lease: r.lease(), Owner: want.Owner, Mode: want.Mode, Trace: want.Trace,
 		Inbox: e.inbox.address, Subscribed: e.inbox.live.Load(), Tokens: free, QueueTokens: queued,
-		Predecessor: r.former, Place: asked.Ticket, KeepPlace: keep,
+		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep,
 	}
-	return a.Call(r.leader.ctx, e.scripts, r.answered)
+	return a.Call(r.leader.ctx, e.scripts, r.onAcquired)
 }
 
-// maxWaitKept is for how long of its wait the place of a call is kept whose process is killed.
+// maxWaitKept bounds the wait for which a place is kept if the process is killed meanwhile.
 const maxWaitKept = 10 * time.Minute
 
-// answered deals with the answer to acquire.lua.
-func (r *request) answered(reply *script.Reply) {
+// onAcquired deals with the answer to acquire.lua.
+func (r *request) onAcquired(reply *script.Reply) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
 	if r.over {
 		if reply.Err == nil || !script.IsReply(reply.Err) {
-			r.undo() // the first one may have overtaken the acquire
+			r.cancel() // the first cancel may have overtaken the acquire
 		}
 		return
 	}
 	a, err := reply.Acquired(c.e.layout.InboxPrefix())
 	if err != nil {
-		r.failed(err)
+		r.onFailed(err)
 		return
 	}
 	switch a.Outcome {
 	case script.Held:
-		c.granted(r, a.Grant, c.e.instant(reply.Sent), r.until(reply.Sent), true)
+		c.onGranted(r, a.Grant, c.e.instant(reply.Sent), r.leaseEnd(reply.Sent), true)
 	case script.Queued:
 		r.place = a.Place
-		if !r.wait {
-			r.busy(a.Wait.Holders)
+		if !r.queues {
+			r.onBusy(a.Wait.Holders)
 			return
 		}
-		r.isQueued(reply.Sent, a.Stamp, a.Wait)
+		r.onQueued(reply.Sent, a.Stamp, a.Wait)
 		if p := r.push; p != nil && !r.over {
-			r.pushed(p)
+			r.onPush(p)
 		}
 	case script.Again:
 		r.send()
-	default: // the id is over; it must not be used again
-		c.leave(r)
-		c.ask(nil)
+	default: // the id is over, and must not be used again
+		c.detach(r)
+		c.sendRequest(nil)
 	}
 }
 
-// busy ends a request that was not to be queued.
-func (r *request) busy(holders []core.Holder) {
+// onBusy ends a request that was not to be queued.
+func (r *request) onBusy(holders []core.Holder) {
 	c := r.c
-	c.leave(r)
+	c.detach(r)
 	if r.id.Copied() {
-		r.undo() // the other copy may still arrive
+		r.cancel() // another copy may still arrive
 	}
-	c.failTries(busy(holders), r.asked.joined)
-	c.ask(nil) // for those that have come meanwhile: to them the answer may be old
+	c.failTryLocks(busy(holders), r.snapshot.joined)
+	c.sendRequest(nil) // for callers that have joined since it was sent
 }
 
-// failed ends the request, or tries again where that helps.
-func (r *request) failed(err error) {
+// onFailed ends the request, or sends it again where that helps.
+func (r *request) onFailed(err error) {
 	c := r.c
 	if script.IsMoving(err) {
 		c.e.schedule.set(&r.timer, c.e.now()+movingDelay, 0)
 		return
 	}
-	c.leave(r)
+	c.detach(r)
 	if copies := r.id.Copies(); copies > 1 || copies == 1 && !script.IsReply(err) {
-		r.undo()
-	} else if r.former != nil {
-		c.e.cancel(c.name, unwantedPredecessor(r.former))
+		r.cancel()
+	} else if r.predecessor != nil {
+		c.e.cancelID(c.keys, predecessorTarget(r.predecessor))
 	}
 	if !r.leader.ended() {
-		c.fail(&core.AcquireError{Err: script.Failure(err)})
+		c.failWaiters(&core.AcquireError{Err: script.Failure(err)})
 	}
-	c.ask(nil)
+	c.sendRequest(nil)
 }
 
 // movingDelay is the pause between tries while a Cluster moves a slot.
 const movingDelay = 20 * time.Millisecond
 
-// lease is what the caller asked for.
+// lease returns the lease that the caller wants.
 func (r *request) lease() time.Duration { return r.leader.req.Lease }
 
-// until is how long a lease is good that was set by a call sent at that time.
-func (r *request) until(sent time.Time) instant {
+// leaseEnd returns until when a lease is good that a call sent at that time has set.
+func (r *request) leaseEnd(sent time.Time) instant {
 	return r.c.e.instant(sent) + r.lease() - r.c.e.margin(r.lease())
 }
 
-// undo has the server forget the request, whatever became of it.
-func (r *request) undo() {
+// cancel has the server forget the request and its predecessor, whatever became of them.
+func (r *request) cancel() {
 	e := r.c.e
-	e.cancel(r.c.name, r.unwanted(true))
-	if r.former != nil {
-		e.cancel(r.c.name, unwantedPredecessor(r.former))
+	e.cancelID(r.c.keys, r.target(true))
+	if r.predecessor != nil {
+		e.cancelID(r.c.keys, predecessorTarget(r.predecessor))
 	}
 }
 
-// unwanted is what the server is to forget of the request.
-func (r *request) unwanted(mark bool) unwanted {
-	asked := r.leader.req
-	return unwanted{id: r.id.String(), lease: asked.Lease, mark: mark, ticket: asked.Ticket, keep: asked.Keep}
+// target returns what the server is to forget of the request.
+func (r *request) target(mark bool) cancelTarget {
+	want := r.leader.req
+	return cancelTarget{id: r.id.String(), lease: want.Lease, mark: mark, place: want.Place, keepPlace: want.KeepPlace}
 }
 
-func unwantedPredecessor(p *script.Predecessor) unwanted {
-	return unwanted{id: p.ID.String(), lease: p.Lease, mark: true}
+func predecessorTarget(p *script.Predecessor) cancelTarget {
+	return cancelTarget{id: p.ID.String(), lease: p.Lease, mark: true}
 }
 
-// isQueued notes an answer that says so, and when to ask again.
-func (r *request) isQueued(sent time.Time, stamp int64, wait core.Wait) {
+// onQueued deals with an answer that says that the request is queued, and plans the next poll.
+func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait) {
 	c, e := r.c, r.c.e
 	news := !r.queued
 	if news {
-		c.crowd.knows(1)
-		c.closeReaders()
+		c.siblings.addKnown(1)
+		c.stopSharingReaders()
 	}
-	r.queued, r.stamp, r.holders, r.trouble = true, stamp, wait.Holders, nil
+	r.queued, r.stamp, r.holders, r.lastErr = true, stamp, wait.Holders, nil
 	r.acceptBy = e.instant(sent) + script.AcceptWindow - e.margin(script.AcceptWindow)
-	if news && c.shares() {
+	if news && c.isShared() {
 		c.refuseExcess(wait.Holders)
 	}
-	c.failTries(busy(wait.Holders), c.waiters.joined)
+	c.failTryLocks(busy(wait.Holders), c.waiters.joined)
 	if c.waiters.n == 0 {
-		c.withdrawIfUnwanted()
+		c.cancelIfUnwanted()
 		return
 	}
 	e.inbox.start(e)
-	c.tellWaiters(wait)
+	c.notifyWaiters(wait)
 	next, slack := script.PollInterval, pollSlack
 	for _, h := range wait.Holders {
-		if ends := max(h.TTL, 0) + time.Millisecond; ends < next { // it may not come back
-			next, slack = ends, 0 // a poll before that would be answered as this one was
+		if ends := max(h.TTL, 0) + time.Millisecond; ends < next { // the holder may not come back
+			next, slack = ends, 0 // an earlier poll would get the same answer
 		}
 	}
 	e.schedule.set(&r.timer, e.now()+next, slack)
 }
 
-// pollSlack is how much earlier a poll may be, to go out together with others.
+// pollSlack is by how much a poll may be early, to go out together with others.
 const pollSlack = 100 * time.Millisecond
 
-// pushed deals with the news that the server has granted the request. The push may be old, and the
-// grant over: it is relied on only if it is newer than the last answer that said "queued", and only
-// for as long as a grant lasts that was made after that answer.
-func (r *request) pushed(p *script.Message) {
+// onPush deals with a message that the server has granted the request (rule 6 of docs/protocol.md). The
+// message may be old, and the grant over. It is relied on only if its number is greater than the stamp of
+// the last answer that said "queued", and only for the accept window after that answer was sent. Any other
+// message leads to a poll.
+func (r *request) onPush(p *script.Message) {
 	switch now := r.c.e.now(); {
 	case !r.queued:
 		r.push = p
 	case p.Number > r.stamp && now < r.acceptBy:
-		r.c.granted(r, p.Grant, now, r.acceptBy, false)
+		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 	default:
 		r.c.e.schedule.set(&r.timer, now, 0)
 	}

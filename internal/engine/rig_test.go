@@ -42,7 +42,7 @@ func newRig(t *testing.T, s *redistest.Server, edit ...func(*redis.Options)) *ri
 type result struct {
 	key   string
 	asker *asker
-	grant *grant
+	grant *hold
 	err   error
 }
 
@@ -69,7 +69,7 @@ func (r *rig) acquire(keys ...string) (results chan result) {
 				defer cancel()
 				g, err := r.e.Acquire(ctx, &a.Request)
 				res := result{key: key, asker: a, err: err}
-				res.grant, _ = g.(*grant)
+				res.grant, _ = g.(*hold)
 				results <- res
 			}()
 		}
@@ -148,9 +148,9 @@ func (r *rig) left() []string {
 // warm makes the server know a token, without which a batch grants one lock only.
 func (r *rig) warm() {
 	r.Helper()
-	g := newAsker("warm").acquire(r.T, r.e)
-	if _, err := g.Release(soon); err != nil {
+	h := newAsker("warm").acquire(r.T, r.e)
+	if _, err := h.Release(soon); err != nil {
 		r.Fatal(err)
 	}
-	scripttest.PassToken(r, g.token)
+	scripttest.PassToken(r, h.token)
 }

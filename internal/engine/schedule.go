@@ -11,9 +11,9 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A schedule is one loop for all that is to be done at some time: renewals, deadlines of leases,
-// polls, and what failed in the background and is tried again. Renewals that are due at about the
-// same time go out in one pipeline per node, and so do polls; none waits for an earlier one.
+// A schedule is one loop for everything that is due at some time: renewals, deadlines of leases, polls, and
+// cancellations that are tried again. Renewals that are due at about the same time go out in one pipeline
+// per node, and so do polls. No pipeline waits for an earlier one.
 type schedule struct {
 	e    *Engine
 	wake chan struct{} // the loop is to look again
@@ -29,27 +29,27 @@ type schedule struct {
 	batches int     // under way
 }
 
-// A timer is an entry of the schedule; its owner embeds it and is told when it is due. The zero value
-// is not set.
+// A timer is an entry of the schedule. Its owner has it as a field, and the loop calls the owner when it is
+// due. The zero value is not set.
 type timer struct {
 	owner any // *lease, *request or *cancellation
 	at    instant
-	slack time.Duration // how much earlier it may be
-	index int           // in the heap + 1; 0: not set
+	slack time.Duration // by how much it may be early
+	index int           // index in the heap + 1; 0: not set
 }
 
 const (
 	never = instant(1<<63 - 1)
-	// maxBatches bounds the pipelines under way; as none waits for another, a server that does not
-	// answer would gather them.
+	// maxBatches bounds the pipelines under way. No pipeline waits for another, so they would pile up
+	// if the server did not answer.
 	maxBatches = 32
-	// maxRenewals bounds a pipeline. The server reads it in pieces of 16 KiB and serves others in
-	// between, so that it may well be long.
+	// maxRenewals bounds the calls of a pipeline. It is large because the server reads a pipeline in pieces
+	// of 16 KiB, and serves other clients in between.
 	maxRenewals = 16384
 )
 
-// idleNap is how long the loop, with nothing to wait for, waits for something all the same before it
-// sleeps until it is woken: locks that come and go at once would wake it each time.
+// idleNap is how long an idle loop sleeps before it looks again. Only then does it sleep until it is woken.
+// Without that, locks that come and go at once would wake it each time.
 const idleNap = 50 * time.Millisecond
 
 func (s *schedule) init(e *Engine) {
@@ -91,17 +91,17 @@ func (s *schedule) remove(t *timer) {
 	}
 }
 
-// stop ends the loop and what it has started, whose commands the caller's end cuts short.
-// isUndoing reports whether something is to be taken back from the server.
-func (s *schedule) isUndoing() bool {
+// hasCancellations reports whether a cancellation is to be tried again.
+func (s *schedule) hasCancellations() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.timers, func(t *timer) bool {
-		_, undoes := t.owner.(*cancellation)
-		return undoes
+		_, ok := t.owner.(*cancellation)
+		return ok
 	})
 }
 
+// stop ends the loop and waits for it and for its pipelines. The end of the sender has cut these short.
 func (s *schedule) stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -110,8 +110,8 @@ func (s *schedule) stop() {
 	s.wg.Wait()
 }
 
-// loop never waits for a timer whose time has come: two goroutines that do so at once in a bubble of
-// testing/synctest crash the race detector (go.dev/issue/78156).
+// loop runs until stop. It never waits for a time.Timer that is due already: two goroutines that do so at
+// once in a bubble of testing/synctest crash the race detector (go.dev/issue/78156).
 func (s *schedule) loop() {
 	sleep := time.NewTimer(idleNap)
 	defer sleep.Stop()
@@ -119,7 +119,7 @@ func (s *schedule) loop() {
 		due, next := s.due()
 		if len(due) > 0 {
 			s.run(due)
-			continue // those may have set new ones
+			continue // it may have set new timers
 		}
 		if next != never {
 			sleep.Reset(next - s.e.now())
@@ -133,7 +133,7 @@ func (s *schedule) loop() {
 	}
 }
 
-// due takes off what is due, and says when the next one is.
+// due removes the timers that are due, and returns when the next one is.
 func (s *schedule) due() (due []*timer, next instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,11 +156,11 @@ func (s *schedule) due() (due []*timer, next instant) {
 	return due, next
 }
 
-// run does what is due; commands go out in goroutines of their own.
+// run does what is due. Commands are sent by other goroutines.
 func (s *schedule) run(due []*timer) {
 	var renewals []*script.Call
 	var polls []*request
-	var lost []*grant
+	var lost []*hold
 	for _, t := range due {
 		switch owner := t.owner.(type) {
 		case *lease:
@@ -180,13 +180,13 @@ func (s *schedule) run(due []*timer) {
 	s.send(renewals)
 	s.send(s.e.polls(polls))
 	if len(lost) > 0 {
-		s.tell(lost)
+		s.notifyLost(lost)
 	}
 }
 
-// tell tells the holders of lost leases, without keeping up the loop.
-func (s *schedule) tell(lost []*grant) {
-	s.wg.Go(func() { tellLost(lost) })
+// notifyLost notifies the callers of lost holds, without holding up the loop.
+func (s *schedule) notifyLost(lost []*hold) {
+	s.wg.Go(func() { notifyLost(lost) })
 }
 
 // send runs calls in pipelines, each in a goroutine of its own.
@@ -194,7 +194,7 @@ func (s *schedule) send(calls []*script.Call) {
 	for _, batch := range s.e.sender.ByNode(calls) {
 		slices.SortFunc(batch, func(a, b *script.Call) int { return cmp.Compare(a.Timeout, b.Timeout) })
 		for len(batch) > 0 {
-			n := 1 // those in a hurry must not hurry the others
+			n := 1 // a short timeout must not end calls with long ones
 			for n < min(len(batch), maxRenewals) && batch[n].Timeout < 4*batch[0].Timeout {
 				n++
 			}
@@ -208,7 +208,7 @@ func (s *schedule) sendBatch(batch []*script.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped || s.batches >= maxBatches {
-		return // the timers are set anew already
+		return // the next tries are scheduled already
 	}
 	s.batches++
 	s.wg.Go(func() {

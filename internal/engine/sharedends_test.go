@@ -26,16 +26,16 @@ func (b *bubble) wantLost(what string, a *asker, want error) {
 }
 
 // sharers are n readers with one lease.
-func (b *bubble) sharers(n int, edit func(*core.Request)) (askers []*asker, grants []*grant) {
+func (b *bubble) sharers(n int, edit func(*core.Request)) (askers []*asker, grants []*hold) {
 	b.Helper()
 	for range n {
 		a := b.asker(core.Read)
 		if edit != nil {
 			edit(&a.Request)
 		}
-		g := a.acquire(b.T, b.e)
-		askers, grants = append(askers, a), append(grants, g)
-		if g.lease != grants[0].lease {
+		h := a.acquire(b.T, b.e)
+		askers, grants = append(askers, a), append(grants, h)
+		if h.lease != grants[0].lease {
 			b.Fatal("they have different leases")
 		}
 	}
@@ -51,8 +51,8 @@ func TestALostLeaseIsLostForAllWhoShareIt(t *testing.T) {
 		"for a join": func(b *bubble) {
 			b.rdb.FlushAll(b.Context())
 			time.Sleep(shareFor)
-			g := b.read() // asks, and begins anew
-			b.release(g)
+			h := b.read() // asks, and begins anew
+			b.release(h)
 		},
 		"by force": func(b *bubble) {
 			inspector, err := inspect.New(b.rdb, "lockmw")
@@ -148,17 +148,17 @@ func TestTheMaximumHoldIsThatOfEach(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		second := b.asker(core.Read)
 		terms(&second.Request)
-		g := second.acquire(b.T, b.e)
-		if g.lease != lease {
+		h := second.acquire(b.T, b.e)
+		if h.lease != lease {
 			b.Fatal("they have different leases")
 		}
 		time.Sleep(40 * time.Second)
 		b.wantLost("the first", first, core.ErrLost)
-		if len(second.lost) > 0 || g.Expired() {
+		if len(second.lost) > 0 || h.Expired() {
 			b.Error("the second is lost too")
 		}
 		time.Sleep(20*time.Second - 100*time.Millisecond)
-		if len(b.readers()) != 1 || g.Expired() {
+		if len(b.readers()) != 1 || h.Expired() {
 			b.Error("the second is over before its time")
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -234,7 +234,7 @@ func TestExtendOfOneThatShares(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		_, grants := b.sharers(2, nil)
-		left := func(g *grant) time.Duration { return time.Until(g.Deadline()) }
+		left := func(h *hold) time.Duration { return time.Until(h.Deadline()) }
 		if err := grants[0].Extend(b.Context(), time.Second); err != nil {
 			b.Errorf("Extend for less: %v", err)
 		}
@@ -245,8 +245,8 @@ func TestExtendOfOneThatShares(t *testing.T) {
 		if err := grants[0].Extend(b.Context(), time.Hour); err != nil {
 			b.Errorf("Extend: %v", err)
 		}
-		for i, g := range grants { // the server would keep what one asked for also for the other
-			if l := left(g); l < scripttest.Lease*9/10 || l > scripttest.Lease {
+		for i, h := range grants { // the server would keep what one asked for also for the other
+			if l := left(h); l < scripttest.Lease*9/10 || l > scripttest.Lease {
 				b.Errorf("after Extend for an hour reader %d has %v of %v", i, l, scripttest.Lease)
 			}
 		}
@@ -317,7 +317,7 @@ func TestTheWaiterCapCountsAllWhoWait(t *testing.T) {
 func TestTheWaiterCapDoesNotCountThoseThatShare(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		var grants []*grant
+		var grants []*hold
 		for range 10 {
 			a := b.asker(core.Read)
 			a.MaxWaiters = 1

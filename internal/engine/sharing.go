@@ -6,65 +6,65 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Readers of one process share a lease, which others join without a command as long as nobody waits to
-// write. What is known of that is good for a short time, and only while the process would be told of
-// somebody who comes; then the next one to join has it renewed, which says so anew. When somebody waits,
-// the lease is left to those who have it, and others ask for one of their own, in the queue.
+// Readers of one process share a lease. Further readers join it without a command as long as no writer
+// waits. The server's word for that is good for a short time, and only while a message would reach the
+// process if a writer came. After that the next reader renews the lease, and the answer says it anew. When
+// a writer waits, no more readers join: they send a request of their own, which is queued.
 
-// shareFor is how long the server's word that nobody waits to write is good for.
+// shareFor is how long the server's word that no writer waits is good.
 const shareFor = 100 * time.Millisecond
 
-// share lets r in on the lease that its cohort has, if that needs no command.
-func (c *cohort) share(r *core.Request) *grant {
+// joinLease gives r a share in the lease of its cohort; nil if that needs a command.
+func (c *cohort) joinLease(r *core.Request) *hold {
 	l := c.lease
-	if l == nil || !c.shares() || c.waiters.n > 0 || c.e.closing.Load() {
+	if l == nil || !c.isShared() || c.waiters.n > 0 || c.e.closing.Load() {
 		return nil
 	}
 	now := c.e.now()
 	if now >= l.shareUntil || l.subscription != c.e.inbox.subscription.Load() || !l.isFresh(now) {
 		return nil
 	}
-	return l.grant(r, now)
+	return l.newHold(r, now)
 }
 
-// ask renews the lease in order to know whether it can be shared on.
-func (l *lease) ask() {
+// checkForWriters renews the lease at once: the answer says whether more readers may join.
+func (l *lease) checkForWriters() {
 	e := l.c.e
 	e.inbox.start(e)
-	if !l.asking {
-		l.asking, l.c.asked = true, e.now()
-		l.renewAfter(l.c.asked, 0)
+	if !l.checking {
+		l.checking, l.c.sentAt = true, e.now()
+		l.renewAfter(l.c.sentAt, 0)
 		l.reschedule()
 	}
 }
 
-// An inquiry is what there was when the server was asked whether somebody waits to write.
-type inquiry struct {
-	joined       int64 // how many had joined the cohort
-	subscription int64 // 0: none
+// A snapshot is what was known when a call was sent that asks whether a writer waits.
+type snapshot struct {
+	joined       int64 // how many callers had joined the cohort
+	subscription int64 // the number of the subscription; 0: none
 }
 
-func (c *cohort) inquiry() inquiry {
-	return inquiry{c.waiters.joined, c.e.inbox.subscription.Load()}
+func (c *cohort) snapshot() snapshot {
+	return snapshot{c.waiters.joined, c.e.inbox.subscription.Load()}
 }
 
-// letIn lets those that wait have a share in the lease, up to the one that joined as the given.
-func (c *cohort) letIn(l *lease, joined int64) {
-	for c.waiters.n > 0 && c.waiters.First().turn <= joined {
+// admit gives waiters a share in the lease. Those that joined later than the given number go on waiting.
+func (c *cohort) admit(l *lease, joined int64) {
+	for c.waiters.n > 0 && c.waiters.First().seq <= joined {
 		w := c.waiters.pop()
-		c.crowd.waits(-1)
-		w.finish(l.grant(w.req, c.e.now()), nil)
+		c.siblings.addWaiting(-1)
+		w.finish(l.newHold(w.req, c.e.now()), nil)
 	}
 }
 
-// shared deals with the answer to q, which was sent at that time: nobody waits to write, unless the
-// lease is contended.
-func (l *lease) shared(sent instant, q inquiry) {
+// onChecked deals with an answer that says whether a writer waits: one does if the lease is contended. The
+// call was sent at the time given, and q is what was known then.
+func (l *lease) onChecked(sent instant, q snapshot) {
 	c := l.c
-	l.asking = false
+	l.checking = false
 	switch {
 	case l.contended:
-		l.close()
+		l.stopSharing()
 		return
 	case c.lease != l:
 		return
@@ -73,33 +73,33 @@ func (l *lease) shared(sent instant, q inquiry) {
 		l.shareUntil, l.subscription = sent+shareFor, q.subscription
 	}
 	if c.e.now() < sent+shareFor {
-		q.joined = c.waiters.joined // the answer is good enough for those that have come since
+		q.joined = c.waiters.joined // the answer is good for callers that have joined since
 	}
-	c.letIn(l, q.joined)
+	c.admit(l, q.joined)
 	if c.waiters.n > 0 {
-		l.ask()
+		l.checkForWriters()
 	}
 }
 
-// close leaves the lease to those who share it now.
-func (l *lease) close() {
+// stopSharing lets no more readers join the lease.
+func (l *lease) stopSharing() {
 	c := l.c
 	l.shareUntil = 0
 	if c.lease != l {
 		return
 	}
 	c.lease = nil
-	if l.grants.First() == nil {
-		l.drop(nil)
-		l.forget()
+	if l.holds.First() == nil {
+		l.detach(nil)
+		l.cancel()
 	}
-	c.ask(nil)
+	c.sendRequest(nil)
 }
 
-// releaseIfUnused releases a lease that was kept for somebody who has gone.
-func (c *cohort) releaseIfUnused() {
-	if l := c.lease; l != nil && c.shares() && c.waiters.n == 0 && l.grants.First() == nil {
-		l.drop(nil)
-		l.forget()
+// cancelLeaseIfUnused cancels a lease that was kept for a caller who has gone.
+func (c *cohort) cancelLeaseIfUnused() {
+	if l := c.lease; l != nil && c.isShared() && c.waiters.n == 0 && l.holds.First() == nil {
+		l.detach(nil)
+		l.cancel()
 	}
 }

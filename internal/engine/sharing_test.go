@@ -23,8 +23,8 @@ func TestReadersThatAskAtOnceShareALease(t *testing.T) {
 		b.wantSent("readers that ask at once", "acquire")
 		first := b.wantGranted("the first", calls[0])
 		for _, c := range calls {
-			if g := b.wantGranted("one of them", c); g.lease != first.lease || g.token != first.token {
-				b.Errorf("one has another lease, and token %d instead of %d", g.token, first.token)
+			if h := b.wantGranted("one of them", c); h.lease != first.lease || h.token != first.token {
+				b.Errorf("one has another lease, and token %d instead of %d", h.token, first.token)
 			}
 		}
 		if n := len(b.readers()); n != 1 {
@@ -69,11 +69,11 @@ func TestJoiningWithinTheLicenceSendsNothing(t *testing.T) {
 			held.Deliver()
 			b.wantSent("joins after its end", "renew")
 			for _, c := range calls {
-				g := b.wantGranted("a join after its end", c)
-				if g.lease != first.lease {
+				h := b.wantGranted("a join after its end", c)
+				if h.lease != first.lease {
 					b.Error("it has another lease")
 				}
-				b.release(g)
+				b.release(h)
 			}
 		}
 		b.release(first)
@@ -83,7 +83,7 @@ func TestJoiningWithinTheLicenceSendsNothing(t *testing.T) {
 func TestReadersWithOtherTermsHaveLeasesOfTheirOwn(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		var grants []*grant
+		var grants []*hold
 		for _, edit := range []func(r *core.Request){
 			func(*core.Request) {},
 			func(r *core.Request) { r.Lease = time.Minute },
@@ -100,11 +100,11 @@ func TestReadersWithOtherTermsHaveLeasesOfTheirOwn(t *testing.T) {
 		}
 		same := b.asker(core.Read)
 		same.MaxHold = time.Hour
-		g := same.acquire(b.T, b.e)
-		if g.lease != grants[2].lease {
+		h := same.acquire(b.T, b.e)
+		if h.lease != grants[2].lease {
 			b.Error("one with the same terms has another lease")
 		}
-		b.release(append(grants, g)...)
+		b.release(append(grants, h)...)
 		b.wantFree()
 	})
 }
@@ -123,9 +123,9 @@ func TestAWriterOfTheSameProcessEndsTheSharing(t *testing.T) {
 			b.wantWaiting("a reader that comes after a writer", reader)
 			b.wantSent("a reader that comes after a writer", "acquire")
 			b.release(first)
-			g := b.wantGranted("the writer", writer)
+			h := b.wantGranted("the writer", writer)
 			b.wantWaiting("the reader", reader)
-			b.release(g)
+			b.release(h)
 			first = b.wantGranted("the reader after the writer", reader)
 		}
 		b.release(first)
@@ -157,8 +157,8 @@ func TestAWriterOfAnotherProcessEndsTheSharing(t *testing.T) {
 		}
 		b.release(first)
 		b.release(b.wantGranted("the writer", writer))
-		g := b.wantGranted("the reader after the writer", reader)
-		b.release(b.read(), g)
+		h := b.wantGranted("the reader after the writer", reader)
+		b.release(b.read(), h)
 		b.wantFree()
 		b.checkGone(other)
 	})
@@ -174,12 +174,12 @@ func TestTheNextRenewalEndsTheSharing(t *testing.T) {
 		b.wantSent("a join within the licence", "acquire")
 		time.Sleep(shareFor)
 		second := b.call(b.e, b.asker(core.Read)) // asks, and is told that somebody waits; asks for its own, and is let in
-		g := b.wantGranted("a reader after the licence", second)
-		if g.lease == first.lease {
+		h := b.wantGranted("a reader after the licence", second)
+		if h.lease == first.lease {
 			b.Error("it shares a lease that somebody waits for")
 		}
 		b.wantSent("a reader after the licence", "renew", "acquire")
-		b.release(g, first)
+		b.release(h, first)
 		b.wantFree()
 	})
 }
@@ -304,12 +304,12 @@ func TestALeaseIsKeptForWhoWaitsForTheAnswer(t *testing.T) {
 		<-held.Caught()
 		b.release(first)
 		held.Deliver()
-		g := b.wantGranted("the join", join)
-		if g.lease != first.lease {
+		h := b.wantGranted("the join", join)
+		if h.lease != first.lease {
 			b.Error("it has another lease")
 		}
 		b.wantSent("a join", "renew")
-		b.release(g)
+		b.release(h)
 		b.wantSent("its release", "release")
 		b.wantFree()
 	})

@@ -15,7 +15,7 @@ import (
 
 // asking has one that reads, and another that joins after the licence: its question has been answered,
 // but the answer is not here yet.
-func (b *bubble) asking() (first *grant, join *calling, deliver func()) {
+func (b *bubble) asking() (first *hold, join *calling, deliver func()) {
 	b.Helper()
 	first = b.read()
 	time.Sleep(shareFor)
@@ -42,7 +42,7 @@ func TestTheLicenceCountsFromTheQuestion(t *testing.T) {
 		first, join, deliver := b.asking()
 		time.Sleep(shareFor / 2)
 		deliver()
-		g := b.wantGranted("the join", join)
+		h := b.wantGranted("the join", join)
 		b.wantSent("a join", "renew")
 		time.Sleep(shareFor/2 - time.Millisecond)
 		b.release(b.read())
@@ -50,7 +50,7 @@ func TestTheLicenceCountsFromTheQuestion(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		b.release(b.read())
 		b.wantSent("a join after its end", "renew")
-		b.release(g, first)
+		b.release(h, first)
 		b.wantFree()
 	})
 }
@@ -68,11 +68,11 @@ func TestAnOldAnswerIsForThoseWhoWaitedForIt(t *testing.T) {
 		b.wantWaiting("who came after the question", late)
 		b.wantSent("two questions", "renew", "renew")
 		next.Deliver()
-		g := b.wantGranted("who came after the question", late)
-		if g.lease != first.lease {
+		h := b.wantGranted("who came after the question", late)
+		if h.lease != first.lease {
 			b.Error("it has another lease")
 		}
-		b.release(g, first)
+		b.release(h, first)
 		b.wantFree()
 	})
 }
@@ -87,9 +87,9 @@ func TestALeaseThatNobodyMayShareAndNobodyHasIsReleased(t *testing.T) {
 		writer := b.call(b.engine(), b.asker(core.Write))
 		b.wantWaiting("the writer", writer)
 		deliver()
-		g := b.wantGranted("the writer", writer)
+		h := b.wantGranted("the writer", writer)
 		b.wantWaiting("the join", join)
-		b.release(g)
+		b.release(h)
 		b.release(b.wantGranted("the join", join))
 		b.wantFree()
 	})
@@ -154,11 +154,11 @@ func TestALeaseThatIsAboutToEndIsNotJoinedUnasked(t *testing.T) {
 		b.wantWaiting("a join", join)
 		b.wire.Restore()
 		time.Sleep(lease / 6)
-		g := b.wantGranted("the join when the server answers", join)
-		if left := time.Until(g.Deadline()); left < lease/2 {
+		h := b.wantGranted("the join when the server answers", join)
+		if left := time.Until(h.Deadline()); left < lease/2 {
 			b.Errorf("%v are left of its lease", left)
 		}
-		b.release(g, first)
+		b.release(h, first)
 		b.wantFree()
 	})
 }
@@ -202,7 +202,7 @@ func TestACrowdForgetsThoseWhoHaveLeft(t *testing.T) {
 		}
 		c := first.lease.c
 		c.shard.mu.Lock()
-		cohorts, readers := c.crowd.cohorts, len(c.crowd.readers)
+		cohorts, readers := c.siblings.cohorts, len(c.siblings.readers)
 		c.shard.mu.Unlock()
 		if cohorts != 1 || readers != 1 {
 			b.Errorf("it has %d cohorts, %d of readers", cohorts, readers)
@@ -217,7 +217,7 @@ func TestReadersWithAMinimumHoldKeepTheirTime(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		start := time.Now()
-		var grants []*grant
+		var grants []*hold
 		for range 2 {
 			a := b.asker(core.Read)
 			a.MinHold = time.Second
@@ -262,15 +262,15 @@ func TestADowngradedBlockOfTokensIsNotPassedOn(t *testing.T) {
 		first, next := b.call(b.e, b.asker(core.Exclusive)), b.call(b.e, b.asker(core.Exclusive))
 		time.Sleep(time.Second) // tokens are taken of the time that has passed
 		b.release(before)
-		g := b.wantGranted("the first", first)
-		if g.lease.next > g.lease.last {
+		h := b.wantGranted("the first", first)
+		if h.lease.next > h.lease.last {
 			b.Fatal("it has no token for the next one")
 		}
-		if err := g.Downgrade(b.Context()); err != nil {
+		if err := h.Downgrade(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		r := b.asker(core.Read).acquire(b.T, b.engine())
-		b.release(g)
+		b.release(h)
 		b.wantWaiting("the next one, while another process reads", next)
 		b.release(r)
 		b.release(b.wantGranted("the next one", next))
@@ -317,12 +317,12 @@ func TestALeaseOutlivesTheMaximumHoldOfTheLastIfOthersWait(t *testing.T) {
 		time.Sleep(shareFor / 2)
 		b.wantLost("the first", a, core.ErrLost)
 		held.Deliver()
-		g := b.wantGranted("the join", join)
-		if g.lease != first.lease {
+		h := b.wantGranted("the join", join)
+		if h.lease != first.lease {
 			b.Error("it has another lease")
 		}
 		b.wantSent("a join", "renew")
-		b.release(g)
+		b.release(h)
 		b.wantFree()
 	})
 }
@@ -332,17 +332,17 @@ func TestADeadlineCountsFromTheSendingOfARenewal(t *testing.T) {
 	for _, mode := range []core.Mode{core.Write, core.Read} {
 		inBubble(t, func(b *bubble) {
 			b.warm()
-			g := b.asker(mode).acquire(b.T, b.e)
+			h := b.asker(mode).acquire(b.T, b.e)
 			held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 			<-held.Caught()
 			time.Sleep(time.Second)
 			held.Deliver()
 			synctest.Wait()
 			server := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val()
-			if left := time.Until(g.Deadline()); left < scripttest.Lease/2 || left > server {
+			if left := time.Until(h.Deadline()); left < scripttest.Lease/2 || left > server {
 				b.Errorf("it takes itself to hold for %v, and does for %v", left, server)
 			}
-			b.release(g)
+			b.release(h)
 			b.wantFree()
 		})
 	}
@@ -398,9 +398,9 @@ func TestAReleaseThatGotLostIsMadeUpFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.warm()
-				g := b.asker(mode).acquire(b.T, b.e)
+				h := b.asker(mode).acquire(b.T, b.e)
 				b.wire.Withhold(b.e.scripts.All()["release"].SHA)
-				if _, err := g.Release(time.Second); !errors.Is(err, core.ErrUnavailable) {
+				if _, err := h.Release(time.Second); !errors.Is(err, core.ErrUnavailable) {
 					b.Errorf("Release: %v", err)
 				}
 				time.Sleep(scripttest.Lease / 3) // until the client gives up

@@ -9,31 +9,31 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A waiter is one call of Acquire. The shard's mutex guards all of it but its first three.
+// A waiter is one call of Acquire. The shard's mutex guards it, except for ctx, done and req.
 type waiter struct {
 	ctx  context.Context
 	done <-chan struct{} // of ctx
 	req  *core.Request
 
-	send *script.Call // to be run by the caller itself
+	send *script.Call // sent by the caller's own goroutine
 
 	list.Links[*waiter]
-	turn       int64 // in the order in which calls joined the cohort
-	told       bool  // the caller knows, or is being told, that it has to wait
-	tell, move bool  // it is to be told that it has to, or that it has moved up
-	wait       core.Wait
-	grant      *grant
-	err        error
-	signal     chan struct{} // that there is something to tell, and then grant or err; has room for both
-	begun      instant
+	seq                    int64 // its number among all callers that joined the cohort
+	notified               bool  // the caller knows, or is about to learn, that it has to wait
+	notifyWait, notifyMove bool  // the caller is to learn that it has to wait, or that it has moved up
+	wait                   core.Wait
+	hold                  *hold
+	err                    error
+	signal                 chan struct{} // first a notification, then hold or err; has room for both
+	startedAt              instant
 }
 
 func newWaiter(ctx context.Context, r *core.Request) *waiter {
 	return &waiter{ctx: ctx, done: ctx.Done(), req: r, signal: make(chan struct{}, 2)}
 }
 
-// ended reports whether the context has. It may be asked with locks held: unlike Err of a hold's
-// context it calls nobody.
+// ended reports whether the context has ended. It may be called with the shard locked: unlike Err of a hold's
+// context it calls no other code.
 func (w *waiter) ended() bool {
 	select {
 	case <-w.done:
@@ -43,33 +43,33 @@ func (w *waiter) ended() bool {
 	}
 }
 
-// tries is 1 if w does not wait for others.
-func (w *waiter) tries() int {
+// tryCount is 1 if w only tries, else 0.
+func (w *waiter) tryCount() int {
 	if w.req.Wait == 0 {
 		return 1
 	}
 	return 0
 }
 
-// patient reports whether nothing can end the wait but the answer.
-func (w *waiter) patient() bool {
+// isPatient reports whether only the answer can end the wait.
+func (w *waiter) isPatient() bool {
 	return w.done == nil && (w.req.Wait == 0 || w.req.Wait == core.Forever)
 }
 
 // finish ends the wait.
-func (w *waiter) finish(g *grant, err error) {
-	w.grant, w.err = g, err
+func (w *waiter) finish(h *hold, err error) {
+	w.hold, w.err = h, err
 	w.signal <- struct{}{}
 }
 
-// waits has the caller told, by its own goroutine, who is in the way, and then how it moves up.
-func (w *waiter) waits(wait core.Wait) {
-	pending := w.tell || w.move
+// notify lets the caller know, in its own goroutine, who is in the way, and later how it moves up.
+func (w *waiter) notify(wait core.Wait) {
+	pending := w.notifyWait || w.notifyMove
 	switch {
-	case !w.told:
-		w.told, w.tell = true, true
-	case w.req.Moves && wait.Position != 0 && wait.Position != w.wait.Position:
-		w.move = !w.tell
+	case !w.notified:
+		w.notified, w.notifyWait = true, true
+	case w.req.WantsMoves && wait.Position != 0 && wait.Position != w.wait.Position:
+		w.notifyMove = !w.notifyWait
 	default:
 		return
 	}
@@ -79,23 +79,23 @@ func (w *waiter) waits(wait core.Wait) {
 	}
 }
 
-// tryPatience is how long a call that does not wait for others waits for the server. go-redis would for
-// 10 s and more if it is left to its defaults.
+// tryPatience is how long a call that only tries waits for the server. With its defaults go-redis would wait
+// for 10 s and more.
 const tryPatience = 2 * time.Second
 
 // await returns when the lock is granted, the time is over or the context ends.
-func (w *waiter) await(c *cohort) (*grant, error) {
+func (w *waiter) await(c *cohort) (*hold, error) {
 	select {
-	case <-w.signal: // most often it is over before it has begun
-		if g, err := w.news(c); g != nil || err != nil {
-			return g, err
+	case <-w.signal: // most waits are over at once
+		if h, err := w.takeNews(c); h != nil || err != nil {
+			return h, err
 		}
 	default:
 	}
 	var limit <-chan time.Time
 	if wait := w.req.Wait; wait != core.Forever {
 		if wait == 0 {
-			wait = tryPatience - (c.e.now() - w.begun)
+			wait = tryPatience - (c.e.now() - w.startedAt)
 		}
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
@@ -104,8 +104,8 @@ func (w *waiter) await(c *cohort) (*grant, error) {
 	for {
 		select {
 		case <-w.signal:
-			if g, err := w.news(c); g != nil || err != nil {
-				return g, err
+			if h, err := w.takeNews(c); h != nil || err != nil {
+				return h, err
 			}
 		case <-limit:
 			return nil, c.giveUp(w, nil)
@@ -115,26 +115,26 @@ func (w *waiter) await(c *cohort) (*grant, error) {
 	}
 }
 
-// news returns how the wait has ended, or tells the caller that it has to wait.
-func (w *waiter) news(c *cohort) (*grant, error) {
+// takeNews returns how the wait has ended, if it has, and else calls the caller's events.
+func (w *waiter) takeNews(c *cohort) (*hold, error) {
 	c.shard.mu.Lock()
-	g, err, tell, move, wait := w.grant, w.err, w.tell, w.move, w.wait
-	w.tell, w.move = false, false
+	h, err, newWait, moved, wait := w.hold, w.err, w.notifyWait, w.notifyMove, w.wait
+	w.notifyWait, w.notifyMove = false, false
 	c.shard.mu.Unlock()
 	switch {
-	case tell:
+	case newWait:
 		w.req.Events.Contended(wait)
-	case move && g == nil && err == nil:
+	case moved && h == nil && err == nil:
 		w.req.Events.Waiting(wait)
 	}
-	return g, err
+	return h, err
 }
 
 // A waiterList is the waiters of a cohort, in the order in which they joined it.
 type waiterList struct {
 	list.List[*waiter]
-	n      int   // how many there are
-	tries  int   // how many of them only try
+	n      int   // how many waiters there are
+	tries  int   // how many only try
 	joined int64 // how many ever joined
 }
 
@@ -142,8 +142,8 @@ func (l *waiterList) push(w *waiter) {
 	l.Push(w)
 	l.n++
 	l.joined++
-	w.turn = l.joined
-	l.tries += w.tries()
+	w.seq = l.joined
+	l.tries += w.tryCount()
 }
 
 func (l *waiterList) pop() *waiter {
@@ -155,5 +155,5 @@ func (l *waiterList) pop() *waiter {
 func (l *waiterList) remove(w *waiter) {
 	l.Remove(w)
 	l.n--
-	l.tries -= w.tries()
+	l.tries -= w.tryCount()
 }

@@ -27,7 +27,7 @@ func (b *bubble) together(script string, most int) (calls []*calling) {
 func TestTheWaiterCapDoesNotCountReadersThatComeTogether(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		var grants []*grant
+		var grants []*hold
 		for _, script := range []string{b.e.scripts.All()["acquire"].SHA, b.e.scripts.All()["renew"].SHA} {
 			for _, c := range b.together(script, 1) {
 				grants = append(grants, b.wantGranted("a reader", c))

@@ -22,7 +22,7 @@ type resource struct {
 	token   int64 // of the latest writer; the race detector looks after it as well
 }
 
-func (s *resource) write(h core.Grant) {
+func (s *resource) write(h core.Hold) {
 	if w, r := s.writers.Add(1), s.readers.Load(); w != 1 || r != 0 {
 		s.t.Errorf("%d write and %d read", w, r)
 	}
@@ -34,7 +34,7 @@ func (s *resource) write(h core.Grant) {
 	s.writers.Add(-1)
 }
 
-func (s *resource) read(h core.Grant) {
+func (s *resource) read(h core.Hold) {
 	s.readers.Add(1)
 	if w := s.writers.Load(); w != 0 {
 		s.t.Errorf("%d write while others read", w)
@@ -66,7 +66,7 @@ func TestWritersExcludeEverybodyWhateverCallsDo(t *testing.T) {
 					time.AfterFunc(time.Duration(rand.IntN(100))*time.Microsecond, cancel)
 				}
 				if rand.IntN(4) == 0 {
-					r.Ticket, r.Keep = strconv.Itoa(i/2), time.Millisecond
+					r.Place, r.KeepPlace = strconv.Itoa(i/2), time.Millisecond
 				}
 				use(ctx, &l, s, r)
 				cancel()

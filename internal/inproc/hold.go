@@ -160,7 +160,7 @@ func (h *hold) Release(time.Duration) (int, error) {
 	}
 	h.lost = err != nil // and its timer is late
 	if !h.lost {
-		e.endPlace(h.req.Ticket)
+		e.endPlace(h.req.Place)
 		if rest := time.Until(h.since.Add(h.req.MinHold)); rest > 0 {
 			h.linger(rest)
 			return waiters, nil

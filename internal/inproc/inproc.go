@@ -35,7 +35,7 @@ type entry struct {
 }
 
 // Acquire implements core.Locks.
-func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Grant, error) {
+func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error) {
 	l.mu.Lock()
 	e := l.entry(r.Key)
 	if e.isFreeFor(r.Mode) {
@@ -88,7 +88,7 @@ func (l *Locks) refuse(e *entry, r *core.Request) error {
 }
 
 // wait returns the hold of w, or why there is none. reported is the position that its caller knows.
-func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, reported int) (core.Grant, error) {
+func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, reported int) (core.Hold, error) {
 	var limit <-chan time.Time
 	if w.req.Wait != core.Forever {
 		timer := time.NewTimer(w.req.Wait)

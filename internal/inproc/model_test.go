@@ -106,7 +106,7 @@ func (m *model) begin(c *modelCall) {
 		m.grant(c)
 		return
 	}
-	if kept, ok := m.kept[c.req.Ticket]; ok {
+	if kept, ok := m.kept[c.req.Place]; ok {
 		c.place = kept.place
 	} else {
 		m.places++
@@ -120,13 +120,13 @@ func (m *model) begin(c *modelCall) {
 	if c.req.Wait != core.Forever {
 		c.until = time.Now().Add(c.req.Wait)
 	}
-	if c.req.Ticket != "" {
-		m.kept[c.req.Ticket] = modelPlace{place: c.place}
+	if c.req.Place != "" {
+		m.kept[c.req.Place] = modelPlace{place: c.place}
 	}
 	m.waiting = append(m.waiting, c)
 	slices.SortStableFunc(m.waiting, func(a, b *modelCall) int { return cmp.Compare(a.place, b.place) })
 	snapshot, position := c.reported().contended[0], slices.Index(m.waiting, c)+1
-	if c.req.Ticket == "" && (snapshot.Position != position || snapshot.Queued != len(m.waiting)) {
+	if c.req.Place == "" && (snapshot.Position != position || snapshot.Queued != len(m.waiting)) {
 		m.t.Errorf("a call is at %d of %d, want %d of %d", snapshot.Position, snapshot.Queued, position, len(m.waiting))
 	}
 }
@@ -134,8 +134,8 @@ func (m *model) begin(c *modelCall) {
 func writes(c *modelCall) bool { return !c.reads() }
 
 func (m *model) keepPlace(c *modelCall) {
-	if c.req.Ticket != "" {
-		m.kept[c.req.Ticket] = modelPlace{c.place, time.Now().Add(c.req.Keep)}
+	if c.req.Place != "" {
+		m.kept[c.req.Place] = modelPlace{c.place, time.Now().Add(c.req.KeepPlace)}
 	}
 }
 
@@ -197,7 +197,7 @@ func (m *model) release(t *rapid.T) { m.unlock(draw(t, m.live())) }
 func (m *model) unlock(c *modelCall) {
 	m.rig.release(c.call)
 	c.released = true
-	delete(m.kept, c.req.Ticket)
+	delete(m.kept, c.req.Place)
 	if least := c.since.Add(c.req.MinHold); least.After(time.Now()) {
 		c.until = least
 		return

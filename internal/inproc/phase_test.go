@@ -210,7 +210,7 @@ func TestDowngradeAdmitsAllReadersAndNoWriter(t *testing.T) {
 		r.wait(late)
 		r.downgrade(c) // once more
 		r.wait(writer, other, late)
-		for _, h := range []core.Grant{c.hold, one.hold, two.hold} {
+		for _, h := range []core.Hold{c.hold, one.hold, two.hold} {
 			if h.Token() != token {
 				t.Errorf("a reader has token %d, the writer had %d", h.Token(), token)
 			}

@@ -17,7 +17,7 @@ func (p *keptPlace) isOver() bool { return !p.until.IsZero() && !time.Now().Befo
 
 // placeOf returns the place that was kept for r, else one at the end of the queue.
 func (e *entry) placeOf(r *core.Request) int64 {
-	if p := e.places[r.Ticket]; p != nil && !p.isOver() {
+	if p := e.places[r.Place]; p != nil && !p.isOver() {
 		return p.place
 	}
 	e.last++
@@ -40,15 +40,15 @@ func (e *entry) occupyPlace(name string, place int64) *keptPlace {
 
 // keepPlace keeps the place of r, whose call is over, for as long as r says.
 func (l *Locks) keepPlace(e *entry, r *core.Request, place int64) {
-	if r.Ticket == "" {
+	if r.Place == "" {
 		return
 	}
-	p := e.occupyPlace(r.Ticket, place)
-	p.until = time.Now().Add(r.Keep)
+	p := e.occupyPlace(r.Place, place)
+	p.until = time.Now().Add(r.KeepPlace)
 	if p.timer == nil {
-		p.timer = time.AfterFunc(r.Keep, func() { l.expirePlace(e, r.Ticket, p) })
+		p.timer = time.AfterFunc(r.KeepPlace, func() { l.expirePlace(e, r.Place, p) })
 	} else {
-		p.timer.Reset(r.Keep)
+		p.timer.Reset(r.KeepPlace)
 	}
 }
 

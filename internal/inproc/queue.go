@@ -74,8 +74,8 @@ func (e *entry) position(w *waiter) int {
 func (l *Locks) enqueue(e *entry, r *core.Request) *waiter {
 	w := &waiter{req: r, place: e.placeOf(r), ready: make(chan *hold, 1), snapshots: make(chan core.Wait, 1)}
 	e.queueOf(r.Mode).add(w)
-	if r.Ticket != "" {
-		e.occupyPlace(r.Ticket, w.place)
+	if r.Place != "" {
+		e.occupyPlace(r.Place, w.place)
 		l.notifyLater(e) // the waiters behind a place that was kept
 	}
 	return w

@@ -55,7 +55,7 @@ type call struct {
 	req    core.Request
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Acquire has returned
-	hold   core.Grant
+	hold   core.Hold
 	err    error
 
 	onEvent func() // may be nil
@@ -102,7 +102,7 @@ func maxHold(d time.Duration) option { return func(c *call) { c.req.MaxHold = d 
 func maxWaiters(n int) option        { return func(c *call) { c.req.MaxWaiters = n } }
 func owner(name string) option       { return func(c *call) { c.req.Owner = name } }
 func place(name string, d time.Duration) option {
-	return func(c *call) { c.req.Ticket, c.req.Keep = name, d }
+	return func(c *call) { c.req.Place, c.req.KeepPlace = name, d }
 }
 func onEvent(f func()) option { return func(c *call) { c.onEvent = f } }
 

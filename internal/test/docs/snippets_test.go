@@ -144,7 +144,7 @@ func reading(ctx context.Context, locks *lockmw.Client, id string) (context.Cont
 
 func keptPlace(ctx context.Context, fair *fairlock.Locker, id, taskID string) (*lockmw.Hold, error) {
 	_, hold, err := fair.Lock(ctx, lockmw.Key("item", id),
-		lockmw.WithWait(time.Second), lockmw.WithTicket(taskID, time.Minute))
+		lockmw.WithWait(time.Second), lockmw.WithPlace(taskID, time.Minute))
 	return hold, err
 }
 

@@ -109,7 +109,7 @@ func (s *service) next(ctx context.Context, hold *lockmw.Hold, l lockmw.Locker, 
 }
 
 func (s *service) keepPlace(ctx context.Context) error {
-	mine, other := fairlock.New(s.mine), fairlock.New(s.other, lockmw.WithTicket("t1", time.Minute))
+	mine, other := fairlock.New(s.mine), fairlock.New(s.other, lockmw.WithPlace("t1", time.Minute))
 	_, hold, err := mine.Lock(ctx, s.key)
 	if err != nil {
 		return err

@@ -122,7 +122,7 @@ func observed(e *env) {
 	observer := &lockmw.Observer{
 		Start:     func(ctx context.Context, a lockmw.Attempt) context.Context { note(a, "start"); return ctx },
 		Contended: func(_ context.Context, a lockmw.Attempt, _ lockmw.Contention) { note(a, "contended") },
-		Acquired: func(ctx context.Context, a lockmw.Attempt, g lockmw.Grant) context.Context {
+		Acquired: func(ctx context.Context, a lockmw.Attempt, g lockmw.Acquisition) context.Context {
 			note(a, "acquired")
 			return ctx
 		},

@@ -54,7 +54,7 @@ func (s *standing) observer() lockmw.Option {
 		TraceParent: func(context.Context) string { return s.name },
 		Contended:   func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.hears(c) },
 		Waiting:     func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.hears(c) },
-		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Grant) context.Context {
+		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Acquisition) context.Context {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.acquired = true

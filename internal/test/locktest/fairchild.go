@@ -30,7 +30,7 @@ func (o *fairOrder) options() []lockmw.Option {
 		opts = append(opts, lockmw.WithWait(o.Wait))
 	}
 	if o.Ticket != "" {
-		opts = append(opts, lockmw.WithTicket(o.Ticket, o.Keep))
+		opts = append(opts, lockmw.WithPlace(o.Ticket, o.Keep))
 	}
 	return opts
 }

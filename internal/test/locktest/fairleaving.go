@@ -150,7 +150,7 @@ func orderOverClockSteps(e *env) {
 	for i, step := range []time.Duration{0, -time.Minute, 30 * time.Second, -time.Minute, -time.Hour, 50 * time.Second, -time.Second} {
 		clock.Step(step)
 		q.join(clients[i%len(clients)])
-		q.join(clients[(i+1)%len(clients)], lockmw.WithTicket(fmt.Sprint("task-", i), time.Hour))
+		q.join(clients[(i+1)%len(clients)], lockmw.WithPlace(fmt.Sprint("task-", i), time.Hour))
 	}
 	e.pass(10 * pollInterval)
 	q.stands()

@@ -91,7 +91,7 @@ func (m *fairModel) end() {
 		_ = m.holder.held.Unlock()
 	}
 	for _, ticket := range tickets {
-		_, held, err := m.e.rec.Lock(m.e.ctx, m.clients[0], m.key, lockmw.WithTicket(ticket, longKept), lockmw.WithWait(m.e.soon))
+		_, held, err := m.e.rec.Lock(m.e.ctx, m.clients[0], m.key, lockmw.WithPlace(ticket, longKept), lockmw.WithWait(m.e.soon))
 		if err != nil {
 			m.e.t.Errorf("when all is over: %v", err)
 			continue
@@ -115,7 +115,7 @@ func (m *fairModel) call(t *rapid.T) (*fairCall, []lockmw.Option) {
 			c.keep = time.Duration(rapid.IntRange(1, 8).Draw(t, "keep"))*time.Second + 50*time.Millisecond
 		}
 		if ticket != "" {
-			opts = append(opts, lockmw.WithTicket(ticket, c.keep))
+			opts = append(opts, lockmw.WithPlace(ticket, c.keep))
 		}
 	}
 	if p := m.away[c.ticket]; p != nil {

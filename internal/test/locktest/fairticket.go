@@ -49,7 +49,7 @@ func (q *line) try(l lockmw.Locker, opts ...lockmw.Option) {
 
 func ticketKeepsPlace(e *env) {
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(a, q.key)
 	q.join(b)
 	s := q.join(a, ticket, lockmw.WithWait(400*time.Millisecond))
@@ -63,7 +63,7 @@ func ticketKeepsPlace(e *env) {
 
 func ticketPassedOver(e *env) {
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(a, q.key)
 	q.visit(a, ticket)
 	first := q.join(b)
@@ -78,7 +78,7 @@ func ticketPassedOver(e *env) {
 
 func ticketWaitedForByNobody(e *env) {
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(a, q.key)
 	q.visit(a, ticket)
 	e.unlock(ctx, held)
@@ -92,7 +92,7 @@ func ticketsInOrder(e *env) {
 	ids := []string{"f", "e", "d", "c", "b", "a"}
 	ctx, held := e.lock(clients[0], q.key)
 	for i, id := range ids {
-		q.visit(clients[i%2], lockmw.WithTicket(id, longKept))
+		q.visit(clients[i%2], lockmw.WithPlace(id, longKept))
 	}
 	q.join(clients[0])
 	q.comeBack(clients[1], ids)
@@ -107,13 +107,13 @@ func (q *line) comeBack(l lockmw.Locker, ids []string) {
 	for _, i := range rand.Perm(len(ids)) {
 		at, _ := slices.BinarySearch(back, i)
 		back = slices.Insert(back, at, i)
-		q.joinAt(at, l, lockmw.WithTicket(ids[i], longKept))
+		q.joinAt(at, l, lockmw.WithPlace(ids[i], longKept))
 	}
 }
 
 func ticketOfTries(e *env) {
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", 1200*time.Millisecond)
+	ticket := lockmw.WithPlace("task", 1200*time.Millisecond)
 	ctx, held := e.lock(a, q.key)
 	q.try(a, ticket)
 	q.join(b)
@@ -140,7 +140,7 @@ func ticketOfTries(e *env) {
 func ticketIsNotOwner(e *env) {
 	const id = "0123456789abcdef0123456789abcdef" // as owners look
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket(id, longKept)
+	ticket := lockmw.WithPlace(id, longKept)
 	ctx, held := e.lock(a, q.key, ticket)
 	for _, c := range []*client{a, b} {
 		_, _, err := e.rec.Lock(e.ctx, c, q.key, ticket, lockmw.WithWait(0))
@@ -171,7 +171,7 @@ func ticketIsNotOwner(e *env) {
 
 func ticketTwice(e *env) {
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(a, q.key)
 	one := e.wait(a, q.key, ticket)
 	last := e.wait(b, q.key)
@@ -197,7 +197,7 @@ func ticketsInHaste(e *env) {
 	clients, key := e.clients(3), e.key("item")
 	var wg sync.WaitGroup
 	for i := range calls {
-		ticket := lockmw.WithTicket(fmt.Sprint("task-", i%8), longKept)
+		ticket := lockmw.WithPlace(fmt.Sprint("task-", i%8), longKept)
 		wg.Go(func() {
 			for range rounds {
 				wait := rand.N(20 * time.Millisecond)
@@ -230,7 +230,7 @@ func ticketsInHaste(e *env) {
 func ticketOfTwoKeys(e *env) {
 	a, b := e.client(), e.client()
 	one, two := e.line(e.key("item")), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx1, held1 := e.lock(a, one.key)
 	ctx2, held2 := e.lock(a, two.key)
 	one.visit(a, ticket)

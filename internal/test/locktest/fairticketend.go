@@ -21,11 +21,11 @@ func ticketTimeBegins(e *env) {
 	const keep = 400 * time.Millisecond
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
 	ctx, held := e.lock(a, q.key)
-	limited := q.join(a, lockmw.WithTicket("one", keep), lockmw.WithWait(3*keep))
-	patient := q.join(b, lockmw.WithTicket("two", keep))
+	limited := q.join(a, lockmw.WithPlace("one", keep), lockmw.WithWait(3*keep))
+	patient := q.join(b, lockmw.WithPlace("two", keep))
 	q.join(b)
 	q.givesUp(limited)
-	q.joinAt(0, b, lockmw.WithTicket("one", keep))
+	q.joinAt(0, b, lockmw.WithPlace("one", keep))
 	if e.cfg.Bubble {
 		e.pass(15 * time.Minute)
 	}
@@ -34,7 +34,7 @@ func ticketTimeBegins(e *env) {
 	if e.cfg.Bubble {
 		e.pass(keep - 100*time.Millisecond)
 	}
-	q.joinAt(1, a, lockmw.WithTicket("two", keep))
+	q.joinAt(1, a, lockmw.WithPlace("two", keep))
 	e.unlock(ctx, held)
 	q.run()
 }
@@ -42,14 +42,14 @@ func ticketTimeBegins(e *env) {
 func ticketEnds(e *env) {
 	const keep = 300 * time.Millisecond
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", keep)
+	ticket := lockmw.WithPlace("task", keep)
 	ctx, held := e.lock(a, q.key)
 	q.visit(a, ticket)
 	q.join(b)
-	q.try(a, lockmw.WithTicket("tried", keep))
+	q.try(a, lockmw.WithPlace("tried", keep))
 	q.join(b)
 	e.pass(keep + 50*time.Millisecond)
-	q.join(a, lockmw.WithTicket("tried", keep))
+	q.join(a, lockmw.WithPlace("tried", keep))
 	q.join(a, ticket)
 	e.unlock(ctx, held)
 	q.run()
@@ -101,8 +101,8 @@ func ticketLeavesNothing(e *env) {
 	const keep = 400 * time.Millisecond
 	a, q := e.client(), e.line(e.key("item"))
 	ctx, held := e.lock(a, q.key)
-	q.visit(a, lockmw.WithTicket("visited", keep))
-	q.try(a, lockmw.WithTicket("tried", keep))
+	q.visit(a, lockmw.WithPlace("visited", keep))
+	q.try(a, lockmw.WithPlace("tried", keep))
 	kept, _ := e.keptPlaces()
 	if len(kept) != 2 {
 		e.t.Errorf("the places that are kept are %q, want two", kept)
@@ -118,7 +118,7 @@ func ticketLeavesNothing(e *env) {
 		}
 		return ""
 	})
-	s := q.join(a, lockmw.WithTicket("served", longKept))
+	s := q.join(a, lockmw.WithPlace("served", longKept))
 	e.unlock(ctx, held)
 	s.has()
 	s.ends()
@@ -130,7 +130,7 @@ func ticketLeavesNothing(e *env) {
 
 func ticketGoodForOne(e *env) {
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	for range 3 {
 		ctx, held := e.lock(a, q.key)
 		q.visit(b, ticket)
@@ -152,7 +152,7 @@ func ticketGoodForOne(e *env) {
 
 func ticketOfLostHold(e *env) {
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(a, q.key)
 	lost := q.join(b, ticket, lockmw.WithFixedLease(minLease))
 	next := q.join(a)

@@ -19,15 +19,15 @@ func refusedTickets(e *env) {
 	c := e.client()
 	ctx, held := e.lock(e.client(), e.key("item"))
 	for what, o := range map[string]lockmw.Option{
-		"a ticket without an id":        lockmw.WithTicket("", time.Minute),
-		"a ticket of 201 bytes":         lockmw.WithTicket(strings.Repeat("t", 201), time.Minute),
-		"a ticket of 64 KiB":            lockmw.WithTicket(strings.Repeat("t", 64<<10), time.Minute),
-		"a ticket for no time":          lockmw.WithTicket("task", 0),
-		"a ticket for a negative time":  lockmw.WithTicket("task", -time.Second),
-		"a ticket for under 1 ms":       lockmw.WithTicket("task", time.Millisecond-1),
-		"a ticket for 25 h":             lockmw.WithTicket("task", 25*time.Hour),
-		"a ticket for ever":             lockmw.WithTicket("task", lockmw.Forever),
-		"a bad ticket among the others": lockmw.JoinOptions(lockmw.WithWait(time.Second), lockmw.WithTicket("", 1)),
+		"a ticket without an id":        lockmw.WithPlace("", time.Minute),
+		"a ticket of 201 bytes":         lockmw.WithPlace(strings.Repeat("t", 201), time.Minute),
+		"a ticket of 64 KiB":            lockmw.WithPlace(strings.Repeat("t", 64<<10), time.Minute),
+		"a ticket for no time":          lockmw.WithPlace("task", 0),
+		"a ticket for a negative time":  lockmw.WithPlace("task", -time.Second),
+		"a ticket for under 1 ms":       lockmw.WithPlace("task", time.Millisecond-1),
+		"a ticket for 25 h":             lockmw.WithPlace("task", 25*time.Hour),
+		"a ticket for ever":             lockmw.WithPlace("task", lockmw.Forever),
+		"a bad ticket among the others": lockmw.JoinOptions(lockmw.WithWait(time.Second), lockmw.WithPlace("", 1)),
 	} {
 		for _, key := range []string{e.key("item"), held.Key()} {
 			e.refused(what, c, lockmw.ErrInvalidOption, key, o)
@@ -39,7 +39,7 @@ func refusedTickets(e *env) {
 
 func ticketsOfOtherKinds(e *env) {
 	c := e.client()
-	ticket := lockmw.WithTicket("task", time.Minute)
+	ticket := lockmw.WithPlace("task", time.Minute)
 	_, err := lockmw.New(e.server.NewClient(e.tb), ticket)
 	e.is("one ticket for all calls", err, lockmw.ErrInvalidOption)
 	rw := rwlock.New(c.redis)
@@ -66,7 +66,7 @@ func strangeTickets(e *env) {
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	ctx, held := e.lock(a, q.key)
 	for _, id := range ids {
-		q.try(a, lockmw.WithTicket(id, longKept))
+		q.try(a, lockmw.WithPlace(id, longKept))
 	}
 	q.join(b)
 	q.comeBack(b, ids)

@@ -19,7 +19,7 @@ var fairTicketLate = withTickets([]scenario{
 func ticketOverClockStep(e *env) {
 	clock := e.server.NewClock(e.tb)
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(a, q.key, lockmw.WithLease(longKept))
 	q.visit(a, ticket) // and the queue is empty again
 	clock.Step(-clockStep)
@@ -33,7 +33,7 @@ func ticketWithoutClock(e *env) {
 	clock := e.server.NewClock(e.tb)
 	clock.Step(10 * 365 * 24 * time.Hour)
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(a, q.key)
 	a.wire.Record()
 	b.wire.Record()
@@ -64,7 +64,7 @@ func (q *line) noPlace(ticket lockmw.Option) {
 
 func ticketOfLateAcquire(e *env) {
 	c, other, q := e.warm(e.client()), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	late := e.copied(c, q.key, func() { e.unlock(e.lock(c, q.key, ticket)) })
 	ctx, held := e.lock(other, q.key)
 	e.arrives(late)
@@ -88,7 +88,7 @@ func ticketOfLateAcquire(e *env) {
 
 func ticketOfLateTry(e *env) {
 	c, other, q := e.warm(e.client()), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(other, q.key)
 	late := e.copied(c, q.key, func() { q.try(c, ticket) })
 	q.join(other, ticket)
@@ -102,7 +102,7 @@ func ticketOfLateTry(e *env) {
 
 func ticketOfLateCancel(e *env) {
 	c, other, q := e.warm(e.client()), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(other, q.key)
 	s := q.join(c, ticket)
 	late := e.copied(c, q.key, func() {
@@ -118,7 +118,7 @@ func ticketOfLateCancel(e *env) {
 
 func ticketOfOvertakenCancel(e *env) {
 	other := e.client()
-	ticket, earlier := lockmw.WithTicket("task", longKept), lockmw.WithTicket("earlier", longKept)
+	ticket, earlier := lockmw.WithPlace("task", longKept), lockmw.WithPlace("earlier", longKept)
 	for range 8 {
 		c, q := e.warm(e.client()), e.line(e.key("item"))
 		ctx, held := e.lock(other, q.key)

@@ -18,7 +18,7 @@ var fairTicketLeaving = withTickets([]scenario{
 
 func ticketOfCancelled(e *env) {
 	a, b, q := e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(a, q.key)
 	q.visit(a, ticket)
 	q.join(b)
@@ -34,7 +34,7 @@ func ticketOfCancelled(e *env) {
 
 func ticketAtGrant(e *env) {
 	a, b := e.client(), e.client()
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	for range 40 {
 		q := e.line(e.key("item"))
 		ctx, held := e.lock(a, q.key)
@@ -68,7 +68,7 @@ func ticketAtGrant(e *env) {
 
 func ticketOfClosed(e *env) {
 	a, b, closed, q := e.client(), e.client(), e.client(), e.line(e.key("item"))
-	ticket := lockmw.WithTicket("task", longKept)
+	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.lock(a, q.key)
 	s := q.join(closed, ticket)
 	q.join(b)
@@ -83,7 +83,7 @@ func ticketOfClosed(e *env) {
 	q.run()
 }
 
-// withTicket is an order's WithTicket.
+// withTicket is an order's WithPlace.
 func withTicket(id string, keep time.Duration) func(*fairOrder) {
 	return func(o *fairOrder) { o.Ticket, o.Keep = id, keep }
 }
@@ -95,7 +95,7 @@ func ticketOfKilled(e *env) {
 	next := q.join(b)
 	p.kill()
 	q.leave(gone)
-	back := e.wait(a, q.key, lockmw.WithTicket("task", longKept)) // in the place of the dead one
+	back := e.wait(a, q.key, lockmw.WithPlace("task", longKept)) // in the place of the dead one
 	e.unlock(ctx, held)
 	e.runsBy(back, time.Now().Add(acceptWindow+pollInterval))
 	next.stillWaits()

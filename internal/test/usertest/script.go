@@ -27,7 +27,7 @@ func (s *Script) Contended(c lockmw.Contention) { s.observer.Contended(s.Ctx, s.
 func (s *Script) Failed(err error) { s.observer.Failed(s.Ctx, s.Attempt, err) }
 
 // Acquired reports that the attempt got the lock.
-func (s *Script) Acquired(g lockmw.Grant) { s.Ctx = s.observer.Acquired(s.Ctx, s.Attempt, g) }
+func (s *Script) Acquired(g lockmw.Acquisition) { s.Ctx = s.observer.Acquired(s.Ctx, s.Attempt, g) }
 
 // Renewed reports a renewal of the hold.
 func (s *Script) Renewed(err error) { s.observer.Renewed(s.Ctx, s.Attempt, err) }

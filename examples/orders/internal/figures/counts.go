@@ -27,7 +27,7 @@ const maxWaits = 100_000
 // Waits observes how long requests wait for the lock of their item.
 func (c *Counts) Waits() *lockmw.Observer {
 	return &lockmw.Observer{
-		Acquired: func(ctx context.Context, _ lockmw.Attempt, g lockmw.Grant) context.Context {
+		Acquired: func(ctx context.Context, _ lockmw.Attempt, g lockmw.Acquisition) context.Context {
 			c.addWait(g.Waited)
 			return ctx
 		},

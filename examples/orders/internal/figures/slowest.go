@@ -81,7 +81,7 @@ func (s *Slowest) Observer() *lockmw.Observer {
 				w.HeldBy = s.actors[spanOf(w.Holder.TraceParent).SpanID()]
 			}
 		},
-		Acquired: func(ctx context.Context, _ lockmw.Attempt, g lockmw.Grant) context.Context {
+		Acquired: func(ctx context.Context, _ lockmw.Attempt, g lockmw.Acquisition) context.Context {
 			if g.Contended {
 				s.add(Waiting(ctx), g.Waited)
 			}

@@ -42,7 +42,7 @@ func (a *attempt) contend(holder lockmw.Holder) {
 }
 
 func (a *attempt) acquire(waited time.Duration) {
-	a.ctx = a.Acquired(a.ctx, a.Attempt, lockmw.Grant{Contended: waited > 0, Waited: waited})
+	a.ctx = a.Acquired(a.ctx, a.Attempt, lockmw.Acquisition{Contended: waited > 0, Waited: waited})
 }
 
 func (a *attempt) release() { a.Released(a.ctx, a.Attempt, lockmw.Release{}) }

@@ -80,7 +80,7 @@ func (s *Scene) Observer() *lockmw.Observer {
 				notify(s.queued)
 			}
 		},
-		Acquired: func(ctx context.Context, a lockmw.Attempt, g lockmw.Grant) context.Context {
+		Acquired: func(ctx context.Context, a lockmw.Attempt, g lockmw.Acquisition) context.Context {
 			if a.Name != "item" {
 				return ctx
 			}

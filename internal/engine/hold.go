@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/list"
+	"github.com/lockmw/go/internal/script"
+)
+
+// A hold is one caller's turn with a lease, or its share in it. It implements core.Hold.
+type hold struct {
+	lease     *lease
+	req       *core.Request
+	token     int64
+	since     instant
+	limit     atomic.Int64 // an instant: the end of the maximum hold or the fixed lease; 0: none
+	lost      error
+	over      bool
+	abandoned bool // its caller gave up before it knew of the hold
+
+	list.Links[*hold] // among the holds of the lease
+}
+
+// after returns t + d, and never instead of an overflow.
+func after(t instant, d time.Duration) instant {
+	if d > never-t {
+		return never
+	}
+	return t + d
+}
+
+func (h *hold) limitTo(t instant) {
+	if limit := instant(h.limit.Load()); limit == 0 || t < limit {
+		h.limit.Store(int64(t))
+	}
+}
+
+// deadline returns when the hold is over unless its lease is renewed.
+func (h *hold) deadline() instant {
+	expires := instant(h.lease.expires.Load())
+	if limit := instant(h.limit.Load()); limit != 0 {
+		return min(limit, expires)
+	}
+	return expires
+}
+
+// keepsPlace reports whether its caller keeps a place in the queue, which ends with the hold.
+func (h *hold) keepsPlace() bool { return h.req.KeepPlace > 0 && !h.abandoned }
+
+// Token implements core.Hold.
+func (h *hold) Token() int64 { return h.token }
+
+// Deadline implements core.Hold.
+func (h *hold) Deadline() time.Time { return h.lease.c.e.epoch.Add(h.deadline()) }
+
+// Expired implements core.Hold.
+func (h *hold) Expired() bool { return h.lease.c.e.now() >= h.deadline() }
+
+// Extend implements core.Hold.
+func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
+	l, c := h.lease, h.lease.c
+	c.shard.mu.Lock()
+	if c.isShared() {
+		duration = min(duration, l.duration) // the other readers want no more
+	}
+	c.shard.mu.Unlock()
+	answers := make(chan *script.Reply, 1)
+	c.e.sender.Start(l.renewal(ctx, duration, func(a *script.Reply) { answers <- a }))
+	var a *script.Reply
+	select {
+	case a = <-answers:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
+	}
+	lost, err := h.onExtended(a, duration)
+	notifyLost(lost)
+	return err
+}
+
+// onExtended deals with the answer to renew.lua.
+func (h *hold) onExtended(a *script.Reply, duration time.Duration) (lost []*hold, err error) {
+	l, c := h.lease, h.lease.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	switch {
+	case h.lost != nil:
+		return nil, h.lost
+	case h.over:
+		return nil, core.ErrNotHeld
+	}
+	err = l.noteRenewal(a, duration)
+	if errors.Is(err, errNotHeldByID) {
+		err = fmt.Errorf("%w: it is gone from the server", core.ErrLost)
+		return l.lose(err), err
+	}
+	if err != nil {
+		return nil, script.Failure(err)
+	}
+	if !c.isShared() {
+		l.duration = duration // the other readers do not want that
+	}
+	if h.req.Fixed {
+		h.limit.Store(0)
+		h.limitTo(c.e.instant(a.Sent) + duration - c.e.margin(duration))
+		if h.req.MaxHold > 0 {
+			h.limitTo(after(h.since, h.req.MaxHold))
+		}
+		l.reschedule()
+	}
+	return nil, nil
+}

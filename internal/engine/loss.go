@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// errDeleted is the loss of a lock that the server does not know any more.
+var errDeleted = fmt.Errorf("%w: it is gone from the server, or another holder has it (deleted, evicted or released by force)", core.ErrLost)
+
+// due is called when the lease's timer is due. It ends holds whose time is over, or the whole lease, and
+// returns them. It also reports whether the lease is to be renewed.
+func (l *lease) due() (renew bool, lost []*hold) {
+	c := l.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	if l.over {
+		return false, nil
+	}
+	l.timerAt = 0
+	now := c.e.now()
+	for h := l.holds.First(); h != nil && now >= h.deadline(); h = l.holds.First() {
+		l.endHold(h, fmt.Errorf("%w: %s", core.ErrLost, h.endReason(now)))
+		lost = append(lost, h)
+	}
+	if now >= instant(l.expires.Load()) || len(lost) > 0 && l.isUnused() {
+		l.detach(nil)
+		l.cancel()
+		c.sendRequest(nil)
+		return false, lost
+	}
+	if l.renewAt != 0 && now >= l.renewAt-l.slack {
+		// The next renewal is sent whether or not this one has been answered.
+		l.renewAfter(now, l.retryInterval(now))
+		renew = true
+	}
+	l.reschedule()
+	return renew, lost
+}
+
+// lose ends the lease as lost and has the server forget it. The caller passes what it returns to notifyLost,
+// with no mutex held.
+func (l *lease) lose(cause error) []*hold {
+	lost := l.detach(cause)
+	l.cancel()
+	l.c.sendRequest(nil)
+	return lost
+}
+
+// onTakenAway ends a lease that an operator took away.
+func (l *lease) onTakenAway() {
+	l.c.shard.mu.Lock()
+	if l.over {
+		l.c.unlock()
+		return
+	}
+	lost := l.lose(errTakenAway)
+	l.c.unlock()
+	notifyLost(lost)
+}
+
+var errTakenAway = fmt.Errorf("%w: an operator released it", core.ErrLost)
+
+// onTakenAway forgets a grant that the request has not used yet.
+func (r *request) onTakenAway() {
+	r.c.shard.mu.Lock()
+	defer r.c.unlock()
+	r.push = nil
+	if !r.over && r.queued {
+		r.c.e.schedule.set(&r.timer, r.c.e.now(), 0)
+	}
+}
+
+// endReason says why the hold is over.
+func (h *hold) endReason(now instant) string {
+	switch {
+	case h.req.MaxHold > 0 && now >= after(h.since, h.req.MaxHold):
+		return "its maximum hold is over"
+	case h.req.Fixed:
+		return "its fixed lease is over"
+	}
+	return "its lease ran out without a renewal"
+}
+
+func (h *hold) notifyLost() { h.req.Events.Lost(h.lost) }
+
+// notifyLost notifies the callers of lost holds.
+func notifyLost(lost []*hold) {
+	for _, h := range lost {
+		h.notifyLost()
+	}
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
+
+// renewAfter plans the next renewal, which may be up to d/4 early.
+func (l *lease) renewAfter(t instant, d time.Duration) {
+	l.renewAt, l.slack = max(t+d, 1), d/4 // 0 would be never
+}
+
+// retryInterval returns after how long without an answer the next renewal is sent: a sixth of the lease, or
+// less if less is left.
+func (l *lease) retryInterval(now instant) time.Duration {
+	pace := min(l.duration/6, max((instant(l.expires.Load())-now)/4, minPace))
+	if l.checking {
+		return min(pace, script.PollInterval) // readers wait for the answer
+	}
+	return pace
+}
+
+const minPace = 10 * time.Millisecond
+
+// renewalTimeout returns how long a renewal by the watchdog may take. It is longer than the retry interval:
+// a late answer still counts, and a round trip to a distant server may take longer than the interval.
+func (l *lease) renewalTimeout(now instant) time.Duration {
+	left := max(instant(l.expires.Load())-now, minPace)
+	return min(left, max(2*l.retryInterval(now), time.Second))
+}
+
+// renewalDuration returns the lease that a renewal sent now sets.
+func (l *lease) renewalDuration() time.Duration {
+	if h := l.holds.First(); h != nil && h.req.Fixed {
+		return max(h.since+l.duration-l.c.e.now(), time.Millisecond)
+	}
+	return l.duration
+}
+
+// renewalDue prepares a renewal by the watchdog.
+func (l *lease) renewalDue() *script.Call {
+	c := l.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	duration := l.renewalDuration()
+	q := c.snapshot()
+	var k *script.Call
+	k = l.renewal(c.e.sender.Context(), duration, func(a *script.Reply) { k.AfterBatch = l.onRenewed(a, duration, q) })
+	k.Timeout = l.renewalTimeout(c.e.now())
+	return k
+}
+
+// renewal prepares a run of renew.lua.
+func (l *lease) renewal(ctx context.Context, duration time.Duration, done func(*script.Reply)) *script.Call {
+	n := script.Renew{Keys: &l.c.keys, ID: l.id, Lease: duration}
+	return n.Call(ctx, l.c.e.scripts, done)
+}
+
+// onRenewed deals with the answer to a renewal for duration. It returns a function that notifies the holders,
+// which is called when all answers of the batch have been dealt with; it may be nil.
+func (l *lease) onRenewed(a *script.Reply, duration time.Duration, q snapshot) (notify func()) {
+	c := l.c
+	c.shard.mu.Lock()
+	if l.over {
+		c.unlock()
+		return nil
+	}
+	defer c.unlock()
+	err := l.noteRenewal(a, duration)
+	if errors.Is(err, errNotHeldByID) {
+		lost := l.lose(errDeleted)
+		return func() { notifyLost(lost) }
+	}
+	grants := slices.Collect(l.holds.All())
+	switch {
+	case !c.isShared() || c.lease != l:
+	case err == nil:
+		l.onChecked(c.e.instant(a.Sent), q)
+	case c.waiters.n > 0: // readers wait: they send a request of their own
+		l.checking = false
+		l.stopSharing()
+		if c.request != nil {
+			c.request.lastErr = err // for callers whose time is over before the answer
+		}
+	}
+	return func() {
+		for _, h := range grants {
+			h.req.Events.Renewed(script.Failure(err))
+		}
+	}
+}
+
+// noteRenewal moves the deadline if reply says that the lease was renewed for duration.
+func (l *lease) noteRenewal(reply *script.Reply, duration time.Duration) error {
+	a, err := reply.Renewed()
+	switch {
+	case err != nil:
+		return err
+	case a.Outcome == script.NotHeld:
+		return errNotHeldByID
+	}
+	e := l.c.e
+	sent := e.instant(reply.Sent)
+	l.confirmed = true
+	l.expires.Store(max(l.expires.Load(), int64(sent+duration-e.margin(duration))))
+	l.renewAfter(sent, duration/3)
+	if h := l.holds.First(); h != nil && h.req.Fixed {
+		l.renewAt = 0
+	}
+	l.setContended(a.Contended || sent < l.contendedAt)
+	l.reschedule()
+	return nil
+}
+
+var errNotHeldByID = fmt.Errorf("%w by this id", core.ErrNotHeld)

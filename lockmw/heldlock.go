@@ -1,0 +1,184 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/list"
+)
+
+// A heldLock is one lock that was acquired, shared by the holds that re-entered it. It implements core.Events:
+// the implementation of locks reports to it.
+type heldLock struct {
+	locks         core.Locks
+	req           core.Request
+	backend       core.Hold // nil if failed open
+	token         int64
+	watch         *watch // nil if nobody observes
+	unlockTimeout time.Duration
+
+	mu          sync.Mutex
+	holds       list.List[*Hold] // that are not unlocked
+	lost        error            // why the lock ended before it was unlocked
+	reading     bool             // the lock does not exclude other readers (any more)
+	unconfirmed bool             // the server has not confirmed that
+	contended   bool             // the call had to wait
+	eventsOn    bool             // observers know of the acquisition, and may learn of further events
+}
+
+// newHold makes the first hold, which is not in a context yet.
+func (l *heldLock) newHold() *Hold {
+	h := &Hold{lock: l, mode: l.req.Mode}
+	h.ctx.hold = h
+	l.mu.Lock()
+	l.reading = h.mode == core.Read
+	l.holds.Push(h)
+	l.mu.Unlock()
+	return h
+}
+
+// reenter makes one more hold. It returns nil and no error if the lock was unlocked meanwhile.
+func (l *heldLock) reenter(ctx context.Context, mode core.Mode) (*Hold, error) {
+	_ = l.check() // notices a loss by the clock
+	h := &Hold{lock: l, mode: mode}
+	h.ctx.hold = h
+	h.attach(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.lost != nil:
+		return nil, l.lost
+	case l.holds.IsEmpty():
+		return nil, nil
+	case l.reading && mode != core.Read:
+		return nil, ErrUpgrade
+	}
+	l.holds.Push(h)
+	return h, nil
+}
+
+// check returns why the lock is lost, nil if it is not. It compares the clock with the deadline itself.
+func (l *heldLock) check() error {
+	l.mu.Lock()
+	lost := l.lost
+	l.mu.Unlock()
+	if lost == nil && l.backend != nil && l.backend.Expired() {
+		cause := fmt.Errorf("%w: its lease ran out", ErrLost)
+		if g, ok := l.backend.(*foreignHold); ok {
+			cause = context.Cause(g.ctx)
+		}
+		l.Lost(cause)
+		l.mu.Lock()
+		lost = l.lost
+		l.mu.Unlock()
+	}
+	return lost
+}
+
+// unlock ends h. With the last hold it releases the lock. With the last hold that writes it downgrades the
+// lock.
+func (l *heldLock) unlock(h *Hold) error {
+	lost := l.check()
+	l.mu.Lock()
+	l.holds.Remove(h)
+	last := l.holds.IsEmpty()
+	if !last && lost == nil && l.onlyReads() {
+		l.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), l.unlockTimeout)
+		defer cancel()
+		if err := l.shareWithReaders(ctx); !errors.Is(err, ErrNotHeld) { // else the last hold was unlocked meanwhile
+			return err
+		}
+		return nil
+	}
+	l.mu.Unlock()
+	if !last || l.backend == nil && lost == nil && l.watch == nil {
+		return lost
+	}
+	waiters, err := 0, error(nil)
+	if l.backend != nil {
+		waiters, err = l.backend.Release(l.unlockTimeout)
+	}
+	if lost != nil {
+		err = lost
+	}
+	if l.watch != nil {
+		l.watch.released(Release{Held: time.Since(l.watch.since), Waiters: waiters, Err: err})
+	}
+	return err
+}
+
+// Lost implements core.Events: it ends the context of every hold.
+func (l *heldLock) Lost(cause error) {
+	l.mu.Lock()
+	if l.lost != nil || l.holds.IsEmpty() {
+		l.mu.Unlock()
+		return
+	}
+	l.lost = cause
+	observed := l.eventsOn && l.watch != nil
+	holds := slices.Collect(l.holds.All())
+	l.mu.Unlock()
+	for _, h := range holds {
+		h.ctx.end(cause)
+	}
+	if observed {
+		l.watch.lost(cause)
+	}
+}
+
+// startEvents lets events through to the observers, which know of the acquisition now.
+func (l *heldLock) startEvents() {
+	l.mu.Lock()
+	l.eventsOn = true
+	lost := l.lost
+	l.mu.Unlock()
+	if lost != nil && l.watch != nil {
+		l.watch.lost(lost)
+	}
+}
+
+// Renewed implements core.Events.
+func (l *heldLock) Renewed(err error) {
+	if l.watch == nil {
+		return
+	}
+	l.mu.Lock()
+	current := l.eventsOn && !l.holds.IsEmpty()
+	l.mu.Unlock()
+	if current {
+		l.watch.renewed(err)
+	}
+}
+
+// Contended implements core.Events.
+func (l *heldLock) Contended(w core.Wait) {
+	l.mu.Lock()
+	l.contended = true
+	l.mu.Unlock()
+	if l.watch != nil {
+		l.watch.contended(contention(w))
+	}
+}
+
+// Waiting implements core.Events.
+func (l *heldLock) Waiting(w core.Wait) {
+	if l.watch != nil {
+		l.watch.waiting(contention(w))
+	}
+}
+
+func contention(w core.Wait) Contention {
+	return Contention{Holders: holdersOf(w.Holders), Position: w.Position, Waiters: w.Queued}
+}
+
+func (l *heldLock) isContended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.contended
+}

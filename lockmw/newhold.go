@@ -1,0 +1,52 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// NewHold makes a Hold for a Locker of another backend. The backend reports a loss by cancelling ctx with
+// cause ErrLost. unlock is called once, with a context that ends after 2 s. Extend and a downgrade return
+// errors.ErrUnsupported.
+func NewHold(ctx context.Context, key string, token int64, unlock func(context.Context) error) (context.Context, *Hold) {
+	l := &heldLock{
+		req:           core.Request{Key: key, Mode: core.Exclusive},
+		backend:       &foreignHold{token: token, ctx: ctx, unlock: unlock},
+		token:         token,
+		unlockTimeout: defaultUnlockTimeout,
+	}
+	h := l.newHold()
+	h.attach(ctx)
+	return &h.ctx, h
+}
+
+// A foreignHold is the lock behind a Hold made by NewHold.
+type foreignHold struct {
+	token  int64
+	ctx    context.Context
+	unlock func(context.Context) error
+}
+
+func (g *foreignHold) Token() int64 { return g.token }
+
+func (g *foreignHold) Deadline() time.Time { return time.Time{} }
+
+func (g *foreignHold) Expired() bool { return errors.Is(context.Cause(g.ctx), ErrLost) }
+
+func (g *foreignHold) Extend(context.Context, time.Duration) error {
+	return fmt.Errorf("this backend cannot extend a lease: %w", errors.ErrUnsupported)
+}
+
+func (g *foreignHold) Downgrade(context.Context) error {
+	return fmt.Errorf("this backend has no read locks: %w", errors.ErrUnsupported)
+}
+
+func (g *foreignHold) Release(patience time.Duration) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return 0, g.unlock(ctx)
+}
