@@ -50,8 +50,11 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	trace := traceField(a.Trace)
 	extra := special || a.Tokens > 1 || trace != "" || a.Mode == core.Read
 	keys, args := 6, 5
-	if special {
+	switch {
+	case special:
 		keys, args = 8, 12
+	case extra || a.Mode != core.Exclusive:
+		args = 8
 	}
 	k := newCall(ctx, s.acquire, keys+args, done)
 	k.addKeys(a.Keys.five())

@@ -25,10 +25,14 @@ type Release struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (l *Release) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.release, 7+4, done)
+	plain := !l.Mark && l.Linger <= 0 && l.Place == "" && !l.Read
+	size := 5 + 1
+	if !plain {
+		size = 7 + 4
+	}
+	k := newCall(ctx, s.release, size, done)
 	k.copies = &l.ID.releases
 	k.addKeys(l.Keys.five())
-	plain := !l.Mark && l.Linger <= 0 && l.Place == "" && !l.Read
 	if l.Mark || l.Place != "" {
 		k.addKey(l.Keys.Done(l.ID.String()))
 	}
