@@ -131,7 +131,7 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 		const n = 5
 		keys, ids := make([]script.KeySet, n), make([]*script.ID, n)
 		sees.Set(t.Context(), layoutFence(&layout), 1, 0) // so that there are tokens for all
-		run := func(batch string, prepare func(i int, done func(*script.Reply)) *script.Call) {
+		run := func(batch string, alone int, prepare func(i int, done func(*script.Reply)) *script.Call) {
 			t.Helper()
 			wire.Record()
 			calls := make([]*script.Call, n)
@@ -143,16 +143,23 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 			if replies != n {
 				t.Errorf("%s: %d answers", batch, replies)
 			}
-			source := set.All()[batch]
+			source, others := set.All()[batch], make(map[string]bool)
 			for _, c := range wire.Sent() {
 				if c.IsScript() && c[1] != source.SHA && c[1] != source.Source {
-					t.Errorf("%s: also sent: %q", batch, c[:3])
+					others[c[3+5]] = true // by what is sent on its own: the key after the first five
 				}
 			}
+			if len(others) != alone {
+				t.Errorf("%s: %d were sent on their own, want %d", batch, len(others), alone)
+			}
 		}
+		const over, another = 1, 2 // one is over when its acquire arrives, and one is another's when it is released
 		answers := make([]script.Acquired, n)
-		run("acquire_batch", func(i int, done func(*script.Reply)) *script.Call {
+		run("acquire_batch", 1, func(i int, done func(*script.Reply)) *script.Call {
 			keys[i], ids[i] = layout.KeySet(fmt.Sprint("item:", i)), scripttest.ID(fmt.Sprint("id", i))
+			if i == over {
+				sees.Set(t.Context(), keys[i].Done(ids[i].String()), 1, time.Hour)
+			}
 			a := script.Acquire{
 				Keys: &keys[i], ID: ids[i], Lease: time.Duration(i+1) * time.Minute, Owner: fmt.Sprint("owner-", i),
 				Inbox: "inbox", Tokens: 1, QueueTokens: 1,
@@ -163,6 +170,12 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 			})
 		})
 		for i, got := range answers {
+			if i == over {
+				if got.Outcome != script.Over || sees.Exists(t.Context(), keys[i].Holder()).Val() > 0 {
+					t.Errorf("one that is over: %+v", got)
+				}
+				continue
+			}
 			h := sees.HGetAll(t.Context(), keys[i].Holder()).Val()
 			ttl := sees.PTTL(t.Context(), keys[i].Holder()).Val()
 			lease := time.Duration(i+1) * time.Minute
@@ -171,9 +184,9 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 				t.Errorf("number %d: %+v; the server has %v for %v", i, got, h, ttl)
 			}
 		}
-		sees.HSet(t.Context(), keys[2].Holder(), "id", "another")
+		sees.HSet(t.Context(), keys[another].Holder(), "id", "another")
 		outcomes := make([]script.Outcome, n)
-		run("release_batch", func(i int, done func(*script.Reply)) *script.Call {
+		run("release_batch", 0, func(i int, done func(*script.Reply)) *script.Call {
 			l := script.Release{Keys: &keys[i], ID: ids[i]}
 			return l.Call(context.Background(), set, func(r *script.Reply) {
 				outcomes[i], _ = r.Released()
@@ -182,10 +195,10 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 		})
 		for i, got := range outcomes {
 			want := script.Done
-			if i == 2 {
+			if i == over || i == another {
 				want = script.NotHeld
 			}
-			if left := sees.Exists(t.Context(), keys[i].Holder()).Val() == 1; got != want || left != (i == 2) {
+			if left := sees.Exists(t.Context(), keys[i].Holder()).Val() == 1; got != want || left != (i == another) {
 				t.Errorf("release of number %d: %v, left behind: %t", i, got, left)
 			}
 		}

@@ -78,7 +78,7 @@ func keysOf(cluster bool, prefix, key string) map[string]string {
 	s := layout.KeySet(key)
 	return map[string]string{
 		"holder": s.Holder(), "queue": s.Queue(), "tickets": s.Tickets(), "queue of readers": s.ReadQueue(), "fence": s.Fence(),
-		"done mark": s.Done("AbC-_.1z"), "kept place": s.Kept("a{b}"),
+		"done mark": s.Done("AbC-_.1z"), "kept place": s.Kept("a\r\n{b}"),
 	}
 }
 
