@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// A run lets in a bounded number. The rest follows before any writer does.
-func TestAllWhoWaitToReadAreLetInBeforeAWriter(t *testing.T) {
+// A run admits a bounded number. The rest follows before any writer does.
+func TestAllWhoWaitToReadAreAdmittedBeforeAWriter(t *testing.T) {
 	for _, n := range []int{script.MaxAdmitted, script.MaxAdmitted + 1, 300} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			scripttest.OnEachCrowded(t, func(d *scripttest.Driver) {
@@ -37,7 +37,7 @@ func TestAllWhoWaitToReadAreLetInBeforeAWriter(t *testing.T) {
 				d.WantReaders(all...)
 				polled := d.Poll(all[0], all[n-1], "late", "v").Tickets
 				if polled[0].Grant.Token != token || polled[1].Grant.Token != token || polled[2].Outcome != script.Queued || polled[3].Outcome != script.Queued {
-					d.Errorf("the first, the last, a later one and a writer are told %+v", polled)
+					d.Errorf("the first, the last, a later one and a writer got %+v", polled)
 				}
 				d.Tidy = false
 				for _, id := range all {
@@ -52,8 +52,8 @@ func TestAllWhoWaitToReadAreLetInBeforeAWriter(t *testing.T) {
 	}
 }
 
-// If the first ones leave before the rest is let in, no writer comes in between all the same.
-func TestTheRestOfABatchIsLetInWhenTheFirstHaveLeft(t *testing.T) {
+// If the first ones leave before the rest is admitted, no writer comes in between all the same.
+func TestTheRestOfABatchIsAdmittedWhenTheFirstHaveLeft(t *testing.T) {
 	scripttest.OnEachCrowded(t, func(d *scripttest.Driver) {
 		d.Write("w")
 		all := scripttest.IDs("r", script.MaxAdmitted+10)
@@ -87,7 +87,7 @@ func TestAReaderThatComesBetweenTwoBatches(t *testing.T) {
 		again := d.Acquire(scripttest.Acquire{ID: all[len(all)-1], Mode: core.Read}) // a late copy
 		d.WantHeld("the last one's acquire, once more", again)
 		if left := d.Ends(all[len(all)-1]).Sub(d.Look().Now); left < scripttest.Lease-2*time.Second {
-			d.Errorf("it is told that it reads for %v, and does for %v", scripttest.Lease, left)
+			d.Errorf("it learns that it reads for %v, and does for %v", scripttest.Lease, left)
 		}
 		d.Settle()
 		d.WantReaders(append(all, "late")...)
@@ -221,7 +221,7 @@ func TestMuteReadersDoNotKeepAWriterOut(t *testing.T) {
 		d.PollOne("v")
 		d.Release("w")
 		d.WantWriter("v")
-		d.Release("v") // nobody else is left: they are let in whether they listen or not
+		d.Release("v") // nobody else is left: they are admitted whether they listen or not
 		d.WantReaders("mute1", "mute2")
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-func TestDowngradeLetsInAllWhoWaitToRead(t *testing.T) {
+func TestDowngradeAdmitsAllWhoWaitToRead(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		heard := d.Hear()
 		token := d.Write("w").Grant.Token
@@ -24,7 +24,7 @@ func TestDowngradeLetsInAllWhoWaitToRead(t *testing.T) {
 		all := d.Poll("w", "r1", "r2", "v", "u").Tickets
 		for i, got := range all {
 			if i < 3 && (got.Outcome != script.Held || got.Grant.Token != token || got.Grant.Waiting != 2) || i >= 3 && got.Outcome != script.Queued {
-				d.Errorf("number %d is told %+v", i, got)
+				d.Errorf("number %d got %+v", i, got)
 			}
 		}
 		number, _ := d.Look().Counter()
@@ -143,7 +143,7 @@ func TestALateWriteAfterTheDowngrade(t *testing.T) {
 	})
 }
 
-func TestDowngradeLetsInManyInSeveralRuns(t *testing.T) {
+func TestDowngradeAdmitsManyInSeveralRuns(t *testing.T) {
 	scripttest.OnEachCrowded(t, func(d *scripttest.Driver) {
 		d.Write("w")
 		all := scripttest.IDs("r", 300)

@@ -77,7 +77,7 @@ func TestWithFullMemoryOnlyNewReadersAreRefused(t *testing.T) {
 		d.Want("release of one", d.Release("b"), script.Done)
 		d.Cancel("w")
 		d.WantReaders("a", "r", "s")
-		d.Want("poll of one that was let in", d.PollOne("r"), script.Held)
+		d.Want("poll of one that was admitted", d.PollOne("r"), script.Held)
 		d.Want("downgrade, repeated", d.Downgrade("r"), script.Done)
 		d.Cancel("r")
 		d.Want("force", d.Force(d.Token(), "owner-s"), script.Done)

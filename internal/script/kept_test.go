@@ -83,7 +83,7 @@ func TestTheLockPassesOverAPlaceThatIsKept(t *testing.T) {
 		d.Release("held")
 		all := d.Poll("b", "a").Tickets
 		if all[0].Outcome != script.Held || all[0].Grant.Token <= token || all[1].Outcome != script.Over {
-			d.Errorf("the next one and the one that is away are told %+v after token %d", all, token)
+			d.Errorf("the next one and the one that is away got %+v after token %d", all, token)
 		}
 		d.Fair("c")
 		d.WantQueued("back", d.Keep("a2", "t", time.Minute), 1, 2)
@@ -256,7 +256,7 @@ func TestACancelInThePlaceOfARelease(t *testing.T) {
 	})
 }
 
-// Two calls with one ticket: the place that is kept is that of the one that asked first, and a call that gives
+// Two calls with one ticket: the place that is kept is that of the first one, and a call that gives
 // up does not bring back what has been used.
 func TestTheSameTicketTwice(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {

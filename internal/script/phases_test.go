@@ -86,8 +86,8 @@ func TestPlacesOfBothSidesAreInOrder(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
 		d.Write("held")
 		last := int64(0)
-		for i, ask := range []func(string) script.Acquired{d.Write, d.Read, d.Fair, d.Read, d.Write} {
-			if got := ask(fmt.Sprint("q", i)); got.Place <= last {
+		for i, request := range []func(string) script.Acquired{d.Write, d.Read, d.Fair, d.Read, d.Write} {
+			if got := request(fmt.Sprint("q", i)); got.Place <= last {
 				d.Errorf("number %d has the place %d after %d", i, got.Place, last)
 			} else {
 				last = got.Place
@@ -108,13 +108,13 @@ func TestAWriterFollowsReadersThatExpire(t *testing.T) {
 		d.Expire("a")
 		all := d.Poll("r", "w").Tickets
 		if all[0].Outcome != script.Queued || all[1].Outcome != script.Held {
-			d.Errorf("the reader that waits behind the writer is told %+v, the writer %+v", all[0], all[1])
+			d.Errorf("the reader that waits behind the writer got %+v, the writer %+v", all[0], all[1])
 		}
 		d.WantWriter("w")
 	})
 }
 
-func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
+func TestAWriterThatGivesUpAdmitsReaders(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		heard := d.Hear()
 		token := d.Read("a").Grant.Token
@@ -133,7 +133,7 @@ func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
 		var want []string
 		for i, id := range []string{"r", "s"} {
 			if all[i].Outcome != script.Held || all[i].Grant.Token != token || all[i].Grant.Waiting != 0 {
-				d.Errorf("%s is told %+v", id, all[i])
+				d.Errorf("%s got %+v", id, all[i])
 			}
 			number, _ := d.Look().Counter()
 			want = append(want, fmt.Sprintf("%s: grant %s %d %d 1 0 %s", id, id, number, token, d.Keys.Holder()))
@@ -180,7 +180,7 @@ func TestPushesAreNumbered(t *testing.T) {
 	})
 }
 
-func TestReadersAreToldOnceThatAWriterWaits(t *testing.T) {
+func TestReadersAreNotifiedOnceThatAWriterWaits(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		heard := d.Hear()
 		d.Read("a")
@@ -212,7 +212,7 @@ func TestReadersAreToldOnceThatAWriterWaits(t *testing.T) {
 			d.WantRenewed("renewal of "+id, d.Renew(id, time.Minute), scripttest.Contended)
 		}
 		if all := d.Poll("a").Tickets; all[0].Grant.Waiting != 2 {
-			d.Errorf("a reader is told %+v", all[0])
+			d.Errorf("a reader got %+v", all[0])
 		}
 		d.Cancel("w")
 		wanted("1")
@@ -248,7 +248,7 @@ func TestGrantsToReadersWaitToBeAccepted(t *testing.T) {
 	})
 }
 
-// A process that is killed in the instant in which it was let in delays a writer by the accept window.
+// A process that is killed in the instant in which it was admitted delays a writer by the accept window.
 func TestReadersThatDoNotAcceptExpire(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Write("w")

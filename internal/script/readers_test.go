@@ -94,7 +94,7 @@ func TestReadersHaveATokenBetweenTheWriters(t *testing.T) {
 			if write.Grant.Token <= last {
 				d.Errorf("%s has token %d after %d", w, write.Grant.Token, last)
 			}
-			d.Read(r) // let in by the release
+			d.Read(r) // admitted by the release
 			d.Release(w)
 			polled := d.Poll(r).Tickets
 			read := d.Read(s)
@@ -289,7 +289,7 @@ func TestPositionsAreThoseInTheQueue(t *testing.T) {
 }
 
 // A poll that passes the lock on tells the others where they stand then.
-func TestAPollTellsThePositionsThatItLeaves(t *testing.T) {
+func TestAPollAnswersThePositionsThatItLeaves(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Write("held")
 		for _, id := range []string{"a", "b", "c"} {
@@ -311,8 +311,8 @@ func TestAPollTellsThePositionsThatItLeaves(t *testing.T) {
 	})
 }
 
-// A caller is told of all who are in the way, if they are not many.
-func TestWhoReadsIsTold(t *testing.T) {
+// A caller learns of all who are in the way, if they are not many.
+func TestACallerLearnsWhoReads(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		const most = script.MaxShown
 		for i := range most {
@@ -324,13 +324,13 @@ func TestWhoReadsIsTold(t *testing.T) {
 			}
 			slices.Sort(owners)
 			if len(slices.Compact(owners)) != i+1 {
-				d.Errorf("of %d readers it is told of %q", i+1, owners)
+				d.Errorf("of %d readers it learns of %q", i+1, owners)
 			}
 		}
 		token := d.Read("more").Grant.Token
 		got := d.Acquire(scripttest.Acquire{ID: "w", Mode: core.Write})
 		if n := len(got.Wait.Holders); n < 1 || n > most {
-			d.Errorf("of %d readers it is told of %d", most+1, n)
+			d.Errorf("of %d readers it learns of %d", most+1, n)
 		}
 		for _, h := range got.Wait.Holders {
 			if h.Token != token || h.Since.IsZero() || h.TTL <= 0 || h.TTL > scripttest.Lease {

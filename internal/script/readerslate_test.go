@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// Scripts that run twice, and late, when readers are among those who ask.
+// Scripts that run twice, and late, when there are readers.
 
 func TestARepeatedReadAnswersTheSame(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
@@ -65,7 +65,7 @@ func TestALateReadOfATicketIsOneHold(t *testing.T) {
 		got := d.Read("a")
 		d.WantHeld("a late copy", got)
 		if left := d.Ends("a").Sub(d.Look().Now); left < scripttest.Lease-2*time.Second {
-			d.Errorf("it is told that it reads for %v, and does for %v", scripttest.Lease, left)
+			d.Errorf("it learns that it reads for %v, and does for %v", scripttest.Lease, left)
 		}
 		d.WantReaders("a", "b")
 		if sc := d.Look(); sc.Queue.Exists() || sc.Tickets.Exists() {
@@ -141,7 +141,7 @@ func TestLateCopiesDoNotTouchTheNextHold(t *testing.T) {
 	}
 }
 
-// Ids of readers and of writers are told apart by where they stand, not by what they look like.
+// Ids of readers and of writers differ by where they stand, not by what they look like.
 func TestAWritersIDDoesNothingToReadersNorTheReverse(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		nothing := func(id string) {
@@ -183,7 +183,7 @@ func TestAWritersIDDoesNothingToReadersNorTheReverse(t *testing.T) {
 	})
 }
 
-func TestCancelOfAReaderThatWasLetInLetsTheNextIn(t *testing.T) {
+func TestCancelOfAnAdmittedReaderAdmitsTheNext(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Write("w")
 		d.Read("r")
@@ -268,7 +268,7 @@ func TestAProcessMayEndAfterAnyScript(t *testing.T) {
 				took := time.Duration(0)
 				for ; got.Outcome == script.Queued; took += script.PollInterval {
 					if took > scripttest.Lease+script.AcceptWindow+4*script.PollInterval {
-						d.Fatalf("after %v it is told %+v", took, got)
+						d.Fatalf("after %v it got %+v", took, got)
 					}
 					later(script.PollInterval)
 					ticket := d.Poll("alive").Tickets[0]

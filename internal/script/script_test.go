@@ -230,7 +230,7 @@ func TestWhoWaitsIsNotReapedByTheFirstReleaseAfterTheServerWasAway(t *testing.T)
 	d.Want("poll of c", d.PollOne("c"), script.Queued)
 }
 
-func TestRenewalTellsWhetherOthersWait(t *testing.T) {
+func TestRenewalAnswersWhetherOthersWait(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Lock("a")
 		d.WantRenewed("renewal", d.Renew("a", time.Minute), scripttest.Renewed)

@@ -208,7 +208,7 @@ func (j *judge) granted() {
 		return
 	}
 	if !b.Waits(id) && id != j.run.request {
-		j.fault("%q got the lock without having asked for it", id)
+		j.fault("%q got the lock without a request", id)
 	}
 	for other, score := range b.Queue.Fields {
 		place, err := strconv.ParseFloat(score, 64)
@@ -231,7 +231,7 @@ func (j *judge) granted() {
 	}
 }
 
-// hasPlace reports whether who asks has a place that is kept.
+// hasPlace reports whether the request has a kept place.
 func (j *judge) hasPlace() bool {
 	place, ok := j.before.Kept.Digits("")
 	return ok && place != 0 && strings.HasPrefix(j.run.text, "keep")
@@ -243,7 +243,7 @@ func (j *judge) isLive(id string) bool {
 	return ok && age < 2*script.PollInterval
 }
 
-// isReachable reports whether it may be told of a grant, as far as the scripts know.
+// isReachable reports whether it may learn of a grant, as far as the scripts know.
 func (j *judge) isReachable(id string) bool {
 	age, _ := j.unseen(id)
 	subscribed := strings.HasPrefix(j.before.Tickets.Fields["@"+id], "+") // and nobody listens

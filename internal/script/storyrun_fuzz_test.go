@@ -237,7 +237,6 @@ func (r *run) ended(s *stage, read func(*script.Reply) (script.Outcome, error)) 
 	}
 }
 
-func isAcquire(op scripttest.Operation) bool   { _, ok := op.(*script.Acquire); return ok }
 func isRelease(op scripttest.Operation) bool   { _, ok := op.(*script.Release); return ok }
 func isDowngrade(op scripttest.Operation) bool { _, ok := op.(*script.Downgrade); return ok }
 func isRenew(op scripttest.Operation) bool     { _, ok := op.(*script.Renew); return ok }

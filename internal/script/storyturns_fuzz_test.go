@@ -20,7 +20,7 @@ func (j *judge) admitted() {
 		_, waited := b.ReadQueue.Fields[id]
 		downgraded := isDowngrade(j.run.op) && b.HolderID() == id
 		if !waited && id != j.run.request && !downgraded {
-			j.fault("%q got to read without having asked for it", id)
+			j.fault("%q got to read without a request", id)
 		}
 		for _, writer := range b.Writers() {
 			if !waited && !downgraded && j.isLive(writer) && !slices.Contains(j.run.ends, writer) && !j.endsWriting() {

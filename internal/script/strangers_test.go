@@ -124,7 +124,7 @@ func answerOf(d *scripttest.Driver, op scripttest.Operation) error {
 	return r.Err
 }
 
-// With a stranger in the way, what an id has ends all the same when that is asked for once more.
+// With a stranger in the way, what an id has ends all the same at the second try.
 func TestAStrangerDoesNotKeepAReaderFromLeaving(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		for _, where := range []string{"queue", "queue of readers", "tickets", "counter"} {

@@ -55,8 +55,8 @@ func TestHoweverAWriterEndsReadersHaveTheirTurn(t *testing.T) {
 	})
 }
 
-// As readers that are let in by others than a release are.
-func TestWhoReadsIsToldByThePollThatAWriterWaits(t *testing.T) {
+// As readers that are admitted by others than a release are.
+func TestAReaderLearnsFromThePollThatAWriterWaits(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Write("held")
 		d.Write("w")
@@ -64,7 +64,7 @@ func TestWhoReadsIsToldByThePollThatAWriterWaits(t *testing.T) {
 		d.Release("held")
 		all := d.Poll("r").Tickets
 		if all[0].Outcome != script.Held || all[0].Grant.Waiting != 1 {
-			d.Errorf("a reader that was let in is told %+v", all[0])
+			d.Errorf("a reader that was admitted got %+v", all[0])
 		}
 		d.WantRenewed("renewal", d.Renew("r", time.Minute), scripttest.Contended)
 	})
@@ -129,7 +129,7 @@ func TestADowngradedHoldIsWantedByWhoWaitsToWrite(t *testing.T) {
 }
 
 // The message may have been lost.
-func TestWhoHasABlockOfTokensIsToldByEachPollThatOthersWait(t *testing.T) {
+func TestTheHolderOfATokenBlockIsNotifiedByEachPollThatOthersWait(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		scripttest.PassToken(d.T, d.Write("before").Grant.Token) // so that there may be several
 		d.Release("before")
@@ -176,7 +176,7 @@ func TestATryDoesNotWaitForTheDead(t *testing.T) {
 	}
 }
 
-func TestAPollThatDropsTheDeadTellsWhereTheOthersStand(t *testing.T) {
+func TestAPollThatDropsTheDeadAnswersWhereTheOthersStand(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Acquire(scripttest.Acquire{ID: "a", Mode: core.Read, Lease: time.Hour})
 		d.Write("dead")
