@@ -61,8 +61,8 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	defer limit.Release()
 	ctx, hold, err := g.lock(waiting, r, key)
 	err = limit.Stop(hold, err, whyTooLong)
-	if err == nil && ctx.Err() != nil {
-		err = tooLate(ctx, hold)
+	if err == nil {
+		err = tooLate(hold, r.Context(), ctx)
 	}
 	if err != nil {
 		g.refuse(w, r, err)
@@ -71,10 +71,16 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	g.run(ctx, w, r, next, hold)
 }
 
-// tooLate releases a hold whose context has ended already, and returns an error that says why.
-func tooLate(ctx context.Context, hold waitlimit.Unlocker) error {
-	err := fmt.Errorf("%w: granted too late: %w (%w)", lockmw.ErrBusy, ctx.Err(), context.Cause(ctx))
-	return &lockmw.Error{Op: "lock", Err: errors.Join(err, waitlimit.Discard(hold))}
+// tooLate releases a hold if the request's context or that of the hold has ended already, and returns an
+// error that says why. The former ends an instant earlier, if it is what ends the latter.
+func tooLate(hold waitlimit.Unlocker, contexts ...context.Context) error {
+	for _, ctx := range contexts {
+		if ctx.Err() != nil {
+			err := fmt.Errorf("%w: granted too late: %w (%w)", lockmw.ErrBusy, ctx.Err(), context.Cause(ctx))
+			return &lockmw.Error{Op: "lock", Err: errors.Join(err, waitlimit.Discard(hold))}
+		}
+	}
+	return nil
 }
 
 // run calls next with a context that carries the hold, and releases the hold.
