@@ -25,7 +25,7 @@ type Hold struct {
 	ctx      holdContext
 }
 
-type links = list.Links[*Hold] // an alias, so that the documentation shows no fields
+type links = list.Links[*Hold] //nolint:unused // an alias, so that the documentation shows no fields
 
 // Key returns the key as it was given to Lock.
 func (h *Hold) Key() string { return h.lock.req.Key }

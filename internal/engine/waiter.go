@@ -22,7 +22,7 @@ type waiter struct {
 	notified               bool  // the caller knows, or is about to learn, that it has to wait
 	notifyWait, notifyMove bool  // the caller is to learn that it has to wait, or that it has moved up
 	wait                   core.Wait
-	hold                  *hold
+	hold                   *hold
 	err                    error
 	signal                 chan struct{} // first a notification, then hold or err; has room for both
 	startedAt              instant
