@@ -58,7 +58,7 @@ func FuzzAnswers(f *testing.F) {
 // useLock takes a lock, keeps it for a while, and says what was wrong with that.
 func useLock(t *testing.T, e *Engine, s *oracle, mode core.Mode, wait time.Duration) {
 	t.Helper()
-	a := newAsker("item:1")
+	a := newRequester("item:1")
 	a.Mode, a.Wait = mode, wait
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -68,7 +68,7 @@ func useLock(t *testing.T, e *Engine, s *oracle, mode core.Mode, wait time.Durat
 		return
 	}
 	if !s.granted(g.Token()) {
-		t.Errorf("a hold with token %d, which nobody has granted", g.Token())
+		t.Errorf("a hold with token %d, which no answer has granted", g.Token())
 	}
 	switch mode {
 	case core.Read:
@@ -87,10 +87,10 @@ func useLock(t *testing.T, e *Engine, s *oracle, mode core.Mode, wait time.Durat
 	}
 }
 
-// shareLock reads beside somebody else.
+// shareLock reads beside another reader.
 func shareLock(ctx context.Context, t *testing.T, e *Engine, s *oracle) {
 	t.Helper()
-	a := newAsker("item:1")
+	a := newRequester("item:1")
 	a.Mode, a.Wait = core.Read, time.Second
 	g, err := e.Acquire(ctx, &a.Request)
 	if err != nil {
@@ -98,7 +98,7 @@ func shareLock(ctx context.Context, t *testing.T, e *Engine, s *oracle) {
 		return
 	}
 	if !s.granted(g.Token()) {
-		t.Errorf("a share with token %d, which nobody has granted", g.Token())
+		t.Errorf("a share with token %d, which no answer has granted", g.Token())
 	}
 	if _, err := g.Release(time.Second); err != nil {
 		documented(t, err, core.ErrLost, core.ErrUnavailable, core.ErrWrongType)

@@ -60,9 +60,9 @@ func TestABatchLeavesToOthersWhatIsNotPlain(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.warm()
 		other := newEngine(t, r.s.NewClient(t))
-		held := newAsker("item:0").acquire(t, other)
-		taken := newAsker("item:1").acquire(t, other)
-		waiting := newAsker("item:1").queue(t, newEngine(t, r.s.NewClient(t)))
+		held := newRequester("item:0").acquire(t, other)
+		taken := newRequester("item:1").acquire(t, other)
+		waiting := newRequester("item:1").queue(t, newEngine(t, r.s.NewClient(t)))
 		foreign := r.e.layout.KeySet("item:2")
 		r.rdb.Set(t.Context(), foreign.Holder(), "a string", 0)
 		strange := r.e.layout.KeySet("item:3")
@@ -103,16 +103,16 @@ func TestABatchLeavesToOthersWhatIsNotPlain(t *testing.T) {
 	})
 }
 
-// A release in a batch passes the lock on to those who wait.
+// A release in a batch grants the lock to the tickets that wait.
 func TestABatchOfReleasesPassesOn(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.warm()
 		all := r.granted(r.acquire(r.keys(5)...), 5)
-		waiting := newAsker(all[2].key).queue(t, newEngine(t, r.s.NewClient(t)))
-		// Two were lost meanwhile, and somebody else has them.
+		waiting := newRequester(all[2].key).queue(t, newEngine(t, r.s.NewClient(t)))
+		// Two were lost meanwhile, and have other holders.
 		r.rdb.Del(t.Context(), all[3].grant.lease.c.keys.Holder(), all[4].grant.lease.c.keys.Holder())
 		others := newEngine(t, r.s.NewClient(t))
-		stranger, reader := newAsker(all[3].key).acquire(t, others), newAsker(all[4].key)
+		stranger, reader := newRequester(all[3].key).acquire(t, others), newRequester(all[4].key)
 		reader.Mode = core.Read
 		reads := reader.acquire(t, others)
 		r.release(all, all[3].key, all[4].key)

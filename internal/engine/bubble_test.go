@@ -55,30 +55,30 @@ func (b *bubble) engine(edit ...func(*redis.Options)) *Engine {
 	return e
 }
 
-// asker is who asks for the lock in that mode.
-func (b *bubble) asker(mode core.Mode) *asker {
-	a := newAsker(bubbleKey)
+// requester wants the lock in that mode.
+func (b *bubble) requester(mode core.Mode) *requester {
+	a := newRequester(bubbleKey)
 	a.Mode = mode
 	return a
 }
 
 func (b *bubble) read() *hold {
 	b.Helper()
-	return b.asker(core.Read).acquire(b.T, b.e)
+	return b.requester(core.Read).acquire(b.T, b.e)
 }
 
 // A calling is a call of Acquire that is under way, or has returned.
 type calling struct {
-	*asker
+	*requester
 	grant *hold
 	err   error
 	stop  context.CancelFunc
 	done  chan struct{}
 }
 
-// call has a ask for the lock, and returns when nothing more happens.
-func (b *bubble) call(e *Engine, a *asker) *calling {
-	c := &calling{asker: a, done: make(chan struct{})}
+// call starts a call of Acquire for a, and returns when nothing more happens.
+func (b *bubble) call(e *Engine, a *requester) *calling {
+	c := &calling{requester: a, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(b.Context())
 	c.stop = cancel
 	b.Cleanup(cancel)
@@ -194,7 +194,7 @@ func (b *bubble) readers() map[string]scripttest.Reader {
 	return b.driver.Look().Readers()
 }
 
-// checkGone checks that nothing is left in an engine which nobody uses.
+// checkGone checks that nothing is left in an engine without calls and holds.
 func (b *bubble) checkGone(e *Engine) {
 	b.Helper()
 	synctest.Wait()
@@ -208,7 +208,7 @@ func (b *bubble) checkGone(e *Engine) {
 			b.Errorf("a cohort is left: %+v", id)
 		}
 		for key := range sh.siblings {
-			b.Errorf("a crowd is left: %s", key)
+			b.Errorf("siblings are left: %s", key)
 		}
 		sh.mu.Unlock()
 	}
@@ -227,7 +227,7 @@ func (b *bubble) checkGone(e *Engine) {
 	}
 }
 
-// wantFree checks that nobody has the lock, nor waits for it.
+// wantFree checks that the lock is neither held nor waited for.
 func (b *bubble) wantFree() {
 	b.Helper()
 	synctest.Wait()

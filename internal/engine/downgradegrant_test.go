@@ -16,10 +16,10 @@ func TestDowngradeLetsReadersOfAllProcessesIn(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		other := b.engine()
-		writer := b.asker(core.Write)
+		writer := b.requester(core.Write)
 		h := writer.acquire(b.T, b.e)
-		here, there := b.call(b.e, b.asker(core.Read)), b.call(other, b.asker(core.Read))
-		next := b.call(other, b.asker(core.Write))
+		here, there := b.call(b.e, b.requester(core.Read)), b.call(other, b.requester(core.Read))
+		next := b.call(other, b.requester(core.Write))
 		b.sent()
 		start := time.Now()
 		if err := h.Downgrade(b.Context()); err != nil {
@@ -35,7 +35,7 @@ func TestDowngradeLetsReadersOfAllProcessesIn(t *testing.T) {
 			b.Errorf("that took %v", took)
 		}
 		b.wantWaiting("the next writer", next)
-		late := b.call(b.e, b.asker(core.Read))
+		late := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("a reader that comes later", late)
 		time.Sleep(2 * scripttest.Lease) // it is renewed as before
 		if len(writer.lost) > 0 || len(b.readers()) != 3 {
@@ -54,7 +54,7 @@ func TestDowngradeLetsReadersOfAllProcessesIn(t *testing.T) {
 func TestDowngradeTwice(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		h := b.asker(core.Write).acquire(b.T, b.e)
+		h := b.requester(core.Write).acquire(b.T, b.e)
 		for range 2 {
 			if err := h.Downgrade(b.Context()); err != nil {
 				b.Error(err)
@@ -79,10 +79,10 @@ func TestDowngradeTwice(t *testing.T) {
 func TestDowngradeOfWhatIsLost(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		a := b.asker(core.Write)
+		a := b.requester(core.Write)
 		h := a.acquire(b.T, b.e)
 		b.rdb.FlushAll(b.Context())
-		stranger := b.asker(core.Write).acquire(b.T, b.engine())
+		stranger := b.requester(core.Write).acquire(b.T, b.engine())
 		if err := h.Downgrade(b.Context()); !errors.Is(err, core.ErrLost) {
 			b.Errorf("Downgrade: %v", err)
 		}
@@ -101,14 +101,14 @@ func TestDowngradeOfWhatIsLost(t *testing.T) {
 	})
 }
 
-// A downgrade that is not confirmed may have been done, and can be asked for again.
+// A downgrade that is not confirmed may have been done, and can be tried again.
 func TestDowngradeThatIsNotConfirmed(t *testing.T) {
 	for name, arrives := range map[string]bool{"and was done": true, "and was not": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.warm()
-				h := b.asker(core.Write).acquire(b.T, b.e)
-				waits := b.call(b.engine(), b.asker(core.Read))
+				h := b.requester(core.Write).acquire(b.T, b.e)
+				waits := b.call(b.engine(), b.requester(core.Read))
 				fault := b.wire.Withhold
 				if arrives {
 					fault = b.wire.HoldReply
@@ -143,10 +143,10 @@ func TestDowngradeThatIsNotConfirmed(t *testing.T) {
 func TestADowngradedLockIsNotPassedOn(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		first := b.asker(core.Exclusive)
+		first := b.requester(core.Exclusive)
 		h := first.acquire(b.T, b.e)
-		next := b.call(b.e, b.asker(core.Exclusive))
-		reader := b.call(b.engine(), b.asker(core.Read))
+		next := b.call(b.e, b.requester(core.Exclusive))
+		reader := b.call(b.engine(), b.requester(core.Read))
 		b.wantWaiting("the next one", next)
 		if err := h.Downgrade(b.Context()); err != nil {
 			b.Fatal(err)
@@ -163,10 +163,10 @@ func TestADowngradedLockIsNotPassedOn(t *testing.T) {
 func TestALeaseOfADowngradedHoldRunsOut(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		a := b.asker(core.Write)
+		a := b.requester(core.Write)
 		a.Fixed = true
 		h := a.acquire(b.T, b.e)
-		next := b.call(b.engine(), b.asker(core.Write))
+		next := b.call(b.engine(), b.requester(core.Write))
 		if err := h.Downgrade(b.Context()); err != nil {
 			b.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestALeaseOfADowngradedHoldRunsOut(t *testing.T) {
 	})
 }
 
-// A reader asks for a downgrade: it reads already.
+// A reader is downgraded: it reads already.
 func TestDowngradeOfAReader(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()

@@ -26,34 +26,34 @@ func newEngine(t *testing.T, rdb redis.UniversalClient) *Engine {
 	return e
 }
 
-// An asker is somebody who asks for a lock.
-type asker struct {
+// A requester is a caller that wants a lock.
+type requester struct {
 	core.Request
 	contended chan core.Wait
 	lost      chan error
 	onLost    func()
 }
 
-func newAsker(key string) *asker {
-	a := &asker{contended: make(chan core.Wait, 10), lost: make(chan error, 10)}
+func newRequester(key string) *requester {
+	a := &requester{contended: make(chan core.Wait, 10), lost: make(chan error, 10)}
 	a.Request = core.Request{
 		Key: key, Mode: core.Exclusive, Owner: "owner", Wait: core.Forever, Lease: 30 * time.Second, Events: a,
 	}
 	return a
 }
 
-func (a *asker) Contended(w core.Wait) { a.contended <- w }
-func (a *asker) Waiting(core.Wait)     {}
-func (a *asker) Renewed(error)         {}
+func (a *requester) Contended(w core.Wait) { a.contended <- w }
+func (a *requester) Waiting(core.Wait)     {}
+func (a *requester) Renewed(error)         {}
 
-func (a *asker) Lost(cause error) {
+func (a *requester) Lost(cause error) {
 	if a.onLost != nil {
 		a.onLost()
 	}
 	a.lost <- cause
 }
 
-func (a *asker) acquire(t *testing.T, e *Engine) *hold {
+func (a *requester) acquire(t *testing.T, e *Engine) *hold {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
@@ -65,7 +65,7 @@ func (a *asker) acquire(t *testing.T, e *Engine) *hold {
 }
 
 // queue has a wait for the lock, and returns when the server has its ticket.
-func (a *asker) queue(t *testing.T, e *Engine) (granted <-chan *hold) {
+func (a *requester) queue(t *testing.T, e *Engine) (granted <-chan *hold) {
 	t.Helper()
 	c := make(chan *hold, 1)
 	go func() { c <- a.acquire(t, e) }()
@@ -106,7 +106,7 @@ func TestALatePushDoesNotEndTheLease(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
 	a, b := newEngine(t, rdb), newEngine(t, rdb)
-	first, second := newAsker("item:1"), newAsker("item:1")
+	first, second := newRequester("item:1"), newRequester("item:1")
 	held := first.acquire(t, a)
 	granted := second.queue(t, b)
 	requests := b.ids.requests()
@@ -119,7 +119,7 @@ func TestALatePushDoesNotEndTheLease(t *testing.T) {
 	h := <-granted
 	// The push was found to be for a request, which has become a lease before the push got the lock.
 	if !requests[0].accepts(&script.Message{Grant: script.Grant{Token: h.token, Tokens: 1}}) {
-		t.Error("the push of a lease that is held is taken for nobody's")
+		t.Error("the push of a lease that is held is taken for that of an unknown id")
 	}
 	b.onGrant(oldPush(h))
 	b.sender.WaitIdle(soon)
@@ -128,21 +128,21 @@ func TestALatePushDoesNotEndTheLease(t *testing.T) {
 	}
 }
 
-func TestAPushForNobodyIsCancelled(t *testing.T) {
+func TestAPushForAnUnknownIDIsCancelled(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
 	e := newEngine(t, rdb)
-	h := newAsker("item:1").acquire(t, e)
+	h := newRequester("item:1").acquire(t, e)
 	e.ids.remove(h.lease.id) // as if its caller had gone
 	e.onGrant(oldPush(h))
-	eventually(t, "nobody's grant is still held", func() bool { return holderOf(t, rdb, h) == "" })
+	eventually(t, "the grant of an unknown id is still held", func() bool { return holderOf(t, rdb, h) == "" })
 }
 
 func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
 	a, b := newEngine(t, rdb), newEngine(t, rdb)
-	first, second := newAsker("item:1"), newAsker("item:1")
+	first, second := newRequester("item:1"), newRequester("item:1")
 	held := first.acquire(t, a)
 	granted := second.queue(t, b)
 	r := b.ids.requests()[0]
@@ -172,11 +172,11 @@ func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 }
 
 // A waiter's context may be that of another hold, whose Err may call observers.
-func TestContextsAreNotAskedWithLocksHeld(t *testing.T) {
+func TestContextsAreNotCalledWithTheShardLocked(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
 	a, b := newEngine(t, rdb), newEngine(t, rdb)
-	held := newAsker("item:1").acquire(t, a)
+	held := newRequester("item:1").acquire(t, a)
 	var asked atomic.Bool
 	parent, cancel := context.WithCancel(t.Context())
 	ctx := &watchedContext{Context: parent, asked: func() {
@@ -188,14 +188,14 @@ func TestContextsAreNotAskedWithLocksHeld(t *testing.T) {
 			b.shards[i].mu.Unlock()
 		}
 	}}
-	waits := newAsker("item:1")
+	waits := newRequester("item:1")
 	ended := make(chan error, 1)
 	go func() {
 		_, err := b.Acquire(ctx, &waits.Request)
 		ended <- err
 	}()
 	<-waits.contended
-	other := newAsker("item:1")
+	other := newRequester("item:1")
 	granted := other.queue(t, b)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -224,8 +224,8 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 	s := redistest.Redis(t)
 	wire := s.NewWire()
 	a, b := newEngine(t, s.NewClient(t)), newEngine(t, s.NewClient(t, wire.Use))
-	held := newAsker("item:1").acquire(t, a)
-	waits := newAsker("item:1")
+	held := newRequester("item:1").acquire(t, a)
+	waits := newRequester("item:1")
 	granted := waits.queue(t, b)
 	r := b.ids.requests()[0]
 	locked := func(f func() bool) func() bool {
@@ -260,7 +260,7 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 func TestALatePushDoesNotOvertakeTheRelease(t *testing.T) {
 	s := redistest.Mini(t)
 	e := newEngine(t, s.NewClient(t))
-	h := newAsker("item:1").acquire(t, e)
+	h := newRequester("item:1").acquire(t, e)
 	e.sender.WaitIdle(soon)
 	e.sender.Pause() // nothing more goes out
 	released := make(chan error, 1)
@@ -286,7 +286,7 @@ func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
 	e := newEngine(t, rdb)
-	gone := newAsker("item:1")
+	gone := newRequester("item:1")
 	gone.MinHold = time.Hour
 	w := newWaiter(t.Context(), &gone.Request)
 	c := e.lockCohort(cohortID{key: "item:1"})
@@ -308,11 +308,11 @@ func TestCloseEndsAHoldBeforeTheServerGivesItsLockAway(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
 	e := newEngine(t, rdb)
-	a := newAsker("item:1")
+	a := newRequester("item:1")
 	h := a.acquire(t, e)
 	a.onLost = func() {
 		if id := holderOf(t, rdb, h); id != h.lease.id.String() {
-			t.Errorf("held by %q before the hold was told", id)
+			t.Errorf("held by %q before the hold was notified", id)
 		}
 	}
 	_ = e.Close()
@@ -328,7 +328,7 @@ func TestExtendThatLearnsOfALossEndsTheHold(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
 	e := newEngine(t, rdb)
-	a := newAsker("item:1")
+	a := newRequester("item:1")
 	a.Fixed = true
 	h := a.acquire(t, e)
 	rdb.FlushAll(t.Context())
@@ -341,7 +341,7 @@ func TestExtendThatLearnsOfALossEndsTheHold(t *testing.T) {
 			t.Errorf("lost: %v", err)
 		}
 	case <-time.After(soon):
-		t.Error("the hold was not told")
+		t.Error("the hold was not notified")
 	}
 	if _, err := h.Release(soon); !errors.Is(err, core.ErrLost) {
 		t.Errorf("Release: %v", err)
@@ -351,7 +351,7 @@ func TestExtendThatLearnsOfALossEndsTheHold(t *testing.T) {
 func TestASlowObserverOfALossDoesNotStopTheWatchdog(t *testing.T) {
 	s := redistest.Mini(t)
 	e := newEngine(t, s.NewClient(t))
-	slow, other := newAsker("item:1"), newAsker("item:2")
+	slow, other := newRequester("item:1"), newRequester("item:2")
 	slow.Lease, slow.Fixed = 100*time.Millisecond, true
 	block := make(chan struct{})
 	defer close(block)
@@ -366,16 +366,16 @@ func TestASlowObserverOfALossDoesNotStopTheWatchdog(t *testing.T) {
 	}
 }
 
-func TestWhoLosesARaceWithinTheProcessIsToldThatItWaits(t *testing.T) {
+func TestTheLoserOfARaceWithinTheProcessIsNotifiedThatItWaits(t *testing.T) {
 	s := redistest.Mini(t)
 	wire := s.NewWire()
 	e := newEngine(t, s.NewClient(t, wire.Use))
-	warm := newAsker("item:0").acquire(t, e) // a connection, and the script
+	warm := newRequester("item:0").acquire(t, e) // a connection, and the script
 	if _, err := warm.Release(soon); err != nil {
 		t.Fatal(err)
 	}
 	fault := wire.LoseReply(e.scripts.All()["acquire"].SHA) // so that its answer takes a while
-	first, second := newAsker("item:1"), newAsker("item:1")
+	first, second := newRequester("item:1"), newRequester("item:1")
 	granted := make(chan *hold, 2)
 	go func() { granted <- first.acquire(t, e) }()
 	<-fault.Caught()
@@ -385,7 +385,7 @@ func TestWhoLosesARaceWithinTheProcessIsToldThatItWaits(t *testing.T) {
 	case <-second.contended:
 	case <-first.contended:
 	case <-time.After(soon):
-		t.Error("the one that waits was not told")
+		t.Error("the one that waits was not notified")
 	}
 	if _, err := h.Release(soon); err != nil {
 		t.Fatal(err)

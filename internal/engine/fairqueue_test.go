@@ -10,16 +10,16 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// Who asks for strict order has a ticket of its own, and is passed nothing within the process.
+// A caller that wants strict order has a ticket of its own, and no lock is passed on to it within the process.
 func TestOrderIsStrictOverProcesses(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		engines := []*Engine{b.e, b.engine()}
 		for _, mode := range []core.Mode{core.Fair, core.Write} {
-			h := b.asker(mode).acquire(b.T, b.e)
+			h := b.requester(mode).acquire(b.T, b.e)
 			var calls []*calling
 			for i := range 20 {
-				calls = append(calls, b.call(engines[i/2%2], b.asker(mode)))
+				calls = append(calls, b.call(engines[i/2%2], b.requester(mode)))
 			}
 			if n := len(b.driver.Look().Writers()); n != len(calls) {
 				b.Errorf("%d tickets for %d calls", n, len(calls))
@@ -48,13 +48,13 @@ func TestPollsOfAKeyGoOutTogether(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		other := b.engine()
-		first := b.asker(core.Write)
+		first := b.requester(core.Write)
 		first.Lease = 10 * time.Minute
 		h := first.acquire(b.T, other)
 		const n = script.MaxPolled + 70
 		var calls []*calling
 		for range n {
-			calls = append(calls, b.call(b.e, b.asker(core.Fair)))
+			calls = append(calls, b.call(b.e, b.requester(core.Fair)))
 		}
 		time.Sleep(2 * script.PollInterval)
 		b.sent()
@@ -80,12 +80,12 @@ func TestPollsOfAKeyGoOutTogether(t *testing.T) {
 func TestAPollThatGrantsOneOfMany(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		first := b.asker(core.Write)
+		first := b.requester(core.Write)
 		first.Fixed = true
 		first.acquire(b.T, b.engine())
 		calls := []*calling{}
 		for range 5 {
-			calls = append(calls, b.call(b.e, b.asker(core.Fair)))
+			calls = append(calls, b.call(b.e, b.requester(core.Fair)))
 		}
 		lost := calls[2]
 		id := b.driver.Look().Writers()[2]
@@ -113,20 +113,20 @@ func TestAPollThatGrantsOneOfMany(t *testing.T) {
 func TestACallWithATicketComesBackToItsPlace(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		ticketed := func(wait time.Duration) *asker {
-			a := b.asker(core.Fair)
+		ticketed := func(wait time.Duration) *requester {
+			a := b.requester(core.Fair)
 			a.Place, a.KeepPlace, a.Wait = "t", time.Minute, wait
 			return a
 		}
 		kept := func() time.Duration { return b.driver.Look().Kept.TTL }
 		other := b.engine()
-		held := b.asker(core.Fair).acquire(b.T, other)
+		held := b.requester(core.Fair).acquire(b.T, other)
 		away := b.call(b.e, ticketed(time.Second))
 		b.wantWaiting("a call with a ticket", away)
 		if ttl := kept(); ttl > time.Minute+time.Second || ttl < time.Minute {
 			b.Errorf("while it waits for a second its place is kept for %v", ttl)
 		}
-		behind := b.call(other, b.asker(core.Fair))
+		behind := b.call(other, b.requester(core.Fair))
 		time.Sleep(time.Second)
 		if <-away.done; !errors.Is(away.err, core.ErrBusy) {
 			b.Errorf("after its wait: %v", away.err)
@@ -156,8 +156,8 @@ func TestAPlaceIsKeptIfTheGrantComesTooLate(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		other := b.engine()
-		held := b.asker(core.Fair).acquire(b.T, other)
-		a := b.asker(core.Fair)
+		held := b.requester(core.Fair).acquire(b.T, other)
+		a := b.requester(core.Fair)
 		a.Place, a.KeepPlace = "t", time.Minute
 		w := newWaiter(b.Context(), &a.Request)
 		c := b.e.lockCohort(b.e.cohortOf(&a.Request))

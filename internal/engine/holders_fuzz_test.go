@@ -18,11 +18,11 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// Two processes lock and wait while somebody else writes to their keys: there are never two holders but
-// readers, tokens increase, every call ends with a documented error or a hold, and nobody asks without a
-// pause. The stories have the strangers of a stage, and these lines:
+// Two processes lock and wait while a stranger writes to their keys: there are never two holders unless both
+// read, tokens increase, every call ends with a documented error or a hold, and no process sends commands
+// without a pause. The stories have the strangers of a stage, and these lines:
 //
-//	lock a 500     a asks for the lock for 500 ms; a to c are in one process, d to f in another
+//	lock a 500     a waits for the lock for 500 ms; a to c are in one process, d to f in another
 //	read a 500 · write a 500 · keep a 500     to read, to write, and by a ticket t
 //	stop a         its context ends
 //	down a         makes what it has a hold for reading
@@ -99,7 +99,7 @@ type play struct {
 
 // A worker is a caller of Acquire.
 type worker struct {
-	*asker
+	*requester
 	e    *Engine
 	stop context.CancelFunc // ends its wait
 	done chan struct{}      // closed when that has ended
@@ -196,7 +196,7 @@ func (p *play) lock(verb, name string, wait time.Duration) {
 		}
 		p.unlock(old)
 	}
-	w := &worker{asker: newAsker(storyKey), e: p.engines[(name[0]-'a')/3], done: make(chan struct{})}
+	w := &worker{requester: newRequester(storyKey), e: p.engines[(name[0]-'a')/3], done: make(chan struct{})}
 	w.Wait = wait
 	switch verb {
 	case "read":

@@ -36,7 +36,7 @@ func hearPayload(t *testing.T, payload string) {
 	e := s.engine(t)
 	e.probed.Do(func() {}) // it would take an answer
 	defer func() { _ = e.Close() }()
-	holder, waiter := newAsker("item:1"), newAsker("item:2")
+	holder, waiter := newRequester("item:1"), newRequester("item:2")
 	held := holder.acquire(t, e)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -10,18 +10,18 @@ import (
 )
 
 // A reader that joins a lease waits for its renewal, and the lease may last for a day.
-func TestAReaderThatJoinsIsToldThatTheServerIsDown(t *testing.T) {
+func TestAReaderThatJoinsLearnsThatTheServerIsDown(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		asker := func() *asker {
-			a := b.asker(core.Read)
+		requester := func() *requester {
+			a := b.requester(core.Read)
 			a.Lease = time.Hour
 			return a
 		}
-		first := asker().acquire(b.T, b.e)
+		first := requester().acquire(b.T, b.e)
 		time.Sleep(time.Second)
 		b.wire.Cut()
-		start, try := time.Now(), asker()
+		start, try := time.Now(), requester()
 		try.Wait = 0
 		_, err := b.e.Acquire(b.Context(), &try.Request)
 		if took := time.Since(start); !errors.Is(err, core.ErrUnavailable) || took > 10*time.Second {
@@ -35,15 +35,15 @@ func TestAReaderThatJoinsIsToldThatTheServerIsDown(t *testing.T) {
 }
 
 // The last reader leaves while another one waits to join, and the server refuses that for good.
-func TestALeaseThatNobodyCouldJoinIsReleased(t *testing.T) {
+func TestALeaseThatNoReaderCouldJoinIsReleased(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
 		time.Sleep(shareFor)
 		b.rdb.Rename(b.Context(), b.driver.Keys.Holder(), "saved")
-		b.rdb.Set(b.Context(), b.driver.Keys.Holder(), "somebody else's", 0)
+		b.rdb.Set(b.Context(), b.driver.Keys.Holder(), "a stranger's", 0)
 		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
-		join := b.call(b.e, b.asker(core.Read))
+		join := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("the one that joins", join)
 		b.release(first)
 		held.Deliver()
@@ -64,13 +64,13 @@ func TestAMessageThatOvertakesTheAnswerEndsTheSharing(t *testing.T) {
 		b.warm()
 		other := b.engine()
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
-		first := b.call(b.e, b.asker(core.Read))
+		first := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("the first reader", first)
-		writer := b.call(other, b.asker(core.Write))
+		writer := b.call(other, b.requester(core.Write))
 		b.wantWaiting("the writer", writer)
 		held.Deliver()
 		h := b.wantGranted("the first reader", first)
-		late := b.call(b.e, b.asker(core.Read))
+		late := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("the late reader", late)
 		b.release(h)
 		b.release(b.wantGranted("the writer", writer))
@@ -84,7 +84,7 @@ func TestALateAnswerIsNoLicenceToShare(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
-		first := b.call(b.e, b.asker(core.Read))
+		first := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("the first reader", first)
 		time.Sleep(shareFor)
 		held.Deliver()
@@ -98,14 +98,14 @@ func TestALateAnswerIsNoLicenceToShare(t *testing.T) {
 	})
 }
 
-// While the lock goes to another process a call joins: there is no link to its holder unless it is told
+// While the lock goes to another process a call joins: there is no link to its holder unless it learns
 // of it.
-func TestACallThatJoinsDuringAHandOverIsToldWhoGetsTheLock(t *testing.T) {
+func TestACallThatJoinsDuringAHandOverLearnsWhoGetsTheLock(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		first := b.asker(core.Exclusive).acquire(b.T, b.e)
-		waits := b.call(b.e, b.asker(core.Exclusive))
-		other := b.asker(core.Exclusive)
+		first := b.requester(core.Exclusive).acquire(b.T, b.e)
+		waits := b.call(b.e, b.requester(core.Exclusive))
+		other := b.requester(core.Exclusive)
 		other.Owner = "other"
 		elsewhere := b.call(b.engine(), other)
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
@@ -113,11 +113,11 @@ func TestACallThatJoinsDuringAHandOverIsToldWhoGetsTheLock(t *testing.T) {
 		<-held.Caught()
 		theirs := b.wantGranted("the one in the other process", elsewhere)
 
-		joins := b.call(b.e, b.asker(core.Exclusive))
+		joins := b.call(b.e, b.requester(core.Exclusive))
 		if len(joins.contended) > 0 {
-			b.Errorf("it is told of %v while nothing is known", <-joins.contended)
+			b.Errorf("it is notified of %v while nothing is known", <-joins.contended)
 		}
-		try := b.asker(core.Exclusive)
+		try := b.requester(core.Exclusive)
 		try.Wait = 0
 		if _, err := b.e.Acquire(b.Context(), &try.Request); !errors.Is(err, core.ErrBusy) {
 			b.Errorf("one that does not wait: %v", err)
@@ -125,7 +125,7 @@ func TestACallThatJoinsDuringAHandOverIsToldWhoGetsTheLock(t *testing.T) {
 		held.Deliver()
 		b.wantWaiting("the one that joined", joins)
 		if len(joins.contended) != 1 {
-			b.Fatalf("it is told %d times that it waits", len(joins.contended))
+			b.Fatalf("it is notified %d times that it waits", len(joins.contended))
 		}
 		if w := <-joins.contended; len(w.Holders) != 1 || w.Holders[0].Owner != "other" || w.Holders[0].Token != theirs.token {
 			b.Errorf("it waits for %+v, want the holder with token %d", w.Holders, theirs.token)

@@ -8,11 +8,11 @@ import (
 )
 
 // A push of a grant may come when its hold is about to be released. If its id were unknown for a moment,
-// the push would be taken for nobody's and cancelled, and the release be told that the lock was lost.
+// the push would be cancelled as unwanted, and the release would find the lock lost.
 func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		for range 50 {
-			h := b.asker(core.Write).acquire(b.T, b.e)
+			h := b.requester(core.Write).acquire(b.T, b.e)
 			l, c := h.lease, h.lease.c
 			id := l.id.String()
 			var unknown, released atomic.Bool

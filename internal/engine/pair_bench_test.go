@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// A lock that nobody else wants, taken and released. The server is a process of its own, so that only
+// A lock without contention, taken and released. The server is a process of its own, so that only
 // what this side allocates is counted.
 func BenchmarkPair(b *testing.B) {
 	for _, mode := range []core.Mode{core.Exclusive, core.Write, core.Read} {
@@ -18,7 +18,7 @@ func BenchmarkPair(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = e.Close() })
-			a := newAsker("item:1")
+			a := newRequester("item:1")
 			a.Mode = mode
 			b.ReportAllocs()
 			for b.Loop() {

@@ -17,7 +17,7 @@ func TestAPushThatIsOlderThanAPollDoesNotStartAHold(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write})
-		waits := b.call(b.e, b.asker(core.Write))
+		waits := b.call(b.e, b.requester(core.Write))
 		b.wantWaiting("one", waits)
 		r := b.e.ids.requests()[0]
 		old := r.stamp + 1
@@ -25,21 +25,21 @@ func TestAPushThatIsOlderThanAPollDoesNotStartAHold(t *testing.T) {
 		b.rdb.Set(b.Context(), b.driver.Keys.Fence(), old, 0) // as of a hold that is over
 		time.Sleep(script.PollInterval)
 		b.rdb.Publish(b.Context(), b.e.inbox.channel, fmt.Sprintf("grant %s %d %d 1 0 %s", r.id, old, old, b.driver.Keys.Holder()))
-		b.wantWaiting("one that was told of a grant which is over", waits)
+		b.wantWaiting("one with a message of a grant that is over", waits)
 		b.driver.Release("held")
 		b.release(b.wantGranted("one", waits))
 		b.wantFree()
 	})
 }
 
-// Whoever has it does not come back: nobody waits for the next poll then.
-func TestALockIsAskedForWhenItsHolderIsOver(t *testing.T) {
+// A holder whose lease has run out does not come back: the next poll does not wait longer than that.
+func TestTheNextPollComesWhenTheHolderIsOver(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		const lease = script.PollInterval / 4
 		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write, Lease: lease})
 		start := time.Now()
-		waits := b.call(b.e, b.asker(core.Read))
+		waits := b.call(b.e, b.requester(core.Read))
 		<-waits.done
 		if took := time.Since(start); took < lease || took > lease+10*time.Millisecond {
 			b.Errorf("it has the lock after %v, want %v", took, lease)
@@ -53,9 +53,9 @@ func TestAPollThatIsRefusedEndsTheWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write})
-		waits := b.call(b.e, b.asker(core.Read))
+		waits := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("one", waits)
-		b.rdb.Set(b.Context(), b.driver.Keys.Holder(), "somebody else's", 0)
+		b.rdb.Set(b.Context(), b.driver.Keys.Holder(), "a stranger's", 0)
 		time.Sleep(script.PollInterval)
 		if synctest.Wait(); !waits.returned() || !errors.Is(waits.err, core.ErrWrongType) {
 			b.Errorf("returned %t, %v", waits.returned(), waits.err)
@@ -73,10 +73,10 @@ func TestAPollThatGrantsSetsTheLease(t *testing.T) {
 				b.warm()
 				b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write})
 				deliver := b.quiet()
-				waits := b.call(b.e, b.asker(mode))
+				waits := b.call(b.e, b.requester(mode))
 				b.wantWaiting("one", waits)
 				b.driver.Release("held")
-				b.wantWaiting("one that was not told", waits)
+				b.wantWaiting("one without the message", waits)
 				time.Sleep(script.PollInterval)
 				h := b.wantGranted("one", waits)
 				server := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val()
@@ -100,7 +100,7 @@ func TestAPollThatIsNotAnsweredIsFollowedByAnother(t *testing.T) {
 		b.warm()
 		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write})
 		deliver := b.quiet()
-		waits := b.call(b.e, b.asker(core.Read))
+		waits := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("one", waits)
 		b.driver.Release("held")
 		b.wire.Withhold(b.e.scripts.All()["poll"].SHA)

@@ -44,7 +44,7 @@ func TestPollsOfManyTicketsAreOfABoundedNumber(t *testing.T) {
 
 // overRequest is one of two keys, to which no answer matters.
 func overRequest(e *Engine, i int) *request {
-	w := &waiter{req: &newAsker("item:1").Request}
+	w := &waiter{req: &newRequester("item:1").Request}
 	if i%3 == 0 {
 		w.req.Key = "item:2"
 	}
@@ -52,7 +52,7 @@ func overRequest(e *Engine, i int) *request {
 	return &request{c: c, id: e.newID(), leader: w, over: true}
 }
 
-// polledIDs are those that a run of poll.lua asks for.
+// polledIDs are the ids that a run of poll.lua is about.
 func polledIDs(t *testing.T, c redistest.Command) (ids []string) {
 	t.Helper()
 	keys, err := strconv.Atoi(c[2])

@@ -41,7 +41,7 @@ func newRig(t *testing.T, s *redistest.Server, edit ...func(*redis.Options)) *ri
 // A result is what came of asking for a key.
 type result struct {
 	key   string
-	asker *asker
+	requester *requester
 	grant *hold
 	err   error
 }
@@ -57,18 +57,18 @@ func (r *rig) gather(n int, do func()) {
 	s.Resume()
 }
 
-// acquire asks for all keys in one batch. Those that are busy wait.
+// acquire requests all keys in one batch. Calls for busy keys wait.
 func (r *rig) acquire(keys ...string) (results chan result) {
 	r.Helper()
 	results = make(chan result, len(keys))
 	r.gather(len(keys), func() {
 		for _, key := range keys {
-			a := newAsker(key)
+			a := newRequester(key)
 			go func() {
 				ctx, cancel := context.WithTimeout(r.Context(), 2*soon)
 				defer cancel()
 				g, err := r.e.Acquire(ctx, &a.Request)
-				res := result{key: key, asker: a, err: err}
+				res := result{key: key, requester: a, err: err}
 				res.grant, _ = g.(*hold)
 				results <- res
 			}()
@@ -148,7 +148,7 @@ func (r *rig) left() []string {
 // warm makes the server know a token, without which a batch grants one lock only.
 func (r *rig) warm() {
 	r.Helper()
-	h := newAsker("warm").acquire(r.T, r.e)
+	h := newRequester("warm").acquire(r.T, r.e)
 	if _, err := h.Release(soon); err != nil {
 		r.Fatal(err)
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// wantLost checks that a was told of its loss, once.
-func (b *bubble) wantLost(what string, a *asker, want error) {
+// wantLost checks that a was notified of its loss, once.
+func (b *bubble) wantLost(what string, a *requester, want error) {
 	b.Helper()
 	synctest.Wait()
 	if len(a.lost) != 1 {
-		b.Errorf("%s was told %d times that it is lost", what, len(a.lost))
+		b.Errorf("%s was notified %d times of its loss", what, len(a.lost))
 		return
 	}
 	if err := <-a.lost; !errors.Is(err, want) {
@@ -26,23 +26,23 @@ func (b *bubble) wantLost(what string, a *asker, want error) {
 }
 
 // sharers are n readers with one lease.
-func (b *bubble) sharers(n int, edit func(*core.Request)) (askers []*asker, grants []*hold) {
+func (b *bubble) sharers(n int, edit func(*core.Request)) (requesters []*requester, grants []*hold) {
 	b.Helper()
 	for range n {
-		a := b.asker(core.Read)
+		a := b.requester(core.Read)
 		if edit != nil {
 			edit(&a.Request)
 		}
 		h := a.acquire(b.T, b.e)
-		askers, grants = append(askers, a), append(grants, h)
+		requesters, grants = append(requesters, a), append(grants, h)
 		if h.lease != grants[0].lease {
 			b.Fatal("they have different leases")
 		}
 	}
-	return askers, grants
+	return requesters, grants
 }
 
-func TestALostLeaseIsLostForAllWhoShareIt(t *testing.T) {
+func TestALostLeaseIsLostForAllReadersThatShareIt(t *testing.T) {
 	for name, lose := range map[string]func(b *bubble){
 		"by the server": func(b *bubble) {
 			b.rdb.FlushAll(b.Context())
@@ -51,7 +51,7 @@ func TestALostLeaseIsLostForAllWhoShareIt(t *testing.T) {
 		"for a join": func(b *bubble) {
 			b.rdb.FlushAll(b.Context())
 			time.Sleep(shareFor)
-			h := b.read() // asks, and begins anew
+			h := b.read() // renews, and begins anew
 			b.release(h)
 		},
 		"by force": func(b *bubble) {
@@ -74,9 +74,9 @@ func TestALostLeaseIsLostForAllWhoShareIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.warm()
-				askers, grants := b.sharers(3, nil)
+				requesters, grants := b.sharers(3, nil)
 				lose(b)
-				for i, a := range askers {
+				for i, a := range requesters {
 					b.wantLost("one that shares", a, core.ErrLost)
 					if _, err := grants[i].Release(time.Second); !errors.Is(err, core.ErrLost) {
 						b.Errorf("Release: %v", err)
@@ -90,16 +90,16 @@ func TestALostLeaseIsLostForAllWhoShareIt(t *testing.T) {
 	}
 }
 
-func TestCloseEndsAllWhoShareALease(t *testing.T) {
+func TestCloseEndsAllHoldsThatShareALease(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		askers, grants := b.sharers(3, nil)
-		other := b.asker(core.Read)
+		requesters, grants := b.sharers(3, nil)
+		other := b.requester(core.Read)
 		other.Lease = time.Minute
 		other.acquire(b.T, b.e)
-		waits := b.call(b.e, b.asker(core.Write))
+		waits := b.call(b.e, b.requester(core.Write))
 		_ = b.e.Close()
-		for _, a := range append(askers, other) {
+		for _, a := range append(requesters, other) {
 			b.wantLost("one that shares", a, core.ErrClosed)
 		}
 		if synctest.Wait(); !waits.returned() || !errors.Is(waits.err, core.ErrClosed) {
@@ -108,30 +108,30 @@ func TestCloseEndsAllWhoShareALease(t *testing.T) {
 		if _, err := grants[0].Release(time.Second); !errors.Is(err, core.ErrClosed) {
 			b.Errorf("Release: %v", err)
 		}
-		if _, err := b.e.Acquire(b.Context(), &b.asker(core.Read).Request); !errors.Is(err, core.ErrClosed) {
+		if _, err := b.e.Acquire(b.Context(), &b.requester(core.Read).Request); !errors.Is(err, core.ErrClosed) {
 			b.Errorf("Acquire: %v", err)
 		}
 		b.wantFree()
 	})
 }
 
-func TestShutdownWaitsForAllWhoShareALease(t *testing.T) {
+func TestShutdownWaitsForAllHoldsThatShareALease(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		_, grants := b.sharers(2, nil)
 		ended := make(chan error, 1)
 		go func() { ended <- b.e.Shutdown(b.Context()) }()
 		synctest.Wait()
-		if c := b.call(b.e, b.asker(core.Read)); !c.returned() || !errors.Is(c.err, core.ErrClosed) {
+		if c := b.call(b.e, b.requester(core.Read)); !c.returned() || !errors.Is(c.err, core.ErrClosed) {
 			b.Errorf("a join while it shuts down: %v", c.err)
 		}
 		b.release(grants[0])
 		if len(ended) > 0 {
-			b.Error("it is shut down while somebody reads")
+			b.Error("it is shut down while there is a reader")
 		}
 		b.release(grants[1])
 		if synctest.Wait(); len(ended) != 1 || <-ended != nil {
-			b.Error("it is not shut down when nobody reads any more")
+			b.Error("it is not shut down without a reader")
 		}
 		b.wantFree()
 	})
@@ -142,11 +142,11 @@ func TestTheMaximumHoldIsThatOfEach(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		terms := func(r *core.Request) { r.MaxHold = time.Minute }
-		first := b.asker(core.Read)
+		first := b.requester(core.Read)
 		terms(&first.Request)
 		lease := first.acquire(b.T, b.e).lease
 		time.Sleep(20 * time.Second)
-		second := b.asker(core.Read)
+		second := b.requester(core.Read)
 		terms(&second.Request)
 		h := second.acquire(b.T, b.e)
 		if h.lease != lease {
@@ -167,28 +167,28 @@ func TestTheMaximumHoldIsThatOfEach(t *testing.T) {
 	})
 }
 
-func TestOneOfManyWhoLeavesAtItsDeadlineTakesNothingFromTheOthers(t *testing.T) {
+func TestAHoldThatEndsAtItsDeadlineTakesNothingFromTheOthers(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		askers, grants := b.sharers(3, func(r *core.Request) { r.MaxHold = time.Minute })
+		requesters, grants := b.sharers(3, func(r *core.Request) { r.MaxHold = time.Minute })
 		b.release(grants[0], grants[2]) // the earliest and the latest
 		time.Sleep(59 * time.Second)
 		if len(b.readers()) != 1 || grants[1].Expired() {
 			b.Error("the one that is left is over")
 		}
 		time.Sleep(time.Second)
-		b.wantLost("the one that is left", askers[1], core.ErrLost)
-		if len(askers[0].lost)+len(askers[2].lost) > 0 {
-			b.Error("one that was released is told that it is lost")
+		b.wantLost("the one that is left", requesters[1], core.ErrLost)
+		if len(requesters[0].lost)+len(requesters[2].lost) > 0 {
+			b.Error("one that was released is notified of a loss")
 		}
 		b.wantFree()
 	})
 }
 
-func TestALeaseIsRenewedForAsLongAsSomebodySharesIt(t *testing.T) {
+func TestALeaseIsRenewedAsLongAsAReaderSharesIt(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		askers, grants := b.sharers(2, nil)
+		requesters, grants := b.sharers(2, nil)
 		time.Sleep(2 * scripttest.Lease)
 		b.release(grants[0])
 		b.sent()
@@ -196,7 +196,7 @@ func TestALeaseIsRenewedForAsLongAsSomebodySharesIt(t *testing.T) {
 		if n := b.sent()["renew"]; n < 5 || n > 8 {
 			b.Errorf("%d renewals in two leases", n)
 		}
-		for _, a := range askers {
+		for _, a := range requesters {
 			if len(a.lost) > 0 {
 				b.Errorf("lost: %v", <-a.lost)
 			}
@@ -206,16 +206,16 @@ func TestALeaseIsRenewedForAsLongAsSomebodySharesIt(t *testing.T) {
 	})
 }
 
-// A lease that is closed, because somebody waits to write, is renewed like any other.
+// A lease that is not shared any more, because a writer waits, is renewed like any other.
 func TestALeaseThatIsNotSharedOnIsRenewed(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		other := b.engine()
-		askers, grants := b.sharers(2, nil)
-		writer := b.call(other, b.asker(core.Write))
-		late := b.call(b.e, b.asker(core.Read))
+		requesters, grants := b.sharers(2, nil)
+		writer := b.call(other, b.requester(core.Write))
+		late := b.call(b.e, b.requester(core.Read))
 		time.Sleep(3 * scripttest.Lease)
-		for i, a := range askers {
+		for i, a := range requesters {
 			if len(a.lost) > 0 || grants[i].Expired() {
 				b.Fatal("lost while a writer waits")
 			}
@@ -245,7 +245,7 @@ func TestExtendOfOneThatShares(t *testing.T) {
 		if err := grants[0].Extend(b.Context(), time.Hour); err != nil {
 			b.Errorf("Extend: %v", err)
 		}
-		for i, h := range grants { // the server would keep what one asked for also for the other
+		for i, h := range grants { // the server would keep the lease of one for the other, too
 			if l := left(h); l < scripttest.Lease*9/10 || l > scripttest.Lease {
 				b.Errorf("after Extend for an hour reader %d has %v of %v", i, l, scripttest.Lease)
 			}
@@ -264,15 +264,15 @@ func TestExtendOfOneThatShares(t *testing.T) {
 	})
 }
 
-func TestExtendOfOneThatLearnsOfALossTellsAll(t *testing.T) {
+func TestAnExtendThatMeetsALossNotifiesAllReaders(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		askers, grants := b.sharers(3, nil)
+		requesters, grants := b.sharers(3, nil)
 		b.rdb.FlushAll(b.Context())
 		if err := grants[1].Extend(b.Context(), time.Minute); !errors.Is(err, core.ErrLost) {
 			b.Errorf("Extend: %v", err)
 		}
-		for _, a := range askers {
+		for _, a := range requesters {
 			b.wantLost("one that shares", a, core.ErrLost)
 		}
 		b.wantFree()
@@ -280,13 +280,13 @@ func TestExtendOfOneThatLearnsOfALossTellsAll(t *testing.T) {
 }
 
 // The cap is of all who wait for the key in this process, in whatever mode.
-func TestTheWaiterCapCountsAllWhoWait(t *testing.T) {
+func TestTheWaiterCapCountsAllThatWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		first := b.asker(core.Write).acquire(b.T, b.e)
+		first := b.requester(core.Write).acquire(b.T, b.e)
 		var waiting []*calling
 		capped := func(mode core.Mode) *calling {
-			a := b.asker(mode)
+			a := b.requester(mode)
 			a.MaxWaiters = 4
 			return b.call(b.e, a)
 		}
@@ -319,7 +319,7 @@ func TestTheWaiterCapDoesNotCountThoseThatShare(t *testing.T) {
 		b.warm()
 		var grants []*hold
 		for range 10 {
-			a := b.asker(core.Read)
+			a := b.requester(core.Read)
 			a.MaxWaiters = 1
 			grants = append(grants, a.acquire(b.T, b.e))
 		}
@@ -328,20 +328,20 @@ func TestTheWaiterCapDoesNotCountThoseThatShare(t *testing.T) {
 	})
 }
 
-// A join is told at once what is wrong where waiting does not help, and in the end where it might.
-func TestAJoinIsToldWhatTheServerSays(t *testing.T) {
+// A join fails at once where waiting does not help, and in the end where it might.
+func TestAJoinGetsTheErrorOfTheServer(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		a := b.asker(core.Read)
+		a := b.requester(core.Read)
 		first := a.acquire(b.T, b.e)
 		time.Sleep(shareFor)
-		b.rdb.Set(b.Context(), b.driver.Keys.Holder(), "somebody else's", 0)
-		join := b.asker(core.Read)
+		b.rdb.Set(b.Context(), b.driver.Keys.Holder(), "a stranger's", 0)
+		join := b.requester(core.Read)
 		join.Wait = 2 * time.Second
 		ctx, cancel := context.WithTimeout(b.Context(), soon)
 		defer cancel()
 		if _, err := b.e.Acquire(ctx, &join.Request); !errors.Is(err, core.ErrWrongType) {
-			b.Errorf("a join of a lock whose key is somebody else's: %v", err)
+			b.Errorf("a join of a lock whose key is a stranger's: %v", err)
 		}
 		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
 		time.Sleep(scripttest.Lease)
@@ -352,13 +352,13 @@ func TestAJoinIsToldWhatTheServerSays(t *testing.T) {
 }
 
 // A short wait for the answer is no sign of trouble, however long the lease has been there.
-func TestAJoinThatHasNoTimeIsToldThatTheLockIsBusy(t *testing.T) {
+func TestAJoinWithoutTimeGetsBusy(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
 		time.Sleep(time.Second)
 		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
-		join := b.asker(core.Read)
+		join := b.requester(core.Read)
 		join.Wait = slowAnswer / 2
 		c := b.call(b.e, join)
 		<-held.Caught()

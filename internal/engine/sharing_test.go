@@ -10,17 +10,17 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-func TestReadersThatAskAtOnceShareALease(t *testing.T) {
+func TestReadersThatCallAtOnceShareALease(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		const readers = 20
 		var calls []*calling
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		for range readers {
-			calls = append(calls, b.call(b.e, b.asker(core.Read)))
+			calls = append(calls, b.call(b.e, b.requester(core.Read)))
 		}
 		held.Deliver()
-		b.wantSent("readers that ask at once", "acquire")
+		b.wantSent("readers that call at once", "acquire")
 		first := b.wantGranted("the first", calls[0])
 		for _, c := range calls {
 			if h := b.wantGranted("one of them", c); h.lease != first.lease || h.token != first.token {
@@ -43,7 +43,7 @@ func TestReadersThatAskAtOnceShareALease(t *testing.T) {
 	})
 }
 
-// The server's word that nobody waits to write is good for a while.
+// The server's word that no writer waits is good for a while.
 func TestJoiningWithinTheLicenceSendsNothing(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -53,7 +53,7 @@ func TestJoiningWithinTheLicenceSendsNothing(t *testing.T) {
 			for range 50 {
 				b.release(b.read())
 			}
-			b.wantSent("joins within the licence")
+			b.wantSent("joins within the time for sharing")
 			time.Sleep(shareFor - time.Millisecond)
 			b.release(b.read())
 			b.wantSent("a join just before its end")
@@ -61,10 +61,10 @@ func TestJoiningWithinTheLicenceSendsNothing(t *testing.T) {
 			held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 			var calls []*calling
 			for range 10 {
-				calls = append(calls, b.call(b.e, b.asker(core.Read)))
+				calls = append(calls, b.call(b.e, b.requester(core.Read)))
 			}
 			for _, c := range calls {
-				b.wantWaiting("a join without a licence", c)
+				b.wantWaiting("a join after the time for sharing", c)
 			}
 			held.Deliver()
 			b.wantSent("joins after its end", "renew")
@@ -91,14 +91,14 @@ func TestReadersWithOtherTermsHaveLeasesOfTheirOwn(t *testing.T) {
 			func(r *core.Request) { r.Fixed = true },
 			func(r *core.Request) { r.Fixed = true },
 		} {
-			a := b.asker(core.Read)
+			a := b.requester(core.Read)
 			edit(&a.Request)
 			grants = append(grants, a.acquire(b.T, b.e))
 		}
 		if n := len(b.readers()); n != len(grants) {
 			b.Errorf("the server has %d readers, want %d", n, len(grants))
 		}
-		same := b.asker(core.Read)
+		same := b.requester(core.Read)
 		same.MaxHold = time.Hour
 		h := same.acquire(b.T, b.e)
 		if h.lease != grants[2].lease {
@@ -116,10 +116,10 @@ func TestAWriterOfTheSameProcessEndsTheSharing(t *testing.T) {
 		b.release(b.read())
 		for _, mode := range []core.Mode{core.Write, core.Fair, core.Exclusive} {
 			b.sent()
-			writer := b.call(b.e, b.asker(mode))
+			writer := b.call(b.e, b.requester(mode))
 			b.wantWaiting("a writer", writer)
 			b.sent()
-			reader := b.call(b.e, b.asker(core.Read))
+			reader := b.call(b.e, b.requester(core.Read))
 			b.wantWaiting("a reader that comes after a writer", reader)
 			b.wantSent("a reader that comes after a writer", "acquire")
 			b.release(first)
@@ -133,7 +133,7 @@ func TestAWriterOfTheSameProcessEndsTheSharing(t *testing.T) {
 	})
 }
 
-// The message is faster than the end of the licence.
+// The message comes before the end of the time for sharing.
 func TestAWriterOfAnotherProcessEndsTheSharing(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -142,15 +142,15 @@ func TestAWriterOfAnotherProcessEndsTheSharing(t *testing.T) {
 		b.release(b.read())
 		b.sent()
 		start := time.Now()
-		writer := b.call(other, b.asker(core.Write))
+		writer := b.call(other, b.requester(core.Write))
 		b.wantWaiting("the writer", writer)
-		reader := b.call(b.e, b.asker(core.Read))
+		reader := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("a reader that comes after a writer", reader)
 		if waited := time.Since(start); waited >= shareFor {
 			b.Fatalf("%v have passed", waited)
 		}
 		b.wantSent("a reader that comes after a writer", "acquire")
-		try := b.asker(core.Read)
+		try := b.requester(core.Read)
 		try.Wait = 0
 		if c := b.call(b.e, try); !c.returned() || !errors.Is(c.err, core.ErrBusy) {
 			b.Errorf("a try to read: %v", c.err)
@@ -171,21 +171,21 @@ func TestTheNextRenewalEndsTheSharing(t *testing.T) {
 		first := b.read()
 		b.rdb.HSet(b.Context(), b.driver.Keys.Holder(), "wanted", 1)
 		b.release(b.read())
-		b.wantSent("a join within the licence", "acquire")
+		b.wantSent("a join within the time for sharing", "acquire")
 		time.Sleep(shareFor)
-		second := b.call(b.e, b.asker(core.Read)) // asks, and is told that somebody waits; asks for its own, and is let in
-		h := b.wantGranted("a reader after the licence", second)
+		second := b.call(b.e, b.requester(core.Read)) // renews, learns that a writer waits, sends a request of its own, and is admitted
+		h := b.wantGranted("a reader after the time for sharing", second)
 		if h.lease == first.lease {
-			b.Error("it shares a lease that somebody waits for")
+			b.Error("it shares a lease that a writer waits for")
 		}
-		b.wantSent("a reader after the licence", "renew", "acquire")
+		b.wantSent("a reader after the time for sharing", "renew", "acquire")
 		b.release(h, first)
 		b.wantFree()
 	})
 }
 
-// Who would not be told of a writer has to ask each time.
-func TestWithoutASubscriptionEachJoinAsks(t *testing.T) {
+// A process that no message of a writer would reach has to renew each time.
+func TestWithoutASubscriptionEachJoinRenews(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
@@ -208,7 +208,7 @@ func TestWithoutASubscriptionEachJoinAsks(t *testing.T) {
 }
 
 // A message may have been missed between two subscriptions.
-func TestANewSubscriptionMakesTheNextJoinAsk(t *testing.T) {
+func TestANewSubscriptionMakesTheNextJoinRenew(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
@@ -217,7 +217,7 @@ func TestANewSubscriptionMakesTheNextJoinAsk(t *testing.T) {
 		b.e.inbox.mu.Lock()
 		_ = b.e.inbox.pubsub.Close()
 		b.e.inbox.mu.Unlock()
-		time.Sleep(inboxRetry + time.Millisecond) // less than the licence
+		time.Sleep(inboxRetry + time.Millisecond) // less than the time for sharing
 		synctest.Wait()
 		if !b.e.inbox.live.Load() {
 			b.Fatal("not subscribed again")
@@ -230,7 +230,7 @@ func TestANewSubscriptionMakesTheNextJoinAsk(t *testing.T) {
 	})
 }
 
-// A message that somebody waits is newer than an answer that says that nobody does, if the server was asked
+// A message that a writer waits is newer than an answer that says that none does, if the call was sent
 // before it came.
 func TestAMessageIsNotForgottenForAnOlderAnswer(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -239,14 +239,14 @@ func TestAMessageIsNotForgottenForAnOlderAnswer(t *testing.T) {
 		first := b.read()
 		time.Sleep(shareFor)
 		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
-		join := b.call(b.e, b.asker(core.Read))
+		join := b.call(b.e, b.requester(core.Read))
 		<-held.Caught()
 		time.Sleep(time.Millisecond)
-		writer := b.call(other, b.asker(core.Write))
+		writer := b.call(other, b.requester(core.Write))
 		b.wantWaiting("the writer", writer)
 		held.Deliver()
-		b.wantWaiting("who joined before the writer came, and has to ask for its own", join)
-		late := b.call(b.e, b.asker(core.Read))
+		b.wantWaiting("one that joined before the writer came, and has to send a request of its own", join)
+		late := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("a reader that comes after the writer", late)
 		b.release(first)
 		b.release(b.wantGranted("the writer", writer))
@@ -264,7 +264,7 @@ func TestAJoinThatEndsBeforeItsAnswer(t *testing.T) {
 				time.Sleep(shareFor)
 				held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 				b.sent()
-				join := b.call(b.e, b.asker(core.Read))
+				join := b.call(b.e, b.requester(core.Read))
 				<-held.Caught()
 				if leaves {
 					b.release(first)
@@ -293,14 +293,14 @@ func TestAJoinThatEndsBeforeItsAnswer(t *testing.T) {
 	}
 }
 
-func TestALeaseIsKeptForWhoWaitsForTheAnswer(t *testing.T) {
+func TestALeaseIsKeptForAReaderThatWaitsForTheAnswer(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
 		time.Sleep(shareFor)
 		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 		b.sent()
-		join := b.call(b.e, b.asker(core.Read))
+		join := b.call(b.e, b.requester(core.Read))
 		<-held.Caught()
 		b.release(first)
 		held.Deliver()
@@ -321,9 +321,9 @@ func TestReadersOfManyKeysThatLeaveAtOnce(t *testing.T) {
 		r.warm()
 		var all []result
 		for _, key := range r.keys(6) {
-			a := newAsker(key)
+			a := newRequester(key)
 			a.Mode = core.Read
-			all = append(all, result{key: key, asker: a, grant: a.acquire(t, r.e)})
+			all = append(all, result{key: key, requester: a, grant: a.acquire(t, r.e)})
 		}
 		r.release(all)
 		if left := r.left(); len(left) > 0 {

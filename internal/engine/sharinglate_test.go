@@ -13,7 +13,7 @@ import (
 
 // Answers that come late, and messages that come later still.
 
-// asking has one that reads, and another that joins after the licence: its question has been answered,
+// asking has one that reads, and another that joins after the time for sharing: its renewal has been answered,
 // but the answer is not here yet.
 func (b *bubble) asking() (first *hold, join *calling, deliver func()) {
 	b.Helper()
@@ -21,7 +21,7 @@ func (b *bubble) asking() (first *hold, join *calling, deliver func()) {
 	time.Sleep(shareFor)
 	b.sent()
 	held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
-	join = b.call(b.e, b.asker(core.Read))
+	join = b.call(b.e, b.requester(core.Read))
 	<-held.Caught()
 	return first, join, held.Deliver
 }
@@ -46,7 +46,7 @@ func TestTheLicenceCountsFromTheQuestion(t *testing.T) {
 		b.wantSent("a join", "renew")
 		time.Sleep(shareFor/2 - time.Millisecond)
 		b.release(b.read())
-		b.wantSent("a join just before the end of the licence")
+		b.wantSent("a join just before the end of the time for sharing")
 		time.Sleep(time.Millisecond)
 		b.release(b.read())
 		b.wantSent("a join after its end", "renew")
@@ -55,13 +55,13 @@ func TestTheLicenceCountsFromTheQuestion(t *testing.T) {
 	})
 }
 
-// An answer that is older than a licence says nothing to those who came after the question.
-func TestAnOldAnswerIsForThoseWhoWaitedForIt(t *testing.T) {
+// An answer that is older than the time for sharing says nothing to readers that came after its call.
+func TestAnOldAnswerIsForReadersThatWaitedForIt(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first, early, deliver := b.asking()
 		time.Sleep(shareFor)
-		late := b.call(b.e, b.asker(core.Read))
+		late := b.call(b.e, b.requester(core.Read))
 		next := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 		deliver()
 		b.release(b.wantGranted("who waited for the answer", early))
@@ -77,14 +77,14 @@ func TestAnOldAnswerIsForThoseWhoWaitedForIt(t *testing.T) {
 	})
 }
 
-// One that was kept for the answer is not kept any longer if that says that somebody waits to write.
-func TestALeaseThatNobodyMayShareAndNobodyHasIsReleased(t *testing.T) {
+// A lease that was kept for the answer is not kept any longer if that says that a writer waits.
+func TestALeaseWithoutHoldsThatMayNotBeSharedIsReleased(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first, join, deliver := b.asking()
 		b.release(first)
 		time.Sleep(time.Millisecond)
-		writer := b.call(b.engine(), b.asker(core.Write))
+		writer := b.call(b.engine(), b.requester(core.Write))
 		b.wantWaiting("the writer", writer)
 		deliver()
 		h := b.wantGranted("the writer", writer)
@@ -103,8 +103,8 @@ func TestAWriterOfTheSameProcessNeedsNoMessage(t *testing.T) {
 		first := b.read()
 		b.release(b.read())
 		b.wantSent("two readers", "acquire")
-		writer := b.call(b.e, b.asker(core.Write))
-		reader := b.call(b.e, b.asker(core.Read))
+		writer := b.call(b.e, b.requester(core.Write))
+		reader := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("the writer", writer)
 		b.wantWaiting("a reader that comes after it", reader)
 		deliver()
@@ -121,10 +121,10 @@ func TestAWriterOfTheSameProcessIsNotForgottenForAnOlderAnswer(t *testing.T) {
 		quiet := b.quiet()
 		first, join, deliver := b.asking()
 		time.Sleep(time.Millisecond)
-		writer := b.call(b.e, b.asker(core.Write))
+		writer := b.call(b.e, b.requester(core.Write))
 		b.wantWaiting("the writer", writer)
 		deliver()
-		b.wantWaiting("who joined before the writer came, and has to ask for its own", join)
+		b.wantWaiting("one that joined before the writer came, and has to send a request of its own", join)
 		quiet()
 		b.release(first)
 		b.release(b.wantGranted("the writer", writer))
@@ -134,12 +134,12 @@ func TestAWriterOfTheSameProcessIsNotForgottenForAnOlderAnswer(t *testing.T) {
 }
 
 // Who joins has at least half a lease before him, whatever the server said of writers.
-func TestALeaseThatIsAboutToEndIsNotJoinedUnasked(t *testing.T) {
+func TestALeaseThatIsAboutToEndIsNotJoinedWithoutARenewal(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		const lease = 3 * shareFor / 2
-		reader := func() *asker {
-			a := b.asker(core.Read)
+		reader := func() *requester {
+			a := b.requester(core.Read)
 			a.Lease = lease
 			return a
 		}
@@ -172,7 +172,7 @@ func TestASubscriptionIsWorthNothingToAnEarlierQuestion(t *testing.T) {
 		b.e.inbox.mu.Unlock()
 		synctest.Wait()
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
-		first := b.call(b.e, b.asker(core.Read))
+		first := b.call(b.e, b.requester(core.Read))
 		<-held.Caught()
 		time.Sleep(inboxRetry + time.Millisecond)
 		if synctest.Wait(); !b.e.inbox.live.Load() {
@@ -191,12 +191,12 @@ func TestASubscriptionIsWorthNothingToAnEarlierQuestion(t *testing.T) {
 }
 
 // Readers of one key come and go with many terms, while some are always there.
-func TestACrowdForgetsThoseWhoHaveLeft(t *testing.T) {
+func TestSiblingsForgetCohortsThatAreGone(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
 		for i := range 5 {
-			a := b.asker(core.Read)
+			a := b.requester(core.Read)
 			a.MaxHold = time.Hour + time.Duration(i)
 			b.release(a.acquire(b.T, b.e))
 		}
@@ -212,20 +212,20 @@ func TestACrowdForgetsThoseWhoHaveLeft(t *testing.T) {
 	})
 }
 
-// Each one's minimum hold counts, also of those that have the same.
+// The minimum hold of each reader counts, also among readers with the same one.
 func TestReadersWithAMinimumHoldKeepTheirTime(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		start := time.Now()
 		var grants []*hold
 		for range 2 {
-			a := b.asker(core.Read)
+			a := b.requester(core.Read)
 			a.MinHold = time.Second
 			grants = append(grants, a.acquire(b.T, b.e))
 			time.Sleep(time.Second / 2)
 		}
 		b.release(grants...)
-		writer := b.call(b.engine(), b.asker(core.Write))
+		writer := b.call(b.engine(), b.requester(core.Write))
 		<-writer.done
 		synctest.Wait()
 		if took := time.Since(start); took < 3*time.Second/2 || took > 3*time.Second/2+script.PollInterval {
@@ -236,7 +236,7 @@ func TestReadersWithAMinimumHoldKeepTheirTime(t *testing.T) {
 	})
 }
 
-// A lease that was kept for a join is nobody's when that is refused.
+// A lease that was kept for a join has no hold when the join is refused.
 func TestShutdownReleasesALeaseThatWasKeptForAJoin(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -258,8 +258,8 @@ func TestShutdownReleasesALeaseThatWasKeptForAJoin(t *testing.T) {
 func TestADowngradedBlockOfTokensIsNotPassedOn(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		before := b.asker(core.Exclusive).acquire(b.T, b.e)
-		first, next := b.call(b.e, b.asker(core.Exclusive)), b.call(b.e, b.asker(core.Exclusive))
+		before := b.requester(core.Exclusive).acquire(b.T, b.e)
+		first, next := b.call(b.e, b.requester(core.Exclusive)), b.call(b.e, b.requester(core.Exclusive))
 		time.Sleep(time.Second) // tokens are taken of the time that has passed
 		b.release(before)
 		h := b.wantGranted("the first", first)
@@ -269,7 +269,7 @@ func TestADowngradedBlockOfTokensIsNotPassedOn(t *testing.T) {
 		if err := h.Downgrade(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		r := b.asker(core.Read).acquire(b.T, b.engine())
+		r := b.requester(core.Read).acquire(b.T, b.engine())
 		b.release(h)
 		b.wantWaiting("the next one, while another process reads", next)
 		b.release(r)
@@ -278,8 +278,8 @@ func TestADowngradedBlockOfTokensIsNotPassedOn(t *testing.T) {
 	})
 }
 
-// A question that is not answered is asked again soon, however long the lease is.
-func TestAQuestionThatIsNotAnsweredIsAskedAgain(t *testing.T) {
+// A renewal that is not answered is sent again soon, even if the lease is long.
+func TestARenewalThatIsNotAnsweredIsSentAgain(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
@@ -287,10 +287,10 @@ func TestAQuestionThatIsNotAnsweredIsAskedAgain(t *testing.T) {
 		b.sent()
 		b.wire.Withhold(b.e.scripts.All()["renew"].SHA)
 		ends := first.Deadline()
-		join := b.call(b.e, b.asker(core.Read))
+		join := b.call(b.e, b.requester(core.Read))
 		b.wantWaiting("a join whose question got lost", join)
 		if got := first.Deadline(); got != ends {
-			b.Errorf("asked but not answered, it lasts %v longer", got.Sub(ends))
+			b.Errorf("renewed without an answer, it lasts %v longer", got.Sub(ends))
 		}
 		time.Sleep(script.PollInterval)
 		b.release(b.wantGranted("a join", join), first)
@@ -302,8 +302,8 @@ func TestAQuestionThatIsNotAnsweredIsAskedAgain(t *testing.T) {
 func TestALeaseOutlivesTheMaximumHoldOfTheLastIfOthersWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		reader := func() *asker {
-			a := b.asker(core.Read)
+		reader := func() *requester {
+			a := b.requester(core.Read)
 			a.MaxHold = 4 * time.Second
 			return a
 		}
@@ -332,7 +332,7 @@ func TestADeadlineCountsFromTheSendingOfARenewal(t *testing.T) {
 	for _, mode := range []core.Mode{core.Write, core.Read} {
 		inBubble(t, func(b *bubble) {
 			b.warm()
-			h := b.asker(mode).acquire(b.T, b.e)
+			h := b.requester(mode).acquire(b.T, b.e)
 			held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 			<-held.Caught()
 			time.Sleep(time.Second)
@@ -348,8 +348,8 @@ func TestADeadlineCountsFromTheSendingOfARenewal(t *testing.T) {
 	}
 }
 
-// What one of them asks for does not become the lease of the others.
-func TestExtendIsForOneOfThoseWhoShare(t *testing.T) {
+// The lease that one reader wants does not become that of the others.
+func TestExtendIsForOneOfTheReadersThatShare(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		_, grants := b.sharers(2, nil)
@@ -373,7 +373,7 @@ func TestOneThatReleasesTooLateTakesNothingFromTheOthers(t *testing.T) {
 		terms := func(r *core.Request) { r.MaxHold = 5 * time.Second }
 		_, first := b.sharers(1, terms)
 		time.Sleep(2 * time.Second)
-		askers, second := b.sharers(1, terms)
+		requesters, second := b.sharers(1, terms)
 		l := second[0].lease
 		if l != first[0].lease {
 			b.Fatal("they have different leases")
@@ -384,7 +384,7 @@ func TestOneThatReleasesTooLateTakesNothingFromTheOthers(t *testing.T) {
 			b.Errorf("Release after its maximum hold: %v", err)
 		}
 		synctest.Wait()
-		if len(askers[0].lost) > 0 || second[0].Expired() || len(b.readers()) != 1 {
+		if len(requesters[0].lost) > 0 || second[0].Expired() || len(b.readers()) != 1 {
 			b.Errorf("the other one is over: the server has %v", b.readers())
 		}
 		b.release(second...)
@@ -398,7 +398,7 @@ func TestAReleaseThatGotLostIsMadeUpFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.warm()
-				h := b.asker(mode).acquire(b.T, b.e)
+				h := b.requester(mode).acquire(b.T, b.e)
 				b.wire.Withhold(b.e.scripts.All()["release"].SHA)
 				if _, err := h.Release(time.Second); !errors.Is(err, core.ErrUnavailable) {
 					b.Errorf("Release: %v", err)

@@ -9,13 +9,13 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// together has five readers ask with a cap while the script's answer to the first is on its way, and
+// together starts five readers with a cap while the script's answer to the first is on its way, and
 // returns when it has come.
 func (b *bubble) together(script string, most int) (calls []*calling) {
 	b.Helper()
 	held := b.wire.HoldReply(script)
 	for range 5 {
-		a := b.asker(core.Read)
+		a := b.requester(core.Read)
 		a.MaxWaiters = most
 		calls = append(calls, b.call(b.e, a))
 	}
@@ -39,11 +39,11 @@ func TestTheWaiterCapDoesNotCountReadersThatComeTogether(t *testing.T) {
 }
 
 // Readers that came together, and then have to wait, are as many as the cap allows.
-func TestTheWaiterCapHoldsForReadersThatFindSomebodyInTheWay(t *testing.T) {
+func TestTheWaiterCapHoldsForReadersThatFindAWriterInTheWay(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		other := b.engine()
-		writer := b.wantGranted("the writer", b.call(other, b.asker(core.Write)))
+		writer := b.wantGranted("the writer", b.call(other, b.requester(core.Write)))
 		calls := b.together(b.e.scripts.All()["acquire"].SHA, 2)
 		for i, c := range calls {
 			switch {
@@ -62,21 +62,21 @@ func TestTheWaiterCapHoldsForReadersThatFindSomebodyInTheWay(t *testing.T) {
 }
 
 // Who was refused does not count as one that waits.
-func TestTheWaiterCapDoesNotCountThoseWhoWereRefused(t *testing.T) {
+func TestTheWaiterCapDoesNotCountRefusedCalls(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
 		time.Sleep(shareFor)
 		ctx, key := b.Context(), b.driver.Keys.Holder()
 		b.rdb.Rename(ctx, key, key+":aside")
-		b.rdb.Set(ctx, key, "somebody else's", 0)
+		b.rdb.Set(ctx, key, "a stranger's", 0)
 		for range 3 {
-			if c := b.call(b.e, b.asker(core.Read)); !c.returned() || !errors.Is(c.err, core.ErrWrongType) {
-				b.Errorf("a join of a lock whose key is somebody else's: returned %t, %v", c.returned(), c.err)
+			if c := b.call(b.e, b.requester(core.Read)); !c.returned() || !errors.Is(c.err, core.ErrWrongType) {
+				b.Errorf("a join of a lock whose key is a stranger's: returned %t, %v", c.returned(), c.err)
 			}
 		}
 		b.rdb.Rename(ctx, key+":aside", key)
-		a := b.asker(core.Read)
+		a := b.requester(core.Read)
 		a.MaxWaiters = 1
 		c := b.call(b.e, a)
 		b.release(b.wantGranted("a join", c), first)
@@ -84,14 +84,14 @@ func TestTheWaiterCapDoesNotCountThoseWhoWereRefused(t *testing.T) {
 	})
 }
 
-// Whose answer is on its way may well have the lock at once.
-func TestTheWaiterCapDoesNotCountWhoMayNotHaveToWait(t *testing.T) {
+// A caller whose answer is on its way may have the lock at once.
+func TestTheWaiterCapDoesNotCountCallsThatMayNotHaveToWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		var calls []*calling
 		for range 2 {
-			a := b.asker(core.Read)
+			a := b.requester(core.Read)
 			a.MaxWaiters = 1
 			calls = append(calls, b.call(b.e, a))
 		}
@@ -108,7 +108,7 @@ func TestTheWaiterCapForgetsLeasesThatAreOver(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		capped := func() *calling {
-			a := b.asker(core.Read)
+			a := b.requester(core.Read)
 			a.Lease, a.MaxWaiters = time.Minute, 1
 			return b.call(b.e, a)
 		}

@@ -10,18 +10,18 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// One run of a script lets in a bounded number of readers. Who ran it has it run again at once, so that
-// the others need not wait for somebody's poll.
-func TestTheRestIsLetInAtOnce(t *testing.T) {
+// One run of a script admits a bounded number of readers. Its process runs it again at once, so that the
+// other readers need not wait for a poll.
+func TestTheRestIsAdmittedAtOnce(t *testing.T) {
 	all := scripttest.IDs("r", 2*script.MaxAdmitted+9)
 	for name, free := range map[string]func(b *bubble){
 		"by a release": func(b *bubble) {
-			h := b.asker(core.Write).acquire(b.T, b.e)
+			h := b.requester(core.Write).acquire(b.T, b.e)
 			b.driver.Queue(false, all...)
 			b.release(h)
 		},
 		"by a downgrade": func(b *bubble) {
-			h := b.asker(core.Write).acquire(b.T, b.e)
+			h := b.requester(core.Write).acquire(b.T, b.e)
 			b.driver.Queue(false, all...)
 			if err := h.Downgrade(b.Context()); err != nil {
 				b.Error(err)
@@ -30,7 +30,7 @@ func TestTheRestIsLetInAtOnce(t *testing.T) {
 		},
 		"by one that gives up": func(b *bubble) {
 			b.driver.Acquire(scripttest.Acquire{ID: "w", Mode: core.Read})
-			writer := b.call(b.e, b.asker(core.Write))
+			writer := b.call(b.e, b.requester(core.Write))
 			b.wantWaiting("a writer", writer)
 			b.driver.Queue(false, all...)
 			writer.stop()
@@ -39,7 +39,7 @@ func TestTheRestIsLetInAtOnce(t *testing.T) {
 		},
 		"by a poll": func(b *bubble) {
 			b.driver.Acquire(scripttest.Acquire{ID: "w", Mode: core.Write})
-			reader := b.call(b.e, b.asker(core.Read))
+			reader := b.call(b.e, b.requester(core.Read))
 			b.wantWaiting("a reader", reader)
 			b.driver.Queue(false, all...)
 			b.rdb.Del(b.Context(), b.driver.Keys.Holder()) // its lease ran out
@@ -52,7 +52,7 @@ func TestTheRestIsLetInAtOnce(t *testing.T) {
 				b.warm()
 				free(b)
 				if n := len(b.readers()); n != len(all) {
-					b.Errorf("%d of %d are let in", n, len(all))
+					b.Errorf("%d of %d are admitted", n, len(all))
 				}
 			})
 		})
@@ -60,12 +60,12 @@ func TestTheRestIsLetInAtOnce(t *testing.T) {
 }
 
 // What releases many locks at once knows nothing of downgraded ones either.
-func TestDowngradedHoldsOfManyKeysThatLeaveAtOnce(t *testing.T) {
+func TestDowngradedHoldsOfManyKeysThatAreReleasedAtOnce(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.warm()
 		var all []result
 		for _, key := range r.keys(6) {
-			h := newAsker(key).acquire(t, r.e)
+			h := newRequester(key).acquire(t, r.e)
 			if err := h.Downgrade(r.Context()); err != nil {
 				r.Fatal(fmt.Errorf("%s: %w", key, err))
 			}
