@@ -40,10 +40,10 @@ func newRig(t *testing.T, s *redistest.Server, edit ...func(*redis.Options)) *ri
 
 // A result is what came of asking for a key.
 type result struct {
-	key   string
+	key       string
 	requester *requester
-	grant *hold
-	err   error
+	grant     *hold
+	err       error
 }
 
 // gather lets n calls gather that do makes, and sends them in one batch.
