@@ -65,8 +65,8 @@ func Example_oneOrderPerUser() {
 	// 409 409 201
 }
 
-// The caller's identity comes from the auth middleware; without it the answer is 401. Nobody waits
-// for more than a second, nor do more than twenty at once.
+// The caller's identity comes from the auth middleware; without it the answer is 401. A request waits
+// for a second at most, and at most twenty wait at once.
 func Example_claim() {
 	r := chi.NewRouter()
 	r.With(httpmw.WithLock(lockmw.NewLocal(), httpmw.By("user", httpmw.Claim(userID)),
@@ -126,7 +126,7 @@ func Example_taskByItem() {
 	// comes back: true spends a retry: false
 }
 
-// What needs the lock can ask for it again: with the context of the first hold that costs no round
+// Code that needs the lock may take it again: with the context of the first hold this costs no round
 // trip.
 func Example_nested() {
 	locks := lockmw.NewLocal()
@@ -161,8 +161,7 @@ func Example_readOrWriteByMethod() {
 	// Output: 201 409
 }
 
-// Several locks at once, in a function and on a route: all or none, in an order in which nobody
-// waits in a circle.
+// Several locks at once, in a function and on a route: all or none, in an order that cannot deadlock.
 func Example_severalAtOnce() {
 	locks := lockmw.NewLocal()
 	ctx, holds, err := lockmw.LockAll(context.Background(), locks,
@@ -280,7 +279,7 @@ func Example_client() {
 	// Output: <nil>
 }
 
-// An operator looks, and releases what hangs. The holder's next renewal tells it of the loss.
+// An operator looks, and releases what hangs. The holder's next renewal notices the loss.
 func Example_operator() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	defer rdb.Close()

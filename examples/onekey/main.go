@@ -83,7 +83,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return errors.Join(sales[:]...)
 }
 
-// routes is the HTTP side: a sale waits up to 5 s for whoever else works on the item.
+// routes is the HTTP side: a sale waits up to 5 s for other work on the item.
 func routes(locks lockmw.Locker, log *journal) http.Handler {
 	item := httpmw.By("item", httpmw.URLParam("item"))
 	r := chi.NewRouter()
@@ -95,8 +95,8 @@ func routes(locks lockmw.Locker, log *journal) http.Handler {
 	return r
 }
 
-// handlers is the side of the tasks. One that meets a sale is put back, and rescued should that have
-// been its last attempt.
+// handlers is the side of the tasks. A task that meets a sale is put back, and rescued if that was its
+// last attempt.
 func handlers(locks lockmw.Locker, tasks *asynq.Client, log *journal, restocking chan<- struct{}) asynq.Handler {
 	item := asynqmw.By("item", asynqmw.Payload(func(r restock) string { return r.Item }))
 	mux := asynq.NewServeMux()

@@ -78,7 +78,7 @@ func turnsIn(spans []collector.Span) []collector.Span {
 	return turns
 }
 
-// checkLinks asks that each turn but the first waited for the one before it, and links to it.
+// checkLinks checks that each turn but the first waited for the one before it, and links to it.
 func checkLinks(t *testing.T, turns []collector.Span) {
 	t.Helper()
 	for i, turn := range turns {
@@ -103,7 +103,7 @@ func checkLinks(t *testing.T, turns []collector.Span) {
 	}
 }
 
-// checkTable asks that stdout says who waited for whom, in which trace, and what to search for.
+// checkTable checks that stdout says who waited for whom, in which trace, and what to search for.
 func checkTable(t *testing.T, stdout, ann, bob string) {
 	t.Helper()
 	var rows []string

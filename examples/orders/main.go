@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// start opens what all sales share, and does what was asked for.
+// start opens what all sales share, and runs what the flags say.
 func start(ctx context.Context, cfg settings.Settings, stdout, stderr io.Writer) (code int, err error) {
 	dir, err := os.MkdirTemp("", "orders-")
 	if err != nil {

@@ -65,7 +65,7 @@ func runSale(t *testing.T, stderr io.Writer, args ...string) (unlocked, locked m
 	return sales["unlocked"], sales["locked"]
 }
 
-// checkSale asks for what holds for the small sale, on any Redis. Without locks that is only certain
+// checkSale checks what holds for the small sale, on any Redis. Without locks that is only certain
 // while nothing else keeps the machine busy, so tests that call it are not parallel.
 func checkSale(t *testing.T, unlocked, locked map[string]float64) {
 	t.Helper()

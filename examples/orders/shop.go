@@ -41,7 +41,7 @@ func (s *shop) tasks(mux *asynq.ServeMux) {
 	mux.Handle(typeFulfil, named(locked(asynq.HandlerFunc(s.fulfil))))
 }
 
-// buyer locks the item while an order is placed. It waits for others, who may leave some in stock.
+// buyer locks the item while an order is placed. A call waits for the orders before it, which may leave some in stock.
 func (s *shop) buyer() func(context.Context, order) (int64, error) {
 	byItem := lockmw.By("item", func(o order) string { return o.Item })
 	return lockmw.WithLockValue(s.locks, byItem, s.place,

@@ -25,7 +25,7 @@ shop that stays open instead, and with -contend a scene to look at in Jaeger.
 
 `
 
-// Parse reads args. The error is flag.ErrHelp if they ask for the usage, which is then on stderr.
+// Parse reads args. With -h it writes the usage to stderr and returns flag.ErrHelp.
 func Parse(args []string, stderr io.Writer) (Settings, error) {
 	var c Settings
 	f := flag.NewFlagSet("orders", flag.ContinueOnError)

@@ -22,8 +22,8 @@ import (
 // Service is the name of the service in spans and metrics.
 const Service = "orders"
 
-// Telemetry is where spans and metrics go. Without a collector spans go nowhere, but their trace ids
-// still tell the holders of locks apart.
+// Telemetry is where spans and metrics go. Without a collector no span is exported, but each holder of
+// a lock still has a trace id.
 type Telemetry struct {
 	Tracer    *sdktrace.TracerProvider
 	Meter     metric.MeterProvider // nil without -otlp and -metrics

@@ -18,7 +18,7 @@ func Serve(listener net.Listener, handler http.Handler) (stop func(context.Conte
 	go func() { done <- server.Serve(listener) }()
 	return func(ctx context.Context) error {
 		if server.Shutdown(ctx) != nil {
-			_ = server.Close() // somebody is still there, and has had the time to leave
+			_ = server.Close() // ends the requests that took longer
 		}
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 			return err

@@ -80,7 +80,7 @@ func (c *Collector) Data() Data {
 // ErrStopped is returned by Wait if the Collector was stopped, so that nothing can arrive any more.
 var ErrStopped = errors.New("collector: stopped")
 
-// Wait returns what has arrived as soon as enough says that it is enough. It asks at once and after
+// Wait returns what has arrived as soon as enough says that it is enough. It calls enough at once and after
 // each arrival. With ErrStopped, or the cause of ctx's end, it returns what there is.
 func (c *Collector) Wait(ctx context.Context, enough func(Data) bool) (Data, error) {
 	for {

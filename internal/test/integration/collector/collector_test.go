@@ -179,17 +179,17 @@ func TestMetricsArriveWithAllTheySay(t *testing.T) {
 
 func TestWaitEndsOnArrival(t *testing.T) {
 	c := started(t)
-	asked, arrived := make(chan struct{}, 10), make(chan error, 1)
+	checked, arrived := make(chan struct{}, 10), make(chan error, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	go func() {
 		_, err := c.Wait(ctx, func(d Data) bool {
-			asked <- struct{}{}
+			checked <- struct{}{}
 			return len(d.Spans) > 0
 		})
 		arrived <- err
 	}()
-	<-asked
+	<-checked
 	_, span := tracer(t, c).Tracer("test").Start(t.Context(), "span")
 	span.End()
 	if err := <-arrived; err != nil {

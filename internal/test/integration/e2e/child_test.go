@@ -26,8 +26,8 @@ import (
 	"github.com/lockmw/go/tracing"
 )
 
-// A childSpec says what a child process is to be: one that takes locks when told to, and exports what
-// tracing says of them.
+// A childSpec configures a child process, which takes locks as it is ordered to and exports their spans
+// and metrics.
 type childSpec struct {
 	Redis   string
 	Spans   string // where spans go over OTLP/gRPC
@@ -36,7 +36,7 @@ type childSpec struct {
 	Redact  string // "", "redact" or "hash"
 }
 
-// An order tells a child to begin a call, to cancel it, or to unlock what it got.
+// An order makes a child begin a call, cancel it, or unlock what it got.
 type order struct {
 	Do      string // lock, cancel or unlock
 	ID      string // of the call
@@ -57,7 +57,7 @@ type report struct {
 	Error string
 }
 
-// run is the life of a child: it obeys orders until there are no more and all calls have ended, and then
+// run is the life of a child. It obeys orders until there are no more and all calls have ended. Then it
 // exports what is left.
 func (s childSpec) run(orders *json.Decoder, reports *json.Encoder) (err error) {
 	ctx := context.Background()
@@ -140,7 +140,7 @@ func (c *caller) report(ctx context.Context, id, event string, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.out.Encode(r) // nobody listens any more
+	_ = c.out.Encode(r) // the test has ended
 }
 
 // call makes a call in a trace of its own.

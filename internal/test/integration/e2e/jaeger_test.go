@@ -54,13 +54,13 @@ func TestTracesOfTwoProcessesInJaeger(t *testing.T) {
 	s.checkKeys(text.String(), spans)
 }
 
-// jaegerTrace asks Jaeger for a trace until it has that many spans: it stores them some time after it
-// got them, and does not say when. It also returns the answer as it came.
+// jaegerTrace queries Jaeger for a trace until it has that many spans: it stores them some time after
+// their arrival, and does not say when. It also returns the answer as it came.
 func jaegerTrace(ctx context.Context, query, trace string, spans int) ([]collector.Span, []byte, error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		found, body, err := askJaeger(ctx, query, trace)
+		found, body, err := queryJaeger(ctx, query, trace)
 		if err != nil || len(found) >= spans {
 			return found, body, err
 		}
@@ -72,9 +72,9 @@ func jaegerTrace(ctx context.Context, query, trace string, spans int) ([]collect
 	}
 }
 
-// askJaeger returns the spans that Jaeger has of a trace: none if it does not know the trace. Without
+// queryJaeger returns the spans that Jaeger has of a trace: none if it does not know the trace. Without
 // raw_traces it may correct what it takes for skewed clocks; newer versions call it rawTraces.
-func askJaeger(ctx context.Context, query, trace string) ([]collector.Span, []byte, error) {
+func queryJaeger(ctx context.Context, query, trace string) ([]collector.Span, []byte, error) {
 	url := strings.TrimSuffix(query, "/") + "/api/v3/traces/" + trace + "?raw_traces=true&rawTraces=true"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -215,13 +215,13 @@ const jaegerAnswer = `{
 
 func TestJaegersAnswerIsRead(t *testing.T) {
 	const trace = "0af7651916cd43dd8448eb211c80319c"
-	asked := 0
+	queries := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
+		queries++
 		switch {
 		case r.URL.Path != "/api/v3/traces/"+trace:
 			http.Error(w, r.URL.Path, http.StatusTeapot)
-		case asked == 1: // not stored yet
+		case queries == 1: // not stored yet
 			http.Error(w, `{"error": {"httpCode": 404, "message": "No traces found"}}`, http.StatusNotFound)
 		default:
 			_, _ = io.WriteString(w, jaegerAnswer)

@@ -86,8 +86,8 @@ type stage struct {
 	traceOf  map[string]string // of a call
 }
 
-// perform has two processes contend, each on its own connection to a real Redis, and export spans and
-// metrics to these addresses.
+// perform runs two processes that contend, each on its own connection to a real Redis, and export spans
+// and metrics to these addresses.
 func perform(t *testing.T, ctx context.Context, spans, metrics, redact string) *stage {
 	s := &stage{
 		t: t, ctx: ctx, marker: rand.Text(), calls: scene(),

@@ -26,7 +26,7 @@ var (
 	promOperators = []string{"and", "or", "unless", "offset"}
 )
 
-// A promParser reads a query of Prometheus as far as needed to tell what each name in it is.
+// A promParser reads a query of Prometheus as far as needed to know what each name in it is.
 type promParser struct {
 	metrics exported
 	kinds   []string
@@ -137,7 +137,7 @@ func (p *promParser) metric(name string) {
 	}
 }
 
-// matcher checks that a label and the values that the dashboard asks for were exported.
+// matcher checks that a label and the values that the query compares it with were exported.
 func (p *promParser) matcher(metric, label, operator, value string) {
 	values, ok := p.metrics[metric][label]
 	if !ok {

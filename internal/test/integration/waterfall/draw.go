@@ -158,8 +158,8 @@ func (p *picture) links(b *bar) {
 		if to == nil {
 			continue
 		}
-		// From where the wait begins to where the holder's ends, so that both can be told apart in a
-		// bar that has either; from edge to edge.
+		// From the beginning of the wait to the end of the holder's bar: a bar that has both ends of
+		// arrows then shows them apart. From edge to edge.
 		x1, x2 := b.x+min(8, b.w/2), to.x+to.w-min(8, to.w/2)
 		y1, y2 := b.y, to.y+barHeight
 		bend1, bend2 := (y2-y1)/2, (y1-y2)/2
