@@ -43,7 +43,7 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 }
 
 // reenter takes one more hold of a lock that the context of outer holds h carries; nil if it carries none for
-// key.
+// key (rule 15 of docs/protocol.md).
 func (l *KindLocker) reenter(ctx context.Context, h *Hold, key string) (*Hold, error) {
 	for ; h != nil; h = h.outer {
 		if h.lock.locks != l.locks || h.lock.req.Key != key {

@@ -8,7 +8,8 @@ import (
 )
 
 // A cancellation has the server forget an id, whether it is queued, holds the lock, or its acquire is still
-// on the way. It is tried again until the server confirms it, or the id has expired by itself.
+// on the way. It is tried again until the server confirms it, or the id has expired by itself (rule 3 of
+// docs/protocol.md).
 type cancellation struct {
 	e    *Engine
 	keys script.KeySet

@@ -36,7 +36,8 @@ func (e *Engine) drain() {
 	}
 }
 
-// Close ends waits and holds, releases the locks, and returns when no goroutine is left.
+// Close ends waits and holds, releases the locks, and returns when no goroutine is left (rule 16 of
+// docs/protocol.md).
 func (e *Engine) Close() error {
 	e.closeOnce.Do(e.close)
 	return nil

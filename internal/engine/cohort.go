@@ -13,7 +13,8 @@ import (
 // their calls. Callers of the plain lock pass it on to one another without a round trip, as long as they
 // have tokens for it: lock cohorting, after Dice, Marathe and Shavit, "Lock Cohorting: A General Technique
 // for Designing NUMA Locks" (2012). Readers share a lease. Every other caller is a cohort of its own, which
-// keeps the order strict. The shard's mutex guards a cohort, which exists while it is used.
+// keeps the order strict (rules 10 and 11 of docs/protocol.md). The shard's mutex guards a cohort, which exists
+// while it is used.
 type cohort struct {
 	e        *Engine
 	shard    *shard

@@ -140,7 +140,7 @@ type instant = time.Duration
 func (e *Engine) now() instant                { return time.Since(e.epoch) }
 func (e *Engine) instant(t time.Time) instant { return t.Sub(e.epoch) }
 
-// margin is by how much a lease ends earlier here than at the server.
+// margin is by how much a lease ends earlier here than at the server (rule 17 of docs/protocol.md).
 func (e *Engine) margin(lease time.Duration) time.Duration {
 	if e.cfg.Margin < 0 {
 		return lease/100 + 2*time.Millisecond

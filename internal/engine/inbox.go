@@ -15,7 +15,7 @@ import (
 )
 
 // An inbox is the one channel on which this process learns of grants, and its one subscription. The
-// subscription begins with the first contention. Polls find what gets lost on the way.
+// subscription begins with the first contention. Polls find what gets lost on the way (rule 7 of docs/protocol.md).
 type inbox struct {
 	channel string
 	address any         // channel, as an argument of a command

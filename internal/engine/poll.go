@@ -22,7 +22,7 @@ func (r *request) due() (poll bool) {
 	return true
 }
 
-// polls prepares runs of poll.lua, for many tickets of a key at a time.
+// polls prepares runs of poll.lua, for many tickets of a key at a time (rule 7 of docs/protocol.md).
 func (e *Engine) polls(requests []*request) []*script.Call {
 	groups := make(map[string][]*request)
 	var calls []*script.Call

@@ -9,7 +9,8 @@ import (
 // Readers of one process share a lease. Further readers join it without a command as long as no writer
 // waits. The server's word for that is good for a short time, and only while a message would reach the
 // process if a writer came. After that the next reader renews the lease, and the answer says it anew. When
-// a writer waits, no more readers join: they send a request of their own, which is queued.
+// a writer waits, no more readers join: they send a request of their own, which is queued (rule 12 of
+// docs/protocol.md).
 
 // shareFor is how long the server's word that no writer waits is good.
 const shareFor = 100 * time.Millisecond

@@ -3,6 +3,7 @@
 --   KEYS 1 fencing counter  then for each lock: holder, queue, done mark of the id
 --   ARGV 1 inbox  then for each lock: id, lease (ms), owner
 --   returns for each lock its token, or -1: left to acquire.lua
+-- Rule 4 of docs/protocol.md.
 local fence = KEYS[1]
 --@fence
 local wanted = (#KEYS - 1) / 3

@@ -5,6 +5,7 @@
 --        3 for how long its place in the queue is kept (ms), 0: not at all; if negative, for how long the
 --          place is marked as over if the id held the lock
 --   returns 1  done      2  done, and a poll is to be run at once
+-- Rules 2 and 3 of docs/protocol.md.
 local fence = KEYS[4]
 --@fence
 --@hold

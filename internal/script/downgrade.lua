@@ -2,6 +2,7 @@
 -- in between. Harmless when repeated.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers      ARGV 1 id
 --   returns 1  done      2  done, and a poll is to be run at once      0  not held by this id
+-- Rule 12 of docs/protocol.md.
 local fence = KEYS[4]
 --@fence
 --@hold

@@ -42,7 +42,8 @@ func IsFinal(err error) bool {
 	return false
 }
 
-// IsMoving reports whether a Cluster is moving the key's slot, which passes.
+// IsMoving reports whether a Cluster is moving the key's slot, which passes (rule 14 of
+// docs/protocol.md).
 func IsMoving(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
 
 // isWrongType reports whether a key holds something that is not a lock; an embedded server says so in the

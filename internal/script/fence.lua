@@ -1,6 +1,7 @@
 -- Part of the scripts that may grant a lock: the server's clock and the fencing tokens. The script has
 -- set the local `fence`, the key of the fencing counter, before.
 -- TIME is read once, and all times of a run are compared with it.
+-- Rule 18 of docs/protocol.md.
 local call = redis.call
 local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]

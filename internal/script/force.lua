@@ -2,6 +2,7 @@
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers      ARGV 1 token  2 owner
 --   returns 1  taken away      2  taken away, and a poll is to be run at once
 --           0  not held, or by another hold
+-- Rule 5 of docs/protocol.md.
 local fence = KEYS[4]
 --@fence
 --@hold

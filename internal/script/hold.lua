@@ -1,4 +1,4 @@
--- Part of the scripts that may grant a lock.
+-- Part of the scripts that may grant a lock (rules 18 and 19 of docs/protocol.md).
 -- Makes `id` the holder. The counter is written first: a full memory refuses that write, and then nothing
 -- has changed. Numbers are formatted, because concatenation loses digits. A field that says nothing new is
 -- left out: 'tokens' if it is 1, 'mode' if it is exclusive, 'since' if it equals the token, an empty

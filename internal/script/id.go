@@ -9,7 +9,7 @@ import (
 // An ID names one request for a lock, and the ticket and the hold that come of it: the stem of its
 // engine and a number. As an argument of a command it counts how often the command was written to a
 // connection: go-redis repeats a command whose reply was lost, and a copy that got stuck on the way may
-// still arrive.
+// still arrive (rules 1 and 2 of docs/protocol.md).
 type ID struct {
 	stem     *IDStem
 	n        uint64

@@ -17,7 +17,7 @@ const (
 )
 
 // A Message is what the scripts publish to the inbox of a process. It is only a hint: messages get lost,
-// come late, and may have been sent by anybody.
+// come late, and may have been sent by anybody (rule 7 of docs/protocol.md).
 type Message struct {
 	Kind MessageKind
 	ID   string

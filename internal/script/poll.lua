@@ -5,6 +5,7 @@
 --            owner, inbox, token, since, trace of each holder}
 --     more: 1 if it is to be run again at once: there was more to do than one run does
 --     a ticket's answer: {1, token, tokens, tickets waiting} held · {0, position} queued · {-1} gone
+-- Rules 5 and 7 of docs/protocol.md.
 local fence = KEYS[4]
 --@fence
 --@hold

@@ -2,6 +2,7 @@
 -- 'read', the token of the phase, and a field for each reader: when its hold ends (ms), since when it
 -- reads (us), inbox, owner and trace. No reader's hold ends before 'next'. 'wanted' is 1 if a writer
 -- waits. The hash expires with the last of its readers.
+-- Rule 12 of docs/protocol.md.
 local COMMON_FIELDS = 4 -- how many fields are not readers
 
 local function reader_field(id) return 'reader:' .. id end

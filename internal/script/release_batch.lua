@@ -2,6 +2,7 @@
 -- way, is left to release.lua. Harmless when repeated.
 --   KEYS for each lock: holder, queue      ARGV for each lock: id
 --   returns for each lock 1  released      0  not held by this id      -1  left to release.lua
+-- Rule 4 of docs/protocol.md.
 local call = redis.call
 local answers = {}
 for i = 1, #ARGV do

@@ -2,6 +2,7 @@
 --   KEYS 1 holder: only one key, because a script with several fails while a Cluster moves their slot
 --   ARGV 1 id  2 lease (ms)
 --   returns 1  renewed      2  renewed, and a ticket waits      0  not held by this id
+-- Rule 13 of docs/protocol.md.
 local call, lease = redis.call, tonumber(ARGV[2])
 local h = call('HMGET', KEYS[1], 'id', 'wanted', 'mode')
 if h[1] ~= ARGV[1] then

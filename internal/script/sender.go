@@ -24,7 +24,7 @@ const (
 
 // A Sender runs scripts. As long as few are under way each goes out on its own; beyond that they
 // gather while the others are under way, and go out together. So a single call is never held up, and
-// many share round trips. Safe for concurrent use.
+// many share round trips (rule 4 of docs/protocol.md). Safe for concurrent use.
 type Sender struct {
 	rdb      redis.UniversalClient
 	inFlight int // how many at once

@@ -6,6 +6,7 @@
 -- Tickets stand in the queue in the order of their places. Tickets that wait to read have a queue of their
 -- own, and READERS_TICKET stands in the queue for all of them, at the place of the first. Readers up to the
 -- place '#admit' are admitted even if a writer waits.
+-- Rules 5, 6, 7, 8, 9 and 12 of docs/protocol.md.
 local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace', 'next', 'wanted'}
 local READERS_TICKET = '#readers'
 
