@@ -6,13 +6,13 @@ import (
 	"fmt"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/option"
 )
 
-// Do runs fn under key's lock, with a context that carries the hold and ends at its loss. It waits
-// for the lock as Lock does. A panic in fn is passed on after the release. If fn succeeded but the
-// lock was lost meanwhile, Do returns an error that wraps ErrLost: somebody else may have run at the
-// same time. A release that the server did not confirm is not reported here, because fn ran alone;
-// observers see it.
+// Do runs fn under key's lock, with a context that carries the hold and ends when it is lost. It waits for
+// the lock as Lock does. A panic in fn goes on after the release. If fn succeeded but the lock was lost
+// meanwhile, Do returns an error that wraps ErrLost: another holder may have run at the same time. Do does not
+// report a release that the server did not confirm, because fn ran alone; observers see it.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error, opts ...Option) error {
 	_, err := do(ctx, l, key, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, opts)
 	return err
@@ -48,7 +48,7 @@ func WithLock[In any](l Locker, key KeyFunc[In], fn func(context.Context, In) er
 
 // WithLockValue is WithLock for a function with a result.
 func WithLockValue[In, Out any](l Locker, key KeyFunc[In], fn func(context.Context, In) (Out, error), opts ...Option) func(context.Context, In) (Out, error) {
-	if l == nil || key == nil || fn == nil {
+	if option.IsNil(l) || key == nil || fn == nil {
 		panic("lockmw: WithLock: an argument is nil")
 	}
 	if _, err := NewPolicy(opts...); err != nil {
