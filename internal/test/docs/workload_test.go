@@ -62,11 +62,11 @@ func (s *service) alone(ctx context.Context) error {
 	}
 	err = errors.Join(err, hold.Extend(ctx, time.Second), hold.Unlock())
 
-	_, short, lockErr := s.mine.Lock(ctx, s.key, lockmw.WithMinHold(50*time.Millisecond))
+	_, short, lockErr := s.mine.Lock(ctx, s.key, lockmw.WithMinHold(10*time.Millisecond))
 	if lockErr == nil {
 		lockErr = short.Unlock()
 	}
-	_, holds, allErr := lockmw.LockAll(ctx, s.mine, []string{s.key, s.key + ":a"}) // waits for the rest of the 50 ms
+	_, holds, allErr := lockmw.LockAll(ctx, s.mine, []string{s.key, s.key + ":a"})
 	return errors.Join(err, lockErr, allErr, holds.Unlock())
 }
 
@@ -88,7 +88,13 @@ func (s *service) handOver(ctx context.Context) error {
 	if _, _, err := s.other.Lock(ctx, s.key, lockmw.WithWait(time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
 		return fmt.Errorf("Lock for 1 ms: %w", err)
 	}
-	return s.next(ctx, hold, s.other)
+	if err := s.next(ctx, hold, s.other); err != nil {
+		return err
+	}
+	if _, hold, err = s.other.Lock(ctx, s.key); err != nil {
+		return err
+	}
+	return s.next(ctx, hold, s.mine) // which listens from now on
 }
 
 // next unlocks hold when a call for the key waits, which then has its turn.
@@ -189,7 +195,7 @@ func (s *service) operate(ctx context.Context) error {
 		}
 		select {
 		case <-held.Done(): // it was lost
-		case <-time.After(time.Second):
+		case <-time.After(5 * time.Second): // its next renewal comes later
 			return errors.New("the holder is not notified")
 		}
 		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
