@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 var (
@@ -24,25 +25,28 @@ var (
 func two(r role) [maxProcesses]role   { return [...]role{r, r, 0} }
 func three(r role) [maxProcesses]role { return [...]role{r, r, r} }
 
-// The systems that are visited by default. Each takes some seconds, and has what the others lack.
+// The systems that are visited. Each has what the others lack.
 var systems = map[string]system{
-	"replays, tries":  {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 1, 1, 0}},
-	"deaths":          {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{0, 1, 1, 1}},
-	"many faults":     {roles: two(plain), acquires: 1, polls: 2, tries: true, faults: faults{2, 2, 1, 1}},
-	"polls overtaken": {roles: two(plain), acquires: 2, polls: 2, faults: faults{1, 1, 0, 0}},
-	"three processes": {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0}},
-	"three, one dies": {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 0, 1}},
+	"deaths":             {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{0, 1, 1, 1}},
+	"polls overtaken":    {roles: two(plain), acquires: 2, polls: 2, faults: faults{1, 1, 0, 0}},
+	"three processes":    {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0}},
+	"three, one dies":    {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 0, 1}},
+	"reads, many faults": {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{1, 1, 1, 1}},
+	"readers in batches": {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, batch: 1, faults: faults{0, 0, 1, 1}},
+	"kept twice":         {roles: two(fair), acquires: 2, polls: 1, faults: faults{1, 0, 1, 0}},
+}
 
+// Those that take several seconds are left out of the quick suite.
+var largeSystems = map[string]system{
+	"replays, tries":          {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 1, 1, 0}},
+	"many faults":             {roles: two(plain), acquires: 1, polls: 2, tries: true, faults: faults{2, 2, 1, 1}},
 	"reads and writes":        {roles: two(both), acquires: 2, polls: 1, faults: faults{1, 1, 0, 0}},
-	"reads, many faults":      {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{1, 1, 1, 1}},
 	"readers":                 {roles: [...]role{writer, reader, reader}, acquires: 1, polls: 1, faults: faults{1, 1, 0, 0}},
 	"phases":                  {roles: [...]role{writer, reader, reader}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0}},
 	"three change sides":      {roles: three(both), acquires: 1, polls: 1, tries: true, faults: faults{0, 1, 1, 0}},
-	"readers in batches":      {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, batch: 1, faults: faults{0, 0, 1, 1}},
 	"kinds mixed":             {roles: [...]role{plain, reader, fair}, acquires: 1, polls: 1, tries: true, faults: faults{0, 1, 1, 1}},
 	"kept places":             {roles: [...]role{fair, reader, 0}, acquires: 3, polls: 1, faults: faults{0, 0, 2, 0}},
 	"kept places, tries":      {roles: [...]role{fair, reader, 0}, acquires: 2, polls: 1, tries: true, faults: faults{1, 0, 1, 0}},
-	"kept twice":              {roles: two(fair), acquires: 2, polls: 1, faults: faults{1, 0, 1, 0}},
 	"kept twice, and a third": {roles: [...]role{fair, fair, reader}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0}},
 }
 
@@ -51,6 +55,13 @@ func TestNoStateBreaksAPromise(t *testing.T) {
 		clean(t, chosen(t))
 		return
 	}
+	visit(t, systems)
+	if suite.Full() {
+		visit(t, largeSystems)
+	}
+}
+
+func visit(t *testing.T, systems map[string]system) {
 	for name, y := range systems {
 		if race.Enabled && y.processes() > 2 {
 			continue
@@ -58,7 +69,10 @@ func TestNoStateBreaksAPromise(t *testing.T) {
 		if race.Enabled {
 			y.acquires, y.tries, y.faults.replays, y.faults.delays = 1, false, min(y.faults.replays, 1), 1
 		}
-		t.Run(name, func(t *testing.T) { clean(t, y) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clean(t, y)
+		})
 	}
 }
 
