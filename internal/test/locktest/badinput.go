@@ -24,7 +24,7 @@ func (e *env) refused(what string, c *client, want error, key string, opts ...lo
 	start := time.Now()
 	_, _, err := e.rec.Lock(e.ctx, c, key, opts...)
 	e.is(what, err, want)
-	if took := time.Since(start); took > e.soon {
+	if took := e.pace.since(start); took > e.soon {
 		e.t.Errorf("%s: refused after %v", what, took)
 	}
 	if c.wire != nil && len(c.wire.Sent()) > 0 {

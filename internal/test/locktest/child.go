@@ -72,7 +72,7 @@ func (s childSpec) run(configs []Config, orders *json.Decoder, reports *json.Enc
 		err = nil
 	}
 	err = errors.Join(err, c.Close())
-	if left := await(patience, func() string { return engineGoroutine(leak.Goroutines{}) }); left != "" {
+	if left := (*pace)(nil).await(patience, func() string { return engineGoroutine(leak.Goroutines{}) }); left != "" {
 		err = errors.Join(err, errors.New(left))
 	}
 	return err

@@ -114,6 +114,7 @@ func (p *process) kill() time.Time {
 // says waits for an event of the call, and returns the last report of it.
 func (c *remote) says(event string, within time.Duration) report {
 	c.p.e.t.Helper()
+	start := time.Now()
 	limit := time.NewTimer(within)
 	defer limit.Stop()
 	for {
@@ -132,7 +133,11 @@ func (c *remote) says(event string, within time.Duration) report {
 		case <-c.p.over:
 			c.p.e.t.Fatalf("the other process ended before it was %s", event)
 		case <-limit.C:
-			c.p.e.t.Fatalf("the call of the other process is not %s after %v", event, within)
+			left := within - c.p.e.pace.since(start)
+			if left <= 0 {
+				c.p.e.t.Fatalf("the call of the other process is not %s after %v", event, within)
+			}
+			limit.Reset(left)
 		}
 	}
 }

@@ -129,8 +129,12 @@ func shutdownWaits(e *env) {
 	const lease = 300 * time.Millisecond
 	ctx, held := e.lock(a, key, lockmw.WithLease(lease))
 	w := e.wait(a, key)
-	done := make(chan error, 1)
-	go func() { done <- a.redis.Shutdown(e.ctx) }()
+	var shutdown error
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		shutdown = a.redis.Shutdown(e.ctx)
+	}()
 	w.fails(e.soon, lockmw.ErrClosed)
 	_, _, err := e.rec.Lock(e.ctx, a, e.key("user"))
 	e.is("Lock after Shutdown", err, lockmw.ErrClosed)
@@ -139,19 +143,16 @@ func shutdownWaits(e *env) {
 		e.t.Errorf("the hold has ended: %v", context.Cause(ctx))
 	}
 	select {
-	case err := <-done:
-		e.t.Errorf("Shutdown returned before the hold's end: %v", err)
+	case <-returned:
+		e.t.Errorf("Shutdown returned before the hold's end: %v", shutdown)
 	default:
 	}
 	e.busy(b, key)
 	e.unlock(ctx, held)
-	select {
-	case err := <-done:
-		if err != nil {
-			e.t.Errorf("Shutdown: %v", err)
-		}
-	case <-time.After(e.soon):
+	if !e.pace.wait(returned, e.soon) {
 		e.t.Error("Shutdown does not return after the hold's end")
+	} else if shutdown != nil {
+		e.t.Errorf("Shutdown: %v", shutdown)
 	}
 	e.free(b, key)
 }
@@ -163,7 +164,7 @@ func shutdownEnds(e *env) {
 	defer cancel()
 	start := time.Now()
 	e.is("Shutdown", a.redis.Shutdown(ctx), context.DeadlineExceeded)
-	if took := time.Since(start); took > 50*time.Millisecond+e.soon {
+	if took := e.pace.since(start); took > 50*time.Millisecond+e.soon {
 		e.t.Errorf("Shutdown took %v", took)
 	}
 	e.unlock(held, hold)

@@ -41,6 +41,7 @@ type env struct {
 	ctx  context.Context
 
 	goroutines leak.Goroutines // that the scenario has started
+	pace       *pace
 
 	server *redistest.Server // nil: none
 	admin  *redis.Client     // sees the server, takes no locks
@@ -51,14 +52,14 @@ type env struct {
 func newEnv(t *testing.T, c Config) *env {
 	t.Helper()
 	e := &env{t: t, tb: t, cfg: c, prefix: "t" + strings.ToLower(rand.Text()[:10])}
-	e.goroutines = leak.Check(t, dialler)
+	e.goroutines, e.pace = leak.Check(t, dialler), c.pace
 	e.soon = 50 * time.Millisecond
 	if !c.Bubble {
 		// Machines that run tests are busy. It must stay under the poll interval: what is found by
 		// the next poll only did not happen at once.
 		e.soon = 600 * time.Millisecond
 	}
-	e.rec = NewRecorder(e.soon)
+	e.rec = e.newRecorder()
 	limit := 4 * time.Minute
 	if c.Bubble {
 		limit = 24 * time.Hour // of a time that costs nothing
@@ -78,6 +79,12 @@ func newEnv(t *testing.T, c Config) *env {
 	}
 	t.Cleanup(e.checkClosed) // after the clients' cleanups
 	return e
+}
+
+func (e *env) newRecorder() *Recorder {
+	r := NewRecorder(e.soon)
+	r.pace = e.pace
+	return r
 }
 
 // A client is one process' way to the locks.
@@ -167,7 +174,11 @@ func (e *env) unlock(_ context.Context, h *Held) {
 // free checks that key can be had by l within the time for what happens at once, for itself alone.
 func (e *env) free(l lockmw.Locker, key string) {
 	e.t.Helper()
+	start := time.Now()
 	_, held, err := e.rec.Lock(e.ctx, rivalOf(l), key, lockmw.WithWait(e.soon))
+	for left := e.soon - e.pace.since(start); err != nil && left > 0; left = e.soon - e.pace.since(start) {
+		_, held, err = e.rec.Lock(e.ctx, rivalOf(l), key, lockmw.WithWait(left))
+	}
 	if err != nil {
 		e.t.Errorf("the key is not free: %v", err)
 		return
@@ -221,7 +232,7 @@ func (e *env) ends(ctx context.Context) bool {
 // eventually waits until done returns nothing, and else reports what it returned last.
 func (e *env) eventually(within time.Duration, done func() string) {
 	e.t.Helper()
-	if missing := await(within, done); missing != "" {
+	if missing := e.pace.await(within, done); missing != "" {
 		e.t.Errorf("after %v: %s", within, missing)
 	}
 }
@@ -234,25 +245,6 @@ func passes(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	<-ctx.Done()
-}
-
-// await waits until done returns nothing, and else returns what it returned last.
-func await(within time.Duration, done func() string) (missing string) {
-	limit := time.NewTimer(within)
-	defer limit.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		missing = done()
-		if missing == "" {
-			return ""
-		}
-		select {
-		case <-limit.C:
-			return missing
-		case <-tick.C:
-		}
-	}
 }
 
 // checkServerIsClean looks for what the scenario left on the server, before anything is closed: the

@@ -134,7 +134,7 @@ func (q *line) standsWithin(d time.Duration) {
 		return
 	}
 	want := q.names()
-	missing := await(d, func() string {
+	missing := q.e.pace.await(d, func() string {
 		if got := q.e.queue(q.key); !slices.Equal(got, want) {
 			return fmt.Sprintf("the queue is %q, and should be %q", got, want)
 		}

@@ -72,7 +72,7 @@ type fairPlace struct {
 
 func newFairModel(e *env, t *rapid.T, clients []*client) *fairModel {
 	sub := *e
-	sub.t, sub.rec = t, NewRecorder(e.soon)
+	sub.t, sub.rec = t, e.newRecorder()
 	ctx, cancel := context.WithCancel(e.ctx)
 	t.Cleanup(cancel)
 	sub.ctx = ctx

@@ -112,7 +112,7 @@ func boundedTime(e *env) {
 	start := time.Now()
 	w := e.wait(b, key, lockmw.WithLease(lease))
 	e.unlock(w.gets(patience))
-	if took := w.at.Sub(start); took > lease/3+2*work+e.soon {
+	if took := e.pace.between(start, w.at); took > lease/3+2*work+e.soon {
 		e.t.Errorf("the other process waited for %v, more than a third of the lease", took)
 	}
 }

@@ -149,7 +149,7 @@ func reentryBeforeLongQueue(e *env) {
 			e.t.Errorf("Unlock of the nested hold: %v", err)
 		}
 	}
-	if took := time.Since(start); took > e.soon {
+	if took := e.pace.since(start); took > e.soon {
 		e.t.Errorf("re-entry took %v", took)
 	}
 	q.stands()

@@ -71,7 +71,7 @@ func swallowedAcquireWithoutContext(e *env) {
 	caught := p.SwallowOne(e.redisKey(key))
 	start := time.Now()
 	ctx, held := e.lockWith(context.WithoutCancel(e.ctx), c, key) // nothing ends it but the answer
-	if took := time.Since(start); took > briefPatience+e.soon {
+	if took := e.pace.since(start); took > briefPatience+e.soon {
 		e.t.Errorf("Lock took %v", took)
 	}
 	<-caught
@@ -86,7 +86,7 @@ func swallowedRelease(e *env) {
 	caught := p.SwallowOne(e.redisKey(key))
 	start := time.Now()
 	e.unlock(ctx, held)
-	if took := time.Since(start); took > briefPatience+e.soon {
+	if took := e.pace.since(start); took > briefPatience+e.soon {
 		e.t.Errorf("Unlock took %v", took)
 	}
 	<-caught

@@ -61,7 +61,7 @@ func (e *env) watchdogFails(fault func(*client)) {
 	if missing := held.Deadline().Add(margin).Sub(lasts); missing > time.Millisecond {
 		e.t.Errorf("the server's lease lasts %v less than the margin longer than the hold", missing)
 	}
-	if d := held.Deadline(); ended.Before(d) || ended.Sub(d) > e.soon {
+	if d := held.Deadline(); ended.Before(d) || e.pace.between(d, ended) > e.soon {
 		e.t.Errorf("the context ended %v after its deadline", ended.Sub(d))
 	}
 	if took := ended.Sub(start); took > lease {
@@ -114,11 +114,11 @@ func fixedLease(e *env) {
 	}
 	w := e.wait(e.client(), key)
 	e.lost(ctx, held)
-	if took := time.Since(start); took > lease+e.soon {
+	if took := e.pace.since(start); took > lease+e.soon {
 		e.t.Errorf("a fixed lease of %v took %v", lease, took)
 	}
 	e.unlock(w.gets(e.soon))
-	if took := w.at.Sub(start); took > lease+e.soon {
+	if took := e.pace.between(start, w.at); took > lease+e.soon {
 		e.t.Errorf("the next caller ran after %v, the lease was %v", took, lease)
 	}
 }
@@ -151,7 +151,7 @@ func maxHold(e *env) {
 	ctx, held := e.lock(c, key, lockmw.WithMaxHold(most), lockmw.WithLease(300*time.Millisecond))
 	w := e.wait(e.client(), key)
 	e.lost(ctx, held)
-	if took := time.Since(start); took < most-most/10 || took > most+e.soon {
+	if took := time.Since(start); took < most-most/10 || e.pace.since(start) > most+e.soon {
 		e.t.Errorf("a hold of at most %v took %v", most, took)
 	}
 	e.unlock(w.gets(pollInterval + e.soon))

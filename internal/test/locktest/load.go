@@ -69,7 +69,7 @@ func (l *load) taken(key string, start time.Time) {
 	if since.Before(start) {
 		since = start
 	}
-	if idle := time.Since(since); idle > l.idle {
+	if idle := l.e.pace.since(since); idle > l.idle {
 		l.idle, l.idlest = idle, key
 	}
 }

@@ -39,6 +39,7 @@ type Config struct {
 	Wrap func(c *lockmw.Client) lockmw.Locker
 
 	shared *redistest.Server // of the scenarios that share one; nil: none
+	pace   *pace             // nil: they run in bubbles
 }
 
 // Local is the Config of a lockmw.Local.
@@ -64,6 +65,7 @@ func Redis(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 func Run(t *testing.T, c Config) {
 	if c.realTime() {
 		c.shared = share(t, c.Server(t)) // skips all scenarios at once if there is none
+		c.pace = newPace(t)
 		dialler := goleak.IgnoreAnyFunction(dialler)
 		before := goleak.IgnoreCurrent()
 		t.Cleanup(func() { goleak.VerifyNone(t, before, dialler) }) // those too that no scenario is blamed for

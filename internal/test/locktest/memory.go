@@ -65,7 +65,7 @@ func fullRefuses(e *env) {
 			if errors.Is(err, lockmw.ErrBusy) {
 				e.t.Errorf("a full memory is told as a lost race: %v", err)
 			}
-			if took := time.Since(start); took > e.soon {
+			if took := e.pace.since(start); took > e.soon {
 				e.t.Errorf("the call took %v", took)
 			}
 		}

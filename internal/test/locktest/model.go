@@ -76,7 +76,7 @@ type modelHold struct {
 
 func newModel(e *env, t *rapid.T, clients []*client) *model {
 	sub := *e
-	sub.t, sub.rec = t, NewRecorder(e.soon)
+	sub.t, sub.rec = t, e.newRecorder()
 	ctx, cancel := context.WithCancel(e.ctx)
 	t.Cleanup(cancel)
 	sub.ctx = ctx

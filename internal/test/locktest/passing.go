@@ -88,7 +88,7 @@ func (r refusal) lasts(e *env) {
 	r.tells(e, "the call that waits", w.err)
 	start := time.Now()
 	r.tells(e, "Unlock", held.Unlock())
-	if took := time.Since(start); took > e.soon {
+	if took := e.pace.since(start); took > e.soon {
 		e.t.Errorf("Unlock took %v", took)
 	}
 	end()

@@ -25,6 +25,7 @@ import (
 // Lock goes to the Locker itself. Safe for concurrent use.
 type Recorder struct {
 	slack time.Duration // how much later than its bound a call may return
+	pace  *pace
 
 	mu         sync.Mutex
 	keys       map[string]*record
@@ -99,11 +100,11 @@ func (r *Recorder) end(c *call, inner context.Context, hold *lockmw.Hold, err er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending--
-	if ended := c.ended.Load(); ended != nil && now.Sub(*ended) > r.slack {
+	if ended := c.ended.Load(); ended != nil && r.pace.between(*ended, now) > r.slack {
 		r.violate("%q: the call returned %v after its context had ended", c.key, now.Sub(*ended))
 	}
 	took := now.Sub(c.start)
-	if took-r.slack > c.wait {
+	if took-r.slack-r.pace.lost(c.start, now) > c.wait {
 		r.violate("%q: a wait of at most %v took %v", c.key, c.wait, took)
 	}
 	if err == nil {

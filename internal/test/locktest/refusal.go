@@ -37,7 +37,7 @@ func (e *env) refusedWith(c *client, reply string, within time.Duration, opts ..
 	if errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrLost) {
 		e.t.Errorf("%s is told as a lost race: %v", reply, err)
 	}
-	if took := time.Since(start); took > within {
+	if took := e.pace.since(start); took > within {
 		e.t.Errorf("%s: told after %v", reply, took)
 	}
 }

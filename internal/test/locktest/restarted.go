@@ -113,7 +113,7 @@ func restartedEmpty(e *env) {
 		left = without(left, w)
 	}
 	e.lost(ctx, held)
-	if took := time.Since(restarted); took > lease/2+e.soon {
+	if took := e.pace.since(restarted); took > lease/2+e.soon {
 		e.t.Errorf("the holder knew only after %v that the server has forgotten its lock", took)
 	}
 }

@@ -119,7 +119,7 @@ func downgradedEnds(e *env) {
 	e.downgrade(c, held)
 	reader := e.read(other, key) // does not lengthen it
 	e.lost(ctx, held)
-	if took := time.Since(start); took < lease*9/10 || took > lease+e.soon {
+	if took := time.Since(start); took < lease*9/10 || e.pace.since(start) > lease+e.soon {
 		e.t.Errorf("a fixed lease of %v took %v", lease, took)
 	}
 	e.busy(c.rw, key)
@@ -258,7 +258,7 @@ func downgradeSilent(e *env) {
 	defer cancel()
 	start := time.Now()
 	err := held.Share(func() error { return c.rw.Downgrade(ctx, held.Hold) })
-	if took := time.Since(start); took > callLimit+e.soon {
+	if took := e.pace.since(start); took > callLimit+e.soon {
 		e.t.Errorf("Downgrade with a context of %v took %v", callLimit, took)
 	}
 	e.is("Downgrade of a silent server", err, lockmw.ErrUnavailable)

@@ -70,7 +70,7 @@ func flushedReaders(e *env) {
 	for _, h := range holds {
 		e.lost(h.ctx, h)
 	}
-	if took := time.Since(start); took > max(lease/2, 2*pollInterval)+e.soon {
+	if took := e.pace.since(start); took > max(lease/2, 2*pollInterval)+e.soon {
 		e.t.Errorf("the readers knew only after %v that the server has forgotten their holds", took)
 	}
 	e.free(clients[2].rw, key)
@@ -125,11 +125,11 @@ func killedServerWithReaders(e *env) {
 			return
 		}
 		e.is("the cause of the context's end", context.Cause(h.ctx), lockmw.ErrLost)
-		if late := time.Since(h.Deadline()); late < 0 || i == 0 && late > e.soon {
+		if late := time.Since(h.Deadline()); late < 0 || i == 0 && e.pace.since(h.Deadline()) > e.soon {
 			e.t.Errorf("a hold ended %v after its deadline", late)
 		}
 	}
-	if took := time.Since(killed); took > 2*lease+e.soon {
+	if took := e.pace.since(killed); took > 2*lease+e.soon {
 		e.t.Errorf("the holds ended %v after the server, their leases were at most %v", took, 2*lease)
 	}
 	e.server.Restart(e.tb)

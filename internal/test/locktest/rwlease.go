@@ -49,7 +49,7 @@ func (e *env) alive(holds ...*Held) {
 func (e *env) endsAt(h *Held, at time.Time) {
 	e.t.Helper()
 	e.lost(h.ctx, h)
-	if off := time.Since(at); off < -time.Second/10 || off > e.soon {
+	if off := time.Since(at); off < -time.Second/10 || e.pace.since(at) > e.soon {
 		e.t.Errorf("a hold ended %v after its time", off)
 	}
 }

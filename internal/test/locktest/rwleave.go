@@ -264,8 +264,12 @@ func shutdownWaitsForReaders(e *env) {
 	a, b, key := e.client(), e.client(), e.key("item")
 	holds := []*Held{e.read(a, key, lockmw.WithLease(lease)), e.read(a, key, lockmw.WithLease(lease))}
 	w := e.wait(a.rw, key)
-	done := make(chan error, 1)
-	go func() { done <- a.redis.Shutdown(e.ctx) }()
+	var shutdown error
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		shutdown = a.redis.Shutdown(e.ctx)
+	}()
 	w.fails(e.soon, lockmw.ErrClosed)
 	for range 2 {
 		_, _, err := e.rec.Lock(e.ctx, a.reader(), key)
@@ -273,21 +277,18 @@ func shutdownWaitsForReaders(e *env) {
 		e.pass(2 * lease)
 		e.alive(holds...)
 		select {
-		case err := <-done:
-			e.t.Fatalf("Shutdown returned before the holds' end: %v", err)
+		case <-returned:
+			e.t.Fatalf("Shutdown returned before the holds' end: %v", shutdown)
 		default:
 		}
 		e.busy(b.rw, key)
 		e.release(holds[0])
 		holds = holds[1:]
 	}
-	select {
-	case err := <-done:
-		if err != nil {
-			e.t.Errorf("Shutdown: %v", err)
-		}
-	case <-time.After(e.soon):
+	if !e.pace.wait(returned, e.soon) {
 		e.t.Error("Shutdown does not return after the last hold's end")
+	} else if shutdown != nil {
+		e.t.Errorf("Shutdown: %v", shutdown)
 	}
 	e.free(b.rw, key)
 }

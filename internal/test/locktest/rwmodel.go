@@ -84,7 +84,7 @@ type rwHold struct {
 
 func newRWModel(e *env, t *rapid.T, clients []*client) *rwModel {
 	sub := *e
-	sub.t, sub.rec = t, NewRecorder(e.soon)
+	sub.t, sub.rec = t, e.newRecorder()
 	ctx, cancel := context.WithCancel(e.ctx)
 	t.Cleanup(cancel)
 	sub.ctx = ctx

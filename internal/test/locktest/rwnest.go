@@ -30,7 +30,7 @@ func (e *env) nest(ctx context.Context, l lockmw.Locker, key string, opts ...loc
 	if err != nil {
 		e.t.Fatalf("nested: %v", err)
 	}
-	if took := time.Since(start); took > e.soon {
+	if took := e.pace.since(start); took > e.soon {
 		e.t.Errorf("re-entry took %v", took)
 	}
 	return inner, hold
@@ -56,7 +56,7 @@ func (e *env) noUpgrade(ctx context.Context, c *client, key string) {
 		if failure, ok := errors.AsType[*lockmw.Error](err); !ok || failure.Key != key || failure.ErrorType() != "lock_upgrade" {
 			e.t.Errorf("an upgrade's error is %#v", err)
 		}
-		if took := time.Since(start); took > e.soon {
+		if took := e.pace.since(start); took > e.soon {
 			e.t.Errorf("an upgrade was refused after %v", took)
 		}
 	}

@@ -29,7 +29,7 @@ func (e *env) silentCall(c *client, key string, opts ...lockmw.Option) {
 	defer cancel()
 	start := time.Now()
 	_, _, err := c.Lock(ctx, key, opts...)
-	took := time.Since(start)
+	took := e.pace.since(start)
 	if took > callLimit+e.soon {
 		e.t.Errorf("the call with a context of %v took %v", callLimit, took)
 	}
@@ -72,7 +72,7 @@ func (e *env) silentExtend(held *Held) {
 	defer cancel()
 	start := time.Now()
 	err := held.Extend(ctx, time.Minute)
-	if took := time.Since(start); took > callLimit+e.soon {
+	if took := e.pace.since(start); took > callLimit+e.soon {
 		e.t.Errorf("Extend with a context of %v took %v", callLimit, took)
 	}
 	e.is("Extend", err, lockmw.ErrUnavailable, context.DeadlineExceeded)
@@ -113,13 +113,13 @@ func silentTry(e *env) {
 	c.wire.Silence()
 	start := time.Now()
 	_, _, err := c.Lock(e.ctx, keys[0], lockmw.WithWait(0))
-	if took := time.Since(start); took > limit+e.soon {
+	if took := e.pace.since(start); took > limit+e.soon {
 		e.t.Errorf("a try took %v", took)
 	}
 	e.is("a try", err, lockmw.ErrUnavailable)
 	start = time.Now()
 	_, open, err := c.Lock(e.ctx, keys[1], lockmw.WithWait(0), lockmw.WithFailOpen())
-	if took := time.Since(start); took > limit+e.soon || err != nil {
+	if took := e.pace.since(start); took > limit+e.soon || err != nil {
 		e.t.Errorf("a try that fails open took %v: %v", took, err)
 	} else if err := open.Unlock(); err != nil {
 		e.t.Errorf("Unlock of a hold without a lock: %v", err)
@@ -144,7 +144,7 @@ func silentUnlock(e *env) {
 	c.wire.Silence()
 	start := time.Now()
 	err := held.Unlock()
-	if took := time.Since(start); took > limit+e.soon {
+	if took := e.pace.since(start); took > limit+e.soon {
 		e.t.Errorf("Unlock took %v", took)
 	}
 	e.is("Unlock", err, lockmw.ErrUnavailable)

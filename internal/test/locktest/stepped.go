@@ -201,7 +201,7 @@ func steppedOverLease(e *env) {
 		e.t.Errorf("token %d after %d", nextHeld.Token(), held.Token())
 	}
 	e.lost(ctx, held)
-	if took := time.Since(start); took > lease/3+e.soon {
+	if took := e.pace.since(start); took > lease/3+e.soon {
 		e.t.Errorf("the holder was told after %v", took)
 	}
 	e.unlock(next, nextHeld)

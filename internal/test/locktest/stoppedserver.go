@@ -35,7 +35,7 @@ func holdsAndQueueOfStoppedServer(e *env) {
 		if late < 0 || late > e.soon {
 			e.t.Errorf("the context ended %v after its deadline", late)
 		}
-		if took := time.Since(stopped); took > lease+e.soon {
+		if took := e.pace.since(stopped); took > lease+e.soon {
 			e.t.Errorf("the context ended %v after the server had stopped, the lease was %v", took, lease)
 		}
 	}

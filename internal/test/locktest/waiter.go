@@ -66,16 +66,11 @@ func (e *env) call(ctx context.Context, l lockmw.Locker, key string, opts ...loc
 // returns waits for the end of the call.
 func (w *waiter) returns(within time.Duration) bool {
 	w.e.t.Helper()
-	if w.returned() { // it must not lose against a limit of 0
+	if w.returned() || w.e.pace.wait(w.done, within) { // it must not lose against a limit of 0
 		return true
 	}
-	select {
-	case <-w.done:
-		return true
-	case <-time.After(within):
-		w.e.t.Errorf("the call has not returned after %v", within)
-		return false
-	}
+	w.e.t.Errorf("the call has not returned after %v", within)
+	return false
 }
 
 // gets checks that the call gets the lock.
@@ -116,12 +111,16 @@ func (e *env) first(within time.Duration, waiters []*waiter) *waiter {
 			}
 		}()
 	}
-	select {
-	case w := <-got:
-		return w
-	case <-time.After(within):
-		e.t.Fatalf("none of %d calls has returned after %v", len(waiters), within)
-		return nil
+	start := time.Now()
+	for left := within; ; {
+		select {
+		case w := <-got:
+			return w
+		case <-time.After(left):
+		}
+		if left = within - e.pace.since(start); left <= 0 {
+			e.t.Fatalf("none of %d calls has returned after %v", len(waiters), within)
+		}
 	}
 }
 

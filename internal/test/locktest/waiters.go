@@ -22,7 +22,7 @@ func tooManyWaiters(e *env) {
 	start := time.Now()
 	_, _, err := e.rec.Lock(e.ctx, c.rival, key, lockmw.WithMaxWaiters(most))
 	e.is("one more waiter", err, lockmw.ErrTooManyWaiters)
-	if took := time.Since(start); took > e.soon {
+	if took := e.pace.since(start); took > e.soon {
 		e.t.Errorf("one more waiter was told after %v", took)
 	}
 	waiters[1].cancel()

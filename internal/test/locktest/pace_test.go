@@ -1,0 +1,27 @@
+package locktest
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPaceCountsTheTimeBetweenDelays(t *testing.T) {
+	start := time.Now()
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	p := new(pace)
+	p.note(at(100), 40*time.Millisecond)
+	p.note(at(300), 10*time.Millisecond)
+	for _, x := range []struct {
+		from, to int
+		want     time.Duration
+	}{
+		{0, 90, 90}, {0, 200, 160}, {0, 400, 350}, {150, 400, 240}, {310, 400, 90},
+	} {
+		if got := p.between(at(x.from), at(x.to)); got != x.want*time.Millisecond {
+			t.Errorf("from %d ms to %d ms: %v, want %d ms", x.from, x.to, got, x.want)
+		}
+	}
+	if got := (*pace)(nil).between(at(0), at(400)); got != 400*time.Millisecond {
+		t.Errorf("without a pace: %v", got)
+	}
+}
