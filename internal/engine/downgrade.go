@@ -22,11 +22,9 @@ func (h *hold) Downgrade(ctx context.Context) error {
 	answers := make(chan *script.Reply, 1)
 	d := script.Downgrade{Keys: &c.keys, ID: l.id}
 	c.e.sender.Start(d.Call(ctx, c.e.scripts, func(a *script.Reply) { answers <- a }))
-	var a *script.Reply
-	select {
-	case a = <-answers:
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
+	a, err := answerTo(ctx, answers)
+	if err != nil {
+		return err
 	}
 	lost, err := h.onDowngraded(a)
 	notifyLost(lost)

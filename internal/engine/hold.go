@@ -71,15 +71,27 @@ func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 	c.shard.mu.Unlock()
 	answers := make(chan *script.Reply, 1)
 	c.e.sender.Start(l.renewal(ctx, duration, func(a *script.Reply) { answers <- a }))
-	var a *script.Reply
-	select {
-	case a = <-answers:
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
+	a, err := answerTo(ctx, answers)
+	if err != nil {
+		return err
 	}
 	lost, err := h.onExtended(a, duration)
 	notifyLost(lost)
 	return err
+}
+
+// answerTo waits for the answer to a call until ctx ends. A connection may notice a deadline before ctx does.
+func answerTo(ctx context.Context, answers <-chan *script.Reply) (*script.Reply, error) {
+	select {
+	case a := <-answers:
+		deadline, ok := ctx.Deadline()
+		if a.Err != nil && !script.IsReply(a.Err) && ok && !time.Now().Before(deadline) {
+			return nil, fmt.Errorf("%w: %w", core.ErrUnavailable, context.DeadlineExceeded)
+		}
+		return a, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
+	}
 }
 
 // onExtended deals with the answer to renew.lua.
