@@ -6,7 +6,10 @@ import (
 	"github.com/lockmw/go/internal/test/locktest"
 )
 
-// The reading side has a package of its own, internal/test/locktest/reading.
 func TestWriterConformanceOnMiniredis(t *testing.T) { locktest.Run(t, locktest.Piped("write", sides)) }
 
+func TestReaderConformanceOnMiniredis(t *testing.T) { locktest.Run(t, locktest.Piped("read", sides)) }
+
 func TestWriterConformanceOnRedis(t *testing.T) { locktest.Run(t, locktest.Redis("write", sides)) }
+
+func TestReaderConformanceOnRedis(t *testing.T) { locktest.Run(t, locktest.Redis("read", sides)) }

@@ -161,17 +161,17 @@ func cancelledAtAcquire(e *env) {
 func cancelledByDeadline(e *env) {
 	c, key := e.client(), e.key("user")
 	defer e.unlock(e.lock(c, key))
-	ctx, cancel := context.WithTimeout(e.ctx, 30*time.Millisecond)
+	ctx, cancel := context.WithTimeout(e.ctx, brief)
 	defer cancel()
 	_, _, err := e.rec.Lock(ctx, c.rival, key)
 	e.is("Lock until the context's deadline", err, lockmw.ErrBusy, context.DeadlineExceeded)
-	_, _, err = e.rec.Lock(e.ctx, c.rival, key, lockmw.WithWait(30*time.Millisecond))
+	_, _, err = e.rec.Lock(e.ctx, c.rival, key, lockmw.WithWait(brief))
 	e.is("Lock until its wait runs out", err, lockmw.ErrBusy)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lockmw.ErrUnavailable) {
 		e.t.Errorf("a wait that ran out is more than busy: %v", err)
 	}
 	failure, ok := errors.AsType[*lockmw.Error](err)
-	if !ok || failure.Waited < 30*time.Millisecond || len(failure.Holders) != 1 {
+	if !ok || failure.Waited < brief || len(failure.Holders) != 1 {
 		e.t.Errorf("the error does not tell how long it waited for whom: %+v", failure)
 	}
 }

@@ -81,9 +81,9 @@ func takenIsBusy(e *env) {
 	for _, l := range []*client{c, other} {
 		e.busy(l, key)
 		start := time.Now()
-		_, _, err := e.rec.Lock(e.ctx, l.rival, key, lockmw.WithWait(20*time.Millisecond))
+		_, _, err := e.rec.Lock(e.ctx, l.rival, key, lockmw.WithWait(brief))
 		e.is("a wait that runs out", err, lockmw.ErrBusy)
-		if took := time.Since(start); took < 20*time.Millisecond {
+		if took := time.Since(start); took < brief {
 			e.t.Errorf("gave up after %v", took)
 		}
 	}
@@ -139,7 +139,7 @@ func observed(e *env) {
 	mode = e.cfg.rivalMode()
 	_, _, err = e.rec.Lock(e.ctx, c.rival, key, lockmw.WithObserver(observer), lockmw.WithWait(0))
 	e.is("trying a busy lock", err, lockmw.ErrBusy)
-	_, _, err = e.rec.Lock(e.ctx, c.rival, key, lockmw.WithObserver(observer), lockmw.WithWait(10*time.Millisecond))
+	_, _, err = e.rec.Lock(e.ctx, c.rival, key, lockmw.WithObserver(observer), lockmw.WithWait(brief))
 	e.is("a wait that runs out", err, lockmw.ErrBusy)
 	mode = e.cfg.Mode
 	if err := nested.Unlock(); err != nil {

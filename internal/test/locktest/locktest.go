@@ -175,6 +175,9 @@ func (s *scenario) runIn(e *env) {
 	e.checkServerIsClean()
 }
 
+// brief is a short wait, in which a server that is busy answers all the same.
+const brief = 250 * time.Millisecond
+
 // Times of the engine that scenarios count with.
 const (
 	pollInterval = 750 * time.Millisecond // a waiter that is not seen for three of these is dead

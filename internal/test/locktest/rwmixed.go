@@ -62,9 +62,9 @@ func allKindsExclude(e *env) {
 			return
 		}
 		e.busy(b, key)
-		w := e.call(e.ctx, b, key, lockmw.WithWait(minLease))
+		w := e.call(e.ctx, b, key, lockmw.WithWait(brief))
 		checks = append(checks, func() {
-			w.fails(minLease+e.soon, lockmw.ErrBusy)
+			w.fails(brief+e.soon, lockmw.ErrBusy)
 			e.unlock(ctx, held)
 			e.free(b, key)
 		})
