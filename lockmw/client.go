@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,12 +24,9 @@ var _ Locker = (*Client)(nil)
 // sends nothing. Every Option is also a ClientOption: the default for all locks of the Client. An
 // error wraps ErrInvalidOption.
 func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
-	s, err := newSettings(opts)
+	s, err := newClientSettings(opts)
 	if err != nil {
 		return nil, err
-	}
-	if s.policy.Place != "" {
-		return nil, fmt.Errorf("%w: WithPlace is for one call: all would share the place of %q", ErrInvalidOption, shorten(s.policy.Place))
 	}
 	e, err := engine.New(rdb, s.engine)
 	if err != nil {

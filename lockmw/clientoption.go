@@ -48,6 +48,15 @@ func newSettings(opts []ClientOption) (settings, error) {
 	return s, nil
 }
 
+// newClientSettings is newSettings for a Client or an Inspector, whose calls would all share one place.
+func newClientSettings(opts []ClientOption) (settings, error) {
+	s, err := newSettings(opts)
+	if err == nil && s.policy.Place != "" {
+		err = fmt.Errorf("%w: WithPlace is for one call: all would share the place of %q", ErrInvalidOption, shorten(s.policy.Place))
+	}
+	return s, err
+}
+
 // WithPrefix sets the prefix of everything the Client keeps in Redis; default "lockmw". Clients with
 // different prefixes do not see each other's locks. At most 100 bytes, printable ASCII without
 // spaces and braces.

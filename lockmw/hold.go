@@ -96,7 +96,7 @@ func (h *Hold) fail(op string, err error) error {
 	return &Error{Op: op, Key: h.lock.req.Key, Err: err}
 }
 
-// carry makes h's context continue ctx.
+// attach makes h's context continue ctx.
 func (h *Hold) attach(ctx context.Context) {
 	h.ctx.parent = ctx
 	h.outer, _ = FromContext(ctx)

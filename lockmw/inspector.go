@@ -21,7 +21,7 @@ type Inspector struct {
 // NewInspector returns an Inspector for the locks of Clients with the same prefix; of the options
 // only WithPrefix matters. It sends nothing.
 func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, error) {
-	s, err := newSettings(opts)
+	s, err := newClientSettings(opts)
 	if err != nil {
 		return nil, err
 	}

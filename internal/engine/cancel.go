@@ -74,7 +74,7 @@ func (c *cancellation) onCancelled(a *script.Reply) {
 func (e *Engine) settle(n script.KeySet) {
 	p := script.Poll{Keys: &n, Subscribed: e.inbox.live.Load()}
 	e.sender.Start(p.Call(e.sender.Context(), e.scripts, func(reply *script.Reply) {
-		if a, err := reply.Polled(0, e.layout.InboxPrefix()); err == nil && a.More {
+		if a, _ := reply.Polled(0, e.layout.InboxPrefix()); a.More {
 			e.settle(n)
 		}
 	}))

@@ -131,26 +131,26 @@ func busy(holders []core.Holder) *core.AcquireError {
 }
 
 // sendRequest sends a request for the first waiter, if one is needed. p is what the request replaces, or nil.
-func (c *cohort) sendRequest(f *script.Predecessor) {
-	if r := c.newRequest(f); r != nil {
+func (c *cohort) sendRequest(p *script.Predecessor) {
+	if r := c.newRequest(p); r != nil {
 		c.e.sender.Start(r.call())
 	}
 }
 
 // newRequest returns the request for the first waiter; nil if there is one already or none is needed.
-func (c *cohort) newRequest(f *script.Predecessor) *request {
+func (c *cohort) newRequest(p *script.Predecessor) *request {
 	if c.request != nil || c.lease != nil || c.releasing {
 		return nil
 	}
 	lead := c.leader()
 	if lead == nil {
-		if f != nil {
-			c.e.cancelID(c.keys, predecessorTarget(f))
+		if p != nil {
+			c.e.cancelID(c.keys, predecessorTarget(p))
 		}
 		return nil
 	}
 	r := &request{
-		c: c, id: c.e.newID(), leader: lead, predecessor: f,
+		c: c, id: c.e.newID(), leader: lead, predecessor: p,
 		queues: c.waiters.n > c.waiters.tries, snapshot: c.snapshot(),
 	}
 	r.timer.owner = r

@@ -11,12 +11,14 @@
 //	lease.go      what the server granted to this process
 //	hold.go       one caller's turn with a lease, or its share in it
 //	renewal.go    the watchdog renews leases
-//	loss.go       a lease or a hold is lost
+//	loss.go       a lease or a hold is lost: by the clock or a message; renewal.go and release.go notice it, too
 //	downgrade.go  a write hold becomes a read hold
 //	release.go    a hold ends: the lease is passed on, handed over or released
 //	cancel.go     the server forgets ids that are not wanted any more
 //	schedule.go   one loop for all renewals, polls and deadlines
 //	close.go      Shutdown and Close
+//	ids.go        finds the request or the lease of an id
+//	probe.go      looks what kind of server this is
 //
 // The scripts and how they are sent are in package script. The numbered rules of docs/protocol.md say what
 // has to hold.

@@ -86,6 +86,30 @@ func (l *lease) deadline() instant {
 	return l.holds.First().deadline()
 }
 
+// due is called when the lease's timer is due. It ends holds whose time is over, or the whole lease, and
+// returns the holds. It also reports whether the lease is to be renewed.
+func (l *lease) due() (renew bool, lost []*hold) {
+	c := l.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	if l.over {
+		return false, nil
+	}
+	l.timerAt = 0
+	now := c.e.now()
+	lost = l.expire(now)
+	if l.over {
+		return false, lost
+	}
+	if l.renewAt != 0 && now >= l.renewAt-l.slack {
+		// The next renewal is sent whether or not this one has been answered.
+		l.renewAfter(now, l.retryInterval(now))
+		renew = true
+	}
+	l.reschedule()
+	return renew, lost
+}
+
 // isFresh reports whether enough is left of the lease to give it to another caller.
 func (l *lease) isFresh(now instant) bool {
 	whole := script.AcceptWindow

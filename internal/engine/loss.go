@@ -9,17 +9,8 @@ import (
 // errDeleted is the loss of a lock that the server does not know any more.
 var errDeleted = fmt.Errorf("%w: it is gone from the server, or another holder has it (deleted, evicted or released by force)", core.ErrLost)
 
-// due is called when the lease's timer is due. It ends holds whose time is over, or the whole lease, and
-// returns them. It also reports whether the lease is to be renewed.
-func (l *lease) due() (renew bool, lost []*hold) {
-	c := l.c
-	c.shard.mu.Lock()
-	defer c.unlock()
-	if l.over {
-		return false, nil
-	}
-	l.timerAt = 0
-	now := c.e.now()
+// expire ends the holds whose time is over, and the lease if its own is or no hold is left.
+func (l *lease) expire(now instant) (lost []*hold) {
 	for h := l.holds.First(); h != nil && now >= h.deadline(); h = l.holds.First() {
 		l.endHold(h, fmt.Errorf("%w: %s", core.ErrLost, h.endReason(now)))
 		lost = append(lost, h)
@@ -27,16 +18,9 @@ func (l *lease) due() (renew bool, lost []*hold) {
 	if now >= instant(l.expires.Load()) || len(lost) > 0 && l.isUnused() {
 		l.detach(nil)
 		l.cancel()
-		c.sendRequest(nil)
-		return false, lost
+		l.c.sendRequest(nil)
 	}
-	if l.renewAt != 0 && now >= l.renewAt-l.slack {
-		// The next renewal is sent whether or not this one has been answered.
-		l.renewAfter(now, l.retryInterval(now))
-		renew = true
-	}
-	l.reschedule()
-	return renew, lost
+	return lost
 }
 
 // lose ends the lease as lost and has the server forget it. The caller passes what it returns to notifyLost,

@@ -77,7 +77,7 @@ func (l *lease) onRenewed(a *script.Reply, duration time.Duration, q snapshot) (
 		lost := l.lose(errDeleted)
 		return func() { notifyLost(lost) }
 	}
-	grants := slices.Collect(l.holds.All())
+	holds := slices.Collect(l.holds.All())
 	switch {
 	case !c.isShared() || c.lease != l:
 	case err == nil:
@@ -90,7 +90,7 @@ func (l *lease) onRenewed(a *script.Reply, duration time.Duration, q snapshot) (
 		}
 	}
 	return func() {
-		for _, h := range grants {
+		for _, h := range holds {
 			h.req.Events.Renewed(script.Failure(err))
 		}
 	}

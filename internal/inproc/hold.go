@@ -106,24 +106,24 @@ func (h *hold) check() error {
 	return nil
 }
 
-// Token implements core.Grant.
+// Token implements core.Hold.
 func (h *hold) Token() int64 { return h.token }
 
-// Deadline implements core.Grant.
+// Deadline implements core.Hold.
 func (h *hold) Deadline() time.Time {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
 	return h.deadline
 }
 
-// Expired implements core.Grant.
+// Expired implements core.Hold.
 func (h *hold) Expired() bool {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
 	return h.lost || !h.over && h.isPast()
 }
 
-// Extend implements core.Grant.
+// Extend implements core.Hold.
 func (h *hold) Extend(_ context.Context, lease time.Duration) error {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
@@ -135,7 +135,7 @@ func (h *hold) Extend(_ context.Context, lease time.Duration) error {
 	return nil
 }
 
-// Downgrade implements core.Grant.
+// Downgrade implements core.Hold.
 func (h *hold) Downgrade(context.Context) error {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
@@ -149,7 +149,7 @@ func (h *hold) Downgrade(context.Context) error {
 	return nil
 }
 
-// Release implements core.Grant.
+// Release implements core.Hold.
 func (h *hold) Release(time.Duration) (int, error) {
 	l, e := h.locks, h.entry
 	l.mu.Lock()

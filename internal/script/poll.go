@@ -38,7 +38,7 @@ func (p *Poll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 
 // A Polled is the answer to a Poll.
 type Polled struct {
-	More    bool           // run another one at once: there was more to do than one run does
+	More    bool           // run another one at once: there was more to do than one run does; set even if the rest is not readable
 	Stamp   int64          // the fencing counter
 	Wait    core.Wait      // who is in the way; without a position
 	Tickets []TicketAnswer // in the order of the Poll
@@ -78,7 +78,7 @@ func (r *Reply) ticket() (t TicketAnswer) {
 	case code == 1:
 		t.Outcome, t.Grant = Held, r.grant()
 	case code == 0:
-		t.Outcome, t.Position = Queued, int(r.int())
+		return TicketAnswer{Outcome: Queued, Position: int(r.int())} // it is queued even if its position is not readable
 	default:
 		t.Outcome = Over
 	}

@@ -17,7 +17,8 @@
 //	keys.go     the Redis keys of a lock
 //	id.go       ids of requests, tickets and holds
 //	call.go     one run of a script
-//	sender.go   sends calls: lane.go in the caller's goroutine, batch.go many at a time
+//	sender.go   sends calls: lane.go in the caller's goroutine, pipeline.go many at a time
+//	batch.go    makes one script run of many plain ones
 //	reply.go    reads answers
 //	message.go  reads what scripts publish
 //	server.go   what kind of server there is

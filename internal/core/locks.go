@@ -1,5 +1,4 @@
-// Package core holds the words that package lockmw and the implementations of a lock share:
-// what is asked for, what is granted, and what can go wrong.
+// Package core has what package lockmw and the implementations of locks share: requests, holds and errors.
 package core
 
 import (
@@ -31,31 +30,26 @@ type Kind struct {
 // Forever is a wait without a limit of its own.
 const Forever time.Duration = math.MaxInt64
 
-// A Request asks for one lock. It is not changed after it was handed to Acquire.
+// A Request is for one lock. It is not changed after Acquire got it.
 type Request struct {
 	Key        string
 	Owner      string // 128-bit random identity of one logical execution
 	Mode       Mode
 	Fixed      bool          // the lease is never renewed
-	WantsMoves bool          // Events.Waiting is wanted
+	WantsMoves bool          // Events.Waiting is to be called
 	Wait       time.Duration // 0: try once; Forever: until the context ends
 	Lease      time.Duration // how long the lock outlives its last renewal
 	MaxHold    time.Duration // 0: no limit
 	MinHold    time.Duration // the key stays taken at least that long
 	MaxWaiters int           // per key and process; 0: no limit
-	Place      string        // a place in the queue that outlives a call which did not get the lock; "": none
-	KeepPlace  time.Duration // by how long
+	Place      string        // the name under which a place in the queue is kept if the call ends without the lock; "": none
+	KeepPlace  time.Duration // for how long
 	Trace      string        // traceparent stored with the lock, may be empty
 	Events     Events
 }
 
-// SameLease reports whether a lease taken for r serves other as well, so that it can be passed on.
-func (r *Request) SameLease(other *Request) bool {
-	return r.Lease == other.Lease && r.Fixed == other.Fixed
-}
-
-// Events are told what happens to a request and its grant. Implementations call them without
-// locks held, and must expect them to come from several goroutines.
+// Events are called for what happens to a request and its hold. An implementation of locks calls them with
+// no mutex held, and from several goroutines.
 type Events interface {
 	// Contended is called at most once, when the request has to wait.
 	Contended(w Wait)
@@ -69,18 +63,18 @@ type Events interface {
 
 // A Wait is what is known to a request that waits.
 type Wait struct {
-	Holders  []Holder // who is in the way
+	Holders  []Holder // in the way
 	Position int      // in the queue, 1 is the next; 0: unknown
 	Queued   int      // how long the queue is; 0: unknown
 }
 
 // Locks is an implementation of locks: over Redis, or in this process.
 type Locks interface {
-	// Acquire takes the lock or returns an *AcquireError. The caller must Release the Grant.
+	// Acquire takes the lock or returns an *AcquireError. The caller must Release the Hold.
 	Acquire(ctx context.Context, r *Request) (Hold, error)
 }
 
-// A Grant is one acquired lock.
+// A Hold is one acquired lock, as its implementation has it.
 type Hold interface {
 	Token() int64
 	// Deadline is when the hold is over unless a renewal succeeds before; zero if never.
@@ -89,15 +83,14 @@ type Hold interface {
 	Expired() bool
 	// Extend sets the lease, counted from now, and the deadline with it.
 	Extend(ctx context.Context, lease time.Duration) error
-	// Downgrade makes a hold that excludes everything one for reading, with nobody in between, and lets
-	// in those who wait to read.
+	// Downgrade makes a write hold a read hold, and admits waiting readers. No writer comes in between.
 	Downgrade(ctx context.Context) error
-	// Release ends the hold, waiting at most patience for that to be confirmed, and reports how many
-	// of this process were waiting for it.
+	// Release ends the hold. It waits at most patience for the confirmation, and returns how many callers
+	// of this process were waiting.
 	Release(patience time.Duration) (waiters int, err error)
 }
 
-// A Holder is who has a lock, as far as it can be seen.
+// A Holder is who holds a lock, as far as it can be seen.
 type Holder struct {
 	Owner       string        // identity of the logical execution, 32 hex digits
 	Process     string        // host, process id and a random part
