@@ -4,12 +4,12 @@
 //	fair := fairlock.New(locks) // a *lockmw.Client
 //	ctx, hold, err := fair.Lock(ctx, lockmw.Key("item", id))
 //
-// It is the plain lock with one difference. There the calls of one process stand in the queue together
-// and pass the lock on among themselves for a while, which takes no command. Here each call has a place
-// of its own and each hand-over goes through Redis, which orders the calls by a sequence and looks at
-// no client's clock. A call that gives up leaves the queue at once, and one whose process has died does
-// so after about 2.5 s when its turn comes; the order of the others stays as it is. A nested Lock of a
-// key that the context holds waits for nobody.
+// It is the plain lock with one difference. With the plain lock the calls of one process share a place in the
+// queue, and pass the lock on to one another for a while without a command. Here each call has a place of its
+// own, and every release goes through Redis. Redis numbers the calls as they arrive; no client's clock
+// matters. A call that gives up leaves the queue at once. A call whose process has died is removed when its
+// turn comes, 2.25 s after its last sign of life at the earliest. The order of the others stays as it is. A
+// nested Lock of a key that the context holds does not wait.
 //
 // A call learns its position and the length of the queue from the callbacks Contended and Waiting of a
 // lockmw.Observer. With lockmw.WithPlace a call that gave up, such as a task that was put back,
@@ -32,9 +32,9 @@ type Locker struct {
 
 var _ lockmw.Locker = (*Locker)(nil)
 
-// New returns a Locker on c, which sends nothing yet and ends with c's Close. The options are the
-// defaults of its locks, and take precedence over those of c; like the other wrappers it panics if one
-// is invalid or c is nil.
+// New returns a Locker over the locks of c. It sends nothing. The Locker ends when c is closed. The options are
+// the defaults of its locks, and take precedence over those of c. New panics if an option is invalid or c is
+// nil.
 func New(c *lockmw.Client, opts ...lockmw.Option) *Locker {
 	l, err := c.OfKind(core.Kind{Mode: core.Fair, OwnTicket: true}, opts...)
 	if err != nil {
@@ -48,7 +48,7 @@ func (l *Locker) Lock(ctx context.Context, key string, opts ...lockmw.Option) (c
 	return l.locker.Lock(ctx, key, opts...)
 }
 
-// TryLock is Lock with WithWait(0): it takes the lock only if nobody has it or waits for it.
+// TryLock is Lock with WithWait(0): it takes the lock only if the key is neither held nor waited for.
 func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.locker.TryLock(ctx, key, opts...)
 }

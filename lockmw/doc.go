@@ -8,25 +8,24 @@
 //	}
 //	defer hold.Unlock()
 //
-// Use the context that Lock returns for all that is done under the lock. It carries the hold, so that
-// a nested Lock of the same key succeeds at once, and it ends when the lock is lost. Do, WithLock and
+// Use the context that Lock returns for all work under the lock. It carries the hold, so that a nested Lock of
+// the same key succeeds at once, and it ends when the lock is lost. Do, WithLock and
 // WithLockValue wrap that around a function; packages httpmw and asynqmw around a route or a task.
 //
-// A lock is renewed by a watchdog as long as it is held, and frees itself when its process is gone.
-// What waits stands in a queue in Redis and is told by the releaser, without polling for the lock.
-// Goroutines of one Client that want the same key share one place in that queue and pass the lock on
-// among themselves without a round trip, a bounded number of times while other processes wait.
+// A watchdog renews a lock as long as it is held. The lock of a process that is gone becomes free by itself.
+// Waiters queue in Redis. The release of the lock wakes the next one; a slow poll finds what a lost message
+// missed. Goroutines of one Client that want the same key share one place in that queue, and pass the lock on
+// to one another without a round trip. While other processes wait they do so a bounded number of times.
 //
 // Package fairlock has the same lock in strict order over all processes, and package rwlock one with
 // readers and writers. Locks of all kinds exclude one another.
 //
 // # What can go wrong
 //
-// While the clock is before Hold.Deadline nobody else has the lock, and the hold's context ends at
-// that time even when Redis does not answer. Code that goes on regardless, because it was paused or
-// does not look at its context, may then run at the same time as the next holder, and so may two
-// holders after Redis has lost its data. Where that must not do harm, write Hold.Token with the data
-// and refuse smaller ones: tokens increase from hold to hold.
+// Until Hold.Deadline there is no other holder, and the hold's context ends at that time even when Redis does
+// not answer. Code that goes on after it, because it was paused or does not look at its context, may run at
+// the same time as the next holder. So may two holders after Redis has lost its data. Where that must not do harm, write Hold.Token with the data
+// and let the store refuse a write with a smaller token: tokens increase from hold to hold.
 //
 // Failures are *Error values; errors.Is tells ErrBusy, which means that others have the lock, from
 // ErrUnavailable, which means that Redis is in trouble.

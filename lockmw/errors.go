@@ -12,7 +12,7 @@ import (
 
 // The outcomes of a call, matched with errors.Is.
 var (
-	// ErrBusy: somebody else has the lock, and the time to wait for it is over.
+	// ErrBusy: the lock is held, and the time to wait for it is over.
 	ErrBusy = core.ErrBusy
 	// ErrTooManyWaiters: WithMaxWaiters others of this process wait for the key already.
 	ErrTooManyWaiters = core.ErrTooManyWaiters
@@ -38,7 +38,7 @@ var (
 	ErrUpgrade = core.ErrUpgrade
 )
 
-// Error is what every failed call of this package returns. Err wraps one of the package's
+// Error is what every failed call for a lock or a hold returns. Err wraps one of the package's
 // sentinels, and the context's error too if that ended the call.
 type Error struct {
 	Op         string        // "lock", "try_lock", "unlock", "extend", "key", …

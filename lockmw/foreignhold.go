@@ -9,7 +9,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// NewHold makes a Hold for a Locker of another backend. The backend reports a loss by cancelling ctx with
+// NewHold makes a Hold for a Locker of another backend, which returns both results from its Lock. The key is
+// not checked. The backend reports a loss by cancelling ctx with
 // cause ErrLost. unlock is called once, with a context that ends after 2 s. Extend and a downgrade return
 // errors.ErrUnsupported.
 func NewHold(ctx context.Context, key string, token int64, unlock func(context.Context) error) (context.Context, *Hold) {

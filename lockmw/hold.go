@@ -30,13 +30,13 @@ type links = list.Links[*Hold] //nolint:unused // an alias, so that the document
 // Key returns the key as it was given to Lock.
 func (h *Hold) Key() string { return h.lock.req.Key }
 
-// Token returns the fencing token. It is greater than the token of every earlier hold of the key; a read hold
-// has the token of the last write. Store it where the guarded write happens, and refuse smaller ones. It fits
+// Token returns the fencing token. It is greater than the token of every earlier hold of the key. A read
+// hold has at least the token of the last write, and less than that of the next. Store it where the guarded write happens, and refuse smaller ones. It fits
 // a BIGINT. It is 0 only if the lock failed open.
 func (h *Hold) Token() int64 { return h.lock.token }
 
-// Deadline returns until when the hold is exclusive if no renewal succeeds from now on, by this process'
-// clock. It is zero if there is no such limit: after failing open, and for NewHold.
+// Deadline returns when the hold ends unless it is renewed, by this process' clock. It is zero if there is no
+// such limit: after failing open, and for NewHold.
 func (h *Hold) Deadline() time.Time {
 	if h.lock.backend == nil {
 		return time.Time{}
@@ -45,8 +45,8 @@ func (h *Hold) Deadline() time.Time {
 }
 
 // Extend sets the lease anew, counted from now. With WithFixedLease it is the way to hold the lock longer. The
-// lease must be from 100 ms to 24 h. A read lock may be shared within the process: its lease gets no longer
-// than the one it was taken with.
+// lease must be from 100 ms to 24 h. A read lock may be shared within the process: Extend cannot make its
+// lease longer than it was at Lock.
 //
 // It returns ErrLost if the hold is over, ErrNotHeld if it was unlocked, and ErrUnavailable if the server did
 // not confirm: the hold then lasts until Deadline. A backend that cannot extend leases returns
@@ -76,8 +76,8 @@ func (h *Hold) extend(ctx context.Context, lease time.Duration) error {
 // release: the work was exclusive, and the lock becomes free by a retry in the background or when its lease
 // runs out.
 //
-// The loss of a lock that was deleted is noticed here or at the next renewal. Only if Unlock passes the lock
-// on to a waiting call of this process, that call notices it instead.
+// If the lock was deleted from Redis, Unlock or the next renewal reports the loss. If Unlock passes the lock on
+// to a waiting call of this process, that call gets the loss.
 func (h *Hold) Unlock() error {
 	if !h.unlocked.CompareAndSwap(false, true) {
 		return h.fail("unlock", fmt.Errorf("%w: unlocked before", ErrNotHeld))

@@ -37,7 +37,7 @@ type Status struct {
 	Key     string
 	Mode    string   // of the holders: exclusive, fair, read or write; "" if nobody holds it
 	Holders []Holder // one, or several readers
-	Waiters []Waiter // in the order of the queue; one may be for several calls of its process
+	Waiters []Waiter // in the order of the queue; one ticket may stand for several calls of its process
 }
 
 // A Waiter is a ticket in the queue.
@@ -95,8 +95,11 @@ func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
 // ForceUnlock takes key's lock away from h, as Get or All returned it, and grants it to the next waiter. The
 // hold ends as lost: at once if its process is subscribed, which it is from its first wait for another process
 // on, and else at the next renewal or at Unlock. The holder may work until then and longer: make sure that it
-// does not, or that its token is checked where it writes. No other hold is touched: if h does not hold the
-// lock any more, the *Error wraps ErrNotHeld.
+// does not, or that its token is checked where it writes.
+//
+// Redis knows the lease by the token of its first hold. If goroutines of that process have passed the lock on
+// since, the one that has it now loses it. No other lease is touched: if that one is over, the *Error wraps
+// ErrNotHeld.
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h Holder) error {
 	err := keyed.Check(key)
 	if err == nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/lockmw/go/internal/option"
 )
 
-// A KindLocker is a Locker of one kind. It has what all kinds share: re-entry, holds and their contexts,
+// A KindLocker is not for users of this module, but what fairlock and rwlock are made of: a Locker of one kind.
+// It has what all kinds share: re-entry, holds and their contexts,
 // options, observers, failing open. Packages of this module make one with Client.OfKind or OverLocks and
 // show their users as much of it as the kind has. Safe for concurrent use.
 type KindLocker struct {
@@ -24,12 +25,10 @@ type KindLocker struct {
 
 var _ Locker = (*KindLocker)(nil)
 
-// OverLocks returns a Locker over an implementation of locks. The options are the defaults of its locks;
+// OverLocks is not for users of this module: no other module can name the types of its parameters. It returns a
+// Locker over an implementation of locks. The options are the defaults of its locks;
 // of those that are not an Option only WithLogger and WithUnlockTimeout matter. An error wraps
-// ErrInvalidOption.
-//
-// It is for the packages of this module: no other can name the types of its parameters. For a backend of
-// your own write a LockerFunc with NewHold.
+// ErrInvalidOption. For a backend of your own write a LockerFunc with NewHold.
 func OverLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*KindLocker, error) {
 	if option.IsNil(locks) {
 		return nil, fmt.Errorf("%w: the implementation of locks is nil", ErrInvalidOption)
@@ -43,9 +42,8 @@ func OverLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*KindLoc
 	}, nil
 }
 
-// OfKind returns a Locker of another kind over the Client's locks, which ends with the Client's Close.
-// The options take precedence over the Client's. An error wraps ErrInvalidOption. Like OverLocks it is for
-// the packages of this module, such as fairlock and rwlock.
+// OfKind is not for users of this module, see OverLocks. It returns a Locker of another kind over the Client's locks, which ends with the Client's Close.
+// The options take precedence over the Client's. An error wraps ErrInvalidOption.
 func (c *Client) OfKind(kind core.Kind, opts ...Option) (*KindLocker, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: the Client is nil", ErrInvalidOption)

@@ -25,7 +25,7 @@ func (hs Holds) Unlock() error {
 // duplicates, so that callers with overlapping keys do not wait for each other in a circle. The context
 // carries all holds, and ends when any of them is lost. WithWait limits the wait for all of them together if
 // it is given here; the Locker's own default is for each. Without keys LockAll returns ctx and no holds. If
-// one lock is not had, it unlocks the others and returns an *Error.
+// one lock cannot be taken, LockAll unlocks the others and returns an *Error.
 func LockAll(ctx context.Context, l Locker, keys []string, opts ...Option) (context.Context, Holds, error) {
 	policy, err := NewPolicy(opts...)
 	if err != nil {

@@ -24,7 +24,8 @@ type Observer struct {
 	// Waiting is called after Contended when the position in the queue is seen to have changed: about
 	// every 750 ms at most.
 	Waiting func(context.Context, Attempt, Contention)
-	// Acquired is called when the lock is held. Either it or Failed ends the attempt.
+	// Acquired is called when the lock is held. Each attempt ends with
+	// exactly one of Acquired and Failed.
 	Acquired func(context.Context, Attempt, Acquisition) context.Context
 	// Failed is called when the lock was not acquired.
 	Failed func(ctx context.Context, a Attempt, err error)

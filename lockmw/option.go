@@ -46,7 +46,7 @@ const Forever = core.Forever
 // WithWait limits how long a call waits for the lock. 0 tries once: ErrBusy if the lock is held. Default:
 // Forever for Lock and Do, 0 for every WithLock. Negative values are refused. A call that only tries still
 // waits for Redis, for 2 s at most. A call that waits for less time than Redis takes to answer fails with
-// ErrUnavailable, not ErrBusy.
+// ErrUnavailable, not ErrBusy: it does not know yet whether the lock is held.
 func WithWait(d time.Duration) Option { return Option{kind: optWait, duration: d} }
 
 // WithLease sets how long a lock outlives its holder's last sign of life, from 100 ms to 24 h; default 30 s.
@@ -74,19 +74,19 @@ func WithMaxWaiters(n int) Option { return Option{kind: optMaxWaiters, n: n} }
 // kept for that long under the name, and the next call for the key with the same name continues from there,
 // in this process or another. Meanwhile the lock passes over it. The place ends when a hold that came of it
 // is unlocked. It is for tasks that are put back while a key is busy and must not lose their turn: the name
-// is the task's ID. It is no owner: it says nothing of the holder, and does not re-enter the lock.
+// is the task's ID. It identifies a place, not a holder: it does not allow re-entry.
 //
-// A call that only tries (WithWait(0)) keeps its place too, but gets only a lock that is free. A name that is
-// not known for the key, or not any more, begins at the end of the queue. A name has 1 to 200 bytes, and is
+// A call that only tries (WithWait(0)) keeps its place too, but gets only a lock that is free. With an
+// unknown or expired name the call starts at the end of the queue. A name has 1 to 200 bytes, and is
 // kept for 1 ms to 24 h. Default: no place. It is ErrInvalidOption for a lock that is not fair, and for New,
 // httpmw.WithLock and asynqmw.WithLock, whose calls would all share one place.
 func WithPlace(name string, keep time.Duration) Option {
 	return Option{kind: optPlace, text: name, duration: keep}
 }
 
-// WithName sets the low-cardinality name under which spans and metrics show the lock: a route, a
-// task type. Default: the key's kind, which is the part before its first ':'.
-func WithName(policy string) Option { return Option{kind: optName, text: policy} }
+// WithName sets the name under which spans and metrics show the lock. It should have few different values: a
+// route or a task type, not an ID. Default: the key's kind, which is the part before its first ':'.
+func WithName(name string) Option { return Option{kind: optName, text: name} }
 
 // WithFailOpen lets a call go on without a lock when Redis is unavailable: its Hold has Token 0, and the
 // observers see Acquisition.FailedOpen. Other holders may run at the same time then, so it is only for work
@@ -94,11 +94,11 @@ func WithName(policy string) Option { return Option{kind: optName, text: policy}
 func WithFailOpen() Option { return Option{kind: optFailOpen} }
 
 // WithObserver adds an observer. It may be given more than once, and at several places. All observers are
-// called, the outermost first, and the same one only once.
+// called, the outermost first. An observer given twice is called once.
 func WithObserver(o *Observer) Option { return Option{kind: optObserver, observer: o} }
 
-// WithDefaults applies options only where nothing else sets the same thing, not even New. It is for
-// wrappers.
+// WithDefaults applies options only where nothing else sets the same thing: options given to New, a wrapper or
+// the call win over these. It is for wrappers.
 func WithDefaults(opts ...Option) Option { return Option{kind: optDefaults, options: opts} }
 
 // JoinOptions makes one value of several options: a policy to share between requests and tasks.

@@ -5,30 +5,30 @@
 //
 // It is phase-fair, after Brandenburg and Anderson, "Reader-Writer Synchronization for Shared-Memory
 // Multiprocessor Real-Time Systems" (2009): phases of readers and of one writer take turns as long as
-// both wait. Readers that come while a writer waits queue behind it, its release lets in all readers that
-// wait at that moment, and the end of their phase lets in one writer, in the order of their calls. So a
-// writer waits for at most one phase of readers before it is its or another writer's turn, a reader for
+// both wait. Readers that come while a writer waits queue behind it. The writer's release admits all readers
+// that wait at that moment, and the end of their phase admits one writer, in the order of their calls. So a
+// writer waits for at most one phase of readers before it is its or another writer's turn, a reader waits for
 // at most one writer, and neither side starves.
 //
-// Readers of one process with the same lease and maximum hold share one hold in Redis: while nobody waits
-// to write, joining it takes no command. For 100 ms at a time that is taken from the last answer of
-// Redis, unless a message says otherwise before, so a reader of another process may still join within
-// that time after a writer has queued. Each hold in Redis expires by itself: a reader that dies delays a
-// writer by its own lease, and no longer.
+// Readers of one process with the same lease and maximum hold share one hold in Redis. While no writer waits,
+// joining it takes no command. Whether a writer waits is known from the last answer of Redis, for at most
+// 100 ms, or from a message. So a reader may still join up to 100 ms after a writer of another process has
+// queued. Each hold in Redis expires by itself: a reader that dies delays a writer by its own lease, and no
+// longer.
 //
 // # Nesting
 //
-// A context that holds the key can take it again at once: to read while it reads, and to do both while
-// it writes. To write while it only reads is refused with ErrUpgrade, as two readers that wanted it would
-// wait for each other for ever. The reverse is Downgrade, with no writer in between. The lock excludes as
-// much as the strongest of its holds until that one is unlocked, in whatever order the others are.
+// A context that holds the key can take it again at once: for reading while it reads, and for both while it
+// writes. Lock with a context that only reads is refused with ErrUpgrade. The reverse is Downgrade, with no
+// writer in between. The lock is exclusive until the last write hold is unlocked, in whatever order the holds
+// are unlocked.
 //
 // # Tokens
 //
 // Every writer has a greater token than all holds before it. A reader has the token of the writer before
 // it, or a greater one that is less than the next writer's: a store that refuses smaller tokens refuses
-// what was computed from an older state. After a restart of Redis from an old snapshot a reader's token may
-// be one of before the snapshot, until somebody writes; such a store refuses what it writes.
+// what was computed from an older state. After a restart of Redis from an old snapshot a reader's token may be
+// older than the snapshot, until the next write; such a store refuses what it writes.
 //
 // Plain, fair and read-write locks of one key exclude one another; plain and fair ones count as writers.
 package rwlock
@@ -53,9 +53,9 @@ var _ lockmw.RWLocker = (*Locker)(nil)
 // from the beginning and Downgrade it.
 var ErrUpgrade = lockmw.ErrUpgrade
 
-// New returns a Locker on c, which sends nothing yet and ends with c's Close. The options are the
-// defaults of its locks, and take precedence over those of c; like the other wrappers it panics if one
-// is invalid or c is nil.
+// New returns a Locker over the locks of c. It sends nothing. The Locker ends when c is closed. The options are
+// the defaults of its locks, and take precedence over those of c. New panics if an option is invalid or c is
+// nil.
 func New(c *lockmw.Client, opts ...lockmw.Option) *Locker {
 	side := func(mode core.Mode) *lockmw.KindLocker {
 		l, err := c.OfKind(core.Kind{Mode: mode}, opts...)

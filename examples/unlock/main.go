@@ -2,16 +2,18 @@
 //
 //	go run ./examples/unlock -redis localhost:6379
 //	go run ./examples/unlock -redis localhost:6379 user:42
-//	go run ./examples/unlock -redis localhost:6379 -force 1795358195100824 user:42
+//	go run ./examples/unlock -redis rediss://oncall:secret@redis.internal:6379/0 -force 1795358195100824 user:42
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,7 +22,7 @@ import (
 )
 
 func main() {
-	addr := flag.String("redis", "localhost:6379", "host:port")
+	addr := flag.String("redis", "localhost:6379", "host:port, or redis://user:password@host:port/db, or rediss://… for TLS")
 	prefix := flag.String("prefix", "lockmw", "of the locks: what WithPrefix says")
 	force := flag.Int64("force", 0, "release the hold with this token")
 	flag.Parse()
@@ -30,35 +32,59 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, addr, prefix, key string, force int64) error {
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	options := &redis.Options{Addr: addr}
+	if strings.Contains(addr, "://") {
+		parsed, err := redis.ParseURL(addr)
+		if err != nil {
+			return fmt.Errorf("-redis: %w", err)
+		}
+		options = parsed
+	}
+	rdb := redis.NewClient(options)
 	defer rdb.Close()
 	inspector, err := lockmw.NewInspector(rdb, lockmw.WithPrefix(prefix))
 	if err != nil {
 		return err
 	}
 	if key == "" {
-		for status, err := range inspector.All(ctx) {
-			if err != nil {
-				return err
-			}
-			show(out, status)
-		}
-		return nil
+		return showAll(ctx, out, inspector)
 	}
 	status, err := inspector.Get(ctx, key)
 	if err != nil {
 		return err
 	}
 	show(out, status)
-	for _, h := range status.Holders {
-		if h.Token == force {
-			if err := inspector.ForceUnlock(ctx, key, h); err != nil {
-				return err
-			}
-			fmt.Fprintln(out, "released", h.Owner)
+	if force == 0 {
+		return nil
+	}
+	released := 0
+	for _, h := range status.Holders { // readers share a token
+		if h.Token != force {
+			continue
 		}
+		if err := inspector.ForceUnlock(ctx, key, h); err != nil {
+			return err
+		}
+		released++
+		fmt.Fprintln(out, "released", h.Owner)
+	}
+	if released == 0 {
+		return fmt.Errorf("no holder of %s has the token %d", key, force)
 	}
 	return nil
+}
+
+// showAll shows every lock. A key that cannot be read does not keep the others from being shown.
+func showAll(ctx context.Context, out io.Writer, inspector *lockmw.Inspector) error {
+	var failed error
+	for status, err := range inspector.All(ctx) {
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		show(out, status)
+	}
+	return failed
 }
 
 func show(out io.Writer, s lockmw.Status) {

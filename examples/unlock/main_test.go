@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -35,7 +36,16 @@ func TestALockIsShownAndTakenAway(t *testing.T) {
 		}
 		token := fmt.Sprintf("token %d", hold.Token())
 		shows("", 0, "user:42: 1 hold, 0 wait", token)
-		shows("user:42", hold.Token()-1, "user:42: 1 hold, 0 wait", token)
+		if err := run(t.Context(), io.Discard, s.Addr(), "lockmw", "user:42", hold.Token()-1); err == nil {
+			t.Error("a token that no holder has is no error")
+		}
+		shows("user:42", 0, "user:42: 1 hold, 0 wait", token)
+		if err := run(t.Context(), io.Discard, "http://"+s.Addr(), "lockmw", "user:42", 0); err == nil {
+			t.Error("a URL that is not Redis' is no error")
+		}
+		if err := run(t.Context(), io.Discard, "redis://"+s.Addr()+"/0", "lockmw", "user:42", 0); err != nil {
+			t.Errorf("a URL: %v", err)
+		}
 		shows("user:42", hold.Token(), "released")
 		shows("user:42", 0, "user:42: 0 hold, 0 wait")
 		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
