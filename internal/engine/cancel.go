@@ -65,8 +65,9 @@ func (c *cancellation) onCancelled(a *script.Reply) {
 		e.cfg.Logger.Warn("lockmw: a lock that no caller wants any more could not be released; it becomes free when its lease runs out",
 			"key", c.keys.Holder(), "error", err)
 	default:
-		e.schedule.set(&c.timer, e.now()+c.delay, 0)
-		c.delay = min(2*c.delay, maxCancelDelay)
+		delay := c.delay
+		c.delay = min(2*delay, maxCancelDelay) // before the next try, which reads it, can begin
+		e.schedule.set(&c.timer, e.now()+delay, 0)
 	}
 }
 
