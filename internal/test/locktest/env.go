@@ -237,6 +237,17 @@ func (e *env) eventually(within time.Duration, done func() string) {
 	}
 }
 
+// next returns what comes next.
+func next[T any](e *env, from <-chan T) (v T) {
+	e.t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(patience):
+		e.t.Fatalf("nothing has come after %v", patience)
+	}
+	return v
+}
+
 // pass lets time pass, where that is what a scenario is about.
 func (e *env) pass(d time.Duration) { passes(e.ctx, d) }
 

@@ -49,7 +49,7 @@ func (e *env) watchdogFails(fault func(*client)) {
 	ctx, held := e.lock(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(context.Context, lockmw.Attempt, error) { renewed <- struct{}{} },
 	}))
-	<-renewed
+	next(e, renewed)
 	fault(c)
 	start := time.Now()
 	left := e.admin.PTTL(e.ctx, e.redisKey(key)).Val() // at least: what is sent now still extends it if the server hears it

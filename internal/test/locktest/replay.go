@@ -159,8 +159,8 @@ func lateRenewal(e *env) {
 	ctx, held := e.lock(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
 	}))
-	e.is("the first renewal", <-renewed, nil)
-	late := e.copied(c, key, func() { e.is("the renewal that was sent twice", <-renewed, nil) })
+	e.is("the first renewal", next(e, renewed), nil)
+	late := e.copied(c, key, func() { e.is("the renewal that was sent twice", next(e, renewed), nil) })
 	e.unlock(ctx, held)
 	e.arrives(late)
 	e.free(other, key)
@@ -200,12 +200,12 @@ func (e *env) again(commands []redistest.Command, key string, check func()) {
 func (e *env) aHold(ctx context.Context, c *client, key string) []redistest.Command {
 	e.t.Helper()
 	renewed := make(chan struct{}, 100)
-	inner, held := e.lockWith(ctx, c, key, lockmw.WithLease(300*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
+	inner, held := e.lockWith(ctx, c, key, lockmw.WithLease(900*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(context.Context, lockmw.Attempt, error) { renewed <- struct{}{} },
 	}))
 	c.wire.Record()
-	<-renewed
-	<-renewed
+	next(e, renewed)
+	next(e, renewed)
 	e.unlock(inner, held)
 	return c.wire.Sent()
 }

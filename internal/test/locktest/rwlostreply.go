@@ -72,7 +72,7 @@ func lostReadRenewal(e *env) {
 	}))
 	beside := e.read(c, key, lockmw.WithLease(lease))
 	for range 3 {
-		if err := <-renewals; err != nil {
+		if err := next(e, renewals); err != nil {
 			e.t.Errorf("a renewal: %v", err)
 		}
 		e.caught(c.wire.LoseReply(key))

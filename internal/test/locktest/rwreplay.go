@@ -104,8 +104,8 @@ func lateReadRenewal(e *env) {
 	held := e.read(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewals <- err },
 	}))
-	e.is("the first renewal", <-renewals, nil)
-	late := e.copied(c, key, func() { e.is("the renewal that was sent twice", <-renewals, nil) })
+	e.is("the first renewal", next(e, renewals), nil)
+	late := e.copied(c, key, func() { e.is("the renewal that was sent twice", next(e, renewals), nil) })
 	e.release(held)
 	e.arrives(late)
 	e.free(other.rw, key)
@@ -151,13 +151,13 @@ func (e *env) repeated(c *client, key string, scripts []redistest.Command) {
 func replayOfReader(e *env) {
 	c, other, key := e.client(), e.client(), e.key("item")
 	renewed := make(chan struct{}, 100)
-	held := e.read(c, key, lockmw.WithLease(300*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
+	held := e.read(c, key, lockmw.WithLease(900*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(context.Context, lockmw.Attempt, error) { renewed <- struct{}{} },
 	}))
 	c.wire.Record()
-	<-renewed
+	next(e, renewed)
 	w := e.wait(other.rw, key)
-	<-renewed
+	next(e, renewed)
 	e.release(held)
 	scripts := c.wire.Sent()
 	e.unlock(w.gets(e.soon))
@@ -167,15 +167,15 @@ func replayOfReader(e *env) {
 func replayOfDowngraded(e *env) {
 	c, other, key := e.client(), e.client(), e.key("item")
 	renewed := make(chan struct{}, 100)
-	held := e.write(c, key, lockmw.WithLease(300*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
+	held := e.write(c, key, lockmw.WithLease(900*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(context.Context, lockmw.Attempt, error) { renewed <- struct{}{} },
 	}))
 	c.wire.Record()
-	<-renewed
+	next(e, renewed)
 	reader := e.wait(other.reader(), key)
 	e.downgrade(c, held)
-	<-renewed
-	<-renewed
+	next(e, renewed)
+	next(e, renewed)
 	_, beside := reader.gets(e.soon)
 	e.release(held)
 	scripts := c.wire.Sent()
