@@ -12,12 +12,11 @@ func TestPaceCountsTheTimeBetweenDelays(t *testing.T) {
 	p.note(at(100), 40*time.Millisecond)
 	p.note(at(300), 10*time.Millisecond)
 	for _, x := range []struct {
-		from, to int
-		want     time.Duration
+		from, to, want int // in ms
 	}{
 		{0, 90, 90}, {0, 200, 160}, {0, 400, 350}, {150, 400, 240}, {310, 400, 90},
 	} {
-		if got := p.between(at(x.from), at(x.to)); got != x.want*time.Millisecond {
+		if got := p.between(at(x.from), at(x.to)); got != at(x.want).Sub(start) {
 			t.Errorf("from %d ms to %d ms: %v, want %d ms", x.from, x.to, got, x.want)
 		}
 	}
