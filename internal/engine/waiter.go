@@ -32,15 +32,17 @@ func newWaiter(ctx context.Context, r *core.Request) *waiter {
 	return &waiter{ctx: ctx, done: ctx.Done(), req: r, signal: make(chan struct{}, 2)}
 }
 
-// ended reports whether the context has ended. It may be called with the shard locked: unlike Err of a hold's
-// context it calls no other code.
+// ended reports whether the context has ended or its deadline has passed: a connection may notice that before
+// the context does. It may be called with the shard locked: unlike Err of a hold's context, Done and Deadline
+// call no other code of this package.
 func (w *waiter) ended() bool {
 	select {
 	case <-w.done:
 		return true
 	default:
-		return false
 	}
+	deadline, ok := w.ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
 }
 
 // tryCount is 1 if w only tries, else 0.
