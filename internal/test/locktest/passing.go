@@ -78,7 +78,7 @@ func (r refusal) lasts(e *env) {
 	e.setUser("~*", "&*", "+@all")
 	c, other := e.clientOver(asUser("right")), e.client()
 	mine, key := e.key("user"), e.key("user")
-	_, held := e.lock(c, mine, lockmw.WithLease(acceptWindow)) // which outlives the wait
+	_, held := e.lock(c, mine, lockmw.WithLease(time.Second)) // its renewals use up the connections that are closed
 	busy, busyHeld := e.lock(other, key)
 	w := e.wait(c, key)
 	e.ticketsQueued(key, 1)
