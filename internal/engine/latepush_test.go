@@ -3,8 +3,10 @@ package engine
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // A push of a grant may come when its hold is about to be released. If its id were unknown for a moment,
@@ -45,5 +47,27 @@ func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 				b.Fatal("the id is still known after the answer")
 			}
 		}
+	})
+}
+
+// A ticket may be granted after its acquire was sent and before the process is subscribed: no message comes,
+// and the poll that follows a new subscription does not ask for a request that is not known to be queued yet.
+func TestAGrantBeforeTheSubscriptionIsFoundAtOnce(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.driver.Write("held")
+		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
+		waits := b.call(b.e, b.requester(core.Write))
+		b.wantWaiting("one whose answer is on its way", waits)
+		b.driver.Release("held")
+		b.e.inbox.start(b.e)
+		b.wantWaiting("one that is subscribed, without its answer", waits)
+		start := time.Now()
+		held.Deliver()
+		h := b.wantGranted("one with its answer", waits)
+		if took := time.Since(start); took >= script.PollInterval/2 {
+			b.Errorf("it has the lock after %v", took)
+		}
+		b.release(h)
+		b.wantFree()
 	})
 }

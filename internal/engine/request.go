@@ -179,6 +179,9 @@ func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait) {
 			next, slack = ends, 0 // an earlier poll would get the same answer
 		}
 	}
+	if news && e.inbox.subscription.Load() != r.snapshot.subscription {
+		next, slack = 0, 0 // a grant may have been published before the subscription began
+	}
 	e.schedule.set(&r.timer, e.now()+next, slack)
 }
 
