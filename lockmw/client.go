@@ -32,11 +32,7 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	locker, err := OverLocks(e, core.Kind{Mode: core.Exclusive}, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return &Client{locker: locker, engine: e}, nil
+	return &Client{locker: newKindLocker(e, core.Kind{Mode: core.Exclusive}, &s), engine: e}, nil
 }
 
 // Lock implements Locker.

@@ -37,9 +37,13 @@ func OverLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*KindLoc
 	if err != nil {
 		return nil, err
 	}
+	return newKindLocker(locks, kind, &s), nil
+}
+
+func newKindLocker(locks core.Locks, kind core.Kind, s *settings) *KindLocker {
 	return &KindLocker{
 		locks: locks, kind: kind, base: s.policy, unlockTimeout: s.engine.Unlock, logger: s.engine.Logger,
-	}, nil
+	}
 }
 
 // OfKind is not for users of this module, see OverLocks. It returns a Locker of another kind over the Client's locks, which ends with the Client's Close.
