@@ -10,8 +10,9 @@ import (
 )
 
 // Do runs fn under key's lock, with a context that carries the hold and ends when it is lost. It waits for
-// the lock as Lock does. A panic in fn goes on after the release. If fn succeeded but the lock was lost
-// meanwhile, Do returns an error that wraps ErrLost: another holder may have run at the same time. Do does not
+// the lock as Lock does. A panic in fn goes on after the release. If the lock was lost meanwhile, or the Client
+// was closed, Do returns an *Error that wraps ErrLost or ErrClosed, and also what fn returned if that is an
+// error: another holder may have run at the same time. Otherwise Do returns what fn returned. It does not
 // report a release that the server did not confirm, because fn ran alone; observers see it.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error, opts ...Option) error {
 	_, err := do(ctx, l, key, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, opts)
@@ -24,12 +25,22 @@ func do[Out any](ctx context.Context, l Locker, key string, fn func(context.Cont
 		return out, err
 	}
 	defer func() {
-		unlockErr := hold.Unlock()
-		if err == nil && core.IsLoss(unlockErr) {
-			err = unlockErr
+		if lost := hold.Unlock(); core.IsLoss(lost) {
+			err = lossDuring(hold, lost, err)
 		}
 	}()
 	return fn(ctx)
+}
+
+// lossDuring returns the error of a function that lost its lock and returned an error, or nil.
+func lossDuring(h *Hold, lost, returned error) error {
+	if returned == nil {
+		return lost
+	}
+	if e, ok := errors.AsType[*Error](lost); ok {
+		lost = e.Err
+	}
+	return h.fail("unlock", fmt.Errorf("%w; the function returned: %w", lost, returned))
 }
 
 // WithLock guards fn with the lock that key names for each input. The returned function tries once

@@ -203,6 +203,7 @@ var groups = []struct {
 	{"lease", leases},
 	{"cancel", cancelling},
 	{"panic", panics},
+	{"guarded function", guarded},
 	{"close", closing},
 	{"waiters", waiterLimit},
 	{"fairness", fairness},
