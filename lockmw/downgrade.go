@@ -10,7 +10,7 @@ import (
 // downgrade makes h, which l took, a hold for reading.
 func (l *KindLocker) downgrade(ctx context.Context, h *Hold) error {
 	if h == nil {
-		return &Error{Op: "downgrade", Err: fmt.Errorf("%w: the hold is nil", ErrNotHeld)}
+		return h.fail("downgrade", errNilHold)
 	}
 	if h.lock.locks != l.locks {
 		return h.fail("downgrade", fmt.Errorf("%w by this Locker", ErrNotHeld))

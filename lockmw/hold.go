@@ -48,7 +48,7 @@ func (h *Hold) Deadline() time.Time {
 // lease must be from 100 ms to 24 h. A read lock may be shared within the process: Extend cannot make its
 // lease longer than it was at Lock.
 //
-// It returns ErrLost if the hold is over, ErrNotHeld if it was unlocked, and ErrUnavailable if the server did
+// It returns ErrLost if the hold is over, ErrNotHeld if it was unlocked or is nil, and ErrUnavailable if the server did
 // not confirm: the hold then lasts until Deadline. A backend that cannot extend leases returns
 // errors.ErrUnsupported.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
@@ -56,6 +56,9 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 }
 
 func (h *Hold) extend(ctx context.Context, lease time.Duration) error {
+	if h == nil {
+		return errNilHold
+	}
 	if lease < minLease || lease > maxLease {
 		return fmt.Errorf("%w: lease of %v, must be from %v to %v", ErrInvalidOption, lease, minLease, maxLease)
 	}
@@ -71,7 +74,7 @@ func (h *Hold) extend(ctx context.Context, lease time.Duration) error {
 // Unlock ends the hold and its context. When the last hold that shares the lock is unlocked, the lock becomes
 // free or passes to the next waiter. Unlock needs no live context, and takes at most the unlock timeout (2 s).
 //
-// It returns ErrNotHeld if the hold was unlocked before. It returns ErrLost if the lock was lost meanwhile:
+// It returns ErrNotHeld if the hold was unlocked before, or is nil because Lock failed. It returns ErrLost if the lock was lost meanwhile:
 // another holder may have run at the same time. It returns ErrUnavailable if the server did not confirm the
 // release: the work was exclusive, and the lock becomes free by a retry in the background or when its lease
 // runs out.
@@ -79,6 +82,9 @@ func (h *Hold) extend(ctx context.Context, lease time.Duration) error {
 // If the lock was deleted from Redis, Unlock or the next renewal reports the loss. If Unlock passes the lock on
 // to a waiting call of this process, that call gets the loss.
 func (h *Hold) Unlock() error {
+	if h == nil {
+		return h.fail("unlock", errNilHold)
+	}
 	if !h.unlocked.CompareAndSwap(false, true) {
 		return h.fail("unlock", fmt.Errorf("%w: unlocked before", ErrNotHeld))
 	}
@@ -89,9 +95,15 @@ func (h *Hold) Unlock() error {
 // errUnlocked is the cause with which a hold's context ends at Unlock.
 var errUnlocked = fmt.Errorf("%w any more: it was unlocked", ErrNotHeld)
 
+// errNilHold is for callers that did not look at the error of Lock.
+var errNilHold = fmt.Errorf("%w: the hold is nil", ErrNotHeld)
+
 func (h *Hold) fail(op string, err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case h == nil:
+		return &Error{Op: op, Err: err}
 	}
 	return &Error{Op: op, Key: h.lock.req.Key, Err: err}
 }
