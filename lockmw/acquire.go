@@ -31,7 +31,7 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	outer, _ := FromContext(ctx)
 	h, err := l.reenter(ctx, outer, key)
 	if err == nil && h == nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: not requested: %w", ErrBusy, contextError(ctx))
+		err = fmt.Errorf("%w: %w", ErrNotRequested, contextError(ctx))
 	}
 	if err != nil {
 		return ctx, nil, &Error{Op: op, Key: key, Err: err}
@@ -74,7 +74,7 @@ func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, out
 	if err == nil {
 		held.backend, held.token = backend, backend.Token()
 	} else {
-		err = acquireError(op, key, waited, contended, p.Wait, err)
+		err = acquireError(ctx, op, key, waited, contended, p.Wait, err)
 		if !p.FailOpen || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			if held.watch != nil {
 				held.watch.failed(err)
@@ -109,8 +109,8 @@ func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
 	return held
 }
 
-// acquireError makes a failure an *Error.
-func acquireError(op, key string, waited time.Duration, contended bool, wait time.Duration, err error) error {
+// acquireError makes a failure of a call with ctx an *Error.
+func acquireError(ctx context.Context, op, key string, waited time.Duration, contended bool, wait time.Duration, err error) error {
 	e := &Error{Op: op, Key: key, Err: err}
 	if contended || wait > 0 && errors.Is(err, ErrBusy) {
 		e.Waited = waited
@@ -118,16 +118,32 @@ func acquireError(op, key string, waited time.Duration, contended bool, wait tim
 	if seen, ok := errors.AsType[*core.AcquireError](err); ok {
 		e.Err, e.RetryAfter, e.Holders = seen.Err, seen.RetryAfter, holdersOf(seen.Holders)
 	}
+	e.Err = withLoss(ctx, e.Err)
 	return e
 }
 
 // contextError returns why ctx ended: its error, and its cause if that says more.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == nil || errors.Is(cause, err) {
+	switch {
+	case cause == nil || errors.Is(cause, err):
+		return err
+	case core.IsLoss(cause): // of an outer hold
+		return fmt.Errorf("%w (%w)", err, cause)
+	}
+	return fmt.Errorf("%w (%v)", err, cause) //nolint:errorlint // errors.Is must not take a stranger's error for an outcome of this call
+}
+
+// withLoss adds to the error of a wait that ended with ctx the loss that ended ctx.
+func withLoss(ctx context.Context, err error) error {
+	ended := ctx.Err()
+	if ended == nil || !errors.Is(err, ended) {
 		return err
 	}
-	return fmt.Errorf("%w (%v)", err, cause) //nolint:errorlint // the loss of another lock is in the text only: errors.Is must not match it
+	if cause := context.Cause(ctx); core.IsLoss(cause) {
+		return fmt.Errorf("%w (%w)", err, cause)
+	}
+	return err
 }
 
 // ownerOf returns the owner of an outer hold, or a new one.

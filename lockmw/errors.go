@@ -16,6 +16,10 @@ var (
 	ErrBusy = core.ErrBusy
 	// ErrTooManyWaiters: WithMaxWaiters others of this process wait for the key already.
 	ErrTooManyWaiters = core.ErrTooManyWaiters
+	// ErrNotRequested: the context had ended before the call, so that nobody knows whether the lock is free. The
+	// error wraps the context's too, and ErrLost or ErrClosed if the context is of a hold that ended so, of
+	// whatever key.
+	ErrNotRequested = core.ErrNotRequested
 	// ErrLost: the lock was held and is no longer: its lease ran out, it was taken away, or the
 	// maximum hold is over. Also the cause with which the hold's context ends.
 	ErrLost = core.ErrLost
@@ -77,7 +81,7 @@ func shorten(key string) string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrorType is a low-cardinality name of the outcome, used as error.type of spans:
-// lock_timeout, lock_not_acquired, lock_canceled, lock_too_many_waiters, lock_lost, lock_not_held,
+// lock_timeout, lock_not_acquired, lock_not_requested, lock_canceled, lock_too_many_waiters, lock_lost, lock_not_held,
 // lock_unavailable, lock_closed, lock_invalid_key, lock_invalid_option, lock_wrong_type,
 // lock_upgrade, lock_unsupported or lock_error.
 func (e *Error) ErrorType() string {
@@ -90,6 +94,8 @@ func (e *Error) ErrorType() string {
 		return "lock_wrong_type"
 	case errors.Is(e.Err, ErrUnavailable):
 		return "lock_unavailable"
+	case errors.Is(e.Err, ErrNotRequested):
+		return "lock_not_requested"
 	case errors.Is(e.Err, context.Canceled):
 		return "lock_canceled"
 	case errors.Is(e.Err, ErrTooManyWaiters):

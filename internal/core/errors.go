@@ -9,6 +9,7 @@ import (
 var (
 	ErrBusy           = errors.New("lockmw: lock is busy")
 	ErrTooManyWaiters = errors.New("lockmw: too many waiters")
+	ErrNotRequested   = errors.New("lockmw: not requested, because the context had ended before")
 	ErrLost           = errors.New("lockmw: lock was lost")
 	ErrNotHeld        = errors.New("lockmw: lock is not held")
 	ErrUnavailable    = errors.New("lockmw: lock server is unavailable")

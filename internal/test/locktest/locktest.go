@@ -202,6 +202,7 @@ var groups = []struct {
 	{"unlock", unlocking},
 	{"lease", leases},
 	{"cancel", cancelling},
+	{"ended context", endedContexts},
 	{"panic", panics},
 	{"guarded function", guarded},
 	{"close", closing},
