@@ -195,10 +195,13 @@ const maxTokenBlock = 4096
 // set the whole lease; otherwise it has set the accept window.
 func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, confirmed bool) {
 	e, now := c.e, c.e.now()
-	if now >= until || c.waiters.n == 0 {
+	switch {
+	case c.waiters.n == 0:
 		c.detach(r)
 		e.cancelID(c.keys, r.target(r.id.Copied()))
-		c.sendRequest(nil)
+		return
+	case now >= until:
+		r.onLate()
 		return
 	}
 	l := &lease{

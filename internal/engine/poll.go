@@ -81,9 +81,9 @@ func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.Tick
 		wait := a.Wait
 		wait.Position = t.Position
 		r.onQueued(reply.Sent, a.Stamp, wait)
-	default: // it was taken for dead, or the server lost it: queue again in the old place, under a new id
+	default: // it was taken for dead, its grant expired, or the server lost it: queue again in the old place, under a new id
 		c.detach(r)
-		c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease(), Place: r.place})
+		c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease(), Lost: true, Place: r.place})
 	}
 }
 

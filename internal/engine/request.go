@@ -185,6 +185,18 @@ func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait) {
 	e.schedule.set(&r.timer, e.now()+next, slack)
 }
 
+// onLate deals with a grant that was answered after its own deadline (rule 17 of docs/protocol.md). A poll at once
+// says whether the server still has it. If it has not, the request goes back to its place in the queue. Until an
+// answer says "queued", no push is relied on.
+func (r *request) onLate() {
+	if !r.queued {
+		r.queued = true
+		r.c.siblings.addKnown(1)
+	}
+	r.acceptBy = 0
+	r.c.e.schedule.set(&r.timer, r.c.e.now(), 0)
+}
+
 // pollSlack is by how much a poll may be early, to go out together with others.
 const pollSlack = 100 * time.Millisecond
 

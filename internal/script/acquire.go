@@ -41,7 +41,8 @@ type Acquire struct {
 type Predecessor struct {
 	ID    *ID
 	Lease time.Duration
-	Place int64 // in the queue; 0: none
+	Lost  bool  // it is a ticket, and its id is refused from now on
+	Place int64 // of the ticket in the queue; 0: unknown
 }
 
 // Call prepares a run. done is called once, with the answer.
@@ -94,7 +95,7 @@ func (a *Acquire) addSpecialArgs(k *Call) {
 		if p.Place > 0 {
 			place = strconv.FormatInt(p.Place, 10)
 		}
-		if p.Place > 0 || p.ID.Copied() {
+		if p.Lost || p.ID.Copied() {
 			mark = doneMillis
 		}
 	}

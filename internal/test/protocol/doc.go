@@ -24,6 +24,7 @@
 //     expire.
 //   - Leases: a script never makes a hold end sooner.
 //   - Places: a kept place is not used again after its ticket was granted and released.
+//   - Order: a call that waits keeps its place in the queue, whatever becomes of its grants.
 //   - Nobody is stuck: from each state, moves that are sure to come in time lead to one in which all calls
 //     have ended and the lock is free. Faults, pushes and late copies are not among these moves. So every run
 //     in which faults come to an end arrives there, if whatever is possible again and again happens at last.

@@ -14,6 +14,7 @@ const (
 	idling                      // a script left a ticket waiting for nobody
 	shortened                   // a hold was made to end sooner
 	usedTwice                   // a kept place was taken again after its ticket had been served
+	sentBack                    // a call that has a place in the queue asked without it
 )
 
 var wrongs = []string{
@@ -22,6 +23,7 @@ var wrongs = []string{
 	"a ticket waits for nobody",
 	"a hold was shortened",
 	"a place was used again",
+	"a call has left its place",
 }
 
 func (w wrong) String() string {

@@ -68,6 +68,7 @@ type process struct {
 	copied      bool  // more than one copy of acquire was written
 	stamp       token // the fencing counter in the last "queued"
 	window      bool  // the accept window of the last "queued" is open
+	placed      bool  // the call knows its place in the queue
 	push        news  // that came before the answer to acquire
 	token       token // of the hold
 	answer      answer
@@ -88,9 +89,12 @@ func (y *system) request(s *state, i int, reads, wait bool, predecessor ident, l
 	if p.last > maxSerial {
 		panic("maxSerial is too small")
 	}
+	if p.placed && !lost {
+		s.wrongs |= sentBack
+	}
 	*p = process{
 		role: p.role, phase: requesting, left: p.left, last: p.last, id: newIdent(i, int(p.last)),
-		predecessor: predecessor, lost: lost, mark: mark, wait: wait, reads: reads,
+		predecessor: predecessor, lost: lost, mark: mark, wait: wait, reads: reads, placed: p.placed,
 	}
 }
 
@@ -124,7 +128,7 @@ func (y *system) answered(s *state, i int) {
 	case inQueue:
 		early := p.push
 		p.phase, p.predecessor, p.lost, p.mark, p.push = queued, nobody, false, false, news{}
-		p.stamp, p.window = a.token, a.good
+		p.stamp, p.window, p.placed = a.token, a.good, true
 		if early != (news{}) {
 			y.pushed(s, i, early)
 		}
@@ -138,15 +142,20 @@ func (y *system) answered(s *state, i int) {
 	}
 }
 
-// granted starts a hold, unless the answer came too late: then the wait goes on.
+// granted starts a hold, unless the answer came too late: then the wait goes on, and a poll says what is left
+// of the grant. Until that answers, no push counts.
 func (y *system) granted(s *state, i int, a answer) {
 	p := &s.process[i]
-	if a.good || !y.keeps(lateIsUndone) {
+	switch {
+	case a.good || !y.keeps(lateIsUnused):
 		y.hold(s, i, a.token)
-		return
+	case y.keeps(lateIsPolled):
+		p.phase, p.predecessor, p.lost, p.mark, p.push = queued, nobody, false, false, news{}
+		p.stamp, p.window = 0, false
+	default:
+		y.undo(s, p.id, p.copied && y.keeps(lossMarks))
+		y.request(s, i, p.reads, p.wait, nobody, false, false)
 	}
-	y.undo(s, p.id, p.copied && y.keeps(lossMarks))
-	y.request(s, i, p.reads, p.wait, nobody, false, false)
 }
 
 func (y *system) hold(s *state, i int, t token) {
@@ -186,9 +195,9 @@ func (y *system) polled(s *state, i int, a answer) {
 	case granted:
 		y.granted(s, i, a)
 	case inQueue:
-		p.stamp, p.window = a.token, a.good
+		p.stamp, p.window, p.placed = a.token, a.good, true
 	case gone:
-		y.request(s, i, p.reads, true, p.id, true, y.keeps(requeueMarks))
+		y.request(s, i, p.reads, p.wait, p.id, p.placed, y.keeps(requeueMarks))
 	}
 }
 

@@ -17,6 +17,7 @@ var promises = map[string]promise{
 	"turns":    starved,
 	"leases":   isWrong(shortened),
 	"places":   isWrong(usedTwice),
+	"order":    isWrong(sentBack),
 }
 
 // stuck is a promise about all states together.

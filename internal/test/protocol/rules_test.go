@@ -16,7 +16,7 @@ const (
 	requeueMarks   // rule 2: a ticket that takes the place of a lost one marks the lost one
 	releaseMarks   // rule 2: release marks an id whose acquire was written more than once
 	handOverMarks  // rule 2: so does a hand-over
-	lossMarks      // rule 2: so does the cancel of a hold that was lost or came too late
+	lossMarks      // rule 2: so does the cancel of a hold that was lost
 	vainIsUndone   // rule 2: a release that found nothing is followed by a cancel, if there are copies
 	busyIsUndone   // rule 2: a try that was busy is cancelled, if there are copies
 	heldIsAnswered // rule 2: acquire changes nothing for an id that reads already
@@ -55,7 +55,8 @@ const (
 	lapseIsLoss    // rule 13: a renewal that is answered after the deadline does not move it
 
 	deadlineIsFirst // rule 17: a deadline is earlier than the expiry on the server
-	lateIsUndone    // rule 17: a grant that is answered after its own deadline is cancelled
+	lateIsUnused    // rule 17: a grant that is answered after its own deadline starts no hold
+	lateIsPolled    // rule 17: it is polled for, and not given up with its place in the queue
 
 	tokensRise    // rule 18: each grant takes the next token
 	readersFollow // rule 18: readers have at least the token of the writer before them

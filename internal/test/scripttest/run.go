@@ -80,7 +80,7 @@ func (a Acquire) Operation(d *Driver) *script.Acquire {
 		op.QueueTokens = 0
 	}
 	if a.Predecessor != "" {
-		op.Predecessor = &script.Predecessor{ID: ID(a.Predecessor), Place: a.PredecessorPlace}
+		op.Predecessor = &script.Predecessor{ID: ID(a.Predecessor), Lost: a.PredecessorPlace > 0, Place: a.PredecessorPlace}
 		if a.Copied {
 			op.Predecessor.ID = Copied(a.Predecessor)
 		}
