@@ -48,7 +48,7 @@ type Error struct {
 	Op         string        // "lock", "try_lock", "unlock", "extend", "key", …
 	Key        string        // as given by the caller
 	Waited     time.Duration // how long the call waited for others; 0 if it did not
-	RetryAfter time.Duration // when another try may be worthwhile; 0 if nothing is known
+	RetryAfter time.Duration // when another try may be worthwhile: when the lock is free if that is known, else within 1 s; 0 if nothing is known
 	Holders    []Holder      // who was in the way
 	Err        error
 }

@@ -14,6 +14,8 @@ type Holder struct {
 	Token       int64         // fencing token of the hold
 	Since       time.Time     // when the lock was granted, by the server's clock
 	TTL         time.Duration // what is left of the lease
+	Fixed       bool          // the lease is not renewed (WithFixedLease): the lock is free when TTL is over, or before
+	Lingers     bool          // it was unlocked, and WithMinHold keeps the key taken until TTL is over
 }
 
 func holdersOf(seen []core.Holder) []Holder {
@@ -22,7 +24,10 @@ func holdersOf(seen []core.Holder) []Holder {
 	}
 	holders := make([]Holder, len(seen))
 	for i, h := range seen {
-		holders[i] = Holder(h)
+		holders[i] = Holder{
+			Owner: h.Owner, Process: h.Process, TraceParent: h.TraceParent, Token: h.Token, Since: h.Since, TTL: h.TTL,
+			Fixed: h.Fixed, Lingers: h.Lingers,
+		}
 	}
 	return holders
 }

@@ -103,7 +103,7 @@ func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h Holder) error {
 	err := keyed.Check(key)
 	if err == nil {
-		err = i.inspector.ForceUnlock(ctx, key, core.Holder(h))
+		err = i.inspector.ForceUnlock(ctx, key, core.Holder{Owner: h.Owner, Token: h.Token})
 	}
 	if err != nil {
 		return &Error{Op: "force_unlock", Key: key, Err: err}

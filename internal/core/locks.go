@@ -98,4 +98,21 @@ type Holder struct {
 	Token       int64         // fencing token of the hold
 	Since       time.Time     // when it was granted, by the server's clock
 	TTL         time.Duration // what is left of its lease
+	Fixed       bool          // the lease is not renewed: the lock is free when TTL is over, or before
+	MinRest     time.Duration // the key stays taken at least that long, whatever the holder does
+	Lingers     bool          // it was unlocked, and its minimum hold keeps the key taken until TTL is over
+}
+
+// RetryAfter returns in which time another try for a lock that these have may be worthwhile: when it is free
+// if that is known, and in a second at most if not. It is 0 if nothing is known, and at most 24 h.
+func RetryAfter(holders []Holder) time.Duration {
+	after := time.Duration(0)
+	for _, h := range holders {
+		limit := time.Second
+		if h.Fixed || h.Lingers {
+			limit = 24 * time.Hour // the longest lease
+		}
+		after = max(after, min(h.TTL, limit), h.MinRest)
+	}
+	return after
 }

@@ -24,17 +24,17 @@ import (
 // that one of the answers has granted.
 func FuzzAnswers(f *testing.F) {
 	const (
-		queued = "( 0 17 1 1 1 30000 owner lockmw:inbox:p 16 5 ' )\n"
-		polled = "( 0 17 1 ( ( 0 1 ) ) 30000 owner lockmw:inbox:p 16 5 ' )\n"
-		given  = "( 0 17 1 ( ( 1 18 1 0 ) ) 30000 owner lockmw:inbox:p 18 5 ' )\n"
+		queued = "( 0 17 1 1 1 30000 6 owner lockmw:inbox:p 16 5 ' )\n"
+		polled = "( 0 17 1 ( ( 0 1 ) ) 30000 6 owner lockmw:inbox:p 16 5 ' )\n"
+		given  = "( 0 17 1 ( ( 1 18 1 0 ) ) 30000 6 owner lockmw:inbox:p 18 5 ' )\n"
 		held   = "( 1 17 1 0 )\n"
 	)
 	for _, text := range []string{
 		held + "( 1 0 )\n( 1 0 )\n( 1 0 )", held + "( 0 )", held + "( 1 1 )\n!WRONGTYPE_x\nnil\n( 1 1 )\n( 0 0 )", held + "x\n5\n( ( ) )",
 		"'17\n( 1 0 )\n( 1 0 )", "( 1 -5 1 0 )", "( 1 5 0 0 )", "( 1 5 )", "( 1 9223372036854775807 1 0 )", "( 1 nan 1 0 )", "( 2 )\n( 2 )\n( -1 )\n" + held,
 		queued + polled + given + "( 1 0 )\n( 1 0 )", queued + "( 1 -9 ( ( 0 1 ) ) 0 ' ' 0 0 ' )\n( 0 )\n" + given,
-		queued + "( 0 17 1 ( ( -1 ) ) 30000 o i 16 5 ' )\n" + held, queued + "( 0 17 1 ( ) 30000 o i 16 5 ' )", queued + "( 0 17 1 nil )", queued + "( 0 17 1 ( 5 ) 30000 o i 16 5 ' )",
-		queued + "( 0 17 1 ( ( 1 0 1 0 ) ) 30000 o i 16 5 ' )", queued + "!WRONGTYPE_x", queued + "!ERR_x\nnil\n7\n" + given,
+		queued + "( 0 17 1 ( ( -1 ) ) 30000 6 o i 16 5 ' )\n" + held, queued + "( 0 17 1 ( ) 30000 6 o i 16 5 ' )", queued + "( 0 17 1 nil )", queued + "( 0 17 1 ( 5 ) 30000 6 o i 16 5 ' )",
+		queued + "( 0 17 1 ( ( 1 0 1 0 ) ) 30000 6 o i 16 5 ' )", queued + "!WRONGTYPE_x", queued + "!ERR_x\nnil\n7\n" + given,
 		"( 0 17 1 1 1 -1 o i 16 5 ' )\n( 0 17 1 ( ( 0 1 ) ) -1 o i 16 5 ' )\n( 0 17 1 ( ( 0 1 ) ) -1 o i 16 5 ' )",
 		held + "( 1 0 )\n( 1 0 )\n" + "!ERR_busy\n( 1 18 1 0 )\n( 1 0 )\n( 2 0 )\n( 1 19 1 0 )\n( 1 20 1 1 )\n( 1 0 )\n( 1 0 )",
 		"!ERR_x\n!ERR_x\n( 1 18 1 0 )\n!WRONGTYPE_x\n( 1 0 )", "!ERR_x\n!ERR_x\n( 1 18 1 0 )\n( 0 0 )\n( 1 19 1 0 )\n( 1 0 )", "!ERR_x\n!ERR_x\n!ERR_x\n( 1 18 1 0 )\n( 2 0 )\n( 1 0 )",

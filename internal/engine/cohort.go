@@ -114,20 +114,17 @@ func (c *cohort) knownHolders() (holders []core.Holder, held bool) {
 
 // localHolder describes the holder in this process.
 func (c *cohort) localHolder() []core.Holder {
-	h := c.lease.holds.First()
+	h, now := c.lease.holds.First(), c.e.now()
 	return []core.Holder{{
 		Owner: h.req.Owner, Process: c.e.process, TraceParent: h.req.Trace, Token: h.token,
-		Since: c.e.epoch.Add(h.since), TTL: max(0, instant(c.lease.expires.Load())-c.e.now()),
+		Since: c.e.epoch.Add(h.since), TTL: max(0, instant(c.lease.expires.Load())-now),
+		Fixed: h.req.Fixed, MinRest: max(0, h.req.MinHold-(now-h.since)),
 	}}
 }
 
 // busy returns the error of a caller that the holders are in the way of.
 func busy(holders []core.Holder) *core.AcquireError {
-	err := &core.AcquireError{Err: core.ErrBusy, Holders: holders}
-	if len(holders) > 0 {
-		err.RetryAfter = max(0, min(holders[0].TTL, time.Second))
-	}
-	return err
+	return &core.AcquireError{Err: core.ErrBusy, Holders: holders, RetryAfter: core.RetryAfter(holders)}
 }
 
 // sendRequest sends a request for the first waiter, if one is needed. p is what the request replaces, or nil.

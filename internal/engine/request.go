@@ -46,7 +46,8 @@ func (r *request) call() *script.Call {
 		keep += min(want.Wait, maxWaitKept)
 	}
 	a := script.Acquire{
-		Keys: &c.keys, ID: r.id, Lease: r.lease(), Owner: want.Owner, Mode: want.Mode, Trace: want.Trace,
+		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
+		About: script.About{Owner: want.Owner, Fixed: want.Fixed, MinHold: want.MinHold},
 		Inbox: e.inbox.address, Subscribed: e.inbox.live.Load(), Tokens: free, QueueTokens: queued,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep,
 	}

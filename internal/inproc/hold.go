@@ -95,6 +95,21 @@ func (l *Locks) end(h *hold) {
 	l.settle(e)
 }
 
+// describe describes h as a holder. It has no lease that could run out, but for a fixed one.
+func (h *hold) describe() core.Holder {
+	d := core.Holder{
+		Owner: h.req.Owner, Process: "local", TraceParent: h.req.Trace, Token: h.token, Since: h.since,
+		Fixed: h.req.Fixed, MinRest: max(0, time.Until(h.since.Add(h.req.MinHold))), Lingers: h.over,
+	}
+	switch {
+	case h.over:
+		d.TTL = d.MinRest
+	case h.req.Fixed:
+		d.TTL = max(0, time.Until(h.deadline))
+	}
+	return d
+}
+
 // check returns why h is over, nil if it is not.
 func (h *hold) check() error {
 	switch {

@@ -77,7 +77,7 @@ func (l *Locks) refuse(e *entry, r *core.Request) error {
 	switch waiting := e.waiting(); {
 	case r.Wait == 0:
 		l.keepPlace(e, r, e.placeOf(r))
-		return &core.AcquireError{Err: core.ErrBusy, Holders: e.holders()}
+		return e.busy(core.ErrBusy)
 	case r.MaxWaiters > 0 && waiting >= r.MaxWaiters:
 		return &core.AcquireError{
 			Err:     fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, waiting),
@@ -125,7 +125,13 @@ func (l *Locks) giveUp(e *entry, w *waiter, err error) error {
 		l.notifyLater(e)
 		l.settle(e)
 	}
-	return &core.AcquireError{Err: err, Holders: e.holders()}
+	return e.busy(err)
+}
+
+// busy returns err as the error of a call that the holders are in the way of.
+func (e *entry) busy(err error) *core.AcquireError {
+	holders := e.holders()
+	return &core.AcquireError{Err: err, Holders: holders, RetryAfter: core.RetryAfter(holders)}
 }
 
 // settle grants e to the waiters that may have it. After a writer these are all waiting readers, after
@@ -165,9 +171,7 @@ func (e *entry) holders() []core.Holder {
 	some := e.holds[:min(len(e.holds), shownHolders)]
 	holders := make([]core.Holder, 0, len(some))
 	for _, h := range some {
-		holders = append(holders, core.Holder{
-			Owner: h.req.Owner, Process: "local", TraceParent: h.req.Trace, Token: h.token, Since: h.since,
-		})
+		holders = append(holders, h.describe())
 	}
 	return holders
 }

@@ -75,7 +75,7 @@ func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
 	case h["mode"] == core.Read.String():
 		err = i.readReaders(s, h, now.Val())
 	default:
-		err = i.readHolder(s, h, ttl.Val())
+		err = i.readHolder(s, h, ttl.Val(), now.Val())
 	}
 	if err != nil {
 		return nil, err
@@ -106,10 +106,12 @@ func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) e
 		since, sinceErr := strconv.ParseInt(fields[1], 10, 64)
 		err = errors.Join(endsErr, sinceErr)
 		if ttl := time.UnixMilli(ends).Sub(now); ttl > 0 {
-			s.Holders = append(s.Holders, core.Holder{
-				Owner: fields[3], Process: strings.TrimPrefix(fields[2], i.layout.InboxPrefix()),
+			h := core.Holder{
+				Process:     strings.TrimPrefix(fields[2], i.layout.InboxPrefix()),
 				TraceParent: fields[4], Token: token, Since: time.UnixMicro(since), TTL: ttl,
-			})
+			}
+			script.DescribeHolder(&h, fields[3], now)
+			s.Holders = append(s.Holders, h)
 		}
 	}
 	if err != nil {
@@ -124,7 +126,7 @@ func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) e
 	return nil
 }
 
-func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration) error {
+func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration, now time.Time) error {
 	token, tokenErr := strconv.ParseInt(h["token"], 10, 64)
 	since, sinceErr := strconv.ParseInt(cmp.Or(h["since"], h["token"]), 10, 64)
 	if err := errors.Join(tokenErr, sinceErr); err != nil || h["id"] == "" || h["inbox"] == "" {
@@ -132,9 +134,11 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	}
 	s.Mode = cmp.Or(h["mode"], core.Exclusive.String())
 	s.Holders = []core.Holder{{
-		Owner: h["owner"], Process: strings.TrimPrefix(h["inbox"], i.layout.InboxPrefix()),
+		Process:     strings.TrimPrefix(h["inbox"], i.layout.InboxPrefix()),
 		TraceParent: h["trace"], Token: token, Since: time.UnixMicro(since), TTL: max(ttl, 0),
 	}}
+	script.DescribeHolder(&s.Holders[0], h["owner"], now)
+	s.Holders[0].Lingers = h["id"] == "-"
 	return nil
 }
 

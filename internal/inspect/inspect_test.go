@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inspect"
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
@@ -105,4 +106,24 @@ func TestAnInspectorIsNotFooledByStrangers(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAnInspectorSaysThatAKeyOnlyStaysTaken(t *testing.T) {
+	for _, mode := range []core.Mode{core.Exclusive, core.Read} {
+		scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+			token := d.Acquire(scripttest.Acquire{ID: "a", Mode: mode}).Grant.Token
+			if s := status(d); len(s.Holders) != 1 || s.Holders[0].Lingers {
+				d.Errorf("%v: held, it is %+v", mode, s)
+			}
+			d.Want("release", d.Linger("a", time.Minute), script.Done)
+			s := status(d)
+			if len(s.Holders) != 1 || !s.Holders[0].Lingers || s.Holders[0].Owner != "owner-a" {
+				d.Errorf("%v: released, it is %+v", mode, s)
+			}
+			d.Want("force", d.Force(token, "owner-a"), script.Done)
+			if s := status(d); len(s.Holders) != 0 {
+				d.Errorf("%v: taken away, it is %+v", mode, s)
+			}
+		})
+	}
 }

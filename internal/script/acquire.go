@@ -22,7 +22,7 @@ type Acquire struct {
 	Keys  *KeySet
 	ID    *ID
 	Lease time.Duration
-	Owner string
+	About About // the caller
 	Mode  core.Mode
 	Trace string // traceparent stored with the lock
 
@@ -63,7 +63,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	if special {
 		a.addSpecialKeys(k)
 	}
-	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.Owner, a.ifQueued())
+	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued())
 	if extra || a.Mode != core.Exclusive {
 		k.add(a.Mode.String())
 	}

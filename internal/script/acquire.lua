@@ -12,7 +12,7 @@
 --        12 for how long the place is kept from now on if the lock is not had (ms), 0: not at all
 --   returns token  held, with one token, and no ticket waits
 --           {1, token, tokens, tickets waiting}  held
---           {0, fencing counter, position, length of the queue, place, TTL,
+--           {0, fencing counter, position, length of the queue, place, TTL, time,
 --            owner, inbox, token, since, trace of each holder}  queued, or busy
 --           {-1}  refused: the id is over      {2}  to be run again: more dead tickets than one run removes
 -- Rules 2, 4, 5, 11 and 12 of docs/protocol.md.

@@ -1,7 +1,7 @@
 -- Shows that tickets are alive, answers what became of them, and grants a lock that has become free.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers
 --   ARGV 1 '+' if the inbox is subscribed, else '-'  then for each ticket: its id, its lease (ms)
---   returns {more, fencing counter, length of the queue, {a ticket's answer, …}, TTL,
+--   returns {more, fencing counter, length of the queue, {a ticket's answer, …}, TTL, time,
 --            owner, inbox, token, since, trace of each holder}
 --     more: 1 if it is to be run again at once: there was more to do than one run does
 --     a ticket's answer: {1, token, tokens, tickets waiting} held · {0, position} queued · {-1} gone

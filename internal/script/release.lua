@@ -36,7 +36,7 @@ local fence = KEYS[4]
 --@settle
 if reads and linger ~= '0' then
   local inbox, owner, trace = string.match(field, '^%d+ %d+ ([^ ]*) ([^ ]*) ?([^ ]*)$')
-  add_reader('-' .. id, call('HGET', KEYS[1], 'token'), linger, inbox or '-', owner or '-', trace or '')
+  add_reader('-' .. id, call('HGET', KEYS[1], 'token'), linger, inbox or '-', '-' .. (owner or ''), trace or '')
 end
 if reads and reap_readers() then return 1 end
 return settle(reads and 'read' or 'write', queued) and 2 or 1

@@ -137,13 +137,19 @@ func (r *Reply) list() []*Reply {
 // holders reads what describe_holders of settle.lua returns, up to the end: nobody if the lock is free.
 func (r *Reply) holders(inboxPrefix string) []core.Holder {
 	ttl := r.ttl()
+	if r.Err != nil || len(r.values) == 0 {
+		return nil
+	}
+	now := time.UnixMicro(r.int())
 	var holders []core.Holder
 	for r.Err == nil && len(r.values) > 0 {
-		owner, inbox, token, since, trace := r.text(), r.text(), r.int(), r.int(), r.text()
-		holders = append(holders, core.Holder{
-			Owner: owner, Process: strings.TrimPrefix(inbox, inboxPrefix), TraceParent: trace,
+		about, inbox, token, since, trace := r.text(), r.text(), r.int(), r.int(), r.text()
+		h := core.Holder{
+			Process: strings.TrimPrefix(inbox, inboxPrefix), TraceParent: trace,
 			Token: token, Since: time.UnixMicro(since), TTL: ttl,
-		})
+		}
+		DescribeHolder(&h, about, now)
+		holders = append(holders, h)
 	}
 	return holders
 }

@@ -273,18 +273,18 @@ local function signal_contention(h, reads)
   end
 end
 
--- Returns the TTL of the lock, and owner, inbox, token, since (us) and trace of each holder, or of MAX_SHOWN
--- of them.
+-- Returns the TTL of the lock, the time (us), and owner, inbox, token, since (us) and trace of each holder, or
+-- of MAX_SHOWN of them. An owner that was unlocked, and whose key only stays taken, has a '-' in front.
 local function describe_holders(h)
   if not h then return 0 end
-  local told = {call('PTTL', KEYS[1])}
+  local told = {call('PTTL', KEYS[1]), string.format('%.0f', now_us)}
   local function tell(owner, inbox, since, trace)
     if #told < 5 * MAX_SHOWN then
       for _, v in ipairs({owner, inbox, h.token, since, trace}) do told[#told + 1] = v end
     end
   end
   if h.mode ~= 'read' then
-    tell(h.owner, h.inbox, h.since, h.trace)
+    tell(h.id == '-' and '-' .. h.owner or h.owner, h.inbox, h.since, h.trace)
   else
     local seen, last = 0, 0
     each_reader(MAX_SHOWN, function(_, since, inbox, owner, trace, ends)

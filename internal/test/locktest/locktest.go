@@ -224,6 +224,7 @@ var groups = []struct {
 	{"flush", flushes},
 	{"memory", fullMemory},
 	{"refusal", refusals},
+	{"retry", retries},
 	{"passing refusal", passingRefusals},
 	{"lasting refusal", lastingRefusals},
 	{"stepped clock", steppedClock},
