@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/lockmw/go/lockmw"
 )
@@ -77,20 +78,35 @@ func problemOf(err error) problem {
 		if e != nil && e.Op == opKey { // no other request was in the way
 			return problemUnavailable.withRetryAfter(e)
 		}
-		return problemTimeout.withRetryAfter(e)
+		return problemTimeout.about(e).withRetryAfter(e)
 	case errors.Is(err, lockmw.ErrBusy) && e != nil && e.Waited > 0:
-		return problemTimeout.withRetryAfter(e)
+		return problemTimeout.about(e).withRetryAfter(e)
 	case errors.Is(err, lockmw.ErrBusy):
-		return problemBusy.withRetryAfter(e)
+		return problemBusy.about(e).withRetryAfter(e)
 	}
 	return problemInternal
 }
 
+// detailLingers is the truth while a minimum hold keeps the key taken: no request is being handled.
+const detailLingers = "A request for the same thing was handled a moment ago."
+
+// about returns p with the words that are true of the holders in the way; e may be nil.
+func (p problem) about(e *lockmw.Error) problem {
+	if e != nil && len(e.Holders) > 0 && !slices.ContainsFunc(e.Holders, func(h lockmw.Holder) bool { return !h.Lingers }) {
+		p.Detail = detailLingers
+	}
+	return p
+}
+
 // WriteError answers a request that was not handled because of its lock. It is the default error
 // handler; docs/http.md lists the statuses. The body is application/problem+json, without the
-// key and without err's text. 409 and 503 have a Retry-After header in whole seconds, at least 1. An
-// error that is not of lockmw or this package is a 500. WriteError logs nothing: the middleware logs
-// every 500, and what makes a lock unavailable, before it calls an error handler.
+// key and without err's text. An error that is not of lockmw or this package is a 500. WriteError logs
+// nothing: the middleware logs every 500, and what makes a lock unavailable, before it calls an error
+// handler.
+//
+// 409 and 503 have a Retry-After header in whole seconds. It is 1, unless the lock is known to be taken for longer,
+// by a minimum hold or a fixed lease: then it says for how long, rounded up, but no more than 5 minutes. Up to a
+// tenth is added at random, so that not all clients come back at the same instant.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	p := problemOf(err)
 	h := w.Header()

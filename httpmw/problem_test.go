@@ -51,7 +51,7 @@ func TestStatusesOfWhatCanGoWrong(t *testing.T) {
 			log := captureLog(t)
 			rec := post(httpmw.WithLock(failing(tt.err), user42)(never(t)), "/")
 			p := readProblem(t, rec)
-			if rec.Code != tt.status || p.Type != tt.typ || p.RetryAfterMS != tt.ms {
+			if rec.Code != tt.status || p.Type != tt.typ || p.RetryAfterMS < tt.ms || p.RetryAfterMS > tt.ms*11/10 {
 				t.Errorf("got %d %+v, want %d %s, %d ms", rec.Code, p, tt.status, tt.typ, tt.ms)
 			}
 			if got := rec.Header().Get("Retry-After"); got != tt.retryAfter {
@@ -186,14 +186,65 @@ func TestAClientThatGoesWhileItsKeyIsLookedUp(t *testing.T) {
 	}
 }
 
-func TestWriteErrorRoundsRetryAfterUpToWholeSeconds(t *testing.T) {
-	for after, want := range map[time.Duration]string{
-		0: "1", time.Microsecond: "1", time.Second: "1", time.Second + time.Microsecond: "2", 90 * time.Second: "90", math.MaxInt64: "9223372037",
+func TestRetryAfterIsRoundedUpCappedAndSpread(t *testing.T) {
+	for _, tt := range []struct{ after, least, most time.Duration }{
+		{0, time.Second, time.Second},
+		{time.Microsecond, time.Second, time.Second},
+		{time.Second, time.Second, time.Second},
+		{time.Second + time.Microsecond, 2 * time.Second, 2 * time.Second},
+		{90 * time.Second, 90 * time.Second, 99 * time.Second},
+		{24 * time.Hour, 5 * time.Minute, 330 * time.Second},
+		{math.MaxInt64, 5 * time.Minute, 330 * time.Second},
 	} {
-		rec := httptest.NewRecorder()
-		httpmw.WriteError(rec, nil, &lockmw.Error{Op: "lock", RetryAfter: after, Err: lockmw.ErrBusy})
-		if got := rec.Header().Get("Retry-After"); got != want {
-			t.Errorf("%v: Retry-After %q, want %q", after, got, want)
+		seen := make(map[string]bool)
+		for range 100 {
+			rec := httptest.NewRecorder()
+			httpmw.WriteError(rec, nil, &lockmw.Error{Op: "lock", RetryAfter: tt.after, Err: lockmw.ErrBusy})
+			header := rec.Header().Get("Retry-After")
+			got, err := time.ParseDuration(header + "s")
+			if p := readProblem(t, rec); err != nil || got < tt.least || got > tt.most || p.RetryAfterMS > got.Milliseconds() || p.RetryAfterMS <= got.Milliseconds()-1000 {
+				t.Errorf("%v: Retry-After %q, retry_after_ms %d, want %v to %v", tt.after, header, p.RetryAfterMS, tt.least, tt.most)
+			}
+			seen[header] = true
+		}
+		if spread := tt.most > tt.least; spread != (len(seen) > 1) {
+			t.Errorf("%v: always %v", tt.after, seen)
 		}
 	}
+}
+
+func TestAClientIsToldWhenAMinimumHoldEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		local := lockmw.NewLocal()
+		if rec := post(httpmw.WithLock(local, user42, lockmw.WithMinHold(time.Minute))(ok), "/"); rec.Code != http.StatusCreated {
+			t.Fatalf("status %d", rec.Code)
+		}
+		for _, again := range []struct {
+			wait time.Duration
+			typ  string
+			rest time.Duration // of the minimum hold
+		}{
+			{0, "lock-busy", time.Minute},
+			{20 * time.Second, "lock-timeout", 40 * time.Second},
+		} {
+			p := readProblem(t, post(httpmw.WithLock(local, user42, lockmw.WithWait(again.wait))(never(t)), "/"))
+			after := time.Duration(p.RetryAfterMS) * time.Millisecond
+			if p.Type != again.typ || after < again.rest || after > again.rest*11/10 || !strings.Contains(p.Detail, "was handled a moment ago") {
+				t.Errorf("got %+v, want %s, %v and a detail that is true", p, again.typ, again.rest)
+			}
+		}
+	})
+}
+
+func TestAClientIsToldWhenAFixedLeaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		local := lockmw.NewLocal()
+		if _, _, err := local.Lock(t.Context(), "user:42", lockmw.WithFixedLease(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		p := readProblem(t, post(httpmw.WithLock(local, user42)(never(t)), "/"))
+		if after := time.Duration(p.RetryAfterMS) * time.Millisecond; after < time.Minute || after > 66*time.Second || !strings.Contains(p.Detail, "is being handled") {
+			t.Errorf("got %+v", p)
+		}
+	})
 }

@@ -1,18 +1,28 @@
 package httpmw
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/lockmw/go/lockmw"
 )
 
-// retryAfter returns in which time another try may be worthwhile: what the lock knows, or a second.
+// latestRetry is the longest time after which a client is told to try again. It is for locks that are known to
+// stay taken: their holders may still release them before.
+const latestRetry = 5 * time.Minute
+
+// retryAfter returns in which time another try may be worthwhile: what the lock knows, or a second. What is more
+// than a second gets up to a tenth longer at random, because many clients may wait for the same instant.
 func retryAfter(e *lockmw.Error) time.Duration {
+	after := time.Second
 	if e != nil && e.RetryAfter > 0 {
-		return e.RetryAfter
+		after = min(e.RetryAfter, latestRetry)
 	}
-	return time.Second
+	if after > time.Second {
+		after += rand.N(after / 10)
+	}
+	return after
 }
 
 // withRetryAfter returns p for a client that may send its request again; e may be nil.
