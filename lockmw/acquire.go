@@ -18,6 +18,11 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	if err == nil && policy.Place != "" && !l.kind.OwnTicket {
 		err = fmt.Errorf("%w: WithPlace needs a fair lock: fairlock.New", ErrInvalidOption)
 	}
+	if err != nil {
+		for i := range opts { // those after the mistake may say that the call only tries
+			_ = policy.apply(opts[i : i+1])
+		}
+	}
 	op := "lock"
 	if policy.Wait == 0 {
 		op = "try_lock"
