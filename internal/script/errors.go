@@ -18,6 +18,8 @@ func Failure(err error) error {
 		return nil
 	case isWrongType(err):
 		return fmt.Errorf("%w: %w", core.ErrWrongType, err)
+	case redis.HasErrorPrefix(err, "CROSSSLOT"), redis.HasErrorPrefix(err, "MOVED"):
+		return fmt.Errorf("%w: the server is a node of a Redis Cluster, which needs a client of redis.NewClusterClient: %w", core.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 }
