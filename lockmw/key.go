@@ -15,7 +15,7 @@ type KeyFunc[In any] func(ctx context.Context, in In) (string, error)
 //	lockmw.By("order", func(o Order) string { return o.User }, func(o Order) string { return o.Item })
 //
 // The key is that of Key. An empty part is ErrInvalidKey. By panics if kind is empty, or so long that
-// no key fits, and if there is no part or a nil one.
+// no key fits, and if there is no part or a nil one: Const is for a key without parts.
 func By[In any](kind string, parts ...func(In) string) KeyFunc[In] {
 	pattern := keyed.NewPattern("lockmw", "calls", kind, parts)
 	return func(_ context.Context, in In) (string, error) {

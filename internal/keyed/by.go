@@ -22,7 +22,7 @@ func NewPattern[Part any](pkg, calls, kind string, parts []Part) Pattern[Part] {
 		panic(fmt.Sprintf("%s: By: the kind is empty", pkg))
 	}
 	if len(parts) == 0 {
-		panic(fmt.Sprintf("%s: By(%q): no parts: all %s would share one lock", pkg, kind, calls))
+		panic(fmt.Sprintf("%s: By(%q): no parts: all %s would share one lock, for which there is Const", pkg, kind, calls))
 	}
 	for i, part := range parts {
 		if option.IsNil(part) {

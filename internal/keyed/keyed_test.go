@@ -23,7 +23,7 @@ func TestMistakesPanicWhenThePatternIsMade(t *testing.T) {
 		want  string
 	}{
 		"no kind":    {"", []part{is("1")}, "pkg: By: the kind is empty"},
-		"no parts":   {"user", nil, `pkg: By("user"): no parts: all calls would share one lock`},
+		"no parts":   {"user", nil, `pkg: By("user"): no parts: all calls would share one lock, for which there is Const`},
 		"a nil part": {"user", []part{is("1"), nil}, `pkg: By("user"): part 2 is nil`},
 		"no room for a part": {strings.Repeat("k", keyed.MaxLen-1), []part{is("1")},
 			`pkg: By("kkkkkkkkkkkkkkkkkkkk"…): the kind is so long that every key has more than 1024 bytes`},

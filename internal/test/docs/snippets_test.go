@@ -114,6 +114,11 @@ func wrapped(ctx context.Context, locks *lockmw.Client, order Order) (Receipt, e
 	return receipt, err
 }
 
+func constant(locks *lockmw.Client, makeReport func(context.Context, time.Time) error) func(context.Context, time.Time) error {
+	report := lockmw.WithLock(locks, lockmw.Const[time.Time]("report", "nightly"), makeReport)
+	return report
+}
+
 func several(ctx context.Context, locks *lockmw.Client, from, to string) error {
 	ctx, holds, err := lockmw.LockAll(ctx, locks,
 		[]string{lockmw.Key("account", from), lockmw.Key("account", to)})
