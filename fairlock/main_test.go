@@ -4,8 +4,9 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/test/locktest"
+	"github.com/lockmw/go/internal/test/locktest/env"
 )
 
 func TestMain(m *testing.M) {
-	locktest.Main(m, locktest.Redis("fair", fair))
+	locktest.Main(m, env.Redis("fair", fair))
 }

@@ -4,14 +4,15 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/test/locktest"
+	"github.com/lockmw/go/internal/test/locktest/env"
 )
 
-func TestLocalConformance(t *testing.T) { locktest.Run(t, locktest.Local()) }
+func TestLocalConformance(t *testing.T) { locktest.Run(t, env.Local()) }
 
-func TestLocalReaderConformance(t *testing.T) { locktest.Run(t, locktest.LocalReader()) }
+func TestLocalReaderConformance(t *testing.T) { locktest.Run(t, env.LocalReader()) }
 
 func TestClientConformanceOnMiniredis(t *testing.T) {
-	locktest.Run(t, locktest.Piped("exclusive", nil))
+	locktest.Run(t, env.Piped("exclusive", nil))
 }
 
-func TestClientConformanceOnRedis(t *testing.T) { locktest.Run(t, locktest.Redis("exclusive", nil)) }
+func TestClientConformanceOnRedis(t *testing.T) { locktest.Run(t, env.Redis("exclusive", nil)) }

@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/test/locktest"
+	"github.com/lockmw/go/internal/test/locktest/env"
 )
 
-func TestWriterConformanceOnMiniredis(t *testing.T) { locktest.Run(t, locktest.Piped("write", sides)) }
+func TestWriterConformanceOnMiniredis(t *testing.T) { locktest.Run(t, env.Piped("write", sides)) }
 
-func TestReaderConformanceOnMiniredis(t *testing.T) { locktest.Run(t, locktest.Piped("read", sides)) }
+func TestReaderConformanceOnMiniredis(t *testing.T) { locktest.Run(t, env.Piped("read", sides)) }
 
-func TestWriterConformanceOnRedis(t *testing.T) { locktest.Run(t, locktest.Redis("write", sides)) }
+func TestWriterConformanceOnRedis(t *testing.T) { locktest.Run(t, env.Redis("write", sides)) }
 
-func TestReaderConformanceOnRedis(t *testing.T) { locktest.Run(t, locktest.Redis("read", sides)) }
+func TestReaderConformanceOnRedis(t *testing.T) { locktest.Run(t, env.Redis("read", sides)) }

@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/test/locktest"
+	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
 
 func TestMain(m *testing.M) {
-	locktest.Main(m, locktest.Redis("write", sides), locktest.Redis("read", sides))
+	locktest.Main(m, env.Redis("write", sides), env.Redis("read", sides))
 }
 
 func sides(c *lockmw.Client) lockmw.Locker { return rwlock.New(c) }

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/test/locktest"
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/rw"
 )
 
 var (
@@ -19,5 +20,5 @@ func TestProcessesReadAndWrite(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	locktest.Mingle(t, locktest.Redis("write", sides), *mingleLength, seed)
+	rw.Mingle(t, env.Redis("write", sides), *mingleLength, seed)
 }

@@ -1,0 +1,86 @@
+package env
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/leak"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A ChildSpec says what a child process is to be.
+type ChildSpec struct {
+	Role   string // of those that ChildMain knows
+	Addr   string // of the server
+	Prefix string
+	Kind   string // Mode of the Config that makes the Locker; "" is that of the Client itself
+}
+
+// A Role is what a child process does: it reads orders and writes reports, JSON values, and returns at
+// the end of the orders (io.EOF).
+type Role func(c *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.Encoder) error
+
+// Roles are what child processes can be, by name.
+type Roles map[string]Role
+
+// HolderRoles has the role of a child that does with locks what it is told.
+var HolderRoles = Roles{holderRole: hold}
+
+// holderRole is the name of that role.
+const holderRole = "holder"
+
+// ChildMain is redistest.ChildMain for test binaries whose children take locks: TestMain calls it with
+// the roles that they may have, and with the Configs whose Lockers they are to make.
+func ChildMain(roles Roles, configs []Config) {
+	redistest.ChildMain(func(s ChildSpec, orders *json.Decoder, reports *json.Encoder) error {
+		return s.run(roles, configs, orders, reports)
+	})
+}
+
+// run is the child's life.
+func (s ChildSpec) run(roles Roles, configs []Config, orders *json.Decoder, reports *json.Encoder) error {
+	do, ok := roles[s.Role]
+	if !ok {
+		return fmt.Errorf("no role %q", s.Role)
+	}
+	wrap, err := s.wrap(configs)
+	if err != nil {
+		return err
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer rdb.Close()
+	c, err := lockmw.New(rdb, lockmw.WithPrefix(s.Prefix), lockmw.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	if err != nil {
+		return err
+	}
+	err = do(c, wrap(c), orders, reports)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	err = errors.Join(err, c.Close())
+	if left := (*judge.Pace)(nil).Await(Patience, func() string { return engineGoroutine(leak.Goroutines{}) }); left != "" {
+		err = errors.Join(err, errors.New(left))
+	}
+	return err
+}
+
+// wrap finds what makes the Locker of a Client.
+func (s ChildSpec) wrap(configs []Config) (func(*lockmw.Client) lockmw.Locker, error) {
+	for _, c := range configs {
+		if c.Mode == s.Kind && c.Wrap != nil {
+			return func(l *lockmw.Client) lockmw.Locker { return c.sides(c.Wrap(l)) }, nil
+		}
+	}
+	if s.Kind != "" && s.Kind != ClientMode {
+		return nil, fmt.Errorf("TestMain calls Main without the Config of mode %q", s.Kind)
+	}
+	return func(c *lockmw.Client) lockmw.Locker { return c }, nil
+}

@@ -1,0 +1,52 @@
+package env_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+func TestChildTakesLocksOfItsKind(t *testing.T) {
+	s := redistest.Redis(t)
+	rdb := s.NewClient(t)
+	for kind, key := range map[string]string{"": "k", env.ClientMode: "k", "renaming": "renamed:k"} {
+		c := redistest.StartChild(t, env.ChildSpec{Role: "holder", Addr: s.Addr(), Prefix: "t" + kind, Kind: kind})
+		c.Order(env.Order{Do: "lock", Key: "k"})
+		if _, ok := <-c.Reports(); !ok {
+			t.Fatalf("kind %q: it says nothing", kind)
+		}
+		if n := rdb.Exists(t.Context(), "t"+kind+":{"+key+"}").Val(); n != 1 {
+			t.Errorf("kind %q: %q is not locked", kind, key)
+		}
+	}
+}
+
+func TestChildThatCannotBeFails(t *testing.T) {
+	s := redistest.Redis(t)
+	for name, spec := range map[string]env.ChildSpec{
+		"an unknown role": {Role: "baker", Addr: s.Addr(), Prefix: "t"},
+		"an unknown kind": {Role: "holder", Addr: s.Addr(), Prefix: "t", Kind: "unheard-of"},
+		"a bad prefix":    {Role: "holder", Addr: s.Addr()},
+	} {
+		c := redistest.StartChild(t, spec)
+		for range c.Reports() {
+			t.Errorf("%s: it reports something", name)
+		}
+		if c.Err() == nil {
+			t.Errorf("%s: all was well", name)
+		}
+		c.Kill() // its failure is expected
+	}
+}
+
+func TestMachineTimeIsTheClockOfTheMachine(t *testing.T) {
+	const exact = 100 * time.Microsecond
+	before := judge.MachineNow()
+	now := judge.MachineTime(time.Now())
+	if after := judge.MachineNow(); now < before-exact || now > after+exact {
+		t.Errorf("the machine's time is %v, by the machine from %v to %v", now, before, after)
+	}
+}

@@ -1,0 +1,144 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A Client is one process' way to the locks.
+type Client struct {
+	Sides
+	e     *Env
+	Redis *lockmw.Client  // nil for a Local
+	Wire  *redistest.Wire // nil for a Local
+}
+
+// Client returns one more of them; a Local has only one.
+func (e *Env) Client(opts ...lockmw.ClientOption) *Client {
+	return e.ClientOver(func(*redis.Options) {}, opts...)
+}
+
+// ClientOver is Client with other options of its redis client.
+func (e *Env) ClientOver(edit func(*redis.Options), opts ...lockmw.ClientOption) *Client {
+	e.T.Helper()
+	if e.Local != nil {
+		return &Client{Sides: e.Config.sides(e.Local), e: e}
+	}
+	wire := e.Server.NewWire()
+	rdb := e.Server.NewClient(e.TB, wire.Use, edit)
+	logger := slog.New(slog.NewTextHandler(e.TB.Output(), nil))
+	opts = append([]lockmw.ClientOption{lockmw.WithPrefix(e.Server.Prefix), lockmw.WithLogger(logger)}, opts...)
+	c, err := lockmw.New(rdb, opts...)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	e.T.Cleanup(func() {
+		wire.Restore()
+		if err := c.Close(); err != nil {
+			e.T.Errorf("Close: %v", err)
+		}
+	})
+	locker := lockmw.Locker(c)
+	if e.Config.Wrap != nil {
+		locker = e.Config.Wrap(c)
+	}
+	return &Client{Sides: e.Config.sides(locker), e: e, Redis: c, Wire: wire}
+}
+
+// Clients returns n of them.
+func (e *Env) Clients(n int) []*Client {
+	all := make([]*Client, n)
+	for i := range all {
+		all[i] = e.Client()
+	}
+	return all
+}
+
+// Repeats is an edit for a client that sends again what was lost so many times; -1: not at all.
+func Repeats(n int) func(*redis.Options) {
+	return func(o *redis.Options) {
+		o.MaxRetries = n
+		// New connections are asked for what these tests do not need, and if one breaks meanwhile the
+		// next ones wait for its retry at a mutex: in a bubble for ever, as time does not pass there.
+		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	}
+}
+
+// With is c as a client that takes its locks from l.
+func (c *Client) With(l lockmw.Locker) *Client {
+	other := *c
+	other.Sides = Sides{Locker: l, Rival: l}
+	return &other
+}
+
+// AsReader is c as a client whose Locker is its reading side.
+func (c *Client) AsReader() *Client {
+	reader := *c
+	reader.Locker, reader.reads = c.Reader(), true
+	return &reader
+}
+
+// Warm makes the server know the scripts of an uncontended lock, so that none is sent twice for that.
+func (c *Client) Warm() *Client {
+	c.e.T.Helper()
+	c.e.Unlock(c.e.Lock(c, c.e.Key("warm")))
+	return c
+}
+
+// Refused calls l and checks that it fails at once, with want, and without a command.
+func (c *Client) Refused(what string, want error, key string, opts ...lockmw.Option) {
+	c.e.T.Helper()
+	if c.Wire != nil {
+		c.Wire.Record()
+	}
+	start := time.Now()
+	_, _, err := c.e.Rec.Lock(c.e.Ctx, c, key, opts...)
+	c.e.Is(what, err, want)
+	if took := c.e.Pace.Since(start); took > c.e.Soon {
+		c.e.T.Errorf("%s: refused after %v", what, took)
+	}
+	if c.Wire != nil && len(c.Wire.Sent()) > 0 {
+		c.e.T.Errorf("%s: sent %q", what, c.Wire.Sent())
+	}
+}
+
+// SilentCall calls Lock with a context of CallLimit while nothing is answered.
+func (c *Client) SilentCall(key string, opts ...lockmw.Option) {
+	c.e.T.Helper()
+	ctx, cancel := context.WithTimeout(c.e.Ctx, CallLimit)
+	defer cancel()
+	start := time.Now()
+	_, _, err := c.Lock(ctx, key, opts...)
+	took := c.e.Pace.Since(start)
+	if took > CallLimit+c.e.Soon {
+		c.e.T.Errorf("the call with a context of %v took %v", CallLimit, took)
+	}
+	c.e.Is("Lock of a silent server", err, lockmw.ErrUnavailable, context.DeadlineExceeded)
+	if errors.Is(err, lockmw.ErrBusy) {
+		c.e.T.Errorf("a silent server is told as a lost race: %v", err)
+	}
+}
+
+// Copied calls do while the first copy of the command that it sends about key is withheld: the
+// client finds its connection broken and sends a second one.
+func (c *Client) Copied(key string, do func()) *redistest.Fault {
+	c.e.T.Helper()
+	fault := c.Wire.Withhold(key)
+	broken := make(chan struct{})
+	go func() {
+		defer close(broken)
+		fault.Break()
+	}()
+	do()
+	c.e.Caught(fault)
+	<-broken
+	return fault
+}

@@ -1,0 +1,61 @@
+package env
+
+import (
+	"testing"
+
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// Kind is the Kind of children that take locks as c's Locker does.
+func (c Config) Kind() string {
+	if c.Wrap == nil {
+		return ""
+	}
+	return c.Mode
+}
+
+// ClientMode is the mode of a Client.
+const ClientMode = "exclusive"
+
+// A Config says what Run is to test.
+type Config struct {
+	// Bubble runs each scenario in a synctest bubble: the backend must not use sockets.
+	Bubble bool
+	// Mode is what the Locker tells observers of its holds. With "read" it is the reading side of the
+	// RWLocker that Wrap makes.
+	Mode string
+	// Server starts the server for one scenario. Nil: the Locker works within this process.
+	Server func(t testing.TB) *redistest.Server
+	// Wrap makes the Locker of a Client; nil: the Client itself.
+	Wrap func(c *lockmw.Client) lockmw.Locker
+
+	shared *redistest.Server // of the scenarios that share one; nil: none
+	pace   *judge.Pace       // nil: they run in bubbles
+}
+
+// Local is the Config of a lockmw.Local.
+func Local() Config { return Config{Bubble: true, Mode: ClientMode} }
+
+// LocalReader is the Config of the reading side of a lockmw.Local.
+func LocalReader() Config { return Config{Bubble: true, Mode: ReadMode} }
+
+// Piped is the Config of a Locker over an embedded server, in bubbles.
+func Piped(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
+	return Config{Bubble: true, Mode: mode, Wrap: wrap, Server: redistest.Piped}
+}
+
+// Redis is the Config of a Locker over a real server, in real time.
+func Redis(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
+	return Config{
+		Mode: mode, Wrap: wrap,
+		Server: func(t testing.TB) *redistest.Server { return redistest.Redis(t) },
+	}
+}
+
+// realTime reports whether the scenarios run on a server of its own process.
+func (c Config) realTime() bool { return c.Server != nil && !c.Bubble }
+
+// ReadMode is that of the reading side of an RWLocker.
+const ReadMode = "read"

@@ -1,0 +1,58 @@
+package env
+
+import (
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+// Crowd lets n goroutines take key from l over and over, until the returned function is called.
+func (e *Env) Crowd(l lockmw.Locker, key string, n int, work time.Duration, opts ...lockmw.Option) (stop func()) {
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	for range n {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				ctx, held, err := e.Rec.Lock(e.Ctx, l, key, opts...)
+				if err != nil {
+					e.T.Errorf("Lock: %v", err)
+					return
+				}
+				time.Sleep(work) // what is done under the lock
+				e.Unlock(ctx, held)
+			}
+		})
+	}
+	return func() {
+		close(done)
+		wg.Wait()
+	}
+}
+
+// Contend runs n goroutines, each of which takes key from the clients in turn and calls work under
+// the lock, rounds times.
+func (e *Env) Contend(clients []*Client, key string, n, rounds int, work func(h *judge.Held)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		l := clients[i%len(clients)].Nth(i / len(clients))
+		wg.Go(func() {
+			for range rounds {
+				ctx, held, err := e.Rec.Lock(e.Ctx, l, key)
+				if err != nil {
+					e.T.Errorf("Lock: %v", err)
+					return
+				}
+				work(held)
+				e.Unlock(ctx, held)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,203 @@
+// Package env is what the scenarios of package locktest run on: clients, processes, a server, calls that
+// wait, and the checks that scenarios share. Scenarios, and what only those of one package need, stand in
+// the packages beside it.
+package env
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/lockmw/go/internal/test/leak"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+// An Env is what one scenario runs on.
+type Env struct {
+	Checks
+	TB     testing.TB // the scenario's test
+	Config Config
+	Rec    *judge.Recorder
+	Ctx    context.Context
+	Server *Server // nil: none
+
+	Local *lockmw.Local // nil: there is a server
+
+	goroutines leak.Goroutines // that the scenario has started
+}
+
+// New makes what a scenario with c runs on.
+func New(t *testing.T, c Config) *Env {
+	t.Helper()
+	checks := Checks{T: t, Soon: 50 * time.Millisecond, Pace: c.pace}
+	if !c.Bubble {
+		// Machines that run tests are busy. It must stay under the poll interval: what is found by
+		// the next poll only did not happen at once.
+		checks.Soon = 600 * time.Millisecond
+	}
+	e := &Env{Checks: checks, TB: t, Config: c, goroutines: leak.Check(t, dialler)}
+	e.Rec = e.NewRecorder()
+	limit := 4 * time.Minute
+	if c.Bubble {
+		limit = 24 * time.Hour // of a time that costs nothing
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	e.Ctx = ctx
+	if c.Server == nil {
+		e.Local = lockmw.NewLocal()
+		return e
+	}
+	e.Server = newServer(t, e, c.shared)
+	t.Cleanup(e.checkClosed) // after the clients' cleanups
+	return e
+}
+
+// Round is what one round of a model runs on: it fails t, its context ends with t, and its recorder knows
+// nothing of other rounds.
+func (e *Env) Round(t *rapid.T) *Env {
+	round := *e
+	ctx, cancel := context.WithCancel(e.Ctx)
+	t.Cleanup(cancel)
+	round.T, round.Ctx, round.Rec = t, ctx, e.NewRecorder()
+	if e.Server != nil {
+		server := *e.Server
+		server.e = &round
+		round.Server = &server
+	}
+	return &round
+}
+
+// NewRecorder makes one that knows how late this machine is.
+func (e *Env) NewRecorder() *judge.Recorder {
+	r := judge.NewRecorder(e.Soon)
+	r.Pace = e.Pace
+	return r
+}
+
+// Key returns a key that no other test uses.
+func (e *Env) Key(kind string) string { return lockmw.Key(kind, rand.Text()) }
+
+// Lock takes a lock that must be had at once.
+func (e *Env) Lock(l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *judge.Held) {
+	e.T.Helper()
+	return e.LockWith(e.Ctx, l, key, opts...)
+}
+
+// LockWith is Lock with another context than the scenario's.
+func (e *Env) LockWith(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *judge.Held) {
+	e.T.Helper()
+	ctx, held, err := e.Rec.Lock(ctx, l, key, opts...)
+	if err != nil {
+		e.T.Fatalf("Lock: %v", err)
+	}
+	return ctx, held
+}
+
+// Unlock takes Lock's results.
+func (e *Env) Unlock(_ context.Context, h *judge.Held) {
+	e.T.Helper()
+	if err := h.Unlock(); err != nil {
+		e.T.Errorf("Unlock: %v", err)
+	}
+}
+
+// Pass lets time pass, where that is what a scenario is about.
+func (e *Env) Pass(d time.Duration) { Passes(e.Ctx, d) }
+
+// Passes returns after d, or when ctx ends.
+func Passes(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
+}
+
+// Free checks that key can be had by l within the time for what happens at once, for itself alone.
+func (e *Env) Free(l lockmw.Locker, key string) {
+	e.T.Helper()
+	start := time.Now()
+	_, held, err := e.Rec.Lock(e.Ctx, rivalOf(l), key, lockmw.WithWait(e.Soon))
+	for left := e.Soon - e.Pace.Since(start); err != nil && left > 0; left = e.Soon - e.Pace.Since(start) {
+		_, held, err = e.Rec.Lock(e.Ctx, rivalOf(l), key, lockmw.WithWait(left))
+	}
+	if err != nil {
+		e.T.Errorf("the key is not free: %v", err)
+		return
+	}
+	e.Unlock(e.Ctx, held)
+}
+
+// Busy checks that somebody has key.
+func (e *Env) Busy(l lockmw.Locker, key string) {
+	e.T.Helper()
+	_, held, err := rivalOf(l).Lock(e.Ctx, key, lockmw.WithWait(0))
+	if err == nil {
+		e.T.Errorf("the key is free: unlocking it again: %v", held.Unlock())
+	} else if !errors.Is(err, lockmw.ErrBusy) {
+		e.T.Errorf("trying a busy lock: %v, want ErrBusy", err)
+	}
+}
+
+// Lost checks that a hold ended with its lock.
+func (e *Env) Lost(ctx context.Context, h *judge.Held) {
+	e.T.Helper()
+	if !e.Ends(ctx) {
+		return
+	}
+	e.Is("the cause of the context's end", context.Cause(ctx), lockmw.ErrLost)
+	e.Is("Unlock of a lost hold", h.Unlock(), lockmw.ErrLost)
+}
+
+// Flush empties the server.
+func (e *Env) Flush(passed bool) {
+	e.T.Helper()
+	e.Rec.Lose(passed, func() int64 {
+		var clock *redis.TimeCmd
+		_, err := e.Server.Admin.TxPipelined(e.Ctx, func(p redis.Pipeliner) error {
+			p.FlushAll(e.Ctx)
+			clock = p.Time(e.Ctx)
+			return nil
+		})
+		if err != nil {
+			e.T.Error(err)
+		}
+		return clock.Val().UnixMicro()
+	})
+}
+
+// Reaped checks that tickets of the dead go when somebody takes the lock.
+func (e *Env) Reaped(key string) {
+	e.T.Helper()
+	c := e.Client()
+	e.Eventually(AcceptWindow+4*PollInterval, func() string {
+		ctx, held, err := e.Rec.Lock(e.Ctx, c, key, lockmw.WithWait(e.Soon))
+		if err != nil {
+			return err.Error()
+		}
+		e.Unlock(ctx, held)
+		if e.Server.Admin.Exists(e.Ctx, e.Server.RedisKey(key)+":queue").Val() == 1 {
+			return "tickets of the dead are left"
+		}
+		return ""
+	})
+}
+
+// Force takes a hold away.
+func (e *Env) Force(key string, h lockmw.Holder) {
+	e.T.Helper()
+	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	e.Rec.Forfeit()
+	if err := inspector.ForceUnlock(e.Ctx, key, h); err != nil {
+		e.T.Errorf("ForceUnlock: %v", err)
+	}
+	e.Is("ForceUnlock once more", inspector.ForceUnlock(e.Ctx, key, h), lockmw.ErrNotHeld)
+}

@@ -1,0 +1,34 @@
+package env
+
+import (
+	"context"
+	"strings"
+
+	"github.com/lockmw/go/internal/test/leak"
+)
+
+// checkClosed runs when all clients are closed: it looks for what they left running.
+func (e *Env) checkClosed() {
+	e.T.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	e.Eventually(e.Soon, func() string {
+		channels, err := e.Server.Admin.PubSubChannels(ctx, e.Server.Prefix+"*").Result()
+		if err != nil {
+			return err.Error()
+		}
+		if len(channels) > 0 {
+			return "still subscribed: " + strings.Join(channels, " ")
+		}
+		return ""
+	})
+	e.Eventually(e.Soon, func() string { return engineGoroutine(e.goroutines) }) // it may still be about to end
+}
+
+// engineGoroutine looks for what a closed Client has left running.
+func engineGoroutine(among leak.Goroutines) string {
+	if stack := among.In("/lockmw/go/internal/engine."); stack != "" {
+		return "still running: " + stack
+	}
+	return ""
+}

@@ -1,0 +1,105 @@
+package env
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A Load is goroutines that contend for keys, while the scenario disturbs them.
+type Load struct {
+	e    *Env
+	keys []string
+	stop chan struct{}
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex
+	freed  map[string]time.Time // when the last Unlock of a key had returned
+	idle   time.Duration        // the longest time that a key was free while a call waited for it
+	idlest string               // which key that was
+}
+
+// Load starts each goroutines for each of n keys, spread over the clients. Every one of them calls
+// Lock and Unlock until the end of the load.
+func (e *Env) Load(clients []*Client, n, each int) *Load {
+	l := &Load{e: e, stop: make(chan struct{}), freed: make(map[string]time.Time)}
+	e.T.Cleanup(l.quit)
+	for range n {
+		key := e.Key("item")
+		l.keys = append(l.keys, key)
+		for i := range each {
+			l.wg.Go(func() { l.contend(clients[i%len(clients)].Nth(i/len(clients)), key) })
+		}
+	}
+	return l
+}
+
+func (l *Load) contend(c lockmw.Locker, key string) {
+	for {
+		select {
+		case <-l.stop:
+			return
+		default:
+		}
+		start := time.Now()
+		ctx, held, err := l.e.Rec.Lock(l.e.Ctx, c, key)
+		if err != nil {
+			l.e.T.Errorf("Lock under load: %v", err)
+			return
+		}
+		l.taken(key, start)
+		l.e.Server.Admin.Ping(ctx) // the work
+		if err := held.Unlock(); err != nil {
+			l.e.T.Errorf("Unlock under load: %v", err)
+			return
+		}
+		l.mu.Lock()
+		l.freed[key] = time.Now()
+		l.mu.Unlock()
+	}
+}
+
+// taken notes that key was got by a call that began at start.
+func (l *Load) taken(key string, start time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since := l.freed[key]
+	if since.Before(start) {
+		since = start
+	}
+	if idle := l.e.Pace.Since(since); idle > l.idle {
+		l.idle, l.idlest = idle, key
+	}
+}
+
+// End stops the load, and checks that every key was granted at least so often and that none was free
+// for longer than a bound while somebody waited for it.
+func (l *Load) End(grants int, bound time.Duration) {
+	l.e.T.Helper()
+	l.e.Eventually(Patience, func() string {
+		for _, key := range l.keys {
+			if n := l.e.Rec.Grants(key); n < grants {
+				return fmt.Sprintf("%s: %d grants, want %d", key, n, grants)
+			}
+		}
+		return ""
+	})
+	l.quit()
+	if l.idle > bound {
+		l.e.T.Errorf("%s was free for %v while a call waited for it, longer than %v", l.idlest, l.idle, bound)
+	}
+}
+
+// quit ends the goroutines. They may all wait for locks: who holds one passes it on.
+func (l *Load) quit() {
+	l.mu.Lock()
+	select {
+	case <-l.stop:
+	default:
+		close(l.stop)
+	}
+	l.mu.Unlock()
+	l.wg.Wait()
+}

@@ -1,0 +1,64 @@
+package env
+
+import (
+	"github.com/lockmw/go/internal/test/suite"
+)
+
+// A Scenario is one test that every Locker passes.
+type Scenario struct {
+	name  string
+	Run   func(e *Env)
+	needs needs
+}
+
+// needs are what a scenario cannot do without, and what it costs.
+type needs uint
+
+// What a scenario may need.
+const (
+	OnServer   needs = 1 << iota // a server, and with it several processes
+	InProcess                    // no server
+	InBubble                     // exact times
+	InRealTime                   // a server of its own process
+	Fair                         // a Locker that is first come, first served
+	Excludes                     // one whose holds exclude each other
+	PassesOn                     // one that a process passes on by itself
+	TwoSided                     // an RWLocker
+
+	// Every scenario that can run in real time needs one of these.
+	Shares // a server that others use meanwhile: it touches nothing but its own keys and connections
+	Alone  // one of its own: it stops, empties, configures or measures it
+
+	// The quick suite runs in real time what is a sample, and what is costly for the plain lock only.
+	Sample
+	Costly
+)
+
+func (s *Scenario) possible(c Config) bool {
+	return (s.needs&OnServer == 0 || c.Server != nil) &&
+		(s.needs&InProcess == 0 || c.Server == nil) &&
+		(s.needs&InBubble == 0 || c.Bubble) &&
+		(s.needs&InRealTime == 0 || c.realTime()) &&
+		(s.needs&Fair == 0 || c.Mode == "fair" || c.Server == nil && c.Mode == ClientMode) &&
+		(s.needs&Excludes == 0 || c.Mode != ReadMode) &&
+		(s.needs&PassesOn == 0 || c.Mode == ClientMode) &&
+		(s.needs&TwoSided == 0 || c.twoSided())
+}
+
+// chosen reports whether s belongs to the suite that runs.
+func (s *Scenario) chosen(c Config) bool {
+	return suite.Full() ||
+		(s.needs&Sample != 0 || !c.realTime()) &&
+			(s.needs&Costly == 0 || c.Mode == ClientMode)
+}
+
+// A Group is scenarios about one thing.
+type Group struct {
+	Name      string
+	Scenarios []Scenario
+}
+
+// Case makes a Scenario.
+func Case(name string, run func(e *Env), needs needs) Scenario {
+	return Scenario{name: name, Run: run, needs: needs}
+}

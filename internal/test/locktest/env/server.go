@@ -1,0 +1,146 @@
+package env
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A Server is the one that a scenario's clients use, as the scenario itself sees it.
+type Server struct {
+	*redistest.Server
+	Admin  *redis.Client // takes no locks
+	Prefix string        // of all keys of the scenario
+
+	e *Env
+}
+
+// newServer is the shared one, or else one of the scenario's own.
+func newServer(t testing.TB, e *Env, shared *redistest.Server) *Server {
+	t.Helper()
+	s := &Server{Prefix: "t" + strings.ToLower(rand.Text()[:10]), e: e}
+	if s.Server = shared; s.Server != nil {
+		s.Admin = s.NewClient(t, asGuest)
+	} else {
+		s.Server = e.Config.Server(t)
+		s.Admin = s.NewClient(t)
+	}
+	return s
+}
+
+// RedisKey is where a key made by Key lives on the server.
+func (s *Server) RedisKey(key string) string { return s.Prefix + ":{" + key + "}" }
+
+// Status is what an Inspector says of a key.
+func (s *Server) Status(key string) lockmw.Status {
+	s.e.T.Helper()
+	inspector, err := lockmw.NewInspector(s.Admin, lockmw.WithPrefix(s.Prefix))
+	if err != nil {
+		s.e.T.Fatal(err)
+	}
+	status, err := inspector.Get(s.e.Ctx, key)
+	if err != nil {
+		s.e.T.Error(err)
+	}
+	return status
+}
+
+// FlushScripts makes the server forget all scripts.
+func (s *Server) FlushScripts() {
+	s.e.T.Helper()
+	if err := s.Admin.ScriptFlush(s.e.Ctx).Err(); err != nil {
+		s.e.T.Error(err)
+	}
+}
+
+// Fill makes the server one that has no memory left.
+func (s *Server) Fill() {
+	s.e.T.Helper()
+	if err := s.Admin.ConfigSet(s.e.Ctx, "maxmemory-policy", "noeviction").Err(); err != nil {
+		s.e.T.Fatal(err)
+	}
+	s.SetMaxMemory("1")
+	s.e.T.Cleanup(func() { s.Admin.ConfigSet(context.Background(), "maxmemory", "0") })
+	if err := s.Admin.Set(s.e.Ctx, s.Prefix+":more", "", 0).Err(); err == nil {
+		s.e.T.Fatal("the server takes more data")
+	}
+}
+
+// SetMaxMemory sets the server's limit.
+func (s *Server) SetMaxMemory(limit string) {
+	s.e.T.Helper()
+	if err := s.Admin.ConfigSet(s.e.Ctx, "maxmemory", limit).Err(); err != nil {
+		s.e.T.Fatal(err)
+	}
+}
+
+// TicketsQueued waits until n tickets are in key's queue.
+func (s *Server) TicketsQueued(key string, n int64) {
+	s.e.T.Helper()
+	s.e.Eventually(Patience, func() string {
+		if s.Admin.ZCard(s.e.Ctx, s.RedisKey(key)+":queue").Val() == n {
+			return ""
+		}
+		return "not all who wait are queued"
+	})
+}
+
+// Again runs every recorded script about key once more, after each of which check is called.
+func (s *Server) Again(commands []redistest.Command, key string, check func()) {
+	s.e.T.Helper()
+	n := 0
+	for _, c := range commands {
+		if !c.IsScript() || !c.Concerns(key) {
+			continue
+		}
+		n++
+		if _, err := c.Run(s.e.Ctx, s.Admin); err != nil {
+			s.e.T.Errorf("run again: %v", err)
+		}
+		if check(); s.e.T.Failed() {
+			s.e.T.Fatalf("after %s of %d words, the last ones %q", c[0], len(c), c[max(0, len(c)-6):])
+		}
+	}
+	if n == 0 {
+		s.e.T.Error("nothing was recorded")
+	}
+}
+
+// Arrives has a command arrive that was withheld.
+func (s *Server) Arrives(late *redistest.Fault) {
+	s.e.T.Helper()
+	if answer, err := late.Send(s.e.Ctx); err != nil {
+		s.e.T.Fatalf("the late command: %q, %v", answer, err)
+	}
+}
+
+// CheckClean looks for what the scenario left on the server, before anything is closed: the
+// fencing counter and the marks of ids that are over may stay.
+func (s *Server) CheckClean() {
+	if s == nil {
+		return
+	}
+	s.e.T.Helper()
+	s.e.Eventually(AcceptWindow+2*PollInterval, func() string {
+		keys, err := s.Keys(s.e.Ctx, s.Admin, s.Prefix)
+		if err != nil {
+			return err.Error()
+		}
+		var left []string
+		for _, key := range keys {
+			if key != s.Prefix+":fence" && !strings.Contains(key, "}:done:") {
+				left = append(left, key)
+			}
+		}
+		if len(left) == 0 {
+			return ""
+		}
+		return "left on the server: " + strings.Join(left, " ")
+	})
+}

@@ -1,0 +1,25 @@
+package env
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+// guest is the user by which scenarios look at a server that they share: the server refuses what would
+// disturb the others.
+const guest = "guest"
+
+func share(t testing.TB, s *redistest.Server) *redistest.Server {
+	t.Helper()
+	err := s.NewClient(t).Do(t.Context(), "acl", "setuser", guest, "on", "nopass", "~*", "&*",
+		"+@all", "-@dangerous", "-script|flush", "-script|kill").Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func asGuest(o *redis.Options) { o.Username, o.Password = guest, "-" }

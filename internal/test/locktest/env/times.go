@@ -1,0 +1,37 @@
+package env
+
+import (
+	"time"
+
+	"github.com/lockmw/go/internal/test/race"
+)
+
+// Patience is how long a scenario waits for what must happen, before it gives up.
+const Patience = 30 * time.Second
+
+// MinLease is the shortest that WithLease allows.
+const MinLease = 100 * time.Millisecond
+
+// Brief is a short wait, in which a server that is busy answers all the same.
+const Brief = 250 * time.Millisecond
+
+// Times of the engine that scenarios count with.
+const (
+	PollInterval = 750 * time.Millisecond // a waiter that is not seen for three of these is dead
+	AcceptWindow = 3 * time.Second
+	LocalPasses  = 32 // while another process waits
+)
+
+// Fewer is how often a scenario repeats what it would repeat n times, but for the race detector.
+func Fewer(n int) int {
+	if race.Enabled {
+		return n / 4
+	}
+	return n
+}
+
+// CallLimit is the time that a call is given where nothing is answered.
+const CallLimit = 100 * time.Millisecond
+
+// ClockStep is by how much a stepped clock is wrong.
+const ClockStep = time.Minute

@@ -1,0 +1,178 @@
+package env
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A Waiter is a call that waits for a lock.
+type Waiter struct {
+	E      *Env
+	Cancel context.CancelFunc
+	Done   chan struct{} // closed when the call has returned
+
+	// Set before done is closed.
+	Ctx  context.Context
+	Held *judge.Held
+	Err  error
+	At   time.Time
+}
+
+// Wait starts a call for a lock that somebody else has, and returns when it is queued: a rival of l.
+func (e *Env) Wait(l lockmw.Locker, key string, opts ...lockmw.Option) *Waiter {
+	e.T.Helper()
+	return e.WaitWith(e.Ctx, l, key, opts...)
+}
+
+// WaitWith is Wait with another context than the scenario's.
+func (e *Env) WaitWith(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) *Waiter {
+	e.T.Helper()
+	w, queued := e.Arrive(ctx, l, key, opts...)
+	if !queued {
+		e.T.Errorf("the call did not have to wait: %v", w.Err)
+	}
+	return w
+}
+
+// Arrive is WaitWith for a lock that may happen to be free: it returns when the call is queued, or over.
+func (e *Env) Arrive(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (w *Waiter, queued bool) {
+	e.T.Helper()
+	waits := make(chan struct{})
+	first := sync.OnceFunc(func() { close(waits) })
+	opts = append(opts, lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { first() },
+	}))
+	w = e.Call(ctx, rivalOf(l), key, opts...)
+	select {
+	case <-waits:
+		queued = true
+	case <-w.Done:
+	case <-time.After(Patience):
+		e.T.Fatal("the call neither waits nor returns")
+	}
+	return w, queued
+}
+
+// Call starts a call that may or may not have to wait.
+func (e *Env) Call(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) *Waiter {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &Waiter{E: e, Cancel: cancel, Done: make(chan struct{})}
+	go func() {
+		defer close(w.Done)
+		w.Ctx, w.Held, w.Err = e.Rec.Lock(ctx, l, key, opts...)
+		w.At = time.Now()
+	}()
+	e.T.Cleanup(func() {
+		cancel()
+		<-w.Done
+	})
+	return w
+}
+
+// Returns waits for the end of the call.
+func (w *Waiter) Returns(within time.Duration) bool {
+	w.E.T.Helper()
+	if w.Returned() || w.E.Pace.Wait(w.Done, within) { // it must not lose against a limit of 0
+		return true
+	}
+	w.E.T.Errorf("the call has not returned after %v", within)
+	return false
+}
+
+// Gets checks that the call gets the lock.
+func (w *Waiter) Gets(within time.Duration) (context.Context, *judge.Held) {
+	w.E.T.Helper()
+	if !w.Returns(within) {
+		w.E.T.FailNow()
+	}
+	if w.Err != nil {
+		w.E.T.Fatalf("the waiting call: %v", w.Err)
+	}
+	return w.Ctx, w.Held
+}
+
+// Fails checks that the call fails with errors that wrap all of want.
+func (w *Waiter) Fails(within time.Duration, want ...error) {
+	w.E.T.Helper()
+	if w.Returns(within) {
+		w.E.Is("the waiting call", w.Err, want...)
+	}
+}
+
+// First returns the first of the calls that returns.
+func First(within time.Duration, waiters []*Waiter) *Waiter {
+	e := waiters[0].E
+	e.T.Helper()
+	stop, got := make(chan struct{}), make(chan *Waiter)
+	defer close(stop)
+	for _, w := range waiters {
+		go func() {
+			select {
+			case <-w.Done:
+			case <-stop:
+				return
+			}
+			select {
+			case got <- w:
+			case <-stop:
+			}
+		}()
+	}
+	start := time.Now()
+	for left := within; ; {
+		select {
+		case w := <-got:
+			return w
+		case <-time.After(left):
+		}
+		if left = within - e.Pace.Since(start); left <= 0 {
+			e.T.Fatalf("none of %d calls has returned after %v", len(waiters), within)
+		}
+	}
+}
+
+// Without returns the waiters other than w.
+func Without(waiters []*Waiter, w *Waiter) []*Waiter {
+	return slices.DeleteFunc(slices.Clone(waiters), func(other *Waiter) bool { return other == w })
+}
+
+// IsWaiting checks that the call has not returned.
+func (w *Waiter) IsWaiting() {
+	w.E.T.Helper()
+	if w.Returned() {
+		w.E.T.Errorf("the call has returned: %v", w.Err)
+	}
+}
+
+// Returned reports whether the call has.
+func (w *Waiter) Returned() bool {
+	select {
+	case <-w.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// RunsBy checks that the waiting call gets the lock until then, or soon after.
+func (w *Waiter) RunsBy(then time.Time) {
+	w.E.T.Helper()
+	w.Gets(time.Until(then) + w.E.Soon)
+}
+
+// RunInOrder lets calls that wait have the lock one after the other, and checks that the others wait.
+func RunInOrder(waiters []*Waiter) {
+	for i, w := range waiters {
+		w.E.T.Helper()
+		w.Gets(w.E.Soon)
+		for _, other := range waiters[i+1:] {
+			other.IsWaiting()
+		}
+		w.E.Unlock(w.Ctx, w.Held)
+	}
+}

@@ -1,0 +1,100 @@
+package fair
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// Roles has the role of a child that can be told how to wait.
+var Roles = env.Roles{queuerRole: beQueuer}
+
+const queuerRole = "queuer"
+
+// A order is an order to a queuer: a holder that can be told how to wait.
+type order struct {
+	env.Order
+	Name   string        // by which the queue shows the call
+	Wait   time.Duration // 0: until it is cancelled
+	Ticket string        // "": none
+	Keep   time.Duration
+}
+
+// options are those of the call.
+func (o *order) options() []lockmw.Option {
+	opts := []lockmw.Option{lockmw.WithObserver(&lockmw.Observer{
+		TraceParent: func(context.Context) string { return o.Name },
+	})}
+	if o.Wait > 0 {
+		opts = append(opts, lockmw.WithWait(o.Wait))
+	}
+	if o.Ticket != "" {
+		opts = append(opts, lockmw.WithPlace(o.Ticket, o.Keep))
+	}
+	return opts
+}
+
+type optionsKey struct{}
+
+// queuerRole is holderRole with more options, which the Locker finds in the context.
+func beQueuer(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.Encoder) error {
+	withOptions := func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		more, _ := ctx.Value(optionsKey{}).([]lockmw.Option)
+		return locker.Lock(ctx, key, append(opts, more...)...)
+	}
+	h := &env.Holder{Locker: lockmw.LockerFunc(withOptions), Out: out, Calls: make(map[int]*env.HeldCall)}
+	defer h.Wg.Wait()
+	defer func() {
+		for _, c := range h.Calls {
+			c.Cancel()
+		}
+	}()
+	for {
+		var o order
+		if err := in.Decode(&o); err != nil {
+			return err
+		}
+		if o.Do != "lock" {
+			if err := h.Follow(o.Order); err != nil {
+				return err
+			}
+			continue
+		}
+		if h.Calls[o.Call] != nil {
+			return errors.New("two calls with one number")
+		}
+		c := &env.HeldCall{H: h, N: o.Call, Key: o.Key}
+		h.Calls[o.Call] = c
+		var ctx context.Context
+		ctx, c.Cancel = context.WithCancel(context.WithValue(context.Background(), optionsKey{}, o.options()))
+		h.Wg.Go(func() { c.Lock(ctx, o.Lease) })
+	}
+}
+
+// queuer starts a process whose calls can be told how to wait.
+func queuer(e *env.Env) *env.Process {
+	e.T.Helper()
+	e.Rec.KeepSpans()
+	p := &env.Process{E: e, Over: make(chan struct{}), News: make(chan struct{})}
+	p.Child = redistest.StartChild(e.TB, env.ChildSpec{Role: queuerRole, Addr: e.Server.Addr(), Prefix: e.Server.Prefix, Kind: e.Config.Kind()})
+	go p.Listen()
+	return p
+}
+
+// ask has a queuer ask for a lock. Not safe for concurrent use.
+func ask(p *env.Process, o order) *env.Remote {
+	p.E.T.Helper()
+	p.Mu.Lock()
+	c := &env.Remote{P: p, N: len(p.Calls), Key: o.Key, Said: make(map[string]judge.Report)}
+	p.Calls = append(p.Calls, c)
+	p.Mu.Unlock()
+	o.Do, o.Call = "lock", c.N
+	p.Child.Order(o)
+	return c
+}

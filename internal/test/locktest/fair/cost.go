@@ -1,0 +1,62 @@
+package fair
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+)
+
+var cost = []env.Scenario{
+	env.Case("an acquisition costs at most three commands with 1000 who wait, polls included", fewCommands, env.Fair|env.OnServer|env.Shares|env.Costly),
+}
+
+func fewCommands(e *env.Env) {
+	const most = 3
+	clients, key := e.Clients(4), e.Key("item")
+	work := time.Millisecond // so long that polls are due
+	if e.Config.Bubble {
+		work *= 4
+	}
+	for _, c := range clients {
+		c.Warm()
+	}
+	ctx, held := e.Lock(clients[0], key)
+	for _, c := range clients {
+		c.Wire.Record()
+	}
+	var wg sync.WaitGroup
+	n := min(1000, many(e))
+	for i := range n {
+		wg.Go(func() {
+			ctx, held, err := e.Rec.Lock(e.Ctx, clients[i%len(clients)], key)
+			if err != nil {
+				e.T.Errorf("Lock: %v", err)
+				return
+			}
+			e.Pass(work)
+			e.Unlock(ctx, held)
+		})
+	}
+	e.Server.TicketsQueued(key, int64(n))
+	start := time.Now()
+	e.Unlock(ctx, held)
+	wg.Wait()
+	took := time.Since(start)
+	sent := make(map[string]int)
+	total := 0
+	for _, c := range clients {
+		for _, command := range c.Wire.Sent() {
+			if slices.Contains([]string{"hello", "client"}, command[0]) {
+				continue // the beginning of a connection
+			}
+			sent[command[0]]++
+			total++
+		}
+	}
+	e.TB.Logf("%d commands for %d acquisitions within %v: %v", total, n, took, sent)
+	if total > most*n {
+		e.T.Errorf("%d commands for %d acquisitions: %v", total, n, sent)
+	}
+}

@@ -1,0 +1,78 @@
+package fair
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
+)
+
+var kinds = []env.Scenario{
+	env.Case("fair, plain and write locks of one key stand in one queue", kindsInOneQueue, env.Fair|env.OnServer|env.Shares|env.Sample),
+	env.Case("fair, plain and write locks of one key exclude each other", kindsExclude, env.Fair|env.OnServer|env.Shares|env.Sample),
+}
+
+func kindsInOneQueue(e *env.Env) {
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	writes := func(c *env.Client) lockmw.Locker { return rwlock.New(c.Redis) }
+	ctx, held := e.Lock(a.Redis, q.key)
+	q.join(b)
+	q.join(b.Redis)
+	q.join(writes(a))
+	q.join(a)
+	q.join(writes(b))
+	want := []string{"fair", "exclusive", "write", "fair", "write"}
+	var got []string
+	for _, w := range inspect(e, q.key).Waiters {
+		got = append(got, w.Mode)
+	}
+	if !slices.Equal(got, want) {
+		e.T.Errorf("the modes in the queue are %q, want %q", got, want)
+	}
+	e.Busy(a, q.key)
+	e.Busy(b.Redis, q.key)
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+// inspect returns what the server has of a key.
+func inspect(e *env.Env, key string) lockmw.Status {
+	e.T.Helper()
+	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	status, err := inspector.Get(e.Ctx, key)
+	if err != nil {
+		e.T.Fatalf("inspecting: %v", err)
+	}
+	return status
+}
+
+func kindsExclude(e *env.Env) {
+	const contenders, rounds = 24, 10
+	clients, key := e.Clients(3), e.Key("item")
+	var wg sync.WaitGroup
+	for i := range contenders {
+		c := clients[i%len(clients)]
+		l := []lockmw.Locker{c, c.Redis, rwlock.New(c.Redis)}[i/len(clients)%3]
+		wg.Go(func() {
+			for range rounds {
+				ctx, held, err := e.Rec.Lock(e.Ctx, l, key)
+				if err != nil {
+					e.T.Errorf("Lock: %v", err)
+					return
+				}
+				e.Pass(50 * time.Microsecond)
+				e.Unlock(ctx, held)
+			}
+		})
+	}
+	wg.Wait()
+	if n := e.Rec.Grants(key); n != contenders*rounds {
+		e.T.Errorf("%d grants, want %d", n, contenders*rounds)
+	}
+}

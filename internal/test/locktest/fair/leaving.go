@@ -1,0 +1,160 @@
+package fair
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
+)
+
+var leaving = []env.Scenario{
+	env.Case("those who give up leave no ghost, and the others keep their order", leavers, env.Fair|env.Shares|env.Sample),
+	env.Case("limits of different lengths end at their own time only", limits, env.Fair|env.Shares),
+	env.Case("those who are killed at the head and in the middle leave no ghost", killedInLine, env.Fair|env.InRealTime|env.Shares),
+	env.Case("one that was taken for dead comes back to its old place", takenForDead, env.Fair|env.OnServer|env.InBubble),
+	env.Case("one whose process was stopped comes back to its old place", stoppedInLine, env.Fair|env.InRealTime|env.Shares),
+}
+
+var clocks = withTickets([]env.Scenario{
+	env.Case("the order is not that of clocks", orderOverClockSteps, env.Fair|env.OnServer|env.InBubble),
+})
+
+func leavers(e *env.Env) {
+	clients, q := e.Clients(3), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(clients[0], q.key)
+	for i := range 18 {
+		q.join(clients[i%len(clients)])
+	}
+	for _, i := range []int{17, 9, 8, 7, 0} { // the last, several in a row, the first
+		s := q.calls[i]
+		s.Cancel()
+		q.givesUp(s, context.Canceled)
+	}
+	e.Unlock(ctx, held)
+	for len(q.calls) > 0 {
+		first := q.calls[0]
+		ctx, held := first.Gets(e.Soon)
+		q.leave(first)
+		if n := len(q.calls); n > 2 { // while somebody of the line has the lock
+			gone := q.calls[rand.IntN(n)]
+			gone.Cancel()
+			q.givesUp(gone, context.Canceled)
+		}
+		e.Unlock(ctx, held)
+	}
+}
+
+func limits(e *env.Env) {
+	clients, q := e.Clients(3), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(clients[0], q.key)
+	// Half of them give up while the lock is held, in whatever order their limits have.
+	const short, long = time.Second, time.Hour
+	var brief []*standing
+	for i := range 24 {
+		limit := long - time.Duration(rand.IntN(1000))*time.Second
+		if rand.IntN(2) == 0 {
+			limit = short/2 + rand.N(short/2)
+		}
+		s := q.join(clients[i%len(clients)], lockmw.WithWait(limit))
+		if limit < short {
+			brief = append(brief, s)
+		}
+	}
+	for _, s := range brief { // the Recorder checks when
+		s.Fails(env.Patience, lockmw.ErrBusy)
+	}
+	q.leave(brief...)
+	q.stands()
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+func killedInLine(e *env.Env) {
+	c, q := e.Client(), newLine(e, e.Key("item"))
+	head, middle := queuer(e), queuer(e)
+	ctx, held := e.Lock(c, q.key)
+	gone := []*standing{q.joinIn(head)}
+	first := q.join(c)
+	q.join(e.Client())
+	gone = append(gone, q.joinIn(middle), q.joinIn(middle), q.joinIn(head))
+	afterMiddle := q.join(e.Client())
+	q.join(c)
+	head.Kill()
+	middle.Kill()
+	q.leave(gone...)
+
+	e.Unlock(ctx, held)
+	first.Waiter.RunsBy(time.Now().Add(env.AcceptWindow + env.PollInterval))
+	for q.calls[0] != afterMiddle {
+		q.next()
+	}
+	afterMiddle.Waiter.RunsBy(time.Now().Add(env.AcceptWindow + env.PollInterval))
+	q.run()
+	e.Reaped(q.key)
+}
+
+// takenForDead has a client lose sight of the server for so long that its tickets are reaped.
+func takenForDead(e *env.Env) {
+	c, absent, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(c, q.key)
+	before := q.join(c)
+	lost := []*standing{q.join(absent), q.join(absent)}
+	next := q.join(c)
+	lost = append(lost, q.join(absent))
+	q.join(c)
+
+	absent.Wire.Cut()
+	e.Pass(5 * env.PollInterval)
+	e.Unlock(ctx, held)
+	before.has()
+	before.ends()
+	next.Gets(env.AcceptWindow + env.PollInterval + e.Soon)
+	for _, s := range lost {
+		s.stillWaits()
+	}
+	absent.Wire.Restore()
+	q.leave(before, next)
+	q.standsWithin(env.Patience) // those who were lost are where they were
+	q.join(c)
+	next.ends()
+	q.run()
+}
+
+func stoppedInLine(e *env.Env) {
+	p, c, q := queuer(e), e.Client(), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(c, q.key)
+	lost := q.joinIn(p)
+	next := q.join(c)
+	q.join(e.Client())
+	q.joinIn(p)
+
+	p.Child.Pause(e.TB)
+	e.Pass(4 * env.PollInterval)
+	e.Unlock(ctx, held)
+	next.Gets(env.AcceptWindow + env.PollInterval + e.Soon)
+	p.Child.Resume(e.TB)
+	q.leave(next)
+	q.stands() // among them the one that was lost
+	lost.stillWaits()
+	q.join(c)
+	next.ends()
+	q.run()
+}
+
+func orderOverClockSteps(e *env.Env) {
+	clock := e.Server.NewClock(e.TB)
+	clients, q := e.Clients(3), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(clients[0], q.key, lockmw.WithLease(time.Hour))
+	for i, step := range []time.Duration{0, -time.Minute, 30 * time.Second, -time.Minute, -time.Hour, 50 * time.Second, -time.Second} {
+		clock.Step(step)
+		q.join(clients[i%len(clients)])
+		q.join(clients[(i+1)%len(clients)], lockmw.WithPlace(fmt.Sprint("task-", i), time.Hour))
+	}
+	e.Pass(10 * env.PollInterval)
+	q.stands()
+	e.Unlock(ctx, held)
+	q.run()
+}

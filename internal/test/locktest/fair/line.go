@@ -1,0 +1,238 @@
+package fair
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A line is the calls that wait for a key in the order in which they came: what the queue of a fair
+// lock has to be.
+type line struct {
+	e     *env.Env
+	key   string
+	calls []*standing
+	named int
+}
+
+// A standing is a call in a line, of this process or another.
+type standing struct {
+	*env.Waiter
+	remote *env.Remote // of another process; there is no waiter then
+	name   string      // by which the queue shows it
+
+	mu       sync.Mutex
+	told     []lockmw.Contention // at the start, and each time that it has moved up
+	acquired bool
+	late     bool // it was told of its place when it had the lock
+}
+
+func newLine(e *env.Env, key string) *line { return &line{e: e, key: key} }
+
+// newName returns a name that no other call in the line has.
+func (q *line) newName() string {
+	q.named++
+	return fmt.Sprintf("%s%d", callName, q.named)
+}
+
+const callName = "call-"
+
+// observer names the call, and keeps what it is told.
+func (s *standing) observer() lockmw.Option {
+	return lockmw.WithObserver(&lockmw.Observer{
+		TraceParent: func(context.Context) string { return s.name },
+		Contended:   func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.hears(c) },
+		Waiting:     func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.hears(c) },
+		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Acquisition) context.Context {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.acquired = true
+			return ctx
+		},
+	})
+}
+
+func (s *standing) hears(c lockmw.Contention) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = append(s.told, c)
+	s.late = s.late || s.acquired
+}
+
+// heard returns what the call was told.
+func (s *standing) heard() []lockmw.Contention {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.told)
+}
+
+// join has a call wait at the end of the line, and returns when it stands there.
+func (q *line) join(l lockmw.Locker, opts ...lockmw.Option) *standing {
+	q.e.T.Helper()
+	return q.joinAt(len(q.calls), l, opts...)
+}
+
+// joinAt is join of a call that belongs before those that came later.
+func (q *line) joinAt(i int, l lockmw.Locker, opts ...lockmw.Option) *standing {
+	q.e.T.Helper()
+	s := &standing{name: q.newName()}
+	s.Waiter = q.e.Wait(l, q.key, append(opts, s.observer())...)
+	q.calls = slices.Insert(q.calls, i, s)
+	q.stands()
+	return s
+}
+
+// joinIn is join of a call in another process.
+func (q *line) joinIn(p *env.Process, opts ...func(*order)) *standing {
+	q.e.T.Helper()
+	return q.joinInAt(len(q.calls), p, opts...)
+}
+
+func (q *line) joinInAt(i int, p *env.Process, opts ...func(*order)) *standing {
+	q.e.T.Helper()
+	s := &standing{name: q.newName()}
+	o := order{Order: env.Order{Key: q.key}, Name: s.name}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	s.remote = ask(p, o)
+	s.remote.Waits()
+	q.calls = slices.Insert(q.calls, i, s)
+	q.stands()
+	return s
+}
+
+// leave takes a call off the line.
+func (q *line) leave(gone ...*standing) {
+	q.calls = slices.DeleteFunc(q.calls, func(s *standing) bool { return slices.Contains(gone, s) })
+}
+
+// stands checks that the server's queue is the line, or is about to be.
+func (q *line) stands() {
+	q.e.T.Helper()
+	within := env.Patience
+	if q.e.Config.Bubble { // in which more would happen meanwhile
+		within = q.e.Soon
+	}
+	q.standsWithin(within)
+}
+
+func (q *line) standsWithin(d time.Duration) {
+	q.e.T.Helper()
+	if q.e.Server == nil {
+		return
+	}
+	want := q.names()
+	missing := q.e.Pace.Await(d, func() string {
+		if got := queue(q.e, q.key); !slices.Equal(got, want) {
+			return fmt.Sprintf("the queue is %q, and should be %q", got, want)
+		}
+		return ""
+	})
+	if missing != "" {
+		q.e.T.Fatalf("after %v: %s", d, missing)
+	}
+}
+
+func (q *line) names() []string {
+	names := make([]string, len(q.calls))
+	for i, s := range q.calls {
+		names[i] = s.name
+	}
+	return names
+}
+
+// queue returns the names of the calls in the server's queue, in its order.
+func queue(e *env.Env, key string) []string {
+	e.T.Helper()
+	p := e.Server.Admin.TxPipeline() // both in the same moment
+	ids := p.ZRange(e.Ctx, e.Server.RedisKey(key)+":queue", 0, -1)
+	tickets := p.HGetAll(e.Ctx, e.Server.RedisKey(key)+":tickets")
+	if _, err := p.Exec(e.Ctx); err != nil {
+		e.T.Fatalf("reading the queue: %v", err)
+	}
+	names := make([]string, len(ids.Val()))
+	for i, id := range ids.Val() {
+		names[i] = nameIn(tickets.Val()[id])
+	}
+	return names
+}
+
+// nameIn finds the name in what the server has of a ticket.
+func nameIn(record string) string {
+	for field := range strings.FieldsSeq(record) {
+		if strings.HasPrefix(field, callName) {
+			return field
+		}
+	}
+	return "?"
+}
+
+// run lets the calls have the lock, which is being unlocked, one after the other.
+func (q *line) run() {
+	q.e.T.Helper()
+	for len(q.calls) > 0 {
+		q.next()
+	}
+}
+
+// next is run of the first call.
+func (q *line) next() {
+	q.e.T.Helper()
+	first := q.calls[0]
+	first.has()
+	q.calls = q.calls[1:]
+	for _, other := range q.calls {
+		other.stillWaits()
+	}
+	first.ends()
+}
+
+// has checks that the call gets the lock at once.
+func (s *standing) has() {
+	if s.remote != nil {
+		s.remote.P.E.T.Helper()
+		s.remote.Gets(s.remote.P.E.Soon)
+		return
+	}
+	s.E.T.Helper()
+	s.Gets(s.E.Soon)
+}
+
+// stillWaits checks that the call has not returned.
+func (s *standing) stillWaits() {
+	if s.remote != nil {
+		s.remote.P.E.T.Helper()
+		s.remote.HasNot(judge.Granted)
+		return
+	}
+	s.E.T.Helper()
+	s.IsWaiting()
+}
+
+// ends unlocks what the call has got.
+func (s *standing) ends() {
+	if s.remote != nil {
+		s.remote.P.E.T.Helper()
+		s.remote.Released()
+		return
+	}
+	s.E.T.Helper()
+	s.E.Unlock(s.Ctx, s.Held)
+}
+
+// givesUp checks that the call ends without the lock, and takes it off the line.
+func (q *line) givesUp(s *standing, want ...error) {
+	q.e.T.Helper()
+	s.Fails(env.Patience, append(want, lockmw.ErrBusy)...)
+	q.leave(s)
+	q.stands()
+	q.e.Pass(time.Millisecond) // in a bubble none would
+}

@@ -1,0 +1,278 @@
+package fair
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+var modelled = withTickets([]env.Scenario{
+	env.Case("random arrivals and departures do what a simple model of the queue does", randomQueue, env.Fair|env.Shares),
+})
+
+func randomQueue(e *env.Env) {
+	clients := e.Clients(3)
+	if e.Config.Bubble {
+		e.Pass(rand.N(time.Hour)) // rapid's seed is the clock, which a bubble sets to the same time
+	}
+	rapid.Check(struct{ testing.TB }{e.TB}, func(t *rapid.T) {
+		m := newFairModel(e, t, clients)
+		defer m.end()
+		actions := map[string]func(*rapid.T){
+			"":        m.check,
+			"arrive":  m.arrive,
+			"arrive2": m.arrive, // twice as often as the others
+			"try":     m.try,
+			"cancel":  m.cancel,
+			"unlock":  m.unlock,
+			"reenter": m.reenter,
+		}
+		if e.Config.Bubble {
+			actions["pass time"] = m.passTime
+		}
+		t.Repeat(actions)
+	})
+}
+
+// A model is what a fair lock should be: a holder or none, a list of those who wait, and places that
+// are kept for those who are away.
+type model struct {
+	line
+	clients []*env.Client
+	holder  *call // nil: free
+	queue   []*call
+	away    map[string]*place // by ticket
+	last    int                   // the place at the end
+}
+
+// A call is a call in the queue, or the hold that came of it.
+type call struct {
+	*standing
+	client *env.Client
+	place  int
+	ticket string // "": none
+	keep   time.Duration
+	until  time.Time // when its limit is over; zero: never
+	ctx    context.Context
+	held   *judge.Held
+}
+
+// A place is kept while its owner is away.
+type place struct {
+	place int
+	until time.Time
+}
+
+func newFairModel(e *env.Env, t *rapid.T, clients []*env.Client) *model {
+	return &model{line: line{e: e.Round(t), key: e.Key("item")}, clients: clients, away: make(map[string]*place)}
+}
+
+// end leaves nothing behind for the next round: rapid may have ended this one anywhere.
+func (m *model) end() {
+	for _, c := range m.queue {
+		c.standing.Cancel()
+		if <-c.standing.Done; c.standing.Err == nil {
+			_ = c.standing.Held.Unlock()
+		}
+	}
+	if m.holder != nil {
+		_ = m.holder.held.Unlock()
+	}
+	for _, ticket := range tickets {
+		_, held, err := m.e.Rec.Lock(m.e.Ctx, m.clients[0], m.key, lockmw.WithPlace(ticket, longKept), lockmw.WithWait(m.e.Soon))
+		if err != nil {
+			m.e.T.Errorf("when all is over: %v", err)
+			continue
+		}
+		_ = held.Unlock() // which gives up the place
+	}
+	for _, v := range m.e.Rec.Violations() {
+		m.e.T.Error(v)
+	}
+}
+
+var tickets = []string{"one", "two", "three"}
+
+// call draws a call and the place that it takes.
+func (m *model) call(t *rapid.T) (*call, []lockmw.Option) {
+	c := &call{client: env.Draw(t, "client", m.clients)}
+	var opts []lockmw.Option
+	if ticket := rapid.SampledFrom(append(tickets, "", "")).Draw(t, "ticket"); !m.present(ticket) {
+		c.ticket, c.keep = ticket, longKept
+		if m.e.Config.Bubble { // elsewhere it is not known exactly when it ends
+			c.keep = time.Duration(rapid.IntRange(1, 8).Draw(t, "keep"))*time.Second + 50*time.Millisecond
+		}
+		if ticket != "" {
+			opts = append(opts, lockmw.WithPlace(ticket, c.keep))
+		}
+	}
+	if p := m.away[c.ticket]; p != nil {
+		c.place = p.place
+	} else {
+		m.last++
+		c.place = m.last
+	}
+	return c, opts
+}
+
+// present reports whether a call with the ticket waits or holds the lock: which of two calls with one
+// ticket is served first is not said.
+func (m *model) present(ticket string) bool {
+	return m.holder != nil && m.holder.ticket == ticket ||
+		slices.ContainsFunc(m.queue, func(c *call) bool { return c.ticket == ticket })
+}
+
+func (m *model) arrive(t *rapid.T) {
+	if len(m.queue) >= 6 {
+		t.Skip("enough wait")
+	}
+	c, opts := m.call(t)
+	if m.holder == nil {
+		m.gets(c, opts)
+		return
+	}
+	if m.e.Config.Bubble && rapid.Bool().Draw(t, "limited") {
+		limit := time.Duration(rapid.IntRange(1, 50).Draw(t, "tenths"))*100*time.Millisecond + 20*time.Millisecond
+		c.until = time.Now().Add(limit)
+		opts = append(opts, lockmw.WithWait(limit))
+	}
+	at := 0
+	for at < len(m.queue) && m.queue[at].place < c.place {
+		at++
+	}
+	m.queue = slices.Insert(m.queue, at, c)
+	delete(m.away, c.ticket)
+	c.standing = m.joinAt(at, c.client, opts...)
+	if want := fmt.Sprintf("%d of %d", at+1, len(m.queue)); c.standing.place() != want {
+		t.Errorf("a call was told %s, and stands %s", c.standing.place(), want)
+	}
+}
+
+// gets has a call take the lock, which is free.
+func (m *model) gets(c *call, opts []lockmw.Option) {
+	c.ctx, c.held = m.e.Lock(c.client, m.key, append(opts, lockmw.WithWait(0))...)
+	m.holder = c
+}
+
+func (m *model) try(t *rapid.T) {
+	c, opts := m.call(t)
+	if m.holder == nil {
+		m.gets(c, opts)
+		return
+	}
+	m.line.try(c.client, opts...)
+	m.leaves(c, time.Now())
+}
+
+func (m *model) cancel(t *rapid.T) {
+	if len(m.queue) == 0 {
+		t.Skip("nobody waits")
+	}
+	c := env.Draw(t, "waiter", m.queue)
+	c.standing.Cancel()
+	m.leaves(c, time.Now())
+	c.standing.Fails(m.e.Soon, lockmw.ErrBusy, context.Canceled)
+}
+
+// leaves takes a call off the queue that has not got the lock, and keeps its place.
+func (m *model) leaves(c *call, now time.Time) {
+	m.queue = slices.DeleteFunc(m.queue, func(other *call) bool { return other == c })
+	m.leave(c.standing)
+	if c.ticket != "" {
+		m.away[c.ticket] = &place{place: c.place, until: now.Add(c.keep)}
+	}
+}
+
+func (m *model) unlock(t *rapid.T) {
+	if m.holder == nil {
+		t.Skip("the lock is free")
+	}
+	m.release()
+}
+
+func (m *model) release() {
+	m.e.Unlock(m.holder.ctx, m.holder.held)
+	delete(m.away, m.holder.ticket)
+	m.holder = nil
+	if len(m.queue) == 0 {
+		return
+	}
+	next := m.queue[0]
+	m.queue = m.queue[1:]
+	next.standing.has()
+	next.ctx, next.held = next.standing.Ctx, next.standing.Held
+	m.leave(next.standing)
+	m.holder = next
+}
+
+func (m *model) reenter(t *rapid.T) {
+	if m.holder == nil {
+		t.Skip("the lock is free")
+	}
+	_, hold, err := m.holder.client.Lock(m.holder.ctx, m.key, lockmw.WithWait(0))
+	if err != nil {
+		t.Fatalf("re-entry: %v", err)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Errorf("Unlock of the nested hold: %v", err)
+	}
+}
+
+// passTime lets calls reach their limits, and places end.
+func (m *model) passTime(t *rapid.T) {
+	m.e.Pass(time.Duration(rapid.IntRange(1, 40).Draw(t, "tenths")) * 100 * time.Millisecond)
+}
+
+// check compares the lock with the model after each operation.
+func (m *model) check(*rapid.T) {
+	if m.e.Config.Bubble {
+		m.e.Pass(time.Millisecond) // no two operations are at the same time
+		for !m.expire() {
+			m.e.Pass(time.Millisecond)
+		}
+	}
+	m.stands()
+	for _, c := range m.queue {
+		c.standing.stillWaits()
+	}
+	if m.holder != nil {
+		if err := m.holder.ctx.Err(); err != nil {
+			m.e.T.Errorf("the hold has ended: %v", context.Cause(m.holder.ctx))
+		}
+	}
+}
+
+// expire ends what has ended by now. It returns false if that took time, or if something is about to end,
+// which may or may not be over when it is looked at.
+func (m *model) expire() bool {
+	const near = 10 * time.Millisecond
+	settled := true
+	for _, c := range slices.Clone(m.queue) {
+		if c.until.IsZero() {
+			continue
+		}
+		left := time.Until(c.until)
+		if left <= 0 {
+			m.leaves(c, c.until)
+			c.standing.Fails(m.e.Soon, lockmw.ErrBusy)
+		}
+		settled = settled && left > near
+	}
+	for ticket, p := range m.away {
+		left := time.Until(p.until)
+		if left <= -near {
+			delete(m.away, ticket)
+		}
+		settled = settled && (left <= -near || left > near)
+	}
+	return settled
+}

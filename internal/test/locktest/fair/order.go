@@ -1,0 +1,232 @@
+package fair
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/lockmw"
+)
+
+var orders = []env.Scenario{
+	env.Case("calls run in the order in which they came", strictOrder, env.Fair|env.Shares|env.Sample),
+	env.Case("calls of several processes run in the order in which they came", orderOverProcesses, env.Fair|env.InRealTime|env.Shares|env.Sample),
+	env.Case("5000 that came one after the other run in that order", manyInOrder, env.Fair|env.InProcess),
+	env.Case("5000 that came at once run in the order of the queue", manyAtOnce, env.Fair|env.OnServer|env.Shares|env.Costly),
+	env.Case("re-entry jumps no queue and waits in none", reentryBeforeLongQueue, env.Fair|env.Shares|env.Sample),
+	env.Case("a try overtakes nobody who waits", triesOvertakeNobody, env.Fair|env.Shares),
+	env.Case("a try does not overtake those who wait for the end of a lease", triesAtTheEndOfALease, env.Fair|env.Shares),
+}
+
+func strictOrder(e *env.Env) {
+	clients, q := e.Clients(3), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(clients[0], q.key)
+	for range 15 {
+		q.join(clients[rand.IntN(len(clients))])
+	}
+	e.Unlock(ctx, held)
+	q.run()
+	if n := e.Rec.Grants(q.key); n != 16 {
+		e.T.Errorf("%d grants, want 16", n)
+	}
+}
+
+func orderOverProcesses(e *env.Env) {
+	c, other, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	processes := []*env.Process{queuer(e), queuer(e), queuer(e)}
+	ctx, held := e.Lock(c, q.key)
+	for range 5 {
+		for _, i := range rand.Perm(len(processes) + 2) {
+			switch i {
+			case 0:
+				q.join(c)
+			case 1:
+				q.join(other)
+			default:
+				q.joinIn(processes[i-2])
+			}
+		}
+	}
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+// many is how many calls are many.
+func many(e *env.Env) int {
+	switch {
+	case race.Enabled:
+		return 300
+	case e.Server != nil && e.Server.Mini != nil: // it sorts its queue anew at each look
+		return 1000
+	}
+	return 5000
+}
+
+func manyInOrder(e *env.Env) {
+	key := e.Key("item")
+	ctx, held := e.Lock(e.Local, key)
+	waiters := make([]*env.Waiter, many(e))
+	for i := range waiters {
+		waiters[i] = e.Wait(e.Local, key)
+	}
+	e.Unlock(ctx, held)
+	for i, w := range waiters {
+		ctx, held := w.Gets(e.Soon)
+		if held.Nth != i+2 {
+			e.T.Fatalf("call %d was grant %d", i+2, held.Nth)
+		}
+		e.Unlock(ctx, held)
+	}
+}
+
+func manyAtOnce(e *env.Env) {
+	clients, key := e.Clients(6), e.Key("item")
+	ctx, held := e.Lock(clients[0], key)
+	n := many(e)
+	q := newLine(e, key)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var order []string // of the grants
+	for i := range n {
+		s := &standing{name: q.newName()}
+		wg.Go(func() {
+			ctx, held, err := e.Rec.Lock(e.Ctx, clients[i%len(clients)], key, s.observer())
+			if err != nil {
+				e.T.Errorf("Lock: %v", err)
+				return
+			}
+			mu.Lock()
+			order = append(order, s.name)
+			mu.Unlock()
+			e.Unlock(ctx, held)
+		})
+	}
+	e.Server.TicketsQueued(key, int64(n))
+	queue := queue(e, key)
+	start := time.Now()
+	e.Unlock(ctx, held)
+	wg.Wait()
+	took := time.Since(start)
+	if !e.Config.Bubble {
+		e.TB.Logf("%d grants in %v", n, took)
+	}
+	if grants := e.Rec.Grants(key); grants != n+1 {
+		e.T.Errorf("%d grants, want %d", grants, n+1)
+	}
+	wrong := 0
+	for i, name := range queue {
+		if i >= len(order) || order[i] != name {
+			wrong++
+		}
+	}
+	if wrong > 0 || len(queue) != n {
+		e.T.Errorf("%d of %d in the queue were granted out of order", wrong, len(queue))
+	}
+}
+
+func reentryBeforeLongQueue(e *env.Env) {
+	c, other, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(c, q.key)
+	for range 20 {
+		q.join(c)
+		q.join(other)
+	}
+	start := time.Now()
+	for i := range 30 {
+		var wait []lockmw.Option
+		if i%2 == 1 {
+			wait = append(wait, lockmw.WithWait(0))
+		}
+		_, inner, err := c.Lock(ctx, q.key, wait...)
+		if err != nil {
+			e.T.Fatalf("re-entry: %v", err)
+		}
+		if inner.Token() != held.Token() {
+			e.T.Errorf("the nested hold has token %d, the outer one %d", inner.Token(), held.Token())
+		}
+		if err := inner.Unlock(); err != nil {
+			e.T.Errorf("Unlock of the nested hold: %v", err)
+		}
+	}
+	if took := e.Pace.Since(start); took > e.Soon {
+		e.T.Errorf("re-entry took %v", took)
+	}
+	q.stands()
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+// tryOften has n calls try again and again, each until it gets the lock, and calls got with which grant
+// that was. It returns a function that ends them.
+func tryOften(e *env.Env, clients []*env.Client, key string, n int, got func(nth int)) (quit func()) {
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			for {
+				ctx, held, err := e.Rec.Lock(e.Ctx, clients[i%len(clients)], key, lockmw.WithWait(0))
+				if err == nil {
+					e.Unlock(ctx, held)
+					got(held.Nth)
+					return
+				}
+				e.Is("a try while others wait", err, lockmw.ErrBusy)
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				e.Pass(200 * time.Microsecond)
+			}
+		})
+	}
+	return sync.OnceFunc(func() {
+		close(stop)
+		wg.Wait()
+	})
+}
+
+func triesOvertakeNobody(e *env.Env) {
+	const waiters = 20
+	clients, q := e.Clients(3), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(clients[0], q.key)
+	for i := range waiters {
+		q.join(clients[i%2])
+	}
+	quit := tryOften(e, clients, q.key, 4, func(nth int) {
+		if nth < waiters+2 {
+			e.T.Errorf("a try was grant %d, before one of %d who waited", nth, waiters)
+		}
+	})
+	defer quit()
+	e.Pass(2 * time.Millisecond)
+	e.Unlock(ctx, held)
+	for _, s := range q.calls {
+		ctx, held := s.Gets(e.Soon)
+		e.Pass(500 * time.Microsecond) // the work, during which they try
+		e.Unlock(ctx, held)
+	}
+}
+
+func triesAtTheEndOfALease(e *env.Env) {
+	a, b, c, q := e.Client(), e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(a, q.key, lockmw.WithFixedLease(env.MinLease))
+	s := q.join(b)
+	e.Pass(env.MinLease - 20*time.Millisecond)
+	if a.Wire != nil { // it says that the lock is free before the server finds out
+		a.Wire.Cut()
+	}
+	quit := tryOften(e, []*env.Client{c}, q.key, 2, func(int) {
+		e.T.Error("a try got the lock that somebody waited for")
+	})
+	defer quit()
+	s.Gets(env.MinLease + env.PollInterval + e.Soon)
+	quit()
+	if a.Wire != nil {
+		a.Wire.Restore()
+	}
+	e.Lost(ctx, held)
+	s.ends()
+}

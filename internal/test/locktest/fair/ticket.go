@@ -1,0 +1,246 @@
+package fair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
+)
+
+var fairTickets = withTickets([]env.Scenario{
+	env.Case("a ticket keeps the place of a call that timed out", ticketKeepsPlace, env.Fair|env.Shares),
+	env.Case("the lock passes over a place whose owner is away", ticketPassedOver, env.Fair|env.Shares),
+	env.Case("nobody waits for a place whose owner is away", ticketWaitedForByNobody, env.Fair|env.Shares|env.Sample),
+	env.Case("tickets come back in the order of their places", ticketsInOrder, env.Fair|env.Shares),
+	env.Case("tries keep the place of a task that is put back", ticketOfTries, env.Fair|env.Shares),
+	env.Case("a ticket is not the owner", ticketIsNotOwner, env.Fair|env.Shares|env.Sample),
+	env.Case("two calls with one ticket are served one after the other", ticketTwice, env.Fair|env.Shares|env.Sample),
+	env.Case("calls with few tickets come and go and are all served", ticketsInHaste, env.Fair|env.Shares),
+	env.Case("the same ticket of two keys is two tickets", ticketOfTwoKeys, env.Fair|env.Shares),
+})
+
+// longKept outlives the scenario: a place that is still there at its end was not given up.
+const longKept = time.Hour
+
+// visit has a call stand in the line for a moment.
+func (q *line) visit(l lockmw.Locker, opts ...lockmw.Option) {
+	q.e.T.Helper()
+	s := q.join(l, opts...)
+	s.Cancel()
+	q.givesUp(s, context.Canceled)
+}
+
+// try has a call fail that does not wait.
+func (q *line) try(l lockmw.Locker, opts ...lockmw.Option) {
+	q.e.T.Helper()
+	_, held, err := q.e.Rec.Lock(q.e.Ctx, l, q.key, append(opts, lockmw.WithWait(0))...)
+	if err == nil {
+		q.e.Unlock(q.e.Ctx, held)
+	}
+	q.e.Is("a try", err, lockmw.ErrBusy)
+	q.stands()
+	q.e.Pass(time.Millisecond) // in a bubble none would
+}
+
+func ticketKeepsPlace(e *env.Env) {
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ticket := lockmw.WithPlace("task", longKept)
+	ctx, held := e.Lock(a, q.key)
+	q.join(b)
+	s := q.join(a, ticket, lockmw.WithWait(400*time.Millisecond))
+	q.join(b)
+	q.givesUp(s)
+	q.join(a)
+	q.joinAt(1, b, ticket) // by way of another client
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+func ticketPassedOver(e *env.Env) {
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ticket := lockmw.WithPlace("task", longKept)
+	ctx, held := e.Lock(a, q.key)
+	q.visit(a, ticket)
+	first := q.join(b)
+	q.join(b)
+	e.Unlock(ctx, held)
+	first.has()
+	q.leave(first)
+	q.joinAt(0, a, ticket)
+	first.ends()
+	q.run()
+}
+
+func ticketWaitedForByNobody(e *env.Env) {
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ticket := lockmw.WithPlace("task", longKept)
+	ctx, held := e.Lock(a, q.key)
+	q.visit(a, ticket)
+	e.Unlock(ctx, held)
+	e.Free(b, q.key)
+	e.Unlock(e.Lock(b, q.key, lockmw.WithWait(0)))
+	e.Unlock(e.Lock(a, q.key, ticket)) // which gives up the place
+}
+
+func ticketsInOrder(e *env.Env) {
+	clients, q := e.Clients(2), newLine(e, e.Key("item"))
+	ids := []string{"f", "e", "d", "c", "b", "a"}
+	ctx, held := e.Lock(clients[0], q.key)
+	for i, id := range ids {
+		q.visit(clients[i%2], lockmw.WithPlace(id, longKept))
+	}
+	q.join(clients[0])
+	q.comeBack(clients[1], ids)
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+// comeBack has calls with tickets, whose places are at the head in this order, come back in another.
+func (q *line) comeBack(l lockmw.Locker, ids []string) {
+	q.e.T.Helper()
+	var back []int // ascending
+	for _, i := range rand.Perm(len(ids)) {
+		at, _ := slices.BinarySearch(back, i)
+		back = slices.Insert(back, at, i)
+		q.joinAt(at, l, lockmw.WithPlace(ids[i], longKept))
+	}
+}
+
+func ticketOfTries(e *env.Env) {
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ticket := lockmw.WithPlace("task", 1200*time.Millisecond)
+	ctx, held := e.Lock(a, q.key)
+	q.try(a, ticket)
+	q.join(b)
+	for range 3 { // each of them keeps the place for longer
+		e.Pass(500 * time.Millisecond)
+		q.try(b, ticket)
+	}
+	q.join(a)
+	q.joinAt(0, a, ticket)
+	e.Unlock(ctx, held)
+	q.run()
+
+	ctx, held = e.Lock(a, q.key)
+	q.try(b, ticket)
+	e.Unlock(ctx, held)
+	e.Unlock(e.Lock(a, q.key, ticket, lockmw.WithWait(0))) // nobody waits
+	ctx, held = e.Lock(a, q.key)
+	q.join(b)
+	q.join(a, ticket) // anew
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+func ticketIsNotOwner(e *env.Env) {
+	const id = "0123456789abcdef0123456789abcdef" // as owners look
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ticket := lockmw.WithPlace(id, longKept)
+	ctx, held := e.Lock(a, q.key, ticket)
+	for _, c := range []*env.Client{a, b} {
+		_, _, err := e.Rec.Lock(e.Ctx, c, q.key, ticket, lockmw.WithWait(0))
+		e.Is("a try with the ticket of the holder", err, lockmw.ErrBusy)
+	}
+	first, second := q.join(a, ticket), q.join(b)
+	owners := []string{id, first.heard()[0].Holders[0].Owner}
+	e.Unlock(ctx, held)
+	first.has()
+	q.leave(first)
+	third := q.join(a)
+	owners = append(owners, third.heard()[0].Holders[0].Owner)
+	first.ends()
+	second.has()
+	q.leave(second)
+	fourth := q.join(a)
+	owners = append(owners, fourth.heard()[0].Holders[0].Owner)
+	for i, owner := range owners {
+		for _, other := range owners[i+1:] {
+			if owner == "" || owner == other {
+				e.T.Errorf("the owners are %q", owners)
+			}
+		}
+	}
+	second.ends()
+	q.run()
+}
+
+func ticketTwice(e *env.Env) {
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ticket := lockmw.WithPlace("task", longKept)
+	ctx, held := e.Lock(a, q.key)
+	one := e.Wait(a, q.key, ticket)
+	last := e.Wait(b, q.key)
+	two := e.Wait(b, q.key, ticket) // to the same place
+	three := e.Wait(a, q.key, ticket)
+	e.Unlock(ctx, held)
+	for left := []*env.Waiter{one, two, three}; len(left) > 0; {
+		w := env.First(e.Soon, left)
+		last.IsWaiting()
+		e.Unlock(w.Gets(0))
+		left = env.Without(left, w)
+	}
+	e.Unlock(last.Gets(e.Soon))
+	ctx, held = e.Lock(a, q.key)
+	q.join(b)
+	q.join(a, ticket)
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+func ticketsInHaste(e *env.Env) {
+	const calls, rounds = 24, 12
+	clients, key := e.Clients(3), e.Key("item")
+	var wg sync.WaitGroup
+	for i := range calls {
+		ticket := lockmw.WithPlace(fmt.Sprint("task-", i%8), longKept)
+		wg.Go(func() {
+			for range rounds {
+				wait := rand.N(20 * time.Millisecond)
+				if rand.IntN(4) == 0 {
+					wait = 0
+				}
+				ctx, cancel := context.WithTimeout(e.Ctx, 1+rand.N(40*time.Millisecond))
+				_, held, err := e.Rec.Lock(ctx, clients[rand.IntN(len(clients))], key, ticket, lockmw.WithWait(wait))
+				if err == nil {
+					e.Pass(rand.N(time.Millisecond))
+					e.Unlock(ctx, held)
+				} else if !errors.Is(err, lockmw.ErrBusy) && !errors.Is(err, lockmw.ErrUnavailable) { // on a busy machine
+					e.T.Errorf("Lock: %v", err)
+				}
+				cancel()
+			}
+			// The last hold with the ticket gives up the place.
+			_, held, err := e.Rec.Lock(e.Ctx, clients[i%len(clients)], key, ticket)
+			if err != nil {
+				e.T.Errorf("Lock: %v", err)
+				return
+			}
+			e.Unlock(e.Ctx, held)
+		})
+	}
+	wg.Wait()
+	e.Free(clients[0], key)
+}
+
+func ticketOfTwoKeys(e *env.Env) {
+	a, b := e.Client(), e.Client()
+	one, two := newLine(e, e.Key("item")), newLine(e, e.Key("item"))
+	ticket := lockmw.WithPlace("task", longKept)
+	ctx1, held1 := e.Lock(a, one.key)
+	ctx2, held2 := e.Lock(a, two.key)
+	one.visit(a, ticket)
+	one.join(b)
+	two.join(b)
+	two.join(a, ticket)
+	one.joinAt(0, a, ticket)
+	e.Unlock(ctx1, held1)
+	e.Unlock(ctx2, held2)
+	two.run()
+	one.run()
+}

@@ -1,0 +1,169 @@
+package fair
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
+)
+
+var fairTicketEnds = withTickets([]env.Scenario{
+	env.Case("a ticket's time begins when its call gives up", ticketTimeBegins, env.Fair|env.Shares),
+	env.Case("a ticket ends", ticketEnds, env.Fair|env.Shares),
+	env.Case("a ticket ends, and leaves nothing behind", ticketLeavesNothing, env.Fair|env.OnServer|env.Shares),
+	env.Case("a ticket is good for one hold", ticketGoodForOne, env.Fair|env.Shares|env.Sample),
+	env.Case("a ticket is good for another hold if the one was lost", ticketOfLostHold, env.Fair|env.Shares|env.Sample),
+})
+
+func ticketTimeBegins(e *env.Env) {
+	const keep = 400 * time.Millisecond
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(a, q.key)
+	limited := q.join(a, lockmw.WithPlace("one", keep), lockmw.WithWait(3*keep))
+	patient := q.join(b, lockmw.WithPlace("two", keep))
+	q.join(b)
+	q.givesUp(limited)
+	q.joinAt(0, b, lockmw.WithPlace("one", keep))
+	if e.Config.Bubble {
+		e.Pass(15 * time.Minute)
+	}
+	patient.Cancel()
+	q.givesUp(patient, context.Canceled)
+	if e.Config.Bubble {
+		e.Pass(keep - 100*time.Millisecond)
+	}
+	q.joinAt(1, a, lockmw.WithPlace("two", keep))
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+func ticketEnds(e *env.Env) {
+	const keep = 300 * time.Millisecond
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ticket := lockmw.WithPlace("task", keep)
+	ctx, held := e.Lock(a, q.key)
+	q.visit(a, ticket)
+	q.join(b)
+	q.try(a, lockmw.WithPlace("tried", keep))
+	q.join(b)
+	e.Pass(keep + 50*time.Millisecond)
+	q.join(a, lockmw.WithPlace("tried", keep))
+	q.join(a, ticket)
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+// keptPlaces returns the keys of places that are kept, and those that mark a ticket as served, so that
+// no late command brings its place back.
+func keptPlaces(e *env.Env) (kept, served []string) {
+	e.T.Helper()
+	keys, err := e.Server.Keys(e.Ctx, e.Server.Admin, e.Server.Prefix)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	for _, key := range keys {
+		switch {
+		case !strings.Contains(key, "}:kept:"):
+		case e.Server.Admin.Get(e.Ctx, key).Val() == "0":
+			served = append(served, key)
+		default:
+			kept = append(kept, key)
+		}
+	}
+	return kept, served
+}
+
+const servedMark = time.Minute // how long it stays
+
+// withTickets are scenarios after which the marks of tickets that were served are left.
+func withTickets(scenarios []env.Scenario) []env.Scenario {
+	for i, s := range scenarios {
+		scenarios[i].Run = func(e *env.Env) {
+			s.Run(e)
+			if e.Server == nil || e.T.Failed() {
+				return
+			}
+			_, served := keptPlaces(e)
+			for _, key := range served {
+				if ttl := e.Server.Admin.PTTL(e.Ctx, key).Val(); ttl <= 0 || ttl > servedMark {
+					e.T.Errorf("%s stays for %v", key, ttl)
+				}
+				e.Server.Admin.Del(e.Ctx, key)
+			}
+		}
+	}
+	return scenarios
+}
+
+func ticketLeavesNothing(e *env.Env) {
+	const keep = 400 * time.Millisecond
+	a, q := e.Client(), newLine(e, e.Key("item"))
+	ctx, held := e.Lock(a, q.key)
+	q.visit(a, lockmw.WithPlace("visited", keep))
+	q.try(a, lockmw.WithPlace("tried", keep))
+	kept, _ := keptPlaces(e)
+	if len(kept) != 2 {
+		e.T.Errorf("the places that are kept are %q, want two", kept)
+	}
+	for _, key := range kept {
+		if ttl := e.Server.Admin.PTTL(e.Ctx, key).Val(); ttl > keep {
+			e.T.Errorf("%s is kept for %v", key, ttl)
+		}
+	}
+	e.Eventually(keep+e.Soon, func() string {
+		if kept, _ := keptPlaces(e); len(kept) > 0 {
+			return fmt.Sprintf("left: %q", kept)
+		}
+		return ""
+	})
+	s := q.join(a, lockmw.WithPlace("served", longKept))
+	e.Unlock(ctx, held)
+	s.has()
+	s.ends()
+	q.leave(s)
+	if kept, _ := keptPlaces(e); len(kept) > 0 {
+		e.T.Errorf("the places that are kept are %q, want none", kept)
+	}
+}
+
+func ticketGoodForOne(e *env.Env) {
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ticket := lockmw.WithPlace("task", longKept)
+	for range 3 {
+		ctx, held := e.Lock(a, q.key)
+		q.visit(b, ticket)
+		q.join(a)
+		q.joinAt(0, b, ticket)
+		e.Unlock(ctx, held)
+		q.run()
+	}
+	ctx, held := e.Lock(b, q.key, ticket) // free: there is no place to keep
+	q.join(a)
+	e.Unlock(ctx, held)
+	q.run()
+	ctx, held = e.Lock(a, q.key)
+	q.join(a)
+	q.join(b, ticket)
+	e.Unlock(ctx, held)
+	q.run()
+}
+
+func ticketOfLostHold(e *env.Env) {
+	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
+	ticket := lockmw.WithPlace("task", longKept)
+	ctx, held := e.Lock(a, q.key)
+	lost := q.join(b, ticket, lockmw.WithFixedLease(env.MinLease))
+	next := q.join(a)
+	q.join(b)
+	e.Unlock(ctx, held)
+	ctx, held = lost.Gets(e.Soon)
+	q.leave(lost, next)
+	next.Gets(env.MinLease + e.Soon)
+	e.Lost(ctx, held)
+	q.joinAt(0, a, ticket) // the task was not done
+	next.ends()
+	q.run()
+}

@@ -1,0 +1,216 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+var connections = []env.Scenario{
+	env.Case("reset every 200 ms lose nothing", resetConnections, env.InRealTime|env.Shares),
+	env.Case("with answers late by 200 ms lose nothing", lateAnswers, env.InRealTime|env.Shares),
+	env.Case("with late answers lengthen no hold", lateDeadlines, env.InRealTime|env.Shares),
+	env.Case("that deliver byte by byte lose nothing", slicedBytes, env.InRealTime|env.Shares),
+	env.Case("of the subscriptions killed every 100 ms keep nobody waiting", killedSubscriptions, env.InRealTime|env.Alone),
+	env.Case("of a subscription killed at the grant are made up for at once", killedAtGrant, env.InRealTime|env.Alone|env.Sample),
+}
+
+// proxied returns n clients whose connections run through one proxy.
+func proxied(e *env.Env, n int, opts ...lockmw.ClientOption) ([]*env.Client, *redistest.Proxy) {
+	e.T.Helper()
+	p := e.Server.NewProxy(e.TB)
+	clients := make([]*env.Client, n)
+	for i := range clients {
+		clients[i] = e.ClientOver(func(o *redis.Options) {
+			p.Use(o)
+			o.ContextTimeoutEnabled = i%2 == 1
+			o.MaxRetries = 10 // where machines are busy many an attempt meets a fault
+		}, opts...)
+	}
+	return clients, p
+}
+
+// A kept hold is one under the watchdog that is to survive what the scenario does.
+type kept struct {
+	*judge.Held
+	ctx     context.Context
+	renewed atomic.Int32 // how often, successfully
+}
+
+// keep takes a lock for longer than the lease.
+func keep(e *env.Env, c *env.Client, lease time.Duration) *kept {
+	e.T.Helper()
+	k := new(kept)
+	k.ctx, k.Held = e.Lock(c, e.Key("task"), lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
+		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) {
+			if err == nil {
+				k.renewed.Add(1)
+			}
+		},
+	}))
+	return k
+}
+
+// outlive waits until all of the holds have lived on for longer than their leases: a renewal is due
+// after each third of one. Then they are unlocked.
+func outlive(e *env.Env, holds ...*kept) {
+	e.T.Helper()
+	from := make([]int32, len(holds))
+	for i, k := range holds {
+		from[i] = k.renewed.Load()
+	}
+	e.Eventually(env.Patience, func() string {
+		for i, k := range holds {
+			if n := k.renewed.Load() - from[i]; n < 4 && k.ctx.Err() == nil {
+				return fmt.Sprintf("%d renewals", n)
+			}
+		}
+		return ""
+	})
+	for _, k := range holds {
+		if err := k.ctx.Err(); err != nil {
+			e.T.Errorf("the hold has ended: %v", context.Cause(k.ctx))
+		}
+		e.Unlock(k.ctx, k.Held)
+	}
+}
+
+// every calls do n times, at intervals of d.
+func every(e *env.Env, d time.Duration, n int, do func()) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for range n {
+		<-tick.C
+		do()
+	}
+}
+
+func resetConnections(e *env.Env) {
+	clients, p := proxied(e, 3)
+	long := keep(e, clients[0], 1500*time.Millisecond)
+	load := e.Load(clients, 3, 4)
+	every(e, 200*time.Millisecond, 10, p.Reset)
+	outlive(e, long)
+	load.End(50, 2*env.PollInterval)
+}
+
+func lateAnswers(e *env.Env) {
+	const latency, jitter = 200 * time.Millisecond, 100 * time.Millisecond
+	clients, p := proxied(e, 3)
+	// These two have connections already. The third one has to make them, which takes several answers.
+	outlive(e, keep(e, clients[0], 300*time.Millisecond), keep(e, clients[1], 300*time.Millisecond))
+	p.Delay(latency, jitter)
+	long := []*kept{keep(e, clients[0], 3*time.Second), keep(e, clients[1], 3*time.Second)}
+	load := e.Load(clients, 3, 4)
+	outlive(e, long...)
+	// A push that was overtaken by the answer to the acquire is followed by a poll.
+	load.End(5, env.PollInterval+3*(latency+jitter)+e.Soon)
+	p.Restore()
+}
+
+func lateDeadlines(e *env.Env) {
+	clients, p := proxied(e, 1)
+	c, other := clients[0], e.Client()
+	outlive(e, keep(e, c, 300*time.Millisecond)) // so that it has connections
+	key := e.Key("user")
+	ctx, held := e.Lock(other, key)
+	w := e.Wait(c, key)
+	listening(e, key, 1)
+	p.Delay(200*time.Millisecond, 0)
+
+	long := keep(e, c, 1500*time.Millisecond)
+	covered(e, long.Held)
+	for i := range int32(2) {
+		e.Eventually(env.Patience, func() string {
+			if long.renewed.Load() > i {
+				return ""
+			}
+			return "not renewed"
+		})
+		covered(e, long.Held)
+	}
+	if err := long.Extend(long.ctx, 2*time.Second); err != nil {
+		e.T.Errorf("Extend: %v", err)
+	}
+	covered(e, long.Held)
+	e.Unlock(long.ctx, long.Held)
+
+	e.Unlock(ctx, held)
+	ctx, held = w.Gets(env.PollInterval + e.Soon)
+	covered(e, held)
+	e.Unlock(ctx, held)
+	p.Restore()
+}
+
+// covered checks that the server keeps the lock until the hold is over here.
+func covered(e *env.Env, h *judge.Held) {
+	e.T.Helper()
+	deadline := h.Deadline()
+	left := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(h.Key())).Val()
+	if uncovered := deadline.Sub(time.Now().Add(left)); uncovered > time.Millisecond {
+		e.T.Errorf("the hold lasts %v longer than the server's lease", uncovered)
+	}
+}
+
+func slicedBytes(e *env.Env) {
+	clients, p := proxied(e, 3)
+	// The server gets to know the scripts before: byte by byte they take longer than a lease.
+	e.Load(clients, 1, 4).End(50, env.PollInterval+e.Soon)
+	outlive(e, keep(e, clients[0], 300*time.Millisecond))
+	p.Slice()
+	long := keep(e, clients[0], time.Second)
+	load := e.Load(clients, 3, 4)
+	outlive(e, long)
+	load.End(50, env.PollInterval+e.Soon)
+	p.Restore()
+}
+
+func killedSubscriptions(e *env.Env) {
+	clients := make([]*env.Client, 3)
+	for i := range clients {
+		clients[i] = e.Client(lockmw.WithLocalPasses(0)) // every grant is pushed
+	}
+	load := e.Load(clients, 2, 6)
+	var killed int64
+	every(e, 100*time.Millisecond, 20, func() {
+		n, err := e.Server.Admin.ClientKillByFilter(e.Ctx, "TYPE", "pubsub").Result()
+		if err != nil {
+			e.T.Errorf("CLIENT KILL: %v", err)
+		}
+		killed += n
+	})
+	load.End(50, env.PollInterval+e.Soon)
+	if killed < 20 {
+		e.T.Errorf("%d subscriptions were killed: the load did without them", killed)
+	}
+	// They are made anew: else all were found by polls.
+	e.Eventually(env.Patience, func() string {
+		channels, err := e.Server.Admin.PubSubChannels(e.Ctx, e.Server.Prefix+":*").Result()
+		if err != nil || len(channels) != len(clients) {
+			return fmt.Sprintf("%d subscriptions, %v", len(channels), err)
+		}
+		return ""
+	})
+}
+
+func killedAtGrant(e *env.Env) {
+	a, b, key := e.Client(), e.Client(), e.Key("item")
+	for range 3 {
+		ctx, held := e.Lock(a, key)
+		w := e.Wait(b, key)
+		listening(e, key, 1)
+		if n := e.Server.Admin.ClientKillByFilter(e.Ctx, "TYPE", "pubsub").Val(); n == 0 {
+			e.T.Error("nobody was subscribed")
+		}
+		e.Unlock(ctx, held) // nobody hears of the grant
+		e.Unlock(w.Gets(e.Soon))
+	}
+}

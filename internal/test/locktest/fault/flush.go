@@ -1,0 +1,132 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+var flushes = []env.Scenario{
+	env.Case("of scripts every ten operations goes unnoticed", scriptFlush, env.OnServer|env.Alone|env.Sample),
+	env.Case("of scripts is noticed by nothing that runs in the background", scriptFlushInBackground, env.OnServer|env.Alone),
+	env.Case("of everything under load keeps the tokens increasing", func(e *env.Env) { flushAll(e, 0) }, env.OnServer|env.Alone),
+	env.Case("of everything under load brings every waiter back", func(e *env.Env) { flushAll(e, env.LocalPasses) }, env.OnServer|env.Alone|env.Costly),
+	env.Case("of everything lets waiters queue again", flushWhileQueued, env.OnServer|env.Alone),
+}
+
+func scriptFlush(e *env.Env) {
+	key := e.Key("item")
+	var n atomic.Int32
+	e.Contend(e.Clients(3), key, 12, 20, func(*judge.Held) {
+		if n.Add(1)%10 == 0 {
+			e.Server.FlushScripts()
+		}
+	})
+	if grants := e.Rec.Grants(key); grants != 12*20 {
+		e.T.Errorf("%d grants, want %d", grants, 12*20)
+	}
+}
+
+func scriptFlushInBackground(e *env.Env) {
+	const lease = 300 * time.Millisecond
+	a, b, key := e.Client(), e.Client(), e.Key("item")
+	renewals := make(chan error, 100)
+	ctx, held := e.Lock(a, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
+		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewals <- err },
+	}))
+	w, cancelled := e.Wait(a, key), e.Wait(b, key)
+	e.Server.TicketsQueued(key, ticketsOf(e, 1, 2))
+	for range 3 {
+		seen := e.Server.Admin.HGetAll(e.Ctx, e.Server.RedisKey(key)+":tickets").Val()
+		e.Server.FlushScripts()
+		if err := env.Next(e, renewals); err != nil {
+			e.T.Errorf("a renewal: %v", err)
+		}
+		e.Server.FlushScripts()
+		e.Eventually(env.PollInterval+e.Soon, func() string {
+			if maps.Equal(seen, e.Server.Admin.HGetAll(e.Ctx, e.Server.RedisKey(key)+":tickets").Val()) {
+				return "no poll has arrived"
+			}
+			return ""
+		})
+	}
+	e.Server.FlushScripts()
+	cancelled.Cancel()
+	e.Server.TicketsQueued(key, ticketsOf(e, 0, 1))
+	e.Server.FlushScripts()
+	if err := held.Extend(ctx, lease); err != nil {
+		e.T.Error(err)
+	}
+	e.Server.FlushScripts()
+	e.Unlock(ctx, held)
+	e.Server.FlushScripts()
+	e.Unlock(w.Gets(e.Soon))
+	cancelled.Fails(e.Soon, context.Canceled)
+}
+
+// flushAll empties the server while four processes contend.
+func flushAll(e *env.Env, passes int) {
+	const contenders, rounds, flushes = 16, 30, 5
+	key := e.Key("item")
+	clients := make([]*env.Client, 4)
+	for i := range clients {
+		clients[i] = e.Client(lockmw.WithLocalPasses(passes))
+	}
+	var ops atomic.Int32
+	var wg sync.WaitGroup
+	for i := range contenders {
+		l := clients[i%len(clients)].Nth(i / len(clients))
+		wg.Go(func() {
+			for range rounds {
+				_, held, err := e.Rec.Lock(e.Ctx, l, key)
+				if err != nil {
+					e.T.Errorf("Lock: %v", err)
+					return
+				}
+				// Tokens are seeded from the server's clock, which has to go on: work that takes time.
+				e.Pass(time.Millisecond)
+				if ops.Add(1)%(contenders*rounds/flushes) == 0 {
+					e.Flush(passes > 0)
+				}
+				if err := held.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) {
+					e.T.Errorf("Unlock: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := ops.Load(); n != contenders*rounds {
+		e.T.Errorf("%d grants, want %d", n, contenders*rounds)
+	}
+	e.Free(clients[0], key)
+}
+
+func flushWhileQueued(e *env.Env) {
+	a, b, c, key := e.Client(), e.Client(), e.Client(), e.Key("item")
+	ctx, held := e.Lock(a, key)
+	waiters := []*env.Waiter{e.Wait(b, key), e.Wait(b, key), e.Wait(c, key), e.Wait(c, key)}
+	e.Pass(time.Millisecond) // new tokens come from the server's clock
+	e.Flush(false)
+	token := held.Token()
+	for left := waiters; len(left) > 0; {
+		w := env.First(2*env.PollInterval+e.Soon, left)
+		_, next := w.Gets(0)
+		if next.Token() <= token {
+			e.T.Errorf("token %d after %d", next.Token(), token)
+		}
+		token = next.Token()
+		e.Unlock(w.Ctx, next)
+		left = env.Without(left, w)
+	}
+	if err := held.Unlock(); err != nil {
+		e.Is("Unlock of a lock that was flushed", err, lockmw.ErrLost)
+	}
+	_ = ctx
+}

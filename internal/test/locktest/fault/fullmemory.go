@@ -1,0 +1,228 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
+)
+
+var fullMemory = []env.Scenario{
+	env.Case("refuses new locks with a clear error", fullRefuses, env.InRealTime|env.Alone|env.Sample),
+	env.Case("lets holds be released", fullReleases, env.InRealTime|env.Alone|env.Sample),
+	env.Case("lets locks be handed over", fullHandsOver, env.InRealTime|env.Alone|env.Sample),
+	env.Case("lets holds be renewed and waiters wait", fullRenews, env.InRealTime|env.Alone),
+	env.Case("lets the lock of an expired hold be granted", fullExpires, env.InRealTime|env.Alone),
+	env.Case("lets waits be cancelled", fullCancels, env.InRealTime|env.Alone|env.Sample),
+	env.Case("lets Close release", fullCloses, env.InRealTime|env.Alone|env.Sample),
+	env.Case("that evicts locks is warned of once", warnsOfEviction, env.InRealTime|env.Alone|env.Sample),
+}
+
+func fullRefuses(e *env.Env) {
+	c, key := e.Client(), e.Key("user")
+	taken := e.Key("user")
+	ctx, held := e.Lock(e.Client(), taken)
+	e.Server.Fill()
+	for _, k := range []string{key, taken} { // taken: nobody can queue either
+		for _, wait := range []time.Duration{0, lockmw.Forever} {
+			if k == taken && wait == 0 {
+				continue // trying needs no memory: it is busy
+			}
+			l := lockmw.Locker(c)
+			if k == taken {
+				l = c.Rival
+			}
+			start := time.Now()
+			_, _, err := l.Lock(e.Ctx, k, lockmw.WithWait(wait))
+			e.Is("Lock with a full memory", err, lockmw.ErrUnavailable)
+			if err != nil && !strings.Contains(err.Error(), "OOM") {
+				e.T.Errorf("the error does not say what the server said: %v", err)
+			}
+			if errors.Is(err, lockmw.ErrBusy) {
+				e.T.Errorf("a full memory is told as a lost race: %v", err)
+			}
+			if took := e.Pace.Since(start); took > e.Soon {
+				e.T.Errorf("the call took %v", took)
+			}
+		}
+	}
+	e.Busy(c, taken)
+	e.Unlock(ctx, held)
+	e.Server.SetMaxMemory("0")
+	e.Free(c, key)
+	e.Free(c, taken)
+}
+
+func fullReleases(e *env.Env) {
+	c, key := e.Client(), e.Key("user")
+	ctx, held := e.Lock(c, key)
+	_, nested, err := c.Lock(ctx, key)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	e.Server.Fill()
+	if err := nested.Unlock(); err != nil {
+		e.T.Errorf("Unlock of a nested hold: %v", err)
+	}
+	e.Unlock(ctx, held)
+	if e.Server.Admin.Exists(e.Ctx, e.Server.RedisKey(key)).Val() != 0 {
+		e.T.Error("the lock is still there")
+	}
+}
+
+func fullHandsOver(e *env.Env) {
+	a, b, c, key := e.Client(), e.Client(), e.Client(), e.Key("user")
+	ctx, held := e.Lock(a, key)
+	waiters := []*env.Waiter{e.Wait(b, key), e.Wait(b, key), e.Wait(c, key)}
+	e.Server.TicketsQueued(key, ticketsOf(e, 2, 3))
+	e.Server.Fill()
+	e.Unlock(ctx, held)
+	for left := waiters; len(left) > 0; {
+		w := env.First(e.Soon, left)
+		e.Unlock(w.Gets(0))
+		left = env.Without(left, w)
+	}
+}
+
+// ticketsOf is how many tickets so many calls have that wait in so many processes.
+func ticketsOf(e *env.Env, processes, calls int64) int64 {
+	if e.Config.Mode == env.ClientMode {
+		return processes
+	}
+	return calls
+}
+
+func fullRenews(e *env.Env) {
+	const lease = 600 * time.Millisecond
+	a, b, key := e.Client(), e.Client(), e.Key("user")
+	ctx, held := e.Lock(a, key, lockmw.WithLease(lease))
+	w := e.Wait(b, key)
+	e.Server.TicketsQueued(key, 1)
+	e.Server.Fill()
+	a.Wire.Record()
+	b.Wire.Record()
+	time.Sleep(5 * env.PollInterval) // the work: longer than the lease, and than a dead waiter stays
+	// A refused poll would go unnoticed, as the others' then are too and nobody is taken for dead.
+	e.Server.Again(a.Wire.Sent(), key, func() {})
+	e.Server.Again(b.Wire.Sent(), key, func() {})
+	if err := ctx.Err(); err != nil {
+		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
+	}
+	w.IsWaiting()
+	e.Server.TicketsQueued(key, 1)
+	e.Unlock(ctx, held)
+	e.Unlock(w.Gets(e.Soon))
+}
+
+func fullExpires(e *env.Env) {
+	const lease = 1200 * time.Millisecond
+	a, b, key := e.Client(), e.Client(), e.Key("user")
+	ctx, held := e.Lock(a, key, lockmw.WithFixedLease(lease))
+	w := e.Wait(b, key)
+	e.Server.TicketsQueued(key, 1)
+	e.Server.Fill()
+	if err := held.Extend(ctx, lease); err != nil {
+		e.T.Errorf("Extend: %v", err)
+	}
+	e.Unlock(w.Gets(lease + env.PollInterval + e.Soon))
+	e.Lost(ctx, held)
+}
+
+func fullCancels(e *env.Env) {
+	a, b, key := e.Client(), e.Client(), e.Key("user")
+	ctx, held := e.Lock(a, key)
+	w := e.Wait(b, key)
+	e.Server.TicketsQueued(key, 1)
+	e.Server.Fill()
+	w.Cancel()
+	w.Fails(e.Soon, lockmw.ErrBusy, context.Canceled)
+	e.Server.TicketsQueued(key, 0)
+	e.Unlock(ctx, held)
+}
+
+func fullCloses(e *env.Env) {
+	a, key := e.Client(), e.Key("user")
+	_, held := e.Lock(a, key)
+	e.Server.Fill()
+	if err := a.Redis.Close(); err != nil {
+		e.T.Errorf("Close: %v", err)
+	}
+	e.Is("Unlock after Close", held.Unlock(), lockmw.ErrClosed)
+	e.Eventually(e.Soon, func() string {
+		if e.Server.Admin.Exists(e.Ctx, e.Server.RedisKey(key)).Val() == 0 {
+			return ""
+		}
+		return "the lock is still there"
+	})
+}
+
+func warnsOfEviction(e *env.Env) {
+	e.Server.SetMaxMemory("100mb")
+	for policy, warnings := range map[string]int{
+		"noeviction": 0, "volatile-ttl": 1,
+		"allkeys-lru": 1, "allkeys-lfu": 1, "allkeys-random": 1,
+		"volatile-lru": 1, "volatile-lfu": 1, "volatile-random": 1,
+	} {
+		if err := e.Server.Admin.ConfigSet(e.Ctx, "maxmemory-policy", policy).Err(); err != nil {
+			e.T.Fatal(err)
+		}
+		var log logbook
+		c := e.Client(lockmw.WithLogger(slog.New(&log)))
+		for range 5 {
+			e.Unlock(e.Lock(c, e.Key("user")))
+		}
+		e.Eventually(env.Patience, func() string {
+			if got := log.about("maxmemory"); len(got) < warnings {
+				return policy + ": no warning"
+			}
+			return ""
+		})
+		if err := c.Redis.Close(); err != nil { // whatever looks at the policy has ended then
+			e.T.Error(err)
+		}
+		if got := log.about("maxmemory"); len(got) != warnings {
+			e.T.Errorf("%s: warnings are %q, want %d", policy, got, warnings)
+		}
+	}
+}
+
+// A logbook keeps the warnings that are logged.
+type logbook struct {
+	mu      sync.Mutex
+	records []string
+}
+
+func (l *logbook) about(what string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for _, r := range l.records {
+		if strings.Contains(r, what) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+func (l *logbook) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+func (l *logbook) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += " " + a.String()
+		return true
+	})
+	l.records = append(l.records, text)
+	return nil
+}
+
+func (l *logbook) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l *logbook) WithGroup(string) slog.Handler { return l }

@@ -1,0 +1,145 @@
+package fault
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+)
+
+// A connection is half-open if what is sent on it gets lost without a sign: a firewall has forgotten
+// it, or the other side's machine is gone.
+var halfOpen = []env.Scenario{
+	env.Case("connection that swallows a renewal loses no hold", func(e *env.Env) { swallowedRenewal(e, false) }, env.InRealTime|env.Shares),
+	env.Case("connection that swallows a renewal loses no hold, with timeouts by context", func(e *env.Env) { swallowedRenewal(e, true) }, env.InRealTime|env.Shares),
+	env.Case("connection that swallows an acquire delays only that call", swallowedAcquire, env.InRealTime|env.Shares|env.Sample),
+	env.Case("connection that swallows an acquire without a context's end does so too", swallowedAcquireWithoutContext, env.InRealTime|env.Shares),
+	env.Case("connection that swallows a release does not keep the lock", swallowedRelease, env.InRealTime|env.Shares),
+	env.Case("subscription keeps nobody waiting for longer than a poll, and is made anew", swallowedPush, env.InRealTime|env.Alone),
+	env.Case("connections do not keep a call beyond its context", func(e *env.Env) { swallowedCalls(e, false) }, env.InRealTime|env.Shares|env.Sample),
+	env.Case("connections do not keep a call beyond its context, which the redis client heeds", func(e *env.Env) { swallowedCalls(e, true) }, env.InRealTime|env.Shares|env.Sample),
+}
+
+func swallowedRenewal(e *env.Env, contextTimeout bool) {
+	const lease = 1200 * time.Millisecond
+	p := e.Server.NewProxy(e.TB)
+	use := func(o *redis.Options) {
+		p.Use(o)
+		o.ContextTimeoutEnabled = contextTimeout
+	}
+	c, other := e.ClientOver(use), e.ClientOver(use)
+	holds := make([]*kept, 5)
+	for i := range holds {
+		holds[i] = keep(e, c, lease)
+	}
+	load := e.Load([]*env.Client{c, other}, 2, 4)
+	caught := p.SwallowOne(e.Server.RedisKey(holds[0].Key()))
+	select {
+	case <-caught:
+	case <-time.After(env.Patience):
+		e.T.Fatal("nothing was renewed")
+	}
+	outlive(e, holds...)
+	load.End(50, env.PollInterval+e.Soon)
+	p.Restore()
+}
+
+// briefPatience is after how long a command without an answer is sent once more on another
+// connection, where nothing else ends the call before.
+const briefPatience = time.Second
+
+func swallowedAcquire(e *env.Env) {
+	const readTimeout = 700 * time.Millisecond
+	p := e.Server.NewProxy(e.TB)
+	c := e.ClientOver(func(o *redis.Options) {
+		p.Use(o)
+		o.ReadTimeout = readTimeout
+	}).Warm()
+	key := e.Key("user")
+	caught := p.SwallowOne(e.Server.RedisKey(key))
+	w := e.Call(e.Ctx, c, key)
+	<-caught
+	e.Free(c, e.Key("user"))
+	e.Unlock(w.Gets(readTimeout + e.Soon))
+}
+
+func swallowedAcquireWithoutContext(e *env.Env) {
+	p := e.Server.NewProxy(e.TB)
+	c, key := e.ClientOver(p.Use).Warm(), e.Key("user")
+	caught := p.SwallowOne(e.Server.RedisKey(key))
+	start := time.Now()
+	ctx, held := e.LockWith(context.WithoutCancel(e.Ctx), c, key) // nothing ends it but the answer
+	if took := e.Pace.Since(start); took > briefPatience+e.Soon {
+		e.T.Errorf("Lock took %v", took)
+	}
+	<-caught
+	e.Unlock(ctx, held)
+	p.Restore()
+}
+
+func swallowedRelease(e *env.Env) {
+	p := e.Server.NewProxy(e.TB)
+	c, other, key := e.ClientOver(p.Use).Warm(), e.Client(), e.Key("user")
+	ctx, held := e.Lock(c, key)
+	caught := p.SwallowOne(e.Server.RedisKey(key))
+	start := time.Now()
+	e.Unlock(ctx, held)
+	if took := e.Pace.Since(start); took > briefPatience+e.Soon {
+		e.T.Errorf("Unlock took %v", took)
+	}
+	<-caught
+	e.Free(other, key)
+	p.Restore()
+}
+
+// subscribers returns the numbers that the server has given to connections with subscriptions.
+func subscribers(e *env.Env) string {
+	list, err := e.Server.Admin.Do(e.Ctx, "client", "list", "type", "pubsub").Text()
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(regexp.MustCompile(`(?m)^id=\d+`).FindAllString(list, -1), " ")
+}
+
+// inboxSilence is after how long a subscription without a message is tested, and how long that takes.
+const inboxSilence = 5 * time.Second
+
+func swallowedPush(e *env.Env) {
+	p := e.Server.NewProxy(e.TB)
+	c, other, key := e.ClientOver(p.Use).Warm(), e.Client(), e.Key("user")
+	caught := p.SwallowOne(" " + e.Server.RedisKey(key)) // as a push has it
+	for range 3 {
+		ctx, held := e.Lock(other, key)
+		w := e.Wait(c, key)
+		e.Eventually(env.Patience, func() string {
+			if channels := e.Server.Admin.PubSubChannels(e.Ctx, e.Server.Prefix+":*").Val(); len(channels) != 1 {
+				return "the one that waits is not subscribed"
+			}
+			return ""
+		})
+		e.Unlock(ctx, held)
+		e.Unlock(w.Gets(env.PollInterval + e.Soon))
+		<-caught
+	}
+	dead := subscribers(e)
+	e.Eventually(2*inboxSilence+e.Soon, func() string {
+		if now := subscribers(e); now == "" || now == dead {
+			return "the dead subscription is not noticed"
+		}
+		return ""
+	})
+	p.Restore()
+}
+
+func swallowedCalls(e *env.Env, contextTimeout bool) {
+	p := e.Server.NewProxy(e.TB)
+	c := e.ClientOver(func(o *redis.Options) {
+		p.Use(o)
+		o.ContextTimeoutEnabled = contextTimeout
+	}).Warm()
+	silentTo(e, c, p.Swallow, p.Restore)
+}

@@ -1,0 +1,104 @@
+package fault
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+)
+
+var killedProcesses = []env.Scenario{
+	env.Case("that held the lock is succeeded when its lease is over", killedHolder, env.InRealTime|env.Shares|env.Sample),
+	env.Case("that was the next is succeeded when its accept window is over", killedHead, env.InRealTime|env.Shares),
+	env.Case("that was the next is passed over when it has missed a poll", killedHeadMissed, env.InRealTime|env.Shares),
+	env.Case("and twenty that waited keep nobody from his turn", killedWaiters, env.InRealTime|env.Shares),
+}
+
+func killedHolder(e *env.Env) {
+	const lease = 900 * time.Millisecond
+	p, key := e.Process(), e.Key("item")
+	held := p.Lock(key, lease)
+	held.Gets(env.Patience)
+	waiters := waitEach(e, 3, key)
+	held.Says(judge.Renewed, env.Patience)
+	killed := p.Kill()
+	waiters[0].RunsBy(killed.Add(lease + env.PollInterval))
+	env.RunInOrder(waiters)
+}
+
+// waitEach starts calls of n further processes, one after the other.
+func waitEach(e *env.Env, n int, key string) []*env.Waiter {
+	e.T.Helper()
+	waiters := make([]*env.Waiter, n)
+	for i := range waiters {
+		waiters[i] = e.Wait(e.Client(), key)
+	}
+	return waiters
+}
+
+func killedHead(e *env.Env) {
+	p, key := e.Process(), e.Key("item")
+	ctx, held := e.Lock(e.Client(), key)
+	p.Wait(key)
+	waiters := waitEach(e, 3, key)
+	p.Kill()
+	e.Unlock(ctx, held)
+	waiters[0].RunsBy(time.Now().Add(env.AcceptWindow + env.PollInterval))
+	env.RunInOrder(waiters)
+}
+
+func killedHeadMissed(e *env.Env) {
+	p, key := e.Process(), e.Key("item")
+	ctx, held := e.Lock(e.Client(), key)
+	p.Wait(key)
+	waiters := waitEach(e, 3, key)
+	listening(e, key, 4)
+	p.Kill()
+	e.Pass(env.PollInterval + env.PollInterval/4) // the dead one misses a poll, and is not taken for dead yet
+	e.Unlock(ctx, held)
+	env.RunInOrder(waiters)
+	e.Reaped(key)
+}
+
+// listening waits until n processes in key's queue have polled while they were subscribed.
+func listening(e *env.Env, key string, n int) {
+	e.T.Helper()
+	e.Eventually(env.Patience, func() string {
+		got := 0
+		for field, value := range e.Server.Admin.HGetAll(e.Ctx, e.Server.RedisKey(key)+":tickets").Val() {
+			if strings.HasPrefix(field, "@") && strings.HasPrefix(value, "+") {
+				got++
+			}
+		}
+		if got == n {
+			return ""
+		}
+		return fmt.Sprintf("%d of %d who wait are subscribed", got, n)
+	})
+}
+
+func killedWaiters(e *env.Env) {
+	const lease = env.AcceptWindow
+	key := e.Key("item")
+	processes := e.Processes(22)
+	processes[0].Lock(key, lease).Gets(env.Patience)
+	var waiters []*env.Waiter
+	for i, p := range processes[1:] {
+		p.Wait(key)
+		if i%7 == 3 {
+			waiters = append(waiters, waitEach(e, 1, key)...)
+		}
+	}
+	var wg sync.WaitGroup
+	for _, p := range processes {
+		wg.Go(func() { p.Kill() })
+	}
+	wg.Wait()
+	killed := time.Now()
+	waiters[0].RunsBy(killed.Add(lease + env.PollInterval))
+	env.RunInOrder(waiters)
+	e.Reaped(key)
+}

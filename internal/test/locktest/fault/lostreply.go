@@ -1,0 +1,142 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+var lostReplies = []env.Scenario{
+	env.Case("of an acquire counts once", lostAcquire, env.OnServer|env.Shares|env.Sample),
+	env.Case("of a nested acquire cannot be, as nothing is sent", lostNested, env.OnServer|env.Shares|env.Sample),
+	env.Case("of a release is no ErrNotHeld", lostRelease, env.OnServer|env.Shares|env.Sample),
+	env.Case("of a renewal keeps the hold", lostRenewal, env.OnServer|env.Shares),
+	env.Case("of a queueing acquire makes one ticket", lostQueueing, env.OnServer|env.Shares),
+	env.Case("of a cancel leaves no ticket", lostCancel, env.OnServer|env.Alone),
+	env.Case("without repetition undoes the acquire", lostForGood, env.OnServer|env.Shares),
+}
+
+func lostAcquire(e *env.Env) {
+	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
+	fault := c.Wire.LoseReply(key)
+	ctx, held := e.Lock(c, key)
+	e.Caught(fault)
+	e.Busy(other, key)
+	e.Unlock(ctx, held)
+	e.Free(other, key)
+}
+
+func lostNested(e *env.Env) {
+	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
+	ctx, held := e.Lock(c, key)
+	fault := c.Wire.LoseReply(key)
+	_, nested, err := c.Lock(ctx, key)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	if err := nested.Unlock(); err != nil {
+		e.T.Errorf("Unlock of the nested hold: %v", err)
+	}
+	e.Busy(other, key)
+	e.Unlock(ctx, held) // this is the command that the fault meets
+	e.Caught(fault)
+	e.Free(other, key)
+}
+
+func lostRelease(e *env.Env) {
+	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
+	for range 10 {
+		ctx, held := e.Lock(c, key, lockmw.WithWait(e.Soon))
+		fault := c.Wire.LoseReply(key)
+		e.Unlock(ctx, held)
+		e.Caught(fault)
+		e.Free(other, key)
+	}
+}
+
+func lostRenewal(e *env.Env) {
+	const lease = 3 * time.Second // a try to renew is given up after a sixth
+	c, other, key := e.Client(), e.Client(), e.Key("user")
+	renewed := make(chan error, 100)
+	ctx, held := e.Lock(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
+		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
+	}))
+	for range 4 {
+		if err := env.Next(e, renewed); err != nil {
+			e.T.Errorf("a renewal: %v", err)
+		}
+		e.Caught(c.Wire.LoseReply(key))
+	}
+	if err := ctx.Err(); err != nil {
+		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
+	}
+	e.Busy(other, key)
+	e.Unlock(ctx, held)
+	e.Free(other, key)
+}
+
+func lostQueueing(e *env.Env) {
+	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
+	ctx, held := e.Lock(other, key)
+	fault := c.Wire.LoseReply(key)
+	w := e.Wait(c, key)
+	e.Caught(fault)
+	e.Eventually(env.Patience, func() string { // the repetition may still be under way
+		if n := e.Server.Admin.ZCard(e.Ctx, e.Server.RedisKey(key)+":queue").Val(); n != 1 {
+			return "there is not one ticket"
+		}
+		return ""
+	})
+	e.Unlock(ctx, held)
+	e.Unlock(w.Gets(e.Soon))
+	e.Free(other, key)
+}
+
+func lostCancel(e *env.Env) {
+	c, other := e.Client().Warm(), e.Client()
+	for range 2 { // at first what gets lost is that the server does not know the script
+		losesCancel(e, c, other, e.Key("user"))
+	}
+}
+
+func losesCancel(e *env.Env, c, other *env.Client, key string) {
+	e.T.Helper()
+	ctx, held := e.Lock(other, key)
+	w := e.Wait(c, key)
+	e.Eventually(env.Patience, func() string {
+		if e.Server.Admin.ZCard(e.Ctx, e.Server.RedisKey(key)+":queue").Val() != 1 {
+			return "there is not one ticket"
+		}
+		return ""
+	})
+	fault := c.Wire.LoseReply(key)
+	w.Cancel()
+	w.Fails(e.Soon, context.Canceled)
+	e.Caught(fault)
+	e.Unlock(ctx, held)
+	e.Free(other, key)
+}
+
+func lostForGood(e *env.Env) {
+	once := func(o *redis.Options) { o.MaxRetries = -1 }
+	c, other, key := e.ClientOver(once).Warm(), e.Client(), e.Key("user")
+	faults := []*redistest.Fault{c.Wire.LoseReply(key), c.Wire.LoseReply(key)} // the Client may try again by itself
+	_, hold, err := c.Lock(e.Ctx, key)
+	if err == nil {
+		e.T.Fatalf("two answers are lost, and it has the lock: %v", hold.Unlock())
+	}
+	e.Is("Lock whose answer is lost", err, lockmw.ErrUnavailable)
+	if errors.Is(err, lockmw.ErrBusy) {
+		e.T.Errorf("a fault of the connection is told as a lost race: %v", err)
+	}
+	for _, fault := range faults {
+		e.Caught(fault)
+	}
+	e.Free(other, key)
+}

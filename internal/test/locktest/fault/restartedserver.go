@@ -1,0 +1,196 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
+)
+
+var restartedServer = []env.Scenario{
+	env.Case("with every write on its disk loses nothing", restartedComplete, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with an old snapshot grants nothing to those it remembers wrongly", restartedWithSnapshot, env.InRealTime|env.Alone),
+	env.Case("without persistence has its waiters back soon", restartedEmpty, env.InRealTime|env.Alone),
+	env.Case("with every write on its disk goes on under load", func(e *env.Env) { loadOverRestarts(e, onDisk) }, env.InRealTime|env.Alone),
+	env.Case("with an old snapshot goes on under load", func(e *env.Env) { loadOverRestarts(e, inSnapshot) }, env.InRealTime|env.Alone),
+	env.Case("without persistence goes on under load", func(e *env.Env) { loadOverRestarts(e, nowhere) }, env.InRealTime|env.Alone),
+}
+
+// A persistence is what a server finds when it is started again.
+type persistence int
+
+const (
+	onDisk     persistence = iota // all that it has ever confirmed
+	inSnapshot                    // what was there when save was called
+	nowhere                       // nothing
+)
+
+// persist makes the server, which is new, one of that persistence.
+func persist(e *env.Env, p persistence) {
+	e.T.Helper()
+	if p == onDisk {
+		e.Server.Kill()
+		e.Server.Restart(e.TB, "--appendonly", "yes", "--appendfsync", "always")
+	}
+}
+
+// save makes a snapshot.
+func save(e *env.Env) {
+	e.T.Helper()
+	if err := e.Server.Admin.Save(e.Ctx).Err(); err != nil {
+		e.T.Error(err)
+	}
+}
+
+// restart kills the server and starts it again. passed is as for Recorder.Lose.
+func restart(e *env.Env, p persistence, passed bool) {
+	e.T.Helper()
+	if p == onDisk {
+		e.Server.Kill()
+	} else {
+		e.Rec.Lose(passed, func() int64 {
+			e.Server.Kill()
+			return time.Now().UnixMicro() // the server's clock is the machine's, too
+		})
+	}
+	e.Server.Restart(e.TB)
+}
+
+func restartedComplete(e *env.Env) {
+	persist(e, onDisk)
+	const lease = 2 * time.Second
+	key := e.Key("item")
+	ctx, held := e.Lock(e.Client(), key, lockmw.WithLease(lease))
+	waiters := waitEach(e, 3, key)
+	before := tickets(e, key)
+	restart(e, onDisk, false)
+	deadline := held.Deadline()
+	e.Eventually(lease, func() string {
+		if held.Deadline().After(deadline) {
+			return ""
+		}
+		return "the lease is not renewed"
+	})
+	if now := tickets(e, key); !slices.Equal(now, before) {
+		e.T.Errorf("the tickets were %q and are %q", before, now)
+	}
+	e.Unlock(ctx, held)
+	waiters[0].RunsBy(time.Now().Add(env.PollInterval))
+	env.RunInOrder(waiters)
+}
+
+func restartedWithSnapshot(e *env.Env) {
+	const lease = 1500 * time.Millisecond
+	a, b, c, key := e.Client(), e.Client(), e.Client(), e.Key("item")
+	ctx, held := e.Lock(a, key, lockmw.WithLease(lease))
+	w := e.Wait(b, key)
+	save(e)
+	saved := time.Now()
+	e.Unlock(ctx, held)
+	e.Unlock(w.Gets(e.Soon))
+	ctx, held = e.Lock(c, key, lockmw.WithLease(lease))
+	restart(e, inSnapshot, false) // with a as the holder and b in the queue, who have long gone
+	next := e.Call(e.Ctx, a.Rival, key)
+	next.RunsBy(saved.Add(lease + env.PollInterval)) // b says that it does not wait
+	e.Lost(ctx, held)
+	e.Unlock(next.Ctx, next.Held)
+}
+
+func restartedEmpty(e *env.Env) {
+	const lease = 3 * time.Second
+	key := e.Key("item")
+	ctx, held := e.Lock(e.Client(), key, lockmw.WithLease(lease))
+	waiters := waitEach(e, 3, key)
+	restart(e, nowhere, false)
+	restarted := time.Now()
+	for left := waiters; len(left) > 0; {
+		w := env.First(time.Until(restarted.Add(2*env.PollInterval+e.Soon)), left)
+		e.Unlock(w.Ctx, w.Held)
+		left = env.Without(left, w)
+	}
+	e.Lost(ctx, held)
+	if took := e.Pace.Since(restarted); took > lease/2+e.Soon {
+		e.T.Errorf("the holder knew only after %v that the server has forgotten its lock", took)
+	}
+}
+
+// loadOverRestarts restarts the server while four processes contend.
+func loadOverRestarts(e *env.Env, p persistence) {
+	const contenders, restarts, lease = 12, 2, time.Second
+	persist(e, p)
+	clients, sitter, key := e.Clients(4), e.Client(), e.Key("item")
+	var stop atomic.Bool
+	var turns [contenders]atomic.Int64
+	var wg sync.WaitGroup
+	for i := range contenders {
+		l := clients[i%len(clients)].Nth(i / len(clients))
+		wg.Go(func() {
+			for !stop.Load() {
+				if turn(e, l, key, lease) {
+					turns[i].Add(1)
+				}
+			}
+		})
+	}
+	everyoneRuns := func() {
+		e.T.Helper()
+		var before [contenders]int64
+		for i := range turns {
+			before[i] = turns[i].Load()
+		}
+		e.Eventually(lease+env.AcceptWindow+2*env.PollInterval+e.Soon, func() string {
+			for i := range turns {
+				if turns[i].Load() < before[i]+2 { // one of them began after now
+					return fmt.Sprintf("contender %d has had no turn", i)
+				}
+			}
+			return ""
+		})
+	}
+	for range restarts {
+		everyoneRuns()
+		if p == inSnapshot {
+			save(e)
+			everyoneRuns()
+		}
+		_, held := e.Lock(sitter, key, lockmw.WithLease(lease))
+		restart(e, p, true)
+		e.Pass(lease / 4) // longer than the others need to find the server
+		if err := held.Unlock(); err != nil && !isLoss(err) {
+			e.T.Errorf("Unlock: %v", err)
+		}
+	}
+	everyoneRuns()
+	stop.Store(true)
+	wg.Wait()
+	e.Free(clients[0], key)
+}
+
+// turn takes the lock once; false if the server is away.
+func turn(e *env.Env, l lockmw.Locker, key string, lease time.Duration) bool {
+	_, held, err := e.Rec.Lock(e.Ctx, l, key, lockmw.WithLease(lease))
+	if errors.Is(err, lockmw.ErrUnavailable) {
+		e.Pass(10 * time.Millisecond)
+		return false
+	}
+	if err != nil {
+		e.T.Errorf("Lock: %v", err)
+		e.Pass(time.Second)
+		return false
+	}
+	e.Pass(time.Millisecond) // the work
+	if err := held.Unlock(); err != nil && !isLoss(err) {
+		e.T.Errorf("Unlock: %v", err)
+	}
+	return true
+}
+
+// isLoss tells what Unlock may return when the server is away, or has lost its memory.
+func isLoss(err error) bool {
+	return errors.Is(err, lockmw.ErrLost) || errors.Is(err, lockmw.ErrUnavailable)
+}

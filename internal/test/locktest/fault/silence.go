@@ -1,0 +1,139 @@
+package fault
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+var silence = []env.Scenario{
+	env.Case("does not keep a call beyond its context", func(e *env.Env) { silentServer(e, false) }, env.OnServer|env.Shares),
+	env.Case("does not keep a call beyond its context, which the redis client heeds", func(e *env.Env) { silentServer(e, true) }, env.OnServer|env.Shares),
+	env.Case("does not keep a waiting call beyond its context", silentWhileQueued, env.OnServer|env.Shares|env.Sample),
+	env.Case("does not keep Unlock beyond its timeout", silentUnlock, env.OnServer|env.Shares),
+	env.Case("does not keep a call that only tries", silentTry, env.OnServer|env.InBubble),
+	env.Case("of a stopped process does not keep a call beyond its context", func(e *env.Env) { serverStops(e, false) }, env.InRealTime|env.Alone|env.Sample),
+	env.Case("of a stopped process does not keep a call beyond its context, which the redis client heeds", func(e *env.Env) { serverStops(e, true) }, env.InRealTime|env.Alone|env.Sample),
+}
+
+// silentTo checks what c does between begin and end, while nothing is answered.
+func silentTo(e *env.Env, c *env.Client, begin, end func()) {
+	e.T.Helper()
+	ctx, held := e.Lock(c, e.Key("user"))
+	begin()
+	keys := []string{e.Key("user"), e.Key("user"), e.Key("user")}
+	c.SilentCall(keys[0])
+	c.SilentCall(keys[1], lockmw.WithWait(0))
+	c.SilentCall(keys[2], lockmw.WithWait(time.Hour))
+	silentExtend(e, held)
+	end()
+	e.Unlock(ctx, held)
+	// What the server granted meanwhile is taken back when it answers again, which the client may
+	// learn from its next try only.
+	other := e.Client()
+	for _, key := range keys {
+		_, held, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(env.AcceptWindow+env.PollInterval+e.Soon))
+		if err != nil {
+			e.T.Errorf("the key is not free: %v", err)
+			continue
+		}
+		e.Unlock(e.Ctx, held)
+	}
+	e.Free(c, keys[0])
+}
+
+// silentExtend calls Extend with a context of CallLimit while nothing is answered.
+func silentExtend(e *env.Env, held *judge.Held) {
+	e.T.Helper()
+	ctx, cancel := context.WithTimeout(e.Ctx, env.CallLimit)
+	defer cancel()
+	start := time.Now()
+	err := held.Extend(ctx, time.Minute)
+	if took := e.Pace.Since(start); took > env.CallLimit+e.Soon {
+		e.T.Errorf("Extend with a context of %v took %v", env.CallLimit, took)
+	}
+	e.Is("Extend", err, lockmw.ErrUnavailable, context.DeadlineExceeded)
+}
+
+func silentServer(e *env.Env, contextTimeout bool) {
+	c := e.ClientOver(func(o *redis.Options) { o.ContextTimeoutEnabled = contextTimeout }).Warm()
+	silentTo(e, c, c.Wire.Silence, c.Wire.Restore)
+}
+
+func serverStops(e *env.Env, contextTimeout bool) {
+	c := e.ClientOver(func(o *redis.Options) { o.ContextTimeoutEnabled = contextTimeout }).Warm()
+	// When it goes on, it runs what it was sent meanwhile.
+	silentTo(e, c, func() { e.Server.Pause(e.TB) }, func() { e.Server.Resume(e.TB) })
+}
+
+func silentWhileQueued(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("user")
+	held, hold := e.Lock(other, key)
+	ctx, cancel := context.WithCancel(e.Ctx)
+	w := e.WaitWith(ctx, c, key)
+	c.Wire.Silence()
+	cancel()
+	w.Fails(e.Soon, context.Canceled)
+	e.Unlock(held, hold)
+	c.Wire.Restore()
+	_, next, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(env.AcceptWindow+env.PollInterval+e.Soon))
+	if err != nil {
+		e.T.Fatalf("the key is not free: %v", err)
+	}
+	e.Unlock(e.Ctx, next)
+}
+
+// silentTry checks that a call which does not wait for others does not wait for go-redis to give up.
+func silentTry(e *env.Env) {
+	const limit = 2 * time.Second
+	c, keys := e.Client().Warm(), []string{e.Key("user"), e.Key("user")}
+	c.Wire.Silence()
+	start := time.Now()
+	_, _, err := c.Lock(e.Ctx, keys[0], lockmw.WithWait(0))
+	if took := e.Pace.Since(start); took > limit+e.Soon {
+		e.T.Errorf("a try took %v", took)
+	}
+	e.Is("a try", err, lockmw.ErrUnavailable)
+	start = time.Now()
+	_, open, err := c.Lock(e.Ctx, keys[1], lockmw.WithWait(0), lockmw.WithFailOpen())
+	if took := e.Pace.Since(start); took > limit+e.Soon || err != nil {
+		e.T.Errorf("a try that fails open took %v: %v", took, err)
+	} else if err := open.Unlock(); err != nil {
+		e.T.Errorf("Unlock of a hold without a lock: %v", err)
+	}
+	c.Wire.Restore()
+	other := e.Client()
+	for _, key := range keys {
+		_, next, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(env.AcceptWindow+env.PollInterval+e.Soon))
+		if err != nil {
+			e.T.Errorf("the key is not free: %v", err)
+			continue
+		}
+		e.Unlock(e.Ctx, next)
+	}
+}
+
+func silentUnlock(e *env.Env) {
+	const limit = 4 * env.CallLimit
+	c := e.Client(lockmw.WithUnlockTimeout(limit)).Warm()
+	other, key := e.Client(), e.Key("user")
+	_, held := e.Lock(c, key)
+	c.Wire.Silence()
+	start := time.Now()
+	err := held.Unlock()
+	if took := e.Pace.Since(start); took > limit+e.Soon {
+		e.T.Errorf("Unlock took %v", took)
+	}
+	e.Is("Unlock", err, lockmw.ErrUnavailable)
+	c.Wire.Restore()
+	_, next, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(env.AcceptWindow+env.PollInterval+e.Soon))
+	if err != nil {
+		e.T.Fatalf("the key is not free: %v", err)
+	}
+	e.Unlock(e.Ctx, next)
+}

@@ -1,0 +1,248 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+// That a client's clock is wrong is the same, seen from there, as that the server's is. Neither is
+// compared with the other: a hold's time is measured on the client's monotonic clock, the server's
+// lease on the server's. So only a step of the server's clock can be noticed, by the leases that it
+// ends early or late.
+var steppedClock = []env.Scenario{
+	env.Case("60 s behind is not noticed", func(e *env.Env) { clockOff(e, -time.Minute) }, env.OnServer|env.InBubble),
+	env.Case("60 s ahead is not noticed", func(e *env.Env) { clockOff(e, time.Minute) }, env.OnServer|env.InBubble),
+	env.Case("years ahead is not noticed", func(e *env.Env) { clockOff(e, 10*365*24*time.Hour) }, env.OnServer|env.InBubble),
+	env.Case("of the client is never sent", clockNeverSent, env.OnServer|env.InBubble),
+	env.Case("backwards leaves holds, waiters and tokens alone", steppedBackwards, env.OnServer|env.InBubble|env.Costly),
+	env.Case("backwards under load leaves tokens increasing", steppedBackwardsUnderLoad, env.OnServer|env.InBubble),
+	env.Case("backwards keeps a dead holder's lock for that much longer", steppedBackwardsAtDeath, env.OnServer|env.InBubble),
+	env.Case("forwards leaves longer leases and the queue alone", steppedForwards, env.OnServer|env.InBubble|env.Costly),
+	env.Case("forwards ends shorter leases, which the next renewal tells", steppedOverLease, env.OnServer|env.InBubble),
+	env.Case("forwards over all that is kept brings every waiter back", steppedOverAll, env.OnServer|env.InBubble),
+	env.Case("to and fro under load leaves tokens increasing", steppedUnderLoad, env.OnServer|env.InBubble),
+}
+
+func clockOff(e *env.Env, by time.Duration) {
+	const lease = 900 * time.Millisecond
+	clock := e.Server.NewClock(e.TB)
+	clock.Step(by)
+	a, b, key := e.Client(), e.Client(), e.Key("item")
+	e.Contend([]*env.Client{a, b}, key, 8, 20, func(*judge.Held) { e.Pass(100 * time.Microsecond) })
+
+	ctx, held := e.Lock(a, key, lockmw.WithLease(lease))
+	e.Pass(5 * lease)
+	if err := ctx.Err(); err != nil {
+		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
+	}
+	e.Unlock(ctx, held)
+
+	start := time.Now()
+	ctx, held = e.Lock(a, key, lockmw.WithFixedLease(lease))
+	if d := held.Deadline().Sub(start); d > lease || d < lease*9/10 {
+		e.T.Errorf("a lease of %v lasts %v", lease, d)
+	}
+	w := e.Wait(b, key)
+	e.Ends(ctx)
+	e.Unlock(w.Gets(lease/10 + e.Soon))
+	if early := held.Deadline().Sub(w.At); early > 0 {
+		e.T.Errorf("granted %v before the deadline of the hold before", early)
+	}
+	e.Lost(ctx, held)
+}
+
+func clockNeverSent(e *env.Env) {
+	const lease = 900 * time.Millisecond
+	clock := e.Server.NewClock(e.TB)
+	clock.Step(10 * 365 * 24 * time.Hour) // what the server has said may be sent back
+	a, b, key := e.Client(), e.Client(), e.Key("item")
+	for _, c := range []*env.Client{a, b} {
+		c.Wire.Record()
+	}
+	ctx, held := e.Lock(a, key, lockmw.WithLease(lease))
+	w, cancelled := e.Wait(b, key), e.Wait(b, key)
+	e.Pass(2 * lease)
+	cancelled.Cancel()
+	if err := held.Extend(ctx, lease); err != nil {
+		e.T.Error(err)
+	}
+	e.Unlock(ctx, held)
+	e.Unlock(w.Gets(e.Soon))
+	sent := append(a.Wire.Sent(), b.Wire.Sent()...)
+	scripts := 0
+	for _, c := range sent {
+		if c.IsScript() {
+			scripts++
+		}
+		if word := env.WordLikeNow(c); word != "" {
+			e.T.Errorf("%s was sent with the client's clock, %s", c[0], word)
+		}
+	}
+	if scripts < 8 {
+		e.T.Errorf("only %d scripts were run", scripts)
+	}
+}
+
+func steppedBackwards(e *env.Env) {
+	clock := e.Server.NewClock(e.TB)
+	c, key := e.Client(), e.Key("item")
+	ctx, held := e.Lock(c, key)
+	waiters := waitEach(e, 3, key)
+	for range 3 {
+		clock.Step(-env.ClockStep)
+		e.Pass(20 * time.Second)
+	}
+	e.Pass(2 * env.ClockStep) // until long after what the queue itself lives
+	if err := ctx.Err(); err != nil {
+		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
+	}
+	e.Unlock(ctx, held)
+	env.RunInOrder(waiters)
+}
+
+func steppedBackwardsUnderLoad(e *env.Env) {
+	clock := e.Server.NewClock(e.TB)
+	key := e.Key("item")
+	var n atomic.Int32 // readers come at the same time
+	e.Contend(e.Clients(3), key, 12, 30, func(*judge.Held) {
+		e.Pass(time.Millisecond)
+		if n.Add(1)%60 == 0 {
+			clock.Step(-env.ClockStep)
+		}
+	})
+	if grants := e.Rec.Grants(key); grants != 12*30 {
+		e.T.Errorf("%d grants, want %d", grants, 12*30)
+	}
+}
+
+func steppedBackwardsAtDeath(e *env.Env) {
+	const lease = 900 * time.Millisecond
+	clock := e.Server.NewClock(e.TB)
+	dead, gone, c, key := e.Client(), e.Client(), e.Client(), e.Key("item")
+	e.Lock(dead, key, lockmw.WithLease(lease))
+	first, next := e.Wait(gone, key), e.Wait(c, key)
+	start := time.Now()
+	var closed sync.WaitGroup
+	for _, c := range []*env.Client{dead, gone} {
+		c.Wire.Cut()
+		closed.Go(func() { // which tries to release what it has, for longer than its lease
+			if err := c.Redis.Close(); err != nil {
+				e.T.Errorf("Close: %v", err)
+			}
+		})
+	}
+	defer closed.Wait()
+	first.Fails(e.Soon, lockmw.ErrClosed)
+	clock.Step(-env.ClockStep)
+	// The one that is gone is taken for alive, as it was seen in the future.
+	e.Unlock(next.Gets(env.ClockStep + lease + env.AcceptWindow + env.PollInterval + e.Soon))
+	if took := next.At.Sub(start); took < env.ClockStep {
+		e.T.Errorf("the dead holder's lock was granted after %v", took)
+	}
+}
+
+// A queue lives for a minute after the last sign of life of those who wait in it.
+const underQueueTTL = 55 * time.Second
+
+func steppedForwards(e *env.Env) {
+	clock := e.Server.NewClock(e.TB)
+	c, key := e.Client(), e.Key("item")
+	ctx, held := e.Lock(c, key, lockmw.WithLease(5*time.Minute))
+	waiters := waitEach(e, 3, key)
+	for range 3 {
+		clock.Step(underQueueTTL)
+		e.Pass(2 * time.Minute)
+	}
+	if err := ctx.Err(); err != nil {
+		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
+	}
+	clock.Step(underQueueTTL) // those who wait have not been seen for so long now
+	e.Unlock(ctx, held)
+	env.RunInOrder(waiters)
+}
+
+func steppedOverLease(e *env.Env) {
+	const lease = 30 * time.Second
+	clock := e.Server.NewClock(e.TB)
+	c, key := e.Client(), e.Key("item")
+	ctx, held := e.Lock(c, key, lockmw.WithLease(lease))
+	waiters := waitEach(e, 3, key)
+	e.Rec.Forfeit() // the server ends the lease, of which the holder cannot know
+	clock.Step(underQueueTTL)
+	start := time.Now()
+	next, nextHeld := waiters[0].Gets(env.PollInterval + e.Soon)
+	if nextHeld.Token() <= held.Token() {
+		e.T.Errorf("token %d after %d", nextHeld.Token(), held.Token())
+	}
+	e.Lost(ctx, held)
+	if took := e.Pace.Since(start); took > lease/3+e.Soon {
+		e.T.Errorf("the holder was told after %v", took)
+	}
+	e.Unlock(next, nextHeld)
+	env.RunInOrder(waiters[1:])
+}
+
+func steppedOverAll(e *env.Env) {
+	clock := e.Server.NewClock(e.TB)
+	c, key := e.Client(), e.Key("item")
+	ctx, held := e.Lock(c, key)
+	waiters := waitEach(e, 3, key)
+	e.Rec.Forfeit()
+	clock.Step(time.Hour)
+	for token, left := held.Token(), waiters; len(left) > 0; {
+		w := env.First(env.PollInterval+e.Soon, left)
+		_, next := w.Gets(0)
+		if next.Token() <= token {
+			e.T.Errorf("token %d after %d", next.Token(), token)
+		}
+		token = next.Token()
+		e.Unlock(w.Ctx, next)
+		left = env.Without(left, w)
+	}
+	e.Lost(ctx, held)
+}
+
+func steppedUnderLoad(e *env.Env) {
+	clock := e.Server.NewClock(e.TB)
+	key := e.Key("item")
+	clients := make([]*env.Client, 4)
+	for i := range clients {
+		clients[i] = e.Client(lockmw.WithLocalPasses(0))
+	}
+	var ops atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 12 {
+		l := clients[i%len(clients)].Nth(i / len(clients))
+		wg.Go(func() {
+			for range 30 {
+				_, held, err := e.Rec.Lock(e.Ctx, l, key)
+				if err != nil {
+					e.T.Errorf("Lock: %v", err)
+					return
+				}
+				e.Pass(time.Millisecond)
+				switch ops.Add(1) % 60 {
+				case 30:
+					clock.Step(-env.ClockStep)
+				case 0: // ends the leases
+					e.Rec.Lose(false, func() int64 { return clock.Step(env.ClockStep).UnixMicro() })
+				}
+				if err := held.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) {
+					e.T.Errorf("Unlock: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := ops.Load(); n != 12*30 {
+		e.T.Errorf("%d grants, want %d", n, 12*30)
+	}
+	e.Free(clients[0], key)
+}

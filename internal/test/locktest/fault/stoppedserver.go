@@ -1,0 +1,91 @@
+package fault
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+var stoppedServer = []env.Scenario{
+	env.Case("ends contexts on time and keeps the queue", holdsAndQueueOfStoppedServer, env.InRealTime|env.Alone|env.Sample|env.Costly),
+}
+
+func holdsAndQueueOfStoppedServer(e *env.Env) {
+	// One and a half of it are longer than a waiter may stay unseen.
+	const lease = 4 * env.PollInterval
+	p, key := e.Process(), e.Key("item")
+	ctx, held := e.Lock(e.Client(), key, lockmw.WithLease(lease))
+	theirs := p.Lock(e.Key("item"), lease)
+	theirs.Gets(env.Patience)
+	waiters := waitEach(e, 1, key)
+	e.Pass(env.PollInterval / 3) // so that they do not poll at the same time
+	waiters = append(waiters, waitEach(e, 1, key)...)
+	other := p.Wait(key)
+	last := waitEach(e, 1, key)
+	listening(e, key, 4)
+	before := tickets(e, key)
+
+	polls(e, key, before[0]) // those behind it are heard first, therefore, when the server goes on
+	e.Server.Pause(e.TB)
+	defer e.Server.Resume(e.TB)
+	stopped := time.Now()
+	if e.Ends(ctx) {
+		late := time.Since(held.Deadline())
+		if late < 0 || late > e.Soon {
+			e.T.Errorf("the context ended %v after its deadline", late)
+		}
+		if took := e.Pace.Since(stopped); took > lease+e.Soon {
+			e.T.Errorf("the context ended %v after the server had stopped, the lease was %v", took, lease)
+		}
+	}
+	end := theirs.Says(judge.Ended, env.Patience)
+	if late := end.At - end.Deadline; !end.Lost || late < 0 || late > e.Soon {
+		e.T.Errorf("the other process' context ended %v after its deadline", late)
+	}
+	e.Pass(time.Until(stopped.Add(lease + lease/2))) // the stop lasts so long
+	e.Server.Resume(e.TB)
+
+	waiters[0].Gets(env.PollInterval + e.Soon)
+	if now := tickets(e, key); !slices.Equal(now, before[1:]) {
+		e.T.Errorf("after the first one's grant the tickets are %q; they were %q", now, before)
+	}
+	e.Lost(ctx, held)
+	env.RunInOrder(waiters)
+	other.Gets(e.Soon)
+	other.Released()
+	env.RunInOrder(last)
+	e.Unlock(e.Lock(e.Client(), theirs.Key)) // the other process has no more of it
+}
+
+// polls waits until the process of a ticket does.
+func polls(e *env.Env, key, ticket string) {
+	e.T.Helper()
+	seen := func() string { return e.Server.Admin.HGet(e.Ctx, e.Server.RedisKey(key)+":tickets", "@"+ticket).Val() }
+	before := seen()
+	e.Eventually(env.Patience, func() string {
+		if seen() == before {
+			return "no poll has arrived"
+		}
+		return ""
+	})
+}
+
+// tickets returns who is queued for a key.
+func tickets(e *env.Env, key string) (ids []string) {
+	e.T.Helper()
+	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	status, err := inspector.Get(e.Ctx, key)
+	if err != nil {
+		e.T.Error(err)
+	}
+	for _, w := range status.Waiters {
+		ids = append(ids, w.Ticket)
+	}
+	return ids
+}

@@ -1,0 +1,120 @@
+package judge
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// held is a hold: when it was asked for and granted, its deadline, and when Unlock was called, in
+// milliseconds. An end of 0: never.
+func held(process int, token int64, asked, granted, deadline, end int) func(*Audit) {
+	const ms = time.Millisecond
+	return func(d *Audit) {
+		d.Grant("k", &Entry{
+			Process: process, Token: token, Asked: time.Duration(asked) * ms,
+			Granted: time.Duration(granted) * ms, Deadline: time.Duration(deadline) * ms,
+		})
+		if end > 0 {
+			d.End("k", token, 0, time.Duration(end)*ms)
+		}
+	}
+}
+
+func TestAudit(t *testing.T) {
+	const ms = time.Millisecond
+	for name, test := range map[string]struct {
+		reports []func(*Audit)
+		want    string // part of the only violation; "" if there is none
+	}{
+		"one after the other": {[]func(*Audit){
+			held(1, 7, 0, 10, 100, 20), held(2, 8, 5, 25, 100, 30), held(1, 9, 15, 35, 100, 40),
+		}, ""},
+		"reports in another order than what they tell": {[]func(*Audit){
+			held(1, 9, 15, 35, 100, 40), held(2, 8, 5, 25, 100, 30), held(1, 7, 0, 10, 100, 20),
+		}, ""},
+		"two holders": {[]func(*Audit){
+			held(1, 7, 0, 10, 100, 30), held(2, 8, 5, 25, 100, 40),
+		}, "token 8 was granted 5ms before the end of token 7"},
+		"two holders, told in the other order": {[]func(*Audit){
+			held(2, 8, 5, 25, 100, 40), held(1, 7, 0, 10, 100, 30),
+		}, "token 8 was granted 5ms before the end of token 7"},
+		"a holder within the hold before the last": {[]func(*Audit){
+			held(1, 7, 0, 10, 100, 50), held(2, 8, 5, 60, 55, 70), held(3, 9, 5, 45, 100, 48),
+		}, "token 9 was granted 5ms before the end of token 7"},
+		"a holder after the deadline of one that does not know": {[]func(*Audit){
+			held(1, 7, 0, 10, 20, 30), held(2, 8, 5, 25, 100, 40),
+		}, ""},
+		"a holder before a deadline that was moved": {[]func(*Audit){
+			held(1, 7, 0, 10, 20, 0), func(d *Audit) { d.Extend("k", 7, 50*ms) },
+			held(2, 8, 5, 25, 100, 40), func(d *Audit) { d.End("k", 7, 50*ms, 60*ms) },
+		}, "token 8 was granted 25ms before the end of token 7"},
+		"a deadline that is only told with the end": {[]func(*Audit){
+			held(1, 7, 0, 10, 20, 0), held(2, 8, 5, 25, 100, 40), func(d *Audit) { d.End("k", 7, 50*ms, 45*ms) },
+		}, "token 8 was granted 20ms before the end of token 7"},
+		"a holder after the process of the one before was killed": {[]func(*Audit){
+			held(1, 7, 0, 10, 100, 0), func(d *Audit) { d.Killed(1, 20*ms) }, held(2, 8, 5, 25, 100, 40),
+		}, ""},
+		"a holder before the process of the one before was killed": {[]func(*Audit){
+			held(1, 7, 0, 10, 100, 0), held(2, 8, 5, 25, 100, 40), func(d *Audit) { d.Killed(1, 30*ms) },
+		}, "token 8 was granted 5ms before the end of token 7"},
+		"a process that was killed after its deadline": {[]func(*Audit){
+			held(1, 7, 0, 10, 20, 0), held(2, 8, 5, 25, 100, 40), func(d *Audit) { d.Killed(1, 30*ms) },
+		}, ""},
+		"the end of another process": {[]func(*Audit){
+			held(1, 7, 0, 10, 100, 0), held(2, 8, 5, 25, 100, 40),
+			func(d *Audit) { d.Killed(2, 5*ms) }, func(d *Audit) { d.End("k", 7, 0, 30*ms) },
+		}, "token 8 was granted 5ms before the end of token 7"},
+		"one that learned of its grant when that was over": {[]func(*Audit){
+			held(1, 7, 0, 50, 40, 60), held(2, 8, 5, 45, 100, 47),
+		}, ""},
+		"a token that is given twice": {[]func(*Audit){
+			held(1, 7, 0, 10, 100, 20), held(2, 7, 5, 25, 100, 40),
+		}, "token 7 was given twice"},
+		"a token that goes back": {[]func(*Audit){
+			held(1, 8, 0, 10, 100, 20), held(2, 7, 25, 30, 100, 40),
+		}, "token 8 was granted before token 7 was asked for"},
+		"a token that goes back after the one before was checked": {[]func(*Audit){
+			held(1, 8, 0, 10, 100, 20), func(d *Audit) { d.Settle(math.MaxInt64) }, held(2, 7, 25, 30, 100, 40),
+		}, "token 7 was given after 8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := NewAudit()
+			for _, report := range test.reports {
+				report(d)
+			}
+			d.Settle(math.MaxInt64)
+			switch got := d.Violations; {
+			case test.want == "" && len(got) > 0:
+				t.Errorf("found %q", got)
+			case test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)):
+				t.Errorf("found %q, want one with %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAuditKeepsOnlyTheLastWhile(t *testing.T) {
+	d := NewAudit()
+	for i := range 1000 {
+		held(1, int64(i+1), 10*i, 10*i+1, 10*i+100, 10*i+9)(d)
+		if i%10 == 0 {
+			d.Settle(time.Duration(10*i-1000) * time.Millisecond)
+		}
+	}
+	if n := len(d.accounts["k"].open); n > 120 {
+		t.Errorf("%d of 1000 holds are kept", n)
+	}
+	held(1, 2000, 20000, 20001, 20100, 0)(d)
+	d.Settle(math.MaxInt64)
+	if key, at, ok := d.Oldest(); !ok || key != "k" || at != 20001*time.Millisecond {
+		t.Errorf("the oldest hold that has not ended is of %q, %v, %v", key, at, ok)
+	}
+	if d.Holds != 1001 || len(d.Violations) > 0 {
+		t.Errorf("%d holds, violations %q", d.Holds, d.Violations)
+	}
+	if d.Wait != time.Millisecond || d.Idle != time.Millisecond {
+		t.Errorf("the longest wait is %v, the longest time free while wanted %v", d.Wait, d.Idle)
+	}
+}

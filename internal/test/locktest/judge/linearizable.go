@@ -1,0 +1,184 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// What linearizable means for a lock with leases: every key has steps that take place one after the
+// other, each at a moment between its call and its return, such that
+//
+//   - a lock is granted only while nobody has it, with a token greater than all before; for reading also
+//     while others read, with a token not less than all before that were not for reading;
+//   - a hold ends when it is unlocked, or at some moment after its deadline. An end of unknown outcome
+//     takes place at some moment before the next rest;
+//   - a call that only tries finds the lock busy only while somebody has it, or waits for it: it does
+//     not overtake those who wait. For reading, others who read are no reason;
+//   - a call that failed otherwise may have been granted the lock, and may have had it taken back, at
+//     any moment from its beginning to the next rest. As it is taken back whenever others need it,
+//     this never forbids a grant; it only means that nothing can be said against a busy lock. So it
+//     need not be searched for: it is one bit of the state.
+//
+// The last point keeps the search small. A rest is a moment at which nothing is under way.
+
+// lockState is what a lock is between two steps.
+type lockState struct {
+	holder  int   // that excludes all others; 0: none
+	readers int   // how many of the others
+	token   int64 // the greatest that was granted
+	written int64 // … to one that excludes all others
+	waiting int
+	doubt   bool
+}
+
+// after is the state after s, or nothing if s cannot take place.
+func (l lockState) after(s *Step) (lockState, bool) {
+	switch s.Kind {
+	case stepWaits:
+		l.waiting++
+		return l, true
+	case stepGrant:
+		return l.granted(s)
+	case stepBusy:
+		return l, l.holder != 0 || l.readers > 0 && !s.reads || l.waiting > 0 || l.doubt
+	case StepDoubt:
+		l.doubt = true
+		return l, true
+	case stepEnd:
+		if s.reads {
+			l.readers--
+			return l, l.readers >= 0
+		}
+		held := l.holder
+		l.holder = 0
+		return l, held == s.hold
+	case stepRest:
+		if l.holder != 0 || l.readers > 0 || l.waiting > 0 {
+			return l, false
+		}
+		l.doubt = false
+		return l, true
+	}
+	return l, false
+}
+
+// granted is the state after a grant.
+func (l lockState) granted(s *Step) (lockState, bool) {
+	switch {
+	case l.holder != 0, l.readers > 0 && !s.reads, s.waits && l.waiting == 0:
+		return l, false
+	case s.reads && s.token < l.written, !s.reads && s.token <= l.token:
+		return l, false
+	}
+	l.token = max(l.token, s.token)
+	if s.reads {
+		l.readers++
+	} else {
+		l.holder, l.written = s.hold, s.token
+	}
+	if s.waits {
+		l.waiting--
+	}
+	return l, true
+}
+
+func (l lockState) String() string {
+	var b strings.Builder
+	switch {
+	case l.holder != 0:
+		fmt.Fprintf(&b, "held by call %d", l.holder)
+	case l.readers != 0:
+		fmt.Fprintf(&b, "read by %d", l.readers)
+	default:
+		b.WriteString("free")
+	}
+	fmt.Fprintf(&b, ", last token %d, %d waiting", l.token, l.waiting)
+	if l.doubt {
+		b.WriteString(", calls in doubt")
+	}
+	return b.String()
+}
+
+// lockModel is lockState for porcupine. A step is the input; there is no output, as what a call
+// returned is part of it.
+var lockModel = porcupine.Model{
+	Init: func() any { return lockState{} },
+	Step: func(state, input, _ any) (bool, any) {
+		next, ok := state.(lockState).after(input.(*Step))
+		return ok, next
+	},
+	Hash: func(state any) uint64 {
+		l := state.(lockState)
+		return uint64(l.token)<<20 ^ uint64(l.holder)<<4 ^ uint64(l.waiting) ^ uint64(l.readers)<<12
+	},
+}
+
+// Check returns what is wrong with the history, key by key: "" if it is linearizable.
+func (h *History) Check() string {
+	wrong := slices.Clone(h.violations)
+	byKey := make(map[string][]porcupine.Operation)
+	steps, from, to := h.ordered()
+	for i := range steps {
+		key := steps[i].key
+		byKey[key] = append(byKey[key], porcupine.Operation{Input: &steps[i], Call: from[i], Return: to[i]})
+	}
+	for key, ops := range byKey {
+		switch porcupine.CheckOperationsTimeout(lockModel, ops, checkLimit) {
+		case porcupine.Ok:
+		case porcupine.Unknown:
+			wrong = append(wrong, fmt.Sprintf("%q: %d steps could not be checked within %v", key, len(ops), checkLimit))
+		case porcupine.Illegal:
+			wrong = append(wrong, explain(key, ops))
+		}
+	}
+	return strings.Join(wrong, "\n")
+}
+
+const checkLimit = time.Minute
+
+// explain shows how far a history can be followed, and what comes then.
+func explain(key string, ops []porcupine.Operation) string {
+	_, info := porcupine.CheckOperationsVerbose(lockModel, ops, checkLimit)
+	var longest []porcupine.Operation
+	for _, partial := range info.PartialLinearizationsOperations()[0] {
+		if len(partial) > len(longest) {
+			longest = partial
+		}
+	}
+	var state lockState
+	placed := make(map[*Step]bool)
+	for _, op := range longest {
+		s := op.Input.(*Step)
+		state, _ = state.after(s)
+		placed[s] = true
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q: not linearizable. After %d of %d steps it is %v. The last of them:", key, len(longest), len(ops), state)
+	const shown = 6
+	for _, op := range longest[max(0, len(longest)-shown):] {
+		fmt.Fprintf(&b, "\n\t%v", op.Input)
+	}
+	b.WriteString("\nNone of these can come next:")
+	left := slices.DeleteFunc(ops, func(op porcupine.Operation) bool { return placed[op.Input.(*Step)] })
+	slices.SortFunc(left, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	for _, op := range left[:min(shown, len(left))] {
+		fmt.Fprintf(&b, "\n\t%v", op.Input)
+	}
+	return b.String()
+}
+
+func (s *Step) String() string {
+	text := fmt.Sprintf("%v to %v: call %d %s", s.From.at, s.to.at, s.hold, s.Kind)
+	if s.reads {
+		text += ", for reading"
+	}
+	if s.token != 0 {
+		text += fmt.Sprintf(", token %d", s.token)
+	}
+	return text
+}

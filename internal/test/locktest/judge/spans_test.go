@@ -1,0 +1,86 @@
+package judge
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSpansOfProcessesThatOverlapAreFound(t *testing.T) {
+	const s = time.Second
+	grant := func(token int64, at, deadline time.Duration) Report {
+		return Report{Event: Granted, Key: "k", Token: token, At: at, Deadline: deadline}
+	}
+	end := func(at, deadline time.Duration) Report {
+		return Report{Event: Ended, Key: "k", At: at, Deadline: deadline}
+	}
+	reading := func(token int64, at, deadline time.Duration) Report {
+		return Report{Event: Granted, Key: "k", Reads: true, Token: token, At: at, Deadline: deadline}
+	}
+	share := func(at time.Duration) Report { return Report{Event: Shared, Key: "k", At: at} }
+	type process []Report
+	for name, test := range map[string]struct {
+		said   []process // one hold each, in the order in which the reports arrive
+		losses []int64
+		passed bool
+		want   string // part of the only violation; "" if there is none
+	}{
+		"one after the other":              {said: []process{{grant(1, 1*s, 9*s), end(2*s, 9*s)}, {grant(2, 2*s, 9*s)}}},
+		"whose reports arrive late":        {said: []process{{grant(2, 2*s, 9*s)}, {grant(1, 1*s, 9*s), end(2*s, 9*s)}}},
+		"one after the other's deadline":   {said: []process{{grant(1, 1*s, 2*s), end(9*s, 2*s)}, {grant(2, 2*s, 9*s)}}},
+		"before the end of the other":      {said: []process{{grant(1, 1*s, 9*s), end(3*s, 9*s)}, {grant(2, 2*s, 9*s)}}, want: "granted 1s before the end of token 1"},
+		"before the deadline of the other": {said: []process{{grant(1, 1*s, 4*s)}, {grant(2, 2*s, 9*s)}}, want: "granted 2s before"},
+		"before a deadline that has moved": {said: []process{
+			{grant(1, 1*s, 2*s), {Event: Renewed, Key: "k", Deadline: 5 * s}}, {grant(2, 2*s, 9*s)},
+		}, want: "granted 3s before"},
+		"granted, and told when it is over": {said: []process{{grant(2, 2*s, 9*s)}, {grant(1, 3*s, 3*s)}}},
+		"with a token that is used twice":   {said: []process{{grant(2, 1*s, 2*s)}, {grant(2, 3*s, 9*s)}}, want: "token 2 after 2"},
+		"with a token that is too small":    {said: []process{{grant(2, 1*s, 2*s)}, {grant(1, 3*s, 9*s)}}, want: "token 1 after 2"},
+		"on both sides of a loss":           {said: []process{{grant(1, 1*s, 9*s)}, {grant(7, 2*s, 9*s)}}, losses: []int64{5}},
+		"after a loss":                      {said: []process{{grant(6, 1*s, 9*s)}, {grant(7, 2*s, 9*s)}}, losses: []int64{5}, want: "before the end of token 6"},
+		"from before a loss, after it":      {said: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, want: "token 1 after 7"},
+		"one that writes and then many that read": {said: []process{
+			{grant(2, 1*s, 9*s), end(2*s, 9*s)}, {reading(2, 2*s, 9*s), end(5*s, 9*s)}, {reading(2, 3*s, 9*s), end(4*s, 9*s)}, {grant(3, 5*s, 9*s)},
+		}},
+		"one that reads while another writes":      {said: []process{{grant(2, 1*s, 9*s)}, {reading(2, 2*s, 9*s)}}, want: "granted 7s before the end of token 2"},
+		"one that writes while the first reads":    {said: []process{{reading(1, 1*s, 9*s)}, {reading(1, 2*s, 3*s)}, {grant(2, 4*s, 9*s)}}, want: "granted 5s before the end of token 1"},
+		"one that reads with too small a token":    {said: []process{{grant(2, 1*s, 2*s)}, {reading(1, 3*s, 9*s)}}, want: "token 1 after 2"},
+		"one that writes with the readers' token":  {said: []process{{reading(2, 1*s, 2*s)}, {grant(2, 3*s, 9*s)}}, want: "token 2 after 2"},
+		"one that reads after a downgrade":         {said: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {reading(2, 3*s, 9*s)}}},
+		"one that reads before a downgrade":        {said: []process{{grant(2, 1*s, 9*s), share(3 * s)}, {reading(2, 2*s, 9*s)}}, want: "granted 1s before the end of token 2"},
+		"one that writes after a downgrade":        {said: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {grant(3, 3*s, 9*s)}}, want: "granted 6s before the end of token 2"},
+		"one that reads after a downgrade's token": {said: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {reading(1, 3*s, 9*s)}}, want: "token 1 after 2"},
+		"passed on from before a loss":             {said: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, passed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := NewRecorder(0)
+			r.KeepSpans()
+			for _, loss := range test.losses {
+				r.Lose(test.passed, func() int64 { return loss })
+			}
+			for _, said := range test.said {
+				var hold *Span
+				for _, report := range said {
+					hold = r.Report(hold, report)
+				}
+			}
+			got := r.Violations()
+			switch {
+			case test.want == "" && len(got) > 0:
+				t.Errorf("found %q", got)
+			case test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)):
+				t.Errorf("found %q, want one with %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSpanOfAKilledProcessEnds(t *testing.T) {
+	r, now := NewRecorder(0), time.Now()
+	s := r.Report(nil, Report{Event: Granted, Key: "k", Token: 1, At: MachineTime(now), Deadline: MachineTime(now.Add(9 * time.Second))})
+	r.Killed(s, now.Add(time.Second))
+	r.Report(nil, Report{Event: Granted, Key: "k", Token: 2, At: MachineTime(now.Add(time.Second)), Deadline: MachineTime(now.Add(time.Minute))})
+	if got := r.Violations(); len(got) > 0 {
+		t.Errorf("found %q", got)
+	}
+}

@@ -1,0 +1,187 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
+)
+
+var cancelling = []env.Scenario{
+	env.Case("while queued ends the call at once", cancelledWhileQueued, env.Shares),
+	env.Case("while queued removes the ticket", cancelledTicketIsGone, env.OnServer|env.Shares|env.Sample),
+	env.Case("before the call sends nothing", cancelledBefore, env.Shares|env.Sample),
+	env.Case("one of many leaves the others waiting", cancelOneOfMany, env.Shares),
+	env.Case("in the instant of the grant lets the next one run", cancelledAtGrant, env.Shares|env.Costly|env.Sample),
+	env.Case("in the instant of the first acquire leaves nothing", cancelledAtAcquire, env.Shares),
+	env.Case("by a deadline is told from a wait that ran out", cancelledByDeadline, env.Shares),
+	env.Case("with a cause tells it", cancelledWithCause, env.Shares|env.Sample),
+}
+
+func cancelledWhileQueued(e *env.Env) {
+	c, key := e.Client(), e.Key("user")
+	ctx, held := e.Lock(c, key)
+	for _, l := range []*env.Client{c, e.Client()} {
+		w := e.Wait(l, key)
+		w.Cancel()
+		w.Fails(e.Soon, lockmw.ErrBusy, context.Canceled)
+	}
+	e.Unlock(ctx, held)
+	e.Free(c, key)
+}
+
+func cancelledTicketIsGone(e *env.Env) {
+	key := e.Key("user")
+	ctx, held := e.Lock(e.Client(), key)
+	w := e.Wait(e.Client(), key)
+	queue := e.Server.RedisKey(key) + ":queue"
+	e.Eventually(e.Soon, func() string {
+		if e.Server.Admin.Exists(e.Ctx, queue).Val() == 1 {
+			return ""
+		}
+		return "nobody is queued"
+	})
+	w.Cancel()
+	w.Fails(e.Soon, context.Canceled)
+	e.Eventually(e.Soon, func() string {
+		if e.Server.Admin.Exists(e.Ctx, queue).Val() == 0 {
+			return ""
+		}
+		return "the ticket is still queued"
+	})
+	e.Unlock(ctx, held)
+}
+
+func cancelledBefore(e *env.Env) {
+	c, key := e.Client(), e.Key("user")
+	if c.Wire != nil {
+		c.Wire.Record()
+	}
+	ctx, cancel := context.WithCancel(e.Ctx)
+	cancel()
+	_, _, err := e.Rec.Lock(ctx, c, key)
+	e.Is("Lock with a context that has ended", err, context.Canceled)
+	if errors.Is(err, lockmw.ErrUnavailable) {
+		e.T.Errorf("the caller's own end is taken for the server's: %v", err)
+	}
+	if c.Wire != nil && len(c.Wire.Sent()) > 0 {
+		e.T.Errorf("sent %q", c.Wire.Sent())
+	}
+	e.Free(c, key)
+}
+
+func cancelOneOfMany(e *env.Env) {
+	c, key := e.Client(), e.Key("user")
+	clients := []*env.Client{c, e.Client(), e.Client()}
+	ctx, held := e.Lock(c, key)
+	waiters := make([]*env.Waiter, 12)
+	for i := range waiters {
+		waiters[i] = e.Wait(clients[i%len(clients)], key)
+	}
+	var left []*env.Waiter
+	for i, w := range waiters {
+		if i%2 == 1 {
+			left = append(left, w)
+			continue
+		}
+		w.Cancel()
+		w.Fails(e.Soon, context.Canceled)
+	}
+	e.Unlock(ctx, held)
+	for len(left) > 0 {
+		w := env.First(e.Soon, left)
+		e.Unlock(w.Gets(0))
+		left = env.Without(left, w)
+	}
+}
+
+func cancelledAtGrant(e *env.Env) {
+	rounds := env.Fewer(200)
+	if !e.Config.Bubble {
+		rounds = 60
+	}
+	a, b, c := e.Client(), e.Client(), e.Client()
+	for round := range rounds {
+		key := e.Key("user")
+		ctx, held := e.Lock(a, key)
+		first := e.Wait(b, key)
+		next := e.Wait([]*env.Client{b, c}[round%2], key)
+		released := make(chan struct{})
+		go func() {
+			defer close(released)
+			e.Unlock(ctx, held)
+		}()
+		if !e.Config.Bubble { // there the scheduler alone decides who is first
+			time.Sleep(time.Duration(rand.IntN(1500)) * time.Microsecond) // spread over the hand-over
+		}
+		first.Cancel()
+		<-released
+		if !first.Returns(e.Soon) {
+			return
+		}
+		if first.Err == nil {
+			e.Unlock(first.Ctx, first.Held)
+		} else {
+			e.Is("the cancelled call", first.Err, lockmw.ErrBusy, context.Canceled)
+		}
+		e.Unlock(next.Gets(e.Soon))
+		if e.T.Failed() {
+			return
+		}
+	}
+}
+
+func cancelledAtAcquire(e *env.Env) {
+	a, b := e.Client(), e.Client()
+	for range 60 {
+		key := e.Key("user")
+		ctx, cancel := context.WithCancel(e.Ctx)
+		w := e.Call(ctx, a, key)
+		if !e.Config.Bubble {
+			time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond) // spread over the acquire
+		}
+		cancel()
+		if !w.Returns(e.Soon) {
+			return
+		}
+		if w.Err == nil {
+			e.Unlock(w.Ctx, w.Held)
+		} else {
+			e.Is("the cancelled call", w.Err, context.Canceled)
+		}
+		e.Free(b, key)
+		if e.T.Failed() {
+			return
+		}
+	}
+}
+
+func cancelledByDeadline(e *env.Env) {
+	c, key := e.Client(), e.Key("user")
+	defer e.Unlock(e.Lock(c, key))
+	ctx, cancel := context.WithTimeout(e.Ctx, env.Brief)
+	defer cancel()
+	_, _, err := e.Rec.Lock(ctx, c.Rival, key)
+	e.Is("Lock until the context's deadline", err, lockmw.ErrBusy, context.DeadlineExceeded)
+	_, _, err = e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithWait(env.Brief))
+	e.Is("Lock until its wait runs out", err, lockmw.ErrBusy)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lockmw.ErrUnavailable) {
+		e.T.Errorf("a wait that ran out is more than busy: %v", err)
+	}
+	failure, ok := errors.AsType[*lockmw.Error](err)
+	if !ok || failure.Waited < env.Brief || len(failure.Holders) != 1 {
+		e.T.Errorf("the error does not tell how long it waited for whom: %+v", failure)
+	}
+}
+
+func cancelledWithCause(e *env.Env) {
+	c, key := e.Client(), e.Key("user")
+	defer e.Unlock(e.Lock(c, key))
+	ctx, cancel := context.WithCancelCause(e.Ctx)
+	w := e.WaitWith(ctx, c, key)
+	cancel(errors.New("the visitor left"))
+	w.Fails(e.Soon, lockmw.ErrBusy, context.Canceled)
+}

@@ -1,0 +1,90 @@
+package plain
+
+import (
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
+)
+
+var fairness = []env.Scenario{
+	env.Case("goroutines of one process run in the order in which they asked", orderWithinProcess, env.Shares|env.Sample),
+	env.Case("without local passes the processes run in the order in which they asked", orderOfProcesses, env.OnServer|env.Shares|env.Sample),
+	env.Case("another process waits for a bounded number of passes", boundedPasses, env.OnServer|env.PassesOn|env.Shares),
+	env.Case("another process waits for a third of the lease at most", boundedTime, env.OnServer|env.PassesOn|env.Shares),
+}
+
+func orderWithinProcess(e *env.Env) {
+	c, key := e.Client(), e.Key("item")
+	ctx, held := e.Lock(c, key)
+	waiters := make([]*env.Waiter, 20)
+	for i := range waiters {
+		waiters[i] = e.Wait(c, key)
+	}
+	e.Unlock(ctx, held)
+	for i, w := range waiters {
+		e.Unlock(w.Gets(e.Soon))
+		if w.Held.Nth != i+2 {
+			e.T.Errorf("call %d was grant %d", i+2, w.Held.Nth)
+		}
+	}
+}
+
+func orderOfProcesses(e *env.Env) {
+	key := e.Key("item")
+	ctx, held := e.Lock(e.Client(lockmw.WithLocalPasses(0)), key)
+	waiters := make([]*env.Waiter, 6)
+	for i := range waiters {
+		waiters[i] = e.Wait(e.Client(lockmw.WithLocalPasses(0)), key)
+	}
+	e.Unlock(ctx, held)
+	for i, w := range waiters {
+		e.Unlock(w.Gets(e.Soon))
+		if w.Held.Nth != i+2 {
+			e.T.Errorf("call %d was grant %d", i+2, w.Held.Nth)
+		}
+	}
+}
+
+func boundedPasses(e *env.Env) {
+	a, b, key := e.Client(), e.Client(), e.Key("item")
+	defer e.Crowd(a, key, 63, time.Millisecond)()
+	most := env.LocalPasses + 2 // the hold that runs, and one that begins while the hint is on its way
+	if !e.Config.Bubble {
+		most += 8 // it is on its way for longer
+	}
+	for range 10 {
+		enough := e.Rec.Grants(key) + 150 // so that the licence has grown without contention
+		e.Eventually(env.Patience, func() string {
+			if e.Rec.Grants(key) >= enough {
+				return ""
+			}
+			return "the crowd does not get on"
+		})
+		w := e.Wait(b, key)
+		before := e.Rec.Grants(key)
+		ctx, held := w.Gets(env.Patience)
+		if passes := held.Nth - 1 - before; passes > most {
+			e.T.Errorf("the other process waited for %d holds, more than %d", passes, most)
+		}
+		e.Unlock(ctx, held)
+	}
+}
+
+func boundedTime(e *env.Env) {
+	const lease, work = 3 * time.Second, 100 * time.Millisecond
+	a, b, key := e.Client(), e.Client(), e.Key("item")
+	defer e.Crowd(a, key, 12, work, lockmw.WithLease(lease))()
+	e.Eventually(env.Patience, func() string {
+		if e.Rec.Grants(key) >= 3 {
+			return ""
+		}
+		return "the crowd does not get on"
+	})
+	start := time.Now()
+	w := e.Wait(b, key, lockmw.WithLease(lease))
+	e.Unlock(w.Gets(env.Patience))
+	if took := e.Pace.Between(start, w.At); took > lease/3+2*work+e.Soon {
+		e.T.Errorf("the other process waited for %v, more than a third of the lease", took)
+	}
+}

@@ -1,0 +1,24 @@
+// Package plain has the scenarios of what every Locker promises as long as nothing fails.
+package plain
+
+import "github.com/lockmw/go/internal/test/locktest/env"
+
+// Groups are the scenarios, by what they are about.
+var Groups = []env.Group{
+	{Name: "exclusion", Scenarios: exclusion},
+	{Name: "reentry", Scenarios: reentry},
+	{Name: "unlock", Scenarios: unlocking},
+	{Name: "lease", Scenarios: leases},
+	{Name: "cancel", Scenarios: cancelling},
+	{Name: "ended context", Scenarios: endedContexts},
+	{Name: "panic", Scenarios: panics},
+	{Name: "guarded function", Scenarios: guarded},
+	{Name: "close", Scenarios: closing},
+	{Name: "waiters", Scenarios: waiterLimit},
+	{Name: "fairness", Scenarios: fairness},
+	{Name: "model", Scenarios: modelled},
+	{Name: "replay", Scenarios: replays},
+	{Name: "input", Scenarios: badInput},
+	{Name: "retry", Scenarios: retries},
+	{Name: "strangers", Scenarios: strangers},
+}

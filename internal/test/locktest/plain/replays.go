@@ -1,0 +1,258 @@
+package plain
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// Late and repeated commands: go-redis repeats one whose answer is lost, and the first copy may lie
+// in an abandoned connection until long after what it was sent for is over.
+var replays = []env.Scenario{
+	env.Case("of an acquire after its release takes nothing", lateAcquireAfterRelease, env.OnServer|env.Shares|env.Sample),
+	env.Case("of an acquire after the same owner came back takes nothing", lateAcquireAfterReturn, env.OnServer|env.Shares|env.Sample),
+	env.Case("of a try that found the lock busy takes nothing", lateBusyTry, env.OnServer|env.Shares),
+	env.Case("of an acquire that its cancel overtook takes nothing", lateAcquireAfterCancel, env.OnServer|env.Shares),
+	env.Case("of an acquire that its cancel overtook queues nothing", lateQueueingAfterCancel, env.OnServer|env.Shares),
+	env.Case("of a release after the same owner came back frees nothing", lateRelease, env.OnServer|env.Shares|env.Sample),
+	env.Case("of a renewal gives nobody more time", lateRenewal, env.OnServer|env.Shares),
+	env.Case("of every command of a hold after its release changes nothing", replayAfterRelease, env.OnServer|env.Shares),
+	env.Case("of every command of a hold after the same owner came back changes nothing", replayAfterReturn, env.OnServer|env.Shares),
+	env.Case("of every command of a ticket after it was cancelled changes nothing", replayAfterCancel, env.OnServer|env.Shares),
+	env.Case("of every message after what it was about is over starts nobody", replayOfMessages, env.OnServer|env.Shares),
+}
+
+func lateAcquireAfterRelease(e *env.Env) {
+	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
+	late := c.Copied(key, func() { e.Unlock(e.Lock(c, key)) })
+	e.Server.Arrives(late)
+	e.Free(other, key)
+}
+
+func lateAcquireAfterReturn(e *env.Env) {
+	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
+	ctx, outer := e.Lock(c, e.Key("outer")) // its owner takes the key twice
+	late := c.Copied(key, func() {
+		inner, first := e.LockWith(ctx, c, key)
+		e.Unlock(inner, first)
+	})
+	inner, second := e.LockWith(ctx, c, key)
+	before := e.Server.Show(e.Server.RedisKey(key))
+	e.Server.Arrives(late)
+	e.Server.Unchanged(key, before)
+	e.Busy(other, key)
+	e.Unlock(inner, second)
+	e.Free(other, key)
+	e.Unlock(ctx, outer)
+}
+
+func lateBusyTry(e *env.Env) {
+	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
+	ctx, held := e.Lock(other, key)
+	late := c.Copied(key, func() { e.Busy(c, key) })
+	e.Unlock(ctx, held)
+	e.Server.Arrives(late)
+	e.Free(other, key)
+}
+
+func lateAcquireAfterCancel(e *env.Env) {
+	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
+	late := c.Wire.Withhold(key)
+	w := e.Call(e.Ctx, c, key)
+	e.Caught(late)
+	w.Cancel()
+	w.Fails(e.Soon, context.Canceled)
+	e.Free(other, key) // the cancel may or may not have arrived
+	e.Eventually(env.Patience, func() string {
+		if keys, _ := e.Server.Keys(e.Ctx, e.Server.Admin, e.Server.RedisKey(key)+":done:"); len(keys) > 0 {
+			return ""
+		}
+		return "the cancel did not arrive"
+	})
+	e.Server.Arrives(late)
+	late.Break() // Close would wait for the answer
+	e.Free(other, key)
+}
+
+func lateQueueingAfterCancel(e *env.Env) {
+	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
+	ctx, held := e.Lock(other, key)
+	late := c.Wire.Withhold(key)
+	w := e.Call(e.Ctx, c.Rival, key)
+	e.Caught(late)
+	w.Cancel()
+	w.Fails(e.Soon, context.Canceled)
+	e.Eventually(env.Patience, func() string {
+		if keys, _ := e.Server.Keys(e.Ctx, e.Server.Admin, e.Server.RedisKey(key)+":done:"); len(keys) > 0 {
+			return ""
+		}
+		return "the cancel did not arrive"
+	})
+	e.Server.Arrives(late)
+	late.Break()
+	if n := e.Server.Admin.ZCard(e.Ctx, e.Server.RedisKey(key)+":queue").Val(); n != 0 {
+		e.T.Errorf("%d tickets are queued", n)
+	}
+	e.Unlock(ctx, held)
+	e.Free(other, key)
+}
+
+func lateRelease(e *env.Env) {
+	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
+	ctx, outer := e.Lock(c, e.Key("outer"))
+	inner, first := e.LockWith(ctx, c, key)
+	late := c.Copied(key, func() { e.Unlock(inner, first) })
+	inner, second := e.LockWith(ctx, c, key)
+	before := e.Server.Show(e.Server.RedisKey(key))
+	e.Server.Arrives(late)
+	e.Server.Unchanged(key, before)
+	e.Busy(other, key)
+	e.Unlock(inner, second)
+	e.Unlock(ctx, outer)
+}
+
+func lateRenewal(e *env.Env) {
+	const lease = 900 * time.Millisecond
+	c, other, key := e.Client(), e.Client(), e.Key("user")
+	renewed := make(chan error, 100)
+	ctx, held := e.Lock(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
+		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
+	}))
+	e.Is("the first renewal", env.Next(e, renewed), nil)
+	late := c.Copied(key, func() { e.Is("the renewal that was sent twice", env.Next(e, renewed), nil) })
+	e.Unlock(ctx, held)
+	e.Server.Arrives(late)
+	e.Free(other, key)
+
+	ctx, held = e.Lock(other, key, lockmw.WithFixedLease(lease/2), lockmw.WithWait(e.Soon))
+	before := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val()
+	e.Server.Arrives(late)
+	if after := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val(); after > before {
+		e.T.Errorf("the next hold's lease went from %v to %v", before, after)
+	}
+	e.Unlock(ctx, held)
+}
+
+// aHold takes key, has it renewed, passes it on within the process, releases it, and returns the
+// scripts of all that but the acquire: that is not sent again after its answer arrived.
+func aHold(e *env.Env, ctx context.Context, c *env.Client, key string) []redistest.Command {
+	e.T.Helper()
+	renewed := make(chan struct{}, 100)
+	inner, held := e.LockWith(ctx, c, key, lockmw.WithLease(900*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
+		Renewed: func(context.Context, lockmw.Attempt, error) { renewed <- struct{}{} },
+	}))
+	c.Wire.Record()
+	env.Next(e, renewed)
+	env.Next(e, renewed)
+	e.Unlock(inner, held)
+	return c.Wire.Sent()
+}
+
+func replayAfterRelease(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("user")
+	scripts := aHold(e, e.Ctx, c, key)
+	e.Server.Again(scripts, key, func() { e.Free(other, key) })
+	ctx, held := e.Lock(other, key)
+	before := e.Server.Show(e.Server.RedisKey(key))
+	e.Server.Again(scripts, key, func() { e.Server.Unchanged(key, before) })
+	e.Unlock(ctx, held)
+}
+
+func replayAfterReturn(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("user")
+	ctx, outer := e.Lock(c, e.Key("outer"))
+	scripts := aHold(e, ctx, c, key)
+	inner, held := e.LockWith(ctx, c, key)
+	before := e.Server.Show(e.Server.RedisKey(key))
+	e.Server.Again(scripts, key, func() {
+		e.Server.Unchanged(key, before)
+		e.Busy(other, key)
+	})
+	e.Unlock(inner, held)
+	e.Unlock(ctx, outer)
+}
+
+func replayAfterCancel(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("user")
+	ctx, held := e.Lock(other, key)
+	w := e.Wait(c, key)
+	queue := e.Server.RedisKey(key) + ":queue"
+	e.Eventually(env.Patience, func() string {
+		if e.Server.Admin.ZCard(e.Ctx, queue).Val() == 1 {
+			return ""
+		}
+		return "there is not one ticket"
+	})
+	c.Wire.Record()
+	time.Sleep(2 * env.PollInterval) // some polls are to be among the commands
+	w.Cancel()
+	w.Fails(e.Soon, context.Canceled)
+	e.Eventually(env.Patience, func() string {
+		if n := e.Server.Admin.ZCard(e.Ctx, queue).Val(); n != 0 {
+			return fmt.Sprintf("%d tickets are queued", n)
+		}
+		return ""
+	})
+	scripts := c.Wire.Sent()
+	before := e.Server.Show(e.Server.RedisKey(key))
+	check := func() {
+		e.Server.Unchanged(key, before)
+		if n := e.Server.Admin.Exists(e.Ctx, queue).Val(); n != 0 {
+			e.T.Error("a ticket is queued")
+		}
+	}
+	e.Server.Again(scripts, key, check)
+	e.Unlock(ctx, held)
+	e.Server.Again(scripts, key, func() { e.Free(other, key) })
+}
+
+func replayOfMessages(e *env.Env) {
+	a, b, key := e.Client(), e.Client(), e.Key("user")
+	heard := e.Server.Admin.PSubscribe(e.Ctx, e.Server.Prefix+":*")
+	defer heard.Close()
+	if _, err := heard.Receive(e.Ctx); err != nil { // it is subscribed
+		e.T.Fatal(err)
+	}
+	arriving := heard.Channel() // from now on it is read: miniredis waits for its subscribers
+	for range 2 {               // both become holders by a message
+		ctx, held := e.Lock(a, key)
+		w := e.Wait(b, key)
+		e.Server.TicketsQueued(key, 1)
+		e.Unlock(ctx, held)
+		e.Unlock(w.Gets(e.Soon))
+		e.Free(a, key)
+		a, b = b, a
+	}
+	messages := []*redis.Message{}
+	for quiet := time.After(e.Soon); quiet != nil; {
+		select {
+		case m := <-arriving:
+			messages = append(messages, m)
+		case <-quiet:
+			quiet = nil
+		}
+	}
+	if len(messages) < 2 {
+		e.T.Fatalf("heard %d messages", len(messages))
+	}
+
+	ctx, held := e.Lock(a, key)
+	w := e.Wait(b, key)
+	before := e.Server.Show(e.Server.RedisKey(key))
+	for _, m := range messages {
+		if err := e.Server.Admin.Publish(e.Ctx, m.Channel, m.Payload).Err(); err != nil {
+			e.T.Fatal(err)
+		}
+	}
+	time.Sleep(2 * env.PollInterval) // long enough for what they might start
+	w.IsWaiting()
+	e.Server.Unchanged(key, before)
+	e.Unlock(ctx, held)
+	e.Unlock(w.Gets(e.Soon))
+}

@@ -1,0 +1,83 @@
+package plain
+
+import (
+	"errors"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
+)
+
+var retries = []env.Scenario{
+	env.Case("is advised for the end of a minimum hold", retryAfterMinHold, env.Shares|env.Sample),
+	env.Case("is advised for the end of a fixed lease", retryAfterFixedLease, env.Shares),
+	env.Case("is advised within a second if the lock may become free at any time", retryAfterAnyTime, env.Shares),
+}
+
+// tried returns the error of a call that only tries.
+func tried(e *env.Env, c *env.Client, key string) *lockmw.Error {
+	e.T.Helper()
+	_, hold, err := e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithWait(0))
+	failure, ok := errors.AsType[*lockmw.Error](err)
+	if !ok || !errors.Is(err, lockmw.ErrBusy) || len(failure.Holders) != 1 {
+		e.T.Fatalf("a try got %v, %v, want ErrBusy with one holder", hold, err)
+	}
+	return failure
+}
+
+// advised checks that a try is advised to come back when the lock is free, which is an instant known to the
+// margin of the lease and 50 ms.
+func advised(e *env.Env, what string, c *env.Client, key string, free time.Time) *lockmw.Error {
+	e.T.Helper()
+	most := time.Until(free) // the answer comes later
+	failure := tried(e, c, key)
+	least := time.Until(free)
+	if got := failure.RetryAfter; got < least-least/50-50*time.Millisecond || got > most+50*time.Millisecond {
+		e.T.Errorf("%s: to be tried again after %v, want %v to %v", what, got, least, most)
+	}
+	return failure
+}
+
+func retryAfterMinHold(e *env.Env) {
+	c, key := e.Client(), e.Key("task")
+	const least = 1700 * time.Millisecond
+	ctx, held := e.Lock(c, key, lockmw.WithMinHold(least))
+	free := time.Now().Add(least)
+	for what, of := range map[string]*env.Client{"held here": c, "held elsewhere": e.Client()} {
+		if advised(e, what, of, key, free).Holders[0].Lingers {
+			e.T.Errorf("%s: it is said to be unlocked", what)
+		}
+	}
+	e.Unlock(ctx, held)
+	for what, of := range map[string]*env.Client{"unlocked here": c, "unlocked elsewhere": e.Client()} {
+		if !advised(e, what, of, key, free).Holders[0].Lingers {
+			e.T.Errorf("%s: it is said to be held", what)
+		}
+	}
+	e.Unlock(e.Wait(c, key).Gets(least + env.PollInterval + e.Soon))
+}
+
+func retryAfterFixedLease(e *env.Env) {
+	c, key := e.Client(), e.Key("task")
+	const lease = 20 * time.Second
+	ctx, held := e.Lock(c, key, lockmw.WithFixedLease(lease))
+	free := time.Now().Add(lease)
+	for what, of := range map[string]*env.Client{"held here": c, "held elsewhere": e.Client()} {
+		if h := advised(e, what, of, key, free).Holders[0]; !h.Fixed || h.Lingers {
+			e.T.Errorf("%s: the holder is %+v", what, h)
+		}
+	}
+	e.Unlock(ctx, held)
+	e.Free(c, key)
+}
+
+func retryAfterAnyTime(e *env.Env) {
+	c, key := e.Client(), e.Key("task")
+	ctx, held := e.Lock(c, key)
+	for _, of := range []*env.Client{c, e.Client()} {
+		if f := tried(e, of, key); f.RetryAfter > time.Second || f.Holders[0].Fixed || f.Holders[0].Lingers {
+			e.T.Errorf("to be tried again after %v; the holder is %+v", f.RetryAfter, f.Holders[0])
+		}
+	}
+	e.Unlock(ctx, held)
+}

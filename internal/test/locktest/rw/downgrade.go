@@ -1,0 +1,270 @@
+package rw
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+var downgrades = []env.Scenario{
+	env.Case("a downgrade lets in the readers that wait, and no writer", downgradeAdmits, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a downgrade lets in 300 readers that wait", downgradeAdmitsMany, env.TwoSided|env.Shares),
+	env.Case("a downgrade lets in readers that come later", downgradeAlone, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a downgraded hold is renewed, and lost when that fails", downgradedIsRenewed, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a downgraded hold keeps its fixed lease", downgradedEnds, env.TwoSided|env.Shares),
+	env.Case("a downgrade of nested holds takes effect with the last of them", downgradeNested, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a downgrade of what cannot be is refused and changes nothing", downgradeRefused, env.TwoSided|env.Shares),
+	env.Case("a downgrade of a lost hold is refused and leaves the next holder alone", downgradeLost, env.TwoSided|env.Shares),
+	env.Case("a downgrade of a hold that the server has no more is refused", downgradeGone, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a downgrade that nobody confirms can be repeated", downgradeUnconfirmed, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a downgrade does not outlast its context", downgradeSilent, env.TwoSided|env.OnServer|env.Shares),
+}
+
+// downgrade makes a hold one that reads.
+func downgrade(e *env.Env, c *env.Client, h *judge.Held) {
+	e.T.Helper()
+	if err := h.Share(func() error { return c.RW.Downgrade(e.Ctx, h.Hold) }); err != nil {
+		e.T.Errorf("Downgrade: %v", err)
+	}
+}
+
+func downgradeAdmits(e *env.Env) {
+	clients, key := e.Clients(3), e.Key("item")
+	ctx, held := e.Lock(clients[0].RW, key)
+	writer := e.Wait(clients[1].RW, key) // was there before them
+	readers := []*env.Waiter{
+		e.Wait(clients[0].Reader(), key), e.Wait(clients[1].Reader(), key), e.Wait(clients[2].Reader(), key),
+	}
+	last := e.Wait(clients[2].RW, key)
+	token := held.Token()
+	holds := admitted(e, len(readers), func() { downgrade(e, clients[0], held) }, readers)
+	for _, h := range append(holds, held) {
+		if h.Token() != token {
+			e.T.Errorf("the writer's token was %d, the readers have %d", token, h.Token())
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		e.T.Errorf("the downgraded hold has ended: %v", context.Cause(ctx))
+	}
+	late := behind(e, clients[0], key) // behind the writers
+	release(e, holds...)
+	writer.IsWaiting()
+	last.IsWaiting()
+	e.Unlock(ctx, held)
+	_, next := writer.Gets(e.Soon)
+	if next.Nth != 2+len(readers) {
+		e.T.Errorf("the next writer was grant %d", next.Nth)
+	}
+	release(e, next)
+	e.Unlock(late.Gets(e.Soon))
+	e.Unlock(last.Gets(e.Soon))
+}
+
+func downgradeAdmitsMany(e *env.Env) {
+	const n = 300
+	clients, key := e.Clients(4), e.Key("item")
+	held := write(e, clients[0], key)
+	writer := e.Wait(clients[1].RW, key)
+	readers := make([]*env.Waiter, n)
+	for i := range readers {
+		lease := time.Minute + time.Duration(i)*time.Second // of their own: they share no place in the queue
+		readers[i] = e.Wait(clients[i%len(clients)].Reader(), key, lockmw.WithLease(lease))
+	}
+	holds := admitted(e, n, func() { downgrade(e, clients[0], held) }, readers)
+	writer.IsWaiting()
+	release(e, holds...)
+	release(e, held)
+	e.Unlock(writer.Gets(e.Soon))
+}
+
+func downgradeAlone(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("item")
+	held := write(e, c, key)
+	e.Busy(other.Reader(), key)
+	downgrade(e, c, held)
+	e.Busy(other.RW, key)
+	for _, l := range []*env.Client{c, other} {
+		e.Free(l.Reader(), key)
+	}
+	release(e, held)
+	e.Free(other.RW, key)
+}
+
+func downgradedIsRenewed(e *env.Env) {
+	const lease = 200 * time.Millisecond
+	c, other, key := e.Client(), e.Client(), e.Key("item")
+	ctx, held := e.Lock(c.RW, key, lockmw.WithLease(lease))
+	downgrade(e, c, held)
+	e.Pass(3 * lease)
+	if err := ctx.Err(); err != nil {
+		e.T.Fatalf("the hold has ended: %v", context.Cause(ctx))
+	}
+	e.Busy(other.RW, key)
+	c.Wire.Silence()
+	w := e.Wait(other.RW, key)
+	e.Ends(ctx)
+	e.Is("the cause of its end", context.Cause(ctx), lockmw.ErrLost)
+	e.Unlock(w.Gets(lease + env.PollInterval + e.Soon))
+	c.Wire.Restore()
+	e.Is("Unlock of a lost hold", held.Unlock(), lockmw.ErrLost)
+}
+
+func downgradedEnds(e *env.Env) {
+	const lease = 400 * time.Millisecond
+	c, other, key := e.Client(), e.Client(), e.Key("item")
+	start := time.Now()
+	ctx, held := e.Lock(c.RW, key, lockmw.WithFixedLease(lease))
+	downgrade(e, c, held)
+	reader := read(e, other, key) // does not lengthen it
+	e.Lost(ctx, held)
+	if took := time.Since(start); took < lease*9/10 || e.Pace.Since(start) > lease+e.Soon {
+		e.T.Errorf("a fixed lease of %v took %v", lease, took)
+	}
+	e.Busy(c.RW, key)
+	release(e, reader)
+	e.Free(c.RW, key)
+}
+
+func downgradeNested(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("item")
+	ctx, held := e.Lock(c.RW, key)
+	inner, write := nest(e, ctx, c.RW, key)
+	_, read := nest(e, inner, c.Reader(), key)
+	reader := e.Wait(other.Reader(), key)
+	if err := c.RW.Downgrade(e.Ctx, held.Hold); err != nil { // the nested one still writes
+		e.T.Errorf("Downgrade: %v", err)
+	}
+	e.Is("Downgrade of a nested read hold", c.RW.Downgrade(e.Ctx, read), lockmw.ErrNotHeld)
+	e.Busy(other.Reader(), key)
+	reader.IsWaiting()
+	_, again := nest(e, ctx, c.RW, key) // the lock is still exclusive
+	unnest(e, again)
+	if err := held.Share(func() error { return c.RW.Downgrade(e.Ctx, write) }); err != nil {
+		e.T.Errorf("Downgrade of the nested hold: %v", err)
+	}
+	e.Unlock(reader.Gets(e.Soon))
+	noUpgrade(e, ctx, c, key)
+	e.Is("Downgrade once more", c.RW.Downgrade(e.Ctx, write), lockmw.ErrNotHeld)
+	unnest(e, read)
+	unnest(e, write)
+	e.Busy(other.RW, key)
+	e.Unlock(ctx, held)
+	e.Free(other.RW, key)
+}
+
+// notDowngraded checks that a Downgrade is refused at once.
+func notDowngraded(e *env.Env, what string, c *env.Client, h *lockmw.Hold, want error) {
+	e.T.Helper()
+	err := c.RW.Downgrade(e.Ctx, h)
+	e.Is("Downgrade of "+what, err, want)
+	if _, ok := errors.AsType[*lockmw.Error](err); !ok {
+		e.T.Errorf("Downgrade of %s: %v is no *Error", what, err)
+	}
+}
+
+func downgradeRefused(e *env.Env) {
+	c, other := e.Client(), e.Client()
+	key, foreign, readKey := e.Key("item"), e.Key("item"), e.Key("item")
+	ctx, held := e.Lock(c.RW, key)
+	reader := read(e, c, readKey)
+	others := lockmw.Locker(lockmw.NewLocal())
+	if c.Redis != nil {
+		others = other.RW
+	}
+	theirs, their := e.Lock(others, foreign)
+	check := stays(e, c, readKey)
+	notDowngraded(e, "nothing", c, nil, lockmw.ErrNotHeld)
+	notDowngraded(e, "a hold that reads", c, reader.Hold, lockmw.ErrNotHeld)
+	notDowngraded(e, "another client's hold", c, their.Hold, lockmw.ErrNotHeld)
+	_, made := lockmw.NewHold(e.Ctx, key, 1, func(context.Context) error { return nil })
+	notDowngraded(e, "another backend's hold", c, made, lockmw.ErrNotHeld)
+	if c.Redis != nil {
+		plain := e.Key("item")
+		ctx, hold := e.Lock(c.Redis, plain)
+		notDowngraded(e, "a hold of another kind", c, hold.Hold, lockmw.ErrNotHeld)
+		e.Busy(other.Reader(), plain)
+		e.Unlock(ctx, hold)
+	}
+	check()
+	e.Busy(other.Reader(), key)
+	e.Busy(others, foreign)
+	e.Busy(other.RW, readKey)
+	e.Unlock(theirs, their)
+	release(e, reader)
+
+	downgrade(e, c, held)
+	notDowngraded(e, "what was downgraded", c, held.Hold, lockmw.ErrNotHeld)
+	e.Busy(other.RW, key)
+	e.Unlock(ctx, held)
+	notDowngraded(e, "what was unlocked", c, held.Hold, lockmw.ErrNotHeld)
+	e.Free(other.RW, key)
+}
+
+func downgradeLost(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("item")
+	ctx, held := e.Lock(c.RW, key, lockmw.WithFixedLease(env.MinLease))
+	w := e.Wait(other.RW, key)
+	e.Ends(ctx)
+	notDowngraded(e, "a lost hold", c, held.Hold, lockmw.ErrLost)
+	next, writing := w.Gets(e.Soon)
+	notDowngraded(e, "a lost hold", c, held.Hold, lockmw.ErrLost)
+	e.Busy(c.Reader(), key)
+	if err := next.Err(); err != nil {
+		e.T.Errorf("the next holder's context: %v", err)
+	}
+	e.Lost(ctx, held)
+	e.Unlock(next, writing)
+}
+
+func downgradeGone(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("item")
+	ctx, held := e.Lock(c.RW, key)
+	e.Rec.Forfeit()
+	if err := e.Server.Admin.Del(e.Ctx, e.Server.RedisKey(key)).Err(); err != nil {
+		e.T.Fatal(err)
+	}
+	next := write(e, other, key)
+	notDowngraded(e, "a hold that the server has no more", c, held.Hold, lockmw.ErrLost)
+	e.Lost(ctx, held)
+	e.Busy(c.Reader(), key)
+	release(e, next)
+	e.Free(c.RW, key)
+}
+
+func downgradeUnconfirmed(e *env.Env) {
+	c, other, key := warmAll(e, e.Client()), e.Client(), e.Key("item")
+	held := write(e, c, key)
+	reader := e.Wait(other.Reader(), key)
+	c.Wire.Silence()
+	ctx, cancel := context.WithTimeout(e.Ctx, env.CallLimit)
+	defer cancel()
+	e.Is("Downgrade", held.Share(func() error { return c.RW.Downgrade(ctx, held.Hold) }), lockmw.ErrUnavailable)
+	c.Wire.Restore()
+	if err := c.RW.Downgrade(e.Ctx, held.Hold); err != nil {
+		e.T.Errorf("Downgrade once more: %v", err)
+	}
+	e.Unlock(reader.Gets(e.Soon))
+	release(e, held)
+	e.Free(other.RW, key)
+}
+
+func downgradeSilent(e *env.Env) {
+	c, key := e.Client().Warm(), e.Key("item")
+	held := write(e, c, key)
+	c.Wire.Silence()
+	ctx, cancel := context.WithTimeout(e.Ctx, env.CallLimit)
+	defer cancel()
+	start := time.Now()
+	err := held.Share(func() error { return c.RW.Downgrade(ctx, held.Hold) })
+	if took := e.Pace.Since(start); took > env.CallLimit+e.Soon {
+		e.T.Errorf("Downgrade with a context of %v took %v", env.CallLimit, took)
+	}
+	e.Is("Downgrade of a silent server", err, lockmw.ErrUnavailable)
+	c.Wire.Restore()
+	release(e, held)
+	e.Free(e.Client().RW, key)
+}

@@ -1,0 +1,204 @@
+package rw
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+var faults = []env.Scenario{
+	env.Case("scripts that are flushed every ten operations are not missed", scriptFlushOfBothSides, env.TwoSided|env.OnServer|env.Alone|env.Sample),
+	env.Case("an emptied server ends readers' holds in time and has its waiters back", flushedReaders, env.TwoSided|env.OnServer|env.Alone),
+	env.Case("a server that is emptied under load of both sides has its waiters back", flushedUnderLoad, env.TwoSided|env.OnServer|env.Alone),
+	env.Case("a server that is killed ends readers' holds in time", killedServerWithReaders, env.TwoSided|env.InRealTime|env.Alone),
+	env.Case("readers of a server without memory are renewed and released", fullServerWithReaders, env.TwoSided|env.InRealTime|env.Alone),
+	env.Case("what strangers keep in the readers' places is left alone", strangersAmongReaders, env.TwoSided|env.OnServer|env.Shares|env.Sample),
+}
+
+func scriptFlushOfBothSides(e *env.Env) {
+	clients, key := e.Clients(3), e.Key("item")
+	var n atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 12 {
+		c := clients[i%len(clients)]
+		l := c.Reader()
+		if i%4 == 0 {
+			l = c.RW
+		}
+		wg.Go(func() {
+			for range 10 {
+				_, held, err := e.Rec.Lock(e.Ctx, l, key)
+				if err != nil {
+					e.T.Errorf("Lock: %v", err)
+					return
+				}
+				if n.Add(1)%10 == 0 {
+					e.Server.FlushScripts()
+				}
+				if !held.Reads {
+					downgrade(e, c, held)
+				}
+				release(e, held)
+			}
+		})
+	}
+	wg.Wait()
+	e.Free(clients[0].RW, key)
+}
+
+func flushedReaders(e *env.Env) {
+	const lease = 1500 * time.Millisecond
+	clients, key := e.Clients(3), e.Key("item")
+	holds := []*judge.Held{read(e, clients[0], key, lockmw.WithLease(lease)), read(e, clients[1], key, lockmw.WithLease(lease))}
+	waiting := []*env.Waiter{e.Wait(clients[0].RW, key), behind(e, clients[1], key), behind(e, clients[2], key)}
+	e.Pass(time.Millisecond) // new tokens come from the server's clock
+	e.Flush(false)
+	start, token := time.Now(), holds[0].Token()
+	for left := waiting; len(left) > 0; {
+		w := env.First(time.Until(start.Add(2*env.PollInterval+e.Soon)), left)
+		_, next := w.Gets(0)
+		if next.Token() <= token {
+			e.T.Errorf("token %d after %d", next.Token(), token)
+		}
+		release(e, next)
+		left = env.Without(left, w)
+	}
+	for _, h := range holds {
+		e.Lost(h.Ctx, h)
+	}
+	if took := e.Pace.Since(start); took > max(lease/2, 2*env.PollInterval)+e.Soon {
+		e.T.Errorf("the readers knew only after %v that the server has forgotten their holds", took)
+	}
+	e.Free(clients[2].RW, key)
+}
+
+func flushedUnderLoad(e *env.Env) {
+	const contenders, rounds, flushes = 16, 15, 3
+	clients, key := e.Clients(4), e.Key("item")
+	var ops atomic.Int32
+	var wg sync.WaitGroup
+	for i := range contenders {
+		l := clients[i%4].Reader()
+		if i%8 < 2 {
+			l = clients[i%4].RW
+		}
+		wg.Go(func() {
+			for range rounds {
+				_, held, err := e.Rec.Lock(e.Ctx, l, key)
+				if err != nil {
+					e.T.Errorf("Lock: %v", err)
+					return
+				}
+				e.Pass(time.Millisecond)
+				if ops.Add(1)%(contenders*rounds/flushes) == 0 {
+					e.Flush(false)
+				}
+				if err := held.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) {
+					e.T.Errorf("Unlock: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	e.Free(clients[0].RW, key)
+}
+
+func killedServerWithReaders(e *env.Env) {
+	const lease = 900 * time.Millisecond
+	clients, key := e.Clients(2), e.Key("item")
+	start := time.Now()
+	holds := append(readsOf(e, clients[0], key, 3, lockmw.WithLease(lease)), read(e, clients[1], key, lockmw.WithLease(2*lease)))
+	fixed := read(e, clients[1], key, lockmw.WithFixedLease(lease/2))
+	w, behind := e.Wait(clients[0].RW, key), behind(e, clients[1], key)
+	e.Rec.Lose(false, func() int64 {
+		e.Server.Kill()
+		return time.Now().UnixMicro()
+	})
+	killed := time.Now()
+	endsAt(e, fixed, start.Add(lease/2))
+	for i, h := range holds {
+		if !e.Ends(h.Ctx) {
+			return
+		}
+		e.Is("the cause of the context's end", context.Cause(h.Ctx), lockmw.ErrLost)
+		if late := time.Since(h.Deadline()); late < 0 || i == 0 && e.Pace.Since(h.Deadline()) > e.Soon {
+			e.T.Errorf("a hold ended %v after its deadline", late)
+		}
+	}
+	if took := e.Pace.Since(killed); took > 2*lease+e.Soon {
+		e.T.Errorf("the holds ended %v after the server, their leases were at most %v", took, 2*lease)
+	}
+	e.Server.Restart(e.TB)
+	for _, h := range holds {
+		e.Is("Unlock of a lost hold", h.Unlock(), lockmw.ErrLost)
+	}
+	for left := []*env.Waiter{w, behind}; len(left) > 0; { // in any order
+		next := env.First(3*env.PollInterval+e.Soon, left)
+		_, held := next.Gets(0)
+		release(e, held)
+		left = env.Without(left, next)
+	}
+}
+
+func fullServerWithReaders(e *env.Env) {
+	const lease = 600 * time.Millisecond
+	a, b, key := e.Client(), e.Client(), e.Key("item")
+	held := write(e, a, key, lockmw.WithLease(lease))
+	holds := []*judge.Held{held}
+	readers := []*env.Waiter{e.Wait(a.Reader(), key, lockmw.WithLease(lease)), e.Wait(b.Reader(), key, lockmw.WithLease(lease))}
+	w := e.Wait(b.RW, key)
+	cancelled := e.Wait(a.Reader(), key)
+	readersQueued(e, key, 3)
+	e.Server.Fill()
+	cancelled.Cancel()
+	cancelled.Fails(e.Soon, context.Canceled)
+	a.Wire.Record()
+	b.Wire.Record()
+	holds = append(holds, admitted(e, len(readers), func() { downgrade(e, a, held) }, readers)...)
+	e.Pass(4 * env.PollInterval) // longer than the leases, and than a dead waiter stays
+	// A refused renewal or poll may have been made up for.
+	for _, c := range []*env.Client{a, b} {
+		e.Server.Again(c.Wire.Sent(), key, func() {})
+	}
+	e.Busy(a.RW, key)
+	e.Busy(b.Reader(), key)
+	alive(e, holds...)
+	w.IsWaiting()
+	release(e, holds...)
+	e.Unlock(w.Gets(e.Soon))
+}
+
+func strangersAmongReaders(e *env.Env) {
+	for kind := range env.Plants {
+		if kind == "zset" {
+			continue // whose members are tickets, whoever put them there
+		}
+		c, key := e.Client(), e.Key("item")
+		held := write(e, c, key)
+		check := e.Server.Plant(kind, e.Server.RedisKey(key)+":readqueue")
+		_, _, err := e.Rec.Lock(e.Ctx, e.Client().Reader(), key)
+		e.Is("RLock with a "+kind+" in the way", err, lockmw.ErrWrongType)
+		if err := held.Unlock(); err != nil {
+			e.Is("Unlock with a "+kind+" in the way", err, lockmw.ErrWrongType)
+		}
+		if e.Server.Admin.Exists(e.Ctx, e.Server.RedisKey(key)).Val() != 0 {
+			e.T.Errorf("a %s in the way keeps the lock from being released", kind)
+		}
+		check()
+	}
+	for kind := range env.Plants {
+		c, key := e.Client(), e.Key("item")
+		check := e.Server.Plant(kind, e.Server.RedisKey(key))
+		for _, wait := range []time.Duration{0, lockmw.Forever} {
+			_, _, err := e.Rec.Lock(e.Ctx, c.Reader(), key, lockmw.WithWait(wait))
+			e.Is("RLock at a "+kind, err, lockmw.ErrWrongType)
+		}
+		check()
+	}
+}

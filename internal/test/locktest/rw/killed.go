@@ -1,0 +1,110 @@
+package rw
+
+import (
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+var killedReaders = []env.Scenario{
+	env.Case("a killed reader delays a writer by its own lease", killedReader, env.TwoSided|env.InRealTime|env.Shares),
+	env.Case("a killed reader's share is freed and the others stay", killedReaderBesideOthers, env.TwoSided|env.InRealTime|env.Shares),
+	env.Case("a stopped reader's share is freed, and it wakes without it", stoppedReader, env.TwoSided|env.InRealTime|env.Shares|env.Sample),
+	env.Case("a stopped reader that was let in meanwhile delays a writer by its accept window", stoppedReaderGranted, env.TwoSided|env.InRealTime|env.Shares),
+	env.Case("a killed writer's lock is granted to all readers that wait", killedWriter, env.TwoSided|env.InRealTime|env.Shares),
+}
+
+func killedReader(e *env.Env) {
+	const lease = 900 * time.Millisecond
+	p, key := e.Process(), e.Key("item")
+	held := p.LockAs(env.ReadMode, key, lease)
+	held.Gets(env.Patience)
+	w := e.Wait(e.Client().RW, key)
+	held.Says(judge.Renewed, env.Patience)
+	killed := p.Kill()
+	w.RunsBy(killed.Add(lease + env.PollInterval))
+	release(e, w.Held)
+}
+
+func killedReaderBesideOthers(e *env.Env) {
+	const lease = 600 * time.Millisecond
+	p, c, other, key := e.Process(), e.Client(), e.Client(), e.Key("item")
+	holds := []*judge.Held{read(e, c, key, lockmw.WithLease(lease)), read(e, other, key, lockmw.WithLease(3*lease))}
+	theirs := p.LockAs(env.ReadMode, key, lease)
+	theirs.Gets(env.Patience)
+	theirs.Says(judge.Renewed, env.Patience)
+	sharesOf(e, key, 3, env.Patience)
+	w := e.Wait(other.RW, key)
+	killed := p.Kill()
+	sharesOf(e, key, 2, time.Until(killed.Add(lease+env.PollInterval))+e.Soon)
+	e.Pass(lease)
+	alive(e, holds...)
+	w.IsWaiting()
+	release(e, holds...)
+	e.Unlock(w.Gets(e.Soon))
+}
+
+func stoppedReader(e *env.Env) {
+	const lease = 600 * time.Millisecond
+	var guarded env.Ledger
+	p, c, key := e.Process(), e.Client(), e.Key("item")
+	theirs := p.LockAs(env.ReadMode, key, lease)
+	guarded.Write(theirs.Gets(env.Patience).Token)
+	held := read(e, c, key, lockmw.WithLease(lease))
+	w := e.Wait(c.RW, key)
+	theirs.Watch()
+	p.Child.Pause(e.TB)
+	stopped := time.Now()
+	sharesOf(e, key, 1, lease+env.PollInterval+e.Soon)
+	e.Pass(time.Until(stopped.Add(lease)))
+	release(e, held)
+	w.Gets(e.Soon)
+	guarded.Write(w.Held.Token())
+	p.Child.Resume(e.TB)
+	seen := theirs.Says(judge.Watched, env.Patience) // at the first look: else it would say late
+	if guarded.Write(seen.Token) {
+		e.T.Error("an entry of the former reader is taken")
+	}
+	if r := theirs.Unlock(); r.Type != "lock_lost" {
+		e.T.Errorf("Unlock of a lost hold in the other process: %q", r.Err)
+	}
+	p.Child.End()
+	e.Busy(c.Reader(), key)
+	release(e, w.Held)
+}
+
+func stoppedReaderGranted(e *env.Env) {
+	p, clients, key := e.Process(), e.Clients(2), e.Key("item")
+	writer := write(e, clients[0], key)
+	theirs := p.LockAs(env.ReadMode, key, 0)
+	theirs.Waits()
+	reader, w := e.Wait(clients[0].Reader(), key), e.Wait(clients[1].RW, key)
+	p.Child.Pause(e.TB)
+	release(e, writer) // also to the one that cannot know
+	_, held := reader.Gets(e.Soon)
+	release(e, held)
+	w.RunsBy(time.Now().Add(env.AcceptWindow + env.PollInterval))
+	p.Child.Resume(e.TB) // it reads of the grant now
+	theirs.HasNot(judge.Granted)
+	release(e, w.Held)
+	theirs.Gets(env.PollInterval + e.Soon)
+	theirs.Released()
+}
+
+func killedWriter(e *env.Env) {
+	const lease = 900 * time.Millisecond
+	p, key := e.Process(), e.Key("item")
+	held := p.LockAs("write", key, lease)
+	held.Gets(env.Patience)
+	clients := e.Clients(2)
+	readers := []*env.Waiter{e.Wait(clients[0].Reader(), key), e.Wait(clients[1].Reader(), key)}
+	w := e.Wait(clients[0].RW, key)
+	killed := p.Kill()
+	readers[0].RunsBy(killed.Add(lease + env.PollInterval))
+	holds := together(e, readers)
+	w.IsWaiting()
+	release(e, holds...)
+	e.Unlock(w.Gets(e.Soon))
+}

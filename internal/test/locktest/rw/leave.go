@@ -1,0 +1,296 @@
+package rw
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+var readersLeaving = []env.Scenario{
+	env.Case("a reader that is cancelled while it waits leaves nothing", cancelledReader, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a reader whose wait runs out leaves nothing", readerTimesOut, env.TwoSided|env.Shares),
+	env.Case("some of many readers are cancelled and the others let in", someReadersCancelled, env.TwoSided|env.Shares),
+	env.Case("a reader that is cancelled in the instant of its grant keeps nobody out", readerCancelledAtGrant, env.TwoSided|env.Shares),
+	env.Case("a writer that is cancelled in the instant of its grant keeps no reader out", writerCancelledAtGrant, env.TwoSided|env.Shares),
+	env.Case("a reader that is cancelled in the instant of its first acquire leaves nothing", readerCancelledAtAcquire, env.TwoSided|env.Shares),
+	env.Case("a reader that gives up beside others that read keeps the writer waiting", readerLeavesBehindWriter, env.TwoSided|env.Shares|env.Sample),
+	env.Case("Close ends readers and writers that hold and wait", closeEndsBothSides, env.TwoSided|env.OnServer|env.Shares|env.Sample),
+	env.Case("Close under load of both sides ends every call", closeBothUnderLoad, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("Shutdown lets readers finish", shutdownWaitsForReaders, env.TwoSided|env.OnServer|env.Shares),
+}
+
+// nobodyQueued checks that nobody is in key's queues.
+func nobodyQueued(e *env.Env, key string) {
+	e.T.Helper()
+	if e.Server == nil {
+		return
+	}
+	e.Eventually(e.Soon, func() string {
+		for _, part := range []string{":queue", ":readqueue"} {
+			if n := e.Server.Admin.ZCard(e.Ctx, e.Server.RedisKey(key)+part).Val(); n > 0 {
+				return part + " is not empty"
+			}
+		}
+		return ""
+	})
+}
+
+func cancelledReader(e *env.Env) {
+	clients, key := e.Clients(2), e.Key("item")
+	writer := write(e, clients[0], key)
+	for _, c := range clients {
+		r := e.Wait(c.Reader(), key)
+		r.Cancel()
+		r.Fails(e.Soon, lockmw.ErrBusy, context.Canceled)
+	}
+	nobodyQueued(e, key)
+	release(e, writer)
+	e.Free(clients[1].RW, key)
+	e.Free(clients[0].RW, key)
+}
+
+func readerTimesOut(e *env.Env) {
+	const limit = 200 * time.Millisecond
+	clients, key := e.Clients(2), e.Key("item")
+	writer := write(e, clients[0], key)
+	var readers []*env.Waiter
+	for i := range 4 {
+		readers = append(readers, e.Wait(clients[i%2].Reader(), key, lockmw.WithWait(limit)))
+	}
+	for _, r := range readers {
+		r.Fails(limit+e.Soon, lockmw.ErrBusy)
+	}
+	nobodyQueued(e, key)
+	release(e, writer)
+	e.Free(clients[1].RW, key)
+}
+
+func someReadersCancelled(e *env.Env) {
+	clients, key := e.Clients(3), e.Key("item")
+	writer := write(e, clients[0], key)
+	var stay, leave []*env.Waiter
+	for i := range 12 {
+		stay = append(stay, e.Wait(clients[i%3].Reader(), key))
+		leave = append(leave, e.Wait(clients[(i/2)%3].Reader(), key))
+	}
+	next := e.Wait(clients[1].RW, key)
+	for _, r := range leave {
+		r.Cancel()
+		r.Fails(e.Soon, context.Canceled)
+	}
+	holds := admitted(e, len(stay), func() { release(e, writer) }, stay)
+	next.IsWaiting()
+	release(e, holds...)
+	e.Unlock(next.Gets(e.Soon))
+	nobodyQueued(e, key)
+}
+
+// instants is how often a scenario tries to meet one.
+func instants(e *env.Env) int {
+	if e.Config.Bubble {
+		return 100
+	}
+	return 40
+}
+
+// meet lets a goroutine release a hold and, about then, cancels a call that waits for it.
+func meet(e *env.Env, held *judge.Held, w *env.Waiter) {
+	e.T.Helper()
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		release(e, held)
+	}()
+	if !e.Config.Bubble { // there the scheduler alone decides who is first
+		e.Pass(time.Duration(rand.IntN(1500)) * time.Microsecond) // spread over the hand-over
+	}
+	w.Cancel()
+	<-released
+	if !w.Returns(e.Soon) {
+		e.T.FailNow()
+	}
+	if w.Err == nil {
+		release(e, w.Held)
+	} else {
+		e.Is("the cancelled call", w.Err, lockmw.ErrBusy, context.Canceled)
+	}
+}
+
+func readerCancelledAtGrant(e *env.Env) {
+	a, b, c := e.Client(), e.Client(), e.Client()
+	for round := range instants(e) {
+		key := e.Key("item")
+		writer := write(e, a, key)
+		cancelled := e.Wait(b.Reader(), key)
+		reader := e.Wait([]*env.Client{b, c}[round%2].Reader(), key)
+		next := e.Wait([]*env.Client{b, c}[round/2%2].RW, key)
+		meet(e, writer, cancelled)
+		_, held := reader.Gets(e.Soon)
+		next.IsWaiting()
+		release(e, held)
+		e.Unlock(next.Gets(e.Soon))
+		if e.T.Failed() {
+			return
+		}
+	}
+}
+
+func writerCancelledAtGrant(e *env.Env) {
+	a, b, c := e.Client(), e.Client(), e.Client()
+	for round := range instants(e) {
+		key := e.Key("item")
+		first := read(e, a, key)
+		cancelled := e.Wait(b.RW, key)
+		readers := []*env.Waiter{behind(e, a, key), behind(e, []*env.Client{b, c}[round%2], key)}
+		meet(e, first, cancelled)
+		release(e, together(e, readers)...)
+		e.Free(c.RW, key)
+		if e.T.Failed() {
+			return
+		}
+	}
+}
+
+func readerCancelledAtAcquire(e *env.Env) {
+	a, b := e.Client(), e.Client()
+	for range instants(e) {
+		key := e.Key("item")
+		ctx, cancel := context.WithCancel(e.Ctx)
+		calls := []*env.Waiter{e.Call(ctx, a.Reader(), key), e.Call(e.Ctx, a.Reader(), key)}
+		if !e.Config.Bubble {
+			e.Pass(time.Duration(rand.IntN(500)) * time.Microsecond) // spread over the acquire
+		}
+		cancel()
+		if !calls[0].Returns(e.Soon) {
+			return
+		}
+		if calls[0].Err == nil {
+			release(e, calls[0].Held)
+		} else {
+			e.Is("the cancelled call", calls[0].Err, context.Canceled)
+		}
+		_, held := calls[1].Gets(e.Soon) // they may have asked together
+		e.Busy(b.RW, key)
+		release(e, held)
+		e.Free(b.RW, key)
+		if e.T.Failed() {
+			return
+		}
+	}
+}
+
+func readerLeavesBehindWriter(e *env.Env) {
+	clients, key := e.Clients(2), e.Key("item")
+	first := read(e, clients[0], key)
+	w := e.Wait(clients[1].RW, key)
+	r := behind(e, clients[0], key)
+	r.Cancel()
+	r.Fails(e.Soon, context.Canceled)
+	w.IsWaiting()
+	e.Busy(clients[1].Reader(), key)
+	release(e, first)
+	e.Unlock(w.Gets(e.Soon))
+	nobodyQueued(e, key)
+}
+
+func closeEndsBothSides(e *env.Env) {
+	a, b := e.Client(), e.Client()
+	mine, theirs, shared := e.Key("item"), e.Key("item"), e.Key("item")
+	reading := []*judge.Held{read(e, a, mine), read(e, a, mine), read(e, a, shared)}
+	held := write(e, b, theirs)
+	kept := read(e, b, shared)
+	waiting := []*env.Waiter{e.Wait(a.Reader(), theirs), e.Wait(a.Reader(), theirs), e.Wait(a.RW, theirs), e.Wait(a.RW, shared)}
+	next, behind := e.Wait(b.RW, mine), behind(e, b, shared)
+	if err := a.Redis.Close(); err != nil {
+		e.T.Errorf("Close: %v", err)
+	}
+	for _, w := range waiting {
+		w.Fails(e.Soon, lockmw.ErrClosed)
+	}
+	for _, h := range reading {
+		if e.Ends(h.Ctx) {
+			e.Is("the cause of the context's end", context.Cause(h.Ctx), lockmw.ErrClosed)
+		}
+		e.Is("Unlock after Close", h.Unlock(), lockmw.ErrClosed)
+	}
+	for _, l := range []lockmw.Locker{a.Reader(), a.RW} {
+		_, _, err := e.Rec.Lock(e.Ctx, l, e.Key("item"))
+		e.Is("Lock after Close", err, lockmw.ErrClosed)
+	}
+	e.Unlock(next.Gets(e.Soon))
+	e.Unlock(behind.Gets(e.Soon)) // no writer is before it any more
+	alive(e, kept)
+	e.Busy(b.RW, shared)
+	release(e, kept, held)
+	e.Free(b.RW, shared)
+	e.Free(b.RW, theirs)
+}
+
+func closeBothUnderLoad(e *env.Env) {
+	a, b, key := e.Client(), e.Client(), e.Key("item")
+	stop := e.Crowd(b.Reader(), key, 5, time.Millisecond)
+	stopWriters := e.Crowd(b.RW, key, 2, time.Millisecond)
+	var calls []*env.Waiter
+	for i := range 40 {
+		l := a.Reader()
+		if i%4 == 0 {
+			l = a.RW
+		}
+		calls = append(calls, e.Call(e.Ctx, l, key))
+	}
+	e.Pass(5 * time.Millisecond) // some have it now, and keep it
+	if err := a.Redis.Close(); err != nil {
+		e.T.Errorf("Close: %v", err)
+	}
+	for _, w := range calls {
+		switch {
+		case !w.Returns(e.Soon):
+		case w.Err != nil:
+			e.Is("a call of the closed client", w.Err, lockmw.ErrClosed)
+		default:
+			_ = w.Held.Unlock() // it says that the client is closed
+		}
+	}
+	gets(e, key, 20)
+	stop()
+	stopWriters()
+	e.Free(b.RW, key)
+}
+
+func shutdownWaitsForReaders(e *env.Env) {
+	const lease = 200 * time.Millisecond
+	a, b, key := e.Client(), e.Client(), e.Key("item")
+	holds := []*judge.Held{read(e, a, key, lockmw.WithLease(lease)), read(e, a, key, lockmw.WithLease(lease))}
+	w := e.Wait(a.RW, key)
+	var shutdown error
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		shutdown = a.Redis.Shutdown(e.Ctx)
+	}()
+	w.Fails(e.Soon, lockmw.ErrClosed)
+	for range 2 {
+		_, _, err := e.Rec.Lock(e.Ctx, a.Reader(), key)
+		e.Is("Lock after Shutdown", err, lockmw.ErrClosed)
+		e.Pass(2 * lease)
+		alive(e, holds...)
+		select {
+		case <-returned:
+			e.T.Fatalf("Shutdown returned before the holds' end: %v", shutdown)
+		default:
+		}
+		e.Busy(b.RW, key)
+		release(e, holds[0])
+		holds = holds[1:]
+	}
+	if !e.Pace.Wait(returned, e.Soon) {
+		e.T.Error("Shutdown does not return after the last hold's end")
+	} else if shutdown != nil {
+		e.T.Errorf("Shutdown: %v", shutdown)
+	}
+	e.Free(b.RW, key)
+}

@@ -1,0 +1,156 @@
+package rw
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+func (m *model) call(t *rapid.T, reads bool) {
+	c := env.Draw(t, "client", m.clients)
+	fixed := m.e.Config.Bubble && rapid.Bool().Draw(t, "fixed")
+	opts := []lockmw.Option{lockmw.WithLease(time.Second)}
+	if fixed {
+		opts[0] = lockmw.WithFixedLease(rwModelFixed)
+	}
+	if m.admits(reads) {
+		ctx, held := m.e.Lock(c.Side(reads), m.key, append(opts, lockmw.WithWait(m.e.Soon))...)
+		m.granted(&rwCall{c: c, reads: reads, fixed: fixed}, ctx, held)
+		return
+	}
+	if len(m.queue) >= 6 {
+		t.Skip("enough wait")
+	}
+	call := &rwCall{c: c, reads: reads, fixed: fixed}
+	if m.e.Config.Bubble && rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
+		call.limited = true
+		opts = append(opts, lockmw.WithWait(rwModelWait))
+	}
+	if reads && len(m.owners) > 0 && !m.isWritten() {
+		heard(m.e, c, m.key, opts...)
+	}
+	call.Waiter = m.e.Wait(c.Side(reads), m.key, opts...)
+	m.queue = append(m.queue, call)
+}
+
+// granted makes a call one of the owners.
+func (m *model) granted(call *rwCall, ctx context.Context, held *judge.Held) {
+	switch token := held.Token(); {
+	case call.reads && token < m.written, !call.reads && token <= m.written:
+		m.e.T.Errorf("token %d after the writer's %d", token, m.written)
+	case !call.reads:
+		m.written = token
+	}
+	m.owners = append(m.owners, &owner{
+		c: call.c, fixed: call.fixed, held: held, holds: []*rwHold{{held.Hold, ctx, !call.reads}},
+	})
+}
+
+func (m *model) try(t *rapid.T) {
+	c, reads := env.Draw(t, "client", m.clients), rapid.Bool().Draw(t, "reads")
+	if m.admits(reads) {
+		m.e.Free(c.Side(reads), m.key)
+		return
+	}
+	if reads && !m.isWritten() {
+		heard(m.e, c, m.key)
+	}
+	m.e.Busy(c.Side(reads), m.key)
+}
+
+// owner draws one, and one of its holds.
+func (m *model) owner(t *rapid.T) (*owner, *rwHold) {
+	if len(m.owners) == 0 {
+		t.Skip("nobody has the lock")
+	}
+	o := env.Draw(t, "owner", m.owners)
+	return o, env.Draw(t, "hold", o.holds)
+}
+
+func (m *model) nest(t *rapid.T) {
+	o, from := m.owner(t)
+	reads := rapid.Bool().Draw(t, "reads")
+	if !reads && !o.writing() || len(o.holds) >= 4 {
+		t.Skip("that is an upgrade, or deep enough")
+	}
+	ctx, h := nest(m.e, context.WithoutCancel(from.ctx), o.c.Side(reads), m.key, lockmw.WithWait(0))
+	if h.Token() != from.Token() {
+		t.Errorf("the nested hold has token %d, the outer one %d", h.Token(), from.Token())
+	}
+	o.holds = append(o.holds, &rwHold{h, ctx, !reads})
+}
+
+func (m *model) upgrade(t *rapid.T) {
+	o, from := m.owner(t)
+	if o.writing() {
+		t.Skip("that is no upgrade")
+	}
+	noUpgrade(m.e, context.WithoutCancel(from.ctx), o.c, m.key)
+}
+
+func (m *model) downgrade(t *rapid.T) {
+	o, h := m.owner(t)
+	if !h.writes {
+		notDowngraded(m.e, "a hold that reads", o.c, h.Hold, lockmw.ErrNotHeld)
+		return
+	}
+	h.writes = false
+	do := func() error { return o.c.RW.Downgrade(m.e.Ctx, h.Hold) }
+	m.ends(o, do)
+}
+
+func (m *model) unlock(t *rapid.T) {
+	o, h := m.owner(t)
+	o.holds = slices.DeleteFunc(o.holds, func(other *rwHold) bool { return other == h })
+	m.closed = append(m.closed, h.Hold)
+	m.ends(o, h.Unlock)
+}
+
+// ends does what makes o's holds fewer or weaker, as the model has them already.
+func (m *model) ends(o *owner, do func() error) {
+	over, wrote := len(o.holds) == 0, !o.held.Reads
+	var err error
+	switch {
+	case over:
+		err = o.held.End(do)
+	case wrote && !o.writing():
+		err = o.held.Share(do)
+	default:
+		err = do()
+	}
+	if err != nil {
+		m.e.T.Errorf("Unlock or Downgrade: %v", err)
+	}
+	switch {
+	case over:
+		m.owners = slices.DeleteFunc(m.owners, func(other *owner) bool { return other == o })
+		m.settle(wrote)
+	case wrote && o.held.Reads:
+		m.admitReaders()
+	}
+}
+
+func (m *model) again(t *rapid.T) {
+	if len(m.closed) == 0 {
+		t.Skip("nothing was unlocked")
+	}
+	h := env.Draw(t, "hold", m.closed)
+	m.e.Is("Unlock once more", h.Unlock(), lockmw.ErrNotHeld)
+	notDowngraded(m.e, "what was unlocked", m.clients[0], h, lockmw.ErrNotHeld)
+}
+
+func (m *model) cancel(t *rapid.T) {
+	if len(m.queue) == 0 {
+		t.Skip("nobody waits")
+	}
+	w := env.Draw(t, "waiter", m.queue)
+	w.Cancel()
+	w.Fails(m.e.Soon, lockmw.ErrBusy, context.Canceled)
+	m.leaves(w)
+}

@@ -1,0 +1,285 @@
+package rw
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+var upgrades = []env.Scenario{
+	env.Case("an upgrade fails at once and changes nothing", upgradeFails, env.TwoSided|env.Shares),
+	env.Case("an upgrade through the lock of another key fails", upgradeThroughAnotherKey, env.TwoSided|env.Shares|env.Sample),
+	env.Case("two upgraders both fail", twoUpgraders, env.TwoSided|env.Shares|env.Sample),
+	env.Case("an upgrade is none when the read hold was unlocked", noUpgradeAfterUnlock, env.TwoSided|env.Shares|env.Sample),
+	env.Case("read in read does not wait for a writer that waits", readInRead, env.TwoSided|env.Shares),
+	env.Case("read in write and write in write wait for nobody", nestedInWrite, env.TwoSided|env.Shares),
+	env.Case("holds nested in any way exclude as much as the strongest of them", nestedInAnyOrder, env.TwoSided|env.Shares),
+	env.Case("a write hold that is unlocked before its nested read lets in readers only", writeUnlockedFirst, env.TwoSided|env.Shares),
+	env.Case("what is left of a write hold cannot be upgraded", leftoverIsNoWrite, env.TwoSided|env.Shares),
+}
+
+// nest takes the lock once more in the context of a hold, for which it must not wait.
+func nest(e *env.Env, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
+	e.T.Helper()
+	start := time.Now()
+	inner, hold, err := l.Lock(ctx, key, opts...)
+	if err != nil {
+		e.T.Fatalf("nested: %v", err)
+	}
+	if took := e.Pace.Since(start); took > e.Soon {
+		e.T.Errorf("re-entry took %v", took)
+	}
+	return inner, hold
+}
+
+func unnest(e *env.Env, h *lockmw.Hold) {
+	e.T.Helper()
+	if err := h.Unlock(); err != nil {
+		e.T.Errorf("Unlock of a nested hold: %v", err)
+	}
+}
+
+// noUpgrade checks that writing in ctx, which reads, is refused at once.
+func noUpgrade(e *env.Env, ctx context.Context, c *env.Client, key string) {
+	e.T.Helper()
+	for _, opts := range [][]lockmw.Option{nil, {lockmw.WithWait(0)}, {lockmw.WithWait(time.Hour)}} {
+		start := time.Now()
+		got, hold, err := c.RW.Lock(ctx, key, opts...)
+		e.Is("an upgrade", err, lockmw.ErrUpgrade)
+		if errors.Is(err, lockmw.ErrBusy) || hold != nil || got != ctx {
+			e.T.Errorf("an upgrade returned %v, or a hold, or another context", err)
+		}
+		if failure, ok := errors.AsType[*lockmw.Error](err); !ok || failure.Key != key || failure.ErrorType() != "lock_upgrade" {
+			e.T.Errorf("an upgrade's error is %#v", err)
+		}
+		if took := e.Pace.Since(start); took > e.Soon {
+			e.T.Errorf("an upgrade was refused after %v", took)
+		}
+	}
+}
+
+// stays returns a check that the server keeps of key what it keeps now, and got no command about it.
+func stays(e *env.Env, c *env.Client, key string) (check func()) {
+	e.T.Helper()
+	if e.Server == nil {
+		return func() {}
+	}
+	before := e.Server.Show(e.Server.RedisKey(key))
+	c.Wire.Record()
+	return func() {
+		e.T.Helper()
+		e.Server.Unchanged(key, before)
+		for _, sent := range c.Wire.Sent() {
+			if sent.IsScript() && sent.Concerns(key) {
+				e.T.Errorf("sent %q", sent)
+			}
+		}
+	}
+}
+
+func upgradeFails(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("item")
+	ctx, held := e.Lock(c.Reader(), key)
+	reader := read(e, other, key)
+	check := stays(e, c, key)
+	noUpgrade(e, ctx, c, key)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		noUpgrade(e, ctx, c, key) // in a goroutine started inside
+	}()
+	<-done
+	inner, nested := nest(e, ctx, c.Reader(), key)
+	noUpgrade(e, inner, c, key)
+	check()
+	unnest(e, nested)
+	if err := ctx.Err(); err != nil {
+		e.T.Errorf("the read hold has ended: %v", err)
+	}
+	w := e.Wait(other.RW, key)
+	noUpgrade(e, ctx, c, key) // also while somebody else waits to write
+	release(e, reader)
+	w.IsWaiting()
+	e.Unlock(ctx, held)
+	e.Unlock(w.Gets(e.Soon))
+}
+
+func upgradeThroughAnotherKey(e *env.Env) {
+	c, key, between := e.Client(), e.Key("item"), e.Key("user")
+	ctx, held := e.Lock(c.Reader(), key)
+	inner, writing := e.LockWith(ctx, c.RW, between)
+	noUpgrade(e, inner, c, key)
+	innermost, nested := nest(e, inner, c.Reader(), key)
+	noUpgrade(e, innermost, c, key)
+	_, again := nest(e, innermost, c.RW, between) // that is no upgrade of it
+	unnest(e, again)
+	unnest(e, nested)
+	e.Unlock(inner, writing)
+	e.Unlock(ctx, held)
+	e.Free(c.RW, key)
+}
+
+func twoUpgraders(e *env.Env) {
+	clients, key := e.Clients(2), e.Key("item")
+	var wg sync.WaitGroup
+	for _, c := range clients {
+		ctx, held := e.Lock(c.Reader(), key)
+		defer e.Unlock(ctx, held)
+		wg.Go(func() { noUpgrade(e, ctx, c, key) })
+	}
+	wg.Wait()
+}
+
+func noUpgradeAfterUnlock(e *env.Env) {
+	c, key := e.Client(), e.Key("item")
+	ctx, held := e.Lock(c.Reader(), key)
+	e.Unlock(ctx, held)
+	e.Unlock(e.LockWith(context.WithoutCancel(ctx), c.RW, key, lockmw.WithWait(e.Soon)))
+}
+
+func readInRead(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("item")
+	ctx, held := e.Lock(c.Reader(), key)
+	w := e.Wait(other.RW, key)
+	late := behind(e, c, key) // of another owner: behind the writer
+	for _, opt := range []lockmw.Option{lockmw.WithWait(0), lockmw.WithWait(time.Hour)} {
+		_, nested := nest(e, ctx, c.Reader(), key, opt)
+		if nested.Token() != held.Token() {
+			e.T.Errorf("the nested hold has token %d, the outer one %d", nested.Token(), held.Token())
+		}
+		unnest(e, nested)
+	}
+	w.IsWaiting()
+	late.IsWaiting()
+	e.Unlock(ctx, held)
+	e.Unlock(w.Gets(e.Soon))
+	e.Unlock(late.Gets(e.Soon))
+}
+
+func nestedInWrite(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("item")
+	ctx, held := e.Lock(c.RW, key)
+	waiting := []*env.Waiter{e.Wait(other.Reader(), key), e.Wait(other.RW, key)}
+	check := stays(e, c, key)
+	reading, read := nest(e, ctx, c.Reader(), key)
+	writing, write := nest(e, reading, c.RW, key) // the lock is still exclusive
+	_, innermost := nest(e, writing, c.Reader(), key)
+	for _, h := range []*lockmw.Hold{read, write, innermost} {
+		if h.Token() != held.Token() {
+			e.T.Errorf("a nested hold has token %d, the outer one %d", h.Token(), held.Token())
+		}
+	}
+	unnest(e, write)
+	unnest(e, read)
+	unnest(e, innermost)
+	check()
+	for _, w := range waiting {
+		w.IsWaiting()
+	}
+	e.Unlock(ctx, held)
+	release(e, together(e, waiting[:1])...)
+	e.Unlock(waiting[1].Gets(e.Soon))
+}
+
+func nestedInAnyOrder(e *env.Env) {
+	c, other := e.Client(), e.Client()
+	for range 8 {
+		key := e.Key("item")
+		ctx, outer := e.Lock(c.RW, key)
+		reads, holds := []bool{false}, []*lockmw.Hold{outer.Hold}
+		for range 6 {
+			l, read := lockmw.Locker(c.RW), rand.IntN(2) == 0
+			if read {
+				l = c.Reader()
+			}
+			inner, h := nest(e, ctx, l, key)
+			reads, holds, ctx = append(reads, read), append(holds, h), inner
+		}
+		writes := 0
+		for _, read := range reads {
+			if !read {
+				writes++
+			}
+		}
+		for left, i := range rand.Perm(len(holds)) {
+			e.Busy(other.RW, key)
+			if writes > 0 {
+				e.Busy(other.Reader(), key)
+			} else {
+				e.Free(other.Reader(), key)
+			}
+			unlockNth(e, outer, holds[i], &writes, reads[i], left == len(holds)-1)
+			e.Is("Unlock once more", holds[i].Unlock(), lockmw.ErrNotHeld)
+		}
+		e.Free(other.RW, key)
+	}
+}
+
+// unlockNth unlocks one of the holds that are nested in outer; writes is how many of them write.
+func unlockNth(e *env.Env, outer *judge.Held, h *lockmw.Hold, writes *int, reads, last bool) {
+	e.T.Helper()
+	unlock := h.Unlock
+	if !reads {
+		*writes--
+	}
+	var err error
+	switch {
+	case last:
+		err = outer.End(unlock)
+	case !reads && *writes == 0:
+		err = outer.Share(unlock)
+	default:
+		err = unlock()
+	}
+	if err != nil {
+		e.T.Errorf("Unlock: %v", err)
+	}
+}
+
+func writeUnlockedFirst(e *env.Env) {
+	c, other, key := e.Client(), e.Client(), e.Key("item")
+	ctx, held := e.Lock(c.RW, key)
+	inner, nested := nest(e, ctx, c.Reader(), key)
+	writer := e.Wait(other.RW, key)
+	readers := []*env.Waiter{e.Wait(other.Reader(), key), e.Wait(c.Reader(), key)}
+	holds := admitted(e, len(readers), func() {
+		if err := held.Share(held.Hold.Unlock); err != nil {
+			e.T.Errorf("Unlock: %v", err)
+		}
+	}, readers)
+	if inner.Err() == nil {
+		e.T.Error("the nested hold goes on without the context that it was taken with")
+	}
+	e.Is("Unlock once more", held.Hold.Unlock(), lockmw.ErrNotHeld)
+	writer.IsWaiting()
+	release(e, holds...)
+	writer.IsWaiting()
+	if err := held.End(nested.Unlock); err != nil {
+		e.T.Errorf("Unlock of the nested hold: %v", err)
+	}
+	e.Is("Unlock of the nested hold once more", nested.Unlock(), lockmw.ErrNotHeld)
+	e.Unlock(writer.Gets(e.Soon))
+	e.Free(other.RW, key)
+}
+
+func leftoverIsNoWrite(e *env.Env) {
+	c, key := e.Client(), e.Key("item")
+	ctx, held := e.Lock(c.RW, key)
+	inner, nested := nest(e, ctx, c.Reader(), key)
+	if err := held.Share(held.Hold.Unlock); err != nil {
+		e.T.Errorf("Unlock: %v", err)
+	}
+	inner = context.WithoutCancel(inner)
+	noUpgrade(e, inner, c, key)
+	_, again := nest(e, inner, c.Reader(), key)
+	unnest(e, again)
+	if err := held.End(nested.Unlock); err != nil {
+		e.T.Errorf("Unlock of the nested hold: %v", err)
+	}
+}

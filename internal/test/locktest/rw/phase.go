@@ -1,0 +1,243 @@
+package rw
+
+import (
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+// Phase-fair: those who read come in together, and take turns with each single one who writes.
+var phases = []env.Scenario{
+	env.Case("readers overlap", readersOverlap, env.TwoSided|env.Shares|env.Sample),
+	env.Case("readers that keep coming delay a writer by one phase", readersKeepComing, env.TwoSided|env.Shares),
+	env.Case("writers that keep coming delay a reader by one of them", writersKeepComing, env.TwoSided|env.Shares),
+	env.Case("a writer's release lets in all readers that wait", func(e *env.Env) { admitsAll(e, 30) }, env.TwoSided|env.Shares),
+	env.Case("a writer's release lets in 300 readers with no writer in between", func(e *env.Env) { admitsAll(e, 300) }, env.TwoSided|env.Shares),
+	env.Case("readers and single writers take turns", phasesAlternate, env.TwoSided|env.Shares),
+	env.Case("writers run in the order in which they asked", writersInOrder, env.TwoSided|env.Shares|env.Sample),
+	env.Case("readers carry the token of the writer before them", tokensOfPhases, env.TwoSided|env.Shares|env.Sample),
+}
+
+func read(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) *judge.Held {
+	e.T.Helper()
+	_, held := e.Lock(c.Reader(), key, opts...)
+	return held
+}
+
+func write(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) *judge.Held {
+	e.T.Helper()
+	_, held := e.Lock(c.RW, key, opts...)
+	return held
+}
+
+// release unlocks holds that were not lost.
+func release(e *env.Env, holds ...*judge.Held) {
+	e.T.Helper()
+	for _, h := range holds {
+		e.Unlock(h.Ctx, h)
+	}
+}
+
+// together checks that all of the calls get the lock at once and without one of them having unlocked.
+func together(e *env.Env, waiters []*env.Waiter) (holds []*judge.Held) {
+	e.T.Helper()
+	limit := time.Now().Add(e.Soon)
+	for _, w := range waiters {
+		_, held := w.Gets(max(0, time.Until(limit)))
+		holds = append(holds, held)
+	}
+	return holds
+}
+
+// behind starts a call that reads while others do, and returns when it waits for a writer that came
+// before: until c's process has heard of that one, its readers share what they have.
+func behind(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) *env.Waiter {
+	e.T.Helper()
+	heard(e, c, key, opts...)
+	return e.Wait(c.Reader(), key, opts...)
+}
+
+// heard waits until those of c's process who have the lock for reading know that somebody waits to
+// write. The options are theirs: who has others shares nothing with them.
+func heard(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) {
+	e.T.Helper()
+	if e.Config.Bubble {
+		synctest.Wait()
+		return
+	}
+	e.Eventually(e.Soon, func() string {
+		_, held, err := e.Rec.Lock(e.Ctx, c.Reader(), key, append(opts, lockmw.WithWait(0))...)
+		if err != nil {
+			return ""
+		}
+		release(e, held)
+		return "readers still join"
+	})
+}
+
+func readersOverlap(e *env.Env) {
+	const readers = 50
+	clients, key := e.Clients(3), e.Key("item")
+	calls := make([]*env.Waiter, readers)
+	for i := range calls {
+		calls[i] = e.Call(e.Ctx, clients[i%len(clients)].Reader(), key)
+	}
+	holds := together(e, calls)
+	e.Busy(clients[0].RW, key)
+	release(e, holds...)
+	e.Free(clients[0].RW, key)
+}
+
+func readersKeepComing(e *env.Env) {
+	const readers, work, rounds = 50, 20 * time.Millisecond, 3
+	clients, writer, key := e.Clients(2), e.Client(), e.Key("item")
+	for _, c := range clients {
+		defer e.Crowd(c.Reader(), key, readers/len(clients), work)()
+	}
+	// Each of them may have been let in before the writer came, and be seen later only.
+	most := readers
+	if !e.Config.Bubble {
+		most *= 6 // until a process has heard of the writer its readers go in and out
+	}
+	for range rounds {
+		gets(e, key, 3*readers)
+		w := e.Wait(writer.RW, key)
+		before := e.Rec.Grants(key)
+		_, held := w.Gets(env.Patience)
+		if n := held.Nth - 1 - before; n > most {
+			e.T.Errorf("%d readers were let in while a writer waited, more than %d", n, most)
+		}
+		release(e, held)
+	}
+}
+
+// gets waits until key was granted n times more.
+func gets(e *env.Env, key string, n int) {
+	e.T.Helper()
+	enough := e.Rec.Grants(key) + n
+	e.Eventually(env.Patience, func() string {
+		if e.Rec.Grants(key) >= enough {
+			return ""
+		}
+		return "the crowd does not get on"
+	})
+}
+
+func writersKeepComing(e *env.Env) {
+	const writers, work, rounds = 50, time.Millisecond, 10
+	clients, reader, key := e.Clients(2), e.Client(), e.Key("item")
+	for _, c := range clients {
+		defer e.Crowd(c.RW, key, writers/len(clients), work)()
+	}
+	for range rounds {
+		gets(e, key, writers)
+		r, _ := e.Arrive(e.Ctx, reader.Reader(), key) // the writers of a busy machine may all be on their way
+		before := e.Rec.Grants(key)
+		_, held := r.Gets(env.Patience)
+		if n := held.Nth - 1 - before; n > 1 {
+			e.T.Errorf("%d writers were let in while a reader waited", n)
+		}
+		release(e, held)
+	}
+}
+
+// admitsAll has n readers wait for a writer, with writers before, among and after them.
+func admitsAll(e *env.Env, n int) {
+	clients, key := e.Clients(4), e.Key("item")
+	first := write(e, clients[0], key)
+	var writers, readers []*env.Waiter
+	for i := range n {
+		if i%(n/3) == 0 {
+			writers = append(writers, e.Wait(clients[i%3].RW, key))
+		}
+		// With leases of their own they share no place in the queue.
+		readers = append(readers, e.Wait(clients[i%4].Reader(), key, lockmw.WithLease(time.Minute+time.Duration(i)*time.Second)))
+	}
+	writers = append(writers, e.Wait(clients[1].RW, key))
+	late := admitted(e, n, func() { release(e, first) }, readers)
+	for _, w := range writers {
+		w.IsWaiting()
+	}
+	release(e, late...)
+	for i, w := range writers {
+		_, held := w.Gets(e.Soon)
+		if held.Nth != 1+n+1+i {
+			e.T.Errorf("the writer was grant %d, after one writer and %d readers", held.Nth, n)
+		}
+		release(e, held)
+	}
+}
+
+// admitted checks that do lets in the readers, all at once.
+func admitted(e *env.Env, n int, do func(), readers []*env.Waiter) []*judge.Held {
+	e.T.Helper()
+	for _, r := range readers {
+		r.IsWaiting()
+	}
+	do()
+	if n > 100 && !e.Config.Bubble {
+		readers[len(readers)-1].Returns(4 * e.Soon) // which are many for a machine that is busy
+	}
+	return together(e, readers)
+}
+
+func phasesAlternate(e *env.Env) {
+	clients, key := e.Clients(3), e.Key("item")
+	held := write(e, clients[0], key)
+	for round := range 5 {
+		readers := []*env.Waiter{
+			e.Wait(clients[round%3].Reader(), key), e.Wait(clients[(round+1)%3].Reader(), key),
+		}
+		writers := []*env.Waiter{e.Wait(clients[(round+2)%3].RW, key), e.Wait(clients[round%3].RW, key)}
+		readers = append(readers, e.Wait(clients[(round+2)%3].Reader(), key))
+		release(e, held)
+		holds := together(e, readers)
+		next := behind(e, clients[1], key) // comes while they read and writers wait
+		release(e, holds[0])
+		release(e, holds[2])
+		writers[0].IsWaiting()
+		release(e, holds[1])
+		_, held = writers[0].Gets(e.Soon)
+		writers[1].IsWaiting()
+		next.IsWaiting()
+		release(e, held)
+		_, reader := next.Gets(e.Soon)
+		writers[1].IsWaiting()
+		release(e, reader)
+		_, held = writers[1].Gets(e.Soon)
+	}
+	release(e, held)
+}
+
+func writersInOrder(e *env.Env) {
+	clients, key := e.Clients(3), e.Key("item")
+	reader := read(e, clients[0], key)
+	writers := make([]*env.Waiter, 12)
+	for i := range writers {
+		writers[i] = e.Wait(clients[i%len(clients)].RW, key)
+	}
+	release(e, reader)
+	env.RunInOrder(writers)
+}
+
+func tokensOfPhases(e *env.Env) {
+	clients, key := e.Clients(2), e.Key("item")
+	release(e, read(e, clients[0], key)) // before any writer
+	last := write(e, clients[0], key)
+	for range 5 {
+		waiting := []*env.Waiter{e.Wait(clients[0].Reader(), key), e.Wait(clients[1].Reader(), key)}
+		token := last.Token()
+		release(e, last)
+		for _, held := range together(e, waiting) {
+			if held.Token() != token {
+				e.T.Errorf("after the writer's token %d a reader has %d", token, held.Token())
+			}
+			release(e, held)
+		}
+		last = write(e, clients[1], key, lockmw.WithWait(e.Soon))
+	}
+	release(e, last)
+}

@@ -1,0 +1,16 @@
+// Package rw has the scenarios of an RWLocker, whose two sides are tested together.
+package rw
+
+import (
+	"slices"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+)
+
+// Groups are the scenarios, by what they are about.
+var Groups = []env.Group{
+	{Name: "read-write", Scenarios: slices.Concat(
+		phases, upgrades, downgrades, readerLeases, killedReaders, mixedKinds, readWriteTries, readersLeaving,
+		sharing, inspected, lostReplies, faults, replays, modelled,
+	)},
+}

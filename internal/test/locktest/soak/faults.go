@@ -1,0 +1,136 @@
+package soak
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
+)
+
+// A strike is one kind of fault of the soak.
+type strike struct {
+	name   string
+	weight int
+	most   time.Duration // how long it lasts at the longest; 0: an instant
+	do     func(s *soak, p *slot) (lift func())
+}
+
+// Strikes draw the same numbers whether or not they can be done now, so that a seed repeats them.
+var strikes = []strike{
+	{"nothing", 5, 0, func(*soak, *slot) func() { return nil }},
+	{"child killed", 6, 0, func(s *soak, p *slot) func() {
+		if p.n == 0 || p.life.stopped { // the first one lives on, to see its memory
+			return nil
+		}
+		p.kill()
+		return func() {}
+	}},
+	{"child stopped", 8, soakStop, func(_ *soak, p *slot) func() {
+		if p.life.stopped {
+			return nil
+		}
+		p.stop()
+		return p.cont
+	}},
+	{"normal connections killed", 8, 0, func(s *soak, _ *slot) func() { return s.kill("normal") }},
+	{"subscriptions killed", 8, 0, func(s *soak, _ *slot) func() { return s.kill("pubsub") }},
+	{"scripts flushed", 8, 0, func(s *soak, _ *slot) func() {
+		return s.command(func(ctx context.Context) error { return s.e.Server.Admin.ScriptFlush(ctx).Err() })
+	}},
+	{"server stopped", 8, 400 * time.Millisecond, (*soak).pause},
+	{"server stopped for long", 1, soakStop, (*soak).pause},
+	{"connections reset", 8, 0, func(_ *soak, p *slot) func() { p.proxy.Reset(); return func() {} }},
+	{"connections refused", 6, 2 * time.Second, func(_ *soak, p *slot) func() { p.proxy.Off(); return p.proxy.Restore }},
+	{"connections half-open", 6, 2 * time.Second, func(_ *soak, p *slot) func() { p.proxy.Swallow(); return p.proxy.Restore }},
+	{"answers late", 8, time.Second, func(_ *soak, p *slot) func() {
+		p.proxy.Delay(50*time.Millisecond, 50*time.Millisecond)
+		return p.proxy.Restore
+	}},
+	{"bytes one by one", 4, time.Second, func(_ *soak, p *slot) func() { p.proxy.Slice(); return p.proxy.Restore }},
+}
+
+// faults are those of a soak.
+type faults struct {
+	s      *soak
+	counts *judge.Tally
+	lifts  []lift
+	paused bool // the server is
+}
+
+// A lift is the end of a fault.
+type lift struct {
+	at time.Duration
+	do func()
+}
+
+// strike has the next fault happen.
+func (f *faults) strike(now time.Duration) {
+	sum := 0
+	for i := range strikes {
+		sum += strikes[i].weight
+	}
+	n, p := f.s.rng.IntN(sum), f.s.slots[f.s.rng.IntN(len(f.s.slots))]
+	part := f.s.rng.Float64()
+	i := 0
+	for ; n >= strikes[i].weight; i++ {
+		n -= strikes[i].weight
+	}
+	k := &strikes[i]
+	do := k.do(f.s, p)
+	if do == nil {
+		f.counts.Add(map[string]int{"nothing": 1})
+		return
+	}
+	f.counts.Add(map[string]int{k.name: 1})
+	f.lifts = append(f.lifts, lift{now + time.Duration(part*part*float64(k.most)), do}) // most are short
+}
+
+// lift ends the faults that have lasted long enough.
+func (f *faults) lift(now time.Duration) {
+	f.lifts = slices.DeleteFunc(f.lifts, func(l lift) bool {
+		if l.at > now {
+			return false
+		}
+		l.do()
+		return true
+	})
+}
+
+// liftAll ends all faults.
+func (f *faults) liftAll() { f.lift(math.MaxInt64) }
+
+// command sends the server one.
+func (s *soak) command(send func(ctx context.Context) error) func() {
+	if s.faults.paused {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.e.Ctx, env.Patience)
+	defer cancel()
+	if err := send(ctx); err != nil {
+		s.t.Errorf("a command of the soak itself: %v", err)
+	}
+	return func() {}
+}
+
+// kill has the server break connections. It may break the one by which it is told to.
+func (s *soak) kill(kind string) func() {
+	return s.command(func(ctx context.Context) error {
+		return s.e.Server.Admin.ClientKillByFilter(ctx, "TYPE", kind, "SKIPME", "yes").Err()
+	})
+}
+
+// pause stops the server.
+func (s *soak) pause(*slot) func() {
+	if s.faults.paused {
+		return nil
+	}
+	s.faults.paused = true
+	s.e.Server.Pause(s.t)
+	return func() {
+		s.e.Server.Resume(s.t)
+		s.faults.paused = false
+	}
+}
