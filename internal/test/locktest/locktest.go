@@ -1,7 +1,7 @@
 // Package locktest is the conformance suite of the locks: the scenarios that every Locker passes,
 // with the faults really injected.
 //
-//	func TestLocal(t *testing.T) { locktest.Run(t, locktest.Local()) }
+//	func TestLocal(t *testing.T) { locktest.Run(t, env.Local()) }
 //
 // Where Run is given a real server some scenarios start child processes, which are copies of the test
 // binary, and TestMain has to call Main.
