@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
 )
 
 // closed is a Locker of a process that ends.
@@ -142,5 +145,27 @@ func TestAClosedLockerIsWarnedAboutOnce(t *testing.T) {
 	}
 	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "lockmw.Client was closed before the asynq server") {
 		t.Errorf("logged: %s", text)
+	}
+}
+
+func TestAWarningGoesToTheLogOfTheClient(t *testing.T) {
+	var log usertest.Output
+	rdb := redis.NewClient(&redis.Options{}) // nothing is sent
+	defer rdb.Close()
+	c, err := lockmw.New(rdb, lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []lockmw.Locker{c, fairlock.New(c), rwlock.New(c), rwlock.New(c).RLocker()} {
+		before := strings.Count(log.String(), "level=WARN")
+		if err := asynqmw.WithLock(l, byItem)(never(t)).ProcessTask(t.Context(), fulfilItem("7")); !errors.Is(err, lockmw.ErrClosed) {
+			t.Errorf("%T: %v", l, err)
+		}
+		if n := strings.Count(log.String(), "level=WARN") - before; n != 1 {
+			t.Errorf("%T: %d warnings, want one: %s", l, n, log.String())
+		}
 	}
 }

@@ -120,7 +120,7 @@ func WithMaxRequeues(n int) Option {
 //
 // The task itself is deleted, even if it has a retention; asynq warns of that in its log ("revoke task").
 // Its ID, and what asynq.Unique kept for it, are free from then on. If no copy can be enqueued, the task
-// waits for its lock as without WithRescue, and a warning is logged by slog.Default. Last attempts that
+// waits for its lock as without WithRescue, and a warning is logged, by the logger of the lockmw.Client. Last attempts that
 // fail for another reason than their lock, for example with lockmw.ErrUnavailable, are archived all the
 // same.
 //

@@ -13,6 +13,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/internal/keyed"
+	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/lockmw"
 )
@@ -61,7 +63,11 @@ type guard struct {
 	closed sync.Once
 
 	requeues requeues
+	unsaved  loglimit.Limit // of the lines about copies that could not be enqueued
 }
+
+// logger returns the logger of the Locker, as it has no caller to tell.
+func (g *guard) logger() *slog.Logger { return observe.LoggerOf(g.locker) }
 
 func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handler) error {
 	a := g.newAttempt(ctx, task)
@@ -77,7 +83,7 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 	}
 	if a.onServer && !a.configured && g.onBusy == Requeue {
 		g.warn.Do(func() {
-			slog.WarnContext(ctx, "asynqmw: the server's Config was not wrapped in asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near and then spend a retry; on their last attempt they are archived, unless there is WithRescue", "type", task.Type())
+			g.logger().WarnContext(ctx, "asynqmw: the server's Config was not wrapped in asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near and then spend a retry; on their last attempt they are archived, unless there is WithRescue", "type", task.Type())
 		})
 	}
 	ctx, hold, release, err := g.lock(a, key, g.mustWait(a))
@@ -87,7 +93,9 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 		if failed == nil {
 			return storable(&busyError{err: err, copy: id})
 		}
-		slog.WarnContext(a.ctx, "asynqmw: a task on its last attempt waits for its lock, as WithRescue could not enqueue a copy", "type", task.Type(), "task", a.origin, "error", failed)
+		if missed, ok := g.unsaved.Allow(loglimit.KindOf(failed)); ok {
+			g.logger().WarnContext(a.ctx, "asynqmw: a task on its last attempt waits for its lock, as WithRescue could not enqueue a copy", "type", task.Type(), "task", a.origin, "error", failed, "suppressed", missed)
+		}
 		if ctx, hold, release, err = g.lock(a, key, true); err != nil {
 			err = fmt.Errorf("%w (%w)", err, failed)
 		}
@@ -170,7 +178,7 @@ func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 			return err
 		}
 		g.closed.Do(func() {
-			slog.WarnContext(a.ctx, "asynqmw: the lockmw.Client was closed before the asynq server was shut down: the server puts its tasks back", "type", task.Type())
+			g.logger().WarnContext(a.ctx, "asynqmw: the lockmw.Client was closed before the asynq server was shut down: the server puts its tasks back", "type", task.Type())
 		})
 		return g.putBack(a, err)
 	case !isBusy(err):

@@ -20,6 +20,7 @@ package fairlock
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/lockmw"
@@ -52,3 +53,6 @@ func (l *Locker) Lock(ctx context.Context, key string, opts ...lockmw.Option) (c
 func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.locker.TryLock(ctx, key, opts...)
 }
+
+// Logger returns the Client's logger: see lockmw.Client.
+func (l *Locker) Logger() *slog.Logger { return l.locker.Logger() }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -14,9 +16,12 @@ func (c *config) logError(r *http.Request, err error) {
 	c.log(r, slog.LevelError, "httpmw: a request failed because of its lock", err)
 }
 
-// logUnavailable records a refusal that clients have not caused.
+// logUnavailable records a refusal that clients have not caused: of each kind one in a while, as all requests may
+// be refused while Redis is away.
 func (c *config) logUnavailable(r *http.Request, err error) {
-	c.log(r, slog.LevelWarn, "httpmw: a request was refused because its lock is unavailable", err)
+	if missed, ok := c.unavailable.Allow(loglimit.KindOf(err)); ok {
+		c.log(r, slog.LevelWarn, "httpmw: a request was refused because its lock is unavailable", err, "suppressed", missed)
+	}
 }
 
 // logLoss records a loss that the response does not show: it is the handler's own.
@@ -25,7 +30,7 @@ func (c *config) logLoss(r *http.Request, err error) {
 }
 
 // log writes a line without the key, which may be personal data; its kind is shown.
-func (c *config) log(r *http.Request, level slog.Level, text string, err error) {
+func (c *config) log(r *http.Request, level slog.Level, text string, err error, more ...any) {
 	name := c.name
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {
 		if kind, _, found := strings.Cut(e.Key, ":"); found && name == "" {
@@ -33,5 +38,6 @@ func (c *config) log(r *http.Request, level slog.Level, text string, err error) 
 		}
 		err = e.Err
 	}
-	slog.Log(r.Context(), level, text, "method", r.Method, "route", r.Pattern, "lock", name, "error", err)
+	args := append([]any{"method", r.Method, "route", r.Pattern, "lock", name, "error", err}, more...)
+	observe.LoggerOf(c.locker).Log(r.Context(), level, text, args...)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
@@ -20,10 +21,12 @@ type httpOption struct {
 }
 
 type config struct {
+	locker      any // whose Logger is used
 	lock        []lockmw.Option
 	methods     []string                                        // nil: all
 	onError     func(http.ResponseWriter, *http.Request, error) // nil: WriteError
 	name        string                                          // of the lock, in logs; "": its key's kind
+	unavailable loglimit.Limit                                  // of the lines about it
 	longestWait time.Duration                                   // 0: the Locker has been given a limit
 }
 
@@ -66,15 +69,16 @@ func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option 
 
 // newConfig adds up the options of a middleware. It panics if that cannot work, so that a mistake is
 // found at start and not at the first request.
-func newConfig(name string, noLocker, noKey bool, opts []Option) *config {
-	if noLocker {
+func newConfig(name string, locker any, noKey bool, opts []Option) *config {
+	if option.IsNil(locker) {
 		panic(fmt.Sprintf("httpmw: %s: the Locker is nil", name))
 	}
 	if noKey {
 		panic(fmt.Sprintf("httpmw: %s: the key function is nil", name))
 	}
 	c := &config{
-		lock: []lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(defaultMaxHold))},
+		locker: locker,
+		lock:   []lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(defaultMaxHold))},
 	}
 	for i, o := range opts {
 		switch o := o.(type) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/internal/withhold"
 	"github.com/lockmw/go/lockmw"
@@ -54,18 +55,19 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		return
 	}
 	if err != nil {
-		g.refuse(w, r, &lockmw.Error{Op: opKey, Err: fmt.Errorf("no key for this request: %w", err)})
+		g.refuse(w, r, &lockmw.Error{Op: opKey, Err: fmt.Errorf("no key for this request: %w", err)}, false)
 		return
 	}
 	waiting, limit := waitlimit.Start(r.Context(), g.longestWait)
 	defer limit.Release()
-	ctx, hold, err := g.lock(waiting, r, key)
+	call := observe.NewCall(waiting)
+	ctx, hold, err := g.lock(call, r, key)
 	err = limit.Stop(hold, err, whyTooLong)
 	if err == nil {
 		err = tooLate(hold, r.Context(), ctx)
 	}
 	if err != nil {
-		g.refuse(w, r, err)
+		g.refuse(w, r, err, call.Logged())
 		return
 	}
 	g.run(ctx, w, r, next, hold)
@@ -117,15 +119,20 @@ func giveBack(r, locked *http.Request) {
 	}
 }
 
-// refuse answers a request that has not got its lock.
-func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error) {
+// refuse answers a request that has not got its lock. logged says that an observer has taken care of the line
+// about it.
+func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error, logged bool) {
 	ctx := r.Context()
 	cause := context.Cause(ctx)
 	switch {
 	case core.IsLoss(cause): // of an outer lock
 		g.fail(w, r, fmt.Errorf("%w: %w", lockmw.ErrLost, cause))
 	case !errors.Is(ctx.Err(), context.Canceled):
-		g.fail(w, r, err)
+		if logged {
+			g.answer(w, r, err)
+		} else {
+			g.fail(w, r, err)
+		}
 	case errors.Is(cause, context.Canceled):
 		// The client has gone. Without a status, access logs would show a 200, and so would the response
 		// if the context was cancelled for another reason.

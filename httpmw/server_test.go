@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -77,7 +78,7 @@ func TestARefusedRequestOverTheWire(t *testing.T) {
 func TestAMistakeInTheWiringIsLoggedByName(t *testing.T) {
 	log := captureLog(t)
 	r := chi.NewRouter()
-	r.Use(httpmw.WithLock(usertest.Client(t, redistest.Mini(t)), httpmw.By("user", httpmw.URLParam("userID"))))
+	r.Use(httpmw.WithLock(usertest.Client(t, redistest.Mini(t), lockmw.WithLogger(slog.Default())), httpmw.By("user", httpmw.URLParam("userID"))))
 	r.Handle("/users/{userID}", never(t))
 	wantProblem(t, webtest.NewSite(t, r).Get(t, "/users/secret"), 500, "about:blank", false)
 	if said := log.String(); !strings.Contains(said, "userID") || strings.Contains(said, "secret") {

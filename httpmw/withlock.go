@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/lockmw"
 )
@@ -24,7 +23,7 @@ import (
 // would share one place in the queue. The middleware may be used for several routes and is safe for
 // concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
-	c := newConfig("WithLock", option.IsNil(l), key == nil, opts)
+	c := newConfig("WithLock", l, key == nil, opts)
 	return middleware(&guard[string]{
 		config: c,
 		key:    key.checked,
@@ -37,7 +36,7 @@ func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) func(http.Handler) h
 // WithRWLock is WithLock with the reading side of l for GET, HEAD and OPTIONS, and the writing side
 // for all other methods.
 func WithRWLock(l lockmw.RWLocker, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
-	c := newConfig("WithRWLock", option.IsNil(l), key == nil, opts)
+	c := newConfig("WithRWLock", l, key == nil, opts)
 	reading := l.RLocker()
 	return middleware(&guard[string]{
 		config: c,
@@ -56,7 +55,7 @@ func WithRWLock(l lockmw.RWLocker, key KeyFunc, opts ...Option) func(http.Handle
 // taken in sorted order, so that requests with overlapping keys do not wait for each other in a
 // circle, and lockmw.WithWait limits the wait for all of them together.
 func WithLocks(l lockmw.Locker, keys KeysFunc, opts ...Option) func(http.Handler) http.Handler {
-	c := newConfig("WithLocks", option.IsNil(l), keys == nil, opts)
+	c := newConfig("WithLocks", l, keys == nil, opts)
 	return middleware(&guard[[]string]{
 		config: c,
 		key:    keys.checked,

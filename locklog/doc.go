@@ -21,7 +21,9 @@
 // A hold ends with one line at most: a loss or a failed release is logged rather than a long hold. A wait
 // is the whole call: if it was slow though nobody else had the lock, the server was slow. A call that
 // failed for another reason than Redis is logged only if its wait was slow, also if its context ended; the
-// error is for the caller. While Redis is away there is a line for each call.
+// error is for the caller. While Redis is away there is one line in 10 s for each kind of failure: for what Redis
+// answers, such as OOM, for connections that are refused, and for silence. A request that package httpmw refuses then has
+// this line, and none of httpmw's.
 //
 // There is no line during a wait: observers are called when the queue moves, which it does not while a
 // holder hangs. The holder logs "still held" then, if a watchdog renews its lease: by default every 10 s,
@@ -50,6 +52,7 @@
 //	holder.trace_id   waits                             string, if it has package tracing's observer, too
 //	error.type        all but still held, long hold     lockmw.Error's ErrorType, if something failed
 //	error.message     all but still held, long hold     string; not with WithKeyRedactor
+//	error.suppressed  lock failed, failed open          int, how many calls failed like this since the last such line
 //
 // The holder is the one that was seen when the wait began, or when it failed. slog's handlers write durations as
 // text ("1.5s") or, in JSON, as integers in ns.

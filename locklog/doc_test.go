@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
@@ -39,7 +41,12 @@ func tables(t *testing.T) map[string][]string {
 var columns = regexp.MustCompile(` {2,}`)
 
 // everything has an observer say all that it can, and returns the lines.
-func everything(t *testing.T) []line {
+func everything(t *testing.T) (lines []line) {
+	synctest.Test(t, func(t *testing.T) { lines = inBubble(t) })
+	return lines
+}
+
+func inBubble(t *testing.T) []line {
 	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(time.Nanosecond))
 	seen := lockmw.Contention{
 		Position: 2, Waiters: 3,
@@ -51,13 +58,17 @@ func everything(t *testing.T) []line {
 		s.Contended(seen)
 		if g != nil {
 			s.Acquired(*g)
+			time.Sleep(time.Nanosecond)
 		}
 		return s
 	}
 	held := &lockmw.Acquisition{Hold: hold}
 	attempt(nil).Failed(&lockmw.Error{Err: lockmw.ErrBusy})
-	attempt(nil).Failed(&lockmw.Error{Err: lockmw.ErrUnavailable})
-	attempt(&lockmw.Acquisition{FailedOpen: lockmw.ErrUnavailable})
+	for _, pause := range []time.Duration{0, 0, loglimit.Every} {
+		time.Sleep(pause)
+		attempt(nil).Failed(&lockmw.Error{Err: lockmw.ErrUnavailable})
+		attempt(&lockmw.Acquisition{FailedOpen: lockmw.ErrUnavailable})
+	}
 	attempt(held).Released(lockmw.Release{Held: time.Minute})
 	attempt(held).Released(lockmw.Release{Err: lockmw.ErrUnavailable})
 	attempt(held).Lost(lockmw.ErrLost)

@@ -33,8 +33,11 @@ func (r *reporter) loggerFor(ctx context.Context, level slog.Level) *slog.Logger
 	return logger
 }
 
-// logWait logs a wait that is over; seen is what was in its way.
-func (r *reporter) logWait(ctx context.Context, message string, a *lockmw.Attempt, s *attempt, seen lockmw.Contention, err error) {
+// logWait logs a wait that is over; seen is what was in its way, and missed how many others that failed in the same
+// way were not logged.
+func (r *reporter) logWait(
+	ctx context.Context, message string, a *lockmw.Attempt, s *attempt, seen lockmw.Contention, err error, missed int,
+) {
 	logger := r.loggerFor(ctx, slog.LevelWarn)
 	if logger == nil {
 		return
@@ -50,7 +53,11 @@ func (r *reporter) logWait(ctx context.Context, message string, a *lockmw.Attemp
 	if n := len(seen.Holders); n > 0 {
 		lock = append(lock, slog.Int("holders", n))
 	}
-	r.write(ctx, logger, slog.LevelWarn, message, lock, describeHolder(seen.Holders), err)
+	failure := r.describeError(err)
+	if missed > 0 {
+		failure = append(failure, slog.Int("suppressed", missed))
+	}
+	r.write(ctx, logger, slog.LevelWarn, message, lock, describeHolder(seen.Holders), failure)
 }
 
 // logHold logs a hold that has lasted for held; end is nil unless it is released.
@@ -66,19 +73,19 @@ func (r *reporter) logHold(
 	if end != nil {
 		lock = append(lock, slog.Int("waiters", end.Waiters))
 	}
-	r.write(ctx, logger, level, message, lock, nil, err)
+	r.write(ctx, logger, level, message, lock, nil, r.describeError(err))
 }
 
 func (r *reporter) write(
-	ctx context.Context, logger *slog.Logger, level slog.Level, message string, lock, holder []slog.Attr, err error,
+	ctx context.Context, logger *slog.Logger, level slog.Level, message string, lock, holder, failure []slog.Attr,
 ) {
 	groups := make([]slog.Attr, 0, 3)
 	groups = append(groups, slog.GroupAttrs("lock", lock...))
 	if len(holder) > 0 {
 		groups = append(groups, slog.GroupAttrs("holder", holder...))
 	}
-	if err != nil {
-		groups = append(groups, slog.GroupAttrs("error", r.describeError(err)...))
+	if len(failure) > 0 {
+		groups = append(groups, slog.GroupAttrs("error", failure...))
 	}
 	logger.LogAttrs(ctx, level, message, groups...)
 }
@@ -138,8 +145,11 @@ func describeHolder(holders []lockmw.Holder) []slog.Attr {
 	return attrs
 }
 
-// describeError returns the attributes of err, without the key.
+// describeError returns the attributes of err, without the key; none if it is nil.
 func (r *reporter) describeError(err error) []slog.Attr {
+	if err == nil {
+		return nil
+	}
 	attrs := []slog.Attr{slog.String("type", observe.ErrorType(err))}
 	if !r.quoteErrors {
 		return attrs

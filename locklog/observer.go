@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
@@ -34,6 +35,8 @@ func New(logger *slog.Logger, opts ...Option) *lockmw.Observer {
 type reporter struct {
 	*config
 	logger *slog.Logger // nil: the default one
+
+	unavailable loglimit.Limit // of the lines about calls that Redis failed
 }
 
 func (r *reporter) start(ctx context.Context, a lockmw.Attempt) context.Context {
@@ -70,12 +73,12 @@ func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 	}
 	if g.FailedOpen != nil {
 		s.Enter(observe.Over)
-		r.logWait(ctx, msgFailedOpen, &a, s, seen, g.FailedOpen)
+		r.logUnavailable(ctx, msgFailedOpen, &a, s, seen, g.FailedOpen)
 		return ctx
 	}
 	s.Enter(observe.Holding)
 	if s.waited >= r.slowWait {
-		r.logWait(ctx, msgSlowWait, &a, s, seen, nil)
+		r.logWait(ctx, msgSlowWait, &a, s, seen, nil, 0)
 	}
 	return ctx
 }
@@ -96,10 +99,24 @@ func (r *reporter) failed(ctx context.Context, a lockmw.Attempt, err error) {
 		}
 	}
 	switch {
-	case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrWrongType):
-		r.logWait(ctx, msgFailed, &a, s, s.seen, err)
+	case errors.Is(err, lockmw.ErrUnavailable):
+		r.logUnavailable(ctx, msgFailed, &a, s, s.seen, err)
+	case errors.Is(err, lockmw.ErrWrongType):
+		r.logWait(ctx, msgFailed, &a, s, s.seen, err, 0)
 	case s.waited >= r.slowWait:
-		r.logWait(ctx, msgSlowWait, &a, s, s.seen, err)
+		r.logWait(ctx, msgSlowWait, &a, s, s.seen, err, 0)
+	default:
+		return
+	}
+	if r.loggerFor(ctx, slog.LevelWarn) != nil {
+		observe.SetLogged(ctx)
+	}
+}
+
+// logUnavailable logs a call that Redis failed: of each kind of failure one in a while.
+func (r *reporter) logUnavailable(ctx context.Context, message string, a *lockmw.Attempt, s *attempt, seen lockmw.Contention, err error) {
+	if missed, ok := r.unavailable.Allow(message + loglimit.KindOf(err)); ok {
+		r.logWait(ctx, message, a, s, seen, err, missed)
 	}
 }
 

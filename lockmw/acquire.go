@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/keyed"
+	"github.com/lockmw/go/internal/loglimit"
 )
 
 func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (context.Context, *Hold, error) {
@@ -68,7 +69,7 @@ func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, out
 	if len(p.Observers) > 0 {
 		held.watch = newWatch(ctx, Attempt{
 			Key: key, Name: p.nameFor(key), Op: op, Mode: l.kind.Mode.String(), Policy: *p,
-		}, l.logger)
+		}, l.Logger())
 		held.req.Trace, held.req.WantsMoves = held.watch.traceParent(), held.watch.wantsMoves()
 		observed = held.watch.ctx
 	}
@@ -86,7 +87,9 @@ func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, out
 			}
 			return ctx, nil, err
 		}
-		l.logger.WarnContext(ctx, "lockmw: going on without a lock", "name", p.nameFor(key), "error", errors.Unwrap(err))
+		if missed, ok := l.failedOpen.Allow(loglimit.KindOf(err)); ok {
+			l.Logger().WarnContext(ctx, "lockmw: going on without a lock", "name", p.nameFor(key), "error", errors.Unwrap(err), "suppressed", missed)
+		}
 	}
 	if held.watch != nil {
 		held.watch.since = acquired

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/redis/go-redis/v9"
 
@@ -44,6 +45,10 @@ func (c *Client) Lock(ctx context.Context, key string, opts ...Option) (context.
 func (c *Client) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
 	return c.locker.TryLock(ctx, key, opts...)
 }
+
+// Logger returns the logger of WithLogger, or slog.Default(). Packages httpmw and asynqmw log to the Logger of their
+// Locker: one that wraps a Client passes it on by having this method, too.
+func (c *Client) Logger() *slog.Logger { return c.locker.Logger() }
 
 // Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have
 // ended or ctx does. The watchdog goes on meanwhile. Call Close afterwards.

@@ -22,6 +22,7 @@ type clientOption struct {
 type settings struct {
 	engine engine.Config
 	policy Policy
+	logger *slog.Logger // WithLogger's; nil if there is none
 }
 
 func newSettings(opts []ClientOption) (settings, error) {
@@ -109,13 +110,13 @@ func WithClockMargin(d time.Duration) ClientOption {
 }
 
 // WithLogger sets the logger for events without a caller: failed releases in the background, a maxmemory
-// policy that evicts locks, observers that panic. Default slog.Default().
+// policy that evicts locks, observers that panic. Packages httpmw and asynqmw log to it too. Default slog.Default().
 func WithLogger(logger *slog.Logger) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if logger == nil {
 			return fmt.Errorf("%w: WithLogger(nil)", ErrInvalidOption)
 		}
-		s.engine.Logger = logger
+		s.engine.Logger, s.logger = logger, logger
 		return nil
 	}}
 }

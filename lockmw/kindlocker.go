@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/option"
 )
 
@@ -20,7 +21,8 @@ type KindLocker struct {
 	kind          core.Kind
 	base          Policy
 	unlockTimeout time.Duration
-	logger        *slog.Logger
+	logger        *slog.Logger // WithLogger's; nil: the default one
+	failedOpen    *loglimit.Limit
 }
 
 var _ Locker = (*KindLocker)(nil)
@@ -42,7 +44,8 @@ func OverLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*KindLoc
 
 func newKindLocker(locks core.Locks, kind core.Kind, s *settings) *KindLocker {
 	return &KindLocker{
-		locks: locks, kind: kind, base: s.policy, unlockTimeout: s.engine.Unlock, logger: s.engine.Logger,
+		locks: locks, kind: kind, base: s.policy, unlockTimeout: s.engine.Unlock, logger: s.logger,
+		failedOpen: &loglimit.Limit{},
 	}
 }
 
@@ -65,6 +68,14 @@ func (l *KindLocker) Lock(ctx context.Context, key string, opts ...Option) (cont
 // TryLock is Lock with WithWait(0).
 func (l *KindLocker) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
 	return l.lock(ctx, key, append(slices.Clip(opts), WithWait(0)))
+}
+
+// Logger returns the Client's logger: see Client.Logger.
+func (l *KindLocker) Logger() *slog.Logger {
+	if l.logger == nil {
+		return slog.Default()
+	}
+	return l.logger
 }
 
 // Downgrade makes h, a write hold that l took, a read hold: see rwlock.Locker.

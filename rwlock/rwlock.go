@@ -35,6 +35,7 @@ package rwlock
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/lockmw"
@@ -101,3 +102,6 @@ func (l *Locker) RLocker() lockmw.Locker { return l.reader }
 func (l *Locker) Downgrade(ctx context.Context, h *lockmw.Hold) error {
 	return l.writer.Downgrade(ctx, h)
 }
+
+// Logger returns the Client's logger: see lockmw.Client.
+func (l *Locker) Logger() *slog.Logger { return l.writer.Logger() }

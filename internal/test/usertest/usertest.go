@@ -27,7 +27,7 @@ func InBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
 	})
 }
 
-// Client returns a Client of s, which stands for a process and logs nothing. It is closed when the test ends.
+// Client returns a Client of s, which stands for a process and logs nothing unless opts say so. It is closed when the test ends.
 func Client(t testing.TB, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
 	t.Helper()
 	return ClientOf(t, s.NewClient(t), opts...)
@@ -37,7 +37,7 @@ func Client(t testing.TB, s *redistest.Server, opts ...lockmw.ClientOption) *loc
 func ClientOf(t testing.TB, rdb *redis.Client, opts ...lockmw.ClientOption) *lockmw.Client {
 	t.Helper()
 	silent := lockmw.WithLogger(slog.New(slog.DiscardHandler))
-	c, err := lockmw.New(rdb, append(opts, silent)...)
+	c, err := lockmw.New(rdb, append([]lockmw.ClientOption{silent}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
