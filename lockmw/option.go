@@ -73,7 +73,7 @@ func WithMaxWaiters(n int) Option { return Option{kind: optMaxWaiters, n: n} }
 // WithPlace keeps a call's place in the queue of a fair lock. If the call ends without the lock, its place is
 // kept for that long under the name, and the next call for the key with the same name continues from there,
 // in this process or another. Meanwhile the lock passes over it. The place ends when a hold that came of it
-// is unlocked. It is for tasks that are put back while a key is busy and must not lose their turn: the name
+// is unlocked or lost. It is for tasks that are put back while a key is busy and must not lose their turn: the name
 // is the task's ID. It identifies a place, not a holder: it does not allow re-entry.
 //
 // A call that only tries (WithWait(0)) keeps its place too, but gets only a lock that is free. With an

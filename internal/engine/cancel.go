@@ -26,7 +26,7 @@ type cancelTarget struct {
 	mark      bool          // the id is to be refused from now on
 	place     string        // the name of its kept place; "": none
 	keepPlace time.Duration // for how long the place is kept from now on; 0: not at all
-	endPlace  bool          // the place ends instead if the id held the lock
+	endPlace  int64         // the token of a hold whose place ends instead; 0: none
 }
 
 const (

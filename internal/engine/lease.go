@@ -17,6 +17,7 @@ type lease struct {
 	duration  time.Duration
 	grantedAt instant          // when it came to this process
 	holds     list.List[*hold] // one, or those of readers that share it, the earliest first
+	placed    *hold            // ended, and its kept place ends with it; nil: none
 	mode      core.Mode        // Read from a downgrade on
 	confirmed bool             // the server has set the duration; before that, the accept window
 	over      bool             // released or lost
@@ -133,7 +134,11 @@ func (l *lease) setContended(contended bool) {
 func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 
 func (l *lease) target() cancelTarget {
-	return cancelTarget{id: l.id.String(), lease: l.duration, mark: l.id.Copied()}
+	t := cancelTarget{id: l.id.String(), lease: l.duration, mark: l.id.Copied()}
+	if l.placed != nil {
+		t.place, t.endPlace = l.placed.req.Place, l.placed.token
+	}
+	return t
 }
 
 // isRead reports whether the lease excludes no readers.
@@ -170,5 +175,8 @@ func (l *lease) detachKeepingID(cause error) (had []*hold) {
 func (l *lease) endHold(h *hold, cause error) {
 	l.holds.Remove(h)
 	h.lost, h.over = cause, true
+	if h.keepsPlace() {
+		l.placed = h
+	}
 	l.c.e.holdEnded()
 }

@@ -115,17 +115,16 @@ func (l *lease) onReleased(reply *script.Reply, h *hold, deadline instant) error
 	err = script.Failure(err)
 	switch {
 	case err != nil:
-		u := l.target()
-		if h.keepsPlace() {
-			u.place, u.endPlace = h.req.Place, true
-		}
-		e.cancelID(c.keys, u)
+		l.cancel()
 	case outcome == script.More:
 		e.settle(c.keys)
 	case outcome == script.NotHeld && e.now() >= deadline:
 		err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
 	case outcome == script.NotHeld && l.id.Releases() == 1: // else an earlier copy may have released it
 		err = errDeleted
+	}
+	if outcome == script.NotHeld && l.placed != nil {
+		l.cancel() // which ends its place
 	}
 	c.shard.mu.Lock()
 	c.releasing = false

@@ -69,6 +69,7 @@ func (h *hold) expire() {
 	lost := !h.over && h.isPast()
 	if lost {
 		h.lost = true
+		h.entry.endPlace(h.req.Place)
 		h.locks.end(h)
 	}
 	h.locks.mu.Unlock()
@@ -174,8 +175,8 @@ func (h *hold) Release(time.Duration) (int, error) {
 		return waiters, err
 	}
 	h.lost = err != nil // and its timer is late
+	e.endPlace(h.req.Place)
 	if !h.lost {
-		e.endPlace(h.req.Place)
 		if rest := time.Until(h.since.Add(h.req.MinHold)); rest > 0 {
 			h.linger(rest)
 			return waiters, nil

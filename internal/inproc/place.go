@@ -62,7 +62,7 @@ func (l *Locks) expirePlace(e *entry, name string, p *keptPlace) {
 	}
 }
 
-// endPlace ends the kept place of a hold that is released.
+// endPlace ends the kept place of a hold that is released or lost.
 func (e *entry) endPlace(name string) {
 	p := e.places[name]
 	if p == nil {

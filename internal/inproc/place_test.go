@@ -126,7 +126,7 @@ func TestAPlaceEndsWhenItsHoldIsReleased(t *testing.T) {
 	})
 }
 
-func TestAPlaceOutlivesTheLossOfItsHold(t *testing.T) {
+func TestAPlaceEndsWhenItsHoldIsLost(t *testing.T) {
 	bubble(t, func(r *rig) {
 		holder := r.write()
 		lost := r.write(place("task", time.Minute), fixed(time.Second))
@@ -137,7 +137,7 @@ func TestAPlaceOutlivesTheLossOfItsHold(t *testing.T) {
 		r.holds(next)
 		back := r.write(place("task", time.Minute))
 		r.release(next)
-		r.inOrder(back, behind)
+		r.inOrder(behind, back)
 	})
 }
 

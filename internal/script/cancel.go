@@ -17,7 +17,7 @@ type Cancel struct {
 	Mark      bool          // the id is refused from now on
 	Place     string        // the name of its kept place in the queue; "": none
 	KeepPlace time.Duration // how long the place is kept from now on
-	EndPlace  bool          // the place ends instead if the id held the lock
+	EndPlace  int64         // the token of a hold whose place ends instead; 0: none
 }
 
 // Call prepares a run. done is called once, with the answer.
@@ -26,16 +26,19 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	if c.Mark {
 		mark = doneMillis
 	}
-	if c.EndPlace {
+	if c.EndPlace != 0 {
 		keep = -doneMillis
 	}
-	k := newCall(ctx, s.cancel, 7+3, done)
+	k := newCall(ctx, s.cancel, 7+4, done)
 	k.addKeys(c.Keys.five())
 	k.addKey(c.Keys.Done(c.ID))
 	if keep != 0 {
 		k.addKey(c.Keys.Kept(c.Place))
 	}
 	k.add(c.ID, mark, keep)
+	if c.EndPlace != 0 {
+		k.add(c.EndPlace)
+	}
 	return k
 }
 

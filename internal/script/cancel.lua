@@ -3,9 +3,10 @@
 --        6 done mark of the id  7 kept place: both only if the arguments ask for them
 --   ARGV 1 id  2 for how long the id is refused from now on (ms), 0: not at all
 --        3 for how long its place in the queue is kept (ms), 0: not at all; if negative, for how long the
---          place is marked as over if the id held the lock
+--          place is marked as over if the id held the lock or the place is older than its hold
+--        may follow: 4 the token of the hold, which tells that
 --   returns 1  done      2  done, and a poll is to be run at once
--- Rules 2 and 3 of docs/protocol.md.
+-- Rules 2, 3 and 11 of docs/protocol.md.
 local fence = KEYS[4]
 --@fence
 --@hold
@@ -17,7 +18,8 @@ remove_ticket(ARGV[1])
 if ARGV[2] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[2]) end
 local keep = tonumber(ARGV[3])
 if keep < 0 then
-  if after == 'write' and read_kept_place(KEYS[7]) then write_kept_place(KEYS[7], 0, -keep) end
+  local kept = read_kept_place(KEYS[7]) -- another call may have a newer one
+  if kept and (after == 'write' or kept < tonumber(ARGV[4])) then write_kept_place(KEYS[7], 0, -keep) end
 elseif keep > 0 and type(place) == 'string' then
   -- Another call may have used the kept place meanwhile, and have another place or none any more.
   local kept = read_kept_place(KEYS[7])

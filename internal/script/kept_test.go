@@ -232,18 +232,15 @@ func TestATicketIsGoodForOneHold(t *testing.T) {
 
 // A release that is not answered is followed by a cancel, which does what the release may not have done.
 func TestACancelInThePlaceOfARelease(t *testing.T) {
-	cancel := func(d *scripttest.Driver, id string) {
-		d.Helper()
-		d.CancelPlace(id, "t")
-	}
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Fair("held")
 		first := d.Keep("a", "t", time.Hour)
-		cancel(d, "b") // nobody's
+		d.CancelPlace("b", "t", first.Place-1) // of a hold before that
 		wantKept(d, "another's", "t", first.Place, time.Hour)
 		d.Release("held")
+		token := d.Token()
 		for range 2 {
-			cancel(d, "a")
+			d.CancelPlace("a", "t", token)
 			wantNotKept(d, "cancelled", "t")
 			if d.Look().HolderID() != "" {
 				d.Error("it is still held")
@@ -251,8 +248,29 @@ func TestACancelInThePlaceOfARelease(t *testing.T) {
 		}
 		d.Fair("held2")
 		again := d.Keep("a2", "t", time.Hour)
-		cancel(d, "a") // late
+		d.CancelPlace("a", "t", token) // late
 		wantKept(d, "a late copy", "t", again.Place, time.Hour)
+	})
+}
+
+// So is a hold that was lost: the server does not have it any more.
+func TestTheCancelOfALostHoldEndsItsPlace(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Fair("held")
+		first := d.Keep("a", "t", time.Hour)
+		d.Release("held")
+		token := d.Token()
+		d.Redis.Del(d.Context(), d.Keys.Holder()) // as if it had expired
+		d.Fair("b")
+		d.Fair("c")
+		d.CancelPlace("a", "t", token)
+		wantNotKept(d, "lost", "t")
+		again := d.Keep("a2", "t", time.Hour)
+		if again.Place <= first.Place || again.Wait.Position != 2 {
+			d.Errorf("used again, it is %+v after %+v", again, first)
+		}
+		d.CancelPlace("a", "t", token) // a late copy
+		wantKept(d, "used again", "t", again.Place, time.Hour)
 	})
 }
 

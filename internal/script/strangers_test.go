@@ -107,7 +107,7 @@ func everything(d *scripttest.Driver) map[string]scripttest.Operation {
 		"give up":   &script.Release{Keys: d.Keys, ID: a, Mark: true, Place: "t"},
 		"cancel":    &script.Cancel{Keys: d.Keys, ID: "a", Mark: true},
 		"go away":   &script.Cancel{Keys: d.Keys, ID: "a", Mark: true, Place: "t", KeepPlace: time.Minute},
-		"undo":      &script.Cancel{Keys: d.Keys, ID: "a", Mark: true, Place: "t", EndPlace: true},
+		"undo":      &script.Cancel{Keys: d.Keys, ID: "a", Mark: true, Place: "t", EndPlace: 1},
 		"downgrade": &script.Downgrade{Keys: d.Keys, ID: a},
 		"force":     &script.Force{Keys: d.Keys, Token: 5, Owner: "owner-a"},
 	}

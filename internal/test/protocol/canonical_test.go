@@ -18,7 +18,7 @@ func (y *system) tidy(s *state) {
 		}
 	}
 	for j := 0; j < maxCommands && s.commands[j].verb != noVerb; {
-		if c := s.commands[j]; c.verb == acquire || c.verb == renew || c.verb == release && !y.keeps(idsAreCompared) || y.matters(s, c.id) {
+		if c := s.commands[j]; c.verb == acquire || c.verb == renew || c.verb == release && !y.keeps(idsAreCompared) || c.served && s.kept != 0 || y.matters(s, c.id) {
 			j++
 		} else {
 			s.removeCommand(j)

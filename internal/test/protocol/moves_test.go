@@ -131,7 +131,9 @@ func (e *expander) ending(i int) {
 	}
 	e.can(move{text: "is to be released", id: p.id}, func(s *state) {
 		q := &s.process[i]
-		*q = process{role: q.role, phase: releasing, left: q.left, last: q.last, id: q.id, copied: q.copied}
+		*q = process{
+			role: q.role, phase: releasing, left: q.left, last: q.last, id: q.id, copied: q.copied, stood: q.stood, since: q.since,
+		}
 	})
 	if p.left > 0 && p.is(handsOver) {
 		e.can(move{text: "is to be handed over", id: p.id}, func(s *state) {

@@ -23,6 +23,7 @@ var (
 	batches   = system{roles: [maxProcesses]role{writer, both, reader}, acquires: 2, polls: 1, batch: 1, faults: faults{cancels: 1}}
 	dying     = system{roles: [maxProcesses]role{writer, reader, reader}, acquires: 1, polls: 1, faults: faults{deaths: 1}}
 	returning = system{roles: [maxProcesses]role{fair, reader}, acquires: 3, polls: 1, faults: faults{cancels: 1}}
+	losing    = system{roles: [maxProcesses]role{fair, plain}, acquires: 2, polls: 1, faults: faults{delays: 1}}
 )
 
 // Without the rule, the promise is broken. The test finds the shortest way to that.
@@ -75,6 +76,7 @@ var needs = []struct {
 	{"a repeated downgrade admits nobody", downgradeIsOnce, writers, "fairness"},
 	{"release ends a kept place", keptIsReleased, returning, "places"},
 	{"so does the cancel that follows an unanswered release", keptIsUndone, returning, "places"},
+	{"so does the cancel of a hold that was lost", lossEndsPlace, losing, "places"},
 	{"cancel keeps no place that has ended", placeIsCompared, returning, "places"},
 }
 

@@ -72,6 +72,8 @@ type process struct {
 	push        news  // that came before the answer to acquire
 	token       token // of the hold
 	answer      answer
+	stood       place // where the ticket of the hold was kept
+	since       place // places up to it are not newer than the hold, as its token tells
 	polls       [2]answer
 	renewal     answer
 }
@@ -162,6 +164,7 @@ func (y *system) hold(s *state, i int, t token) {
 	p := &s.process[i]
 	*p = process{
 		role: p.role, phase: holding, left: p.left, last: p.last, id: p.id, copied: p.copied, reads: p.reads, token: t,
+		stood: p.stood, since: p.since,
 	}
 	s.noteStart(p)
 }
@@ -221,7 +224,10 @@ func (y *system) lose(s *state, i int) {
 		y.goesAstray(s, p.sentDowngrade())
 	}
 	if y.keeps(lossIsReleased) {
-		y.undo(s, p.id, p.copied && y.keeps(lossMarks))
+		s.post(command{
+			verb: cancel, id: p.id, mark: p.copied && y.keeps(lossMarks),
+			keeps: p.is(keeps), served: p.is(keeps), stood: p.stood, since: p.since,
+		})
 	}
 	p.becomeIdle()
 }
@@ -255,7 +261,7 @@ func (y *system) giveUp(s *state, i int) {
 	underWay := p.isUnderWay()
 	if p.phase == releasing {
 		c, underWay = y.sentRelease(p), true
-		undo.mark, undo.served = c.mark, p.is(keeps)
+		undo.mark, undo.served, undo.stood, undo.since = c.mark, p.is(keeps), p.stood, p.since
 	}
 	if underWay {
 		y.goesAstray(s, c)

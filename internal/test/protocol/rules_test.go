@@ -39,6 +39,7 @@ const (
 
 	keptIsReleased  // rule 11: release ends a kept place
 	keptIsUndone    // rule 11: so does the cancel that follows an unanswered release
+	lossEndsPlace   // rule 11: so does the cancel of a hold that was lost
 	placeIsCompared // rule 11: cancel keeps a place only if it is the kept one
 
 	readersGoFirst  // rule 12: the end of a writer admits readers

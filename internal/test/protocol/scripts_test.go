@@ -266,7 +266,11 @@ func (w *twin) cancel(t *rapid.T) {
 	if c.keeps && rapid.Bool().Draw(t, "for a release") {
 		c.served, keep = true, -keep
 	}
-	w.run("cancel", []string{w.done(c.id), w.kept()}, c.id.String(), w.ms(c.mark), keep)
+	token := 0
+	if c.served && rapid.Bool().Draw(t, "newer than the place") {
+		c.since, token = w.state.lastPlace(), 1<<52
+	}
+	w.run("cancel", []string{w.done(c.id), w.kept()}, c.id.String(), w.ms(c.mark), keep, token)
 	w.protocol.runCancel(&w.state, c)
 }
 

@@ -6,6 +6,12 @@ func (y *system) grant(s *state, t ticket) {
 		s.counter++
 	}
 	s.holder, s.token, s.waiting = t.id, s.counter, false
+	if p := &s.process[t.id.process()]; p.id == t.id && p.is(keeps) {
+		p.stood, p.since = 0, s.lastPlace()
+		if t.keeps {
+			p.stood = t.place
+		}
+	}
 	s.noteGrant(t)
 }
 
@@ -166,6 +172,20 @@ func (y *system) giveUpPlace(s *state, c command, by rule) {
 	}
 }
 
+// undoPlace ends the kept place of a hold that may not be there to be released, unless another call has it.
+func (y *system) undoPlace(s *state, c command) {
+	if s.holder == c.id {
+		y.giveUpPlace(s, c, keptIsUndone)
+		return
+	}
+	if c.stood != 0 {
+		s.served |= 1 << c.stood
+	}
+	if y.keeps(lossEndsPlace) && s.kept <= c.since {
+		s.kept = 0
+	}
+}
+
 // runDowngrade is downgrade.lua. It reports whether the hold was there.
 func (y *system) runDowngrade(s *state, id ident) bool {
 	switch {
@@ -196,8 +216,8 @@ func (y *system) runCancel(s *state, c command) {
 	}
 	s.dequeue(c.id)
 	if y.keeps(cancelFrees) {
-		if s.holder == c.id && c.served {
-			y.giveUpPlace(s, c, keptIsUndone)
+		if c.served {
+			y.undoPlace(s, c)
 		}
 		if e := s.end(c.id); e != unknown {
 			after = e

@@ -174,15 +174,28 @@ func (s *state) eachPlace(f func(*place)) {
 	for i := range s.queue {
 		each(&s.queue[i].place)
 	}
+	for i := range s.process {
+		each(&s.process[i].stood)
+		each(&s.process[i].since)
+	}
+	for i := range s.commands {
+		each(&s.commands[i].stood)
+		each(&s.commands[i].since)
+	}
 	each(&s.kept)
 	each(&s.stood)
 	each(&s.admit)
 }
 
-// newPlace returns a place behind all others.
-func (s *state) newPlace() (p place) {
+// lastPlace returns the highest place of all.
+func (s *state) lastPlace() (p place) {
 	s.eachPlace(func(o *place) { p = max(p, *o) })
-	p++
+	return p
+}
+
+// newPlace returns a place behind all others.
+func (s *state) newPlace() place {
+	p := s.lastPlace() + 1
 	s.served &^= 1 << p
 	return p
 }

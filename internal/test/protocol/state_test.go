@@ -42,10 +42,12 @@ type command struct {
 	lost        bool
 	mark        bool // the id that ends is to be marked as over
 	wait        bool
-	keeps       bool // the place in the queue outlives the ticket
-	served      bool // the place is not needed any more
-	stray       bool // nobody repeats it: it runs once, late, or never
-	front       bool // of two tickets with the same place it is the first; either may be
+	keeps       bool  // the place in the queue outlives the ticket
+	served      bool  // the place is not needed any more
+	stood       place // where the ticket of the hold that ends was kept
+	since       place // places up to it are not newer than the hold
+	stray       bool  // nobody repeats it: it runs once, late, or never
+	front       bool  // of two tickets with the same place it is the first; either may be
 }
 
 type verb uint8

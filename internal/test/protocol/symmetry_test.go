@@ -78,7 +78,7 @@ func compareAnswers(a, b answer) int {
 func compareCommands(a, b command) int {
 	return cmp.Or(
 		cmp.Compare(a.verb, b.verb), cmp.Compare(a.id, b.id), cmp.Compare(a.predecessor, b.predecessor),
-		cmp.Compare(a.flags(), b.flags()),
+		cmp.Compare(a.flags(), b.flags()), cmp.Compare(a.stood, b.stood), cmp.Compare(a.since, b.since),
 	)
 }
 

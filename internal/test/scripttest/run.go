@@ -274,10 +274,10 @@ func (d *Driver) CancelKeeping(id, place string, keep time.Duration) script.Outc
 	return d.cancel(&script.Cancel{ID: id, Mark: true, Place: place, KeepPlace: keep})
 }
 
-// CancelPlace is Cancel of what may hold the lock; its place in the queue ends then.
-func (d *Driver) CancelPlace(id, place string) script.Outcome {
+// CancelPlace is Cancel of what held the lock with that token; its place in the queue ends.
+func (d *Driver) CancelPlace(id, place string, token int64) script.Outcome {
 	d.Helper()
-	return d.cancel(&script.Cancel{ID: id, Mark: true, Place: place, EndPlace: true})
+	return d.cancel(&script.Cancel{ID: id, Mark: true, Place: place, EndPlace: token})
 }
 
 func (d *Driver) cancel(op *script.Cancel) script.Outcome {
