@@ -237,6 +237,7 @@ func (t *turmoil) lost() int {
 	return t.history.Count(func(s *judge.Step) bool { return s.Open && s.From.N == 0 })
 }
 
+// checkThatItWasHard fails the scenario otherwise.
 func (t *turmoil) checkThatItWasHard() {
 	h := t.history
 	unknown := h.Count(func(s *judge.Step) bool { return s.Open && s.From.N != 0 })
