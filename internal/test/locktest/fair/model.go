@@ -51,7 +51,7 @@ type model struct {
 	holder  *call // nil: free
 	queue   []*call
 	away    map[string]*place // by ticket
-	last    int                   // the place at the end
+	last    int               // the place at the end
 }
 
 // A call is a call in the queue, or the hold that came of it.
