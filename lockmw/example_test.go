@@ -291,5 +291,5 @@ func ExampleNewHold() {
 	fmt.Println(err)
 	// Output:
 	// released user:42
-	// lockmw: lock was lost
+	// lockmw: unlock "user:42": lock was lost
 }

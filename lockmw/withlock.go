@@ -40,6 +40,9 @@ func lossDuring(h *Hold, lost, returned error) error {
 	if e, ok := errors.AsType[*Error](lost); ok {
 		lost = e.Err
 	}
+	if errors.Is(returned, lost) { // it returned the cause of its context's end
+		return h.fail("unlock", returned)
+	}
 	return h.fail("unlock", fmt.Errorf("%w; the function returned: %w", lost, returned))
 }
 
