@@ -32,7 +32,8 @@ func proxied(e *env.Env, n int, opts ...lockmw.ClientOption) ([]*env.Client, *re
 		clients[i] = e.ClientOver(func(o *redis.Options) {
 			p.Use(o)
 			o.ContextTimeoutEnabled = i%2 == 1
-			o.MaxRetries = 10 // where machines are busy many an attempt meets a fault
+			// Where machines are busy many an attempt meets a fault.
+			o.MaxRetries, o.MaxRetryBackoff = 10, 50*time.Millisecond
 		}, opts...)
 	}
 	return clients, p
