@@ -35,7 +35,7 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 		return ctx, nil, &Error{Op: op, Key: key, Err: err}
 	}
 	outer, _ := FromContext(ctx)
-	h, err := l.reenter(ctx, outer, key)
+	h, err := l.reenter(ctx, outer, key, &policy, opts)
 	if err == nil && h == nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", ErrNotRequested, contextError(ctx))
 	}
@@ -46,21 +46,6 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 		return &h.ctx, h, nil
 	}
 	return l.acquire(ctx, &policy, op, key, outer)
-}
-
-// reenter takes one more hold of a lock that the context of outer holds h carries; nil if it carries none for
-// key (rule 15 of docs/protocol.md).
-func (l *KindLocker) reenter(ctx context.Context, h *Hold, key string) (*Hold, error) {
-	for ; h != nil; h = h.outer {
-		if h.lock.locks != l.locks || h.lock.req.Key != key {
-			continue
-		}
-		again, err := h.lock.reenter(ctx, l.kind.Mode)
-		if again != nil || err != nil {
-			return again, err
-		}
-	}
-	return nil, nil
 }
 
 func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, outer *Hold) (context.Context, *Hold, error) {

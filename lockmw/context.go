@@ -24,7 +24,7 @@ func Held(ctx context.Context, key string) (*Hold, error) {
 		if h.lock.req.Key != key || h.unlocked.Load() {
 			continue
 		}
-		if err := h.lock.check(); err != nil {
+		if err := h.check(); err != nil {
 			return nil, &Error{Op: "held", Key: key, Err: err}
 		}
 		return h, nil
@@ -76,7 +76,7 @@ func (c *holdContext) Err() error {
 	ended := c.cause != nil
 	c.mu.Unlock()
 	if !ended {
-		lost := c.hold.lock.check()
+		lost := c.hold.check()
 		if lost == nil {
 			return c.parent.Err()
 		}

@@ -20,7 +20,7 @@ func (l *KindLocker) downgrade(ctx context.Context, h *Hold) error {
 
 // downgrade makes h a read hold, and downgrades the lock if no other hold writes.
 func (l *heldLock) downgrade(ctx context.Context, h *Hold, from core.Mode) error {
-	lost := l.check()
+	lost := h.check()
 	l.mu.Lock()
 	switch {
 	case h.unlocked.Load():

@@ -31,7 +31,8 @@ var (
 	ErrClosed = core.ErrClosed
 	// ErrInvalidKey: the key is empty or longer than 1024 bytes.
 	ErrInvalidKey = core.ErrInvalidKey
-	// ErrInvalidOption: an option's value is out of its range.
+	// ErrInvalidOption: an option's value is out of its range, or an option of a nested call contradicts the
+	// outer hold.
 	ErrInvalidOption = core.ErrInvalidOption
 	// ErrWrongType: the lock's key in Redis holds something that is not a lock; it was not touched.
 	ErrWrongType = core.ErrWrongType

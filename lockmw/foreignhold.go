@@ -42,6 +42,8 @@ func (g *foreignHold) Extend(context.Context, time.Duration) error {
 	return fmt.Errorf("this backend cannot extend a lease: %w", errors.ErrUnsupported)
 }
 
+func (g *foreignHold) KeepTaken(time.Duration) {}
+
 func (g *foreignHold) Downgrade(context.Context) error {
 	return fmt.Errorf("this backend has no read locks: %w", errors.ErrUnsupported)
 }

@@ -42,8 +42,9 @@ func (l *heldLock) newHold() *Hold {
 	return h
 }
 
-// reenter makes one more hold. It returns nil and no error if the lock was unlocked meanwhile.
-func (l *heldLock) reenter(ctx context.Context, mode core.Mode) (*Hold, error) {
+// reenter makes one more hold, unless refuse returns an error. It returns nil and no error if the lock was
+// unlocked meanwhile.
+func (l *heldLock) reenter(ctx context.Context, mode core.Mode, refuse func(*heldLock) error) (*Hold, error) {
 	_ = l.check() // notices a loss by the clock
 	h := &Hold{lock: l, mode: mode}
 	h.ctx.hold = h
@@ -57,6 +58,9 @@ func (l *heldLock) reenter(ctx context.Context, mode core.Mode) (*Hold, error) {
 		return nil, nil
 	case l.reading && mode != core.Read:
 		return nil, ErrUpgrade
+	}
+	if err := refuse(l); err != nil {
+		return nil, err
 	}
 	l.holds.Push(h)
 	return h, nil

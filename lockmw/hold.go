@@ -21,7 +21,8 @@ type Hold struct {
 	lock     *heldLock
 	outer    *Hold // the innermost hold of the context that this one was taken with
 	unlocked atomic.Bool
-	mode     core.Mode // guarded by lock.mu: a downgrade changes it
+	mode     core.Mode  // guarded by lock.mu: a downgrade changes it
+	limit    *holdLimit // of a nested hold; nil: none but the lock's
 	ctx      holdContext
 }
 
@@ -37,11 +38,14 @@ func (h *Hold) Token() int64 { return h.lock.token }
 
 // Deadline returns when the hold ends unless it is renewed, by this process' clock. It is zero if there is no
 // such limit: after failing open, and for NewHold.
-func (h *Hold) Deadline() time.Time {
-	if h.lock.backend == nil {
-		return time.Time{}
+func (h *Hold) Deadline() (deadline time.Time) {
+	if h.lock.backend != nil {
+		deadline = h.lock.backend.Deadline()
 	}
-	return h.lock.backend.Deadline()
+	if h.limit != nil && (deadline.IsZero() || h.limit.at.Before(deadline)) {
+		return h.limit.at
+	}
+	return deadline
 }
 
 // Extend sets the lease anew, counted from now. With WithFixedLease it is the way to hold the lock longer. The
@@ -65,7 +69,7 @@ func (h *Hold) extend(ctx context.Context, lease time.Duration) error {
 	if h.unlocked.Load() {
 		return ErrNotHeld
 	}
-	if err := h.lock.check(); err != nil || h.lock.backend == nil {
+	if err := h.check(); err != nil || h.lock.backend == nil {
 		return err
 	}
 	return h.lock.backend.Extend(ctx, lease)
@@ -88,8 +92,16 @@ func (h *Hold) Unlock() error {
 	if !h.unlocked.CompareAndSwap(false, true) {
 		return h.fail("unlock", fmt.Errorf("%w: unlocked before", ErrNotHeld))
 	}
+	over := h.checkLimit()
+	if h.limit != nil {
+		h.limit.timer.Stop()
+	}
 	h.ctx.end(errUnlocked)
-	return h.fail("unlock", h.lock.unlock(h))
+	err := h.lock.unlock(h)
+	if over != nil && !core.IsLoss(err) {
+		err = over
+	}
+	return h.fail("unlock", err)
 }
 
 // errUnlocked is the cause with which a hold's context ends at Unlock.

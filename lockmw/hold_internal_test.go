@@ -18,6 +18,7 @@ func (g *scriptedGrant) Token() int64                                { return 1 
 func (g *scriptedGrant) Deadline() time.Time                         { return time.Now().Add(time.Minute) }
 func (g *scriptedGrant) Expired() bool                               { return g.expired() }
 func (g *scriptedGrant) Extend(context.Context, time.Duration) error { return nil }
+func (g *scriptedGrant) KeepTaken(time.Duration)                     {}
 func (g *scriptedGrant) Downgrade(context.Context) error             { return nil }
 func (g *scriptedGrant) Release(time.Duration) (int, error)          { return 0, nil }
 
@@ -33,7 +34,7 @@ func TestReentryThatRacesWithTheLastUnlockGetsNoHold(t *testing.T) {
 		}
 		return false
 	}
-	if again, err := l.reenter(t.Context(), core.Exclusive); again != nil || err != nil {
+	if again, err := l.reenter(t.Context(), core.Exclusive, func(*heldLock) error { return nil }); again != nil || err != nil {
 		t.Errorf("re-entered a lock that was released: %v, %v", again, err)
 	}
 }

@@ -32,6 +32,7 @@ func (*nodesHold) Token() int64                                { return 17 }
 func (*nodesHold) Deadline() time.Time                         { return time.Time{} }
 func (*nodesHold) Expired() bool                               { return false }
 func (*nodesHold) Extend(context.Context, time.Duration) error { return errors.ErrUnsupported }
+func (*nodesHold) KeepTaken(time.Duration)                     {}
 func (*nodesHold) Downgrade(context.Context) error             { return errors.ErrUnsupported }
 
 func (h *nodesHold) Release(time.Duration) (int, error) {

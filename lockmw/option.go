@@ -52,18 +52,22 @@ func WithWait(d time.Duration) Option { return Option{kind: optWait, duration: d
 // WithLease sets how long a lock outlives its holder's last sign of life, from 100 ms to 24 h; default 30 s.
 // The watchdog renews the lease every third of that. So it is no limit of the hold, but the time that others
 // wait after a crash. A lease must also outlast the outages that a hold is to survive: go-redis alone may
-// refuse to dial for a second after the server is back.
+// refuse to dial for a second after the server is back. A nested call shares the lease of the outer hold: with
+// another lease of its own it is ErrInvalidOption.
 func WithLease(d time.Duration) Option { return Option{kind: optLease, duration: d} }
 
-// WithFixedLease is WithLease without the watchdog: the hold is lost after d unless extended.
+// WithFixedLease is WithLease without the watchdog: the hold is lost after d unless extended. In a nested call
+// it must be that of the outer hold, as with WithLease.
 func WithFixedLease(d time.Duration) Option { return Option{kind: optFixedLease, duration: d} }
 
 // WithMaxHold ends a hold as lost after d, even if its holder is alive, so that a hung handler does not hold
-// a key for ever. Default 0: no limit. Other values under 1 ms are refused.
+// a key for ever. Default 0: no limit. Other values under 1 ms are refused. Of a nested call it ends only the
+// nested hold and its context; the outer hold goes on.
 func WithMaxHold(d time.Duration) Option { return Option{kind: optMaxHold, duration: d} }
 
 // WithMinHold keeps the key taken until d after it was acquired, even if it is unlocked sooner. A double
-// click then meets a busy lock. At most 24 h; default 0.
+// click then meets a busy lock. At most 24 h; default 0. A nested call counts from its own time, and with d
+// above 0 it is ErrInvalidOption in a read hold that has no minimum, because others may share that.
 func WithMinHold(d time.Duration) Option { return Option{kind: optMinHold, duration: d} }
 
 // WithMaxWaiters limits how many calls of this process may wait for one key. The next call fails with

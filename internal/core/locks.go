@@ -85,6 +85,9 @@ type Hold interface {
 	Extend(ctx context.Context, lease time.Duration) error
 	// Downgrade makes a write hold a read hold, and admits waiting readers. No writer comes in between.
 	Downgrade(ctx context.Context) error
+	// KeepTaken keeps the key taken for at least d from now, even if the hold is released sooner. It has no
+	// effect on a hold for reading without a minimum hold, which may be shared.
+	KeepTaken(d time.Duration)
 	// Release ends the hold. It waits at most patience for the confirmation, and returns how many callers
 	// of this process were waiting.
 	Release(patience time.Duration) (waiters int, err error)

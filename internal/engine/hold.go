@@ -18,6 +18,7 @@ type hold struct {
 	req       *core.Request
 	token     int64
 	since     instant
+	keepUntil instant      // the key stays taken until then; 0: no longer than MinHold says
 	limit     atomic.Int64 // an instant: the end of the maximum hold or the fixed lease; 0: none
 	lost      error
 	over      bool
@@ -60,6 +61,22 @@ func (h *hold) Deadline() time.Time { return h.lease.c.e.epoch.Add(h.deadline())
 
 // Expired implements core.Hold.
 func (h *hold) Expired() bool { return h.lease.c.e.now() >= h.deadline() }
+
+// KeepTaken implements core.Hold.
+func (h *hold) KeepTaken(d time.Duration) {
+	c := h.lease.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	h.keepUntil = max(h.keepUntil, c.e.now()+d)
+}
+
+// lingers returns for how long from now the key stays taken after a release.
+func (h *hold) lingers(now instant) time.Duration {
+	if h.abandoned {
+		return 0
+	}
+	return max(h.since+h.req.MinHold, h.keepUntil) - now
+}
 
 // Extend implements core.Hold.
 func (h *hold) Extend(ctx context.Context, duration time.Duration) error {

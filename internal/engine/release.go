@@ -33,10 +33,7 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 	if c.isShared() {
 		return waiters, h.releaseShare(patience)
 	}
-	linger := time.Duration(0)
-	if !h.abandoned {
-		linger = h.req.MinHold - (c.e.now() - h.since)
-	}
+	linger := h.lingers(c.e.now())
 	if linger <= 0 && c.passOn(l) {
 		h.over = true
 		c.e.holdEnded()

@@ -17,6 +17,7 @@ type hold struct {
 	entry    *entry
 	index    int // in the entry's holds; -1: not there any more
 	since    time.Time
+	keep     time.Time     // the key stays taken until then; zero: no longer than MinHold says
 	lease    time.Duration // how long the hold lasts after a renewal
 	deadline time.Time     // zero: none, because the process that renews it is also the one that stores it
 	limit    *time.Timer   // ends the hold at its deadline; after a release, at the end of its minimum time
@@ -151,6 +152,15 @@ func (h *hold) Extend(_ context.Context, lease time.Duration) error {
 	return nil
 }
 
+// KeepTaken implements core.Hold.
+func (h *hold) KeepTaken(d time.Duration) {
+	h.locks.mu.Lock()
+	defer h.locks.mu.Unlock()
+	if until := time.Now().Add(d); until.After(h.keep) {
+		h.keep = until
+	}
+}
+
 // Downgrade implements core.Hold.
 func (h *hold) Downgrade(context.Context) error {
 	h.locks.mu.Lock()
@@ -177,7 +187,7 @@ func (h *hold) Release(time.Duration) (int, error) {
 	h.lost = err != nil // and its timer is late
 	e.endPlace(h.req.Place)
 	if !h.lost {
-		if rest := time.Until(h.since.Add(h.req.MinHold)); rest > 0 {
+		if rest := max(time.Until(h.since.Add(h.req.MinHold)), time.Until(h.keep)); rest > 0 {
 			h.linger(rest)
 			return waiters, nil
 		}

@@ -7,6 +7,7 @@ import "github.com/lockmw/go/internal/test/locktest/env"
 var Groups = []env.Group{
 	{Name: "exclusion", Scenarios: exclusion},
 	{Name: "reentry", Scenarios: reentry},
+	{Name: "nested options", Scenarios: nestedOptions},
 	{Name: "unlock", Scenarios: unlocking},
 	{Name: "lease", Scenarios: leases},
 	{Name: "cancel", Scenarios: cancelling},

@@ -23,7 +23,7 @@ var readerLeases = []env.Scenario{
 	env.Case("the minimum hold of each reader keeps writers out", minHoldOfReaders, env.TwoSided|env.Shares),
 	env.Case("readers that were let in live on when the accept window is over", letInLiveOn, env.TwoSided|env.OnServer|env.InBubble),
 	env.Case("Extend lengthens the hold of one reader", extendsOne, env.TwoSided|env.Shares),
-	env.Case("a nested lease changes nothing", nestedLease, env.TwoSided|env.Shares),
+	env.Case("a nested lease that is another one is refused", nestedLease, env.TwoSided|env.Shares),
 	env.Case("leases do not add up", leasesDoNotAddUp, env.TwoSided|env.OnServer|env.Shares|env.Sample),
 	env.Case("the lock of readers whose leases run out is granted to a writer", expiredReaders, env.TwoSided|env.Shares),
 	env.Case("a reader that is cut off delays a writer by its own lease", cutOffReader, env.TwoSided|env.OnServer|env.InBubble),
@@ -192,12 +192,14 @@ func nestedLease(e *env.Env) {
 		ctx, held := e.Lock(side, key, lockmw.WithFixedLease(lease), lockmw.WithWait(e.Soon))
 		deadline := held.Deadline()
 		for _, nested := range []time.Duration{env.MinLease, time.Hour} {
-			_, hold := nest(e, ctx, c.Reader(), key, lockmw.WithFixedLease(nested))
-			if d := hold.Deadline(); !d.Equal(deadline) {
-				e.T.Errorf("a nested lease of %v ends %v after the outer one", nested, d.Sub(deadline))
-			}
-			unnest(e, hold)
+			_, _, err := c.Reader().Lock(ctx, key, lockmw.WithFixedLease(nested))
+			e.Is("a nested call with another lease", err, lockmw.ErrInvalidOption)
 		}
+		_, hold := nest(e, ctx, c.Reader(), key, lockmw.WithFixedLease(lease))
+		if d := hold.Deadline(); !d.Equal(deadline) {
+			e.T.Errorf("the nested hold ends %v after the outer one", d.Sub(deadline))
+		}
+		unnest(e, hold)
 		endsAt(e, held, start.Add(lease))
 	}
 }
