@@ -52,6 +52,9 @@ func (h *Hold) Deadline() (deadline time.Time) {
 // lease must be from 100 ms to 24 h. A read lock may be shared within the process: Extend cannot make its
 // lease longer than it was at Lock.
 //
+// A lease is never shortened. Extend returns ErrInvalidOption, and changes nothing, if more than that is left of
+// a fixed lease, or if the watchdog renews a longer one. To be rid of a lock sooner there is Unlock.
+//
 // It returns ErrLost if the hold is over, ErrNotHeld if it was unlocked or is nil, and ErrUnavailable if the server did
 // not confirm: the hold then lasts until Deadline. A backend that cannot extend leases returns
 // errors.ErrUnsupported.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -20,6 +21,15 @@ var (
 	ErrNoLock         = errors.New("lockmw: no lock wanted")
 	ErrUpgrade        = errors.New("lockmw: a read lock cannot be upgraded to a write lock: unlock it first")
 )
+
+// RefuseShorter returns the error of an Extend to a lease that is shorter than what the hold has; nil if it is
+// not.
+func RefuseShorter(lease, has time.Duration) error {
+	if lease >= has {
+		return nil
+	}
+	return fmt.Errorf("%w: lease of %v: the hold has one of %v, which is never shortened", ErrInvalidOption, lease, has.Round(time.Millisecond))
+}
 
 // IsLoss reports whether err says that a hold ended before it was released.
 func IsLoss(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) }

@@ -82,10 +82,14 @@ func (h *hold) lingers(now instant) time.Duration {
 func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
+	err := h.refuseShorter(duration)
 	if c.isShared() {
 		duration = min(duration, l.duration) // the other readers want no more
 	}
 	c.shard.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	answers := make(chan *script.Reply, 1)
 	c.e.sender.Start(l.renewal(ctx, duration, func(a *script.Reply) { answers <- a }))
 	a, err := answerTo(ctx, answers)
@@ -95,6 +99,22 @@ func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 	lost, err := h.onExtended(a, duration)
 	notifyLost(lost)
 	return err
+}
+
+// refuseShorter returns an error if the hold has a longer lease. A lease is never shortened (rule 13 of
+// docs/protocol.md): a copy of the command that came late would shorten what was renewed meanwhile.
+func (h *hold) refuseShorter(duration time.Duration) error {
+	if h.over {
+		return nil // which the caller finds out
+	}
+	has := h.lease.duration
+	if h.req.Fixed {
+		has = h.since + h.lease.duration - h.lease.c.e.now() // until it is confirmed
+		if h.lease.confirmed {
+			has = instant(h.lease.expires.Load()) - h.lease.c.e.now()
+		}
+	}
+	return core.RefuseShorter(duration, has)
 }
 
 // answerTo waits for the answer to a call until ctx ends. A connection may notice a deadline before ctx does.

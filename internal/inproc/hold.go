@@ -19,6 +19,7 @@ type hold struct {
 	since    time.Time
 	keep     time.Time     // the key stays taken until then; zero: no longer than MinHold says
 	lease    time.Duration // how long the hold lasts after a renewal
+	ends     time.Time     // when a fixed lease is over
 	deadline time.Time     // zero: none, because the process that renews it is also the one that stores it
 	limit    *time.Timer   // ends the hold at its deadline; after a release, at the end of its minimum time
 	over     bool          // released or lost; after a release it may keep the key taken for a while
@@ -47,7 +48,8 @@ func (l *Locks) grant(e *entry, r *core.Request) *hold {
 // setDeadline computes when the hold ends by itself, and starts the timer for that.
 func (h *hold) setDeadline() {
 	if h.req.Fixed {
-		h.deadline = time.Now().Add(h.lease)
+		h.ends = time.Now().Add(h.lease)
+		h.deadline = h.ends
 	}
 	if most := h.since.Add(h.req.MaxHold); h.req.MaxHold > 0 && (h.deadline.IsZero() || most.Before(h.deadline)) {
 		h.deadline = most
@@ -145,6 +147,13 @@ func (h *hold) Extend(_ context.Context, lease time.Duration) error {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
 	if err := h.check(); err != nil {
+		return err
+	}
+	has := h.lease
+	if h.req.Fixed {
+		has = time.Until(h.ends)
+	}
+	if err := core.RefuseShorter(lease, has); err != nil {
 		return err
 	}
 	h.lease = lease

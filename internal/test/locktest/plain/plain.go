@@ -10,6 +10,7 @@ var Groups = []env.Group{
 	{Name: "nested options", Scenarios: nestedOptions},
 	{Name: "unlock", Scenarios: unlocking},
 	{Name: "lease", Scenarios: leases},
+	{Name: "shorter lease", Scenarios: shorterLeases},
 	{Name: "cancel", Scenarios: cancelling},
 	{Name: "ended context", Scenarios: endedContexts},
 	{Name: "panic", Scenarios: panics},
