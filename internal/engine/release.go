@@ -81,7 +81,7 @@ func (l *lease) release(h *hold, patience, linger time.Duration, deadline instan
 	if h.keepsPlace() {
 		r.Place = h.req.Place
 	}
-	k := r.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { answers <- l.onReleased(a, h, deadline) })
+	k := r.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { answers <- l.onReleased(a, deadline) })
 	k.Limit = patience
 	begun := time.Now()
 	if patience < e.cfg.Unlock {
@@ -105,7 +105,7 @@ func (l *lease) release(h *hold, patience, linger time.Duration, deadline instan
 }
 
 // onReleased deals with the answer to release.lua.
-func (l *lease) onReleased(reply *script.Reply, h *hold, deadline instant) error {
+func (l *lease) onReleased(reply *script.Reply, deadline instant) error {
 	c, e := l.c, l.c.e
 	e.ids.remove(l.id)
 	outcome, err := reply.Released()

@@ -9,9 +9,11 @@ import (
 )
 
 // A lane is a way to the server with short limits, on which calls run in the goroutines of their
-// callers. It shares the connections of the user's client.
+// callers. It has the connections and the hooks of the user's client.
 type lane struct {
-	rdb      redis.UniversalClient // nil: there is no such way, as this kind of client has no limits to set
+	rdb      *redis.Client // the user's; nil: there is no such way, as this kind of client has no limits to set
+	quick    *redis.Client // the same with short limits, and without its hooks
+	turnout  *turnout      // leads from one to the other
 	timeouts *Timeouts
 }
 
@@ -20,14 +22,15 @@ type lane struct {
 func newLane(s *Sender, turn, answer time.Duration) *lane {
 	l := &lane{timeouts: NewTimeouts(s.ctx, 2*turn, turn)}
 	if single, ok := s.rdb.(*redis.Client); ok {
-		l.rdb = single.WithTimeout(answer)
+		l.rdb, l.quick, l.turnout = single, single.WithTimeout(answer), turnoutOf(single)
 	}
 	return l
 }
 
 // run sends k once.
 func (l *lane) run(k *Call) redis.Cmder {
-	ctx := &callContext{Context: l.timeouts.Next(k.markSent()), values: k.ctx}
+	l.turnout.prepare(l.rdb)
+	ctx := &callContext{Context: l.timeouts.Next(k.markSent()), values: k.ctx, lane: l}
 	cmd := once{k.command(ctx)}
 	_ = l.rdb.Process(ctx, cmd) // the error is cmd's
 	return cmd
@@ -70,9 +73,16 @@ func (once) NoRetry() bool { return true }
 type callContext struct {
 	context.Context
 	values context.Context
+	lane   *lane // that the call takes; nil: none
 }
 
+// laneKey finds the lane of a call.
+type laneKey struct{}
+
 func (c *callContext) Value(key any) any {
+	if key == (laneKey{}) {
+		return c.lane
+	}
 	if v := c.values.Value(key); v != nil {
 		return v
 	}

@@ -18,6 +18,7 @@
 //	id.go       ids of requests, tickets and holds
 //	call.go     one run of a script
 //	sender.go   sends calls: lane.go in the caller's goroutine, pipeline.go many at a time
+//	hooks.go    leads the calls of a lane through the hooks of the user's client
 //	batch.go    makes one script run of many plain ones
 //	reply.go    reads answers
 //	message.go  reads what scripts publish

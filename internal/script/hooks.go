@@ -1,0 +1,81 @@
+package script
+
+import (
+	"context"
+	"reflect"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A turnout leads the commands of lanes off to the clients of these, behind the hooks of the user's client: a
+// client made by WithTimeout has no hooks. So such a command runs through the user's client, where a hook of
+// ours, the innermost, hands it over. Other commands pass by. All lanes of a client share its turnout. Safe for
+// concurrent use.
+type turnout struct {
+	mu     sync.Mutex                  // of changes
+	latest atomic.Pointer[turnoutHook] // nil: no lane has run yet
+}
+
+// turnouts has the turnout of each client, by a weak pointer to it.
+var turnouts sync.Map
+
+func turnoutOf(rdb *redis.Client) *turnout {
+	key := weak.Make(rdb)
+	t, found := turnouts.LoadOrStore(key, new(turnout))
+	if !found {
+		runtime.AddCleanup(rdb, func(key weak.Pointer[redis.Client]) { turnouts.Delete(key) }, key)
+	}
+	return t.(*turnout)
+}
+
+// prepare adds a hook of ours if there is none yet, or the user has added others since, which are behind it.
+func (t *turnout) prepare(rdb *redis.Client) {
+	if h := t.latest.Load(); h != nil && !h.overtaken.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.latest.Load()
+	if h != nil && !h.overtaken.Load() {
+		return
+	}
+	h = new(turnoutHook)
+	rdb.AddHook(h)
+	t.latest.Store(h)
+}
+
+// A turnoutHook is one hook of ours. go-redis calls its methods whenever it puts the hooks of a client together:
+// first when this one is added and is the innermost.
+type turnoutHook struct {
+	innermost atomic.Uintptr // code of the function that the innermost hook wraps
+	overtaken atomic.Bool    // another hook is behind this one
+}
+
+// DialHook implements redis.Hook.
+func (*turnoutHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (*turnoutHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook implements redis.Hook.
+func (h *turnoutHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	code := reflect.ValueOf(next).Pointer()
+	if !h.innermost.CompareAndSwap(0, code) && h.innermost.Load() != code {
+		h.overtaken.Store(true)
+		return next
+	}
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if _, ok := cmd.(once); ok {
+			if l, _ := ctx.Value(laneKey{}).(*lane); l != nil {
+				return l.quick.Process(ctx, cmd)
+			}
+		}
+		return next(ctx, cmd)
+	}
+}

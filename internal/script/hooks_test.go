@@ -1,0 +1,108 @@
+package script_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A countingHook counts scripts.
+type countingHook struct{ seen atomic.Int64 }
+
+func (h *countingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.note(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (h *countingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			h.note(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (h *countingHook) note(cmd redis.Cmder) {
+	if cmd.Name() == "evalsha" || cmd.Name() == "eval" {
+		h.seen.Add(1)
+	}
+}
+
+func TestAllCommandsGoThroughTheHooksOfTheUsersClient(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		wire := s.NewWire()
+		rdb := s.NewClient(t, wire.Use)
+		wire.Record()
+		sent := func() (n int64) {
+			for _, c := range wire.Sent() {
+				if c.IsScript() {
+					n++
+				}
+			}
+			return n
+		}
+		var before, between, late countingHook
+		rdb.AddHook(&before)
+		locks, other := newClient(t, rdb), newClient(t, rdb)
+		rdb.AddHook(&between)
+		pairs := func() {
+			for range 20 {
+				for _, l := range []*lockmw.Client{locks, other} {
+					_, h, err := l.Lock(t.Context(), "item:1")
+					if err == nil {
+						err = h.Unlock()
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		pairs()
+		if n := sent(); before.seen.Load() != n || between.seen.Load() != n {
+			t.Errorf("the hooks saw %d and %d of %d commands", before.seen.Load(), between.seen.Load(), n)
+		}
+		earlier := before.seen.Load()
+		rdb.AddHook(&late)
+		_ = rdb.Conn().Close() // it puts the hooks together, too
+		pairs()
+		if late.seen.Load() != before.seen.Load()-earlier {
+			t.Errorf("a hook that came late saw %d of %d commands", late.seen.Load(), before.seen.Load()-earlier)
+		}
+		// They wait no longer for that than without hooks.
+		rdb.AddHook(new(countingHook))
+		pairs()
+		wire.Silence()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		if _, _, err := locks.Lock(ctx, "item:2"); err == nil {
+			t.Error("a silent server has granted a lock")
+		}
+		if took := time.Since(start); took > time.Second { // go-redis waits for 3 s
+			t.Errorf("the call has returned after %v", took)
+		}
+		wire.Restore()
+	})
+}
+
+func newClient(t *testing.T, rdb *redis.Client) *lockmw.Client {
+	t.Helper()
+	c, err := lockmw.New(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
