@@ -79,7 +79,7 @@ func useLock(t *testing.T, e *Engine, s *oracle, mode core.Mode, wait time.Durat
 		}
 	}
 	time.Sleep(15 * time.Second) // of the bubble's time: a renewal is due after 10
-	if err := g.Extend(ctx, 20*time.Second); err != nil {
+	if err := g.Extend(ctx, time.Hour); err != nil {
 		documented(t, err, core.ErrLost, core.ErrUnavailable, core.ErrWrongType)
 	}
 	if _, err := g.Release(time.Second); err != nil {
