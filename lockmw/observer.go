@@ -29,7 +29,8 @@ type Observer struct {
 	Acquired func(context.Context, Attempt, Acquisition) context.Context
 	// Failed is called when the lock was not acquired.
 	Failed func(ctx context.Context, a Attempt, err error)
-	// Renewed is called after each renewal of the lease by the watchdog, with its error if it failed.
+	// Renewed is called after each renewal of the lease by the watchdog, with its error if it failed, and with
+	// ErrUnavailable when the first renewal has had no answer for a sixth of the lease.
 	Renewed func(ctx context.Context, a Attempt, err error)
 	// Lost is called when the hold ended before it was released; err wraps ErrLost or ErrClosed.
 	Lost func(ctx context.Context, a Attempt, err error)

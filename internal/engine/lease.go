@@ -33,7 +33,9 @@ type lease struct {
 	expires atomic.Int64  // an instant: the lock is exclusive until then
 	renewAt instant       // 0: never
 	slack   time.Duration // by how much it may be early
-	timer   timer         // for the renewal or the deadline, whatever comes first
+	asked   instant       // when the first renewal was sent that has no answer; 0: none
+	overdue bool          // which the holders know
+	timer   timer         // for what comes first: a renewal, the deadline, or that an answer is overdue
 	timerAt instant       // when the timer is due; 0: not set
 }
 
@@ -73,6 +75,9 @@ func (l *lease) reschedule() {
 	if l.renewAt != 0 && l.renewAt < at {
 		at, slack = l.renewAt, l.slack
 	}
+	if l.asked != 0 && !l.overdue && l.overdueAt() < at {
+		at, slack = l.overdueAt(), 0
+	}
 	if at != l.timerAt {
 		l.timerAt = at
 		l.c.e.schedule.set(&l.timer, at, slack)
@@ -88,27 +93,35 @@ func (l *lease) deadline() instant {
 }
 
 // due is called when the lease's timer is due. It ends holds whose time is over, or the whole lease, and
-// returns the holds. It also reports whether the lease is to be renewed.
-func (l *lease) due() (renew bool, lost []*hold) {
+// returns the holds. It also reports whether the lease is to be renewed. What it returns as late, which may be
+// nil, is to be called: the answer to a renewal is overdue.
+func (l *lease) due() (renew bool, lost []*hold, late func()) {
 	c := l.c
 	c.shard.mu.Lock()
 	defer c.unlock()
 	if l.over {
-		return false, nil
+		return false, nil, nil
 	}
 	l.timerAt = 0
 	now := c.e.now()
 	lost = l.expire(now)
 	if l.over {
-		return false, lost
+		return false, lost, nil
+	}
+	if l.asked != 0 && !l.overdue && now >= l.overdueAt() {
+		l.overdue = true
+		late = l.reportRenewal(errOverdue)
 	}
 	if l.renewAt != 0 && now >= l.renewAt-l.slack {
 		// The next renewal is sent whether or not this one has been answered.
 		l.renewAfter(now, l.retryInterval(now))
 		renew = true
+		if l.asked == 0 {
+			l.asked = max(now, 1)
+		}
 	}
 	l.reschedule()
-	return renew, lost
+	return renew, lost, late
 }
 
 // isFresh reports whether enough is left of the lease to give it to another caller.

@@ -35,6 +35,22 @@ func (l *lease) renewalTimeout(now instant) time.Duration {
 	return min(left, max(2*l.retryInterval(now), time.Second))
 }
 
+// overdueAt returns when the answer to a renewal is overdue: a sixth of the lease after it was sent.
+func (l *lease) overdueAt() instant { return l.asked + l.duration/6 }
+
+var errOverdue = fmt.Errorf("%w: a renewal has not been answered yet", core.ErrUnavailable)
+
+// reportRenewal returns a function that tells the holders of a renewal, or why it failed. It is called with no
+// mutex held.
+func (l *lease) reportRenewal(err error) func() {
+	holds := slices.Collect(l.holds.All())
+	return func() {
+		for _, h := range holds {
+			h.req.Events.Renewed(err)
+		}
+	}
+}
+
 // renewalDuration returns the lease that a renewal sent now sets.
 func (l *lease) renewalDuration() time.Duration {
 	if h := l.holds.First(); h != nil && h.req.Fixed {
@@ -77,7 +93,7 @@ func (l *lease) onRenewed(a *script.Reply, duration time.Duration, q snapshot) (
 		lost := l.lose(errDeleted)
 		return func() { notifyLost(lost) }
 	}
-	holds := slices.Collect(l.holds.All())
+	notify = l.reportRenewal(script.Failure(err))
 	switch {
 	case !c.isShared() || c.lease != l:
 	case err == nil:
@@ -89,11 +105,7 @@ func (l *lease) onRenewed(a *script.Reply, duration time.Duration, q snapshot) (
 			c.request.lastErr = err // for callers whose time is over before the answer
 		}
 	}
-	return func() {
-		for _, h := range holds {
-			h.req.Events.Renewed(script.Failure(err))
-		}
-	}
+	return notify
 }
 
 // noteRenewal moves the deadline if reply says that the lease was renewed for duration.
@@ -107,7 +119,7 @@ func (l *lease) noteRenewal(reply *script.Reply, duration time.Duration) error {
 	}
 	e := l.c.e
 	sent := e.instant(reply.Sent)
-	l.confirmed = true
+	l.confirmed, l.asked, l.overdue = true, 0, false
 	l.expires.Store(max(l.expires.Load(), int64(sent+duration-e.margin(duration))))
 	l.renewAfter(sent, duration/3)
 	if h := l.holds.First(); h != nil && h.req.Fixed {

@@ -164,8 +164,11 @@ func (s *schedule) run(due []*timer) {
 	for _, t := range due {
 		switch owner := t.owner.(type) {
 		case *lease:
-			renew, ended := owner.due()
+			renew, ended, late := owner.due()
 			lost = append(lost, ended...)
+			if late != nil {
+				s.wg.Go(late) // without holding up the loop
+			}
 			if renew {
 				renewals = append(renewals, owner.renewalDue())
 			}
