@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/observe"
@@ -33,6 +34,9 @@ import (
 // A task without a valid key is archived without being retried (asynq.SkipRetry), as it will never
 // have one; other errors of key fail the attempt. When Redis is unavailable the attempt fails with
 // lockmw.ErrUnavailable.
+//
+// The task's ID is the label of the hold (lockmw.WithLabel), cut to 100 bytes, and with '_' for what is not printable
+// ASCII.
 //
 // WithLock panics if l or key is nil or an option is invalid. The middleware may be used for several
 // handlers and is safe for concurrent use.
@@ -110,7 +114,7 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 // lock takes the lock. With mustWait it waits until shortly before the task's deadline. The context of the
 // hold does not end then: call the function that is returned, also after an error, to end it.
 func (g *guard) lock(a *attempt, key string, mustWait bool) (context.Context, *lockmw.Hold, func(), error) {
-	opts := make([]lockmw.Option, 0, len(g.lockOpts)+4)
+	opts := make([]lockmw.Option, 0, len(g.lockOpts)+6)
 	patience := time.Duration(0)
 	if g.placeKept > 0 {
 		patience = waitInPlace
@@ -122,6 +126,9 @@ func (g *guard) lock(a *attempt, key string, mustWait bool) (context.Context, *l
 		margin = min(remaining/5, 2*time.Second) // for the answer to reach asynq in time
 		opts = append(opts, lockmw.WithDefaults(lockmw.WithMaxHold(max(0, remaining)+grace)))
 		longest = remaining - margin/2
+	}
+	if id, ok := asynq.GetTaskID(a.ctx); ok {
+		opts = append(opts, lockmw.WithDefaults(lockmw.WithLabel(core.Label(id))))
 	}
 	opts = append(opts, g.lockOpts...)
 	if g.placeKept > 0 && a.origin != "" {

@@ -2,6 +2,7 @@ package asynqmw_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -220,5 +221,22 @@ func TestTheMaximumHoldIsTheTasksDeadlineAndAGrace(t *testing.T) {
 				t.Errorf("max hold %v, wait %v; want %v to %v, %v", p.MaxHold, p.Wait, tt.shortest, tt.top, tt.wait)
 			}
 		})
+	}
+}
+
+func TestTheLabelIsTheIDOfTheTask(t *testing.T) {
+	t.Parallel()
+	local := lockmw.NewLocal()
+	labels := make(chan string, 1)
+	q := startQueue(t, quick(), asynqmw.WithLock(local, byItem)(handle(func(context.Context) error {
+		_, _, err := local.TryLock(t.Context(), "item:7")
+		if e, ok := errors.AsType[*lockmw.Error](err); ok && len(e.Holders) == 1 {
+			labels <- e.Holders[0].Label
+		}
+		return err
+	})))
+	id := q.fulfil("7")
+	if got := usertest.Receive(t, "the label", labels); got != id || id == "" {
+		t.Errorf("the label is %q, want %q", got, id)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-chi/chi/v5/middleware"
+
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/internal/waitlimit"
@@ -30,10 +32,10 @@ const statusClientGone = 499
 type guard[K any] struct {
 	*config
 	key  func(*http.Request) (K, error)
-	lock func(context.Context, *http.Request, K) (context.Context, waitlimit.Unlocker, error)
+	lock func(context.Context, *http.Request, K, []lockmw.Option) (context.Context, waitlimit.Unlocker, error)
 }
 
-func middleware[K any](g *guard[K]) func(http.Handler) http.Handler {
+func guarding[K any](g *guard[K]) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("httpmw: the handler to lock is nil")
@@ -61,7 +63,7 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	waiting, limit := waitlimit.Start(r.Context(), g.longestWait)
 	defer limit.Release()
 	call := observe.NewCall(waiting)
-	ctx, hold, err := g.lock(call, r, key)
+	ctx, hold, err := g.lock(call, r, key, g.optionsFor(r))
 	err = limit.Stop(hold, err, whyTooLong)
 	if err == nil {
 		err = tooLate(hold, r.Context(), ctx)
@@ -71,6 +73,15 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		return
 	}
 	g.run(ctx, w, r, next, hold)
+}
+
+// optionsFor returns the options for the lock of a request: its id, if it has one, is the label.
+func (c *config) optionsFor(r *http.Request) []lockmw.Option {
+	id := core.Label(middleware.GetReqID(r.Context()))
+	if id == "" {
+		return c.lock
+	}
+	return append(c.lock, lockmw.WithDefaults(lockmw.WithLabel(id))) // c.lock is clipped
 }
 
 // tooLate releases a hold if the request's context or that of the hold has ended already, and returns an

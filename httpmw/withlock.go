@@ -19,16 +19,19 @@ import (
 // example because its client goes away, gets status 499 without a body, for access logs. docs/http.md
 // lists the other responses.
 //
+// If chi's middleware.RequestID ran before, the request's id is the label of the hold (lockmw.WithLabel), cut to 100
+// bytes, and with '_' for what is not printable ASCII.
+//
 // WithLock panics if l or key is nil or an option is invalid. lockmw.WithPlace is invalid: all requests
 // would share one place in the queue. The middleware may be used for several routes and is safe for
 // concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
 	c := newConfig("WithLock", l, key == nil, opts)
-	return middleware(&guard[string]{
+	return guarding(&guard[string]{
 		config: c,
 		key:    key.checked,
-		lock: func(ctx context.Context, _ *http.Request, key string) (context.Context, waitlimit.Unlocker, error) {
-			return l.Lock(ctx, key, c.lock...)
+		lock: func(ctx context.Context, _ *http.Request, key string, opts []lockmw.Option) (context.Context, waitlimit.Unlocker, error) {
+			return l.Lock(ctx, key, opts...)
 		},
 	})
 }
@@ -38,15 +41,15 @@ func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) func(http.Handler) h
 func WithRWLock(l lockmw.RWLocker, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
 	c := newConfig("WithRWLock", l, key == nil, opts)
 	reading := l.RLocker()
-	return middleware(&guard[string]{
+	return guarding(&guard[string]{
 		config: c,
 		key:    key.checked,
-		lock: func(ctx context.Context, r *http.Request, key string) (context.Context, waitlimit.Unlocker, error) {
+		lock: func(ctx context.Context, r *http.Request, key string, opts []lockmw.Option) (context.Context, waitlimit.Unlocker, error) {
 			switch r.Method {
 			case http.MethodGet, http.MethodHead, http.MethodOptions:
-				return reading.Lock(ctx, key, c.lock...)
+				return reading.Lock(ctx, key, opts...)
 			}
-			return l.Lock(ctx, key, c.lock...)
+			return l.Lock(ctx, key, opts...)
 		},
 	})
 }
@@ -56,11 +59,11 @@ func WithRWLock(l lockmw.RWLocker, key KeyFunc, opts ...Option) func(http.Handle
 // circle, and lockmw.WithWait limits the wait for all of them together.
 func WithLocks(l lockmw.Locker, keys KeysFunc, opts ...Option) func(http.Handler) http.Handler {
 	c := newConfig("WithLocks", l, keys == nil, opts)
-	return middleware(&guard[[]string]{
+	return guarding(&guard[[]string]{
 		config: c,
 		key:    keys.checked,
-		lock: func(ctx context.Context, _ *http.Request, keys []string) (context.Context, waitlimit.Unlocker, error) {
-			return lockmw.LockAll(ctx, l, keys, c.lock...)
+		lock: func(ctx context.Context, _ *http.Request, keys []string, opts []lockmw.Option) (context.Context, waitlimit.Unlocker, error) {
+			return lockmw.LockAll(ctx, l, keys, opts...)
 		},
 	})
 }

@@ -38,6 +38,7 @@
 //	lock.operation    all                               lock, try_lock
 //	lock.mode         all                               exclusive, fair, read, write
 //	lock.key          all                               string; see WithKeyRedactor
+//	lock.label        all                               string, if there is one (lockmw.WithLabel)
 //	lock.token        slow wait, holds                  int, the fencing token
 //	lock.waited       waits                             duration, from the call to its end
 //	lock.outcome      waits                             acquired, not_acquired, timeout, canceled, error
@@ -45,6 +46,7 @@
 //	lock.waiters      waits, long hold, release failed  int, the queue with this call; of a hold, who waits in this process
 //	lock.holders      waits                             int, how many were in the way; at most 8 are seen
 //	lock.held         holds                             duration, from the grant
+//	holder.label      waits                             string, if there is one: of the same
 //	holder.owner      waits                             string, of the one in the way who held the lock longest
 //	holder.process    waits                             string: its host, process id and a random part
 //	holder.token      waits                             int, lock.token in the lines of that hold

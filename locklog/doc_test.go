@@ -50,7 +50,7 @@ func inBubble(t *testing.T) []line {
 	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(time.Nanosecond))
 	seen := lockmw.Contention{
 		Position: 2, Waiters: 3,
-		Holders: []lockmw.Holder{{Owner: "o", Process: "p", TraceParent: valid, Token: 1, Since: time.Now()}},
+		Holders: []lockmw.Holder{{Owner: "o", Label: "l", Process: "p", TraceParent: valid, Token: 1, Since: time.Now()}},
 	}
 	_, hold := usertest.Lock(t, t.Context(), lockmw.NewLocal(), "item:7") // for its token
 	attempt := func(g *lockmw.Acquisition) *usertest.Script {

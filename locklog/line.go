@@ -98,6 +98,9 @@ func (r *reporter) describe(a *lockmw.Attempt, token int64) []slog.Attr {
 	if key := r.shownKey(a.Key); key != "" {
 		attrs = append(attrs, slog.String("key", key))
 	}
+	if label := a.Policy.Label; label != "" {
+		attrs = append(attrs, slog.String("label", label))
+	}
 	if token != 0 {
 		attrs = append(attrs, slog.Int64("token", token))
 	}
@@ -126,7 +129,10 @@ func describeHolder(holders []lockmw.Holder) []slog.Attr {
 			h = other
 		}
 	}
-	attrs := make([]slog.Attr, 0, 5)
+	attrs := make([]slog.Attr, 0, 6)
+	if h.Label != "" {
+		attrs = append(attrs, slog.String("label", h.Label))
+	}
 	if h.Owner != "" {
 		attrs = append(attrs, slog.String("owner", h.Owner))
 	}

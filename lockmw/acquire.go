@@ -32,7 +32,7 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 		err = keyed.Check(key)
 	}
 	if err != nil {
-		return ctx, nil, &Error{Op: op, Key: key, Err: err}
+		return ctx, nil, &Error{Op: op, Key: key, Label: policy.Label, Err: err}
 	}
 	outer, _ := FromContext(ctx)
 	h, err := l.reenter(ctx, outer, key, &policy, opts)
@@ -40,7 +40,7 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 		err = fmt.Errorf("%w: %w", ErrNotRequested, contextError(ctx))
 	}
 	if err != nil {
-		return ctx, nil, &Error{Op: op, Key: key, Err: err}
+		return ctx, nil, &Error{Op: op, Key: key, Label: policy.Label, Err: err}
 	}
 	if h != nil {
 		return &h.ctx, h, nil
@@ -65,7 +65,7 @@ func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, out
 	if err == nil {
 		held.backend, held.token = backend, backend.Token()
 	} else {
-		err = acquireError(ctx, op, key, waited, contended, p.Wait, err)
+		err = acquireError(ctx, p, op, key, waited, contended, err)
 		if !p.FailOpen || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			if held.watch != nil {
 				held.watch.failed(err)
@@ -95,7 +95,7 @@ func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
 			Key: key, Mode: l.kind.Mode, Owner: ownerOf(outer),
 			Wait: p.Wait, Lease: p.Lease, Fixed: p.Fixed,
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
-			Place: p.Place, KeepPlace: p.KeepPlace,
+			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label,
 		},
 	}
 	held.req.Events = held
@@ -103,9 +103,9 @@ func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
 }
 
 // acquireError makes a failure of a call with ctx an *Error.
-func acquireError(ctx context.Context, op, key string, waited time.Duration, contended bool, wait time.Duration, err error) error {
-	e := &Error{Op: op, Key: key, Err: err}
-	if contended || wait > 0 && errors.Is(err, ErrBusy) {
+func acquireError(ctx context.Context, p *Policy, op, key string, waited time.Duration, contended bool, err error) error {
+	e := &Error{Op: op, Key: key, Label: p.Label, Err: err}
+	if contended || p.Wait > 0 && errors.Is(err, ErrBusy) {
 		e.Waited = waited
 	}
 	if seen, ok := errors.AsType[*core.AcquireError](err); ok {

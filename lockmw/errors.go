@@ -48,13 +48,14 @@ var (
 type Error struct {
 	Op         string        // "lock", "try_lock", "unlock", "extend", "key", …
 	Key        string        // as given by the caller
+	Label      string        // the caller's (WithLabel)
 	Waited     time.Duration // how long the call waited for others; 0 if it did not
 	RetryAfter time.Duration // when another try may be worthwhile: when the lock is free if that is known, else within 1 s; 0 if nothing is known
 	Holders    []Holder      // who was in the way
 	Err        error
 }
 
-// Error names the operation, the key, the time waited and the reason.
+// Error names the operation, the key, the label, the time waited, the reason and the labels of those in the way.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("lockmw: ")
@@ -62,11 +63,21 @@ func (e *Error) Error() string {
 	if e.Key != "" {
 		fmt.Fprintf(&b, " %q", shorten(e.Key))
 	}
+	if e.Label != "" {
+		fmt.Fprintf(&b, " for %s", e.Label)
+	}
 	if e.Waited > 0 {
 		fmt.Fprintf(&b, " after %v", e.Waited.Round(time.Microsecond))
 	}
 	b.WriteString(": ")
 	b.WriteString(strings.TrimPrefix(e.Err.Error(), "lockmw: "))
+	before := ", in the way: "
+	for _, h := range e.Holders {
+		if h.Label != "" {
+			b.WriteString(before + h.Label)
+			before = ", "
+		}
+	}
 	return b.String()
 }
 

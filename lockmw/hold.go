@@ -120,7 +120,7 @@ func (h *Hold) fail(op string, err error) error {
 	case h == nil:
 		return &Error{Op: op, Err: err}
 	}
-	return &Error{Op: op, Key: h.lock.req.Key, Err: err}
+	return &Error{Op: op, Key: h.lock.req.Key, Label: h.lock.req.Label, Err: err}
 }
 
 // attach makes h's context continue ctx.

@@ -14,6 +14,7 @@ type Holder struct {
 	Token       int64         // fencing token of the hold
 	Since       time.Time     // when the lock was granted, by the server's clock
 	TTL         time.Duration // what is left of the lease
+	Label       string        // WithLabel's; "" if there is none
 	Fixed       bool          // the lease is not renewed (WithFixedLease): the lock is free when TTL is over, or before
 	Lingers     bool          // it was unlocked, and WithMinHold keeps the key taken until TTL is over
 }
@@ -26,7 +27,7 @@ func holdersOf(seen []core.Holder) []Holder {
 	for i, h := range seen {
 		holders[i] = Holder{
 			Owner: h.Owner, Process: h.Process, TraceParent: h.TraceParent, Token: h.Token, Since: h.Since, TTL: h.TTL,
-			Fixed: h.Fixed, Lingers: h.Lingers,
+			Label: h.Label, Fixed: h.Fixed, Lingers: h.Lingers,
 		}
 	}
 	return holders

@@ -45,6 +45,7 @@ type Waiter struct {
 	Ticket  string
 	Process string
 	Mode    string
+	Label   string    // WithLabel's, of the call that the ticket was made for
 	Since   time.Time // when it was queued, by the server's clock
 }
 
@@ -64,7 +65,9 @@ func (i *Inspector) Get(ctx context.Context, key string) (Status, error) {
 func statusOf(s *inspect.Status) Status {
 	status := Status{Key: s.Key, Mode: s.Mode, Holders: holdersOf(s.Holders)}
 	for _, w := range s.Waiters {
-		status.Waiters = append(status.Waiters, Waiter(w))
+		status.Waiters = append(status.Waiters, Waiter{
+			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Label: w.Label, Since: w.Since,
+		})
 	}
 	return status
 }

@@ -125,7 +125,7 @@ func (w *watch) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Key: w.attempt.Key, Err: err}
+	return &Error{Op: op, Key: w.attempt.Key, Label: w.attempt.Policy.Label, Err: err}
 }
 
 func (w *watch) released(r Release) {

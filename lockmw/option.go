@@ -36,6 +36,7 @@ const (
 	optFailOpen
 	optObserver
 	optPlace
+	optLabel
 	optDefaults
 	optJoined
 )
@@ -91,6 +92,15 @@ func WithPlace(name string, keep time.Duration) Option {
 // WithName sets the name under which spans and metrics show the lock. It should have few different values: a
 // route or a task type, not an ID. Default: the key's kind, which is the part before its first ':'.
 func WithName(name string) Option { return Option{kind: optName, text: name} }
+
+// WithLabel says what a hold is for: a request id, a task id. Others who meet the lock see the label in their
+// errors, and it is in the Inspector, in spans and in the lines of package locklog, but never in a metric. It is
+// stored with the lock, as it is: it must not be a secret. At most 100 bytes, printable ASCII without spaces;
+// default "", which is none. httpmw sets it to the id of chi's middleware.RequestID, and asynqmw to the task's.
+//
+// A nested call has the label of the lock that it re-enters. If goroutines of a process pass the lock on, or share
+// it for reading, other processes see the label of the first of them.
+func WithLabel(label string) Option { return Option{kind: optLabel, text: label} }
 
 // WithFailOpen lets a call go on without a lock when Redis is unavailable: its Hold has Token 0, and the
 // observers see Acquisition.FailedOpen. Other holders may run at the same time then, so it is only for work

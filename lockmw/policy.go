@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 // A Policy is the sum of a call's options.
@@ -19,6 +21,7 @@ type Policy struct {
 	Place      string
 	KeepPlace  time.Duration
 	Name       string
+	Label      string
 	Observers  []*Observer
 
 	set uint16 // bits by optionKind
@@ -121,6 +124,11 @@ func (p *Policy) applyOne(o *Option) error {
 			return fmt.Errorf("%w: WithName of %d bytes, more than %d", ErrInvalidOption, len(o.text), maxNameLen)
 		}
 		p.Name = o.text
+	case optLabel:
+		if err := core.CheckLabel(o.text); err != nil {
+			return fmt.Errorf("%w: WithLabel", err)
+		}
+		p.Label = o.text
 	case optFailOpen:
 		p.FailOpen = true
 	case optObserver:

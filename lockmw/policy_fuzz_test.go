@@ -87,6 +87,8 @@ func (s *setting) option() lockmw.Option {
 		return lockmw.WithMaxWaiters(s.n)
 	case "name":
 		return lockmw.WithName(s.value)
+	case "label":
+		return lockmw.WithLabel(s.value)
 	case "failopen":
 		return lockmw.WithFailOpen()
 	case "observer":
@@ -118,6 +120,8 @@ func (s *setting) valid() bool {
 		return s.n >= 0
 	case "name":
 		return len(s.value) <= 200
+	case "label":
+		return len(s.value) <= 100 && !strings.ContainsFunc(s.value, func(r rune) bool { return r <= ' ' || r > '~' })
 	case "observer":
 		return s.observer() != nil
 	}
@@ -182,6 +186,8 @@ func (s *setting) apply(p *lockmw.Policy) {
 		p.MaxWaiters = s.n
 	case "name":
 		p.Name = s.value
+	case "label":
+		p.Label = s.value
 	case "failopen":
 		p.FailOpen = true
 	case "observer":
@@ -197,7 +203,8 @@ func FuzzPolicy(f *testing.F) {
 	for _, text := range []string{
 		"", "wait=0s lease=100ms", "wait=-1ns", "wait=forever lease=24h maxhold=2540400h", "lease=99ms", "lease=24h1ns", "lease=0s",
 		"fixed=100ms maxhold=1ms", "maxhold=999us", "maxhold=-1ms", "minhold=24h waiters=3 name=x failopen", "minhold=-1ns", "minhold=25h",
-		"waiters=-1", "waiters=9223372036854775807", "name=" + strings.Repeat("n", 200), "name=" + strings.Repeat("n", 201), "none", "( none )", "[ none ]",
+		"waiters=-1", "waiters=9223372036854775807", "name=" + strings.Repeat("n", 200), "name=" + strings.Repeat("n", 201), "none", "( none )",
+		"label=a label=b", "[ label=a ]", "label=é", "label=" + strings.Repeat("l", 100), "label=" + strings.Repeat("l", 101), "[ none ]",
 		"observer=0 observer=1 observer=0 [ observer=2 ]", "observer=7", "wait=1s wait=2s", "fixed=1s lease=2s", "lease=2s fixed=1s",
 		"[ wait=1s ] wait=2s", "wait=2s [ wait=1s ]", "[ wait=1s wait=2s ]", "[ wait=1s ] [ wait=2s ]", "[ [ wait=1s ] wait=2s ]", "[ wait=1s [ wait=2s ] ]",
 		"fixed=1s [ lease=2s ]", "lease=2s [ fixed=1s ]", "( wait=1s ( lease=5s ) ) name=a", "wait=2s ( [ wait=1s ] )",
@@ -229,7 +236,7 @@ func FuzzPolicy(f *testing.F) {
 
 func samePolicy(a, b *lockmw.Policy) bool {
 	return a.Wait == b.Wait && a.Lease == b.Lease && a.Fixed == b.Fixed && a.MaxHold == b.MaxHold && a.MinHold == b.MinHold &&
-		a.MaxWaiters == b.MaxWaiters && a.Name == b.Name && a.FailOpen == b.FailOpen && slices.Equal(a.Observers, b.Observers)
+		a.MaxWaiters == b.MaxWaiters && a.Name == b.Name && a.Label == b.Label && a.FailOpen == b.FailOpen && slices.Equal(a.Observers, b.Observers)
 }
 
 // lockWith takes a lock twice with options that were accepted.

@@ -27,23 +27,25 @@ type attempt struct {
 	shows atomic.Bool     // shown is set
 	shown context.Context // what it shows instead
 
-	mu         sync.Mutex // guards what follows, and orders the callbacks
-	prepared   bool
-	contended  bool
-	counted    bool // among the waiters
-	position   int
-	token      int64
-	renewals   int64
-	key        string
-	extra      []attribute.KeyValue
-	links      []trace.SpanContext
-	acquire    trace.Span // nil if the call has none, or not yet
-	acquireCtx context.Context
-	acquireEnd time.Time // zero if the acquire span is not recorded
-	granted    time.Time
-	hold       trace.Span
-	holdCtx    context.Context
-	holdStart  time.Time
+	mu        sync.Mutex // guards what follows, and orders the callbacks
+	prepared  bool
+	contended bool
+	counted   bool // among the waiters
+	position  int
+	token     int64
+	renewals  int64
+	key       string
+
+	holderLabel string
+	extra       []attribute.KeyValue
+	links       []trace.SpanContext
+	acquire     trace.Span // nil if the call has none, or not yet
+	acquireCtx  context.Context
+	acquireEnd  time.Time // zero if the acquire span is not recorded
+	granted     time.Time
+	hold        trace.Span
+	holdCtx     context.Context
+	holdStart   time.Time
 }
 
 // attemptIn returns the innermost attempt in ctx that t sees, nil if there is none.
@@ -135,8 +137,11 @@ func (s *attempt) prepare(span trace.Span, a *lockmw.Attempt) {
 	}
 }
 
-// link adds links to the acquire spans of the holders.
+// link notes the label of a holder, and adds links to the acquire spans of the holders.
 func (s *attempt) link(holders []lockmw.Holder) {
+	for i := 0; i < len(holders) && s.holderLabel == ""; i++ {
+		s.holderLabel = clean(holders[i].Label)
+	}
 	if !s.Observer().holderLinks || !s.acquire.IsRecording() {
 		return
 	}

@@ -27,6 +27,7 @@
 //	distributed_lock.operation          both    lock, try_lock
 //	distributed_lock.mode               both    exclusive, fair, read, write
 //	distributed_lock.key                both    string; see WithKeyRedactor
+//	distributed_lock.label              both    string, if there is one (lockmw.WithLabel)
 //	distributed_lock.lease.duration     both    double, seconds
 //	distributed_lock.fencing_token      both    int, once acquired
 //	distributed_lock.outcome            both    acquired, not_acquired, timeout, canceled, error;
@@ -36,6 +37,7 @@
 //	distributed_lock.queue.position     acquire int, 1 is the next; if known
 //	distributed_lock.holder.trace_id    acquire string, of the first link
 //	distributed_lock.holder.span_id     acquire string, of the first link
+//	distributed_lock.holder.label       acquire string, of the first holder in the way that has one
 //	distributed_lock.renewals           hold    int, renewals of the lease that succeeded; if any
 //	distributed_lock.waiters_at_release hold    int, waiters of this process; unless a loss ended it
 //

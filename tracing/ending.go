@@ -36,6 +36,9 @@ func (s *attempt) endWait(a *lockmw.Attempt, o observe.Outcome, err error, now t
 		b.add(attrHolderTrace.String(s.links[0].TraceID().String()))
 		b.add(attrHolderSpan.String(s.links[0].SpanID().String()))
 	}
+	if s.holderLabel != "" {
+		b.add(attrHolderLabel.String(s.holderLabel))
+	}
 	s.setStatus(s.acquire, err)
 	s.acquire.SetAttributes(b.attrs...)
 	s.acquire.End()
@@ -87,6 +90,9 @@ func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o observe.Outcome, err 
 	b.add(s.labels.span...)
 	if s.key != "" {
 		b.add(attrKey.String(s.key))
+	}
+	if a.Policy.Label != "" {
+		b.add(attrLabel.String(a.Policy.Label))
 	}
 	b.add(attrLease.Float64(a.Policy.Lease.Seconds()), attrOutcome.String(o.String()))
 	if s.token != 0 {

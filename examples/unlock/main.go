@@ -90,10 +90,18 @@ func showAll(ctx context.Context, out io.Writer, inspector *lockmw.Inspector) er
 func show(out io.Writer, s lockmw.Status) {
 	fmt.Fprintf(out, "%s: %d hold, %d wait\n", s.Key, len(s.Holders), len(s.Waiters))
 	for _, h := range s.Holders {
-		fmt.Fprintf(out, "  %-10s %s  token %d  since %s  lease ends in %v\n",
-			s.Mode, h.Process, h.Token, h.Since.Format(time.TimeOnly), h.TTL.Round(time.Second))
+		fmt.Fprintf(out, "  %-10s %s  token %d  since %s  lease ends in %v%s\n",
+			s.Mode, h.Process, h.Token, h.Since.Format(time.TimeOnly), h.TTL.Round(time.Second), labelled(h.Label))
 	}
 	for _, w := range s.Waiters {
-		fmt.Fprintf(out, "  waits      %s  %s  since %s\n", w.Process, w.Mode, w.Since.Format(time.TimeOnly))
+		fmt.Fprintf(out, "  waits      %s  %s  since %s%s\n", w.Process, w.Mode, w.Since.Format(time.TimeOnly), labelled(w.Label))
 	}
+}
+
+// labelled is what is shown of a label, which most often is the id of a request or a task.
+func labelled(label string) string {
+	if label == "" {
+		return ""
+	}
+	return "  for " + label
 }

@@ -18,7 +18,7 @@ func TestALockIsShownAndTakenAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer locks.Close()
-		_, hold, err := locks.Lock(t.Context(), "user:42")
+		_, hold, err := locks.Lock(t.Context(), "user:42", lockmw.WithLabel("req-7"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestALockIsShownAndTakenAway(t *testing.T) {
 			}
 		}
 		token := fmt.Sprintf("token %d", hold.Token())
-		shows("", 0, "user:42: 1 hold, 0 wait", token)
+		shows("", 0, "user:42: 1 hold, 0 wait", token, "for req-7")
 		if err := run(t.Context(), io.Discard, s.Addr(), "lockmw", "user:42", hold.Token()-1); err == nil {
 			t.Error("a token that no holder has is no error")
 		}

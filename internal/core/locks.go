@@ -45,6 +45,7 @@ type Request struct {
 	Place      string        // the name under which a place in the queue is kept if the call ends without the lock; "": none
 	KeepPlace  time.Duration // for how long
 	Trace      string        // traceparent stored with the lock, may be empty
+	Label      string        // what the caller says of the hold, stored with the lock; may be empty
 	Events     Events
 }
 
@@ -101,6 +102,7 @@ type Holder struct {
 	Token       int64         // fencing token of the hold
 	Since       time.Time     // when it was granted, by the server's clock
 	TTL         time.Duration // what is left of its lease
+	Label       string        // what its caller says of the hold, may be empty
 	Fixed       bool          // the lease is not renewed: the lock is free when TTL is over, or before
 	MinRest     time.Duration // the key stays taken at least that long, whatever the holder does
 	Lingers     bool          // it was unlocked, and its minimum hold keeps the key taken until TTL is over

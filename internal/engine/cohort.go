@@ -118,7 +118,7 @@ func (c *cohort) localHolder() []core.Holder {
 	return []core.Holder{{
 		Owner: h.req.Owner, Process: c.e.process, TraceParent: h.req.Trace, Token: h.token,
 		Since: c.e.epoch.Add(h.since), TTL: max(0, instant(c.lease.expires.Load())-now),
-		Fixed: h.req.Fixed, MinRest: max(0, h.req.MinHold-(now-h.since)),
+		Label: h.req.Label, Fixed: h.req.Fixed, MinRest: max(0, h.req.MinHold-(now-h.since)),
 	}}
 }
 

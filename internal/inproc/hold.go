@@ -103,7 +103,7 @@ func (l *Locks) end(h *hold) {
 func (h *hold) describe() core.Holder {
 	d := core.Holder{
 		Owner: h.req.Owner, Process: "local", TraceParent: h.req.Trace, Token: h.token, Since: h.since,
-		Fixed: h.req.Fixed, MinRest: max(0, time.Until(h.since.Add(h.req.MinHold))), Lingers: h.over,
+		Label: h.req.Label, Fixed: h.req.Fixed, MinRest: max(0, time.Until(h.since.Add(h.req.MinHold))), Lingers: h.over,
 	}
 	switch {
 	case h.over:

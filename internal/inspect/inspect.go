@@ -36,8 +36,8 @@ type Status struct {
 
 // A Waiter is a ticket.
 type Waiter struct {
-	Ticket, Process, Mode string
-	Since                 time.Time
+	Ticket, Process, Mode, Label string
+	Since                        time.Time
 }
 
 // New returns an Inspector of the locks with a prefix.
@@ -147,6 +147,7 @@ func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
 	w := Waiter{Ticket: id}
 	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
 		w.Mode, w.Process = fields[0], strings.TrimPrefix(fields[3], i.layout.InboxPrefix())
+		w.Label = script.ParseAbout(fields[4]).Label
 		if since, err := strconv.ParseInt(fields[5], 10, 64); err == nil {
 			w.Since = time.UnixMicro(since)
 		}

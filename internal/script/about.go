@@ -11,7 +11,7 @@ import (
 // About is what the field 'owner' of a holder, a reader or a ticket says: who it is, and what others may want
 // to know of the hold. It is the owner alone if there is nothing else to say, and otherwise
 //
-//	<owner>;fixed;min=<ms>
+//	<owner>;fixed;min=<ms>;label=<label>
 //
 // with what applies. No part has a space in it. A '-' in front says that the hold was unlocked and its minimum
 // hold keeps the key taken. The scripts copy the field and compare the owner only.
@@ -20,19 +20,21 @@ type About struct {
 	Fixed   bool          // the lease is not renewed
 	MinHold time.Duration // the key stays taken at least that long
 	Lingers bool          // and does so after the hold was unlocked
+	Label   string        // what the caller says of the hold
 }
 
 const (
 	aboutFixed   = "fixed"
 	aboutMinHold = "min="
+	aboutLabel   = "label="
 )
 
 // String returns the field.
 func (a *About) String() string {
-	if !a.Fixed && a.MinHold <= 0 {
+	if !a.Fixed && a.MinHold <= 0 && a.Label == "" {
 		return a.Owner
 	}
-	b := make([]byte, 0, len(a.Owner)+40)
+	b := make([]byte, 0, len(a.Owner)+len(a.Label)+40)
 	b = append(b, a.Owner...)
 	if a.Fixed {
 		b = append(b, ";"+aboutFixed...)
@@ -40,6 +42,10 @@ func (a *About) String() string {
 	if a.MinHold > 0 {
 		b = append(b, ";"+aboutMinHold...)
 		b = strconv.AppendInt(b, roundUp(a.MinHold), 10)
+	}
+	if a.Label != "" { // the last one, as it may contain a ';'
+		b = append(b, ";"+aboutLabel...)
+		b = append(b, a.Label...)
 	}
 	return string(b)
 }
@@ -49,6 +55,10 @@ func ParseAbout(field string) (a About) {
 	owner, rest, more := strings.Cut(field, ";")
 	a.Owner, a.Lingers = strings.CutPrefix(owner, "-")
 	for more {
+		if label, ok := strings.CutPrefix(rest, aboutLabel); ok {
+			a.Label = core.Label(label)
+			return a
+		}
 		var part string
 		part, rest, more = strings.Cut(rest, ";")
 		if ms, ok := strings.CutPrefix(part, aboutMinHold); ok {
@@ -67,7 +77,7 @@ const maxMinHold = 48 * time.Hour
 // DescribeHolder adds to h what the field says. now is the server's time.
 func DescribeHolder(h *core.Holder, field string, now time.Time) {
 	a := ParseAbout(field)
-	h.Owner, h.Fixed, h.Lingers = a.Owner, a.Fixed, a.Lingers
+	h.Owner, h.Fixed, h.Lingers, h.Label = a.Owner, a.Fixed, a.Lingers, a.Label
 	if a.MinHold > 0 {
 		h.MinRest = max(0, a.MinHold-max(0, now.Sub(h.Since)))
 	}

@@ -11,9 +11,13 @@ import (
 func TestWhatIsStoredAboutAHolderIsReadAgain(t *testing.T) {
 	const owner = "5cdca4dba8204ec95c25332661553846"
 	for field, a := range map[string]script.About{
-		owner:                     {Owner: owner},
-		owner + ";fixed":          {Owner: owner, Fixed: true},
-		owner + ";min=60000":      {Owner: owner, MinHold: time.Minute},
+		owner:                    {Owner: owner},
+		owner + ";fixed":         {Owner: owner, Fixed: true},
+		owner + ";min=60000":     {Owner: owner, MinHold: time.Minute},
+		owner + ";label=a;fixed": {Owner: owner, Label: "a;fixed"},
+		owner + ";fixed;min=1000;label=web-1/42": {
+			Owner: owner, Fixed: true, MinHold: time.Second, Label: "web-1/42",
+		},
 		owner + ";fixed;min=1500": {Owner: owner, Fixed: true, MinHold: 1500 * time.Millisecond},
 	} {
 		if got := a.String(); got != field {
@@ -29,6 +33,8 @@ func TestWhatAStrangerStoredAboutAHolderDoesNoHarm(t *testing.T) {
 	for field, want := range map[string]script.About{
 		"":                                  {},
 		";":                                 {},
+		"o;label=":                          {Owner: "o"},
+		"o;label=a b\n":                     {Owner: "o", Label: "a_b_"},
 		"-o;min=1":                          {Owner: "o", Lingers: true, MinHold: time.Millisecond},
 		"o;;later=1;fixed":                  {Owner: "o", Fixed: true},
 		"o;min=-1;min=x;min=":               {Owner: "o"},

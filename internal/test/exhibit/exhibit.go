@@ -27,7 +27,7 @@ type exhibit struct {
 // Run shows an exhibit to observers. All its keys begin with key. It takes a minute of a bubble's time.
 func Run(t *testing.T, key string, observers ...*lockmw.Observer) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
-		e := &exhibit{T: t, server: s, key: key}
+		e := &exhibit{T: t, server: s, key: key, opts: []lockmw.Option{lockmw.WithLabel("req-7")}}
 		for _, o := range observers {
 			e.opts = append(e.opts, lockmw.WithObserver(o))
 		}

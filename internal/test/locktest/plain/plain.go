@@ -22,5 +22,6 @@ var Groups = []env.Group{
 	{Name: "replay", Scenarios: replays},
 	{Name: "input", Scenarios: badInput},
 	{Name: "retry", Scenarios: retries},
+	{Name: "label", Scenarios: labels},
 	{Name: "strangers", Scenarios: strangers},
 }

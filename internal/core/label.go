@@ -1,0 +1,36 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxLabel is the longest label of a hold in bytes.
+const MaxLabel = 100
+
+// CheckLabel returns an error that wraps ErrInvalidOption unless label can be stored with a lock: its fields there
+// are separated by spaces.
+func CheckLabel(label string) error {
+	if len(label) > MaxLabel || strings.ContainsFunc(label, isUnfit) {
+		return fmt.Errorf("%w: a label of %d bytes, must be at most %d, printable ASCII without spaces", ErrInvalidOption, len(label), MaxLabel)
+	}
+	return nil
+}
+
+// Label makes a label of text that comes from elsewhere: it cuts off what is too long, and puts '_' for what is not
+// printable ASCII.
+func Label(text string) string {
+	text = text[:min(len(text), MaxLabel)]
+	if !strings.ContainsFunc(text, isUnfit) {
+		return text
+	}
+	b := []byte(text)
+	for i, c := range b {
+		if isUnfit(rune(c)) {
+			b[i] = '_'
+		}
+	}
+	return string(b)
+}
+
+func isUnfit(r rune) bool { return r <= ' ' || r > '~' }
