@@ -65,7 +65,9 @@ func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, out
 	if err == nil {
 		held.backend, held.token = backend, backend.Token()
 	} else {
-		err = acquireError(ctx, p, op, key, waited, contended, err)
+		failure := acquireError(ctx, p, op, key, waited, contended, err)
+		failure.Err = held.explainStall(failure.Err)
+		err = failure
 		if !p.FailOpen || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			if held.watch != nil {
 				held.watch.failed(err)
@@ -89,7 +91,7 @@ func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, out
 // newHeldLock prepares the request for a lock.
 func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
 	held := &heldLock{
-		locks:         l.locks,
+		locker:        l,
 		unlockTimeout: l.unlockTimeout,
 		req: core.Request{
 			Key: key, Mode: l.kind.Mode, Owner: ownerOf(outer),
@@ -103,7 +105,7 @@ func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
 }
 
 // acquireError makes a failure of a call with ctx an *Error.
-func acquireError(ctx context.Context, p *Policy, op, key string, waited time.Duration, contended bool, err error) error {
+func acquireError(ctx context.Context, p *Policy, op, key string, waited time.Duration, contended bool, err error) *Error {
 	e := &Error{Op: op, Key: key, Label: p.Label, Err: err}
 	if contended || p.Wait > 0 && errors.Is(err, ErrBusy) {
 		e.Waited = waited

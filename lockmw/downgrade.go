@@ -12,7 +12,7 @@ func (l *KindLocker) downgrade(ctx context.Context, h *Hold) error {
 	if h == nil {
 		return h.fail("downgrade", errNilHold)
 	}
-	if h.lock.locks != l.locks {
+	if !h.lock.isOf(l.locks) {
 		return h.fail("downgrade", fmt.Errorf("%w by this Locker", ErrNotHeld))
 	}
 	return h.fail("downgrade", h.lock.downgrade(ctx, h, l.kind.Mode))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -15,7 +16,7 @@ import (
 // A heldLock is one lock that was acquired, shared by the holds that re-entered it. It implements core.Events:
 // the implementation of locks reports to it.
 type heldLock struct {
-	locks         core.Locks
+	locker        *KindLocker // nil: NewHold made it
 	req           core.Request
 	backend       core.Hold // nil if failed open
 	token         int64
@@ -28,8 +29,13 @@ type heldLock struct {
 	reading     bool             // the lock does not exclude other readers (any more)
 	unconfirmed bool             // the server has not confirmed that
 	contended   bool             // the call had to wait
+	stalled     *core.LocalHold  // of this process, for which the call waited long; nil: none
+	blamed      atomic.Bool      // it was logged that a call waits for this one
 	eventsOn    bool             // observers know of the acquisition, and may learn of further events
 }
+
+// isOf reports whether the lock is one of locks.
+func (l *heldLock) isOf(locks core.Locks) bool { return l.locker != nil && l.locker.locks == locks }
 
 // newHold makes the first hold, which is not in a context yet.
 func (l *heldLock) newHold() *Hold {

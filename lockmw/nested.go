@@ -53,7 +53,7 @@ func (h *Hold) checkLimit() error {
 // key. Of the options p, which opts have added up to, the call gets what a nested hold can have.
 func (l *KindLocker) reenter(ctx context.Context, h *Hold, key string, p *Policy, opts []Option) (*Hold, error) {
 	for ; h != nil; h = h.outer {
-		if h.lock.locks != l.locks || h.lock.req.Key != key {
+		if !h.lock.isOf(l.locks) || h.lock.req.Key != key {
 			continue
 		}
 		if err := h.checkLimit(); err != nil && !h.unlocked.Load() {

@@ -56,10 +56,24 @@ type Events interface {
 	Contended(w Wait)
 	// Waiting is called after Contended, when the position is seen to have changed.
 	Waiting(w Wait)
+	// Stalled is called at most once, by the goroutine of the call, when it has waited for StallAfter for a hold
+	// of this process that was there before.
+	Stalled(h LocalHold)
 	// Renewed reports a renewal of the lease, or why it failed.
 	Renewed(err error)
 	// Lost ends the hold; it is called at most once and not after Release.
 	Lost(cause error)
+}
+
+// StallAfter is after how long a wait for a hold of the same process is reported; on Redis up to a quarter
+// later.
+const StallAfter = time.Second
+
+// A LocalHold is a hold of this process.
+type LocalHold struct {
+	Request *Request
+	Token   int64
+	Since   time.Time
 }
 
 // A Wait is what is known to a request that waits.

@@ -214,7 +214,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 	l.renewAfter(now, (until-now)/3)
 	c.detachKeepingID(r)
 	c.lease = l
-	c.siblings.addKnown(1)
+	c.siblings.addLease(l)
 	e.ids.set(l.id, l) // replaces r: a push that comes now must find one of them
 	if c.isShared() {
 		c.admit(l, c.waiters.joined) // all waiters, even if a writer waits

@@ -5,6 +5,7 @@
 //	siblings.go   what the cohorts of one key know of one another
 //	sharing.go    readers of one process share a lease
 //	waiter.go     one caller waits for its hold; giveup.go is for the end of its patience
+//	stall.go      a caller waits for another one of this process
 //	request.go    a request is granted at once, or queued and granted later
 //	poll.go       asks the server about queued requests
 //	inbox.go      one subscription, by which grants arrive
@@ -66,6 +67,7 @@ type Engine struct {
 	scripts         *script.Set
 	sender          *script.Sender
 	releaseTimeouts *script.Timeouts // for the confirmation of releases
+	stalls          *script.Timeouts // for waits that are to be looked at
 	process         string           // host, process id and a random part
 	epoch           time.Time
 	ids             idTable
@@ -117,6 +119,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.inbox.channel = e.layout.InboxPrefix() + e.process
 	e.inbox.address = e.inbox.channel
 	e.releaseTimeouts = script.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
+	e.stalls = script.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	e.schedule.init(e)
 	return e, nil
 }

@@ -42,9 +42,10 @@ func newRequester(key string) *requester {
 	return a
 }
 
-func (a *requester) Contended(w core.Wait) { a.contended <- w }
-func (a *requester) Waiting(core.Wait)     {}
-func (a *requester) Renewed(error)         {}
+func (a *requester) Contended(w core.Wait)  { a.contended <- w }
+func (a *requester) Waiting(core.Wait)      {}
+func (a *requester) Stalled(core.LocalHold) {}
+func (a *requester) Renewed(error)          {}
 
 func (a *requester) Lost(cause error) {
 	if a.onLost != nil {

@@ -179,7 +179,7 @@ func (l *lease) detachKeepingID(cause error) (had []*hold) {
 	if l.c.lease == l {
 		l.c.lease = nil
 	}
-	l.c.siblings.addKnown(-1)
+	l.c.siblings.removeLease(l)
 	l.c.e.schedule.remove(&l.timer)
 	return had
 }

@@ -8,6 +8,7 @@ type siblings struct {
 	cohorts int
 	waiting int
 	known   int                  // how many leases there are, and requests that are known to be queued
+	lease   *lease               // the latest; nil if it is over
 	readers map[*cohort]struct{} // cohorts whose callers share a lease
 }
 
@@ -52,6 +53,22 @@ func (c *siblings) addWaiting(n int) {
 func (c *siblings) addKnown(n int) {
 	if c != nil {
 		c.known += n
+	}
+}
+
+// addLease notes that there is one more lease.
+func (c *siblings) addLease(l *lease) {
+	c.addKnown(1)
+	if c != nil {
+		c.lease = l
+	}
+}
+
+// removeLease notes that a lease is over.
+func (c *siblings) removeLease(l *lease) {
+	c.addKnown(-1)
+	if c != nil && c.lease == l {
+		c.lease = nil
 	}
 }
 

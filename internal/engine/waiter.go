@@ -103,12 +103,19 @@ func (w *waiter) await(c *cohort) (*hold, error) {
 		defer timer.Stop()
 		limit = timer.C
 	}
+	var stalled <-chan struct{}
+	if w.req.Wait > core.StallAfter {
+		stalled = c.e.stalls.Next(c.e.epoch.Add(w.startedAt)).Done()
+	}
 	for {
 		select {
 		case <-w.signal:
 			if h, err := w.takeNews(c); h != nil || err != nil {
 				return h, err
 			}
+		case <-stalled:
+			stalled = nil
+			c.reportStall(w)
 		case <-limit:
 			return nil, c.giveUp(w, nil)
 		case <-w.done:

@@ -95,10 +95,19 @@ func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, reported int) (co
 		defer timer.Stop()
 		limit = timer.C
 	}
+	var stalled <-chan time.Time
+	if w.req.Wait > core.StallAfter {
+		timer := time.NewTimer(core.StallAfter)
+		defer timer.Stop()
+		stalled = timer.C
+	}
 	for {
 		select {
 		case h := <-w.ready:
 			return h, nil
+		case <-stalled:
+			stalled = nil
+			l.reportStall(e, w)
 		case s := <-w.snapshots:
 			if s.Position != reported && len(w.ready) == 0 {
 				reported = s.Position
@@ -109,6 +118,23 @@ func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, reported int) (co
 		case <-ctx.Done():
 			return nil, l.giveUp(e, w, fmt.Errorf("%w: %w", core.ErrBusy, ctx.Err()))
 		}
+	}
+}
+
+// reportStall lets the caller know if a hold has been in its way since it began to wait. Then it may be its own.
+func (l *Locks) reportStall(e *entry, w *waiter) {
+	l.mu.Lock()
+	var found *hold
+	for _, h := range e.holds {
+		if !h.over && !h.since.After(w.since) {
+			found = h
+			break
+		}
+	}
+	held := found != nil && len(w.ready) == 0
+	l.mu.Unlock()
+	if held {
+		w.req.Events.Stalled(core.LocalHold{Request: found.req, Token: found.token, Since: found.since})
 	}
 }
 

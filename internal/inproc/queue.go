@@ -16,6 +16,7 @@ const notifyInterval = 750 * time.Millisecond
 type waiter struct {
 	req       *core.Request
 	place     int64
+	since     time.Time
 	ready     chan *hold     // has room for one
 	snapshots chan core.Wait // has room for the latest
 }
@@ -72,7 +73,7 @@ func (e *entry) position(w *waiter) int {
 
 // enqueue makes r a waiter, in its place.
 func (l *Locks) enqueue(e *entry, r *core.Request) *waiter {
-	w := &waiter{req: r, place: e.placeOf(r), ready: make(chan *hold, 1), snapshots: make(chan core.Wait, 1)}
+	w := &waiter{req: r, place: e.placeOf(r), since: time.Now(), ready: make(chan *hold, 1), snapshots: make(chan core.Wait, 1)}
 	e.queueOf(r.Mode).add(w)
 	if r.Place != "" {
 		e.occupyPlace(r.Place, w.place)

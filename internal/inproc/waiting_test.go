@@ -250,5 +250,7 @@ func (a arrival) Contended(core.Wait) {
 	}
 }
 func (arrival) Waiting(core.Wait) {}
-func (arrival) Renewed(error)     {}
-func (arrival) Lost(error)        {}
+
+func (arrival) Stalled(core.LocalHold) {}
+func (arrival) Renewed(error)          {}
+func (arrival) Lost(error)             {}

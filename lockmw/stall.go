@@ -1,0 +1,77 @@
+package lockmw
+
+import (
+	"fmt"
+	"log/slog"
+	"path"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// Stalled implements core.Events: the call waits for a hold of this process. That may be a hold of its own
+// caller, which then waits for itself. Each hold is logged once, however many calls wait for it.
+func (l *heldLock) Stalled(h core.LocalHold) {
+	l.mu.Lock()
+	l.stalled = &h
+	l.mu.Unlock()
+	holder, ok := h.Request.Events.(*heldLock)
+	if !ok || l.locker == nil || holder.blamed.Swap(true) {
+		return
+	}
+	site, callers := callSite()
+	l.locker.Logger().Warn("lockmw: a call waits for a lock that its own process holds; if its caller is the holder, it has to use the context that Lock returned",
+		"key", l.req.Key, "mode", l.req.Mode.String(), "call", site, "called_by", callers,
+		slog.Group("holder", "label", h.Request.Label, "mode", h.Request.Mode.String(), "token", h.Token, "owner", h.Request.Owner,
+			"since", h.Since, "held", time.Since(h.Since).Round(time.Millisecond)))
+}
+
+// explainStall adds to the error of a call that waited for a hold of this process what may be the reason.
+func (l *heldLock) explainStall(err error) error {
+	l.mu.Lock()
+	h := l.stalled
+	l.mu.Unlock()
+	if h == nil {
+		return err
+	}
+	return fmt.Errorf("%w; this process itself has held it since %s (token %d): perhaps the context that Lock returned was not used",
+		err, h.Since.Format(time.TimeOnly), h.Token)
+}
+
+// shownCallers is how many callers of the call site are named.
+const shownCallers = 4
+
+// callSite names the function that called this module, and its callers, which are often those that took the
+// lock first.
+func callSite() (site string, callers []string) {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for more := true; more && len(callers) < shownCallers; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		switch name := fmt.Sprintf("%s (%s:%d)", f.Function, path.Base(f.File), f.Line); {
+		case f.Function == "" || strings.HasPrefix(f.Function, "runtime."):
+		case site != "":
+			callers = append(callers, name)
+		case !isOwn(f.Function):
+			site = name
+		}
+	}
+	return site, callers
+}
+
+// isOwn reports whether a function is of the packages between a call site and the wait.
+func isOwn(function string) bool {
+	rest, ok := strings.CutPrefix(function, "github.com/lockmw/go/")
+	if !ok {
+		return false
+	}
+	for _, pkg := range []string{"lockmw.", "fairlock.", "rwlock.", "internal/engine.", "internal/inproc."} {
+		if strings.HasPrefix(rest, pkg) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,187 @@
+package lockmw_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
+)
+
+// stallHint is what the error of a call says that waited for its own process.
+const stallHint = "this process itself has held it since"
+
+// eachLocker runs test for every kind of lock, in a bubble; log returns what the Client has logged.
+func eachLocker(t *testing.T, test func(t *testing.T, hold, wait lockmw.Locker, log func() string)) {
+	t.Helper()
+	over := map[string]func(c *lockmw.Client) (hold, wait lockmw.Locker){
+		"plain":                      func(c *lockmw.Client) (hold, wait lockmw.Locker) { return c, c },
+		"fair":                       func(c *lockmw.Client) (hold, wait lockmw.Locker) { l := fairlock.New(c); return l, l },
+		"fair behind plain":          func(c *lockmw.Client) (hold, wait lockmw.Locker) { return c, fairlock.New(c) },
+		"plain behind fair":          func(c *lockmw.Client) (hold, wait lockmw.Locker) { return fairlock.New(c), c },
+		"writing behind reading":     func(c *lockmw.Client) (hold, wait lockmw.Locker) { return rwlock.New(c).RLocker(), rwlock.New(c) },
+		"reading behind writing":     func(c *lockmw.Client) (hold, wait lockmw.Locker) { return rwlock.New(c), rwlock.New(c).RLocker() },
+		"Local":                      nil,
+		"Local, reading for writing": nil,
+	}
+	for name, lockers := range over {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := &safeBuffer{}
+				logger := slog.New(slog.NewTextHandler(log, nil))
+				if lockers == nil {
+					defer slog.SetDefault(slog.Default())
+					slog.SetDefault(logger)
+					l := lockmw.NewLocal()
+					if strings.Contains(name, "reading") {
+						test(t, l, l.RLocker(), log.String)
+					} else {
+						test(t, l, l, log.String)
+					}
+					return
+				}
+				c, err := lockmw.New(redistest.Piped(t).NewClient(t), lockmw.WithLogger(logger))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					_ = c.Close()
+					time.Sleep(2 * time.Second) // in a bubble: go-redis looks once a second whether it was closed
+				}()
+				hold, wait := lockers(c)
+				test(t, hold, wait, log.String)
+			})
+		})
+	}
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func TestACallThatWaitsForItselfIsLoggedOnceAndSaysSo(t *testing.T) {
+	eachLocker(t, func(t *testing.T, hold, wait lockmw.Locker, log func() string) {
+		_, held, err := hold.Lock(t.Context(), "user:42")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for range 2 {
+			err = forgetTheContext(t.Context(), wait)
+			if !errors.Is(err, lockmw.ErrBusy) || !strings.Contains(err.Error(), stallHint) {
+				t.Errorf("the error does not say who the holder is: %v", err)
+			}
+		}
+		var lines []string
+		for line := range strings.Lines(log()) {
+			if strings.Contains(line, "its own process holds") {
+				lines = append(lines, line)
+			}
+		}
+		if len(lines) != 1 {
+			t.Fatalf("logged %d lines: %q", len(lines), lines)
+		}
+		for _, want := range []string{"user:42", "lockmw_test.forgetTheContext", "stall_test.go", "lockmw_test.TestACallThatWaits", "holder.since", "holder.token"} {
+			if !strings.Contains(lines[0], want) {
+				t.Errorf("%q lacks %q", lines[0], want)
+			}
+		}
+		at, err := time.Parse(time.RFC3339, strings.TrimPrefix(strings.Fields(lines[0])[0], "time="))
+		if err != nil || at.Sub(begun) < time.Second || at.Sub(begun) > 1300*time.Millisecond {
+			t.Errorf("logged %v after the call: %v", at.Sub(begun), err)
+		}
+		if err := held.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+//go:noinline
+func forgetTheContext(ctx context.Context, l lockmw.Locker) error {
+	_, _, err := l.Lock(ctx, "user:42", lockmw.WithWait(5*time.Second))
+	return err
+}
+
+// A queue that moves on is no sign of a mistake, and neither is a short wait.
+func TestAWaitForSeveralHoldersIsNoStall(t *testing.T) {
+	eachLocker(t, func(t *testing.T, hold, wait lockmw.Locker, log func() string) {
+		_, held, err := hold.Lock(t.Context(), "user:42")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				err := lockmw.Do(t.Context(), wait, "user:42", func(context.Context) error {
+					time.Sleep(900 * time.Millisecond)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(900 * time.Millisecond) // of the bubble's time
+		if err := held.Unlock(); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		if got := log(); strings.Contains(got, "its own process holds") {
+			t.Errorf("logged %q", got)
+		}
+	})
+}
+
+func TestAWaitForAnotherProcessIsNoStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &safeBuffer{}
+		server := redistest.Piped(t)
+		clients := make([]*lockmw.Client, 2)
+		for i := range clients {
+			c, err := lockmw.New(server.NewClient(t), lockmw.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			clients[i] = c
+		}
+		_, held, err := clients[0].Lock(t.Context(), "user:42")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := forgetTheContext(t.Context(), clients[1]); !errors.Is(err, lockmw.ErrBusy) || strings.Contains(err.Error(), stallHint) {
+			t.Errorf("got %v", err)
+		}
+		if got := log.String(); strings.Contains(got, "its own process holds") {
+			t.Errorf("logged %q", got)
+		}
+		if err := held.Unlock(); err != nil {
+			t.Error(err)
+		}
+		for _, c := range clients {
+			_ = c.Close()
+		}
+		time.Sleep(2 * time.Second)
+	})
+}
