@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
@@ -19,8 +20,13 @@ type attempt struct {
 	waited  time.Duration
 	token   int64
 
-	failing       atomic.Bool // the last renewal has failed
-	loggedAsStill atomic.Bool // that it is still held
+	failing atomic.Bool // the last renewal has failed
+
+	list.Links[*attempt] // among the holds that are not long yet; the mutex of these guards the rest
+	ctx                  context.Context
+	call                 lockmw.Attempt
+	since                time.Time
+	queued               bool
 }
 
 // newAttempt returns an attempt that waits. It is the context of the call from now on.
@@ -37,7 +43,13 @@ func (s *attempt) is(p observe.Phase) bool { return s != nil && s.Is(p) }
 
 // end ends the hold and reports whether it was the first to do so: Lost and Released may be called at
 // the same time.
-func (s *attempt) end() bool { return s != nil && s.End() }
+func (r *reporter) end(s *attempt) bool {
+	if s == nil || !s.End() {
+		return false
+	}
+	r.unwatch(s)
+	return true
+}
 
 // held is how long the lock has been held by now.
 func (s *attempt) held() time.Duration { return time.Since(s.started) - s.waited }

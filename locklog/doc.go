@@ -12,7 +12,7 @@
 //	WARN   lockmw: slow wait       a wait of at least WithSlowWait is over, with the lock or without
 //	WARN   lockmw: lock failed     Redis could not be reached, or refused: ErrUnavailable, ErrWrongType
 //	WARN   lockmw: failed open     a call goes on without a lock (lockmw.WithFailOpen)
-//	WARN   lockmw: still held      a hold has lasted for WithLongHold when its lease is renewed: once for a hold
+//	WARN   lockmw: still held      a hold has lasted for WithLongHold, and goes on
 //	WARN   lockmw: long hold       a hold of at least WithLongHold was released
 //	WARN   lockmw: renewal failed  a lease could not be renewed: the first time in a row
 //	WARN   lockmw: release failed  the server did not confirm a release: others may wait until the lease ends

@@ -24,10 +24,10 @@ func TestSeveralObserversLogEachForItself(t *testing.T) {
 		_, hold := usertest.Lock(t, t.Context(), local, "item:7")
 		time.AfterFunc(2*time.Second, func() { usertest.Unlock(t, hold) })
 		_, hold = usertest.Lock(t, t.Context(), local, "item:7")
-		time.Sleep(10 * time.Second)
+		time.Sleep(10*time.Second + 1)
 		usertest.Unlock(t, hold)
-		a.messages(slowWait, longHold)
-		b.messages(longHold)
+		a.messages(slowWait, stillHeld, longHold)
+		b.messages(stillHeld, longHold)
 	})
 }
 
@@ -73,15 +73,16 @@ func TestNestedLocksAreLoggedEachByItself(t *testing.T) {
 		time.Sleep(time.Second)
 		ctx, inner := usertest.Lock(t, ctx, local, "inner:1")
 		_, again := usertest.Lock(t, ctx, local, "outer:1") // re-entry
-		time.Sleep(2 * time.Second)
+		time.Sleep(2*time.Second + 1)
 		usertest.Unlock(t, again)
 		local.Expire("inner:1")
 		lost(ctx)
 		_ = inner.Unlock() // lost
 		usertest.Unlock(t, outer)
-		lines := j.messages(lockLost, longHold)
-		lines[0].want(t, line{"lock.key": "inner:1", "lock.held": 2 * time.Second})
-		lines[1].want(t, line{"lock.key": "outer:1", "lock.held": 3 * time.Second})
+		lines := j.messages(stillHeld, lockLost, longHold)
+		lines[0].want(t, line{"lock.key": "outer:1", "lock.held": 3 * time.Second})
+		lines[1].want(t, line{"lock.key": "inner:1", "lock.held": 2*time.Second + 1})
+		lines[2].want(t, line{"lock.key": "outer:1", "lock.held": 3*time.Second + 1})
 	})
 }
 

@@ -36,6 +36,7 @@ type reporter struct {
 	*config
 	logger *slog.Logger // nil: the default one
 
+	lasting     queue
 	unavailable loglimit.Limit // of the lines about calls that Redis failed
 }
 
@@ -77,6 +78,7 @@ func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 		return ctx
 	}
 	s.Enter(observe.Holding)
+	r.watch(ctx, &a, s)
 	if s.waited >= r.slowWait {
 		r.logWait(ctx, msgSlowWait, &a, s, seen, nil, 0)
 	}
@@ -125,25 +127,21 @@ func (r *reporter) renewed(ctx context.Context, a lockmw.Attempt, err error) {
 	if !s.is(observe.Holding) || core.IsLoss(err) { // which Lost reports
 		return
 	}
-	held := s.held()
 	// Renewals are tried ever more often towards the end of a lease: one line is enough.
 	if failing := err != nil; s.failing.Swap(failing) != failing && failing {
-		r.logHold(ctx, slog.LevelWarn, msgRenewalFailed, &a, s, held, nil, err)
-	}
-	if held >= r.longHold && !s.loggedAsStill.Swap(true) {
-		r.logHold(ctx, slog.LevelWarn, msgStillHeld, &a, s, held, nil, nil)
+		r.logHold(ctx, slog.LevelWarn, msgRenewalFailed, &a, s, s.held(), nil, err)
 	}
 }
 
 func (r *reporter) lost(ctx context.Context, a lockmw.Attempt, err error) {
-	if s := r.attemptIn(ctx); s.end() {
+	if s := r.attemptIn(ctx); r.end(s) {
 		r.logHold(ctx, slog.LevelError, msgLost, &a, s, s.held(), nil, err)
 	}
 }
 
 func (r *reporter) released(ctx context.Context, a lockmw.Attempt, end lockmw.Release) {
 	s := r.attemptIn(ctx)
-	if !s.end() {
+	if !r.end(s) {
 		return
 	}
 	switch {

@@ -46,8 +46,8 @@ func WithSlowWait(d time.Duration) Option {
 	return func(c *config) { c.slowWait = d }
 }
 
-// WithLongHold sets how long a hold must last to be logged: when it is released and, if a watchdog renews
-// its lease, once before that. Default 10 s. 0 logs every hold, lockmw.Forever none. Negative values are
+// WithLongHold sets how long a hold must last to be logged: once when it has lasted so long, and when it is
+// released. Default 10 s. 0 logs every hold when it is released, lockmw.Forever none. Negative values are
 // refused.
 func WithLongHold(d time.Duration) Option {
 	return func(c *config) { c.longHold = d }
