@@ -8,8 +8,9 @@
 // queue, and pass the lock on to one another for a while without a command. Here each call has a place of its
 // own, and every release goes through Redis. Redis numbers the calls as they arrive; no client's clock
 // matters. A call that gives up leaves the queue at once. A call whose process has died is removed when its
-// turn comes, 2.25 s after its last sign of life at the earliest. The order of the others stays as it is. A
-// nested Lock of a key that the context holds does not wait.
+// turn comes, 2.25 s after its last sign of life at the earliest. If its turn comes sooner it may be granted the
+// lock, and the next call has it 3 s later. The order of the others stays as it is. A nested Lock of a key that
+// the context holds does not wait.
 //
 // A call learns its position and the length of the queue from the callbacks Contended and Waiting of a
 // lockmw.Observer. With lockmw.WithPlace a call that gave up, such as a task that was put back,
