@@ -5,6 +5,7 @@
 //	siblings.go   what the cohorts of one key know of one another
 //	sharing.go    readers of one process share a lease
 //	waiter.go     one caller waits for its hold; giveup.go is for the end of its patience
+//	silence.go    why a server does not answer
 //	stall.go      a caller waits for another one of this process
 //	request.go    a request is granted at once, or queued and granted later
 //	poll.go       asks the server about queued requests
@@ -67,6 +68,7 @@ type Engine struct {
 	scripts         *script.Set
 	sender          *script.Sender
 	releaseTimeouts *script.Timeouts // for the confirmation of releases
+	look            look
 	stalls          *script.Timeouts // for waits that are to be looked at
 	process         string           // host, process id and a random part
 	epoch           time.Time

@@ -33,7 +33,7 @@ func (c *cohort) giveUp(w *waiter, ended error) error {
 	c.cancelLeaseIfUnused()
 	c.sendRequest(nil)
 	c.unlock()
-	return err
+	return c.e.explain(err)
 }
 
 // giveUpPatience is how long a cancelled call may take to release a hold that it was given meanwhile.
@@ -52,7 +52,7 @@ func (c *cohort) waitError(ended error) error {
 	case r != nil && r.lastErr != nil:
 		err.Err = script.Failure(r.lastErr)
 	case !held && c.e.now()-c.sentAt > slowAnswer:
-		err.Err = fmt.Errorf("%w: it has not answered yet", core.ErrUnavailable)
+		err.Err = errSilent
 	}
 	if ended != nil {
 		err.Err = fmt.Errorf("%w: %w", err.Err, ended)
