@@ -95,6 +95,18 @@ func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
 	}
 }
 
+// Prefixes returns the prefixes (WithPrefix) under which Clients have taken locks on this server, in alphabetic
+// order. An Inspector with another prefix than the locks sees none of them, and this says what to give to
+// NewInspector. A foreign key that ends in ":fence" counts, too. It scans the server, which takes time with many
+// keys. An error is an *Error that wraps ErrUnavailable.
+func (i *Inspector) Prefixes(ctx context.Context) ([]string, error) {
+	prefixes, err := i.inspector.Prefixes(ctx)
+	if err != nil {
+		return nil, &Error{Op: "inspect", Err: err}
+	}
+	return prefixes, nil
+}
+
 // ForceUnlock takes key's lock away from h, as Get or All returned it, and grants it to the next waiter. The
 // hold ends as lost: at once if its process is subscribed, which it is from its first wait for another process
 // on, and else at the next renewal or at Unlock. The holder may work until then and longer: make sure that it

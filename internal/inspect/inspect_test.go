@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,4 +127,19 @@ func TestAnInspectorSaysThatAKeyOnlyStaysTaken(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnInspectorSaysWhichPrefixesThereAre(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		d.Lock("a")
+		for _, key := range []string{"shop:fence", "a:b:{x1}:fence", "a:b:{x2}:fence", ":fence", "{k}:fence", "fence", "other:fenced"} {
+			if err := d.Redis.Set(d.Context(), key, 17, 0).Err(); err != nil {
+				d.Fatal(err)
+			}
+		}
+		got, err := newInspector(d).Prefixes(d.Context())
+		if want := []string{"a:b", "lockmw", "shop"}; err != nil || !slices.Equal(got, want) {
+			d.Errorf("%q, %v; want %q", got, err, want)
+		}
+	})
 }

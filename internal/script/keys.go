@@ -138,3 +138,15 @@ func unescape(tag string) string {
 
 // ReadersTicket stands in the queue for all tickets that wait to read, which have a queue of their own.
 const ReadersTicket = "#readers"
+
+// CounterPattern finds the fencing counters of all prefixes, and perhaps keys of others.
+const CounterPattern = "*:fence"
+
+// PrefixOfCounter returns the prefix of the locks that a fencing counter is of; false if key cannot be one.
+func PrefixOfCounter(key string) (prefix string, ok bool) {
+	prefix, ok = strings.CutSuffix(key, ":fence")
+	if tagged, tag, found := strings.Cut(prefix, ":{"); found && strings.HasSuffix(tag, "}") {
+		prefix = tagged // in a Cluster each slot has one
+	}
+	return prefix, ok && prefix != "" && !strings.ContainsAny(prefix, "{}")
+}
