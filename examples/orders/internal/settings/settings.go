@@ -55,6 +55,9 @@ func Parse(args []string, stderr io.Writer) (Settings, error) {
 	}
 	err := c.check()
 	f.Visit(func(set *flag.Flag) {
+		if err == nil && c.Serve != "" && slices.Contains([]string{"users", "clicks", "seed"}, set.Name) {
+			err = fmt.Errorf("-%s is about a sale, and -serve runs none", set.Name)
+		}
 		if err == nil && c.Contend && slices.Contains([]string{"users", "clicks", "items", "stock", "seed"}, set.Name) {
 			err = fmt.Errorf("-%s is about a sale, and -contend runs none", set.Name)
 		}
