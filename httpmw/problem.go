@@ -104,6 +104,8 @@ func (p problem) about(e *lockmw.Error) problem {
 // nothing: the middleware logs every 500, and what makes a lock unavailable, before it calls an error
 // handler.
 //
+// 401 has WWW-Authenticate: Bearer, unless the response has that header already.
+//
 // 409 and 503 have a Retry-After header in whole seconds. It is 1, unless the lock is known to be taken for longer,
 // by a minimum hold or a fixed lease: then it says for how long, rounded up, but no more than 5 minutes. Up to a
 // tenth is added at random, so that not all clients come back at the same instant.
@@ -116,6 +118,9 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
+	if p.Status == http.StatusUnauthorized && h.Get("Www-Authenticate") == "" {
+		h.Set("Www-Authenticate", "Bearer") // a 401 must have a challenge (RFC 9110, 15.5.2)
+	}
 	if after := p.retryAfterHeader(); after != "" {
 		h.Set("Retry-After", after)
 	}

@@ -248,3 +248,17 @@ func TestAClientIsToldWhenAFixedLeaseEnds(t *testing.T) {
 		}
 	})
 }
+
+func TestAnUnauthorizedRequestIsToldHowToAuthenticate(t *testing.T) {
+	h := httpmw.WithLock(lockmw.NewLocal(), httpmw.By("user", httpmw.Claim(func(context.Context) (string, bool) { return "", false })))(never(t))
+	if got := post(h, "/").Header().Values("WWW-Authenticate"); len(got) != 1 || got[0] != "Bearer" {
+		t.Errorf("WWW-Authenticate: %q", got)
+	}
+	scheme := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="shop"`)
+		h.ServeHTTP(w, r)
+	})
+	if got := post(scheme, "/").Header().Values("WWW-Authenticate"); len(got) != 1 || got[0] != `Basic realm="shop"` {
+		t.Errorf("WWW-Authenticate: %q", got)
+	}
+}
