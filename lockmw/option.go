@@ -104,7 +104,8 @@ func WithLabel(label string) Option { return Option{kind: optLabel, text: label}
 
 // WithFailOpen lets a call go on without a lock when Redis is unavailable: its Hold has Token 0, and the
 // observers see Acquisition.FailedOpen. Other holders may run at the same time then, so it is only for work
-// that is safe without the lock. Off by default.
+// that is safe without the lock. A store that refuses smaller tokens refuses 0: docs/locks.md has a statement for
+// both. Off by default.
 func WithFailOpen() Option { return Option{kind: optFailOpen} }
 
 // WithObserver adds an observer. It may be given more than once, and at several places. All observers are

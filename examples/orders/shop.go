@@ -55,7 +55,7 @@ func (s *shop) place(ctx context.Context, o order) (id int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	left, err := s.books.Stock(ctx, o.Item)
+	left, seen, err := s.books.Stock(ctx, o.Item)
 	if err != nil {
 		return 0, err
 	}
@@ -66,9 +66,7 @@ func (s *shop) place(ctx context.Context, o order) (id int64, err error) {
 		return 0, err
 	}
 	err = s.books.Change(ctx, func(tx *sql.Tx) error {
-		// No row changes if a later holder of the lock has written. "<=" lets this one write again.
-		const take = `UPDATE items SET stock = stock - 1, fence = ? WHERE id = ? AND fence <= ?`
-		if err := books.Fenced(tx.ExecContext(ctx, take, item.Token(), o.Item, item.Token())); err != nil {
+		if err := books.Fenced(tx.ExecContext(ctx, takeOne, o.Item, item.Token(), seen)); err != nil {
 			return err
 		}
 		const insert = `INSERT INTO orders (user, item, fence) VALUES (?, ?, ?)`
@@ -97,7 +95,8 @@ func (s *shop) fulfil(ctx context.Context, t *asynq.Task) (err error) {
 	if err != nil {
 		return err
 	}
-	if done, err := s.books.Shipped(ctx, f.Order); err != nil || done {
+	done, seen, err := s.books.Shipped(ctx, f.Order)
+	if err != nil || done {
 		return err
 	}
 	if err := s.outside(ctx, "ship", s.carrier); err != nil {
@@ -107,10 +106,19 @@ func (s *shop) fulfil(ctx context.Context, t *asynq.Task) (err error) {
 		return err
 	}
 	return s.books.Change(ctx, func(tx *sql.Tx) error {
-		const mark = `UPDATE orders SET shipped = 1, fence = ? WHERE id = ? AND fence <= ?`
-		return books.Fenced(tx.ExecContext(ctx, mark, item.Token(), f.Order, item.Token()))
+		return books.Fenced(tx.ExecContext(ctx, markShipped, f.Order, item.Token(), seen))
 	})
 }
+
+// Both get the row, the token of the hold and the fence that was read with the data. No row changes if a later
+// holder of the lock has written; "<=" lets this one write again. A hold that failed open has token 0: then no row
+// changes if anybody has written since the data was read.
+const (
+	takeOne = `UPDATE items SET stock = stock - 1, fence = CASE WHEN ?2 > 0 THEN ?2 ELSE fence + 1 END
+		WHERE id = ?1 AND (fence <= ?2 OR ?2 = 0 AND fence = ?3)`
+	markShipped = `UPDATE orders SET shipped = 1, fence = CASE WHEN ?2 > 0 THEN ?2 ELSE fence + 1 END
+		WHERE id = ?1 AND (fence <= ?2 OR ?2 = 0 AND fence = ?3)`
+)
 
 type order struct{ User, Item string }
 

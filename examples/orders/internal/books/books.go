@@ -23,7 +23,8 @@ CREATE INDEX parcels_order ON parcels (order_id);
 // What can be wrong with a statement that meets a database in order.
 var (
 	ErrNoItem = errors.New("there is no such item")
-	// ErrFenced: a holder with a later token has written, so our lock was lost without our knowing.
+	// ErrFenced: a holder with a later token has written, so our lock was lost without our knowing. Or we work
+	// without a lock, and somebody has written since we read.
 	ErrFenced = errors.New("the fencing token is out of date")
 )
 
@@ -70,7 +71,7 @@ func (b *Books) Change(ctx context.Context, fn func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// Fenced returns ErrFenced if an update with "fence <= token" in its WHERE clause changed no row.
+// Fenced returns ErrFenced if an update that checks the fence in its WHERE clause changed no row.
 func Fenced(res sql.Result, err error) error {
 	if err != nil {
 		return err
@@ -99,19 +100,19 @@ func (b *Books) HasOrder(ctx context.Context, user string) (has bool, err error)
 	return has, err
 }
 
-// Stock returns how many there are of the item, or ErrNoItem.
-func (b *Books) Stock(ctx context.Context, item string) (n int, err error) {
-	err = b.read.QueryRowContext(ctx, `SELECT stock FROM items WHERE id = ?`, item).Scan(&n)
+// Stock returns how many there are of the item, and its fence, or ErrNoItem.
+func (b *Books) Stock(ctx context.Context, item string) (n int, fence int64, err error) {
+	err = b.read.QueryRowContext(ctx, `SELECT stock, fence FROM items WHERE id = ?`, item).Scan(&n, &fence)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, ErrNoItem
+		return 0, 0, ErrNoItem
 	}
-	return n, err
+	return n, fence, err
 }
 
-// Shipped reports whether the order is marked as shipped.
-func (b *Books) Shipped(ctx context.Context, order int64) (done bool, err error) {
-	err = b.read.QueryRowContext(ctx, `SELECT shipped FROM orders WHERE id = ?`, order).Scan(&done)
-	return done, err
+// Shipped reports whether the order is marked as shipped, and its fence.
+func (b *Books) Shipped(ctx context.Context, order int64) (done bool, fence int64, err error) {
+	err = b.read.QueryRowContext(ctx, `SELECT shipped, fence FROM orders WHERE id = ?`, order).Scan(&done, &fence)
+	return done, fence, err
 }
 
 // Collect is the carrier's book: one line for every parcel that left the house.
