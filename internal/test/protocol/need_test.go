@@ -81,13 +81,11 @@ var needs = []struct {
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {
+	race.FindsNothing(t)
 	untested := rule(allRules)
 	for _, n := range needs {
 		untested &^= n.off
 		t.Run(n.name, func(t *testing.T) {
-			if race.Enabled && n.in.processes() > 2 {
-				t.Skip("takes too long under the race detector")
-			}
 			n.in.off = n.off
 			h := n.in.newSearch()
 			found := h.find(n.promise)

@@ -51,6 +51,7 @@ var largeSystems = map[string]system{
 }
 
 func TestNoStateBreaksAPromise(t *testing.T) {
+	race.FindsNothing(t)
 	if *contenders != "" {
 		clean(t, chosen(t))
 		return
@@ -63,12 +64,6 @@ func TestNoStateBreaksAPromise(t *testing.T) {
 
 func visit(t *testing.T, systems map[string]system) {
 	for name, y := range systems {
-		if race.Enabled && y.processes() > 2 {
-			continue
-		}
-		if race.Enabled {
-			y.acquires, y.tries, y.faults.replays, y.faults.delays = 1, false, min(y.faults.replays, 1), 1
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clean(t, y)

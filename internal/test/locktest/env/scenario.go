@@ -1,6 +1,7 @@
 package env
 
 import (
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/suite"
 )
 
@@ -47,9 +48,19 @@ func (s *Scenario) possible(c Config) bool {
 
 // chosen reports whether s belongs to the suite that runs.
 func (s *Scenario) chosen(c Config) bool {
-	return suite.Full() ||
-		(s.needs&Sample != 0 || !c.realTime()) &&
-			(s.needs&Costly == 0 || c.Mode == ClientMode)
+	switch {
+	case suite.Full():
+		return true
+	case s.needs&Costly != 0 && c.Mode != ClientMode:
+		return false
+	case c.realTime():
+		return s.needs&Sample != 0
+	case race.Enabled && c.Server != nil && c.Mode != ClientMode:
+		// An embedded server is slow with the race detector, and what the kinds of locks have in common
+		// is run for one of them.
+		return s.needs&(Sample|Fair|TwoSided) != 0
+	}
+	return true
 }
 
 // A Group is scenarios about one thing.
