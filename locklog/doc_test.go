@@ -55,6 +55,7 @@ func inBubble(t *testing.T) []line {
 	_, hold := usertest.Lock(t, t.Context(), lockmw.NewLocal(), "item:7") // for its token
 	attempt := func(g *lockmw.Acquisition) *usertest.Script {
 		s := newScript(j.observer)
+		s.Policy.Label = "req-7"
 		s.Contended(seen)
 		if g != nil {
 			s.Acquired(*g)

@@ -16,7 +16,7 @@ type Script struct {
 
 // NewScript starts an attempt whose caller has ctx.
 func NewScript(ctx context.Context, o *lockmw.Observer) *Script {
-	a := lockmw.Attempt{Key: "item:7", Name: "item", Op: "lock", Mode: "exclusive", Policy: lockmw.Policy{Label: "req-7"}}
+	a := lockmw.Attempt{Key: "item:7", Name: "item", Op: "lock", Mode: "exclusive"}
 	return &Script{Attempt: a, Ctx: o.Start(ctx, a), observer: o}
 }
 
