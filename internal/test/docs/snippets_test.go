@@ -25,7 +25,7 @@ import (
 // surrounds it is what a service has anyway.
 var _ = []any{
 	firstLock, lockByHand, firstRoute, firstTask, sell,
-	wrapped, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
+	wrapped, constant, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
 	parts, mounted, traceTasks, keptTurn, secured,
 }
 
