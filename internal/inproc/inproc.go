@@ -220,6 +220,7 @@ func (l *Locks) expire(key string) (lost []*hold) {
 	for _, h := range slices.Clone(e.holds) {
 		if !h.over {
 			h.lost = true
+			e.endPlace(h.req.Place)
 			lost = append(lost, h)
 		}
 		l.end(h)

@@ -205,6 +205,14 @@ func (m *model) unlock(c *modelCall) {
 	m.endHold(c)
 }
 
+// lose ends a hold that was not released, and its place with it.
+func (m *model) lose(c *modelCall) {
+	if !c.released {
+		c.lost = true
+		delete(m.kept, c.req.Place)
+	}
+}
+
 func (m *model) endHold(c *modelCall) {
 	m.holds = without(m.holds, c)
 	m.ended = append(m.ended, c)
@@ -250,7 +258,7 @@ func (m *model) left(c *modelCall) {
 func (m *model) expire(t *rapid.T) {
 	m.Expire(key)
 	for _, c := range m.holds {
-		c.lost = !c.released
+		m.lose(c)
 		m.ended = append(m.ended, c)
 	}
 	m.holds = nil
@@ -292,7 +300,7 @@ func (m *model) next() (at time.Time, happen func()) {
 	}
 	for _, c := range m.holds {
 		sooner(c.until, func() {
-			c.lost = !c.released
+			m.lose(c)
 			m.endHold(c)
 		})
 	}
