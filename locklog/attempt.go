@@ -16,17 +16,22 @@ type attempt struct {
 	observe.Attempt[reporter, attempt]
 
 	started time.Time
-	seen    lockmw.Contention // when the wait began
 	waited  time.Duration
 	token   int64
 
 	failing atomic.Bool // the last renewal has failed
 
-	list.Links[*attempt] // among the holds that are not long yet; the mutex of these guards the rest
-	ctx                  context.Context
-	call                 lockmw.Attempt
-	since                time.Time
+	list.Links[*attempt] // among those that wait, or hold, and are not late yet; the mutex of that queue guards the rest
+	now                  moment
 	queued               bool
+}
+
+// A moment is what is known of an attempt while it waits or holds.
+type moment struct {
+	ctx   context.Context
+	call  lockmw.Attempt
+	seen  lockmw.Contention // when the wait began
+	since time.Time         // of the wait or the hold
 }
 
 // newAttempt returns an attempt that waits. It is the context of the call from now on.
@@ -47,7 +52,7 @@ func (r *reporter) end(s *attempt) bool {
 	if s == nil || !s.End() {
 		return false
 	}
-	r.unwatch(s)
+	r.holds.remove(s)
 	return true
 }
 

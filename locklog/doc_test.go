@@ -47,7 +47,7 @@ func everything(t *testing.T) (lines []line) {
 }
 
 func inBubble(t *testing.T) []line {
-	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(time.Nanosecond))
+	j := newJournal(t, locklog.WithSlowWait(time.Nanosecond), locklog.WithLongHold(time.Nanosecond))
 	seen := lockmw.Contention{
 		Position: 2, Waiters: 3,
 		Holders: []lockmw.Holder{{Owner: "o", Label: "l", Process: "p", TraceParent: valid, Token: 1, Since: time.Now()}},
@@ -57,13 +57,14 @@ func inBubble(t *testing.T) []line {
 		s := newScript(j.observer)
 		s.Policy.Label = "req-7"
 		s.Contended(seen)
+		time.Sleep(2 * time.Nanosecond)
 		if g != nil {
 			s.Acquired(*g)
 			time.Sleep(time.Nanosecond)
 		}
 		return s
 	}
-	held := &lockmw.Acquisition{Hold: hold}
+	held := &lockmw.Acquisition{Hold: hold, Waited: time.Second}
 	attempt(nil).Failed(&lockmw.Error{Err: lockmw.ErrBusy})
 	for _, pause := range []time.Duration{0, 0, loglimit.Every} {
 		time.Sleep(pause)
@@ -108,7 +109,7 @@ func TestTheTableOfAttributesIsWhatIsLogged(t *testing.T) {
 			}
 		}
 	}
-	waits, holds := []string{"slow wait", "lock failed", "failed open"}, []string(nil)
+	waits, holds := []string{"still waiting", "slow wait", "lock failed", "failed open"}, []string(nil)
 	for m := range messages {
 		if !slices.Contains(waits, m) {
 			holds = append(holds, m)

@@ -25,7 +25,7 @@ func logger() *slog.Logger {
 	}))
 }
 
-// Two buyers of one item: the second one's line names the first. A program would use lockmw.New in
+// Two buyers of one item: the second one's lines name the first. A program would use lockmw.New in
 // place of NewLocal, and leave the threshold at 1 s.
 func Example() {
 	observer := locklog.New(logger(), locklog.WithSlowWait(10*time.Millisecond))
@@ -37,9 +37,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	sold := lockmw.WithObserver(&lockmw.Observer{ // 20 ms after the second one has come
+	sold := lockmw.WithObserver(&lockmw.Observer{ // 200 ms after the second one has come
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) {
-			time.AfterFunc(20*time.Millisecond, func() { _ = first.Unlock() })
+			time.AfterFunc(200*time.Millisecond, func() { _ = first.Unlock() })
 		},
 	})
 
@@ -50,6 +50,7 @@ func Example() {
 	}
 	_ = second.Unlock()
 	// Output:
+	// level=WARN msg="lockmw: still waiting" lock.name=item lock.operation=lock lock.mode=exclusive lock.key=item:7 lock.position=1 lock.waiters=1 lock.holders=1 holder.process=local holder.token=1
 	// level=WARN msg="lockmw: slow wait" lock.name=item lock.operation=lock lock.mode=exclusive lock.key=item:7 lock.token=2 lock.outcome=acquired lock.position=1 lock.waiters=1 lock.holders=1 holder.process=local holder.token=1
 }
 

@@ -18,6 +18,7 @@ import (
 
 // The messages, as doc.go has them.
 const (
+	stillWaiting  = "lockmw: still waiting"
 	slowWait      = "lockmw: slow wait"
 	failed        = "lockmw: lock failed"
 	failedOpen    = "lockmw: failed open"

@@ -1,7 +1,6 @@
 package locklog
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,63 +10,97 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A queue is the holds that are not long yet, in the order in which they began. They become long in this order,
-// so one timer is enough for all. Safe for concurrent use.
+// A queue is attempts that wait, or that hold, and are not late yet, in the order in which they began to. They become
+// late in this order, so one timer is enough for all. Safe for concurrent use.
 type queue struct {
-	mu    sync.Mutex
-	holds list.List[*attempt]
-	armed bool // a timer is set
+	after time.Duration // when they are late
+	log   func(*attempt, *moment)
+
+	mu       sync.Mutex
+	attempts list.List[*attempt]
+	armed    bool // a timer is set
 }
 
-// watch has a hold logged when it has lasted for as long as is to be logged.
-func (r *reporter) watch(ctx context.Context, a *lockmw.Attempt, s *attempt) {
-	if r.longHold == 0 || r.longHold == lockmw.Forever || r.loggerFor(ctx, slog.LevelWarn) == nil {
-		return
-	}
-	r.lasting.mu.Lock()
-	defer r.lasting.mu.Unlock()
-	s.ctx, s.call, s.since, s.queued = ctx, *a, time.Now(), true
-	r.lasting.holds.Push(s)
-	if !r.lasting.armed {
-		r.lasting.armed = true
-		time.AfterFunc(r.longHold, r.logLasting)
+func (q *queue) init(after time.Duration, log func(*attempt, *moment)) { q.after, q.log = after, log }
+
+// watch has an attempt logged when it has waited, or held, for as long as is to be logged.
+func (r *reporter) watch(q *queue, s *attempt, m moment) {
+	if q.after > 0 && q.after != lockmw.Forever && r.loggerFor(m.ctx, slog.LevelWarn) != nil {
+		q.add(s, m)
 	}
 }
 
-// unwatch takes a hold off the queue.
-func (r *reporter) unwatch(s *attempt) {
-	r.lasting.mu.Lock()
-	defer r.lasting.mu.Unlock()
+func (q *queue) add(s *attempt, m moment) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.now, s.queued = m, true
+	q.attempts.Push(s)
+	if !q.armed {
+		q.armed = true
+		time.AfterFunc(q.after, q.logLate)
+	}
+}
+
+// update notes what is known of an attempt now.
+func (q *queue) update(s *attempt, m moment) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.now = m
+}
+
+// remove takes an attempt off the queue. From then on nobody else reads its moment.
+func (q *queue) remove(s *attempt) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if s.queued {
 		s.queued = false
-		r.lasting.holds.Remove(s)
+		q.attempts.Remove(s)
 	}
 }
 
-// logLasting logs the holds that have become long, and sets the timer for the next.
-func (r *reporter) logLasting() {
-	for _, s := range r.takeLong() {
-		if s.is(observe.Holding) {
-			r.logHold(s.ctx, slog.LevelWarn, msgStillHeld, &s.call, s, s.held(), nil, nil)
-		}
+// logLate logs the attempts that have become late, and sets the timer for the next.
+func (q *queue) logLate() {
+	late, moments := q.takeLate()
+	for i, s := range late {
+		q.log(s, &moments[i])
 	}
 }
 
-// takeLong takes the holds that have become long off the queue.
-func (r *reporter) takeLong() (long []*attempt) {
-	q := &r.lasting
+// takeLate takes the attempts that have become late off the queue.
+func (q *queue) takeLate() (late []*attempt, moments []moment) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.armed = false
-	for s := q.holds.First(); s != nil; s = q.holds.First() {
-		if left := r.longHold - time.Since(s.since); left > 0 {
+	for s := q.attempts.First(); s != nil; s = q.attempts.First() {
+		if left := q.after - time.Since(s.now.since); left > 0 {
 			q.armed = true
-			time.AfterFunc(left, r.logLasting)
+			time.AfterFunc(left, q.logLate)
 			break
 		}
 		s.queued = false
-		q.holds.Remove(s)
-		long = append(long, s)
+		q.attempts.Remove(s)
+		late, moments = append(late, s), append(moments, s.now)
 	}
-	return long
+	return late, moments
+}
+
+// stillWaiting logs a wait that goes on. If nobody was seen in its way, the call waits for Redis: of such calls one
+// in a while is enough.
+func (r *reporter) stillWaiting(s *attempt, m *moment) {
+	if !s.is(observe.Waiting) {
+		return
+	}
+	if m.seen.Position == 0 && len(m.seen.Holders) == 0 {
+		if _, ok := r.silence.Allow(""); !ok {
+			return
+		}
+	}
+	r.logWaiting(m)
+}
+
+// stillHeld logs a hold that goes on.
+func (r *reporter) stillHeld(s *attempt, m *moment) {
+	if s.is(observe.Holding) {
+		r.logHold(m.ctx, slog.LevelWarn, msgStillHeld, &m.call, s, s.held(), nil, nil)
+	}
 }

@@ -11,6 +11,7 @@ import (
 )
 
 const (
+	msgStillWaiting  = "lockmw: still waiting"
 	msgSlowWait      = "lockmw: slow wait"
 	msgFailed        = "lockmw: lock failed"
 	msgFailedOpen    = "lockmw: failed open"
@@ -42,22 +43,23 @@ func (r *reporter) logWait(
 	if logger == nil {
 		return
 	}
-	lock := r.describe(a, s.token)
-	lock = append(lock, slog.Duration("waited", s.waited), slog.String("outcome", observe.OutcomeOf(err).String()))
-	if seen.Position > 0 {
-		lock = append(lock, slog.Int("position", seen.Position))
-	}
-	if seen.Waiters > 0 {
-		lock = append(lock, slog.Int("waiters", seen.Waiters))
-	}
-	if n := len(seen.Holders); n > 0 {
-		lock = append(lock, slog.Int("holders", n))
-	}
+	lock := append(r.describe(a, s.token), slog.Duration("waited", s.waited), slog.String("outcome", observe.OutcomeOf(err).String()))
+	lock = describeQueue(lock, &seen)
 	failure := r.describeError(err)
 	if missed > 0 {
 		failure = append(failure, slog.Int("suppressed", missed))
 	}
 	r.write(ctx, logger, slog.LevelWarn, message, lock, describeHolder(seen.Holders), failure)
+}
+
+// logWaiting logs a wait that goes on.
+func (r *reporter) logWaiting(m *moment) {
+	logger := r.loggerFor(m.ctx, slog.LevelWarn)
+	if logger == nil {
+		return
+	}
+	lock := describeQueue(append(r.describe(&m.call, 0), slog.Duration("waited", time.Since(m.since))), &m.seen)
+	r.write(m.ctx, logger, slog.LevelWarn, msgStillWaiting, lock, describeHolder(m.seen.Holders), nil)
 }
 
 // logHold logs a hold that has lasted for held; end is nil unless it is released.
@@ -103,6 +105,20 @@ func (r *reporter) describe(a *lockmw.Attempt, token int64) []slog.Attr {
 	}
 	if token != 0 {
 		attrs = append(attrs, slog.Int64("token", token))
+	}
+	return attrs
+}
+
+// describeQueue adds what stands in the way of a call.
+func describeQueue(attrs []slog.Attr, seen *lockmw.Contention) []slog.Attr {
+	if seen.Position > 0 {
+		attrs = append(attrs, slog.Int("position", seen.Position))
+	}
+	if seen.Waiters > 0 {
+		attrs = append(attrs, slog.Int("waiters", seen.Waiters))
+	}
+	if n := len(seen.Holders); n > 0 {
+		attrs = append(attrs, slog.Int("holders", n))
 	}
 	return attrs
 }

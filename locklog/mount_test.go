@@ -26,7 +26,7 @@ func TestSeveralObserversLogEachForItself(t *testing.T) {
 		_, hold = usertest.Lock(t, t.Context(), local, "item:7")
 		time.Sleep(10*time.Second + 1)
 		usertest.Unlock(t, hold)
-		a.messages(slowWait, stillHeld, longHold)
+		a.messages(stillWaiting, slowWait, stillHeld, longHold)
 		b.messages(stillHeld, longHold)
 	})
 }
@@ -57,7 +57,7 @@ func TestMountedTwiceItLogsOnce(t *testing.T) {
 					got[l.message()]++
 				}
 				// Both holds last.
-				if want := (map[string]int{slowWait: 1, stillHeld: 2, longHold: 1, renewalFailed: 1, lockLost: 1}); !maps.Equal(got, want) {
+				if want := (map[string]int{stillWaiting: 1, slowWait: 1, stillHeld: 2, longHold: 1, renewalFailed: 1, lockLost: 1}); !maps.Equal(got, want) {
 					t.Errorf("logged %v, want %v", got, want)
 				}
 			})

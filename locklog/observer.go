@@ -20,6 +20,8 @@ import (
 // either. New panics if an option's value is invalid.
 func New(logger *slog.Logger, opts ...Option) *lockmw.Observer {
 	r := &reporter{config: newConfig(opts), logger: logger}
+	r.waits.init(r.slowWait, r.stillWaiting)
+	r.holds.init(r.longHold, r.stillHeld)
 	return &lockmw.Observer{
 		Start:     r.start,
 		Contended: r.contended,
@@ -36,8 +38,9 @@ type reporter struct {
 	*config
 	logger *slog.Logger // nil: the default one
 
-	lasting     queue
-	unavailable loglimit.Limit // of the lines about calls that Redis failed
+	waits, holds queue          // that are to be logged while they go on
+	silence      loglimit.Limit // of the lines about calls that wait for Redis itself
+	unavailable  loglimit.Limit // of the lines about calls that Redis failed
 }
 
 func (r *reporter) start(ctx context.Context, a lockmw.Attempt) context.Context {
@@ -52,13 +55,15 @@ func (r *reporter) start(ctx context.Context, a lockmw.Attempt) context.Context 
 	s := r.newAttempt(ctx, a.Key)
 	if quiet {
 		s.Enter(observe.Over) // it hides the one around it, which this call does not concern
+		return s
 	}
+	r.watch(&r.waits, s, moment{ctx: s, call: a, since: s.started})
 	return s
 }
 
-func (r *reporter) contended(ctx context.Context, _ lockmw.Attempt, c lockmw.Contention) {
+func (r *reporter) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Contention) {
 	if s := r.attemptIn(ctx); s.is(observe.Waiting) {
-		s.seen = c
+		r.waits.update(s, moment{ctx: ctx, call: a, seen: c, since: s.started})
 	}
 }
 
@@ -67,8 +72,9 @@ func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 	if !s.is(observe.Waiting) {
 		return ctx
 	}
-	seen := s.seen
-	s.seen, s.waited = lockmw.Contention{}, g.Waited
+	r.waits.remove(s)
+	seen := s.now.seen
+	s.now.seen, s.waited = lockmw.Contention{}, g.Waited
 	if g.Hold != nil {
 		s.token = g.Hold.Token()
 	}
@@ -78,7 +84,7 @@ func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 		return ctx
 	}
 	s.Enter(observe.Holding)
-	r.watch(ctx, &a, s)
+	r.watch(&r.holds, s, moment{ctx: ctx, call: a, since: time.Now()})
 	if s.waited >= r.slowWait {
 		r.logWait(ctx, msgSlowWait, &a, s, seen, nil, 0)
 	}
@@ -91,22 +97,24 @@ func (r *reporter) failed(ctx context.Context, a lockmw.Attempt, err error) {
 		return
 	}
 	s.Enter(observe.Over)
+	r.waits.remove(s)
+	seen := s.now.seen
 	s.waited = time.Since(s.started)
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {
 		if e.Waited > 0 {
 			s.waited = e.Waited
 		}
 		if len(e.Holders) > 0 {
-			s.seen.Holders = e.Holders
+			seen.Holders = e.Holders
 		}
 	}
 	switch {
 	case errors.Is(err, lockmw.ErrUnavailable):
-		r.logUnavailable(ctx, msgFailed, &a, s, s.seen, err)
+		r.logUnavailable(ctx, msgFailed, &a, s, seen, err)
 	case errors.Is(err, lockmw.ErrWrongType):
-		r.logWait(ctx, msgFailed, &a, s, s.seen, err, 0)
+		r.logWait(ctx, msgFailed, &a, s, seen, err, 0)
 	case s.waited >= r.slowWait:
-		r.logWait(ctx, msgSlowWait, &a, s, s.seen, err, 0)
+		r.logWait(ctx, msgSlowWait, &a, s, seen, err, 0)
 	default:
 		return
 	}

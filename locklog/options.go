@@ -40,8 +40,8 @@ func newConfig(opts []Option) *config {
 	return c
 }
 
-// WithSlowWait sets how long a call must have waited to be logged, when its wait ends. Default 1 s. 0 logs
-// every call, lockmw.Forever none. Negative values are refused.
+// WithSlowWait sets how long a call must wait to be logged: once when it has waited so long, and when its wait is
+// over. Default 1 s. 0 logs every call when its wait is over, lockmw.Forever none. Negative values are refused.
 func WithSlowWait(d time.Duration) Option {
 	return func(c *config) { c.slowWait = d }
 }

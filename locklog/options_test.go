@@ -57,7 +57,7 @@ func TestWithoutALoggerLinesGoToTheDefaultOne(t *testing.T) {
 // What a logger is not enabled for is not built.
 func TestLevels(t *testing.T) {
 	for level, want := range map[slog.Level]int{
-		slog.LevelInfo: 4, slog.LevelWarn: 4, slog.LevelError: 1, slog.LevelError + 1: 0,
+		slog.LevelInfo: 5, slog.LevelWarn: 5, slog.LevelError: 1, slog.LevelError + 1: 0,
 	} {
 		t.Run(level.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -21,9 +21,9 @@ func TestWaitsFromTheThresholdOnAreLogged(t *testing.T) {
 		want bool
 	}{
 		{"shorter than the default", nil, time.Second - 1, false},
-		{"the default", nil, time.Second, true},
+		{"the default", nil, time.Second + 1, true},
 		{"shorter than the threshold", []locklog.Option{locklog.WithSlowWait(20 * time.Millisecond)}, 20*time.Millisecond - 1, false},
-		{"the threshold", []locklog.Option{locklog.WithSlowWait(20 * time.Millisecond)}, 20 * time.Millisecond, true},
+		{"the threshold", []locklog.Option{locklog.WithSlowWait(20 * time.Millisecond)}, 20*time.Millisecond + 1, true},
 		{"never", []locklog.Option{locklog.WithSlowWait(lockmw.Forever)}, time.Hour, false},
 	} {
 		// A wait ends in one of three ways.
@@ -60,7 +60,7 @@ func TestWaitsFromTheThresholdOnAreLogged(t *testing.T) {
 						j.messages()
 						return
 					}
-					l := j.messages(slowWait)[0]
+					l := j.messages(stillWaiting, slowWait)[1]
 					l.want(t, line{"level": "WARN", "lock.waited": tt.wait, "lock.outcome": end})
 				})
 			})
@@ -79,7 +79,7 @@ func TestTheHolderOfASlowWaitIsNamed(t *testing.T) {
 		_, hold = usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithName("checkout"))
 		usertest.Unlock(t, hold)
 
-		l := j.messages(slowWait)[0]
+		l := j.messages(stillWaiting, slowWait)[1]
 		l.want(t, line{
 			"lock.name": "checkout", "lock.operation": "lock", "lock.mode": "exclusive", "lock.key": "item:7",
 			"lock.token": hold.Token(), "lock.waited": 3 * time.Second, "lock.outcome": "acquired",
@@ -107,11 +107,11 @@ func TestTheHolderIsTheOneSeenAtAFailure(t *testing.T) {
 		}()
 		time.AfterFunc(time.Second/2, func() { usertest.Unlock(t, first) })
 		synctest.Wait()
-		_, _, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Second))
+		_, _, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Second+1))
 		if !errors.Is(err, lockmw.ErrBusy) {
 			t.Fatal(err)
 		}
-		l := j.messages(slowWait)[0]
+		l := j.messages(stillWaiting, slowWait)[1]
 		l.want(t, line{
 			"lock.position": 2, "lock.waiters": 2, "lock.holders": 1, "lock.token": nil, "holder.token": first.Token() + 1,
 			"lock.outcome": "timeout", "error.type": "lock_timeout", "error.message": "lockmw: lock is busy",
@@ -131,10 +131,10 @@ func TestOfSeveralReadersTheOldestIsNamed(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		usertest.Unlock(t, holds[0]) // which puts the third in its place
-		if _, _, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Second)); !errors.Is(err, lockmw.ErrBusy) {
+		if _, _, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Second+1)); !errors.Is(err, lockmw.ErrBusy) {
 			t.Fatal(err)
 		}
-		l := j.messages(slowWait)[0]
+		l := j.messages(stillWaiting, slowWait)[1]
 		l.want(t, line{"lock.mode": "exclusive", "lock.holders": 2, "holder.trace_id": fmt.Sprintf("%032x", 2)})
 	})
 }
@@ -143,16 +143,16 @@ func TestRedisThatFailsACallIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t)
 		s := newScript(j.observer)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second + 1)
 		s.Failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable)})
 		s = newScript(j.observer)
 		s.Acquired(lockmw.Acquisition{Waited: time.Second})
 
 		newScript(j.observer).Failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: lockmw.ErrWrongType}) // at once
 
-		lines := j.messages(failed, slowWait, failed)
+		lines := j.messages(stillWaiting, failed, slowWait, failed)[1:]
 		lines[0].want(t, line{
-			"lock.outcome": "error", "lock.waited": time.Second, "lock.holders": nil, "holder.owner": nil,
+			"lock.outcome": "error", "lock.waited": time.Second + 1, "lock.holders": nil, "holder.owner": nil,
 			"error.type": "lock_unavailable", "error.message": "lockmw: lock server is unavailable: i/o timeout",
 		})
 		lines[1].want(t, line{"lock.outcome": "acquired", "lock.waited": time.Second, "lock.position": nil, "lock.waiters": nil})
