@@ -38,6 +38,17 @@ type Status struct {
 	Mode    string   // of the holders: exclusive, fair, read or write; "" if nobody holds it
 	Holders []Holder // one, or several readers
 	Waiters []Waiter // in the order of the queue; one ticket may stand for several calls of its process
+
+	// Kept is the places that are kept for callers who are away (WithPlace), in their order. Until they come back, the
+	// lock passes over them. Get does not look for them: see All and Kept.
+	Kept []KeptPlace
+}
+
+// A KeptPlace is a place in the queue whose caller is away.
+type KeptPlace struct {
+	Name  string        // WithPlace's
+	Since time.Time     // when its first call was queued, by the server's clock; later if that clock was behind
+	TTL   time.Duration // how long it is kept from now on
 }
 
 // A Waiter is a ticket in the queue.
@@ -49,17 +60,37 @@ type Waiter struct {
 	Since   time.Time // when it was queued, by the server's clock
 }
 
-// Get returns the status of key. It is empty if the key is neither held nor waited for. An error is an *Error
+// Get returns the status of key, without kept places. It is empty if the key is neither held nor waited for. An error is an *Error
 // that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
 func (i *Inspector) Get(ctx context.Context, key string) (Status, error) {
 	if err := keyed.Check(key); err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
 	}
-	s, err := i.inspector.Get(ctx, key)
+	return i.get(ctx, key, nil)
+}
+
+// get is Get with the kept places of those names.
+func (i *Inspector) get(ctx context.Context, key string, kept []string) (Status, error) {
+	s, err := i.inspector.Get(ctx, key, kept...)
 	if err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
 	}
 	return statusOf(s), nil
+}
+
+// Kept returns the places that are kept for key while their callers are away, in their order. It scans the server, which
+// takes time with many keys. An error is like Get's.
+func (i *Inspector) Kept(ctx context.Context, key string) ([]KeptPlace, error) {
+	err := keyed.Check(key)
+	var names []string
+	if err == nil {
+		names, err = i.inspector.KeptFor(ctx, key)
+	}
+	if err != nil {
+		return nil, &Error{Op: "inspect", Key: key, Err: err}
+	}
+	s, err := i.get(ctx, key, names)
+	return s.Kept, err
 }
 
 func statusOf(s *inspect.Status) Status {
@@ -69,28 +100,30 @@ func statusOf(s *inspect.Status) Status {
 			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Label: w.Label, Since: w.Since,
 		})
 	}
+	for _, k := range s.Kept {
+		status.Kept = append(status.Kept, KeptPlace(k))
+	}
 	return status
 }
 
-// All yields the status of every key that is held or waited for, in no order. It scans the server, which takes
+// All yields the status of every key that is held or waited for, or that a place is kept for, in no order. It scans the server, which takes
 // time with many keys. Locks that come or go meanwhile may be missing. A key that cannot be read comes with
 // its error, and the scan goes on. An error without a key ends it.
 func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		for key, err := range i.inspector.Keys(ctx) {
-			var status Status
-			if err == nil {
-				status, err = i.Get(ctx, key)
-				status.Key = key
-			} else {
-				err = &Error{Op: "inspect", Err: err}
-			}
-			if err == nil && status.Mode == "" && len(status.Waiters) == 0 {
+		found, scanned := i.inspector.All(ctx)
+		for _, f := range found {
+			status, err := i.get(ctx, f.Key, f.Kept)
+			status.Key = f.Key
+			if err == nil && status.Mode == "" && len(status.Waiters) == 0 && len(status.Kept) == 0 {
 				continue // gone meanwhile
 			}
 			if !yield(status, err) {
 				return
 			}
+		}
+		if scanned != nil {
+			yield(Status{}, &Error{Op: "inspect", Err: scanned})
 		}
 	}
 }

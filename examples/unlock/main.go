@@ -53,6 +53,9 @@ func run(ctx context.Context, out io.Writer, addr, prefix, key string, force int
 	if err != nil {
 		return err
 	}
+	if status.Kept, err = inspector.Kept(ctx, key); err != nil {
+		return err
+	}
 	show(out, status)
 	if force == 0 {
 		return nil
@@ -95,6 +98,9 @@ func show(out io.Writer, s lockmw.Status) {
 	}
 	for _, w := range s.Waiters {
 		fmt.Fprintf(out, "  waits      %s  %s  since %s%s\n", w.Process, w.Mode, w.Since.Format(time.TimeOnly), labelled(w.Label))
+	}
+	for _, k := range s.Kept {
+		fmt.Fprintf(out, "  away       %s  place since %s, kept for %v\n", k.Name, k.Since.Format(time.TimeOnly), k.TTL.Round(time.Second))
 	}
 }
 

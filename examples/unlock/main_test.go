@@ -6,7 +6,9 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -40,6 +42,11 @@ func TestALockIsShownAndTakenAway(t *testing.T) {
 			t.Error("a token that no holder has is no error")
 		}
 		shows("user:42", 0, "user:42: 1 hold, 0 wait", token)
+		if _, _, err := fairlock.New(locks).TryLock(t.Context(), "user:42", lockmw.WithPlace("task 7", time.Minute)); !errors.Is(err, lockmw.ErrBusy) {
+			t.Fatal(err)
+		}
+		shows("user:42", 0, "user:42: 1 hold, 0 wait", "away       task 7")
+		shows("", 0, "away       task 7")
 		if err := run(t.Context(), io.Discard, "http://"+s.Addr(), "lockmw", "user:42", 0); err == nil {
 			t.Error("a URL that is not Redis' is no error")
 		}

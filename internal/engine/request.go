@@ -47,7 +47,7 @@ func (r *request) call() *script.Call {
 	}
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
-		About: script.About{Owner: want.Owner, Fixed: want.Fixed, MinHold: want.MinHold, Label: want.Label},
+		About: script.About{Owner: want.Owner, Fixed: want.Fixed, MinHold: want.MinHold, Place: want.Place, Label: want.Label},
 		Inbox: e.inbox.address, Subscribed: e.inbox.live.Load(), Tokens: free, QueueTokens: queued,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep,
 	}

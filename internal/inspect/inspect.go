@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,12 +31,29 @@ type Status struct {
 	Key, Mode string
 	Holders   []core.Holder
 	Waiters   []Waiter
+	Kept      []KeptPlace
+}
+
+// A KeptPlace is one of a caller who is away.
+type KeptPlace struct {
+	Name  string
+	Since time.Time
+	TTL   time.Duration
+}
+
+// A Found is a key that a scan has come upon, and the names of places that are kept for it. Their callers may be
+// there: in the queue, or as the holder.
+type Found struct {
+	Key  string
+	Kept []string
 }
 
 // A Waiter is a ticket.
 type Waiter struct {
 	Ticket, Process, Mode, Label string
 	Since                        time.Time
+
+	place string // the name of its kept place
 }
 
 // New returns an Inspector of the locks with a prefix.
@@ -53,9 +69,10 @@ func New(rdb redis.UniversalClient, prefix string) (*Inspector, error) {
 	}, nil
 }
 
-// Get reads the status of a key in one transaction.
-func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
+// Get reads the status of a key, with those of its kept places that are named, in one transaction.
+func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (*Status, error) {
 	n := i.layout.KeySet(key)
+	places, rests := make([]*redis.StringCmd, len(kept)), make([]*redis.DurationCmd, len(kept))
 	var holder, tickets *redis.MapStringStringCmd
 	var ttl *redis.DurationCmd
 	var queue, readers *redis.ZSliceCmd
@@ -64,18 +81,26 @@ func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
 		holder, ttl = p.HGetAll(ctx, n.Holder()), p.PTTL(ctx, n.Holder())
 		queue, readers = p.ZRangeWithScores(ctx, n.Queue(), 0, -1), p.ZRangeWithScores(ctx, n.ReadQueue(), 0, -1)
 		tickets, now = p.HGetAll(ctx, n.Tickets()), p.Time(ctx)
+		for j, name := range kept {
+			places[j], rests[j] = p.Get(ctx, n.Kept(name)), p.PTTL(ctx, n.Kept(name))
+		}
 		return nil
 	})
+	if err != nil && cmp.Or(holder.Err(), ttl.Err(), queue.Err(), readers.Err(), tickets.Err(), now.Err()) == nil {
+		err = nil // a kept place is gone
+	}
 	if err != nil {
 		return nil, script.Failure(err)
 	}
 	s := &Status{Key: key}
+	present := make(map[string]bool) // whose callers hold the lock or wait for it
 	switch h := holder.Val(); {
 	case len(h) == 0:
 	case h["mode"] == core.Read.String():
 		err = i.readReaders(s, h, now.Val())
 	default:
 		err = i.readHolder(s, h, ttl.Val(), now.Val())
+		present[script.ParseAbout(h["owner"]).Place] = true
 	}
 	if err != nil {
 		return nil, err
@@ -84,9 +109,19 @@ func (i *Inspector) Get(ctx context.Context, key string) (*Status, error) {
 	slices.SortStableFunc(all, func(a, b redis.Z) int { return cmp.Compare(a.Score, b.Score) })
 	for _, z := range all {
 		if id, _ := z.Member.(string); id != script.ReadersTicket {
-			s.Waiters = append(s.Waiters, i.readTicket(id, tickets.Val()))
+			w := i.readTicket(id, tickets.Val())
+			s.Waiters = append(s.Waiters, w)
+			present[w.place] = true
 		}
 	}
+	for j, name := range kept {
+		place, err := strconv.ParseInt(places[j].Val(), 10, 64)
+		if err != nil || place <= 0 || present[name] {
+			continue // 0: it is over
+		}
+		s.Kept = append(s.Kept, KeptPlace{Name: name, Since: time.UnixMicro(place), TTL: max(rests[j].Val(), 0)})
+	}
+	slices.SortFunc(s.Kept, func(a, b KeptPlace) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Name, b.Name)) })
 	return s, nil
 }
 
@@ -147,7 +182,8 @@ func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
 	w := Waiter{Ticket: id}
 	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
 		w.Mode, w.Process = fields[0], strings.TrimPrefix(fields[3], i.layout.InboxPrefix())
-		w.Label = script.ParseAbout(fields[4]).Label
+		about := script.ParseAbout(fields[4])
+		w.Label, w.place = about.Label, about.Place
 		if since, err := strconv.ParseInt(fields[5], 10, 64); err == nil {
 			w.Since = time.UnixMicro(since)
 		}
@@ -155,39 +191,51 @@ func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
 	return w
 }
 
-// Keys scans for the keys that are held or waited for. An error ends it.
-func (i *Inspector) Keys(ctx context.Context) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		nodes, err := i.masters(ctx)
-		if err != nil {
-			yield("", script.Failure(err))
-			return
-		}
-		seen := make(map[string]bool) // a held key with a queue, or one that SCAN gives twice
-		for _, node := range nodes {
-			if !i.scan(ctx, node, seen, yield) {
-				return
-			}
+// All scans for the keys that are held or waited for, or that a place is kept for.
+func (i *Inspector) All(ctx context.Context) ([]Found, error) { return i.find(ctx, i.layout.Pattern()) }
+
+// KeptFor scans for the places that are kept for a key.
+func (i *Inspector) KeptFor(ctx context.Context, key string) ([]string, error) {
+	found, err := i.find(ctx, i.layout.KeptPattern(key))
+	for _, f := range found {
+		if f.Key == key {
+			return f.Kept, err
 		}
 	}
+	return nil, err
 }
 
-func (i *Inspector) scan(ctx context.Context, node redis.Cmdable, seen map[string]bool, yield func(string, error) bool) bool {
-	keys := node.Scan(ctx, 0, i.layout.Pattern(), 1000).Iterator()
-	for keys.Next(ctx) {
-		key, ok := i.layout.KeyOf(keys.Val())
-		if !ok || seen[key] {
-			continue
+// find scans for Redis keys that match a pattern. With an error comes what was found before.
+func (i *Inspector) find(ctx context.Context, pattern string) (found []Found, err error) {
+	nodes, err := i.masters(ctx)
+	if err != nil {
+		return nil, script.Failure(err)
+	}
+	index := make(map[string]int) // of a key: one that is held, has a queue and a kept place comes up three times
+	seen := make(map[string]bool) // SCAN may give a kept place twice
+	add := func(key string) *Found {
+		if _, ok := index[key]; !ok {
+			index[key] = len(found)
+			found = append(found, Found{Key: key})
 		}
-		seen[key] = true
-		if !yield(key, nil) {
-			return false
+		return &found[index[key]]
+	}
+	for _, node := range nodes {
+		keys := node.Scan(ctx, 0, pattern, 1000).Iterator()
+		for keys.Next(ctx) {
+			if key, ok := i.layout.KeyOf(keys.Val()); ok {
+				add(key)
+			} else if key, name, ok := i.layout.KeptPlaceOf(keys.Val()); ok && !seen[keys.Val()] {
+				seen[keys.Val()] = true
+				f := add(key)
+				f.Kept = append(f.Kept, name)
+			}
+		}
+		if err := keys.Err(); err != nil {
+			return found, script.Failure(err)
 		}
 	}
-	if err := keys.Err(); err != nil {
-		return yield("", script.Failure(err))
-	}
-	return true
+	return found, nil
 }
 
 // masters returns the servers to scan.

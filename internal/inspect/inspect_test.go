@@ -68,10 +68,10 @@ func TestAnInspectorSeesReadersAndTickets(t *testing.T) {
 		if got := fmt.Sprint(waiters); got != "[w write r read f fair]" {
 			d.Errorf("the queue is %s", got)
 		}
-		for key, err := range newInspector(d).Keys(d.Context()) {
-			if err != nil || key != d.Key {
-				d.Errorf("among the keys is %q, %v", key, err)
-			}
+		found, err := newInspector(d).All(d.Context())
+		if err != nil || len(found) != 1 || found[0].Key != d.Key || !slices.Equal(found[0].Kept, []string{"t", "u"}) &&
+			!slices.Equal(found[0].Kept, []string{"u", "t"}) {
+			d.Errorf("a scan finds %+v, %v", found, err)
 		}
 	})
 }
@@ -140,6 +140,77 @@ func TestAnInspectorSaysWhichPrefixesThereAre(t *testing.T) {
 		got, err := newInspector(d).Prefixes(d.Context())
 		if want := []string{"a:b", "lockmw", "shop"}; err != nil || !slices.Equal(got, want) {
 			d.Errorf("%q, %v; want %q", got, err, want)
+		}
+	})
+}
+
+// kept are the names of the places that an Inspector says are kept for callers who are away.
+func kept(d *scripttest.Driver) (names []string) {
+	d.Helper()
+	i := newInspector(d)
+	found, err := i.KeptFor(d.Context(), d.Key)
+	if err != nil {
+		d.Fatal(err)
+	}
+	s, err := i.Get(d.Context(), d.Key, found...)
+	if err != nil {
+		d.Fatal(err)
+	}
+	for _, k := range s.Kept {
+		names = append(names, k.Name)
+		if k.TTL <= 0 || k.TTL > time.Minute || time.Since(k.Since) > time.Minute {
+			d.Errorf("a kept place is %+v", k)
+		}
+	}
+	return names
+}
+
+func TestAnInspectorSeesWhosePlaceIsKept(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		want := func(when string, names ...string) {
+			d.Helper()
+			if got := kept(d); !slices.Equal(got, names) {
+				d.Errorf("%s, places are kept for %q, want %q", when, got, names)
+			}
+		}
+		const first, second = "t {*}", "t" // as strange as names may be
+		d.Lock("a")
+		d.Keep("b", first, time.Minute)
+		d.Keep("c", second, time.Minute)
+		want("while both wait")
+		d.CancelKeeping("c", second, time.Minute)
+		want("with one away", second)
+		d.CancelKeeping("b", first, time.Minute)
+		want("with both away", first, second)
+		d.Keep("d", second, time.Minute)
+		want("with one back", first)
+		d.Want("release", d.Release("a"), script.Done)
+		if sc := d.Look(); sc.HolderID() != "d" {
+			d.Errorf("%q holds the lock", sc.HolderID())
+		}
+		want("while that one holds", first)
+		d.Want("release", d.ReleasePlace("d", second), script.Done)
+		want("after its release", first)
+		found, err := newInspector(d).All(d.Context())
+		if err != nil || len(found) != 1 || found[0].Key != d.Key {
+			d.Errorf("a scan finds %+v, %v", found, err)
+		}
+	})
+}
+
+func TestAnInspectorIsNotFooledByStrangersAtKeptPlaces(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		d.Lock("a")
+		for name, value := range map[string]string{"word": "x", "sign": "-5", "huge": "99999999999999999999", "none": ""} {
+			d.Redis.Set(d.Context(), d.Keys.Kept(name), value, time.Minute)
+		}
+		d.Redis.RPush(d.Context(), d.Keys.Kept("list"), 5)
+		if got := kept(d); len(got) != 0 {
+			d.Errorf("places are kept for %q", got)
+		}
+		s, err := newInspector(d).Get(d.Context(), d.Key, "list", "gone")
+		if err != nil || len(s.Holders) != 1 {
+			d.Errorf("the lock is %+v, %v", s, err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 // About is what the field 'owner' of a holder, a reader or a ticket says: who it is, and what others may want
 // to know of the hold. It is the owner alone if there is nothing else to say, and otherwise
 //
-//	<owner>;fixed;min=<ms>;label=<label>
+//	<owner>;fixed;min=<ms>;place=<name>;label=<label>
 //
 // with what applies. No part has a space in it. A '-' in front says that the hold was unlocked and its minimum
 // hold keeps the key taken. The scripts copy the field and compare the owner only.
@@ -20,18 +21,20 @@ type About struct {
 	Fixed   bool          // the lease is not renewed
 	MinHold time.Duration // the key stays taken at least that long
 	Lingers bool          // and does so after the hold was unlocked
+	Place   string        // the name of its kept place in the queue
 	Label   string        // what the caller says of the hold
 }
 
 const (
 	aboutFixed   = "fixed"
 	aboutMinHold = "min="
+	aboutPlace   = "place="
 	aboutLabel   = "label="
 )
 
 // String returns the field.
 func (a *About) String() string {
-	if !a.Fixed && a.MinHold <= 0 && a.Label == "" {
+	if !a.Fixed && a.MinHold <= 0 && a.Place == "" && a.Label == "" {
 		return a.Owner
 	}
 	b := make([]byte, 0, len(a.Owner)+len(a.Label)+40)
@@ -42,6 +45,10 @@ func (a *About) String() string {
 	if a.MinHold > 0 {
 		b = append(b, ";"+aboutMinHold...)
 		b = strconv.AppendInt(b, roundUp(a.MinHold), 10)
+	}
+	if a.Place != "" {
+		b = append(b, ";"+aboutPlace...)
+		b = append(b, url.PathEscape(a.Place)...)
 	}
 	if a.Label != "" { // the last one, as it may contain a ';'
 		b = append(b, ";"+aboutLabel...)
@@ -65,6 +72,9 @@ func ParseAbout(field string) (a About) {
 			if n, err := strconv.ParseInt(ms, 10, 64); err == nil && n > 0 && n <= maxMinHold.Milliseconds() {
 				a.MinHold = time.Duration(n) * time.Millisecond
 			}
+		}
+		if name, ok := strings.CutPrefix(part, aboutPlace); ok {
+			a.Place, _ = url.PathUnescape(name)
 		}
 		a.Fixed = a.Fixed || part == aboutFixed
 	}

@@ -11,9 +11,13 @@ import (
 func TestWhatIsStoredAboutAHolderIsReadAgain(t *testing.T) {
 	const owner = "5cdca4dba8204ec95c25332661553846"
 	for field, a := range map[string]script.About{
-		owner:                    {Owner: owner},
-		owner + ";fixed":         {Owner: owner, Fixed: true},
-		owner + ";min=60000":     {Owner: owner, MinHold: time.Minute},
+		owner:                   {Owner: owner},
+		owner + ";fixed":        {Owner: owner, Fixed: true},
+		owner + ";min=60000":    {Owner: owner, MinHold: time.Minute},
+		owner + ";place=task:7": {Owner: owner, Place: "task:7"},
+		owner + ";place=a%20b%3Bfixed%0A%25;label=c": {
+			Owner: owner, Place: "a b;fixed\n%", Label: "c",
+		},
 		owner + ";label=a;fixed": {Owner: owner, Label: "a;fixed"},
 		owner + ";fixed;min=1000;label=web-1/42": {
 			Owner: owner, Fixed: true, MinHold: time.Second, Label: "web-1/42",
@@ -36,6 +40,8 @@ func TestWhatAStrangerStoredAboutAHolderDoesNoHarm(t *testing.T) {
 		"o;label=":                          {Owner: "o"},
 		"o;label=a b\n":                     {Owner: "o", Label: "a_b_"},
 		"-o;min=1":                          {Owner: "o", Lingers: true, MinHold: time.Millisecond},
+		"o;place=;fixed":                    {Owner: "o", Fixed: true},
+		"o;place=%zz;fixed":                 {Owner: "o", Fixed: true},
 		"o;;later=1;fixed":                  {Owner: "o", Fixed: true},
 		"o;min=-1;min=x;min=":               {Owner: "o"},
 		"o;min=9223372036854775807":         {Owner: "o"},

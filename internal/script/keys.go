@@ -50,6 +50,21 @@ func (l *Layout) KeyOf(redisKey string) (key string, ok bool) {
 	return l.Key(strings.TrimSuffix(redisKey, queueSuffix))
 }
 
+// KeptPlaceOf returns the key and the name of the kept place that is at redisKey, if one is.
+func (l *Layout) KeptPlaceOf(redisKey string) (key, name string, ok bool) {
+	lock, name, ok := strings.Cut(redisKey, "}"+keptInfix) // neither part has a brace in it
+	if ok {
+		key, ok = l.Key(lock + "}")
+	}
+	return key, unescape(name), ok
+}
+
+// KeptPattern matches the kept places of a key, as SCAN takes it.
+func (l *Layout) KeptPattern(key string) string {
+	s := l.KeySet(key)
+	return globs.Replace(s.Kept("")) + "*"
+}
+
 // Pattern matches what the locks keep in Redis, as SCAN takes it.
 func (l *Layout) Pattern() string { return globs.Replace(l.prefix) + ":{*}*" }
 
@@ -62,6 +77,7 @@ const (
 	queueSuffix   = ":queue"
 	ticketsSuffix = ":tickets"
 	readersSuffix = ":readqueue"
+	keptInfix     = ":kept:"
 )
 
 // Holder is the hash that says who has the lock.
@@ -86,7 +102,7 @@ func (s *KeySet) Fence() string {
 func (s *KeySet) Done(id string) string { return s.holder + ":done:" + id }
 
 // Kept is where a place in the queue is kept whose caller is away.
-func (s *KeySet) Kept(place string) string { return s.holder + ":kept:" + escape(place) }
+func (s *KeySet) Kept(place string) string { return s.holder + keptInfix + escape(place) }
 
 // five returns the keys that most scripts work on, in their order.
 func (s *KeySet) five() [5]any {

@@ -66,7 +66,7 @@ type Acquire struct {
 // Operation returns what sends it.
 func (a Acquire) Operation(d *Driver) *script.Acquire {
 	op := &script.Acquire{
-		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner}, Mode: a.Mode, Trace: a.Trace,
+		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
 		Inbox: d.Inbox(a.ID), Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1),
 		Place: a.Place, KeepPlace: a.KeepPlace,
 	}

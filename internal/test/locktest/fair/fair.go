@@ -11,6 +11,6 @@ import (
 var Groups = []env.Group{
 	{Name: "first come, first served", Scenarios: slices.Concat(
 		orders, kinds, cost, leaving, clocks, driven, positions,
-		fairTickets, fairTicketEnds, ticketLeaving, ticketLate, ticketInput, modelled,
+		fairTickets, shownTickets, fairTicketEnds, ticketLeaving, ticketLate, ticketInput, modelled,
 	)},
 }
