@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lockmw/go/internal/test/race"
 )
 
 const root = "../../.."
@@ -152,6 +154,7 @@ func TestREADMEIsShort(t *testing.T) {
 }
 
 func TestBlocksOfGoCompile(t *testing.T) {
+	race.FindsNothing(t)
 	file, err := os.ReadFile("snippets_test.go")
 	if err != nil {
 		t.Fatal(err)

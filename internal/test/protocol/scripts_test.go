@@ -10,12 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
 // The model's scripts are the engine's: random runs of both give the same answers, and leave the same
 // behind.
 func TestScriptsDoWhatTheModelSays(t *testing.T) {
+	race.FindsNothing(t)
 	rdb := redistest.Redis(t).NewClient(t)
 	checks := 0
 	for _, batch := range []int{0, 1, 2} {
