@@ -37,7 +37,9 @@ type Status struct {
 	Key     string
 	Mode    string   // of the holders: exclusive, fair, read or write; "" if nobody holds it
 	Holders []Holder // one, or several readers
-	Waiters []Waiter // in the order of the queue; one ticket may stand for several calls of its process
+	// Waiters is the tickets, in the order of the queue. One ticket may stand for several calls of its process. Calls for
+	// the plain lock that wait for a holder of their own process have no ticket, and are not seen here.
+	Waiters []Waiter
 
 	// Kept is the places that are kept for callers who are away (WithPlace), in their order. Until they come back, the
 	// lock passes over them. Get does not look for them: see All and Kept.
