@@ -3,6 +3,7 @@ package rw
 import (
 	"context"
 	"slices"
+	"testing/synctest"
 
 	"pgregory.net/rapid"
 
@@ -23,9 +24,18 @@ func (m *model) passTime(*rapid.T) {
 		if m.e.T.Failed() {
 			return
 		}
+		m.rest()
 		m.happens()
 	}
 	m.quiet()
+}
+
+// rest has what happens in the same instant come to its end, where instants are exact: a call that gives up lets
+// others in before it has returned itself.
+func (m *model) rest() {
+	if m.e.Config.Bubble {
+		synctest.Wait()
+	}
 }
 
 // timed reports whether anything is left that ends by itself.
@@ -102,6 +112,7 @@ func (m *model) succeed() {
 			waiting = append(waiting, w.Waiter)
 		}
 		env.First(m.e.Soon+rwModelFixed/50+env.PollInterval, waiting)
+		m.rest()
 		next := m.nextReturned()
 		switch {
 		case next.Err != nil:
