@@ -50,6 +50,9 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 
 func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, outer *Hold) (context.Context, *Hold, error) {
 	held := l.newHeldLock(p, key, outer)
+	if p.Stacks {
+		held.takenAt = callers()
+	}
 	start, observed := time.Now(), ctx
 	if len(p.Observers) > 0 {
 		held.watch = newWatch(ctx, Attempt{
@@ -63,7 +66,7 @@ func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, out
 	acquired := time.Now()
 	waited, contended := acquired.Sub(start), held.isContended()
 	if err == nil {
-		held.backend, held.token = backend, backend.Token()
+		held.backend = backend
 	} else {
 		failure := acquireError(ctx, p, op, key, waited, contended, err)
 		failure.Err = held.explainStall(failure.Err)
@@ -91,8 +94,7 @@ func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, out
 // newHeldLock prepares the request for a lock.
 func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
 	held := &heldLock{
-		locker:        l,
-		unlockTimeout: l.unlockTimeout,
+		locker: l,
 		req: core.Request{
 			Key: key, Mode: l.kind.Mode, Owner: ownerOf(outer),
 			Wait: p.Wait, Lease: p.Lease, Fixed: p.Fixed,

@@ -110,8 +110,9 @@ func WithClockMargin(d time.Duration) ClientOption {
 }
 
 // WithLogger sets the logger for events without a caller: failed releases in the background, a maxmemory
-// policy that evicts locks, observers that panic; and for calls that have waited for 1 s for a hold of their own
-// Client, which may be their own caller's. Packages httpmw and asynqmw log to it too. Default slog.Default().
+// policy that evicts locks, observers that panic, holds that were forgotten; and for calls that have waited for
+// 1 s for a hold of their own process, which may be their own caller's. Packages httpmw and asynqmw log to it too.
+// Default slog.Default().
 func WithLogger(logger *slog.Logger) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if logger == nil {

@@ -50,10 +50,12 @@ type holdContext struct {
 
 func (c *holdContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
-func (c *holdContext) Done() <-chan struct{} {
+func (c *holdContext) Done() <-chan struct{} { return c.lockedReal().Done() }
+
+func (c *holdContext) lockedReal() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.real().Done()
+	return c.real()
 }
 
 // real returns the context behind c, and makes it if there is none. c.mu is held.
@@ -62,10 +64,14 @@ func (c *holdContext) real() context.Context {
 		parent := c.parent
 		if c.cause != nil {
 			parent = context.WithoutCancel(parent) // which ended later
+		} else if outer, ok := parent.(*holdContext); ok {
+			parent = outer.lockedReal() // which does not refer to the outer hold
 		}
 		c.inner, c.cancel = context.WithCancelCause(parent)
 		if c.cause != nil {
 			c.cancel(c.cause)
+		} else {
+			c.hold.lock.show()
 		}
 	}
 	return c.inner

@@ -22,6 +22,7 @@ func (l *KindLocker) downgrade(ctx context.Context, h *Hold) error {
 func (l *heldLock) downgrade(ctx context.Context, h *Hold, from core.Mode) error {
 	lost := h.check()
 	l.mu.Lock()
+	l.recall()
 	switch {
 	case h.unlocked.Load():
 		lost = errUnlocked

@@ -15,10 +15,8 @@ import (
 // errors.ErrUnsupported.
 func NewHold(ctx context.Context, key string, token int64, unlock func(context.Context) error) (context.Context, *Hold) {
 	l := &heldLock{
-		req:           core.Request{Key: key, Mode: core.Exclusive},
-		backend:       &foreignHold{token: token, ctx: ctx, unlock: unlock},
-		token:         token,
-		unlockTimeout: defaultUnlockTimeout,
+		req:     core.Request{Key: key, Mode: core.Exclusive},
+		backend: &foreignHold{token: token, ctx: ctx, unlock: unlock},
 	}
 	h := l.newHold()
 	h.attach(ctx)

@@ -16,22 +16,38 @@ import (
 // A heldLock is one lock that was acquired, shared by the holds that re-entered it. It implements core.Events:
 // the implementation of locks reports to it.
 type heldLock struct {
-	locker        *KindLocker // nil: NewHold made it
-	req           core.Request
-	backend       core.Hold // nil if failed open
-	token         int64
-	watch         *watch // nil if nobody observes
-	unlockTimeout time.Duration
+	locker  *KindLocker // nil: NewHold made it
+	req     core.Request
+	backend core.Hold // nil if failed open
+	watch   *watch    // nil if nobody observes
 
 	mu          sync.Mutex
-	holds       list.List[*Hold] // that are not unlocked
+	holds       list.List[*Hold] // that are not unlocked; empty while they are out of sight
+	unseen      *unseen          // the holds while they are out of sight, else nil
 	lost        error            // why the lock ended before it was unlocked
+	stalled     *core.LocalHold  // of this process, for which the call waited long; nil: none
+	takenAt     *stack           // with WithStacks: of the acquisition
 	reading     bool             // the lock does not exclude other readers (any more)
 	unconfirmed bool             // the server has not confirmed that
 	contended   bool             // the call had to wait
-	stalled     *core.LocalHold  // of this process, for which the call waited long; nil: none
-	blamed      atomic.Bool      // it was logged that a call waits for this one
 	eventsOn    bool             // observers know of the acquisition, and may learn of further events
+	blamed      atomic.Bool      // it was logged that a call waits for this one
+}
+
+// token returns the fencing token, 0 if the lock failed open.
+func (l *heldLock) token() int64 {
+	if l.backend == nil {
+		return 0
+	}
+	return l.backend.Token()
+}
+
+// unlockTimeout is how long a release waits for the server.
+func (l *heldLock) unlockTimeout() time.Duration {
+	if l.locker == nil {
+		return defaultUnlockTimeout
+	}
+	return l.locker.unlockTimeout
 }
 
 // isOf reports whether the lock is one of locks.
@@ -57,11 +73,12 @@ func (l *heldLock) reenter(ctx context.Context, mode core.Mode, refuse func(*hel
 	h.attach(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.recall()
 	switch {
 	case l.lost != nil:
 		return nil, l.lost
 	case l.holds.IsEmpty():
-		return nil, nil
+		return nil, nil // nobody has the lock any more, or can unlock it
 	case l.reading && mode != core.Read:
 		return nil, ErrUpgrade
 	}
@@ -95,11 +112,12 @@ func (l *heldLock) check() error {
 func (l *heldLock) unlock(h *Hold) error {
 	lost := l.check()
 	l.mu.Lock()
+	l.recall()
 	l.holds.Remove(h)
 	last := l.holds.IsEmpty()
 	if !last && lost == nil && l.onlyReads() {
 		l.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), l.unlockTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), l.unlockTimeout())
 		defer cancel()
 		if err := l.shareWithReaders(ctx); !errors.Is(err, ErrNotHeld) { // else the last hold was unlocked meanwhile
 			return err
@@ -112,7 +130,7 @@ func (l *heldLock) unlock(h *Hold) error {
 	}
 	waiters, err := 0, error(nil)
 	if l.backend != nil {
-		waiters, err = l.backend.Release(l.unlockTimeout)
+		waiters, err = l.backend.Release(l.unlockTimeout())
 	}
 	if lost != nil {
 		err = lost
@@ -126,14 +144,20 @@ func (l *heldLock) unlock(h *Hold) error {
 // Lost implements core.Events: it ends the context of every hold.
 func (l *heldLock) Lost(cause error) {
 	l.mu.Lock()
-	if l.lost != nil || l.holds.IsEmpty() {
+	if l.lost != nil || !l.hasHolds() {
 		l.mu.Unlock()
 		return
 	}
 	l.lost = cause
 	observed := l.eventsOn && l.watch != nil
-	holds := slices.Collect(l.holds.All())
+	l.recall()
+	holds, unseen := slices.Collect(l.holds.All()), l.unseen
 	l.mu.Unlock()
+	if unseen != nil { // nobody can reach them, but their contexts may be waited for
+		for _, end := range unseen.ends {
+			end(cause)
+		}
+	}
 	for _, h := range holds {
 		h.ctx.end(cause)
 	}
@@ -159,7 +183,7 @@ func (l *heldLock) Renewed(err error) {
 		return
 	}
 	l.mu.Lock()
-	current := l.eventsOn && !l.holds.IsEmpty()
+	current := l.eventsOn && l.hasHolds()
 	l.mu.Unlock()
 	if current {
 		l.watch.renewed(err)

@@ -15,6 +15,10 @@ const defaultUnlockTimeout = 2 * time.Second
 
 // A Hold is one acquisition. Holds that re-entered share one lock and one lease, which end with the
 // last of them. Safe for concurrent use.
+//
+// A hold has to be unlocked, and whoever is to unlock it needs the Hold or its context. When nothing refers to either
+// any more, nor to another hold of the lock, the hold is forgotten: it is logged (WithLogger, WithStacks) and not renewed,
+// so that it is lost when its lease ends. What only waits for the channel of its context does not keep it.
 type Hold struct {
 	links //nolint:unused // embedded: its methods put the hold into the list of holds of lock
 
@@ -32,9 +36,9 @@ type links = list.Links[*Hold] //nolint:unused // an alias, so that the document
 func (h *Hold) Key() string { return h.lock.req.Key }
 
 // Token returns the fencing token. It is greater than the token of every earlier hold of the key. A read
-// hold has at least the token of the last write, and less than that of the next. Store it where the guarded write happens, and refuse smaller ones. It fits
-// a BIGINT. It is 0 only if the lock failed open.
-func (h *Hold) Token() int64 { return h.lock.token }
+// hold has at least the token of the last write, and less than that of the next. Store it where the guarded
+// write happens, and refuse smaller ones. It fits a BIGINT. It is 0 only if the lock failed open.
+func (h *Hold) Token() int64 { return h.lock.token() }
 
 // Deadline returns when the hold ends unless it is renewed, by this process' clock. It is zero if there is no
 // such limit: after failing open, and for NewHold.
@@ -55,8 +59,8 @@ func (h *Hold) Deadline() (deadline time.Time) {
 // A lease is never shortened. Extend returns ErrInvalidOption, and changes nothing, if more than that is left of
 // a fixed lease, or if the watchdog renews a longer one. To be rid of a lock sooner there is Unlock.
 //
-// It returns ErrLost if the hold is over, ErrNotHeld if it was unlocked or is nil, and ErrUnavailable if the server did
-// not confirm: the hold then lasts until Deadline. A backend that cannot extend leases returns
+// It returns ErrLost if the hold is over, ErrNotHeld if it was unlocked or is nil, and ErrUnavailable if the
+// server did not confirm: the hold then lasts until Deadline. A backend that cannot extend leases returns
 // errors.ErrUnsupported.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 	return h.fail("extend", h.extend(ctx, lease))
@@ -81,10 +85,10 @@ func (h *Hold) extend(ctx context.Context, lease time.Duration) error {
 // Unlock ends the hold and its context. When the last hold that shares the lock is unlocked, the lock becomes
 // free or passes to the next waiter. Unlock needs no live context, and takes at most the unlock timeout (2 s).
 //
-// It returns ErrNotHeld if the hold was unlocked before, or is nil because Lock failed. It returns ErrLost if the lock was lost meanwhile:
-// another holder may have run at the same time. It returns ErrUnavailable if the server did not confirm the
-// release: the work was exclusive, and the lock becomes free by a retry in the background or when its lease
-// runs out.
+// It returns ErrNotHeld if the hold was unlocked before, or is nil because Lock failed. It returns ErrLost if
+// the lock was lost meanwhile: another holder may have run at the same time. It returns ErrUnavailable if the
+// server did not confirm the release: the work was exclusive, and the lock becomes free by a retry in the
+// background or when its lease runs out.
 //
 // If the lock was deleted from Redis, Unlock or the next renewal reports the loss. If Unlock passes the lock on
 // to a waiting call of this process, that call gets the loss.

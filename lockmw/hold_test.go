@@ -6,8 +6,93 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/lockmw"
 )
+
+// lockOver takes a lock of n, and returns its context, hold and request.
+func lockOver(ctx context.Context, t *testing.T, n *nodes) (context.Context, *lockmw.Hold, *core.Request) {
+	t.Helper()
+	l, err := lockmw.OverLocks(n, core.Kind{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, hold, err := l.Lock(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held, hold, n.requests[len(n.requests)-1]
+}
+
+func TestReentryThatRacesWithTheLastUnlockTakesTheLockAnew(t *testing.T) {
+	n := &nodes{}
+	l, err := lockmw.OverLocks(n, core.Kind{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, last, err := l.Lock(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.expired = func() bool { // re-entry looks at the lease, and in this instant the last hold is unlocked
+		n.expired = nil
+		if err := last.Unlock(); err != nil {
+			t.Error(err)
+		}
+		return false
+	}
+	_, again, err := l.Lock(context.WithoutCancel(ctx), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(n.requests) != 2 || n.released != 1 {
+		t.Errorf("%d requests and %d releases, want 2 and 1: a lock that was released is not re-entered", len(n.requests), n.released)
+	}
+	if err := again.Unlock(); err != nil || n.released != 2 {
+		t.Errorf("Unlock: %v, %d releases, want 2", err, n.released)
+	}
+}
+
+// Nothing has told the hold yet that its lease ran out: a timer is late, or the process was stopped.
+func TestErrComparesTheClockItself(t *testing.T) {
+	n := &nodes{}
+	ctx, hold, _ := lockOver(t.Context(), t, n)
+	n.expired = func() bool { return true }
+	if ctx.Err() == nil || !errors.Is(context.Cause(ctx), lockmw.ErrLost) {
+		t.Errorf("Err is %v with cause %v after the lease ran out", ctx.Err(), context.Cause(ctx))
+	}
+	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+		t.Errorf("Unlock: %v, want ErrLost", err)
+	}
+}
+
+func TestTheCauseIsTheLossAlsoIfTheParentEndsLater(t *testing.T) {
+	parent, cancel := context.WithCancel(t.Context())
+	ctx, _, request := lockOver(parent, t, &nodes{})
+	request.Events.Lost(lockmw.ErrLost)
+	cancel()
+	if cause := context.Cause(ctx); !errors.Is(cause, lockmw.ErrLost) {
+		t.Errorf("the cause is %v", cause)
+	}
+}
+
+func TestContextsBelowAHoldEndWithItWithoutAGoroutine(t *testing.T) {
+	ctx, hold, _ := lockOver(t.Context(), t, &nodes{})
+	below, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	context.AfterFunc(below, func() { close(ended) })
+	if err := hold.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if below.Err() == nil { // at once: a goroutine in between would come later
+		t.Error("a context below the hold goes on after Unlock")
+	}
+	<-ended
+	if cause := context.Cause(below); !errors.Is(cause, lockmw.ErrNotHeld) {
+		t.Errorf("the cause is %v", cause)
+	}
+}
 
 // A caller that did not look at Lock's error defers Unlock of a nil hold.
 func TestANilHoldIsNotHeld(t *testing.T) {

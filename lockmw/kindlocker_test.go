@@ -13,13 +13,18 @@ import (
 
 // nodes is another implementation of locks, which another package may bring.
 type nodes struct {
-	requests []*core.Request
-	fail     error
-	released int
+	requests  []*core.Request
+	meanwhile func(core.Events) // happens before a request is answered; may be nil
+	fail      error
+	expired   func() bool // says whether the lease of a hold has run out; nil: it never does
+	released  int
 }
 
 func (n *nodes) Acquire(_ context.Context, r *core.Request) (core.Hold, error) {
 	n.requests = append(n.requests, r)
+	if n.meanwhile != nil {
+		n.meanwhile(r.Events)
+	}
 	if n.fail != nil {
 		return nil, &core.AcquireError{Err: n.fail, Holders: []core.Holder{{Owner: "o", Process: "p", TraceParent: "t", Token: 5, TTL: time.Second}}}
 	}
@@ -30,10 +35,11 @@ type nodesHold struct{ nodes *nodes }
 
 func (*nodesHold) Token() int64                                { return 17 }
 func (*nodesHold) Deadline() time.Time                         { return time.Time{} }
-func (*nodesHold) Expired() bool                               { return false }
 func (*nodesHold) Extend(context.Context, time.Duration) error { return errors.ErrUnsupported }
 func (*nodesHold) KeepTaken(time.Duration)                     {}
 func (*nodesHold) Downgrade(context.Context) error             { return errors.ErrUnsupported }
+
+func (h *nodesHold) Expired() bool { return h.nodes.expired != nil && h.nodes.expired() }
 
 func (h *nodesHold) Release(time.Duration) (int, error) {
 	h.nodes.released++

@@ -12,6 +12,10 @@ import (
 // between readers and writers: a reader waits for a writer that waits, the end of a writer admits all readers
 // that wait at that moment, and the end of the last of them admits the next writer. Both sides accept
 // WithPlace. Safe for concurrent use; it needs no Close.
+//
+// A hold has no lease that could run out, unless it is a fixed one. If it was forgotten (see Hold) it stays until another
+// call wants its key: that call logs it to slog.Default(), and the hold is lost a lease later. It is noticed at the
+// earliest when it is 1 s old.
 type Local struct {
 	locks  *inproc.Locks
 	writer *KindLocker

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"time"
+	"weak"
 
 	"github.com/lockmw/go/internal/core"
 )
 
 // Nested calls (rule 15 of docs/protocol.md): what becomes of their options. A maximum and a minimum hold are
 // honoured. The lease is that of the outer hold, and a call that wants another one is refused. Options for the
-// way to a lock (WithWait, WithMaxWaiters, WithPlace, WithFailOpen, WithName, WithObserver) have no effect,
+// way to a lock (WithWait, WithMaxWaiters, WithPlace, WithFailOpen, WithName, WithObserver, WithStacks) have no effect,
 // because a nested call has the lock at once and is not observed.
 
 // A holdLimit is the maximum hold of a nested call. It ends the nested hold, and not the lock.
@@ -26,9 +27,14 @@ func (h *Hold) limitTo(most time.Duration) {
 	if lock := h.lock.req.MaxHold; most == 0 || lock > 0 && lock <= most {
 		return
 	}
+	limited := weak.Make(h) // a timer must not keep a hold that is forgotten
 	h.limit = &holdLimit{
-		at:    time.Now().Add(most),
-		timer: time.AfterFunc(most, func() { h.ctx.end(errNestedLimit) }),
+		at: time.Now().Add(most),
+		timer: time.AfterFunc(most, func() {
+			if h := limited.Value(); h != nil {
+				h.ctx.end(errNestedLimit)
+			}
+		}),
 	}
 }
 

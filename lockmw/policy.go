@@ -17,7 +17,8 @@ type Policy struct {
 	MinHold    time.Duration
 	Fixed      bool // the lease is not renewed
 	FailOpen   bool
-	MaxWaiters int // 0: no limit
+	Stacks     bool // note where the lock is taken
+	MaxWaiters int  // 0: no limit
 	Place      string
 	KeepPlace  time.Duration
 	Name       string
@@ -129,6 +130,8 @@ func (p *Policy) applyOne(o *Option) error {
 			return fmt.Errorf("%w: WithLabel", err)
 		}
 		p.Label = o.text
+	case optStacks:
+		p.Stacks = true
 	case optFailOpen:
 		p.FailOpen = true
 	case optObserver:

@@ -21,11 +21,18 @@ func (l *heldLock) Stalled(h core.LocalHold) {
 	if !ok || l.locker == nil || holder.blamed.Swap(true) {
 		return
 	}
-	site, callers := callSite()
+	site, calledBy := callers().callSite()
+	about := []any{
+		"label", h.Request.Label, "mode", h.Request.Mode.String(), "token", h.Token, "owner", h.Request.Owner,
+		"since", h.Since, "held", time.Since(h.Since).Round(time.Millisecond),
+	}
+	if holder.takenAt != nil {
+		by, calledBy := holder.takenAt.callSite()
+		about = append(about, "taken_by", by, "called_by", calledBy)
+	}
 	l.locker.Logger().Warn("lockmw: a call waits for a lock that its own process holds; if its caller is the holder, it has to use the context that Lock returned",
-		"key", l.req.Key, "mode", l.req.Mode.String(), "call", site, "called_by", callers,
-		slog.Group("holder", "label", h.Request.Label, "mode", h.Request.Mode.String(), "token", h.Token, "owner", h.Request.Owner,
-			"since", h.Since, "held", time.Since(h.Since).Round(time.Millisecond)))
+		"key", l.req.Key, "mode", l.req.Mode.String(), "call", site, "called_by", calledBy,
+		slog.Group("holder", about...))
 }
 
 // explainStall adds to the error of a call that waited for a hold of this process what may be the reason.
@@ -43,23 +50,34 @@ func (l *heldLock) explainStall(err error) error {
 // shownCallers is how many callers of the call site are named.
 const shownCallers = 4
 
+// A stack is where a call for a lock came from.
+type stack struct {
+	calls [31]uintptr
+	n     int
+}
+
+func callers() *stack {
+	s := &stack{}
+	s.n = runtime.Callers(2, s.calls[:])
+	return s
+}
+
 // callSite names the function that called this module, and its callers, which are often those that took the
 // lock first.
-func callSite() (site string, callers []string) {
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	for more := true; more && len(callers) < shownCallers; {
+func (s *stack) callSite() (site string, calledBy []string) {
+	frames := runtime.CallersFrames(s.calls[:s.n])
+	for more := true; more && len(calledBy) < shownCallers; {
 		var f runtime.Frame
 		f, more = frames.Next()
 		switch name := fmt.Sprintf("%s (%s:%d)", f.Function, path.Base(f.File), f.Line); {
 		case f.Function == "" || strings.HasPrefix(f.Function, "runtime."):
 		case site != "":
-			callers = append(callers, name)
+			calledBy = append(calledBy, name)
 		case !isOwn(f.Function):
 			site = name
 		}
 	}
-	return site, callers
+	return site, calledBy
 }
 
 // isOwn reports whether a function is of the packages between a call site and the wait.

@@ -118,6 +118,35 @@ func TestACallThatWaitsForItselfIsLoggedOnceAndSaysSo(t *testing.T) {
 	})
 }
 
+func TestTheLineOfAStallNamesWhereTheHolderTookTheLock(t *testing.T) {
+	for _, stacks := range []bool{false, true} {
+		eachLocker(t, func(t *testing.T, hold, wait lockmw.Locker, log func() string) {
+			var opts []lockmw.Option
+			if stacks {
+				opts = append(opts, lockmw.WithStacks())
+			}
+			_, held, err := takeTheLock(t.Context(), hold, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := forgetTheContext(t.Context(), wait); !errors.Is(err, lockmw.ErrBusy) {
+				t.Error(err)
+			}
+			if named := strings.Contains(log(), `holder.taken_by="github.com/lockmw/go/lockmw_test.takeTheLock (stall_test.go:`); named != stacks {
+				t.Errorf("with stacks %v: %q", stacks, log())
+			}
+			if err := held.Unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+//go:noinline
+func takeTheLock(ctx context.Context, l lockmw.Locker, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+	return l.Lock(ctx, "user:42", opts...)
+}
+
 //go:noinline
 func forgetTheContext(ctx context.Context, l lockmw.Locker) error {
 	_, _, err := l.Lock(ctx, "user:42", lockmw.WithWait(5*time.Second))
@@ -156,32 +185,75 @@ func TestAWaitForSeveralHoldersIsNoStall(t *testing.T) {
 
 func TestAWaitForAnotherProcessIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &safeBuffer{}
 		server := redistest.Piped(t)
-		clients := make([]*lockmw.Client, 2)
-		for i := range clients {
-			c, err := lockmw.New(server.NewClient(t), lockmw.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
-			if err != nil {
-				t.Fatal(err)
-			}
-			clients[i] = c
-		}
-		_, held, err := clients[0].Lock(t.Context(), "user:42")
-		if err != nil {
+		clients, log := twoClients(t, server)
+		rdb := server.NewClient(t)
+		if err := rdb.HSet(t.Context(), "lockmw:{user:42}", "id", "x.1", "owner", "5cdc", "token", "1795358195100824",
+			"inbox", "lockmw:inbox:web-1:3716:fece06ae").Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := forgetTheContext(t.Context(), clients[1]); !errors.Is(err, lockmw.ErrBusy) || strings.Contains(err.Error(), stallHint) {
+		if err := rdb.PExpire(t.Context(), "lockmw:{user:42}", time.Minute).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := forgetTheContext(t.Context(), clients[0]); !errors.Is(err, lockmw.ErrBusy) || strings.Contains(err.Error(), stallHint) {
 			t.Errorf("got %v", err)
 		}
 		if got := log.String(); strings.Contains(got, "its own process holds") {
 			t.Errorf("logged %q", got)
 		}
-		if err := held.Unlock(); err != nil {
-			t.Error(err)
+	})
+}
+
+// Clients of one process do not re-enter one another's locks, so that this mistake is an easy one.
+func TestAWaitForAnotherClientOfTheProcessSaysSo(t *testing.T) {
+	for name, over := range map[string]func(c *lockmw.Client) (hold, wait lockmw.Locker){
+		"plain":                  func(c *lockmw.Client) (hold, wait lockmw.Locker) { return c, c },
+		"fair":                   func(c *lockmw.Client) (hold, wait lockmw.Locker) { l := fairlock.New(c); return l, l },
+		"writing behind reading": func(c *lockmw.Client) (hold, wait lockmw.Locker) { return rwlock.New(c).RLocker(), rwlock.New(c) },
+		"reading behind plain":   func(c *lockmw.Client) (hold, wait lockmw.Locker) { return c, rwlock.New(c).RLocker() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clients, log := twoClients(t, redistest.Piped(t))
+				hold, _ := over(clients[0])
+				_, wait := over(clients[1])
+				_, held, err := hold.Lock(t.Context(), "user:42", lockmw.WithLabel("req-7"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					if err := forgetTheContext(t.Context(), wait); !errors.Is(err, lockmw.ErrBusy) || !strings.Contains(err.Error(), stallHint) {
+						t.Errorf("got %v", err)
+					}
+				}
+				if got := log.String(); strings.Count(got, "its own process holds") != 1 || !strings.Contains(got, "holder.label=req-7") {
+					t.Errorf("logged %q", got)
+				}
+				if err := held.Unlock(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// twoClients returns Clients of one server, and what they log.
+func twoClients(t *testing.T, server *redistest.Server) ([]*lockmw.Client, *safeBuffer) {
+	t.Helper()
+	log := &safeBuffer{}
+	clients := make([]*lockmw.Client, 2)
+	for i := range clients {
+		c, err := lockmw.New(server.NewClient(t), lockmw.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		if err != nil {
+			t.Fatal(err)
 		}
+		clients[i] = c
+	}
+	t.Cleanup(func() {
 		for _, c := range clients {
 			_ = c.Close()
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // in a bubble: go-redis looks once a second whether it was closed
 	})
+	return clients, log
 }

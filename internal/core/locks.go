@@ -59,6 +59,12 @@ type Events interface {
 	// Stalled is called at most once, by the goroutine of the call, when it has waited for StallAfter for a hold
 	// of this process that was there before.
 	Stalled(h LocalHold)
+	// IsForgotten reports whether nobody can release the hold any more, because nothing refers to it. It may only be
+	// called once the hold is there, and is meant for now and then: the first call begins to look, and a later one sees
+	// it. Unlike the others it may be called with a mutex held.
+	IsForgotten() bool
+	// Forgotten is called once, after IsForgotten has said so: the hold is not renewed, and is lost at the time given.
+	Forgotten(h LocalHold, ends time.Time)
 	// Renewed reports a renewal of the lease, or why it failed.
 	Renewed(err error)
 	// Lost ends the hold; it is called at most once and not after Release.

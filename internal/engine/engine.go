@@ -13,6 +13,7 @@
 //	lease.go      what the server granted to this process
 //	hold.go       one caller's turn with a lease, or its share in it
 //	renewal.go    the watchdog renews leases
+//	forgotten.go  a hold that nobody can release is not renewed
 //	loss.go       a lease or a hold is lost: by the clock or a message; renewal.go and release.go notice it, too
 //	downgrade.go  a write hold becomes a read hold
 //	release.go    a hold ends: the lease is passed on, handed over or released

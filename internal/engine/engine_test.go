@@ -45,7 +45,11 @@ func newRequester(key string) *requester {
 func (a *requester) Contended(w core.Wait)  { a.contended <- w }
 func (a *requester) Waiting(core.Wait)      {}
 func (a *requester) Stalled(core.LocalHold) {}
+func (a *requester) IsForgotten() bool      { return false }
 func (a *requester) Renewed(error)          {}
+
+func (a *requester) Forgotten(core.LocalHold, time.Time) {}
+func (a *requester) ShuttingDown()                       {}
 
 func (a *requester) Lost(cause error) {
 	if a.onLost != nil {

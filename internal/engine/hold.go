@@ -22,6 +22,7 @@ type hold struct {
 	limit     atomic.Int64 // an instant: the end of the maximum hold or the fixed lease; 0: none
 	lost      error
 	over      bool
+	forgotten bool // nobody can release it any more
 	abandoned bool // its caller gave up before it knew of the hold
 
 	list.Links[*hold] // among the holds of the lease

@@ -16,13 +16,14 @@ type lease struct {
 	id        *script.ID
 	duration  time.Duration
 	grantedAt instant          // when it came to this process
-	holds     list.List[*hold] // one, or those of readers that share it, the earliest first
+	holds     list.List[*hold] // one, or those of readers that share it, the first to end first
 	placed    *hold            // ended, and its kept place ends with it; nil: none
 	mode      core.Mode        // Read from a downgrade on
 	confirmed bool             // the server has set the duration; before that, the accept window
 	over      bool             // released or lost
 	contended bool             // another process waits for the lock
 	checking  bool             // a renewal is to say whether more readers may join
+	overdue   bool             // a renewal has no answer in good time, which the holders know
 
 	next, last   int64   // tokens that are not used yet; a shared lease has only one
 	passes       int     // since it is contended
@@ -34,7 +35,6 @@ type lease struct {
 	renewAt instant       // 0: never
 	slack   time.Duration // by how much it may be early
 	asked   instant       // when the first renewal was sent that has no answer; 0: none
-	overdue bool          // which the holders know
 	timer   timer         // for what comes first: a renewal, the deadline, or that an answer is overdue
 	timerAt instant       // when the timer is due; 0: not set
 }
@@ -42,6 +42,9 @@ type lease struct {
 // newHold gives a caller the lease, or a share in it.
 func (l *lease) newHold(r *core.Request, now instant) *hold {
 	h := &hold{lease: l, req: r, token: l.next, since: now}
+	if l.renewAt == 0 && !r.Fixed { // so far only forgotten holds shared the lease
+		l.renewAfter(now, 0)
+	}
 	l.holds.Push(h)
 	l.adoptTerms(h)
 	l.c.e.active.Add(1)
@@ -93,9 +96,9 @@ func (l *lease) deadline() instant {
 }
 
 // due is called when the lease's timer is due. It ends holds whose time is over, or the whole lease, and
-// returns the holds. It also reports whether the lease is to be renewed. What it returns as late, which may be
-// nil, is to be called: the answer to a renewal is overdue.
-func (l *lease) due() (renew bool, lost []*hold, late func()) {
+// returns the holds. It also reports whether the lease is to be renewed. What it returns as news are
+// functions to be called: the answer to a renewal is overdue, or holds were forgotten.
+func (l *lease) due() (renew bool, lost []*hold, news []func()) {
 	c := l.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -110,18 +113,25 @@ func (l *lease) due() (renew bool, lost []*hold, late func()) {
 	}
 	if l.asked != 0 && !l.overdue && now >= l.overdueAt() {
 		l.overdue = true
-		late = l.reportRenewal(errOverdue)
+		news = append(news, l.reportRenewal(errOverdue))
 	}
 	if l.renewAt != 0 && now >= l.renewAt-l.slack {
+		if l.asked == 0 { // else an answer that is to come makes the lease longer
+			if report := l.findForgotten(now); report != nil {
+				news = append(news, report)
+			}
+		}
+		renew, l.renewAt = l.isWanted(), 0
+	}
+	if renew {
 		// The next renewal is sent whether or not this one has been answered.
 		l.renewAfter(now, l.retryInterval(now))
-		renew = true
 		if l.asked == 0 {
 			l.asked = max(now, 1)
 		}
 	}
 	l.reschedule()
-	return renew, lost, late
+	return renew, lost, news
 }
 
 // isFresh reports whether enough is left of the lease to give it to another caller.

@@ -63,6 +63,8 @@ func (h *hold) endReason(now instant) string {
 		return "its maximum hold is over"
 	case h.req.Fixed:
 		return "its fixed lease is over"
+	case h.forgotten:
+		return "it was forgotten: nobody could unlock it any more"
 	}
 	return "its lease ran out without a renewal"
 }

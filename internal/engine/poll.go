@@ -18,6 +18,7 @@ func (r *request) due() (poll bool) {
 		r.send()
 		return false
 	}
+	r.count(c.waiters.n)
 	e.schedule.set(&r.timer, e.now()+script.PollInterval, pollSlack) // whether or not this poll is answered
 	return true
 }

@@ -19,6 +19,8 @@ type request struct {
 
 	over     bool            // granted, failed or cancelled
 	queued   bool            // the server has a ticket for it
+	several  bool            // the server was told that it stands for more than one caller
+	calls    int             // how many it stands for, as the server is told by the next run or was by the last
 	stamp    int64           // the fencing counter in the last answer that said so
 	acceptBy instant         // until when a push may be relied on whose number is greater than the stamp
 	place    int64           // in the queue
@@ -45,6 +47,7 @@ func (r *request) call() *script.Call {
 	if keep > 0 {
 		keep += min(want.Wait, maxWaitKept)
 	}
+	r.count(c.waiters.n - c.waiters.tries)
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: script.About{Owner: want.Owner, Fixed: want.Fixed, MinHold: want.MinHold, Place: want.Place, Label: want.Label},
@@ -53,6 +56,9 @@ func (r *request) call() *script.Call {
 	}
 	return a.Call(r.leader.ctx, e.scripts, r.onAcquired)
 }
+
+// count notes how many callers the next run tells the server of.
+func (r *request) count(calls int) { r.calls, r.several = calls, r.several || calls > 1 }
 
 // maxWaitKept bounds the wait for which a place is kept if the process is killed meanwhile.
 const maxWaitKept = 10 * time.Minute

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A schedule is one loop for everything that is due at some time: renewals, deadlines of leases, polls, and
+// A schedule is one loop for everything that is due at some time: renewals, deadlines of leases, polls, tallies, and
 // cancellations that are tried again. Renewals that are due at about the same time go out in one pipeline
 // per node, and so do polls. No pipeline waits for an earlier one (rule 13 of docs/protocol.md).
 type schedule struct {
@@ -160,14 +160,15 @@ func (s *schedule) due() (due []*timer, next instant) {
 func (s *schedule) run(due []*timer) {
 	var renewals []*script.Call
 	var polls []*request
+	var tells []*script.Call
 	var lost []*hold
 	for _, t := range due {
 		switch owner := t.owner.(type) {
 		case *lease:
-			renew, ended, late := owner.due()
+			renew, ended, news := owner.due()
 			lost = append(lost, ended...)
-			if late != nil {
-				s.wg.Go(late) // without holding up the loop
+			for _, report := range news {
+				s.wg.Go(report) // without holding up the loop
 			}
 			if renew {
 				renewals = append(renewals, owner.renewalDue())
@@ -181,7 +182,7 @@ func (s *schedule) run(due []*timer) {
 		}
 	}
 	s.send(renewals)
-	s.send(s.e.polls(polls))
+	s.send(append(s.e.polls(polls), tells...))
 	if len(lost) > 0 {
 		s.notifyLost(lost)
 	}

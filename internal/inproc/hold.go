@@ -14,16 +14,17 @@ type hold struct {
 	req   *core.Request
 	token int64
 
-	entry    *entry
-	index    int // in the entry's holds; -1: not there any more
-	since    time.Time
-	keep     time.Time     // the key stays taken until then; zero: no longer than MinHold says
-	lease    time.Duration // how long the hold lasts after a renewal
-	ends     time.Time     // when a fixed lease is over
-	deadline time.Time     // zero: none, because the process that renews it is also the one that stores it
-	limit    *time.Timer   // ends the hold at its deadline; after a release, at the end of its minimum time
-	over     bool          // released or lost; after a release it may keep the key taken for a while
-	lost     bool
+	entry     *entry
+	index     int // in the entry's holds; -1: not there any more
+	since     time.Time
+	keep      time.Time     // the key stays taken until then; zero: no longer than MinHold says
+	lease     time.Duration // how long the hold lasts after a renewal
+	ends      time.Time     // when a fixed lease is over
+	deadline  time.Time     // zero: none, because the process that renews it is also the one that stores it
+	limit     *time.Timer   // ends the hold at its deadline; after a release, at the end of its minimum time
+	forgotten bool          // nobody can release it any more
+	over      bool          // released or lost; after a release it may keep the key taken for a while
+	lost      bool
 }
 
 // grant makes r a holder of e; l.mu is held.
@@ -54,6 +55,10 @@ func (h *hold) setDeadline() {
 	if most := h.since.Add(h.req.MaxHold); h.req.MaxHold > 0 && (h.deadline.IsZero() || most.Before(h.deadline)) {
 		h.deadline = most
 	}
+	h.startLimit()
+}
+
+func (h *hold) startLimit() {
 	h.stopLimit()
 	if !h.deadline.IsZero() {
 		h.limit = time.AfterFunc(time.Until(h.deadline), h.expire)
@@ -77,8 +82,16 @@ func (h *hold) expire() {
 	}
 	h.locks.mu.Unlock()
 	if lost {
-		h.req.Events.Lost(fmt.Errorf("%w: its time ran out", core.ErrLost))
+		h.req.Events.Lost(h.endCause())
 	}
+}
+
+// endCause says why the hold is over, which does not change after its end.
+func (h *hold) endCause() error {
+	if h.forgotten {
+		return fmt.Errorf("%w: it was forgotten: nobody could unlock it any more", core.ErrLost)
+	}
+	return fmt.Errorf("%w: its time ran out", core.ErrLost)
 }
 
 func (h *hold) isPast() bool { return !h.deadline.IsZero() && !time.Now().Before(h.deadline) }
@@ -196,13 +209,18 @@ func (h *hold) Release(time.Duration) (int, error) {
 	h.lost = err != nil // and its timer is late
 	e.endPlace(h.req.Place)
 	if !h.lost {
-		if rest := max(time.Until(h.since.Add(h.req.MinHold)), time.Until(h.keep)); rest > 0 {
+		if rest := h.rest(); rest > 0 {
 			h.linger(rest)
 			return waiters, nil
 		}
 	}
 	l.end(h)
 	return waiters, err
+}
+
+// rest returns for how long from now the key stays taken after a release.
+func (h *hold) rest() time.Duration {
+	return max(time.Until(h.since.Add(h.req.MinHold)), time.Until(h.keep))
 }
 
 // linger keeps the key taken for a while though the hold is over.

@@ -43,14 +43,17 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 		l.mu.Unlock()
 		return h, nil
 	}
+	found := e.findForgotten()
 	if err := l.refuse(e, r); err != nil {
 		l.mu.Unlock()
+		l.reportForgotten(found)
 		return nil, err
 	}
 	w := l.enqueue(e, r)
 	snapshot := core.Wait{Holders: e.holders(), Position: e.position(w), Queued: e.waiting()}
 	l.mu.Unlock()
 
+	l.reportForgotten(found)
 	r.Events.Contended(snapshot)
 	return l.wait(ctx, e, w, snapshot.Position)
 }
@@ -95,19 +98,26 @@ func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, reported int) (co
 		defer timer.Stop()
 		limit = timer.C
 	}
-	var stalled <-chan time.Time
-	if w.req.Wait > core.StallAfter {
-		timer := time.NewTimer(core.StallAfter)
-		defer timer.Stop()
-		stalled = timer.C
+	var look *time.Timer
+	var looks <-chan time.Time
+	pause := core.StallAfter
+	if w.req.Wait > pause {
+		look = time.NewTimer(pause)
+		defer look.Stop()
+		looks = look.C
 	}
 	for {
 		select {
 		case h := <-w.ready:
 			return h, nil
-		case <-stalled:
-			stalled = nil
-			l.reportStall(e, w)
+		case <-looks:
+			if pause == core.StallAfter {
+				l.reportStall(e, w)
+			}
+			l.lookForForgotten(e)
+			if pause *= 2; pause <= longestPause {
+				look.Reset(pause)
+			}
 		case s := <-w.snapshots:
 			if s.Position != reported && len(w.ready) == 0 {
 				reported = s.Position

@@ -88,9 +88,14 @@ func (c *call) Contended(w core.Wait) {
 	c.note(func(e *events) { e.contended = append(e.contended, w) })
 }
 func (c *call) Stalled(core.LocalHold) {}
-func (c *call) Waiting(w core.Wait)    { c.note(func(e *events) { e.moves = append(e.moves, w) }) }
-func (c *call) Lost(err error)         { c.note(func(e *events) { e.losses = append(e.losses, err) }) }
-func (c *call) Renewed(error)          { c.r.t.Errorf("a renewal was reported") }
+func (c *call) IsForgotten() bool      { return false }
+
+func (c *call) Forgotten(core.LocalHold, time.Time) { c.r.t.Errorf("a forgotten hold was reported") }
+
+func (c *call) Waiting(w core.Wait) { c.note(func(e *events) { e.moves = append(e.moves, w) }) }
+func (c *call) Lost(err error)      { c.note(func(e *events) { e.losses = append(e.losses, err) }) }
+func (c *call) Renewed(error)       { c.r.t.Errorf("a renewal was reported") }
+func (c *call) ShuttingDown()       {}
 
 // An option changes a request before it is made.
 type option func(c *call)

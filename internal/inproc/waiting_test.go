@@ -251,6 +251,9 @@ func (a arrival) Contended(core.Wait) {
 }
 func (arrival) Waiting(core.Wait) {}
 
-func (arrival) Stalled(core.LocalHold) {}
-func (arrival) Renewed(error)          {}
-func (arrival) Lost(error)             {}
+func (arrival) Stalled(core.LocalHold)              {}
+func (arrival) IsForgotten() bool                   { return false }
+func (arrival) Renewed(error)                       {}
+func (arrival) Forgotten(core.LocalHold, time.Time) {}
+func (arrival) Lost(error)                          {}
+func (arrival) ShuttingDown()                       {}

@@ -30,6 +30,16 @@ func (l *List[E]) IsEmpty() bool {
 	return l.first == none
 }
 
+// From returns the list whose first element is e.
+func From[E Element[E]](e E) List[E] {
+	var none E
+	l := List[E]{first: e, last: e}
+	for next := e.links().next; next != none; next = next.links().next {
+		l.last = next
+	}
+	return l
+}
+
 // First returns the element that was added first, nil if there is none.
 func (l *List[E]) First() E { return l.first }
 

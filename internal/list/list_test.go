@@ -26,6 +26,9 @@ func TestAListHasWhatASliceHas(t *testing.T) {
 			if first := l.First(); len(want) > 0 && first != want[0] || len(want) == 0 && first != nil {
 				t.Fatalf("the first is %v, of %v", first, want)
 			}
+			if len(want) > 0 && list.From(want[0]) != l {
+				t.Fatalf("from %v on there is %v, not %v", want[0], list.From(want[0]), l)
+			}
 		}
 		push := func(e *element) {
 			l.Push(e)

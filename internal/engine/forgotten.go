@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// findForgotten looks for holds that nobody can release any more. They end with the lease as it is now, even if it is
+// renewed for others that share it. A minimum hold is waited for. It returns a function that tells the callers, which
+// is called with no mutex held; nil if there is nothing to tell.
+func (l *lease) findForgotten(now instant) (report func()) {
+	var found []*hold
+	for h := range l.holds.All() {
+		if !h.forgotten && h.lingers(now) <= 0 && h.req.Events.IsForgotten() {
+			h.forgotten = true
+			h.limitTo(instant(l.expires.Load()))
+			found = append(found, h)
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	l.sortHolds()
+	return func() {
+		for _, h := range found {
+			since := l.c.e.epoch.Add(h.since)
+			h.req.Events.Forgotten(core.LocalHold{Request: h.req, Token: h.token, Since: since}, h.Deadline())
+		}
+	}
+}
+
+// sortHolds puts the hold that ends first to the front.
+func (l *lease) sortHolds() {
+	end := func(h *hold) instant {
+		if limit := instant(h.limit.Load()); limit != 0 {
+			return limit
+		}
+		return never
+	}
+	for _, h := range slices.SortedStableFunc(l.holds.All(), func(a, b *hold) int { return cmp.Compare(end(a), end(b)) }) {
+		l.holds.Remove(h)
+		l.holds.Push(h)
+	}
+}
+
+// isWanted reports whether the lease is to be renewed: for a hold that was not forgotten, or for a caller that waits.
+func (l *lease) isWanted() bool {
+	for h := range l.holds.All() {
+		if !h.forgotten {
+			return true
+		}
+	}
+	return l.holds.IsEmpty() || l.checking
+}
