@@ -37,8 +37,9 @@ type Status struct {
 	Key     string
 	Mode    string   // of the holders: exclusive, fair, read or write; "" if nobody holds it
 	Holders []Holder // one, or several readers
-	// Waiters is the tickets, in the order of the queue. One ticket may stand for several calls of its process. Calls for
-	// the plain lock that wait for a holder of their own process have no ticket, and are not seen here.
+	// Waiters is who waits, in the order of the queue. First come the calls for the plain lock that wait behind the holder
+	// in its own process, if there are any: they have no ticket. The others are tickets, each of which may stand for
+	// several calls of its process. Processes tell the server within a second how many calls wait.
 	Waiters []Waiter
 
 	// Kept is the places that are kept for callers who are away (WithPlace), in their order. Until they come back, the
@@ -53,17 +54,27 @@ type KeptPlace struct {
 	TTL   time.Duration // how long it is kept from now on
 }
 
-// A Waiter is a ticket in the queue.
+// A Waiter is a ticket in the queue, or the calls that wait behind the holder in its own process.
 type Waiter struct {
-	Ticket  string
+	Ticket  string // "" if they wait in the holder's process
 	Process string
 	Mode    string
+	Calls   int       // how many calls of its process wait there, at least 1
 	Label   string    // WithLabel's, of the call that the ticket was made for
-	Since   time.Time // when it was queued, by the server's clock
+	Since   time.Time // when it was queued, by the server's clock; zero without a ticket
 }
 
-// Get returns the status of key, without kept places. It is empty if the key is neither held nor waited for. An error is an *Error
-// that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
+// Waiting returns how many calls wait, in all processes.
+func (s Status) Waiting() int {
+	calls := 0
+	for _, w := range s.Waiters {
+		calls += w.Calls
+	}
+	return calls
+}
+
+// Get returns the status of key, without kept places. It is empty if the key is neither held nor waited for. An
+// error is an *Error that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
 func (i *Inspector) Get(ctx context.Context, key string) (Status, error) {
 	if err := keyed.Check(key); err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
@@ -80,8 +91,8 @@ func (i *Inspector) get(ctx context.Context, key string, kept []string) (Status,
 	return statusOf(s), nil
 }
 
-// Kept returns the places that are kept for key while their callers are away, in their order. It scans the server, which
-// takes time with many keys. An error is like Get's.
+// Kept returns the places that are kept for key while their callers are away, in their order. It scans the
+// server, which takes time with many keys. An error is like Get's.
 func (i *Inspector) Kept(ctx context.Context, key string) ([]KeptPlace, error) {
 	err := keyed.Check(key)
 	var names []string
@@ -99,7 +110,7 @@ func statusOf(s *inspect.Status) Status {
 	status := Status{Key: s.Key, Mode: s.Mode, Holders: holdersOf(s.Holders)}
 	for _, w := range s.Waiters {
 		status.Waiters = append(status.Waiters, Waiter{
-			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Label: w.Label, Since: w.Since,
+			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Since: w.Since,
 		})
 	}
 	for _, k := range s.Kept {
@@ -108,9 +119,9 @@ func statusOf(s *inspect.Status) Status {
 	return status
 }
 
-// All yields the status of every key that is held or waited for, or that a place is kept for, in no order. It scans the server, which takes
-// time with many keys. Locks that come or go meanwhile may be missing. A key that cannot be read comes with
-// its error, and the scan goes on. An error without a key ends it.
+// All yields the status of every key that is held or waited for, or that a place is kept for, in no order. It
+// scans the server, which takes time with many keys. Locks that come or go meanwhile may be missing. A key that
+// cannot be read comes with its error, and the scan goes on. An error without a key ends it.
 func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		found, scanned := i.inspector.All(ctx)

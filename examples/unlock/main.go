@@ -91,17 +91,39 @@ func showAll(ctx context.Context, out io.Writer, inspector *lockmw.Inspector) er
 }
 
 func show(out io.Writer, s lockmw.Status) {
-	fmt.Fprintf(out, "%s: %d hold, %d wait\n", s.Key, len(s.Holders), len(s.Waiters))
+	held := 0
 	for _, h := range s.Holders {
-		fmt.Fprintf(out, "  %-10s %s  token %d  since %s  lease ends in %v%s\n",
-			s.Mode, h.Process, h.Token, h.Since.Format(time.TimeOnly), h.TTL.Round(time.Second), labelled(h.Label))
+		if !h.Lingers {
+			held++
+		}
+	}
+	fmt.Fprintf(out, "%s: %d hold, %d wait\n", s.Key, held, s.Waiting())
+	for _, h := range s.Holders {
+		ends := "lease ends in"
+		if h.Lingers { // WithMinHold
+			ends = "unlocked, kept taken for"
+		}
+		fmt.Fprintf(out, "  %-10s %s  token %d  since %s  %s %v%s\n",
+			s.Mode, h.Process, h.Token, h.Since.Format(time.TimeOnly), ends, h.TTL.Round(time.Second), labelled(h.Label))
 	}
 	for _, w := range s.Waiters {
-		fmt.Fprintf(out, "  waits      %s  %s  since %s%s\n", w.Process, w.Mode, w.Since.Format(time.TimeOnly), labelled(w.Label))
+		since := "behind the holder"
+		if w.Ticket != "" {
+			since = "since " + w.Since.Format(time.TimeOnly)
+		}
+		fmt.Fprintf(out, "  waits      %s  %s  %s%s%s\n", w.Process, w.Mode, since, counted(w.Calls), labelled(w.Label))
 	}
 	for _, k := range s.Kept {
 		fmt.Fprintf(out, "  away       %s  place since %s, kept for %v\n", k.Name, k.Since.Format(time.TimeOnly), k.TTL.Round(time.Second))
 	}
+}
+
+// counted is what is shown of how many calls one line stands for.
+func counted(calls int) string {
+	if calls == 1 {
+		return ""
+	}
+	return fmt.Sprintf("  %d calls", calls)
 }
 
 // labelled is what is shown of a label, which most often is the id of a request or a task.

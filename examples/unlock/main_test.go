@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +14,16 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
+
+// shown is what is printed of all locks.
+func shown(t *testing.T, s *redistest.Server) string {
+	t.Helper()
+	var out strings.Builder
+	if err := run(t.Context(), &out, s.Addr(), "lockmw", "", 0); err != nil {
+		t.Error(err)
+	}
+	return out.String()
+}
 
 func TestALockIsShownAndTakenAway(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -42,6 +54,21 @@ func TestALockIsShownAndTakenAway(t *testing.T) {
 			t.Error("a token that no holder has is no error")
 		}
 		shows("user:42", 0, "user:42: 1 hold, 0 wait", token)
+		ctx, leave := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		for range 3 {
+			calls.Go(func() { _, _, _ = locks.Lock(ctx, "user:42") })
+		}
+		const behind = "exclusive  behind the holder  3 calls"
+		for end := time.Now().Add(5 * time.Second); !strings.Contains(shown(t, s), behind) && time.Now().Before(end); { // polling
+			time.Sleep(10 * time.Millisecond)
+		}
+		shows("user:42", 0, "user:42: 1 hold, 3 wait", behind)
+		leave()
+		calls.Wait()
+		for end := time.Now().Add(5 * time.Second); strings.Contains(shown(t, s), behind) && time.Now().Before(end); { // polling
+			time.Sleep(10 * time.Millisecond)
+		}
 		if _, _, err := fairlock.New(locks).TryLock(t.Context(), "user:42", lockmw.WithPlace("task 7", time.Minute)); !errors.Is(err, lockmw.ErrBusy) {
 			t.Fatal(err)
 		}
@@ -55,6 +82,15 @@ func TestALockIsShownAndTakenAway(t *testing.T) {
 		}
 		shows("user:42", hold.Token(), "released")
 		shows("user:42", 0, "user:42: 0 hold, 0 wait")
+		_, click, err := locks.Lock(t.Context(), "user:43", lockmw.WithMinHold(time.Minute), lockmw.WithLabel("req-8"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shows("user:43", 0, "  lease ends in 30s  for req-8")
+		if err := click.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		shows("user:43", 0, "user:43: 0 hold, 0 wait", "  unlocked, kept taken for 1m0s  for req-8")
 		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
 			t.Errorf("Unlock: %v, want ErrLost", err)
 		}

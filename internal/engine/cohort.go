@@ -26,7 +26,8 @@ type cohort struct {
 	request    *request // sent, and not granted yet
 	lease      *lease   // granted
 	sentAt     instant  // when a request, a renewal for joining readers or a release was sent
-	tokenBlock int      // how many passes the last uncontended grant had tokens for
+	tally      *tally   // of the lease; nil: nobody has waited behind it
+	tokenBlock int32    // how many passes the last uncontended grant had tokens for
 	releasing  bool     // a release is on its way
 }
 
@@ -59,6 +60,9 @@ func (c *cohort) isShared() bool { return c.id.group&sharing != 0 }
 
 // unlock unlocks the shard. It removes the cohort if that has nothing to do.
 func (c *cohort) unlock() {
+	if c.lease != nil && (c.waiters.n > 0 || c.tally != nil) {
+		c.keepTally()
+	}
 	if c.waiters.n == 0 && c.request == nil && c.lease == nil && !c.releasing && c.shard.cohorts[c.id] == c {
 		delete(c.shard.cohorts, c.id)
 		c.leaveSiblings()
@@ -179,8 +183,9 @@ func (c *cohort) tokensWanted() (free, queued int) {
 	if !c.e.inbox.live.Load() {
 		return 1 + passes, 1 + passes
 	}
-	c.tokenBlock = min(max(64, 2*c.waiters.n, 2*c.tokenBlock), maxTokenBlock)
-	return 1 + c.tokenBlock, 1 + passes
+	block := min(max(64, 2*c.waiters.n, 2*int(c.tokenBlock)), maxTokenBlock)
+	c.tokenBlock = int32(block)
+	return 1 + block, 1 + passes
 }
 
 // maxTokenBlock is how many passes have tokens at most. So many take longer than a round trip, whose cost
@@ -214,6 +219,9 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 	l.renewAfter(now, (until-now)/3)
 	c.detachKeepingID(r)
 	c.lease = l
+	if r.several {
+		c.startTally(l, unknown)
+	}
 	c.siblings.addLease(l)
 	e.ids.set(l.id, l) // replaces r: a push that comes now must find one of them
 	if c.isShared() {

@@ -15,6 +15,7 @@
 //	renewal.go    the watchdog renews leases
 //	forgotten.go  a hold that nobody can release is not renewed
 //	loss.go       a lease or a hold is lost: by the clock or a message; renewal.go and release.go notice it, too
+//	tally.go      tells the server how many callers wait behind a lease
 //	downgrade.go  a write hold becomes a read hold
 //	release.go    a hold ends: the lease is passed on, handed over or released
 //	cancel.go     the server forgets ids that are not wanted any more
@@ -124,6 +125,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.releaseTimeouts = script.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.stalls = script.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	e.schedule.init(e)
+	e.beKnown()
 	return e, nil
 }
 
@@ -189,7 +191,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 
 // lockCohort returns the cohort with that id, and makes it if there is none. The shard is locked.
 func (e *Engine) lockCohort(id cohortID) *cohort {
-	sh := &e.shards[maphash.String(e.seed, id.key)%uint64(len(e.shards))]
+	sh := e.shardOf(id.key)
 	sh.mu.Lock()
 	c := sh.cohorts[id]
 	if c == nil {
@@ -201,6 +203,10 @@ func (e *Engine) lockCohort(id cohortID) *cohort {
 		c.joinSiblings()
 	}
 	return c
+}
+
+func (e *Engine) shardOf(key string) *shard {
+	return &e.shards[maphash.String(e.seed, key)%uint64(len(e.shards))]
 }
 
 func (e *Engine) eachCohort(f func(*cohort)) {

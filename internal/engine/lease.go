@@ -188,6 +188,7 @@ func (l *lease) detachKeepingID(cause error) (had []*hold) {
 	l.over = true
 	if l.c.lease == l {
 		l.c.lease = nil
+		l.c.endTally()
 	}
 	l.c.siblings.removeLease(l)
 	l.c.e.schedule.remove(&l.timer)

@@ -45,7 +45,7 @@ func (e *Engine) polls(requests []*request) []*script.Call {
 func (e *Engine) poll(group []*request) *script.Call {
 	p := script.Poll{Keys: &group[0].c.keys, Subscribed: e.inbox.live.Load()}
 	for _, r := range group {
-		p.Tickets = append(p.Tickets, script.PolledTicket{ID: r.id, Lease: r.lease()})
+		p.Tickets = append(p.Tickets, script.PolledTicket{ID: r.id, Lease: r.lease(), Calls: r.calls})
 	}
 	k := p.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { e.onPolled(group, a) })
 	k.Timeout = script.PollInterval

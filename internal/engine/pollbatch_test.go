@@ -60,11 +60,11 @@ func polledIDs(t *testing.T, c redistest.Command) (ids []string) {
 		t.Fatalf("%q", c)
 	}
 	tickets := c[3+keys+1:] // after the flag
-	if len(tickets) > 2*script.MaxPolled || len(tickets)%2 != 0 {
+	if len(tickets) > 3*script.MaxPolled || len(tickets)%3 != 0 {
 		t.Errorf("%d arguments for tickets in one run", len(tickets))
 	}
-	for pair := range slices.Chunk(tickets, 2) {
-		ids = append(ids, pair[0])
+	for ticket := range slices.Chunk(tickets, 3) {
+		ids = append(ids, ticket[0])
 	}
 	return ids
 }

@@ -51,7 +51,7 @@ func (r *request) call() *script.Call {
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: script.About{Owner: want.Owner, Fixed: want.Fixed, MinHold: want.MinHold, Place: want.Place, Label: want.Label},
-		Inbox: e.inbox.address, Subscribed: e.inbox.live.Load(), Tokens: free, QueueTokens: queued,
+		Inbox: e.inbox.address, Subscribed: e.inbox.live.Load(), Tokens: free, QueueTokens: queued, Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep,
 	}
 	return a.Call(r.leader.ctx, e.scripts, r.onAcquired)

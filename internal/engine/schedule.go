@@ -32,7 +32,7 @@ type schedule struct {
 // A timer is an entry of the schedule. Its owner has it as a field, and the loop calls the owner when it is
 // due. The zero value is not set.
 type timer struct {
-	owner any // *lease, *request or *cancellation
+	owner any // *lease, *request, *tally or *cancellation
 	at    instant
 	slack time.Duration // by how much it may be early
 	index int           // index in the heap + 1; 0: not set
@@ -176,6 +176,10 @@ func (s *schedule) run(due []*timer) {
 		case *request:
 			if owner.due() {
 				polls = append(polls, owner)
+			}
+		case *tally:
+			if k := owner.due(); k != nil {
+				tells = append(tells, k)
 			}
 		case *cancellation:
 			owner.send()

@@ -48,9 +48,10 @@ type Found struct {
 	Kept []string
 }
 
-// A Waiter is a ticket.
+// A Waiter is a ticket, or the calls that wait behind the holder in its own process: these have none.
 type Waiter struct {
 	Ticket, Process, Mode, Label string
+	Calls                        int // of its process
 	Since                        time.Time
 
 	place string // the name of its kept place
@@ -174,12 +175,23 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	}}
 	script.DescribeHolder(&s.Holders[0], h["owner"], now)
 	s.Holders[0].Lingers = h["id"] == "-"
+	if calls := countOf(h["waiters"]); calls > 0 {
+		s.Waiters = append(s.Waiters, Waiter{Process: s.Holders[0].Process, Mode: s.Mode, Calls: calls})
+	}
 	return nil
 }
 
-// readTicket reads what acquire.lua wrote of a ticket.
+// countOf reads the count that a field begins with; 0 if it has none.
+func countOf(field string) int {
+	count, _, _ := strings.Cut(field, " ")
+	n, _ := strconv.Atoi(count)
+	return max(n, 0)
+}
+
+// readTicket reads what acquire.lua and poll.lua wrote of a ticket.
 func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
-	w := Waiter{Ticket: id}
+	_, calls, _ := strings.Cut(tickets["@"+id], " ")
+	w := Waiter{Ticket: id, Calls: max(countOf(calls), 1)}
 	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
 		w.Mode, w.Process = fields[0], strings.TrimPrefix(fields[3], i.layout.InboxPrefix())
 		about := script.ParseAbout(fields[4])

@@ -31,6 +31,7 @@ type Acquire struct {
 
 	Tokens      int // how many tokens are wanted if the lock is free
 	QueueTokens int // how many if it is granted later; 0: do not queue
+	Calls       int // of the process that it stands for, if they are several
 
 	Predecessor *Predecessor
 	Place       string        // the name of a kept place in the queue; "": none
@@ -47,13 +48,13 @@ type Predecessor struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	special := a.Predecessor != nil || a.KeepPlace > 0
+	special := a.Predecessor != nil || a.KeepPlace > 0 || a.Calls > 1
 	trace := traceField(a.Trace)
 	extra := special || a.Tokens > 1 || trace != "" || a.Mode == core.Read
 	keys, args := 6, 5
 	switch {
 	case special:
-		keys, args = 8, 12
+		keys, args = 8, 13
 	case extra || a.Mode != core.Exclusive:
 		args = 8
 	}
@@ -100,6 +101,9 @@ func (a *Acquire) addSpecialArgs(k *Call) {
 		}
 	}
 	k.add(id, place, mark, a.KeepPlace.Milliseconds())
+	if a.Calls > 1 {
+		k.add(a.Calls)
+	}
 }
 
 // ifQueued is what the script is told for the case that the lock is not free.

@@ -10,6 +10,7 @@
 --        may follow: 9 predecessor: the id of a hold to give up or of a ticket that got lost; '': none
 --        10 its place in the queue or ''  11 for how long it is marked as over (ms), 0: not at all
 --        12 for how long the place is kept from now on if the lock is not had (ms), 0: not at all
+--        may follow: 13 for how many calls of its process it stands
 --   returns token  held, with one token, and no ticket waits
 --           {1, token, tokens, tickets waiting}  held
 --           {0, fencing counter, position, length of the queue, place, TTL, time,
@@ -40,7 +41,7 @@ end
 local id, lease, inbox, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local mode, tokens, trace, predecessor = ARGV[6] or 'exclusive', ARGV[7] or 1, ARGV[8] or '', ARGV[9] or ''
 local live, queued = string.sub(ARGV[5], 1, 1), string.sub(ARGV[5], 2)
-local keep, kept = ARGV[12] or '0', KEYS[8]
+local keep, kept, calls = ARGV[12] or '0', KEYS[8], ARGV[13] or '1'
 local reads = mode == 'read'
 local line = reads and KEYS[5] or KEYS[2]
 local DAY = 24 * 60 * 60 * 1000000 -- us
@@ -82,7 +83,7 @@ local function try_take()
   end
   if not reads and not h and call('EXISTS', KEYS[2]) == 0 then
     local first, count = reserve_tokens(tokens)
-    set_holder(id, first, count, mode, lease, inbox, owner, trace, 0)
+    set_holder(id, first, count, mode, lease, inbox, owner, trace, 0, tonumber(calls))
     return {1, first, count, 0}
   end
 end
@@ -108,7 +109,7 @@ end
 
 local queues = queued ~= '0' and not extend_if_held(h, id, lease)
 if queues then
-  local fields = {'@' .. id, liveness(live)}
+  local fields = {'@' .. id, liveness(live, calls)}
   if not place then
     place = place_in_queue()
     call('ZADD', line, place, id)

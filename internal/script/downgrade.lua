@@ -13,9 +13,10 @@ if h and h.err then return h end
 if not h then return 0 end
 if h.mode == 'read' then return extend_reader(ARGV[1], 1) and 1 or 0 end
 if h.id ~= ARGV[1] then return 0 end
-local lease = math.max(call('PTTL', KEYS[1]), 1)
+local lease = call('PTTL', KEYS[1])
+if lease < 0 then lease = ACCEPT end -- somebody took the TTL off: until the next renewal
 call('DEL', KEYS[1])
-add_reader(h.id, h.token + h.tokens - 1, lease, h.inbox, h.owner, h.trace)
+add_reader(h.id, h.token + h.tokens - 1, math.max(lease, 1), h.inbox, h.owner, h.trace)
 local queued = redis.pcall('ZCARD', KEYS[2])
 if type(queued) == 'table' or queued == 0 then return 1 end
 set_field(redis.pcall, 'wanted', count_writers() > 0 and 1 or 0)

@@ -211,3 +211,18 @@ func TestAStrangerDoesNotEndADowngradedHold(t *testing.T) {
 		}
 	})
 }
+
+// A lock whose TTL somebody took off is not one of a millisecond.
+func TestDowngradeOfAKeyWithoutTTLLastsUntilTheNextRenewal(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		d.Write("w")
+		if err := d.Redis.Persist(d.Context(), d.Keys.Holder()).Err(); err != nil {
+			d.Fatal(err)
+		}
+		d.Want("downgrade", d.Downgrade("w"), script.Done)
+		later(time.Second)
+		d.WantRenewed("renewal", d.Renew("w", time.Minute), scripttest.Renewed)
+		later(30 * time.Second)
+		d.WantReaders("w")
+	})
+}

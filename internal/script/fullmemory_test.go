@@ -103,6 +103,20 @@ func TestWithFullMemoryOnlyNewReadersAreRefused(t *testing.T) {
 		d.Want("release", d.Release("v"), script.Done)
 		d.WantNothingLeft()
 	})
+	onFullMemory(t, "held, with calls behind it", func(d *scripttest.Driver) {
+		d.Lock("a")
+		d.Lock("b")
+	}, func(d *scripttest.Driver) {
+		d.Want("telling", d.Tell("a", 10, 1), script.Done)
+		d.Want("poll", d.PollCalls("b", 5), script.Queued)
+		if got := d.Look(); got.Holder.Fields["waiters"] != "10 1" || !strings.HasSuffix(got.Tickets.Fields["@b"], " 5") {
+			d.Errorf("it was not told: %v", got)
+		}
+		d.Want("release", d.Release("a"), script.Done)
+		if got := d.Look(); got.HolderID() != "b" || got.Holder.Fields["waiters"] != "4" {
+			d.Errorf("after the grant: %v", got)
+		}
+	})
 	onFullMemory(t, "to be downgraded", func(d *scripttest.Driver) {
 		d.Write("w")
 		d.Write("v")

@@ -18,7 +18,12 @@ import (
 type turnout struct {
 	mu     sync.Mutex                  // of changes
 	latest atomic.Pointer[turnoutHook] // nil: no lane has run yet
+	added  int                         // hooks of ours
 }
+
+// mostHooks is more hooks of ours than a user makes necessary, who adds hooks of his own between calls. They cannot
+// be removed. If another go-redis puts hooks together in a way that looks like that for ever, there are no more.
+const mostHooks = 16
 
 // turnouts has the turnout of each client, by a weak pointer to it.
 var turnouts sync.Map
@@ -32,20 +37,26 @@ func turnoutOf(rdb *redis.Client) *turnout {
 	return t.(*turnout)
 }
 
-// prepare adds a hook of ours if there is none yet, or the user has added others since, which are behind it.
-func (t *turnout) prepare(rdb *redis.Client) {
+// prepare adds a hook of ours if there is none yet, or the user has added others since, which are behind it. It
+// reports whether a hook of ours is the innermost.
+func (t *turnout) prepare(rdb *redis.Client) bool {
 	if h := t.latest.Load(); h != nil && !h.overtaken.Load() {
-		return
+		return true
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.latest.Load()
 	if h != nil && !h.overtaken.Load() {
-		return
+		return true
+	}
+	if t.added == mostHooks {
+		return false
 	}
 	h = new(turnoutHook)
 	rdb.AddHook(h)
+	t.added++
 	t.latest.Store(h)
+	return true
 }
 
 // A turnoutHook is one hook of ours. go-redis calls its methods whenever it puts the hooks of a client together:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -84,17 +85,51 @@ func TestAllCommandsGoThroughTheHooksOfTheUsersClient(t *testing.T) {
 		rdb.AddHook(new(countingHook))
 		pairs()
 		wire.Silence()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		start := time.Now()
-		if _, _, err := locks.Lock(ctx, "item:2"); err == nil {
-			t.Error("a silent server has granted a lock")
-		}
-		if took := time.Since(start); took > time.Second { // go-redis waits for 3 s
-			t.Errorf("the call has returned after %v", took)
-		}
+		returnsSoon(t, locks)
 		wire.Restore()
 	})
+}
+
+// Another go-redis may put hooks together in a way that ours takes for an overtaking, for ever. Then hooks of
+// ours are not added for ever: calls pass by the user's hooks, and keep their limits.
+func TestHooksOfOursAreNotAddedForEver(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		wire := s.NewWire()
+		rdb := s.NewClient(t, wire.Use)
+		locks := newClient(t, rdb)
+		added := make(map[any]bool)
+		for range 200 {
+			_, h, err := locks.Lock(t.Context(), "item:1")
+			if err == nil {
+				err = h.Unlock()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			added[script.Overtake(rdb)] = true
+		}
+		if len(added) > 20 {
+			t.Errorf("%d hooks were added", len(added))
+		}
+		rdb.AddHook(new(countingHook)) // the hooks are put together
+		wire.Silence()
+		defer wire.Restore()
+		returnsSoon(t, locks)
+	})
+}
+
+// returnsSoon fails the test if a call with a short deadline waits for a server that is silent.
+func returnsSoon(t *testing.T, locks *lockmw.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if _, _, err := locks.Lock(ctx, "item:2"); err == nil {
+		t.Error("a silent server has granted a lock")
+	}
+	if took := time.Since(start); took > time.Second { // go-redis waits for 3 s
+		t.Errorf("the call has returned after %v", took)
+	}
 }
 
 func newClient(t *testing.T, rdb *redis.Client) *lockmw.Client {

@@ -29,10 +29,13 @@ func newLane(s *Sender, turn, answer time.Duration) *lane {
 
 // run sends k once.
 func (l *lane) run(k *Call) redis.Cmder {
-	l.turnout.prepare(l.rdb)
+	by := l.rdb
+	if !l.turnout.prepare(l.rdb) {
+		by = l.quick // the limits matter more than the hooks
+	}
 	ctx := &callContext{Context: l.timeouts.Next(k.markSent()), values: k.ctx, lane: l}
 	cmd := once{k.command(ctx)}
-	_ = l.rdb.Process(ctx, cmd) // the error is cmd's
+	_ = by.Process(ctx, cmd) // the error is cmd's
 	return cmd
 }
 

@@ -23,15 +23,16 @@ type Poll struct {
 type PolledTicket struct {
 	ID    *ID
 	Lease time.Duration // which it gets if it was granted the lock
+	Calls int           // of the process that it stands for; 0 is 1
 }
 
 // Call prepares a run. done is called once, with the answer.
 func (p *Poll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.poll, 5+1+2*len(p.Tickets), done)
+	k := newCall(ctx, s.poll, 5+1+3*len(p.Tickets), done)
 	k.addKeys(p.Keys.five())
 	k.add(subscribedFlag(p.Subscribed))
 	for _, t := range p.Tickets {
-		k.add(t.ID.String(), t.Lease.Milliseconds())
+		k.add(t.ID.String(), t.Lease.Milliseconds(), max(t.Calls, 1))
 	}
 	return k
 }

@@ -1,6 +1,7 @@
 -- Shows that tickets are alive, answers what became of them, and grants a lock that has become free.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers
---   ARGV 1 '+' if the inbox is subscribed, else '-'  then for each ticket: its id, its lease (ms)
+--   ARGV 1 '+' if the inbox is subscribed, else '-'  then for each ticket: its id, its lease (ms),
+--        for how many calls of its process it stands
 --   returns {more, fencing counter, length of the queue, {a ticket's answer, …}, TTL, time,
 --            owner, inbox, token, since, trace of each holder}
 --     more: 1 if it is to be run again at once: there was more to do than one run does
@@ -19,12 +20,12 @@ call('ZCARD', KEYS[5])
 call('HLEN', KEYS[3])
 call('PEXPIRE', KEYS[2], QUEUE_TTL) -- a full memory refuses neither this write nor those after it
 local places, alive = {}, {}
-for i = 2, #ARGV, 2 do
+for i = 2, #ARGV, 3 do
   local ahead = call('ZRANK', KEYS[2], ARGV[i]) or call('ZRANK', KEYS[5], ARGV[i])
   if ahead then
     places[i] = ahead + 1
     alive[#alive + 1] = '@' .. ARGV[i]
-    alive[#alive + 1] = liveness(ARGV[1])
+    alive[#alive + 1] = liveness(ARGV[1], ARGV[i + 2])
   end
 end
 if #alive > 0 then call('HSET', KEYS[3], unpack(alive)) end
@@ -35,7 +36,7 @@ if not h or h.mode == 'read' then
   h = read_holder()
 end
 local answers, waits = {}, false
-for i = 2, #ARGV, 2 do
+for i = 2, #ARGV, 3 do
   local answer = {-1}
   if extend_if_held(h, ARGV[i], ARGV[i + 1]) then
     answer = h.mode == 'read' and {1, h.token, 1, count_writers()} or {1, h.token, h.tokens, call('ZCARD', KEYS[2])}

@@ -15,6 +15,7 @@ if not reads then
   if linger ~= '0' then
     call('PEXPIRE', KEYS[1], linger)
     call('HSET', KEYS[1], 'id', '-', 'tokens', 1) -- no hold has this id: the key only expires
+    call('HDEL', KEYS[1], 'waiters') -- they get a ticket
   else
     call('DEL', KEYS[1])
   end

@@ -6,6 +6,7 @@
 //	acquire    takes a lock, or queues a ticket for it
 //	poll       keeps tickets alive and asks for their grants
 //	renew      renews the lease of one hold
+//	tell       notes how many calls wait behind a hold in its process
 //	release    ends a hold and grants the lock to the next ticket
 //	downgrade  makes a write hold a read hold
 //	cancel     has the server forget an id
@@ -74,7 +75,7 @@ type Script struct {
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	acquire, poll, renew, release, downgrade, cancel, force *Script
+	acquire, poll, renew, tell, release, downgrade, cancel, force *Script
 }
 
 // Params are what the scripts are assembled with.
@@ -107,7 +108,7 @@ func NewSet(p Params) *Set {
 		return &Script{Source: source, SHA: sha, sha: sha}
 	}
 	s := &Set{
-		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua),
+		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua), tell: assemble(tellLua),
 		release: assemble(releaseLua), downgrade: assemble(downgradeLua),
 		cancel: assemble(cancelLua), force: assemble(forceLua),
 	}
@@ -119,7 +120,7 @@ func NewSet(p Params) *Set {
 // All returns the scripts by the names of their files.
 func (s *Set) All() map[string]*Script {
 	return map[string]*Script{
-		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "release": s.release, "downgrade": s.downgrade,
+		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
 		"cancel": s.cancel, "force": s.force,
 		"acquire_batch": s.acquire.batch.script, "release_batch": s.release.batch.script,
 	}

@@ -1,8 +1,9 @@
 -- Part of the scripts that deal with the queue.
 -- A ticket has two fields in the tickets hash. The field <id> says what it is granted: mode, lease, tokens
 -- wanted, inbox, owner, since when it waits, trace. The field @<id> says when it was last seen, with '+' in
--- front if its process was subscribed then. Two more fields are for all tickets: '#touched' is when any
--- ticket was last seen, and until '#amnesty' no ticket is taken for dead.
+-- front if its process was subscribed then, and behind a space for how many calls of its process it stood if
+-- they were several. Two more fields are for all tickets: '#touched' is when any ticket was last seen, and
+-- until '#amnesty' no ticket is taken for dead.
 -- Tickets stand in the queue in the order of their places. Tickets that wait to read have a queue of their
 -- own, and READERS_TICKET stands in the queue for all of them, at the place of the first. Readers up to the
 -- place '#admit' are admitted even if a writer waits.
@@ -84,8 +85,10 @@ local function write_kept_place(key, place, ms)
   if read_kept_place(key) ~= nil then call('SET', key, string.format('%.0f', tonumber(place)), 'PX', ms) end
 end
 
--- Returns the field @<id> of a ticket that was seen now.
-local function liveness(live) return live .. string.format('%.0f', now_ms) end
+-- Returns the field @<id> of a ticket that was seen now and stands for that many calls.
+local function liveness(live, calls)
+  return live .. string.format('%.0f', now_ms) .. (calls ~= '1' and ' ' .. calls or '')
+end
 
 -- Notes that a script looked after the queue now, and returns until when no ticket is taken for dead. If
 -- no script did for a while, the server was away: waiting processes get the time of three polls to show
@@ -109,12 +112,14 @@ end
 -- that its process certainly does not listen if a message to it reaches no subscriber.
 local function live_ticket(id, amnesty)
   local t = call('HMGET', KEYS[3], id, '@' .. id)
-  local last, fields = to_number(string.sub(t[2] or '', 2)), {}
+  local live, last, calls = string.match(t[2] or '', '^([+-])(%d+) ?(%d*)$')
+  last = to_number(last)
+  local fields = {}
   for field in string.gmatch(t[1] or '', '[^ ]+') do fields[#fields + 1] = field end
   if #fields < 6 or not to_number(fields[3]) or not last or (now_ms - last > 3 * POLL and now_ms >= amnesty) then return nil end
   return {
     id = id, mode = fields[1], tokens = fields[3], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
-    mute = SINGLE and string.sub(t[2], 1, 1) == '+' and now_ms - last > POLL,
+    calls = to_number(calls) or 1, mute = SINGLE and live == '+' and now_ms - last > POLL,
   }
 end
 
@@ -133,7 +138,7 @@ local function grant_to(t, first, count, others)
   else
     call('DEL', KEYS[2], KEYS[3])
   end
-  set_holder(t.id, first, count, t.mode, ACCEPT, t.inbox, t.owner, t.trace, others)
+  set_holder(t.id, first, count, t.mode, ACCEPT, t.inbox, t.owner, t.trace, others, t.calls)
 end
 
 -- Admits the tickets that wait to read, up to a place if one is given. Returns how many it admitted, and

@@ -43,6 +43,9 @@ var stories = []string{
 	"wait a\ntry b\nwait b\nlinger a\npoll b\nlater 61000\npoll b\nlater 4000\nlost b c 1\nrelease c",
 	"wait a\nwait+ b\nwait c\nlater 900\npoll c\nrelease a\npoll b c\nlater 3000\npoll c",
 	"wait a\nwait b\nH del\ntry c\nwait d\npoll b d",
+	"wait a 40 9\ntell a 3 2\ntell a 7 1\nwait b 40 5\ntell b 2 1\nrelease a\ntell a 1 3\ntell b 2 1\nlinger b\ntell b 1 2",
+	"wait a 40 9\nH hset waiters x\ntell a 3 1\nH hset waiters 1_9007199254740992\ntell a 4 2\nH persist\ntell a 5 3\nH set x\ntell a 6 4",
+	"read a\ntell a 3 1\nrelease a\nwait a\nwait b 40 9\nT hset @b +1_x\npoll b\nT hset @b +1_9007199254740992\nrelease a\ntell b 1 1",
 
 	"read a\nread b\ntryread c\nrenew b\nrelease a\nrelease b\nrelease c\nwait d",
 	"wait a\nread b\nwait c\nread d\nrelease a\npoll b d\nrelease b\nrelease d\npoll c\nrelease c",

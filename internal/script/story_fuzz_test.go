@@ -17,12 +17,14 @@ import (
 // thing that happens. Some lines are a stranger's doing, which scripttest.StrangerLetters explains. The
 // others are runs of the scripts for the ids a to f:
 //
-//	wait a 40        acquire.lua; 40 is the tokens wanted, 1 if left out; wait+ has a subscription
+//	wait a 40 9      acquire.lua; 40 is the tokens wanted, 9 the calls that a stands for, each 1 if left out;
+//	                 wait+ has a subscription
 //	try a            the same without a ticket
 //	read a · tryread a · keep a · trykeep a     to read; in strict order, with the kept place t
 //	over a b         gives up a's hold for a place in the queue, under the id b
 //	lost a b 7       queues b in the place 7 of a's lost ticket; lostread is of one that reads
 //	poll a b         poll.lua; without ids nobody's; poll+ has a subscription
+//	tell a 5 2       tell.lua says as its second run that 5 calls wait behind a
 //	renew a · release a · linger a · mark a · cancel a · force · down a
 //	leave a · away a                            release and cancel of one whose place is kept
 //	later 5000       the clock moves on, in ms; only an embedded server has one that can

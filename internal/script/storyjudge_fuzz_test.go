@@ -100,6 +100,10 @@ func (j *judge) said(got answer) {
 		for i, ticket := range got.tickets {
 			j.saidOf(j.run.own[i], ticket)
 		}
+	case *script.Tell:
+		if id := j.run.own[0]; (j.before.HolderID() == id) != (got.outcome == script.Done) && !j.visited {
+			j.fault("it answered that %s has the lock for itself: %t", id, got.outcome == script.Done)
+		}
 	case *script.Renew, *script.Release, *script.Downgrade:
 		id := j.run.own[0]
 		isField := j.isField(id)
@@ -157,10 +161,14 @@ func (j *judge) leftAlone() {
 		return
 	}
 	b, a := &j.before.Holder, &j.after.Holder
+	may := []string{"wanted"} // change
+	if isTell(j.run.op) && slices.Contains(j.run.own, b.Fields["id"]) {
+		may = append(may, "waiters")
+	}
 	switch {
 	case !b.Exists() || b.IsStrange(), b.TTL >= 0 && b.TTL <= j.after.At.Sub(j.before.At):
 	case slices.ContainsFunc(j.run.ends, j.isField), b.Fields["mode"] == core.Read.String() && slices.ContainsFunc(j.run.own, j.isField):
-	case !b.Same(a, "wanted"), b.TTL < 0 && a.TTL >= 0 && !slices.Contains(j.run.own, b.Fields["id"]):
+	case !b.Same(a, may...), b.TTL < 0 && a.TTL >= 0 && !slices.Contains(j.run.own, b.Fields["id"]):
 		j.fault("another's hold was changed")
 	}
 }
@@ -258,7 +266,8 @@ func (j *judge) unseen(id string) (age time.Duration, ok bool) {
 		return 0, false
 	}
 	_, isNumber := scripttest.Digits(fields[2])
-	seen, isTime := scripttest.Digits(strings.TrimLeft(tickets.Fields["@"+id], "+-"))
+	live, _, _ := strings.Cut(tickets.Fields["@"+id], " ")
+	seen, isTime := scripttest.Digits(strings.TrimLeft(live, "+-"))
 	age = j.before.Now.Sub(time.UnixMilli(seen)).Round(time.Millisecond)
 	return age, isNumber && isTime && age >= 0
 }

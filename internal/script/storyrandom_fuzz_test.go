@@ -6,11 +6,11 @@ import (
 
 // scriptLine makes up a line of a stage.
 func scriptLine(r scripttest.Teller) string {
-	switch r.IntN(10) {
+	switch r.IntN(11) {
 	case 0:
 		return "later " + r.Pick("1", "800", "2300", "3100", "31000", "61000")
 	case 1, 2:
-		return r.Pick("wait", "wait+", "try") + " " + r.ID() + r.Pick("", " 40")
+		return r.Pick("wait", "wait+", "try") + " " + r.ID() + r.Pick("", " 40", " 40 9")
 	case 3, 4:
 		return r.Pick("read", "read", "read+", "tryread") + " " + r.ID()
 	case 5:
@@ -18,6 +18,8 @@ func scriptLine(r scripttest.Teller) string {
 	case 6:
 		return r.Pick("over", "lost", "lostread") + " " + r.ID() + " " + r.ID() + r.Pick("", " 1", " 9007199254740991")
 	case 7:
+		return "tell " + r.ID() + " " + r.Pick("0", "1", "12") + " " + r.Pick("1", "2", "3")
+	case 8:
 		return r.Pick("poll", "poll+") + " " + r.Pick("", r.ID(), r.ID()+" "+r.ID())
 	}
 	return r.Pick("renew", "release", "linger", "mark", "cancel", "release", "force", "down", "release") + " " + r.ID()

@@ -52,7 +52,23 @@ func (s *stage) parse(verb string, words []string) *run {
 	case "over", "lost", "lostread":
 		return r.follow(s, verb, subscribed, words)
 	}
+	if verb == "tell" {
+		return r.tell(s, words)
+	}
 	return r.end(s, verb)
+}
+
+func (r *run) tell(s *stage, words []string) *run {
+	const most = 1000
+	calls, ok := scripttest.Number(words, 1, 0, most)
+	number, also := scripttest.Number(words, 2, 1, most)
+	if len(r.own) == 0 || !ok || !also {
+		return nil
+	}
+	r.own = r.own[:1]
+	r.op = &script.Tell{Keys: s.Keys, ID: scripttest.ID(r.own[0]), Calls: int(calls), Number: int(number)}
+	r.send = r.ended(s, (*script.Reply).Told)
+	return r
 }
 
 func (r *run) poll(s *stage, subscribed bool) *run {
@@ -124,6 +140,9 @@ func (r *run) acquire(s *stage, mode string, subscribed bool, words []string) *r
 		const most = 4096
 		if tokens, ok := scripttest.Number(words, len(r.own), 1, most); ok {
 			a.Tokens = int(tokens)
+		}
+		if calls, ok := scripttest.Number(words, len(r.own)+1, 1, most); ok {
+			a.Calls = int(calls)
 		}
 	}
 	if s.reuses(a) {
@@ -239,5 +258,6 @@ func (r *run) ended(s *stage, read func(*script.Reply) (script.Outcome, error)) 
 
 func isRelease(op scripttest.Operation) bool   { _, ok := op.(*script.Release); return ok }
 func isDowngrade(op scripttest.Operation) bool { _, ok := op.(*script.Downgrade); return ok }
+func isTell(op scripttest.Operation) bool      { _, ok := op.(*script.Tell); return ok }
 func isRenew(op scripttest.Operation) bool     { _, ok := op.(*script.Renew); return ok }
 func isCancel(op scripttest.Operation) bool    { _, ok := op.(*script.Cancel); return ok }

@@ -105,8 +105,10 @@ func (s *aclServer) suffices(t *testing.T, user string, c redis.UniversalClient)
 	if denied := s.denied(t, user); len(denied) > 0 {
 		t.Errorf("denied: %v", denied)
 	}
-	if text := log.String(); text != "" {
-		t.Errorf("logged: %s", text)
+	for line := range strings.Lines(log.String()) {
+		if !strings.Contains(line, "its own process holds") { // both Clients are of this process, and one waits for long
+			t.Errorf("logged: %s", line)
+		}
 	}
 }
 

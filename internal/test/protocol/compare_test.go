@@ -36,6 +36,7 @@ func (w *twin) compareHolders() {
 	w.check(err)
 	ttl, err := w.rdb.PTTL(ctx, w.key).Result()
 	w.check(err)
+	w.compareBehind(fields["waiters"])
 	left := make(map[string]time.Duration)
 	for field, value := range fields {
 		if id, ok := strings.CutPrefix(field, "reader:"); ok {
@@ -63,6 +64,22 @@ func (w *twin) compareHolders() {
 	}
 	if len(left) > 0 {
 		w.Errorf("the model does not have %v", left)
+	}
+}
+
+// compareBehind checks how many calls the server says wait behind the holder, in its process.
+func (w *twin) compareBehind(field string) {
+	want := 0
+	if w.state.holder != nobody {
+		want = w.behind[w.state.holder]
+	}
+	got := 0
+	if field != "" {
+		_, err := fmt.Sscan(field, &got)
+		w.check(err)
+	}
+	if got != want {
+		w.Errorf("behind %v wait %d by the server, want %d", w.state.holder, got, want)
 	}
 }
 

@@ -37,6 +37,8 @@
 //
 //   - A process has one ticket and one hold at a time, as the cohort of a plain lock has. It passes nothing on
 //     by itself (rule 10), so a grant has one token. It does not share a hold for reading among its own calls.
+//   - It does not know how many calls wait behind a hold or share a ticket (rule 10): no script decides by that. The
+//     random runs keep count besides the model.
 //   - There is one kept place, for all processes that keep one, as for a task that is delivered twice.
 //   - There is no clock, and everything may take any time. A deadline is counted from before the run that
 //     set the expiry, and is earlier by the margin (rule 17). So when the server ends a hold, the deadline has

@@ -28,6 +28,7 @@ func TestScriptsDoWhatTheModelSays(t *testing.T) {
 				w := &twin{
 					T: rt, rdb: rdb, scripts: scripts, key: fmt.Sprintf("%s:{%d}", t.Name(), checks), head: 1_000_000,
 					protocol: system{batch: batch}, promised: make(map[ident]time.Duration),
+					behind: make(map[ident]int),
 				}
 				rt.Repeat(map[string]func(*rapid.T){
 					"":          w.compare,
@@ -37,6 +38,7 @@ func TestScriptsDoWhatTheModelSays(t *testing.T) {
 					"downgrade": w.downgrade,
 					"cancel":    w.cancel,
 					"renew":     w.renew,
+					"tell":      w.tell,
 					"expire":    w.expire,
 					"end place": w.endPlace,
 					"age":       w.age,
@@ -75,6 +77,8 @@ type twin struct {
 	counter  token                   // the model's, at the last comparison
 	fence    int64                   // the server's
 	promised map[ident]time.Duration // that a hold would last
+	behind   map[ident]int           // how many calls wait behind an id in its process, as the server was told
+	tells    int
 }
 
 func (w *twin) done(id ident) string { return fmt.Sprintf("%s:done:%v", w.key, id) }
@@ -89,6 +93,9 @@ func (w *twin) run(name string, more []string, args ...any) (first any, answer [
 			seen := "-9999999999999"
 			if t.unseen {
 				seen = "-1"
+			}
+			if n := w.behind[t.id]; n > 0 {
+				seen = fmt.Sprint(seen, " ", 1+n)
 			}
 			w.check(w.rdb.HSet(ctx, tickets, "@"+t.id.String(), seen).Err())
 		}
@@ -152,7 +159,8 @@ func (w *twin) acquire(t *rapid.T) {
 	if c.wait {
 		args[4] = "-1"
 	}
-	special := c.predecessor != nobody || c.keeps
+	behind, held := w.drawBehind(t), w.state.has(c.id)
+	special := c.predecessor != nobody || c.keeps || behind > 0
 	mode := map[int]string{toWrite: "write", toRead: "read", toKeep: "fair"}[id.number()]
 	if special || c.reads || rapid.Bool().Draw(t, "extras") {
 		args = append(args, mode, 1, "")
@@ -162,6 +170,9 @@ func (w *twin) acquire(t *rapid.T) {
 	}
 	if c.predecessor != nobody {
 		args[8] = c.predecessor.String()
+	}
+	if behind > 0 {
+		args = append(args, 1+behind)
 	}
 	if i := slices.IndexFunc(w.state.queue[:], func(t ticket) bool { return t.id != nobody && t.place == w.state.kept }); i >= 0 {
 		c.front = c.id.String() < w.state.queue[i].id.String() // as Redis has it
@@ -175,6 +186,9 @@ func (w *twin) acquire(t *rapid.T) {
 		if first == int64(runAgain) && w.state.admit == 0 && a.outcome != granted {
 			w.Fatal("acquire is to be run again, and in the model it is not")
 		}
+	}
+	if !held && a.outcome != refused {
+		w.behind[c.id] = behind
 	}
 	switch a.outcome {
 	case granted:
@@ -219,7 +233,12 @@ func (w *twin) wantStamp(answer []any) {
 
 func (w *twin) poll(t *rapid.T) {
 	id := drawID(t, "id")
-	_, answer := w.run("poll", nil, "-", id.String(), hour)
+	behind := w.drawBehind(t)
+	waits := w.state.index(id) >= 0
+	_, answer := w.run("poll", nil, "-", id.String(), hour, 1+behind)
+	if waits {
+		w.behind[id] = behind
+	}
 	got := answer[3].([]any)[0].([]any)[0]
 	switch a := w.protocol.runPoll(&w.state, id); a.outcome {
 	case granted:
@@ -285,6 +304,23 @@ func (w *twin) renew(t *rapid.T) {
 	} else {
 		w.want("renewal", got, notHeld, 0)
 	}
+}
+
+func (w *twin) drawBehind(t *rapid.T) int {
+	return rapid.SampledFrom([]int{0, 0, 1, 9}).Draw(t, "calls behind it")
+}
+
+// tell is right about the calls of a process, which the model leaves out.
+func (w *twin) tell(t *rapid.T) {
+	id, behind := drawID(t, "id"), w.drawBehind(t)
+	w.tells++
+	got, _ := w.run("tell", nil, id.String(), behind, w.tells)
+	if w.state.holder != id {
+		w.want("telling", got, notHeld, 0)
+		return
+	}
+	w.want("telling", got, granted, 1)
+	w.behind[id] = behind
 }
 
 // expire ends a hold. With the last reader's the key is gone.

@@ -13,6 +13,7 @@ package redistest
 import (
 	"context"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ type Server struct {
 	real *redisserver.Server // nil for an embedded one
 	addr string
 	pipe bool // there is no listener: connections are pipes
+
+	dialling sync.RWMutex // held while a pipe is made: a client may go on dialling after its test has ended
+	closed   bool
 }
 
 // Mini starts an embedded server that listens on a port. Its keys expire by the clock.
@@ -47,9 +51,15 @@ func Mini(t testing.TB) *Server {
 // Piped starts an embedded server without a port: for testing/synctest, whose clock it follows.
 func Piped(t testing.TB) *Server {
 	m := miniredis.NewMiniRedis()
-	t.Cleanup(m.Close)
 	m.ClockTTL(true)
-	return &Server{Mini: m, addr: "127.0.0.1:0", pipe: true}
+	s := &Server{Mini: m, addr: "127.0.0.1:0", pipe: true}
+	t.Cleanup(func() {
+		s.dialling.Lock()
+		s.closed = true
+		s.dialling.Unlock()
+		m.Close()
+	})
+	return s
 }
 
 // Each runs test on an embedded server and on a real one.
@@ -85,14 +95,23 @@ func (s *Server) dialer(ctx context.Context, _, _ string) (net.Conn, error) { re
 
 func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	if s.pipe {
-		conn, err := s.Mini.Dial()
-		if err != nil {
-			return nil, err
-		}
-		return newPipe(conn), nil
+		return s.dialPipe()
 	}
 	d := net.Dialer{Timeout: 5 * time.Second}
 	return d.DialContext(ctx, "tcp", s.addr)
+}
+
+func (s *Server) dialPipe() (net.Conn, error) {
+	s.dialling.RLock()
+	defer s.dialling.RUnlock()
+	if s.closed {
+		return nil, net.ErrClosed
+	}
+	conn, err := s.Mini.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return newPipe(conn), nil
 }
 
 // Keys lists the keys that begin with prefix, with their types.

@@ -2,7 +2,9 @@ package redistest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -83,6 +85,15 @@ func TestPipedServerFollowsTheClockOfItsBubble(t *testing.T) {
 			t.Error("the key is still there")
 		}
 	})
+}
+
+// go-redis may go on dialling after its client was closed, and its test with it.
+func TestPipedServerIsNotDialledAfterItsTest(t *testing.T) {
+	var wire *redistest.Wire
+	t.Run("its test", func(t *testing.T) { wire = redistest.Piped(t).NewWire() })
+	if _, err := wire.Dial(t.Context(), "", ""); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Dial: %v, want net.ErrClosed", err)
+	}
 }
 
 func TestPipedServerTakesLongPipelines(t *testing.T) {

@@ -37,11 +37,8 @@ func (w *Wire) Use(opts *redis.Options) { opts.Dialer = w.Dial }
 
 // Dial is a Dialer of go-redis.
 func (w *Wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	w.mu.Lock()
-	down := w.down
-	w.mu.Unlock()
-	if down {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	if w.isDown() {
+		return nil, errRefused
 	}
 	conn, err := w.dial(ctx)
 	if err != nil {
@@ -50,8 +47,20 @@ func (w *Wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	c := &wireConn{Conn: conn, wire: w, closed: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.down { // Cut came meanwhile, and did not see the connection
+		_ = conn.Close()
+		return nil, errRefused
+	}
 	w.conns[c] = struct{}{}
 	return c, nil
+}
+
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+
+func (w *Wire) isDown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.down
 }
 
 // Withhold keeps the next write that contains all of match from the server. The client gets no

@@ -53,6 +53,7 @@ type Acquire struct {
 	Try        bool          // do not queue
 	Subscribed bool
 	Tokens     int // 0: one
+	Calls      int // 0: one
 	Trace      string
 
 	Predecessor      string
@@ -67,7 +68,7 @@ type Acquire struct {
 func (a Acquire) Operation(d *Driver) *script.Acquire {
 	op := &script.Acquire{
 		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
-		Inbox: d.Inbox(a.ID), Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1),
+		Inbox: d.Inbox(a.ID), Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
 		Place: a.Place, KeepPlace: a.KeepPlace,
 	}
 	if a.Lease == 0 {
@@ -220,6 +221,24 @@ func (d *Driver) Renew(id string, lease time.Duration) script.Renewed {
 	got, err := d.Send(&script.Renew{Keys: d.Keys, ID: ID(id), Lease: lease}).Renewed()
 	d.check("renewal", id, err)
 	return got
+}
+
+// Tell runs tell.lua, as the run with that number among those for the hold.
+func (d *Driver) Tell(id string, calls, number int) script.Outcome {
+	d.Helper()
+	got, err := d.Send(&script.Tell{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}).Told()
+	d.check("telling", id, err)
+	return got
+}
+
+// PollCalls is Poll for one id that stands for several calls.
+func (d *Driver) PollCalls(id string, calls int) script.Outcome {
+	d.Helper()
+	op := d.Polls(false, Lease, id)
+	op.Tickets[0].Calls = calls
+	p, err := d.Send(op).Polled(1, d.layout.InboxPrefix())
+	d.check("poll", id, err)
+	return p.Tickets[0].Outcome
 }
 
 // Release runs release.lua as most say it.

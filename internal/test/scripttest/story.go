@@ -99,7 +99,7 @@ func (r Teller) ticket() string { return r.Pick("HEAD", "HEAD", r.ID()) }
 func (r Teller) junk() string {
 	return r.Pick(
 		"x", "0", "1", "-1", "0.5", "inf", "-inf", "nan", "1e300", "-1e300", "0x10", "_", "+1", "-1e300", "9007199254740990",
-		"9007199254740991", "9007199254740992", "9223372036854775807", "+9007199254740991", "a_b_c_d_e_f", "m_1_7_i_o_1", "m_1_nan_i_o_1_t",
+		"9007199254740991", "9007199254740992", "9223372036854775807", "+9007199254740991", "a_b_c_d_e_f", "+1_x", "1_9007199254740992", "m_1_7_i_o_1", "m_1_nan_i_o_1_t",
 	)
 }
 
@@ -110,7 +110,7 @@ func (r Teller) stranger() string {
 			"del", "persist", "set "+r.junk(), "hdel "+r.Pick("id", "owner", "token", "since", "inbox", "mode", "next", "reader:"+r.ID()), "rpush x",
 			"hset id x owner o token 5 inbox i since 5 mode m", "pexpire "+r.Pick("-1", "70000", "9007199254740992"))
 	case 1:
-		return "H hset " + r.Pick("id", "owner", "token", "tokens", "since", "inbox", "mode", "wanted", "trace", "next", "reader:"+r.ID()) +
+		return "H hset " + r.Pick("id", "owner", "token", "tokens", "since", "inbox", "mode", "wanted", "waiters", "trace", "next", "reader:"+r.ID()) +
 			" " + r.Pick(r.junk(), r.junk(), "read")
 	case 2:
 		return "Q " + r.Pick("del", "set x", "zadd "+r.junk()+" "+r.ticket(), "zadd "+r.junk()+" "+r.junk(), "zrem "+r.ticket(), "persist", "zrem #readers", "zadd 1 #readers")

@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inspect"
+)
+
+// promptly is within which time an operator sees how many calls wait.
+const promptly = time.Second
+
+// waiting is what an operator sees of those who wait: how many calls behind the holder, and for how many each
+// ticket stands.
+func (b *bubble) waiting() string {
+	b.Helper()
+	i, err := inspect.New(b.rdb, DefaultConfig().Prefix)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := i.Get(b.Context(), bubbleKey)
+	if err != nil {
+		b.Fatal(err)
+	}
+	behind, tickets := 0, []int{}
+	for _, w := range s.Waiters {
+		if w.Ticket == "" {
+			behind = w.Calls
+		} else {
+			tickets = append(tickets, w.Calls)
+		}
+	}
+	return fmt.Sprint(behind, tickets)
+}
+
+// wantSeen checks what an operator sees after a time.
+func (b *bubble) wantSeen(what string, after time.Duration, want string) {
+	b.Helper()
+	time.Sleep(after)
+	if got := b.waiting(); got != want {
+		b.Errorf("%s: after %v an operator sees %s, want %s", what, after, got, want)
+	}
+}
+
+// crowd starts n calls that wait.
+func (b *bubble) crowd(e *Engine, n int, edit ...func(*core.Request)) []*calling {
+	b.Helper()
+	all := make([]*calling, n)
+	for i := range all {
+		a := b.requester(core.Exclusive)
+		for _, f := range edit {
+			f(&a.Request)
+		}
+		all[i] = b.call(e, a)
+		b.wantWaiting("one of a crowd", all[i])
+	}
+	return all
+}
+
+func (b *bubble) stop(all []*calling) {
+	for _, c := range all {
+		c.stop()
+		<-c.done
+	}
+}
+
+// terms are those of holds whose renewals are of no use for this.
+var terms = map[string]func(*core.Request){
+	"a usual lease": func(*core.Request) {},
+	"a long lease":  func(r *core.Request) { r.Lease = time.Hour },
+	"a fixed lease": func(r *core.Request) { r.Lease, r.Fixed = time.Minute, true },
+	"a brief lease": func(r *core.Request) { r.Lease = 300 * time.Millisecond },
+}
+
+func TestAnOperatorSeesWhoWaitsInTheHoldersProcess(t *testing.T) {
+	for name, edit := range terms {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				a := b.requester(core.Exclusive)
+				edit(&a.Request)
+				h := a.acquire(b.T, b.e)
+				b.wantSeen("a hold", promptly, "0 []")
+				crowd := b.crowd(b.e, 10, edit)
+				b.wantSeen("ten calls", promptly, "10 []")
+				b.stop(crowd[3:])
+				b.wantSeen("three of them", promptly, "3 []")
+				b.stop(crowd[:3])
+				b.wantSeen("none of them", promptly, "0 []")
+				b.release(h)
+				b.wantFree()
+			})
+		})
+	}
+}
+
+func TestAnOperatorSeesWhoSharesATicket(t *testing.T) {
+	for name, edit := range terms {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				other := b.engine()
+				a := b.requester(core.Exclusive)
+				edit(&a.Request)
+				h := a.acquire(b.T, b.e)
+				crowd := b.crowd(other, 10)
+				b.wantSeen("ten calls", promptly, "0 [10]")
+				here := b.crowd(b.e, 4)
+				b.wantSeen("four more", promptly, "4 [10]")
+				b.stop(crowd[1:])
+				b.stop(here[:1])
+				b.wantSeen("four", promptly, "3 [1]")
+				b.stop(crowd[:1])
+				b.stop(here)
+				b.wantSeen("none", promptly, "0 []")
+				b.release(h)
+				b.wantFree()
+			})
+		})
+	}
+}
+
+func TestAnOperatorSeesReadersWhoShareATicket(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Write).acquire(b.T, b.e)
+		reads := func(r *core.Request) { r.Mode = core.Read }
+		crowd := b.crowd(b.e, 10, reads)
+		b.wantSeen("ten readers", promptly, "0 [10]")
+		crowd = append(crowd, b.crowd(b.engine(), 5, reads)...)
+		b.wantSeen("five more", promptly, "0 [10 5]")
+		b.release(h)
+		b.wantSeen("while they read", 0, "0 []")
+		for _, c := range crowd {
+			b.release(b.wantGranted("a reader", c))
+		}
+		b.wantFree()
+	})
+}
+
+// What the lock's next holder has behind it is seen at once, and right within a second.
+func TestAnOperatorSeesWhoWaitsWhenTheLockChangesHands(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm() // who subscribes when he waits polls at once
+		other := b.engine()
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		there := b.crowd(other, 6)
+		b.wantSeen("six calls", promptly, "0 [6]")
+		b.stop(there[4:]) // the server is not told yet
+		here := b.crowd(b.e, 3)
+		h.lease.passes = b.e.cfg.LocalPasses // it is the others' turn
+		b.release(h)
+		b.wantSeen("at once", 0, "5 [3]")
+		b.wantSeen("soon", promptly, "3 [3]")
+		h = b.wantGranted("the next one", there[0])
+		b.stop(there[1:4])
+		b.release(h)
+		b.wantSeen("at once", 0, "2 []")
+		h = b.wantGranted("the last process", here[0])
+		b.stop(here[1:])
+		b.wantSeen("soon", promptly, "0 []")
+		b.release(h)
+		b.wantFree()
+	})
+}
+
+// Callers who come and go cost few commands, and those who stay none.
+func TestTheServerIsToldOfAChangeOnly(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		a := b.requester(core.Exclusive)
+		a.Lease = time.Hour
+		h := a.acquire(b.T, b.e)
+		time.Sleep(10 * time.Second)
+		b.wantSent("a hold that nobody waits for", "acquire")
+		crowd := b.crowd(b.e, 10)
+		b.stop(crowd[8:])
+		time.Sleep(10 * time.Minute)
+		b.wantSent("calls that wait", "tell")
+		for range 100 {
+			b.stop(b.crowd(b.e, 2))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := b.sent()["tell"]; n > 0 {
+			b.Errorf("calls that have gone when the server is told: %d runs", n)
+		}
+		b.stop(crowd[4:])
+		time.Sleep(promptly)
+		b.wantSent("fewer calls", "tell")
+		var more []*calling
+		for range 20 {
+			more = append(more, b.crowd(b.e, 1)...)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := b.sent()["tell"]; n < 2 || n > 4 {
+			b.Errorf("in two seconds, in which more and more waited, %d runs", n)
+		}
+		b.stop(append(crowd, more...))
+		b.release(h)
+	})
+}
+
+// A hold that is over before anybody could have looked tells nothing.
+func TestTheServerIsNotToldOfABriefWait(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		crowd := b.crowd(b.e, 10)
+		time.Sleep(400 * time.Millisecond)
+		b.release(h)
+		for _, c := range crowd {
+			b.release(b.wantGranted("the next one", c))
+		}
+		time.Sleep(promptly)
+		if n := b.sent()["tell"]; n > 0 {
+			b.Errorf("%d runs", n)
+		}
+		b.wantFree()
+	})
+}
+
+func TestTheServerIsToldAgainAfterASilence(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		a := b.requester(core.Exclusive)
+		a.Lease = time.Hour
+		h := a.acquire(b.T, b.e)
+		b.wire.Silence()
+		crowd := b.crowd(b.e, 10)
+		time.Sleep(10 * time.Second)
+		b.wire.Restore()
+		b.wantSeen("after a silence", 2*promptly, "10 []") // go-redis has to dial first
+		b.stop(crowd)
+		b.wantSeen("none", promptly, "0 []")
+		b.release(h)
+	})
+}

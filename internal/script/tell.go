@@ -1,0 +1,29 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+)
+
+//go:embed tell.lua
+var tellLua string
+
+// A Tell notes how many calls of its own process wait behind a hold, for who inspects the lock. It is harmless
+// when repeated, and when it comes late.
+type Tell struct {
+	Keys   *KeySet
+	ID     *ID
+	Calls  int
+	Number int // of the run among those for this hold, from 1 on
+}
+
+// Call prepares a run. done is called once, with the answer.
+func (t *Tell) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	k := newCall(ctx, s.tell, 1+3, done)
+	k.addKey(t.Keys.Holder())
+	k.add(t.ID.String(), t.Calls, t.Number)
+	return k
+}
+
+// Told reads the answer to a Tell: Done or NotHeld.
+func (r *Reply) Told() (Outcome, error) { return r.ended() }

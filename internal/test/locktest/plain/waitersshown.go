@@ -1,0 +1,115 @@
+package plain
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
+)
+
+var waitersShown = []env.Scenario{
+	env.Case("in the holder's process are counted by an Inspector", waitersHereShown, env.OnServer|env.Shares|env.Sample),
+	env.Case("in another process are counted by an Inspector", waitersElsewhereShown, env.OnServer|env.Shares|env.Sample),
+	env.Case("are counted while the lock changes hands", waitersAmidTrafficShown, env.OnServer|env.Excludes|env.InBubble),
+}
+
+// A hold with a fixed lease is not renewed, and one with a long lease rarely.
+var renewedOrNot = map[string]lockmw.Option{
+	"a usual lease": lockmw.WithLease(30 * time.Second),
+	"a long lease":  lockmw.WithLease(time.Hour),
+	"a fixed lease": lockmw.WithFixedLease(time.Minute),
+}
+
+func waitersHereShown(e *env.Env) {
+	for lease, opt := range renewedOrNot {
+		c := e.Client()
+		waitersAreShown(e, lease, opt, c, c)
+	}
+}
+
+func waitersElsewhereShown(e *env.Env) {
+	for lease, opt := range renewedOrNot {
+		waitersAreShown(e, lease, opt, e.Client(), e.Client())
+	}
+}
+
+// waitersAreShown has ten calls of one process wait for a hold of the same or of another one, and give up.
+func waitersAreShown(e *env.Env, lease string, opt lockmw.Option, holder, waiting *env.Client) {
+	key := e.Key("task")
+	ctx, held := e.Lock(holder.Rival, key, opt)
+	showsWaiting(e, lease, key, 0)
+	calls := make([]*env.Waiter, 10)
+	for i := range calls {
+		calls[i] = e.Wait(waiting.Sides, key, opt)
+	}
+	showsWaiting(e, lease, key, len(calls))
+	status := e.Server.Status(key)
+	for _, w := range status.Waiters {
+		if isHere := w.Process == status.Holders[0].Process; isHere != (holder == waiting) || w.Mode == "" || w.Since.IsZero() != (w.Ticket == "") {
+			e.T.Errorf("with %s, one who waits is %+v, the holder is %+v", lease, w, status.Holders[0])
+		}
+	}
+	const stay = 3
+	leave := func(leaving []*env.Waiter) {
+		for _, w := range leaving {
+			w.Cancel()
+			w.Fails(e.Soon, lockmw.ErrBusy)
+		}
+	}
+	leave(calls[stay:])
+	showsWaiting(e, lease, key, stay)
+	leave(calls[:stay])
+	showsWaiting(e, lease, key, 0)
+	e.Unlock(ctx, held)
+}
+
+// showsWaiting checks that within a second an Inspector says how many calls wait.
+func showsWaiting(e *env.Env, lease, key string, want int) {
+	e.T.Helper()
+	e.Eventually(time.Second+e.Soon, func() string {
+		if status := e.Server.Status(key); status.Waiting() != want {
+			return fmt.Sprintf("with %s, %d calls are shown to wait, want %d: %+v", lease, status.Waiting(), want, status.Waiters)
+		}
+		return ""
+	})
+}
+
+// waitersAmidTrafficShown has a lock that nobody holds for long, and that as many always wait for.
+func waitersAmidTrafficShown(e *env.Env) {
+	const each, hold = 5, 10 * time.Millisecond
+	key := e.Key("task")
+	stop, done := make(chan struct{}), make(chan struct{}, 2*each)
+	for _, c := range e.Clients(2) {
+		for range each {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				for {
+					ctx, held, err := e.Rec.Lock(e.Ctx, c, key)
+					if err != nil {
+						e.T.Errorf("Lock: %v", err)
+						return
+					}
+					e.Pass(hold)
+					e.Unlock(ctx, held)
+					select {
+					case <-stop:
+						return
+					default:
+					}
+				}
+			}()
+		}
+	}
+	e.Pass(time.Second)
+	for range 100 {
+		e.Pass(37 * time.Millisecond)
+		if status := e.Server.Status(key); status.Waiting() < each || status.Waiting() > 2*each {
+			e.T.Errorf("%d calls are shown to wait, of %d at a time: %+v", status.Waiting(), 2*each-1, status.Waiters)
+		}
+	}
+	close(stop)
+	for range 2 * each {
+		<-done
+	}
+}
