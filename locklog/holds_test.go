@@ -1,6 +1,7 @@
 package locklog_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -164,6 +165,28 @@ func TestAHoldThatLastsIsLoggedAtTheThreshold(t *testing.T) {
 		l.want(t, line{"level": "WARN", "lock.token": hold.Token(), "lock.waiters": nil, "error.type": nil})
 		usertest.Unlock(t, hold)
 		j.messages(stillHeld, longHold)
+	})
+}
+
+// A leader waits and leads for as long as it lives: that is no news.
+func TestLongWaitsAndHoldsOfLeadersAreNotLogged(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		j := newJournal(t)
+		c := usertest.Client(t, s, lockmw.WithObserver(j.observer))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				err := lockmw.Lead(t.Context(), c, "lead:billing", func(context.Context) error {
+					time.Sleep(time.Minute)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		j.messages()
 	})
 }
 

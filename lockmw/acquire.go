@@ -25,7 +25,10 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 		}
 	}
 	op := "lock"
-	if policy.Wait == 0 {
+	switch {
+	case policy.leads:
+		op = "lead"
+	case policy.Wait == 0:
 		op = "try_lock"
 	}
 	if err == nil {
@@ -99,7 +102,7 @@ func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
 			Key: key, Mode: l.kind.Mode, Owner: ownerOf(outer),
 			Wait: p.Wait, Lease: p.Lease, Fixed: p.Fixed,
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
-			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label,
+			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Leads: p.leads,
 		},
 	}
 	held.req.Events = held

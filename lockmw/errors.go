@@ -46,7 +46,7 @@ var (
 // Error is what every failed call for a lock or a hold returns. Err wraps one of the package's
 // sentinels, and the context's error too if that ended the call.
 type Error struct {
-	Op         string        // "lock", "try_lock", "unlock", "extend", "key", …
+	Op         string        // "lock", "try_lock", "lead", "unlock", "extend", "key", …
 	Key        string        // as given by the caller
 	Label      string        // the caller's (WithLabel)
 	Waited     time.Duration // how long the call waited for others; 0 if it did not

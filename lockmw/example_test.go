@@ -113,6 +113,23 @@ func ExampleDo() {
 }
 
 // WithLock guards a function with the lock that each input needs. It tries once; WithWait waits.
+// One replica at a time does the work.
+func ExampleLead() {
+	ctx, stop := context.WithCancel(context.Background()) // until SIGTERM, say
+	locks := lockmw.NewLocal()                            // lockmw.New(rdb) with Redis
+	err := lockmw.Lead(ctx, locks, "lead:billing", func(ctx context.Context) error {
+		hold, _ := lockmw.FromContext(ctx)
+		fmt.Println("leads with token", hold.Token())
+		stop()
+		<-ctx.Done() // work until then
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// leads with token 1
+	// <nil>
+}
+
 func ExampleWithLock() {
 	type order struct{ User, Item string }
 	locks := lockmw.NewLocal()

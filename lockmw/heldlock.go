@@ -166,6 +166,21 @@ func (l *heldLock) Lost(cause error) {
 	}
 }
 
+// ShuttingDown implements core.Events: it ends the context of every hold, and the lock goes on until they are
+// unlocked.
+func (l *heldLock) ShuttingDown() {
+	l.mu.Lock()
+	l.recall()
+	holds := slices.Collect(l.holds.All())
+	l.mu.Unlock()
+	for _, h := range holds {
+		h.ctx.end(errShuttingDown)
+	}
+}
+
+// errShuttingDown is the cause with which the context of a leader ends at Client.Shutdown.
+var errShuttingDown = fmt.Errorf("%w: it shuts down", ErrClosed)
+
 // startEvents lets events through to the observers, which know of the acquisition now.
 func (l *heldLock) startEvents() {
 	l.mu.Lock()

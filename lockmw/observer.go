@@ -43,7 +43,7 @@ type Observer struct {
 type Attempt struct {
 	Key    string
 	Name   string // WithName's, else the part of the key before the first ':'
-	Op     string // "lock" or "try_lock"
+	Op     string // "lock", "try_lock" or, by Lead, "lead"
 	Mode   string // exclusive, fair, read or write
 	Policy Policy
 }

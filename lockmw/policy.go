@@ -25,6 +25,8 @@ type Policy struct {
 	Label      string
 	Observers  []*Observer
 
+	leads bool // set by Lead
+
 	set uint16 // bits by optionKind
 }
 
@@ -52,6 +54,9 @@ func (p *Policy) apply(opts []Option) error {
 			return err
 		}
 		opts, decided = deferred, p.set
+	}
+	if p.leads {
+		p.Wait, p.MinHold, p.Fixed, p.FailOpen = Forever, 0, false, false
 	}
 	return nil
 }
@@ -134,6 +139,8 @@ func (p *Policy) applyOne(o *Option) error {
 		p.Stacks = true
 	case optFailOpen:
 		p.FailOpen = true
+	case optLead:
+		p.leads = true
 	case optObserver:
 		if o.observer == nil {
 			return fmt.Errorf("%w: WithObserver(nil)", ErrInvalidOption)

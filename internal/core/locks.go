@@ -37,6 +37,7 @@ type Request struct {
 	Mode       Mode
 	Fixed      bool          // the lease is never renewed
 	WantsMoves bool          // Events.Waiting is to be called
+	Leads      bool          // Events.ShuttingDown is to be called: the hold goes on until something tells it to end
 	Wait       time.Duration // 0: try once; Forever: until the context ends
 	Lease      time.Duration // how long the lock outlives its last renewal
 	MaxHold    time.Duration // 0: no limit
@@ -67,6 +68,9 @@ type Events interface {
 	Forgotten(h LocalHold, ends time.Time)
 	// Renewed reports a renewal of the lease, or why it failed.
 	Renewed(err error)
+	// ShuttingDown asks for the end of a hold that leads. It is called at most once, and the hold goes on until
+	// Release.
+	ShuttingDown()
 	// Lost ends the hold; it is called at most once and not after Release.
 	Lost(cause error)
 }

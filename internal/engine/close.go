@@ -13,12 +13,30 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	e.closing.Store(true)
 	e.eachCohort(func(c *cohort) { c.failAll(&core.AcquireError{Err: core.ErrClosed}) })
 	e.draining.Store(true) // from here on the number of holds only falls
+	e.endLeaders()
 	e.drain()
 	select {
 	case <-e.drained:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// endLeaders asks for the end of all holds that would go on for ever.
+func (e *Engine) endLeaders() {
+	var leaders []*hold
+	for _, l := range e.ids.leases() {
+		l.c.shard.mu.Lock()
+		for h := range l.holds.All() {
+			if h.req.Leads {
+				leaders = append(leaders, h)
+			}
+		}
+		l.c.shard.mu.Unlock()
+	}
+	for _, h := range leaders {
+		h.req.Events.ShuttingDown()
 	}
 }
 
