@@ -75,7 +75,7 @@ func problemOf(err error) problem {
 	case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrClosed):
 		return problemUnavailable.withRetryAfter(e)
 	case errors.Is(err, context.DeadlineExceeded):
-		if e != nil && e.Op == opKey { // no other request was in the way
+		if e != nil && e.Op == opKey || errors.Is(err, lockmw.ErrNotRequested) { // no other request was in the way
 			return problemUnavailable.withRetryAfter(e)
 		}
 		return problemTimeout.about(e).withRetryAfter(e)

@@ -153,12 +153,13 @@ func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error, log
 	}
 }
 
-// fail answers a request that failed because of its lock, and logs what clients have not caused.
+// fail answers a request that failed because of its lock, and logs what clients have not caused. A request that was
+// too late to ask for its lock is not the lock's failure.
 func (g *guard[K]) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch p := problemOf(err); {
 	case p.Status == http.StatusInternalServerError:
 		g.logError(r, err)
-	case p.Type == problemUnavailable.Type:
+	case p.Type == problemUnavailable.Type && !errors.Is(err, lockmw.ErrNotRequested):
 		g.logUnavailable(r, err)
 	}
 	g.answer(w, r, err)

@@ -189,12 +189,17 @@ func TestADeadlineDuringTheWaitIsAnswered(t *testing.T) {
 	})
 }
 
-func TestADeadlineThatHasPassedAlreadyIsAnsweredTheSame(t *testing.T) {
+// No other request was in the way, and nothing is wrong with the lock.
+func TestADeadlineThatHasPassedAlreadyIsNoTimeout(t *testing.T) {
+	log := captureLog(t)
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	rec := serve(httpmw.WithLock(lockmw.NewLocal(), user42)(never(t)), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
-	if p := readProblem(t, rec); p.Status != http.StatusServiceUnavailable || p.Type != "lock-timeout" {
-		t.Errorf("got %+v, want 503 lock-timeout", p)
+	if p := readProblem(t, rec); p.Status != http.StatusServiceUnavailable || p.Type != "lock-unavailable" || p.RetryAfterMS != 1000 {
+		t.Errorf("got %+v, want 503 lock-unavailable", p)
+	}
+	if log.Len() > 0 {
+		t.Errorf("logged %s", log)
 	}
 }
 
