@@ -1,0 +1,174 @@
+package asynqmw_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/lockmw"
+)
+
+const schedulerKey = "lead:scheduler"
+
+// A fakeScheduler says when it runs.
+type fakeScheduler struct {
+	fails    error // of Start
+	begins   func()
+	ends     func()
+	shutdown time.Duration // how long that takes
+}
+
+func (s *fakeScheduler) Start() error {
+	if s.fails == nil {
+		s.begins()
+	}
+	return s.fails
+}
+
+func (s *fakeScheduler) Shutdown() {
+	time.Sleep(s.shutdown)
+	s.ends()
+}
+
+// nowhere is where a fakeScheduler enqueues.
+var nowhere = asynq.RedisClientOpt{Addr: "127.0.0.1:0"}
+
+func TestOneSchedulerRunsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := lockmw.NewLocal()
+		var mu sync.Mutex
+		running, terms := 0, 0
+		replica := func(ctx context.Context) error {
+			return asynqmw.RunScheduler(ctx, l, schedulerKey, nowhere, func(asynq.RedisConnOpt) (asynqmw.Scheduler, error) {
+				return &fakeScheduler{
+					shutdown: time.Minute,
+					begins: func() {
+						mu.Lock()
+						defer mu.Unlock()
+						running++
+						terms++
+						if running != 1 {
+							t.Errorf("%d schedulers run", running)
+						}
+					},
+					ends: func() {
+						mu.Lock()
+						defer mu.Unlock()
+						running--
+					},
+				}, nil
+			})
+		}
+		var replicas sync.WaitGroup
+		var stops []context.CancelFunc
+		for range 3 {
+			ctx, stop := context.WithCancel(t.Context())
+			stops = append(stops, stop)
+			replicas.Go(func() {
+				if err := replica(ctx); !errors.Is(err, context.Canceled) {
+					t.Errorf("RunScheduler: %v, want the end of its context", err)
+				}
+			})
+			synctest.Wait()
+		}
+		for _, stop := range stops {
+			time.Sleep(time.Hour)
+			stop()
+		}
+		replicas.Wait()
+		if terms != 3 || running != 0 {
+			t.Errorf("%d terms, and %d schedulers that still run; want 3 and 0", terms, running)
+		}
+	})
+}
+
+func TestRunSchedulerReturnsWhatIsWrong(t *testing.T) {
+	l := lockmw.NewLocal()
+	ended := 0
+	for name, tt := range map[string]struct {
+		make func(asynq.RedisConnOpt) (asynqmw.Scheduler, error)
+		want error
+	}{
+		"no scheduler":             {func(asynq.RedisConnOpt) (asynqmw.Scheduler, error) { return nil, io.EOF }, io.EOF},
+		"neither one nor an error": {func(asynq.RedisConnOpt) (asynqmw.Scheduler, error) { return nil, nil }, nil},
+		"one that does not start": {func(asynq.RedisConnOpt) (asynqmw.Scheduler, error) {
+			return &fakeScheduler{fails: io.ErrClosedPipe, ends: func() { ended++ }}, nil
+		}, io.ErrClosedPipe},
+		"no function": {nil, lockmw.ErrInvalidOption},
+	} {
+		err := asynqmw.RunScheduler(t.Context(), l, schedulerKey, nowhere, tt.make)
+		if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
+	if ended != 1 {
+		t.Errorf("a scheduler that did not start was shut down %d times, want once", ended)
+	}
+	if err := asynqmw.RunScheduler(t.Context(), l, schedulerKey, nil, nil); !errors.Is(err, lockmw.ErrInvalidOption) {
+		t.Errorf("without a connection: %v", err)
+	}
+}
+
+// A process that was stopped runs what is due before it learns that it does not lead any more.
+func TestAFormerLeaderEnqueuesNothing(t *testing.T) {
+	l, redisOpt := lockmw.NewLocal(), startRedis(t)
+	q := newQueue(t, redisOpt)
+	ctx, stop := context.WithCancel(t.Context())
+	conns := make(chan asynq.RedisConnOpt, 2)
+	result := make(chan error)
+	go func() {
+		result <- asynqmw.RunScheduler(ctx, l, schedulerKey, redisOpt, func(r asynq.RedisConnOpt) (asynqmw.Scheduler, error) {
+			conns <- r
+			return asynq.NewScheduler(r, &asynq.SchedulerOpts{Logger: silent{}}), nil
+		})
+	}()
+	leads := <-conns
+	client := asynq.NewClient(leads)
+	defer func() { _ = client.Close() }()
+	if _, err := client.Enqueue(asynq.NewTask("report", nil)); err != nil {
+		t.Fatalf("the leader: %v", err)
+	}
+	l.Expire(schedulerKey)
+	if _, err := client.Enqueue(asynq.NewTask("report", nil)); err == nil || !strings.Contains(err.Error(), "not enqueued: lockmw: lock was lost") {
+		t.Errorf("after the loss: %v, want that it was lost", err) // asynq does not wrap
+	}
+	if rdb, ok := leads.MakeRedisClient().(redis.UniversalClient); ok {
+		if err := rdb.Del(t.Context(), "asynq:tidied").Err(); err != nil {
+			t.Errorf("what is no script is refused: %v", err)
+		}
+		_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			p.Get(t.Context(), "x")
+			p.Eval(t.Context(), "return 1", nil)
+			return nil
+		})
+		if !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("a pipeline with a script after the loss: %v, want ErrLost", err)
+		}
+		_ = rdb.Close()
+	}
+
+	next := asynq.NewClient(<-conns)
+	defer func() { _ = next.Close() }()
+	if _, err := next.Enqueue(asynq.NewTask("report", nil)); err != nil {
+		t.Errorf("the next leader: %v", err)
+	}
+	stop()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("RunScheduler: %v", err)
+	}
+	if _, err := next.Enqueue(asynq.NewTask("report", nil)); err == nil || !strings.Contains(err.Error(), "not enqueued") {
+		t.Errorf("after the end: %v", err)
+	}
+	if info, err := q.inspector.GetQueueInfo("default"); err != nil || info.Pending != 2 {
+		t.Errorf("%+v, %v; want 2 tasks", info, err)
+	}
+}
