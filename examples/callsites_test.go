@@ -295,7 +295,7 @@ func Example_operator() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(s.Key, s.Mode, len(s.Waiters))
+		fmt.Println(s.Key, s.Mode, s.Waiting())
 		for _, h := range s.Holders {
 			if time.Since(h.Since) < time.Hour {
 				continue

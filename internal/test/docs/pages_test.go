@@ -159,14 +159,32 @@ func TestBlocksOfGoCompile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiled := normal(string(file))
+	compiled := normal(string(file)) + recipes(t)
 	for _, p := range pages(t) {
 		for _, block := range fence.FindAllStringSubmatch(p.text, -1) {
 			if block[1] == "go" && !strings.Contains(compiled, normal(block[2])) {
-				t.Errorf("%s: this block is not in snippets_test.go:\n%s", p.path, block[2])
+				t.Errorf("%s: this block is neither in snippets_test.go nor in examples/recipes:\n%s", p.path, block[2])
 			}
 		}
 	}
+}
+
+// recipes returns the code of examples/recipes, which a module of its own compiles: this one has none of the
+// frameworks.
+func recipes(t *testing.T) (code string) {
+	t.Helper()
+	files, err := filepath.Glob(root + "/examples/recipes/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("examples/recipes has no code (%v)", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code += normal(string(text))
+	}
+	return code
 }
 
 // normal makes the same code the same text, wherever it stands: every line without its indentation, and

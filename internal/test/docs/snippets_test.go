@@ -25,7 +25,7 @@ import (
 // surrounds it is what a service has anyway.
 var _ = []any{
 	firstLock, lockByHand, firstRoute, firstTask, sell,
-	wrapped, constant, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
+	wrapped, constant, leader, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
 	parts, mounted, traceTasks, keptTurn, secured,
 }
 
@@ -117,6 +117,23 @@ func wrapped(ctx context.Context, locks *lockmw.Client, order Order) (Receipt, e
 func constant(locks *lockmw.Client, makeReport func(context.Context, time.Time) error) func(context.Context, time.Time) error {
 	report := lockmw.WithLock(locks, lockmw.Const[time.Time]("report", "nightly"), makeReport)
 	return report
+}
+
+func leader(ctx context.Context, locks *lockmw.Client, consume func(context.Context) error) error {
+	err := lockmw.Lead(ctx, locks, "lead:billing", func(ctx context.Context) error {
+		return consume(ctx) // until ctx ends
+	})
+	return err
+}
+
+func oneScheduler(ctx context.Context, locks *lockmw.Client) error {
+	err := asynqmw.RunScheduler(ctx, locks, "lead:scheduler", redisOpt,
+		func(redisOpt asynq.RedisConnOpt) (asynqmw.Scheduler, error) {
+			s := asynq.NewScheduler(redisOpt, nil)
+			_, err := s.Register("@every 1m", asynq.NewTask("report", nil))
+			return s, err
+		})
+	return err
 }
 
 func several(ctx context.Context, locks *lockmw.Client, from, to string) error {

@@ -1,0 +1,172 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
+
+	"github.com/lockmw/go/examples/recipes/gocronlock"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A crew is some schedulers with one job each, which all have the same name.
+type crew struct {
+	runs, refused, working, together atomic.Int32
+}
+
+// start starts a scheduler whose job runs every minute, for the first time after the delay, and takes that long.
+func (c *crew) start(t *testing.T, locker gocron.Locker, delay, takes time.Duration) (stop func()) {
+	t.Helper()
+	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := func(ctx context.Context) error {
+		c.runs.Add(1)
+		if c.working.Add(1) > 1 {
+			c.together.Add(1)
+		}
+		defer c.working.Add(-1)
+		select {
+		case <-time.After(takes):
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}
+	_, err = s.NewJob(gocron.DurationJob(time.Minute), gocron.NewTask(job), gocron.WithName("nightly-report"),
+		gocron.WithStartAt(gocron.WithStartDateTime(time.Now().Add(time.Minute+delay))),
+		gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) {
+			c.refused.Add(1)
+			if !errors.Is(err, lockmw.ErrBusy) {
+				t.Error(err)
+			}
+		})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	return func() {
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// after lets the bubble's time pass and compares.
+func (c *crew) after(t *testing.T, d time.Duration, runs, refused int32) {
+	t.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	if c.runs.Load() != runs || c.refused.Load() != refused || c.together.Load() != 0 {
+		t.Errorf("%d runs, %d refused, %d together; want %d, %d and 0", c.runs.Load(), c.refused.Load(), c.together.Load(), runs, refused)
+	}
+}
+
+func TestOneSchedulerRunsAJobAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, locks := new(crew), gocronlock.New(lockmw.NewLocal())
+		for i := range 3 {
+			defer c.start(t, locks, time.Duration(i)*time.Second, 10*time.Second)()
+		}
+		c.after(t, 10*time.Minute+30*time.Second, 10, 20)
+	})
+}
+
+// Clocks that differ by more than a job takes let it run once for each scheduler. A minimum hold helps against that.
+func TestAShortJobOfSchedulersWhoseClocksDiffer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		options       []lockmw.Option
+		runs, refused int32
+	}{
+		"without a minimum hold": {nil, 20, 0},
+		"with one":               {[]lockmw.Option{lockmw.WithMinHold(30 * time.Second)}, 10, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c, locks := new(crew), gocronlock.New(lockmw.NewLocal(), test.options...)
+				for i := range 2 {
+					defer c.start(t, locks, time.Duration(i)*5*time.Second, time.Second)()
+				}
+				c.after(t, 10*time.Minute+30*time.Second, test.runs, test.refused)
+			})
+		})
+	}
+}
+
+func TestAJobMayTakeLongerThanItsLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, c := redistest.Piped(t), new(crew)
+		for i := range 2 {
+			locks, err := lockmw.New(server.NewClient(t), lockmw.WithLease(time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = locks.Close()
+				time.Sleep(2 * time.Second) // of the bubble's time: go-redis looks once a second whether it was closed
+			}()
+			defer c.start(t, gocronlock.New(locks), time.Duration(i)*30*time.Second, 150*time.Second)()
+		}
+		// The first begins after 60 s and works until 210 s. Its own runs at 120 and 180 s are refused, and so are the
+		// second one's at 90, 150 and 210 s, unless that one is just in time.
+		c.after(t, 209*time.Second, 1, 4)
+	})
+}
+
+// gocron's context of a job is not the lock's: a loss is seen by Unlock, whose error gocron drops.
+func TestAJobIsNotToldOfALoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, local := new(crew), lockmw.NewLocal()
+		defer c.start(t, gocronlock.New(local), 0, 10*time.Second)()
+		defer c.start(t, gocronlock.New(local), 2*time.Second, 10*time.Second)()
+		time.Sleep(61 * time.Second)
+		local.Expire("job:nightly-report")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if c.together.Load() != 1 {
+			t.Error("the job was told, or the other one did not begin")
+		}
+	})
+}
+
+// A job that has to know of a loss, or needs the fencing token, takes the lock itself.
+func TestAJobThatTakesTheLockItselfIsToldOfALoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		local, lost := lockmw.NewLocal(), make(chan error, 1)
+		report := lockmw.WithLock(local, lockmw.Const[string]("job", "nightly-report"), func(ctx context.Context, _ string) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		s, err := gocron.NewScheduler()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.NewJob(gocron.DurationJob(time.Minute), gocron.NewTask(report, "sales"),
+			gocron.WithEventListeners(gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { lost <- err })))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		time.Sleep(61 * time.Second)
+		local.Expire("job:nightly-report")
+		if err := <-lost; !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("the job returned %v", err)
+		}
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	})
+}
