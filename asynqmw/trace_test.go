@@ -35,8 +35,8 @@ func TestATraceGoesOnInTheTaskThatItEnqueues(t *testing.T) {
 		return nil
 	}))))
 	ctx, request := tp.Tracer("test").Start(t.Context(), "POST /orders")
+	request.End() // before the task's span does
 	id := q.enqueue(asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), asynqmw.Headers(ctx)))
-	request.End()
 	handler := receive(t, inside)
 	eventually(t, func() bool { return len(spans.Ended()) == 2 })
 	span := spans.Ended()[1]

@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/judge"
@@ -67,6 +68,17 @@ func Next[T any](e *Env, from <-chan T) (v T) {
 		e.T.Fatalf("nothing has come after %v", Patience)
 	}
 	return v
+}
+
+// Renewal returns how the next renewal of those that an observer reports ends. That an answer is late, as on a busy
+// machine, is no end.
+func Renewal(e *Env, from <-chan error) error {
+	e.T.Helper()
+	for {
+		if err := Next(e, from); err == nil || !strings.Contains(err.Error(), "has not been answered yet") {
+			return err
+		}
+	}
 }
 
 // Caught waits until a fault has met its command.

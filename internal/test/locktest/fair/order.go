@@ -18,6 +18,7 @@ var orders = []env.Scenario{
 	env.Case("re-entry jumps no queue and waits in none", reentryBeforeLongQueue, env.Fair|env.Shares|env.Sample),
 	env.Case("a try overtakes nobody who waits", triesOvertakeNobody, env.Fair|env.Shares),
 	env.Case("a try does not overtake those who wait for the end of a lease", triesAtTheEndOfALease, env.Fair|env.Shares),
+	env.Case("calls keep their order while the server stops for longer than their leases", orderOverAStop, env.Fair|env.InRealTime|env.Alone),
 }
 
 func strictOrder(e *env.Env) {
@@ -51,6 +52,37 @@ func orderOverProcesses(e *env.Env) {
 	}
 	e.Unlock(ctx, held)
 	q.run()
+}
+
+// Grants come too late then, because their answers were on the way when the server stopped.
+func orderOverAStop(e *env.Env) {
+	const lease = time.Second
+	clients, lines := e.Clients(5), make([]*line, 8)
+	var leases []func() // checks that they are over
+	for i := range lines {
+		q := newLine(e, e.Key("item"))
+		lines[i] = q
+		ctx, held := e.Lock(clients[0], q.key, lockmw.WithFixedLease(4*lease))
+		leases = append(leases, func() { e.Lost(ctx, held) })
+		for _, c := range clients {
+			q.join(c, lockmw.WithLease(lease))
+		}
+	}
+	e.Pass(4*lease - 2*env.PollInterval)
+	e.Server.Pause(e.TB)
+	e.Pass(lease + 4*env.PollInterval)
+	e.Server.Resume(e.TB)
+	for i, q := range lines {
+		leases[i]()
+		first := q.calls[0]
+		first.Gets(env.Patience)
+		q.calls = q.calls[1:]
+		for _, other := range q.calls {
+			other.stillWaits()
+		}
+		first.ends()
+		q.run()
+	}
 }
 
 // many is how many calls are many.

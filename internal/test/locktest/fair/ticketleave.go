@@ -110,7 +110,7 @@ func ticketOfKilled(e *env.Env) {
 func ticketInAnotherProcess(e *env.Env) {
 	one, two, a, q := queuer(e), queuer(e), e.Client(), newLine(e, e.Key("item"))
 	ctx, held := e.Lock(a, q.key)
-	brief := func(o *order) { o.Wait = 300 * time.Millisecond }
+	brief := func(o *order) { o.Wait = 2 * time.Second } // it has to be seen in the queue
 	s := q.joinIn(one, withTicket("task", longKept), brief)
 	q.join(a)
 	if r := s.remote.Says(judge.Failed, env.Patience); r.Type != "lock_timeout" {

@@ -46,7 +46,7 @@ func scriptFlushInBackground(e *env.Env) {
 	for range 3 {
 		seen := e.Server.Admin.HGetAll(e.Ctx, e.Server.RedisKey(key)+":tickets").Val()
 		e.Server.FlushScripts()
-		if err := env.Next(e, renewals); err != nil {
+		if err := env.Renewal(e, renewals); err != nil {
 			e.T.Errorf("a renewal: %v", err)
 		}
 		e.Server.FlushScripts()

@@ -68,7 +68,7 @@ func lostRenewal(e *env.Env) {
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
 	}))
 	for range 4 {
-		if err := env.Next(e, renewed); err != nil {
+		if err := env.Renewal(e, renewed); err != nil {
 			e.T.Errorf("a renewal: %v", err)
 		}
 		e.Caught(c.Wire.LoseReply(key))

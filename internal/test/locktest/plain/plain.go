@@ -1,7 +1,11 @@
 // Package plain has the scenarios of what every Locker promises as long as nothing fails.
 package plain
 
-import "github.com/lockmw/go/internal/test/locktest/env"
+import (
+	"slices"
+
+	"github.com/lockmw/go/internal/test/locktest/env"
+)
 
 // Groups are the scenarios, by what they are about.
 var Groups = []env.Group{
@@ -16,7 +20,7 @@ var Groups = []env.Group{
 	{Name: "panic", Scenarios: panics},
 	{Name: "guarded function", Scenarios: guarded},
 	{Name: "close", Scenarios: closing},
-	{Name: "waiters", Scenarios: waiterLimit},
+	{Name: "waiters", Scenarios: slices.Concat(waiterLimit, waitersShown)},
 	{Name: "fairness", Scenarios: fairness},
 	{Name: "model", Scenarios: modelled},
 	{Name: "replay", Scenarios: replays},

@@ -124,8 +124,8 @@ func lateRenewal(e *env.Env) {
 	ctx, held := e.Lock(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
 	}))
-	e.Is("the first renewal", env.Next(e, renewed), nil)
-	late := c.Copied(key, func() { e.Is("the renewal that was sent twice", env.Next(e, renewed), nil) })
+	e.Is("the first renewal", env.Renewal(e, renewed), nil)
+	late := c.Copied(key, func() { e.Is("the renewal that was sent twice", env.Renewal(e, renewed), nil) })
 	e.Unlock(ctx, held)
 	e.Server.Arrives(late)
 	e.Free(other, key)

@@ -65,7 +65,7 @@ func lostReadRelease(e *env.Env) {
 }
 
 func lostReadRenewal(e *env.Env) {
-	const lease = 600 * time.Millisecond
+	const lease = 3 * time.Second // a try to renew is given up after a sixth
 	c, other, key := e.Client(), e.Client(), e.Key("item")
 	renewals := make(chan error, 100)
 	held := read(e, c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
@@ -73,7 +73,7 @@ func lostReadRenewal(e *env.Env) {
 	}))
 	beside := read(e, c, key, lockmw.WithLease(lease))
 	for range 3 {
-		if err := env.Next(e, renewals); err != nil {
+		if err := env.Renewal(e, renewals); err != nil {
 			e.T.Errorf("a renewal: %v", err)
 		}
 		e.Caught(c.Wire.LoseReply(key))

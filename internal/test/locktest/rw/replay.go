@@ -105,8 +105,8 @@ func lateReadRenewal(e *env.Env) {
 	held := read(e, c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewals <- err },
 	}))
-	e.Is("the first renewal", env.Next(e, renewals), nil)
-	late := c.Copied(key, func() { e.Is("the renewal that was sent twice", env.Next(e, renewals), nil) })
+	e.Is("the first renewal", env.Renewal(e, renewals), nil)
+	late := c.Copied(key, func() { e.Is("the renewal that was sent twice", env.Renewal(e, renewals), nil) })
 	release(e, held)
 	e.Server.Arrives(late)
 	e.Free(other.RW, key)
