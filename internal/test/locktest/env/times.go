@@ -22,6 +22,16 @@ const (
 	LocalPasses  = 32 // while another process waits
 )
 
+// Lease is how long a lease is to last that is renewed or extended, or in which something has to be done, and that must
+// not run out before: d in a bubble, whose time stands still while something is done. In real time it is several times
+// d: a busy machine may not run a process for seconds, and a hold that is lost then is rightly lost.
+func (e *Env) Lease(d time.Duration) time.Duration {
+	if e.Config.realTime() {
+		return 5 * d
+	}
+	return d
+}
+
 // Fewer is how often a scenario repeats what it would repeat n times, but for the race detector.
 func Fewer(n int) int {
 	if race.Enabled {

@@ -95,11 +95,13 @@ func every(e *env.Env, d time.Duration, n int, do func()) {
 }
 
 func resetConnections(e *env.Env) {
-	// On a busy machine a release may meet a reset for as long as there are any, which is 2 s at least.
+	// On a busy machine a release may meet a reset for as long as there are any.
 	clients, p := proxied(e, 3, lockmw.WithUnlockTimeout(env.Patience))
-	long := keep(e, clients[0], 1500*time.Millisecond)
+	lease := e.Lease(600 * time.Millisecond)
+	long := keep(e, clients[0], lease)
 	load := e.Load(clients, 3, 4)
-	every(e, 200*time.Millisecond, 10, p.Reset)
+	const pause = 200 * time.Millisecond
+	every(e, pause, int(lease/pause), p.Reset) // for so long that renewals are met
 	outlive(e, long)
 	// A push may be lost, and the poll after it, and the one that repeats that.
 	load.End(50, 3*env.PollInterval)
@@ -109,9 +111,11 @@ func lateAnswers(e *env.Env) {
 	const latency, jitter = 200 * time.Millisecond, 100 * time.Millisecond
 	clients, p := proxied(e, 3)
 	// These two have connections already. The third one has to make them, which takes several answers.
-	outlive(e, keep(e, clients[0], time.Second), keep(e, clients[1], time.Second))
+	brief := e.Lease(600 * time.Millisecond)
+	outlive(e, keep(e, clients[0], brief), keep(e, clients[1], brief))
 	p.Delay(latency, jitter)
-	long := []*kept{keep(e, clients[0], 3*time.Second), keep(e, clients[1], 3*time.Second)}
+	lease := e.Lease(time.Second) // a renewal that has no answer after a sixth of it is sent again
+	long := []*kept{keep(e, clients[0], lease), keep(e, clients[1], lease)}
 	load := e.Load(clients, 3, 4)
 	outlive(e, long...)
 	// A push that was overtaken by the answer to the acquire is followed by a poll.
@@ -122,14 +126,15 @@ func lateAnswers(e *env.Env) {
 func lateDeadlines(e *env.Env) {
 	clients, p := proxied(e, 1)
 	c, other := clients[0], e.Client()
-	outlive(e, keep(e, c, time.Second)) // so that it has connections
+	outlive(e, keep(e, c, e.Lease(600*time.Millisecond))) // so that it has connections
 	key := e.Key("user")
 	ctx, held := e.Lock(other, key)
 	w := e.Wait(c, key)
 	listening(e, key, 1)
-	p.Delay(200*time.Millisecond, 0)
+	p.Delay(200*time.Millisecond, 0) // more than the margin by which a hold is shorter than its lease
 
-	long := keep(e, c, 1500*time.Millisecond)
+	lease := e.Lease(time.Second)
+	long := keep(e, c, lease)
 	covered(e, long.Held)
 	for i := range int32(2) {
 		e.Eventually(env.Patience, func() string {
@@ -140,7 +145,7 @@ func lateDeadlines(e *env.Env) {
 		})
 		covered(e, long.Held)
 	}
-	if err := long.Extend(long.ctx, 2*time.Second); err != nil {
+	if err := long.Extend(long.ctx, 2*lease); err != nil {
 		e.T.Errorf("Extend: %v", err)
 	}
 	covered(e, long.Held)
@@ -167,9 +172,10 @@ func slicedBytes(e *env.Env) {
 	clients, p := proxied(e, 3)
 	// The server gets to know the scripts before: byte by byte they take longer than a lease.
 	e.Load(clients, 1, 4).End(50, env.PollInterval+e.Soon)
-	outlive(e, keep(e, clients[0], 300*time.Millisecond))
+	lease := e.Lease(600 * time.Millisecond)
+	outlive(e, keep(e, clients[0], lease))
 	p.Slice()
-	long := keep(e, clients[0], time.Second)
+	long := keep(e, clients[0], lease)
 	load := e.Load(clients, 3, 4)
 	outlive(e, long)
 	load.End(50, env.PollInterval+e.Soon)
