@@ -1,0 +1,25 @@
+package ticks
+
+// A rule is a part of rule 20 of docs/protocol.md that can be switched off, to see what breaks.
+type rule uint32
+
+const (
+	oneLock         rule = 1 << iota // there is one lock for the job, not one for each tick
+	busyIsWaitedFor                  // a replica that finds the lock busy waits until the tick is D ago
+	marksAreRead                     // begin looks for the mark
+	clockIsChecked                   // begin compares the tick with the server's clock
+	holdIsCompared                   // begin counts only for the hold that has the lock
+	copiesAreKnown                   // begin counts once for each hold
+	begunIsCounted                   // a tick that was begun twice is not begun again
+	lateIsUnused                     // an answer to begin that comes after the loss of the lock starts no run
+	notesLast                        // marks and counts last for 2 D and a lease
+	markIsFirst                      // the mark is written before the release
+	markIsRepeated                   // until an answer confirms it
+	failureIsMarked                  // so it is if the run failed
+	lossIsNotMarked                  // but not if the lock was lost while it ran
+	unmarkedKeeps                    // without the mark the lock stays taken until the tick is D ago
+
+	allRules = 1<<iota - 1
+)
+
+func (y *system) keeps(r rule) bool { return y.off&r == 0 }
