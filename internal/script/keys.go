@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Layout says where locks live in Redis.
@@ -103,6 +104,11 @@ func (s *KeySet) Done(id string) string { return s.holder + ":done:" + id }
 
 // Kept is where a place in the queue is kept whose caller is away.
 func (s *KeySet) Kept(place string) string { return s.holder + keptInfix + escape(place) }
+
+// Tick is what is noted of a tick of the job that the lock is for.
+func (s *KeySet) Tick(at time.Time) string {
+	return s.holder + ":tick:" + strconv.FormatInt(at.UnixMilli(), 10)
+}
 
 // five returns the keys that most scripts work on, in their order.
 func (s *KeySet) five() [5]any {

@@ -11,8 +11,10 @@
 //	downgrade  makes a write hold a read hold
 //	cancel     has the server forget an id
 //	force      takes a lock away from its holder
+//	begin      begins a tick of a job
+//	mark       notes that a tick of a job was run
 //
-// fence.lua, hold.lua, readers.lua and settle.lua are parts that several scripts share. The other files:
+// fence.lua, hold.lua, readers.lua, settle.lua and tick.lua are parts that several scripts share. The other files:
 //
 //	script.go   assembles the scripts
 //	keys.go     the Redis keys of a lock
@@ -62,6 +64,8 @@ var (
 	readersLua string
 	//go:embed settle.lua
 	settleLua string
+	//go:embed tick.lua
+	tickLua string
 )
 
 // A Script is a Lua script with the shared parts put in.
@@ -75,7 +79,7 @@ type Script struct {
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	acquire, poll, renew, tell, release, downgrade, cancel, force *Script
+	acquire, poll, renew, tell, release, downgrade, cancel, force, begin, mark *Script
 }
 
 // Params are what the scripts are assembled with.
@@ -100,7 +104,7 @@ func NewSet(p Params) *Set {
 		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(),
 		maxReaped, p.MaxAdmitted, maxShown, p.Single)
 	parts := strings.NewReplacer("--@fence\n", constants+fenceLua, "--@hold\n", holdLua,
-		"--@readers\n", readersLua, "--@settle\n", settleLua)
+		"--@readers\n", readersLua, "--@settle\n", settleLua, "--@tick\n", tickLua)
 	assemble := func(source string) *Script {
 		source = parts.Replace(source)
 		sum := sha1.Sum([]byte(source)) // as Redis names scripts
@@ -111,6 +115,7 @@ func NewSet(p Params) *Set {
 		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua), tell: assemble(tellLua),
 		release: assemble(releaseLua), downgrade: assemble(downgradeLua),
 		cancel: assemble(cancelLua), force: assemble(forceLua),
+		begin: assemble(beginLua), mark: assemble(markLua),
 	}
 	s.acquire.batch = acquireBatch(assemble(acquireBatchLua))
 	s.release.batch = releaseBatch(assemble(releaseBatchLua))
@@ -121,7 +126,7 @@ func NewSet(p Params) *Set {
 func (s *Set) All() map[string]*Script {
 	return map[string]*Script{
 		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
-		"cancel": s.cancel, "force": s.force,
+		"cancel": s.cancel, "force": s.force, "begin": s.begin, "mark": s.mark,
 		"acquire_batch": s.acquire.batch.script, "release_batch": s.release.batch.script,
 	}
 }

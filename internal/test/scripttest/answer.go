@@ -50,6 +50,8 @@ func isWhole(op Operation, answer any) bool {
 	switch op.(type) {
 	case *script.Acquire:
 		return !isList || isWholeTicket(list)
+	case *script.Begin:
+		return len(list) == 2
 	case *script.Poll:
 		if len(list) < 4 {
 			return false

@@ -315,6 +315,22 @@ func (d *Driver) Force(token int64, owner string) script.Outcome {
 	return got
 }
 
+// Begin runs begin.lua for a hold with that token.
+func (d *Driver) Begin(id string, token int64, tick core.Tick) script.Began {
+	d.Helper()
+	got, err := d.Send(&script.Begin{Keys: d.Keys, ID: ID(id), Token: token, Tick: tick}).Began()
+	d.check("begin", id, err)
+	return got
+}
+
+// Mark runs mark.lua for the hold with that token. It reports whether a later one has begun the tick.
+func (d *Driver) Mark(token int64, tick core.Tick) (again bool) {
+	d.Helper()
+	again, err := d.Send(&script.Mark{Keys: d.Keys, Token: token, Tick: tick}).Marked()
+	d.check("mark", "a run", err)
+	return again
+}
+
 func (d *Driver) check(what, id string, err error) {
 	d.Helper()
 	if err != nil {

@@ -1,0 +1,52 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+//go:embed begin.lua
+var beginLua string
+
+// A Begin begins a tick of a job, if the hold is to run it. It is harmless when repeated.
+type Begin struct {
+	Keys  *KeySet
+	ID    *ID
+	Token int64 // of the hold
+	Tick  core.Tick
+}
+
+// Call prepares a run. done is called once, with the answer.
+func (b *Begin) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	k := newCall(ctx, s.begin, 2+5, done)
+	k.addKey(b.Keys.Holder())
+	k.addKey(b.Keys.Tick(b.Tick.At))
+	k.add(b.ID.String(), b.Token, b.Tick.At.UnixMilli(), b.Tick.Within.Milliseconds(), roundUp(b.Tick.Keep))
+	return k
+}
+
+// A Began is the answer to a Begin.
+type Began struct {
+	Outcome Outcome // Done or NotHeld
+	Answer  core.TickAnswer
+	Now     time.Time // by the server's clock
+}
+
+// Began reads the answer to a Begin.
+func (r *Reply) Began() (Began, error) {
+	code, now := r.int(), time.UnixMicro(r.int())
+	if r.Err == nil && (code < 0 || code > 4) {
+		r.strange()
+	}
+	switch {
+	case r.Err != nil:
+		return Began{}, r.Err
+	case code == 0:
+		return Began{Outcome: NotHeld, Now: now}, nil
+	}
+	answer := [...]core.TickAnswer{core.TickBegun, core.TickRan, core.TickOff, core.TickFailed}[code-1]
+	return Began{Outcome: Done, Answer: answer, Now: now}, nil
+}
