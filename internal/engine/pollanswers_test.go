@@ -32,6 +32,32 @@ func TestAPushThatIsOlderThanAPollDoesNotStartAHold(t *testing.T) {
 	})
 }
 
+// Polls may have been refused for so long that the hold would be over before it is renewed.
+func TestAPushLateInTheAcceptWindowIsAskedFor(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write})
+		waits := b.call(b.e, b.requester(core.Write))
+		b.wantWaiting("one", waits)
+		b.s.Mini.SetError("MISCONF Errors writing to the AOF file: No space left on device")
+		r := b.e.ids.requests()[0]
+		time.Sleep(r.acceptBy - b.e.now() - 20*time.Millisecond)
+		b.s.Mini.SetError("")
+		b.driver.Release("held")
+		released := b.e.now()
+		<-waits.done
+		h := b.wantGranted("one", waits)
+		if took := b.e.now() - released; took > 10*time.Millisecond {
+			b.Errorf("it has the lock after %v", took)
+		}
+		if left := h.deadline() - b.e.now(); left < script.AcceptWindow/2 {
+			b.Errorf("it has the lock for %v", left)
+		}
+		b.release(h)
+		b.wantFree()
+	})
+}
+
 // A holder whose lease has run out does not come back: the next poll does not wait longer than that.
 func TestTheNextPollComesWhenTheHolderIsOver(t *testing.T) {
 	inBubble(t, func(b *bubble) {

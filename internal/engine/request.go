@@ -209,13 +209,13 @@ const pollSlack = 100 * time.Millisecond
 
 // onPush deals with a message that the server has granted the request (rule 6 of docs/protocol.md). The
 // message may be old, and the grant over. It is relied on only if its number is greater than the stamp of
-// the last answer that said "queued", and only for the accept window after that answer was sent. Any other
-// message leads to a poll.
+// the last answer that said "queued", and only for the accept window after that answer was sent. If less than half of
+// it is left, polls have failed, and the hold might be over before it is renewed. Any other message leads to a poll.
 func (r *request) onPush(p *script.Message) {
 	switch now := r.c.e.now(); {
 	case !r.queued:
 		r.push = p
-	case p.Number > r.stamp && now < r.acceptBy:
+	case p.Number > r.stamp && r.acceptBy-now >= script.AcceptWindow/2:
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 	default:
 		r.c.e.schedule.set(&r.timer, now, 0)
