@@ -24,3 +24,6 @@ func clocks() (own time.Time, machine time.Duration) {
 // MachineTime is t by the clock that all processes of this machine share, so that what children
 // report can be compared. t must have come from time.Now in this process.
 func MachineTime(t time.Time) time.Duration { return machineEpoch + t.Sub(startTime) }
+
+// OwnTime is the reverse of MachineTime: this process' time when that clock shows t.
+func OwnTime(t time.Duration) time.Time { return startTime.Add(t - machineEpoch) }

@@ -13,12 +13,13 @@ import (
 type Pace struct {
 	mu     sync.Mutex
 	delays []delay
+	due    time.Time // when the goroutine that measures is to go on; zero: nobody measures
 }
 
 // A delay is that a goroutine went on later than it was to.
 type delay struct {
-	until time.Time
-	total time.Duration // of all delays so far
+	from, until time.Time
+	total       time.Duration // of all delays so far
 }
 
 const (
@@ -41,29 +42,43 @@ func NewPace(t testing.TB) *Pace {
 }
 
 func (p *Pace) measure(quit chan struct{}) {
-	timer := time.NewTimer(paceTick)
+	timer := time.NewTimer(p.tick(time.Now()))
 	defer timer.Stop()
-	for due := time.Now().Add(paceTick); ; due = time.Now().Add(paceTick) {
+	for {
 		select {
 		case <-timer.C:
 		case <-quit:
 			return
 		}
-		now := time.Now()
-		if late := now.Sub(due) - paceIdle; late > 0 {
-			p.note(now, late)
-		}
-		timer.Reset(paceTick)
+		timer.Reset(p.tick(time.Now()))
 	}
 }
 
-func (p *Pace) note(until time.Time, late time.Duration) {
+// tick notes whether the goroutine that measures is late, and returns when it is to go on the next time.
+func (p *Pace) tick(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := len(p.delays); n > 0 {
-		late += p.delays[n-1].total
+	if late := p.late(now); late > 0 {
+		p.note(now, late)
 	}
-	p.delays = append(p.delays, delay{until, late})
+	p.due = now.Add(paceTick)
+	return paceTick
+}
+
+// late is by how much the goroutine that measures is late, if it has not gone on by then.
+func (p *Pace) late(now time.Time) time.Duration {
+	if p.due.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(p.due)-paceIdle)
+}
+
+func (p *Pace) note(until time.Time, late time.Duration) {
+	total := late
+	if n := len(p.delays); n > 0 {
+		total += p.delays[n-1].total
+	}
+	p.delays = append(p.delays, delay{until.Add(-late), until, total})
 }
 
 // lost is how much later than without delays a goroutine is that went on from one time to another.
@@ -76,13 +91,18 @@ func (p *Pace) lost(from, to time.Time) time.Duration {
 	return p.before(to) - p.before(from)
 }
 
-// before is the total of the delays that have ended by then.
+// before is the total of the delays until then, also of one that has not ended: whoever asks may have gone on earlier
+// than the goroutine that measures.
 func (p *Pace) before(then time.Time) time.Duration {
 	n, _ := slices.BinarySearchFunc(p.delays, then, func(d delay, t time.Time) int { return d.until.Compare(t) })
-	if n == 0 {
-		return 0
+	var total time.Duration
+	if n > 0 {
+		total = p.delays[n-1].total
 	}
-	return p.delays[n-1].total
+	if n < len(p.delays) {
+		return total + max(0, then.Sub(p.delays[n].from))
+	}
+	return total + p.late(then)
 }
 
 // Between is the time that this process had from one time to another.
