@@ -13,7 +13,7 @@ const Patience = 30 * time.Second
 const MinLease = 100 * time.Millisecond
 
 // Brief is a short wait, in which a server that is busy answers all the same.
-const Brief = 250 * time.Millisecond
+func (e *Env) Brief() time.Duration { return e.Ample(250 * time.Millisecond) }
 
 // Times of the engine that scenarios count with.
 const (
@@ -22,10 +22,10 @@ const (
 	LocalPasses  = 32 // while another process waits
 )
 
-// Lease is how long a lease is to last that is renewed or extended, or in which something has to be done, and that must
-// not run out before: d in a bubble, whose time stands still while something is done. In real time it is several times
-// d: a busy machine may not run a process for seconds, and a hold that is lost then is rightly lost.
-func (e *Env) Lease(d time.Duration) time.Duration {
+// Ample is how long a lease or a limit is to last within which something has to happen, such as a renewal: d in a
+// bubble, whose time stands still while anything is done. In real time it is several times d. There a busy machine may
+// let a process wait for seconds, and a hold that is lost then is rightly lost.
+func (e *Env) Ample(d time.Duration) time.Duration {
 	if e.Config.realTime() {
 		return 5 * d
 	}

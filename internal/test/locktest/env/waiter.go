@@ -159,10 +159,10 @@ func (w *Waiter) Returned() bool {
 	}
 }
 
-// RunsBy checks that the waiting call gets the lock until then, or soon after.
+// RunsBy checks that the waiting call gets the lock until then, or soon after, and soon if that time is over.
 func (w *Waiter) RunsBy(then time.Time) {
 	w.E.T.Helper()
-	w.Gets(time.Until(then) + w.E.Soon)
+	w.Gets(max(0, time.Until(then)) + w.E.Soon)
 }
 
 // RunInOrder lets calls that wait have the lock one after the other, and checks that the others wait.

@@ -51,7 +51,8 @@ func limits(e *env.Env) {
 	clients, q := e.Clients(3), newLine(e, e.Key("item"))
 	ctx, held := e.Lock(clients[0], q.key)
 	// Half of them give up while the lock is held, in whatever order their limits have.
-	const short, long = time.Second, time.Hour
+	const long = time.Hour
+	short := e.Ample(time.Second)
 	var brief []*standing
 	for i := range 24 {
 		limit := long - time.Duration(rand.IntN(1000))*time.Second

@@ -56,21 +56,26 @@ func orderOverProcesses(e *env.Env) {
 
 // Grants come too late then, because their answers were on the way when the server stopped.
 func orderOverAStop(e *env.Env) {
-	const lease = time.Second
+	const fixed = 8 * time.Second // in which all calls come
+	lease := e.Ample(600 * time.Millisecond)
 	clients, lines := e.Clients(5), make([]*line, 8)
-	var leases []func() // checks that they are over
+	var leases []func()       // checks that they are over
+	var first, last time.Time // ends of them
 	for i := range lines {
 		q := newLine(e, e.Key("item"))
 		lines[i] = q
-		ctx, held := e.Lock(clients[0], q.key, lockmw.WithFixedLease(4*lease))
+		ctx, held := e.Lock(clients[0], q.key, lockmw.WithFixedLease(fixed))
+		if last = held.Deadline(); i == 0 {
+			first = last
+		}
 		leases = append(leases, func() { e.Lost(ctx, held) })
 		for _, c := range clients {
 			q.join(c, lockmw.WithLease(lease))
 		}
 	}
-	e.Pass(4*lease - 2*env.PollInterval)
+	e.Pass(time.Until(first) - 2*env.PollInterval)
 	e.Server.Pause(e.TB)
-	e.Pass(lease + 4*env.PollInterval)
+	e.Pass(time.Until(last) + lease + 2*env.PollInterval)
 	e.Server.Resume(e.TB)
 	for i, q := range lines {
 		leases[i]()
@@ -243,10 +248,11 @@ func triesOvertakeNobody(e *env.Env) {
 }
 
 func triesAtTheEndOfALease(e *env.Env) {
+	lease := e.Ample(env.MinLease)
 	a, b, c, q := e.Client(), e.Client(), e.Client(), newLine(e, e.Key("item"))
-	ctx, held := e.Lock(a, q.key, lockmw.WithFixedLease(env.MinLease))
+	ctx, held := e.Lock(a, q.key, lockmw.WithFixedLease(lease))
 	s := q.join(b)
-	e.Pass(env.MinLease - 20*time.Millisecond)
+	e.Pass(time.Until(held.Deadline()) - 15*time.Millisecond)
 	if a.Wire != nil { // it says that the lock is free before the server finds out
 		a.Wire.Cut()
 	}
@@ -254,7 +260,7 @@ func triesAtTheEndOfALease(e *env.Env) {
 		e.T.Error("a try got the lock that somebody waited for")
 	})
 	defer quit()
-	s.Gets(env.MinLease + env.PollInterval + e.Soon)
+	s.Gets(lease + env.PollInterval + e.Soon)
 	quit()
 	if a.Wire != nil {
 		a.Wire.Restore()

@@ -53,7 +53,7 @@ func ticketKeepsPlace(e *env.Env) {
 	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.Lock(a, q.key)
 	q.join(b)
-	s := q.join(a, ticket, lockmw.WithWait(400*time.Millisecond))
+	s := q.join(a, ticket, lockmw.WithWait(e.Ample(400*time.Millisecond)))
 	q.join(b)
 	q.givesUp(s)
 	q.join(a)
@@ -114,12 +114,13 @@ func (q *line) comeBack(l lockmw.Locker, ids []string) {
 
 func ticketOfTries(e *env.Env) {
 	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
-	ticket := lockmw.WithPlace("task", 1200*time.Millisecond)
+	keep := e.Ample(600 * time.Millisecond)
+	ticket := lockmw.WithPlace("task", keep)
 	ctx, held := e.Lock(a, q.key)
 	q.try(a, ticket)
 	q.join(b)
 	for range 3 { // each of them keeps the place for longer
-		e.Pass(500 * time.Millisecond)
+		e.Pass(keep * 2 / 5)
 		q.try(b, ticket)
 	}
 	q.join(a)

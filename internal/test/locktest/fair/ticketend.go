@@ -19,7 +19,7 @@ var fairTicketEnds = withTickets([]env.Scenario{
 })
 
 func ticketTimeBegins(e *env.Env) {
-	const keep = 400 * time.Millisecond
+	keep := e.Ample(400 * time.Millisecond)
 	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
 	ctx, held := e.Lock(a, q.key)
 	limited := q.join(a, lockmw.WithPlace("one", keep), lockmw.WithWait(3*keep))
@@ -99,7 +99,7 @@ func withTickets(scenarios []env.Scenario) []env.Scenario {
 }
 
 func ticketLeavesNothing(e *env.Env) {
-	const keep = 400 * time.Millisecond
+	keep := e.Ample(400 * time.Millisecond)
 	a, q := e.Client(), newLine(e, e.Key("item"))
 	ctx, held := e.Lock(a, q.key)
 	q.visit(a, lockmw.WithPlace("visited", keep))
@@ -155,13 +155,14 @@ func ticketOfLostHold(e *env.Env) {
 	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
 	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.Lock(a, q.key)
-	lost := q.join(b, ticket, lockmw.WithFixedLease(env.MinLease))
+	lease := e.Ample(env.MinLease)
+	lost := q.join(b, ticket, lockmw.WithFixedLease(lease))
 	next := q.join(a)
 	q.join(b)
 	e.Unlock(ctx, held)
 	ctx, held = lost.Gets(e.Soon)
 	q.leave(lost, next)
-	next.Gets(env.MinLease + e.Soon)
+	next.Gets(lease + e.Soon)
 	e.Lost(ctx, held)
 	q.join(a, ticket) // behind those who have waited longer
 	next.ends()

@@ -39,7 +39,7 @@ func ticketShown(e *env.Env) {
 	}
 	ticket := lockmw.WithPlace("task 7", longKept)
 	ctx, held := e.Lock(a, q.key)
-	s := q.join(a, ticket, lockmw.WithWait(400*time.Millisecond))
+	s := q.join(a, ticket, lockmw.WithWait(e.Ample(400*time.Millisecond)))
 	shows("while its caller waits")
 	q.givesUp(s)
 	e.Eventually(e.Soon, func() string { // the place is kept in the background

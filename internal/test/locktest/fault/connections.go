@@ -84,12 +84,10 @@ func outlive(e *env.Env, holds ...*kept) {
 	}
 }
 
-// every calls do n times, at intervals of d.
+// every calls do n times, at intervals of d, which are longer on a busy machine: a connection has to be made within one.
 func every(e *env.Env, d time.Duration, n int, do func()) {
-	tick := time.NewTicker(d)
-	defer tick.Stop()
 	for range n {
-		<-tick.C
+		e.Pace.Wait(nil, d)
 		do()
 	}
 }
@@ -97,7 +95,7 @@ func every(e *env.Env, d time.Duration, n int, do func()) {
 func resetConnections(e *env.Env) {
 	// On a busy machine a release may meet a reset for as long as there are any.
 	clients, p := proxied(e, 3, lockmw.WithUnlockTimeout(env.Patience))
-	lease := e.Lease(600 * time.Millisecond)
+	lease := e.Ample(600 * time.Millisecond)
 	long := keep(e, clients[0], lease)
 	load := e.Load(clients, 3, 4)
 	const pause = 200 * time.Millisecond
@@ -111,10 +109,10 @@ func lateAnswers(e *env.Env) {
 	const latency, jitter = 200 * time.Millisecond, 100 * time.Millisecond
 	clients, p := proxied(e, 3)
 	// These two have connections already. The third one has to make them, which takes several answers.
-	brief := e.Lease(600 * time.Millisecond)
+	brief := e.Ample(600 * time.Millisecond)
 	outlive(e, keep(e, clients[0], brief), keep(e, clients[1], brief))
 	p.Delay(latency, jitter)
-	lease := e.Lease(time.Second) // a renewal that has no answer after a sixth of it is sent again
+	lease := e.Ample(time.Second) // of which a sixth is longer than an answer takes
 	long := []*kept{keep(e, clients[0], lease), keep(e, clients[1], lease)}
 	load := e.Load(clients, 3, 4)
 	outlive(e, long...)
@@ -126,14 +124,14 @@ func lateAnswers(e *env.Env) {
 func lateDeadlines(e *env.Env) {
 	clients, p := proxied(e, 1)
 	c, other := clients[0], e.Client()
-	outlive(e, keep(e, c, e.Lease(600*time.Millisecond))) // so that it has connections
+	outlive(e, keep(e, c, e.Ample(600*time.Millisecond))) // so that it has connections
 	key := e.Key("user")
 	ctx, held := e.Lock(other, key)
 	w := e.Wait(c, key)
 	listening(e, key, 1)
 	p.Delay(200*time.Millisecond, 0) // more than the margin by which a hold is shorter than its lease
 
-	lease := e.Lease(time.Second)
+	lease := e.Ample(time.Second)
 	long := keep(e, c, lease)
 	covered(e, long.Held)
 	for i := range int32(2) {
@@ -169,14 +167,14 @@ func covered(e *env.Env, h *judge.Held) {
 }
 
 func slicedBytes(e *env.Env) {
-	clients, p := proxied(e, 3)
+	clients, p := proxied(e, 2, lockmw.WithUnlockTimeout(env.Patience))
 	// The server gets to know the scripts before: byte by byte they take longer than a lease.
 	e.Load(clients, 1, 4).End(50, env.PollInterval+e.Soon)
-	lease := e.Lease(600 * time.Millisecond)
+	lease := e.Ample(600 * time.Millisecond)
 	outlive(e, keep(e, clients[0], lease))
 	p.Slice()
 	long := keep(e, clients[0], lease)
-	load := e.Load(clients, 3, 4)
+	load := e.Load(clients, 2, 3) // which keeps a processor busy
 	outlive(e, long)
 	load.End(50, env.PollInterval+e.Soon)
 	p.Restore()

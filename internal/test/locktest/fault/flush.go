@@ -35,7 +35,7 @@ func scriptFlush(e *env.Env) {
 }
 
 func scriptFlushInBackground(e *env.Env) {
-	const lease = 300 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	a, b, key := e.Client(), e.Client(), e.Key("item")
 	renewals := make(chan error, 100)
 	ctx, held := e.Lock(a, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{

@@ -98,7 +98,7 @@ func ticketsOf(e *env.Env, processes, calls int64) int64 {
 }
 
 func fullRenews(e *env.Env) {
-	const lease = 600 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	a, b, key := e.Client(), e.Client(), e.Key("user")
 	ctx, held := e.Lock(a, key, lockmw.WithLease(lease))
 	w := e.Wait(b, key)
@@ -120,7 +120,7 @@ func fullRenews(e *env.Env) {
 }
 
 func fullExpires(e *env.Env) {
-	const lease = 1200 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	a, b, key := e.Client(), e.Client(), e.Key("user")
 	ctx, held := e.Lock(a, key, lockmw.WithFixedLease(lease))
 	w := e.Wait(b, key)

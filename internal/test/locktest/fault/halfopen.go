@@ -25,7 +25,7 @@ var halfOpen = []env.Scenario{
 }
 
 func swallowedRenewal(e *env.Env, contextTimeout bool) {
-	const lease = 1200 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	p := e.Server.NewProxy(e.TB)
 	use := func(o *redis.Options) {
 		p.Use(o)

@@ -18,7 +18,7 @@ var killedProcesses = []env.Scenario{
 }
 
 func killedHolder(e *env.Env) {
-	const lease = 900 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	p, key := e.Process(), e.Key("item")
 	held := p.Lock(key, lease)
 	held.Gets(env.Patience)
@@ -81,7 +81,7 @@ func listening(e *env.Env, key string, n int) {
 }
 
 func killedWaiters(e *env.Env) {
-	const lease = env.AcceptWindow
+	lease := e.Ample(time.Second)
 	key := e.Key("item")
 	processes := e.Processes(22)
 	processes[0].Lock(key, lease).Gets(env.Patience)

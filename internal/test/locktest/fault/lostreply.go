@@ -61,7 +61,7 @@ func lostRelease(e *env.Env) {
 }
 
 func lostRenewal(e *env.Env) {
-	const lease = 3 * time.Second // a try to renew is given up after a sixth
+	lease := e.Ample(time.Second) // a renewal that has no answer after a sixth of it is sent again
 	c, other, key := e.Client(), e.Client(), e.Key("user")
 	renewed := make(chan error, 100)
 	ctx, held := e.Lock(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{

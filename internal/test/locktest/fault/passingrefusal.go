@@ -42,7 +42,7 @@ func (r refusal) passes(e *env.Env) {
 	c, other := e.Client().Warm(), e.Client()
 	mine, key := e.Key("user"), e.Key("user")
 	_, held := e.Lock(c, mine)
-	short, shortHeld := e.Lock(c, e.Key("user"), lockmw.WithLease(time.Second))
+	short, shortHeld := e.Lock(c, e.Key("user"), lockmw.WithLease(e.Ample(600*time.Millisecond)))
 	busy, busyHeld := e.Lock(other, key)
 	patient := e.Wait(c, key)
 	limited := e.Wait(e.Client(), key)
@@ -79,13 +79,13 @@ func (r refusal) lasts(e *env.Env) {
 	setUser(e, "~*", "&*", "+@all")
 	c, other := e.ClientOver(asUser("right")), e.Client()
 	mine, key := e.Key("user"), e.Key("user")
-	_, held := e.Lock(c, mine, lockmw.WithLease(time.Second)) // its renewals use up the connections that are closed
+	_, held := e.Lock(c, mine, lockmw.WithLease(e.Ample(time.Second))) // not to be lost before Unlock
 	busy, busyHeld := e.Lock(other, key)
 	w := e.Wait(c, key)
 	e.Server.TicketsQueued(key, 1)
 
 	end := r.begin(e)
-	w.Fails(env.PollInterval+e.Soon, lockmw.ErrUnavailable)
+	w.Fails(2*env.PollInterval+e.Soon, lockmw.ErrUnavailable) // the first poll may use up connections that are closed
 	r.tells(e, "the call that waits", w.Err)
 	start := time.Now()
 	r.tells(e, "Unlock", held.Unlock())

@@ -100,7 +100,7 @@ func refusedByACL(e *env.Env, rules ...string) {
 	// What was granted before may be refused later.
 	setUser(e, "~*", "&*", "+@all")
 	key := e.Key("user")
-	_, held := e.Lock(c, key, lockmw.WithLease(time.Second))
+	_, held := e.Lock(c, key, lockmw.WithLease(e.Ample(600*time.Millisecond)))
 	setUser(e, rules...)
 	e.Is("Unlock", held.Unlock(), lockmw.ErrUnavailable)
 }
@@ -134,7 +134,8 @@ func refusedPublication(e *env.Env) {
 }
 
 func refusedConnection(e *env.Env) {
-	c := e.Client()
+	// After as many failed dials as its pool has connections a client of go-redis pauses for up to a second.
+	c := e.ClientOver(func(o *redis.Options) { o.PoolSize = 1000 })
 	c.Wire.Cut()
 	for _, wait := range []time.Duration{0, time.Hour} {
 		ctx, cancel := context.WithTimeout(e.Ctx, env.Patience)

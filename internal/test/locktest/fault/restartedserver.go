@@ -63,7 +63,7 @@ func restart(e *env.Env, p persistence, passed bool) {
 
 func restartedComplete(e *env.Env) {
 	persist(e, onDisk)
-	const lease = 2 * time.Second
+	lease := e.Ample(600 * time.Millisecond)
 	key := e.Key("item")
 	ctx, held := e.Lock(e.Client(), key, lockmw.WithLease(lease))
 	waiters := waitEach(e, 3, key)
@@ -85,7 +85,7 @@ func restartedComplete(e *env.Env) {
 }
 
 func restartedWithSnapshot(e *env.Env) {
-	const lease = 1500 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	a, b, c, key := e.Client(), e.Client(), e.Client(), e.Key("item")
 	ctx, held := e.Lock(a, key, lockmw.WithLease(lease))
 	w := e.Wait(b, key)
@@ -102,14 +102,14 @@ func restartedWithSnapshot(e *env.Env) {
 }
 
 func restartedEmpty(e *env.Env) {
-	const lease = 3 * time.Second
+	lease := e.Ample(600 * time.Millisecond)
 	key := e.Key("item")
 	ctx, held := e.Lock(e.Client(), key, lockmw.WithLease(lease))
 	waiters := waitEach(e, 3, key)
 	restart(e, nowhere, false)
 	restarted := time.Now()
 	for left := waiters; len(left) > 0; {
-		w := env.First(time.Until(restarted.Add(2*env.PollInterval+e.Soon)), left)
+		w := env.First(2*env.PollInterval+e.Soon-e.Pace.Since(restarted), left)
 		e.Unlock(w.Ctx, w.Held)
 		left = env.Without(left, w)
 	}

@@ -13,7 +13,7 @@ var stoppedProcesses = []env.Scenario{
 }
 
 func stoppedHolder(e *env.Env) {
-	const lease = 600 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	var guarded env.Ledger
 	p, key := e.Process(), e.Key("item")
 	theirs := p.Lock(key, lease)

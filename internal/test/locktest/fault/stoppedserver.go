@@ -14,8 +14,7 @@ var stoppedServer = []env.Scenario{
 }
 
 func holdsAndQueueOfStoppedServer(e *env.Env) {
-	// One and a half of it are longer than a waiter may stay unseen.
-	const lease = 4 * env.PollInterval
+	lease := e.Ample(time.Second) // half of it is longer than a waiter may stay unseen
 	p, key := e.Process(), e.Key("item")
 	ctx, held := e.Lock(e.Client(), key, lockmw.WithLease(lease))
 	theirs := p.Lock(e.Key("item"), lease)
@@ -33,8 +32,7 @@ func holdsAndQueueOfStoppedServer(e *env.Env) {
 	defer e.Server.Resume(e.TB)
 	stopped := time.Now()
 	if e.Ends(ctx) {
-		late := time.Since(held.Deadline())
-		if late < 0 || late > e.Soon {
+		if late := time.Since(held.Deadline()); late < 0 || e.Pace.Since(held.Deadline()) > e.Soon {
 			e.T.Errorf("the context ended %v after its deadline", late)
 		}
 		if took := e.Pace.Since(stopped); took > lease+e.Soon {
@@ -42,7 +40,7 @@ func holdsAndQueueOfStoppedServer(e *env.Env) {
 		}
 	}
 	end := theirs.Says(judge.Ended, env.Patience)
-	if late := end.At - end.Deadline; !end.Lost || late < 0 || late > e.Soon {
+	if late := end.At - end.Deadline; !end.Lost || late < 0 || e.Pace.Between(judge.OwnTime(end.Deadline), judge.OwnTime(end.At)) > e.Soon {
 		e.T.Errorf("the other process' context ended %v after its deadline", late)
 	}
 	e.Pass(time.Until(stopped.Add(lease + lease/2))) // the stop lasts so long

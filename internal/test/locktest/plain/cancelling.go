@@ -162,17 +162,17 @@ func cancelledAtAcquire(e *env.Env) {
 func cancelledByDeadline(e *env.Env) {
 	c, key := e.Client(), e.Key("user")
 	defer e.Unlock(e.Lock(c, key))
-	ctx, cancel := context.WithTimeout(e.Ctx, env.Brief)
+	ctx, cancel := context.WithTimeout(e.Ctx, e.Brief())
 	defer cancel()
 	_, _, err := e.Rec.Lock(ctx, c.Rival, key)
 	e.Is("Lock until the context's deadline", err, lockmw.ErrBusy, context.DeadlineExceeded)
-	_, _, err = e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithWait(env.Brief))
+	_, _, err = e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithWait(e.Brief()))
 	e.Is("Lock until its wait runs out", err, lockmw.ErrBusy)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lockmw.ErrUnavailable) {
 		e.T.Errorf("a wait that ran out is more than busy: %v", err)
 	}
 	failure, ok := errors.AsType[*lockmw.Error](err)
-	if !ok || failure.Waited < env.Brief || len(failure.Holders) != 1 {
+	if !ok || failure.Waited < e.Brief() || len(failure.Holders) != 1 {
 		e.T.Errorf("the error does not tell how long it waited for whom: %+v", failure)
 	}
 }

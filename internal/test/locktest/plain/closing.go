@@ -88,13 +88,14 @@ func closeUnderLoad(e *env.Env) {
 
 func closeWithSilentServer(e *env.Env) {
 	a, key := e.Client(lockmw.WithUnlockTimeout(200*time.Millisecond)).Warm(), e.Key("user")
-	ctx, held := e.Lock(a, key, lockmw.WithLease(time.Second))
+	lease := e.Ample(time.Second)
+	ctx, held := e.Lock(a, key, lockmw.WithLease(lease))
 	w := e.Wait(a, key)
 	a.Wire.Silence()
 	start := time.Now()
 	_ = a.Redis.Close() // it may say that the release is not confirmed
 	// It waits for its goroutines, and they for the redis client, whose ReadTimeout is 5 s.
-	if took := time.Since(start); took > 6*time.Second {
+	if took := e.Pace.Since(start); took > 6*time.Second {
 		e.T.Errorf("Close took %v", took)
 	}
 	w.Fails(e.Soon, lockmw.ErrClosed)
@@ -102,7 +103,7 @@ func closeWithSilentServer(e *env.Env) {
 	e.Is("Unlock after Close", held.Unlock(), lockmw.ErrClosed)
 	// What Close could not take back is as good as dead: others get past it.
 	next := e.Call(e.Ctx, e.Client(), key)
-	e.Unlock(next.Gets(time.Second + env.AcceptWindow + 2*env.PollInterval))
+	e.Unlock(next.Gets(lease + env.AcceptWindow + 2*env.PollInterval))
 }
 
 // closeUndoes closes a client between two tries to take a place in the queue back.
@@ -127,7 +128,7 @@ func closeUndoes(e *env.Env) {
 
 func shutdownWaits(e *env.Env) {
 	a, b, key := e.Client(), e.Client(), e.Key("user")
-	const lease = 600 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	ctx, held := e.Lock(a, key, lockmw.WithLease(lease))
 	w := e.Wait(a, key)
 	var shutdown error
@@ -139,7 +140,7 @@ func shutdownWaits(e *env.Env) {
 	w.Fails(e.Soon, lockmw.ErrClosed)
 	_, _, err := e.Rec.Lock(e.Ctx, a, e.Key("user"))
 	e.Is("Lock after Shutdown", err, lockmw.ErrClosed)
-	time.Sleep(3 * lease) // the work that Shutdown waits for
+	time.Sleep(2 * lease) // the work that Shutdown waits for
 	if err := ctx.Err(); err != nil {
 		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
 	}

@@ -65,9 +65,9 @@ func endedByLoss(e *env.Env) {
 func lossDuringWait(e *env.Env) {
 	c, key := e.Client(), e.Key("item")
 	inTheWay, other := e.Lock(c, key)
-	ctx, held := e.Lock(c, e.Key("user"), lockmw.WithMaxHold(env.Brief))
+	ctx, held := e.Lock(c, e.Key("user"), lockmw.WithMaxHold(e.Brief()))
 	w := e.WaitWith(ctx, c, key)
-	w.Fails(env.Brief+e.Soon, lockmw.ErrBusy, context.Canceled, lockmw.ErrLost)
+	w.Fails(e.Brief()+e.Soon, lockmw.ErrBusy, context.Canceled, lockmw.ErrLost)
 	e.Lost(ctx, held)
 	e.Unlock(inTheWay, other)
 }

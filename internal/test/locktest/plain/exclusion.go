@@ -83,9 +83,9 @@ func takenIsBusy(e *env.Env) {
 	for _, l := range []*env.Client{c, other} {
 		e.Busy(l, key)
 		start := time.Now()
-		_, _, err := e.Rec.Lock(e.Ctx, l.Rival, key, lockmw.WithWait(env.Brief))
+		_, _, err := e.Rec.Lock(e.Ctx, l.Rival, key, lockmw.WithWait(e.Brief()))
 		e.Is("a wait that runs out", err, lockmw.ErrBusy)
-		if took := time.Since(start); took < env.Brief {
+		if took := time.Since(start); took < e.Brief() {
 			e.T.Errorf("gave up after %v", took)
 		}
 	}
@@ -141,7 +141,7 @@ func observed(e *env.Env) {
 	mode = e.Config.RivalMode()
 	_, _, err = e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithObserver(observer), lockmw.WithWait(0))
 	e.Is("trying a busy lock", err, lockmw.ErrBusy)
-	_, _, err = e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithObserver(observer), lockmw.WithWait(env.Brief))
+	_, _, err = e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithObserver(observer), lockmw.WithWait(e.Brief()))
 	e.Is("a wait that runs out", err, lockmw.ErrBusy)
 	mode = e.Config.Mode
 	if err := nested.Unlock(); err != nil {

@@ -11,7 +11,7 @@ import (
 
 var guarded = []env.Scenario{
 	env.Case("that stops at a loss returns the loss and its own error", func(e *env.Env) {
-		stopsAtLoss(e, lockmw.ErrLost, func(*env.Client) {}, lockmw.WithMaxHold(env.Brief))
+		stopsAtLoss(e, lockmw.ErrLost, func(*env.Client) {}, lockmw.WithMaxHold(e.Brief()))
 	}, env.Shares|env.Sample),
 	env.Case("that stops at Close returns that and its own error", func(e *env.Env) {
 		stopsAtLoss(e, lockmw.ErrClosed, func(c *env.Client) {

@@ -127,7 +127,7 @@ func (m *model) lease(t *rapid.T) (fixed bool, opt lockmw.Option) {
 	if m.e.Config.Bubble && rapid.Bool().Draw(t, "fixed") {
 		return true, lockmw.WithFixedLease(modelFixed)
 	}
-	return false, lockmw.WithLease(modelLease)
+	return false, lockmw.WithLease(m.e.Ample(modelLease))
 }
 
 // context draws where a call comes from: nowhere, or inside the hold of another key. Not inside one

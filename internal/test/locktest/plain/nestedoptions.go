@@ -22,7 +22,7 @@ var nestedOptions = []env.Scenario{
 func nestedMaxHold(e *env.Env) {
 	c, key := e.Client(), e.Key("user")
 	ctx, outer := e.Lock(c, key)
-	const most = env.Brief
+	most := e.Brief()
 	start := time.Now()
 	inner, hold, err := c.Lock(ctx, key, lockmw.WithMaxHold(most))
 	if err != nil {
@@ -56,7 +56,7 @@ func nestedMaxHold(e *env.Env) {
 func belowNestedMaxHold(e *env.Env) {
 	c, key := e.Client(), e.Key("user")
 	ctx, outer := e.Lock(c, key)
-	inner, hold, err := c.Lock(ctx, key, lockmw.WithMaxHold(env.Brief))
+	inner, hold, err := c.Lock(ctx, key, lockmw.WithMaxHold(e.Brief()))
 	if err != nil {
 		e.T.Fatal(err)
 	}
@@ -94,9 +94,9 @@ func nestedMaxHoldUnreached(e *env.Env) {
 
 func nestedMinHold(e *env.Env) {
 	c, key := e.Client(), e.Key("user")
-	const least = 400 * time.Millisecond
+	least := e.Ample(400 * time.Millisecond)
 	ctx, outer := e.Lock(c, key)
-	e.Pass(env.Brief)
+	e.Pass(e.Brief())
 	start := time.Now()
 	_, hold, err := c.Lock(ctx, key, lockmw.WithMinHold(least))
 	if err != nil {

@@ -118,7 +118,7 @@ func lateRelease(e *env.Env) {
 }
 
 func lateRenewal(e *env.Env) {
-	const lease = 900 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	c, other, key := e.Client(), e.Client(), e.Key("user")
 	renewed := make(chan error, 100)
 	ctx, held := e.Lock(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
@@ -144,7 +144,7 @@ func lateRenewal(e *env.Env) {
 func aHold(e *env.Env, ctx context.Context, c *env.Client, key string) []redistest.Command {
 	e.T.Helper()
 	renewed := make(chan struct{}, 100)
-	inner, held := e.LockWith(ctx, c, key, lockmw.WithLease(900*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
+	inner, held := e.LockWith(ctx, c, key, lockmw.WithLease(e.Ample(600*time.Millisecond)), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(context.Context, lockmw.Attempt, error) { renewed <- struct{}{} },
 	}))
 	c.Wire.Record()

@@ -40,7 +40,7 @@ func advised(e *env.Env, what string, c *env.Client, key string, free time.Time)
 
 func retryAfterMinHold(e *env.Env) {
 	c, key := e.Client(), e.Key("task")
-	const least = 1700 * time.Millisecond
+	least := e.Ample(1700 * time.Millisecond)
 	ctx, held := e.Lock(c, key, lockmw.WithMinHold(least))
 	free := time.Now().Add(least)
 	for what, of := range map[string]*env.Client{"held here": c, "held elsewhere": e.Client()} {

@@ -37,10 +37,10 @@ func refusesShorter(e *env.Env, with func(time.Duration) lockmw.Option) {
 }
 
 func extendsWhatIsNearlyOver(e *env.Env) {
-	const lease = 2 * time.Second
+	lease := e.Ample(time.Second)
 	c, key := e.Client(), e.Key("task")
 	ctx, held := e.Lock(c, key, lockmw.WithFixedLease(lease))
-	e.Pass(lease - 500*time.Millisecond)
+	e.Pass(lease - lease/4)
 	before := held.Deadline()
 	if err := held.Extend(ctx, lease/2); err != nil {
 		e.T.Errorf("Extend for longer than what is left: %v", err)

@@ -95,11 +95,11 @@ func downgradeAlone(e *env.Env) {
 }
 
 func downgradedIsRenewed(e *env.Env) {
-	const lease = 200 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	c, other, key := e.Client(), e.Client(), e.Key("item")
 	ctx, held := e.Lock(c.RW, key, lockmw.WithLease(lease))
 	downgrade(e, c, held)
-	e.Pass(3 * lease)
+	e.Pass(2 * lease)
 	if err := ctx.Err(); err != nil {
 		e.T.Fatalf("the hold has ended: %v", context.Cause(ctx))
 	}
@@ -114,7 +114,7 @@ func downgradedIsRenewed(e *env.Env) {
 }
 
 func downgradedEnds(e *env.Env) {
-	const lease = 400 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	c, other, key := e.Client(), e.Client(), e.Key("item")
 	start := time.Now()
 	ctx, held := e.Lock(c.RW, key, lockmw.WithFixedLease(lease))
@@ -206,7 +206,7 @@ func downgradeRefused(e *env.Env) {
 
 func downgradeLost(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("item")
-	ctx, held := e.Lock(c.RW, key, lockmw.WithFixedLease(env.MinLease))
+	ctx, held := e.Lock(c.RW, key, lockmw.WithFixedLease(e.Ample(env.MinLease)))
 	w := e.Wait(other.RW, key)
 	e.Ends(ctx)
 	notDowngraded(e, "a lost hold", c, held.Hold, lockmw.ErrLost)

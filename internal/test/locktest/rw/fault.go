@@ -53,7 +53,7 @@ func scriptFlushOfBothSides(e *env.Env) {
 }
 
 func flushedReaders(e *env.Env) {
-	const lease = 1500 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	clients, key := e.Clients(3), e.Key("item")
 	holds := []*judge.Held{read(e, clients[0], key, lockmw.WithLease(lease)), read(e, clients[1], key, lockmw.WithLease(lease))}
 	waiting := []*env.Waiter{e.Wait(clients[0].RW, key), behind(e, clients[1], key), behind(e, clients[2], key)}
@@ -61,7 +61,7 @@ func flushedReaders(e *env.Env) {
 	e.Flush(false)
 	start, token := time.Now(), holds[0].Token()
 	for left := waiting; len(left) > 0; {
-		w := env.First(time.Until(start.Add(2*env.PollInterval+e.Soon)), left)
+		w := env.First(2*env.PollInterval+e.Soon-e.Pace.Since(start), left)
 		_, next := w.Gets(0)
 		if next.Token() <= token {
 			e.T.Errorf("token %d after %d", next.Token(), token)
@@ -110,10 +110,10 @@ func flushedUnderLoad(e *env.Env) {
 }
 
 func killedServerWithReaders(e *env.Env) {
-	const lease = 900 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	clients, key := e.Clients(2), e.Key("item")
-	start := time.Now()
 	holds := append(readsOf(e, clients[0], key, 3, lockmw.WithLease(lease)), read(e, clients[1], key, lockmw.WithLease(2*lease)))
+	start := time.Now()
 	fixed := read(e, clients[1], key, lockmw.WithFixedLease(lease/2))
 	w, behind := e.Wait(clients[0].RW, key), behind(e, clients[1], key)
 	e.Rec.Lose(false, func() int64 {
@@ -147,7 +147,7 @@ func killedServerWithReaders(e *env.Env) {
 }
 
 func fullServerWithReaders(e *env.Env) {
-	const lease = 600 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	a, b, key := e.Client(), e.Client(), e.Key("item")
 	held := write(e, a, key, lockmw.WithLease(lease))
 	holds := []*judge.Held{held}
@@ -161,7 +161,7 @@ func fullServerWithReaders(e *env.Env) {
 	a.Wire.Record()
 	b.Wire.Record()
 	holds = append(holds, admitted(e, len(readers), func() { downgrade(e, a, held) }, readers)...)
-	e.Pass(4 * env.PollInterval) // longer than the leases, and than a dead waiter stays
+	e.Pass(max(lease+lease/4, 4*env.PollInterval)) // longer than the leases, and than a dead waiter stays
 	// A refused renewal or poll may have been made up for.
 	for _, c := range []*env.Client{a, b} {
 		e.Server.Again(c.Wire.Sent(), key, func() {})

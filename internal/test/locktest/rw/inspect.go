@@ -58,11 +58,11 @@ func inspectsBothSides(e *env.Env) {
 }
 
 // briefLease is one whose holder soon notices that it was taken away.
-const briefLease = 900 * time.Millisecond
+func briefLease(e *env.Env) time.Duration { return e.Ample(600 * time.Millisecond) }
 
 func forcesOneReader(e *env.Env) {
 	clients, key := e.Clients(2), e.Key("item")
-	first := read(e, clients[0], key, lockmw.WithLease(briefLease))
+	first := read(e, clients[0], key, lockmw.WithLease(briefLease(e)))
 	process := e.Server.Status(key).Holders[0].Process
 	next := read(e, clients[1], key)
 	w := e.Wait(clients[1].RW, key)
@@ -80,7 +80,7 @@ func forcesOneReader(e *env.Env) {
 
 func forcesWriter(e *env.Env) {
 	clients, key := e.Clients(2), e.Key("item")
-	writer := write(e, clients[0], key, lockmw.WithLease(briefLease))
+	writer := write(e, clients[0], key, lockmw.WithLease(briefLease(e)))
 	readers := []*env.Waiter{e.Wait(clients[0].Reader(), key), e.Wait(clients[1].Reader(), key)}
 	w := e.Wait(clients[1].RW, key)
 	e.Force(key, e.Server.Status(key).Holders[0])

@@ -17,7 +17,7 @@ var killedReaders = []env.Scenario{
 }
 
 func killedReader(e *env.Env) {
-	const lease = 900 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	p, key := e.Process(), e.Key("item")
 	held := p.LockAs(env.ReadMode, key, lease)
 	held.Gets(env.Patience)
@@ -29,7 +29,7 @@ func killedReader(e *env.Env) {
 }
 
 func killedReaderBesideOthers(e *env.Env) {
-	const lease = 600 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	p, c, other, key := e.Process(), e.Client(), e.Client(), e.Key("item")
 	holds := []*judge.Held{read(e, c, key, lockmw.WithLease(lease)), read(e, other, key, lockmw.WithLease(3*lease))}
 	theirs := p.LockAs(env.ReadMode, key, lease)
@@ -47,7 +47,7 @@ func killedReaderBesideOthers(e *env.Env) {
 }
 
 func stoppedReader(e *env.Env) {
-	const lease = 600 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	var guarded env.Ledger
 	p, c, key := e.Process(), e.Client(), e.Key("item")
 	theirs := p.LockAs(env.ReadMode, key, lease)
@@ -94,7 +94,7 @@ func stoppedReaderGranted(e *env.Env) {
 }
 
 func killedWriter(e *env.Env) {
-	const lease = 900 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	p, key := e.Process(), e.Key("item")
 	held := p.LockAs("write", key, lease)
 	held.Gets(env.Patience)

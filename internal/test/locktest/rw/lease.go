@@ -57,7 +57,7 @@ func endsAt(e *env.Env, h *judge.Held, at time.Time) {
 }
 
 func shortBesideLong(e *env.Env, processes int) {
-	const short, long = 300 * time.Millisecond, 3 * time.Second
+	short, long := e.Ample(300*time.Millisecond), e.Ample(3*time.Second)
 	a, b := pair(e, processes)
 	start := time.Now()
 	keys := []string{e.Key("item"), e.Key("item")}
@@ -86,18 +86,18 @@ func shortBesideLong(e *env.Env, processes int) {
 }
 
 func fixedBesideRenewed(e *env.Env, processes int) {
-	const lease = 300 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	a, b := pair(e, processes)
 	key, start := e.Key("item"), time.Now()
 	renewed := read(e, a, key, lockmw.WithLease(lease))
 	fixed := read(e, b, key, lockmw.WithFixedLease(lease))
 	again := read(e, a, key, lockmw.WithLease(lease))
 	endsAt(e, fixed, start.Add(lease))
-	e.Pass(2 * lease)
+	e.Pass(lease + lease/4)
 	alive(e, renewed, again)
 	w := e.Wait(b.RW, key)
 	release(e, renewed)
-	e.Pass(2 * lease)
+	e.Pass(lease + lease/4)
 	alive(e, again)
 	w.IsWaiting()
 	release(e, again)
@@ -105,13 +105,14 @@ func fixedBesideRenewed(e *env.Env, processes int) {
 }
 
 func maxHoldOfReader(e *env.Env) {
-	const most, lease = 500 * time.Millisecond, 300 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
+	most := lease + lease/2
 	c, other, key := e.Client(), e.Client(), e.Key("item")
 	start := time.Now()
 	holds := []*judge.Held{read(e, c, key, lockmw.WithLease(lease)), read(e, other, key, lockmw.WithLease(lease))}
 	limited := read(e, c, key, lockmw.WithLease(lease), lockmw.WithMaxHold(most))
 	endsAt(e, limited, start.Add(most))
-	e.Pass(2 * lease)
+	e.Pass(lease)
 	alive(e, holds...)
 	e.Busy(other.RW, key)
 	release(e, holds...)
@@ -120,7 +121,7 @@ func maxHoldOfReader(e *env.Env) {
 
 // eachItsOwn has two readers, one after the other, whose holds are limited in the same way.
 func eachItsOwn(e *env.Env, limit func(time.Duration) lockmw.Option) {
-	const most = 600 * time.Millisecond
+	most := e.Ample(600 * time.Millisecond)
 	c, key := e.Client(), e.Key("item")
 	start := time.Now()
 	first := read(e, c, key, limit(most))
@@ -134,7 +135,7 @@ func eachItsOwn(e *env.Env, limit func(time.Duration) lockmw.Option) {
 }
 
 func minHoldOfReaders(e *env.Env) {
-	const least = 400 * time.Millisecond
+	least := e.Ample(400 * time.Millisecond)
 	a, b, key := e.Client(), e.Client(), e.Key("item")
 	release(e, read(e, a, key, lockmw.WithMinHold(least)))
 	e.Pass(least / 2)
@@ -165,7 +166,7 @@ func letInLiveOn(e *env.Env) {
 }
 
 func extendsOne(e *env.Env) {
-	const lease = 400 * time.Millisecond
+	lease := e.Ample(400 * time.Millisecond)
 	c, key := e.Client(), e.Key("item")
 	start := time.Now()
 	first := read(e, c, key, lockmw.WithFixedLease(lease))
@@ -185,7 +186,7 @@ func extendsOne(e *env.Env) {
 }
 
 func nestedLease(e *env.Env) {
-	const lease = 400 * time.Millisecond
+	lease := e.Ample(400 * time.Millisecond)
 	c, key := e.Client(), e.Key("item")
 	for _, side := range []lockmw.Locker{c.Reader(), c.RW} {
 		start := time.Now()
@@ -228,7 +229,7 @@ func shares(e *env.Env, key string) map[string]time.Duration {
 }
 
 func leasesDoNotAddUp(e *env.Env) {
-	const lease = 2 * time.Second
+	lease := e.Ample(2 * time.Second)
 	clients, key := e.Clients(3), e.Key("item")
 	start := time.Now()
 	var holds []*judge.Held
@@ -257,7 +258,7 @@ func leasesDoNotAddUp(e *env.Env) {
 }
 
 func expiredReaders(e *env.Env) {
-	const lease = 300 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	clients, key := e.Clients(2), e.Key("item")
 	start := time.Now()
 	holds := []*judge.Held{

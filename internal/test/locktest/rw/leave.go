@@ -54,7 +54,7 @@ func cancelledReader(e *env.Env) {
 }
 
 func readerTimesOut(e *env.Env) {
-	const limit = 200 * time.Millisecond
+	limit := e.Ample(200 * time.Millisecond)
 	clients, key := e.Clients(2), e.Key("item")
 	writer := write(e, clients[0], key)
 	var readers []*env.Waiter
@@ -262,7 +262,7 @@ func closeBothUnderLoad(e *env.Env) {
 }
 
 func shutdownWaitsForReaders(e *env.Env) {
-	const lease = 200 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	a, b, key := e.Client(), e.Client(), e.Key("item")
 	holds := []*judge.Held{read(e, a, key, lockmw.WithLease(lease)), read(e, a, key, lockmw.WithLease(lease))}
 	w := e.Wait(a.RW, key)
@@ -276,7 +276,7 @@ func shutdownWaitsForReaders(e *env.Env) {
 	for range 2 {
 		_, _, err := e.Rec.Lock(e.Ctx, a.Reader(), key)
 		e.Is("Lock after Shutdown", err, lockmw.ErrClosed)
-		e.Pass(2 * lease)
+		e.Pass(lease + lease/4)
 		alive(e, holds...)
 		select {
 		case <-returned:

@@ -65,7 +65,7 @@ func lostReadRelease(e *env.Env) {
 }
 
 func lostReadRenewal(e *env.Env) {
-	const lease = 3 * time.Second // a try to renew is given up after a sixth
+	lease := e.Ample(time.Second) // a renewal that has no answer after a sixth of it is sent again
 	c, other, key := e.Client(), e.Client(), e.Key("item")
 	renewals := make(chan error, 100)
 	held := read(e, c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{

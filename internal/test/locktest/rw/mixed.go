@@ -63,9 +63,9 @@ func allKindsExclude(e *env.Env) {
 			return
 		}
 		e.Busy(b, key)
-		w := e.Call(e.Ctx, b, key, lockmw.WithWait(env.Brief))
+		w := e.Call(e.Ctx, b, key, lockmw.WithWait(e.Brief()))
 		checks = append(checks, func() {
-			w.Fails(env.Brief+e.Soon, lockmw.ErrBusy)
+			w.Fails(e.Brief()+e.Soon, lockmw.ErrBusy)
 			e.Unlock(ctx, held)
 			e.Free(b, key)
 		})
@@ -190,7 +190,7 @@ func wayOf(c *env.Client, name string) way {
 }
 
 func writerTimesOut(e *env.Env) {
-	const limit = 300 * time.Millisecond
+	limit := e.Ample(300 * time.Millisecond)
 	clients, key := e.Clients(2), e.Key("item")
 	first := read(e, clients[0], key)
 	w := e.Wait(clients[1].RW, key, lockmw.WithWait(limit))

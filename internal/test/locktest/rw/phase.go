@@ -44,9 +44,9 @@ func release(e *env.Env, holds ...*judge.Held) {
 // together checks that all of the calls get the lock at once and without one of them having unlocked.
 func together(e *env.Env, waiters []*env.Waiter) (holds []*judge.Held) {
 	e.T.Helper()
-	limit := time.Now().Add(e.Soon)
+	start := time.Now()
 	for _, w := range waiters {
-		_, held := w.Gets(max(0, time.Until(limit)))
+		_, held := w.Gets(max(0, e.Soon-e.Pace.Since(start)))
 		holds = append(holds, held)
 	}
 	return holds

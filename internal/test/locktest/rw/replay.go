@@ -99,7 +99,7 @@ func lateReadRelease(e *env.Env) {
 }
 
 func lateReadRenewal(e *env.Env) {
-	const lease = 900 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	c, other, key := e.Client(), e.Client(), e.Key("item")
 	renewals := make(chan error, 100)
 	held := read(e, c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
@@ -152,7 +152,7 @@ func repeated(e *env.Env, c *env.Client, key string, scripts []redistest.Command
 func replayOfReader(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("item")
 	renewed := make(chan struct{}, 100)
-	held := read(e, c, key, lockmw.WithLease(900*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
+	held := read(e, c, key, lockmw.WithLease(e.Ample(600*time.Millisecond)), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(context.Context, lockmw.Attempt, error) { renewed <- struct{}{} },
 	}))
 	c.Wire.Record()
@@ -168,7 +168,7 @@ func replayOfReader(e *env.Env) {
 func replayOfDowngraded(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("item")
 	renewed := make(chan struct{}, 100)
-	held := write(e, c, key, lockmw.WithLease(900*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
+	held := write(e, c, key, lockmw.WithLease(e.Ample(600*time.Millisecond)), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(context.Context, lockmw.Attempt, error) { renewed <- struct{}{} },
 	}))
 	c.Wire.Record()

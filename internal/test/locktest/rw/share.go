@@ -265,7 +265,7 @@ func lastReaderReleases(e *env.Env) {
 }
 
 func readersLeaveSharedHold(e *env.Env) {
-	const lease = 400 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	a, b, key := e.Client(), e.Client(), e.Key("item")
 	holds := readsOf(e, a, key, 6, lockmw.WithLease(lease))
 	for _, i := range []int{3, 0, 5, 1} {
@@ -283,7 +283,7 @@ func readersLeaveSharedHold(e *env.Env) {
 }
 
 func sharedHoldLost(e *env.Env) {
-	const lease = 400 * time.Millisecond
+	lease := e.Ample(600 * time.Millisecond)
 	a, b, key := e.Client(), e.Client(), e.Key("item")
 	holds := readsOf(e, a, key, 4, lockmw.WithLease(lease))
 	w := e.Wait(b.RW, key)
