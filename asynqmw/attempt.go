@@ -11,16 +11,17 @@ import (
 
 // An attempt is what is known of one run of a task.
 type attempt struct {
-	ctx        context.Context
-	onServer   bool   // false if the handler was called directly, as in a test
-	configured bool   // the server's Config comes from Configure
-	last       bool   // if it fails, asynq archives the task
-	origin     string // the task's ID, or that of the task it is a copy of; empty if not on a server
-	queue      string
-	requeued   int  // how often the task was put back because of its lock, as far as this process knows
-	limited    bool // the context has a deadline
-	deadline   time.Time
-	timeout    time.Duration // from the beginning of the attempt to its deadline
+	ctx      context.Context
+	onServer bool    // false if the handler was called directly, as in a test
+	server   *server // nil if the server's Config does not come from Configure
+	last     bool    // if it fails, asynq archives the task
+	id       string
+	origin   string // the task's ID, or that of the task it is a copy of; empty if not on a server
+	queue    string
+	requeued int  // how often the task was put back because of its lock, as far as this process knows
+	limited  bool // the context has a deadline
+	deadline time.Time
+	timeout  time.Duration // from the beginning of the attempt to its deadline
 }
 
 // name identifies the task: an ID is unique in its queue only.
@@ -34,9 +35,9 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 	if retried, a.onServer = asynq.GetRetryCount(ctx); a.onServer {
 		most, _ := asynq.GetMaxRetry(ctx)
 		a.last = retried >= most
-		id, _ := asynq.GetTaskID(ctx)
+		a.id, _ = asynq.GetTaskID(ctx)
 		a.queue, _ = asynq.GetQueueName(ctx)
-		a.origin, a.requeued = origin(id, task.Headers())
+		a.origin, a.requeued = origin(a.id, task.Headers())
 		if retried > 0 { // a copy that was retried: its header counts what was before
 			a.requeued = 0
 		}
@@ -49,7 +50,7 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 			a.ctx = root
 		}
 	}
-	a.configured = root.configured
+	a.server = root.server
 	if a.deadline, a.limited = ctx.Deadline(); a.limited {
 		a.timeout = a.deadline.Sub(root.began)
 	}
@@ -60,8 +61,8 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 // may carry: all attempts would re-enter that together.
 type rootContext struct {
 	context.Context
-	configured bool // it is the base context that Configure has made
-	began      time.Time
+	server *server // nil unless it is the base context that Configure has made
+	began  time.Time
 }
 
 type rootKey struct{}

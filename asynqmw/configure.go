@@ -11,9 +11,13 @@ import (
 // Configure returns cfg with changes, so that a task which WithLock queues again is not a failure:
 //
 //   - IsFailure returns false for it, and no retry is spent;
-//   - RetryDelayFunc returns the delay of WithRequeueDelay;
+//   - RetryDelayFunc returns the delay after which it comes back if nothing calls it, or that of WithRequeueDelay;
+//   - TaskCheckInterval is 10 ms unless cfg has one: a server whose queues are empty looks at each of them about 100
+//     times a second, as a task that is called must not wait for asynq's second;
 //   - ErrorHandler is not called, nor for a task that WithOnBusy(Drop) or WithRescue deletes;
 //   - BaseContext carries a mark by which WithLock knows that it may rely on this.
+//
+// Each asynq server needs a Config of its own from Configure: it counts the workers.
 //
 // For everything else the functions of cfg are called as before; where it has none, asynq's default
 // applies. The values and the end of cfg's own BaseContext reach the handlers. Only a lockmw.Hold in it
@@ -29,6 +33,9 @@ func Configure(cfg asynq.Config) asynq.Config {
 	if base == nil {
 		base = context.Background
 	}
+	if cfg.TaskCheckInterval == 0 {
+		cfg.TaskCheckInterval = 10 * time.Millisecond
+	}
 	cfg.IsFailure = func(err error) bool { return !IsBusy(err) && isFailure(err) }
 	cfg.RetryDelayFunc = func(n int, err error, task *asynq.Task) time.Duration {
 		if busy, ok := errors.AsType[*busyError](err); ok && busy.putBack() {
@@ -43,8 +50,9 @@ func Configure(cfg asynq.Config) asynq.Config {
 			}
 		})
 	}
+	s := newServer(cfg.Concurrency)
 	cfg.BaseContext = func() context.Context {
-		return &rootContext{Context: base(), configured: true, began: time.Now()}
+		return &rootContext{Context: base(), server: s, began: time.Now()}
 	}
 	return cfg
 }
@@ -65,6 +73,7 @@ type busyError struct {
 	delay time.Duration
 	drop  bool
 	copy  string // the ID of the task that was enqueued instead
+	nonce string // by which a parked task is known
 }
 
 func (e *busyError) putBack() bool { return !e.drop && e.copy == "" }
@@ -75,6 +84,9 @@ func (e *busyError) Error() string {
 		return "asynqmw: dropped because its lock is busy: " + e.err.Error()
 	case e.copy != "":
 		return "asynqmw: queued again as " + e.copy + ": " + e.err.Error()
+	}
+	if e.nonce != "" {
+		return "asynqmw: parked (" + e.nonce + "): " + e.err.Error()
 	}
 	return "asynqmw: queued again: " + e.err.Error()
 }

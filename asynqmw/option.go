@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
@@ -25,8 +26,8 @@ type taskOption struct {
 type BusyAction int
 
 const (
-	// Requeue puts the task back into the queue without spending a retry. On the last attempt, unless
-	// there is WithRescue, the task waits in its worker instead. It is the default.
+	// Requeue parks the task: it is put back into the queue without spending a retry, and called when the lock is
+	// free. On the last attempt, unless there is WithRescue, the task waits in its worker instead. It is the default.
 	Requeue BusyAction = iota
 	// Drop deletes the task: the holder of the lock does its work already.
 	Drop
@@ -53,6 +54,8 @@ type config struct {
 	maxRequeues        int // 0: no limit
 	placeKept          time.Duration
 	rescue             *rescue
+	queueRedis         redis.UniversalClient // nil: that of the locks
+	waits              bool                  // WithWait lets it wait in its worker
 }
 
 // WithOnBusy sets what happens to a task whose lock is busy. Default: Requeue. lockmw.ErrBusy and
@@ -73,8 +76,9 @@ func WithOnBusy(a BusyAction) Option {
 	}}
 }
 
-// WithRequeueDelay sets how long a task that was queued again waits for its next attempt. Default: 1 s to
-// 15 s. The time is random, so that tasks for one key do not come back all at once. It is at least
+// WithRequeueDelay has tasks that were queued again come back by the clock: they are not called when their lock is
+// free. It sets how long a task waits for its next attempt. Where tasks cannot be called it is 1 s to
+// 15 s by default. The time is random, so that tasks for one key do not come back all at once. It is at least
 // shortest. At first it is at most twice shortest (2 s at least), and that limit doubles each time the
 // task meets a busy lock again, up to longest. asynq cuts the time off to whole seconds, and adds up to
 // the server's DelayedTaskCheckInterval. Refused are a negative time, a longest that is below shortest, and
@@ -92,6 +96,8 @@ func WithRequeueDelay(shortest, longest time.Duration) Option {
 // WithMaxRequeues sets how often in a row a task may be queued again because of its lock; after that a
 // busy lock fails the attempt, which spends a retry, and WithRescue makes no further copy of the task.
 // Default: no limit. The count begins anew when a retry is spent, and when the task gets its lock.
+//
+// Attempts of tasks that were called are not counted, if they find the lock busy again.
 //
 // asynq does not count these attempts. Each server process does, by task ID, for the last 10,000 tasks
 // at least: a task that meets several servers may be queued again n times by each. Tasks that are queued
@@ -143,6 +149,20 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 	}}
 }
 
+// WithQueueRedis says that asynq's queues are in the Redis, or the database, of rdb. Default: that of the locks.
+// Tasks that meet a busy lock are parked there: without it, or the right to read and write "asynq:*", they come back
+// after a delay and not when the lock is free, which is logged. The caller closes rdb. Refused are nil, and options with
+// which no task is parked: WithRequeueDelay, WithPlaceKept and a WithOnBusy other than Requeue.
+func WithQueueRedis(rdb redis.UniversalClient) Option {
+	return taskOption{apply: func(c *config) error {
+		if option.IsNil(rdb) {
+			return fmt.Errorf("%w: WithQueueRedis(nil)", lockmw.ErrInvalidOption)
+		}
+		c.queueRedis = rdb
+		return nil
+	}}
+}
+
 // WithPlaceKept keeps the place of a task that is queued again in the queue of its lock, which must be
 // one of package fairlock: lockmw.WithPlace with the task's ID. The lock passes over the task while it is
 // away. Without the option, such a task begins at the end each time, behind whatever waits in a worker or
@@ -185,7 +205,8 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 			panic(fmt.Sprintf("asynqmw: WithLock: option %d is %T, not an Option made by lockmw or asynqmw", i+1, o))
 		}
 	}
-	policy, err := lockmw.NewPolicy(c.lockOpts...)
+	policy, err := lockmw.NewPolicy(append([]lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0))}, c.lockOpts...)...)
+	c.waits = policy.Wait > 0
 	if err == nil && policy.Place != "" {
 		err = fmt.Errorf("%w: WithPlace is for one task, use WithPlaceKept", lockmw.ErrInvalidOption)
 	}
@@ -210,6 +231,8 @@ func (c *config) contradiction(l lockmw.Locker) error {
 		return fmt.Errorf("%w: WithRescue with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
 	case (c.onBusy == Drop || c.onBusy == Archive) && c.placeKept != 0:
 		return fmt.Errorf("%w: WithPlaceKept with WithOnBusy(%v): the task does not come back", lockmw.ErrInvalidOption, c.onBusy)
+	case c.queueRedis != nil && !c.parks():
+		return fmt.Errorf("%w: WithQueueRedis with WithRequeueDelay, WithPlaceKept or WithOnBusy(%v): no task is parked", lockmw.ErrInvalidOption, c.onBusy)
 	case c.placeKept != 0 && !mayBeFair(l):
 		return fmt.Errorf("%w: WithPlaceKept with a %T, which keeps no places: use fairlock.New", lockmw.ErrInvalidOption, l)
 	case c.placeKept != 0 && c.onBusy == Requeue && c.placeKept <= c.maxDelay:
@@ -217,6 +240,10 @@ func (c *config) contradiction(l lockmw.Locker) error {
 	}
 	return nil
 }
+
+// parks reports whether tasks are called when their lock is free. Else they come back by the clock: as
+// WithRequeueDelay has it, or to the place in the queue of the lock that WithPlaceKept has kept for them.
+func (c *config) parks() bool { return c.onBusy == Requeue && !c.delayGiven && c.placeKept == 0 }
 
 // mayBeFair reports whether l may be a lock that keeps places.
 func mayBeFair(l lockmw.Locker) bool {

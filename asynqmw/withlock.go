@@ -27,7 +27,8 @@ import (
 // deadline; a hold ends 30 seconds after that, unless lockmw.WithMaxHold says otherwise.
 //
 // It tries once unless lockmw.WithWait says otherwise. A task whose lock is busy is queued again without
-// spending a retry: see WithOnBusy. Two kinds of attempts wait until shortly before the task's deadline
+// spending a retry, and called when the lock is free: see WithOnBusy. As long as no other task waits for a worker, it
+// may wait for the lock in its own instead, for a second at most. Two kinds of attempts wait until shortly before the task's deadline
 // instead, whatever WithWait and WithMaxWaiters say: the last one of a task, unless there is WithRescue, and
 // every one on a server without Configure. A wait never outlasts the task's deadline.
 //
@@ -41,7 +42,8 @@ import (
 // WithLock panics if l or key is nil or an option is invalid. The middleware may be used for several
 // handlers and is safe for concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc {
-	g := &guard{config: newConfig(l, key, opts), locker: l, key: key}
+	c := newConfig(l, key, opts)
+	g := &guard{config: c, locker: l, key: key, lot: newLot(c, l)}
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {
 			panic("asynqmw: the handler to lock is nil")
@@ -63,6 +65,7 @@ type guard struct {
 	*config
 	locker lockmw.Locker
 	key    KeyFunc
+	lot    *lot // nil: tasks are not parked
 	warn   sync.Once
 	closed sync.Once
 
@@ -85,16 +88,24 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 	if err != nil {
 		return storable(hopeless(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)}))
 	}
-	if a.onServer && !a.configured && g.onBusy == Requeue {
+	if a.onServer && a.server == nil && g.onBusy == Requeue {
 		g.warn.Do(func() {
 			g.logger().WarnContext(ctx, "asynqmw: the server's Config was not wrapped in asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near and then spend a retry; on their last attempt they are archived, unless there is WithRescue", "type", task.Type())
 		})
 	}
+	p := g.parkingOf(a)
 	ctx, hold, release, err := g.lock(a, key, g.mustWait(a))
+	if p != nil && isBusy(err) && a.ctx.Err() == nil && !g.mustWait(a) {
+		release()
+		ctx, hold, release, err = g.park(p, a, key, err)
+	}
 	if g.toRescue(a, err) {
 		release()
 		id, failed := g.rescue.copyOf(a, task, g.backOff(a.requeued))
 		if failed == nil {
+			if p != nil {
+				p.parkCopy(a, p.locks.Holder(key), id)
+			}
 			return storable(&busyError{err: err, copy: id})
 		}
 		if missed, ok := g.unsaved.Allow(loglimit.KindOf(failed)); ok {
@@ -108,12 +119,15 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 	if err != nil {
 		return storable(g.refused(a, task, err))
 	}
+	if p != nil {
+		defer p.holds(crowdID{a.queue, p.locks.Holder(key)})()
+	}
 	return run(ctx, task, next, hold)
 }
 
 // lock takes the lock. With mustWait it waits until shortly before the task's deadline. The context of the
 // hold does not end then: call the function that is returned, also after an error, to end it.
-func (g *guard) lock(a *attempt, key string, mustWait bool) (context.Context, *lockmw.Hold, func(), error) {
+func (g *guard) lock(a *attempt, key string, mustWait bool, more ...lockmw.Option) (context.Context, *lockmw.Hold, func(), error) {
 	opts := make([]lockmw.Option, 0, len(g.lockOpts)+6)
 	patience := time.Duration(0)
 	if g.placeKept > 0 {
@@ -141,6 +155,7 @@ func (g *guard) lock(a *attempt, key string, mustWait bool) (context.Context, *l
 		}
 		opts = append(opts, lockmw.WithWait(wait), lockmw.WithMaxWaiters(0))
 	}
+	opts = append(opts, more...)
 	waiting, limit := waitlimit.Start(a.ctx, longest)
 	ctx, hold, err := g.locker.Lock(waiting, key, opts...)
 	return ctx, hold, limit.Release, limit.Stop(hold, err, "the task's deadline is near")
@@ -154,7 +169,7 @@ func (g *guard) mustWait(a *attempt) bool {
 	case a.last:
 		return g.rescue == nil
 	}
-	return !a.configured
+	return a.server == nil
 }
 
 // toRescue reports whether the task is to go on as a copy, as it did not get its lock.
@@ -177,6 +192,9 @@ func isClosed(err error) bool { return errors.Is(err, lockmw.ErrClosed) }
 
 // refused returns the error for asynq of an attempt that did not get its lock.
 func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
+	if parked, ok := errors.AsType[*busyError](err); ok {
+		return parked
+	}
 	switch {
 	case a.ctx.Err() != nil: // asynq ignores the answer
 		return hopeless(err)

@@ -57,3 +57,6 @@ func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option)
 
 // Logger returns the Client's logger: see lockmw.Client.
 func (l *Locker) Logger() *slog.Logger { return l.locker.Logger() }
+
+// Backend is not for users of this module: see lockmw.Client.
+func (l *Locker) Backend() (core.Backend, bool) { return l.locker.Backend() }

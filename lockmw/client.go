@@ -50,6 +50,10 @@ func (c *Client) TryLock(ctx context.Context, key string, opts ...Option) (conte
 // Locker: one that wraps a Client passes it on by having this method, too.
 func (c *Client) Logger() *slog.Logger { return c.locker.Logger() }
 
+// Backend is not for users of this module: it tells asynqmw where the locks live. A Locker that wraps a Client passes
+// it on by having this method, too.
+func (c *Client) Backend() (core.Backend, bool) { return c.locker.Backend() }
+
 // Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have
 // ended or ctx does. The watchdog goes on meanwhile. Call Close afterwards.
 func (c *Client) Shutdown(ctx context.Context) error { return c.engine.Shutdown(ctx) }

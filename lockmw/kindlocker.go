@@ -78,5 +78,14 @@ func (l *KindLocker) Logger() *slog.Logger {
 	return l.logger
 }
 
+// Backend is not for users of this module: it tells asynqmw where the locks live, if that is in Redis.
+func (l *KindLocker) Backend() (b core.Backend, ok bool) {
+	if locks, is := l.locks.(interface{ Backend() (core.Backend, bool) }); is {
+		b, ok = locks.Backend()
+		b.Shared = l.kind.Mode == core.Read
+	}
+	return b, ok
+}
+
 // Downgrade makes h, a write hold that l took, a read hold: see rwlock.Locker.
 func (l *KindLocker) Downgrade(ctx context.Context, h *Hold) error { return l.downgrade(ctx, h) }

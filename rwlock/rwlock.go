@@ -105,3 +105,6 @@ func (l *Locker) Downgrade(ctx context.Context, h *lockmw.Hold) error {
 
 // Logger returns the Client's logger: see lockmw.Client.
 func (l *Locker) Logger() *slog.Logger { return l.writer.Logger() }
+
+// Backend is not for users of this module: see lockmw.Client.
+func (l *Locker) Backend() (core.Backend, bool) { return l.writer.Backend() }

@@ -1,0 +1,90 @@
+package asynqmw
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// lookEvery is about how often locks are looked at.
+	lookEvery = 500 * time.Millisecond
+	// lookFor is how long a server goes on with that after its last task.
+	lookFor = time.Minute
+)
+
+// enter is called for every attempt of a task. It sees to it that the lists of the queue are looked at: a lock may be
+// released by somebody who knows nothing of them, and the process that had it may have died.
+func (p *parking) enter(queue string) {
+	now := time.Now()
+	p.mu.Lock()
+	_, looking := p.looks[queue]
+	p.looks[queue] = now
+	p.mu.Unlock()
+	if !looking {
+		go p.look(queue)
+	}
+}
+
+// look goes on until no task has come for a while and nothing is parked, or the locks are closed.
+func (p *parking) look(queue string) {
+	timer := time.NewTimer(rand.N(lookEvery))
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.locks.Closed:
+		case <-timer.C:
+		}
+		parked, err := p.lookOnce(queue)
+		if p.isClosed() || errors.Is(err, redis.ErrClosed) || p.endLook(queue, parked) {
+			break
+		}
+		timer.Reset(lookEvery*3/4 + rand.N(lookEvery/2))
+	}
+	p.mu.Lock()
+	delete(p.looks, queue)
+	p.mu.Unlock()
+}
+
+// endLook reports whether nothing is parked and no task has come for a while.
+func (p *parking) endLook(queue string, parked bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !parked && time.Since(p.looks[queue]) > lookFor
+}
+
+// lookOnce calls a task for each lock that is free. For one lock that is held, a task is called as well if no worker
+// of this server waits: while there is always somebody who waits, a lock is never seen to be free. It reports
+// whether anything is parked.
+func (p *parking) lookOnce(queue string) (parked bool, err error) {
+	if p.isClosed() {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), arrival)
+	defer cancel()
+	locks, err := p.lists.locks(ctx, queue)
+	if err != nil || len(locks) == 0 {
+		return false, err
+	}
+	pipe := p.locks.Redis.Pipeline()
+	exist := make([]*redis.IntCmd, len(locks))
+	for i, lock := range locks {
+		exist[i] = pipe.Exists(ctx, lock)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return true, err
+	}
+	waits := p.server.waits()
+	for i, lock := range locks {
+		id := crowdID{queue, lock}
+		held := exist[i].Val() > 0
+		if p.know(id); !held || !waits {
+			p.call(id, held)
+			waits = waits || held
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,369 @@
+package asynqmw_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
+)
+
+// byClock is before the first parked task comes back by itself.
+const byClock = 15 * time.Second
+
+// before fails the test if more time has passed since start: then tasks were not called, but came back by the clock.
+func before(t testing.TB, start time.Time, limit time.Duration) {
+	t.Helper()
+	if took := time.Since(start); took > limit {
+		t.Errorf("it took %v: tasks came back by the clock", took)
+	}
+}
+
+// parked is a Config as a user has it, but for its shutdown.
+func parked(workers int) asynq.Config {
+	return asynqmw.Configure(asynq.Config{
+		Concurrency: workers, DelayedTaskCheckInterval: 20 * time.Millisecond, ShutdownTimeout: 100 * time.Millisecond, Logger: silent{},
+	})
+}
+
+// isParked reports whether a task is parked.
+func (q *queue) isParked(id string) bool {
+	info, err := q.inspector.GetTaskInfo("default", id)
+	return err == nil && info.State == asynq.TaskStateRetry && strings.HasPrefix(info.LastErr, "asynqmw: parked (")
+}
+
+func (q *queue) awaitParked(ids ...string) {
+	q.t.Helper()
+	for _, id := range ids {
+		eventually(q.t, func() bool { return q.isParked(id) })
+	}
+}
+
+// awaitDone waits until tasks are completed, and checks that none has spent a retry.
+func (q *queue) awaitDone(ids ...string) {
+	q.t.Helper()
+	for _, id := range ids {
+		if info := q.await(id, asynq.TaskStateCompleted); info.Retried != 0 {
+			q.t.Errorf("task %s has spent %d retries", id, info.Retried)
+		}
+	}
+}
+
+// nothingParked checks that no list is left.
+func nothingParked(t testing.TB, rdb *redis.Client) {
+	t.Helper()
+	eventually(t, func() bool {
+		n, err := rdb.Exists(context.Background(), "asynq:{default}:lockmw:locks").Result()
+		return err == nil && n == 0
+	})
+}
+
+// attempts counts how often tasks were tried.
+type attempts struct{ all, busy atomic.Int64 }
+
+func (a *attempts) count(next asynq.Handler) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		err := next.ProcessTask(ctx, task)
+		a.all.Add(1)
+		if asynqmw.IsBusy(err) {
+			a.busy.Add(1)
+		}
+		return err
+	})
+}
+
+func TestTasksOfABusyKeyFollowOneAnother(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		const tasks = 40
+		q, rdb := newQueue(t, queueOn(s)), s.NewClient(t)
+		var tried attempts
+		var inside atomic.Int32
+		h := handle(func(context.Context) error {
+			if inside.Add(1) != 1 {
+				t.Error("two tasks of one key run at the same time")
+			}
+			time.Sleep(2 * time.Millisecond) // the work
+			inside.Add(-1)
+			return nil
+		})
+		resume := q.pause()
+		var ids []string
+		for range tasks {
+			ids = append(ids, q.fulfil("7"))
+		}
+		for range 2 {
+			startServer(t, queueOn(s), parked(4), tried.count(asynqmw.WithLock(usertest.Client(t, s), byItem)(h)))
+		}
+		start := time.Now()
+		resume(2)
+		q.awaitDone(ids...)
+		before(t, start, byClock)
+		if n := tried.busy.Load(); n > 4*tasks {
+			t.Errorf("%d attempts found the lock busy, for %d tasks", n, tasks)
+		}
+		nothingParked(t, rdb)
+	})
+}
+
+func TestAParkedTaskIsCalledWhenAnotherHolderReleasesItsLock(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
+		_, hold, err := usertest.Client(t, s).Lock(t.Context(), "item:7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		startServer(t, queueOn(s), parked(4), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
+		first, second := q.fulfil("7"), q.fulfil("7")
+		q.awaitParked(first, second)
+		start := time.Now()
+		if err := hold.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		q.awaitDone(first, second)
+		before(t, start, byClock/2)
+		nothingParked(t, s.NewClient(t))
+	})
+}
+
+func TestParkedTasksLeaveTheWorkersToOthers(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
+		_, hold, err := usertest.Client(t, s).Lock(t.Context(), "item:busy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resume := q.pause()
+		var busy, others []string
+		for range 20 {
+			busy = append(busy, q.fulfil("busy"))
+		}
+		for i := range 20 {
+			others = append(others, q.fulfil("other"+strconv.Itoa(i)))
+		}
+		startServer(t, queueOn(s), parked(2), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
+		resume(1)
+		q.awaitDone(others...)
+		for _, id := range busy[:19] { // one may wait in a worker
+			if info, err := q.inspector.GetTaskInfo("default", id); err != nil || info.State == asynq.TaskStateCompleted {
+				t.Errorf("%v %v", info, err)
+			}
+		}
+		if err := hold.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		q.awaitDone(busy...)
+	})
+}
+
+// While there is always somebody who waits for a lock, nobody sees it free.
+func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		q := newQueue(t, queueOn(s))
+		requests := fairlock.New(usertest.Client(t, s))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{}, 2)
+		_, hold, err := requests.Lock(ctx, "item:7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			go func() {
+				defer func() { ended <- struct{}{} }()
+				for ctx.Err() == nil {
+					if _, hold, err := requests.Lock(ctx, "item:7"); err == nil {
+						time.Sleep(time.Millisecond) // the work
+						_ = hold.Unlock()
+					}
+				}
+			}()
+		}
+		locks := fairlock.New(usertest.Client(t, s))
+		startServer(t, queueOn(s), parked(2), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
+		ids := []string{q.fulfil("7"), q.fulfil("7")}
+		q.awaitParked(ids[0])
+		start := time.Now()
+		if err := hold.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		q.awaitDone(ids...)
+		before(t, start, byClock)
+		cancel()
+		receive(t, ended)
+		receive(t, ended)
+	})
+}
+
+func TestParkedReadersReadTogether(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		q, rw := newQueue(t, queueOn(s)), rwlock.New(usertest.Client(t, s))
+		_, writer, err := rwlock.New(usertest.Client(t, s)).Lock(t.Context(), "item:7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		inside, together := make(chan struct{}, 3), make(chan struct{})
+		startServer(t, queueOn(s), parked(4), asynqmw.WithLock(rw.RLocker(), byItem)(handle(func(context.Context) error {
+			inside <- struct{}{}
+			<-together
+			return nil
+		})))
+		ids := []string{q.fulfil("7"), q.fulfil("7"), q.fulfil("7")}
+		q.awaitParked(ids...)
+		if err := writer.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		for range ids {
+			receive(t, inside)
+		}
+		close(together)
+		q.awaitDone(ids...)
+	})
+}
+
+func TestAServerThatKnowsNothingOfTheListServesIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	q := newQueue(t, queueOn(s))
+	_, hold, err := usertest.Client(t, s).Lock(t.Context(), "item:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks := usertest.Client(t, s)
+	h := handle(func(context.Context) error { return nil })
+	shutdown := startServer(t, queueOn(s), parked(2), asynqmw.WithLock(locks, byItem)(h))
+	first := q.fulfil("7")
+	q.awaitParked(first)
+	shutdown()
+	if err := errors.Join(locks.Close(), hold.Unlock()); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(usertest.Client(t, s), byItem)(h))
+	q.awaitDone(q.fulfil("other"), first)
+	before(t, start, byClock/2)
+}
+
+func TestATaskThatWasCalledDoesNotCountAsPutBack(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	q, others := newQueue(t, queueOn(s)), usertest.Client(t, s)
+	_, hold, err := others.Lock(t.Context(), "item:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tried attempts
+	startServer(t, queueOn(s), parked(1), tried.count(asynqmw.WithLock(usertest.Client(t, s), byItem, asynqmw.WithMaxRequeues(1))(
+		handle(func(context.Context) error { return nil }))))
+	id := q.fulfil("7")
+	eventually(t, func() bool { return tried.busy.Load() >= 3 }) // it is called now and then, as the lock is held for long
+	if err := hold.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	q.awaitDone(id)
+}
+
+// By the clock it is what it was before.
+func TestTasksAreNotParkedWithADelayOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	q, others := newQueue(t, queueOn(s)), usertest.Client(t, s)
+	_, hold, err := others.Lock(t.Context(), "item:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	startServer(t, queueOn(s), quick(), asynqmw.WithLock(usertest.Client(t, s), byItem, atOnce)(handle(func(context.Context) error { return nil })))
+	id := q.fulfil("7")
+	if info := q.await(id, asynq.TaskStateRetry); !strings.HasPrefix(info.LastErr, "asynqmw: queued again:") {
+		t.Errorf("its last error is %q", info.LastErr)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	q.awaitDone(id)
+	nothingParked(t, s.NewClient(t))
+}
+
+func TestACopyOfARescuedTaskIsCalled(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	q, others := newQueue(t, queueOn(s)), usertest.Client(t, s)
+	_, hold, err := others.Lock(t.Context(), "item:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := s.NewClient(t)
+	startServer(t, queueOn(s), parked(1), asynqmw.WithLock(usertest.Client(t, s), byItem,
+		asynqmw.WithRescue(q.client, asynq.Retention(time.Hour), asynq.ProcessIn(time.Hour)))(handle(func(context.Context) error { return nil })))
+	id := q.fulfil("7", asynq.MaxRetry(0))
+	q.awaitCopy(id, 1, asynq.TaskStateScheduled)
+	eventually(t, func() bool { return rdb.Exists(t.Context(), "asynq:{default}:lockmw:locks").Val() == 1 })
+	if err := hold.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool {
+		done, err := q.inspector.ListCompletedTasks("default")
+		return err == nil && len(done) == 1 && strings.HasPrefix(done[0].ID, id+"~")
+	})
+}
+
+// The queue may be in another Redis than the locks, or the locks' user may have no right to see it.
+func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T, s *redistest.Server) (locks *redistest.Server, use func(*redis.Options)){
+		"another Redis": func(t *testing.T, _ *redistest.Server) (*redistest.Server, func(*redis.Options)) {
+			return redistest.Mini(t), func(*redis.Options) {}
+		},
+		"no right": func(t *testing.T, s *redistest.Server) (*redistest.Server, func(*redis.Options)) {
+			err := s.NewClient(t).Do(t.Context(), "ACL", "SETUSER", "locks", "on", ">secret", "~lockmw:*", "&lockmw:*", "+@all").Err()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, func(o *redis.Options) { o.Username, o.Password = "locks", "secret" }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Redis(t)
+			q, log := newQueue(t, queueOn(s)), &logBook{}
+			where, use := prepare(t, s)
+			opts := &redis.Options{Addr: where.Addr()}
+			use(opts)
+			rdb := redis.NewClient(opts)
+			t.Cleanup(func() { _ = rdb.Close() })
+			_, hold, err := usertest.Client(t, where).Lock(t.Context(), "item:7")
+			if err != nil {
+				t.Fatal(err)
+			}
+			locks := usertest.ClientOf(t, rdb, lockmw.WithLogger(log.logger()))
+			startServer(t, queueOn(s), parked(2), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
+			ids := []string{q.fulfil("7"), q.fulfil("7")}
+			for _, id := range ids {
+				if info := q.await(id, asynq.TaskStateRetry); !strings.HasPrefix(info.LastErr, "asynqmw: queued again:") {
+					t.Errorf("its last error is %q", info.LastErr)
+				}
+			}
+			if n := strings.Count(log.String(), "cannot be parked"); n != 1 {
+				t.Errorf("logged %d times: %s", n, log)
+			}
+			if err := hold.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+			q.awaitDone(ids...)
+		})
+	}
+}

@@ -1,0 +1,282 @@
+package asynqmw
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A parking is what a server knows of the tasks that wait for locks of one Redis. A task that meets a busy lock leaves
+// its worker and is parked: it is put back into its queue, and stands on the list of its lock. It is called, which
+// is to be moved to the front of its queue, when
+//
+//   - a task of this server gets the lock, and no other task needs a worker: the next one is then there in time, and
+//     waits for the lock in its worker
+//   - a task of this server releases the lock, and none waits for it in a worker here
+//   - the lock is seen to be free, or was held by others for a while: see look
+//
+// The lists are in Redis, and what stands there is only a hint: promote.lua looks at each task before it moves it.
+type parking struct {
+	server *server
+	locks  core.Backend
+	lists  lists
+	state  parkingState
+
+	mu     sync.Mutex
+	crowds map[crowdID]*crowd   // those with parked tasks
+	looks  map[string]time.Time // the queues whose lists are looked at: when their last task came
+}
+
+// A crowdID names the tasks of a queue that want one lock, by its Redis key.
+type crowdID struct{ queue, lock string }
+
+// A crowd is what is known of those tasks.
+type crowd struct {
+	waiting int           // in workers of this server
+	mean    time.Duration // how long a task has the lock; 0: unknown
+	calling bool          // a promotion is on its way
+	again   bool          // and a release came after it
+}
+
+const (
+	// maxCrowds is how many crowds are known at most. The tasks of others are called when their lock is seen to be
+	// free.
+	maxCrowds = 10_000
+	// fetching is how long a task that was called takes to be there, if the server is idle.
+	fetching = 15 * time.Millisecond
+	// longHold is the time from which on a hold is so long that it does not matter how long fetching takes.
+	longHold = 500 * time.Millisecond
+	// shortestStay and longestStay are how long a task waits in its worker.
+	shortestStay = 100 * time.Millisecond
+	longestStay  = time.Second
+	// shortestAway and longestAway are how long a parked task is away if nothing calls it.
+	shortestAway = 15 * time.Second
+	longestAway  = 10 * time.Minute
+	// usualHold is how long a task is thought to have its lock before that is known.
+	usualHold = 100 * time.Millisecond
+	// maxTries is how often tasks on their way back into the queue are waited for, a millisecond each.
+	maxTries = 20
+)
+
+// know notes that a lock has parked tasks. The result is nil if too many locks are known.
+func (p *parking) know(id crowdID) *crowd {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.crowds[id]
+	if c == nil && len(p.crowds) < maxCrowds {
+		c = &crowd{}
+		p.crowds[id] = c
+	}
+	return c
+}
+
+// ask asks what becomes of a task with a busy lock.
+func (p *parking) ask(ctx context.Context, c parkCall) (parkAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, arrival)
+	defer cancel()
+	answer, err := p.lists.park(ctx, c)
+	if err == nil && answer.what == parkTask {
+		p.know(c.crowdID)
+	}
+	return answer, err
+}
+
+// holds is called when a task of this server got a lock. What it returns is to be called after the release.
+func (p *parking) holds(id crowdID) (released func()) {
+	since := time.Now()
+	if p.isKnown(id) {
+		go p.call(id, !p.locks.Shared)
+	}
+	return func() { p.released(id, time.Since(since)) }
+}
+
+func (p *parking) isKnown(id crowdID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.crowds[id] != nil
+}
+
+// released is called when a task of this server, which had a lock for so long, has released it.
+func (p *parking) released(id crowdID, had time.Duration) {
+	p.mu.Lock()
+	c := p.crowds[id]
+	if c != nil {
+		if c.mean == 0 {
+			c.mean = had
+		}
+		c.mean += (had - c.mean) / 4
+	}
+	call := c != nil && c.waiting == 0
+	p.mu.Unlock()
+	if call {
+		go p.call(id, false)
+	}
+}
+
+// call moves tasks of a crowd to the front of their queue: ahead of the release so many as may wait in workers, and
+// only if no other task waits for one; else one.
+func (p *parking) call(id crowdID, ahead bool) {
+	n, c := p.beginCall(id, ahead)
+	for tries := 0; n > 0; tries++ {
+		ctx, cancel := context.WithTimeout(context.Background(), arrival)
+		done, err := p.lists.promote(ctx, id, n, ahead)
+		cancel()
+		if err == nil && done.soon && tries < maxTries && !p.isClosed() {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		if !p.endCall(id, c, err == nil && done.left == 0) {
+			return
+		}
+		n, ahead, tries = 1, false, 0
+	}
+}
+
+// beginCall returns how many tasks are to be called; 0 if that goes on already.
+func (p *parking) beginCall(id crowdID, ahead bool) (n int, c *crowd) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c = p.crowds[id]
+	switch {
+	case c == nil:
+		return 0, nil
+	case c.calling:
+		c.again = c.again || !ahead
+		return 0, c
+	case !ahead:
+		n = 1
+	default:
+		n = c.depth(p.server.maxWaits()) - c.waiting
+	}
+	c.calling = n > 0
+	return n, c
+}
+
+// endCall reports whether another call is due. With none left on the list the crowd is forgotten.
+func (p *parking) endCall(id crowdID, c *crowd, noneLeft bool) (again bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	again = c.again && !noneLeft
+	c.again, c.calling = false, again
+	if noneLeft && c.waiting == 0 {
+		delete(p.crowds, id)
+	}
+	return again
+}
+
+// depth is how many tasks may wait in workers: one, or more if they have the lock for a shorter time than it takes
+// to fetch the next one; none if they have it for long.
+func (c *crowd) depth(most int) int {
+	switch {
+	case c.mean == 0:
+		return 1
+	case c.mean > longHold:
+		return 0
+	}
+	return min(max(1, int(fetching/c.mean)), most)
+}
+
+// stay reports whether a task may wait for its lock in its worker, and for how long. If so, leave has to be called.
+func (p *parking) stay(id crowdID) (wait time.Duration, leave func(), ok bool) {
+	c := p.know(id)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c == nil || c.waiting >= c.depth(p.server.maxWaits()) {
+		return 0, nil, false
+	}
+	if !p.server.beginWait() {
+		return 0, nil, false
+	}
+	switch wait = longestStay; {
+	case p.server.workers == 1: // which others need
+		wait = shortestStay
+	case c.mean > 0:
+		wait = min(max(4*c.mean, shortestStay), longestStay)
+	}
+	c.waiting++
+	return wait, func() {
+		p.server.endWait()
+		p.mu.Lock()
+		c.waiting--
+		p.mu.Unlock()
+	}, true
+}
+
+// away is how long a parked task is away if nothing calls it: by the time its turn should have come twice.
+func (p *parking) away(id crowdID, rank int) time.Duration {
+	p.mu.Lock()
+	mean := usualHold
+	if c := p.crowds[id]; c != nil && c.mean > 0 {
+		mean = c.mean
+	}
+	p.mu.Unlock()
+	d := longestAway * 3 / 4
+	if far := int64(d / (2 * mean)); int64(rank) < far {
+		d = max(shortestAway, 2*time.Duration(rank)*mean)
+	}
+	return d + rand.N(d/4)
+}
+
+// parkCopy parks the copy of a task, which is scheduled. If that fails, the copy comes back after its delay.
+func (p *parking) parkCopy(a *attempt, lock, id string) {
+	_, nonce, _ := strings.Cut(id, "~")
+	_, _ = p.ask(a.ctx, parkCall{crowdID: crowdID{a.queue, lock}, id: id, nonce: nonce, state: "scheduled"})
+}
+
+func (p *parking) isClosed() bool {
+	select {
+	case <-p.locks.Closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// A parkingState says whether tasks can be parked: the queues may be in another Redis, or not be allowed to be
+// seen.
+type parkingState struct {
+	mu    sync.Mutex
+	works bool
+	off   time.Time // when it was found not to work
+}
+
+// offFor is how long it is not tried again.
+const offFor = time.Minute
+
+// isOff reports whether tasks are not to be parked for the time being.
+func (s *parkingState) isOff() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.off.IsZero() && time.Since(s.off) < offFor
+}
+
+// note takes what came of parking a task. It returns why parking is turned off, if it is, the first time.
+func (s *parkingState) note(what parkAction, err error) (why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, refused := errors.AsType[redis.Error](err)
+	switch {
+	case err == nil && what == unknownTask && !s.works:
+		why = errors.New("the task is not where asynq 0.26 keeps it, in the Redis that the locks are in")
+	case refused:
+		why = err
+	case err == nil && what != unknownTask:
+		s.works, s.off = true, time.Time{}
+	}
+	if why == nil {
+		return nil
+	}
+	first := s.off.IsZero()
+	s.off = time.Now()
+	if !first {
+		return nil
+	}
+	return why
+}

@@ -1,0 +1,66 @@
+package asynqmw
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A server is what the tasks of one asynq server share.
+type server struct {
+	workers int
+	waiting atomic.Int32 // workers that wait for a lock
+
+	mu       sync.Mutex
+	parkings map[parkingID]*parking
+}
+
+type parkingID struct {
+	locks, queues redis.UniversalClient
+	shared        bool
+}
+
+func newServer(concurrency int) *server {
+	if concurrency < 1 {
+		concurrency = runtime.NumCPU() // as asynq has it
+	}
+	return &server{workers: concurrency, parkings: make(map[parkingID]*parking)}
+}
+
+// parking returns the parking of the server for locks and queues.
+func (s *server) parking(locks core.Backend, queues redis.UniversalClient) *parking {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := parkingID{locks.Redis, queues, locks.Shared}
+	p := s.parkings[id]
+	if p == nil {
+		p = &parking{
+			server: s, locks: locks, lists: lists{queues},
+			crowds: make(map[crowdID]*crowd), looks: make(map[string]time.Time),
+		}
+		s.parkings[id] = p
+	}
+	return p
+}
+
+// maxWaits is how many workers may wait for a lock at a time: half of them.
+func (s *server) maxWaits() int { return max(1, s.workers/2) }
+
+// beginWait reports whether another worker may wait.
+func (s *server) beginWait() bool {
+	if int(s.waiting.Add(1)) <= s.maxWaits() {
+		return true
+	}
+	s.waiting.Add(-1)
+	return false
+}
+
+func (s *server) endWait() { s.waiting.Add(-1) }
+
+// waits reports whether a worker waits.
+func (s *server) waits() bool { return s.waiting.Load() > 0 }
