@@ -22,6 +22,8 @@ type workerSpec struct {
 	Concurrency int
 	Lease       time.Duration // 0: the default
 	Wait        time.Duration // in a worker
+	Journal     string        // the address of the journal's Redis; "": that of the queue
+	Parks       bool          // tasks are called when their lock is free, not at once
 	Lock        string        // for comparison: "none", or "SET NX" and a script that deletes
 }
 
@@ -39,6 +41,9 @@ func (s workerSpec) run(orders *json.Decoder, _ *json.Encoder) error {
 	}
 	defer locks.Close()
 	locked := asynqmw.WithLock(locks, byItem, atOnce, lockmw.WithWait(s.Wait))
+	if s.Parks {
+		locked = asynqmw.WithLock(locks, byItem)
+	}
 	switch s.Lock {
 	case "none":
 		locked = func(h asynq.Handler) asynq.Handler { return h }
@@ -46,8 +51,13 @@ func (s workerSpec) run(orders *json.Decoder, _ *json.Encoder) error {
 		locked = plainly(rdb)
 	}
 	work := journal{rdb}
+	if s.Journal != "" {
+		work.rdb = redis.NewClient(&redis.Options{Addr: s.Journal})
+		defer work.rdb.Close()
+	}
 	mux := asynq.NewServeMux()
 	mux.Handle("order:fulfil", locked(asynq.HandlerFunc(work.fulfil)))
+	mux.Handle("order:work", locked(asynq.HandlerFunc(work.work)))
 	mux.Handle("order:write", locked(asynq.HandlerFunc(work.write)))
 	mux.Handle("order:nothing", locked(handle(func(context.Context) error { return nil })))
 	mux.Handle("order:query", locked(handle(func(context.Context) error {

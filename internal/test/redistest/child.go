@@ -77,6 +77,9 @@ func (c *Child) Reports() <-chan json.RawMessage { return c.reports }
 // Err waits for the child's end, and returns how it ended: nil if it said that all was well.
 func (c *Child) Err() error { return c.child.Err() }
 
+// PID returns the number of the child's process.
+func (c *Child) PID() int { return c.child.PID() }
+
 // Pause stops the child's process in its tracks; Resume lets it go on. The test is skipped where
 // processes cannot be stopped.
 func (c *Child) Pause(t testing.TB) {
