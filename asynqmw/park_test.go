@@ -322,6 +322,44 @@ func TestACopyOfARescuedTaskIsCalled(t *testing.T) {
 	})
 }
 
+// The commands are those that docs/operations.md names.
+func TestTheRightsThatParkingNeeds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	admin, q := s.NewClient(t), newQueue(t, queueOn(s))
+	user := strings.Fields("ACL SETUSER locks reset on >secret ~lockmw:* &lockmw:inbox:* +evalsha +eval +subscribe +publish +ping " +
+		"+time +exists +del +pexpire +pttl +get +set +hset +hget +hmget +hgetall +hdel +hlen +hscan +zadd +zrem +zcard +zscore +zrank +zrange +zrangebyscore +zcount +info")
+	parks := strings.Fields("~asynq:* +llen +rpush +sadd +srem +srandmember")
+	for _, args := range [][]string{user, append([]string{"ACL", "SETUSER", "locks"}, parks...)} {
+		if err := admin.Do(t.Context(), asAny(args)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rdb := s.NewClient(t, func(o *redis.Options) { o.Username, o.Password, o.DisableIdentity = "locks", "secret", true })
+	_, hold, err := usertest.Client(t, s).Lock(t.Context(), "item:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem)(handle(func(context.Context) error { return nil })))
+	ids := []string{q.fulfil("7"), q.fulfil("7")}
+	q.awaitParked(ids...)
+	if err := hold.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	q.awaitDone(ids...)
+	nothingParked(t, admin)
+	if denied := admin.Do(t.Context(), "ACL", "LOG").Val(); len(denied.([]any)) > 0 {
+		t.Errorf("denied: %v", denied)
+	}
+}
+
+func asAny(words []string) (all []any) {
+	for _, w := range words {
+		all = append(all, w)
+	}
+	return all
+}
+
 // The queue may be in another Redis than the locks, or the locks' user may have no right to see it.
 func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 	t.Parallel()

@@ -199,4 +199,3 @@ func (j journal) work(ctx context.Context, task *asynq.Task) error {
 	e.Event = "ended"
 	return errors.Join(err, j.note(ctx, e))
 }
-

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
@@ -21,7 +22,7 @@ type job struct {
 	Addr    string
 	Page    string // where holders say that they have a lock
 	Workers int
-	Lock    string // none, wait or default
+	Lock    string // none, wait, setnx or default
 }
 
 // A payload is what a task is to do.
@@ -39,6 +40,13 @@ type tally struct {
 	Last  int64 // when the last one ended, in Unix ns
 }
 
+func (t *tally) add(more tally) {
+	t.Ran += more.Ran
+	t.Empty += more.Empty
+	t.Last = max(t.Last, more.Last)
+}
+
+// A report is what a worker process tells.
 type report struct {
 	Hot, Others tally
 	Violations  int64
@@ -46,6 +54,7 @@ type report struct {
 
 const typename = "bench:task"
 
+// work is the life of a worker process.
 func work(j job, parent *crew.Parent) error {
 	page, err := exclusion.Open(j.Page)
 	if err != nil {
@@ -70,6 +79,8 @@ func work(j job, parent *crew.Parent) error {
 		locked = asynqmw.WithLock(locks, key)
 	case "wait":
 		locked = asynqmw.WithLock(locks, key, lockmw.WithWait(5*time.Second))
+	case "setnx":
+		locked = plainly(rdb, key)
 	}
 	mux := asynq.NewServeMux()
 	mux.Use(w.count)
@@ -79,6 +90,9 @@ func work(j job, parent *crew.Parent) error {
 		return err
 	}
 	defer server.Shutdown()
+	if err := parent.Send("ready", nil); err != nil {
+		return err
+	}
 	for {
 		switch order := parent.Next(); order {
 		case "tell":
@@ -86,7 +100,7 @@ func work(j job, parent *crew.Parent) error {
 				return err
 			}
 		case "end":
-			return parent.Send("end", nil)
+			return nil
 		default:
 			return fmt.Errorf("unknown order %q", order)
 		}
@@ -138,4 +152,23 @@ func (w *worker) process(_ context.Context, task *asynq.Task) error {
 	}
 	time.Sleep(p.Work)
 	return nil
+}
+
+// plainly locks with as little as can be: one command before the handler, and one after it.
+func plainly(rdb *redis.Client, key asynqmw.KeyFunc) asynq.MiddlewareFunc {
+	release := redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
+	return func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			key, err := key(ctx, task)
+			if err != nil {
+				return err
+			}
+			id := rand.Text()
+			if err := rdb.SetArgs(ctx, key, id, redis.SetArgs{Mode: "NX", TTL: time.Minute}).Err(); err != nil {
+				return err
+			}
+			defer func() { _ = release.Run(ctx, rdb, []string{key}, id).Err() }()
+			return next.ProcessTask(ctx, task)
+		})
+	}
 }

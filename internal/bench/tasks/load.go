@@ -1,0 +1,161 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/internal/bench/crew"
+	"github.com/lockmw/go/internal/bench/exclusion"
+	"github.com/lockmw/go/internal/bench/server"
+)
+
+// A load is tasks that are enqueued before the servers begin.
+type load struct {
+	hot, others   int // tasks of the busy keys, and tasks with a key each
+	keys          int // busy keys
+	work          time.Duration
+	first, behind int // other tasks before and behind the hot ones
+}
+
+// An outcome is what became of a load.
+type outcome struct {
+	hot, others time.Duration // from the start to the end of the last one
+	empty       int64         // attempts that did not get their lock
+}
+
+// A bench measures with a number of workers in each process.
+type bench struct {
+	redis   *server.Server
+	dir     string
+	lock    string
+	workers []int
+	n       int
+}
+
+// measure processes a load. It fails if that takes longer than limit.
+func (b *bench) measure(ctx context.Context, l load, lock string, limit time.Duration, workers ...int) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := b.redis.Clean(ctx); err != nil {
+		return outcome{}, err
+	}
+	b.n++
+	page := filepath.Join(b.dir, fmt.Sprint(b.n, "-", len(workers)))
+	if err := exclusion.Create(page, max(l.keys, 1)); err != nil {
+		return outcome{}, err
+	}
+	opt := asynq.RedisClientOpt{Addr: b.redis.Addr}
+	inspector, client := asynq.NewInspector(opt), asynq.NewClient(opt)
+	defer inspector.Close()
+	defer client.Close()
+	if err := l.enqueue(client); err != nil {
+		return outcome{}, err
+	}
+	if err := inspector.PauseQueue("default"); err != nil {
+		return outcome{}, err
+	}
+	var jobs []job
+	for _, n := range workers {
+		jobs = append(jobs, job{Addr: b.redis.Addr, Page: page, Workers: n, Lock: lock})
+	}
+	c, err := crew.Start(ctx, 0, jobs...)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer c.Close()
+	if err := c.Expect("ready"); err != nil {
+		return outcome{}, err
+	}
+	start := time.Now()
+	if err := inspector.UnpauseQueue("default"); err != nil {
+		return outcome{}, err
+	}
+	hot, others, err := await(c, l)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := c.Send("end"); err != nil {
+		return outcome{}, err
+	}
+	c.Wait(15 * time.Second)
+	return outcome{
+		hot: time.Unix(0, hot.Last).Sub(start), others: time.Unix(0, others.Last).Sub(start), empty: hot.Empty + others.Empty,
+	}, nil
+}
+
+// await waits until all tasks have run.
+func await(c *crew.Crew, l load) (hot, others tally, err error) {
+	total := int64(l.hot + l.others + l.first + l.behind)
+	for tick := time.Tick(20 * time.Millisecond); ; <-tick {
+		if hot, others, err = tell(c); err != nil || hot.Ran+others.Ran >= total {
+			return hot, others, err
+		}
+	}
+}
+
+// tell asks the workers what they did so far.
+func tell(c *crew.Crew) (hot, others tally, err error) {
+	if err := c.Send("tell"); err != nil {
+		return hot, others, err
+	}
+	for _, m := range c.Members() {
+		var r report
+		if err := m.Expect("tell", &r); err != nil {
+			return hot, others, err
+		}
+		if r.Violations > 0 {
+			return hot, others, errors.New("two tasks of one key ran at the same time")
+		}
+		hot.add(r.Hot)
+		others.add(r.Others)
+	}
+	return hot, others, nil
+}
+
+// payloads returns what the tasks are to do, in the order in which they are enqueued: others first, then those of the
+// busy keys mixed with others, then others behind them.
+func (l load) payloads() []payload {
+	var all []payload
+	others := func(n int) {
+		for range n {
+			all = append(all, payload{Key: fmt.Sprint("own", len(all)), Cell: -1, Work: l.work})
+		}
+	}
+	others(l.first)
+	for i := range l.hot {
+		all = append(all, payload{Key: fmt.Sprint("hot", i%l.keys), Cell: i % l.keys, Work: l.work, Hot: true})
+		others(l.others*(i+1)/l.hot - l.others*i/l.hot)
+	}
+	if l.hot == 0 {
+		others(l.others)
+	}
+	others(l.behind)
+	return all
+}
+
+func (l load) enqueue(client *asynq.Client) error {
+	for _, p := range l.payloads() {
+		text, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		if _, err := client.Enqueue(asynq.NewTask(typename, text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// median returns the middle one.
+func median[T cmp.Ordered](values []T) T {
+	values = slices.Sorted(slices.Values(values))
+	return values[len(values)/2]
+}

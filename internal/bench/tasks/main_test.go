@@ -1,0 +1,71 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/bench/crew"
+	"github.com/lockmw/go/internal/test/redisserver"
+)
+
+func TestMain(m *testing.M) {
+	crew.Main(work)
+	goleak.VerifyTestMain(m)
+}
+
+func TestMistakesOfTheCommandLine(t *testing.T) {
+	for _, tt := range []struct{ list, lock, says string }{
+		{"hot,nothing,cold", "default", `"cold"`},
+		{"", "never", `"never"`},
+	} {
+		if _, err := run(t.Context(), io.Discard, 1, tt.list, tt.lock); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+}
+
+func TestFiguresSayWhetherTheyReachTheirGoal(t *testing.T) {
+	for _, tt := range []struct {
+		f    figure
+		met  bool
+		says string
+	}{
+		{figure{"a", 1.3, []float64{1, 9, 1.3}}, true, "a\t1.30\t<= 1.3\t[1.00 9.00 1.30]"},
+		{figure{"b", 1.3, []float64{1.4}}, false, "b\t1.40\t<= 1.3 missed\t[1.40]"},
+		{figure{"c", 0, []float64{7}}, true, "c\t7.00\t\t[7.00]"},
+	} {
+		if got := tt.f.String(); got != tt.says || tt.f.isMet() != tt.met {
+			t.Errorf("got %q, met %v, want %q", got, tt.f.isMet(), tt.says)
+		}
+	}
+}
+
+func TestTasksAreEnqueuedInTheirOrder(t *testing.T) {
+	all := load{hot: 4, keys: 2, others: 2, first: 1, behind: 1, work: time.Second}.payloads()
+	var order []string
+	for _, p := range all {
+		order = append(order, p.Key)
+	}
+	if got := strings.Join(order, " "); got != "own0 hot0 hot1 own3 hot0 hot1 own6 own7" {
+		t.Error(got)
+	}
+}
+
+func TestMeasurement(t *testing.T) {
+	var out strings.Builder
+	s, err := redisserver.Start(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	s.Close()
+	if _, err := run(t.Context(), &out, 1, "hot", "default"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "1 x 8") || !strings.Contains(out.String(), "2 x 4") {
+		t.Error(out.String())
+	}
+}
