@@ -85,6 +85,33 @@ func Example_gocron() {
 	// Output: <nil>
 }
 
+func Example_gocronElector() {
+	ctx, locks := context.Background(), lockmw.NewLocal()
+	ran := make(chan struct{}, 1)
+	schedule := func() error {
+		elector := gocronlock.Elect(ctx, locks, "lead:cron")
+		s, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
+		if err != nil {
+			return err
+		}
+		defer elector.Close()
+		_, err = s.NewJob(gocron.DurationJob(10*time.Millisecond), gocron.NewTask(func() {
+			select {
+			case ran <- struct{}{}:
+			default:
+			}
+		}))
+		if err != nil {
+			return err
+		}
+		s.Start()
+		<-ran
+		return s.Shutdown()
+	}
+	fmt.Println(schedule())
+	// Output: <nil>
+}
+
 func Example_gocronWithTheLocksContext() {
 	locks := lockmw.NewLocal()
 	makeReport := func(ctx context.Context, of string) error {

@@ -170,3 +170,69 @@ func TestAJobThatTakesTheLockItselfIsToldOfALoss(t *testing.T) {
 		}
 	})
 }
+
+// startElected starts a scheduler whose job runs every minute while its Elector leads.
+func startElected(t *testing.T, e *gocronlock.Elector, runs *atomic.Int32) (stop func()) {
+	t.Helper()
+	s, err := gocron.NewScheduler(gocron.WithDistributedElector(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.NewJob(gocron.DurationJob(time.Minute), gocron.NewTask(func() { runs.Add(1) })); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	return func() {
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		e.Close()
+	}
+}
+
+func TestTheSchedulerThatLeadsRunsAllJobs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		local := lockmw.NewLocal()
+		var runs [2]atomic.Int32
+		first := gocronlock.Elect(t.Context(), local, "lead:cron")
+		synctest.Wait()
+		second := gocronlock.Elect(t.Context(), local, "lead:cron")
+		stopFirst := startElected(t, first, &runs[0])
+		defer startElected(t, second, &runs[1])()
+		time.Sleep(150 * time.Second)
+		if err := second.IsLeader(t.Context()); !errors.Is(err, lockmw.ErrNotHeld) {
+			t.Errorf("the second one: %v, want ErrNotHeld", err)
+		}
+		stopFirst() // the other leads from now on
+		time.Sleep(150 * time.Second)
+		if runs[0].Load() != 2 || runs[1].Load() != 3 {
+			t.Errorf("%d and %d runs, want 2 and 3", runs[0].Load(), runs[1].Load())
+		}
+		if err := first.IsLeader(t.Context()); !errors.Is(err, context.Canceled) {
+			t.Errorf("the first one: %v, want the end of its context", err)
+		}
+	})
+}
+
+func TestASchedulerThatLostItsLockIsNoLeader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		local := lockmw.NewLocal()
+		e := gocronlock.Elect(t.Context(), local, "lead:cron")
+		defer e.Close()
+		synctest.Wait()
+		if err := e.IsLeader(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		local.Expire("lead:cron")
+		if err := e.IsLeader(t.Context()); err == nil {
+			t.Error("it still leads")
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if err := e.IsLeader(t.Context()); err != nil {
+			t.Errorf("it does not lead again: %v", err)
+		}
+	})
+}
