@@ -28,7 +28,7 @@ func silentFor(t *testing.T, rdb *redis.Client, id string) {
 }
 
 // shortLease is that of the locks whose holder dies.
-const shortLease = 2 * time.Second
+const shortLease = 5 * time.Second
 
 func TestATaskOfAKilledWorkerRunsAgain(t *testing.T) {
 	t.Parallel()

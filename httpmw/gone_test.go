@@ -67,7 +67,7 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 						t.Errorf("%d tickets, want 1", n)
 					}
 					leave()
-					usertest.Eventually(t, "its ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+					usertest.Eventually(t, "its ticket is withdrawn", patience, func() bool { return queued(t, s, "user:secret-42") == 0 })
 					if status := usertest.Receive(t, "the access log", statuses); status != 499 {
 						t.Errorf("the access log has status %d, want 499", status)
 					}
@@ -95,7 +95,7 @@ func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		usertest.Occupy(t, other, "user:secret-42")
-		logged, statuses := webtest.AccessLog(httpmw.WithLock(locks, secretUser, lockmw.WithWait(300*time.Millisecond))(never(t)))
+		logged, statuses := webtest.AccessLog(httpmw.WithLock(locks, secretUser, lockmw.WithWait(3*time.Second))(never(t)))
 		site := webtest.NewSite(t, logged)
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", site.Listener.Addr().String())
 		if err == nil {
@@ -111,7 +111,7 @@ func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 		if status := usertest.Receive(t, "the access log", statuses); status != http.StatusServiceUnavailable && status != 499 {
 			t.Errorf("status %d, want 503, or 499 should the server have noticed", status)
 		}
-		usertest.Eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+		usertest.Eventually(t, "the ticket is withdrawn", patience, func() bool { return queued(t, s, "user:secret-42") == 0 })
 	})
 }
 

@@ -35,7 +35,7 @@ func TestAHandlerThatOutlivesTheMaximumHoldIsOvertaken(t *testing.T) {
 					locks := usertest.Client(t, s)
 					hangs := newGate(t)
 					key := httpmw.By("user", func(*http.Request) (string, error) { return t.Name(), nil })
-					mw := httpmw.WithLock(locks, key, lockmw.WithMaxHold(100*time.Millisecond), lockmw.WithWait(patience))
+					mw := httpmw.WithLock(locks, key, lockmw.WithMaxHold(500*time.Millisecond), lockmw.WithWait(patience))
 					mux := http.NewServeMux()
 					causes := make(chan error, 1)
 					mux.Handle("/hangs", mw(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

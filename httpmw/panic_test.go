@@ -94,15 +94,15 @@ func TestATimeoutOutsideLimitsTheWait(t *testing.T) {
 		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		usertest.Occupy(t, other, "user:secret-42")
 		h := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience))(never(t))
-		site := webtest.NewSite(t, middleware.Timeout(500*time.Millisecond)(h))
+		site := webtest.NewSite(t, middleware.Timeout(2*time.Second)(h))
 		site.Complaint = "timeout.go"
 		wantProblem(t, site.Request(t, http.MethodPost, "/"), 503, "lock-timeout", true)
-		usertest.Eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+		usertest.Eventually(t, "the ticket is withdrawn", patience, func() bool { return queued(t, s, "user:secret-42") == 0 })
 
-		site = webtest.NewSite(t, http.TimeoutHandler(h, 200*time.Millisecond, "too late"))
+		site = webtest.NewSite(t, http.TimeoutHandler(h, time.Second, "too late"))
 		if a := site.Request(t, http.MethodPost, "/"); a.Status != http.StatusServiceUnavailable {
 			t.Errorf("status %d: %s", a.Status, a.Body)
 		}
-		usertest.Eventually(t, "the ticket is withdrawn", time.Second, func() bool { return queued(t, s, "user:secret-42") == 0 })
+		usertest.Eventually(t, "the ticket is withdrawn", patience, func() bool { return queued(t, s, "user:secret-42") == 0 })
 	})
 }

@@ -31,7 +31,7 @@ func TestARefusedRequestOverTheWire(t *testing.T) {
 		capped := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience), lockmw.WithMaxWaiters(1))(refused)
 		r := chi.NewRouter()
 		r.With(httpmw.WithLock(locks, secretUser)).Handle("/busy", refused)
-		r.With(httpmw.WithLock(locks, secretUser, lockmw.WithWait(200*time.Millisecond))).Handle("/timeout", refused)
+		r.With(httpmw.WithLock(locks, secretUser, lockmw.WithWait(time.Second))).Handle("/timeout", refused)
 		r.Handle("/capped", capped)
 		r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.Header("X-Key")))).Handle("/key", refused)
 		r.With(authenticate, httpmw.WithLock(locks, httpmw.By("user", httpmw.Claim(userID)))).Handle("/claim", refused)
@@ -193,10 +193,10 @@ func TestALockIsLostOverTheWire(t *testing.T) {
 			opt  lockmw.Option
 			lose func(key string) error
 		}{
-			"its lease runs out":        {lockmw.WithFixedLease(200 * time.Millisecond), func(string) error { return nil }},
-			"its maximum hold is over":  {lockmw.WithMaxHold(50 * time.Millisecond), func(string) error { return nil }},
-			"an operator takes it away": {lockmw.WithLease(300 * time.Millisecond), takeAway},
-			"somebody deletes it in Redis": {lockmw.WithLease(300 * time.Millisecond), func(key string) error {
+			"its lease runs out":        {lockmw.WithFixedLease(time.Second), func(string) error { return nil }},
+			"its maximum hold is over":  {lockmw.WithMaxHold(500 * time.Millisecond), func(string) error { return nil }},
+			"an operator takes it away": {lockmw.WithLease(2 * time.Second), takeAway},
+			"somebody deletes it in Redis": {lockmw.WithLease(2 * time.Second), func(key string) error {
 				return rdb.Del(context.Background(), "lockmw:{"+key+"}").Err()
 			}},
 		} {

@@ -49,7 +49,7 @@ func (s *service) everyCall(ctx context.Context) error {
 
 func (s *service) alone(ctx context.Context) error {
 	renewed := make(chan error, 100)
-	_, hold, err := s.mine.Lock(ctx, s.key, lockmw.WithLease(300*time.Millisecond), lockmw.WithObserver(&lockmw.Observer{
+	_, hold, err := s.mine.Lock(ctx, s.key, lockmw.WithLease(3*time.Second), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
 	}))
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *service) alone(ctx context.Context) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	err = errors.Join(err, hold.Extend(ctx, time.Second), hold.Unlock())
+	err = errors.Join(err, hold.Extend(ctx, 5*time.Second), hold.Unlock())
 
 	_, short, lockErr := s.mine.Lock(ctx, s.key, lockmw.WithMinHold(10*time.Millisecond))
 	if lockErr == nil {

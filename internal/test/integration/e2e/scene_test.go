@@ -53,14 +53,14 @@ func scene() []call {
 		{order: order{ID: "busy", Kind: "plain", Key: "busy"}},
 		{order: order{ID: "try", Kind: "plain", Key: "busy", Try: true}, by: 1,
 			links: []string{"busy"}, outcome: "not_acquired", err: "lock_not_acquired", fine: true},
-		{order: order{ID: "impatient", Kind: "fair", Key: "busy", Wait: 100 * time.Millisecond}, by: 1,
+		{order: order{ID: "impatient", Kind: "fair", Key: "busy", Wait: time.Second}, by: 1,
 			links: []string{"busy"}, position: 1, outcome: "timeout", err: "lock_timeout"},
 
 		{order: order{ID: "occupied", Kind: "plain", Key: "occupied"}},
 		{order: order{ID: "canceled", Kind: "write", Key: "occupied"}, by: 1,
 			links: []string{"occupied"}, position: 1, outcome: "canceled", err: "lock_canceled"},
 
-		{order: order{ID: "lost", Kind: "plain", Key: "lost", MaxHold: 100 * time.Millisecond}, by: 1,
+		{order: order{ID: "lost", Kind: "plain", Key: "lost", MaxHold: 500 * time.Millisecond}, by: 1,
 			ending: "lost", err: "lock_lost"},
 	}
 	// Readers of one process share a hold if their leases are equal.

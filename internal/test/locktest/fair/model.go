@@ -88,7 +88,7 @@ func (m *model) end() {
 		_ = m.holder.held.Unlock()
 	}
 	for _, ticket := range tickets {
-		_, held, err := m.e.Rec.Lock(m.e.Ctx, m.clients[0], m.key, lockmw.WithPlace(ticket, longKept), lockmw.WithWait(m.e.Soon))
+		_, held, err := m.e.Rec.Lock(m.e.Ctx, m.clients[0], m.key, lockmw.WithPlace(ticket, longKept), lockmw.WithWait(m.e.Ample(m.e.Soon)))
 		if err != nil {
 			m.e.T.Errorf("when all is over: %v", err)
 			continue

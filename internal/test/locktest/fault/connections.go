@@ -101,8 +101,8 @@ func resetConnections(e *env.Env) {
 	const pause = 200 * time.Millisecond
 	every(e, pause, int(lease/pause), p.Reset) // for so long that renewals are met
 	outlive(e, long)
-	// A push may be lost, and the poll after it, and the one that repeats that.
-	load.End(50, 3*env.PollInterval)
+	// A push may be lost, and each poll after it until there are no more resets.
+	load.End(50, lease+env.PollInterval+e.Soon)
 }
 
 func lateAnswers(e *env.Env) {

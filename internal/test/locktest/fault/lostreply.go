@@ -52,7 +52,7 @@ func lostNested(e *env.Env) {
 func lostRelease(e *env.Env) {
 	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
 	for range 10 {
-		ctx, held := e.Lock(c, key, lockmw.WithWait(e.Soon))
+		ctx, held := e.Lock(c, key, lockmw.WithWait(e.Ample(e.Soon)))
 		fault := c.Wire.LoseReply(key)
 		e.Unlock(ctx, held)
 		e.Caught(fault)

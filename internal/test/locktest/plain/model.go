@@ -165,7 +165,7 @@ func (m *model) try(t *rapid.T) {
 		return
 	}
 	// A ticket that was cancelled just now may be passed over in this moment.
-	ctx, held, err := m.e.Rec.Lock(ctx, c, k.key, opt, lockmw.WithWait(m.e.Soon))
+	ctx, held, err := m.e.Rec.Lock(ctx, c, k.key, opt, lockmw.WithWait(m.e.Ample(m.e.Soon)))
 	if err != nil {
 		t.Fatalf("trying a free key: %v", err)
 	}

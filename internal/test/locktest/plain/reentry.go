@@ -115,7 +115,7 @@ func reentryAfterUnlock(e *env.Env) {
 	ctx, first := e.Lock(c, key)
 	e.Unlock(ctx, first)
 	// A lock taken with the ended hold's context would end at once: the work goes on without it.
-	_, second := e.LockWith(context.WithoutCancel(ctx), c, key, lockmw.WithWait(e.Soon))
+	_, second := e.LockWith(context.WithoutCancel(ctx), c, key, lockmw.WithWait(e.Ample(e.Soon)))
 	e.Busy(c, key)
 	e.Unlock(ctx, second)
 }

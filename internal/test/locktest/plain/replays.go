@@ -130,7 +130,7 @@ func lateRenewal(e *env.Env) {
 	e.Server.Arrives(late)
 	e.Free(other, key)
 
-	ctx, held = e.Lock(other, key, lockmw.WithFixedLease(lease/2), lockmw.WithWait(e.Soon))
+	ctx, held = e.Lock(other, key, lockmw.WithFixedLease(lease/2), lockmw.WithWait(e.Ample(e.Soon)))
 	before := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val()
 	e.Server.Arrives(late)
 	if after := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val(); after > before {

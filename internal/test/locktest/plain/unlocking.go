@@ -25,7 +25,7 @@ func unlockTwice(e *env.Env) {
 	c, key := e.Client(), e.Key("user")
 	ctx, first := e.Lock(c, key)
 	e.Unlock(ctx, first)
-	ctx, second := e.Lock(e.Client(), key, lockmw.WithWait(e.Soon))
+	ctx, second := e.Lock(e.Client(), key, lockmw.WithWait(e.Ample(e.Soon)))
 	e.Is("the second Unlock", first.Unlock(), lockmw.ErrNotHeld)
 	e.Busy(c, key)
 	if err := ctx.Err(); err != nil {

@@ -190,7 +190,7 @@ func nestedLease(e *env.Env) {
 	c, key := e.Client(), e.Key("item")
 	for _, side := range []lockmw.Locker{c.Reader(), c.RW} {
 		start := time.Now()
-		ctx, held := e.Lock(side, key, lockmw.WithFixedLease(lease), lockmw.WithWait(e.Soon))
+		ctx, held := e.Lock(side, key, lockmw.WithFixedLease(lease), lockmw.WithWait(e.Ample(e.Soon)))
 		deadline := held.Deadline()
 		for _, nested := range []time.Duration{env.MinLease, time.Hour} {
 			_, _, err := c.Reader().Lock(ctx, key, lockmw.WithFixedLease(nested))

@@ -20,7 +20,7 @@ func (m *model) call(t *rapid.T, reads bool) {
 		opts[0] = lockmw.WithFixedLease(rwModelFixed)
 	}
 	if m.admits(reads) {
-		ctx, held := m.e.Lock(c.Side(reads), m.key, append(opts, lockmw.WithWait(m.e.Soon))...)
+		ctx, held := m.e.Lock(c.Side(reads), m.key, append(opts, lockmw.WithWait(m.e.Ample(m.e.Soon)))...)
 		m.granted(&rwCall{c: c, reads: reads, fixed: fixed}, ctx, held)
 		return
 	}

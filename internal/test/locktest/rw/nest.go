@@ -140,7 +140,7 @@ func noUpgradeAfterUnlock(e *env.Env) {
 	c, key := e.Client(), e.Key("item")
 	ctx, held := e.Lock(c.Reader(), key)
 	e.Unlock(ctx, held)
-	e.Unlock(e.LockWith(context.WithoutCancel(ctx), c.RW, key, lockmw.WithWait(e.Soon)))
+	e.Unlock(e.LockWith(context.WithoutCancel(ctx), c.RW, key, lockmw.WithWait(e.Ample(e.Soon))))
 }
 
 func readInRead(e *env.Env) {

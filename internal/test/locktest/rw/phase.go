@@ -237,7 +237,7 @@ func tokensOfPhases(e *env.Env) {
 			}
 			release(e, held)
 		}
-		last = write(e, clients[1], key, lockmw.WithWait(e.Soon))
+		last = write(e, clients[1], key, lockmw.WithWait(e.Ample(e.Soon)))
 	}
 	release(e, last)
 }

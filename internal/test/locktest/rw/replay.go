@@ -28,7 +28,7 @@ func inEachPhase(e *env.Env, c *env.Client, key string, check func()) {
 	check()
 	e.Free(c.RW, key)
 	for _, l := range []lockmw.Locker{c.Reader(), c.RW} {
-		ctx, held := e.Lock(l, key, lockmw.WithWait(e.Soon))
+		ctx, held := e.Lock(l, key, lockmw.WithWait(e.Ample(e.Soon)))
 		before := e.Server.Show(e.Server.RedisKey(key))
 		check()
 		e.Server.Unchanged(key, before)
@@ -132,7 +132,7 @@ func lateDowngrade(e *env.Env) {
 	e.Server.Unchanged(key, before)
 	release(e, held)
 	inEachPhase(e, other, key, func() { e.Server.Arrives(late) })
-	held = write(e, c, key, lockmw.WithWait(e.Soon)) // another one of the same process
+	held = write(e, c, key, lockmw.WithWait(e.Ample(e.Soon))) // another one of the same process
 	before = e.Server.Show(e.Server.RedisKey(key))
 	e.Server.Arrives(late)
 	e.Server.Unchanged(key, before)

@@ -236,7 +236,7 @@ func cancelledJoin(e *env.Env) {
 			release(e, first)
 		}
 		e.Free(other.RW, key)
-		first = read(e, c, key, lockmw.WithWait(e.Soon))
+		first = read(e, c, key, lockmw.WithWait(e.Ample(e.Soon)))
 	}
 	release(e, first)
 }
