@@ -77,19 +77,20 @@ func watchdogFails(e *env.Env, fault func(*redistest.Wire)) {
 }
 
 func renewalRecovers(e *env.Env) {
-	lease := e.Ample(900 * time.Millisecond)
+	lease := e.Ample(1200 * time.Millisecond)
 	// After as many failed dials as its pool has connections, in all its life, a client of go-redis does
 	// not dial for up to a second, be the server back or not: longer than this lease.
 	c, key := e.ClientOver(func(o *redis.Options) { o.PoolSize = 1000 }), e.Key("task")
 	ctx, held := e.Lock(c, key, lockmw.WithLease(lease))
 	for range 3 {
+		e.Pass(lease / 6)
 		c.Wire.Cut()
-		// An outage that is shorter than the lease. It may have begun a third of one after the last renewal,
-		// and go-redis pauses for 100 ms between two dials.
-		time.Sleep(lease / 3)
+		// An outage in which a renewal is due, a third of the lease after the last one, and is given up after another
+		// third, or a second if that is more.
+		e.Pass(lease * 8 / 15)
 		c.Wire.Restore()
 		before := held.Deadline()
-		e.Eventually(lease/2, func() string {
+		e.Eventually(lease/3, func() string {
 			if held.Deadline().After(before) {
 				return ""
 			}
