@@ -23,8 +23,9 @@ var connections = []env.Scenario{
 	env.Case("of a subscription killed at the grant are made up for at once", killedAtGrant, env.InRealTime|env.Alone|env.Sample),
 }
 
-// proxied returns n clients whose connections run through one proxy.
-func proxied(e *env.Env, n int, opts ...lockmw.ClientOption) ([]*env.Client, *redistest.Proxy) {
+// proxied returns n clients whose connections run through one proxy. What it does to them makes commands slow, which is
+// no reason for Unlock to give up.
+func proxied(e *env.Env, n int) ([]*env.Client, *redistest.Proxy) {
 	e.T.Helper()
 	p := e.Server.NewProxy(e.TB)
 	clients := make([]*env.Client, n)
@@ -34,7 +35,7 @@ func proxied(e *env.Env, n int, opts ...lockmw.ClientOption) ([]*env.Client, *re
 			o.ContextTimeoutEnabled = i%2 == 1
 			// Where machines are busy many an attempt meets a fault.
 			o.MaxRetries, o.MaxRetryBackoff = 10, 50*time.Millisecond
-		}, opts...)
+		}, lockmw.WithUnlockTimeout(env.Patience))
 	}
 	return clients, p
 }
@@ -93,8 +94,7 @@ func every(e *env.Env, d time.Duration, n int, do func()) {
 }
 
 func resetConnections(e *env.Env) {
-	// On a busy machine a release may meet a reset for as long as there are any.
-	clients, p := proxied(e, 3, lockmw.WithUnlockTimeout(env.Patience))
+	clients, p := proxied(e, 3)
 	lease := e.Ample(600 * time.Millisecond)
 	long := keep(e, clients[0], lease)
 	load := e.Load(clients, 3, 4)
@@ -167,7 +167,7 @@ func covered(e *env.Env, h *judge.Held) {
 }
 
 func slicedBytes(e *env.Env) {
-	clients, p := proxied(e, 2, lockmw.WithUnlockTimeout(env.Patience))
+	clients, p := proxied(e, 2)
 	// The server gets to know the scripts before: byte by byte they take longer than a lease.
 	e.Load(clients, 1, 4).End(50, env.PollInterval+e.Soon)
 	lease := e.Ample(600 * time.Millisecond)

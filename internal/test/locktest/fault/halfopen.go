@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/lockmw"
 )
 
 // A connection is half-open if what is sent on it gets lost without a sign: a firewall has forgotten
@@ -31,7 +32,8 @@ func swallowedRenewal(e *env.Env, contextTimeout bool) {
 		p.Use(o)
 		o.ContextTimeoutEnabled = contextTimeout
 	}
-	c, other := e.ClientOver(use), e.ClientOver(use)
+	patient := lockmw.WithUnlockTimeout(env.Patience)
+	c, other := e.ClientOver(use, patient), e.ClientOver(use, patient)
 	holds := make([]*kept, 5)
 	for i := range holds {
 		holds[i] = keep(e, c, lease)
