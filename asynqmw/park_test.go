@@ -3,8 +3,10 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -209,6 +211,102 @@ func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 	})
 }
 
+// A blockade is a handler that says which task has come, and lets it go when it is told to.
+type blockade struct {
+	come  chan string
+	doors sync.Map // for each item a channel
+}
+
+func newBlockade() *blockade { return &blockade{come: make(chan string, 10)} }
+
+func (b *blockade) door(item string) chan struct{} {
+	door, _ := b.doors.LoadOrStore(item, make(chan struct{}))
+	return door.(chan struct{})
+}
+
+func (b *blockade) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	e, err := begin(ctx, task)
+	if err != nil {
+		return err
+	}
+	b.come <- e.Item
+	<-b.door(e.Item)
+	return nil
+}
+
+// comes waits for tasks of items, in any order.
+func (b *blockade) comes(t *testing.T, items ...string) {
+	t.Helper()
+	var got []string
+	for range items {
+		got = append(got, receive(t, b.come))
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, items) {
+		t.Fatalf("%v have come, want %v", got, items)
+	}
+}
+
+func (b *blockade) letGo(items ...string) {
+	for _, item := range items {
+		close(b.door(item))
+	}
+}
+
+func TestTheNextTaskIsCalledBeforeOthersThatWait(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	q, b := newQueue(t, queueOn(s)), newBlockade()
+	resume := q.pause()
+	first, second := q.fulfil("7"), q.fulfil("7")
+	others := []string{q.fulfil("other1"), q.fulfil("other2")}
+	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(usertest.Client(t, s), byItem)(b))
+	resume(1)
+	b.comes(t, "7", "other1")
+	eventually(t, func() bool { return q.isParked(first) || q.isParked(second) }) // whoever came second
+	b.letGo("7")
+	b.comes(t, "7")
+	q.awaitDone(first, second)
+	b.letGo("other1", "other2")
+	q.awaitDone(others...)
+}
+
+func TestParkedReadersReadTogetherAlsoBesideOthers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	q, rw, b := newQueue(t, queueOn(s)), rwlock.New(usertest.Client(t, s)), newBlockade()
+	_, writer, err := rwlock.New(usertest.Client(t, s)).Lock(t.Context(), "item:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resume := q.pause()
+	readers := []string{q.fulfil("7"), q.fulfil("7")}
+	others := []string{q.fulfil("other1"), q.fulfil("other2"), q.fulfil("other3")}
+	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(rw.RLocker(), byItem)(b))
+	resume(1)
+	b.comes(t, "other1", "other2")
+	q.awaitParked(readers...)
+	if err := writer.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	called := func(n int) bool {
+		for _, id := range readers {
+			if !q.isParked(id) {
+				n--
+			}
+		}
+		return n == 0
+	}
+	eventually(t, func() bool { return called(1) })
+	b.letGo("other1")
+	b.comes(t, "7")
+	eventually(t, func() bool { return called(2) })
+	b.letGo("other2")
+	b.comes(t, "7")
+	b.letGo("7", "other3")
+	q.awaitDone(append(readers, others...)...)
+}
+
 func TestParkedReadersReadTogether(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -263,19 +361,38 @@ func TestATaskThatWasCalledDoesNotCountAsPutBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
 	q, others := newQueue(t, queueOn(s)), usertest.Client(t, s)
-	_, hold, err := others.Lock(t.Context(), "item:7")
-	if err != nil {
+	if _, _, err := others.Lock(t.Context(), "item:7"); err != nil {
 		t.Fatal(err)
 	}
 	var tried attempts
-	startServer(t, queueOn(s), parked(1), tried.count(asynqmw.WithLock(usertest.Client(t, s), byItem, asynqmw.WithMaxRequeues(1))(
-		handle(func(context.Context) error { return nil }))))
+	startServer(t, queueOn(s), parked(1), tried.count(asynqmw.WithLock(usertest.Client(t, s), byItem, asynqmw.WithMaxRequeues(2))(never(t))))
 	id := q.fulfil("7")
 	eventually(t, func() bool { return tried.busy.Load() >= 3 }) // it is called now and then, as the lock is held for long
-	if err := hold.Unlock(); err != nil {
-		t.Fatal(err)
+	for want := range 2 {
+		if info := q.runAgain(id); info.Retried != want {
+			t.Errorf("when it came back uncalled %d times it had spent %d retries: %s", want+1, info.Retried, info.LastErr)
+		}
 	}
-	q.awaitDone(id)
+}
+
+// runAgain runs a parked task as if it had come back by the clock, and returns what became of it.
+func (q *queue) runAgain(id string) *asynq.TaskInfo {
+	q.t.Helper()
+	before := ""
+	eventually(q.t, func() bool {
+		info, err := q.inspector.GetTaskInfo("default", id)
+		if err != nil || info.State != asynq.TaskStateRetry {
+			return false // it was called
+		}
+		before = info.LastErr
+		return q.inspector.RunTask("default", id) == nil
+	})
+	var info *asynq.TaskInfo
+	eventually(q.t, func() bool {
+		info = q.await(id, asynq.TaskStateRetry)
+		return info.LastErr != before
+	})
+	return info
 }
 
 // By the clock it is what it was before.
@@ -403,5 +520,45 @@ func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 			}
 			q.awaitDone(ids...)
 		})
+	}
+}
+
+// A releasing Locker is one whose lock is released by others right after a call found it busy.
+type releasing struct {
+	*lockmw.Client
+
+	release func()
+}
+
+func (l releasing) Lock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+	ctx, hold, err := l.Client.Lock(ctx, key, opts...)
+	if errors.Is(err, lockmw.ErrBusy) {
+		l.release()
+	}
+	return ctx, hold, err
+}
+
+func TestALockThatIsReleasedWhileATaskIsParkedIsNotMissed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	q := newQueue(t, queueOn(s))
+	_, hold, err := usertest.Client(t, s).Lock(t.Context(), "item:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := releasing{usertest.Client(t, s), sync.OnceFunc(func() {
+		if err := hold.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})}
+	var tried attempts
+	resume := q.pause()
+	id := q.fulfil("7")
+	q.fulfil("other") // so that nobody waits in a worker
+	startServer(t, queueOn(s), parked(1), tried.count(asynqmw.WithLock(l, byItem)(handle(func(context.Context) error { return nil }))))
+	resume(1)
+	q.awaitDone(id)
+	if n := tried.busy.Load(); n != 0 {
+		t.Errorf("%d attempts found the lock busy, want none", n)
 	}
 }

@@ -115,22 +115,28 @@ func (p *parking) released(id crowdID, had time.Duration) {
 	}
 	call := c != nil && c.waiting == 0
 	p.mu.Unlock()
-	if call {
-		go p.call(id, false)
+	if call { // before the worker takes another task
+		p.call(id, false)
 	}
 }
 
 // call moves tasks of a crowd to the front of their queue: ahead of the release so many as may wait in workers, and
 // only if no other task waits for one; else one.
 func (p *parking) call(id crowdID, ahead bool) {
-	n, c := p.beginCall(id, ahead)
-	for tries := 0; n > 0; tries++ {
+	if n, c := p.beginCall(id, ahead); n > 0 {
+		p.promote(id, c, n, ahead, 0)
+	}
+}
+
+// promote goes on with a call. Tasks on their way back into the queue are waited for in the background.
+func (p *parking) promote(id crowdID, c *crowd, n int, ahead bool, tries int) {
+	for {
 		ctx, cancel := context.WithTimeout(context.Background(), arrival)
 		done, err := p.lists.promote(ctx, id, n, ahead)
 		cancel()
 		if err == nil && done.soon && tries < maxTries && !p.isClosed() {
-			time.Sleep(time.Millisecond)
-			continue
+			time.AfterFunc(time.Millisecond, func() { p.promote(id, c, n, ahead, tries+1) })
+			return
 		}
 		if !p.endCall(id, c, err == nil && done.left == 0) {
 			return

@@ -21,6 +21,7 @@ type workerSpec struct {
 	Lease       time.Duration // 0: the default
 	Wait        time.Duration // in a worker
 	Journal     string        // the address of the journal's Redis; "": that of the queue
+	Schedules   bool          // it enqueues a task a second instead, while it leads
 	Parks       bool          // tasks are called when their lock is free, not at once
 }
 
@@ -37,6 +38,9 @@ func (s workerSpec) run(orders *json.Decoder, _ *json.Encoder) error {
 		return err
 	}
 	defer locks.Close()
+	if s.Schedules {
+		return s.schedule(orders, locks)
+	}
 	locked := asynqmw.WithLock(locks, byItem, atOnce, lockmw.WithWait(s.Wait))
 	if s.Parks {
 		locked = asynqmw.WithLock(locks, byItem)
