@@ -29,7 +29,8 @@ func (p *parking) enter(queue string) {
 	}
 }
 
-// look goes on until no task has come for a while and nothing is parked, or the locks are closed.
+// look goes on until no task has come for a while and nothing is parked, the locks are closed, or nothing can be
+// parked.
 func (p *parking) look(queue string) {
 	timer := time.NewTimer(rand.N(lookEvery))
 	defer timer.Stop()
@@ -39,7 +40,7 @@ func (p *parking) look(queue string) {
 		case <-timer.C:
 		}
 		parked, err := p.lookOnce(queue)
-		if p.isClosed() || errors.Is(err, redis.ErrClosed) || p.endLook(queue, parked) {
+		if p.isClosed() || p.state.isOff() || errors.Is(err, redis.ErrClosed) || p.endLook(queue, parked) {
 			break
 		}
 		timer.Reset(lookEvery*3/4 + rand.N(lookEvery/2))

@@ -53,9 +53,10 @@ const (
 	fetching = 15 * time.Millisecond
 	// longHold is the time from which on a hold is so long that it does not matter how long fetching takes.
 	longHold = 500 * time.Millisecond
-	// shortestStay and longestStay are how long a task waits in its worker.
+	// shortestStay and longestStay are how long a task waits in its worker: not so long that lockmw asks whether it waits
+	// for itself.
 	shortestStay = 100 * time.Millisecond
-	longestStay  = time.Second
+	longestStay  = core.StallAfter * 4 / 5
 	// shortestAway and longestAway are how long a parked task is away if nothing calls it.
 	shortestAway = 15 * time.Second
 	longestAway  = 10 * time.Minute
