@@ -6,9 +6,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 func TestMain(m *testing.M) {
 	redistest.ChildMain(workerSpec.run)
+	if err := suite.SideBySide(); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
