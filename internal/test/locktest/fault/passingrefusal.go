@@ -39,16 +39,17 @@ var lastingRefusals = []env.Scenario{
 
 // passes has the server refuse everything for a while, during which some hold and some wait.
 func (r refusal) passes(e *env.Env) {
-	c, other := e.Client().Warm(), e.Client()
+	brief := env.Repeats(1) // more may take longer than a try, or than from one poll to the next
+	c, other := e.ClientOver(brief).Warm(), e.Client()
 	mine, key := e.Key("user"), e.Key("user")
 	_, held := e.Lock(c, mine)
 	short, shortHeld := e.Lock(c, e.Key("user"), lockmw.WithLease(e.Ample(600*time.Millisecond)))
 	busy, busyHeld := e.Lock(other, key)
 	patient := e.Wait(c, key)
-	limited := e.Wait(e.Client(), key)
+	limited := e.Wait(e.ClientOver(brief), key)
 
 	end := r.begin(e)
-	time.AfterFunc(2*env.PollInterval, limited.Cancel) // a poll has been refused then
+	time.AfterFunc(3*env.PollInterval, limited.Cancel) // a poll has been refused then
 	refusedWith(e, c, r.reply, redisRetries)
 	refusedWith(e, c, r.reply, redisRetries, lockmw.WithWait(0))
 	r.tells(e, "Unlock", held.Unlock())
@@ -56,7 +57,7 @@ func (r refusal) passes(e *env.Env) {
 		e.T.Errorf("a hold ended before its deadline: %v", context.Cause(short))
 	}
 	e.Is("the cause of the context's end", context.Cause(short), lockmw.ErrLost)
-	limited.Fails(2*env.PollInterval+e.Soon, lockmw.ErrUnavailable, context.Canceled)
+	limited.Fails(3*env.PollInterval+e.Soon, lockmw.ErrUnavailable, context.Canceled)
 	r.tells(e, "the call whose context has ended", limited.Err)
 	end()
 
