@@ -20,7 +20,7 @@ func Main(m *testing.M, configs ...env.Config) {
 	if err := suite.SideBySide(); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, env.Diallers())
 }
 
 // roles are what the child processes of the scenarios can be.

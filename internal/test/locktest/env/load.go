@@ -74,6 +74,23 @@ func (l *Load) taken(key string, start time.Time) {
 	}
 }
 
+// GoesOn waits until every key was granted once more, unless the scenario has failed.
+func (l *Load) GoesOn() {
+	l.e.T.Helper()
+	enough := make(map[string]int)
+	for _, key := range l.keys {
+		enough[key] = l.e.Rec.Grants(key) + 1
+	}
+	l.e.Eventually(Patience, func() string {
+		for key, n := range enough {
+			if l.e.Rec.Grants(key) < n && !l.e.T.Failed() {
+				return key + " is granted to nobody"
+			}
+		}
+		return ""
+	})
+}
+
 // End stops the load, and checks that every key was granted at least so often and that none was free
 // for longer than a bound while somebody waited for it.
 func (l *Load) End(grants int, bound time.Duration) {

@@ -17,9 +17,8 @@ func Run(t *testing.T, c Config, groups []Group) {
 	if c.realTime() {
 		c.shared = share(t, c.Server(t)) // skips all scenarios at once if there is none
 		c.pace = judge.NewPace(t)
-		dialler := goleak.IgnoreAnyFunction(dialler)
 		before := goleak.IgnoreCurrent()
-		t.Cleanup(func() { goleak.VerifyNone(t, before, dialler) }) // those too that no scenario is blamed for
+		t.Cleanup(func() { goleak.VerifyNone(t, before, Diallers()) }) // those too that no scenario is blamed for
 	}
 	if c.Bubble && race.Enabled {
 		// Two threads that run timers of one bubble at the same time make the race detector crash:
@@ -42,6 +41,9 @@ func Run(t *testing.T, c Config, groups []Group) {
 
 // dialler is a function of go-redis that looks only once a second whether its client was closed.
 const dialler = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
+
+// Diallers has goleak leave out those goroutines of go-redis.
+func Diallers() goleak.Option { return goleak.IgnoreAnyFunction(dialler) }
 
 // run gives s a backend and checks what it leaves behind.
 func (c Config) run(t *testing.T, s Scenario) {

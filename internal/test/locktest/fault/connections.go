@@ -85,7 +85,7 @@ func outlive(e *env.Env, holds ...*kept) {
 	}
 }
 
-// every calls do n times, at intervals of d, which are longer on a busy machine: a connection has to be made within one.
+// every calls do n times, at intervals of d, which are longer on a busy machine.
 func every(e *env.Env, d time.Duration, n int, do func()) {
 	for range n {
 		e.Pace.Wait(nil, d)
@@ -99,10 +99,13 @@ func resetConnections(e *env.Env) {
 	long := keep(e, clients[0], lease)
 	load := e.Load(clients, 3, 4)
 	const pause = 200 * time.Millisecond
-	every(e, pause, int(lease/pause), p.Reset) // for so long that renewals are met
+	every(e, pause, int(lease/pause), func() { // for so long that renewals are met
+		load.GoesOn() // else no connection might live for long enough to be of use
+		p.Reset()
+	})
 	outlive(e, long)
-	// A push may be lost, and each poll after it until there are no more resets.
-	load.End(50, lease+env.PollInterval+e.Soon)
+	// A push may be lost, and the poll after it, and the one that repeats that.
+	load.End(50, 3*env.PollInterval)
 }
 
 func lateAnswers(e *env.Env) {
