@@ -1,6 +1,7 @@
 package asynqmw_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"testing"
@@ -45,11 +46,9 @@ func (s workerSpec) run(orders *json.Decoder, _ *json.Encoder) error {
 	if s.Parks {
 		locked = asynqmw.WithLock(locks, byItem)
 	}
-	work := journal{rdb}
-	if s.Journal != "" {
-		work.rdb = redis.NewClient(&redis.Options{Addr: s.Journal})
-		defer work.rdb.Close()
-	}
+	// A process that is stopped for longer than a timeout would send an entry again, whose answer waits for it.
+	work := journal{redis.NewClient(&redis.Options{Addr: cmp.Or(s.Journal, s.Addr), ReadTimeout: -1})}
+	defer work.rdb.Close()
 	mux := asynq.NewServeMux()
 	mux.Handle("order:fulfil", locked(asynq.HandlerFunc(work.fulfil)))
 	mux.Handle("order:work", locked(asynq.HandlerFunc(work.work)))
