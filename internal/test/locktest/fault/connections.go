@@ -117,7 +117,7 @@ func lateAnswers(e *env.Env) {
 	p.Delay(latency, jitter)
 	lease := e.Ample(time.Second) // of which a sixth is longer than an answer takes
 	long := []*kept{keep(e, clients[0], lease), keep(e, clients[1], lease)}
-	load := e.Load(clients, 3, 4)
+	load := e.Load(clients, 2, 3)
 	outlive(e, long...)
 	// A push that was overtaken by the answer to the acquire is followed by a poll.
 	load.End(5, env.PollInterval+3*(latency+jitter)+e.Soon)
@@ -177,7 +177,7 @@ func slicedBytes(e *env.Env) {
 	outlive(e, keep(e, clients[0], lease))
 	p.Slice()
 	long := keep(e, clients[0], lease)
-	load := e.Load(clients, 2, 3) // which keeps a processor busy
+	load := e.Load(clients, 1, 3) // already this keeps a processor busy
 	outlive(e, long)
 	load.End(50, env.PollInterval+e.Soon)
 	p.Restore()

@@ -95,7 +95,7 @@ func (t *turmoil) round(n uint64) {
 // call takes and releases a lock, if it can be had. waits and hurry say how probable it is that it
 // waits for others, and that its context ends soon.
 func (t *turmoil) call(rng *rand.Rand, c *env.Client, waits, hurry float64) {
-	limit, wait := 500*time.Millisecond, time.Duration(0)
+	limit, wait := t.e.Ample(500*time.Millisecond), time.Duration(0)
 	if rng.Float64() < hurry {
 		limit = env.Between(rng, 0, 10*time.Millisecond)
 	}
