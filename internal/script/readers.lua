@@ -3,7 +3,8 @@
 -- reads (us), inbox, owner and trace. No reader's hold ends before 'next'. 'wanted' is 1 if a writer
 -- waits. The hash expires with the last of its readers.
 -- Rule 12 of docs/protocol.md.
-local COMMON_FIELDS = 4 -- how many fields are not readers
+local COMMON = {mode = true, token = true, next = true, wanted = true} -- the fields that are not readers
+local COMMON_FIELDS = 4
 
 local function reader_field(id) return 'reader:' .. id end
 
@@ -32,6 +33,13 @@ local function add_reader(id, token, lease, inbox, owner, trace)
   end
   call('HSET', KEYS[1], unpack(fields))
   if call('PTTL', KEYS[1]) < tonumber(lease) then call('PEXPIRE', KEYS[1], lease) end
+end
+
+-- Removes what is left in the hash of the hold that it was before it was one for reading.
+local function drop_other_fields()
+  for _, field in ipairs(call('HKEYS', KEYS[1])) do
+    if not COMMON[field] and string.sub(field, 1, 7) ~= 'reader:' then call('HDEL', KEYS[1], field) end
+  end
 end
 
 -- Removes readers whose holds have expired, and ends the phase with the last of them. Returns whether

@@ -35,16 +35,23 @@ type Driver struct {
 }
 
 // New returns a Driver for a key. Its scripts are those for one plain server.
-func New(t *testing.T, rdb *redis.Client, key string) *Driver { return newDriver(t, rdb, key).With(t) }
+func New(t *testing.T, rdb *redis.Client, key string) *Driver { return newDriver(t, rdb, key, false).With(t) }
+
+// NewOnNode is New for a node of a Cluster, which has the slot of the key.
+func NewOnNode(t *testing.T, rdb *redis.Client, key string) *Driver {
+	return newDriver(t, rdb, key, true).With(t)
+}
 
 // NewShared is New for many tests in turn, each of which calls With.
-func NewShared(f *testing.F, rdb *redis.Client, key string) *Driver { return newDriver(f, rdb, key) }
+func NewShared(f *testing.F, rdb *redis.Client, key string) *Driver {
+	return newDriver(f, rdb, key, false)
+}
 
-func newDriver(t testing.TB, rdb *redis.Client, key string) *Driver {
+func newDriver(t testing.TB, rdb *redis.Client, key string, cluster bool) *Driver {
 	d := &Driver{
 		Redis: rdb, Key: key,
 		scripts: script.NewSet(script.DefaultParams(true)),
-		layout:  script.NewLayout("lockmw", false),
+		layout:  script.NewLayout("lockmw", cluster),
 		sender:  script.NewSender(rdb, script.Topology{Single: true}, time.Second),
 		answer:  new(lastAnswer),
 	}
