@@ -35,7 +35,7 @@
 // open; holds are the other messages. What is not known is left out.
 //
 //	lock.name         all                                           string
-//	lock.operation    all                                           lock, try_lock
+//	lock.operation    all                                           lock, try_lock, lead, once
 //	lock.mode         all                                           exclusive, fair, read, write
 //	lock.key          all                                           string; see WithKeyRedactor
 //	lock.label        all                                           string, if there is one (lockmw.WithLabel)

@@ -168,8 +168,8 @@ func TestAHoldThatLastsIsLoggedAtTheThreshold(t *testing.T) {
 	})
 }
 
-// A leader waits and leads for as long as it lives: that is no news.
-func TestLongWaitsAndHoldsOfLeadersAreNotLogged(t *testing.T) {
+// A leader waits and leads for as long as it lives, a job for as long as it runs: that is no news.
+func TestLongWaitsAndHoldsOfLeadersAndJobsAreNotLogged(t *testing.T) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		j := newJournal(t)
 		c := usertest.Client(t, s, lockmw.WithObserver(j.observer))
@@ -178,6 +178,17 @@ func TestLongWaitsAndHoldsOfLeadersAreNotLogged(t *testing.T) {
 			wg.Go(func() {
 				err := lockmw.Lead(t.Context(), c, "lead:billing", func(context.Context) error {
 					time.Sleep(time.Minute)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range 2 {
+			wg.Go(func() {
+				_, err := lockmw.Once(t.Context(), c, "report:daily", lockmw.Every(time.Hour), func(context.Context) error {
+					time.Sleep(50 * time.Second)
 					return nil
 				})
 				if err != nil {

@@ -23,12 +23,13 @@ type queue struct {
 
 func (q *queue) init(after time.Duration, log func(*attempt, *moment)) { q.after, q.log = after, log }
 
-// leads reports whether a is lockmw.Lead's: a leader waits and holds for as long as it lives, which is not logged.
-func leads(a *lockmw.Attempt) bool { return a.Op == "lead" }
+// lasts reports whether a is lockmw.Lead's or lockmw.Once's: a leader waits and holds for as long as it lives, a job for
+// as long as it runs, and its other replicas wait meanwhile. None of that is logged.
+func lasts(a *lockmw.Attempt) bool { return a.Op == "lead" || a.Op == "once" }
 
 // watch has an attempt logged when it has waited, or held, for as long as is to be logged.
 func (r *reporter) watch(q *queue, s *attempt, m moment) {
-	if q.after > 0 && q.after != lockmw.Forever && !leads(&m.call) && r.loggerFor(m.ctx, slog.LevelWarn) != nil {
+	if q.after > 0 && q.after != lockmw.Forever && !lasts(&m.call) && r.loggerFor(m.ctx, slog.LevelWarn) != nil {
 		q.add(s, m)
 	}
 }

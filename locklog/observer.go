@@ -85,7 +85,7 @@ func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 	}
 	s.Enter(observe.Holding)
 	r.watch(&r.holds, s, moment{ctx: ctx, call: a, since: time.Now()})
-	if s.waited >= r.slowWait && !leads(&a) {
+	if s.waited >= r.slowWait && !lasts(&a) {
 		r.logWait(ctx, msgSlowWait, &a, s, seen, nil, 0)
 	}
 	return ctx
@@ -113,7 +113,7 @@ func (r *reporter) failed(ctx context.Context, a lockmw.Attempt, err error) {
 		r.logUnavailable(ctx, msgFailed, &a, s, seen, err)
 	case errors.Is(err, lockmw.ErrWrongType):
 		r.logWait(ctx, msgFailed, &a, s, seen, err, 0)
-	case s.waited >= r.slowWait && !leads(&a):
+	case s.waited >= r.slowWait && !lasts(&a):
 		r.logWait(ctx, msgSlowWait, &a, s, seen, err, 0)
 	default:
 		return
@@ -157,7 +157,7 @@ func (r *reporter) released(ctx context.Context, a lockmw.Attempt, end lockmw.Re
 		r.logHold(ctx, slog.LevelError, msgLost, &a, s, end.Held, nil, end.Err)
 	case end.Err != nil:
 		r.logHold(ctx, slog.LevelWarn, msgReleaseFailed, &a, s, end.Held, &end, end.Err)
-	case end.Held >= r.longHold && !leads(&a):
+	case end.Held >= r.longHold && !lasts(&a):
 		r.logHold(ctx, slog.LevelWarn, msgLongHold, &a, s, end.Held, &end, nil)
 	}
 }

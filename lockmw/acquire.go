@@ -19,6 +19,9 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	if err == nil && policy.Place != "" && !l.kind.OwnTicket {
 		err = fmt.Errorf("%w: WithPlace needs a fair lock: fairlock.New", ErrInvalidOption)
 	}
+	if err == nil && policy.once && l.kind.Mode == core.Read {
+		err = fmt.Errorf("%w: a lock for reading: replicas that run a job exclude one another", ErrInvalidOption)
+	}
 	if err != nil {
 		for i := range opts { // those after the mistake may say that the call only tries
 			_ = policy.apply(opts[i : i+1])
@@ -28,6 +31,8 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	switch {
 	case policy.leads:
 		op = "lead"
+	case policy.once:
+		op = "once"
 	case policy.Wait == 0:
 		op = "try_lock"
 	}
@@ -59,7 +64,7 @@ func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, out
 	start, observed := time.Now(), ctx
 	if len(p.Observers) > 0 {
 		held.watch = newWatch(ctx, Attempt{
-			Key: key, Name: p.nameFor(key), Op: op, Mode: l.kind.Mode.String(), Policy: *p,
+			Key: key, Name: p.nameFor(key), Op: op, Mode: held.req.Mode.String(), Policy: *p,
 		}, l.Logger())
 		held.req.Trace, held.req.WantsMoves = held.watch.traceParent(), held.watch.wantsMoves()
 		observed = held.watch.ctx
@@ -99,14 +104,23 @@ func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
 	held := &heldLock{
 		locker: l,
 		req: core.Request{
-			Key: key, Mode: l.kind.Mode, Owner: ownerOf(outer),
+			Key: key, Mode: l.modeFor(p), Owner: ownerOf(outer),
 			Wait: p.Wait, Lease: p.Lease, Fixed: p.Fixed,
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
-			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Leads: p.leads,
+			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Leads: p.leads, Once: p.once,
 		},
 	}
 	held.req.Events = held
 	return held
+}
+
+// modeFor returns the mode of a call. A job's hold is not passed on within the process: its id is used for one hold, so
+// that a late copy of a command is known for one (rule 20 of docs/protocol.md).
+func (l *KindLocker) modeFor(p *Policy) core.Mode {
+	if p.once && l.kind.Mode == core.Exclusive {
+		return core.Fair
+	}
+	return l.kind.Mode
 }
 
 // acquireError makes a failure of a call with ctx an *Error.

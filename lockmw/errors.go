@@ -38,6 +38,11 @@ var (
 	ErrWrongType = core.ErrWrongType
 	// ErrNoLock is returned by a KeyFunc that wants this call to run without a lock.
 	ErrNoLock = core.ErrNoLock
+	// ErrClockOff: a tick of Once is not near the time of the server. The error wraps a *ClockError.
+	ErrClockOff = core.ErrClockOff
+	// ErrUnfinished: a tick of Once was begun by two holds, each of which was lost, or died, before its run came to
+	// its end. It is not begun again.
+	ErrUnfinished = core.ErrUnfinished
 	// ErrUpgrade: the context holds the key for reading and asks to write. Release the read lock
 	// first: two readers that both upgrade would wait for each other for ever.
 	ErrUpgrade = core.ErrUpgrade
@@ -46,7 +51,7 @@ var (
 // Error is what every failed call for a lock or a hold returns. Err wraps one of the package's
 // sentinels, and the context's error too if that ended the call.
 type Error struct {
-	Op         string        // "lock", "try_lock", "lead", "unlock", "extend", "key", …
+	Op         string        // "lock", "try_lock", "lead", "once", "unlock", "extend", "key", …
 	Key        string        // as given by the caller
 	Label      string        // the caller's (WithLabel)
 	Waited     time.Duration // how long the call waited for others; 0 if it did not
@@ -95,7 +100,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrorType is a low-cardinality name of the outcome, used as error.type of spans:
 // lock_timeout, lock_not_acquired, lock_not_requested, lock_canceled, lock_too_many_waiters, lock_lost, lock_not_held,
 // lock_unavailable, lock_closed, lock_invalid_key, lock_invalid_option, lock_wrong_type,
-// lock_upgrade, lock_unsupported or lock_error.
+// lock_upgrade, lock_clock_off, lock_unfinished, lock_unsupported or lock_error.
 func (e *Error) ErrorType() string {
 	switch {
 	case errors.Is(e.Err, ErrLost):
@@ -124,6 +129,10 @@ func (e *Error) ErrorType() string {
 		return "lock_invalid_option"
 	case errors.Is(e.Err, ErrUpgrade):
 		return "lock_upgrade"
+	case errors.Is(e.Err, ErrClockOff):
+		return "lock_clock_off"
+	case errors.Is(e.Err, ErrUnfinished):
+		return "lock_unfinished"
 	case errors.Is(e.Err, errors.ErrUnsupported):
 		return "lock_unsupported"
 	}

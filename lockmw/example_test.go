@@ -112,7 +112,6 @@ func ExampleDo() {
 	// reported: true
 }
 
-// WithLock guards a function with the lock that each input needs. It tries once; WithWait waits.
 // One replica at a time does the work.
 func ExampleLead() {
 	ctx, stop := context.WithCancel(context.Background()) // until SIGTERM, say
@@ -130,6 +129,26 @@ func ExampleLead() {
 	// <nil>
 }
 
+// Each replica starts the job by its own clock, and one of them runs it.
+func ExampleOnce() {
+	ctx := context.Background()
+	locks := lockmw.NewLocal()                                    // lockmw.New(rdb) with Redis
+	tick := lockmw.Tick{At: time.Now(), Within: 10 * time.Second} // lockmw.Every(time.Hour), say
+	for range 3 {                                                 // replicas
+		ran, err := lockmw.Once(ctx, locks, "report:hourly", tick, func(context.Context) error {
+			fmt.Println("making the report")
+			return nil
+		})
+		fmt.Println("ran here:", ran, err)
+	}
+	// Output:
+	// making the report
+	// ran here: true <nil>
+	// ran here: false <nil>
+	// ran here: false <nil>
+}
+
+// WithLock guards a function with the lock that each input needs. It tries once; WithWait waits.
 func ExampleWithLock() {
 	type order struct{ User, Item string }
 	locks := lockmw.NewLocal()

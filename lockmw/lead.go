@@ -47,7 +47,7 @@ func Lead(ctx context.Context, l Locker, key string, run func(context.Context) e
 		if !again || ctx.Err() != nil {
 			return err
 		}
-		e.rest(ctx)
+		e.rest(ctx, Forever)
 	}
 }
 
@@ -76,13 +76,8 @@ type election struct {
 	key    string
 	run    func(context.Context) error
 	opts   []Option
-	pause  time.Duration // before it competes again
+	backoff
 }
-
-const (
-	minLeadPause = 100 * time.Millisecond
-	maxLeadPause = 5 * time.Second
-)
 
 // term waits until it leads, and calls run. It returns the result of Lead, or that it may compete again.
 func (e *election) term(ctx context.Context) (again bool, err error) {
@@ -105,10 +100,18 @@ func (e *election) term(ctx context.Context) (again bool, err error) {
 	return false, e.run(held)
 }
 
-// rest waits before the next term, or until ctx ends.
-func (e *election) rest(ctx context.Context) {
-	e.pause = min(max(2*e.pause, minLeadPause), maxLeadPause)
-	timer := time.NewTimer(e.pause/2 + rand.N(e.pause/2))
+// A backoff is the pauses before further tries, each twice as long as the one before.
+type backoff struct{ pause time.Duration }
+
+const (
+	minPause = 100 * time.Millisecond
+	maxPause = 5 * time.Second
+)
+
+// rest waits before the next try, or until ctx ends, and no longer than most.
+func (b *backoff) rest(ctx context.Context, most time.Duration) {
+	b.pause = min(max(2*b.pause, minPause), maxPause)
+	timer := time.NewTimer(min(b.pause/2+rand.N(b.pause/2), most))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

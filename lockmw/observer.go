@@ -43,7 +43,7 @@ type Observer struct {
 type Attempt struct {
 	Key    string
 	Name   string // WithName's, else the part of the key before the first ':'
-	Op     string // "lock", "try_lock" or, by Lead, "lead"
+	Op     string // "lock", "try_lock"; by Lead "lead", by Once "once"
 	Mode   string // exclusive, fair, read or write
 	Policy Policy
 }

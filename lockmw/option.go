@@ -39,6 +39,7 @@ const (
 	optLabel
 	optStacks
 	optLead
+	optOnce
 	optDefaults
 	optJoined
 )

@@ -26,6 +26,7 @@ type Policy struct {
 	Observers  []*Observer
 
 	leads bool // set by Lead
+	once  bool // set by Once
 
 	set uint16 // bits by optionKind
 }
@@ -58,6 +59,10 @@ func (p *Policy) apply(opts []Option) error {
 	if p.leads {
 		p.Wait, p.MinHold, p.Fixed, p.FailOpen = Forever, 0, false, false
 	}
+	if p.once {
+		p.MinHold, p.MaxHold, p.Fixed, p.FailOpen = 0, 0, false, false
+		p.Place, p.KeepPlace = "", 0
+	}
 	return nil
 }
 
@@ -80,10 +85,13 @@ func (p *Policy) applyAll(opts []Option, decided uint16, deferred []Option) ([]O
 	return deferred, nil
 }
 
-// bit is the bit of what an option decides. WithFixedLease decides the lease.
+// bit is the bit of what an option decides. WithFixedLease decides the lease, and Once how long to wait.
 func (o *Option) bit() uint16 {
-	if o.kind == optFixedLease {
+	switch o.kind {
+	case optFixedLease:
 		return 1 << optLease
+	case optOnce:
+		return 1 << optWait
 	}
 	return 1 << o.kind
 }
@@ -141,6 +149,8 @@ func (p *Policy) applyOne(o *Option) error {
 		p.FailOpen = true
 	case optLead:
 		p.leads = true
+	case optOnce:
+		p.once, p.Wait = true, o.duration
 	case optObserver:
 		if o.observer == nil {
 			return fmt.Errorf("%w: WithObserver(nil)", ErrInvalidOption)

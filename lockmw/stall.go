@@ -14,7 +14,7 @@ import (
 // Stalled implements core.Events: the call waits for a hold of this process. That may be a hold of its own
 // caller, which then waits for itself. Each hold is logged once, however many calls wait for it.
 func (l *heldLock) Stalled(h core.LocalHold) {
-	if l.req.Leads { // a candidate waits for a leader of its process, if it has to
+	if l.req.Leads || l.req.Once { // it waits for a leader, or a job, of its own process if it has to
 		return
 	}
 	l.mu.Lock()

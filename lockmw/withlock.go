@@ -37,13 +37,14 @@ func lossDuring(h *Hold, lost, returned error) error {
 	if returned == nil {
 		return lost
 	}
+	op := "unlock"
 	if e, ok := errors.AsType[*Error](lost); ok {
-		lost = e.Err
+		op, lost = e.Op, e.Err
 	}
 	if errors.Is(returned, lost) { // it returned the cause of its context's end
-		return h.fail("unlock", returned)
+		return h.fail(op, returned)
 	}
-	return h.fail("unlock", fmt.Errorf("%w; the function returned: %w", lost, returned))
+	return h.fail(op, fmt.Errorf("%w; the function returned: %w", lost, returned))
 }
 
 // WithLock guards fn with the lock that key names for each input. The returned function tries once

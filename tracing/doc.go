@@ -24,7 +24,7 @@
 // # Span attributes
 //
 //	distributed_lock.name               both    string
-//	distributed_lock.operation          both    lock, try_lock
+//	distributed_lock.operation          both    lock, try_lock, lead, once
 //	distributed_lock.mode               both    exclusive, fair, read, write
 //	distributed_lock.key                both    string; see WithKeyRedactor
 //	distributed_lock.label              both    string, if there is one (lockmw.WithLabel)

@@ -19,6 +19,8 @@ var (
 	ErrInvalidOption  = errors.New("lockmw: invalid option")
 	ErrWrongType      = errors.New("lockmw: redis key holds something that is not a lock")
 	ErrNoLock         = errors.New("lockmw: no lock wanted")
+	ErrClockOff       = errors.New("lockmw: clock is off")
+	ErrUnfinished     = errors.New("lockmw: tick was begun twice, and no run of it came to its end")
 	ErrUpgrade        = errors.New("lockmw: a read lock cannot be upgraded to a write lock: unlock it first")
 )
 

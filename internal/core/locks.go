@@ -38,6 +38,7 @@ type Request struct {
 	Fixed      bool          // the lease is never renewed
 	WantsMoves bool          // Events.Waiting is to be called
 	Leads      bool          // Events.ShuttingDown is to be called: the hold goes on until something tells it to end
+	Once       bool          // the hold is of a job that runs once for each tick: others wait for it however long it lasts
 	Wait       time.Duration // 0: try once; Forever: until the context ends
 	Lease      time.Duration // how long the lock outlives its last renewal
 	MaxHold    time.Duration // 0: no limit

@@ -18,6 +18,7 @@
 //	tally.go      tells the server how many callers wait behind a lease
 //	downgrade.go  a write hold becomes a read hold
 //	release.go    a hold ends: the lease is passed on, handed over or released
+//	tick.go       a hold of a job's lock begins and marks a tick
 //	cancel.go     the server forgets ids that are not wanted any more
 //	schedule.go   one loop for all renewals, polls and deadlines
 //	close.go      Shutdown and Close

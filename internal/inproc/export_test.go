@@ -6,3 +6,10 @@ func (l *Locks) Keys() int {
 	defer l.mu.Unlock()
 	return len(l.keys)
 }
+
+// Ticks returns of how many ticks something is known.
+func (l *Locks) Ticks() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.ticks)
+}

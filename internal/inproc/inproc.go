@@ -18,6 +18,7 @@ type Locks struct {
 	mu    sync.Mutex
 	keys  map[string]*entry
 	token int64 // the greatest one so far
+	ticks map[tickID]*tickNote
 }
 
 // An entry is the state of one key. It exists while the key is held or waited for, or a place in its queue

@@ -25,7 +25,7 @@ import (
 // surrounds it is what a service has anyway.
 var _ = []any{
 	firstLock, lockByHand, firstRoute, firstTask, sell,
-	wrapped, constant, leader, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
+	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
 	parts, mounted, traceTasks, keptTurn, secured,
 }
 
@@ -124,6 +124,11 @@ func leader(ctx context.Context, locks *lockmw.Client, consume func(context.Cont
 		return consume(ctx) // until ctx ends
 	})
 	return err
+}
+
+func oneRun(ctx context.Context, locks *lockmw.Client, makeReport func(context.Context) error) (bool, error) {
+	ran, err := lockmw.Once(ctx, locks, "report:hourly", lockmw.Every(time.Hour), makeReport)
+	return ran, err
 }
 
 func oneScheduler(ctx context.Context, locks *lockmw.Client) error {

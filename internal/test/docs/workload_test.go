@@ -37,6 +37,7 @@ func (s *service) everyCall(ctx context.Context) error {
 		{"keep a place", s.keepPlace},
 		{"read and write", s.readAndWrite},
 		{"wait to read in a crowd", s.crowd},
+		{"run a job once", s.once},
 		{"inspect and release by force", s.operate},
 		{"wait in silence", s.silence},
 	} {
@@ -140,6 +141,17 @@ func (s *service) readAndWrite(ctx context.Context) error {
 		return fmt.Errorf("TryLock: %w", err)
 	}
 	return errors.Join(beside.Unlock(), s.next(ctx, hold, other))
+}
+
+func (s *service) once(ctx context.Context) error {
+	tick := lockmw.Tick{At: time.Now()}
+	for _, first := range []bool{true, false} {
+		ran, err := lockmw.Once(ctx, s.mine, s.key, tick, func(context.Context) error { return nil })
+		if err != nil || ran != first {
+			return fmt.Errorf("it ran here: %t, %w", ran, err)
+		}
+	}
+	return nil
 }
 
 // crowd has more calls wait to read than one run of a script admits.

@@ -51,6 +51,13 @@ func (e *exhibit) modes() {
 	}
 	_, hold := usertest.Lock(e.T, e.Context(), e.locks, e.key+"/modes", lockmw.WithWait(0))
 	usertest.Unlock(e.T, hold)
+	run := func(context.Context) error { return nil }
+	if err := lockmw.Lead(e.Context(), e.locks, e.key+"/lead", run); err != nil {
+		e.Error(err)
+	}
+	if _, err := lockmw.Once(e.Context(), e.locks, e.key+"/once", lockmw.Tick{At: time.Now()}, run); err != nil {
+		e.Error(err)
+	}
 }
 
 func (e *exhibit) waitFor(before, l lockmw.Locker, key string) {
