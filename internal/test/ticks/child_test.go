@@ -1,0 +1,147 @@
+package ticks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// jobKey is the job of all tests; each has a server of its own.
+const jobKey = "report:hourly"
+
+// realLease is that of the replicas, so that nobody waits for long after a crash.
+const realLease = time.Second
+
+// patience is for what must happen soon, on a busy machine.
+const patience = 20 * time.Second
+
+// A childSpec is a replica in a process of its own.
+type childSpec struct {
+	Addr string        // of the server
+	Skew time.Duration // its clock is ahead by so much
+}
+
+// An order has it call Once for the tick that its clock says, or lets its run come to its end. The ticks are an hour
+// apart, and First is one of them.
+type order struct {
+	Finish bool
+	First  time.Time
+}
+
+// A report says how a call goes.
+type report struct {
+	Event string // "waits", "runs", "is cut short" or "returned"
+	Ran   bool
+	Err   string // an ErrorType, or the text
+}
+
+// live is the life of a replica.
+func (s childSpec) live(orders *json.Decoder, reports *json.Encoder) error {
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer rdb.Close()
+	locks, err := lockmw.New(rdb, lockmw.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer locks.Close()
+	var mu sync.Mutex
+	say := func(r report) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = reports.Encode(r)
+	}
+	finish := make(chan struct{}, 1)
+	for {
+		var o order
+		if err := orders.Decode(&o); err != nil {
+			return err
+		}
+		if o.Finish {
+			finish <- struct{}{}
+			continue
+		}
+		wg.Go(func() { s.call(locks, o.First, say, finish) })
+	}
+}
+
+// call calls Once as a scheduler with the replica's clock does.
+func (s childSpec) call(locks *lockmw.Client, first time.Time, say func(report), finish <-chan struct{}) {
+	now := time.Now().Add(s.Skew)
+	tick := lockmw.Tick{At: first.Add(now.Sub(first).Round(time.Hour)), Within: time.Hour / 2}
+	waits := lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { say(report{Event: "waits"}) },
+	})
+	ran, err := lockmw.Once(context.Background(), locks, jobKey, tick, func(ctx context.Context) error {
+		say(report{Event: "runs"})
+		select {
+		case <-finish:
+			return nil
+		case <-ctx.Done():
+			say(report{Event: "is cut short"})
+			return ctx.Err()
+		}
+	}, lockmw.WithLease(realLease), waits)
+	r := report{Event: "returned", Ran: ran}
+	if err != nil {
+		r.Err = err.Error()
+	}
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		r.Err = e.ErrorType()
+	}
+	say(r)
+}
+
+// A replica is a child as a test sees it.
+type replica struct {
+	*redistest.Child
+	t *testing.T
+}
+
+func startReplica(t *testing.T, s *redistest.Server, skew time.Duration) *replica {
+	t.Helper()
+	return &replica{redistest.StartChild(t, childSpec{Addr: s.Addr(), Skew: skew}), t}
+}
+
+// started is when the test binary started: a tick.
+var started = time.Now()
+
+// calls has the replica call Once for a tick that lasts for as long as the test.
+func (r *replica) calls() { r.Order(order{First: started}) }
+
+func (r *replica) finishes() { r.Order(order{Finish: true}) }
+
+// says returns the next report.
+func (r *replica) says() report {
+	r.t.Helper()
+	select {
+	case raw, ok := <-r.Reports():
+		var got report
+		if !ok || json.Unmarshal(raw, &got) != nil {
+			r.t.Fatalf("a replica is gone: %q", raw)
+		}
+		return got
+	case <-time.After(patience):
+		r.t.Fatal("a replica says nothing")
+		panic("unreachable")
+	}
+}
+
+// wants checks the next report.
+func (r *replica) wants(want report) {
+	r.t.Helper()
+	if got := r.says(); got != want {
+		r.t.Errorf("a replica says %+v, want %+v", got, want)
+	}
+}

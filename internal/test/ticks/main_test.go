@@ -1,0 +1,14 @@
+package ticks
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.ChildMain(childSpec.live)
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,154 @@
+package ticks
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// Those that find the lock busy have not gone home when its holder dies.
+func TestAKilledReplicaIsSucceededOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	first, second, third, late := startReplica(t, s, 0), startReplica(t, s, 0), startReplica(t, s, 0), startReplica(t, s, 0)
+	first.calls()
+	first.wants(report{Event: "runs"})
+	second.calls()
+	second.wants(report{Event: "waits"})
+	third.calls()
+	third.wants(report{Event: "waits"})
+	killed := time.Now()
+	first.Kill()
+	second.wants(report{Event: "runs"})
+	if took := time.Since(killed); took > realLease+patience/2 {
+		t.Errorf("it was succeeded after %v, its lease was %v", took, realLease)
+	}
+	second.Kill()
+	third.wants(report{Event: "returned", Err: "lock_unfinished"})
+	late.calls()
+	late.wants(report{Event: "returned", Err: "lock_unfinished"})
+}
+
+func TestAReplicaThatFollowsAKilledOneMarksTheTick(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	first, second, third := startReplica(t, s, 0), startReplica(t, s, 0), startReplica(t, s, 0)
+	first.calls()
+	first.wants(report{Event: "runs"})
+	second.calls()
+	second.wants(report{Event: "waits"})
+	third.calls()
+	third.wants(report{Event: "waits"})
+	first.Kill()
+	second.wants(report{Event: "runs"})
+	second.finishes()
+	second.wants(report{Event: "returned", Ran: true})
+	third.wants(report{Event: "returned"})
+}
+
+// A process that is stopped for longer than its lease cannot know. When it wakes its context has ended.
+func TestAStoppedReplicaWakesWithoutItsLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	first, second, third := startReplica(t, s, 0), startReplica(t, s, 0), startReplica(t, s, 0)
+	first.calls()
+	first.wants(report{Event: "runs"})
+	second.calls()
+	second.wants(report{Event: "waits"})
+	first.Pause(t)
+	second.wants(report{Event: "runs"})
+	first.Resume(t)
+	first.wants(report{Event: "is cut short"})
+	first.wants(report{Event: "returned", Ran: true, Err: "lock_lost"})
+	second.finishes() // its run is still the only one
+	second.wants(report{Event: "returned", Ran: true})
+	third.calls()
+	third.wants(report{Event: "returned"})
+}
+
+func TestReplicasWhoseClocksDiffer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	skewed := []*replica{startReplica(t, s, -time.Second), startReplica(t, s, 0), startReplica(t, s, time.Second)}
+	off := startReplica(t, s, 24*time.Hour)
+	runs := 0
+	for _, r := range skewed {
+		r.calls()
+		got := r.says()
+		if got.Event == "runs" {
+			runs++
+			r.finishes()
+			got = r.says()
+		}
+		if got.Event != "returned" || got.Err != "" {
+			t.Errorf("a replica says %+v", got)
+		}
+	}
+	off.calls()
+	off.wants(report{Event: "returned", Err: "lock_clock_off"})
+	if runs != 1 {
+		t.Errorf("%d runs, want 1", runs)
+	}
+}
+
+// While answers get lost and commands come late, each tick is run once, and everybody knows.
+func TestEachTickIsRunOnceWhateverAnswersAreLost(t *testing.T) {
+	t.Parallel()
+	const replicas, ticks = 4, 60
+	s := redistest.Redis(t)
+	scripts := script.NewSet(script.DefaultParams(true)).All()
+	wires := make([]*redistest.Wire, replicas)
+	clients := make([]*lockmw.Client, replicas)
+	for i := range clients {
+		wires[i] = s.NewWire()
+		clients[i] = usertest.ClientOf(t, s.NewClient(t, wires[i].Use))
+	}
+	first := time.Now()
+	for n := range ticks {
+		for _, w := range wires {
+			for _, name := range []string{"acquire", "begin", "mark", "release"} {
+				if rand.N(3) == 0 {
+					w.LoseReply(scripts[name].SHA)
+				}
+			}
+		}
+		var mu sync.Mutex
+		runs, here := 0, 0
+		var wg sync.WaitGroup
+		for i, c := range clients {
+			wg.Go(func() {
+				tick := lockmw.Tick{At: first.Add(time.Duration(n) * time.Millisecond), Within: 10 * time.Minute}
+				ran, err := lockmw.Once(t.Context(), c, jobKey, tick, func(context.Context) error {
+					mu.Lock()
+					defer mu.Unlock()
+					runs++
+					return nil
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Errorf("tick %d, replica %d: %v", n, i, err)
+				}
+				if ran {
+					here++
+				}
+			})
+		}
+		wg.Wait()
+		if runs != 1 || here != 1 {
+			t.Errorf("tick %d was run %d times, and %d replicas say so", n, runs, here)
+		}
+	}
+	noted := s.NewClient(t).Keys(t.Context(), fmt.Sprintf("lockmw:{%s}:tick:*", jobKey)).Val()
+	if len(noted) != ticks {
+		t.Errorf("%d ticks are noted, want %d", len(noted), ticks)
+	}
+}
