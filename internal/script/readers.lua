@@ -37,8 +37,9 @@ end
 
 -- Removes what is left in the hash of the hold that it was before it was one for reading.
 local function drop_other_fields()
-  for _, field in ipairs(call('HKEYS', KEYS[1])) do
-    if not COMMON[field] and string.sub(field, 1, 7) ~= 'reader:' then call('HDEL', KEYS[1], field) end
+  local fields = call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    if not COMMON[fields[i]] and string.sub(fields[i], 1, 7) ~= 'reader:' then call('HDEL', KEYS[1], fields[i]) end
   end
 end
 
