@@ -35,7 +35,9 @@ type Driver struct {
 }
 
 // New returns a Driver for a key. Its scripts are those for one plain server.
-func New(t *testing.T, rdb *redis.Client, key string) *Driver { return newDriver(t, rdb, key, false).With(t) }
+func New(t *testing.T, rdb *redis.Client, key string) *Driver {
+	return newDriver(t, rdb, key, false).With(t)
+}
 
 // NewOnNode is New for a node of a Cluster, which has the slot of the key.
 func NewOnNode(t *testing.T, rdb *redis.Client, key string) *Driver {
