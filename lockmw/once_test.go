@@ -336,6 +336,24 @@ func TestATickThatIsOverWhenTheLockIsFreeIsToldAsBusy(t *testing.T) {
 	})
 }
 
+func TestATickThatIsOverWhenRedisIsBackIsToldAsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := redistest.Piped(t)
+		s.NewClock(t).Step(10 * time.Second)
+		wire := s.NewWire()
+		c := newBubbleClient(t, s, wire)
+		wire.Cut()
+		time.AfterFunc(51*time.Second, wire.Restore)
+		ran, err := lockmw.Once(t.Context(), c, jobKey, lockmw.Every(time.Hour), nothing(t))
+		if ran || !errors.Is(err, lockmw.ErrUnavailable) || errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrClockOff) {
+			t.Errorf("Once: %t, %v, want ErrUnavailable", ran, err)
+		}
+		if took := time.Since(lockmw.Every(time.Hour).At); took < 51*time.Second || took > time.Minute {
+			t.Errorf("after %v, want when Redis is back", took)
+		}
+	})
+}
+
 func TestOnceWaitsForARedisThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := redistest.Piped(t)
@@ -344,7 +362,7 @@ func TestOnceWaitsForARedisThatIsAway(t *testing.T) {
 		wire.Cut()
 		tick := lockmw.Every(time.Hour)
 		ran, err := lockmw.Once(t.Context(), c, jobKey, tick, nothing(t))
-		if late := time.Since(tick.At) - time.Minute; ran || !errors.Is(err, lockmw.ErrUnavailable) || late < 0 || late > 15*time.Second {
+		if late := time.Since(tick.At) - time.Minute; ran || !errors.Is(err, lockmw.ErrUnavailable) || late < 0 || late > 500*time.Millisecond {
 			t.Errorf("Once: %t, %v after %v, want ErrUnavailable after a minute", ran, err, time.Since(tick.At))
 		}
 		tick = lockmw.Tick{At: time.Now()}
@@ -805,6 +823,13 @@ func TestDefaultsThatAJobCannotHaveDoNotCount(t *testing.T) {
 	_, _ = lockmw.Once(t.Context(), l, jobKey, lockmw.Tick{At: time.Now()}, nothing(t))
 	r := n.requests[0]
 	if r.Wait < 50*time.Second || r.Wait > time.Minute || r.MinHold != 0 || r.MaxHold != 0 || r.Fixed || r.Lease != time.Second || r.Mode != core.Fair {
+		t.Errorf("the request is %+v", r)
+	}
+	if l, err = lockmw.OverLocks(n, core.Kind{Mode: core.Fair, OwnTicket: true}, lockmw.WithPlace("p", time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = lockmw.Once(t.Context(), l, jobKey, lockmw.Tick{At: time.Now()}, nothing(t), lockmw.WithDefaults(lockmw.WithWait(0)))
+	if r := n.requests[1]; r.Wait < 50*time.Second || r.Place != "" || r.KeepPlace != 0 {
 		t.Errorf("the request is %+v", r)
 	}
 }

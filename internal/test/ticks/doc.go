@@ -1,9 +1,9 @@
-// Package ticks is a model of rule 20 of docs/protocol.md, and nothing but tests: a job that every replica starts by
-// its own clock runs once for each tick. It visits every state that a few replicas and the server can get into, with
-// each fault in each place.
+// Package ticks has a model of rule 20 of docs/protocol.md, and nothing but tests: a job that every replica starts by
+// its own clock runs once for each tick. Beside it, processes run a job on a real server, and are killed and stopped.
 //
 //	go test -v ./internal/test/ticks
 //
+// The model visits every state that a few replicas and the server can get into, with each fault in each place.
 // In every state these promises are checked:
 //
 //   - Once: a tick is run again only if the run before was cut short, or its replica died or lost the lock before the
