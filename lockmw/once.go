@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -114,7 +115,7 @@ type occasion struct {
 // try waits for the lock, and runs the tick if nobody has. It reports whether to try again.
 func (o *occasion) try(ctx context.Context) (again bool, err error) {
 	wait := Option{kind: optOnce, duration: max(time.Until(o.ends), 0)}
-	held, hold, err := o.locker.Lock(ctx, o.key, append(o.opts[:len(o.opts):len(o.opts)], wait)...)
+	held, hold, err := o.locker.Lock(ctx, o.key, append(slices.Clip(o.opts), wait)...)
 	if err != nil {
 		return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBusy), err
 	}

@@ -12,7 +12,8 @@ import (
 // An Elector is one for gocron.WithDistributedElector: of all that call Elect with the same key, one leads.
 type Elector struct {
 	mu     sync.Mutex
-	leader context.Context // of this Elector's term; nil if it does not lead
+	leads  bool
+	leader context.Context // of the term, while it leads
 	end    context.CancelFunc
 	done   chan struct{}
 	err    error // of Lead
@@ -36,16 +37,16 @@ func Elect(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Opti
 
 // term is the time in which this one leads.
 func (e *Elector) term(ctx context.Context) error {
-	e.set(ctx)
-	defer e.set(nil)
+	e.set(ctx, true)
+	defer e.set(ctx, false)
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
 
-func (e *Elector) set(leader context.Context) {
+func (e *Elector) set(leader context.Context, leads bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.leader = leader
+	e.leads, e.leader = leads, leader
 }
 
 // IsLeader implements gocron.Elector. It returns nil while this one leads, by its own clock; else lockmw.ErrNotHeld,
@@ -54,7 +55,7 @@ func (e *Elector) IsLeader(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.leader != nil:
+	case e.leads:
 		return context.Cause(e.leader) // nil, or how the lock was lost
 	case e.err != nil:
 		return e.err

@@ -34,10 +34,8 @@ func (f figure) String() string {
 	return fmt.Sprintf("%s\t%.2f\t%s\t%.2f", f.name, median(f.values), goal, f.values)
 }
 
-const (
-	handler  = 10 * time.Millisecond // how long most handlers take
-	patience = 3 * time.Minute
-)
+// handler is how long most handlers take.
+const handler = 10 * time.Millisecond
 
 // The busy key's 100 tasks, and other tasks beside them.
 var (
@@ -58,7 +56,7 @@ var workloads = []workload{
 		}, nil
 	}},
 	{"beside", func(ctx context.Context, b *bench) ([]figure, error) {
-		alone, err := b.measure(ctx, others, b.lock, patience, b.workers...)
+		alone, err := b.measure(ctx, others, b.lock, b.workers...)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +71,7 @@ var workloads = []workload{
 		}, nil
 	}},
 	{"between", func(ctx context.Context, b *bench) ([]figure, error) {
-		got, err := b.measure(ctx, load{hot: 100, keys: 1, work: handler, first: 3000, behind: 3000}, b.lock, patience, b.workers...)
+		got, err := b.measure(ctx, load{hot: 100, keys: 1, work: handler, first: 3000, behind: 3000}, b.lock, b.workers...)
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +81,7 @@ var workloads = []workload{
 		}, nil
 	}},
 	{"flood", func(ctx context.Context, b *bench) ([]figure, error) {
-		got, err := b.measure(ctx, load{hot: 10_000, keys: 1, work: handler}, b.lock, patience, b.workers...)
+		got, err := b.measure(ctx, load{hot: 10_000, keys: 1, work: handler}, b.lock, b.workers...)
 		if err != nil {
 			return nil, err
 		}
@@ -122,10 +120,10 @@ func against(name string, goal float64, l load) workload {
 
 // pair measures a load without locks, and one with them.
 func (b *bench) pair(ctx context.Context, without load, workers []int, with load) (none, got outcome, err error) {
-	if none, err = b.measure(ctx, without, "none", patience, workers...); err != nil {
+	if none, err = b.measure(ctx, without, "none", workers...); err != nil {
 		return none, got, err
 	}
-	got, err = b.measure(ctx, with, b.lock, patience, b.workers...)
+	got, err = b.measure(ctx, with, b.lock, b.workers...)
 	return none, got, err
 }
 
