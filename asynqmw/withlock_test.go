@@ -240,3 +240,13 @@ func TestTheLabelIsTheIDOfTheTask(t *testing.T) {
 		t.Errorf("the label is %q, want %q", got, id)
 	}
 }
+
+func TestAPanicOfTheKeyFunctionSpendsARetry(t *testing.T) {
+	local := lockmw.NewLocal()
+	broken := func(context.Context, *asynq.Task) (string, error) { panic("a bug") }
+	q := startQueue(t, quick(), asynqmw.WithLock(local, broken)(never(t)))
+	id := q.fulfil("7", asynq.MaxRetry(3))
+	if info := q.await(id, asynq.TaskStateRetry); info.Retried != 1 || !strings.Contains(info.LastErr, "a bug") {
+		t.Errorf("retried %d times: %s", info.Retried, info.LastErr)
+	}
+}
