@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // Readers of one process share a lease. Further readers join it without a command as long as no writer
@@ -82,7 +83,8 @@ func (l *lease) onChecked(sent instant, q snapshot) {
 	}
 }
 
-// stopSharing lets no more readers join the lease.
+// stopSharing lets no more readers join the lease. If it was kept for those who wait, and nobody reads by it any more,
+// their request ends it: a release that came on its own might be late, and the lock be busy when nobody has it.
 func (l *lease) stopSharing() {
 	c := l.c
 	l.shareUntil = 0
@@ -90,11 +92,12 @@ func (l *lease) stopSharing() {
 		return
 	}
 	c.lease = nil
+	var p *script.Predecessor
 	if l.holds.First() == nil {
 		l.detach(nil)
-		l.cancel()
+		p = &script.Predecessor{ID: l.id, Lease: l.duration}
 	}
-	c.sendRequest(nil)
+	c.sendRequest(p)
 }
 
 // cancelLeaseIfUnused cancels a lease that was kept for a caller who has gone.

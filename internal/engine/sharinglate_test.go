@@ -95,6 +95,26 @@ func TestALeaseWithoutHoldsThatMayNotBeSharedIsReleased(t *testing.T) {
 	})
 }
 
+// Released on its own, it might be in the way of others for as long as that takes, though nobody has it.
+func TestALeaseWithoutHoldsEndsWithTheRequestThatReplacesIt(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first, join, deliver := b.asking()
+		b.release(first)
+		time.Sleep(time.Millisecond)
+		writer := b.call(b.engine(), b.requester(core.Write))
+		b.wantWaiting("the writer", writer)
+		b.sent()
+		deliver()
+		h := b.wantGranted("the writer", writer)
+		b.wantWaiting("the join", join)
+		b.wantSent("the end of the sharing", "acquire")
+		b.release(h)
+		b.release(b.wantGranted("the join", join))
+		b.wantFree()
+	})
+}
+
 // That a writer of this process waits is known before the server's message comes.
 func TestAWriterOfTheSameProcessNeedsNoMessage(t *testing.T) {
 	inBubble(t, func(b *bubble) {
