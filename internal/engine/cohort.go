@@ -111,7 +111,7 @@ func (c *cohort) knownHolders() (holders []core.Holder, held bool) {
 	case c.lease != nil:
 		return c.localHolder(), true
 	case c.request != nil:
-		return c.request.holders, c.request.queued || c.request.predecessor != nil
+		return c.request.holders, c.request.queued || c.request.predecessor != nil && !c.isShared()
 	}
 	return nil, false
 }

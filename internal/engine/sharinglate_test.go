@@ -115,6 +115,33 @@ func TestALeaseWithoutHoldsEndsWithTheRequestThatReplacesIt(t *testing.T) {
 	})
 }
 
+// The lock may be free for readers by the time of the answer: only the server knows.
+func TestATryBesideTheRequestThatReplacesASharedLeaseWaitsForTheAnswer(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		first, join, deliver := b.asking()
+		b.release(first)
+		time.Sleep(time.Millisecond)
+		writer := b.call(b.engine(), b.requester(core.Write))
+		b.wantWaiting("the writer", writer)
+		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
+		deliver()
+		<-held.Caught()
+		try := b.requester(core.Read)
+		try.Wait = 0
+		c := b.call(b.e, try)
+		b.wantWaiting("a try before the answer", c)
+		held.Deliver()
+		<-c.done
+		if !errors.Is(c.err, core.ErrBusy) {
+			b.Errorf("the try: %v, want ErrBusy, as a writer has the lock", c.err)
+		}
+		b.release(b.wantGranted("the writer", writer))
+		b.release(b.wantGranted("the join", join))
+		b.wantFree()
+	})
+}
+
 // That a writer of this process waits is known before the server's message comes.
 func TestAWriterOfTheSameProcessNeedsNoMessage(t *testing.T) {
 	inBubble(t, func(b *bubble) {
