@@ -79,8 +79,8 @@ func (r refusal) passes(e *env.Env) {
 func (r refusal) lasts(e *env.Env) {
 	setUser(e, "~*", "&*", "+@all")
 	c, other := e.ClientOver(asUser("right")), e.Client()
-	mine, key := e.Key("user"), e.Key("user")
-	_, held := e.Lock(c, mine, lockmw.WithLease(e.Ample(time.Second))) // not to be lost before Unlock
+	mine, key, lease := e.Key("user"), e.Key("user"), e.Ample(time.Second)
+	_, held := e.Lock(c, mine, lockmw.WithLease(lease)) // not to be lost before Unlock
 	busy, busyHeld := e.Lock(other, key)
 	w := e.Wait(c, key)
 	e.Server.TicketsQueued(key, 1)
@@ -95,11 +95,14 @@ func (r refusal) lasts(e *env.Env) {
 	}
 	end()
 	e.Unlock(busy, busyHeld)
-	_, next, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(env.AcceptWindow+env.PollInterval+e.Soon))
-	if err != nil {
-		e.T.Fatalf("the key is not free: %v", err)
+	// What Unlock could not release may have to wait for the end of its lease.
+	for _, key := range []string{key, mine} {
+		_, next, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(max(lease, env.AcceptWindow)+env.PollInterval+e.Soon))
+		if err != nil {
+			e.T.Fatalf("the key is not free: %v", err)
+		}
+		e.Unlock(e.Ctx, next)
 	}
-	e.Unlock(e.Ctx, next)
 }
 
 // tells checks that err has the server's words.
