@@ -80,8 +80,9 @@ func (l *KindLocker) Logger() *slog.Logger {
 
 // Backend is not for users of this module: it tells asynqmw where the locks live, if that is in Redis.
 func (l *KindLocker) Backend() (b core.Backend, ok bool) {
-	if locks, is := l.locks.(interface{ Backend() (core.Backend, bool) }); is {
-		b, ok = locks.Backend()
+	locks, ok := l.locks.(interface{ Backend() core.Backend })
+	if ok {
+		b = locks.Backend()
 		b.Shared = l.kind.Mode == core.Read
 	}
 	return b, ok
