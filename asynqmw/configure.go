@@ -84,8 +84,7 @@ func (e *busyError) Error() string {
 		return "asynqmw: dropped because its lock is busy: " + e.err.Error()
 	case e.copy != "":
 		return "asynqmw: queued again as " + e.copy + ": " + e.err.Error()
-	}
-	if e.nonce != "" {
+	case e.nonce != "":
 		return "asynqmw: parked (" + e.nonce + "): " + e.err.Error()
 	}
 	return "asynqmw: queued again: " + e.err.Error()

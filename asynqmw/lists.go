@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Lists is what is kept in the Redis of the queues about parked tasks: for each queue and lock the list of the tasks
+// A lists is what is kept in the Redis of the queues about parked tasks: for each queue and lock the list of the tasks
 // that are to be called when the lock is free. It stands beside asynq's own keys, and reads and moves tasks as
 // asynq 0.26 lays them out.
 type lists struct{ rdb redis.UniversalClient }
@@ -46,26 +46,34 @@ const (
 	unknownTask parkAction = iota // the queue is elsewhere, or its layout is another
 	waitInWorker
 	parkTask
-	refuseTask   // by uncalled or never
+	refuseTask   // by what parkCall says
 	leaveGrouped // it cannot be called
+)
+
+// A parkWhen says when a task may be parked.
+type parkWhen int
+
+const (
+	parkAnyway parkWhen = iota
+	parkIfCalled
+	parkNever
 )
 
 // A parkCall asks what becomes of a task with a busy lock.
 type parkCall struct {
 	crowdID
 
-	id       string
-	nonce    string // what the task's last error will have
-	state    string // of the task: active, or scheduled for a copy
-	mayWait  bool
-	uncalled bool // it may be parked only if it was called
-	never    bool // it may not be parked
+	id      string
+	nonce   string // what the task's last error will have
+	state   string // of the task: active, or scheduled for a copy
+	mayWait bool
+	when    parkWhen
 }
 
 func (l lists) park(ctx context.Context, c parkCall) (parkAnswer, error) {
 	keys := []string{listOf(c.queue, c.lock), listsOf(c.queue), taskPrefix(c.queue) + c.id, inQueue(c.queue, "pending")}
 	got, err := parkScript.Run(ctx, l.rdb, keys,
-		c.id, c.nonce, c.lock, listsLast.Milliseconds(), c.state, flag(c.mayWait), flag(c.uncalled)+flag(c.never)).Int64Slice()
+		c.id, c.nonce, c.lock, listsLast.Milliseconds(), c.state, flag(c.mayWait), int(c.when)).Int64Slice()
 	if err != nil {
 		return parkAnswer{}, err
 	}

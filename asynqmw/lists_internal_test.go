@@ -134,11 +134,11 @@ func TestACalledTaskThatFindsItsLockBusyReturnsToItsPlace(t *testing.T) {
 		tb.promotes(1, false, promotion{moved: 1, left: 1})
 		tb.task("a", "active", "")
 		c := tb.call("a")
-		c.uncalled = true
+		c.when = parkIfCalled
 		tb.asks(c, parkAnswer{what: parkTask, called: true})
 		tb.asks(c, parkAnswer{what: refuseTask}) // it stands on the list: not called
 		tb.listed("a", "b")
-		c.uncalled = false
+		c.when = parkAnyway
 		tb.asks(c, parkAnswer{what: parkTask}) // again, as its answer was lost
 		tb.listed("a", "b")
 	})
@@ -165,7 +165,7 @@ func TestOnlyTheFirstAndWhoWasCalledMayWaitAndNotBesideOthers(t *testing.T) {
 		tb.task("a", "active", "")
 		tb.asks(waits("a"), parkAnswer{what: waitInWorker, called: true})
 		never := tb.call("a")
-		never.uncalled, never.never = true, true
+		never.when = parkNever
 		tb.asks(never, parkAnswer{what: refuseTask})
 	})
 }

@@ -34,36 +34,33 @@ func (p *parking) enter(queue string) {
 func (p *parking) look(queue string) {
 	timer := time.NewTimer(rand.N(lookEvery))
 	defer timer.Stop()
-	for {
+	for again := true; again; {
+		parked, err := false, error(nil)
 		select {
 		case <-p.locks.Closed:
 		case <-timer.C:
+			parked, err = p.lookOnce(queue)
 		}
-		parked, err := p.lookOnce(queue)
-		if p.isClosed() || p.state.isOff() || errors.Is(err, redis.ErrClosed) || p.endLook(queue, parked) {
-			break
-		}
+		again = p.goesOn(queue, parked, err)
 		timer.Reset(lookEvery*3/4 + rand.N(lookEvery/2))
 	}
-	p.mu.Lock()
-	delete(p.looks, queue)
-	p.mu.Unlock()
 }
 
-// endLook reports whether nothing is parked and no task has come for a while.
-func (p *parking) endLook(queue string, parked bool) bool {
+// goesOn reports whether to look again. If not, the next task begins anew.
+func (p *parking) goesOn(queue string, parked bool, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !parked && time.Since(p.looks[queue]) > lookFor
+	if p.isClosed() || p.state.isOff() || errors.Is(err, redis.ErrClosed) || !parked && time.Since(p.looks[queue]) > lookFor {
+		delete(p.looks, queue)
+		return false
+	}
+	return true
 }
 
 // lookOnce calls a task for each lock that is free. For one lock that is held, a task is called as well if no worker
 // of this server waits: while there is always somebody who waits, a lock is never seen to be free. It reports
 // whether anything is parked.
 func (p *parking) lookOnce(queue string) (parked bool, err error) {
-	if p.isClosed() {
-		return false, nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), arrival)
 	defer cancel()
 	locks, err := p.lists.locks(ctx, queue)

@@ -30,35 +30,39 @@ func newLot(c *config, l lockmw.Locker) *lot {
 	if !ok {
 		return nil
 	}
-	if c.queueRedis != nil {
-		return &lot{locks, c.queueRedis}
+	queues := c.queueRedis
+	if queues == nil {
+		queues = locks.Redis
 	}
-	return &lot{locks, locks.Redis}
+	return &lot{locks, queues}
 }
 
-// parkingOf returns where a task is parked if its lock is busy; nil: nowhere.
-func (g *guard) parkingOf(a *attempt) *parking {
+// parkingOf returns where a task is parked if its lock is busy, and in which crowd; nil: nowhere.
+func (g *guard) parkingOf(a *attempt, key string) (*parking, crowdID) {
 	if g.lot == nil || a.server == nil {
-		return nil
+		return nil, crowdID{}
 	}
 	p := a.server.parking(g.lot.locks, g.lot.queues)
 	if p.state.isOff() {
-		return nil
+		return nil, crowdID{}
 	}
 	p.enter(a.queue)
-	return p
+	return p, crowdID{a.queue, p.locks.Holder(key)}
 }
 
 // park has a task whose lock is busy wait for it in its worker, if no other task needs that; else it parks the task.
 // The results are those of lock. A task that was parked has an error that puts it back.
-func (g *guard) park(p *parking, a *attempt, key string, busy error) (context.Context, *lockmw.Hold, func(), error) {
-	c := parkCall{
-		crowdID: crowdID{a.queue, p.locks.Holder(key)}, id: a.id, nonce: rand.Text()[:10], state: "active",
-		uncalled: a.last || g.tooOften(a), never: a.last,
+func (g *guard) park(p *parking, id crowdID, a *attempt, key string, busy error) (context.Context, *lockmw.Hold, func(), error) {
+	c := parkCall{crowdID: id, id: a.id, nonce: rand.Text()[:10], state: "active"}
+	switch {
+	case a.last:
+		c.when = parkNever
+	case g.tooOften(a):
+		c.when = parkIfCalled
 	}
 	wait, leave := time.Duration(0), func() {}
 	if !g.waits { // WithWait has let it wait already
-		wait, leave, c.mayWait = p.stay(c.crowdID)
+		wait, leave, c.mayWait = p.stay(id)
 	}
 	answer, err := p.ask(a.ctx, c)
 	if c.mayWait && (err != nil || answer.what != waitInWorker) {
@@ -90,7 +94,7 @@ func (g *guard) park(p *parking, a *attempt, key string, busy error) (context.Co
 		requeued++
 	}
 	g.requeues.set(a.name(), requeued)
-	return ctx, hold, release, &busyError{err: err, delay: p.away(c.crowdID, answer.rank), nonce: c.nonce}
+	return ctx, hold, release, &busyError{err: err, delay: p.away(id, answer.rank), nonce: c.nonce}
 }
 
 // fifthOf returns wait, or a fifth of what is left of the task's time if that is less.

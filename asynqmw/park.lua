@@ -3,7 +3,7 @@
 --   ARGV 1 id of the task      2 nonce, which the task's last error will have      3 lock
 --        4 how long the list lasts (ms)      5 state that the task must be in
 --        6 1: it may wait in its worker, if it was called or is the first, and no task waits for a worker
---        7 1: it may be parked only if it was called      2: it may not be parked
+--        7 1: it may be parked only if it was called      2: it may not be parked      0: it may
 --   returns {what, rank in the list, 1 if it was called from the list}; what is
 --        0  unknown: no such task is here in that state      1  it waits in its worker      2  parked
 --        3  refused because of ARGV 7      4  it belongs to a group and cannot be called

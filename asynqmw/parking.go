@@ -232,9 +232,9 @@ func (p *parking) away(id crowdID, rank int) time.Duration {
 }
 
 // parkCopy parks the copy of a task, which is scheduled. If that fails, the copy comes back after its delay.
-func (p *parking) parkCopy(a *attempt, lock, id string) {
-	_, nonce, _ := strings.Cut(id, "~")
-	_, _ = p.ask(a.ctx, parkCall{crowdID: crowdID{a.queue, lock}, id: id, nonce: nonce, state: "scheduled"})
+func (p *parking) parkCopy(ctx context.Context, id crowdID, copyID string) {
+	nonce := copyID[strings.LastIndexByte(copyID, '~')+1:] // which its header repeats
+	_, _ = p.ask(ctx, parkCall{crowdID: id, id: copyID, nonce: nonce, state: "scheduled"})
 }
 
 func (p *parking) isClosed() bool {
@@ -280,9 +280,8 @@ func (s *parkingState) note(what parkAction, err error) (why error) {
 	if why == nil {
 		return nil
 	}
-	first := s.off.IsZero()
-	s.off = time.Now()
-	if !first {
+	told := !s.off.IsZero()
+	if s.off = time.Now(); told {
 		return nil
 	}
 	return why

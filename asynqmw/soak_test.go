@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,14 +85,13 @@ func (s *soak) enqueue(ctx context.Context) {
 // hold takes the locks of items now and then, as requests do.
 func (s *soak) hold(ctx context.Context) {
 	locks := usertest.Client(s.t, s.redis)
-	var n atomic.Int64
-	for ctx.Err() == nil {
+	for n := 1; ctx.Err() == nil; n++ {
 		item := strconv.Itoa(rand.IntN(soakItems))
 		_, hold, err := locks.Lock(ctx, "item:"+item)
 		if err != nil {
 			continue
 		}
-		e := entry{Event: "started", Item: item, Task: "request" + strconv.FormatInt(n.Add(1), 10), Token: hold.Token()}
+		e := entry{Event: "started", Item: item, Task: "request" + strconv.Itoa(n), Token: hold.Token()}
 		if err := s.log.note(ctx, e); err != nil {
 			s.t.Error(err)
 		}

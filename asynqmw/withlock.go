@@ -27,10 +27,10 @@ import (
 // deadline; a hold ends 30 seconds after that, unless lockmw.WithMaxHold says otherwise.
 //
 // It tries once unless lockmw.WithWait says otherwise. A task whose lock is busy is queued again without
-// spending a retry, and called when the lock is free: see WithOnBusy. As long as no other task waits for a worker, it
-// may wait for the lock in its own instead, for a second at most. Two kinds of attempts wait until shortly before the task's deadline
-// instead, whatever WithWait and WithMaxWaiters say: the last one of a task, unless there is WithRescue, and
-// every one on a server without Configure. A wait never outlasts the task's deadline.
+// spending a retry, and called when the lock is free: see WithOnBusy. As long as no other task waits for a worker,
+// it may wait for the lock in its own instead, for a second at most. Two kinds of attempts wait until shortly
+// before the task's deadline instead, whatever WithWait and WithMaxWaiters say: the last one of a task, unless
+// there is WithRescue, and every one on a server without Configure. A wait never outlasts the task's deadline.
 //
 // A task without a valid key is archived without being retried (asynq.SkipRetry), as it will never
 // have one; other errors of key fail the attempt. When Redis is unavailable the attempt fails with
@@ -93,20 +93,21 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 			g.logger().WarnContext(ctx, "asynqmw: the server's Config was not wrapped in asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near and then spend a retry; on their last attempt they are archived, unless there is WithRescue", "type", task.Type())
 		})
 	}
-	p := g.parkingOf(a)
-	ctx, hold, release, err := g.lock(a, key, g.mustWait(a))
-	if p != nil && isBusy(err) && a.ctx.Err() == nil && !g.mustWait(a) {
+	mustWait := g.mustWait(a)
+	p, id := g.parkingOf(a, key)
+	ctx, hold, release, err := g.lock(a, key, mustWait)
+	if p != nil && isBusy(err) && a.ctx.Err() == nil && !mustWait {
 		release()
-		ctx, hold, release, err = g.park(p, a, key, err)
+		ctx, hold, release, err = g.park(p, id, a, key, err)
 	}
 	if g.toRescue(a, err) {
 		release()
-		id, failed := g.rescue.copyOf(a, task, g.backOff(a.requeued))
+		copyID, failed := g.rescue.copyOf(a, task, g.backOff(a.requeued))
 		if failed == nil {
 			if p != nil {
-				p.parkCopy(a, p.locks.Holder(key), id)
+				p.parkCopy(a.ctx, id, copyID)
 			}
-			return storable(&busyError{err: err, copy: id})
+			return storable(&busyError{err: err, copy: copyID})
 		}
 		if missed, ok := g.unsaved.Allow(loglimit.KindOf(failed)); ok {
 			g.logger().WarnContext(a.ctx, "asynqmw: a task on its last attempt waits for its lock, as WithRescue could not enqueue a copy", "type", task.Type(), "task", a.origin, "error", failed, "suppressed", missed)
@@ -120,7 +121,7 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 		return storable(g.refused(a, task, err))
 	}
 	if p != nil {
-		defer p.holds(crowdID{a.queue, p.locks.Holder(key)})()
+		defer p.holds(id)()
 	}
 	return run(ctx, task, next, hold)
 }
