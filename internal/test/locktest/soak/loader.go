@@ -226,6 +226,8 @@ func (l *loader) failed(p *plan, ctx context.Context, asked, now time.Time, err 
 		l.wrong(p.key, "waited %v: %v", took, err)
 	case errors.Is(err, lockmw.ErrUnavailable):
 		l.count("unavailable")
+	case ended && errors.Is(err, lockmw.ErrNotRequested): // the machine stood still before the call
+		l.count("not requested")
 	case !errors.Is(err, lockmw.ErrBusy):
 		l.wrong(p.key, "Lock: %v", err)
 	case !ended && took < until && p.wait > 0:
