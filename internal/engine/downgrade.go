@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
@@ -13,9 +11,9 @@ import (
 func (h *hold) Downgrade(ctx context.Context) error {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
-	if h.over {
-		defer c.shard.mu.Unlock()
-		return cmp.Or(h.lost, core.ErrNotHeld)
+	if err := h.ended(); err != nil {
+		c.shard.mu.Unlock()
+		return err
 	}
 	l.mode = core.Read // from here on it may not exclude readers
 	c.shard.mu.Unlock()
@@ -36,17 +34,15 @@ func (h *hold) onDowngraded(a *script.Reply) (lost []*hold, err error) {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
+	if err := h.ended(); err != nil {
+		return nil, err
+	}
 	outcome, failed := a.Downgraded()
 	switch {
-	case h.lost != nil:
-		return nil, h.lost
-	case h.over:
-		return nil, core.ErrNotHeld
 	case failed != nil:
 		return nil, script.Failure(failed)
 	case outcome == script.NotHeld:
-		err = fmt.Errorf("%w: it is gone from the server", core.ErrLost)
-		return l.lose(err), err
+		return l.lose(errDeleted), errDeleted
 	case outcome == script.More:
 		c.e.settle(c.keys)
 	}

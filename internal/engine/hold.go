@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,14 @@ func (h *hold) limitTo(t instant) {
 	if limit := instant(h.limit.Load()); limit == 0 || t < limit {
 		h.limit.Store(int64(t))
 	}
+}
+
+// ended returns how the hold has ended, or nil while it goes on. The shard is locked.
+func (h *hold) ended() error {
+	if !h.over {
+		return nil
+	}
+	return cmp.Or(h.lost, core.ErrNotHeld)
 }
 
 // deadline returns when the hold is over unless its lease is renewed.
@@ -137,16 +146,12 @@ func (h *hold) onExtended(a *script.Reply, duration time.Duration) (lost []*hold
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	switch {
-	case h.lost != nil:
-		return nil, h.lost
-	case h.over:
-		return nil, core.ErrNotHeld
+	if err := h.ended(); err != nil {
+		return nil, err
 	}
 	err = l.noteRenewal(a, duration)
 	if errors.Is(err, errNotHeldByID) {
-		err = fmt.Errorf("%w: it is gone from the server", core.ErrLost)
-		return l.lose(err), err
+		return l.lose(errDeleted), errDeleted
 	}
 	if err != nil {
 		return nil, script.Failure(err)

@@ -14,12 +14,8 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	waiters = c.waiting()
-	switch {
-	case h.lost != nil:
-		err = h.lost
-	case h.over:
-		err = core.ErrNotHeld
-	case h.Expired():
+	err = h.ended()
+	if err == nil && h.Expired() {
 		err = fmt.Errorf("%w: %s", core.ErrLost, h.endReason(c.e.now()))
 		l.endHold(h, err)
 		if l.isUnused() {

@@ -33,11 +33,8 @@ func (h *hold) onGone() (lost []*hold, err error) {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	switch {
-	case h.lost != nil:
-		return nil, h.lost
-	case h.over:
-		return nil, core.ErrNotHeld
+	if err := h.ended(); err != nil {
+		return nil, err
 	}
 	return l.lose(errDeleted), errDeleted
 }
