@@ -73,14 +73,6 @@ func (l *heldLock) IsForgotten() bool {
 
 // Forgotten implements core.Events.
 func (l *heldLock) Forgotten(h core.LocalHold, ends time.Time) {
-	args := []any{
-		slog.String("key", l.req.Key), slog.String("label", l.req.Label), slog.String("mode", l.req.Mode.String()),
-		slog.Int64("token", h.Token), slog.String("owner", l.req.Owner),
-		slog.Time("since", h.Since), slog.Duration("held", time.Since(h.Since).Round(time.Millisecond)), slog.Time("ends", ends),
-	}
-	if l.takenAt != nil {
-		site, calledBy := l.takenAt.callSite()
-		args = append(args, slog.String("taken_by", site), slog.Any("called_by", calledBy))
-	}
+	args := append([]any{slog.String("key", l.req.Key), slog.Time("ends", ends)}, l.describe(h)...)
 	l.locker.Logger().Warn("lockmw: a hold was forgotten: nothing refers to it or to its context, so nobody can unlock it; it is not renewed, and ends with its lease", args...)
 }

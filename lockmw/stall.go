@@ -25,17 +25,22 @@ func (l *heldLock) Stalled(h core.LocalHold) {
 		return
 	}
 	site, calledBy := callers().callSite()
-	about := []any{
-		"label", h.Request.Label, "mode", h.Request.Mode.String(), "token", h.Token, "owner", h.Request.Owner,
-		"since", h.Since, "held", time.Since(h.Since).Round(time.Millisecond),
-	}
-	if holder.takenAt != nil {
-		by, calledBy := holder.takenAt.callSite()
-		about = append(about, "taken_by", by, "called_by", calledBy)
-	}
 	l.locker.Logger().Warn("lockmw: a call waits for a lock that its own process holds; if its caller is the holder, it has to use the context that Lock returned",
 		"key", l.req.Key, "mode", l.req.Mode.String(), "call", site, "called_by", calledBy,
-		slog.Group("holder", about...))
+		slog.Group("holder", holder.describe(h)...))
+}
+
+// describe returns what log lines say of hold h, which is of this lock; with WithStacks also where it was taken.
+func (l *heldLock) describe(h core.LocalHold) []any {
+	args := []any{
+		"label", l.req.Label, "mode", l.req.Mode.String(), "token", h.Token, "owner", l.req.Owner,
+		"since", h.Since, "held", time.Since(h.Since).Round(time.Millisecond),
+	}
+	if l.takenAt != nil {
+		site, calledBy := l.takenAt.callSite()
+		args = append(args, "taken_by", site, "called_by", calledBy)
+	}
+	return args
 }
 
 // explainStall adds to the error of a call that waited for a hold of this process what may be the reason.
