@@ -12,8 +12,7 @@ import (
 // An Elector is one for gocron.WithDistributedElector: of all that call Elect with the same key, one leads.
 type Elector struct {
 	mu     sync.Mutex
-	leads  bool
-	leader context.Context // of the term, while it leads
+	leader context.Context // of the latest term, with which it ends; nil: there was none
 	end    context.CancelFunc
 	done   chan struct{}
 	err    error // of Lead
@@ -37,30 +36,25 @@ func Elect(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Opti
 
 // term is the time in which this one leads.
 func (e *Elector) term(ctx context.Context) error {
-	e.set(ctx, true)
-	defer e.set(ctx, false)
+	e.mu.Lock()
+	e.leader = ctx
+	e.mu.Unlock()
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
 
-func (e *Elector) set(leader context.Context, leads bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.leads, e.leader = leads, leader
-}
-
-// IsLeader implements gocron.Elector. It returns nil while this one leads, by its own clock; else lockmw.ErrNotHeld,
-// lockmw.ErrLost, or what has ended the election.
+// IsLeader implements gocron.Elector. It returns nil while this one leads, by its own clock; else how its latest term
+// ended, such as lockmw.ErrLost, lockmw.ErrNotHeld if there was none, or what has ended the election.
 func (e *Elector) IsLeader(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.leads:
-		return context.Cause(e.leader) // nil, or how the lock was lost
 	case e.err != nil:
 		return e.err
+	case e.leader == nil:
+		return lockmw.ErrNotHeld
 	}
-	return lockmw.ErrNotHeld
+	return context.Cause(e.leader)
 }
 
 // Close resigns: another one leads at once. Shut the scheduler down before, so that none of its jobs runs on.
