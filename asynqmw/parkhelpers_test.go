@@ -1,0 +1,142 @@
+package asynqmw_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/asynqmw"
+)
+
+// byClock is before the first parked task comes back by itself.
+const byClock = 15 * time.Second
+
+// before fails the test if more time has passed since start: then tasks were not called, but came back by the clock.
+func before(t testing.TB, start time.Time, limit time.Duration) {
+	t.Helper()
+	if took := time.Since(start); took > limit {
+		t.Errorf("it took %v: tasks came back by the clock", took)
+	}
+}
+
+// parked is a Config as a user has it, but for its shutdown.
+func parked(workers int) asynq.Config {
+	return asynqmw.Configure(asynq.Config{
+		Concurrency: workers, DelayedTaskCheckInterval: 20 * time.Millisecond, ShutdownTimeout: 100 * time.Millisecond, Logger: silent{},
+	})
+}
+
+// isParked reports whether a task is parked.
+func (q *queue) isParked(id string) bool {
+	info, err := q.inspector.GetTaskInfo("default", id)
+	return err == nil && info.State == asynq.TaskStateRetry && strings.HasPrefix(info.LastErr, "asynqmw: parked (")
+}
+
+func (q *queue) awaitParked(ids ...string) {
+	q.t.Helper()
+	for _, id := range ids {
+		eventually(q.t, func() bool { return q.isParked(id) })
+	}
+}
+
+// awaitDone waits until tasks are completed, and checks that none has spent a retry.
+func (q *queue) awaitDone(ids ...string) {
+	q.t.Helper()
+	for _, id := range ids {
+		if info := q.await(id, asynq.TaskStateCompleted); info.Retried != 0 {
+			q.t.Errorf("task %s has spent %d retries", id, info.Retried)
+		}
+	}
+}
+
+// nothingParked checks that no list is left.
+func nothingParked(t testing.TB, rdb *redis.Client) {
+	t.Helper()
+	eventually(t, func() bool {
+		n, err := rdb.Exists(context.Background(), "asynq:{default}:lockmw:locks").Result()
+		return err == nil && n == 0
+	})
+}
+
+// attempts counts how often tasks were tried.
+type attempts struct{ all, busy atomic.Int64 }
+
+func (a *attempts) count(next asynq.Handler) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		err := next.ProcessTask(ctx, task)
+		a.all.Add(1)
+		if asynqmw.IsBusy(err) {
+			a.busy.Add(1)
+		}
+		return err
+	})
+}
+
+// A blockade is a handler that says which task has come, and lets it go when it is told to.
+type blockade struct {
+	come  chan string
+	doors sync.Map // for each item a channel
+}
+
+func newBlockade() *blockade { return &blockade{come: make(chan string, 10)} }
+
+func (b *blockade) door(item string) chan struct{} {
+	door, _ := b.doors.LoadOrStore(item, make(chan struct{}))
+	return door.(chan struct{})
+}
+
+func (b *blockade) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	e, err := begin(ctx, task)
+	if err != nil {
+		return err
+	}
+	b.come <- e.Item
+	<-b.door(e.Item)
+	return nil
+}
+
+// comes waits for tasks of items, in any order.
+func (b *blockade) comes(t *testing.T, items ...string) {
+	t.Helper()
+	var got []string
+	for range items {
+		got = append(got, receive(t, b.come))
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, items) {
+		t.Fatalf("%v have come, want %v", got, items)
+	}
+}
+
+func (b *blockade) letGo(items ...string) {
+	for _, item := range items {
+		close(b.door(item))
+	}
+}
+
+// runAgain runs a parked task as if it had come back by the clock, and returns what became of it.
+func (q *queue) runAgain(id string) *asynq.TaskInfo {
+	q.t.Helper()
+	before := ""
+	eventually(q.t, func() bool {
+		info, err := q.inspector.GetTaskInfo("default", id)
+		if err != nil || info.State != asynq.TaskStateRetry {
+			return false // it was called
+		}
+		before = info.LastErr
+		return q.inspector.RunTask("default", id) == nil
+	})
+	var info *asynq.TaskInfo
+	eventually(q.t, func() bool {
+		info = q.await(id, asynq.TaskStateRetry)
+		return info.LastErr != before
+	})
+	return info
+}
