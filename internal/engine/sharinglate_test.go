@@ -1,14 +1,11 @@
 package engine
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/script"
-	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // Answers that come late, and messages that come later still.
@@ -73,71 +70,6 @@ func TestAnOldAnswerIsForReadersThatWaitedForIt(t *testing.T) {
 			b.Error("it has another lease")
 		}
 		b.release(h, first)
-		b.wantFree()
-	})
-}
-
-// A lease that was kept for the answer is not kept any longer if that says that a writer waits.
-func TestALeaseWithoutHoldsThatMayNotBeSharedIsReleased(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		first, join, deliver := b.asking()
-		b.release(first)
-		time.Sleep(time.Millisecond)
-		writer := b.call(b.engine(), b.requester(core.Write))
-		b.wantWaiting("the writer", writer)
-		deliver()
-		h := b.wantGranted("the writer", writer)
-		b.wantWaiting("the join", join)
-		b.release(h)
-		b.release(b.wantGranted("the join", join))
-		b.wantFree()
-	})
-}
-
-// Released on its own, it might be in the way of others for as long as that takes, though nobody has it.
-func TestALeaseWithoutHoldsEndsWithTheRequestThatReplacesIt(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		first, join, deliver := b.asking()
-		b.release(first)
-		time.Sleep(time.Millisecond)
-		writer := b.call(b.engine(), b.requester(core.Write))
-		b.wantWaiting("the writer", writer)
-		b.sent()
-		deliver()
-		h := b.wantGranted("the writer", writer)
-		b.wantWaiting("the join", join)
-		b.wantSent("the end of the sharing", "acquire")
-		b.release(h)
-		b.release(b.wantGranted("the join", join))
-		b.wantFree()
-	})
-}
-
-// The lock may be free for readers by the time of the answer: only the server knows.
-func TestATryBesideTheRequestThatReplacesASharedLeaseWaitsForTheAnswer(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		first, join, deliver := b.asking()
-		b.release(first)
-		time.Sleep(time.Millisecond)
-		writer := b.call(b.engine(), b.requester(core.Write))
-		b.wantWaiting("the writer", writer)
-		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
-		deliver()
-		<-held.Caught()
-		try := b.requester(core.Read)
-		try.Wait = 0
-		c := b.call(b.e, try)
-		b.wantWaiting("a try before the answer", c)
-		held.Deliver()
-		<-c.done
-		if !errors.Is(c.err, core.ErrBusy) {
-			b.Errorf("the try: %v, want ErrBusy, as a writer has the lock", c.err)
-		}
-		b.release(b.wantGranted("the writer", writer))
-		b.release(b.wantGranted("the join", join))
 		b.wantFree()
 	})
 }
@@ -259,48 +191,6 @@ func TestSiblingsForgetCohortsThatAreGone(t *testing.T) {
 	})
 }
 
-// The minimum hold of each reader counts, also among readers with the same one.
-func TestReadersWithAMinimumHoldKeepTheirTime(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		start := time.Now()
-		var grants []*hold
-		for range 2 {
-			a := b.requester(core.Read)
-			a.MinHold = time.Second
-			grants = append(grants, a.acquire(b.T, b.e))
-			time.Sleep(time.Second / 2)
-		}
-		b.release(grants...)
-		writer := b.call(b.engine(), b.requester(core.Write))
-		<-writer.done
-		synctest.Wait()
-		if took := time.Since(start); took < 3*time.Second/2 || took > 3*time.Second/2+script.PollInterval {
-			b.Errorf("the writer has it after %v", took)
-		}
-		b.release(b.wantGranted("the writer", writer))
-		b.wantFree()
-	})
-}
-
-// A lease that was kept for a join has no hold when the join is refused.
-func TestShutdownReleasesALeaseThatWasKeptForAJoin(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		first, join, deliver := b.asking()
-		b.release(first)
-		if err := b.e.Shutdown(b.Context()); err != nil {
-			b.Error(err)
-		}
-		if synctest.Wait(); !join.returned() || !errors.Is(join.err, core.ErrClosed) {
-			b.Errorf("the join: returned %t, %v", join.returned(), join.err)
-		}
-		b.wantFree()
-		deliver()
-		b.wantFree()
-	})
-}
-
 // What is left of a block of tokens is worth nothing after a downgrade.
 func TestADowngradedBlockOfTokensIsNotPassedOn(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -323,136 +213,4 @@ func TestADowngradedBlockOfTokensIsNotPassedOn(t *testing.T) {
 		b.release(b.wantGranted("the next one", next))
 		b.wantFree()
 	})
-}
-
-// A renewal that is not answered is sent again soon, even if the lease is long.
-func TestARenewalThatIsNotAnsweredIsSentAgain(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		first := b.read()
-		time.Sleep(shareFor)
-		b.sent()
-		b.wire.Withhold(b.e.scripts.All()["renew"].SHA)
-		ends := first.Deadline()
-		join := b.call(b.e, b.requester(core.Read))
-		b.wantWaiting("a join whose question got lost", join)
-		if got := first.Deadline(); got != ends {
-			b.Errorf("renewed without an answer, it lasts %v longer", got.Sub(ends))
-		}
-		time.Sleep(script.PollInterval)
-		b.release(b.wantGranted("a join", join), first)
-		b.wantFree()
-	})
-}
-
-// That the last one's maximum hold is over is no reason to let those wait longer who wait for the answer.
-func TestALeaseOutlivesTheMaximumHoldOfTheLastIfOthersWait(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		reader := func() *requester {
-			a := b.requester(core.Read)
-			a.MaxHold = 4 * time.Second
-			return a
-		}
-		a := reader()
-		first := a.acquire(b.T, b.e)
-		time.Sleep(a.MaxHold - shareFor/2)
-		b.sent()
-		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
-		join := b.call(b.e, reader())
-		b.wantWaiting("a join", join)
-		time.Sleep(shareFor / 2)
-		b.wantLost("the first", a, core.ErrLost)
-		held.Deliver()
-		h := b.wantGranted("the join", join)
-		if h.lease != first.lease {
-			b.Error("it has another lease")
-		}
-		b.wantSent("a join", "renew")
-		b.release(h)
-		b.wantFree()
-	})
-}
-
-// However long the answer takes, the server counts from when it had the command.
-func TestADeadlineCountsFromTheSendingOfARenewal(t *testing.T) {
-	for _, mode := range []core.Mode{core.Write, core.Read} {
-		inBubble(t, func(b *bubble) {
-			b.warm()
-			h := b.requester(mode).acquire(b.T, b.e)
-			held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
-			<-held.Caught()
-			time.Sleep(time.Second)
-			held.Deliver()
-			synctest.Wait()
-			server := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val()
-			if left := time.Until(h.Deadline()); left < scripttest.Lease/2 || left > server {
-				b.Errorf("it takes itself to hold for %v, and does for %v", left, server)
-			}
-			b.release(h)
-			b.wantFree()
-		})
-	}
-}
-
-// The lease that one reader wants does not become that of the others.
-func TestExtendIsForOneOfTheReadersThatShare(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		_, grants := b.sharers(2, nil)
-		if err := grants[0].Extend(b.Context(), time.Hour); err != nil {
-			b.Fatal(err)
-		}
-		b.release(grants[0])
-		time.Sleep(2 * time.Hour)
-		if left := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val(); left > scripttest.Lease {
-			b.Errorf("when that is over, the other one's lease is %v, want %v", left, scripttest.Lease)
-		}
-		b.release(grants[1])
-		b.wantFree()
-	})
-}
-
-// It may notice before its timer does.
-func TestOneThatReleasesTooLateTakesNothingFromTheOthers(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		terms := func(r *core.Request) { r.MaxHold = 5 * time.Second }
-		_, first := b.sharers(1, terms)
-		time.Sleep(2 * time.Second)
-		requesters, second := b.sharers(1, terms)
-		l := second[0].lease
-		if l != first[0].lease {
-			b.Fatal("they have different leases")
-		}
-		b.e.schedule.remove(&l.timer) // it is late
-		time.Sleep(3 * time.Second)
-		if _, err := first[0].Release(time.Second); !errors.Is(err, core.ErrLost) {
-			b.Errorf("Release after its maximum hold: %v", err)
-		}
-		synctest.Wait()
-		if len(requesters[0].lost) > 0 || second[0].Expired() || len(b.readers()) != 1 {
-			b.Errorf("the other one is over: the server has %v", b.readers())
-		}
-		b.release(second...)
-		b.wantFree()
-	})
-}
-
-// Nobody waits until the lease of a hold runs out whose release got lost.
-func TestAReleaseThatGotLostIsMadeUpFor(t *testing.T) {
-	for name, mode := range map[string]core.Mode{"to write": core.Write, "to read": core.Read} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(b *bubble) {
-				b.warm()
-				h := b.requester(mode).acquire(b.T, b.e)
-				b.wire.Withhold(b.e.scripts.All()["release"].SHA)
-				if _, err := h.Release(time.Second); !errors.Is(err, core.ErrUnavailable) {
-					b.Errorf("Release: %v", err)
-				}
-				time.Sleep(scripttest.Lease / 3) // until the client gives up
-				b.wantFree()
-			})
-		})
-	}
 }
