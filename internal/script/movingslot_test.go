@@ -14,7 +14,7 @@ import (
 func onMovingSlot(t *testing.T, test func(d *scripttest.Driver, move func())) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
-	c := redistest.NewCluster(t, 2)
+	c := redistest.NewCluster(t, 2, 0)
 	key := t.Name()
 	d := scripttest.NewOnNode(t, c.Nodes[c.Owner("{"+key+"}")].NewClient(t), key)
 	test(d, func() { c.BeginMove(d.Keys.Holder()) })

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/bench/server"
+	"github.com/lockmw/go/internal/test/redisserver"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
@@ -76,7 +77,7 @@ func TestServerOfOthersIsLeftAsItIs(t *testing.T) {
 func TestWithoutServerTheErrorSaysWhatToDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := server.Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "no redis-server on the PATH") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "no "+redisserver.Program+" on the PATH") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -50,8 +50,10 @@ type aclServer struct {
 	admin *redis.Client
 }
 
-func newACLServer(t *testing.T, args ...string) *aclServer {
-	server := redistest.Redis(t, append(args, "--acllog-max-len", "1000")...)
+// noteAll has a server note all that it denies.
+var noteAll = []string{"--acllog-max-len", "1000"}
+
+func newACLServer(t *testing.T, server *redistest.Server) *aclServer {
 	return &aclServer{server, server.NewClient(t)}
 }
 
@@ -115,36 +117,23 @@ func (s *aclServer) suffices(t *testing.T, user string, c redis.UniversalClient)
 func TestACLLineSuffices(t *testing.T) {
 	t.Parallel()
 	rules, _ := aclLines(t)
-	s := newACLServer(t)
+	s := newACLServer(t, redistest.Redis(t, noteAll...))
 	s.suffices(t, "orders", s.user(t, "orders", rules))
 }
 
 func TestACLLineSufficesInACluster(t *testing.T) {
 	t.Parallel()
 	rules, further := aclLines(t)
-	s := newACLServer(t, "--cluster-enabled", "yes")
-	if err := s.admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !strings.Contains(s.admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok") {
-		select {
-		case <-tick.C:
-		case <-t.Context().Done():
-			t.Fatal("the Cluster does not begin to work")
-		}
-	}
+	cluster := redistest.NewCluster(t, 1, 0, noteAll...)
+	s := newACLServer(t, cluster.Nodes[0])
 	s.allow(t, "orders", append(rules, further...))
-	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}, Username: "orders", Password: password})
-	t.Cleanup(func() { _ = c.Close() })
-	s.suffices(t, "orders", c)
+	s.suffices(t, "orders", cluster.Client(t, func(o *redis.ClusterOptions) { o.Username, o.Password = "orders", password }))
 }
 
 func TestNothingIsTooMuchInTheACLLine(t *testing.T) {
 	suite.NeedsFull(t, "makes all calls once for each item of the line")
 	rules, _ := aclLines(t)
-	s := newACLServer(t)
+	s := newACLServer(t, redistest.Redis(t, noteAll...))
 	for i, rule := range rules {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()

@@ -6,24 +6,32 @@
 //	defer s.Close()
 //	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 //
-// On Linux the server ends with the program that started it, whatever becomes of that.
+// LOCKMW_REDIS_SERVER in the environment names another program to run, such as valkey-server. On Linux the server ends with the program that started it, whatever becomes of that.
 package redisserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/lockmw/go/internal/test/process"
 )
 
-// ErrNotInstalled means that there is no redis-server on the PATH.
-var ErrNotInstalled = errors.New("there is no redis-server on the PATH")
+// Variable is the environment variable that names the server's program; without it that is redis-server.
+const Variable = "LOCKMW_REDIS_SERVER"
+
+// Program is the name of the server's program.
+var Program = cmp.Or(os.Getenv(Variable), "redis-server")
+
+// ErrNotInstalled means that the server's program is not on the PATH.
+var ErrNotInstalled = fmt.Errorf("there is no %s on the PATH", Program)
 
 // patience is how long a server may take to answer.
 const patience = 10 * time.Second
@@ -33,6 +41,7 @@ type Server struct {
 	path string
 	dir  string
 	addr string
+	bus  string // the port on which the nodes of a Cluster talk; "": it is none
 	args []string
 	proc *process.Process
 }
@@ -40,7 +49,45 @@ type Server struct {
 // Start starts a server, and returns when it answers. args are added to its command line, e.g.
 // "--maxmemory", "3mb".
 func Start(ctx context.Context, args ...string) (*Server, error) {
-	path, err := exec.LookPath("redis-server")
+	return launch(ctx, func(s *Server, port string) error {
+		s.args = append([]string{
+			"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
+		}, args...)
+		return nil
+	})
+}
+
+// StartNode is Start for a node of a Cluster. Its bus has a free port, too, which Redis knows how to do since 7.0.
+func StartNode(ctx context.Context, args ...string) (*Server, error) {
+	return launch(ctx, func(s *Server, port string) error {
+		bus, err := freeAddr(ctx)
+		if err != nil {
+			return err
+		}
+		if _, s.bus, err = net.SplitHostPort(bus); err != nil {
+			return err
+		}
+		s.args = append([]string{
+			"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
+			"--cluster-enabled", "yes", "--cluster-port", s.bus,
+		}, args...)
+		return nil
+	})
+}
+
+// StartSentinel is Start for a Sentinel, which keeps what it knows in a file: lines are the first of it.
+func StartSentinel(ctx context.Context, lines ...string) (*Server, error) {
+	return launch(ctx, func(s *Server, port string) error {
+		path := filepath.Join(s.dir, "sentinel.conf")
+		text := append([]string{"port " + port, "bind 127.0.0.1", "dir " + s.dir}, lines...)
+		s.args = []string{path, "--sentinel"}
+		return os.WriteFile(path, []byte(strings.Join(text, "\n")+"\n"), 0o600)
+	})
+}
+
+// launch starts a server with the arguments that prepare gives it.
+func launch(ctx context.Context, prepare func(s *Server, port string) error) (*Server, error) {
+	path, err := exec.LookPath(Program)
 	if err != nil {
 		return nil, ErrNotInstalled
 	}
@@ -51,15 +98,15 @@ func Start(ctx context.Context, args ...string) (*Server, error) {
 	s := &Server{path: path, dir: dir}
 	const tries = 5 // somebody else may take the free port first
 	for range tries {
-		if err = s.listenAnywhere(ctx, args); err == nil {
+		if err = s.listenAnywhere(ctx, prepare); err == nil {
 			return s, nil
 		}
 	}
 	s.Close()
-	return nil, fmt.Errorf("starting redis-server: %w", err)
+	return nil, fmt.Errorf("starting %s: %w", Program, err)
 }
 
-func (s *Server) listenAnywhere(ctx context.Context, args []string) error {
+func (s *Server) listenAnywhere(ctx context.Context, prepare func(s *Server, port string) error) error {
 	var err error
 	if s.addr, err = freeAddr(ctx); err != nil {
 		return err
@@ -68,9 +115,9 @@ func (s *Server) listenAnywhere(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.args = append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
-	}, args...)
+	if err := prepare(s, port); err != nil {
+		return err
+	}
 	return s.start(ctx)
 }
 
@@ -113,7 +160,7 @@ func (s *Server) Restart(ctx context.Context, args ...string) error {
 		select { // a connection of somebody else's may have been given the port
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("starting redis-server again: %w", err)
+			return fmt.Errorf("starting %s again: %w", Program, err)
 		}
 	}
 }
@@ -162,6 +209,9 @@ func send(ctx context.Context, addr, command string) (string, error) {
 
 // Addr returns the host and port on which s listens.
 func (s *Server) Addr() string { return s.addr }
+
+// BusPort returns the port on which s, a node of a Cluster, talks to the others.
+func (s *Server) BusPort() string { return s.bus }
 
 // Pause stops the server's process, and returns when it stands still; Resume lets it go on.
 func (s *Server) Pause(ctx context.Context) error { return s.proc.Pause(ctx) }

@@ -1,85 +1,78 @@
 package redistest
 
 import (
-	"context"
+	"crypto/rand"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redisserver"
 )
 
 // slots is how many slots a Cluster has.
 const slots = 16384
 
-// A Cluster is real servers that share the slots, without replicas.
+// A Cluster is real servers that share the slots. It is not safe for concurrent use, but its clients are.
 type Cluster struct {
-	Nodes []*Server
+	several
 
-	t   testing.TB
-	rdb []*redis.Client
-	ids []string
+	ids   []string
+	moves map[int]int // where a slot moves to
 }
 
-// NewCluster starts a Cluster of n masters, stopped when the test ends.
-func NewCluster(t testing.TB, n int) *Cluster {
+// NewCluster starts a Cluster, stopped when the test ends: its Nodes are the masters, then the replicas of the first,
+// of the second, and so on. A master that is away for 2 s is replaced. args are added to the nodes' command lines. It
+// needs Redis 7, and takes 2 to 4 s.
+func NewCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t}
-	for range n {
-		s := Redis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no")
-		rdb := s.NewClient(t)
-		c.Nodes, c.rdb = append(c.Nodes, s), append(c.rdb, rdb)
-		c.ids = append(c.ids, fmt.Sprint(c.do(len(c.rdb)-1, "CLUSTER", "MYID")))
+	c := &Cluster{several: several{t: t}, moves: make(map[int]int)}
+	args = append([]string{
+		"--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0",
+		"--repl-diskless-sync-delay", "0",
+	}, args...)
+	for i := range masters * (1 + replicas) {
+		c.add(startReal(t, redisserver.StartNode, args))
+		c.ids = append(c.ids, fmt.Sprint(c.do(i, "CLUSTER", "MYID")))
+		c.do(i, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
 	}
-	for i := range c.Nodes {
-		c.do(i, "CLUSTER", "ADDSLOTSRANGE", slots*i/n, slots*(i+1)/n-1)
-		host, port, _ := strings.Cut(c.Nodes[i].Addr(), ":")
-		c.do(0, "CLUSTER", "MEET", host, port)
+	for i := range masters {
+		c.do(i, "CLUSTER", "ADDSLOTSRANGE", slots*i/masters, slots*(i+1)/masters-1)
 	}
-	for i := range c.Nodes {
-		c.await(i, func(info string) bool {
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_slots_assigned:%d", slots)) &&
-				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n))
-		})
+	c.meet()
+	for i := masters; i < len(c.Nodes); i++ {
+		c.do(i, "CLUSTER", "REPLICATE", c.ids[(i-masters)/replicas])
 	}
+	c.AwaitSettled()
 	return c
 }
 
-func (c *Cluster) await(node int, ready func(info string) bool) {
+// meet introduces all nodes to each other, which is quicker than to wait until they have heard of each other.
+func (c *Cluster) meet() {
 	c.t.Helper()
-	limit := time.NewTimer(30 * time.Second)
-	defer limit.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		info := fmt.Sprint(c.do(node, "CLUSTER", "INFO"))
-		if ready(info) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			c.t.Fatalf("the Cluster is not ready: %s", info)
+	for i, node := range c.Nodes {
+		host, port, _ := net.SplitHostPort(node.Addr())
+		for j := range i {
+			c.do(j, "CLUSTER", "MEET", host, port, node.real.BusPort())
 		}
 	}
-}
-
-func (c *Cluster) do(node int, args ...any) any {
-	c.t.Helper()
-	v, err := c.rdb[node].Do(context.Background(), args...).Result()
-	if err != nil {
-		c.t.Fatalf("%v: %v", args, err)
-	}
-	return v
+	await(c.t, "the nodes meet", func() string {
+		for i := range c.Nodes {
+			if known := c.view(i); len(known) != len(c.Nodes) || slices.ContainsFunc(known, member.lost) {
+				return fmt.Sprintf("node %d knows %+v", i, known)
+			}
+		}
+		return ""
+	})
 }
 
 // Client returns a client of the Cluster, closed when the test ends.
 func (c *Cluster) Client(t testing.TB, edit ...func(*redis.ClusterOptions)) *redis.ClusterClient {
-	opts := &redis.ClusterOptions{}
-	for _, s := range c.Nodes {
-		opts.Addrs = append(opts.Addrs, s.Addr())
-	}
+	opts := &redis.ClusterOptions{Addrs: c.Addrs()}
 	for _, f := range edit {
 		f(opts)
 	}
@@ -88,25 +81,153 @@ func (c *Cluster) Client(t testing.TB, edit ...func(*redis.ClusterOptions)) *red
 	return rdb
 }
 
+// Addrs are the hosts and ports of all nodes.
+func (c *Cluster) Addrs() (all []string) {
+	for _, node := range c.Nodes {
+		all = append(all, node.Addr())
+	}
+	return all
+}
+
+// A member is a node as another one, or itself, sees it.
+type member struct {
+	id     string
+	flags  []string
+	master string // its id; "-": it is one itself
+	epoch  int
+	linked bool
+	slots  [][2]int
+}
+
+func (m member) has(slot int) bool {
+	return slices.ContainsFunc(m.slots, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] })
+}
+
+func (m member) is(flag string) bool { return slices.Contains(m.flags, flag) }
+
+// lost reports whether there is no link to a member, or no certain one.
+func (m member) lost() bool { return !m.linked || m.is("handshake") || m.is("noaddr") }
+
+// view is what a node knows of all, itself included; empty if it does not answer.
+func (c *Cluster) view(node int) (all []member) {
+	for line := range strings.Lines(c.ask(node, "CLUSTER", "NODES")) {
+		f := strings.Fields(line)
+		if len(f) < 8 {
+			continue
+		}
+		m := member{id: f[0], flags: strings.Split(f[2], ","), master: f[3], linked: f[7] == "connected"}
+		m.epoch, _ = strconv.Atoi(f[6])
+		for _, r := range f[8:] {
+			first, last, two := strings.Cut(r, "-")
+			if !two {
+				last = first
+			}
+			from, err1 := strconv.Atoi(first)
+			to, err2 := strconv.Atoi(last)
+			if err1 == nil && err2 == nil { // else it tells of a slot that moves
+				m.slots = append(m.slots, [2]int{from, to})
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// self is a node as it sees itself.
+func (c *Cluster) self(node int) member {
+	for _, m := range c.view(node) {
+		if m.is("myself") {
+			return m
+		}
+	}
+	return member{}
+}
+
+// Slot returns the slot of a key.
+func (c *Cluster) Slot(key string) int {
+	c.t.Helper()
+	slot, _ := c.do(c.living()[0], "CLUSTER", "KEYSLOT", key).(int64)
+	return int(slot)
+}
+
 // Owner returns the number of the node that has the slot of a key.
 func (c *Cluster) Owner(key string) int {
 	c.t.Helper()
-	slot, _ := c.do(0, "CLUSTER", "KEYSLOT", key).(int64)
-	for i := range c.Nodes {
-		if slot >= int64(slots*i/len(c.Nodes)) && slot < int64(slots*(i+1)/len(c.Nodes)) {
-			return i
-		}
+	node := c.ownerOf(c.Slot(key))
+	if node < 0 {
+		c.t.Fatalf("no node that runs has the slot of %q", key)
 	}
-	c.t.Fatalf("nobody has slot %d", slot)
-	return 0
+	return node
 }
 
-// BeginMove begins to move the slot of a key from its owner to another node. No key is moved: what is there stays, and
-// what is not there belongs to the other node from now on.
-func (c *Cluster) BeginMove(key string) {
+// ownerOf returns the node that runs and has a slot, by its own words; -1: there is none.
+func (c *Cluster) ownerOf(slot int) int {
+	owner, epoch := -1, -1
+	for _, i := range c.living() {
+		if m := c.self(i); m.is("master") && m.has(slot) && m.epoch > epoch {
+			owner, epoch = i, m.epoch
+		}
+	}
+	return owner
+}
+
+// Replicas returns the numbers of the nodes that run and follow a node.
+func (c *Cluster) Replicas(node int) (all []int) {
+	for _, i := range c.living() {
+		if c.self(i).master == c.ids[node] {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// KeyAt returns a new key whose slot a node has.
+func (c *Cluster) KeyAt(node int) string {
 	c.t.Helper()
-	slot, from := c.do(0, "CLUSTER", "KEYSLOT", key), c.Owner(key)
-	to := (from + 1) % len(c.Nodes)
-	c.do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ids[from])
-	c.do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.ids[to])
+	m := c.self(node)
+	for range slots {
+		if key := rand.Text(); m.has(c.Slot(key)) {
+			return key
+		}
+	}
+	c.t.Fatalf("node %d has no slots", node)
+	return ""
+}
+
+// AwaitSettled waits until the nodes that run agree who has which slot, and the replicas have all data.
+func (c *Cluster) AwaitSettled() {
+	c.t.Helper()
+	await(c.t, "the Cluster settles", func() string {
+		var first string
+		for _, i := range c.living() {
+			if info := infoFields(c.ask(i, "CLUSTER", "INFO")); info["cluster_state"] != "ok" {
+				return fmt.Sprintf("node %d: %v", i, info)
+			}
+			self := c.self(i)
+			if self.is("slave") && c.follows(i) == "" {
+				return fmt.Sprintf("node %d does not follow its master", i)
+			}
+			shared := c.distribution(i)
+			if first == "" {
+				first = shared
+			}
+			if first != shared {
+				return fmt.Sprintf("node %d says %s, another one %s", i, shared, first)
+			}
+		}
+		return ""
+	})
+}
+
+// distribution is who has which slots and who follows whom, in the eyes of a node, in text: equal if nodes agree. What
+// it says of those that do not run does not count.
+func (c *Cluster) distribution(node int) string {
+	var lines []string
+	for _, m := range c.view(node) {
+		if i := slices.Index(c.ids, m.id); i >= 0 && !c.Nodes[i].away.Load() {
+			lines = append(lines, fmt.Sprintf("%d: %v of %s, failing %t", i, m.slots, m.master, m.is("fail") || m.is("fail?")))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "; ")
 }

@@ -14,7 +14,12 @@ import (
 // test ends. args are added to its command line, e.g. "--maxmemory", "3mb".
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
-	server, err := redisserver.Start(t.Context(), args...)
+	return startReal(t, redisserver.Start, args)
+}
+
+func startReal(t testing.TB, start func(context.Context, ...string) (*redisserver.Server, error), args []string) *Server {
+	t.Helper()
+	server, err := start(t.Context(), args...)
 	switch {
 	case errors.Is(err, redisserver.ErrNotInstalled) && os.Getenv("LOCKMW_REQUIRE_REDIS") != "1":
 		t.Skip(err)
@@ -28,6 +33,7 @@ func Redis(t testing.TB, args ...string) *Server {
 // Pause stops a real server's process in its tracks; Resume lets it go on.
 func (s *Server) Pause(t testing.TB) {
 	t.Helper()
+	s.away.Store(true)
 	pause(t, s.real)
 }
 
@@ -35,10 +41,14 @@ func (s *Server) Pause(t testing.TB) {
 func (s *Server) Resume(t testing.TB) {
 	t.Helper()
 	resume(t, s.real)
+	s.away.Store(false)
 }
 
 // Kill ends a real server without a chance to save anything.
-func (s *Server) Kill() { s.real.Kill() }
+func (s *Server) Kill() {
+	s.away.Store(true)
+	s.real.Kill()
+}
 
 // Restart starts a server again that was killed: at the same address, on what it left on its disk, with
 // args added to its command line from now on.
@@ -47,6 +57,7 @@ func (s *Server) Restart(t testing.TB, args ...string) {
 	if err := s.real.Restart(t.Context(), args...); err != nil {
 		t.Fatal(err)
 	}
+	s.away.Store(false)
 }
 
 // A pauser is a process.

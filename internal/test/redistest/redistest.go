@@ -6,6 +6,8 @@
 //		…
 //	})
 //
+// NewCluster and NewSentinel start several real ones that watch each other.
+//
 // Without a redis-server in the PATH the tests that need one are skipped, or fail if the environment
 // has LOCKMW_REQUIRE_REDIS=1.
 package redistest
@@ -14,6 +16,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +33,8 @@ type Server struct {
 
 	real *redisserver.Server // nil for an embedded one
 	addr string
-	pipe bool // there is no listener: connections are pipes
+	pipe bool        // there is no listener: connections are pipes
+	away atomic.Bool // it was killed or paused
 
 	dialling sync.RWMutex // held while a pipe is made: a client may go on dialling after its test has ended
 	closed   bool

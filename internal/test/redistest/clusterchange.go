@@ -1,0 +1,110 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+)
+
+// BeginMove begins to move the slot of a key from its owner to another master, whose number it returns. No key is moved:
+// what is there stays, and what is not there belongs to the other node from now on.
+func (c *Cluster) BeginMove(key string) (to int) {
+	c.t.Helper()
+	slot, from := c.Slot(key), c.Owner(key)
+	to = -1
+	for _, i := range c.living() {
+		if i != from && c.self(i).is("master") && (to < 0 || i > from && to < from) { // the next one
+			to = i
+		}
+	}
+	if to < 0 {
+		c.t.Fatal("there is no other master")
+	}
+	c.do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ids[from])
+	c.do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.ids[to])
+	c.moves[slot] = to
+	return to
+}
+
+// MoveKeys moves some of the keys in a slot whose move has begun.
+func (c *Cluster) MoveKeys(keys ...string) {
+	c.t.Helper()
+	c.migrate(c.Owner(keys[0]), c.moves[c.Slot(keys[0])], keys)
+}
+
+func (c *Cluster) migrate(from, to int, keys []string) {
+	c.t.Helper()
+	host, port, _ := net.SplitHostPort(c.Nodes[to].Addr())
+	args := []any{"MIGRATE", host, port, "", 0, patience.Milliseconds(), "KEYS"}
+	for _, k := range keys {
+		args = append(args, k)
+	}
+	c.do(from, args...)
+}
+
+// FinishMove ends what BeginMove began: the keys that are left move, and then the slot itself. All nodes know it when
+// it returns.
+func (c *Cluster) FinishMove(key string) {
+	c.t.Helper()
+	slot, from := c.Slot(key), c.Owner(key)
+	to := c.moves[slot]
+	for {
+		var keys []string
+		left, _ := c.do(from, "CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+		for _, k := range left {
+			keys = append(keys, fmt.Sprint(k))
+		}
+		if len(keys) == 0 {
+			break
+		}
+		c.migrate(from, to, keys)
+	}
+	c.do(to, "CLUSTER", "SETSLOT", slot, "NODE", c.ids[to])
+	c.do(from, "CLUSTER", "SETSLOT", slot, "NODE", c.ids[to])
+	delete(c.moves, slot)
+	c.AwaitSettled()
+}
+
+// Move moves the slot of a key, with its keys, to another master, whose number it returns.
+func (c *Cluster) Move(key string) (to int) {
+	c.t.Helper()
+	to = c.BeginMove(key)
+	c.FinishMove(key)
+	return to
+}
+
+// Depose has a replica take the place of the master that has a key's slot, which becomes its replica without a loss
+// of data. It returns the new master.
+func (c *Cluster) Depose(key string) (promoted int) {
+	c.t.Helper()
+	old := c.Owner(key)
+	replicas := c.Replicas(old)
+	if len(replicas) == 0 {
+		c.t.Fatalf("node %d has no replica", old)
+	}
+	c.do(replicas[0], "CLUSTER", "FAILOVER")
+	c.AwaitPromoted(key, old)
+	c.AwaitSettled()
+	return replicas[0]
+}
+
+// AwaitPromoted waits until another node than the old one has a key's slot and all nodes that run know that it has. It
+// returns the new master.
+func (c *Cluster) AwaitPromoted(key string, old int) (promoted int) {
+	c.t.Helper()
+	slot := c.Slot(key)
+	await(c.t, "a replica is promoted", func() string {
+		promoted = c.ownerOf(slot)
+		if promoted < 0 || promoted == old {
+			return fmt.Sprintf("the owner is %d", promoted)
+		}
+		for _, i := range c.living() {
+			for _, m := range c.view(i) {
+				if m.has(slot) && m.id != c.ids[promoted] {
+					return fmt.Sprintf("node %d takes another one for the owner", i)
+				}
+			}
+		}
+		return ""
+	})
+	return promoted
+}

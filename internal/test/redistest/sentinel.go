@@ -1,0 +1,212 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redisserver"
+)
+
+// MasterName is what Sentinels call the master.
+const MasterName = "mymaster"
+
+// A Sentinel is a real master with replicas, and Sentinels that put a replica in the place of a master that is away for
+// 2 s. It is not safe for concurrent use, but its clients are.
+type Sentinel struct {
+	several // the first one is the master to begin with
+
+	Sentinels []*Server
+
+	watchers []*redis.SentinelClient
+}
+
+// NewSentinel starts a master, replicas and Sentinels, stopped when the test ends. args are added to the command lines
+// of the master and the replicas. It takes 2 s.
+func NewSentinel(t testing.TB, replicas, sentinels int, args ...string) *Sentinel {
+	t.Helper()
+	s := &Sentinel{several: several{t: t}}
+	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
+	s.add(startReal(t, redisserver.Start, args))
+	host, port, _ := net.SplitHostPort(s.Nodes[0].Addr())
+	for range replicas {
+		s.add(startReal(t, redisserver.Start, append([]string{"--replicaof", host + " " + port}, args...)))
+	}
+	await(t, "replicas follow the master", func() string { return s.lagging(0) })
+	for range sentinels {
+		s.watch(host, port, sentinels/2+1)
+	}
+	s.AwaitSettled()
+	return s
+}
+
+// watch starts a Sentinel. It looks at the others often, and works on where the machine was busy. Four times the publish
+// period must be longer than a promotion takes, else the other Sentinels undo it.
+func (s *Sentinel) watch(host, port string, quorum int) {
+	s.t.Helper()
+	server := startReal(s.t, redisserver.StartSentinel, []string{
+		fmt.Sprintf("sentinel monitor %s %s %s %d", MasterName, host, port, quorum),
+		fmt.Sprintf("sentinel down-after-milliseconds %s 2000", MasterName),
+		fmt.Sprintf("sentinel failover-timeout %s 10000", MasterName),
+	})
+	c := redis.NewSentinelClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
+	s.t.Cleanup(func() { _ = c.Close() })
+	s.Sentinels, s.watchers = append(s.Sentinels, server), append(s.watchers, c)
+	tune := redis.NewStatusCmd(context.Background(), "SENTINEL", "DEBUG",
+		"PING-PERIOD", "100", "ASK-PERIOD", "100", "PUBLISH-PERIOD", "1000", "INFO-PERIOD", "1000", "TILT-TRIGGER", "60000")
+	if err := c.Process(context.Background(), tune); err != nil {
+		s.t.Fatalf("a Sentinel's periods: %v", err)
+	}
+}
+
+// Client returns a client of the master, whichever that is, closed when the test ends.
+func (s *Sentinel) Client(t testing.TB, edit ...func(*redis.FailoverOptions)) *redis.Client {
+	opts := &redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs()}
+	for _, f := range edit {
+		f(opts)
+	}
+	rdb := redis.NewFailoverClient(opts)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// Addrs are the hosts and ports of the Sentinels.
+func (s *Sentinel) Addrs() (all []string) {
+	for _, server := range s.Sentinels {
+		all = append(all, server.Addr())
+	}
+	return all
+}
+
+// Master returns the number of the node that the Sentinels have for the master.
+func (s *Sentinel) Master() int {
+	s.t.Helper()
+	node, missing := s.elected()
+	if node < 0 {
+		s.t.Fatal(missing)
+	}
+	return node
+}
+
+// elected returns the node that all Sentinels that run have for the master; else -1, and what is missing.
+func (s *Sentinel) elected() (node int, missing string) {
+	node = -1
+	for i, server := range s.Sentinels {
+		if server.away.Load() {
+			continue
+		}
+		addr, err := s.watchers[i].GetMasterAddrByName(context.Background(), MasterName).Result()
+		if err != nil || len(addr) != 2 {
+			return -1, fmt.Sprintf("Sentinel %d: %v %v", i, addr, err)
+		}
+		at := net.JoinHostPort(addr[0], addr[1])
+		named := slices.IndexFunc(s.Nodes, func(n *Server) bool { return n.Addr() == at })
+		if node >= 0 && named != node {
+			return -1, "the Sentinels do not agree"
+		}
+		node = named
+	}
+	return node, "no Sentinel runs"
+}
+
+// Failover has the Sentinels put a replica in the master's place, though that is there, and returns the new master's
+// number. What it had not sent to the replica is lost.
+func (s *Sentinel) Failover() (promoted int) {
+	s.t.Helper()
+	old := s.Master()
+	await(s.t, "the Sentinels agree to a fail-over", func() string {
+		for i, server := range s.Sentinels {
+			if server.away.Load() {
+				continue
+			}
+			if err := s.watchers[i].Failover(context.Background(), MasterName).Err(); err != nil {
+				return err.Error()
+			}
+			return ""
+		}
+		return "no Sentinel runs"
+	})
+	return s.AwaitPromoted(old)
+}
+
+// AwaitPromoted waits until the Sentinels have another master than the old one, and it knows. It returns the new
+// master's number.
+func (s *Sentinel) AwaitPromoted(old int) (promoted int) {
+	s.t.Helper()
+	await(s.t, "a replica is promoted", func() string {
+		var missing string
+		promoted, missing = s.elected()
+		switch {
+		case promoted < 0:
+			return missing
+		case promoted == old:
+			return "the master is the old one"
+		case infoFields(s.ask(promoted, "INFO", "replication"))["role"] != "master":
+			return "the new master does not know that it is"
+		}
+		return ""
+	})
+	return promoted
+}
+
+// AwaitSettled waits until the nodes that run follow one master, and all Sentinels know all nodes and each other.
+func (s *Sentinel) AwaitSettled() {
+	s.t.Helper()
+	await(s.t, "the Sentinels settle", func() string {
+		master, missing := s.elected()
+		if master < 0 {
+			return missing
+		}
+		if missing := s.lagging(master); missing != "" {
+			return missing
+		}
+		return s.unknown()
+	})
+}
+
+// lagging says which node that runs has not the master's data.
+func (s *Sentinel) lagging(master int) string {
+	for _, i := range s.living() {
+		if i != master && s.follows(i) != s.Nodes[master].Addr() {
+			return fmt.Sprintf("node %d does not follow node %d", i, master)
+		}
+	}
+	return ""
+}
+
+// unknown says what a Sentinel that runs does not know yet.
+func (s *Sentinel) unknown() string {
+	for i, server := range s.Sentinels {
+		if server.away.Load() {
+			continue
+		}
+		state, err := s.watchers[i].Master(context.Background(), MasterName).Result()
+		switch {
+		case err != nil:
+			return err.Error()
+		case state["flags"] != "master",
+			state["num-other-sentinels"] != strconv.Itoa(len(s.Sentinels)-1),
+			state["num-slaves"] != strconv.Itoa(len(s.Nodes)-1):
+			return fmt.Sprintf("Sentinel %d: %v", i, state)
+		}
+		replicas, err := s.watchers[i].Replicas(context.Background(), MasterName).Result()
+		if err != nil {
+			return err.Error()
+		}
+		running := 0
+		for _, r := range replicas {
+			if r["flags"] == "slave" && r["master-link-status"] == "ok" {
+				running++
+			}
+		}
+		if running != len(s.living())-1 {
+			return fmt.Sprintf("Sentinel %d: %v", i, replicas)
+		}
+	}
+	return ""
+}

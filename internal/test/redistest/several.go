@@ -1,0 +1,106 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// several is servers that know each other, and a connection to each that only this package uses.
+type several struct {
+	// Nodes are the servers: Kill, Pause, Resume and Restart them as any other.
+	Nodes []*Server
+
+	t   testing.TB
+	rdb []*redis.Client
+}
+
+func (s *several) add(node *Server) int {
+	s.Nodes = append(s.Nodes, node)
+	s.rdb = append(s.rdb, node.NewClient(s.t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }))
+	return len(s.Nodes) - 1
+}
+
+// living are the numbers of the nodes that run.
+func (s *several) living() (all []int) {
+	for i, node := range s.Nodes {
+		if !node.away.Load() {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// try sends a node a command.
+func (s *several) try(node int, args ...any) (any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // also when the test has ended
+	defer cancel()
+	return s.rdb[node].Do(ctx, args...).Result()
+}
+
+// do is try where the command must work.
+func (s *several) do(node int, args ...any) any {
+	s.t.Helper()
+	v, err := s.try(node, args...)
+	if err != nil {
+		s.t.Fatalf("node %d: %v: %v", node, args, err)
+	}
+	return v
+}
+
+// ask is do for an answer that is text; "" if the node does not answer.
+func (s *several) ask(node int, args ...any) string {
+	v, err := s.try(node, args...)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// follows returns the address of the master whose data a node has; "": it has not all of them.
+func (s *several) follows(node int) string {
+	info := infoFields(s.ask(node, "INFO", "replication"))
+	if info["role"] != "slave" || info["master_link_status"] != "up" || info["master_sync_in_progress"] != "0" {
+		return ""
+	}
+	return net.JoinHostPort(info["master_host"], info["master_port"])
+}
+
+// infoFields reads what INFO and CLUSTER INFO say.
+func infoFields(text string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// patience is how long several servers may take to agree.
+const patience = 60 * time.Second
+
+// await waits until missing returns nothing.
+func await(t testing.TB, what string, missing func() string) {
+	t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		m := missing()
+		if m == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("%s: after %v %s", what, patience, m)
+		}
+	}
+}
