@@ -186,8 +186,14 @@ func (q *line) run() {
 // next is run of the first call.
 func (q *line) next() {
 	q.e.T.Helper()
+	q.calls[0].has()
+	q.goesOn()
+}
+
+// goesOn has the first call, which has the lock, end its hold. Nobody else has it meanwhile.
+func (q *line) goesOn() {
+	q.e.T.Helper()
 	first := q.calls[0]
-	first.has()
 	q.calls = q.calls[1:]
 	for _, other := range q.calls {
 		other.stillWaits()
