@@ -112,10 +112,11 @@ if queues then
   local fields = {'@' .. id, liveness(live, calls)}
   if not place then
     place = place_in_queue()
+    if reads then call('ZADD', KEYS[2], 'NX', place, READERS_TICKET) end -- without it nobody would see the ticket
     call('ZADD', line, place, id)
     if reads then
-      sync_readers_ticket()
       call('PEXPIRE', line, QUEUE_TTL) -- another run may have marked the queue as active just now
+      sync_readers_ticket()
     end
     fields[3] = id
     fields[4] = table.concat({mode, lease, queued, inbox, owner, string.format('%.0f', now_us), trace}, ' ')

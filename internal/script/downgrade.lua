@@ -11,15 +11,18 @@ local fence = KEYS[4]
 local h = read_holder()
 if h and h.err then return h end
 if not h then return 0 end
-if h.mode == 'read' then return extend_reader(ARGV[1], 1) and 1 or 0 end
+if h.mode == 'read' then
+  if not extend_reader(ARGV[1], 1) then return 0 end
+  drop_other_fields() -- an earlier run may have ended before it did
+  return 1
+end
 if h.id ~= ARGV[1] then return 0 end
 -- The hash is changed in place: in a slot that moves, a Cluster ends a script that asks for a key which it has deleted.
 local lease = call('PTTL', KEYS[1])
 if lease < 0 then lease = ACCEPT end -- somebody took the TTL off: until the next renewal
 lease = math.max(lease, 1)
 if call('PEXPIRE', KEYS[1], lease) == 0 then return 0 end -- a full memory refuses neither this write nor those after it
-call('HSET', KEYS[1], 'id', '-') -- no hold has this id: if this is the last write, the key only expires
-add_reader(h.id, h.token + h.tokens - 1, lease, h.inbox, h.owner, h.trace)
+add_reader(h.id, h.token + h.tokens - 1, lease, h.inbox, h.owner, h.trace, true)
 drop_other_fields()
 local queued = redis.pcall('ZCARD', KEYS[2])
 if type(queued) == 'table' or queued == 0 then return 1 end

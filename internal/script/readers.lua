@@ -20,8 +20,8 @@ local function set_field(run, field, value)
   if not endless and call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end
 end
 
--- Makes `id` a reader. It begins a phase with that token if there is none.
-local function add_reader(id, token, lease, inbox, owner, trace)
+-- Makes `id` a reader. It begins a phase with that token if there is none. `wrote` says that it had the lock for itself.
+local function add_reader(id, token, lease, inbox, owner, trace, wrote)
   local ends, first = now_ms + lease, to_number(call('HGET', KEYS[1], 'next'))
   local fields = {reader_field(id), string.format('%.0f %.0f %s %s %s', ends, now_us, inbox, owner, trace)}
   if not first then
@@ -30,6 +30,10 @@ local function add_reader(id, token, lease, inbox, owner, trace)
   if not first or ends < first then
     fields[#fields + 1] = 'next'
     fields[#fields + 1] = string.format('%.0f', ends)
+  end
+  if wrote then
+    fields[#fields + 1] = 'id'
+    fields[#fields + 1] = '-' -- no hold has this id
   end
   call('HSET', KEYS[1], unpack(fields))
   if call('PTTL', KEYS[1]) < tonumber(lease) then call('PEXPIRE', KEYS[1], lease) end

@@ -91,6 +91,8 @@ type Params struct {
 	AcceptWindow, QueueTTL time.Duration
 	// MaxAdmitted is how many readers one run admits.
 	MaxAdmitted int
+	// Prelude is Lua in front of each script. Tests make scripts fail with it.
+	Prelude string
 }
 
 // DefaultParams returns the protocol's times and limits.
@@ -106,7 +108,7 @@ func NewSet(p Params) *Set {
 	parts := strings.NewReplacer("--@fence\n", constants+fenceLua, "--@hold\n", holdLua,
 		"--@readers\n", readersLua, "--@settle\n", settleLua, "--@tick\n", tickLua)
 	assemble := func(source string) *Script {
-		source = parts.Replace(source)
+		source = p.Prelude + parts.Replace(source)
 		sum := sha1.Sum([]byte(source)) // as Redis names scripts
 		sha := hex.EncodeToString(sum[:])
 		return &Script{Source: source, SHA: sha, sha: sha}

@@ -123,11 +123,25 @@ local function live_ticket(id, amnesty)
   }
 end
 
--- Publishes a grant to the ticket's process. Returns whether that process certainly does not listen.
--- `number` is greater than all numbers before.
+-- Publishes a grant to the ticket's process. Returns whether nobody listens. `number` is greater than all numbers
+-- before.
 local function push_missed(t, number, token, count, others)
   return redis.pcall('PUBLISH', t.inbox, string.format('grant %s %.0f %.0f %d %d %s',
-    t.id, number, token, count, others, KEYS[1])) == 0 and t.mute
+    t.id, number, token, count, others, KEYS[1])) == 0
+end
+
+-- Grants to a ticket by `write`, and publishes that, unless its process certainly does not listen: then it returns false.
+-- What is published must be written already, because a Cluster may end the script in between. Whether a process
+-- listens is only seen by publishing, but on a plain server, which ends no script.
+local function grant(t, number, token, count, others, write)
+  if t.mute then
+    if push_missed(t, number, token, count, others) then return false end
+    write()
+  else
+    write()
+    push_missed(t, number, token, count, others)
+  end
+  return true
 end
 
 -- Makes a ticket the holder, for the time that its process has to accept the grant.
@@ -157,11 +171,14 @@ local function admit_readers(amnesty, place, anyway)
     if not t then
       gone = gone + 1
       remove_ticket(id)
-    elseif not push_missed(t, number, token, 1, others) or anyway then
-      admitted = admitted + 1
-      call('ZREM', KEYS[5], id)
-      call('HDEL', KEYS[3], id, '@' .. id)
-      add_reader(id, token, ACCEPT, t.inbox, t.owner, t.trace)
+    else
+      if anyway then t.mute = false end
+      local function write()
+        call('ZREM', KEYS[5], id)
+        call('HDEL', KEYS[3], id, '@' .. id)
+        add_reader(id, token, ACCEPT, t.inbox, t.owner, t.trace)
+      end
+      if grant(t, number, token, 1, others, write) then admitted = admitted + 1 end
     end
   end
   sync_readers_ticket()
@@ -199,10 +216,8 @@ local function grant_to_writer(amnesty, queued, look)
     else
       local first, count = reserve_tokens(t.tokens)
       if not first then return true end
-      if not push_missed(t, first, first, count, queued - 1) then
-        grant_to(t, first, count, queued - 1)
-        return true
-      end
+      local function write() grant_to(t, first, count, queued - 1) end
+      if grant(t, first, first, count, queued - 1, write) then return true end
       fallback = fallback or function() grant_to(t, first, count, call('ZCARD', KEYS[2]) - 1) end
       passed = passed + 1
     end

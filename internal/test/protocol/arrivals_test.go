@@ -20,6 +20,7 @@ func (e *expander) arrivals() {
 				s.removeCommand(j)
 				e.runCancel(s, c)
 			})
+			e.cutOff(move{text: "cancel runs", id: c.id}, func(s *state) { e.runCancel(s, c) })
 		}
 		if c.verb == cancel && !c.stray && e.from.faults.replays > 0 {
 			e.can(move{text: "cancel is written again", id: c.id, kind: fault}, func(s *state) {

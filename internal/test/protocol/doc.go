@@ -50,4 +50,5 @@
 //   - The budget of a run for dead tickets is left out (rule 9): it only splits a run. So is that a ticket is
 //     passed over if nobody listens (rule 8): it only changes the order. So is the loss of what the server has
 //     stored, for which ME is not promised.
+//   - Writes to the same key in a row are one: a Cluster ends scripts only at keys that are missing.
 package protocol

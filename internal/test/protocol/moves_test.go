@@ -59,6 +59,22 @@ func (e *expander) can(m move, f func(s *state)) {
 	f(&e.steps[len(e.steps)-1].state)
 }
 
+// cutOff is the ways in which a script that runs may end after one of its writes. Nothing is answered then.
+func (e *expander) cutOff(m move, run func(s *state)) {
+	if e.from.faults.cuts == 0 {
+		return
+	}
+	s := *e.from
+	e.cutting, e.cuts = true, e.cuts[:0]
+	run(&s)
+	e.cutting = false
+	m.kind = fault
+	for i, c := range e.cuts {
+		c.faults.cuts--
+		e.can(move{fmt.Sprintf("%s, and ends after write %d", m.text, i+1), m.id, m.who, fault}, func(s *state) { *s = c })
+	}
+}
+
 // calls is how a process takes the lock and releases it.
 func (e *expander) calls(i int) {
 	switch p := &e.from.process[i]; {
@@ -66,6 +82,7 @@ func (e *expander) calls(i int) {
 		e.requests(i)
 	case p.isUnderWay():
 		e.acquires(p.sent(), func(s *state, c command) { s.process[i].answer = e.runAcquire(s, c) })
+		e.cutOff(move{text: "acquire runs", id: p.id}, func(s *state) { e.runAcquire(s, p.sent()) })
 	case p.phase == requesting:
 		e.can(move{text: "acquire is answered", id: p.id}, func(s *state) { e.answered(s, i) })
 	case p.phase == holding:
@@ -79,6 +96,7 @@ func (e *expander) calls(i int) {
 			}
 			s.process[i].becomeIdle()
 		})
+		e.cutOff(move{text: "release runs", id: p.id}, func(s *state) { e.runRelease(s, e.sentRelease(p)) })
 	}
 }
 
@@ -127,6 +145,7 @@ func (e *expander) ending(i int) {
 		e.can(move{text: "downgrade runs and is answered", id: p.id}, func(s *state) {
 			e.downgraded(s, i, e.runDowngrade(s, p.id))
 		})
+		e.cutOff(move{text: "downgrade runs", id: p.id}, func(s *state) { e.runDowngrade(s, p.id) })
 		return
 	}
 	e.can(move{text: "is to be released", id: p.id}, func(s *state) {
@@ -157,6 +176,7 @@ func (e *expander) polling(i int) {
 			s.process[i].polls[slot] = e.runPoll(s, p.id)
 		})
 	}
+	e.cutOff(move{text: "poll runs", id: p.id}, func(s *state) { e.runPoll(s, p.id) })
 	for slot, a := range p.polls {
 		if a.outcome != none {
 			e.can(move{text: "poll is answered", id: p.id}, func(s *state) {

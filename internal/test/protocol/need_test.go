@@ -23,6 +23,7 @@ var (
 	batches   = system{roles: [maxProcesses]role{writer, both, reader}, acquires: 2, polls: 1, batch: 1, faults: faults{cancels: 1}}
 	dying     = system{roles: [maxProcesses]role{writer, reader, reader}, acquires: 1, polls: 1, faults: faults{deaths: 1}}
 	returning = system{roles: [maxProcesses]role{fair, reader}, acquires: 3, polls: 1, faults: faults{cancels: 1}}
+	cutOff    = system{roles: two(writer), acquires: 2, polls: 1, faults: faults{cuts: 1}}
 	losing    = system{roles: [maxProcesses]role{fair, plain}, acquires: 2, polls: 1, faults: faults{delays: 1}}
 )
 
@@ -78,6 +79,8 @@ var needs = []struct {
 	{"so does the cancel that follows an unanswered release", keptIsUndone, returning, "places"},
 	{"so does the cancel of a hold that was lost", lossEndsPlace, losing, "places"},
 	{"cancel keeps no place that has ended", placeIsCompared, returning, "places"},
+	{"a grant is published when it is written", pushIsLast, cutOff, "ME"},
+	{"a downgrade changes the hold in place", holdIsNeverAway, cutOff, "ME"},
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {

@@ -62,6 +62,9 @@ const (
 	tokensRise    // rule 18: each grant takes the next token
 	readersFollow // rule 18: readers have at least the token of the writer before them
 
+	pushIsLast      // rule 19: a grant is published when it is written
+	holdIsNeverAway // rule 19: a downgrade changes the hold in place
+
 	allRules = 1<<iota - 1
 )
 
@@ -74,6 +77,16 @@ type system struct {
 	tries    bool // some acquires do not wait
 	batch    int  // how many readers one run admits; 0: all
 	faults   faults
+
+	cutting bool    // cuts are noted
+	cuts    []state // after each write of a script
+}
+
+// wrote notes that a script has written something: it may end here.
+func (y *system) wrote(s *state) {
+	if y.cutting {
+		y.cuts = append(y.cuts, *s)
+	}
 }
 
 func (y *system) keeps(r rule) bool { return y.off&r == 0 }

@@ -4,6 +4,7 @@ package protocol
 func (y *system) grant(s *state, t ticket) {
 	if y.keeps(tokensRise) || s.counter == 0 {
 		s.counter++
+		y.wrote(s)
 	}
 	s.holder, s.token, s.waiting = t.id, s.counter, false
 	if p := &s.process[t.id.process()]; p.id == t.id && p.is(keeps) {
@@ -13,30 +14,58 @@ func (y *system) grant(s *state, t ticket) {
 		}
 	}
 	s.noteGrant(t)
+	y.wrote(s)
 }
 
-// read makes id a reader, and begins a phase if there is none.
-func (y *system) read(s *state, id ident) {
+// phaseToken returns the token of the readers' phase, or of the one that begins now.
+func (y *system) phaseToken(s *state) token {
+	switch {
+	case s.isRead():
+		return s.token
+	case !y.keeps(readersFollow):
+		return 0
+	case s.counter == 0:
+		s.counter = 1
+		y.wrote(s)
+	}
+	return s.counter
+}
+
+// read makes id a reader. The token is for the phase that it begins if there is none.
+func (y *system) read(s *state, id ident, phase token) {
 	if !s.isRead() {
-		if s.counter == 0 {
-			s.counter = 1
-		}
-		s.token = s.counter
-		if !y.keeps(readersFollow) {
-			s.token = 0
-		}
+		s.token = phase
 	}
 	if s.reads(id) {
 		s.wrongs |= shortened // it is there, and may last longer than a new one would
 	} else {
 		s.addReader(id)
 	}
+	y.wrote(s)
 }
 
 func (y *system) isRefused(s *state, id ident) bool { return y.keeps(doneIsRefused) && s.isDone(id) }
 
 // markDone notes that an id is over.
-func (y *system) markDone(s *state, id ident) { s.done[id.process()] |= id.bit() }
+func (y *system) markDone(s *state, id ident) {
+	s.done[id.process()] |= id.bit()
+	y.wrote(s)
+}
+
+// remove takes a ticket off the queue, if it is there.
+func (y *system) remove(s *state, id ident) {
+	if s.index(id) >= 0 {
+		s.dequeue(id)
+		y.wrote(s)
+	}
+}
+
+// end ends the hold of id, if there is one. It returns what has ended if that frees the lock.
+func (y *system) end(s *state, id ident) end {
+	e := s.end(id)
+	y.wrote(s)
+	return e
+}
 
 // take is the part of acquire.lua for a request that need not wait.
 func (y *system) take(s *state, c command) bool {
@@ -55,10 +84,11 @@ func (y *system) take(s *state, c command) bool {
 		return false
 	}
 	s.notePhase(!s.isRead())
-	y.read(s, c.id)
+	token := y.phaseToken(s)
 	if y.keeps(takersLeave) {
-		s.dequeue(c.id)
+		y.remove(s, c.id)
 	}
+	y.read(s, c.id, token)
 	y.settleAndJudge(s, unknown)
 	return true
 }
@@ -67,10 +97,10 @@ func (y *system) take(s *state, c command) bool {
 func (y *system) runAcquire(s *state, c command) answer {
 	after := s.takeEnded()
 	if c.predecessor != nobody {
-		if e := s.end(c.predecessor); e != unknown {
+		if e := y.end(s, c.predecessor); e != unknown {
 			after = e
 		}
-		s.dequeue(c.predecessor)
+		y.remove(s, c.predecessor)
 		if c.mark {
 			y.markDone(s, c.predecessor)
 		}
@@ -89,6 +119,7 @@ func (y *system) runAcquire(s *state, c command) answer {
 	if c.wait && !held {
 		if s.index(c.id) < 0 {
 			s.enqueue(c)
+			y.wrote(s)
 		}
 		s.queue[s.index(c.id)].unseen = false
 	}
@@ -129,7 +160,7 @@ func (y *system) runPoll(s *state, id ident) answer {
 func (y *system) runRenew(s *state, id ident) answer {
 	if !s.has(id) {
 		if !y.keeps(renewalsTouch) && s.holder == nobody {
-			y.read(s, id)
+			y.read(s, id, y.phaseToken(s))
 		}
 		return answer{outcome: notHeld}
 	}
@@ -146,7 +177,7 @@ func (y *system) runRelease(s *state, c command) bool {
 	if !s.has(id) {
 		return false
 	}
-	after := s.end(id)
+	after := y.end(s, id)
 	if !y.keeps(ownShareEnds) && s.isRead() {
 		s.readers = [maxReaders]ident{}
 		after = reading
@@ -169,12 +200,13 @@ func (y *system) giveUpPlace(s *state, c command, by rule) {
 	s.noteServed()
 	if y.keeps(by) {
 		s.kept = 0
+		y.wrote(s)
 	}
 }
 
 // undoPlace ends the kept place of a hold that may not be there to be released, unless another call has it.
-func (y *system) undoPlace(s *state, c command) {
-	if s.holder == c.id {
+func (y *system) undoPlace(s *state, c command, held bool) {
+	if held {
 		y.giveUpPlace(s, c, keptIsUndone)
 		return
 	}
@@ -191,8 +223,12 @@ func (y *system) runDowngrade(s *state, id ident) bool {
 	switch {
 	case s.holder == id:
 		s.holder = nobody
+		if !y.keeps(holdIsNeverAway) {
+			y.wrote(s)
+		}
 		s.addReader(id)
 		s.admit = 0
+		y.wrote(s)
 		before := *s
 		if !y.keeps(downgradesAdmit) || !y.admitReaders(s, 0, true) {
 			s.notePhase(true)
@@ -214,17 +250,19 @@ func (y *system) runCancel(s *state, c command) {
 	if i := s.index(c.id); i >= 0 && c.keeps && !c.served && !y.keeps(placeIsCompared) {
 		s.kept = s.queue[i].place
 	}
-	s.dequeue(c.id)
+	held := s.holder == c.id
 	if y.keeps(cancelFrees) {
-		if c.served {
-			y.undoPlace(s, c)
-		}
-		if e := s.end(c.id); e != unknown {
+		if e := y.end(s, c.id); e != unknown {
 			after = e
 		}
 	}
+	y.remove(s, c.id)
 	if c.mark {
 		y.markDone(s, c.id)
+	}
+	if c.served && y.keeps(cancelFrees) {
+		y.undoPlace(s, c, held)
+		y.wrote(s)
 	}
 	y.settleAndJudge(s, after)
 }

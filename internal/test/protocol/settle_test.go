@@ -25,13 +25,24 @@ func (y *system) settle(s *state, after end) {
 	case y.readersFirst(s, after) && y.admitReaders(s, 0, true):
 	default:
 		if t := s.nextWriter(); t.id != nobody {
-			s.dequeue(t.id)
-			y.grant(s, t)
-			s.waiting = !y.keeps(grantsExpire)
-			s.publish(t.id, news{s.token, s.token})
+			y.handOver(s, t)
 			return
 		}
 		y.admitReaders(s, 0, true)
+	}
+}
+
+// handOver grants the lock to the ticket of a writer. The grant is published when it is written (rule 19).
+func (y *system) handOver(s *state, t ticket) {
+	if !y.keeps(pushIsLast) {
+		s.publish(t.id, news{s.counter + 1, s.counter + 1})
+		y.wrote(s)
+	}
+	y.remove(s, t.id)
+	y.grant(s, t)
+	s.waiting = !y.keeps(grantsExpire)
+	if y.keeps(pushIsLast) {
+		s.publish(t.id, news{s.token, s.token})
 	}
 }
 
@@ -85,6 +96,11 @@ func (y *system) admitReaders(s *state, upTo place, begin bool) bool {
 	if !s.hasReader() {
 		return false
 	}
+	phase := y.phaseToken(s)
+	if y.keeps(numberIsReserved) || s.counter == 0 {
+		s.counter = max(s.counter, number)
+		y.wrote(s)
+	}
 	admitted, looked := 0, 0
 	for i := 0; s.queue[i].id != nobody && (upTo == 0 || s.queue[i].place <= upTo) && !y.isFull(looked, admitted); {
 		t := s.queue[i]
@@ -93,16 +109,21 @@ func (y *system) admitReaders(s *state, upTo place, begin bool) bool {
 			continue
 		}
 		looked++
-		s.dequeue(t.id)
 		if t.unseen {
+			y.remove(s, t.id)
 			continue
 		}
 		admitted++
-		y.read(s, t.id)
-		s.publish(t.id, news{number, s.token})
-	}
-	if y.keeps(numberIsReserved) && looked > 0 || s.counter == 0 {
-		s.counter = number
+		if !y.keeps(pushIsLast) {
+			s.publish(t.id, news{number, phase})
+			y.wrote(s)
+		}
+		y.remove(s, t.id)
+		y.read(s, t.id, phase)
+		if y.keeps(pushIsLast) {
+			s.publish(t.id, news{number, phase})
+			y.wrote(s)
+		}
 	}
 	y.leaveRest(s, upTo, looked)
 	if admitted > 0 && upTo == 0 {

@@ -126,9 +126,10 @@ type faults struct {
 	delays  uint8 // a live process is too slow for its lease, its accept window or its polls
 	cancels uint8 // a call ends by its context, or because its connection fails
 	deaths  uint8 // of processes
+	cuts    uint8 // a script ends after one of its writes
 }
 
-func (f faults) sum() uint8 { return f.replays + f.delays + f.cancels + f.deaths }
+func (f faults) sum() uint8 { return f.replays + f.delays + f.cancels + f.deaths + f.cuts }
 
 func (s *state) isFree() bool { return s.holder == nobody && s.readers[0] == nobody }
 

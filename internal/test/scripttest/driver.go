@@ -1,6 +1,8 @@
 package scripttest
 
 import (
+	_ "embed" // endafter.lua
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -63,6 +65,19 @@ func newDriver(t testing.TB, rdb *redis.Client, key string, cluster bool) *Drive
 	t.Cleanup(d.sender.Stop)
 	return d
 }
+
+//go:embed endafter.lua
+var endAfterLua string
+
+// EndAfter makes each run of a script end with an error after so many writes, as a Cluster may end it.
+func (d *Driver) EndAfter(writes int) {
+	p := script.DefaultParams(true)
+	p.Prelude = fmt.Sprintf(endAfterLua, writes)
+	d.scripts = script.NewSet(p)
+}
+
+// EndAtTheEnd ends what EndAfter began.
+func (d *Driver) EndAtTheEnd() { d.scripts = script.NewSet(script.DefaultParams(true)) }
 
 // With returns a Driver of the same lock for another test.
 func (d *Driver) With(t *testing.T) *Driver {

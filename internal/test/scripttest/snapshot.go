@@ -174,12 +174,16 @@ func (d *Driver) Look() *Snapshot {
 		}
 		return nil
 	})
-	if err != nil {
+	isMissing := func(err error) bool { return redis.HasErrorPrefix(err, "ASK") } // in a slot that moves
+	if err != nil && !isMissing(err) {
 		d.Fatal(err)
 	}
 	sc.Now = now.Val()
 	for i, p := range parts {
 		p.Type, p.ours, p.TTL = types[i].Val(), ours[i], ttls[i].Val()
+		if isMissing(types[i].Err()) {
+			p.Type, p.TTL = "none", -2
+		}
 		if p.Fields, err = d.fieldsOf(keys[i], p.Type); err != nil {
 			d.Fatal(err)
 		}
