@@ -24,21 +24,27 @@ func (l *heldLock) Stalled(h core.LocalHold) {
 	if !ok || l.locker == nil || holder.blamed.Swap(true) {
 		return
 	}
-	site, calledBy := callers().callSite()
+	args := append([]any{"key", l.req.Key}, l.about()...)
+	args = append(args, callers().describe("call")...)
 	l.locker.Logger().Warn("lockmw: a call waits for a lock that its own process holds; if its caller is the holder, it has to use the context that Lock returned",
-		"key", l.req.Key, "mode", l.req.Mode.String(), "call", site, "called_by", calledBy,
-		slog.Group("holder", holder.describe(h)...))
+		append(args, slog.Group("holder", holder.describe(h)...))...)
 }
 
 // describe returns what log lines say of hold h, which is of this lock; with WithStacks also where it was taken.
 func (l *heldLock) describe(h core.LocalHold) []any {
-	args := []any{
-		"label", l.req.Label, "mode", l.req.Mode.String(), "token", h.Token, "owner", l.req.Owner,
-		"since", h.Since, "held", time.Since(h.Since).Round(time.Millisecond),
-	}
+	args := append(l.about(),
+		"token", h.Token, "owner", l.req.Owner, "since", h.Since, "held", time.Since(h.Since).Round(time.Millisecond))
 	if l.takenAt != nil {
-		site, calledBy := l.takenAt.callSite()
-		args = append(args, "taken_by", site, "called_by", calledBy)
+		args = append(args, l.takenAt.describe("taken_by")...)
+	}
+	return args
+}
+
+// about returns what log lines say of a call for the lock, besides its key.
+func (l *heldLock) about() []any {
+	args := []any{"mode", l.req.Mode.String()}
+	if l.req.Label != "" {
+		args = append(args, "label", l.req.Label)
 	}
 	return args
 }
@@ -68,6 +74,16 @@ func callers() *stack {
 	s := &stack{}
 	s.n = runtime.Callers(2, s.calls[:])
 	return s
+}
+
+// describe returns what log lines say of a call site, whose attribute has that name.
+func (s *stack) describe(name string) []any {
+	site, calledBy := s.callSite()
+	args := []any{name, site}
+	if len(calledBy) > 0 {
+		args = append(args, "called_by", calledBy)
+	}
+	return args
 }
 
 // callSite names the function that called this module, and its callers, which are often those that took the

@@ -142,6 +142,40 @@ func TestTheLineOfAStallNamesWhereTheHolderTookTheLock(t *testing.T) {
 	}
 }
 
+// What is not there is left out: a label, or who called the first function of a goroutine.
+func TestTheLineOfAStallSaysWhatIsKnown(t *testing.T) {
+	for _, labels := range []bool{false, true} {
+		eachLocker(t, func(t *testing.T, hold, wait lockmw.Locker, log func() string) {
+			var holder, waiter []lockmw.Option
+			if labels {
+				holder, waiter = []lockmw.Option{lockmw.WithLabel("req-7")}, []lockmw.Option{lockmw.WithLabel("req-8")}
+			}
+			_, held, err := hold.Lock(t.Context(), "user:42", holder...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan struct{})
+			go waitFirstThing(t.Context(), wait, done, waiter...)
+			<-done
+			for attribute, want := range map[string]bool{
+				" label=req-8 ": labels, "holder.label=req-7": labels, "label=": labels, "waitFirstThing": true, "called_by=": false,
+			} {
+				if got := strings.Contains(log(), attribute); got != want {
+					t.Errorf("with labels %t, %q is there: %t, in %s", labels, attribute, got, log())
+				}
+			}
+			if err := held.Unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func waitFirstThing(ctx context.Context, l lockmw.Locker, done chan<- struct{}, opts ...lockmw.Option) {
+	_, _, _ = l.Lock(ctx, "user:42", append(opts, lockmw.WithWait(5*time.Second))...)
+	close(done)
+}
+
 //go:noinline
 func takeTheLock(ctx context.Context, l lockmw.Locker, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.Lock(ctx, "user:42", opts...)
