@@ -1,11 +1,13 @@
 package lockmw_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -70,4 +72,31 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// go-redis dials with TLS for 5 s, also for a call that has less time.
+func TestADialerThatIsDeafToItsContextDelaysNoCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answered := make(chan struct{})
+		rdb := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:6379", // which go-redis need not look up
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				<-answered
+				return nil, errors.New("no handshake")
+			},
+		})
+		locks, err := lockmw.New(rdb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		time.AfterFunc(10*time.Second, func() { close(answered) })
+		_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(time.Second))
+		if took := time.Since(start); took > 1100*time.Millisecond || !errors.Is(err, lockmw.ErrUnavailable) {
+			t.Errorf("after %v: %v, want ErrUnavailable after 1s", took, err)
+		}
+		_ = locks.Close()
+		_ = rdb.Close()
+		time.Sleep(2 * time.Second) // go-redis looks once a second whether it was closed
+	})
 }

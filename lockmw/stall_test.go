@@ -158,7 +158,7 @@ func TestTheLineOfAStallSaysWhatIsKnown(t *testing.T) {
 			go waitFirstThing(t.Context(), wait, done, waiter...)
 			<-done
 			for attribute, want := range map[string]bool{
-				" label=req-8 ": labels, "holder.label=req-7": labels, "label=": labels, "waitFirstThing": true, "called_by=": false,
+				"label=req-8": labels, "holder.label=req-7": labels, "label=": labels, "waitFirstThing": true, "called_by=": false,
 			} {
 				if got := strings.Contains(log(), attribute); got != want {
 					t.Errorf("with labels %t, %q is there: %t, in %s", labels, attribute, got, log())

@@ -88,6 +88,7 @@ func (e *Engine) close() {
 	e.sender.Cancel()
 	e.schedule.stop()
 	e.inbox.stop()
+	e.look.stop()
 	e.sender.Stop()
 }
 

@@ -24,11 +24,16 @@ const (
 )
 
 // A look tells why the server does not answer. go-redis dials and tries again for seconds before it says that
-// connections are refused, and most calls do not wait for that.
+// connections are refused, and most calls do not wait for that. The connection may take longer than the calls wait for
+// it: with TLS, go-redis' Dialer pays no heed to its context.
 type look struct {
-	mu  sync.Mutex
-	at  time.Time
-	err error
+	wg sync.WaitGroup // of the connection under way
+
+	mu      sync.Mutex
+	stopped bool
+	over    chan struct{} // closed at the end of the connection under way; nil: there is none
+	at      time.Time     // of what was met last
+	err     error
 }
 
 // explain adds to errSilent what a connection of its own meets.
@@ -37,16 +42,58 @@ func (k *look) explain(rdb redis.UniversalClient, err error) error {
 	if !ok || !errors.Is(err, errSilent) {
 		return err
 	}
+	if over := k.begin(client.Options()); over != nil {
+		timer := time.NewTimer(lookTimeout)
+		defer timer.Stop()
+		select {
+		case <-over:
+		case <-timer.C:
+		}
+	}
+	if met := k.met(); met != nil {
+		return fmt.Errorf("%w: %w", err, met)
+	}
+	return err
+}
+
+// begin connects to the server unless that is under way. It returns what is closed in the end; nil if there is nothing
+// to wait for.
+func (k *look) begin(o *redis.Options) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.at.IsZero() || time.Since(k.at) > lookedFor {
-		k.err = meet(client.Options())
-		k.at = time.Now()
+	if k.over != nil || k.stopped || k.isFresh() {
+		return k.over
 	}
-	if k.err == nil {
-		return err
+	over := make(chan struct{})
+	k.over = over
+	k.wg.Go(func() {
+		err := meet(o)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.err, k.at, k.over = err, time.Now(), nil
+		close(over)
+	})
+	return over
+}
+
+// met returns what was met of late; nil if that is nothing.
+func (k *look) met() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.isFresh() {
+		return k.err
 	}
-	return fmt.Errorf("%w: %w", err, k.err)
+	return nil
+}
+
+func (k *look) isFresh() bool { return !k.at.IsZero() && time.Since(k.at) <= lookedFor }
+
+// stop returns when no connection is under way, and none will be.
+func (k *look) stop() {
+	k.mu.Lock()
+	k.stopped = true
+	k.mu.Unlock()
+	k.wg.Wait()
 }
 
 // meet connects to the server and says a word to it. It returns nil if nothing is wrong with that, or it takes
@@ -56,7 +103,7 @@ func meet(o *redis.Options) error {
 	defer cancel()
 	conn, err := o.Dialer(ctx, o.Network, o.Addr)
 	if err != nil {
-		if ctx.Err() != nil {
+		if isTimeout(err) {
 			return nil
 		}
 		return err

@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// deafClient returns a client whose Dialer is deaf to its context, as that of go-redis is with TLS, and fails with what is
+// sent to answer.
+func deafClient(t *testing.T) (rdb *redis.Client, dials *atomic.Int64, answer chan<- error) {
+	answers, dials := make(chan error), new(atomic.Int64)
+	rdb = redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", // which go-redis need not look up
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			dials.Add(1)
+			if err, ok := <-answers; ok {
+				return nil, err
+			}
+			return nil, net.ErrClosed
+		},
+	})
+	t.Cleanup(func() {
+		close(answers)
+		_ = rdb.Close()
+	})
+	return rdb, dials, answers
+}
+
+func TestALookAtTheServerDelaysNoCallForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k look
+		t.Cleanup(k.stop)
+		rdb, dials, answer := deafClient(t)
+		begun := time.Now()
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				if err := k.explain(rdb, errSilent); !errors.Is(err, errSilent) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(2 * lookedFor)
+		_ = k.explain(rdb, errSilent)
+		if took := time.Since(begun) - 2*lookedFor; took > 2*lookTimeout || dials.Load() != 1 {
+			t.Errorf("two looks after one another have taken %v, with %d connections, want %v and 1", took, dials.Load(), 2*lookTimeout)
+		}
+		answer <- errors.New("no handshake")
+		synctest.Wait()
+		if err := k.explain(rdb, errSilent); !strings.Contains(err.Error(), "no handshake") {
+			t.Errorf("what the look met in the end is not told: %v", err)
+		}
+	})
+}
+
+// Who stops waits for the look that is under way.
+func TestALookEndsBeforeItsOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k look
+		rdb, dials, answer := deafClient(t)
+		_ = k.explain(rdb, errSilent)
+		begun := time.Now()
+		time.AfterFunc(time.Second, func() { answer <- errors.New("no handshake") })
+		k.stop()
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("stopped after %v, want 1s", took)
+		}
+		time.Sleep(2 * lookedFor)
+		if err := k.explain(rdb, errSilent); dials.Load() != 1 || !errors.Is(err, errSilent) {
+			t.Errorf("after that there were %d connections, %v", dials.Load(), err)
+		}
+	})
+}
