@@ -105,7 +105,7 @@ func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
 		locker: l,
 		req: core.Request{
 			Key: key, Mode: l.modeFor(p), Owner: ownerOf(outer),
-			Wait: p.Wait, Lease: p.Lease, Fixed: p.Fixed,
+			Wait: p.Wait, FailOpen: p.FailOpen, Lease: p.Lease, Fixed: p.Fixed,
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
 			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Leads: p.leads, Once: p.once,
 		},

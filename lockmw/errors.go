@@ -25,7 +25,8 @@ var (
 	ErrLost = core.ErrLost
 	// ErrNotHeld: the hold has been unlocked already, or the context carries none for the key.
 	ErrNotHeld = core.ErrNotHeld
-	// ErrUnavailable: Redis does not answer or refuses to work; the server's words are wrapped.
+	// ErrUnavailable: Redis does not answer or refuses to work, and the time to wait for it is over, or waiting would
+	// not help; the server's last words are wrapped.
 	ErrUnavailable = core.ErrUnavailable
 	// ErrClosed: the Client was shut down or closed.
 	ErrClosed = core.ErrClosed

@@ -83,7 +83,8 @@ func (h *Hold) extend(ctx context.Context, lease time.Duration) error {
 }
 
 // Unlock ends the hold and its context. When the last hold that shares the lock is unlocked, the lock becomes
-// free or passes to the next waiter. Unlock needs no live context, and takes at most the unlock timeout (2 s).
+// free or passes to the next waiter. Unlock needs no live context, and takes at most the unlock timeout (2 s): for so
+// long it tries again while Redis cannot answer.
 //
 // It returns ErrNotHeld if the hold was unlocked before, or is nil because Lock failed. It returns ErrLost if
 // the lock was lost meanwhile: another holder may have run at the same time. It returns ErrUnavailable if the

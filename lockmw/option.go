@@ -48,9 +48,11 @@ const (
 const Forever = core.Forever
 
 // WithWait limits how long a call waits for the lock. 0 tries once: ErrBusy if the lock is held. Default:
-// Forever for Lock and Do, 0 for every WithLock. Negative values are refused. A call that only tries still
-// waits for Redis, for 2 s at most. A call that waits for less time than Redis takes to answer fails with
-// ErrUnavailable, not ErrBusy: it does not know yet whether the lock is held.
+// Forever for Lock and Do, 0 for every WithLock. Negative values are refused. A call with time to wait also waits
+// for a Redis that is away, starts, fails over or moves the slot, and fails with ErrUnavailable and Redis' last words
+// when the time is over. A call that only tries is told at once; if Redis says nothing, it waits for 2 s at most. A call that
+// waits for less time than Redis takes to answer fails with ErrUnavailable, not ErrBusy: it does not know yet whether the
+// lock is held.
 func WithWait(d time.Duration) Option { return Option{kind: optWait, duration: d} }
 
 // WithLease sets how long a lock outlives its holder's last sign of life, from 100 ms to 24 h; default 30 s.
@@ -112,8 +114,8 @@ func WithStacks() Option { return Option{kind: optStacks} }
 
 // WithFailOpen lets a call go on without a lock when Redis is unavailable: its Hold has Token 0, and the
 // observers see Acquisition.FailedOpen. Other holders may run at the same time then, so it is only for work
-// that is safe without the lock. A store that refuses smaller tokens refuses 0: docs/locks.md has a statement for
-// both. Off by default.
+// that is safe without the lock. Such a call does not wait for the end of an outage, whatever WithWait says. A store that
+// refuses smaller tokens refuses 0: docs/locks.md has a statement for both. Off by default.
 func WithFailOpen() Option { return Option{kind: optFailOpen} }
 
 // WithObserver adds an observer. It may be given more than once, and at several places. All observers are

@@ -40,6 +40,7 @@ type Request struct {
 	Leads      bool          // Events.ShuttingDown is to be called: the hold goes on until something tells it to end
 	Once       bool          // the hold is of a job that runs once for each tick: others wait for it however long it lasts
 	Wait       time.Duration // 0: try once; Forever: until the context ends
+	FailOpen   bool          // the caller goes on without the lock if the server is unavailable
 	Lease      time.Duration // how long the lock outlives its last renewal
 	MaxHold    time.Duration // 0: no limit
 	MinHold    time.Duration // the key stays taken at least that long

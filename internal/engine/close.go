@@ -64,13 +64,13 @@ func (e *Engine) Close() error {
 // closePatience is how long Close waits for the server to confirm releases and cancellations.
 const closePatience = 2 * time.Second
 
-// waitConfirmed returns when no call is on its way to the server and no cancellation waits to be tried again,
-// or after patience.
+// waitConfirmed returns when no call is on its way to the server and no release or cancellation waits to be tried
+// again, or after patience.
 func (e *Engine) waitConfirmed(patience time.Duration) {
 	for until := e.now() + patience; ; time.Sleep(minCancelDelay) {
-		before := e.schedule.hasCancellations() // a call on its way may be one that fails and waits again
+		before := e.schedule.hasEndings() // a call on its way may be one that fails and waits again
 		e.sender.WaitIdle(until - e.now())
-		if !before && !e.schedule.hasCancellations() || e.now() >= until {
+		if !before && !e.schedule.hasEndings() || e.now() >= until {
 			return
 		}
 	}

@@ -28,7 +28,7 @@ type cohort struct {
 	sentAt     instant  // when a request, a renewal for joining readers or a release was sent
 	tally      *tally   // of the lease; nil: nobody has waited behind it
 	tokenBlock int32    // how many passes the last uncontended grant had tokens for
-	releasing  bool     // a release is on its way
+	releasing  *release // on its way; nil: none
 }
 
 // A cohortID says which callers are one cohort.
@@ -63,7 +63,7 @@ func (c *cohort) unlock() {
 	if c.lease != nil && (c.waiters.n > 0 || c.tally != nil) {
 		c.keepTally()
 	}
-	if c.waiters.n == 0 && c.request == nil && c.lease == nil && !c.releasing && c.shard.cohorts[c.id] == c {
+	if c.waiters.n == 0 && c.request == nil && c.lease == nil && c.releasing == nil && c.shard.cohorts[c.id] == c {
 		delete(c.shard.cohorts, c.id)
 		c.leaveSiblings()
 	}
@@ -79,6 +79,8 @@ func (c *cohort) enqueue(w *waiter) error {
 		return &core.AcquireError{Err: core.ErrClosed}
 	case w.req.Wait == 0 && held:
 		return busy(holders)
+	case w.isHurried() && c.releasing != nil && c.releasing.lastErr != nil:
+		return &core.AcquireError{Err: script.Failure(c.releasing.lastErr)} // nobody gets the lock before the release
 	case w.req.MaxWaiters > 0 && waiting >= w.req.MaxWaiters:
 		return tooMany(waiting, holders)
 	}
@@ -92,6 +94,9 @@ func (c *cohort) enqueue(w *waiter) error {
 			l.checkForWriters()
 		}
 		return nil
+	}
+	if w.isHurried() {
+		c.hurry()
 	}
 	if r := c.newRequest(nil); r != nil {
 		w.send = r.call()
@@ -140,7 +145,7 @@ func (c *cohort) sendRequest(p *script.Predecessor) {
 
 // newRequest returns the request for the first waiter; nil if there is one already or none is needed.
 func (c *cohort) newRequest(p *script.Predecessor) *request {
-	if c.request != nil || c.lease != nil || c.releasing {
+	if c.request != nil || c.lease != nil || c.releasing != nil {
 		return nil
 	}
 	lead := c.leader()
@@ -327,6 +332,10 @@ func (c *cohort) failAll(err error) {
 func (c *cohort) cancelIfUnwanted() {
 	if r := c.request; r != nil && c.waiters.n == 0 {
 		c.detach(r)
-		r.cancel()
+		if r.outage.paused {
+			r.forget() // nothing of it is on the way
+		} else {
+			r.cancel()
+		}
 	}
 }

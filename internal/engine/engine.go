@@ -6,6 +6,7 @@
 //	sharing.go    readers of one process share a lease
 //	waiter.go     one caller waits for its hold; giveup.go is for the end of its patience
 //	silence.go    why a server does not answer
+//	outage.go     a call waits until the server can answer
 //	stall.go      a caller waits for another one of this process
 //	request.go    a request is granted at once, or queued and granted later
 //	poll.go       asks the server about queued requests
@@ -46,6 +47,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -72,6 +74,7 @@ type Engine struct {
 	sender          *script.Sender
 	releaseTimeouts *script.Timeouts // for the confirmation of releases
 	look            look
+	outages         loglimit.Limit
 	stalls          *script.Timeouts // for waits that are to be looked at
 	process         string           // host, process id and a random part
 	epoch           time.Time

@@ -51,6 +51,8 @@ func (c *cohort) waitError(ended error) error {
 	switch r := c.request; {
 	case r != nil && r.lastErr != nil:
 		err.Err = script.Failure(r.lastErr)
+	case c.releasing != nil && c.releasing.lastErr != nil:
+		err.Err = script.Failure(c.releasing.lastErr)
 	case !held && c.e.now()-c.sentAt > slowAnswer:
 		err.Err = errSilent
 	}

@@ -33,14 +33,15 @@ func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 			<-looked
 			c.shard.mu.Lock()
 			l.detachKeepingID(nil)
-			c.releasing, c.sentAt = true, c.e.now()
+			r := l.newRelease(h, c.e.cfg.Unlock, h.deadline())
+			c.releasing, c.sentAt = r, c.e.now()
 			c.shard.mu.Unlock()
 			released.Store(true)
 			<-done
 			if unknown.Load() {
 				b.Fatal("the id was unknown before its release was answered")
 			}
-			if err := l.release(h, c.e.cfg.Unlock, 0, h.deadline()); err != nil {
+			if err := r.run(c.e.cfg.Unlock); err != nil {
 				b.Fatal(err)
 			}
 			if b.e.find(id) != nil {

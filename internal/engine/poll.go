@@ -15,7 +15,7 @@ func (r *request) due() (poll bool) {
 	case r.over:
 		return false
 	case !r.queued:
-		r.send()
+		r.tryAgain()
 		return false
 	}
 	r.count(c.waiters.n)

@@ -28,8 +28,9 @@ type request struct {
 	push     *script.Message // came before the answer to acquire.lua
 
 	contended bool  // a message said that others wait, before the answer that grants it
-	lastErr   error // of the last poll, or of the renewal that readers waited for
-	timer     timer // the next poll, or the next try while a Cluster moves the slot
+	lastErr   error // of the last try or poll, or of the renewal that readers waited for
+	outage    outage
+	timer     timer // the next poll, or the next try while the server cannot answer
 }
 
 // send sends acquire.lua, or sends it again.
@@ -65,15 +66,29 @@ const maxWaitKept = 10 * time.Minute
 
 // onAcquired deals with the answer to acquire.lua.
 func (r *request) onAcquired(reply *script.Reply) {
+	if since, waits := r.use(reply); waits {
+		r.c.e.warnOfOutage(since, reply.Err)
+	}
+}
+
+// use uses the answer to acquire.lua. If the request waits for the server, it returns since when.
+func (r *request) use(reply *script.Reply) (since instant, waits bool) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
+	r.onAnswer(reply)
+	return r.outage.since, r.outage.paused
+}
+
+func (r *request) onAnswer(reply *script.Reply) {
+	c := r.c
 	if r.over {
-		if reply.Err == nil || !script.IsReply(reply.Err) {
+		if reply.Err == nil || r.id.Copies() > 0 {
 			r.cancel() // the first cancel may have overtaken the acquire
 		}
 		return
 	}
+	r.outage.paused = false
 	a, err := reply.Acquired(c.e.layout.InboxPrefix())
 	if err != nil {
 		r.onFailed(err)
@@ -111,27 +126,32 @@ func (r *request) onBusy(holders []core.Holder) {
 	c.sendRequest(nil) // for callers that have joined since it was sent
 }
 
-// onFailed ends the request, or sends it again where that helps.
+// onFailed ends the request, or lets it wait for the server.
 func (r *request) onFailed(err error) {
-	c := r.c
-	if script.IsMoving(err) {
-		c.e.schedule.set(&r.timer, c.e.now()+movingDelay, 0)
+	if script.IsPassing(err) && r.waitOut(err) {
 		return
 	}
+	c := r.c
 	c.detach(r)
-	if copies := r.id.Copies(); copies > 1 || copies == 1 && !script.IsReply(err) {
-		r.cancel()
-	} else if r.predecessor != nil {
-		c.e.cancelID(c.keys, predecessorTarget(r.predecessor))
-	}
-	if !r.leader.ended() {
+	r.forget()
+	if !r.leader.ended() && !script.IsPassing(err) {
 		c.failWaiters(&core.AcquireError{Err: script.Failure(err)})
 	}
 	c.sendRequest(nil)
+	if next := c.request; next != nil {
+		next.lastErr = r.lastErr // for callers whose time is over before the answer
+	}
 }
 
-// movingDelay is the pause between tries while a Cluster moves a slot.
-const movingDelay = 20 * time.Millisecond
+// forget has the server forget a request that failed, if it may know of it: an answer that is an error does not say that
+// nothing has happened. Its predecessor is forgotten in any case.
+func (r *request) forget() {
+	if r.id.Copies() > 0 {
+		r.cancel()
+	} else if r.predecessor != nil {
+		r.c.e.cancelID(r.c.keys, predecessorTarget(r.predecessor))
+	}
+}
 
 // lease returns the lease that the caller wants.
 func (r *request) lease() time.Duration { return r.leader.req.Lease }
@@ -215,6 +235,7 @@ func (r *request) onPush(p *script.Message) {
 	switch now := r.c.e.now(); {
 	case !r.queued:
 		r.push = p
+		r.c.hurry() // a try whose answer was lost has queued it
 	case p.Number > r.stamp && r.acceptBy-now >= script.AcceptWindow/2:
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 	default:

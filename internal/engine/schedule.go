@@ -32,7 +32,7 @@ type schedule struct {
 // A timer is an entry of the schedule. Its owner has it as a field, and the loop calls the owner when it is
 // due. The zero value is not set.
 type timer struct {
-	owner any // *lease, *request, *tally or *cancellation
+	owner any // *lease, *request, *release, *tally or *cancellation
 	at    instant
 	slack time.Duration // by how much it may be early
 	index int           // index in the heap + 1; 0: not set
@@ -91,13 +91,16 @@ func (s *schedule) remove(t *timer) {
 	}
 }
 
-// hasCancellations reports whether a cancellation is to be tried again.
-func (s *schedule) hasCancellations() bool {
+// hasEndings reports whether a release or a cancellation is to be tried again.
+func (s *schedule) hasEndings() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.timers, func(t *timer) bool {
-		_, ok := t.owner.(*cancellation)
-		return ok
+		switch t.owner.(type) {
+		case *release, *cancellation:
+			return true
+		}
+		return false
 	})
 }
 
@@ -181,6 +184,8 @@ func (s *schedule) run(due []*timer) {
 			if k := owner.due(); k != nil {
 				tells = append(tells, k)
 			}
+		case *release:
+			owner.send()
 		case *cancellation:
 			owner.send()
 		}

@@ -75,7 +75,7 @@ func (e *Engine) insist(ctx context.Context, prepare prepareCall, read func(*scr
 		case script.IsFinal(err):
 			return script.Failure(err)
 		case script.IsMoving(err):
-			pause = movingDelay
+			pause = minTryPause
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -53,6 +53,12 @@ func (w *waiter) tryCount() int {
 	return 0
 }
 
+// isHurried reports whether w does not wait for a server that is away: it only tries, goes on without the lock then, or
+// tries again by itself.
+func (w *waiter) isHurried() bool { return w.req.Wait == 0 || w.endsWithOutage() }
+
+func (w *waiter) endsWithOutage() bool { return w.req.FailOpen || w.req.Once || w.req.Leads }
+
 // isPatient reports whether only the answer can end the wait.
 func (w *waiter) isPatient() bool {
 	return w.done == nil && (w.req.Wait == 0 || w.req.Wait == core.Forever)

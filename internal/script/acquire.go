@@ -59,6 +59,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 		args = 8
 	}
 	k := newCall(ctx, s.acquire, keys+args, done)
+	k.copies = &a.ID.copies
 	k.addKeys(a.Keys.five())
 	k.addKey(a.Keys.Done(a.ID.String()))
 	if special {

@@ -94,6 +94,11 @@ func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 		if redis.HasErrorPrefix(err, "CROSSSLOT") {
 			s.batching.Store(false)
 		}
+		if didNothing(err) {
+			for _, k := range g.calls {
+				k.didNothing()
+			}
+		}
 		return g.calls
 	default:
 		for _, k := range g.calls {

@@ -22,7 +22,8 @@ type Call struct {
 	args   []any // of the command, with its name
 	done   func(*Reply)
 	sent   time.Time     // before the first byte was sent
-	copies *atomic.Int32 // how often it was sent; nil: nobody counts
+	copies *atomic.Int32 // how often it was written and may have done something; nil: nobody counts
+	before int32         // copies when it was sent last
 }
 
 // firstKey is where the first key stands in the arguments of EVALSHA.
@@ -65,18 +66,20 @@ func (k *Call) command(ctx context.Context) *redis.Cmd {
 // sendWhole makes k send the script's text, which the server does not know yet.
 func (k *Call) sendWhole() { k.args[0], k.args[1] = "eval", k.script.Source }
 
-// markSent notes when k was sent first, and returns the time now.
-func (k *Call) markSent() time.Time {
-	now := time.Now()
+// markSent notes that k is sent now, and when it was sent first.
+func (k *Call) markSent(now time.Time) {
 	if k.sent.IsZero() {
 		k.sent = now
 	}
-	return now
+	if k.copies != nil {
+		k.before = k.copies.Load()
+	}
 }
 
-// didNothing notes that the last copy which was sent did nothing.
+// didNothing notes that the last copy did nothing, if one was written since k was sent last: go-redis may have got the
+// answer from a connection before it wrote anything.
 func (k *Call) didNothing() {
-	if k.copies != nil {
+	if k.copies != nil && k.copies.Load() > k.before {
 		k.copies.Add(-1)
 	}
 }

@@ -1,8 +1,11 @@
 package script
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -18,35 +21,75 @@ func Failure(err error) error {
 		return nil
 	case isWrongType(err):
 		return fmt.Errorf("%w: %w", core.ErrWrongType, err)
-	case redis.HasErrorPrefix(err, "CROSSSLOT"), redis.HasErrorPrefix(err, "MOVED"):
+	case redis.HasErrorPrefix(err, "CROSSSLOT"):
 		return fmt.Errorf("%w: the server is a node of a Redis Cluster, which needs a client of redis.NewClusterClient: %w", core.ErrUnavailable, err)
+	case redis.HasErrorPrefix(err, "MOVED"):
+		return fmt.Errorf("%w: the key is at another node of the Redis Cluster, which a client of redis.NewClusterClient finds: %w", core.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 }
 
-// IsReply reports whether err is the server's own answer, so that the outcome is known: a script
-// makes its checks before its first write.
+// IsReply reports whether err is the server's own answer. That is not to say that nothing has happened: see didNothing.
 func IsReply(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok
 }
 
-// IsFinal reports whether the server will go on refusing.
-func IsFinal(err error) bool {
-	if isWrongType(err) {
-		return true
+// didNothing reports whether a run that was answered so has certainly written nothing. Other errors may come from the
+// middle of it: a script is cut off in a slot that moves, for example. The ones here come before its first write: a script
+// makes its checks before that, and a server that refuses all writes refuses the first one. Answers that a new connection
+// may have got are not among them: an earlier copy may have been lost with the connection before.
+func didNothing(err error) bool {
+	if redis.HasErrorPrefix(err, "NOPERM") {
+		return !strings.Contains(err.Error(), "script: ") // else of a command in it
 	}
-	for _, prefix := range []string{"NOPERM", "NOAUTH", "WRONGPASS"} {
-		if redis.HasErrorPrefix(err, prefix) {
-			return true
-		}
-	}
-	return false
+	return isWrongType(err) || hasPrefix(err, writesNothing)
 }
 
-// IsMoving reports whether a Cluster is moving the key's slot, which passes (rule 14 of
-// docs/protocol.md).
-func IsMoving(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
+var writesNothing = append([]string{
+	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "MISCONF ", "OOM ",
+	"CROSSSLOT", "NOSCRIPT", "NOAUTH", "WRONGPASS",
+}, moving...)
+
+// IsFinal reports whether the server will go on refusing.
+func IsFinal(err error) bool {
+	return isWrongType(err) || hasPrefix(err, []string{"NOPERM", "NOAUTH", "WRONGPASS"})
+}
+
+// IsPassing reports whether it may help to wait: a server is away, starts, fails over or is busy, or its slots move
+// (rule 14 of docs/protocol.md).
+func IsPassing(err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case IsReply(err):
+		return hasPrefix(err, passing) || isCutOff(err)
+	case errors.Is(err, errStrange), errors.Is(err, context.Canceled), errors.Is(err, core.ErrClosed), errors.Is(err, redis.ErrClosed):
+		return false
+	}
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return !plain && !untrusted
+}
+
+var passing = append([]string{
+	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "BUSY ", "max number of clients",
+}, moving...)
+
+// IsMoving reports whether a Cluster is moving the key's slot, which takes milliseconds for a key.
+func IsMoving(err error) bool { return hasPrefix(err, moving) || isCutOff(err) }
+
+var moving = []string{"TRYAGAIN", "ASK ", "MOVED "}
+
+// isCutOff reports whether a Cluster has ended a script in the middle: it asked for a key that a slot that moves has
+// at another node by now.
+func isCutOff(err error) bool {
+	return err != nil && IsReply(err) && strings.Contains(err.Error(), "non local key")
+}
+
+func hasPrefix(err error, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
+}
 
 // isWrongType reports whether a key holds something that is not a lock; an embedded server says so in the
 // middle of the message.

@@ -33,7 +33,9 @@ func (l *lane) run(k *Call) redis.Cmder {
 	if !l.turnout.prepare(l.rdb) {
 		by = l.quick // the limits matter more than the hooks
 	}
-	ctx := &callContext{Context: l.timeouts.Next(k.markSent()), values: k.ctx, lane: l}
+	now := time.Now()
+	k.markSent(now)
+	ctx := &callContext{Context: l.timeouts.Next(now), values: k.ctx, lane: l}
 	cmd := once{k.command(ctx)}
 	_ = by.Process(ctx, cmd) // the error is cmd's
 	return cmd

@@ -40,7 +40,7 @@ func (s *Sender) send(ctx context.Context, groups []group) (left []*Call) {
 	for i := range groups {
 		g := &groups[i]
 		for _, k := range g.calls {
-			k.sent = sent
+			k.markSent(sent)
 		}
 		g.cmd = g.command(ctx, false)
 		_ = pipe.Process(ctx, g.cmd)

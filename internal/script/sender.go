@@ -163,7 +163,8 @@ func (s *Sender) fly(batch []*Call) {
 func (s *Sender) run(k *Call) redis.Cmder {
 	ctx, cancel := s.contextOf(k)
 	defer cancel()
-	started := k.markSent()
+	started := time.Now()
+	k.markSent(started)
 	cmd := k.command(ctx)
 	_ = s.rdb.Process(ctx, cmd) // the error is cmd's
 	s.quick.Store(time.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
@@ -176,6 +177,9 @@ func (s *Sender) finish(k *Call, cmd redis.Cmder) {
 		k.didNothing()
 		k.sendWhole()
 		cmd = s.run(k)
+	}
+	if didNothing(cmd.Err()) {
+		k.didNothing()
 	}
 	k.done(replyTo(cmd, k.sent))
 }

@@ -20,6 +20,7 @@ var lostReplies = []env.Scenario{
 	env.Case("of a queueing acquire makes one ticket", lostQueueing, env.OnServer|env.Shares),
 	env.Case("of a cancel leaves no ticket", lostCancel, env.OnServer|env.Alone),
 	env.Case("without repetition undoes the acquire", lostForGood, env.OnServer|env.Shares),
+	env.Case("without repetition makes a call with time to wait ask again", lostAndAskedFor, env.OnServer|env.Shares),
 }
 
 func lostAcquire(e *env.Env) {
@@ -127,14 +128,25 @@ func lostForGood(e *env.Env) {
 	once := func(o *redis.Options) { o.MaxRetries = -1 }
 	c, other, key := e.ClientOver(once).Warm(), e.Client(), e.Key("user")
 	faults := []*redistest.Fault{c.Wire.LoseReply(key), c.Wire.LoseReply(key)} // the Client may try again by itself
-	_, hold, err := c.Lock(e.Ctx, key)
+	_, hold, err := c.Lock(e.Ctx, key, lockmw.WithWait(0))
 	if err == nil {
 		e.T.Fatalf("two answers are lost, and it has the lock: %v", hold.Unlock())
 	}
-	e.Is("Lock whose answer is lost", err, lockmw.ErrUnavailable)
+	e.Is("a try whose answer is lost", err, lockmw.ErrUnavailable)
 	if errors.Is(err, lockmw.ErrBusy) {
 		e.T.Errorf("a fault of the connection is told as a lost race: %v", err)
 	}
+	for _, fault := range faults {
+		e.Caught(fault)
+	}
+	e.Free(other, key)
+}
+
+func lostAndAskedFor(e *env.Env) {
+	once := func(o *redis.Options) { o.MaxRetries = -1 }
+	c, other, key := e.ClientOver(once).Warm(), e.Client(), e.Key("user")
+	faults := []*redistest.Fault{c.Wire.LoseReply(key), c.Wire.LoseReply(key), c.Wire.LoseReply(key)}
+	e.Unlock(e.Lock(c, key))
 	for _, fault := range faults {
 		e.Caught(fault)
 	}

@@ -17,24 +17,24 @@ import (
 
 // A refusal is a state in which the server answers every command of the engine with an error.
 type refusal struct {
-	reply string
-	begin func(e *env.Env) (end func())
+	reply  string
+	begin  func(e *env.Env) (end func())
+	mended bool // the state ends when somebody mends the server: a call that begins in it does not wait for that
 }
 
-// A server leaves these states again. A call that is told so has nothing in the queue yet and may as
-// well be told at once; one that waits already keeps its place, and waits on.
+// A server leaves these states again. A call that waits already keeps its place, and waits on.
 var passingRefusals = []env.Scenario{
-	env.Case("by a replica ends no wait and no hold before its time", refusal{"READONLY", becomeReplica}.passes, env.InRealTime|env.Alone),
-	env.Case("by a server that loads ends no wait and no hold before its time", refusal{"LOADING", loadDataset}.passes, env.InRealTime|env.Alone),
-	env.Case("by a busy server ends no wait and no hold before its time", refusal{"BUSY", runEndlessly}.passes, env.InRealTime|env.Alone),
-	env.Case("by a server that cannot save ends no wait and no hold before its time", refusal{"MISCONF", failToSave}.passes, env.InRealTime|env.Alone|env.Sample|env.Costly),
+	env.Case("by a replica ends no wait and no hold before its time", refusal{reply: "READONLY", begin: becomeReplica}.passes, env.InRealTime|env.Alone),
+	env.Case("by a server that loads ends no wait and no hold before its time", refusal{reply: "LOADING", begin: loadDataset}.passes, env.InRealTime|env.Alone),
+	env.Case("by a busy server ends no wait and no hold before its time", refusal{reply: "BUSY", begin: runEndlessly}.passes, env.InRealTime|env.Alone),
+	env.Case("by a server that cannot save ends no wait and no hold before its time", refusal{reply: "MISCONF", begin: failToSave, mended: true}.passes, env.InRealTime|env.Alone|env.Sample|env.Costly),
 }
 
 // It will not leave these by itself, so that waiting cannot help.
 var lastingRefusals = []env.Scenario{
-	env.Case("of the scripts ends a wait at once", refusal{"NOPERM", func(e *env.Env) func() { return restrictUser(e, "~*", "&*", "+@all", "-evalsha", "-eval") }}.lasts, env.InRealTime|env.Alone),
-	env.Case("of the keys ends a wait at once", refusal{"NOPERM", func(e *env.Env) func() { return restrictUser(e, "~other:*", "&*", "+@all") }}.lasts, env.InRealTime|env.Alone|env.Sample),
-	env.Case("of the password ends a wait at once", refusal{"WRONGPASS", changePassword}.lasts, env.InRealTime|env.Alone),
+	env.Case("of the scripts ends a wait at once", refusal{reply: "NOPERM", begin: func(e *env.Env) func() { return restrictUser(e, "~*", "&*", "+@all", "-evalsha", "-eval") }}.lasts, env.InRealTime|env.Alone),
+	env.Case("of the keys ends a wait at once", refusal{reply: "NOPERM", begin: func(e *env.Env) func() { return restrictUser(e, "~other:*", "&*", "+@all") }}.lasts, env.InRealTime|env.Alone|env.Sample),
+	env.Case("of the password ends a wait at once", refusal{reply: "WRONGPASS", begin: changePassword}.lasts, env.InRealTime|env.Alone),
 }
 
 // passes has the server refuse everything for a while, during which some hold and some wait.
@@ -50,7 +50,12 @@ func (r refusal) passes(e *env.Env) {
 
 	end := r.begin(e)
 	time.AfterFunc(3*env.PollInterval, limited.Cancel) // a poll has been refused then
-	refusedWith(e, c, r.reply, redisRetries)
+	var begun *env.Waiter                              // while the server refuses
+	if r.mended {
+		refusedWith(e, c, r.reply, redisRetries)
+	} else {
+		begun = e.Call(e.Ctx, c, e.Key("user"))
+	}
 	refusedWith(e, c, r.reply, redisRetries, lockmw.WithWait(0))
 	r.tells(e, "Unlock", held.Unlock())
 	if e.Ends(short) && time.Now().Before(shortHeld.Deadline()) {
@@ -61,6 +66,9 @@ func (r refusal) passes(e *env.Env) {
 	r.tells(e, "the call whose context has ended", limited.Err)
 	end()
 
+	if begun != nil {
+		e.Unlock(begun.Gets(redisRetries + e.Soon))
+	}
 	patient.IsWaiting()
 	if err := busy.Err(); err != nil {
 		e.T.Errorf("the other hold has ended: %v", context.Cause(busy))

@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/script"
+)
+
+// An outage is the time in which the server cannot do what it is asked for: it is away, starts, fails over or is busy, or
+// a Cluster moves the slot. Callers with time to wait wait for its end (rule 14 of docs/protocol.md).
+type outage struct {
+	tries  int     // that have failed so far
+	since  instant // when the first one had
+	paused bool    // before the next try
+}
+
+// The pauses between tries grow from one to the other.
+const (
+	minTryPause = 20 * time.Millisecond
+	maxTryPause = 500 * time.Millisecond
+)
+
+// tryPause returns the pause after a number of tries that have failed. It is up to a quarter shorter at random, so that
+// those who met the same outage do not all come back at once.
+func tryPause(tries int) time.Duration {
+	pause := min(minTryPause<<min(tries-1, 10), maxTryPause)
+	return pause - rand.N(pause/4+1)
+}
+
+// note notes one more try that has failed, and returns for how long to pause.
+func (o *outage) note(now instant) time.Duration {
+	if o.tries == 0 {
+		o.since = now
+	}
+	o.tries++
+	return tryPause(o.tries)
+}
+
+// waitOut lets the request wait for the server after a try that failed with err, and ends the waits of those who do not
+// want to. It reports whether it waits.
+func (r *request) waitOut(err error) bool {
+	c, e := r.c, r.c.e
+	pause := r.outage.note(e.now())
+	c.failHurried(err, e.now()-r.outage.since < quickMove)
+	if c.waiters.n == 0 || r.leader.ended() {
+		return false
+	}
+	r.lastErr, r.outage.paused = err, true
+	e.schedule.set(&r.timer, e.now()+pause, 0)
+	return true
+}
+
+// quickMove is how long a call that only tries waits for a slot that moves.
+const quickMove = 200 * time.Millisecond
+
+// tryAgain sends a request once more under its id, as what became of it so far is not known.
+func (r *request) tryAgain() {
+	r.outage.paused = false
+	r.send()
+}
+
+// failHurried ends the waits of callers that do not wait for a server that answers with err. A slot that moves is no outage
+// to them as long as that is quick.
+func (c *cohort) failHurried(err error, quick bool) {
+	moves := script.IsMoving(err)
+	for w := range c.waiters.All() {
+		if w.req.Wait == 0 && !(moves && quick) || w.endsWithOutage() && !moves {
+			c.waiters.remove(w)
+			c.siblings.addWaiting(-1)
+			w.finish(nil, &core.AcquireError{Err: script.Failure(err)})
+		}
+	}
+}
+
+// hurry ends the pause of the cohort's request for a caller that does not wait for the server, but wants to know
+// whether it is still away.
+func (c *cohort) hurry() {
+	if r := c.request; r != nil && r.outage.paused {
+		c.e.schedule.set(&r.timer, c.e.now(), 0)
+	}
+}
+
+// longOutage is after how long an outage is logged: a caller may wait for ever, and nobody would be told otherwise.
+const longOutage = time.Second
+
+// warnOfOutage logs that calls have been waiting for the server since then.
+func (e *Engine) warnOfOutage(since instant, err error) {
+	if e.now()-since < longOutage {
+		return
+	}
+	if missed, ok := e.outages.Allow(loglimit.KindOf(err)); ok {
+		e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", e.epoch.Add(since), "error", err, "suppressed", missed)
+	}
+}

@@ -1,0 +1,483 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+const cutOff = "ERR Script attempted to access a non local key in a cluster node script: f00, on @user_script:9."
+
+// passingReplies are what a server says for a while.
+var passingReplies = []string{
+	"ASK 8000 127.0.0.1:7001",
+	"MOVED 8000 127.0.0.1:7001",
+	"TRYAGAIN Multiple keys request during rehashing of slot",
+	"CLUSTERDOWN The cluster is down",
+	"NOREPLICAS Not enough good replicas to write.",
+	"READONLY You can't write against a read only replica.",
+	"LOADING Redis is loading the dataset in memory",
+	"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+	"BUSY Redis is busy running a script.",
+	"ERR max number of clients reached",
+	cutOff,
+}
+
+var lastingReplies = []string{
+	"NOPERM User app has no permissions to run the 'evalsha' command",
+	"NOAUTH Authentication required.",
+	"WRONGTYPE Operation against a key holding the wrong kind of value",
+	"OOM command not allowed when used memory > 'maxmemory'.",
+	"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+	"CROSSSLOT Keys in request don't hash to the same slot",
+	"ERR unknown command 'EVALSHA'",
+	"ERR something else",
+}
+
+// inOutages runs test once for each reply, and for connections that are refused. begin begins the outage.
+func inOutages(t *testing.T, replies []string, test func(b *bubble, words string, begin, end func())) {
+	for _, reply := range replies {
+		t.Run(strings.Fields(reply)[0]+" "+strings.Fields(reply)[1], func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				test(b, reply, func() { b.s.Mini.SetError(reply) }, func() { b.s.Mini.SetError("") })
+			})
+		})
+	}
+}
+
+func refused(t *testing.T, test func(b *bubble, words string, begin, end func())) {
+	t.Run("refused connections", func(t *testing.T) {
+		inBubble(t, func(b *bubble) {
+			b.warm()
+			test(b, "connection refused", b.wire.Cut, b.wire.Restore)
+		})
+	})
+}
+
+func (b *bubble) wantUnavailable(what string, err error, words string) {
+	b.Helper()
+	if !errors.Is(err, core.ErrUnavailable) && !errors.Is(err, core.ErrWrongType) || !strings.Contains(err.Error(), words) ||
+		strings.Contains(err.Error(), errSilent.Error()) {
+		b.Errorf("%s: %v, want %q", what, err, words)
+	}
+}
+
+func TestACallWithTimeToWaitWaitsForTheServer(t *testing.T) {
+	test := func(b *bubble, words string, begin, end func()) {
+		begin()
+		a := b.requester(core.Exclusive)
+		a.Wait = 20 * time.Second
+		waits := b.call(b.e, a)
+		time.Sleep(8 * time.Second)
+		b.wantWaiting("the call", waits)
+		end()
+		start := time.Now()
+		<-waits.done
+		if took := time.Since(start); took > 2*maxTryPause {
+			b.Errorf("the call has the lock %v after the server can answer", took)
+		}
+		b.release(b.wantGranted("the call", waits))
+		b.wantFree()
+	}
+	inOutages(t, passingReplies, test)
+	refused(t, test)
+}
+
+func TestACallWhoseWaitIsOverTellsTheLastReply(t *testing.T) {
+	test := func(b *bubble, words string, begin, end func()) {
+		begin()
+		a := b.requester(core.Exclusive)
+		a.Wait = 10 * time.Second
+		waits, start := b.call(b.e, a), time.Now()
+		<-waits.done
+		if took := time.Since(start); took != a.Wait {
+			b.Errorf("it waited for %v", took)
+		}
+		b.wantUnavailable("the call", waits.err, words)
+		end()
+		time.Sleep(2 * maxCancelDelay)
+		b.wantFree()
+	}
+	inOutages(t, passingReplies, test)
+	refused(t, test)
+}
+
+func TestACallThatEndsWithItsContextTellsTheLastReplyToo(t *testing.T) {
+	inOutages(t, passingReplies[:1], func(b *bubble, words string, begin, end func()) {
+		begin()
+		waits := b.call(b.e, b.requester(core.Exclusive))
+		time.Sleep(8 * time.Second)
+		waits.stop()
+		<-waits.done
+		b.wantUnavailable("the call", waits.err, words)
+		if !errors.Is(waits.err, context.Canceled) {
+			b.Error(waits.err)
+		}
+		end()
+		time.Sleep(2 * maxCancelDelay)
+	})
+}
+
+// Its own retries of some replies take go-redis a second and more.
+const redisRetries = 2 * time.Second
+
+func TestACallThatOnlyTriesIsToldAtOnce(t *testing.T) {
+	test := func(edit func(r *core.Request)) func(b *bubble, words string, begin, end func()) {
+		return func(b *bubble, words string, begin, end func()) {
+			begin()
+			patient := b.call(b.e, b.requester(core.Exclusive))
+			time.Sleep(8 * time.Second) // pauses are long by now
+			for range 3 {
+				a, start := b.requester(core.Exclusive), time.Now()
+				edit(&a.Request)
+				tries := b.call(b.e, a)
+				<-tries.done
+				b.wantUnavailable("the try", tries.err, words)
+				most := redisRetries
+				if strings.HasPrefix(words, "BUSY") { // which go-redis does not retry
+					most = 0
+				}
+				if took := time.Since(start); took > most {
+					b.Errorf("told after %v", took)
+				}
+			}
+			b.wantWaiting("the other one", patient)
+			end()
+			<-patient.done
+			b.release(b.wantGranted("the other one", patient))
+		}
+	}
+	try := test(func(r *core.Request) { r.Wait = 0 })
+	t.Run("try", func(t *testing.T) { inOutages(t, passingReplies, try); refused(t, try) })
+	t.Run("fail open", func(t *testing.T) {
+		open := test(func(r *core.Request) { r.FailOpen = true })
+		inOutages(t, passingReplies[3:len(passingReplies)-1], open)
+		refused(t, open)
+	})
+}
+
+// A slot that moves is no outage: who would go on without the lock waits, and who only tries waits for a moment.
+func TestASlotThatMovesIsNoOutage(t *testing.T) {
+	inOutages(t, append(passingReplies[:3:3], cutOff), func(b *bubble, words string, begin, end func()) {
+		begin()
+		open, try := b.requester(core.Exclusive), b.requester(core.Fair)
+		open.FailOpen, try.Wait = true, 0
+		opens, tries := b.call(b.e, open), b.call(b.e, try)
+		time.Sleep(quickMove / 2)
+		b.wantWaiting("the try", tries)
+		<-tries.done
+		b.wantUnavailable("the try", tries.err, words)
+		b.wantWaiting("the one that fails open", opens)
+		end()
+		<-opens.done
+		b.release(b.wantGranted("the one that fails open", opens))
+		time.Sleep(2 * maxCancelDelay) // the try is cancelled
+	})
+}
+
+func TestWhatDoesNotPassEndsACallAtOnce(t *testing.T) {
+	inOutages(t, lastingReplies, func(b *bubble, words string, begin, end func()) {
+		begin()
+		start := time.Now()
+		waits := b.call(b.e, b.requester(core.Exclusive))
+		<-waits.done
+		b.wantUnavailable("the call", waits.err, words)
+		if took := time.Since(start); took > 0 {
+			b.Errorf("told after %v", took)
+		}
+		end()
+		time.Sleep(2 * maxCancelDelay)
+		b.wantFree()
+	})
+}
+
+func TestAReleaseWaitsForTheServer(t *testing.T) {
+	test := func(b *bubble, words string, begin, end func()) {
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		begin()
+		released := make(chan error, 1)
+		go func() {
+			_, err := h.Release(b.e.cfg.Unlock)
+			released <- err
+		}()
+		time.Sleep(b.e.cfg.Unlock / 2)
+		synctest.Wait()
+		if len(released) > 0 {
+			b.Fatalf("Release has returned: %v", <-released)
+		}
+		end()
+		if err := <-released; err != nil {
+			b.Error(err)
+		}
+		b.wantFree()
+	}
+	inOutages(t, passingReplies, test)
+	refused(t, test)
+}
+
+func TestAReleaseWhoseTimeIsOverTellsTheLastReply(t *testing.T) {
+	test := func(b *bubble, words string, begin, end func()) {
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		begin()
+		start := time.Now()
+		_, err := h.Release(b.e.cfg.Unlock)
+		b.wantUnavailable("Release", err, words)
+		if took := time.Since(start); took < b.e.cfg.Unlock/2 || took > b.e.cfg.Unlock {
+			b.Errorf("Release took %v", took)
+		}
+		try := b.requester(core.Exclusive)
+		try.Wait = 0
+		tries := b.call(b.e, try)
+		<-tries.done
+		b.wantUnavailable("a try after that", tries.err, words)
+		end()
+		time.Sleep(2 * maxCancelDelay) // it goes on in the background
+		b.wantFree()
+	}
+	inOutages(t, passingReplies, test)
+	refused(t, test)
+}
+
+func TestATryIsNotHeldUpByAReleaseThatWaitsForTheServer(t *testing.T) {
+	inOutages(t, passingReplies[5:6], func(b *bubble, words string, begin, end func()) {
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		begin()
+		released := make(chan error, 1)
+		go func() {
+			_, err := h.Release(b.e.cfg.Unlock)
+			released <- err
+		}()
+		time.Sleep(b.e.cfg.Unlock * 3 / 4) // go-redis has retried
+		try := b.requester(core.Exclusive)
+		try.Wait = 0
+		tries := b.call(b.e, try)
+		synctest.Wait()
+		if !tries.returned() {
+			b.Fatal("the try waits")
+		}
+		b.wantUnavailable("the try", tries.err, words)
+		limited := b.requester(core.Exclusive)
+		limited.Wait = 100 * time.Millisecond
+		waits := b.call(b.e, limited)
+		<-waits.done
+		b.wantUnavailable("a call that waits for a moment", waits.err, words)
+		end()
+		if err := <-released; err != nil {
+			b.Error(err)
+		}
+	})
+}
+
+// A lock with a minimum hold is not kept for longer because its release had to wait.
+func TestAReleaseThatWaitedKeepsTheKeyNoLonger(t *testing.T) {
+	inOutages(t, passingReplies[:1], func(b *bubble, _ string, begin, end func()) {
+		a := b.requester(core.Exclusive)
+		a.MinHold = 3 * time.Second
+		free := time.Now().Add(a.MinHold)
+		h := a.acquire(b.T, b.e)
+		begin()
+		released := make(chan error, 1)
+		go func() {
+			_, err := h.Release(b.e.cfg.Unlock)
+			released <- err
+		}()
+		time.Sleep(b.e.cfg.Unlock / 2)
+		end()
+		if err := <-released; err != nil {
+			b.Error(err)
+		}
+		time.Sleep(time.Until(free) + 2*time.Millisecond)
+		b.wantFree()
+	})
+}
+
+// The caller that a request was sent for leaves while the server is away. The others of its process wait on.
+func TestTheNextCallerGoesOnWaitingForTheServer(t *testing.T) {
+	inOutages(t, passingReplies[5:6], func(b *bubble, words string, begin, end func()) {
+		begin()
+		ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
+		defer cancel()
+		first := make(chan error, 1)
+		go func() {
+			_, err := b.e.Acquire(ctx, &b.requester(core.Exclusive).Request)
+			first <- err
+		}()
+		synctest.Wait()
+		a := b.requester(core.Exclusive)
+		a.Wait = 5 * time.Second
+		limited, patient := b.call(b.e, a), b.call(b.e, b.requester(core.Exclusive))
+		b.wantUnavailable("the first", <-first, words)
+		<-limited.done
+		b.wantUnavailable("the second", limited.err, words)
+		time.Sleep(5 * time.Second)
+		b.wantWaiting("the third", patient)
+		end()
+		time.Sleep(2 * maxTryPause)
+		b.release(b.wantGranted("the third", patient))
+		time.Sleep(2 * maxCancelDelay)
+		b.wantFree()
+	})
+}
+
+// A replacing runs the next scripts of a name, and replaces their answers by an error, as if each had been cut off
+// after its last write.
+type replacing struct {
+	sha  string
+	by   error
+	left atomic.Int32
+}
+
+func (*replacing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*replacing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *replacing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if len(cmd.Args()) > 1 && cmd.Args()[1] == h.sha && err == nil && h.left.Add(-1) >= 0 {
+			cmd.SetErr(h.by)
+			return h.by
+		}
+		return err
+	}
+}
+
+// replace has the next n answers to a script of e replaced.
+func (b *bubble) replace(e *Engine, name, reply string, n int32) {
+	h := &replacing{sha: e.scripts.All()[name].SHA, by: replyError(reply)}
+	h.left.Store(n)
+	e.rdb.AddHook(h)
+}
+
+// A replyError is what the server said.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+func (replyError) RedisError()     {}
+
+// An answer that is an error does not say that nothing has happened.
+func TestAnAcquireThatWasCutOffIsAskedFor(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		b.replace(b.e, "acquire", cutOff, 1)
+		waits := b.call(b.e, b.requester(core.Exclusive))
+		<-waits.done
+		h := b.wantGranted("the call", waits)
+		if got := b.driver.Look().HolderID(); got != h.lease.id.String() {
+			b.Errorf("%s holds the lock", got)
+		}
+		b.release(h)
+		b.wantFree()
+	})
+}
+
+func TestAnAcquireThatMayHaveRunIsCancelled(t *testing.T) {
+	for _, reply := range []string{cutOff, "ERR something else", "NOPERM User app has no permissions to run the 'publish' command script: f00"} {
+		inBubble(t, func(b *bubble) {
+			b.warm()
+			b.replace(b.e, "acquire", reply, 100)
+			a := b.requester(core.Exclusive)
+			a.Wait = 0
+			tries := b.call(b.e, a)
+			<-tries.done
+			b.wantUnavailable("the try", tries.err, reply)
+			b.wantFree()
+		})
+	}
+}
+
+// What a server that refuses all writes has not done needs no cancel.
+func TestAnAcquireThatCannotHaveRunIsNotCancelled(t *testing.T) {
+	inOutages(t, []string{"MISCONF no disk", "OOM command not allowed", "NOPERM User app has no permissions to run the 'evalsha' command"},
+		func(b *bubble, words string, begin, end func()) {
+			begin()
+			b.wire.Record()
+			waits := b.call(b.e, b.requester(core.Exclusive))
+			<-waits.done
+			end()
+			b.wantSent(words, "acquire")
+		})
+}
+
+func TestAReleaseThatWasCutOffIsDone(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		waits := b.call(b.engine(), b.requester(core.Fair))
+		b.replace(b.e, "release", cutOff, 2)
+		b.release(h)
+		b.release(b.wantGranted("the next one", waits))
+		b.wantFree()
+	})
+}
+
+func TestPausesGrow(t *testing.T) {
+	for tries := 1; tries < 100; tries++ {
+		most := maxTryPause
+		if tries < 6 {
+			most = minTryPause << (tries - 1)
+		}
+		for range 10 {
+			if p := tryPause(tries); p > most || p < most-most/4 {
+				t.Errorf("after %d tries: %v, want up to %v", tries, p, most)
+			}
+		}
+	}
+}
+
+// A lineWriter gets what is logged.
+type lineWriter chan string
+
+func (w lineWriter) Write(line []byte) (int, error) {
+	w <- string(line)
+	return len(line), nil
+}
+
+// A call without a limit would otherwise wait without a word.
+func TestALongOutageIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := redistest.Piped(t)
+		log := make(chan string, 100)
+		cfg := DefaultConfig()
+		cfg.Logger = slog.New(slog.NewTextHandler(lineWriter(log), nil))
+		e, err := New(s.NewClient(t), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.probed.Do(func() {})
+		s.Mini.SetError("CLUSTERDOWN The cluster is down")
+		waits := make(chan error, 1)
+		go func() {
+			_, err := e.Acquire(t.Context(), &newRequester(bubbleKey).Request)
+			waits <- err
+		}()
+		time.Sleep(longOutage / 2)
+		if len(log) > 0 {
+			t.Errorf("of a short outage: %s", <-log)
+		}
+		time.Sleep(8 * time.Second)
+		if n, line := len(log), <-log; n != 1 || !strings.Contains(line, "calls wait for the lock server") ||
+			!strings.Contains(line, "CLUSTERDOWN The cluster is down") {
+			t.Errorf("%d lines: %s", n, line)
+		}
+		s.Mini.SetError("")
+		if err := <-waits; err != nil {
+			t.Error(err)
+		}
+		_ = e.Close()
+		time.Sleep(2 * time.Second) // until go-redis' goroutines have ended
+	})
+}
