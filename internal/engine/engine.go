@@ -10,7 +10,7 @@
 //	stall.go      a caller waits for another one of this process
 //	request.go    a request is granted at once, or queued and granted later
 //	poll.go       asks the server about queued requests
-//	inbox.go      one subscription, by which grants arrive
+//	inbox.go      one subscription, by which grants arrive; silentinbox.go finds out that none do
 //	lease.go      what the server granted to this process
 //	hold.go       one caller's turn with a lease, or its share in it
 //	renewal.go    the watchdog renews leases
@@ -126,6 +126,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	}
 	e.inbox.channel = e.layout.InboxPrefix() + e.process
 	e.inbox.address = e.inbox.channel
+	e.inbox.silent.init(e)
 	e.releaseTimeouts = script.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.stalls = script.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	e.schedule.init(e)

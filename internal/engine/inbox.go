@@ -30,6 +30,8 @@ type inbox struct {
 	started bool
 	stopped bool
 	pubsub  *redis.PubSub
+
+	silent silentInbox
 }
 
 const (
@@ -58,6 +60,15 @@ func (b *inbox) stop() {
 	}
 	b.mu.Unlock()
 	b.wg.Wait()
+}
+
+// subscribeAnew ends the subscription, and so begins another one.
+func (b *inbox) subscribeAnew() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pubsub != nil && !b.stopped {
+		_ = b.pubsub.Close() // ends a Receive that is under way
+	}
 }
 
 // receive keeps the subscription alive until stop.
@@ -172,6 +183,7 @@ func (e *Engine) onMessage(m *script.Message) {
 
 // onGrant deals with a message that the server has granted the lock to an id.
 func (e *Engine) onGrant(m *script.Message) {
+	e.inbox.silent.heard(m.ID)
 	switch v := e.find(m.ID).(type) {
 	case *request:
 		if v.accepts(m) {

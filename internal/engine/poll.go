@@ -19,6 +19,7 @@ func (r *request) due() (poll bool) {
 		return false
 	}
 	r.count(c.waiters.n)
+	r.asked = e.inbox.subscription.Load()
 	e.schedule.set(&r.timer, e.now()+script.PollInterval, pollSlack) // whether or not this poll is answered
 	return true
 }
@@ -77,6 +78,9 @@ func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.Tick
 	case t.Err != nil:
 		r.onPollFailed(t.Err)
 	case t.Outcome == script.Held:
+		if r.missesPush() {
+			c.e.inbox.silent.expect(r.id.String())
+		}
 		c.onGranted(r, t.Grant, c.e.instant(reply.Sent), r.leaseEnd(reply.Sent), true)
 	case t.Outcome == script.Queued:
 		wait := a.Wait
@@ -86,6 +90,11 @@ func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.Tick
 		c.detach(r)
 		c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease(), Lost: true, Place: r.place})
 	}
+}
+
+// missesPush reports whether a message of the grant that a poll has found must have been sent to the subscription.
+func (r *request) missesPush() bool {
+	return !r.pushed && r.hears != 0 && r.hears == r.c.e.inbox.subscription.Load()
 }
 
 // onPollFailed notes the error. The wait goes on, unless the server will go on refusing.

@@ -25,6 +25,9 @@ type request struct {
 	acceptBy instant         // until when a push may be relied on whose number is greater than the stamp
 	place    int64           // in the queue
 	holders  []core.Holder   // in the last answer
+	asked    int64           // the subscription when the last run was sent; 0: none
+	hears    int64           // the subscription from before the last answer that said "queued"; 0: none
+	pushed   bool            // a message of a grant has come
 	push     *script.Message // came before the answer to acquire.lua
 
 	contended bool  // a message said that others wait, before the answer that grants it
@@ -39,6 +42,7 @@ func (r *request) send() { r.c.e.sender.Start(r.call()) }
 // call prepares a run of acquire.lua.
 func (r *request) call() *script.Call {
 	c, e := r.c, r.c.e
+	r.asked = e.inbox.subscription.Load()
 	want := r.leader.req
 	free, queued := c.tokensWanted()
 	if !r.queues {
@@ -188,7 +192,7 @@ func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait) {
 		c.siblings.addKnown(1)
 		c.stopSharingReaders()
 	}
-	r.queued, r.stamp, r.holders, r.lastErr = true, stamp, wait.Holders, nil
+	r.queued, r.stamp, r.holders, r.lastErr, r.hears = true, stamp, wait.Holders, nil, r.asked
 	r.acceptBy = e.instant(sent) + script.AcceptWindow - e.margin(script.AcceptWindow)
 	if news && c.isShared() {
 		c.refuseExcess(wait.Holders)
@@ -232,6 +236,7 @@ const pollSlack = 100 * time.Millisecond
 // the last answer that said "queued", and only for the accept window after that answer was sent. If less than half of
 // it is left, polls have failed, and the hold might be over before it is renewed. Any other message leads to a poll.
 func (r *request) onPush(p *script.Message) {
+	r.pushed = true
 	switch now := r.c.e.now(); {
 	case !r.queued:
 		r.push = p

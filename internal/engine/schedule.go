@@ -11,8 +11,8 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A schedule is one loop for everything that is due at some time: renewals, deadlines of leases, polls, tallies, and
-// cancellations that are tried again. Renewals that are due at about the same time go out in one pipeline
+// A schedule is one loop for everything that is due at some time: renewals, deadlines of leases, polls, tallies,
+// cancellations that are tried again, and messages that should have come. Renewals that are due at about the same time go out in one pipeline
 // per node, and so do polls. No pipeline waits for an earlier one (rule 13 of docs/protocol.md).
 type schedule struct {
 	e    *Engine
@@ -32,7 +32,7 @@ type schedule struct {
 // A timer is an entry of the schedule. Its owner has it as a field, and the loop calls the owner when it is
 // due. The zero value is not set.
 type timer struct {
-	owner any // *lease, *request, *release, *tally or *cancellation
+	owner any // *lease, *request, *release, *tally, *cancellation or *silentInbox
 	at    instant
 	slack time.Duration // by how much it may be early
 	index int           // index in the heap + 1; 0: not set
@@ -188,6 +188,8 @@ func (s *schedule) run(due []*timer) {
 			owner.send()
 		case *cancellation:
 			owner.send()
+		case *silentInbox:
+			owner.due()
 		}
 	}
 	s.send(renewals)

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+// A silentInbox finds out that the subscription brings no messages any more, though its connection answers: it stays
+// on a master that was deposed. A poll finds a grant then that was made while this process was subscribed, and the
+// message of it does not come. The inbox subscribes anew.
+//
+// Two grants by polling would prove nothing: the polls that follow each new subscription find grants, too.
+type silentInbox struct {
+	e *Engine
+
+	mu      sync.Mutex
+	missing map[string]instant // ids of grants, and until when their messages should have come
+	timer   timer
+	pause   time.Duration // until the inbox subscribes anew again
+	last    instant       // when it did
+}
+
+const (
+	// lateMessage is how much later than the poll that found a grant its message may come.
+	lateMessage = 250 * time.Millisecond
+	// Pauses between new subscriptions double until a message comes.
+	shortestPause = 2 * time.Second
+	longestPause  = time.Minute
+	// maxMissing bounds how many messages are waited for at once: one is enough.
+	maxMissing = 16
+)
+
+func (m *silentInbox) init(e *Engine) {
+	m.e, m.missing, m.pause = e, make(map[string]instant), shortestPause
+	m.timer.owner = m
+}
+
+// expect notes that a poll has found a grant whose message has to come.
+func (m *silentInbox) expect(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.missing) == maxMissing {
+		return
+	}
+	by := m.e.now() + lateMessage
+	if m.missing[id] = by; len(m.missing) == 1 {
+		m.e.schedule.set(&m.timer, by, 0)
+	}
+}
+
+// heard notes the message of a grant.
+func (m *silentInbox) heard(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.missing, id)
+	m.pause = shortestPause
+}
+
+// due is called when a message should have come. It has the inbox subscribe anew if one has not.
+func (m *silentInbox) due() {
+	m.mu.Lock()
+	now, next, late := m.e.now(), never, false
+	for id, by := range m.missing {
+		if by <= now {
+			late = true
+			delete(m.missing, id)
+		} else {
+			next = min(next, by)
+		}
+	}
+	if next != never {
+		m.e.schedule.set(&m.timer, next, 0)
+	}
+	renew := late && (m.last == 0 || now-m.last >= m.pause)
+	if renew {
+		if m.last != 0 {
+			m.pause = min(2*m.pause, longestPause)
+		}
+		m.last = now
+		clear(m.missing)
+	}
+	m.mu.Unlock()
+	if renew {
+		m.e.inbox.subscribeAnew()
+	}
+}

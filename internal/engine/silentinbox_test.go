@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
+
+// A deaf engine is one whose subscription brings nothing any more, though its connection answers.
+type deaf struct{ *bubble }
+
+func (b *deaf) becomeDeaf() {
+	b.Helper()
+	b.e.inbox.mu.Lock()
+	err := b.e.inbox.pubsub.Unsubscribe(b.Context(), b.e.inbox.channel)
+	b.e.inbox.mu.Unlock()
+	if err != nil {
+		b.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// handOver has the driver hold the lock, and hand it to a call that waits. before is called while it waits.
+func (b *deaf) handOver(before func()) *calling {
+	b.Helper()
+	b.driver.Fair("held")
+	c := b.call(b.e, b.requester(core.Fair))
+	time.Sleep(script.PollInterval + time.Millisecond) // it is subscribed when a poll finds it waiting
+	b.wantWaiting("the call", c)
+	before()
+	b.driver.Release("held")
+	return c
+}
+
+// byPoll is handOver of a lock by a poll, because the engine is deaf.
+func (b *deaf) byPoll() {
+	b.Helper()
+	c := b.handOver(b.becomeDeaf)
+	b.wantWaiting("a call that no message has reached", c)
+	time.Sleep(script.PollInterval + time.Millisecond)
+	b.release(b.wantGranted("the call, by a poll", c))
+}
+
+// byMessage is handOver as it should be.
+func (b *deaf) byMessage() {
+	b.Helper()
+	b.release(b.wantGranted("the call, by a message", b.handOver(func() {})))
+}
+
+func (b *deaf) wantSubscription(n int64) {
+	b.Helper()
+	if got := b.e.inbox.subscription.Load(); got != n {
+		b.Errorf("it is subscription %d, want %d", got, n)
+	}
+}
+
+func TestASubscriptionThatBringsNothingIsMadeAnew(t *testing.T) {
+	inBubble(t, func(bubble *bubble) {
+		b := deaf{bubble}
+		b.warm()
+		b.byMessage()
+		b.byPoll()
+		b.wantSubscription(1)
+		time.Sleep(lateMessage + inboxRetry + time.Millisecond)
+		b.wantSubscription(2)
+		b.byMessage()
+		time.Sleep(longestPause)
+		b.wantSubscription(2)
+	})
+}
+
+func TestASubscriptionIsNotMadeAnewAgainAndAgain(t *testing.T) {
+	inBubble(t, func(bubble *bubble) {
+		b := deaf{bubble}
+		b.warm()
+		start := time.Now()
+		for time.Since(start) < 10*longestPause {
+			b.byPoll()
+			time.Sleep(lateMessage + inboxRetry + time.Millisecond)
+		}
+		if n := b.e.inbox.subscription.Load(); n < 10 || n > 20 {
+			b.Errorf("%d subscriptions in %v", n, time.Since(start))
+		}
+	})
+}
+
+func TestAMessageThatComesAfterThePollIsEnough(t *testing.T) {
+	inBubble(t, func(bubble *bubble) {
+		b := deaf{bubble}
+		b.warm()
+		b.byMessage()
+		b.e.inbox.silent.expect("an id")
+		time.Sleep(lateMessage / 2)
+		b.e.onMessage(&script.Message{Kind: script.Granted, ID: "an id"})
+		time.Sleep(lateMessage + inboxRetry)
+		b.wantSubscription(1)
+	})
+}
+
+// What was published before a subscription began is not its fault.
+func TestAnEarlierGrantIsNotHeldAgainstASubscription(t *testing.T) {
+	inBubble(t, func(bubble *bubble) {
+		b := deaf{bubble}
+		b.warm()
+		c := b.handOver(func() {
+			b.wire.Cut()
+			synctest.Wait()
+		})
+		b.wire.Restore()
+		time.Sleep(script.PollInterval)
+		b.release(b.wantGranted("the call, by a poll", c))
+		time.Sleep(lateMessage + 2*inboxRetry)
+		b.wantSubscription(2)
+	})
+}
