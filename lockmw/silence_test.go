@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -43,14 +45,16 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 	}()
 
 	for name, tt := range map[string]struct {
-		addr string
-		want []string
+		addr          string
+		backoff, wait time.Duration
+		want          []string
 	}{
-		"a port where nobody listens": {nobody, []string{"connection refused"}},
-		"a port with TLS":             {withTLS.Addr().String(), []string{"TLS"}},
+		"a port where nobody listens":                  {nobody, time.Second, 300 * time.Millisecond, []string{"connection refused"}},
+		"a port with TLS":                              {withTLS.Addr().String(), time.Second, 300 * time.Millisecond, []string{"not answered", "TLS"}},
+		"a port with TLS, after go-redis has told why": {withTLS.Addr().String(), time.Millisecond, 300 * time.Millisecond, []string{"EOF", "TLS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rdb := redis.NewClient(&redis.Options{Addr: tt.addr, MinRetryBackoff: time.Second, MaxRetryBackoff: time.Second})
+			rdb := redis.NewClient(&redis.Options{Addr: tt.addr, MinRetryBackoff: tt.backoff, MaxRetryBackoff: tt.backoff})
 			defer func() { _ = rdb.Close() }()
 			locks, err := lockmw.New(rdb)
 			if err != nil {
@@ -58,7 +62,7 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 			}
 			defer func() { _ = locks.Close() }()
 			start := time.Now()
-			_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(300*time.Millisecond))
+			_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(tt.wait))
 			if took := time.Since(start); took > 2*time.Second {
 				t.Errorf("took %v", took)
 			}
@@ -99,4 +103,15 @@ func TestADialerThatIsDeafToItsContextDelaysNoCall(t *testing.T) {
 		_ = rdb.Close()
 		time.Sleep(2 * time.Second) // go-redis looks once a second whether it was closed
 	})
+}
+
+// Redis does not answer a long command with NOAUTH.
+func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
+	s := redistest.Redis(t, "--requirepass", "secret")
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	_, _, err := usertest.ClientOf(t, rdb).Lock(t.Context(), "user:42")
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "wants a password") {
+		t.Errorf("got %v", err)
+	}
 }

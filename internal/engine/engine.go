@@ -189,7 +189,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 	}
 	h, err := w.await(c)
 	if err != nil {
-		return nil, err // a typed nil would not be nil
+		return nil, e.explain(err) // h is a typed nil, which would not be nil
 	}
 	return h, nil
 }

@@ -33,7 +33,7 @@ func (c *cohort) giveUp(w *waiter, ended error) error {
 	c.cancelLeaseIfUnused()
 	c.sendRequest(nil)
 	c.unlock()
-	return c.e.explain(err)
+	return err
 }
 
 // giveUpPatience is how long a cancelled call may take to release a hold that it was given meanwhile.

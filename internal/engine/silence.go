@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,10 +37,10 @@ type look struct {
 	err     error
 }
 
-// explain adds to errSilent what a connection of its own meets.
+// explain adds what a connection of its own meets to errSilent, and to the end of a connection.
 func (k *look) explain(rdb redis.UniversalClient, err error) error {
 	client, ok := rdb.(*redis.Client)
-	if !ok || !errors.Is(err, errSilent) {
+	if !ok || !errors.Is(err, errSilent) && !isCutOff(err) {
 		return err
 	}
 	if over := k.begin(client.Options()); over != nil {
@@ -120,14 +121,22 @@ func meet(o *redis.Options) error {
 	case err == nil:
 		return errors.New("what answers is no Redis without TLS")
 	default:
-		return fmt.Errorf("it closes the connection, perhaps because it wants TLS: %w", err)
+		return errors.New("it closes the connection, perhaps because it wants TLS")
 	}
+}
+
+// isCutOff reports whether the other side has ended a connection.
+func isCutOff(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // explain adds to the error of a call that ended without an answer why there is none.
 func (e *Engine) explain(err error) error {
-	if failure, ok := errors.AsType[*core.AcquireError](err); ok {
-		failure.Err = e.look.explain(e.rdb, failure.Err)
+	failure, ok := errors.AsType[*core.AcquireError](err)
+	if !ok {
+		return err
 	}
-	return err
+	explained := *failure // which other calls may have
+	explained.Err = e.look.explain(e.rdb, failure.Err)
+	return &explained
 }

@@ -25,6 +25,8 @@ func Failure(err error) error {
 		return fmt.Errorf("%w: the server is a node of a Redis Cluster, which needs a client of redis.NewClusterClient: %w", core.ErrUnavailable, err)
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("%w: the key is at another node of the Redis Cluster, which a client of redis.NewClusterClient finds: %w", core.ErrUnavailable, err)
+	case isUnauthenticated(err):
+		return fmt.Errorf("%w: the server wants a password: %w", core.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 }
@@ -53,7 +55,7 @@ var writesNothing = append([]string{
 
 // IsFinal reports whether the server will go on refusing.
 func IsFinal(err error) bool {
-	return isWrongType(err) || hasPrefix(err, []string{"NOPERM", "NOAUTH", "WRONGPASS"})
+	return isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, []string{"NOPERM", "NOAUTH", "WRONGPASS"})
 }
 
 // IsPassing reports whether it may help to wait: a server is away, starts, fails over or is busy, or its slots move
@@ -95,6 +97,12 @@ func hasPrefix(err error, prefixes []string) bool {
 // middle of the message.
 func isWrongType(err error) bool {
 	return err != nil && IsReply(err) && strings.Contains(err.Error(), "WRONGTYPE")
+}
+
+// isUnauthenticated reports whether the server refused a command for its length, as Redis does before it knows who
+// sends it: NOAUTH is for short ones.
+func isUnauthenticated(err error) bool {
+	return err != nil && IsReply(err) && strings.Contains(err.Error(), "Protocol error: unauthenticated")
 }
 
 func isMissingScript(err error) bool {
