@@ -76,6 +76,7 @@ func (b *inbox) receive(e *Engine) {
 	warned := false
 	for {
 		err := b.subscribe(e)
+		e.sender.NoteFailure(err)
 		b.live.Store(false)
 		b.subscription.Store(0)
 		if script.IsFinal(err) && !warned {

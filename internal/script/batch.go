@@ -101,6 +101,7 @@ func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 		}
 		return g.calls
 	default:
+		s.reload.after(err)
 		for _, k := range g.calls {
 			k.done(&Reply{Sent: k.sent, Err: err})
 		}

@@ -26,6 +26,7 @@
 //	reply.go    reads answers
 //	message.go  reads what scripts publish
 //	server.go   what kind of server there is
+//	reload.go   asks which node of a Cluster has which slots
 //	errors.go   what a failed command means
 package script
 

@@ -34,6 +34,7 @@ type Sender struct {
 	quick   atomic.Bool // the server has answered well within the time that hurried callers have
 
 	batching atomic.Bool // batch scripts may be used
+	reload   *reload
 
 	ctx    context.Context // ends when all calls are to end
 	cancel context.CancelFunc
@@ -58,7 +59,7 @@ const (
 // NewSender returns a Sender that has sent nothing yet. Patience is how long a patient caller waits
 // for the first try of its call.
 func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration) *Sender {
-	s := &Sender{rdb: rdb, inFlight: maxInFlight}
+	s := &Sender{rdb: rdb, inFlight: maxInFlight, reload: newReload(rdb)}
 	if t.Cluster {
 		s.inFlight = noLimit
 	}
@@ -181,8 +182,12 @@ func (s *Sender) finish(k *Call, cmd redis.Cmder) {
 	if didNothing(cmd.Err()) {
 		k.didNothing()
 	}
+	s.reload.after(cmd.Err())
 	k.done(replyTo(cmd, k.sent))
 }
+
+// NoteFailure notes that something else failed with err on the way to the servers.
+func (s *Sender) NoteFailure(err error) { s.reload.after(err) }
 
 // Cancel ends all calls.
 func (s *Sender) Cancel() { s.cancel() }
