@@ -47,7 +47,12 @@ func run(ctx context.Context, out io.Writer, addr, prefix, key string, force int
 		return err
 	}
 	if key == "" {
-		return showAll(ctx, out, inspector)
+		found, err := showAll(ctx, out, inspector)
+		if !found && err == nil {
+			fmt.Fprintln(out, "no locks with the prefix", prefix)
+			err = showPrefixes(ctx, out, inspector, prefix)
+		}
+		return err
 	}
 	status, err := inspector.Get(ctx, key)
 	if err != nil {
@@ -57,6 +62,11 @@ func run(ctx context.Context, out io.Writer, addr, prefix, key string, force int
 		return err
 	}
 	show(out, status)
+	if len(status.Holders)+len(status.Waiters)+len(status.Kept) == 0 {
+		if err := showPrefixes(ctx, out, inspector, prefix); err != nil {
+			return err
+		}
+	}
 	if force == 0 {
 		return nil
 	}
@@ -77,17 +87,32 @@ func run(ctx context.Context, out io.Writer, addr, prefix, key string, force int
 	return nil
 }
 
-// showAll shows every lock. A key that cannot be read does not keep the others from being shown.
-func showAll(ctx context.Context, out io.Writer, inspector *lockmw.Inspector) error {
-	var failed error
+// showAll shows every lock, and reports whether there is one. A key that cannot be read does not keep the others from
+// being shown.
+func showAll(ctx context.Context, out io.Writer, inspector *lockmw.Inspector) (found bool, failed error) {
 	for status, err := range inspector.All(ctx) {
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
+		found = true
 		show(out, status)
 	}
-	return failed
+	return found, failed
+}
+
+// showPrefixes shows under which other prefixes locks have been taken: whoever sees no lock may look in the wrong place.
+func showPrefixes(ctx context.Context, out io.Writer, inspector *lockmw.Inspector, prefix string) error {
+	prefixes, err := inspector.Prefixes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range prefixes {
+		if p != prefix {
+			fmt.Fprintf(out, "  there have been locks with the prefix %s: see -prefix\n", p)
+		}
+	}
+	return nil
 }
 
 func show(out io.Writer, s lockmw.Status) {

@@ -96,3 +96,33 @@ func TestALockIsShownAndTakenAway(t *testing.T) {
 		}
 	})
 }
+
+// Whoever looks for locks with another prefix than theirs is told.
+func TestOtherPrefixesAreShownIfNothingIsFound(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		locks, err := lockmw.New(s.NewClient(t), lockmw.WithPrefix("shop"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		_, hold, err := locks.Lock(t.Context(), "user:42")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hold.Unlock()
+		for _, tt := range []struct {
+			prefix, key string
+			want        bool
+		}{
+			{"lockmw", "", true}, {"lockmw", "user:42", true}, {"shop", "", false}, {"shop", "user:42", false}, {"shop", "user:43", false},
+		} {
+			var out strings.Builder
+			if err := run(t.Context(), &out, s.Addr(), tt.prefix, tt.key, 0); err != nil {
+				t.Error(err)
+			}
+			if shown := strings.Contains(out.String(), "locks with the prefix shop"); shown != tt.want {
+				t.Errorf("prefix %s, key %q: the other prefix is shown: %t, want %t:\n%s", tt.prefix, tt.key, shown, tt.want, out.String())
+			}
+		}
+	})
+}
