@@ -29,12 +29,16 @@ func (c *config) logLoss(r *http.Request, err error) {
 	c.log(r, slog.LevelWarn, "httpmw: the lock was lost while the request was handled", err)
 }
 
-// log writes a line without the key, which may be personal data; its kind is shown.
+// log writes a line without the key, which may be personal data; its kind is shown, and the label, such as the request's
+// id.
 func (c *config) log(r *http.Request, level slog.Level, text string, err error, more ...any) {
 	name := c.name
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {
 		if kind, _, found := strings.Cut(e.Key, ":"); found && name == "" {
 			name = kind
+		}
+		if e.Label != "" {
+			more = append([]any{"label", e.Label}, more...)
 		}
 		err = e.Err
 	}

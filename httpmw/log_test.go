@@ -2,11 +2,14 @@ package httpmw_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/lockmw"
@@ -78,5 +81,38 @@ func TestARequestThatIsRefusedBecauseOfRedisIsLoggedWithItsRoute(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "secret") || strings.Count(log.String(), "\n") != 1 {
 		t.Errorf("want one line without the key: %s", log)
+	}
+}
+
+// The lines of a request are found by its id.
+func TestTheLinesOfARequestHaveItsLabel(t *testing.T) {
+	local := lockmw.NewLocal()
+	denied := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		policy, err := lockmw.NewPolicy(opts...)
+		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Label: policy.Label, Err: errors.Join(lockmw.ErrUnavailable, err)}
+	})
+	for name, test := range map[string]struct {
+		locks  lockmw.Locker
+		handle http.HandlerFunc
+	}{
+		"refused": {denied, func(http.ResponseWriter, *http.Request) {}},
+		"failed":  {local, func(_ http.ResponseWriter, r *http.Request) { lose(local, r) }},
+		"lost":    {local, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusOK); lose(local, r) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for id, want := range map[string]string{"req-7": "label=req-7", "": ""} {
+				log := captureLog(t)
+				h := httpmw.WithLock(test.locks, user42)(test.handle)
+				if id != "" {
+					h = middleware.RequestID(h)
+				}
+				req := httptest.NewRequest(http.MethodPost, "/", nil)
+				req.Header.Set(middleware.RequestIDHeader, id)
+				serve(h, req)
+				if line := log.String(); !strings.Contains(line, want) || strings.Contains(line, "label=") != (want != "") || strings.Count(line, "\n") != 1 {
+					t.Errorf("with the id %q: %s", id, line)
+				}
+			}
+		})
 	}
 }
