@@ -115,3 +115,32 @@ func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// To dial the master go-redis asks a Sentinel, with timeouts of its own.
+func TestASilentSentinelKeepsNoCallBeyondItsWait(t *testing.T) {
+	sentinel, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sentinel.Close() }() // which ends the connections that nobody has accepted
+	const timeout = 20 * time.Second
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: "mymaster", SentinelAddrs: []string{sentinel.Addr().String()},
+		ReadTimeout: timeout, MaxRetries: -1,
+	})
+	locks, err := lockmw.New(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(100*time.Millisecond))
+	if took := time.Since(start); took > timeout/2 {
+		t.Errorf("took %v", took)
+	}
+	if !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	_ = sentinel.Close()
+	_ = rdb.Close()
+	_ = locks.Close() // it cannot say so to the server
+}
