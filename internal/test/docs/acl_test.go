@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,14 +48,24 @@ func aclLines(t *testing.T) (everywhere, inCluster []string) {
 // An aclServer is a server with a user for each set of rules.
 type aclServer struct {
 	*redistest.Server
-	admin *redis.Client
+	admin  *redis.Client
+	always []string // what the page advises besides for servers as new as this one
 }
 
 // noteAll has a server note all that it denies.
 var noteAll = []string{"--acllog-max-len", "1000"}
 
 func newACLServer(t *testing.T, server *redistest.Server) *aclServer {
-	return &aclServer{server, server.NewClient(t)}
+	s := &aclServer{Server: server, admin: server.NewClient(t)}
+	const identity = "client|setinfo"
+	known, err := s.admin.Do(t.Context(), "command", "info", identity).Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known[0] != nil {
+		s.always = []string{"+" + identity}
+	}
+	return s
 }
 
 const password = "secret"
@@ -63,7 +74,7 @@ const password = "secret"
 func (s *aclServer) allow(t *testing.T, user string, rules []string) {
 	t.Helper()
 	args := []any{"acl", "setuser", user, "reset", "on", ">" + password}
-	for _, rule := range rules {
+	for _, rule := range slices.Concat(rules, s.always) {
 		args = append(args, rule)
 	}
 	if err := s.admin.Do(t.Context(), args...).Err(); err != nil {
