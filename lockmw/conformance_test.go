@@ -15,4 +15,8 @@ func TestClientConformanceOnMiniredis(t *testing.T) {
 	locktest.Run(t, env.Piped("exclusive", nil))
 }
 
+func TestClientConformanceOnACluster(t *testing.T) { locktest.Run(t, env.Cluster("exclusive", nil)) }
+
+func TestClientConformanceOverSentinel(t *testing.T) { locktest.Run(t, env.Sentinel("exclusive", nil)) }
+
 func TestClientConformanceOnRedis(t *testing.T) { locktest.Run(t, env.Redis("exclusive", nil)) }

@@ -136,7 +136,7 @@ func (r *rig) ran(name string) (n int) {
 // left is what the server has besides the fencing counter and marks of ids that are over.
 func (r *rig) left() []string {
 	r.Helper()
-	keys, err := r.s.Keys(r.Context(), r.rdb, "lockmw")
+	keys, err := redistest.Keys(r.Context(), r.rdb, "lockmw")
 	if err != nil {
 		r.Fatal(err)
 	}

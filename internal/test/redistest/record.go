@@ -24,7 +24,7 @@ func (c Command) Concerns(s string) bool {
 }
 
 // Run sends c once more, by way of rdb.
-func (c Command) Run(ctx context.Context, rdb *redis.Client) (any, error) {
+func (c Command) Run(ctx context.Context, rdb redis.UniversalClient) (any, error) {
 	args := make([]any, len(c))
 	for i, word := range c {
 		args[i] = word

@@ -95,14 +95,21 @@ func (s *Server) NewClient(t testing.TB, edit ...func(*redis.Options)) *redis.Cl
 	return c
 }
 
-func (s *Server) dialer(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) }
+func (s *Server) dialer(ctx context.Context, _, _ string) (net.Conn, error) {
+	return s.dial(ctx, s.addr)
+}
 
-func (s *Server) dial(ctx context.Context) (net.Conn, error) {
+// dial connects to s, whatever the address.
+func (s *Server) dial(ctx context.Context, _ string) (net.Conn, error) {
 	if s.pipe {
 		return s.dialPipe()
 	}
+	return dialAddr(ctx, s.addr)
+}
+
+func dialAddr(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: 5 * time.Second}
-	return d.DialContext(ctx, "tcp", s.addr)
+	return d.DialContext(ctx, "tcp", addr)
 }
 
 func (s *Server) dialPipe() (net.Conn, error) {
@@ -116,14 +123,4 @@ func (s *Server) dialPipe() (net.Conn, error) {
 		return nil, err
 	}
 	return newPipe(conn), nil
-}
-
-// Keys lists the keys that begin with prefix, with their types.
-func (s *Server) Keys(ctx context.Context, rdb *redis.Client, prefix string) ([]string, error) {
-	var keys []string
-	scan := rdb.Scan(ctx, 0, prefix+"*", 1000).Iterator()
-	for scan.Next(ctx) {
-		keys = append(keys, scan.Val())
-	}
-	return keys, scan.Err()
 }

@@ -27,7 +27,7 @@ func TestServersAnswer(t *testing.T) {
 		if err := rdb.Set(t.Context(), "other", 1, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		keys, err := s.Keys(t.Context(), rdb, "prefix:")
+		keys, err := redistest.Keys(t.Context(), rdb, "prefix:")
 		if err != nil || !slices.Equal(keys, []string{"prefix:a"}) {
 			t.Errorf("keys are %v, %v", keys, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -112,6 +113,16 @@ func (s *Sentinel) elected() (node int, missing string) {
 		node = named
 	}
 	return node, "no Sentinel runs"
+}
+
+// SetDownAfter sets how long a master is away before it is replaced.
+func (s *Sentinel) SetDownAfter(d time.Duration) {
+	s.t.Helper()
+	for _, c := range s.watchers {
+		if err := c.Set(context.Background(), MasterName, "down-after-milliseconds", strconv.FormatInt(d.Milliseconds(), 10)).Err(); err != nil {
+			s.t.Fatalf("a Sentinel's patience: %v", err)
+		}
+	}
 }
 
 // Failover has the Sentinels put a replica in the master's place, though that is there, and returns the new master's

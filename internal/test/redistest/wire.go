@@ -12,12 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Wire is what a client's connections to a server run through, so that a test can disturb them:
+// A Wire is what a client's connections to a server, or to several, run through, so that a test can disturb them:
 //
 //	wire := s.NewWire()
 //	rdb := s.NewClient(t, wire.Use)
 type Wire struct {
-	dial func(context.Context) (net.Conn, error)
+	dial func(ctx context.Context, addr string) (net.Conn, error)
 
 	mu       sync.Mutex
 	conns    map[*wireConn]struct{}
@@ -28,23 +28,25 @@ type Wire struct {
 }
 
 // NewWire returns an undisturbed Wire to s.
-func (s *Server) NewWire() *Wire {
-	return &Wire{dial: s.dial, conns: make(map[*wireConn]struct{})}
+func (s *Server) NewWire() *Wire { return newWire(s.dial) }
+
+func newWire(dial func(ctx context.Context, addr string) (net.Conn, error)) *Wire {
+	return &Wire{dial: dial, conns: make(map[*wireConn]struct{})}
 }
 
 // Use makes a client's connections run through w; it is an edit for NewClient.
 func (w *Wire) Use(opts *redis.Options) { opts.Dialer = w.Dial }
 
 // Dial is a Dialer of go-redis.
-func (w *Wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (w *Wire) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	if w.isDown() {
 		return nil, errRefused
 	}
-	conn, err := w.dial(ctx)
+	conn, err := w.dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	c := &wireConn{Conn: conn, wire: w, closed: make(chan struct{})}
+	c := &wireConn{Conn: conn, addr: addr, wire: w, closed: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.down { // Cut came meanwhile, and did not see the connection
@@ -168,7 +170,7 @@ func (f *Fault) Deliver() {
 // what it answers.
 func (f *Fault) Send(ctx context.Context) (string, error) {
 	<-f.caught
-	conn, err := f.wire.dial(ctx)
+	conn, err := f.wire.dial(ctx, f.conn.addr)
 	if err != nil {
 		return "", err
 	}
@@ -194,6 +196,7 @@ func (f *Fault) Send(ctx context.Context) (string, error) {
 // A wireConn is one connection.
 type wireConn struct {
 	net.Conn
+	addr   string
 	wire   *Wire
 	end    sync.Once
 	closed chan struct{}

@@ -10,7 +10,7 @@ func TestCutBreaksAConnectionThatIsBeingMade(t *testing.T) {
 	client, server := net.Pipe()
 	defer server.Close()
 	w := &Wire{conns: make(map[*wireConn]struct{})}
-	w.dial = func(context.Context) (net.Conn, error) {
+	w.dial = func(context.Context, string) (net.Conn, error) {
 		w.Cut()
 		return client, nil
 	}

@@ -1,9 +1,10 @@
 // Package suite says how much of the tests runs.
 //
 //	go test ./...                 # the quick suite, within a minute or two
-//	LOCKMW_FULL=1 go test ./...   # everything
+//	LOCKMW_FULL=1 go test ./...   # everything, but of what runs on a Cluster and over Sentinel a sample
+//	LOCKMW_FULL=1 LOCKMW_SEVERAL=1 go test ./...
 //
-// It is a variable and no flag, as a flag fails every package that does not define it.
+// They are variables and no flags, as a flag fails every package that does not define it.
 package suite
 
 import (
@@ -14,8 +15,22 @@ import (
 // Variable is the environment variable that is 1 if everything is to run.
 const Variable = "LOCKMW_FULL"
 
+// VariableSeveral is the one that is 1 if on several servers everything is to run that can.
+const VariableSeveral = "LOCKMW_SEVERAL"
+
 // Full reports whether everything is to run.
 func Full() bool { return os.Getenv(Variable) == "1" }
+
+// Several reports whether everything is to run on several servers.
+func Several() bool { return Full() && os.Getenv(VariableSeveral) == "1" }
+
+// NeedsSeveral skips a test on several servers that is left out of the full suite.
+func NeedsSeveral(t testing.TB, why string) {
+	t.Helper()
+	if !Several() {
+		t.Skipf("%s: runs with %s=1", why, VariableSeveral)
+	}
+}
 
 // NeedsFull skips a test that is left out of the quick suite.
 func NeedsFull(t testing.TB, why string) {

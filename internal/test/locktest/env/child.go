@@ -18,10 +18,12 @@ import (
 
 // A ChildSpec says what a child process is to be.
 type ChildSpec struct {
-	Role   string // of those that ChildMain knows
-	Addr   string // of the server
-	Prefix string
-	Kind   string // Mode of the Config that makes the Locker; "" is that of the Client itself
+	Role    string   // of those that ChildMain knows
+	Addrs   []string // of the server; of the nodes of a Cluster, or the Sentinels of a master
+	Cluster bool
+	Master  string // what Sentinels call it; "": there are none
+	Prefix  string
+	Kind    string // Mode of the Config that makes the Locker; "" is that of the Client itself
 }
 
 // A Role is what a child process does: it reads orders and writes reports, JSON values, and returns at
@@ -55,7 +57,7 @@ func (s ChildSpec) run(roles Roles, configs []Config, orders *json.Decoder, repo
 	if err != nil {
 		return err
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: s.Addrs, MasterName: s.Master, IsClusterMode: s.Cluster})
 	defer rdb.Close()
 	c, err := lockmw.New(rdb, lockmw.WithPrefix(s.Prefix), lockmw.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	if err != nil {

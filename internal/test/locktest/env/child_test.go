@@ -13,7 +13,7 @@ func TestChildTakesLocksOfItsKind(t *testing.T) {
 	s := redistest.Redis(t)
 	rdb := s.NewClient(t)
 	for kind, key := range map[string]string{"": "k", env.ClientMode: "k", "renaming": "renamed:k"} {
-		c := redistest.StartChild(t, env.ChildSpec{Role: "holder", Addr: s.Addr(), Prefix: "t" + kind, Kind: kind})
+		c := redistest.StartChild(t, env.ChildSpec{Role: "holder", Addrs: []string{s.Addr()}, Prefix: "t" + kind, Kind: kind})
 		c.Order(env.Order{Do: "lock", Key: "k"})
 		if _, ok := <-c.Reports(); !ok {
 			t.Fatalf("kind %q: it says nothing", kind)
@@ -27,9 +27,9 @@ func TestChildTakesLocksOfItsKind(t *testing.T) {
 func TestChildThatCannotBeFails(t *testing.T) {
 	s := redistest.Redis(t)
 	for name, spec := range map[string]env.ChildSpec{
-		"an unknown role": {Role: "baker", Addr: s.Addr(), Prefix: "t"},
-		"an unknown kind": {Role: "holder", Addr: s.Addr(), Prefix: "t", Kind: "unheard-of"},
-		"a bad prefix":    {Role: "holder", Addr: s.Addr()},
+		"an unknown role": {Role: "baker", Addrs: []string{s.Addr()}, Prefix: "t"},
+		"an unknown kind": {Role: "holder", Addrs: []string{s.Addr()}, Prefix: "t", Kind: "unheard-of"},
+		"a bad prefix":    {Role: "holder", Addrs: []string{s.Addr()}},
 	} {
 		c := redistest.StartChild(t, spec)
 		for range c.Reports() {

@@ -1,7 +1,9 @@
 package env
 
 import (
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/internal/test/redistest"
@@ -26,13 +28,15 @@ type Config struct {
 	// Mode is what the Locker tells observers of its holds. With "read" it is the reading side of the
 	// RWLocker that Wrap makes.
 	Mode string
-	// Server starts the server for one scenario. Nil: the Locker works within this process.
-	Server func(t testing.TB) *redistest.Server
+	// Server starts the server, or the servers, for one scenario. Nil: the Locker works within this process.
+	Server func(t testing.TB) redistest.Deployment
+	// Several says that it starts several servers, which all scenarios share.
+	Several bool
 	// Wrap makes the Locker of a Client; nil: the Client itself.
 	Wrap func(c *lockmw.Client) lockmw.Locker
 
-	shared *redistest.Server // of the scenarios that share one; nil: none
-	pace   *judge.Pace       // nil: they run in bubbles
+	shared redistest.Deployment // of the scenarios that share one; nil: none
+	pace   *judge.Pace          // nil: they run in bubbles
 }
 
 // Local is the Config of a lockmw.Local.
@@ -43,14 +47,39 @@ func LocalReader() Config { return Config{Bubble: true, Mode: ReadMode} }
 
 // Piped is the Config of a Locker over an embedded server, in bubbles.
 func Piped(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
-	return Config{Bubble: true, Mode: mode, Wrap: wrap, Server: redistest.Piped}
+	return Config{Bubble: true, Mode: mode, Wrap: wrap, Server: func(t testing.TB) redistest.Deployment { return redistest.Piped(t) }}
 }
 
 // Redis is the Config of a Locker over a real server, in real time.
 func Redis(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	return Config{
 		Mode: mode, Wrap: wrap,
-		Server: func(t testing.TB) *redistest.Server { return redistest.Redis(t) },
+		Server: func(t testing.TB) redistest.Deployment { return redistest.Redis(t) },
+	}
+}
+
+// unreplaced is for how long a server of several is not replaced, as busy as the machine may be.
+const unreplaced = time.Minute
+
+// Cluster is the Config of a Locker over a Cluster of three masters, in real time.
+func Cluster(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
+	return Config{
+		Mode: mode, Wrap: wrap, Several: true,
+		Server: func(t testing.TB) redistest.Deployment {
+			return redistest.NewCluster(t, 3, 0, "--cluster-node-timeout", strconv.FormatInt(unreplaced.Milliseconds(), 10))
+		},
+	}
+}
+
+// Sentinel is the Config of a Locker over a master that Sentinels name, in real time.
+func Sentinel(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
+	return Config{
+		Mode: mode, Wrap: wrap, Several: true,
+		Server: func(t testing.TB) redistest.Deployment {
+			s := redistest.NewSentinel(t, 1, 3)
+			s.SetDownAfter(unreplaced)
+			return s
+		},
 	}
 }
 

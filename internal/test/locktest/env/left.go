@@ -13,7 +13,7 @@ func (e *Env) checkClosed() {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	e.Eventually(e.Soon, func() string {
-		channels, err := e.Server.Admin.PubSubChannels(ctx, e.Server.Prefix+"*").Result()
+		channels, err := e.Server.Channels(ctx)
 		if err != nil {
 			return err.Error()
 		}

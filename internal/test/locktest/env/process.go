@@ -34,7 +34,7 @@ func (e *Env) Process() *Process {
 	e.T.Helper()
 	e.Rec.KeepSpans()
 	p := &Process{E: e, Over: make(chan struct{}), News: make(chan struct{})}
-	p.Child = redistest.StartChild(e.TB, ChildSpec{Role: holderRole, Addr: e.Server.Addr(), Prefix: e.Server.Prefix, Kind: e.Config.Kind()})
+	p.Child = redistest.StartChild(e.TB, e.Server.Child(holderRole))
 	go p.Listen()
 	return p
 }

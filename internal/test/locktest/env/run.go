@@ -10,10 +10,14 @@ import (
 
 	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 // Run runs the scenarios that c's Locker can be put through. The test must not be parallel to others.
 func Run(t *testing.T, c Config, groups []Group) {
+	if c.Several {
+		suite.NeedsFull(t, "several servers take seconds to find each other")
+	}
 	if c.realTime() {
 		c.shared = share(t, c.Server(t)) // skips all scenarios at once if there is none
 		c.pace = judge.NewPace(t)

@@ -18,6 +18,7 @@ type needs uint
 // What a scenario may need.
 const (
 	OnServer   needs = 1 << iota // a server, and with it several processes
+	OneServer                    // not several of them: it counts on what one of them does
 	InProcess                    // no server
 	InBubble                     // exact times
 	InRealTime                   // a server of its own process
@@ -30,13 +31,15 @@ const (
 	Shares // a server that others use meanwhile: it touches nothing but its own keys and connections
 	Alone  // one of its own: it stops, empties, configures or measures it
 
-	// The quick suite runs in real time what is a sample, and what is costly for the plain lock only.
+	// The quick suite runs in real time what is a sample, and what is costly for the plain lock only. On several
+	// servers the full suite runs those samples that are about servers, fair order or readers.
 	Sample
 	Costly
 )
 
 func (s *Scenario) possible(c Config) bool {
 	return (s.needs&OnServer == 0 || c.Server != nil) &&
+		(s.needs&(Alone|OneServer) == 0 || !c.Several) &&
 		(s.needs&InProcess == 0 || c.Server == nil) &&
 		(s.needs&InBubble == 0 || c.Bubble) &&
 		(s.needs&InRealTime == 0 || c.realTime()) &&
@@ -48,7 +51,10 @@ func (s *Scenario) possible(c Config) bool {
 
 // chosen reports whether s belongs to the suite that runs.
 func (s *Scenario) chosen(c Config) bool {
-	if suite.Full() {
+	switch {
+	case c.Several:
+		return suite.Several() || s.needs&Sample != 0 && s.needs&(OnServer|InRealTime|Fair|TwoSided) != 0
+	case suite.Full():
 		return true
 	}
 	sample, own := s.needs&Sample != 0, s.needs&(Fair|TwoSided) != 0

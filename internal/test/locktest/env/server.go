@@ -14,24 +14,66 @@ import (
 
 // A Server is the one that a scenario's clients use, as the scenario itself sees it.
 type Server struct {
-	*redistest.Server
-	Admin  *redis.Client // takes no locks
-	Prefix string        // of all keys of the scenario
+	*redistest.Server                       // the first, if they are several
+	Admin             redis.UniversalClient // takes no locks
+	Prefix            string                // of all keys of the scenario
 
-	e *Env
+	all   redistest.Deployment
+	nodes []*redis.Client // takes no locks either
+	e     *Env
 }
 
 // newServer is the shared one, or else one of the scenario's own.
-func newServer(t testing.TB, e *Env, shared *redistest.Server) *Server {
+func newServer(t testing.TB, e *Env, shared redistest.Deployment) *Server {
 	t.Helper()
 	s := &Server{Prefix: "t" + strings.ToLower(rand.Text()[:10]), e: e}
-	if s.Server = shared; s.Server != nil {
-		s.Admin = s.NewClient(t, asGuest)
+	as := func(*redis.Options) {}
+	if s.all = shared; s.all != nil {
+		as = asGuest
 	} else {
-		s.Server = e.Config.Server(t)
-		s.Admin = s.NewClient(t)
+		s.all = e.Config.Server(t)
 	}
+	s.Admin = s.all.Universal(t, as)
+	nodes := s.all.Servers()
+	for _, node := range nodes {
+		s.nodes = append(s.nodes, node.NewClient(t, as))
+	}
+	s.Server = nodes[0]
 	return s
+}
+
+// NewWire returns an undisturbed Wire to whatever a client dials.
+func (s *Server) NewWire() *redistest.Wire { return s.all.NewWire() }
+
+// NewClient returns a client, closed when the test ends. Each edit may change its options.
+func (s *Server) NewClient(t testing.TB, edit ...func(*redis.Options)) redis.UniversalClient {
+	return s.all.Universal(t, edit...)
+}
+
+// Keys lists the keys that begin with prefix.
+func (s *Server) Keys(ctx context.Context, prefix string) ([]string, error) {
+	return redistest.Keys(ctx, s.Admin, prefix)
+}
+
+// Channels lists those of the scenario that somebody is subscribed to.
+func (s *Server) Channels(ctx context.Context) (all []string, err error) {
+	for _, node := range s.nodes {
+		some, err := node.PubSubChannels(ctx, s.Prefix+"*").Result()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// Child says what a child process with a role is to be.
+func (s *Server) Child(role string) ChildSpec {
+	o := s.all.Options()
+	return ChildSpec{
+		Role: role, Addrs: o.Addrs, Master: o.MasterName, Cluster: o.IsClusterMode,
+		Prefix: s.Prefix, Kind: s.e.Config.Kind(),
+	}
 }
 
 // RedisKey is where a key made by Key lives on the server.
@@ -133,13 +175,13 @@ func (s *Server) CheckClean() {
 		if err := s.Admin.Ping(s.e.Ctx).Err(); err != nil {
 			return err.Error()
 		}
-		keys, err := s.Keys(s.e.Ctx, s.Admin, s.Prefix)
+		keys, err := s.Keys(s.e.Ctx, s.Prefix)
 		if err != nil {
 			return err.Error()
 		}
 		var left []string
 		for _, key := range keys {
-			if key != s.Prefix+":fence" && !strings.Contains(key, "}:done:") {
+			if !strings.HasSuffix(key, ":fence") && !strings.Contains(key, "}:done:") {
 				left = append(left, key)
 			}
 		}

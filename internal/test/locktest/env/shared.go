@@ -12,14 +12,16 @@ import (
 // disturb the others.
 const guest = "guest"
 
-func share(t testing.TB, s *redistest.Server) *redistest.Server {
+func share(t testing.TB, d redistest.Deployment) redistest.Deployment {
 	t.Helper()
-	err := s.NewClient(t).Do(t.Context(), "acl", "setuser", guest, "on", "nopass", "~*", "&*",
-		"+@all", "-@dangerous", "-script|flush", "-script|kill").Err()
-	if err != nil {
-		t.Fatal(err)
+	for _, s := range d.Servers() {
+		err := s.NewClient(t).Do(t.Context(), "acl", "setuser", guest, "on", "nopass", "~*", "&*",
+			"+@all", "-@dangerous", "-script|flush", "-script|kill", "+cluster|slots", "+cluster|shards", "+readonly").Err()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	return s
+	return d
 }
 
 func asGuest(o *redis.Options) { o.Username, o.Password = guest, "-" }

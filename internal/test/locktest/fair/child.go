@@ -82,7 +82,7 @@ func queuer(e *env.Env) *env.Process {
 	e.T.Helper()
 	e.Rec.KeepSpans()
 	p := &env.Process{E: e, Over: make(chan struct{}), News: make(chan struct{})}
-	p.Child = redistest.StartChild(e.TB, env.ChildSpec{Role: queuerRole, Addr: e.Server.Addr(), Prefix: e.Server.Prefix, Kind: e.Config.Kind()})
+	p.Child = redistest.StartChild(e.TB, e.Server.Child(queuerRole))
 	go p.Listen()
 	return p
 }

@@ -60,7 +60,7 @@ func ticketEnds(e *env.Env) {
 // no late command brings its place back.
 func keptPlaces(e *env.Env) (kept, served []string) {
 	e.T.Helper()
-	keys, err := e.Server.Keys(e.Ctx, e.Server.Admin, e.Server.Prefix)
+	keys, err := e.Server.Keys(e.Ctx, e.Server.Prefix)
 	if err != nil {
 		e.T.Fatal(err)
 	}

@@ -15,10 +15,10 @@ import (
 )
 
 var connections = []env.Scenario{
-	env.Case("reset every 200 ms lose nothing", resetConnections, env.InRealTime|env.Shares),
-	env.Case("with answers late by 200 ms lose nothing", lateAnswers, env.InRealTime|env.Shares),
-	env.Case("with late answers lengthen no hold", lateDeadlines, env.InRealTime|env.Shares),
-	env.Case("that deliver byte by byte lose nothing", slicedBytes, env.InRealTime|env.Shares),
+	env.Case("reset every 200 ms lose nothing", resetConnections, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("with answers late by 200 ms lose nothing", lateAnswers, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("with late answers lengthen no hold", lateDeadlines, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("that deliver byte by byte lose nothing", slicedBytes, env.InRealTime|env.OneServer|env.Shares),
 	env.Case("of the subscriptions killed every 100 ms keep nobody waiting", killedSubscriptions, env.InRealTime|env.Alone),
 	env.Case("of a subscription killed at the grant are made up for at once", killedAtGrant, env.InRealTime|env.Alone|env.Sample),
 }

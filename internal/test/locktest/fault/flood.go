@@ -57,7 +57,7 @@ func floodExpired(e *env.Env) {
 	const marked = time.Minute // for so long are ids marked as over
 	takeMany(e, e.Client(), env.Fewer(2_000), time.Second, func(*lockmw.Hold) {})
 	time.Sleep(2*time.Second + marked)
-	keys, err := e.Server.Keys(e.Ctx, e.Server.Admin, e.Server.Prefix)
+	keys, err := e.Server.Keys(e.Ctx, e.Server.Prefix)
 	if err != nil || len(keys) != 1 || keys[0] != e.Server.Prefix+":fence" {
 		e.T.Errorf("%d keys are left, %v: %.10q", len(keys), err, keys)
 	}

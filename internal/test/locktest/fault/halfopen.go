@@ -15,14 +15,14 @@ import (
 // A connection is half-open if what is sent on it gets lost without a sign: a firewall has forgotten
 // it, or the other side's machine is gone.
 var halfOpen = []env.Scenario{
-	env.Case("connection that swallows a renewal loses no hold", func(e *env.Env) { swallowedRenewal(e, false) }, env.InRealTime|env.Shares),
-	env.Case("connection that swallows a renewal loses no hold, with timeouts by context", func(e *env.Env) { swallowedRenewal(e, true) }, env.InRealTime|env.Shares),
-	env.Case("connection that swallows an acquire delays only that call", swallowedAcquire, env.InRealTime|env.Shares|env.Sample),
-	env.Case("connection that swallows an acquire without a context's end does so too", swallowedAcquireWithoutContext, env.InRealTime|env.Shares),
-	env.Case("connection that swallows a release does not keep the lock", swallowedRelease, env.InRealTime|env.Shares),
+	env.Case("connection that swallows a renewal loses no hold", func(e *env.Env) { swallowedRenewal(e, false) }, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("connection that swallows a renewal loses no hold, with timeouts by context", func(e *env.Env) { swallowedRenewal(e, true) }, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("connection that swallows an acquire delays only that call", swallowedAcquire, env.InRealTime|env.OneServer|env.Shares|env.Sample),
+	env.Case("connection that swallows an acquire without a context's end does so too", swallowedAcquireWithoutContext, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("connection that swallows a release does not keep the lock", swallowedRelease, env.InRealTime|env.OneServer|env.Shares),
 	env.Case("subscription keeps nobody waiting for longer than a poll, and is made anew", swallowedPush, env.InRealTime|env.Alone),
-	env.Case("connections do not keep a call beyond its context", func(e *env.Env) { swallowedCalls(e, false) }, env.InRealTime|env.Shares|env.Sample),
-	env.Case("connections do not keep a call beyond its context, which the redis client heeds", func(e *env.Env) { swallowedCalls(e, true) }, env.InRealTime|env.Shares|env.Sample),
+	env.Case("connections do not keep a call beyond its context", func(e *env.Env) { swallowedCalls(e, false) }, env.InRealTime|env.OneServer|env.Shares|env.Sample),
+	env.Case("connections do not keep a call beyond its context, which the redis client heeds", func(e *env.Env) { swallowedCalls(e, true) }, env.InRealTime|env.OneServer|env.Shares|env.Sample),
 }
 
 func swallowedRenewal(e *env.Env, contextTimeout bool) {

@@ -127,14 +127,14 @@ func becomeReplica(e *env.Env) (end func()) {
 	return func() { replicaOf(e, e.Server.Admin, "no", "one") }
 }
 
-func replicaOf(e *env.Env, rdb *redis.Client, host, port string) {
+func replicaOf(e *env.Env, rdb redis.UniversalClient, host, port string) {
 	e.T.Helper()
 	if err := rdb.Do(e.Ctx, "replicaof", host, port).Err(); err != nil {
 		e.T.Fatal(err)
 	}
 }
 
-func configure(e *env.Env, rdb *redis.Client, settings ...string) {
+func configure(e *env.Env, rdb redis.UniversalClient, settings ...string) {
 	e.T.Helper()
 	for i := 0; i < len(settings); i += 2 {
 		if err := rdb.ConfigSet(e.Ctx, settings[i], settings[i+1]).Err(); err != nil {
@@ -173,7 +173,7 @@ func loadDataset(e *env.Env) (end func()) {
 }
 
 // syncWith makes rdb's server a replica with the data of s.
-func syncWith(e *env.Env, rdb *redis.Client, s *redistest.Server) {
+func syncWith(e *env.Env, rdb redis.UniversalClient, s *redistest.Server) {
 	e.T.Helper()
 	host, port := split(s)
 	replicaOf(e, rdb, host, port)
@@ -186,7 +186,7 @@ func split(s *redistest.Server) (host, port string) {
 }
 
 // linked waits until a replica has its master's data.
-func linked(e *env.Env, rdb *redis.Client) {
+func linked(e *env.Env, rdb redis.UniversalClient) {
 	e.T.Helper()
 	e.Eventually(env.Patience, func() string {
 		if info := rdb.Info(e.Ctx, "replication").Val(); !strings.Contains(info, "master_link_status:up") {

@@ -70,7 +70,7 @@ func lateAcquireAfterCancel(e *env.Env) {
 	w.Fails(e.Soon, context.Canceled)
 	e.Free(other, key) // the cancel may or may not have arrived
 	e.Eventually(env.Patience, func() string {
-		if keys, _ := e.Server.Keys(e.Ctx, e.Server.Admin, e.Server.RedisKey(key)+":done:"); len(keys) > 0 {
+		if keys, _ := e.Server.Keys(e.Ctx, e.Server.RedisKey(key)+":done:"); len(keys) > 0 {
 			return ""
 		}
 		return "the cancel did not arrive"
@@ -89,7 +89,7 @@ func lateQueueingAfterCancel(e *env.Env) {
 	w.Cancel()
 	w.Fails(e.Soon, context.Canceled)
 	e.Eventually(env.Patience, func() string {
-		if keys, _ := e.Server.Keys(e.Ctx, e.Server.Admin, e.Server.RedisKey(key)+":done:"); len(keys) > 0 {
+		if keys, _ := e.Server.Keys(e.Ctx, e.Server.RedisKey(key)+":done:"); len(keys) > 0 {
 			return ""
 		}
 		return "the cancel did not arrive"

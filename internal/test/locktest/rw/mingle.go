@@ -89,9 +89,7 @@ type minglings struct {
 func (f *fray) start(n int) *minglings {
 	f.births++
 	m := &minglings{f: f, n: n, over: make(chan struct{}), spans: make(map[int]*judge.Span)}
-	m.process = redistest.StartChild(f.e.TB, env.ChildSpec{
-		Role: mingleRole, Addr: f.e.Server.Addr(), Prefix: f.e.Server.Prefix, Kind: f.e.Config.Kind(),
-	})
+	m.process = redistest.StartChild(f.e.TB, f.e.Server.Child(mingleRole))
 	m.process.Order(mingleOrder{
 		Seed: f.seed + f.births, Key: f.key, Readers: 6, Writers: 2, Lease: mingleLease,
 	})

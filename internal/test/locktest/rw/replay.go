@@ -60,7 +60,7 @@ func lateReadAfterCancel(e *env.Env) {
 func marked(e *env.Env, key string) {
 	e.T.Helper()
 	e.Eventually(env.Patience, func() string {
-		if keys, _ := e.Server.Keys(e.Ctx, e.Server.Admin, e.Server.RedisKey(key)+":done:"); len(keys) > 0 {
+		if keys, _ := e.Server.Keys(e.Ctx, e.Server.RedisKey(key)+":done:"); len(keys) > 0 {
 			return ""
 		}
 		return "the cancel did not arrive"

@@ -47,7 +47,9 @@ func (p *slot) start() {
 	l := &life{TB: p.s.t, slot: p, over: make(chan struct{})}
 	p.births++
 	p.life = l
-	l.child = redistest.StartChild(l, env.ChildSpec{Role: loadRole, Addr: p.proxy.Addr(), Prefix: p.s.e.Server.Prefix, Kind: p.s.e.Config.Kind()})
+	l.child = redistest.StartChild(l, env.ChildSpec{
+		Role: loadRole, Addrs: []string{p.proxy.Addr()}, Prefix: p.s.e.Server.Prefix, Kind: p.s.e.Config.Kind(),
+	})
 	l.child.Order(loadOrder{
 		Seed: p.s.seed, Child: uint64(p.births)<<8 | uint64(p.n),
 		Workers: soakWorkers, Keys: p.s.keys, Starved: soakStarved,
