@@ -21,6 +21,7 @@
 //	release.go    a hold ends: the lease is passed on, handed over or released
 //	tick.go       a hold of a job's lock begins and marks a tick
 //	cancel.go     the server forgets ids that are not wanted any more
+//	recovery.go   a server that was away answers again
 //	schedule.go   one loop for all renewals, polls and deadlines
 //	close.go      Shutdown and Close
 //	ids.go        finds the request or the lease of an id
@@ -87,6 +88,7 @@ type Engine struct {
 	shards   [64]shard
 	schedule schedule
 	inbox    inbox
+	recovery recovery
 	probed   sync.Once
 
 	closing   atomic.Bool  // nothing new is accepted
@@ -103,6 +105,7 @@ type shard struct {
 	mu       sync.Mutex
 	cohorts  map[cohortID]*cohort
 	siblings map[string]*siblings
+	released released
 }
 
 // New returns an engine that has sent nothing yet.
@@ -127,6 +130,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.inbox.channel = e.layout.InboxPrefix() + e.process
 	e.inbox.address = e.inbox.channel
 	e.inbox.silent.init(e)
+	e.recovery.init(e)
 	e.releaseTimeouts = script.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.stalls = script.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	e.schedule.init(e)

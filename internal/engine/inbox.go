@@ -76,7 +76,7 @@ func (b *inbox) receive(e *Engine) {
 	warned := false
 	for {
 		err := b.subscribe(e)
-		e.sender.NoteFailure(err)
+		e.sender.Note(err)
 		b.live.Store(false)
 		b.subscription.Store(0)
 		if script.IsFinal(err) && !warned {
@@ -146,6 +146,9 @@ func (b *inbox) handle(e *Engine, message any) {
 			b.live.Store(true)
 			b.subscriptions++
 			b.subscription.Store(b.subscriptions)
+			if b.subscriptions > 1 {
+				e.recovery.plan() // the server of the last one may be away
+			}
 			e.pollAll() // messages may have been missed
 		}
 	case *redis.Message:

@@ -39,6 +39,7 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 	deadline := h.deadline()
 	if linger <= 0 && c.waiters.n > 0 {
 		l.detach(nil)
+		c.shard.released.note(c.id.key, l.id, c.e.now())
 		c.sendRequest(&script.Predecessor{ID: l.id, Lease: l.duration})
 		c.unlock()
 		return waiters, nil
@@ -197,6 +198,9 @@ func (l *lease) onReleased(reply *script.Reply, deadline instant) error {
 	}
 	c.shard.mu.Lock()
 	c.releasing = nil
+	if err == nil {
+		c.shard.released.note(c.id.key, l.id, e.now())
+	}
 	c.sendRequest(nil)
 	c.unlock()
 	return err

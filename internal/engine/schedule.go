@@ -32,7 +32,7 @@ type schedule struct {
 // A timer is an entry of the schedule. Its owner has it as a field, and the loop calls the owner when it is
 // due. The zero value is not set.
 type timer struct {
-	owner any // *lease, *request, *release, *tally, *cancellation or *silentInbox
+	owner any // *lease, *request, *release, *tally, *cancellation, *silentInbox or *recovery
 	at    instant
 	slack time.Duration // by how much it may be early
 	index int           // index in the heap + 1; 0: not set
@@ -189,6 +189,8 @@ func (s *schedule) run(due []*timer) {
 		case *cancellation:
 			owner.send()
 		case *silentInbox:
+			owner.due()
+		case *recovery:
 			owner.due()
 		}
 	}

@@ -88,6 +88,7 @@ func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 		g.cmd = g.command(ctx, true)
 		_ = s.rdb.Process(ctx, g.cmd)
 	}
+	s.Note(g.cmd.Err())
 	switch err := g.cmd.Err(); {
 	case err == nil:
 	case IsReply(err): // the server may refuse one of them
@@ -101,7 +102,6 @@ func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 		}
 		return g.calls
 	default:
-		s.reload.after(err)
 		for _, k := range g.calls {
 			k.done(&Reply{Sent: k.sent, Err: err})
 		}

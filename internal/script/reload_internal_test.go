@@ -77,7 +77,7 @@ func TestCallsAndBatchesThatMeetNoNodeAskForSlots(t *testing.T) {
 			s.RunBatch(s.Context(), calls)
 		},
 		"something else": func(s *Sender, calls []*Call) {
-			s.NoteFailure(io.EOF)
+			s.Note(io.EOF)
 			calls[0].done(&Reply{Err: errors.New("not sent")})
 		},
 	} {

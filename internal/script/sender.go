@@ -35,6 +35,7 @@ type Sender struct {
 
 	batching atomic.Bool // batch scripts may be used
 	reload   *reload
+	watch    func(err error)
 
 	ctx    context.Context // ends when all calls are to end
 	cancel context.CancelFunc
@@ -71,6 +72,9 @@ func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration) *S
 
 // Context ends when all calls are to end.
 func (s *Sender) Context() context.Context { return s.ctx }
+
+// Watch has f called with the error of each command that has ended, or nil. It is called before anything is sent, once.
+func (s *Sender) Watch(f func(err error)) { s.watch = f }
 
 // SetBatching says whether batch scripts may be used, which mix the keys of different locks.
 func (s *Sender) SetBatching(on bool) { s.batching.Store(on) }
@@ -182,12 +186,17 @@ func (s *Sender) finish(k *Call, cmd redis.Cmder) {
 	if didNothing(cmd.Err()) {
 		k.didNothing()
 	}
-	s.reload.after(cmd.Err())
+	s.Note(cmd.Err())
 	k.done(replyTo(cmd, k.sent))
 }
 
-// NoteFailure notes that something else failed with err on the way to the servers.
-func (s *Sender) NoteFailure(err error) { s.reload.after(err) }
+// Note notes how something that was sent to the servers has ended.
+func (s *Sender) Note(err error) {
+	s.reload.after(err)
+	if s.watch != nil {
+		s.watch(err)
+	}
+}
 
 // Cancel ends all calls.
 func (s *Sender) Cancel() { s.cancel() }

@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/script"
+)
+
+// A recovery is what follows when a server answers again that was away: it may be another one by now, or an older state
+// of the same, which has lost what was written last. All leases are renewed at once, so that holders learn what they
+// have lost; tickets are polled for; and what was released lately is released again, so that it does not stay taken for its lease
+// (rule 13 of docs/protocol.md).
+type recovery struct {
+	e    *Engine
+	away atomic.Bool // an answer was missing, and none has come since
+
+	mu    sync.Mutex
+	timer timer
+	last  instant // when the leases were renewed
+}
+
+// recoveryPause is how much time is between two recoveries: of several servers one may be away for long.
+const recoveryPause = time.Second
+
+func (y *recovery) init(e *Engine) {
+	y.e, y.timer.owner = e, y
+	e.sender.Watch(y.note)
+}
+
+// note deals with how a command ended.
+func (y *recovery) note(err error) {
+	switch {
+	case isAway(err):
+		y.away.Store(true)
+	case y.away.Load() && (err == nil || script.IsReply(err)) && y.away.CompareAndSwap(true, false):
+		y.plan()
+	}
+}
+
+// isAway reports whether an error says that the server is away, or is not what it was. That an answer took longer than a
+// caller had time says nothing.
+func isAway(err error) bool {
+	return script.IsPassing(err) && !script.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, redis.ErrPoolTimeout)
+}
+
+// plan has the recovery begin soon.
+func (y *recovery) plan() {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	at := y.e.now()
+	if y.last != 0 {
+		at = max(at, y.last+recoveryPause)
+	}
+	y.e.schedule.set(&y.timer, at, 0)
+}
+
+// due is called when it is time to recover.
+func (y *recovery) due() {
+	e := y.e
+	now := e.now()
+	y.mu.Lock()
+	y.last = now
+	y.mu.Unlock()
+	for _, l := range e.ids.leases() {
+		l.c.shard.mu.Lock()
+		if !l.over {
+			l.renewAfter(now, 0)
+			l.reschedule()
+		}
+		l.c.shard.mu.Unlock()
+	}
+	e.pollAll()
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		again := sh.released.take(now)
+		sh.mu.Unlock()
+		for _, r := range again {
+			e.cancelID(e.layout.KeySet(r.key), cancelTarget{id: e.idStem.New(r.id).String()})
+		}
+	}
+}
+
+// released is what was released last, of the keys of a shard. The shard's mutex guards it.
+type released struct {
+	ring []releasedID
+	next int
+}
+
+// A releasedID is an id that was released, or handed over.
+type releasedID struct {
+	key string
+	id  uint64
+	at  instant
+}
+
+const (
+	// maxReleased is how many of a shard are known.
+	maxReleased = 32
+	// releaseLost is for how long a release may be lost: replicas lag behind, and then it takes some time until it is seen
+	// that the master is away.
+	releaseLost = 15 * time.Second
+)
+
+// note notes that an id was released.
+func (r *released) note(key string, id *script.ID, now instant) {
+	if r.ring == nil {
+		r.ring = make([]releasedID, maxReleased)
+	}
+	r.ring[r.next] = releasedID{key, id.Number(), max(now, 1)}
+	r.next = (r.next + 1) % maxReleased
+}
+
+// take returns and forgets all of which the release may be lost.
+func (r *released) take(now instant) (all []releasedID) {
+	for _, one := range r.ring {
+		if one.at != 0 && now-one.at < releaseLost {
+			all = append(all, one)
+		}
+	}
+	r.ring = nil
+	return all
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
+
+// goesAway has the server be away, and answer again when it has done what it does meanwhile. The engine notices both
+// by a call for another key.
+func (b *bubble) goesAway(meanwhile func()) {
+	b.Helper()
+	try := func() error {
+		a := b.requester(core.Exclusive)
+		a.Key, a.Wait = "another", 0
+		g, err := b.e.Acquire(b.Context(), &a.Request)
+		if err == nil {
+			b.release(g.(*hold))
+		}
+		return err
+	}
+	b.wire.Cut()
+	if err := try(); !errors.Is(err, core.ErrUnavailable) {
+		b.Errorf("a server that is away: %v", err)
+	}
+	meanwhile()
+	b.wire.Restore()
+	if err := try(); err != nil {
+		b.Error(err)
+	}
+	time.Sleep(time.Second) // go-redis may meet broken connections first
+}
+
+// loses has the server forget what it has of the key since now.
+func (b *bubble) loses() (restore func()) {
+	b.Helper()
+	holder := b.driver.Keys.Holder()
+	fields := b.rdb.HGetAll(b.Context(), holder).Val()
+	ttl := b.rdb.PTTL(b.Context(), holder).Val()
+	return func() {
+		b.rdb.Del(b.Context(), holder)
+		if len(fields) > 0 {
+			b.rdb.HSet(b.Context(), holder, fields)
+			b.rdb.PExpire(b.Context(), holder, ttl)
+		}
+	}
+}
+
+func TestAHoldThatAServerHasLostIsLostAtOnce(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		forget := b.loses()
+		a := b.requester(core.Write)
+		h := a.acquire(b.T, b.e)
+		time.Sleep(h.req.Lease / 3) // it was renewed
+		b.goesAway(forget)
+		select {
+		case err := <-a.lost:
+			if !errors.Is(err, core.ErrLost) {
+				b.Error(err)
+			}
+		default:
+			b.Error("the holder does not know")
+			b.release(h)
+		}
+	})
+}
+
+func TestAHoldThatAServerStillHasStays(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Write).acquire(b.T, b.e)
+		b.goesAway(func() {})
+		b.release(h)
+	})
+}
+
+func TestAReleaseThatAServerHasLostIsRepeated(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Write).acquire(b.T, b.e)
+		forget := b.loses()
+		b.release(h)
+		b.goesAway(forget)
+		b.wantFree()
+	})
+}
+
+// So is one that was part of a hand-over.
+func TestAHandOverThatAServerHasLostIsRepeated(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		other := b.requester(core.Exclusive)
+		other.Lease = h.req.Lease / 2 // so that the lease is not passed on
+		next := b.call(b.e, other)
+		forget := b.loses()
+		b.release(h)
+		b.release(b.wantGranted("the next", next))
+		b.goesAway(forget)
+		b.wantFree()
+	})
+}
+
+func TestOnlyTheLastReleasesOfLateAreRepeated(t *testing.T) {
+	var r released
+	stem := script.IDStem("")
+	note := func(n uint64, at instant) { r.note("key", stem.New(n), at) }
+	now := instant(time.Hour)
+	note(1, now-releaseLost)
+	for n := range uint64(maxReleased) {
+		note(2+n, now-releaseLost+1)
+	}
+	note(100, now)
+	all := r.take(now)
+	if len(all) != maxReleased || slices.ContainsFunc(all, func(one releasedID) bool { return one.id < 3 }) {
+		t.Errorf("%v", all)
+	}
+	if all := r.take(now); len(all) > 0 {
+		t.Errorf("once more: %v", all)
+	}
+	note(1, now-releaseLost)
+	note(2, now-releaseLost+1)
+	if all := r.take(now); len(all) != 1 || all[0].id != 2 {
+		t.Errorf("%v", all)
+	}
+}
+
+// A server that is away again and again, or one of several, does not have everything renewed all the time.
+func TestRecoveriesAreAtLeastASecondApart(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Write).acquire(b.T, b.e)
+		time.Sleep(time.Second)
+		b.sent()
+		start := time.Now()
+		for range 20 {
+			b.e.recovery.note(errSilent)
+			b.e.recovery.note(nil)
+			time.Sleep(recoveryPause / 10)
+		}
+		synctest.Wait()
+		if n := b.sent()["renew"]; n == 0 || n > 4 {
+			b.Errorf("%d renewals in %v", n, time.Since(start))
+		}
+		b.release(h)
+	})
+}
+
+func TestANewSubscriptionIsARecovery(t *testing.T) {
+	inBubble(t, func(bubble *bubble) {
+		b := deaf{bubble}
+		b.warm()
+		b.byMessage()
+		forget := b.loses()
+		a := b.requester(core.Write)
+		h := a.acquire(b.T, b.e)
+		forget()
+		b.e.inbox.subscribeAnew()
+		time.Sleep(2 * inboxRetry)
+		synctest.Wait()
+		select {
+		case <-a.lost:
+		default:
+			b.Error("the holder does not know")
+			b.release(h)
+		}
+	})
+}
