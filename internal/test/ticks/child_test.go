@@ -114,6 +114,23 @@ func startReplica(t *testing.T, s *redistest.Server, skew time.Duration) *replic
 	return &replica{redistest.StartChild(t, childSpec{Addr: s.Addr(), Skew: skew}), t}
 }
 
+// underWay starts replicas of one server: the first runs the tick, and so many others wait for it.
+func underWay(t *testing.T, waiting int) (s *redistest.Server, first *replica, others []*replica) {
+	t.Helper()
+	s = redistest.Redis(t)
+	for range 1 + waiting {
+		others = append(others, startReplica(t, s, 0))
+	}
+	first, others = others[0], others[1:]
+	first.calls()
+	first.wants(report{Event: "runs"})
+	for _, r := range others { // in this order
+		r.calls()
+		r.wants(report{Event: "waits"})
+	}
+	return s, first, others
+}
+
 // started is when the test binary started: a tick.
 var started = time.Now()
 

@@ -17,14 +17,8 @@ import (
 // Those that find the lock busy have not gone home when its holder dies.
 func TestAKilledReplicaIsSucceededOnce(t *testing.T) {
 	t.Parallel()
-	s := redistest.Redis(t)
-	first, second, third, late := startReplica(t, s, 0), startReplica(t, s, 0), startReplica(t, s, 0), startReplica(t, s, 0)
-	first.calls()
-	first.wants(report{Event: "runs"})
-	second.calls()
-	second.wants(report{Event: "waits"})
-	third.calls()
-	third.wants(report{Event: "waits"})
+	s, first, others := underWay(t, 2)
+	second, third, late := others[0], others[1], startReplica(t, s, 0)
 	killed := time.Now()
 	first.Kill()
 	second.wants(report{Event: "runs"})
@@ -39,14 +33,8 @@ func TestAKilledReplicaIsSucceededOnce(t *testing.T) {
 
 func TestAReplicaThatFollowsAKilledOneMarksTheTick(t *testing.T) {
 	t.Parallel()
-	s := redistest.Redis(t)
-	first, second, third := startReplica(t, s, 0), startReplica(t, s, 0), startReplica(t, s, 0)
-	first.calls()
-	first.wants(report{Event: "runs"})
-	second.calls()
-	second.wants(report{Event: "waits"})
-	third.calls()
-	third.wants(report{Event: "waits"})
+	_, first, others := underWay(t, 2)
+	second, third := others[0], others[1]
 	first.Kill()
 	second.wants(report{Event: "runs"})
 	second.finishes()
@@ -57,12 +45,8 @@ func TestAReplicaThatFollowsAKilledOneMarksTheTick(t *testing.T) {
 // A process that is stopped for longer than its lease cannot know. When it wakes its context has ended.
 func TestAStoppedReplicaWakesWithoutItsLock(t *testing.T) {
 	t.Parallel()
-	s := redistest.Redis(t)
-	first, second, third := startReplica(t, s, 0), startReplica(t, s, 0), startReplica(t, s, 0)
-	first.calls()
-	first.wants(report{Event: "runs"})
-	second.calls()
-	second.wants(report{Event: "waits"})
+	s, first, others := underWay(t, 1)
+	second, third := others[0], startReplica(t, s, 0)
 	first.Pause(t)
 	second.wants(report{Event: "runs"})
 	first.Resume(t)
