@@ -1,8 +1,10 @@
 package env
 
 import (
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/lockmw"
@@ -119,4 +121,37 @@ func (l *Load) quit() {
 	}
 	l.mu.Unlock()
 	l.wg.Wait()
+}
+
+// FlushUnderLoad empties the server a number of times while 16 goroutines lock key in rounds, the n-th one with
+// locker(n). passed is as for Flush.
+func (e *Env) FlushUnderLoad(key string, rounds, flushes int, passed bool, locker func(n int) lockmw.Locker) {
+	const contenders = 16
+	var ops atomic.Int32
+	var wg sync.WaitGroup
+	for i := range contenders {
+		l := locker(i)
+		wg.Go(func() {
+			for range rounds {
+				_, held, err := e.Rec.Lock(e.Ctx, l, key)
+				if err != nil {
+					e.T.Errorf("Lock: %v", err)
+					return
+				}
+				// Tokens are seeded from the server's clock, which has to go on: work that takes time.
+				e.Pass(time.Millisecond)
+				if int(ops.Add(1))%(contenders*rounds/flushes) == 0 {
+					e.Flush(passed)
+				}
+				if err := held.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) {
+					e.T.Errorf("Unlock: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := int(ops.Load()); n != contenders*rounds {
+		e.T.Errorf("%d grants, want %d", n, contenders*rounds)
+	}
+	e.Free(locker(0), key)
 }

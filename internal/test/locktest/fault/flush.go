@@ -2,9 +2,7 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,39 +71,13 @@ func scriptFlushInBackground(e *env.Env) {
 
 // flushAll empties the server while four processes contend.
 func flushAll(e *env.Env, passes int) {
-	const contenders, rounds, flushes = 16, 30, 5
-	key := e.Key("item")
 	clients := make([]*env.Client, 4)
 	for i := range clients {
 		clients[i] = e.Client(lockmw.WithLocalPasses(passes))
 	}
-	var ops atomic.Int32
-	var wg sync.WaitGroup
-	for i := range contenders {
-		l := clients[i%len(clients)].Nth(i / len(clients))
-		wg.Go(func() {
-			for range rounds {
-				_, held, err := e.Rec.Lock(e.Ctx, l, key)
-				if err != nil {
-					e.T.Errorf("Lock: %v", err)
-					return
-				}
-				// Tokens are seeded from the server's clock, which has to go on: work that takes time.
-				e.Pass(time.Millisecond)
-				if ops.Add(1)%(contenders*rounds/flushes) == 0 {
-					e.Flush(passes > 0)
-				}
-				if err := held.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) {
-					e.T.Errorf("Unlock: %v", err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if n := ops.Load(); n != contenders*rounds {
-		e.T.Errorf("%d grants, want %d", n, contenders*rounds)
-	}
-	e.Free(clients[0], key)
+	e.FlushUnderLoad(e.Key("item"), 30, 5, passes > 0, func(n int) lockmw.Locker {
+		return clients[n%len(clients)].Nth(n / len(clients))
+	})
 }
 
 func flushWhileQueued(e *env.Env) {

@@ -2,7 +2,6 @@ package rw
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,34 +78,13 @@ func flushedReaders(e *env.Env) {
 }
 
 func flushedUnderLoad(e *env.Env) {
-	const contenders, rounds, flushes = 16, 15, 3
-	clients, key := e.Clients(4), e.Key("item")
-	var ops atomic.Int32
-	var wg sync.WaitGroup
-	for i := range contenders {
-		l := clients[i%4].Reader()
-		if i%8 < 2 {
-			l = clients[i%4].RW
+	clients := e.Clients(4)
+	e.FlushUnderLoad(e.Key("item"), 15, 3, false, func(n int) lockmw.Locker {
+		if n%8 < 2 {
+			return clients[n%4].RW
 		}
-		wg.Go(func() {
-			for range rounds {
-				_, held, err := e.Rec.Lock(e.Ctx, l, key)
-				if err != nil {
-					e.T.Errorf("Lock: %v", err)
-					return
-				}
-				e.Pass(time.Millisecond)
-				if ops.Add(1)%(contenders*rounds/flushes) == 0 {
-					e.Flush(false)
-				}
-				if err := held.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) {
-					e.T.Errorf("Unlock: %v", err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	e.Free(clients[0].RW, key)
+		return clients[n%4].Reader()
+	})
 }
 
 func killedServerWithReaders(e *env.Env) {
