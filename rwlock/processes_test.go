@@ -1,8 +1,6 @@
 package rwlock_test
 
 import (
-	"flag"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -10,15 +8,9 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/rw"
 )
 
-var (
-	mingleLength = flag.Duration("mingle", 6*time.Second, "how long TestProcessesReadAndWrite lasts")
-	mingleSeed   = flag.Uint64("mingle.seed", 0, "its seed; 0: a random one")
-)
+var mingling = env.LongRunFlags("mingle", 6*time.Second)
 
 func TestProcessesReadAndWrite(t *testing.T) {
-	seed := *mingleSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	rw.Mingle(t, env.Redis("write", sides), *mingleLength, seed)
+	length, seed := mingling.Get(t)
+	rw.Mingle(t, env.Redis("write", sides), length, seed)
 }
