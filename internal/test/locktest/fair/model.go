@@ -3,9 +3,7 @@ package fair
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"testing"
 	"time"
 
 	"pgregory.net/rapid"
@@ -20,27 +18,7 @@ var modelled = withTickets([]env.Scenario{
 })
 
 func randomQueue(e *env.Env) {
-	clients := e.Clients(3)
-	if e.Config.Bubble {
-		e.Pass(rand.N(time.Hour)) // rapid's seed is the clock, which a bubble sets to the same time
-	}
-	rapid.Check(struct{ testing.TB }{e.TB}, func(t *rapid.T) {
-		m := newFairModel(e, t, clients)
-		defer m.end()
-		actions := map[string]func(*rapid.T){
-			"":        m.check,
-			"arrive":  m.arrive,
-			"arrive2": m.arrive, // twice as often as the others
-			"try":     m.try,
-			"cancel":  m.cancel,
-			"unlock":  m.unlock,
-			"reenter": m.reenter,
-		}
-		if e.Config.Bubble {
-			actions["pass time"] = m.passTime
-		}
-		t.Repeat(actions)
-	})
+	e.Compare(func(t *rapid.T, clients []*env.Client) env.Model { return newFairModel(e, t, clients) })
 }
 
 // A model is what a fair lock should be: a holder or none, a list of those who wait, and places that
@@ -76,8 +54,21 @@ func newFairModel(e *env.Env, t *rapid.T, clients []*env.Client) *model {
 	return &model{line: line{e: e.Round(t), key: e.Key("item")}, clients: clients, away: make(map[string]*place)}
 }
 
-// end leaves nothing behind for the next round: rapid may have ended this one anywhere.
-func (m *model) end() {
+// Actions implements env.Model.
+func (m *model) Actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"":        m.check,
+		"arrive":  m.arrive,
+		"arrive2": m.arrive, // twice as often as the others
+		"try":     m.try,
+		"cancel":  m.cancel,
+		"unlock":  m.unlock,
+		"reenter": m.reenter,
+	}
+}
+
+// End implements env.Model.
+func (m *model) End() {
 	for _, c := range m.queue {
 		c.standing.Cancel()
 		if <-c.standing.Done; c.standing.Err == nil {
@@ -227,8 +218,8 @@ func (m *model) reenter(t *rapid.T) {
 	}
 }
 
-// passTime lets calls reach their limits, and places end.
-func (m *model) passTime(t *rapid.T) {
+// PassTime implements env.Model: it lets calls reach their limits, and places end.
+func (m *model) PassTime(t *rapid.T) {
 	m.e.Pass(time.Duration(rapid.IntRange(1, 40).Draw(t, "tenths")) * 100 * time.Millisecond)
 }
 

@@ -3,7 +3,6 @@ package plain
 import (
 	"context"
 	"slices"
-	"testing"
 	"testing/synctest"
 	"time"
 
@@ -19,25 +18,7 @@ var modelled = []env.Scenario{
 }
 
 func randomOperations(e *env.Env) {
-	clients := e.Clients(3)
-	// A bubble has no deadline, and panics when it is asked for it: that method is hidden.
-	rapid.Check(struct{ testing.TB }{e.TB}, func(t *rapid.T) {
-		m := newModel(e, t, clients)
-		defer m.end()
-		actions := map[string]func(*rapid.T){
-			"":        m.check,
-			"try":     m.try,
-			"wait":    m.wait,
-			"reenter": m.reenter,
-			"unlock":  m.unlock,
-			"again":   m.unlockAgain,
-			"cancel":  m.cancel,
-		}
-		if e.Config.Bubble {
-			actions["pass time"] = m.passTime
-		}
-		t.Repeat(actions)
-	})
+	e.Compare(func(t *rapid.T, clients []*env.Client) env.Model { return newModel(e, t, clients) })
 }
 
 const (
@@ -84,8 +65,21 @@ func newModel(e *env.Env, t *rapid.T, clients []*env.Client) *model {
 	return m
 }
 
-// end leaves nothing behind for the next round.
-func (m *model) end() {
+// Actions implements env.Model.
+func (m *model) Actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"":        m.check,
+		"try":     m.try,
+		"wait":    m.wait,
+		"reenter": m.reenter,
+		"unlock":  m.unlock,
+		"again":   m.unlockAgain,
+		"cancel":  m.cancel,
+	}
+}
+
+// End implements env.Model.
+func (m *model) End() {
 	for _, k := range m.keys {
 		for _, w := range k.waiters {
 			w.Cancel()
@@ -268,8 +262,8 @@ func (m *model) free(k *modelKey) {
 	m.granted(k.then[w], ctx, held)
 }
 
-// passTime lets all fixed leases run out, those of the waiters that follow too.
-func (m *model) passTime(t *rapid.T) {
+// PassTime implements env.Model: it lets all fixed leases run out, those of the waiters that follow too.
+func (m *model) PassTime(t *rapid.T) {
 	for _, k := range m.keys {
 		for k.holder != nil && k.holder.fixed {
 			for _, h := range k.holder.open {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"testing"
 	"testing/synctest"
 	"time"
 
@@ -20,28 +19,7 @@ var modelled = []env.Scenario{
 }
 
 func randomReadsAndWrites(e *env.Env) {
-	clients := e.Clients(3)
-	// A bubble has no deadline, and panics when it is asked for it: that method is hidden.
-	rapid.Check(struct{ testing.TB }{e.TB}, func(t *rapid.T) {
-		m := newRWModel(e, t, clients)
-		defer m.end()
-		actions := map[string]func(*rapid.T){
-			"":          m.check,
-			"read":      func(t *rapid.T) { m.call(t, true) },
-			"write":     func(t *rapid.T) { m.call(t, false) },
-			"try":       m.try,
-			"nest":      m.nest,
-			"upgrade":   m.upgrade,
-			"downgrade": m.downgrade,
-			"unlock":    m.unlock,
-			"again":     m.again,
-			"cancel":    m.cancel,
-		}
-		if e.Config.Bubble {
-			actions["pass time"] = m.passTime
-		}
-		t.Repeat(actions)
-	})
+	e.Compare(func(t *rapid.T, clients []*env.Client) env.Model { return newRWModel(e, t, clients) })
 }
 
 const (
@@ -88,8 +66,24 @@ func newRWModel(e *env.Env, t *rapid.T, clients []*env.Client) *model {
 	return &model{e: e.Round(t), clients: clients, key: e.Key("item")}
 }
 
-// end leaves nothing behind for the next round.
-func (m *model) end() {
+// Actions implements env.Model.
+func (m *model) Actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"":          m.check,
+		"read":      func(t *rapid.T) { m.call(t, true) },
+		"write":     func(t *rapid.T) { m.call(t, false) },
+		"try":       m.try,
+		"nest":      m.nest,
+		"upgrade":   m.upgrade,
+		"downgrade": m.downgrade,
+		"unlock":    m.unlock,
+		"again":     m.again,
+		"cancel":    m.cancel,
+	}
+}
+
+// End implements env.Model.
+func (m *model) End() {
 	for _, w := range m.queue {
 		w.Cancel()
 		<-w.Done

@@ -11,9 +11,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// passTime lets all fixed leases and all limited waits run out, also those of calls that are let in
+// PassTime implements env.Model: it lets all fixed leases and all limited waits run out, also those of calls that are let in
 // meanwhile. It takes things in the order in which they happen.
-func (m *model) passTime(*rapid.T) {
+func (m *model) PassTime(*rapid.T) {
 	for m.timed() {
 		m.e.Eventually(2*rwModelFixed+env.AcceptWindow, func() string {
 			if m.somethingHappened() {
