@@ -21,9 +21,10 @@ type Client struct {
 
 var _ Locker = (*Client)(nil)
 
-// New returns a Client on rdb, which may be a *redis.Client, a Sentinel or a Cluster client. It
-// sends nothing. Every Option is also a ClientOption: the default for all locks of the Client. An
-// error wraps ErrInvalidOption.
+// New returns a Client on rdb, which may be a *redis.Client, a Sentinel or a Cluster client, or a type that embeds one. It
+// sends nothing then. A wrapper that hides what is in it can have the method Unwrap() redis.UniversalClient; if it has
+// not, New asks the servers what they are, for 2 s at most, and refuses what it cannot tell. Every Option is also a
+// ClientOption: the default for all locks of the Client. An error wraps ErrInvalidOption.
 func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 	s, err := newClientSettings(opts)
 	if err != nil {

@@ -110,7 +110,7 @@ type shard struct {
 
 // New returns an engine that has sent nothing yet.
 func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
-	topology, err := script.TopologyOf(rdb)
+	topology, err := script.TopologyOf(rdb, cfg.Prefix)
 	if err != nil {
 		return nil, err
 	}

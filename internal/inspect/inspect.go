@@ -59,7 +59,7 @@ type Waiter struct {
 
 // New returns an Inspector of the locks with a prefix.
 func New(rdb redis.UniversalClient, prefix string) (*Inspector, error) {
-	topology, err := script.TopologyOf(rdb)
+	topology, err := script.TopologyOf(rdb, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -252,9 +252,13 @@ func (i *Inspector) find(ctx context.Context, pattern string) (found []Found, er
 
 // masters returns the servers to scan.
 func (i *Inspector) masters(ctx context.Context) ([]redis.Cmdable, error) {
-	cluster, ok := i.rdb.(*redis.ClusterClient)
-	if !ok {
+	cluster := script.ClusterOf(i.rdb)
+	switch {
+	case !i.topology.Cluster:
 		return []redis.Cmdable{i.rdb}, nil
+	case cluster == nil:
+		return nil, fmt.Errorf("a redis client of type %T does not show the masters of its Cluster; use the client that it wraps: %w",
+			i.rdb, errors.ErrUnsupported)
 	}
 	found := make(chan redis.Cmdable, 1000) // the most nodes a Cluster has
 	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {

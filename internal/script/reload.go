@@ -12,7 +12,7 @@ import (
 // A reload has the client of a Cluster ask which node has which slots. go-redis does so by itself once a minute, and when
 // a node says that a slot is elsewhere. A node that is dead says nothing, and its replica has its slots within seconds.
 type reload struct {
-	cluster interface{ ReloadState(ctx context.Context) } // nil: there is nothing to ask
+	cluster Cluster // nil: there is nothing to ask
 	epoch   time.Time
 	next    atomic.Int64 // since epoch: not before that
 }
@@ -22,9 +22,7 @@ type reload struct {
 const reloadInterval = 50 * time.Millisecond
 
 func newReload(rdb redis.UniversalClient) *reload {
-	r := &reload{epoch: time.Now()}
-	r.cluster, _ = rdb.(interface{ ReloadState(ctx context.Context) })
-	return r
+	return &reload{epoch: time.Now(), cluster: ClusterOf(rdb)}
 }
 
 // after asks if a command failed with err, which may be nil, because its node is away, or has lost sight of the others. It

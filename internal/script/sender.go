@@ -275,8 +275,8 @@ type senderKey struct{}
 
 // ByNode divides calls so that no node of a Cluster holds up those to others.
 func (s *Sender) ByNode(calls []*Call) [][]*Call {
-	cluster, ok := s.rdb.(*redis.ClusterClient)
-	if !ok || len(calls) < 2 {
+	cluster := ClusterOf(s.rdb)
+	if cluster == nil || len(calls) < 2 {
 		return [][]*Call{calls}
 	}
 	groups := make(map[*redis.Client][]*Call)

@@ -2,9 +2,12 @@ package script
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,20 +21,80 @@ type Topology struct {
 	Single  bool // one plain server, not found by Sentinel
 }
 
-// TopologyOf returns the topology behind rdb, or why no locks can be kept there. It sends nothing.
-func TopologyOf(rdb redis.UniversalClient) (Topology, error) {
-	if option.IsNil(rdb) {
-		return Topology{}, fmt.Errorf("%w: the redis client is nil", core.ErrInvalidOption)
+// A Cluster is what a client of a Cluster does beyond commands. Types that wrap a *redis.ClusterClient have its methods.
+type Cluster interface {
+	ForEachMaster(ctx context.Context, f func(context.Context, *redis.Client) error) error
+	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+	ReloadState(ctx context.Context)
+}
+
+// ClusterOf returns the client of a Cluster that rdb is or wraps; nil if there is none in sight.
+func ClusterOf(rdb redis.UniversalClient) Cluster {
+	c, _ := unwrap(rdb).(Cluster)
+	return c
+}
+
+// unwrap returns the client behind wrappers that have a method for that.
+func unwrap(rdb redis.UniversalClient) redis.UniversalClient {
+	for {
+		w, ok := rdb.(interface{ Unwrap() redis.UniversalClient })
+		if !ok {
+			return rdb
+		}
+		inner := w.Unwrap()
+		if option.IsNil(inner) {
+			return rdb
+		}
+		rdb = inner
 	}
-	switch c := rdb.(type) {
-	case *redis.ClusterClient:
+}
+
+// TopologyOf returns the topology behind rdb, or why no locks can be kept there. It sends nothing, unless rdb is of a type
+// that does not show what it wraps.
+func TopologyOf(rdb redis.UniversalClient, prefix string) (Topology, error) {
+	switch {
+	case option.IsNil(rdb):
+		return Topology{}, fmt.Errorf("%w: the redis client is nil", core.ErrInvalidOption)
+	case !reflect.ValueOf(rdb).Comparable():
+		return Topology{}, fmt.Errorf("%w: a redis client of type %T cannot be compared: use a pointer to it", core.ErrInvalidOption, rdb)
+	}
+	switch c := unwrap(rdb).(type) {
+	case Cluster:
 		return Topology{Cluster: true}, nil
-	case *redis.Ring:
-		return Topology{}, fmt.Errorf("%w: a Ring moves keys to other servers when one is down, so that two could hold a lock; use a Cluster", core.ErrInvalidOption)
-	case *redis.Client:
+	case interface{ Options() *redis.RingOptions }:
+		return Topology{}, errRing
+	case interface{ Options() *redis.Options }:
 		return Topology{Single: c.Options().Addr != "FailoverClient"}, nil
 	}
-	return Topology{}, nil
+	return askTopology(rdb, prefix)
+}
+
+var errRing = fmt.Errorf("%w: a Ring moves keys to other servers when one is down, so that two could hold a lock; use a Cluster", core.ErrInvalidOption)
+
+// askTimeout is how long New waits for the servers behind a client of an unknown type.
+const askTimeout = 2 * time.Second
+
+// askTopology asks the servers what they are.
+func askTopology(rdb redis.UniversalClient, prefix string) (Topology, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	info, err := rdb.Info(ctx, "cluster").Result()
+	switch {
+	case err == nil && strings.Contains(info, "cluster_enabled:1"):
+		return Topology{Cluster: true}, nil
+	case err == nil && strings.Contains(info, "cluster_enabled:0"):
+		var one bool
+		if one, err = runsOnOne(ctx, rdb, prefix); one {
+			return Topology{}, nil
+		}
+		if err == nil {
+			err = errors.New("its keys are on several servers that are no Cluster")
+		}
+	case err == nil:
+		err = errors.New("INFO does not say whether they are a Cluster")
+	}
+	return Topology{}, fmt.Errorf("%w: a redis client of type %T does not show what kind of servers it talks to; "+
+		"use the client that it wraps, or give it the method Unwrap() redis.UniversalClient: %w", core.ErrInvalidOption, rdb, err)
 }
 
 // EvictionPolicy returns the server's maxmemory-policy; "" if the server does not say.
@@ -54,6 +117,13 @@ func IsOneServer(ctx context.Context, rdb redis.UniversalClient, prefix string) 
 	if _, ok := rdb.(*redis.Client); !ok {
 		return false
 	}
+	one, _ := runsOnOne(ctx, rdb, prefix)
+	return one
+}
+
+// runsOnOne reports whether scripts with different keys run on the same server. An error says that it does not know: INFO
+// is not allowed, or not known to this server.
+func runsOnOne(ctx context.Context, rdb redis.UniversalClient, prefix string) (bool, error) {
 	const who = "return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')"
 	pipe := rdb.Pipeline()
 	var answers [32]*redis.Cmd // two servers are taken for one once in 2^31 times
@@ -61,12 +131,12 @@ func IsOneServer(ctx context.Context, rdb redis.UniversalClient, prefix string) 
 		answers[i] = pipe.Eval(ctx, who, []string{prefix + ":probe:" + strconv.Itoa(i)})
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return false // not allowed, or not known to this server
+		return false, err
 	}
 	for _, a := range answers {
 		if id, ok := a.Val().(string); !ok || id == "" || id != answers[0].Val() {
-			return false
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }
