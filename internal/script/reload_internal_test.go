@@ -87,11 +87,12 @@ func TestCallsAndBatchesThatMeetNoNodeAskForSlots(t *testing.T) {
 			defer s.Stop()
 			layout, stem := NewLayout("lockmw", true), IDStem("process.")
 			keys := layout.KeySet("user:42")
+			scripts := NewSet(DefaultParams(false))
 			done := make(chan error, minBatch)
 			var calls []*Call
 			for n := range uint64(minBatch) {
 				r := Release{Keys: &keys, ID: stem.New(n)}
-				calls = append(calls, r.Call(t.Context(), NewSet(DefaultParams(false)), func(r *Reply) { done <- r.Err }))
+				calls = append(calls, r.Call(t.Context(), scripts, func(r *Reply) { done <- r.Err }))
 			}
 			run(s, calls)
 			if err := <-done; err == nil || IsReply(err) {
