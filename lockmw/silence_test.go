@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -110,9 +112,15 @@ func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
 	s := redistest.Redis(t, "--requirepass", "secret")
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
-	_, _, err := usertest.ClientOf(t, rdb).Lock(t.Context(), "user:42")
+	log := &safeBuffer{}
+	locks := usertest.ClientOf(t, rdb, lockmw.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+	_, _, err := locks.Lock(t.Context(), "user:42")
 	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "wants a password") {
 		t.Errorf("got %v", err)
+	}
+	_ = locks.Close()
+	if strings.Contains(log.String(), "could not be released") { // it was never taken
+		t.Errorf("logged: %s", log)
 	}
 }
 
@@ -143,4 +151,37 @@ func TestASilentSentinelKeepsNoCallBeyondItsWait(t *testing.T) {
 	_ = sentinel.Close()
 	_ = rdb.Close()
 	_ = locks.Close() // it cannot say so to the server
+}
+
+// unheard is a connection to a port with TLS, which ends it whatever it is told.
+type unheard struct{ net.Conn }
+
+func (unheard) Write(b []byte) (int, error) { return len(b), nil }
+
+func (unheard) Read([]byte) (int, error) { return 0, io.EOF }
+
+// A call without a limit waits for a server that it can never talk to. Only the log says why.
+func TestTheLogOfAWaitForTheServerSaysWhatIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &safeBuffer{}
+		rdb := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:6379", // which go-redis need not look up
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				here, _ := net.Pipe()
+				return unheard{here}, nil
+			},
+		})
+		locks, err := lockmw.New(rdb, lockmw.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(5*time.Second))
+		if !errors.Is(err, lockmw.ErrUnavailable) || strings.Count(log.String(), "calls wait for the lock server") != 1 ||
+			!strings.Contains(log.String(), "wants TLS") {
+			t.Errorf("%v, logged: %s", err, log)
+		}
+		_ = locks.Close()
+		_ = rdb.Close()
+		time.Sleep(2 * time.Second) // go-redis looks once a second whether it was closed
+	})
 }

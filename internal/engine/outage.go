@@ -92,6 +92,8 @@ func (e *Engine) warnOfOutage(since instant, err error) {
 		return
 	}
 	if missed, ok := e.outages.Allow(loglimit.KindOf(err)); ok {
-		e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", e.epoch.Add(since), "error", err, "suppressed", missed)
+		e.look.tell(e.rdb, err, func(explained error) {
+			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", e.epoch.Add(since), "error", explained, "suppressed", missed)
+		})
 	}
 }

@@ -28,7 +28,7 @@ const (
 // connections are refused, and most calls do not wait for that. The connection may take longer than the calls wait for
 // it: with TLS, go-redis' Dialer pays no heed to its context.
 type look struct {
-	wg sync.WaitGroup // of the connection under way
+	wg sync.WaitGroup // of the connection under way, and of who is to be told
 
 	mu      sync.Mutex
 	stopped bool
@@ -40,7 +40,7 @@ type look struct {
 // explain adds what a connection of its own meets to errSilent, and to the end of a connection.
 func (k *look) explain(rdb redis.UniversalClient, err error) error {
 	client, ok := rdb.(*redis.Client)
-	if !ok || !errors.Is(err, errSilent) && !isCutOff(err) {
+	if !ok || !isUnexplained(err) {
 		return err
 	}
 	if over := k.begin(client.Options()); over != nil {
@@ -55,6 +55,19 @@ func (k *look) explain(rdb redis.UniversalClient, err error) error {
 		return fmt.Errorf("%w: %w", err, met)
 	}
 	return err
+}
+
+// tell calls told with what explain returns, in the background if that takes time.
+func (k *look) tell(rdb redis.UniversalClient, err error, told func(explained error)) {
+	k.mu.Lock()
+	inBackground := isUnexplained(err) && !k.stopped
+	if inBackground {
+		k.wg.Go(func() { told(k.explain(rdb, err)) })
+	}
+	k.mu.Unlock()
+	if !inBackground {
+		told(err)
+	}
 }
 
 // begin connects to the server unless that is under way. It returns what is closed in the end; nil if there is nothing
@@ -124,6 +137,9 @@ func meet(o *redis.Options) error {
 		return errors.New("it closes the connection, perhaps because it wants TLS")
 	}
 }
+
+// isUnexplained reports whether a connection of one's own may say more.
+func isUnexplained(err error) bool { return errors.Is(err, errSilent) || isCutOff(err) }
 
 // isCutOff reports whether the other side has ended a connection.
 func isCutOff(err error) bool {

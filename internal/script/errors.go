@@ -45,7 +45,7 @@ func didNothing(err error) bool {
 	if redis.HasErrorPrefix(err, "NOPERM") {
 		return !strings.Contains(err.Error(), "script: ") // else of a command in it
 	}
-	return isWrongType(err) || hasPrefix(err, writesNothing)
+	return isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, writesNothing)
 }
 
 var writesNothing = append([]string{
