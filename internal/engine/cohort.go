@@ -29,6 +29,8 @@ type cohort struct {
 	tally      *tally   // of the lease; nil: nobody has waited behind it
 	tokenBlock int32    // how many passes the last uncontended grant had tokens for
 	releasing  *release // on its way; nil: none
+	raising    bool     // raise.lua is on its way
+	raises     int8     // runs of it since the last grant
 }
 
 // A cohortID says which callers are one cohort.
@@ -145,7 +147,7 @@ func (c *cohort) sendRequest(p *script.Predecessor) {
 
 // newRequest returns the request for the first waiter; nil if there is one already or none is needed.
 func (c *cohort) newRequest(p *script.Predecessor) *request {
-	if c.request != nil || c.lease != nil || c.releasing != nil {
+	if c.request != nil || c.lease != nil || c.releasing != nil || c.raising {
 		return nil
 	}
 	lead := c.leader()
@@ -158,6 +160,7 @@ func (c *cohort) newRequest(p *script.Predecessor) *request {
 	r := &request{
 		c: c, id: c.e.newID(), leader: lead, predecessor: p,
 		queues: c.waiters.n > c.waiters.tries, snapshot: c.snapshot(),
+		seen: c.e.greatest.of(&c.keys).Load(),
 	}
 	r.timer.owner = r
 	c.request, c.sentAt = r, c.e.now()
@@ -210,7 +213,12 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 	case now >= until:
 		r.onLate()
 		return
+	case r.isOld(g):
+		r.onOldToken()
+		return
 	}
+	e.greatest.note(&c.keys, g.Token+g.Tokens-1)
+	c.raises = 0
 	l := &lease{
 		c: c, id: r.id, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,
 		next: g.Token, last: g.Token + g.Tokens - 1, grantedAt: now,

@@ -5,6 +5,7 @@
 //	siblings.go   what the cohorts of one key know of one another
 //	sharing.go    readers of one process share a lease
 //	waiter.go     one caller waits for its hold; giveup.go is for the end of its patience
+//	oldtoken.go   a grant has an older token than one before
 //	silence.go    why a server does not answer
 //	outage.go     a call waits until the server can answer
 //	stall.go      a caller waits for another one of this process
@@ -89,6 +90,7 @@ type Engine struct {
 	schedule schedule
 	inbox    inbox
 	recovery recovery
+	greatest greatest
 	probed   sync.Once
 
 	closing   atomic.Bool  // nothing new is accepted
@@ -131,6 +133,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.inbox.address = e.inbox.channel
 	e.inbox.silent.init(e)
 	e.recovery.init(e)
+	e.greatest.perSlot = topology.Cluster
 	e.releaseTimeouts = script.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.stalls = script.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	e.schedule.init(e)

@@ -160,7 +160,10 @@ func TestANewSubscriptionIsARecovery(t *testing.T) {
 		time.Sleep(2 * inboxRetry)
 		synctest.Wait()
 		select {
-		case <-a.lost:
+		case err := <-a.lost:
+			if !errors.Is(err, core.ErrLost) {
+				b.Error(err)
+			}
 		default:
 			b.Error("the holder does not know")
 			b.release(h)

@@ -11,6 +11,7 @@
 //	downgrade  makes a write hold a read hold
 //	cancel     has the server forget an id
 //	force      takes a lock away from its holder
+//	raise      makes tokens greater than one that was seen
 //	begin      begins a tick of a job
 //	mark       notes that a tick of a job was run
 //
@@ -80,7 +81,7 @@ type Script struct {
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	acquire, poll, renew, tell, release, downgrade, cancel, force, begin, mark *Script
+	acquire, poll, renew, tell, release, downgrade, cancel, force, raise, begin, mark *Script
 }
 
 // Params are what the scripts are assembled with.
@@ -117,7 +118,7 @@ func NewSet(p Params) *Set {
 	s := &Set{
 		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua), tell: assemble(tellLua),
 		release: assemble(releaseLua), downgrade: assemble(downgradeLua),
-		cancel: assemble(cancelLua), force: assemble(forceLua),
+		cancel: assemble(cancelLua), force: assemble(forceLua), raise: assemble(raiseLua),
 		begin: assemble(beginLua), mark: assemble(markLua),
 	}
 	s.acquire.batch = acquireBatch(assemble(acquireBatchLua))
@@ -129,7 +130,7 @@ func NewSet(p Params) *Set {
 func (s *Set) All() map[string]*Script {
 	return map[string]*Script{
 		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
-		"cancel": s.cancel, "force": s.force, "begin": s.begin, "mark": s.mark,
+		"cancel": s.cancel, "force": s.force, "raise": s.raise, "begin": s.begin, "mark": s.mark,
 		"acquire_batch": s.acquire.batch.script, "release_batch": s.release.batch.script,
 	}
 }

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// forgets has a server take the place of the bubble's that knows nothing, and has a clock that is behind.
+func (b *bubble) forgets(behind time.Duration) {
+	b.Helper()
+	if err := b.rdb.FlushAll(b.Context()).Err(); err != nil {
+		b.Fatal(err)
+	}
+	b.s.Mini.SetTime(time.Now().Add(-behind))
+}
+
+func TestTokensRiseThoughTheServersClockIsBehind(t *testing.T) {
+	for _, mode := range []core.Mode{core.Exclusive, core.Fair, core.Write} {
+		inBubble(t, func(b *bubble) {
+			h := b.requester(mode).acquire(b.T, b.e)
+			before := h.Token()
+			b.release(h)
+			b.forgets(30 * time.Second)
+			h = b.requester(mode).acquire(b.T, b.e)
+			if h.Token() <= before {
+				b.Errorf("token %d after %d", h.Token(), before)
+			}
+			b.release(h)
+			b.wantFree()
+		})
+	}
+}
+
+// A key of which this process knows nothing has the same counter.
+func TestTokensOfAnotherKeyRise(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		before := h.Token()
+		b.release(h)
+		b.forgets(30 * time.Second)
+		other := b.requester(core.Exclusive)
+		other.Key, other.Wait = "another", 0
+		h = other.acquire(b.T, b.e)
+		if h.Token() <= before {
+			b.Errorf("token %d after %d", h.Token(), before)
+		}
+		b.release(h)
+	})
+}
+
+func TestAWaiterGetsAGreaterTokenThanTheOneBefore(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		h := b.requester(core.Fair).acquire(b.T, b.e)
+		c := b.call(b.e, b.requester(core.Fair))
+		b.forgets(30 * time.Second)
+		time.Sleep(time.Minute) // until the lease is over
+		next := b.wantGranted("the waiter", c)
+		if next.Token() <= h.Token() {
+			b.Errorf("token %d after %d", next.Token(), h.Token())
+		}
+		b.release(next)
+	})
+}
+
+func TestAClockThatIsFarBehindIsNamed(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.release(b.requester(core.Exclusive).acquire(b.T, b.e))
+		b.forgets(10 * time.Minute)
+		c := b.call(b.e, b.requester(core.Exclusive))
+		time.Sleep(time.Second)
+		if !c.returned() || !errors.Is(c.err, core.ErrUnavailable) || !strings.Contains(c.err.Error(), "its clock is 10m0s behind") {
+			b.Errorf("%v", c.err)
+		}
+		c.stop()
+		time.Sleep(time.Second)
+		b.wantFree()
+	})
+}
+
+// Readers share the token of their phase, which may be older than others.
+func TestReadersMayHaveAnOlderToken(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		other := b.engine()
+		first := b.requester(core.Read).acquire(b.T, other)
+		another := b.requester(core.Exclusive)
+		another.Key = "another"
+		b.release(another.acquire(b.T, b.e))
+		h := b.read()
+		if h.Token() != first.Token() {
+			b.Errorf("token %d beside %d", h.Token(), first.Token())
+		}
+		b.release(h, first)
+	})
+}
+
+// whileRaising has a call wait for the answer to the run that raises the counter.
+func (b *bubble) whileRaising() (c *calling, deliver func()) {
+	b.Helper()
+	b.release(b.requester(core.Exclusive).acquire(b.T, b.e))
+	b.forgets(30 * time.Second)
+	held := b.wire.HoldReply(b.e.scripts.All()["raise"].Source)
+	c = b.call(b.e, b.requester(core.Exclusive))
+	<-held.Caught()
+	b.sent()
+	return c, held.Deliver
+}
+
+func TestACallThatEndsWhileTheCounterIsRaisedLeavesNothing(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		c, deliver := b.whileRaising()
+		c.stop()
+		synctest.Wait()
+		if !c.returned() {
+			b.Error("it has not returned")
+		}
+		deliver()
+		synctest.Wait()
+		b.wantFree()
+	})
+}
+
+func TestCallsThatComeWhileTheCounterIsRaisedWaitForThat(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		c, deliver := b.whileRaising()
+		other := b.call(b.e, b.requester(core.Exclusive))
+		if n := b.sent()["acquire"]; n > 0 {
+			b.Errorf("%d requests were sent", n)
+		}
+		deliver()
+		b.release(b.wantGranted("the first", c))
+		b.release(b.wantGranted("the second", other))
+		b.wantFree()
+	})
+}
+
+// A losingCounter is a hook that has the server forget the counter when it was raised.
+type losingCounter struct{ *bubble }
+
+func (losingCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (losingCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (b losingCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if raise := b.e.scripts.All()["raise"]; slices.Contains(cmd.Args(), any(raise.SHA)) || slices.Contains(cmd.Args(), any(raise.Source)) {
+			b.rdb.Del(ctx, b.driver.Keys.Fence())
+		}
+		return err
+	}
+}
+
+// A counter that stays behind ends the calls, and does not keep the server busy for ever.
+func TestACounterThatCannotBeRaisedEndsTheCall(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		b.release(h)
+		b.e.greatest.single.Store(h.Token() + (30 * time.Second).Microseconds())
+		b.e.rdb.AddHook(losingCounter{b})
+		c := b.call(b.e, b.requester(core.Exclusive))
+		time.Sleep(time.Second)
+		if !c.returned() || !errors.Is(c.err, core.ErrUnavailable) || !strings.Contains(c.err.Error(), "do not rise") {
+			b.Errorf("%v", c.err)
+		}
+		c.stop()
+		time.Sleep(time.Second)
+		b.wantFree()
+	})
+}

@@ -1,0 +1,14 @@
+-- Raises the fencing counter to a token that a process has seen, because the server may have lost it. Harmless when
+-- repeated.
+--   KEYS 1 holder: a proxy finds the server by it  2 fencing counter
+--   ARGV 1 token  2 how far it may be ahead of the server's clock (us)
+--   returns 1  the next token is greater      the time (us), as text  nothing is done, because it is too far ahead
+-- Rule 18 of docs/protocol.md.
+local fence = KEYS[2]
+--@fence
+local last, token = last_token(), to_number(ARGV[1])
+if not last or not token then return NOT_A_COUNTER end
+if token <= last or token < now_us then return 1 end
+if token > now_us + tonumber(ARGV[2]) then return string.format('%.0f', now_us) end
+call('SET', fence, ARGV[1])
+return 1
