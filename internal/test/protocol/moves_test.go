@@ -68,7 +68,6 @@ func (e *expander) cutOff(m move, run func(s *state)) {
 	e.cutting, e.cuts = true, e.cuts[:0]
 	run(&s)
 	e.cutting = false
-	m.kind = fault
 	for i, c := range e.cuts {
 		c.faults.cuts--
 		e.can(move{fmt.Sprintf("%s, and ends after write %d", m.text, i+1), m.id, m.who, fault}, func(s *state) { *s = c })

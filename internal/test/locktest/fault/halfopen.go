@@ -107,13 +107,11 @@ func subscribers(e *env.Env) string {
 	return strings.Join(regexp.MustCompile(`(?m)^id=\d+`).FindAllString(list, -1), " ")
 }
 
-// inboxSilence is after how long a subscription without a message is tested, and how long that takes.
-const inboxSilence = 5 * time.Second
-
 func swallowedPush(e *env.Env) {
 	p := e.Server.NewProxy(e.TB)
 	c, other, key := e.ClientOver(p.Use).Warm(), e.Client(), e.Key("user")
 	caught := p.SwallowOne(" " + e.Server.RedisKey(key)) // as a push has it
+	dead := ""
 	for range 3 {
 		ctx, held := e.Lock(other, key)
 		w := e.Wait(c, key)
@@ -123,12 +121,14 @@ func swallowedPush(e *env.Env) {
 			}
 			return ""
 		})
+		if dead == "" {
+			dead = subscribers(e)
+		}
 		e.Unlock(ctx, held)
 		e.Unlock(w.Gets(env.PollInterval + e.Soon))
 		<-caught
 	}
-	dead := subscribers(e)
-	e.Eventually(2*inboxSilence+e.Soon, func() string {
+	e.Eventually(env.Patience, func() string {
 		if now := subscribers(e); now == "" || now == dead {
 			return "the dead subscription is not noticed"
 		}
