@@ -6,7 +6,7 @@ import (
 )
 
 // width is how many parallel tests run side by side: those on real servers mostly wait.
-const width = 16
+const width = 8
 
 // SideBySide sets -parallel for tests that mostly wait, unless the command line has it. TestMain calls it.
 func SideBySide() error {
