@@ -220,7 +220,7 @@ func TestFailedRenewals(t *testing.T) {
 		lost(ctx)
 		s.Mini.SetError("")
 		lines := j.messages(renewalFailed, renewalFailed, renewalFailed, lockLost)
-		if a, b := lines[2].duration("lock.held"), lines[3].duration("lock.held"); a >= b || b < 110*time.Second {
+		if a, b := lines[2].duration("lock.held"), lines[3].duration("lock.held"); a >= b || b < 105*time.Second {
 			t.Errorf("the renewal failed after %v, the lock was lost after %v", a, b)
 		}
 	})

@@ -63,10 +63,14 @@ func (r *request) tryAgain() {
 }
 
 // failHurried ends the waits of callers that do not wait for a server that answers with err. A slot that moves is no outage
-// to them as long as that is quick.
+// to them as long as that is quick. A caller whose context has ended is told so instead: a connection that heeds the
+// context's deadline fails at the same time.
 func (c *cohort) failHurried(err error, quick bool) {
 	moves := script.IsMoving(err)
 	for w := range c.waiters.All() {
+		if w.ended() {
+			continue
+		}
 		if w.req.Wait == 0 && !(moves && quick) || w.endsWithOutage() && !moves {
 			c.waiters.remove(w)
 			c.siblings.addWaiting(-1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -479,5 +480,50 @@ func TestALongOutageIsLogged(t *testing.T) {
 		}
 		_ = e.Close()
 		time.Sleep(2 * time.Second) // until go-redis' goroutines have ended
+	})
+}
+
+// An earlyContext says that it ends a little earlier than it does.
+type earlyContext struct{ context.Context }
+
+func (c earlyContext) Deadline() (time.Time, bool) {
+	deadline, ok := c.Context.Deadline()
+	return deadline.Add(-time.Millisecond), ok
+}
+
+// heeds is a hook that lets each script fail at the deadline of its context, as a connection does that heeds it.
+type heeds struct{}
+
+func (heeds) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (heeds) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (heeds) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		deadline, ok := ctx.Deadline()
+		if !ok {
+			return next(ctx, cmd)
+		}
+		time.Sleep(time.Until(deadline))
+		cmd.SetErr(os.ErrDeadlineExceeded)
+		return os.ErrDeadlineExceeded
+	}
+}
+
+// A redis client that heeds contexts has its connections fail at the context's deadline, perhaps before the context ends.
+func TestACallThatOnlyTriesIsToldThatItsContextHasEnded(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.e.rdb.AddHook(heeds{})
+		ctx, cancel := context.WithTimeout(b.Context(), 20*time.Millisecond)
+		defer cancel()
+		a := b.requester(core.Exclusive)
+		a.Wait = 0
+		if _, err := b.e.Acquire(earlyContext{ctx}, &a.Request); !errors.Is(err, context.DeadlineExceeded) {
+			b.Error(err)
+		}
+		time.Sleep(time.Minute)
+		b.wantFree()
 	})
 }
