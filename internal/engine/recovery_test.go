@@ -107,7 +107,7 @@ func TestOnlyTheLastReleasesOfLateAreRepeated(t *testing.T) {
 	var r released
 	stem := script.IDStem("")
 	note := func(n uint64, at instant) { r.note("key", stem.New(n), at) }
-	const now = instant(time.Hour)
+	const now = time.Hour
 	note(1, now-releaseLost)
 	for n := range uint64(maxReleased) {
 		note(2+n, now-releaseLost+1)
