@@ -103,9 +103,11 @@ func (r refusal) lasts(e *env.Env) {
 	}
 	end()
 	e.Unlock(busy, busyHeld)
-	// What Unlock could not release may have to wait for the end of its lease.
+	// What Unlock could not release may have to wait for the end of its lease, which a renewal may have begun anew: go-redis
+	// may have tried that again until now.
+	limit := max(lease, env.AcceptWindow) + redisRetries + env.PollInterval + e.Soon
 	for _, key := range []string{key, mine} {
-		_, next, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(max(lease, env.AcceptWindow)+env.PollInterval+e.Soon))
+		_, next, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(limit))
 		if err != nil {
 			e.T.Fatalf("the key is not free: %v", err)
 		}
