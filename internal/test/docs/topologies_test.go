@@ -11,7 +11,7 @@ import (
 
 // What the page says of faults was seen by tests, which it names.
 func TestEachFaultOfThePageHasItsTest(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/topologies.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "topologies.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
