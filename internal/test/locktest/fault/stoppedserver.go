@@ -46,15 +46,16 @@ func holdsAndQueueOfStoppedServer(e *env.Env) {
 	e.Pass(time.Until(stopped.Add(lease + lease/2))) // the stop lasts so long
 	e.Server.Resume(e.TB)
 
-	waiters[0].Gets(env.PollInterval + e.Soon)
+	byPoll := env.PollInterval + e.Soon // connections may have broken
+	waiters[0].Gets(byPoll)
 	if now := tickets(e, key); !slices.Equal(now, before[1:]) {
 		e.T.Errorf("after the first one's grant the tickets are %q; they were %q", now, before)
 	}
 	e.Lost(ctx, held)
-	env.RunInOrder(waiters)
-	other.Gets(e.Soon)
+	env.RunInOrderWithin(byPoll, waiters)
+	other.Gets(byPoll)
 	other.Released()
-	env.RunInOrder(last)
+	env.RunInOrderWithin(byPoll, last)
 	e.Unlock(e.Lock(e.Client(), theirs.Key)) // the other process has no more of it
 }
 
