@@ -74,7 +74,10 @@ func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.Tick
 	c.shard.mu.Lock()
 	defer c.unlock()
 	switch {
-	case r.over: // it has been cancelled as well
+	case r.over:
+		if t.Err == nil && t.Outcome == script.Held && c.e.ids.find(r.id.Number()) == nil {
+			r.cancel() // the first cancel may have been refused, and the poll made the lease whole
+		}
 	case t.Err != nil:
 		r.onPollFailed(t.Err)
 	case t.Outcome == script.Held:

@@ -139,3 +139,33 @@ func TestAPollThatIsNotAnsweredIsFollowedByAnother(t *testing.T) {
 		b.wantFree()
 	})
 }
+
+// A poll may be answered when its call has ended, and its cancel was refused: it has made the lease of the grant whole.
+func TestALatePollThatFindsAGrantOfNobodyIsFollowedByACancel(t *testing.T) {
+	late := func(r *request) {
+		r.onPolled(&script.Reply{}, &script.Polled{}, &script.TicketAnswer{Outcome: script.Held})
+	}
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		b.driver.Fair("held")
+		c := b.call(b.e, b.requester(core.Fair))
+		r := b.e.ids.requests()[0]
+		c.stop()
+		b.sent()
+		late(r)
+		if n := b.sent()["cancel"]; n != 1 {
+			b.Errorf("%d cancels", n)
+		}
+
+		c = b.call(b.e, b.requester(core.Fair))
+		r = b.e.ids.requests()[0]
+		b.driver.Release("held")
+		h := b.wantGranted("the call", c)
+		b.sent()
+		late(r)
+		if n := b.sent()["cancel"]; n != 0 {
+			b.Errorf("%d cancels of a grant that is in use", n)
+		}
+		b.release(h)
+	})
+}

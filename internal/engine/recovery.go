@@ -38,7 +38,7 @@ func (y *recovery) note(err error) {
 	switch {
 	case isAway(err):
 		y.away.Store(true)
-	case y.away.Load() && (err == nil || script.IsReply(err)) && y.away.CompareAndSwap(true, false):
+	case y.away.Load() && (err == nil || script.IsReply(err) && !script.IsFinal(err)) && y.away.CompareAndSwap(true, false):
 		y.plan()
 	}
 }
