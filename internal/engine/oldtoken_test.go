@@ -1,15 +1,11 @@
 package engine
 
 import (
-	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
 )
@@ -143,32 +139,13 @@ func TestCallsThatComeWhileTheCounterIsRaisedWaitForThat(t *testing.T) {
 	})
 }
 
-// A losingCounter is a hook that has the server forget the counter when it was raised.
-type losingCounter struct{ *bubble }
-
-func (losingCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (losingCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (b losingCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if raise := b.e.scripts.All()["raise"]; slices.Contains(cmd.Args(), any(raise.SHA)) || slices.Contains(cmd.Args(), any(raise.Source)) {
-			b.rdb.Del(ctx, b.driver.Keys.Fence())
-		}
-		return err
-	}
-}
-
 // A counter that stays behind ends the calls, and does not keep the server busy for ever.
 func TestACounterThatCannotBeRaisedEndsTheCall(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
 		b.release(h)
 		b.e.greatest.single.Store(h.Token() + (30 * time.Second).Microseconds())
-		b.e.rdb.AddHook(losingCounter{b})
+		b.loseCounter()
 		c := b.call(b.e, b.requester(core.Exclusive))
 		time.Sleep(time.Second)
 		if !c.returned() || !errors.Is(c.err, core.ErrUnavailable) || !strings.Contains(c.err.Error(), "do not rise") {

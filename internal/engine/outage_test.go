@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,106 +202,7 @@ func TestWhatDoesNotPassEndsACallAtOnce(t *testing.T) {
 	})
 }
 
-func TestAReleaseWaitsForTheServer(t *testing.T) {
-	test := func(b *bubble, words string, begin, end func()) {
-		h := b.requester(core.Exclusive).acquire(b.T, b.e)
-		begin()
-		released := make(chan error, 1)
-		go func() {
-			_, err := h.Release(b.e.cfg.Unlock)
-			released <- err
-		}()
-		time.Sleep(b.e.cfg.Unlock / 2)
-		synctest.Wait()
-		if len(released) > 0 {
-			b.Fatalf("Release has returned: %v", <-released)
-		}
-		end()
-		if err := <-released; err != nil {
-			b.Error(err)
-		}
-		b.wantFree()
-	}
-	inOutages(t, passingReplies, test)
-	refused(t, test)
-}
-
-func TestAReleaseWhoseTimeIsOverTellsTheLastReply(t *testing.T) {
-	test := func(b *bubble, words string, begin, end func()) {
-		h := b.requester(core.Exclusive).acquire(b.T, b.e)
-		begin()
-		start := time.Now()
-		_, err := h.Release(b.e.cfg.Unlock)
-		b.wantUnavailable("Release", err, words)
-		if took := time.Since(start); took < b.e.cfg.Unlock/2 || took > b.e.cfg.Unlock {
-			b.Errorf("Release took %v", took)
-		}
-		try := b.requester(core.Exclusive)
-		try.Wait = 0
-		tries := b.call(b.e, try)
-		<-tries.done
-		b.wantUnavailable("a try after that", tries.err, words)
-		end()
-		time.Sleep(2 * maxCancelDelay) // it goes on in the background
-		b.wantFree()
-	}
-	inOutages(t, passingReplies, test)
-	refused(t, test)
-}
-
-func TestATryIsNotHeldUpByAReleaseThatWaitsForTheServer(t *testing.T) {
-	inOutages(t, passingReplies[5:6], func(b *bubble, words string, begin, end func()) {
-		h := b.requester(core.Exclusive).acquire(b.T, b.e)
-		begin()
-		released := make(chan error, 1)
-		go func() {
-			_, err := h.Release(b.e.cfg.Unlock)
-			released <- err
-		}()
-		time.Sleep(b.e.cfg.Unlock * 3 / 4) // go-redis has retried
-		try := b.requester(core.Exclusive)
-		try.Wait = 0
-		tries := b.call(b.e, try)
-		synctest.Wait()
-		if !tries.returned() {
-			b.Fatal("the try waits")
-		}
-		b.wantUnavailable("the try", tries.err, words)
-		limited := b.requester(core.Exclusive)
-		limited.Wait = 100 * time.Millisecond
-		waits := b.call(b.e, limited)
-		<-waits.done
-		b.wantUnavailable("a call that waits for a moment", waits.err, words)
-		end()
-		if err := <-released; err != nil {
-			b.Error(err)
-		}
-	})
-}
-
 // A lock with a minimum hold is not kept for longer because its release had to wait.
-func TestAReleaseThatWaitedKeepsTheKeyNoLonger(t *testing.T) {
-	inOutages(t, passingReplies[:1], func(b *bubble, _ string, begin, end func()) {
-		a := b.requester(core.Exclusive)
-		a.MinHold = 3 * time.Second
-		free := time.Now().Add(a.MinHold)
-		h := a.acquire(b.T, b.e)
-		begin()
-		released := make(chan error, 1)
-		go func() {
-			_, err := h.Release(b.e.cfg.Unlock)
-			released <- err
-		}()
-		time.Sleep(b.e.cfg.Unlock / 2)
-		end()
-		if err := <-released; err != nil {
-			b.Error(err)
-		}
-		time.Sleep(time.Until(free) + 2*time.Millisecond)
-		b.wantFree()
-	})
-}
-
 // The caller that a request was sent for leaves while the server is away. The others of its process wait on.
 func TestTheNextCallerGoesOnWaitingForTheServer(t *testing.T) {
 	inOutages(t, passingReplies[5:6], func(b *bubble, words string, begin, end func()) {
@@ -333,42 +233,8 @@ func TestTheNextCallerGoesOnWaitingForTheServer(t *testing.T) {
 
 // A replacing runs the next scripts of a name, and replaces their answers by an error, as if each had been cut off
 // after its last write.
-type replacing struct {
-	sha  string
-	by   error
-	left atomic.Int32
-}
-
-func (*replacing) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*replacing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h *replacing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if len(cmd.Args()) > 1 && cmd.Args()[1] == h.sha && err == nil && h.left.Add(-1) >= 0 {
-			cmd.SetErr(h.by)
-			return h.by
-		}
-		return err
-	}
-}
-
 // replace has the next n answers to a script of e replaced.
-func (b *bubble) replace(e *Engine, name, reply string, n int32) {
-	h := &replacing{sha: e.scripts.All()[name].SHA, by: replyError(reply)}
-	h.left.Store(n)
-	e.rdb.AddHook(h)
-}
-
 // A replyError is what the server said.
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
-func (replyError) RedisError()     {}
-
 // An answer that is an error does not say that nothing has happened.
 func TestAnAcquireThatWasCutOffIsAskedFor(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -411,18 +277,6 @@ func TestAnAcquireThatCannotHaveRunIsNotCancelled(t *testing.T) {
 			end()
 			b.wantSent(words, "acquire")
 		})
-}
-
-func TestAReleaseThatWasCutOffIsDone(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		h := b.requester(core.Exclusive).acquire(b.T, b.e)
-		waits := b.call(b.engine(), b.requester(core.Fair))
-		b.replace(b.e, "release", cutOff, 2)
-		b.release(h)
-		b.release(b.wantGranted("the next one", waits))
-		b.wantFree()
-	})
 }
 
 func TestPausesGrow(t *testing.T) {
@@ -492,15 +346,8 @@ func (c earlyContext) Deadline() (time.Time, bool) {
 }
 
 // heeds is a hook that lets each script fail at the deadline of its context, as a connection does that heeds it.
-type heeds struct{}
-
-func (heeds) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (heeds) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (heeds) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+// atDeadline lets each script fail at the deadline of its context, as a connection does that heeds it.
+var atDeadline = scriptHook(func(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		deadline, ok := ctx.Deadline()
 		if !ok {
@@ -510,12 +357,12 @@ func (heeds) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		cmd.SetErr(os.ErrDeadlineExceeded)
 		return os.ErrDeadlineExceeded
 	}
-}
+})
 
 // A redis client that heeds contexts has its connections fail at the context's deadline, perhaps before the context ends.
 func TestACallThatOnlyTriesIsToldThatItsContextHasEnded(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		b.e.rdb.AddHook(heeds{})
+		b.e.rdb.AddHook(atDeadline)
 		ctx, cancel := context.WithTimeout(b.Context(), 20*time.Millisecond)
 		defer cancel()
 		a := b.requester(core.Exclusive)
