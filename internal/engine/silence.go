@@ -139,10 +139,10 @@ func meet(o *redis.Options) error {
 }
 
 // isUnexplained reports whether a connection of one's own may say more.
-func isUnexplained(err error) bool { return errors.Is(err, errSilent) || isCutOff(err) }
+func isUnexplained(err error) bool { return errors.Is(err, errSilent) || isHungUp(err) }
 
-// isCutOff reports whether the other side has ended a connection.
-func isCutOff(err error) bool {
+// isHungUp reports whether the other side has ended the connection.
+func isHungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
