@@ -21,8 +21,7 @@ func TestTheInboxFollowsTheMasterThatSentinelsElect(t *testing.T) {
 	one, other := newEngine(t, s.Client(t)), newEngine(t, s.Client(t))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	acquire := func(e *Engine) (*hold, error) {
-		a := newRequester("item")
+	acquire := func(e *Engine, a *requester) (*hold, error) {
 		a.Mode = core.Fair
 		g, err := e.Acquire(ctx, &a.Request)
 		h, _ := g.(*hold)
@@ -30,19 +29,23 @@ func TestTheInboxFollowsTheMasterThatSentinelsElect(t *testing.T) {
 	}
 	// handOver has the other engine wait while one has the lock.
 	handOver := func() {
-		h, err := acquire(one)
+		h, err := acquire(one, newRequester("item"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		done := make(chan error, 1)
+		waiter, done := newRequester("item"), make(chan error, 1)
 		go func() {
-			next, err := acquire(other)
+			next, err := acquire(other, waiter)
 			if err == nil {
 				_, err = next.Release(soon)
 			}
 			done <- err
 		}()
-		time.Sleep(100 * time.Millisecond) // until it waits, mostly
+		select {
+		case <-waiter.contended:
+		case err := <-done: // the server has lost the hold
+			done <- err
+		}
 		if _, err := h.Release(soon); err != nil {
 			t.Fatal(err)
 		}
