@@ -72,7 +72,8 @@ func (h *hold) releaseShare(patience time.Duration) error {
 }
 
 // A release is the way of a lease back to the server: release.lua is sent, and sent again while the server cannot
-// answer. Callers of this process that come meanwhile wait for its end. The shard's mutex guards lastErr for others than the goroutine of the try.
+// answer. Callers of this process that come meanwhile wait for its end. The shard's mutex guards lastErr for others than
+// the goroutine of the try.
 type release struct {
 	l        *lease
 	place    string  // the name of the hold's kept place; "": none

@@ -12,8 +12,9 @@ import (
 )
 
 // A schedule is one loop for everything that is due at some time: renewals, deadlines of leases, polls, tallies,
-// cancellations that are tried again, and messages that should have come. Renewals that are due at about the same time go out in one pipeline
-// per node, and so do polls. No pipeline waits for an earlier one (rule 13 of docs/protocol.md).
+// releases and cancellations that are tried again, messages that should have come, and what follows an outage. Renewals
+// that are due at about the same time go out in one pipeline per node, and so do polls. No pipeline waits for an earlier
+// one (rule 13 of docs/protocol.md).
 type schedule struct {
 	e    *Engine
 	wake chan struct{} // the loop is to look again
