@@ -1,4 +1,3 @@
-// Package several_test has the scenarios of faults that only several servers have, judged as all others are.
 package several_test
 
 import (
