@@ -19,7 +19,8 @@ type Call struct {
 
 	ctx    context.Context // the caller's: go-redis begins no retry after its end
 	script *Script
-	args   []any // of the command, with its name
+	route  *route // nil: it was sent with others at once
+	args   []any  // of the command, with its name
 	done   func(*Reply)
 	sent   time.Time     // before the first byte was sent
 	copies *atomic.Int32 // how often it was written and may have done something; nil: nobody counts

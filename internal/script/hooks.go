@@ -13,9 +13,12 @@ import (
 
 // A turnout leads the commands of lanes off to the clients of these, behind the hooks of the user's client: a
 // client made by WithTimeout has no hooks. So such a command runs through the user's client, where a hook of
-// ours, the innermost, hands it over. Other commands pass by. All lanes of a client share its turnout. Safe for
+// ours, the innermost, hands it over. Other commands pass by. The client of a Cluster has a turnout to its nodes, and
+// the client of each node, which has hooks of its own, another one. All lanes of a client share its turnout. Safe for
 // concurrent use.
 type turnout struct {
+	toNode bool // of the client of a Cluster
+
 	mu     sync.Mutex                  // of changes
 	latest atomic.Pointer[turnoutHook] // nil: no lane has run yet
 	added  int                         // hooks of ours
@@ -28,18 +31,25 @@ const mostHooks = 16
 // turnouts has the turnout of each client, by a weak pointer to it.
 var turnouts sync.Map
 
-func turnoutOf(rdb *redis.Client) *turnout {
+func turnoutOf[T redis.Client | redis.ClusterClient](rdb *T) *turnout {
 	key := weak.Make(rdb)
-	t, found := turnouts.LoadOrStore(key, new(turnout))
+	_, cluster := any(rdb).(*redis.ClusterClient)
+	t, found := turnouts.LoadOrStore(key, &turnout{toNode: cluster})
 	if !found {
-		runtime.AddCleanup(rdb, func(key weak.Pointer[redis.Client]) { turnouts.Delete(key) }, key)
+		runtime.AddCleanup(rdb, func(key weak.Pointer[T]) { turnouts.Delete(key) }, key)
 	}
 	return t.(*turnout)
 }
 
+// A hooked client takes hooks, and runs commands through them.
+type hooked interface {
+	AddHook(h redis.Hook)
+	Process(ctx context.Context, cmd redis.Cmder) error
+}
+
 // prepare adds a hook of ours if there is none yet, or the user has added others since, which are behind it. It
 // reports whether a hook of ours is the innermost.
-func (t *turnout) prepare(rdb *redis.Client) bool {
+func (t *turnout) prepare(rdb hooked) bool {
 	if h := t.latest.Load(); h != nil && !h.overtaken.Load() {
 		return true
 	}
@@ -52,7 +62,7 @@ func (t *turnout) prepare(rdb *redis.Client) bool {
 	if t.added == mostHooks {
 		return false
 	}
-	h = new(turnoutHook)
+	h = &turnoutHook{toNode: t.toNode}
 	rdb.AddHook(h)
 	t.added++
 	t.latest.Store(h)
@@ -62,6 +72,7 @@ func (t *turnout) prepare(rdb *redis.Client) bool {
 // A turnoutHook is one hook of ours. go-redis calls its methods whenever it puts the hooks of a client together:
 // first when this one is added and is the innermost.
 type turnoutHook struct {
+	toNode    bool
 	innermost atomic.Uintptr // code of the function that the innermost hook wraps
 	overtaken atomic.Bool    // another hook is behind this one
 }
@@ -84,7 +95,7 @@ func (h *turnoutHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if _, ok := cmd.(once); ok {
 			if l, _ := ctx.Value(laneKey{}).(*lane); l != nil {
-				return l.quick.Process(ctx, cmd)
+				return l.behind(h.toNode).Process(ctx, cmd)
 			}
 		}
 		return next(ctx, cmd)

@@ -2,6 +2,8 @@ package script_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -90,6 +93,39 @@ func TestAllCommandsGoThroughTheHooksOfTheUsersClient(t *testing.T) {
 	})
 }
 
+// So do those to a Cluster, and through the hooks of its nodes, too.
+func TestAllCommandsToAClusterGoThroughTheHooksOfTheUser(t *testing.T) {
+	suite.NeedsFull(t, "a Cluster takes seconds to form")
+	t.Parallel()
+	c := redistest.NewCluster(t, 2, 0)
+	rdb := c.Client(t)
+	var before, late, atNodes countingHook
+	rdb.AddHook(&before)
+	rdb.OnNewNode(func(node *redis.Client) { node.AddHook(&atNodes) })
+	locks := newClient(t, rdb)
+	rdb.AddHook(&late)
+	const pairs = 100
+	var all sync.WaitGroup
+	for i := range 8 { // so many that some gather
+		all.Go(func() {
+			for range pairs {
+				_, h, err := locks.Lock(t.Context(), fmt.Sprint("item:", i))
+				if err == nil {
+					err = h.Unlock()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := before.seen.Load(); n < 2*8*pairs || late.seen.Load() != n || atNodes.seen.Load() != n {
+		t.Errorf("hooks saw %d and %d commands, those of nodes %d", n, late.seen.Load(), atNodes.seen.Load())
+	}
+}
+
 // Another go-redis may put hooks together in a way that ours takes for an overtaking, for ever. Then hooks of
 // ours are not added for ever: calls pass by the user's hooks, and keep their limits.
 func TestHooksOfOursAreNotAddedForEver(t *testing.T) {
@@ -132,7 +168,7 @@ func returnsSoon(t *testing.T, locks *lockmw.Client) {
 	}
 }
 
-func newClient(t *testing.T, rdb *redis.Client) *lockmw.Client {
+func newClient(t *testing.T, rdb redis.UniversalClient) *lockmw.Client {
 	t.Helper()
 	c, err := lockmw.New(rdb)
 	if err != nil {

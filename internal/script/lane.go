@@ -11,27 +11,40 @@ import (
 // A lane is a way to the server with short limits, on which calls run in the goroutines of their
 // callers. It has the connections and the hooks of the user's client.
 type lane struct {
-	rdb      *redis.Client // the user's; nil: there is no such way, as this kind of client has no limits to set
-	quick    *redis.Client // the same with short limits, and without its hooks
-	turnout  *turnout      // leads from one to the other
+	rdb     hooked   // the user's client
+	turnout *turnout // leads off to what is behind its hooks
+
+	node        *redis.Client // of a Cluster; else nil
+	nodeTurnout *turnout
+	quick       *redis.Client // of the server, with short limits, and without hooks
+
 	timeouts *Timeouts
 }
 
-// newLane returns a lane on which a call gets a connection within one to two turns, and an answer on it
-// within the time given, or fails.
-func newLane(s *Sender, turn, answer time.Duration) *lane {
-	l := &lane{timeouts: NewTimeouts(s.ctx, 2*turn, turn)}
-	if single, ok := s.rdb.(*redis.Client); ok {
-		l.rdb, l.quick, l.turnout = single, single.WithTimeout(answer), turnoutOf(single)
+// newLane returns a lane to the server of rdb, which is the user's client or that of a node of his Cluster. On it a
+// call gets a connection within one to two turns, and an answer within the time given, or fails.
+func newLane(s *Sender, rdb *redis.Client, turn, answer time.Duration) *lane {
+	l := &lane{rdb: rdb, quick: rdb.WithTimeout(answer), turnout: turnoutOf(rdb), timeouts: NewTimeouts(s.ctx, 2*turn, turn)}
+	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
+		l.node, l.nodeTurnout = rdb, l.turnout
+		l.rdb, l.turnout = cluster, turnoutOf(cluster)
 	}
 	return l
+}
+
+// behind is what comes behind the hooks of the client of a Cluster, or of a server. Limits matter more than hooks.
+func (l *lane) behind(cluster bool) hooked {
+	if cluster && l.nodeTurnout.prepare(l.node) {
+		return l.node
+	}
+	return l.quick
 }
 
 // run sends k once.
 func (l *lane) run(k *Call) redis.Cmder {
 	by := l.rdb
 	if !l.turnout.prepare(l.rdb) {
-		by = l.quick // the limits matter more than the hooks
+		by = l.behind(l.node != nil)
 	}
 	now := time.Now()
 	k.markSent(now)

@@ -34,6 +34,14 @@ func (r *reload) after(err error) {
 	if IsReply(err) && !redis.HasErrorPrefix(err, "CLUSTERDOWN") {
 		return
 	}
+	r.now()
+}
+
+// now asks, unless it has just asked. It does not wait for the answer.
+func (r *reload) now() {
+	if r.cluster == nil {
+		return
+	}
 	now := int64(time.Since(r.epoch))
 	next := r.next.Load()
 	if now >= next && r.next.CompareAndSwap(next, now+int64(reloadInterval)) {

@@ -12,26 +12,20 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-const (
-	// maxInFlight is how many commands or pipelines are under way at once on behalf of callers: enough
-	// that the server has something to do while answers are dealt with, and few enough that pipelines
-	// are full when there is much to do.
-	maxInFlight = 5
-	// noLimit is for a Cluster, where one slow node must not hold up the calls to others.
-	noLimit  = 1 << 20
-	maxBatch = 128 // calls in a pipeline
-)
+// maxBatch is how many calls are in a pipeline at most.
+const maxBatch = 128
 
-// A Sender runs scripts. As long as few are under way each goes out on its own; beyond that they
+// A Sender runs scripts. As long as few are under way to a server each goes out on its own; beyond that they
 // gather while the others are under way, and go out together. So a single call is never held up, and
 // many share round trips (rule 4 of docs/protocol.md). Safe for concurrent use.
 type Sender struct {
 	rdb      redis.UniversalClient
-	inFlight int // how many at once
+	patience time.Duration // of a patient caller
 
-	patient *lane       // for callers that nothing but the answer can stop
-	hurried *lane       // for those that must notice soon that their time is over
-	quick   atomic.Bool // the server has answered well within the time that hurried callers have
+	common  *route      // to the server; in a Cluster, through its client, which finds the node
+	cluster Cluster     // nil: it is no Cluster, or it does not show its nodes
+	nodes   sync.Map    // of a Cluster: a *route by the *redis.Client of the node
+	inSight atomic.Bool // the Cluster has answered
 
 	batching atomic.Bool // batch scripts may be used
 	reload   *reload
@@ -44,29 +38,25 @@ type Sender struct {
 	mu      sync.Mutex
 	stopped bool
 	paused  bool
-	flying  int // how many are under way
-	waiting []*Call
+	flying  int           // how many are under way
 	idle    chan struct{} // closed when flying becomes 0; nil if nobody waits for it
 }
-
-// Hurried callers get through a lane in at most 2 * hurriedTurn + hurriedAnswer, which must be less
-// than the 50 ms by which a call may outlast its context.
-const (
-	hurriedTurn   = 5 * time.Millisecond
-	hurriedAnswer = 30 * time.Millisecond
-	quickAnswer   = 5 * time.Millisecond
-)
 
 // NewSender returns a Sender that has sent nothing yet. Patience is how long a patient caller waits
 // for the first try of its call.
 func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration) *Sender {
-	s := &Sender{rdb: rdb, inFlight: maxInFlight, reload: newReload(rdb)}
-	if t.Cluster {
-		s.inFlight = noLimit
-	}
+	s := &Sender{rdb: rdb, patience: patience, reload: newReload(rdb)}
 	s.ctx, s.cancel = context.WithCancel(context.WithValue(context.Background(), senderKey{}, s))
-	s.patient = newLane(s, patience/4, patience)
-	s.hurried = newLane(s, hurriedTurn, hurriedAnswer)
+	s.common = &route{limit: maxInFlight}
+	switch c := rdb.(type) {
+	case *redis.Client:
+		s.common = s.newRoute(c, maxInFlight)
+	case *redis.ClusterClient:
+		s.cluster = c
+	}
+	if t.Cluster {
+		s.common.limit = noLimit
+	}
 	return s
 }
 
@@ -81,8 +71,8 @@ func (s *Sender) SetBatching(on bool) { s.batching.Store(on) }
 
 // Start runs k in a goroutine as soon as there is room for it.
 func (s *Sender) Start(k *Call) {
-	if s.enter(k) {
-		go s.fly([]*Call{k})
+	if r := s.routeOf(k); s.enter(r, k) {
+		go s.fly(r, []*Call{k})
 	}
 }
 
@@ -91,53 +81,63 @@ func (s *Sender) Start(k *Call) {
 // the connection fails, k is started as well, which does no harm. A patient caller is one that nothing
 // but the answer can stop.
 func (s *Sender) Inline(k *Call, patient bool) (done bool) {
-	l := s.hurried
+	r := s.routeOf(k)
+	l := r.hurried
 	if patient {
-		l = s.patient
+		l = r.patient
 	}
-	if l.rdb == nil || !patient && !s.quick.Load() {
-		s.Start(k)
+	if !s.enter(r, k) {
 		return false
 	}
-	if !s.enter(k) {
+	if l == nil || !patient && !r.quick.Load() {
+		go s.fly(r, []*Call{k})
 		return false
 	}
 	cmd := l.run(k)
-	if err := cmd.Err(); err != nil && !IsReply(err) {
-		s.quick.Store(false)
-		go s.fly([]*Call{k})
+	switch err := cmd.Err(); {
+	case err == nil:
+	case !IsReply(err):
+		r.quick.Store(false)
+		s.leave(r)
+		go s.fly(r, []*Call{k})
+		return false
+	case s.cluster != nil && hasPrefix(err, passing): // its client goes on to another node, or tries again
+		go s.fly(r, []*Call{k})
 		return false
 	}
 	s.finish(k, cmd)
-	if batch := s.next(); batch != nil {
-		go s.fly(batch)
+	if batch := s.next(r); batch != nil {
+		go s.fly(r, batch)
 	}
 	return true
 }
 
 // enter reports whether there is room to run k now; if not, k will be run when there is.
-func (s *Sender) enter(k *Call) bool {
+func (s *Sender) enter(r *route, k *Call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	k.route = r
 	switch {
 	case s.stopped:
 		go k.done(&Reply{Err: core.ErrClosed})
 		return false
-	case s.flying >= s.inFlight || s.paused:
-		s.waiting = append(s.waiting, k)
+	case r.flying >= r.limit || s.paused:
+		r.waiting = append(r.waiting, k)
 		return false
 	}
+	r.flying++
 	s.flying++
 	s.wg.Add(1)
 	return true
 }
 
 // next takes what has gathered; nil ends the flight.
-func (s *Sender) next() []*Call {
+func (s *Sender) next(r *route) []*Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(len(s.waiting), maxBatch)
+	n := min(len(r.waiting), maxBatch)
 	if n == 0 || s.paused {
+		r.flying--
 		s.flying--
 		if s.flying == 0 && s.idle != nil {
 			close(s.idle)
@@ -146,13 +146,13 @@ func (s *Sender) next() []*Call {
 		s.wg.Done()
 		return nil
 	}
-	batch := s.waiting[:n:n]
-	s.waiting = s.waiting[n:]
+	batch := r.waiting[:n:n]
+	r.waiting = r.waiting[n:]
 	return batch
 }
 
 // fly runs a batch, and then what has gathered meanwhile.
-func (s *Sender) fly(batch []*Call) {
+func (s *Sender) fly(r *route, batch []*Call) {
 	for batch != nil {
 		if len(batch) == 1 {
 			s.finish(batch[0], s.run(batch[0]))
@@ -160,7 +160,7 @@ func (s *Sender) fly(batch []*Call) {
 			s.RunBatch(s.ctx, batch)
 		}
 		runtime.Gosched() // those that have their answers may have something new to send
-		batch = s.next()
+		batch = s.next(r)
 	}
 }
 
@@ -172,7 +172,9 @@ func (s *Sender) run(k *Call) redis.Cmder {
 	k.markSent(started)
 	cmd := k.command(ctx)
 	_ = s.rdb.Process(ctx, cmd) // the error is cmd's
-	s.quick.Store(time.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
+	if k.route != nil {
+		k.route.quick.Store(time.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
+	}
 	return cmd
 }
 
@@ -192,11 +194,17 @@ func (s *Sender) finish(k *Call, cmd redis.Cmder) {
 
 // Note notes how something that was sent to the servers has ended.
 func (s *Sender) Note(err error) {
+	if (err == nil || IsReply(err)) && !s.inSight.Load() {
+		s.inSight.Store(true)
+	}
 	s.reload.after(err)
 	if s.watch != nil {
 		s.watch(err)
 	}
 }
+
+// Reload has the client of a Cluster ask soon which node has which slots.
+func (s *Sender) Reload() { s.reload.now() }
 
 // Cancel ends all calls.
 func (s *Sender) Cancel() { s.cancel() }
@@ -229,7 +237,7 @@ func (s *Sender) WaitIdle(patience time.Duration) {
 	}
 }
 
-// Pause lets calls gather until Resume. Tests use it to know what goes out together.
+// Pause lets calls to the one server gather until Resume. Tests use it to know what goes out together.
 func (s *Sender) Pause() {
 	s.mu.Lock()
 	s.paused = true
@@ -240,17 +248,18 @@ func (s *Sender) Pause() {
 func (s *Sender) Gathered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.waiting)
+	return len(s.common.waiting)
 }
 
 // Resume sends what has gathered since Pause, in this goroutine.
 func (s *Sender) Resume() {
 	s.mu.Lock()
 	s.paused = false
+	s.common.flying++
 	s.flying++
 	s.wg.Add(1)
 	s.mu.Unlock()
-	s.fly(s.next())
+	s.fly(s.common, s.next(s.common))
 }
 
 // contextOf returns the context of k, which ends also when all calls are to end.

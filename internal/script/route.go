@@ -1,0 +1,69 @@
+package script
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A route is the way to one server, or to several that are not told apart.
+type route struct {
+	limit   int         // how many are under way at once
+	patient *lane       // for callers that nothing but the answer can stop; nil: the client has no limits to set
+	hurried *lane       // for those that must notice soon that their time is over
+	quick   atomic.Bool // the server has answered well within the time that hurried callers have
+
+	// The mutex of the Sender guards these.
+	flying  int // how many commands and pipelines are under way
+	waiting []*Call
+}
+
+// How many commands or pipelines are under way at once on behalf of callers: enough that a server has something to do
+// while answers are dealt with, and few enough that pipelines are full when there is much to do.
+const (
+	maxInFlight  = 5
+	maxAtOneNode = 3 // of a Cluster, as others are under way to the other nodes
+	// noLimit is for servers that are not told apart: one that is slow must not hold up the calls to others.
+	noLimit = 1 << 20
+)
+
+// Hurried callers get through a lane in at most 2 * hurriedTurn + hurriedAnswer, which must be less
+// than the 50 ms by which a call may outlast its context.
+const (
+	hurriedTurn   = 5 * time.Millisecond
+	hurriedAnswer = 30 * time.Millisecond
+	quickAnswer   = 5 * time.Millisecond
+)
+
+// newRoute returns a route to the server of rdb, which is the user's client or that of a node of his Cluster.
+func (s *Sender) newRoute(rdb *redis.Client, limit int) *route {
+	return &route{
+		limit:   limit,
+		patient: newLane(s, rdb, s.patience/4, s.patience),
+		hurried: newLane(s, rdb, hurriedTurn, hurriedAnswer),
+	}
+}
+
+// routeOf returns the route of k. It never waits: until a Cluster has answered, its client has to find the nodes.
+func (s *Sender) routeOf(k *Call) *route {
+	if s.cluster == nil || !s.inSight.Load() {
+		return s.common
+	}
+	node, err := s.cluster.MasterForKey(s.ctx, k.key())
+	if err != nil {
+		return s.common
+	}
+	if r, ok := s.nodes.Load(node); ok {
+		return r.(*route)
+	}
+	r, _ := s.nodes.LoadOrStore(node, s.newRoute(node, maxAtOneNode))
+	return r.(*route)
+}
+
+// leave forgets the route to a node that cannot be reached: it may be gone for good. If not, the next call makes it anew.
+func (s *Sender) leave(r *route) {
+	if r != s.common && r.patient != nil {
+		s.nodes.Delete(r.patient.node)
+	}
+}
