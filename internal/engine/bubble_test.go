@@ -55,6 +55,9 @@ func (b *bubble) engine(edit ...func(*redis.Options)) *Engine {
 	return e
 }
 
+// inbox is the one of the engine.
+func (b *bubble) inbox() *inbox { return b.e.inboxes.only }
+
 // requester wants the lock in that mode.
 func (b *bubble) requester(mode core.Mode) *requester {
 	a := newRequester(bubbleKey)
@@ -179,9 +182,9 @@ func (b *bubble) warm() {
 			b.Fatal(err)
 		}
 	}
-	b.e.inbox.start(b.e)
+	b.e.inboxes.use(b.inbox())
 	synctest.Wait()
-	if !b.e.inbox.live.Load() {
+	if !b.inbox().isLive() {
 		b.Fatal("not subscribed")
 	}
 	b.wire.Record()
@@ -220,7 +223,7 @@ func (b *bubble) checkGone(e *Engine) {
 	e.schedule.mu.Lock()
 	for _, t := range e.schedule.timers {
 		switch t.owner.(type) {
-		case *recovery, *silentInbox: // of no lock
+		case *recovery, *silentInbox, *inboxes: // of no lock
 		default:
 			b.Errorf("a timer is left: of a %T", t.owner)
 		}

@@ -73,7 +73,7 @@ func (c *cancellation) onCancelled(a *script.Reply) {
 
 // settle sends a poll without tickets: there was more to do in a queue than one run of a script does.
 func (e *Engine) settle(n script.KeySet) {
-	p := script.Poll{Keys: &n, Subscribed: e.inbox.live.Load()}
+	p := script.Poll{Keys: &n, Subscribed: e.slotOf(&n).inbox.isLive()}
 	e.sender.Start(p.Call(e.sender.Context(), e.scripts, func(reply *script.Reply) {
 		if a, _ := reply.Polled(0, e.layout.InboxPrefix()); a.More {
 			e.settle(n)

@@ -87,7 +87,7 @@ func (e *Engine) close() {
 	e.waitConfirmed(closePatience)
 	e.sender.Cancel()
 	e.schedule.stop()
-	e.inbox.stop()
+	e.inboxes.stop()
 	e.look.stop()
 	e.sender.Stop()
 }

@@ -20,6 +20,7 @@ type cohort struct {
 	shard    *shard
 	id       cohortID
 	keys     script.KeySet
+	slot     *slot
 	siblings *siblings // of the same key; nil for the plain lock
 
 	waiters    waiterList
@@ -160,7 +161,7 @@ func (c *cohort) newRequest(p *script.Predecessor) *request {
 	r := &request{
 		c: c, id: c.e.newID(), leader: lead, predecessor: p,
 		queues: c.waiters.n > c.waiters.tries, snapshot: c.snapshot(),
-		seen: c.e.greatest.of(&c.keys).Load(),
+		seen: c.slot.greatest.Load(),
 	}
 	r.timer.owner = r
 	c.request, c.sentAt = r, c.e.now()
@@ -187,8 +188,8 @@ func (c *cohort) tokensWanted() (free, queued int) {
 		c.tokenBlock = 0
 		return 1, 1
 	}
-	c.e.inbox.start(c.e)
-	if !c.e.inbox.live.Load() {
+	c.e.inboxes.use(c.slot.inbox)
+	if !c.slot.inbox.isLive() {
 		return 1 + passes, 1 + passes
 	}
 	block := min(max(64, 2*c.waiters.n, 2*int(c.tokenBlock)), maxTokenBlock)
@@ -217,7 +218,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 		r.onOldToken()
 		return
 	}
-	e.greatest.note(&c.keys, g.Token+g.Tokens-1)
+	c.slot.noteToken(g.Token + g.Tokens - 1)
 	c.raises = 0
 	l := &lease{
 		c: c, id: r.id, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,

@@ -11,7 +11,9 @@
 //	stall.go      a caller waits for another one of this process
 //	request.go    a request is granted at once, or queued and granted later
 //	poll.go       asks the server about queued requests
-//	inbox.go      one subscription, by which grants arrive; silentinbox.go finds out that none do
+//	slot.go       what locks in one slot of a Cluster have in common
+//	inbox.go      a channel by which grants arrive; silentinbox.go finds out that none do
+//	inboxes.go    all inboxes, and where they are subscribed to; subscriber.go is one connection for that
 //	lease.go      what the server granted to this process
 //	hold.go       one caller's turn with a lease, or its share in it
 //	renewal.go    the watchdog renews leases
@@ -88,9 +90,9 @@ type Engine struct {
 	seed     maphash.Seed
 	shards   [64]shard
 	schedule schedule
-	inbox    inbox
+	slots    slots
+	inboxes  inboxes
 	recovery recovery
-	greatest greatest
 	probed   sync.Once
 
 	closing   atomic.Bool  // nothing new is accepted
@@ -129,11 +131,9 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		seed:    maphash.MakeSeed(),
 		drained: make(chan struct{}),
 	}
-	e.inbox.channel = e.layout.InboxPrefix() + e.process
-	e.inbox.address = e.inbox.channel
-	e.inbox.silent.init(e)
+	e.inboxes.init(e)
+	e.slots.init(e, topology.Cluster)
 	e.recovery.init(e)
-	e.greatest.perSlot = topology.Cluster
 	e.releaseTimeouts = script.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.stalls = script.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	e.schedule.init(e)
@@ -145,7 +145,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 func processName(random []byte) string {
 	host, _ := os.Hostname()
 	host = strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' || r == ':' {
+		if r <= ' ' || r > '~' || strings.ContainsRune(":{}", r) {
 			return '_'
 		}
 		return r
@@ -208,6 +208,7 @@ func (e *Engine) lockCohort(id cohortID) *cohort {
 	c := sh.cohorts[id]
 	if c == nil {
 		c = &cohort{e: e, shard: sh, id: id, keys: e.layout.KeySet(id.key)}
+		c.slot = e.slotOf(&c.keys)
 		if sh.cohorts == nil {
 			sh.cohorts = make(map[cohortID]*cohort)
 		}

@@ -55,7 +55,7 @@ func hearPayload(t *testing.T, payload string) {
 	stem := ids[0][:strings.LastIndexByte(ids[0], '.')+1]
 	payload = strings.NewReplacer("HELD", ids[0], "WAITS", ids[1], "STEM", stem).Replace(payload)
 	before := len(s.commands)
-	e.inbox.handle(e, &redis.Message{Channel: e.inbox.channel, Payload: payload})
+	newSubscriber(&e.inboxes, nil).handle(&redis.Message{Channel: e.inboxes.only.name, Payload: payload})
 	synctest.Wait()
 	if isLost := payload == "lost "+ids[0]; isLost != (len(holder.lost) > 0) || isLost != errors.Is(held.lost, errTakenAway) {
 		t.Errorf("%q: is the hold lost? %v", payload, held.lost)

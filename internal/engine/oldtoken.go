@@ -2,8 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -13,36 +11,6 @@ import (
 // The tokens of a counter only rise (rule 18 of docs/protocol.md), but a server may lose the counter, and the one that takes
 // its place may have a clock that is behind. This process then knows greater tokens than it is granted: it raises the
 // counter, and requests the lock once more.
-
-// greatest is the greatest tokens that this process has seen, by the counter.
-type greatest struct {
-	single   atomic.Int64 // of the one counter of a server
-	perSlot  bool
-	counters sync.Map // of the counters of a Cluster: a *atomic.Int64 by the key
-}
-
-// of returns the greatest token of a counter.
-func (g *greatest) of(keys *script.KeySet) *atomic.Int64 {
-	if !g.perSlot {
-		return &g.single
-	}
-	fence := keys.Fence()
-	if v, ok := g.counters.Load(fence); ok {
-		return v.(*atomic.Int64)
-	}
-	v, _ := g.counters.LoadOrStore(fence, new(atomic.Int64))
-	return v.(*atomic.Int64)
-}
-
-// note notes tokens that were granted.
-func (g *greatest) note(keys *script.KeySet, last int64) {
-	of := g.of(keys)
-	for seen := of.Load(); last > seen; seen = of.Load() {
-		if of.CompareAndSwap(seen, last) {
-			return
-		}
-	}
-}
 
 // isOld reports whether a grant has a token which is not greater than one that was seen before the request was sent.
 // Readers share a token, which may be older.

@@ -19,7 +19,7 @@ func (r *request) due() (poll bool) {
 		return false
 	}
 	r.count(c.waiters.n)
-	r.asked = e.inbox.subscription.Load()
+	r.asked = c.slot.inbox.subscription.Load()
 	e.schedule.set(&r.timer, e.now()+script.PollInterval, pollSlack) // whether or not this poll is answered
 	return true
 }
@@ -44,7 +44,7 @@ func (e *Engine) polls(requests []*request) []*script.Call {
 
 // poll prepares a run of poll.lua for tickets of one key.
 func (e *Engine) poll(group []*request) *script.Call {
-	p := script.Poll{Keys: &group[0].c.keys, Subscribed: e.inbox.live.Load()}
+	p := script.Poll{Keys: &group[0].c.keys, Subscribed: group[0].c.slot.inbox.isLive()}
 	for _, r := range group {
 		p.Tickets = append(p.Tickets, script.PolledTicket{ID: r.id, Lease: r.lease(), Calls: r.calls})
 	}
@@ -82,7 +82,7 @@ func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.Tick
 		r.onPollFailed(t.Err)
 	case t.Outcome == script.Held:
 		if r.missesPush() {
-			c.e.inbox.silent.expect(r.id.String())
+			c.e.inboxes.silent.expect(r.id.String(), c.slot.inbox)
 		}
 		c.onGranted(r, t.Grant, c.e.instant(reply.Sent), r.leaseEnd(reply.Sent), true)
 	case t.Outcome == script.Queued:
@@ -97,7 +97,7 @@ func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.Tick
 
 // missesPush reports whether a message of the grant that a poll has found must have been sent to the subscription.
 func (r *request) missesPush() bool {
-	return !r.pushed && r.hears != 0 && r.hears == r.c.e.inbox.subscription.Load()
+	return !r.pushed && r.hears != 0 && r.hears == r.c.slot.inbox.subscription.Load()
 }
 
 // onPollFailed notes the error. The wait goes on, unless the server will go on refusing.

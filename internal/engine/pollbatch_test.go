@@ -49,6 +49,7 @@ func overRequest(e *Engine, i int) *request {
 		w.req.Key = "item:2"
 	}
 	c := &cohort{e: e, id: e.cohortOf(w.req), shard: new(shard), keys: e.layout.KeySet(w.req.Key)}
+	c.slot = e.slotOf(&c.keys)
 	return &request{c: c, id: e.newID(), leader: w, over: true}
 }
 

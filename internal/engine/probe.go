@@ -9,7 +9,7 @@ import (
 
 // probe looks in the background what kind of server this is.
 func (e *Engine) probe() {
-	e.inbox.wg.Go(func() {
+	e.inboxes.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(e.sender.Context(), 5*time.Second)
 		defer cancel()
 		policy, err := script.EvictionPolicy(ctx, e.rdb)

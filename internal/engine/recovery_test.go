@@ -156,7 +156,7 @@ func TestANewSubscriptionIsARecovery(t *testing.T) {
 		a := b.requester(core.Write)
 		h := a.acquire(b.T, b.e)
 		forget()
-		b.e.inbox.subscribeAnew()
+		b.e.inboxes.subscribeAnew(b.inbox())
 		time.Sleep(2 * inboxRetry)
 		synctest.Wait()
 		select {

@@ -43,7 +43,7 @@ func (r *request) send() { r.c.e.sender.Start(r.call()) }
 // call prepares a run of acquire.lua.
 func (r *request) call() *script.Call {
 	c, e := r.c, r.c.e
-	r.asked = e.inbox.subscription.Load()
+	r.asked = c.slot.inbox.subscription.Load()
 	want := r.leader.req
 	free, queued := c.tokensWanted()
 	if !r.queues {
@@ -57,7 +57,7 @@ func (r *request) call() *script.Call {
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: script.About{Owner: want.Owner, Fixed: want.Fixed, MinHold: want.MinHold, Place: want.Place, Label: want.Label},
-		Inbox: e.inbox.address, Subscribed: e.inbox.live.Load(), Tokens: free, QueueTokens: queued, Calls: r.calls,
+		Inbox: c.slot.inbox.address, Subscribed: c.slot.inbox.isLive(), Tokens: free, QueueTokens: queued, Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep,
 	}
 	return a.Call(r.leader.ctx, e.scripts, r.onAcquired)
@@ -203,7 +203,7 @@ func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait) {
 		c.cancelIfUnwanted()
 		return
 	}
-	e.inbox.start(e)
+	e.inboxes.use(c.slot.inbox)
 	c.notifyWaiters(wait)
 	next, slack := script.PollInterval, pollSlack
 	for _, h := range wait.Holders {
@@ -211,7 +211,7 @@ func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait) {
 			next, slack = ends, 0 // an earlier poll would get the same answer
 		}
 	}
-	if news && e.inbox.subscription.Load() != r.snapshot.subscription {
+	if news && c.slot.inbox.subscription.Load() != r.snapshot.subscription {
 		next, slack = 0, 0 // a grant may have been published before the subscription began
 	}
 	e.schedule.set(&r.timer, e.now()+next, slack)

@@ -12,7 +12,7 @@ import (
 )
 
 // A schedule is one loop for everything that is due at some time: renewals, deadlines of leases, polls, tallies,
-// releases and cancellations that are tried again, messages that should have come, and what follows an outage. Renewals
+// releases and cancellations that are tried again, messages that should have come, and what follows an outage or a new subscription. Renewals
 // that are due at about the same time go out in one pipeline per node, and so do polls. No pipeline waits for an earlier
 // one (rule 13 of docs/protocol.md).
 type schedule struct {
@@ -33,7 +33,7 @@ type schedule struct {
 // A timer is an entry of the schedule. Its owner has it as a field, and the loop calls the owner when it is
 // due. The zero value is not set.
 type timer struct {
-	owner any // *lease, *request, *release, *tally, *cancellation, *silentInbox or *recovery
+	owner any // *lease, *request, *release, *tally, *cancellation, *silentInbox, *recovery or *inboxes
 	at    instant
 	slack time.Duration // by how much it may be early
 	index int           // index in the heap + 1; 0: not set
@@ -192,6 +192,8 @@ func (s *schedule) run(due []*timer) {
 		case *silentInbox:
 			owner.due()
 		case *recovery:
+			owner.due()
+		case *inboxes:
 			owner.due()
 		}
 	}

@@ -23,7 +23,7 @@ func (c *cohort) joinLease(r *core.Request) *hold {
 		return nil
 	}
 	now := c.e.now()
-	if now >= l.shareUntil || l.subscription != c.e.inbox.subscription.Load() || !l.isFresh(now) {
+	if now >= l.shareUntil || l.subscription != c.slot.inbox.subscription.Load() || !l.isFresh(now) {
 		return nil
 	}
 	return l.newHold(r, now)
@@ -32,7 +32,7 @@ func (c *cohort) joinLease(r *core.Request) *hold {
 // checkForWriters renews the lease at once: the answer says whether more readers may join.
 func (l *lease) checkForWriters() {
 	e := l.c.e
-	e.inbox.start(e)
+	e.inboxes.use(l.c.slot.inbox)
 	if !l.checking {
 		l.checking, l.c.sentAt = true, e.now()
 		l.renewAfter(l.c.sentAt, 0)
@@ -47,7 +47,7 @@ type snapshot struct {
 }
 
 func (c *cohort) snapshot() snapshot {
-	return snapshot{c.waiters.joined, c.e.inbox.subscription.Load()}
+	return snapshot{c.waiters.joined, c.slot.inbox.subscription.Load()}
 }
 
 // admit gives waiters a share in the lease. Those that joined later than the given number go on waiting.

@@ -191,12 +191,10 @@ func TestWithoutASubscriptionEachJoinRenews(t *testing.T) {
 		first := b.read()
 		b.release(b.read())
 		b.sent()
-		b.wire.Withhold("subscribe", b.e.inbox.channel) // a new one does not come about
-		b.e.inbox.mu.Lock()
-		_ = b.e.inbox.pubsub.Close()
-		b.e.inbox.mu.Unlock()
+		b.wire.Withhold("subscribe", b.inbox().name) // a new one does not come about
+		b.e.inboxes.subscribeAnew(b.inbox())
 		synctest.Wait()
-		if b.e.inbox.live.Load() {
+		if b.inbox().isLive() {
 			b.Fatal("still subscribed")
 		}
 		b.release(b.read()) // which is answered, so that all is renewed
@@ -216,12 +214,10 @@ func TestANewSubscriptionMakesTheNextJoinRenew(t *testing.T) {
 		first := b.read()
 		b.release(b.read())
 		b.sent()
-		b.e.inbox.mu.Lock()
-		_ = b.e.inbox.pubsub.Close()
-		b.e.inbox.mu.Unlock()
+		b.e.inboxes.subscribeAnew(b.inbox())
 		time.Sleep(inboxRetry + time.Millisecond) // less than the time for sharing
 		synctest.Wait()
-		if !b.e.inbox.live.Load() {
+		if !b.inbox().isLive() {
 			b.Fatal("not subscribed again")
 		}
 		b.release(b.read())

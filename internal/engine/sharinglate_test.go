@@ -146,15 +146,13 @@ func TestALeaseThatIsAboutToEndIsNotJoinedWithoutARenewal(t *testing.T) {
 func TestASubscriptionIsWorthNothingToAnEarlierQuestion(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		b.e.inbox.mu.Lock()
-		_ = b.e.inbox.pubsub.Close()
-		b.e.inbox.mu.Unlock()
+		b.e.inboxes.subscribeAnew(b.inbox())
 		synctest.Wait()
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		first := b.call(b.e, b.requester(core.Read))
 		<-held.Caught()
 		time.Sleep(inboxRetry + time.Millisecond)
-		if synctest.Wait(); !b.e.inbox.live.Load() {
+		if synctest.Wait(); !b.inbox().isLive() {
 			b.Fatal("not subscribed again")
 		}
 		held.Deliver()

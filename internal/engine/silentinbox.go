@@ -14,10 +14,16 @@ type silentInbox struct {
 	e *Engine
 
 	mu      sync.Mutex
-	missing map[string]instant // ids of grants, and until when their messages should have come
+	missing map[string]missing // by the ids of grants
 	timer   timer
 	pause   time.Duration // until the inbox subscribes anew again
 	last    instant       // when it did
+}
+
+// A missing message should come to an inbox until a time.
+type missing struct {
+	inbox *inbox
+	by    instant
 }
 
 const (
@@ -31,19 +37,19 @@ const (
 )
 
 func (m *silentInbox) init(e *Engine) {
-	m.e, m.missing, m.pause = e, make(map[string]instant), shortestPause
+	m.e, m.missing, m.pause = e, make(map[string]missing), shortestPause
 	m.timer.owner = m
 }
 
-// expect notes that a poll has found a grant whose message has to come.
-func (m *silentInbox) expect(id string) {
+// expect notes that a poll has found a grant whose message has to come to b.
+func (m *silentInbox) expect(id string, b *inbox) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.missing) == maxMissing {
 		return
 	}
 	by := m.e.now() + lateMessage
-	if m.missing[id] = by; len(m.missing) == 1 {
+	if m.missing[id] = (missing{b, by}); len(m.missing) == 1 {
 		m.e.schedule.set(&m.timer, by, 0)
 	}
 }
@@ -59,19 +65,20 @@ func (m *silentInbox) heard(id string) {
 // due is called when a message should have come. It has the inbox subscribe anew if one has not.
 func (m *silentInbox) due() {
 	m.mu.Lock()
-	now, next, late := m.e.now(), never, false
-	for id, by := range m.missing {
-		if by <= now {
-			late = true
+	now, next := m.e.now(), never
+	var late *inbox
+	for id, one := range m.missing {
+		if one.by <= now {
+			late = one.inbox
 			delete(m.missing, id)
 		} else {
-			next = min(next, by)
+			next = min(next, one.by)
 		}
 	}
 	if next != never {
 		m.e.schedule.set(&m.timer, next, 0)
 	}
-	renew := late && (m.last == 0 || now-m.last >= m.pause)
+	renew := late != nil && (m.last == 0 || now-m.last >= m.pause)
 	if renew {
 		if m.last != 0 {
 			m.pause = min(2*m.pause, longestPause)
@@ -81,6 +88,6 @@ func (m *silentInbox) due() {
 	}
 	m.mu.Unlock()
 	if renew {
-		m.e.inbox.subscribeAnew()
+		m.e.inboxes.subscribeAnew(late)
 	}
 }

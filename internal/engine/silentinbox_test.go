@@ -14,9 +14,10 @@ type deaf struct{ *bubble }
 
 func (b *deaf) becomeDeaf() {
 	b.Helper()
-	b.e.inbox.mu.Lock()
-	err := b.e.inbox.pubsub.Unsubscribe(b.Context(), b.e.inbox.channel)
-	b.e.inbox.mu.Unlock()
+	b.e.inboxes.mu.Lock()
+	s := b.inbox().subscriber
+	b.e.inboxes.mu.Unlock()
+	err := s.pubsub.Unsubscribe(b.Context(), b.inbox().name)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func (b *deaf) byMessage() {
 
 func (b *deaf) wantSubscription(n int64) {
 	b.Helper()
-	if got := b.e.inbox.subscription.Load(); got != n {
+	if got := b.inbox().subscription.Load(); got != n {
 		b.Errorf("it is subscription %d, want %d", got, n)
 	}
 }
@@ -81,7 +82,7 @@ func TestASubscriptionIsNotMadeAnewAgainAndAgain(t *testing.T) {
 			b.byPoll()
 			time.Sleep(lateMessage + inboxRetry + time.Millisecond)
 		}
-		if n := b.e.inbox.subscription.Load(); n < 10 || n > 20 {
+		if n := b.inbox().subscription.Load(); n < 10 || n > 20 {
 			b.Errorf("%d subscriptions in %v", n, time.Since(start))
 		}
 	})
@@ -92,7 +93,7 @@ func TestAMessageThatComesAfterThePollIsEnough(t *testing.T) {
 		b := deaf{bubble}
 		b.warm()
 		b.byMessage()
-		b.e.inbox.silent.expect("an id")
+		b.e.inboxes.silent.expect("an id", b.inbox())
 		time.Sleep(lateMessage / 2)
 		b.e.onMessage(&script.Message{Kind: script.Granted, ID: "an id"})
 		time.Sleep(lateMessage + inboxRetry)

@@ -143,7 +143,7 @@ func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) e
 		err = errors.Join(endsErr, sinceErr)
 		if ttl := time.UnixMilli(ends).Sub(now); ttl > 0 {
 			h := core.Holder{
-				Process:     strings.TrimPrefix(fields[2], i.layout.InboxPrefix()),
+				Process:     i.layout.ProcessOf(fields[2]),
 				TraceParent: fields[4], Token: token, Since: time.UnixMicro(since), TTL: ttl,
 			}
 			script.DescribeHolder(&h, fields[3], now)
@@ -170,7 +170,7 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	}
 	s.Mode = cmp.Or(h["mode"], core.Exclusive.String())
 	s.Holders = []core.Holder{{
-		Process:     strings.TrimPrefix(h["inbox"], i.layout.InboxPrefix()),
+		Process:     i.layout.ProcessOf(h["inbox"]),
 		TraceParent: h["trace"], Token: token, Since: time.UnixMicro(since), TTL: max(ttl, 0),
 	}}
 	script.DescribeHolder(&s.Holders[0], h["owner"], now)
@@ -193,7 +193,7 @@ func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
 	_, calls, _ := strings.Cut(tickets["@"+id], " ")
 	w := Waiter{Ticket: id, Calls: max(countOf(calls), 1)}
 	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
-		w.Mode, w.Process = fields[0], strings.TrimPrefix(fields[3], i.layout.InboxPrefix())
+		w.Mode, w.Process = fields[0], i.layout.ProcessOf(fields[3])
 		about := script.ParseAbout(fields[4])
 		w.Label, w.place = about.Label, about.Place
 		if since, err := strconv.ParseInt(fields[5], 10, 64); err == nil {

@@ -105,6 +105,11 @@ func isUnauthenticated(err error) bool {
 	return err != nil && IsReply(err) && strings.Contains(err.Error(), "Protocol error: unauthenticated")
 }
 
+// IsUnknownCommand reports whether the server does not know a command.
+func IsUnknownCommand(err error) bool {
+	return err != nil && IsReply(err) && strings.Contains(err.Error(), "unknown command")
+}
+
 func isMissingScript(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "NOSCRIPT")
 }

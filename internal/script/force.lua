@@ -27,6 +27,6 @@ if #found == 0 then return 0 end
 local after
 for _, one in ipairs(found) do
   after = end_hold(one[1])
-  redis.pcall('PUBLISH', one[2], 'lost ' .. one[1])
+  publish(one[2], 'lost ' .. one[1])
 end
 return settle(after) and 2 or 1

@@ -71,8 +71,32 @@ func (l *Layout) Pattern() string { return globs.Replace(l.prefix) + ":{*}*" }
 
 var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
+// Inbox returns the channel of a process. Given the keys of a lock, it is one in their slot of a Cluster: it ends with the
+// slot's tag, by which the scripts see that it is sharded.
+func (l *Layout) Inbox(process string, keys *KeySet) string {
+	name := l.InboxPrefix() + process
+	if keys == nil {
+		return name
+	}
+	tag := strings.TrimSuffix(strings.TrimPrefix(keys.Fence(), l.prefix+":"), ":fence")
+	return name + ":" + tag
+}
+
 // InboxPrefix is what the channels of processes begin with.
 func (l *Layout) InboxPrefix() string { return l.prefix + ":inbox:" }
+
+// ProcessOf returns the process whose channel is inbox.
+func (l *Layout) ProcessOf(inbox string) string { return processOf(inbox, l.InboxPrefix()) }
+
+func processOf(inbox, prefix string) string {
+	process := strings.TrimPrefix(inbox, prefix)
+	if strings.HasSuffix(process, "}") {
+		if i := strings.LastIndex(process, ":{"); i >= 0 {
+			return process[:i]
+		}
+	}
+	return process
+}
 
 const (
 	queueSuffix   = ":queue"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -145,7 +144,7 @@ func (r *Reply) holders(inboxPrefix string) []core.Holder {
 	for r.Err == nil && len(r.values) > 0 {
 		about, inbox, token, since, trace := r.text(), r.text(), r.int(), r.int(), r.text()
 		h := core.Holder{
-			Process: strings.TrimPrefix(inbox, inboxPrefix), TraceParent: trace,
+			Process: processOf(inbox, inboxPrefix), TraceParent: trace,
 			Token: token, Since: time.UnixMicro(since), TTL: ttl,
 		}
 		DescribeHolder(&h, about, now)

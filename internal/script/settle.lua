@@ -123,10 +123,20 @@ local function live_ticket(id, amnesty)
   }
 end
 
+-- Publishes to a process, and returns how many listened. An inbox in a slot of a Cluster ends with the slot's tag: its
+-- messages stay at the node, unless that is older than Redis 7.
+local function publish(inbox, message)
+  if string.sub(inbox, -1) == '}' then
+    local heard = redis.pcall('SPUBLISH', inbox, message)
+    if type(heard) == 'number' then return heard end
+  end
+  return redis.pcall('PUBLISH', inbox, message)
+end
+
 -- Publishes a grant to the ticket's process. Returns whether nobody listens. `number` is greater than all numbers
 -- before.
 local function push_missed(t, number, token, count, others)
-  return redis.pcall('PUBLISH', t.inbox, string.format('grant %s %.0f %.0f %d %d %s',
+  return publish(t.inbox, string.format('grant %s %.0f %.0f %d %d %s',
     t.id, number, token, count, others, KEYS[1])) == 0
 end
 
@@ -286,10 +296,10 @@ end
 local function signal_contention(h, reads)
   if h.mode ~= 'read' then
     if not h.wanted then set_field(redis.pcall, 'wanted', 1) end
-    if h.tokens > 1 then redis.pcall('PUBLISH', h.inbox, 'contended ' .. h.id) end
+    if h.tokens > 1 then publish(h.inbox, 'contended ' .. h.id) end
   elseif not reads and not h.wanted then
     set_field(redis.pcall, 'wanted', 1)
-    each_reader(MAX_ADMITTED, function(id, _, inbox) redis.pcall('PUBLISH', inbox, 'contended ' .. id) end)
+    each_reader(MAX_ADMITTED, function(id, _, inbox) publish(inbox, 'contended ' .. id) end)
   end
 end
 

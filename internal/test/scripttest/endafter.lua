@@ -2,7 +2,7 @@
 -- write. An expiry belongs to the write before it, because a Cluster only refuses a key that is not there.
 local redis = (function(server)
   local left = tonumber('%[1]d')
-  local writes = {SET = 1, DEL = 1, HSET = 1, HDEL = 1, ZADD = 1, ZREM = 1, PEXPIRE = 1, PUBLISH = 1}
+  local writes = {SET = 1, DEL = 1, HSET = 1, HDEL = 1, ZADD = 1, ZREM = 1, PEXPIRE = 1, PUBLISH = 1, SPUBLISH = 1}
   local before
   local function count(command, key)
     if not writes[command] or command == 'PEXPIRE' and key == before then return end

@@ -1,0 +1,299 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/script"
+)
+
+// A subscriber is one connection, with the subscriptions to inboxes at one node. It is not used again after an error:
+// go-redis would connect to the same node, and subscribe to all channels by one command, which no node of a Cluster takes.
+type subscriber struct {
+	all    *inboxes
+	node   *redis.Client // of a Cluster; else nil
+	pubsub *redis.PubSub
+	looked instant // when it looked after its inboxes last
+
+	// The mutex of inboxes guards these.
+	inboxes map[string]*inbox // by name
+	plain   bool              // the node has no sharded channels
+	ready   bool              // it is connected: before, a Close of pubsub would wait for that
+}
+
+const (
+	// inboxSilence is after how long without a message the connection is tested by a PING.
+	inboxSilence = 5 * time.Second
+	// inboxLook is how much time is between two looks after the inboxes of a node, which come with messages and silences.
+	inboxLook = time.Second
+)
+
+func newSubscriber(all *inboxes, node *redis.Client) *subscriber {
+	s := &subscriber{all: all, node: node, inboxes: make(map[string]*inbox), plain: node == nil, looked: all.e.now()}
+	if ctx := all.e.sender.Context(); node != nil {
+		s.pubsub = node.Subscribe(ctx)
+	} else {
+		s.pubsub = all.e.rdb.Subscribe(ctx)
+	}
+	return s
+}
+
+// run listens until the connection fails, and then has its inboxes subscribed to anew.
+func (s *subscriber) run() {
+	ctx := s.all.e.sender.Context()
+	err := s.connect(ctx)
+	if err == nil {
+		err = s.receive(ctx)
+	}
+	left := s.leave()
+	_ = s.pubsub.Close()
+	if len(left) > 0 {
+		s.all.e.sender.Note(err)
+		s.all.warn(left[0], err)
+		s.all.placeAgain(left)
+	}
+}
+
+// leave takes the subscriber off the table, and returns its inboxes.
+func (s *subscriber) leave() (left []*inbox) {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	if s.all.subscribers[s.node] == s {
+		delete(s.all.subscribers, s.node)
+	}
+	for _, b := range s.inboxes {
+		s.drop(b)
+		left = append(left, b)
+	}
+	return left
+}
+
+// drop takes an inbox off the subscriber. The mutex of inboxes is locked.
+func (s *subscriber) drop(b *inbox) {
+	delete(s.inboxes, b.name)
+	b.subscriber = nil
+	b.missed = b.missed || b.isLive()
+	b.subscription.Store(0)
+}
+
+// warn logs, once, that this process may not subscribe.
+func (all *inboxes) warn(b *inbox, err error) {
+	all.mu.Lock()
+	warn := script.IsFinal(err) && !all.warned
+	all.warned = all.warned || warn
+	all.mu.Unlock()
+	if warn {
+		all.e.cfg.Logger.Warn("lockmw: not allowed to subscribe; waiting for locks goes by polling, which is slow",
+			"channel", b.name, "error", err)
+	}
+}
+
+// connect subscribes to what has gathered. From then on the subscriber is ready for more.
+func (s *subscriber) connect(ctx context.Context) error {
+	sent := make(map[*inbox]bool)
+	for {
+		s.all.mu.Lock()
+		var next []*inbox
+		for _, b := range s.inboxes {
+			if !sent[b] {
+				next = append(next, b)
+			}
+		}
+		s.ready = len(next) == 0
+		stopped := s.all.stopped
+		s.all.mu.Unlock()
+		switch {
+		case stopped:
+			return redis.ErrClosed
+		case s.ready:
+			return nil
+		}
+		for _, b := range next {
+			sent[b] = true
+			if err := s.send(ctx, b); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send sends the command that subscribes to b.
+func (s *subscriber) send(ctx context.Context, b *inbox) error {
+	s.all.mu.Lock()
+	plain := s.plain
+	s.all.mu.Unlock()
+	if plain {
+		return s.pubsub.Subscribe(ctx, b.name)
+	}
+	return s.pubsub.SSubscribe(ctx, b.name)
+}
+
+// subscribe is send for one more inbox. If it fails, so does the connection.
+func (s *subscriber) subscribe(b *inbox) {
+	if err := s.send(s.all.e.sender.Context(), b); err != nil {
+		s.hangUp()
+	}
+}
+
+// hangUp ends the connection of a subscriber that is ready, and a Receive that is under way.
+func (s *subscriber) hangUp() { _ = s.pubsub.Close() }
+
+// receive handles messages until the connection fails, or does not answer the PING.
+func (s *subscriber) receive(ctx context.Context) error {
+	for tested := false; ; {
+		message, err := s.pubsub.ReceiveTimeout(ctx, inboxSilence)
+		switch {
+		case err == nil:
+			tested = false
+			s.handle(message)
+		case script.IsReply(err) && s.refused(err):
+		case tested || !isTimeout(err):
+			return err
+		default:
+			tested = true
+			if err := s.pubsub.Ping(ctx); err != nil {
+				return err
+			}
+		}
+		s.lookAfter(ctx)
+	}
+}
+
+func isTimeout(err error) bool {
+	t, ok := errors.AsType[net.Error](err)
+	return ok && t.Timeout()
+}
+
+func (s *subscriber) handle(message any) {
+	switch m := message.(type) {
+	case *redis.Subscription:
+		b := s.find(m.Channel)
+		switch {
+		case b == nil: // it was given up
+		case m.Kind == "subscribe", m.Kind == "ssubscribe":
+			s.all.confirmed(b)
+		case m.Kind == "sunsubscribe": // by the node: it has the slot no longer
+			s.moved([]*inbox{b})
+		}
+	case *redis.Message:
+		if m, ok := script.ParseMessage(m.Payload); ok {
+			s.all.e.onMessage(&m)
+		}
+	}
+}
+
+func (s *subscriber) find(name string) *inbox {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	return s.inboxes[name]
+}
+
+// refused deals with an error that is an answer to a subscription. It returns false if the connection is of no use.
+func (s *subscriber) refused(err error) bool {
+	switch {
+	case s.node != nil && script.IsUnknownCommand(err):
+		s.bePlain()
+	case script.IsMoving(err):
+		s.moved(s.list(func(b *inbox) bool { return !b.isLive() })) // the answer does not say which
+	default:
+		return false
+	}
+	return true
+}
+
+// bePlain subscribes to plain channels, at a node that has no others. It has an answer for each inbox.
+func (s *subscriber) bePlain() {
+	s.all.mu.Lock()
+	begun := s.plain
+	s.plain = true
+	s.all.mu.Unlock()
+	if begun {
+		return
+	}
+	for _, b := range s.list(func(*inbox) bool { return true }) {
+		s.subscribe(b)
+	}
+}
+
+// list returns the inboxes that are chosen.
+func (s *subscriber) list(chosen func(b *inbox) bool) (list []*inbox) {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	for _, b := range s.inboxes {
+		if chosen(b) {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// moved has inboxes subscribed to at the nodes to which their slots have moved.
+func (s *subscriber) moved(list []*inbox) {
+	s.all.mu.Lock()
+	for _, b := range list {
+		s.drop(b)
+	}
+	s.all.mu.Unlock()
+	s.all.e.sender.Reload()
+	s.all.wg.Go(func() { s.all.placeAgain(list) })
+}
+
+// lookAfter looks after the inboxes of a node of a Cluster, from time to time.
+func (s *subscriber) lookAfter(ctx context.Context) {
+	if now := s.all.e.now(); s.node != nil && now-s.looked >= inboxLook {
+		s.looked = now
+		s.follow(ctx)
+		s.sweep(ctx, now)
+	}
+}
+
+// follow finds inboxes whose slots have another master by now. A master that was deposed does not say so, and passes on
+// what its new master sends it, as long as it hears that.
+func (s *subscriber) follow(ctx context.Context) {
+	var elsewhere []*inbox
+	for _, b := range s.list(func(*inbox) bool { return true }) {
+		if node, err := s.all.cluster.MasterForKey(ctx, b.name); err == nil && node != s.node {
+			elsewhere = append(elsewhere, b)
+		}
+	}
+	if len(elsewhere) > 0 {
+		s.moved(elsewhere)
+	}
+}
+
+// sweep gives up inboxes that nobody has used for long, and then the connection if it has no other.
+func (s *subscriber) sweep(ctx context.Context, now instant) {
+	s.all.mu.Lock()
+	var idle []string
+	for _, b := range s.inboxes {
+		b.started.Store(false) // before its use is looked at, which is noted before it is asked for
+		if now-instant(b.used.Load()) < inboxIdle {
+			b.started.Store(true)
+			continue
+		}
+		s.drop(b)
+		b.missed = false
+		idle = append(idle, b.name)
+	}
+	empty := len(s.inboxes) == 0
+	if empty && s.all.subscribers[s.node] == s {
+		delete(s.all.subscribers, s.node)
+	}
+	plain := s.plain
+	s.all.mu.Unlock()
+	if empty {
+		s.hangUp()
+		return
+	}
+	for _, name := range idle {
+		if plain {
+			_ = s.pubsub.Unsubscribe(ctx, name) // an error ends the next Receive, too
+		} else {
+			_ = s.pubsub.SUnsubscribe(ctx, name)
+		}
+	}
+}
