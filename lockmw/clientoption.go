@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/engine"
 	"github.com/lockmw/go/internal/option"
+	"github.com/lockmw/go/internal/script"
 )
 
 // A ClientOption is any Option, or one of those that concern a Client as a whole.
@@ -81,6 +82,30 @@ func WithLocalPasses(n int) ClientOption {
 			return fmt.Errorf("%w: WithLocalPasses(%d), must be from 0 to 10000", ErrInvalidOption, n)
 		}
 		s.engine.LocalPasses = n
+		return nil
+	}}
+}
+
+// WithReplicas has a hold count only while at least n replicas have what it rests on: its grant, each renewal, and each
+// Extend. So a server that dies with locks it has just granted does not end in two holders of a key, if one of those n
+// replicas takes its place; that is certain if n is the number of all that may. In a Cluster n counts the replicas of the
+// key's own master. n is from 1 to 100, the timeout from 1 ms to half the ReadTimeout of the redis client, which is 5 s by
+// default. Default: the answer of the server itself is enough.
+//
+// A grant and a renewal take one round trip to the replicas more: the server is asked by WAIT after the script, on the same
+// connection. Unlock and locks that are passed on within this process need none. If fewer than n replicas have it within the
+// timeout, the call goes on trying as long as it has time to wait, and fails with ErrUnavailable, and a renewal counts as
+// failed. Redis looks at the timeout about ten times a second only.
+//
+// A server that does not know WAIT, or a user that may not send it, fails each call with ErrUnavailable at once. All clients
+// that share keys should have the option. Two masters at once it does not prevent: for that give the server
+// min-replicas-to-write 1 and min-replicas-max-lag 1 as well.
+func WithReplicas(n int, timeout time.Duration) ClientOption {
+	return clientOption{apply: func(s *settings) error {
+		if n < 1 || n > 100 || timeout < time.Millisecond {
+			return fmt.Errorf("%w: WithReplicas(%d, %v), must be from 1 to 100 replicas, and at least 1ms", ErrInvalidOption, n, timeout)
+		}
+		s.engine.Replicas = script.Replicas{Count: n, Timeout: timeout}
 		return nil
 	}}
 }

@@ -58,7 +58,8 @@ import (
 // A Config is what New needs to know.
 type Config struct {
 	Prefix      string
-	LocalPasses int           // within this process while another process waits
+	LocalPasses int // within this process while another process waits
+	Replicas    script.Replicas
 	Margin      time.Duration // by which deadlines are early; negative: 1 % of the lease + 2 ms
 	Unlock      time.Duration // how long a release may take to be confirmed
 	Logger      *slog.Logger
@@ -115,6 +116,9 @@ type shard struct {
 // New returns an engine that has sent nothing yet.
 func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	topology, err := script.TopologyOf(rdb, cfg.Prefix)
+	if err == nil {
+		err = cfg.Replicas.Check(rdb)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +128,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		cfg: cfg, rdb: rdb,
 		layout:  script.NewLayout(cfg.Prefix, topology.Cluster),
 		scripts: script.NewSet(script.DefaultParams(topology.Single)),
-		sender:  script.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2)),
+		sender:  script.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2), cfg.Replicas),
 		process: processName(random),
 		idStem:  script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
 		epoch:   time.Now(),

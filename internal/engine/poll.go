@@ -84,6 +84,10 @@ func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.Tick
 		if r.missesPush() {
 			c.e.inboxes.silent.expect(r.id.String(), c.slot.inbox)
 		}
+		if c.e.cfg.Replicas.Count > 0 {
+			r.confirm()
+			return
+		}
 		c.onGranted(r, t.Grant, c.e.instant(reply.Sent), r.leaseEnd(reply.Sent), true)
 	case t.Outcome == script.Queued:
 		wait := a.Wait

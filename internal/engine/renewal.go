@@ -116,6 +116,8 @@ func (l *lease) noteRenewal(reply *script.Reply, duration time.Duration) error {
 		return err
 	case a.Outcome == script.NotHeld:
 		return errNotHeldByID
+	case reply.Few != nil:
+		return reply.Few
 	}
 	e := l.c.e
 	sent := e.instant(reply.Sent)

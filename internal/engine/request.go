@@ -25,6 +25,7 @@ type request struct {
 	stamp    int64           // the fencing counter in the last answer that said so
 	acceptBy instant         // until when a push may be relied on whose number is greater than the stamp
 	place    int64           // in the queue
+	granted  bool            // by a push or a poll, which is confirmed: see confirm
 	holders  []core.Holder   // in the last answer
 	asked    int64           // the subscription when the last run was sent; 0: none
 	hears    int64           // the subscription from before the last answer that said "queued"; 0: none
@@ -71,18 +72,21 @@ const maxWaitKept = 10 * time.Minute
 
 // onAcquired deals with the answer to acquire.lua.
 func (r *request) onAcquired(reply *script.Reply) {
-	if since, waits := r.use(reply); waits {
-		r.c.e.warnOfOutage(since, reply.Err)
+	if since, err := r.use(reply); err != nil {
+		r.c.e.warnOfOutage(since, err)
 	}
 }
 
-// use uses the answer to acquire.lua. If the request waits for the server, it returns since when.
-func (r *request) use(reply *script.Reply) (since instant, waits bool) {
+// use uses the answer to acquire.lua. If the request waits for the server, it returns since when, and why.
+func (r *request) use(reply *script.Reply) (since instant, err error) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
 	r.onAnswer(reply)
-	return r.outage.since, r.outage.paused
+	if !r.outage.paused {
+		return 0, nil
+	}
+	return r.outage.since, r.lastErr
 }
 
 func (r *request) onAnswer(reply *script.Reply) {
@@ -93,7 +97,7 @@ func (r *request) onAnswer(reply *script.Reply) {
 		}
 		return
 	}
-	r.outage.paused = false
+	r.outage.paused, r.granted = false, false
 	a, err := reply.Acquired(c.e.layout.InboxPrefix())
 	if err != nil {
 		r.onFailed(err)
@@ -101,6 +105,10 @@ func (r *request) onAnswer(reply *script.Reply) {
 	}
 	switch a.Outcome {
 	case script.Held:
+		if reply.Few != nil {
+			r.onFailed(reply.Few)
+			return
+		}
 		c.onGranted(r, a.Grant, c.e.instant(reply.Sent), r.leaseEnd(reply.Sent), true)
 	case script.Queued:
 		r.place = a.Place
@@ -242,9 +250,21 @@ func (r *request) onPush(p *script.Message) {
 	case !r.queued:
 		r.push = p
 		r.c.hurry() // a try whose answer was lost has queued it
+	case r.c.e.cfg.Replicas.Count > 0:
+		r.confirm()
 	case p.Number > r.stamp && r.acceptBy-now >= script.AcceptWindow/2:
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 	default:
 		r.c.e.schedule.set(&r.timer, now, 0)
 	}
+}
+
+// confirm has acquire.lua run for a request that the server has granted: a grant counts only if replicas have it, and
+// neither a message nor a poll tells (rule 21 of docs/protocol.md).
+func (r *request) confirm() {
+	if r.granted {
+		return // the answer is on its way
+	}
+	r.granted = true
+	r.send()
 }

@@ -277,7 +277,7 @@ func (i *Inspector) masters(ctx context.Context) ([]redis.Cmdable, error) {
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h core.Holder) error {
 	keys := i.layout.KeySet(key)
 	answer := make(chan *script.Reply, 1)
-	s := script.NewSender(i.rdb, i.topology, time.Second)
+	s := script.NewSender(i.rdb, i.topology, time.Second, script.Replicas{})
 	defer s.Stop()
 	f := script.Force{Keys: &keys, Token: h.Token, Owner: h.Owner}
 	s.Start(f.Call(ctx, i.scripts, func(a *script.Reply) { answer <- a }))

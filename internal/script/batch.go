@@ -85,8 +85,7 @@ func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 		for _, k := range g.calls {
 			k.didNothing()
 		}
-		g.cmd = g.command(ctx, true)
-		_ = s.rdb.Process(ctx, g.cmd)
+		s.processWhole(ctx, g)
 	}
 	s.Note(g.cmd.Err())
 	switch err := g.cmd.Err(); {
@@ -116,8 +115,21 @@ func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 			k.didNothing()
 			left = append(left, k)
 		} else {
-			k.done(newReply(answers[i], nil, k.sent))
+			k.done(k.reply(answers[i], nil))
 		}
 	}
 	return left
+}
+
+// processWhole runs g with the script's text, which the server does not know yet.
+func (s *Sender) processWhole(ctx context.Context, g *group) {
+	g.cmd = g.command(ctx, true)
+	if !s.wantsReplicas(g.calls[0]) {
+		_ = s.rdb.Process(ctx, g.cmd)
+		return
+	}
+	few := s.execAndWait(ctx, s.rdb, g.cmd) // which is one server: it runs batch scripts
+	for _, k := range g.calls {
+		k.few = few
+	}
 }

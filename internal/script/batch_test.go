@@ -124,7 +124,7 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		wire := s.NewWire()
 		sees := s.NewClient(t)
-		sender := script.NewSender(s.NewClient(t, wire.Use), script.Topology{Single: true}, time.Second)
+		sender := script.NewSender(s.NewClient(t, wire.Use), script.Topology{Single: true}, time.Second, script.Replicas{})
 		t.Cleanup(sender.Stop)
 		sender.SetBatching(true)
 		set, layout := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", false)

@@ -25,6 +25,7 @@ type Call struct {
 	sent   time.Time     // before the first byte was sent
 	copies *atomic.Int32 // how often it was written and may have done something; nil: nobody counts
 	before int32         // copies when it was sent last
+	few    error         // why what it wrote does not count yet; nil: it does
 }
 
 // firstKey is where the first key stands in the arguments of EVALSHA.
@@ -62,6 +63,13 @@ func (k *Call) command(ctx context.Context) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, k.args...)
 	cmd.SetFirstKeyPos(firstKey)
 	return cmd
+}
+
+// reply is the answer to k.
+func (k *Call) reply(value any, err error) *Reply {
+	r := newReply(value, err, k.sent)
+	r.Few = k.few
+	return r
 }
 
 // sendWhole makes k send the script's text, which the server does not know yet.

@@ -33,30 +33,49 @@ func singly(calls []*Call) []group {
 	return groups
 }
 
-// send runs groups in one pipeline per node, and returns the calls that are still to be run.
+// send runs groups in one pipeline per node, and returns the calls that are still to be run. What replicas must have goes
+// out behind the rest, which need not wait for them.
 func (s *Sender) send(ctx context.Context, groups []group) (left []*Call) {
+	waits, groups := s.wantingReplicas(groups)
 	sent := time.Now()
 	pipe := s.rdb.Pipeline()
 	for i := range groups {
-		g := &groups[i]
-		for _, k := range g.calls {
-			k.markSent(sent)
-		}
-		g.cmd = g.command(ctx, false)
-		_ = pipe.Process(ctx, g.cmd)
+		_ = pipe.Process(ctx, groups[i].prepare(ctx, sent))
 	}
 	_, err := pipe.Exec(ctx)
 	for i := range groups {
-		g := &groups[i]
-		// Each command has its own error, but not if the server refused the connection.
-		if err != nil && g.cmd.Err() == nil && g.cmd.Val() == nil {
-			g.cmd.SetErr(err)
-		}
-		if len(g.calls) == 1 {
-			s.finish(g.calls[0], g.cmd)
-		} else {
-			left = append(left, s.finishBatch(ctx, g)...)
-		}
+		setMissing(groups[i].cmd, err)
+		left = append(left, s.finishGroup(ctx, &groups[i], nil)...)
 	}
-	return left
+	return append(left, s.sendAndWait(ctx, waits)...)
+}
+
+// prepare returns the command for g, which is sent now.
+func (g *group) prepare(ctx context.Context, now time.Time) *redis.Cmd {
+	for _, k := range g.calls {
+		k.markSent(now)
+	}
+	g.cmd = g.command(ctx, false)
+	return g.cmd
+}
+
+// setMissing gives cmd the error of its pipeline if it has neither an answer nor an error of its own: the server refused
+// the connection.
+func setMissing(cmd *redis.Cmd, err error) {
+	if err != nil && cmd.Err() == nil && cmd.Val() == nil {
+		cmd.SetErr(err)
+	}
+}
+
+// finishGroup hands the answers over, and returns the calls that are still to be run. Few says why what was written does
+// not count yet; nil: it does.
+func (s *Sender) finishGroup(ctx context.Context, g *group, few error) (left []*Call) {
+	for _, k := range g.calls {
+		k.few = few
+	}
+	if len(g.calls) > 1 {
+		return s.finishBatch(ctx, g)
+	}
+	s.finish(g.calls[0], g.cmd)
+	return nil
 }

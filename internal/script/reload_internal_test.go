@@ -83,7 +83,7 @@ func TestCallsAndBatchesThatMeetNoNodeAskForSlots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newAskedCluster(t)
-			s := NewSender(c, Topology{Cluster: true}, time.Second)
+			s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
 			defer s.Stop()
 			layout, stem := NewLayout("lockmw", true), IDStem("process.")
 			keys := layout.KeySet("user:42")

@@ -1,8 +1,9 @@
--- Renews the lease of one hold. No lease is shortened, neither this one nor that of other readers.
+-- Renews the lease of one hold. No lease is shortened, neither this one nor that of other readers. A run that renews
+-- writes in any case: replicas may be asked whether they have what it wrote.
 --   KEYS 1 holder: only one key, because a script with several fails while a Cluster moves their slot
 --   ARGV 1 id  2 lease (ms)
 --   returns 1  renewed      2  renewed, and a ticket waits      0  not held by this id
--- Rule 13 of docs/protocol.md.
+-- Rules 13 and 21 of docs/protocol.md.
 local call, lease = redis.call, tonumber(ARGV[2])
 local h = call('HMGET', KEYS[1], 'id', 'wanted', 'mode')
 if h[1] ~= ARGV[1] then
@@ -15,7 +16,7 @@ if h[1] ~= ARGV[1] then
   -- expired just now.
   if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) == 0 then return 0 end
   if tonumber(ends) < now_ms + lease then call('HSET', KEYS[1], field, string.format('%.0f', now_ms + lease) .. rest) end
-elseif call('PTTL', KEYS[1]) < lease then
-  call('PEXPIRE', KEYS[1], lease)
+else
+  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease))
 end
 return h[2] == '1' and 2 or 1

@@ -40,6 +40,9 @@ type Grant struct {
 type Reply struct {
 	Sent time.Time // when the first byte of its call was sent
 	Err  error
+	// Few says why no deadline may rely on the run: fewer replicas than wanted have what it wrote. Nil: it counts. Only
+	// the answers to an Acquire and a Renew say so, and only if replicas are wanted.
+	Few error
 
 	values []any
 	single [1]any // what values is of, if the answer is not a list
@@ -47,13 +50,12 @@ type Reply struct {
 
 var errStrange = errors.New("the script's answer is not one of ours")
 
-// replyTo is the answer to a command.
-func replyTo(cmd redis.Cmder, sent time.Time) *Reply {
-	var value any
+// valueOf returns what a command was answered.
+func valueOf(cmd redis.Cmder) any {
 	if c, ok := cmd.(interface{ Val() any }); ok {
-		value = c.Val()
+		return c.Val()
 	}
-	return newReply(value, cmd.Err(), sent)
+	return nil
 }
 
 func newReply(value any, err error, sent time.Time) *Reply {

@@ -23,6 +23,7 @@
 //	call.go     one run of a script
 //	sender.go   sends calls: lane.go in the caller's goroutine, pipeline.go many at a time
 //	hooks.go    leads the calls of a lane through the hooks of the user's client
+//	replicas.go waits until replicas have what a run has written
 //	batch.go    makes one script run of many plain ones
 //	reply.go    reads answers
 //	message.go  reads what scripts publish
@@ -75,8 +76,9 @@ type Script struct {
 	Source string // the text
 	SHA    string // by which EVALSHA finds it
 
-	sha   any          // SHA, as an argument of a command
-	batch *batchScript // does plain runs many at a time; nil: there is no such script
+	sha     any          // SHA, as an argument of a command
+	extends bool         // it moves a deadline
+	batch   *batchScript // does plain runs many at a time; nil: there is no such script
 }
 
 // A Set is all scripts. It is not changed after NewSet.
@@ -121,6 +123,7 @@ func NewSet(p Params) *Set {
 		cancel: assemble(cancelLua), force: assemble(forceLua), raise: assemble(raiseLua),
 		begin: assemble(beginLua), mark: assemble(markLua),
 	}
+	s.acquire.extends, s.renew.extends = true, true
 	s.acquire.batch = acquireBatch(assemble(acquireBatchLua))
 	s.release.batch = releaseBatch(assemble(releaseBatchLua))
 	return s

@@ -28,6 +28,7 @@ type Sender struct {
 	inSight atomic.Bool // the Cluster has answered
 
 	batching atomic.Bool // batch scripts may be used
+	replicas Replicas
 	reload   *reload
 	watch    func(err error)
 
@@ -44,8 +45,8 @@ type Sender struct {
 
 // NewSender returns a Sender that has sent nothing yet. Patience is how long a patient caller waits
 // for the first try of its call.
-func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration) *Sender {
-	s := &Sender{rdb: rdb, patience: patience, reload: newReload(rdb)}
+func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, replicas Replicas) *Sender {
+	s := &Sender{rdb: rdb, patience: patience, replicas: replicas, reload: newReload(rdb)}
 	s.ctx, s.cancel = context.WithCancel(context.WithValue(context.Background(), senderKey{}, s))
 	s.common = &route{limit: maxInFlight}
 	switch c := rdb.(type) {
@@ -89,7 +90,7 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 	if !s.enter(r, k) {
 		return false
 	}
-	if l == nil || !patient && !r.quick.Load() {
+	if l == nil || !patient && !r.quick.Load() || s.wantsReplicas(k) {
 		go s.fly(r, []*Call{k})
 		return false
 	}
@@ -170,8 +171,13 @@ func (s *Sender) run(k *Call) redis.Cmder {
 	defer cancel()
 	started := time.Now()
 	k.markSent(started)
-	cmd := k.command(ctx)
-	_ = s.rdb.Process(ctx, cmd) // the error is cmd's
+	var cmd *redis.Cmd
+	if s.wantsReplicas(k) {
+		cmd = s.runAndWait(ctx, k)
+	} else {
+		cmd = k.command(ctx)
+		_ = s.rdb.Process(ctx, cmd) // the error is cmd's
+	}
 	if k.route != nil {
 		k.route.quick.Store(time.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
 	}
@@ -189,7 +195,7 @@ func (s *Sender) finish(k *Call, cmd redis.Cmder) {
 		k.didNothing()
 	}
 	s.Note(cmd.Err())
-	k.done(replyTo(cmd, k.sent))
+	k.done(k.reply(valueOf(cmd), cmd.Err()))
 }
 
 // Note notes how something that was sent to the servers has ended.

@@ -26,12 +26,13 @@ local function read_holder()
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
 end
 
--- Returns whether `id` holds the lock that h describes. If so, its hold is extended to at least `lease` (ms).
+-- Returns whether `id` holds the lock that h describes. If so, its hold is extended to at least `lease` (ms), by a write
+-- in any case (rule 21 of docs/protocol.md).
 local function extend_if_held(h, id, lease)
   if not h then return false end
   if h.mode == 'read' then return extend_reader(id, tonumber(lease)) end
   if h.id ~= id then return false end
-  if call('PTTL', KEYS[1]) < tonumber(lease) then call('PEXPIRE', KEYS[1], lease) end
+  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease))
   return true
 end
 

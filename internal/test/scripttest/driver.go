@@ -56,7 +56,7 @@ func newDriver(t testing.TB, rdb *redis.Client, key string, cluster bool) *Drive
 		Redis: rdb, Key: key,
 		scripts: script.NewSet(script.DefaultParams(true)),
 		layout:  script.NewLayout("lockmw", cluster),
-		sender:  script.NewSender(rdb, script.Topology{Single: true}, time.Second),
+		sender:  script.NewSender(rdb, script.Topology{Single: true}, time.Second, script.Replicas{}),
 		answer:  new(lastAnswer),
 	}
 	keys := d.layout.KeySet(key)

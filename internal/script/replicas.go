@@ -1,0 +1,178 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// Replicas says how many replicas must have a run that moves a deadline before the deadline counts (rule 21 of
+// docs/protocol.md).
+type Replicas struct {
+	Count   int           // 0: the master's word is enough
+	Timeout time.Duration // how long the master waits for them
+}
+
+// Check reports whether WAIT gets its answer through rdb. If the connection is given up first, nobody learns what the
+// replicas have.
+func (r Replicas) Check(rdb redis.UniversalClient) error {
+	if limit := readTimeout(rdb); r.Count > 0 && limit > 0 && r.Timeout > limit/2 {
+		return fmt.Errorf("%w: replicas have %v to answer, but that may be half the client's ReadTimeout of %v at most",
+			core.ErrInvalidOption, r.Timeout, limit)
+	}
+	return nil
+}
+
+// readTimeout returns how long rdb waits for an answer; 0: for ever, or that is not known.
+func readTimeout(rdb redis.UniversalClient) time.Duration {
+	switch c := unwrap(rdb).(type) {
+	case interface{ Options() *redis.Options }:
+		return c.Options().ReadTimeout
+	case interface{ Options() *redis.ClusterOptions }:
+		return c.Options().ReadTimeout
+	}
+	return 0
+}
+
+// fewReplicasError says that a run has been done, but is not safe yet from the loss of its server.
+type fewReplicasError struct{ have, want int64 }
+
+func (e *fewReplicasError) Error() string {
+	return fmt.Sprintf("%d of %d replicas have acknowledged it", e.have, e.want)
+}
+
+// wantsReplicas reports whether replicas must have what k writes.
+func (s *Sender) wantsReplicas(k *Call) bool { return s.replicas.Count > 0 && k.script.extends }
+
+// A pipeliner is a client whose pipelines run on one connection. That of a Cluster is none: its nodes are.
+type pipeliner interface{ Pipeline() redis.Pipeliner }
+
+// nodeOf returns the client of the server that has the key of k.
+func (s *Sender) nodeOf(ctx context.Context, k *Call) (pipeliner, error) {
+	if cluster := ClusterOf(s.rdb); cluster != nil {
+		return cluster.MasterForKey(ctx, k.key())
+	}
+	return s.rdb, nil
+}
+
+// wantingReplicas divides groups into those whose runs replicas must have, and the others.
+func (s *Sender) wantingReplicas(groups []group) (wanting, others []group) {
+	if s.replicas.Count == 0 {
+		return nil, groups
+	}
+	for _, g := range groups {
+		if s.wantsReplicas(g.calls[0]) {
+			wanting = append(wanting, g)
+		} else {
+			others = append(others, g)
+		}
+	}
+	return wanting, others
+}
+
+// runAndWait runs k, and waits for the replicas of its server. A slot that moves is followed to the next node, once.
+func (s *Sender) runAndWait(ctx context.Context, k *Call) *redis.Cmd {
+	cmd := k.command(ctx)
+	node, err := s.nodeOf(ctx, k)
+	if err != nil {
+		cmd.SetErr(err)
+		return cmd
+	}
+	k.few = s.execAndWait(ctx, node, cmd)
+	if next, asking := s.redirected(ctx, cmd.Err()); next != nil {
+		cmd = k.command(ctx)
+		k.few = s.execAndWait(ctx, next, append(asking, cmd)...)
+	}
+	return cmd
+}
+
+// execAndWait runs cmds in one pipeline, and WAIT behind them on the same connection: it says nothing of what was written
+// on another one. It returns why what they wrote does not count yet, or nil.
+func (s *Sender) execAndWait(ctx context.Context, node pipeliner, cmds ...*redis.Cmd) (few error) {
+	pipe := node.Pipeline()
+	for _, cmd := range cmds {
+		_ = pipe.Process(ctx, cmd)
+	}
+	// go-redis repeats no pipeline with a command that is not to be repeated.
+	wait := once{redis.NewCmd(ctx, "wait", s.replicas.Count, roundUp(s.replicas.Timeout))}
+	_ = pipe.Process(ctx, wait)
+	_, err := pipe.Exec(ctx)
+	for _, cmd := range cmds {
+		setMissing(cmd, err)
+	}
+	setMissing(wait.Cmd, err)
+	have, err := wait.Int64()
+	switch {
+	case err != nil:
+		return fmt.Errorf("replicas have not acknowledged it: %w", err)
+	case have < int64(s.replicas.Count):
+		return &fewReplicasError{have: have, want: int64(s.replicas.Count)}
+	}
+	return nil
+}
+
+// redirected returns the node that err, an answer of another node of the Cluster, names, and what is to be sent to it
+// first; nil if err names none that is known.
+func (s *Sender) redirected(ctx context.Context, err error) (node pipeliner, first []*redis.Cmd) {
+	cluster := ClusterOf(s.rdb)
+	if cluster == nil || !hasPrefix(err, redirects) {
+		return nil, nil
+	}
+	if redis.HasErrorPrefix(err, "ASK ") {
+		first = append(first, redis.NewCmd(ctx, "asking"))
+	} else {
+		s.Reload()
+	}
+	text := err.Error()
+	address := text[strings.LastIndexByte(text, ' ')+1:]
+	var mu sync.Mutex
+	_ = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+		if c.Options().Addr == address {
+			mu.Lock()
+			defer mu.Unlock()
+			node = c
+		}
+		return nil
+	})
+	return node, first
+}
+
+// sendAndWait runs groups in one pipeline per node, and waits for the replicas of each.
+func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []*Call) {
+	if len(groups) == 0 {
+		return nil
+	}
+	byNode := make(map[pipeliner][]*group)
+	for i := range groups {
+		g := &groups[i]
+		node, err := s.nodeOf(ctx, g.calls[0])
+		if err != nil {
+			s.finish(g.calls[0], s.run(g.calls[0])) // it will find out why; no batch scripts are used in a Cluster
+			continue
+		}
+		byNode[node] = append(byNode[node], g)
+	}
+	for node, part := range byNode {
+		cmds := make([]*redis.Cmd, len(part))
+		now := time.Now()
+		for i, g := range part {
+			cmds[i] = g.prepare(ctx, now)
+		}
+		few := s.execAndWait(ctx, node, cmds...)
+		for _, g := range part {
+			if hasPrefix(g.cmd.Err(), redirects) {
+				g.cmd, few = s.runAndWait(ctx, g.calls[0]), g.calls[0].few
+			}
+			left = append(left, s.finishGroup(ctx, g, few)...)
+		}
+	}
+	return left
+}
+
+var redirects = []string{"MOVED ", "ASK "}

@@ -1,0 +1,190 @@
+package failover
+
+import "fmt"
+
+// A move leads to another state.
+type move struct {
+	name string
+	to   state
+}
+
+// moves returns what can happen next.
+func (y *system) moves(s *state) (all []move) {
+	add := func(name string, change func(*state)) {
+		to := *s
+		change(&to)
+		all = append(all, move{name, to})
+	}
+	for i := range s.proc {
+		y.processMoves(s, i, func(name string, change func(*state)) { add(fmt.Sprintf("process %d %s", i+1, name), change) })
+	}
+	if s.lag > 0 {
+		add("the replica gets a write", func(s *state) { s.catchUp() })
+	}
+	if s.faults.failovers > 0 {
+		add("the replica takes the master's place", func(s *state) { s.failOver() })
+	}
+	if s.now < y.end {
+		add("time goes on", func(s *state) {
+			s.now++
+			s.master.expire(s.now)
+			for i := range s.behind {
+				s.behind[i].expire(s.now)
+			}
+		})
+	}
+	return all
+}
+
+// processMoves adds what a process can do, and what can become of what it has sent.
+func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
+	me, p := int8(i+1), s.proc[i]
+	works := s.now < p.deadline
+	room := s.lag < maxLag
+	switch p.phase {
+	case idle:
+		if works {
+			add("sends a renewal", func(s *state) { s.proc[i].phase, s.proc[i].sent = renews, s.now })
+			if room {
+				add("releases", func(s *state) { y.release(s, i) })
+			}
+		} else {
+			add("sends an acquire", func(s *state) { s.proc[i] = process{phase: asks, sent: s.now} })
+		}
+	case asks:
+		if room {
+			add("is answered by acquire", func(s *state) { y.acquire(s, i) })
+		}
+	case renews:
+		switch {
+		case s.master.holder != me:
+			add("is told that its lock is lost", func(s *state) { s.proc[i] = process{} })
+		case room:
+			add("has its renewal run", func(s *state) {
+				s.write(copied{me, s.now + lease, s.master.waiter})
+				y.answered(s, i, true, true)
+			})
+		}
+	case waits:
+		if p.wrote == 0 {
+			add("hears that the replica has it", func(s *state) { s.counts(i) })
+		}
+		add("hears that the replica has not got it", func(s *state) { s.again(i) })
+	case queued:
+		add("polls", func(s *state) { s.proc[i].phase, s.proc[i].sent = asks, s.now })
+	case pushed:
+		add("gets the message", func(s *state) {
+			if y.keeps(pushesDoNot) {
+				s.proc[i].phase, s.proc[i].sent = asks, s.now
+			} else {
+				s.counts(i)
+			}
+		})
+	}
+	if (p.phase == asks || p.phase == renews) && s.faults.lost > 0 {
+		add("gets no answer", func(s *state) {
+			s.faults.lost--
+			if p.phase == asks && room {
+				y.acquire(s, i)
+			}
+			s.again(i)
+		})
+	}
+}
+
+// acquire runs acquire.lua for a process.
+func (y *system) acquire(s *state, i int) {
+	me, m := int8(i+1), s.master
+	switch m.holder {
+	case 0:
+		s.write(copied{me, s.now + lease, 0})
+		y.answered(s, i, false, true)
+	case me: // the answer to an earlier run is repeated
+		writes := y.keeps(runsWrite) || m.until < s.now+lease
+		if writes {
+			s.write(copied{me, s.now + lease, m.waiter})
+		}
+		y.answered(s, i, false, writes)
+	default:
+		s.write(copied{m.holder, m.until, me})
+		s.proc[i].phase = queued
+	}
+}
+
+// answered has a run of a process done, whose WAIT follows.
+func (y *system) answered(s *state, i int, renewal, wrote bool) {
+	p := &s.proc[i]
+	if y.keeps(grantsWait) && !renewal || y.keeps(renewalsWait) && renewal {
+		p.phase, p.renewal, p.wrote = waits, renewal, 0
+		if wrote && y.keeps(sameConnection) {
+			p.wrote = s.lag
+		}
+		return
+	}
+	s.counts(i)
+}
+
+// counts moves the deadline of a process.
+func (s *state) counts(i int) {
+	p := &s.proc[i]
+	*p = process{deadline: max(p.deadline, p.sent+lease)}
+}
+
+// again has a process that got no answer go on as it was.
+func (s *state) again(i int) { s.proc[i] = process{deadline: s.proc[i].deadline} }
+
+// release ends the hold of a process, and grants the lock to the one that waits.
+func (y *system) release(s *state, i int) {
+	s.proc[i] = process{}
+	if s.master.holder != int8(i+1) {
+		return
+	}
+	next := s.master.waiter
+	if next == 0 {
+		s.write(copied{})
+		return
+	}
+	s.write(copied{next, s.now + lease, 0})
+	if p := &s.proc[next-1]; p.phase == queued {
+		p.phase, p.sent = pushed, s.now
+	}
+}
+
+// write changes the master, and later the replica.
+func (s *state) write(c copied) {
+	s.behind[s.lag] = s.master
+	s.lag++
+	s.master = c
+}
+
+// catchUp has the replica get one more write.
+func (s *state) catchUp() {
+	copy(s.behind[:], s.behind[1:])
+	s.lag--
+	s.behind[s.lag] = copied{}
+	for i := range s.proc {
+		s.proc[i].wrote = max(s.proc[i].wrote-1, 0)
+	}
+}
+
+// failOver has the replica take the master's place as it is. What was on its way to the master is lost.
+func (s *state) failOver() {
+	s.faults.failovers--
+	if s.lag > 0 {
+		s.master = s.behind[0]
+	}
+	s.lag, s.behind = 0, [maxLag]copied{}
+	for i := range s.proc {
+		switch s.proc[i].phase {
+		case waits, asks, renews, queued:
+			s.again(i)
+		}
+	}
+}
+
+// expire frees a lock whose lease is over.
+func (c *copied) expire(now int8) {
+	if c.holder != 0 && now >= c.until {
+		*c = copied{}
+	}
+}

@@ -1,0 +1,16 @@
+package failover
+
+// A rule is a part of rule 21 of docs/protocol.md that can be switched off, to see what breaks.
+type rule uint32
+
+const (
+	grantsWait     rule = 1 << iota // a grant counts only when the replica has it
+	renewalsWait                    // and so does a renewal
+	pushesDoNot                     // a message of a grant is no reason to begin
+	runsWrite                       // a run that says "held" has written
+	sameConnection                  // WAIT asks for what its own connection has written
+
+	allRules = 1<<iota - 1
+)
+
+func (y *system) keeps(r rule) bool { return y.off&r == 0 }

@@ -1,0 +1,67 @@
+package failover
+
+const (
+	processes = 2
+	lease     = 2
+	maxLag    = 3 // writes that the replica has not got
+)
+
+// A system is what a search begins with.
+type system struct {
+	off    rule
+	end    int8 // nothing happens after it
+	faults faults
+}
+
+// faults are how many of each may still come.
+type faults struct {
+	failovers int8
+	lost      int8 // answers that get lost
+}
+
+type phase int8
+
+const (
+	idle   phase = iota
+	asks         // a run of acquire is on its way
+	renews       // a run of renew is
+	waits        // the run is done, and WAIT is to answer
+	queued       // in the queue, and will be told
+	pushed       // a message of a grant is on its way
+)
+
+// A process wants the lock.
+type process struct {
+	phase    phase
+	sent     int8 // when the run was sent
+	renewal  bool // in the phase waits: the run was a renewal
+	wrote    int8 // in the phase waits: how many writes the replica has to get until WAIT answers; 0: none
+	deadline int8 // it works before that; 0: never
+}
+
+// copied is what a server has of the lock.
+type copied struct {
+	holder int8 // 0: free
+	until  int8
+	waiter int8 // 0: nobody
+}
+
+// A state is all there is at one time.
+type state struct {
+	now    int8
+	faults faults
+	proc   [processes]process
+	master copied
+	lag    int8           // writes that the replica has not got
+	behind [maxLag]copied // what the replica has, and has after each of these writes but the last
+}
+
+// workers returns how many processes work.
+func (s *state) workers() (n int) {
+	for _, p := range s.proc {
+		if s.now < p.deadline {
+			n++
+		}
+	}
+	return n
+}

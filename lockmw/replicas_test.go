@@ -1,0 +1,269 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A succession is a master and the replica that takes its place.
+type succession struct {
+	*testing.T
+	master, replica *redistest.Server
+	link            *redistest.Proxy // between them
+}
+
+func newSuccession(t *testing.T) *succession {
+	t.Helper()
+	s := &succession{T: t, master: redistest.Redis(t, "--repl-diskless-sync-delay", "0")}
+	s.link = s.master.NewProxy(t)
+	host, port, err := net.SplitHostPort(s.link.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.replica = redistest.Redis(t, "--replicaof", host+" "+port)
+	deadline := time.Now().Add(time.Minute)
+	for info := ""; !strings.Contains(info, "state=online"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("the replica does not follow the master: %s", info)
+		}
+		info = s.master.NewClient(t).Info(t.Context(), "replication").Val()
+	}
+	return s
+}
+
+// succeed has the replica take the place of the master, which dies.
+func (s *succession) succeed() {
+	s.Helper()
+	s.master.Kill()
+	if err := s.replica.NewClient(s.T).ReplicaOf(s.Context(), "NO", "ONE").Err(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// on returns a client for locks on a server.
+func (s *succession) on(server *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
+	s.Helper()
+	locks, err := lockmw.New(server.NewClient(s.T), opts...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = locks.Close() })
+	return locks
+}
+
+const successionKeys = 200
+
+// eachKey calls f for each key at the same time.
+func eachKey(f func(i int, key string)) {
+	var wg sync.WaitGroup
+	for i := range successionKeys {
+		wg.Go(func() { f(i, fmt.Sprintf("item:%d", i)) })
+	}
+	wg.Wait()
+}
+
+// takeAll has locks take those keys that it can, and returns the holds, nil where it could not.
+func takeAll(t *testing.T, locks *lockmw.Client, want error) (holds [successionKeys]*lockmw.Hold) {
+	t.Helper()
+	eachKey(func(i int, key string) {
+		_, h, err := locks.TryLock(context.WithoutCancel(t.Context()), key)
+		if err != nil && !errors.Is(err, want) {
+			t.Errorf("TryLock of %s: %v", key, err)
+		}
+		holds[i] = h
+	})
+	return holds
+}
+
+// twice counts the keys that are in both.
+func twice(a, b [successionKeys]*lockmw.Hold) (n int) {
+	for i := range a {
+		if a[i] != nil && b[i] != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// A master dies with grants that its replica has not got. Half of the keys are taken before the replica lags.
+func TestNoGrantThatReplicasHaveAcknowledgedIsLostInAFailover(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		opts []lockmw.ClientOption
+		want func(taken, twice int) bool
+	}{
+		{"without WithReplicas", nil, func(taken, twice int) bool { return taken == successionKeys && twice == successionKeys/2 }},
+		{"WithReplicas", []lockmw.ClientOption{lockmw.WithReplicas(1, 200*time.Millisecond)},
+			func(taken, twice int) bool { return taken == successionKeys/2 && twice == 0 }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSuccession(t)
+			before := s.on(s.master, test.opts...)
+			var held [successionKeys]*lockmw.Hold
+			lock := func(i int, key string) {
+				_, h, err := before.TryLock(context.WithoutCancel(t.Context()), key)
+				if err != nil && !errors.Is(err, lockmw.ErrUnavailable) {
+					t.Errorf("TryLock of %s: %v", key, err)
+				}
+				held[i] = h
+			}
+			eachKey(func(i int, key string) {
+				if i%2 == 0 {
+					lock(i, key)
+				}
+			})
+			if test.opts == nil {
+				s.await()
+			}
+			s.link.Swallow()
+			eachKey(func(i int, key string) {
+				if i%2 != 0 {
+					lock(i, key)
+				}
+			})
+			s.succeed()
+			after := takeAll(t, s.on(s.replica), lockmw.ErrBusy)
+			var taken int
+			for _, h := range held {
+				if h != nil {
+					taken++
+				}
+			}
+			if n := twice(held, after); !test.want(taken, n) {
+				t.Errorf("of %d keys %d were taken before the master died, and %d of these after it, too", successionKeys, taken, n)
+			}
+		})
+	}
+}
+
+// await returns when the replica has all that the master has.
+func (s *succession) await() {
+	s.Helper()
+	rdb := s.master.NewClient(s.T)
+	err := rdb.Watch(s.Context(), func(tx *redis.Tx) error { // on one connection
+		if err := tx.Set(s.Context(), "awaited", 1, 0).Err(); err != nil {
+			return err
+		}
+		have, err := tx.Wait(s.Context(), 1, time.Minute).Result()
+		if err == nil && have < 1 {
+			err = errors.New("the replica lags")
+		}
+		return err
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// Grants go on while the master dies: whoever was told that he has a key has it at the next master, too.
+func TestNoGrantIsLostByAMasterThatDiesAmongGrants(t *testing.T) {
+	s := newSuccession(t)
+	before := s.on(s.master, lockmw.WithReplicas(1, 200*time.Millisecond))
+	var held [successionKeys]*lockmw.Hold
+	begun := make(chan struct{}, successionKeys)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		eachKey(func(i int, key string) {
+			_, held[i], _ = before.TryLock(context.WithoutCancel(t.Context()), key)
+			begun <- struct{}{}
+		})
+	})
+	for range successionKeys / 4 {
+		<-begun
+	}
+	s.succeed()
+	wg.Wait()
+	after := takeAll(t, s.on(s.replica), lockmw.ErrBusy)
+	if n := twice(held, after); n > 0 {
+		t.Errorf("%d keys were taken before the master died, and after it, too", n)
+	}
+}
+
+// A replica that lags has not got the renewals: a hold whose deadline these have moved is had by another at the next master.
+func TestARenewalThatReplicasHaveNotAcknowledgedDoesNotCount(t *testing.T) {
+	const lease = 3 * time.Second
+	for _, with := range []bool{false, true} {
+		t.Run(fmt.Sprintf("WithReplicas %t", with), func(t *testing.T) {
+			t.Parallel()
+			s := newSuccession(t)
+			opts := []lockmw.ClientOption{lockmw.WithLease(lease)}
+			if with {
+				opts = append(opts, lockmw.WithReplicas(1, 200*time.Millisecond))
+			}
+			held := takeAll(t, s.on(s.master, opts...), nil)
+			s.await()
+			s.link.Swallow()
+			taken := time.Now()
+			for i, h := range held { // until the master has renewed all
+				for !with && h.Deadline().Before(taken.Add(lease+lease/4)) {
+					if time.Since(taken) > lease {
+						t.Fatalf("item:%d is not renewed", i)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			for with && time.Since(taken) < lease/2 { // and so has this one
+				time.Sleep(10 * time.Millisecond)
+			}
+			s.succeed()
+			after := s.on(s.replica)
+			var mu sync.Mutex
+			early := 0
+			eachKey(func(i int, key string) {
+				ctx, cancel := context.WithTimeout(t.Context(), 4*lease)
+				defer cancel()
+				_, h, err := after.Lock(ctx, key)
+				if err != nil {
+					t.Errorf("Lock of %s: %v", key, err)
+					return
+				}
+				if time.Now().Before(held[i].Deadline()) {
+					mu.Lock()
+					early++
+					mu.Unlock()
+				}
+				_ = h.Unlock()
+			})
+			if with && early > 0 || !with && early < successionKeys/2 {
+				t.Errorf("%d of %d keys were had by another before the deadline of the holder", early, successionKeys)
+			}
+		})
+	}
+}
+
+func TestReplicasThatNobodyHasAreMissed(t *testing.T) {
+	locks, err := lockmw.New(redistest.Redis(t).NewClient(t), lockmw.WithReplicas(2, 10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locks.Close() }()
+	_, _, err = locks.TryLock(t.Context(), "item")
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "0 of 2 replicas") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWithReplicasRefusesWhatCannotWork(t *testing.T) {
+	rdb := redistest.Mini(t).NewClient(t)
+	for _, test := range []struct {
+		n       int
+		timeout time.Duration
+	}{{0, time.Second}, {-1, time.Second}, {101, time.Second}, {1, 0}, {1, time.Microsecond}, {1, 3 * time.Second}} {
+		_, err := lockmw.New(rdb, lockmw.WithReplicas(test.n, test.timeout))
+		if !errors.Is(err, lockmw.ErrInvalidOption) {
+			t.Errorf("WithReplicas(%d, %v): %v", test.n, test.timeout, err)
+		}
+	}
+}
