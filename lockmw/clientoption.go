@@ -110,6 +110,31 @@ func WithReplicas(n int, timeout time.Duration) ClientOption {
 	}}
 }
 
+// WithQuarantine has a server that may have lost locks grant none for d: one that was restarted, that takes another's place,
+// or that the Client has not seen before and that has not run for d. By then all locks are over that were granted before,
+// also those that the server has lost. Meanwhile calls wait, tries fail with ErrUnavailable, which says for how long, and
+// holds that the server still has go on: they are renewed and released. From 4 s to 24 h. Default: none, and two can hold a
+// lock that a server has lost, until the deadline of the first one.
+//
+// d must be longer than every lease, minimum hold and Extend: a call that wants more fails with ErrInvalidOption. Add the time
+// for which a master goes on that another one has replaced: min-replicas-max-lag, or cluster-node-timeout. All clients that
+// share keys, and their Inspectors, must have the same quarantine, or it promises nothing; a shorter one than that of
+// another client is refused.
+//
+// A lock costs a few microseconds more on the server. It must allow INFO, and should allow CONFIG GET: without that
+// each new Client waits for d once after a restart, even if that was long ago. A planned fail-over and a new server
+// refuse locks for d, too. It does not help against FLUSHALL, a virtual machine that is set back, a clock of the server that
+// steps forward within d after its start, and two masters at once.
+func WithQuarantine(d time.Duration) ClientOption {
+	return clientOption{apply: func(s *settings) error {
+		if d < 4*time.Second || d > 24*time.Hour {
+			return fmt.Errorf("%w: WithQuarantine(%v), must be from 4s to 24h", ErrInvalidOption, d)
+		}
+		s.engine.Quarantine = d
+		return nil
+	}}
+}
+
 // WithUnlockTimeout sets how long Unlock waits for the server; default 2 s, from 1 ms to 1 min.
 func WithUnlockTimeout(d time.Duration) ClientOption {
 	return clientOption{apply: func(s *settings) error {

@@ -19,14 +19,14 @@ type Inspector struct {
 }
 
 // NewInspector returns an Inspector for the locks of Clients with the same prefix; of the options
-// only WithPrefix matters. It takes the redis clients that New takes. All, Kept and Prefixes need one that shows the
+// only WithPrefix and WithQuarantine matter. It takes the redis clients that New takes. All, Kept and Prefixes need one that shows the
 // masters of a Cluster, and return errors.ErrUnsupported otherwise.
 func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, error) {
 	s, err := newClientSettings(opts)
 	if err != nil {
 		return nil, err
 	}
-	i, err := inspect.New(rdb, s.engine.Prefix)
+	i, err := inspect.New(rdb, s.engine.Prefix, s.engine.Quarantine)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func newSuccession(t *testing.T) *succession {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.replica = redistest.Redis(t, "--replicaof", host+" "+port)
+	s.replica = redistest.Redis(t, "--repl-diskless-sync-delay", "0", "--replicaof", host+" "+port)
 	deadline := time.Now().Add(time.Minute)
 	for info := ""; !strings.Contains(info, "state=online"); {
 		if time.Now().After(deadline) {
@@ -46,7 +46,13 @@ func newSuccession(t *testing.T) *succession {
 func (s *succession) succeed() {
 	s.Helper()
 	s.master.Kill()
-	if err := s.replica.NewClient(s.T).ReplicaOf(s.Context(), "NO", "ONE").Err(); err != nil {
+	s.promote(s.replica)
+}
+
+// promote has a server be a master.
+func (s *succession) promote(server *redistest.Server) {
+	s.Helper()
+	if err := server.NewClient(s.T).ReplicaOf(s.Context(), "NO", "ONE").Err(); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -60,6 +60,7 @@ type Config struct {
 	Prefix      string
 	LocalPasses int // within this process while another process waits
 	Replicas    script.Replicas
+	Quarantine  time.Duration // 0: none
 	Margin      time.Duration // by which deadlines are early; negative: 1 % of the lease + 2 ms
 	Unlock      time.Duration // how long a release may take to be confirmed
 	Logger      *slog.Logger
@@ -127,7 +128,6 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, rdb: rdb,
 		layout:  script.NewLayout(cfg.Prefix, topology.Cluster),
-		scripts: script.NewSet(script.DefaultParams(topology.Single)),
 		sender:  script.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2), cfg.Replicas),
 		process: processName(random),
 		idStem:  script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
@@ -135,6 +135,11 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		seed:    maphash.MakeSeed(),
 		drained: make(chan struct{}),
 	}
+	params := script.DefaultParams(topology.Single)
+	if cfg.Quarantine > 0 {
+		params.Quarantine = script.NewQuarantine(rdb, e.layout, cfg.Quarantine)
+	}
+	e.scripts = script.NewSet(params)
 	e.inboxes.init(e)
 	e.slots.init(e, topology.Cluster)
 	e.recovery.init(e)
@@ -176,6 +181,9 @@ func (e *Engine) margin(lease time.Duration) time.Duration {
 
 // Acquire implements core.Locks.
 func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error) {
+	if err := e.checkQuarantine(max(r.Lease, r.MinHold)); err != nil {
+		return nil, &core.AcquireError{Err: err}
+	}
 	c := e.lockCohort(e.cohortOf(r))
 	if h := c.joinLease(r); h != nil {
 		c.unlock()
@@ -203,6 +211,15 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 		return nil, e.explain(err) // h is a typed nil, which would not be nil
 	}
 	return h, nil
+}
+
+// checkQuarantine reports whether a key may be kept taken for so long: a quarantine that ends before cannot protect it.
+func (e *Engine) checkQuarantine(d time.Duration) error {
+	longest := e.cfg.Quarantine - e.margin(e.cfg.Quarantine)
+	if e.cfg.Quarantine == 0 || d <= longest {
+		return nil
+	}
+	return fmt.Errorf("%w: with WithQuarantine(%v) a key may be kept taken for %v at most, not for %v", core.ErrInvalidOption, e.cfg.Quarantine, longest, d)
 }
 
 // lockCohort returns the cohort with that id, and makes it if there is none. The shard is locked.

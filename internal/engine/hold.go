@@ -91,6 +91,9 @@ func (h *hold) lingers(now instant) time.Duration {
 // Extend implements core.Hold.
 func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 	l, c := h.lease, h.lease.c
+	if err := c.e.checkQuarantine(duration); err != nil {
+		return err
+	}
 	c.shard.mu.Lock()
 	err := h.refuseShorter(duration)
 	if c.isShared() {

@@ -55,7 +55,7 @@ func TestALostLeaseIsLostForAllReadersThatShareIt(t *testing.T) {
 			b.release(h)
 		},
 		"by force": func(b *bubble) {
-			inspector, err := inspect.New(b.rdb, "lockmw")
+			inspector, err := inspect.New(b.rdb, "lockmw", 0)
 			if err != nil {
 				b.Fatal(err)
 			}

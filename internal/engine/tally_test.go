@@ -16,7 +16,7 @@ const promptly = time.Second
 // ticket stands.
 func (b *bubble) waiting() string {
 	b.Helper()
-	i, err := inspect.New(b.rdb, DefaultConfig().Prefix)
+	i, err := inspect.New(b.rdb, DefaultConfig().Prefix, 0)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -57,17 +57,19 @@ type Waiter struct {
 	place string // the name of its kept place
 }
 
-// New returns an Inspector of the locks with a prefix.
-func New(rdb redis.UniversalClient, prefix string) (*Inspector, error) {
+// New returns an Inspector of the locks with a prefix. With a quarantine it leaves it to the clients to grant what it frees.
+func New(rdb redis.UniversalClient, prefix string, quarantine time.Duration) (*Inspector, error) {
 	topology, err := script.TopologyOf(rdb, prefix)
 	if err != nil {
 		return nil, err
 	}
-	return &Inspector{
-		rdb: rdb, topology: topology,
-		layout:  script.NewLayout(prefix, topology.Cluster),
-		scripts: script.NewSet(script.DefaultParams(topology.Single)),
-	}, nil
+	i := &Inspector{rdb: rdb, topology: topology, layout: script.NewLayout(prefix, topology.Cluster)}
+	params := script.DefaultParams(topology.Single)
+	if quarantine > 0 {
+		params.Quarantine = script.NewQuarantine(rdb, i.layout, quarantine) // it examines no server, and trusts none
+	}
+	i.scripts = script.NewSet(params)
+	return i, nil
 }
 
 // Get reads the status of a key, with those of its kept places that are named, in one transaction.

@@ -16,8 +16,11 @@
 --           {0, fencing counter, position, length of the queue, place, TTL, time,
 --            owner, inbox, token, since, trace of each holder}  queued, or busy
 --           {-1}  refused: the id is over      {2}  to be run again: more dead tickets than one run removes
--- Rules 2, 4, 5, 11 and 12 of docs/protocol.md.
+--           UNTRUSTED, an error, before the first write: see quarantine.lua
+-- Rules 2, 4, 5, 11, 12 and 22 of docs/protocol.md.
+--@quarantine
 local call, fence = redis.call, KEYS[4]
+if not may_grant() then return UNTRUSTED end
 if not ARGV[7] and call('EXISTS', KEYS[1], KEYS[2], KEYS[6]) == 0 then
   -- The common case has lines of its own: they do what hold.lua does for a lock without extras, if the
   -- counter lies behind the clock. Digits stay strings, because converting them takes longer than the rest.

@@ -2,9 +2,11 @@
 -- is left to acquire.lua. Harmless when repeated.
 --   KEYS 1 fencing counter  then for each lock: holder, queue, done mark of the id
 --   ARGV 1 inbox  then for each lock: id, lease (ms), owner
---   returns for each lock its token, or -1: left to acquire.lua
+--   returns for each lock its token, or -1: left to acquire.lua; or UNTRUSTED, an error: see quarantine.lua
 -- Rule 4 of docs/protocol.md.
+--@quarantine
 local fence = KEYS[1]
+if not may_grant() then return UNTRUSTED end
 --@fence
 local wanted = (#KEYS - 1) / 3
 local first, count = reserve_tokens(wanted)

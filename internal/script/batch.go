@@ -74,6 +74,9 @@ func (g *group) command(ctx context.Context, whole bool) *redis.Cmd {
 	for _, k := range g.calls {
 		pick(k, b.args)
 	}
+	if q := b.script.grants; q != nil {
+		args = append(args, q.trusted(g.calls[0].key()))
+	}
 	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(firstKey)
 	return cmd

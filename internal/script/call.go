@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -60,7 +61,11 @@ func (k *Call) key() string {
 }
 
 func (k *Call) command(ctx context.Context) *redis.Cmd {
-	cmd := redis.NewCmd(ctx, k.args...)
+	args := k.args
+	if q := k.script.grants; q != nil {
+		args = append(slices.Clip(args), q.trusted(k.key()))
+	}
+	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(firstKey)
 	return cmd
 }

@@ -7,6 +7,7 @@
 --        may follow: 4 the token of the hold, which tells that
 --   returns 1  done      2  done, and a poll is to be run at once
 -- Rules 2, 3 and 11 of docs/protocol.md.
+--@quarantine
 local fence = KEYS[4]
 --@fence
 --@hold

@@ -3,6 +3,7 @@
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers      ARGV 1 id
 --   returns 1  done      2  done, and a poll is to be run at once      0  not held by this id
 -- Rule 12 of docs/protocol.md.
+--@quarantine
 local fence = KEYS[4]
 --@fence
 --@hold
@@ -27,5 +28,6 @@ drop_other_fields()
 local queued = redis.pcall('ZCARD', KEYS[2])
 if type(queued) == 'table' or queued == 0 then return 1 end
 set_field(redis.pcall, 'wanted', count_writers() > 0 and 1 or 0)
+if not may_grant() then return 1 end
 local _, more = admit_readers(mark_active())
 return more and 2 or 1

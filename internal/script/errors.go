@@ -50,7 +50,7 @@ func didNothing(err error) bool {
 
 var writesNothing = append([]string{
 	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "MISCONF ", "OOM ",
-	"CROSSSLOT", "NOSCRIPT", "NOAUTH", "WRONGPASS",
+	"CROSSSLOT", "NOSCRIPT", "NOAUTH", "WRONGPASS", untrustedWord,
 }, moving...)
 
 // IsFinal reports whether the server will go on refusing.
@@ -66,7 +66,7 @@ func IsPassing(err error) bool {
 		return false
 	case IsReply(err):
 		return hasPrefix(err, passing) || isCutOff(err)
-	case errors.Is(err, errStrange), errors.Is(err, context.Canceled), errors.Is(err, core.ErrClosed), errors.Is(err, redis.ErrClosed):
+	case errors.Is(err, errStrange), errors.Is(err, errShortQuarantine), errors.Is(err, errNoReplicationID), errors.Is(err, context.Canceled), errors.Is(err, core.ErrClosed), errors.Is(err, redis.ErrClosed):
 		return false
 	}
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
@@ -75,7 +75,7 @@ func IsPassing(err error) bool {
 }
 
 var passing = append([]string{
-	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "BUSY ", "max number of clients",
+	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "BUSY ", "max number of clients", untrustedWord,
 }, moving...)
 
 // IsMoving reports whether a Cluster is moving the key's slot, which takes milliseconds for a key.
@@ -109,6 +109,12 @@ func isUnauthenticated(err error) bool {
 func IsUnknownCommand(err error) bool {
 	return err != nil && IsReply(err) && strings.Contains(err.Error(), "unknown command")
 }
+
+// untrustedWord begins the error of quarantine.lua.
+const untrustedWord = "UNTRUSTED "
+
+// isUntrusted reports whether a server has granted nothing because the client does not trust it.
+func isUntrusted(err error) bool { return redis.HasErrorPrefix(err, untrustedWord) }
 
 func isMissingScript(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "NOSCRIPT")

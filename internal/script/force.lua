@@ -4,6 +4,7 @@
 --   returns 1  taken away      2  taken away, and a poll is to be run at once
 --           0  not held, or by another hold
 -- Rule 5 of docs/protocol.md.
+--@quarantine
 local fence = KEYS[4]
 --@fence
 --@hold

@@ -6,7 +6,9 @@
 --            owner, inbox, token, since, trace of each holder}
 --     more: 1 if it is to be run again at once: there was more to do than one run does
 --     a ticket's answer: {1, token, tokens, tickets waiting} held · {0, position} queued · {-1} gone
--- Rules 5 and 7 of docs/protocol.md.
+--   or UNTRUSTED, an error, if it has only shown that the tickets are alive: see quarantine.lua
+-- Rules 5, 7 and 22 of docs/protocol.md.
+--@quarantine
 local fence = KEYS[4]
 --@fence
 --@hold
@@ -30,6 +32,7 @@ for i = 2, #ARGV, 3 do
 end
 if #alive > 0 then call('HSET', KEYS[3], unpack(alive)) end
 if call('EXISTS', KEYS[2]) == 1 then mark_active() end
+if not may_grant() then return UNTRUSTED end
 local more, before = false, h
 if not h or h.mode == 'read' then
   more = settle()

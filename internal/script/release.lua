@@ -7,6 +7,7 @@
 --          at all      4 for how long its kept place is marked as over (ms), 0: not at all
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
 -- Rules 2, 5 and 6 of docs/protocol.md.
+--@quarantine
 local call, id = redis.call, ARGV[1]
 local reads, linger = call('HGET', KEYS[1], 'id') ~= id, ARGV[2] or '0'
 local field = reads and linger ~= '0' and call('HGET', KEYS[1], 'reader:' .. id)

@@ -15,7 +15,8 @@
 //	begin      begins a tick of a job
 //	mark       notes that a tick of a job was run
 //
-// fence.lua, hold.lua, readers.lua, settle.lua and tick.lua are parts that several scripts share. The other files:
+// fence.lua, hold.lua, quarantine.lua, readers.lua, settle.lua and tick.lua are parts that several scripts share. The other
+// files:
 //
 //	script.go   assembles the scripts
 //	keys.go     the Redis keys of a lock
@@ -24,6 +25,7 @@
 //	sender.go   sends calls: lane.go in the caller's goroutine, pipeline.go many at a time
 //	hooks.go    leads the calls of a lane through the hooks of the user's client
 //	replicas.go waits until replicas have what a run has written
+//	quarantine.go finds out whether a server may have lost locks, by known.lua
 //	batch.go    makes one script run of many plain ones
 //	reply.go    reads answers
 //	message.go  reads what scripts publish
@@ -69,6 +71,8 @@ var (
 	settleLua string
 	//go:embed tick.lua
 	tickLua string
+	//go:embed quarantine.lua
+	quarantineLua string
 )
 
 // A Script is a Lua script with the shared parts put in.
@@ -78,8 +82,12 @@ type Script struct {
 
 	sha     any          // SHA, as an argument of a command
 	extends bool         // it moves a deadline
+	grants  *Quarantine  // in which it grants nothing; nil: there is none, or it never grants
 	batch   *batchScript // does plain runs many at a time; nil: there is no such script
 }
+
+// quarantinePart stands where quarantine.lua is put in.
+const quarantinePart = "--@quarantine\n"
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
@@ -95,6 +103,7 @@ type Params struct {
 	AcceptWindow, QueueTTL time.Duration
 	// MaxAdmitted is how many readers one run admits.
 	MaxAdmitted int
+	Quarantine  *Quarantine // nil: none
 	// Prelude is Lua in front of each script. Tests make scripts fail with it.
 	Prelude string
 }
@@ -109,13 +118,21 @@ func NewSet(p Params) *Set {
 	constants := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL = %d, %d, %d\nlocal MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, SINGLE = %d, %d, %d, %t\n",
 		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(),
 		maxReaped, p.MaxAdmitted, maxShown, p.Single)
-	parts := strings.NewReplacer("--@fence\n", constants+fenceLua, "--@hold\n", holdLua,
+	quarantine := "local function may_grant() return true end\n"
+	if p.Quarantine != nil {
+		quarantine = quarantineLua
+	}
+	parts := strings.NewReplacer(quarantinePart, quarantine, "--@fence\n", constants+fenceLua, "--@hold\n", holdLua,
 		"--@readers\n", readersLua, "--@settle\n", settleLua, "--@tick\n", tickLua)
 	assemble := func(source string) *Script {
-		source = p.Prelude + parts.Replace(source)
-		sum := sha1.Sum([]byte(source)) // as Redis names scripts
-		sha := hex.EncodeToString(sum[:])
-		return &Script{Source: source, SHA: sha, sha: sha}
+		s := &Script{Source: p.Prelude + parts.Replace(source)}
+		sum := sha1.Sum([]byte(s.Source)) // as Redis names scripts
+		s.SHA = hex.EncodeToString(sum[:])
+		s.sha = s.SHA
+		if strings.Contains(source, quarantinePart) {
+			s.grants = p.Quarantine
+		}
+		return s
 	}
 	s := &Set{
 		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua), tell: assemble(tellLua),

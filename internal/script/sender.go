@@ -102,6 +102,9 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 		s.leave(r)
 		go s.fly(r, []*Call{k})
 		return false
+	case isUntrusted(err): // it takes more than one command to find out
+		go s.fly(r, []*Call{k})
+		return false
 	case s.cluster != nil && hasPrefix(err, passing): // its client goes on to another node, or tries again
 		go s.fly(r, []*Call{k})
 		return false
@@ -193,6 +196,13 @@ func (s *Sender) finish(k *Call, cmd redis.Cmder) {
 	}
 	if didNothing(cmd.Err()) {
 		k.didNothing()
+	}
+	if isUntrusted(cmd.Err()) {
+		if err := k.script.grants.examine(s.ctx, k.key()); err != nil {
+			k.done(k.reply(nil, err))
+			return
+		}
+		cmd = s.run(k)
 	}
 	s.Note(cmd.Err())
 	k.done(k.reply(valueOf(cmd), cmd.Err()))

@@ -242,6 +242,7 @@ end
 -- the tickets that wait to read. Returns true if it is to be run again, because there was more to do than
 -- one run does. `queued` is the length of the queue, if the caller knows that the lock is free.
 local function settle(after, queued)
+  if not may_grant() then return false end -- polls will, when the server is trusted
   local reading = false
   if not queued then
     if call('EXISTS', KEYS[1]) == 1 then

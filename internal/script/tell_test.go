@@ -13,7 +13,7 @@ import (
 // wantWaiting checks how many calls an operator sees behind the holder, and for how many each ticket stands.
 func wantWaiting(d *scripttest.Driver, when string, behind int, tickets ...int) {
 	d.Helper()
-	i, err := inspect.New(d.Redis, "lockmw")
+	i, err := inspect.New(d.Redis, "lockmw", 0)
 	if err != nil {
 		d.Fatal(err)
 	}

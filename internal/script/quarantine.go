@@ -1,0 +1,208 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+//go:embed known.lua
+var knownLua string
+
+// A Quarantine keeps servers that may have lost locks from granting any until all older leases are over (rule 22 of
+// docs/protocol.md). Safe for concurrent use.
+type Quarantine struct {
+	length time.Duration
+	rdb    redis.UniversalClient
+	layout Layout
+	known  *redis.Script
+
+	servers sync.Map // a *server by the *redis.Client of a node of a Cluster, or by nil
+}
+
+// NewQuarantine returns a Quarantine of that length, which trusts no server yet.
+func NewQuarantine(rdb redis.UniversalClient, layout Layout, length time.Duration) *Quarantine {
+	return &Quarantine{length: length, rdb: rdb, layout: layout, known: redis.NewScript(knownLua)}
+}
+
+// A server is one that has keys of locks; another one may take its place.
+type server struct {
+	id atomic.Value // a string: the replication id that is trusted, if one is
+
+	mu      sync.Mutex // of one examination at a time
+	seen    string     // that was seen last
+	since   time.Time  // when it was seen first
+	next    time.Time  // not examined again before that
+	refused error      // the result of the last examination
+}
+
+// trusted returns the replication id that the server of a key is to have.
+func (q *Quarantine) trusted(key string) string {
+	s, _, err := q.serverOf(context.Background(), key)
+	if err != nil {
+		return ""
+	}
+	id, _ := s.id.Load().(string)
+	return id
+}
+
+// serverOf returns the server that has a key, and its client.
+func (q *Quarantine) serverOf(ctx context.Context, key string) (*server, redis.UniversalClient, error) {
+	var node *redis.Client
+	client := q.rdb
+	if cluster := ClusterOf(q.rdb); cluster != nil {
+		var err error
+		if node, err = cluster.MasterForKey(ctx, key); err != nil {
+			return nil, nil, err
+		}
+		client = node
+	}
+	if s, ok := q.servers.Load(node); ok {
+		return s.(*server), client, nil
+	}
+	s, _ := q.servers.LoadOrStore(node, new(server))
+	return s.(*server), client, nil
+}
+
+// A quarantineError says that a server grants no lock yet.
+type quarantineError struct{ left time.Duration }
+
+func (e *quarantineError) Error() string {
+	return fmt.Sprintf("it may have lost locks, and grants none for another %v", e.left.Round(time.Millisecond))
+}
+
+// examineTimeout is how long an examination may take.
+const examineTimeout = 2 * time.Second
+
+// examine finds out whether the server of a key may grant locks. It returns nil if it may, and is trusted from now on.
+func (q *Quarantine) examine(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
+	defer cancel()
+	s, client, err := q.serverOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Before(s.next) && s.refused != nil {
+		if e, ok := errors.AsType[*quarantineError](s.refused); ok {
+			e.left = max(s.next.Sub(now), 0)
+		}
+		return s.refused
+	}
+	id, err := q.look(ctx, client, key)
+	if id != "" && id != s.seen {
+		s.seen, s.since = id, time.Now()
+	}
+	var e *quarantineError
+	if errors.As(err, &e) { // the server's clock may have been set back
+		if e.left = min(e.left, q.length-time.Since(s.since)); e.left <= 0 {
+			err = nil
+		}
+	}
+	switch s.refused = err; {
+	case err == nil:
+		s.id.Store(id)
+	case e != nil:
+		s.next = time.Now().Add(e.left)
+	default:
+		s.refused = nil // it may be otherwise the next time
+	}
+	return err
+}
+
+// look returns the replication id of a server that has all locks, or why it has not.
+func (q *Quarantine) look(ctx context.Context, client redis.UniversalClient, key string) (id string, err error) {
+	info, err := client.Info(ctx).Result()
+	if err != nil {
+		return "", fmt.Errorf("whether it may have lost locks is not known: %w", err)
+	}
+	fields := infoFields(info)
+	id = fields["master_replid"]
+	switch {
+	case len(id) != replicationIDLen:
+		return "", errNoReplicationID
+	case fields["role"] != "master":
+		return "", errors.New("it is a replica")
+	case q.isOld(ctx, client, fields):
+		return id, nil
+	}
+	return id, q.isKnown(ctx, client, key, id)
+}
+
+const replicationIDLen = 40
+
+var errShortQuarantine = fmt.Errorf("%w: all clients of a server need the same quarantine", core.ErrInvalidOption)
+
+var errNoReplicationID = errors.New("whether it may have lost locks is not known: INFO does not tell its replication id")
+
+// isOld reports whether a server has kept its data for a quarantine: it has run for that long, and took nobody's place. The
+// trace of that is gone only a backlog's time after its last replica.
+func (q *Quarantine) isOld(ctx context.Context, client redis.UniversalClient, fields map[string]string) bool {
+	uptime, err := strconv.ParseInt(fields["uptime_in_seconds"], 10, 64)
+	if err != nil || time.Duration(uptime)*time.Second < q.length+time.Second || strings.Trim(fields["master_replid2"], "0") != "" {
+		return false
+	}
+	config, err := client.ConfigGet(ctx, "repl-backlog-ttl").Result()
+	ttl, convErr := strconv.ParseInt(config["repl-backlog-ttl"], 10, 64)
+	return err == nil && convErr == nil && (ttl == 0 || time.Duration(ttl)*time.Second >= q.length)
+}
+
+// isKnown returns nil if a server has been known by its id for a quarantine.
+func (q *Quarantine) isKnown(ctx context.Context, client redis.UniversalClient, key, id string) error {
+	answer, err := q.known.Run(ctx, client, []string{q.note(ctx, client, key, id)}, id, q.length.Milliseconds()).Int64Slice()
+	switch {
+	case err != nil:
+		return fmt.Errorf("since when it is there is not known: %w", err)
+	case len(answer) != 2:
+		return errors.New("another server has taken its place just now")
+	}
+	passed, longest := time.Duration(answer[0])*time.Millisecond, time.Duration(answer[1])*time.Millisecond
+	switch {
+	case longest > q.length:
+		return fmt.Errorf("%w: another client has WithQuarantine(%v), and this one %v", errShortQuarantine, longest, q.length)
+	case passed < q.length:
+		return &quarantineError{left: q.length - max(passed, 0)}
+	}
+	return nil
+}
+
+// note returns where it is noted since when a server is known by its id. In a Cluster it is in the first slot of the node
+// among some, so that all clients find it, whatever lock they want.
+func (q *Quarantine) note(ctx context.Context, client redis.UniversalClient, key, id string) string {
+	cluster := ClusterOf(q.rdb)
+	if cluster == nil {
+		return q.layout.prefix + ":known:" + id
+	}
+	in := func(tag string) string { return q.layout.prefix + ":{" + tag + "}:known:" + id }
+	const some = 256
+	for i := range some {
+		note := in(slotTag(i * slots / some))
+		if node, err := cluster.MasterForKey(ctx, note); err == nil && node == client {
+			return note
+		}
+	}
+	holder, _ := q.layout.Key(key)
+	return in(slotTag(slotOf(escape(holder))))
+}
+
+// infoFields reads what INFO answers.
+func infoFields(info string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}

@@ -1,0 +1,316 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
+)
+
+const (
+	quarantine       = 4 * time.Second
+	quarantinedLease = 3 * time.Second
+)
+
+// A loss is a way in which servers lose what a holder relies on.
+type loss struct {
+	name    string
+	servers func(t *testing.T) (before, after *redistest.Server, lose func())
+}
+
+// restart is a server that dies and is started again, with args.
+func restart(first, again []string, save bool) func(t *testing.T) (before, after *redistest.Server, lose func()) {
+	return func(t *testing.T) (before, after *redistest.Server, lose func()) {
+		s := redistest.Redis(t, first...)
+		if save {
+			if err := s.NewClient(t).Save(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s, s, func() {
+			s.Kill()
+			s.Restart(t, again...)
+		}
+	}
+}
+
+var losses = []loss{
+	{"a restart without data", restart(nil, nil, false)},
+	{"a restart with old data", restart([]string{"--dbfilename", "old.rdb"}, nil, true)},
+	{"a fail-over", func(t *testing.T) (before, after *redistest.Server, lose func()) {
+		s := newSuccession(t)
+		s.await()
+		s.link.Swallow() // what is written from now on is lost
+		return s.master, s.replica, s.succeed
+	}},
+	{"a fail-over and back", func(t *testing.T) (before, after *redistest.Server, lose func()) {
+		s := newSuccession(t)
+		s.await()
+		s.link.Swallow()
+		return s.master, s.master, func() {
+			s.promote(s.replica)
+			follow(t, s.master, s.replica)
+			s.promote(s.master)
+		}
+	}},
+}
+
+// follow has a server become a replica of another one, and get its data.
+func follow(t *testing.T, s, master *redistest.Server) {
+	t.Helper()
+	host, port, _ := strings.Cut(master.Addr(), ":")
+	rdb := s.NewClient(t)
+	if err := rdb.ReplicaOf(t.Context(), host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	usertest.Eventually(t, "the replica has the data", time.Minute, func() bool {
+		return strings.Contains(rdb.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+}
+
+// Holders that cannot hear of it work until their deadlines, while servers lose their locks.
+func TestNobodyGetsALockThatAServerHasLostBeforeItsHolderIsDone(t *testing.T) {
+	for _, l := range losses {
+		for _, with := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, WithQuarantine %t", l.name, with), func(t *testing.T) {
+				if l.name != losses[0].name || !with {
+					suite.NeedsFull(t, "each takes seconds")
+				}
+				t.Parallel()
+				before, after, lose := l.servers(t)
+				opts := []lockmw.ClientOption{lockmw.WithLease(quarantinedLease)}
+				if with {
+					opts = append(opts, lockmw.WithQuarantine(quarantine))
+				}
+				link := before.NewProxy(t)
+				holder, err := lockmw.New(before.NewClient(t, link.Use), opts...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = holder.Close() }()
+				var holds [successionKeys]*lockmw.Hold
+				eachKey(func(i int, key string) {
+					if _, holds[i], err = holder.Lock(context.WithoutCancel(t.Context()), key); err != nil {
+						t.Errorf("Lock of %s: %v", key, err)
+					}
+				})
+				link.Swallow() // they do not hear of anything any more
+				lose()
+				lost := time.Now()
+				next := (&succession{T: t}).on(after, opts...)
+				var mu sync.Mutex
+				early := 0
+				eachKey(func(i int, key string) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					_, h, err := next.Lock(ctx, key)
+					if err != nil {
+						t.Errorf("Lock of %s: %v", key, err)
+						return
+					}
+					if time.Now().Before(holds[i].Deadline()) {
+						mu.Lock()
+						early++
+						mu.Unlock()
+					}
+					if err := h.Unlock(); err != nil {
+						t.Errorf("Unlock of %s: %v", key, err)
+					}
+				})
+				if with && early > 0 || !with && early < successionKeys/2 {
+					t.Errorf("%d of %d keys were had by another before the deadline of the holder", early, successionKeys)
+				}
+				if took := time.Since(lost); with && took > 3*quarantine {
+					t.Errorf("locks were granted %v after the loss", took)
+				}
+			})
+		}
+	}
+}
+
+func TestAServerThatIsNewGrantsNothingForTheQuarantine(t *testing.T) {
+	t.Parallel()
+	s := &succession{T: t}
+	server := redistest.Redis(t)
+	begun := time.Now()
+	first := s.on(server, lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+	_, _, err := first.TryLock(t.Context(), "item")
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "may have lost locks, and grants none for another") {
+		t.Errorf("a try: %v", err)
+	}
+	_, h, err := first.Lock(context.WithoutCancel(t.Context()), "item")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took < quarantine {
+		t.Errorf("it was granted after %v", took)
+	}
+	second := s.on(server, lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+	if _, _, err := second.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrBusy) {
+		t.Errorf("another process tries a lock that is held: %v", err)
+	}
+	if err := h.Unlock(); err != nil {
+		t.Error(err)
+	}
+	if _, h, err = second.TryLock(context.WithoutCancel(t.Context()), "item"); err != nil {
+		t.Fatalf("another process: %v", err)
+	}
+	if err := h.Unlock(); err != nil {
+		t.Error(err)
+	}
+
+	long := s.on(server, lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(time.Hour))
+	if _, _, err := long.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("with a longer quarantine: %v", err)
+	}
+	third := s.on(server, lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+	if err := server.NewClient(t).ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err(); err != nil { // its age proves nothing
+		t.Fatal(err)
+	}
+	_, _, err = third.Lock(t.Context(), "item")
+	if !errors.Is(err, lockmw.ErrInvalidOption) || !strings.Contains(err.Error(), "WithQuarantine(1h0m0s)") {
+		t.Errorf("with a shorter quarantine than another: %v", err)
+	}
+}
+
+// What was held before the fail-over and is not lost goes on: renewals, releases, and hand-overs when the server is trusted.
+func TestHoldsGoOnInAQuarantine(t *testing.T) {
+	suite.NeedsFull(t, "it takes seconds")
+	t.Parallel()
+	s := newSuccession(t)
+	var at func() string
+	address := s.master.Addr()
+	var mu sync.Mutex
+	at = func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return address
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: address, Dialer: dialing(at)})
+	defer rdb.Close()
+	locks, err := lockmw.New(rdb, lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locks.Close() }()
+	ctx, h, err := locks.Lock(context.WithoutCancel(t.Context()), "item")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.await()
+	s.succeed()
+	mu.Lock()
+	address = s.replica.Addr()
+	mu.Unlock()
+	replaced := time.Now()
+	for h.Deadline().Before(replaced.Add(quarantinedLease)) { // until it is renewed there
+		if ctx.Err() != nil {
+			t.Fatal(context.Cause(ctx))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := h.Extend(t.Context(), quarantinedLease); err != nil {
+		t.Errorf("Extend: %v", err)
+	}
+	if err := h.Unlock(); err != nil {
+		t.Errorf("Unlock: %v", err)
+	}
+	if _, _, err := locks.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("a try in the quarantine: %v", err)
+	}
+	if _, h, err = locks.Lock(context.WithoutCancel(t.Context()), "item"); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(replaced); took < quarantine {
+		t.Errorf("a lock was granted %v after the fail-over", took)
+	}
+	if err := h.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// In a Cluster each node is in quarantine by itself, and one note serves all keys of it.
+func TestEachNodeOfAClusterHasAQuarantineOfItsOwn(t *testing.T) {
+	suite.NeedsFull(t, "a Cluster takes seconds to form")
+	t.Parallel()
+	c := redistest.NewCluster(t, 2, 1)
+	client := func() *lockmw.Client {
+		t.Helper()
+		locks, err := lockmw.New(c.Client(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = locks.Close() })
+		return locks
+	}
+	used := func(locks *lockmw.Client, key string) {
+		t.Helper()
+		_, h, err := locks.Lock(context.WithoutCancel(t.Context()), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Unlock(); err != nil {
+			t.Error(err)
+		}
+	}
+	locks := client()
+	deposed, other := c.KeyAt(0), c.KeyAt(1)
+	used(locks, deposed)
+	used(locks, other)
+	promoted := c.Depose(deposed)
+	begun := time.Now()
+	used(locks, deposed)
+	if took := time.Since(begun); took < quarantine-time.Second { // the promotion was earlier
+		t.Errorf("the new master grants after %v", took)
+	}
+	begun = time.Now()
+	used(locks, other)
+	late := client()
+	used(late, c.KeyAt(promoted)) // by the note of the first one
+	used(late, other)
+	if took := time.Since(begun); took > quarantine/2 {
+		t.Errorf("what nobody has lost was granted after %v", took)
+	}
+}
+
+func TestWithQuarantineRefusesWhatItCannotProtect(t *testing.T) {
+	rdb := redistest.Mini(t).NewClient(t)
+	for _, d := range []time.Duration{0, -time.Second, 3 * time.Second, 25 * time.Hour} {
+		if _, err := lockmw.New(rdb, lockmw.WithQuarantine(d)); !errors.Is(err, lockmw.ErrInvalidOption) {
+			t.Errorf("WithQuarantine(%v): %v", d, err)
+		}
+	}
+	locks := (&succession{T: t}).on(redistest.Redis(t), lockmw.WithQuarantine(10*time.Second))
+	for what, opts := range map[string][]lockmw.Option{
+		"the default lease":   nil,
+		"a lease as long":     {lockmw.WithLease(10 * time.Second)},
+		"a long minimum hold": {lockmw.WithLease(time.Second), lockmw.WithMinHold(time.Minute)},
+	} {
+		if _, _, err := locks.TryLock(t.Context(), "item", opts...); !errors.Is(err, lockmw.ErrInvalidOption) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	embedded := (&succession{T: t}).on(redistest.Mini(t), lockmw.WithLease(time.Second), lockmw.WithQuarantine(10*time.Second))
+	if _, _, err := embedded.Lock(t.Context(), "item"); !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("a server without replication ids: %v", err)
+	}
+}
+
+// dialing dials the address of the time.
+func dialing(at func() string) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, network, at())
+	}
+}
