@@ -18,6 +18,8 @@ func TestTheFenceLetsThroughWhoMayWrite(t *testing.T) {
 		"a hold, twice":                               {{fresh, -1, false}, {fresh, -1, false}},
 		"one hold after another":                      {{fresh, -1, false}, {fresh + 1, -1, false}},
 		"a hold that was lost":                        {{fresh + 1, -1, false}, {fresh, -1, true}},
+		"a hold that was lost writes in between":      {{fresh, 0, false}, {fresh + 1, 0, true}, {fresh + 1, fresh, false}},
+		"holds that all have the same token":          {{1, 0, false}, {1, 0, false}},
 		"without a lock, one after another":           {{0, -1, false}, {0, -1, false}},
 		"without a lock, after a hold":                {{fresh, -1, false}, {0, -1, false}},
 		"without a lock, both have read 0":            {{0, 0, false}, {0, 0, true}},

@@ -4,6 +4,8 @@
 //
 //	go run ./examples/orders
 //	go run ./examples/orders -redis localhost:6379 -users 1000 -json
+//	go run ./examples/orders -redis localhost:7000,localhost:7001      # a Cluster
+//	go run ./examples/orders -redis localhost:26379 -sentinel-master mymaster
 //	go run ./examples/orders -serve :8080 -metrics :9090
 //	go run ./examples/orders -contend -otlp localhost:4317
 //
@@ -70,7 +72,7 @@ func start(ctx context.Context, cfg settings.Settings, stdout, stderr io.Writer)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	server, err := redisserver.Open(ctx, cfg.Redis)
+	server, err := redisserver.Open(ctx, cfg.Redis, cfg.SentinelMaster)
 	if err != nil {
 		return 0, err
 	}

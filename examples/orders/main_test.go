@@ -31,7 +31,9 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	// go-redis goes on dialling a server that is away for a second after its client was closed.
+	dialler := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
+	goleak.VerifyTestMain(m, dialler, goleak.Cleanup(func(code int) {
 		left, err := os.ReadDir(dir)
 		if err != nil || len(left) > 0 {
 			fmt.Fprintln(os.Stderr, "left behind:", left, err)
@@ -87,7 +89,7 @@ func checkLocked(t *testing.T, locked map[string]float64) {
 	t.Helper()
 	want := map[string]float64{
 		"requests": 150, "accepted": 20, "refused": 130, "oversold": 0, "duplicate_orders": 0,
-		"lost_orders": 0, "shipped": 20, "shipped_twice": 0,
+		"lost_orders": 0, "lost_locks": 0, "shipped": 20, "shipped_twice": 0,
 	}
 	for name, n := range want {
 		if locked[name] != n {
@@ -100,7 +102,7 @@ func TestSaleKeepsItsPromisesWithLocksOnly(t *testing.T) {
 	unlocked, locked := runSale(t, new(bytes.Buffer), smallSale...)
 	checkSale(t, unlocked, locked)
 
-	fields := strings.Fields("accepted duplicate_orders lost_orders oversold per_second refused requests " +
+	fields := strings.Fields("accepted duplicate_orders lost_locks lost_orders oversold per_second refused requests " +
 		"shipped shipped_twice wait_p50_ms wait_p99_ms")
 	for _, sale := range []map[string]float64{unlocked, locked} {
 		var got []string
@@ -136,6 +138,13 @@ func TestWhatCannotStart(t *testing.T) {
 		{"-redis localhost", `-redis is "localhost"`},
 		{"-redis :6379", `-redis is ":6379"`},
 		{"-redis localhost:99999", `-redis is "localhost:99999"`},
+		{"-redis localhost:1,localhost", `-redis is "localhost:1,localhost"`},
+		{"-redis localhost:1,,localhost:2", `-redis is "localhost:1,,localhost:2"`},
+		{"-redis localhost:1, localhost:2", "localhost:2"},
+		{"-sentinel-master mymaster", "-redis"},
+		{"-rush -1s", "-rush is -1s"},
+		{"-rush 5", "5"},
+		{"-serve :0 -rush 5s", "-rush"},
 		{"-otlp localhost:0", `-otlp is "localhost:0"`},
 		{"-serve 8080", `-serve is "8080"`},
 		{"-metrics 9090", `-metrics is "9090"`},
@@ -152,6 +161,8 @@ func TestWhatCannotStart(t *testing.T) {
 		{"-metrics " + taken.Addr().String(), "-metrics: listen tcp " + taken.Addr().String() + ": bind: address already in use"},
 		{"-otlp localhost:4317 -metrics " + taken.Addr().String(), "address already in use"},
 		{"-redis " + nobody, "no redis at " + nobody},
+		{"-redis " + nobody + "," + nobody, "no redis cluster at " + nobody + ", " + nobody},
+		{"-sentinel-master mymaster -redis " + nobody, `no Sentinel that has the master "mymaster" at ` + nobody},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -166,6 +177,21 @@ func TestWhatCannotStart(t *testing.T) {
 				t.Errorf("stderr is %q, want one line about %q", line, c.says)
 			}
 		})
+	}
+}
+
+func TestServersThatAreNotWhatTheFlagsSay(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Redis(t).Addr()
+	for args, says := range map[string]string{
+		"-redis " + addr + "," + addr:              "no redis cluster at " + addr + ", " + addr + ": ERR This instance has cluster support disabled",
+		"-sentinel-master mymaster -redis " + addr: `no Sentinel that has the master "mymaster" at ` + addr + ": ",
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), strings.Fields(args), &stdout, &stderr)
+		if line := stderr.String(); code != exitUsage || strings.Count(line, "\n") != 1 || !strings.Contains(line, says) {
+			t.Errorf("%s: exit status %d, stderr is %q, want one line about %q", args, code, line, says)
+		}
 	}
 }
 

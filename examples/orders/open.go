@@ -84,6 +84,7 @@ func (w *world) open(ctx context.Context, addr string, c conditions) (_ *sale, e
 		return nil, err
 	}
 	s.onClose(func() error { workers.Shutdown(); return nil })
+	s.onClose(inBackground(s.remind))
 
 	stop := web.Serve(listener, s.handler())
 	s.onClose(func() error {
@@ -138,6 +139,17 @@ func (w *world) openLocks(name string, c conditions, s *sale) (lockmw.Locker, er
 func noLock(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	ctx, hold := lockmw.NewHold(ctx, key, 1, func(context.Context) error { return nil })
 	return ctx, hold, nil
+}
+
+// inBackground runs f until the returned function is called, which returns what f does.
+func inBackground(f func(context.Context) error) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	return func() error {
+		cancel()
+		return <-done
+	}
 }
 
 func (s *sale) onClose(f func() error) { s.closers = append(s.closers, f) }

@@ -63,14 +63,21 @@ func (w *world) run(ctx context.Context, clicks []crowd.Click, locked bool, stde
 	return figures.NewResult(&t, audit, &s.counts, s.slowest.List()), nil
 }
 
-// drain waits until the workers have nothing left to do, or get nowhere any more.
+// drain waits until all orders are shipped and the workers have nothing left to do, or get nowhere any more.
 func (s *sale) drain(ctx context.Context) error {
-	const patience = 10 * time.Second
 	last, since := int64(-1), time.Now()
 	for {
+		unshipped, err := s.books.Unshipped(ctx)
+		if err != nil {
+			return err
+		}
+		patience := 10 * time.Second // then Redis has lost tasks of orders that others have shipped
+		if unshipped > 0 {
+			patience = time.Minute // fail-over may take as long
+		}
 		done := s.counts.Delivered.Load()
 		switch {
-		case done >= s.counts.Announced.Load():
+		case unshipped == 0 && done >= s.counts.Announced.Load():
 			return nil
 		case done != last:
 			last, since = done, time.Now()

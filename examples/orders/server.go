@@ -77,6 +77,8 @@ func (s *shop) create(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusConflict, map[string]any{"error": err.Error()})
 	case errors.Is(err, books.ErrNoItem):
 		answer(w, http.StatusNotFound, map[string]any{"error": err.Error()})
+	case errors.Is(err, books.ErrFenced):
+		httpmw.WriteError(w, r, lockmw.ErrLost) // without our knowing
 	case r.Context().Err() != nil:
 		// The client has gone, or the user's lock was lost: then the middleware answers.
 	default:
@@ -91,18 +93,23 @@ var errSecond = errors.New("you have an order already")
 
 // order runs under the user's lock.
 func (s *shop) order(ctx context.Context, o order) (int64, error) {
-	has, err := s.books.HasOrder(ctx, o.User)
+	has, seen, err := s.books.HasOrder(ctx, o.User)
 	if err != nil {
 		return 0, err
 	}
 	if has {
 		return 0, errSecond
 	}
+	o.seen = seen
 	id, err := s.buy(ctx, o)
 	if err != nil {
 		return 0, err
 	}
-	return id, s.announce(ctx, id, o.Item)
+	if err := s.admit(ctx); err != nil {
+		return 0, err
+	}
+	s.announce(ctx, fulfilment{Order: id, Item: o.Item})
+	return id, nil
 }
 
 func (s *shop) list(w http.ResponseWriter, r *http.Request) {

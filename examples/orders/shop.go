@@ -48,11 +48,12 @@ func (s *shop) buyer() func(context.Context, order) (int64, error) {
 		lockmw.WithWait(5*time.Second), lockmw.WithObserver(s.counts.Waits()))
 }
 
-// place runs under the item's lock. A transaction cannot stand in for it: nobody keeps one open
+// place runs under the item's lock, within the user's. A transaction cannot stand in for them: nobody keeps one open
 // while a bank thinks.
 func (s *shop) place(ctx context.Context, o order) (id int64, err error) {
-	item, err := lockmw.Held(ctx, lockmw.Key("item", o.Item))
-	if err != nil {
+	user, userErr := lockmw.Held(ctx, lockmw.Key("user", o.User))
+	item, itemErr := lockmw.Held(ctx, lockmw.Key("item", o.Item))
+	if err := errors.Join(userErr, itemErr); err != nil {
 		return 0, err
 	}
 	left, seen, err := s.books.Stock(ctx, o.Item)
@@ -66,6 +67,9 @@ func (s *shop) place(ctx context.Context, o order) (id int64, err error) {
 		return 0, err
 	}
 	err = s.books.Change(ctx, func(tx *sql.Tx) error {
+		if err := books.Fenced(tx.ExecContext(ctx, noteOrder, o.User, user.Token(), o.seen)); err != nil {
+			return err
+		}
 		if err := books.Fenced(tx.ExecContext(ctx, takeOne, o.Item, item.Token(), seen)); err != nil {
 			return err
 		}
@@ -102,25 +106,31 @@ func (s *shop) fulfil(ctx context.Context, t *asynq.Task) (err error) {
 	if err := s.outside(ctx, "ship", s.carrier); err != nil {
 		return err
 	}
-	if err := s.books.Collect(ctx, f.Order); err != nil {
-		return err
-	}
 	return s.books.Change(ctx, func(tx *sql.Tx) error {
-		return books.Fenced(tx.ExecContext(ctx, markShipped, f.Order, item.Token(), seen))
+		if err := books.Fenced(tx.ExecContext(ctx, markShipped, f.Order, item.Token(), seen)); err != nil {
+			return err
+		}
+		return books.Collect(ctx, tx, f.Order)
 	})
 }
 
-// Both get the row, the token of the hold and the fence that was read with the data. No row changes if a later
-// holder of the lock has written; "<=" lets this one write again. A hold that failed open has token 0: then no row
-// changes if anybody has written since the data was read.
+// All get the row, the token of the hold and the fence that was read with the data. No row changes if a later holder of
+// the lock has written, or if an earlier one has since the data was read: Redis may have lost its hold, and it may not
+// know yet. A hold may write again. One that failed open has token 0, and is refused if anybody has written since.
 const (
-	takeOne = `UPDATE items SET stock = stock - 1, fence = CASE WHEN ?2 > 0 THEN ?2 ELSE fence + 1 END
-		WHERE id = ?1 AND (fence <= ?2 OR ?2 = 0 AND fence = ?3)`
-	markShipped = `UPDATE orders SET shipped = 1, fence = CASE WHEN ?2 > 0 THEN ?2 ELSE fence + 1 END
-		WHERE id = ?1 AND (fence <= ?2 OR ?2 = 0 AND fence = ?3)`
+	mayWrite = `(fence = ?3 AND (fence <= ?2 OR ?2 = 0) OR fence = ?2)`
+	raised   = `CASE WHEN ?2 > 0 THEN ?2 ELSE fence + 1 END`
+
+	noteOrder = `INSERT INTO users (id, fence) VALUES (?1, max(?2, 1))
+		ON CONFLICT DO UPDATE SET fence = ` + raised + ` WHERE ` + mayWrite
+	takeOne     = `UPDATE items SET stock = stock - 1, fence = ` + raised + ` WHERE id = ?1 AND ` + mayWrite
+	markShipped = `UPDATE orders SET shipped = 1, fence = ` + raised + ` WHERE id = ?1 AND ` + mayWrite
 )
 
-type order struct{ User, Item string }
+type order struct {
+	User, Item string
+	seen       int64 // the user's fence, read when they had no order
+}
 
 // A fulfilment is the payload of a task.
 type fulfilment struct {

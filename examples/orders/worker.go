@@ -5,39 +5,62 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/examples/orders/internal/clock"
 	"github.com/lockmw/go/examples/orders/internal/figures"
 )
 
 // announce hands an accepted order to the workers. The request's end does not stop it: the order
-// is stored, so it must be shipped.
-func (s *shop) announce(ctx context.Context, id int64, item string) error {
-	if err := s.admit(ctx); err != nil {
-		return err
+// is stored, so it must be shipped. What does not reach Redis now, remind announces.
+func (s *shop) announce(ctx context.Context, f fulfilment) {
+	ctx = context.WithoutCancel(ctx)
+	var wg sync.WaitGroup
+	for range s.deliveries {
+		wg.Go(func() { _ = s.enqueue(ctx, f) })
 	}
-	payload, err := json.Marshal(fulfilment{Order: id, Item: item})
+	wg.Wait()
+}
+
+// enqueue adds a task for an order.
+func (s *shop) enqueue(ctx context.Context, f fulfilment, opts ...asynq.Option) error {
+	payload, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
-	task := asynq.NewTaskWithHeaders(typeFulfil, payload, asynqmw.Headers(ctx),
-		asynq.Queue(s.name), asynq.MaxRetry(10), asynq.Timeout(time.Minute))
+	opts = append(opts, asynq.Queue(s.name), asynq.MaxRetry(100), asynq.Timeout(time.Minute))
+	_, err = s.queue.EnqueueContext(ctx, asynq.NewTaskWithHeaders(typeFulfil, payload, asynqmw.Headers(ctx)), opts...)
+	if err == nil {
+		s.counts.Announced.Add(1)
+	}
+	return err
+}
 
-	ctx = context.WithoutCancel(ctx)
-	errs := make([]error, s.deliveries)
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() { _, errs[i] = s.queue.EnqueueContext(ctx, task) })
+// remind announces orders that are not shipped after a while, until ctx ends: Redis was away, or has lost their tasks.
+// An order whose task is only late has two then, which fulfil does not mind.
+func (s *shop) remind(ctx context.Context) error {
+	for clock.Sleep(ctx, time.Second) == nil {
+		forgotten, err := s.books.Forgotten(ctx, 10)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, o := range forgotten {
+			// The ID keeps an order from having more and more tasks.
+			err := s.enqueue(ctx, fulfilment{Order: o.ID, Item: o.Item}, asynq.TaskID(fmt.Sprintf("reminder-%d", o.ID)))
+			if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
+				slog.WarnContext(ctx, "no order is announced", "error", err)
+				break // it is tried again later
+			}
+		}
 	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("enqueueing order %d: %w", id, err)
-	}
-	s.counts.Announced.Add(int64(len(errs)))
 	return nil
 }
 

@@ -12,9 +12,11 @@ import (
 )
 
 const schema = `
+CREATE TABLE users   (id TEXT PRIMARY KEY, fence INTEGER NOT NULL); -- those who have ordered
 CREATE TABLE items   (id TEXT PRIMARY KEY, stock INTEGER NOT NULL, fence INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE orders  (id INTEGER PRIMARY KEY, user TEXT NOT NULL, item TEXT NOT NULL,
-                      shipped INTEGER NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0);
+                      shipped INTEGER NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0,
+                      announced INTEGER NOT NULL DEFAULT (unixepoch())); -- to the workers, at this time
 CREATE TABLE parcels (order_id INTEGER NOT NULL);
 CREATE INDEX orders_user  ON orders (user);
 CREATE INDEX parcels_order ON parcels (order_id);
@@ -23,8 +25,8 @@ CREATE INDEX parcels_order ON parcels (order_id);
 // What can be wrong with a statement that meets a database in order.
 var (
 	ErrNoItem = errors.New("there is no such item")
-	// ErrFenced: a holder with a later token has written, so our lock was lost without our knowing. Or we work
-	// without a lock, and somebody has written since we read.
+	// ErrFenced: somebody else has written since we read, so a lock was lost without its holder knowing, or there
+	// was none. Or a holder with a later token had written already.
 	ErrFenced = errors.New("the fencing token is out of date")
 )
 
@@ -94,10 +96,11 @@ func (b *Books) Offer(ctx context.Context, items []string, stock int) error {
 	})
 }
 
-// HasOrder reports whether the user has ordered.
-func (b *Books) HasOrder(ctx context.Context, user string) (has bool, err error) {
-	err = b.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE user = ?)`, user).Scan(&has)
-	return has, err
+// HasOrder reports whether the user has ordered, and the user's fence.
+func (b *Books) HasOrder(ctx context.Context, user string) (has bool, fence int64, err error) {
+	err = b.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE user = ?1),
+		coalesce((SELECT fence FROM users WHERE id = ?1), 0)`, user).Scan(&has, &fence)
+	return has, fence, err
 }
 
 // Stock returns how many there are of the item, and its fence, or ErrNoItem.
@@ -115,8 +118,40 @@ func (b *Books) Shipped(ctx context.Context, order int64) (done bool, fence int6
 	return done, fence, err
 }
 
-// Collect is the carrier's book: one line for every parcel that left the house.
-func (b *Books) Collect(ctx context.Context, order int64) error {
-	_, err := b.write.ExecContext(ctx, `INSERT INTO parcels (order_id) VALUES (?)`, order)
+// Collect is the carrier's book: one line for every parcel that left the house. It belongs to the transaction that
+// marks the order as shipped, so that an order whose mark is refused stays in the house.
+func Collect(ctx context.Context, tx *sql.Tx, order int64) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO parcels (order_id) VALUES (?)`, order)
 	return err
+}
+
+// An Order is one that was stored.
+type Order struct {
+	ID   int64
+	Item string
+}
+
+// Forgotten returns the orders that were announced to the workers some seconds ago, or should have been, and are not
+// shipped. They count as announced now.
+func (b *Books) Forgotten(ctx context.Context, seconds int) (list []Order, err error) {
+	rows, err := b.write.QueryContext(ctx, `UPDATE orders SET announced = unixepoch()
+		WHERE shipped = 0 AND announced <= unixepoch() - ? RETURNING id, item`, seconds)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var o Order
+		if err := rows.Scan(&o.ID, &o.Item); err != nil {
+			return nil, err
+		}
+		list = append(list, o)
+	}
+	return list, rows.Err()
+}
+
+// Unshipped returns how many orders are not shipped.
+func (b *Books) Unshipped(ctx context.Context) (n int, err error) {
+	err = b.read.QueryRowContext(ctx, `SELECT count(*) FROM orders WHERE shipped = 0`).Scan(&n)
+	return n, err
 }

@@ -28,11 +28,10 @@ type Click struct {
 // Plan decides who clicks when. The same seed makes the same crowd.
 func Plan(c settings.Settings) []Click {
 	random := rand.New(rand.NewPCG(c.Seed, 0))
-	rush := time.Duration(c.Users) * time.Millisecond / 2
 	clicks := make([]Click, 0, c.Users*c.Clicks)
 	for u := range c.Users {
 		item := ItemName(random.IntN(c.Items))
-		at := time.Duration(random.Int64N(int64(rush)))
+		at := time.Duration(random.Int64N(int64(c.Rush)))
 		for range c.Clicks {
 			clicks = append(clicks, Click{User: fmt.Sprintf("user-%d", u+1), Item: item, At: at})
 			at += time.Duration(random.Int64N(int64(10 * time.Millisecond)))
@@ -52,6 +51,7 @@ type Tally struct {
 	mu       sync.Mutex
 	Accepted []int64 // ids of orders
 	Refused  int
+	Lost     int   // how many of them were told that their lock was lost, and do not know whether they have an order
 	Failed   error // the first answer that a crowd should never get
 	Elapsed  time.Duration
 }
@@ -74,6 +74,9 @@ func (t *Tally) Drive(ctx context.Context, base string, clicks []Click) error {
 	t.Elapsed = time.Since(start)
 	return ctx.Err()
 }
+
+// ErrLost: the shop lost a lock, and the order may have been stored.
+var ErrLost = errors.New("the shop lost a lock")
 
 // Order orders an item at the shop at base. It returns the id of the order, or 0 if it was refused.
 func Order(ctx context.Context, client *http.Client, base, user, item string) (int64, error) {
@@ -103,6 +106,9 @@ func Order(ctx context.Context, client *http.Client, base, user, item string) (i
 	case http.StatusConflict, http.StatusServiceUnavailable:
 		return 0, nil
 	}
+	if strings.Contains(string(text), "lock-lost") {
+		return 0, ErrLost
+	}
 	return 0, fmt.Errorf("%s: %s", res.Status, text)
 }
 
@@ -116,7 +122,10 @@ func (t *Tally) add(id int64, err error) {
 	default:
 		t.Refused++
 	}
-	if t.Failed == nil {
+	switch {
+	case errors.Is(err, ErrLost):
+		t.Lost++
+	case t.Failed == nil:
 		t.Failed = err
 	}
 }

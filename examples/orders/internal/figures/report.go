@@ -23,6 +23,7 @@ type Result struct {
 	Oversold        int     `json:"oversold"`
 	DuplicateOrders int     `json:"duplicate_orders"`
 	LostOrders      int     `json:"lost_orders"`
+	LostLocks       int     `json:"lost_locks"`
 	Shipped         int     `json:"shipped"`
 	ShippedTwice    int     `json:"shipped_twice"`
 	PerSecond       float64 `json:"per_second"`
@@ -40,6 +41,7 @@ func NewResult(t *crowd.Tally, a books.Audit, c *Counts, slowest []Wait) Result 
 		Requests:        int(t.Answered.Load()),
 		Accepted:        len(t.Accepted),
 		Refused:         t.Refused,
+		LostLocks:       t.Lost,
 		Oversold:        a.Oversold,
 		DuplicateOrders: a.Duplicates,
 		Shipped:         a.Shipped,
@@ -85,6 +87,7 @@ func Report(w io.Writer, c settings.Settings, unlocked, locked Result) error {
 	line("lost orders", unlocked.LostOrders, locked.LostOrders)
 	line("shipped", unlocked.Shipped, locked.Shipped)
 	line("shipped twice", unlocked.ShippedTwice, locked.ShippedTwice)
+	line("locks lost", unlocked.LostLocks, locked.LostLocks)
 	line("tasks queued again", unlocked.requeued, locked.requeued)
 	line("requests per second", math.Round(unlocked.PerSecond), math.Round(locked.PerSecond))
 	line("wait p50", fmt.Sprintf("%.1f ms", unlocked.WaitP50), fmt.Sprintf("%.1f ms", locked.WaitP50))

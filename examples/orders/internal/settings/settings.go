@@ -10,13 +10,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Settings are what the flags say.
 type Settings struct {
 	Users, Clicks, Items, Stock int
 	Seed                        uint64
-	Redis, Serve, OTLP, Metrics string // addresses; "" without the flag
+	Rush                        time.Duration // until all have clicked
+	Redis                       []string      // addresses; none without the flag
+	SentinelMaster              string        // its name, if the addresses are those of Sentinels
+	Serve, OTLP, Metrics        string        // addresses; "" without the flag
 	Contend, JSON               bool
 }
 
@@ -33,8 +37,11 @@ func Parse(args []string, stderr io.Writer) (Settings, error) {
 	f.IntVar(&c.Clicks, "clicks", 3, "how often each of them clicks")
 	f.IntVar(&c.Items, "items", 5, "how many different things are for sale")
 	f.IntVar(&c.Stock, "stock", 40, "how many there are of each")
+	f.DurationVar(&c.Rush, "rush", 0, "within which `time` they come (default 500µs for each of them)")
 	f.Uint64Var(&c.Seed, "seed", 1, "who wants what, and when they click")
-	f.StringVar(&c.Redis, "redis", "", "use the Redis at `host:port` instead of an embedded one")
+	redis := f.String("redis", "", "use the Redis at `host:port` instead of an embedded one, or a Cluster of which\n"+
+		"this is a node; several are separated by commas")
+	f.StringVar(&c.SentinelMaster, "sentinel-master", "", "use the master to which the Sentinels at -redis give this `name`")
 	f.StringVar(&c.Serve, "serve", "", "open the shop at `address`, e.g. :8080, until Ctrl-C")
 	f.BoolVar(&c.JSON, "json", false, "print the figures as JSON too, as the last line")
 	f.BoolVar(&c.Contend, "contend", false, "let two people and their tasks wait for one item, and say who waited for whom")
@@ -53,12 +60,15 @@ func Parse(args []string, stderr io.Writer) (Settings, error) {
 	if f.NArg() > 0 {
 		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
+	if *redis != "" {
+		c.Redis = strings.Split(*redis, ",")
+	}
 	err := c.check()
 	f.Visit(func(set *flag.Flag) {
-		if err == nil && c.Serve != "" && slices.Contains([]string{"users", "clicks", "seed"}, set.Name) {
+		if err == nil && c.Serve != "" && slices.Contains([]string{"users", "clicks", "rush", "seed"}, set.Name) {
 			err = fmt.Errorf("-%s is about a sale, and -serve runs none", set.Name)
 		}
-		if err == nil && c.Contend && slices.Contains([]string{"users", "clicks", "items", "stock", "seed"}, set.Name) {
+		if err == nil && c.Contend && slices.Contains([]string{"users", "clicks", "rush", "items", "stock", "seed"}, set.Name) {
 			err = fmt.Errorf("-%s is about a sale, and -contend runs none", set.Name)
 		}
 	})
@@ -79,25 +89,32 @@ func (c *Settings) check() error {
 			return fmt.Errorf("-%s is %d, must be from 1 to %d", n.flag, n.value, n.max)
 		}
 	}
+	switch {
+	case c.Rush < 0 || c.Rush > time.Hour:
+		return fmt.Errorf("-rush is %v, must be from 0 to 1h", c.Rush)
+	case c.Rush == 0:
+		c.Rush = time.Duration(c.Users) * time.Millisecond / 2
+	}
 	for _, a := range []struct {
 		flag, value string
 		dialled     bool // a listener may leave out the host, and take any port
 	}{
-		{"redis", c.Redis, true},
 		{"serve", c.Serve, false},
 		{"otlp", c.OTLP, true},
 		{"metrics", c.Metrics, false},
 	} {
-		if a.value == "" {
-			continue
-		}
-		host, port, err := net.SplitHostPort(a.value)
-		n, portErr := strconv.ParseUint(port, 10, 16)
-		if err != nil || portErr != nil || a.dialled && (host == "" || n == 0 || strings.ContainsAny(host, " /")) {
+		if a.value != "" && !isAddress(a.value, a.dialled) {
 			return fmt.Errorf("-%s is %q, must be host:port", a.flag, a.value)
 		}
 	}
+	for _, addr := range c.Redis {
+		if !isAddress(addr, true) {
+			return fmt.Errorf("-redis is %q, must be host:port, or several with a comma between", strings.Join(c.Redis, ","))
+		}
+	}
 	switch {
+	case c.SentinelMaster != "" && len(c.Redis) == 0:
+		return errors.New("-sentinel-master needs the addresses of the Sentinels in -redis")
 	case c.JSON && c.Serve != "":
 		return errors.New("-json prints the figures of a sale, and -serve runs none")
 	case c.JSON && c.Contend:
@@ -106,4 +123,10 @@ func (c *Settings) check() error {
 		return errors.New("-serve and -contend are two different things to do")
 	}
 	return nil
+}
+
+func isAddress(s string, dialled bool) bool {
+	host, port, err := net.SplitHostPort(s)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	return err == nil && portErr == nil && (!dialled || host != "" && n != 0 && !strings.ContainsAny(host, " /"))
 }
