@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,7 +81,7 @@ func (f *fleet) cutOff(t *testing.T, key string) (kill func()) {
 // A sale whose tasks and locks are lost with their master goes on, and breaks no promise.
 func TestASaleOutlivesAMasterAndWhatItHad(t *testing.T) {
 	onSeveralServers(t, func(t *testing.T, f *fleet) {
-		args := append(f.flags, "-users", "1500", "-clicks", "3", "-stock", "200", "-rush", "15s", "-json")
+		args := slices.Concat(f.flags, []string{"-users", "1500", "-clicks", "3", "-stock", "200", "-rush", "15s", "-json"})
 		stderr := &progress{lines: make(chan string, 1000)}
 		var stdout bytes.Buffer
 		exit := make(chan int, 1)

@@ -46,10 +46,7 @@ func (s *shop) enqueue(ctx context.Context, f fulfilment, opts ...asynq.Option) 
 func (s *shop) remind(ctx context.Context) error {
 	for clock.Sleep(ctx, time.Second) == nil {
 		forgotten, err := s.books.Forgotten(ctx, 10)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
 		for _, o := range forgotten {
