@@ -39,11 +39,10 @@ func NewQuarantine(rdb redis.UniversalClient, layout Layout, length time.Duratio
 type server struct {
 	id atomic.Value // a string: the replication id that is trusted, if one is
 
-	mu      sync.Mutex // of one examination at a time
-	seen    string     // that was seen last
-	since   time.Time  // when it was seen first
-	next    time.Time  // not examined again before that
-	refused error      // the result of the last examination
+	mu    sync.Mutex // of one examination at a time
+	seen  string     // that was seen last
+	since time.Time  // when it was seen first
+	next  time.Time  // not examined again before that
 }
 
 // trusted returns the replication id that the server of a key is to have.
@@ -84,8 +83,9 @@ func (e *quarantineError) Error() string {
 // examineTimeout is how long an examination may take.
 const examineTimeout = 2 * time.Second
 
-// examine finds out whether the server of a key may grant locks. It returns nil if it may, and is trusted from now on.
-func (q *Quarantine) examine(ctx context.Context, key string) error {
+// examine finds out whether the server of a key may grant locks, which has refused a run that carried a replication id. It
+// returns nil if it may, and is trusted from now on.
+func (q *Quarantine) examine(ctx context.Context, key string, carried any) error {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
 	s, client, err := q.serverOf(ctx, key)
@@ -94,29 +94,26 @@ func (q *Quarantine) examine(ctx context.Context, key string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := time.Now(); now.Before(s.next) && s.refused != nil {
-		if e, ok := errors.AsType[*quarantineError](s.refused); ok {
-			e.left = max(s.next.Sub(now), 0)
-		}
-		return s.refused
+	if id := s.id.Load(); id != nil && id != carried {
+		return nil // another call has found out meanwhile
+	}
+	if left := time.Until(s.next); left > 0 {
+		return &quarantineError{left}
 	}
 	id, err := q.look(ctx, client, key)
 	if id != "" && id != s.seen {
 		s.seen, s.since = id, time.Now()
 	}
-	var e *quarantineError
-	if errors.As(err, &e) { // the server's clock may have been set back
-		if e.left = min(e.left, q.length-time.Since(s.since)); e.left <= 0 {
-			err = nil
+	if e, ok := errors.AsType[*quarantineError](err); ok {
+		left := min(e.left, q.length-time.Since(s.since)) // the server's clock may have been set back
+		if left > 0 {
+			s.next = time.Now().Add(left)
+			return &quarantineError{left}
 		}
+		err = nil
 	}
-	switch s.refused = err; {
-	case err == nil:
+	if err == nil {
 		s.id.Store(id)
-	case e != nil:
-		s.next = time.Now().Add(e.left)
-	default:
-		s.refused = nil // it may be otherwise the next time
 	}
 	return err
 }

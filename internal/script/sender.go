@@ -198,7 +198,8 @@ func (s *Sender) finish(k *Call, cmd redis.Cmder) {
 		k.didNothing()
 	}
 	if isUntrusted(cmd.Err()) {
-		if err := k.script.grants.examine(s.ctx, k.key()); err != nil {
+		args := cmd.Args()
+		if err := k.script.grants.examine(s.ctx, k.key(), args[len(args)-1]); err != nil {
 			k.done(k.reply(nil, err))
 			return
 		}
