@@ -42,6 +42,9 @@ func newServer(t testing.TB, e *Env, shared redistest.Deployment) *Server {
 	return s
 }
 
+// Deployment is the server itself, or those that it is the first of.
+func (s *Server) Deployment() redistest.Deployment { return s.all }
+
 // NewWire returns an undisturbed Wire to whatever a client dials.
 func (s *Server) NewWire() *redistest.Wire { return s.all.NewWire() }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/test/redistest"
 )
 
 // A strike is one kind of fault of the soak.
@@ -42,14 +43,49 @@ var strikes = []strike{
 	}},
 	{"server stopped", 8, 400 * time.Millisecond, (*soak).pause},
 	{"server stopped for long", 1, soakStop, (*soak).pause},
-	{"connections reset", 8, 0, func(_ *soak, p *slot) func() { p.proxy.Reset(); return func() {} }},
-	{"connections refused", 6, 2 * time.Second, func(_ *soak, p *slot) func() { p.proxy.Off(); return p.proxy.Restore }},
-	{"connections half-open", 6, 2 * time.Second, func(_ *soak, p *slot) func() { p.proxy.Swallow(); return p.proxy.Restore }},
-	{"answers late", 8, time.Second, func(_ *soak, p *slot) func() {
-		p.proxy.Delay(50*time.Millisecond, 50*time.Millisecond)
-		return p.proxy.Restore
+	{"connections reset", 8, 0, proxied((*redistest.Proxy).Reset)},
+	{"connections refused", 6, 2 * time.Second, proxied((*redistest.Proxy).Off)},
+	{"connections half-open", 6, 2 * time.Second, proxied((*redistest.Proxy).Swallow)},
+	{"answers late", 8, time.Second, proxied(func(p *redistest.Proxy) { p.Delay(50*time.Millisecond, 50*time.Millisecond) })},
+	{"bytes one by one", 4, time.Second, proxied((*redistest.Proxy).Slice)},
+	{"slot moved", 8, 0, func(s *soak, _ *slot) func() {
+		return s.change(func(c *redistest.Cluster, key string) bool {
+			c.Move(key)
+			return true
+		})
 	}},
-	{"bytes one by one", 4, time.Second, func(_ *soak, p *slot) func() { p.proxy.Slice(); return p.proxy.Restore }},
+	{"master deposed", 4, 0, func(s *soak, _ *slot) func() {
+		return s.change(func(c *redistest.Cluster, key string) bool {
+			master := c.Owner(key)
+			if s.faults.deposed[master] { // the others would not vote for that again for twice the node timeout
+				return false
+			}
+			s.faults.deposed[master] = true
+			c.Depose(key)
+			return true
+		})
+	}},
+}
+
+// proxied disturbs the connections of a child, which it has by a proxy if there is one server.
+func proxied(disturb func(*redistest.Proxy)) func(*soak, *slot) func() {
+	return func(_ *soak, p *slot) func() {
+		if p.proxy == nil {
+			return nil
+		}
+		disturb(p.proxy)
+		return p.proxy.Restore
+	}
+}
+
+// change changes the node of a key in a Cluster, unless do cannot. That takes a while, in which no other fault may last.
+func (s *soak) change(do func(c *redistest.Cluster, key string) bool) func() {
+	key := s.keys[s.rng.IntN(len(s.keys))]
+	c, ok := s.e.Server.Deployment().(*redistest.Cluster)
+	if !ok || len(s.faults.lifts) > 0 || !do(c, s.e.Server.RedisKey(key)) {
+		return nil
+	}
+	return func() {}
 }
 
 // faults are those of a soak.
@@ -58,6 +94,8 @@ type faults struct {
 	counts *judge.Tally
 	lifts  []lift
 	paused bool // the server is
+
+	deposed map[int]bool // nodes of a Cluster that were
 }
 
 // A lift is the end of a fault.

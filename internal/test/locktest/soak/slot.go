@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// A slot of the soak has one child after another, each at the same proxy.
+// A slot of the soak has one child after another, each at the same proxy. Of several servers, which tell clients where the
+// others are, there is none.
 type slot struct {
 	s     *soak
 	n     int
-	proxy *redistest.Proxy
-	words tail // what the children print
+	proxy *redistest.Proxy // nil: there are several servers
+	words tail             // what the children print
 	stops judge.Intervals
 
 	births int
@@ -47,9 +47,11 @@ func (p *slot) start() {
 	l := &life{TB: p.s.t, slot: p, over: make(chan struct{})}
 	p.births++
 	p.life = l
-	l.child = redistest.StartChild(l, env.ChildSpec{
-		Role: loadRole, Addrs: []string{p.proxy.Addr()}, Prefix: p.s.e.Server.Prefix, Kind: p.s.e.Config.Kind(),
-	})
+	spec := p.s.e.Server.Child(loadRole)
+	if p.proxy != nil {
+		spec.Addrs = []string{p.proxy.Addr()}
+	}
+	l.child = redistest.StartChild(l, spec)
 	l.child.Order(loadOrder{
 		Seed: p.s.seed, Child: uint64(p.births)<<8 | uint64(p.n),
 		Workers: soakWorkers, Keys: p.s.keys, Starved: soakStarved,

@@ -76,7 +76,7 @@ func Soak(t *testing.T, c env.Config, length time.Duration, seed uint64) {
 
 func newSoak(t *testing.T, c env.Config, seed uint64) *soak {
 	s := &soak{
-		t: t, seed: seed, faults: faults{counts: judge.NewTally()}, rng: rand.New(rand.NewPCG(seed, 0)), audit: judge.NewAudit(), counts: judge.NewTally(),
+		t: t, seed: seed, faults: faults{counts: judge.NewTally(), deposed: make(map[int]bool)}, rng: rand.New(rand.NewPCG(seed, 0)), audit: judge.NewAudit(), counts: judge.NewTally(),
 		e: env.New(t, c),
 	}
 	s.faults.s = s
@@ -87,7 +87,10 @@ func newSoak(t *testing.T, c env.Config, seed uint64) *soak {
 		s.keys = append(s.keys, lockmw.Key("item", fmt.Sprint(i)))
 	}
 	for i := range soakChildren {
-		p := &slot{s: s, n: i, proxy: s.e.Server.NewProxy(t)}
+		p := &slot{s: s, n: i}
+		if !c.Several {
+			p.proxy = s.e.Server.NewProxy(t)
+		}
 		s.slots = append(s.slots, p)
 		p.start()
 		t.Cleanup(func() { p.life.end() })

@@ -6,6 +6,8 @@ import (
 
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/locktest/soak"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 var run = env.LongRunFlags("soak", 2*time.Second)
@@ -14,4 +16,15 @@ var run = env.LongRunFlags("soak", 2*time.Second)
 func TestSoak(t *testing.T) {
 	length, seed := run.Get(t)
 	soak.Soak(t, env.Redis("exclusive", nil), length, seed)
+}
+
+// TestSoakOfACluster is TestSoak on three masters with a replica each, whose slots move, and which are deposed.
+func TestSoakOfACluster(t *testing.T) {
+	suite.NeedsFull(t, "a Cluster takes seconds to form, and to change")
+	length, seed := run.Get(t)
+	c := env.Cluster("exclusive", nil)
+	c.Server = func(t testing.TB) redistest.Deployment {
+		return redistest.NewCluster(t, 3, 1, "--cluster-node-timeout", "60000") // no node is replaced because it was stopped
+	}
+	soak.Soak(t, c, 2*length, seed)
 }
