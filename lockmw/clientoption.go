@@ -88,8 +88,8 @@ func WithLocalPasses(n int) ClientOption {
 
 // WithReplicas has a hold count only while at least n replicas have what it rests on: its grant, each renewal, and each
 // Extend. So a server that dies with locks it has just granted does not end in two holders of a key, if one of those n
-// replicas takes its place; that is certain if n is the number of all that may. In a Cluster n counts the replicas of the
-// key's own master. n is from 1 to 100, the timeout from 1 ms to half the ReadTimeout of the redis client, which is 5 s by
+// replicas takes its place. That is certain if n is the number of all replicas of the master, and as far as their clocks
+// agree: one whose clock is ahead ends leases early. In a Cluster n counts the replicas of the key's own master. n is from 1 to 100, the timeout from 1 ms to half the ReadTimeout of the redis client, which is 5 s by
 // default. Default: the answer of the server itself is enough.
 //
 // A grant and a renewal take one round trip to the replicas more: the server is asked by WAIT after the script, on the same
@@ -119,12 +119,13 @@ func WithReplicas(n int, timeout time.Duration) ClientOption {
 // d must be longer than every lease, minimum hold and Extend: a call that wants more fails with ErrInvalidOption. Add the time
 // for which a master goes on that another one has replaced: min-replicas-max-lag, or cluster-node-timeout. All clients that
 // share keys, and their Inspectors, must have the same quarantine, or it promises nothing; a shorter one than that of
-// another client is refused.
+// another client is refused when it first uses a server. A WithMinHold of a nested call is not checked.
 //
-// A lock costs a few microseconds more on the server. It must allow INFO, and should allow CONFIG GET: without that
-// each new Client waits for d once after a restart, even if that was long ago. A planned fail-over and a new server
-// refuse locks for d, too. It does not help against FLUSHALL, a virtual machine that is set back, a clock of the server that
-// steps forward within d after its start, and two masters at once.
+// A lock costs a few microseconds more on the server. It must allow INFO, and should allow CONFIG GET. A planned
+// fail-over and a new server refuse locks for d, too, and so does one with replicas that no client with a quarantine has
+// seen in 30 days. It does not help against FLUSHALL, DEBUG RELOAD NOSAVE, a virtual machine that is set back, slots of a
+// Cluster that are given to a running master without their data, a clock of the server that steps forward within d after
+// its start, and two masters at once.
 func WithQuarantine(d time.Duration) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if d < 4*time.Second || d > 24*time.Hour {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -170,9 +171,11 @@ func TestAServerThatIsNewGrantsNothingForTheQuarantine(t *testing.T) {
 		t.Errorf("with a longer quarantine: %v", err)
 	}
 	third := s.on(server, lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
-	if err := server.NewClient(t).ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err(); err != nil { // its age proves nothing
-		t.Fatal(err)
-	}
+	usertest.Eventually(t, "the server is old enough", time.Minute, func() bool {
+		info := server.NewClient(t).InfoMap(t.Context(), "server").Item("Server", "uptime_in_seconds")
+		seconds, _ := strconv.Atoi(info)
+		return time.Duration(seconds)*time.Second > quarantine+time.Second
+	})
 	_, _, err = third.Lock(t.Context(), "item")
 	if !errors.Is(err, lockmw.ErrInvalidOption) || !strings.Contains(err.Error(), "WithQuarantine(1h0m0s)") {
 		t.Errorf("with a shorter quarantine than another: %v", err)

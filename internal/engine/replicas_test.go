@@ -20,10 +20,10 @@ import (
 
 // fakeReplicas answers WAIT for an embedded server, which has no replicas. It is a hook of a redis client.
 type fakeReplicas struct {
-	have    atomic.Int64 // how many acknowledge
-	waits   atomic.Int64 // how often they were asked
-	alone   atomic.Int64 // how often WAIT was not behind a script
-	unknown bool         // the server does not know WAIT
+	have  atomic.Int64 // how many acknowledge
+	waits atomic.Int64 // how often they were asked
+	alone atomic.Int64 // how often WAIT was not behind a script
+	fails atomic.Value // a string: what WAIT is answered, if not by have
 }
 
 func (*fakeReplicas) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -41,8 +41,8 @@ func (f *fakeReplicas) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 			f.alone.Add(1)
 		}
 		err := next(ctx, rest)
-		if f.unknown {
-			last.SetErr(replyError("ERR unknown command 'wait', with args beginning with: '2' '100' "))
+		if text, _ := f.fails.Load().(string); text != "" {
+			last.SetErr(replyError(text))
 		} else if err == nil || script.IsReply(err) {
 			last.(interface{ SetVal(v any) }).SetVal(f.have.Load())
 		}
@@ -285,13 +285,50 @@ func TestABatchOfGrantsWaitsForReplicasOnce(t *testing.T) {
 
 func TestAServerThatDoesNotKnowWaitIsRefused(t *testing.T) {
 	inReplicatedBubble(t, func(b *replicatedBubble) {
-		_ = b.e.Close()
-		b.e = b.replicated(&fakeReplicas{unknown: true})
+		b.replicas.fails.Store("ERR unknown command 'wait', with args beginning with: '2' '100' ")
 		c := b.call(b.e, b.requester(core.Exclusive))
 		<-c.done
 		if !errors.Is(c.err, core.ErrUnavailable) || !strings.Contains(c.err.Error(), "unknown command") {
 			b.Errorf("with time to wait: %v", c.err)
 		}
+		b.wantFree()
+	})
+}
+
+// Redis answers so when it becomes a replica.
+func TestCallsWaitForTheNextMasterIfTheirsIsDeposed(t *testing.T) {
+	for _, text := range []string{
+		"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+		"ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 …",
+	} {
+		inReplicatedBubble(t, func(b *replicatedBubble) {
+			b.replicas.fails.Store(text)
+			waits := b.call(b.e, b.requester(core.Exclusive))
+			time.Sleep(5 * time.Second)
+			b.wantWaiting("a call with time", waits)
+			b.replicas.fails.Store("")
+			time.Sleep(maxTryPause)
+			b.release(b.wantGranted("a call with time", waits))
+			b.wantFree()
+		})
+	}
+}
+
+// A grant is confirmed for those who wait by then, not for the one who was first to ask and has left.
+func TestAGrantIsConfirmedThoughTheFirstToAskHasLeft(t *testing.T) {
+	inReplicatedBubble(t, func(b *replicatedBubble) {
+		b.warm()
+		b.driver.Fair("held")
+		first := b.call(b.e, b.requester(core.Exclusive))
+		second := b.call(b.e, b.requester(core.Exclusive))
+		b.wantWaiting("the second of the process", second)
+		b.driver.Fair("other")
+		first.stop()
+		<-first.done
+		b.driver.Release("held")
+		h := b.wantGranted("the second of the process, whose ticket is the first", second)
+		b.release(h)
+		b.driver.Release("other")
 		b.wantFree()
 	})
 }

@@ -25,7 +25,7 @@ type request struct {
 	stamp    int64           // the fencing counter in the last answer that said so
 	acceptBy instant         // until when a push may be relied on whose number is greater than the stamp
 	place    int64           // in the queue
-	granted  bool            // by a push or a poll, which is confirmed: see confirm
+	granted  bool            // by a push or a poll, and an acquire is under way that confirms it: see confirm
 	holders  []core.Holder   // in the last answer
 	asked    int64           // the subscription when the last run was sent; 0: none
 	hears    int64           // the subscription from before the last answer that said "queued"; 0: none
@@ -61,7 +61,11 @@ func (r *request) call() *script.Call {
 		Inbox: c.slot.inbox.address, Subscribed: c.slot.inbox.isLive(), Tokens: free, QueueTokens: queued, Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep,
 	}
-	return a.Call(r.leader.ctx, e.scripts, r.onAcquired)
+	ctx := r.leader.ctx
+	if r.queued { // for whoever waits by now
+		ctx = e.sender.Context()
+	}
+	return a.Call(ctx, e.scripts, r.onAcquired)
 }
 
 // count notes how many callers the next run tells the server of.
@@ -92,7 +96,7 @@ func (r *request) use(reply *script.Reply) (since instant, err error) {
 func (r *request) onAnswer(reply *script.Reply) {
 	c := r.c
 	if r.over {
-		if reply.Err == nil || r.id.Copies() > 0 {
+		if _, held := c.e.ids.find(r.id.Number()).(*lease); !held && (reply.Err == nil || r.id.Copies() > 0) {
 			r.cancel() // the first cancel may have overtaken the acquire
 		}
 		return
@@ -121,6 +125,7 @@ func (r *request) onAnswer(reply *script.Reply) {
 			r.onPush(p)
 		}
 	case script.Again:
+		r.granted = true // perhaps: the answer to this one says it
 		r.send()
 	default: // the id is over, and must not be used again
 		c.detach(r)

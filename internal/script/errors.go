@@ -55,7 +55,7 @@ var writesNothing = append([]string{
 
 // IsFinal reports whether the server will go on refusing.
 func IsFinal(err error) bool {
-	return isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, []string{"NOPERM", "NOAUTH", "WRONGPASS"})
+	return isUnprotected(err) || isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, []string{"NOPERM", "NOAUTH", "WRONGPASS"})
 }
 
 // IsPassing reports whether it may help to wait: a server is away, starts, fails over or is busy, or its slots move
@@ -66,7 +66,7 @@ func IsPassing(err error) bool {
 		return false
 	case IsReply(err):
 		return hasPrefix(err, passing) || isCutOff(err)
-	case errors.Is(err, errStrange), errors.Is(err, errShortQuarantine), errors.Is(err, errNoReplicationID), errors.Is(err, context.Canceled), errors.Is(err, core.ErrClosed), errors.Is(err, redis.ErrClosed):
+	case errors.Is(err, errStrange), isUnprotected(err), errors.Is(err, context.Canceled), errors.Is(err, core.ErrClosed), errors.Is(err, redis.ErrClosed):
 		return false
 	}
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
@@ -76,6 +76,7 @@ func IsPassing(err error) bool {
 
 var passing = append([]string{
 	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "BUSY ", "max number of clients", untrustedWord,
+	"UNBLOCKED ", "WAIT cannot be used with replica", // WAIT at a server that is no master any more
 }, moving...)
 
 // IsMoving reports whether a Cluster is moving the key's slot, which takes milliseconds for a key.
@@ -115,6 +116,11 @@ const untrustedWord = "UNTRUSTED "
 
 // isUntrusted reports whether a server has granted nothing because the client does not trust it.
 func isUntrusted(err error) bool { return redis.HasErrorPrefix(err, untrustedWord) }
+
+// isUnprotected reports whether no quarantine can protect this client's locks.
+func isUnprotected(err error) bool {
+	return errors.Is(err, errShortQuarantine) || errors.Is(err, errNoReplicationID)
+}
 
 func isMissingScript(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "NOSCRIPT")

@@ -131,10 +131,12 @@ func (q *Quarantine) look(ctx context.Context, client redis.UniversalClient, key
 		return "", errNoReplicationID
 	case fields["role"] != "master":
 		return "", errors.New("it is a replica")
-	case q.isOld(ctx, client, fields):
-		return id, nil
 	}
-	return id, q.isKnown(ctx, client, key, id)
+	err = q.isKnown(ctx, client, key, id) // in any case: that notes this client's quarantine
+	if _, ok := errors.AsType[*quarantineError](err); ok && q.isOld(ctx, client, fields) {
+		err = nil
+	}
+	return id, err
 }
 
 const replicationIDLen = 40
@@ -144,10 +146,13 @@ var errShortQuarantine = fmt.Errorf("%w: all clients of a server need the same q
 var errNoReplicationID = errors.New("whether it may have lost locks is not known: INFO does not tell its replication id")
 
 // isOld reports whether a server has kept its data for a quarantine: it has run for that long, and took nobody's place. The
-// trace of that is gone only a backlog's time after its last replica.
+// trace of that is gone when its first replica comes, which makes a backlog, or a backlog's time after its last one.
 func (q *Quarantine) isOld(ctx context.Context, client redis.UniversalClient, fields map[string]string) bool {
 	uptime, err := strconv.ParseInt(fields["uptime_in_seconds"], 10, 64)
-	if err != nil || time.Duration(uptime)*time.Second < q.length+time.Second || strings.Trim(fields["master_replid2"], "0") != "" {
+	if err != nil || time.Duration(uptime)*time.Second < q.length+time.Second {
+		return false
+	}
+	if strings.Trim(fields["master_replid2"], "0") != "" || fields["repl_backlog_active"] != "0" {
 		return false
 	}
 	config, err := client.ConfigGet(ctx, "repl-backlog-ttl").Result()

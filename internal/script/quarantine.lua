@@ -2,14 +2,17 @@
 -- The last of ARGV is the replication id that the client trusts: a server that may have lost locks has another one.
 local trusted_id = table.remove(ARGV)
 local trusted
+local UNTRUSTED = {err = 'UNTRUSTED the client does not know whether this server has all locks'}
 
 -- Returns whether this server is the one that the client trusts, and is a master.
 local function may_grant()
   if trusted == nil then
     local info = redis.call('INFO', 'replication')
-    trusted = string.find(info, 'role:master\r', 1, true) ~= nil
-      and string.find(info, 'master_replid:' .. trusted_id .. '\r', 1, true) ~= nil
+    trusted = string.find(info, 'master_replid:' .. trusted_id .. '\r', 1, true) ~= nil
+    if not string.find(info, 'role:master\r', 1, true) then
+      trusted = false
+      UNTRUSTED.err = 'READONLY this server is a replica' -- by that word the client looks for the master
+    end
   end
   return trusted
 end
-local UNTRUSTED = {err = 'UNTRUSTED the client does not know whether this server has all locks'}

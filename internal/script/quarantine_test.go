@@ -170,3 +170,15 @@ func TestABatchIsRefusedByAServerThatIsNotTrusted(t *testing.T) {
 		t.Errorf("the server has %q", keys)
 	}
 }
+
+// The word by which go-redis gives up a connection to a master that is one no more.
+func TestAReplicaSaysThatItIsOneInAQuarantine(t *testing.T) {
+	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "item")
+	if err := d.Redis.ReplicaOf(t.Context(), "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	q := newQuarantined(d, time.Hour)
+	if r := q.send(scripttest.Acquire{ID: "b1"}.Operation(d)); r.Err == nil || !strings.HasPrefix(r.Err.Error(), "READONLY ") {
+		t.Errorf("a replica answers %v", r.Err)
+	}
+}

@@ -167,7 +167,8 @@ func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []*Call)
 		few := s.execAndWait(ctx, node, cmds...)
 		for _, g := range part {
 			if hasPrefix(g.cmd.Err(), redirects) {
-				g.cmd, few = s.runAndWait(ctx, g.calls[0]), g.calls[0].few
+				s.finish(g.calls[0], s.run(g.calls[0])) // which follows
+				continue
 			}
 			left = append(left, s.finishGroup(ctx, g, few)...)
 		}

@@ -13,6 +13,7 @@ type route struct {
 	patient *lane       // for callers that nothing but the answer can stop; nil: the client has no limits to set
 	hurried *lane       // for those that must notice soon that their time is over
 	quick   atomic.Bool // the server has answered well within the time that hurried callers have
+	waits   *route      // the same way for calls that wait for replicas, which must not hold up the others
 
 	// The mutex of the Sender guards these.
 	flying  int // how many commands and pipelines are under way
@@ -42,11 +43,21 @@ func (s *Sender) newRoute(rdb *redis.Client, limit int) *route {
 		limit:   limit,
 		patient: newLane(s, rdb, s.patience/4, s.patience),
 		hurried: newLane(s, rdb, hurriedTurn, hurriedAnswer),
+		waits:   &route{limit: limit},
 	}
 }
 
 // routeOf returns the route of k. It never waits: until a Cluster has answered, its client has to find the nodes.
 func (s *Sender) routeOf(k *Call) *route {
+	r := s.routeTo(k)
+	if s.wantsReplicas(k) {
+		return r.waits
+	}
+	return r
+}
+
+// routeTo returns the route to the server of k.
+func (s *Sender) routeTo(k *Call) *route {
 	if s.cluster == nil || !s.inSight.Load() {
 		return s.common
 	}

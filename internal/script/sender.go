@@ -48,7 +48,7 @@ type Sender struct {
 func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, replicas Replicas) *Sender {
 	s := &Sender{rdb: rdb, patience: patience, replicas: replicas, reload: newReload(rdb)}
 	s.ctx, s.cancel = context.WithCancel(context.WithValue(context.Background(), senderKey{}, s))
-	s.common = &route{limit: maxInFlight}
+	s.common = &route{limit: maxInFlight, waits: &route{limit: maxInFlight}}
 	switch c := rdb.(type) {
 	case *redis.Client:
 		s.common = s.newRoute(c, maxInFlight)
@@ -56,7 +56,7 @@ func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, re
 		s.cluster = c
 	}
 	if t.Cluster {
-		s.common.limit = noLimit
+		s.common.limit, s.common.waits.limit = noLimit, noLimit
 	}
 	return s
 }
@@ -90,7 +90,7 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 	if !s.enter(r, k) {
 		return false
 	}
-	if l == nil || !patient && !r.quick.Load() || s.wantsReplicas(k) {
+	if l == nil || !patient && !r.quick.Load() {
 		go s.fly(r, []*Call{k})
 		return false
 	}
@@ -102,7 +102,8 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 		s.leave(r)
 		go s.fly(r, []*Call{k})
 		return false
-	case isUntrusted(err): // it takes more than one command to find out
+	case isUntrusted(err), isMissingScript(err): // there is more to do than one command
+		k.didNothing()
 		go s.fly(r, []*Call{k})
 		return false
 	case s.cluster != nil && hasPrefix(err, passing): // its client goes on to another node, or tries again
@@ -265,18 +266,22 @@ func (s *Sender) Pause() {
 func (s *Sender) Gathered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.common.waiting)
+	return len(s.common.waiting) + len(s.common.waits.waiting)
 }
 
 // Resume sends what has gathered since Pause, in this goroutine.
 func (s *Sender) Resume() {
 	s.mu.Lock()
 	s.paused = false
-	s.common.flying++
-	s.flying++
-	s.wg.Add(1)
 	s.mu.Unlock()
-	s.fly(s.common, s.next(s.common))
+	for _, r := range []*route{s.common, s.common.waits} {
+		s.mu.Lock()
+		r.flying++
+		s.flying++
+		s.wg.Add(1)
+		s.mu.Unlock()
+		s.fly(r, s.next(r))
+	}
 }
 
 // contextOf returns the context of k, which ends also when all calls are to end.
