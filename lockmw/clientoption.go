@@ -89,8 +89,9 @@ func WithLocalPasses(n int) ClientOption {
 // WithReplicas has a hold count only while at least n replicas have what it rests on: its grant, each renewal, and each
 // Extend. So a server that dies with locks it has just granted does not end in two holders of a key, if one of those n
 // replicas takes its place. That is certain if n is the number of all replicas of the master, and as far as their clocks
-// agree: one whose clock is ahead ends leases early. In a Cluster n counts the replicas of the key's own master. n is from 1 to 100, the timeout from 1 ms to half the ReadTimeout of the redis client, which is 5 s by
-// default. Default: the answer of the server itself is enough.
+// agree: one whose clock is ahead ends leases early. In a Cluster n counts the replicas of the key's own master. n is from
+// 1 to 100, the timeout from 1 ms to half the ReadTimeout of the redis client, which is 5 s by default. Default: the answer
+// of the server itself is enough.
 //
 // A grant and a renewal take one round trip to the replicas more: the server is asked by WAIT after the script, on the same
 // connection. Unlock and locks that are passed on within this process need none. If fewer than n replicas have it within the

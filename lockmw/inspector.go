@@ -19,8 +19,8 @@ type Inspector struct {
 }
 
 // NewInspector returns an Inspector for the locks of Clients with the same prefix; of the options
-// only WithPrefix and WithQuarantine matter. It takes the redis clients that New takes. All, Kept and Prefixes need one that shows the
-// masters of a Cluster, and return errors.ErrUnsupported otherwise.
+// only WithPrefix and WithQuarantine matter. It takes the redis clients that New takes. All, Kept and Prefixes need one that
+// shows the masters of a Cluster, and return errors.ErrUnsupported otherwise.
 func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, error) {
 	s, err := newClientSettings(opts)
 	if err != nil {

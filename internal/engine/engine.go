@@ -136,9 +136,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		drained: make(chan struct{}),
 	}
 	params := script.DefaultParams(topology.Single)
-	if cfg.Quarantine > 0 {
-		params.Quarantine = script.NewQuarantine(rdb, e.layout, cfg.Quarantine)
-	}
+	params.Quarantine = script.NewQuarantine(rdb, e.layout, cfg.Quarantine)
 	e.scripts = script.NewSet(params)
 	e.inboxes.init(e)
 	e.slots.init(e, topology.Cluster)

@@ -65,9 +65,7 @@ func New(rdb redis.UniversalClient, prefix string, quarantine time.Duration) (*I
 	}
 	i := &Inspector{rdb: rdb, topology: topology, layout: script.NewLayout(prefix, topology.Cluster)}
 	params := script.DefaultParams(topology.Single)
-	if quarantine > 0 {
-		params.Quarantine = script.NewQuarantine(rdb, i.layout, quarantine) // it examines no server, and trusts none
-	}
+	params.Quarantine = script.NewQuarantine(rdb, i.layout, quarantine) // it examines no server, and trusts none
 	i.scripts = script.NewSet(params)
 	return i, nil
 }

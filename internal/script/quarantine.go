@@ -30,8 +30,11 @@ type Quarantine struct {
 	servers sync.Map // a *server by the *redis.Client of a node of a Cluster, or by nil
 }
 
-// NewQuarantine returns a Quarantine of that length, which trusts no server yet.
+// NewQuarantine returns a Quarantine of that length, which trusts no server yet; nil, which is none, if it is 0.
 func NewQuarantine(rdb redis.UniversalClient, layout Layout, length time.Duration) *Quarantine {
+	if length == 0 {
+		return nil
+	}
 	return &Quarantine{length: length, rdb: rdb, layout: layout, known: redis.NewScript(knownLua)}
 }
 
@@ -120,20 +123,19 @@ func (q *Quarantine) examine(ctx context.Context, key string, carried any) error
 
 // look returns the replication id of a server that has all locks, or why it has not.
 func (q *Quarantine) look(ctx context.Context, client redis.UniversalClient, key string) (id string, err error) {
-	info, err := client.Info(ctx).Result()
-	if err != nil {
+	info := client.InfoMap(ctx)
+	if err := info.Err(); err != nil {
 		return "", fmt.Errorf("whether it may have lost locks is not known: %w", err)
 	}
-	fields := infoFields(info)
-	id = fields["master_replid"]
+	id = info.Item("Replication", "master_replid")
 	switch {
 	case len(id) != replicationIDLen:
 		return "", errNoReplicationID
-	case fields["role"] != "master":
+	case info.Item("Replication", "role") != "master":
 		return "", errors.New("it is a replica")
 	}
 	err = q.isKnown(ctx, client, key, id) // in any case: that notes this client's quarantine
-	if _, ok := errors.AsType[*quarantineError](err); ok && q.isOld(ctx, client, fields) {
+	if _, ok := errors.AsType[*quarantineError](err); ok && q.isOld(ctx, client, info) {
 		err = nil
 	}
 	return id, err
@@ -147,12 +149,12 @@ var errNoReplicationID = errors.New("whether it may have lost locks is not known
 
 // isOld reports whether a server has kept its data for a quarantine: it has run for that long, and took nobody's place. The
 // trace of that is gone when its first replica comes, which makes a backlog, or a backlog's time after its last one.
-func (q *Quarantine) isOld(ctx context.Context, client redis.UniversalClient, fields map[string]string) bool {
-	uptime, err := strconv.ParseInt(fields["uptime_in_seconds"], 10, 64)
+func (q *Quarantine) isOld(ctx context.Context, client redis.UniversalClient, info *redis.InfoCmd) bool {
+	uptime, err := strconv.ParseInt(info.Item("Server", "uptime_in_seconds"), 10, 64)
 	if err != nil || time.Duration(uptime)*time.Second < q.length+time.Second {
 		return false
 	}
-	if strings.Trim(fields["master_replid2"], "0") != "" || fields["repl_backlog_active"] != "0" {
+	if strings.Trim(info.Item("Replication", "master_replid2"), "0") != "" || info.Item("Replication", "repl_backlog_active") != "0" {
 		return false
 	}
 	config, err := client.ConfigGet(ctx, "repl-backlog-ttl").Result()
@@ -196,15 +198,4 @@ func (q *Quarantine) note(ctx context.Context, client redis.UniversalClient, key
 	}
 	holder, _ := q.layout.Key(key)
 	return in(slotTag(slotOf(escape(holder))))
-}
-
-// infoFields reads what INFO answers.
-func infoFields(info string) map[string]string {
-	fields := make(map[string]string)
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
-	return fields
 }

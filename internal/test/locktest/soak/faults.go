@@ -43,7 +43,13 @@ var strikes = []strike{
 	}},
 	{"server stopped", 8, 400 * time.Millisecond, (*soak).pause},
 	{"server stopped for long", 1, soakStop, (*soak).pause},
-	{"connections reset", 8, 0, proxied((*redistest.Proxy).Reset)},
+	{"connections reset", 8, 0, func(_ *soak, p *slot) func() {
+		if p.proxy == nil {
+			return nil
+		}
+		p.proxy.Reset()
+		return func() {}
+	}},
 	{"connections refused", 6, 2 * time.Second, proxied((*redistest.Proxy).Off)},
 	{"connections half-open", 6, 2 * time.Second, proxied((*redistest.Proxy).Swallow)},
 	{"answers late", 8, time.Second, proxied(func(p *redistest.Proxy) { p.Delay(50*time.Millisecond, 50*time.Millisecond) })},
