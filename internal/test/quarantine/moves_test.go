@@ -1,22 +1,21 @@
 package quarantine
 
-import "fmt"
+import "github.com/lockmw/go/internal/test/states"
 
-// A move leads to another state.
-type move struct {
-	name string
-	to   state
-}
+type move = states.Move[state]
 
 // moves returns what can happen next.
 func (y *system) moves(s *state) (all []move) {
-	add := func(name string, change func(*state)) {
-		to := *s
-		change(&to)
-		all = append(all, move{name, to})
+	by := func(process int) func(string, func(*state)) {
+		return func(name string, change func(*state)) {
+			to := *s
+			change(&to)
+			all = append(all, move{Process: process, Name: name, To: to})
+		}
 	}
+	add := by(states.Nobody)
 	for i := range y.processes {
-		y.processMoves(s, i, func(name string, change func(*state)) { add(fmt.Sprintf("process %d %s", i+1, name), change) })
+		y.processMoves(s, i, by(i))
 	}
 	if s.saved != s.data {
 		add("the data are saved", func(s *state) { s.saved = s.data })

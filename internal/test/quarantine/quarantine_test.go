@@ -1,22 +1,20 @@
 package quarantine
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/states"
 )
 
 func TestNoTwoWorkAfterALoss(t *testing.T) {
 	race.FindsNothing(t)
 	y := system{processes: 2, end: 6, losses: 2}
-	states, path := y.search()
-	if path != "" {
-		t.Fatalf("after %d states two work:\n%s", states, path)
+	found := y.search()
+	if found.Broken != "" {
+		t.Fatalf("after %d states %s:\n%s", found.States, found.Broken, found.Path)
 	}
-	t.Logf("%d states", states)
+	t.Logf("%d states", found.States)
 }
 
 // Without the rule, two work. The test finds the shortest way to that.
@@ -40,11 +38,11 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		untested &^= n.off
 		t.Run(n.name, func(t *testing.T) {
 			y := system{off: n.off, processes: n.processes, end: n.end, losses: 1}
-			states, path := y.search()
-			if path == "" {
-				t.Fatalf("without it, nothing breaks in %d states", states)
+			found := y.search()
+			if found.Broken == "" {
+				t.Fatalf("without it, nothing breaks in %d states", found.States)
 			}
-			t.Logf("without it, two work after %d states:\n%s", states, path)
+			t.Logf("without it, %s after %d states:\n%s", found.Broken, found.States, found.Path)
 		})
 	}
 	if untested != 0 {
@@ -52,32 +50,6 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// search visits all states, breadth first, until two processes work in one. It returns how many it visited, and the moves
-// that lead to that one.
-func (y *system) search() (states int, path string) {
-	type visited struct {
-		state  state
-		parent int
-		by     string
-	}
-	list := []visited{{state: state{losses: y.losses, id: 1, since: -1}}}
-	index := map[state]bool{list[0].state: true}
-	for i := 0; i < len(list); i++ {
-		s := list[i].state
-		if s.workers() > 1 {
-			var moves []string
-			for j := i; j > 0; j = list[j].parent {
-				moves = append(moves, list[j].by)
-			}
-			slices.Reverse(moves)
-			return len(list), strings.Join(moves, "\n")
-		}
-		for _, m := range y.moves(&s) {
-			if !index[m.to] {
-				index[m.to] = true
-				list = append(list, visited{m.to, i, fmt.Sprintf("%2d  %s", s.now, m.name)})
-			}
-		}
-	}
-	return len(list), ""
+func (y *system) search() states.Found {
+	return states.Search(state{losses: y.losses, id: 1, since: -1}, y.moves, (*state).broken)
 }

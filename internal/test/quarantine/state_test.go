@@ -60,12 +60,19 @@ type state struct {
 	saved  data // what it has when it comes back
 }
 
-// workers returns how many processes work.
-func (s *state) workers() (n int) {
+// Time returns when it is.
+func (s state) Time() int { return int(s.now) }
+
+// broken says that more than one process works.
+func (s *state) broken() string {
+	workers := 0
 	for _, p := range s.proc {
 		if s.now < p.deadline {
-			n++
+			workers++
 		}
 	}
-	return n
+	if workers > 1 {
+		return "two work"
+	}
+	return ""
 }

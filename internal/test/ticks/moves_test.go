@@ -1,19 +1,17 @@
 package ticks
 
-// A move leads to another state. Those that are sure come before the next step of time.
-type move struct {
-	name string
-	call int
-	sure bool
-	to   state
-}
+import "github.com/lockmw/go/internal/test/states"
 
-// moves returns what can happen next.
+type move = states.Move[state]
+
+// moves returns what can happen next. What is sure to happen comes before the next step of time.
 func (y *system) moves(s *state) (all []move) {
+	anySure := false
 	add := func(name string, i int, sure bool, change func(*state)) {
 		to := *s
 		change(&to)
-		all = append(all, move{name, i, sure, to})
+		all = append(all, move{Process: i, Name: name, To: to})
+		anySure = anySure || sure
 	}
 	for i := range y.calls {
 		if p := s.call[i].phase; s.faults.quits > 0 && (p == waits || p == holds || p == asked) {
@@ -38,7 +36,7 @@ func (y *system) moves(s *state) (all []move) {
 			})
 		}
 	}
-	y.steps(s, all, func(name string, i int, change func(*state)) { add(name, i, false, change) })
+	y.steps(s, anySure, func(name string, i int, change func(*state)) { add(name, i, false, change) })
 	return all
 }
 
@@ -136,14 +134,10 @@ func (y *system) markMoves(s *state, i int, add func(name string, sure bool, cha
 	}
 }
 
-// steps adds the next step of time.
-func (y *system) steps(s *state, all []move, add func(string, int, func(*state))) {
+// steps adds the next step of time. It is early if something else is sure to happen before it.
+func (y *system) steps(s *state, early bool, add func(string, int, func(*state))) {
 	if s.now == end {
 		return
-	}
-	early := false
-	for _, m := range all {
-		early = early || m.sure
 	}
 	if early && s.faults.early == 0 {
 		return
@@ -159,7 +153,7 @@ func (y *system) steps(s *state, all []move, add func(string, int, func(*state))
 			y.step(s, paused)
 		}
 	}
-	add("time goes on", -1, step(-1))
+	add("time goes on", states.Nobody, step(-1))
 	for i, c := range s.call {
 		if s.faults.pauses > 0 && c.phase != dead && y.has(s, i) {
 			add("stands still", i, step(i))

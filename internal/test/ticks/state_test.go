@@ -120,6 +120,9 @@ const (
 	waitsOn   promise = "waits"
 )
 
+// Time returns when it is.
+func (s state) Time() int { return int(s.now) }
+
 // check says which promise a state breaks.
 func (s *state) check() promise {
 	if s.broken != "" {

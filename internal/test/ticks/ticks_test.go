@@ -1,12 +1,10 @@
 package ticks
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/states"
 )
 
 // The calls of replicas whose clocks differ.
@@ -32,11 +30,11 @@ func TestNoStateBreaksAPromise(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			states, path, broken := y.search()
-			if broken != "" {
-				t.Fatalf("after %d states, %q breaks:\n%s", states, broken, path)
+			found := y.search()
+			if found.Broken != "" {
+				t.Fatalf("after %d states, %q breaks:\n%s", found.States, found.Broken, found.Path)
 			}
-			t.Logf("%d states", states)
+			t.Logf("%d states", found.States)
 		})
 	}
 }
@@ -71,11 +69,11 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		untested &^= n.off
 		t.Run(n.name, func(t *testing.T) {
 			n.in.off = n.off
-			states, path, broken := n.in.search()
-			if broken != n.promise {
-				t.Fatalf("without it, %q breaks after %d states, want %q:\n%s", broken, states, n.promise, path)
+			found := n.in.search()
+			if found.Broken != string(n.promise) {
+				t.Fatalf("without it, %q breaks after %d states, want %q:\n%s", found.Broken, found.States, n.promise, found.Path)
 			}
-			t.Logf("without it, %q breaks after %d states:\n%s", broken, states, path)
+			t.Logf("without it, %q breaks after %d states:\n%s", found.Broken, found.States, found.Path)
 		})
 	}
 	if untested != 0 {
@@ -83,32 +81,6 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// search visits all states, breadth first, until one breaks a promise. It returns how many it visited, and the
-// moves that lead to that one.
-func (y *system) search() (states int, path string, broken promise) {
-	type visited struct {
-		state  state
-		parent int
-		by     string
-	}
-	list := []visited{{state: state{faults: y.faults}}}
-	index := map[state]bool{list[0].state: true}
-	for i := 0; i < len(list); i++ {
-		if broken = list[i].state.check(); broken != "" {
-			var moves []string
-			for j := i; j > 0; j = list[j].parent {
-				moves = append(moves, list[j].by)
-			}
-			slices.Reverse(moves)
-			return len(list), strings.Join(moves, "\n"), broken
-		}
-		s := list[i].state
-		for _, m := range y.moves(&s) {
-			if !index[m.to] {
-				index[m.to] = true
-				list = append(list, visited{m.to, i, fmt.Sprintf("%2d  call %d  %s", s.now, m.call, m.name)})
-			}
-		}
-	}
-	return len(list), "", ""
+func (y *system) search() states.Found {
+	return states.Search(state{faults: y.faults}, y.moves, func(s *state) string { return string(s.check()) })
 }

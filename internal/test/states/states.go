@@ -1,0 +1,65 @@
+// Package states visits every state that a model can get into.
+package states
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A State is all there is in a model at one time. Two that are equal are the same.
+type State interface {
+	comparable
+	Time() int
+}
+
+// A Move leads to another state.
+type Move[S State] struct {
+	Process int // whose move it is, from 0; or Nobody
+	Name    string
+	To      S
+}
+
+// Nobody is no process: what happens to all of them.
+const Nobody = -1
+
+// Found is what a search has found.
+type Found struct {
+	States int    // that were visited
+	Broken string // the promise that the last of them breaks; empty: none does
+	Path   string // the moves that lead to that one, each on a line with its time
+}
+
+// Search visits the first state and all that moves lead to, breadth first, until one breaks a promise: so that the path to it is
+// as short as can be.
+func Search[S State](first S, moves func(*S) []Move[S], broken func(*S) string) Found {
+	type visited struct {
+		Move[S]
+		parent int
+	}
+	list := []visited{{Move: Move[S]{To: first}}}
+	index := map[S]struct{}{first: {}}
+	for i := 0; i < len(list); i++ {
+		s := list[i].To
+		if why := broken(&s); why != "" {
+			var path []string
+			for j := i; j > 0; j = list[j].parent {
+				m := list[j]
+				who := ""
+				if m.Process != Nobody {
+					who = fmt.Sprintf("process %d ", m.Process+1)
+				}
+				path = append(path, fmt.Sprintf("%2d  %s%s", list[m.parent].To.Time(), who, m.Name))
+			}
+			slices.Reverse(path)
+			return Found{len(list), why, strings.Join(path, "\n")}
+		}
+		for _, m := range moves(&s) {
+			if _, ok := index[m.To]; !ok {
+				index[m.To] = struct{}{}
+				list = append(list, visited{m, i})
+			}
+		}
+	}
+	return Found{States: len(list)}
+}
