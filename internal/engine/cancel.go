@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"time"
 
 	"github.com/lockmw/go/internal/script"
@@ -43,14 +42,12 @@ func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 }
 
 func (c *cancellation) send() {
-	ctx, cancel := context.WithTimeout(c.e.sender.Context(), cancelTimeout)
 	run := script.Cancel{
 		Keys: &c.keys, ID: c.id, Mark: c.mark, Place: c.place, KeepPlace: c.keepPlace, EndPlace: c.endPlace,
 	}
-	c.e.sender.Start(run.Call(ctx, c.e.scripts, func(a *script.Reply) {
-		cancel()
-		c.onCancelled(a)
-	}))
+	k := run.Call(c.e.sender.Context(), c.e.scripts, c.onCancelled)
+	k.Limit = cancelTimeout
+	c.e.sender.Start(k)
 }
 
 func (c *cancellation) onCancelled(a *script.Reply) {

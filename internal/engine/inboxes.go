@@ -114,6 +114,18 @@ func (all *inboxes) placeAgain(list []*inbox) {
 	}
 }
 
+// follow has the inboxes follow their slots to other nodes, in the background.
+func (all *inboxes) follow() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.stopped {
+		return
+	}
+	for _, s := range all.subscribers {
+		all.wg.Go(func() { s.follow(all.e.sender.Context()) })
+	}
+}
+
 // confirmed notes that the messages of b come in.
 func (all *inboxes) confirmed(b *inbox) {
 	b.subscription.Store(all.count.Add(1))

@@ -30,7 +30,7 @@ const recoveryPause = time.Second
 
 func (y *recovery) init(e *Engine) {
 	y.e, y.timer.owner = e, y
-	e.sender.Watch(y.note)
+	e.sender.Watch(y.note, y.deposed)
 }
 
 // note deals with how a command ended.
@@ -41,6 +41,14 @@ func (y *recovery) note(err error) {
 	case y.away.Load() && (err == nil || script.IsReply(err) && !script.IsFinal(err)) && y.away.CompareAndSwap(true, false):
 		y.plan()
 	}
+}
+
+// deposed deals with a node of a Cluster that is no master any more. Another one has its slots.
+func (y *recovery) deposed() {
+	y.mu.Lock()
+	y.e.schedule.set(&y.timer, y.e.now(), 0)
+	y.mu.Unlock()
+	y.e.inboxes.follow()
 }
 
 // isAway reports whether an error says that the server is away, or is not what it was. That an answer took longer than a
@@ -82,7 +90,7 @@ func (y *recovery) due() {
 		again := sh.released.take(now)
 		sh.mu.Unlock()
 		for _, r := range again {
-			e.cancelID(e.layout.KeySet(r.key), cancelTarget{id: e.idStem.New(r.id).String()})
+			e.cancelID(e.layout.KeySet(r.key), cancelTarget{id: e.idStem.New(r.id).String(), lease: releaseLost})
 		}
 	}
 }

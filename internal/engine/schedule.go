@@ -233,7 +233,9 @@ func (s *schedule) sendBatch(batch []*script.Call) {
 	s.batches++
 	s.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(s.e.sender.Context(), batch[0].Timeout)
+		stop := context.AfterFunc(ctx, s.e.sender.Late) // go-redis may wait for the answer for much longer
 		s.e.sender.RunBatch(ctx, batch)
+		stop()
 		cancel()
 		s.mu.Lock()
 		s.batches--

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -231,13 +232,18 @@ func (s *subscriber) list(chosen func(b *inbox) bool) (list []*inbox) {
 	return list
 }
 
-// moved has inboxes subscribed to at the nodes to which their slots have moved.
+// moved has inboxes subscribed to at the nodes to which their slots have moved. The goroutine that calls it is one of
+// all.wg.
 func (s *subscriber) moved(list []*inbox) {
 	s.all.mu.Lock()
+	list = slices.DeleteFunc(list, func(b *inbox) bool { return b.subscriber != s })
 	for _, b := range list {
 		s.drop(b)
 	}
 	s.all.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
 	s.all.e.sender.Reload()
 	s.all.wg.Go(func() { s.all.placeAgain(list) })
 }

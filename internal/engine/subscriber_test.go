@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,11 +19,13 @@ import (
 // A oneNodeCluster is a Cluster of one server, which has no sharded channels.
 type oneNodeCluster struct {
 	*redis.Client
-	unknown atomic.Int32 // how many questions for the node of a slot are not answered
-	reloads atomic.Int32
+	unknown  atomic.Int32 // how many questions for the node of a slot are not answered
+	reloads  atomic.Int32
+	promoted atomic.Pointer[redis.Client] // has its place; nil: nobody
 }
 
 func (c *oneNodeCluster) ForEachMaster(ctx context.Context, f func(context.Context, *redis.Client) error) error {
+	c.reloads.Add(1)
 	return f(ctx, c.Client)
 }
 
@@ -30,10 +33,8 @@ func (c *oneNodeCluster) MasterForKey(context.Context, string) (*redis.Client, e
 	if c.unknown.Add(-1) >= 0 {
 		return nil, errors.New("the Cluster is not in sight")
 	}
-	return c.Client, nil
+	return cmp.Or(c.promoted.Load(), c.Client), nil
 }
-
-func (c *oneNodeCluster) ReloadState(context.Context) { c.reloads.Add(1) }
 
 // A shardedBubble is a bubble with an engine that has an inbox for each slot.
 type shardedBubble struct {
@@ -232,6 +233,42 @@ func TestAnInboxOfALongWaitIsKept(t *testing.T) {
 		if took := time.Since(start); took >= script.PollInterval/2 {
 			b.Errorf("the hand-over took %v", took)
 		}
+		b.release(b.wantGranted("the call", c))
+	})
+}
+
+// A master that hangs does not say that another one has its place.
+func TestInboxesFollowAtOnceWhenANodeIsDeposed(t *testing.T) {
+	inShardedBubble(t, func(b *shardedBubble) {
+		b.handOver("item:1")
+		b.c.promoted.Store(b.s.NewClient(b.T, b.wire.Use))
+		b.e.recovery.deposed()
+		time.Sleep(2 * inboxRetry)
+		b.e.inboxes.mu.Lock()
+		s := b.inboxOf("item:1").subscriber
+		b.e.inboxes.mu.Unlock()
+		if s == nil || s.node != b.c.promoted.Load() {
+			b.Error("the inbox is where it was")
+		}
+		b.wantByMessage("from the new master", "item:1")
+	})
+}
+
+// go-redis waits for the answer to a poll for as long as its read timeout.
+func TestAPollThatIsNotAnsweredHasTheClusterAsked(t *testing.T) {
+	inShardedBubble(t, func(b *shardedBubble) {
+		b.driver.Fair("held")
+		c := b.call(b.e, b.requester(core.Fair))
+		time.Sleep(script.PollInterval)
+		before := b.c.reloads.Load()
+		b.wire.Silence()
+		time.Sleep(2 * script.PollInterval)
+		if b.c.reloads.Load() == before {
+			b.Error("nobody has asked who is master")
+		}
+		b.wire.Restore()
+		b.driver.Release("held")
+		<-c.done
 		b.release(b.wantGranted("the call", c))
 	})
 }

@@ -105,7 +105,7 @@ func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 		return g.calls
 	default:
 		for _, k := range g.calls {
-			k.done(&Reply{Sent: k.sent, Err: err})
+			s.answer(k, &Reply{Sent: k.sent, Err: err})
 		}
 		return nil
 	}
@@ -118,7 +118,7 @@ func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 			k.didNothing()
 			left = append(left, k)
 		} else {
-			k.done(k.reply(answers[i], nil))
+			s.answer(k, k.reply(answers[i], nil))
 		}
 	}
 	return left

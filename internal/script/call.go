@@ -26,6 +26,7 @@ type Call struct {
 	sent   time.Time     // before the first byte was sent
 	copies *atomic.Int32 // how often it was written and may have done something; nil: nobody counts
 	before int32         // copies when it was sent last
+	open   *open         // nil: it is to no Cluster, or was sent with others at once
 	few    error         // why what it wrote does not count yet; nil: it does
 }
 
@@ -78,7 +79,10 @@ func (k *Call) reply(value any, err error) *Reply {
 }
 
 // sendWhole makes k send the script's text, which the server does not know yet.
-func (k *Call) sendWhole() { k.args[0], k.args[1] = "eval", k.script.Source }
+func (k *Call) sendWhole() {
+	k.args = slices.Clone(k.args) // which go out once more at the same time: see resend.go
+	k.args[0], k.args[1] = "eval", k.script.Source
+}
 
 // markSent notes that k is sent now, and when it was sent first.
 func (k *Call) markSent(now time.Time) {

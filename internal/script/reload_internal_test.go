@@ -16,12 +16,18 @@ import (
 type askedCluster struct {
 	*redis.ClusterClient
 	asked atomic.Int32
+	first chan struct{} // closed when it was asked; may be nil
 }
 
-func (c *askedCluster) ReloadState(context.Context) { c.asked.Add(1) }
+func (c *askedCluster) ForEachMaster(context.Context, func(context.Context, *redis.Client) error) error {
+	if c.asked.Add(1) == 1 && c.first != nil {
+		close(c.first)
+	}
+	return io.EOF
+}
 
 func newAskedCluster(t *testing.T) *askedCluster {
-	c := &askedCluster{ClusterClient: redis.NewClusterClient(&redis.ClusterOptions{
+	c := &askedCluster{first: make(chan struct{}), ClusterClient: redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{"127.0.0.1:1"}, MaxRedirects: -1, DialerRetries: 1,
 	})}
 	t.Cleanup(func() { _ = c.Close() })
@@ -34,36 +40,96 @@ func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
 func TestSlotsAreAskedForWhenANodeIsAway(t *testing.T) {
+	const often = int32(reloadTime/reloadInterval) + 1
 	for _, tt := range []struct {
 		err   error
 		asked int32
 	}{
 		{nil, 0},
-		{io.EOF, 1},
-		{context.DeadlineExceeded, 1},
-		{reply("CLUSTERDOWN The cluster is down"), 1},
+		{io.EOF, often},
+		{context.DeadlineExceeded, often},
+		{reply("CLUSTERDOWN The cluster is down"), often},
 		{context.Canceled, 0},
 		{reply("READONLY You can't write against a read only replica."), 0},
 		{reply("MOVED 8000 127.0.0.1:7001"), 0},
 	} {
-		c := newAskedCluster(t)
-		if newReload(c).after(tt.err); c.asked.Load() != tt.asked {
-			t.Errorf("%v: asked %d times, want %d", tt.err, c.asked.Load(), tt.asked)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			c := &askedCluster{}
+			s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
+			defer s.Stop()
+			s.Note(tt.err)
+			time.Sleep(2 * reloadTime)
+			if n := c.asked.Load(); n < tt.asked-1 || n > tt.asked {
+				t.Errorf("%v: asked %d times, want %d", tt.err, n, tt.asked)
+			}
+		})
 	}
-	newReload(&redis.Client{}).after(io.EOF) // asks nobody
+	alone := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer alone.Close()
+	s := NewSender(alone, Topology{Single: true}, time.Second, Replicas{})
+	defer s.Stop()
+	s.Note(io.EOF) // asks nobody
 }
 
+// However many want to know.
 func TestSlotsAreNotAskedForAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &askedCluster{}
-		r := newReload(c)
+		s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
+		defer s.Stop()
 		for range 1000 {
-			r.after(io.EOF)
+			s.Note(io.EOF)
+			s.Reload()
 			time.Sleep(time.Millisecond)
 		}
-		if n := int64(c.asked.Load()); n != int64(time.Second/reloadInterval) {
+		if n := int64(c.asked.Load()); n > int64(time.Second/reloadInterval)+1 {
 			t.Errorf("asked %d times in a second", n)
+		}
+	})
+}
+
+// What has just been asked may have been answered before the news.
+func TestSlotsAreAskedForOnceMoreAfterEachWish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &askedCluster{}
+		s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
+		defer s.Stop()
+		for range 2 {
+			s.Reload()
+			synctest.Wait()
+		}
+		time.Sleep(10 * reloadInterval)
+		if n := c.asked.Load(); n != 2 {
+			t.Errorf("asked %d times, want 2", n)
+		}
+	})
+}
+
+// A hungCluster does not answer the questions but the last.
+type hungCluster struct {
+	*redis.ClusterClient
+	asked, answered atomic.Int32
+	hang            chan struct{}
+}
+
+func (c *hungCluster) ForEachMaster(context.Context, func(context.Context, *redis.Client) error) error {
+	if c.asked.Add(1) < maxReloads {
+		<-c.hang
+	}
+	c.answered.Add(1)
+	return nil
+}
+
+func TestAQuestionThatIsNotAnsweredHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &hungCluster{hang: make(chan struct{})}
+		s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
+		defer s.Stop()
+		defer close(c.hang)
+		s.Note(io.EOF)
+		time.Sleep(maxReloads * reloadInterval)
+		if c.answered.Load() == 0 {
+			t.Errorf("none of %d questions was answered", c.asked.Load())
 		}
 	})
 }
@@ -84,7 +150,6 @@ func TestCallsAndBatchesThatMeetNoNodeAskForSlots(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newAskedCluster(t)
 			s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
-			defer s.Stop()
 			layout, stem := NewLayout("lockmw", true), IDStem("process.")
 			keys := layout.KeySet("user:42")
 			scripts := NewSet(DefaultParams(false))
@@ -98,9 +163,8 @@ func TestCallsAndBatchesThatMeetNoNodeAskForSlots(t *testing.T) {
 			if err := <-done; err == nil || IsReply(err) {
 				t.Errorf("the call's error is %v", err)
 			}
-			if c.asked.Load() == 0 {
-				t.Error("nobody was asked")
-			}
+			<-c.first
+			s.Stop()
 		})
 	}
 }

@@ -55,8 +55,8 @@ type pipeliner interface{ Pipeline() redis.Pipeliner }
 
 // nodeOf returns the client of the server that has the key of k.
 func (s *Sender) nodeOf(ctx context.Context, k *Call) (pipeliner, error) {
-	if cluster := ClusterOf(s.rdb); cluster != nil {
-		return cluster.MasterForKey(ctx, k.key())
+	if s.cluster != nil {
+		return s.cluster.MasterForKey(ctx, k.key())
 	}
 	return s.rdb, nil
 }
@@ -120,8 +120,7 @@ func (s *Sender) execAndWait(ctx context.Context, node pipeliner, cmds ...*redis
 // redirected returns the node that err, an answer of another node of the Cluster, names, and what is to be sent to it
 // first; nil if err names none that is known.
 func (s *Sender) redirected(ctx context.Context, err error) (node pipeliner, first []*redis.Cmd) {
-	cluster := ClusterOf(s.rdb)
-	if cluster == nil || !hasPrefix(err, redirects) {
+	if s.cluster == nil || !hasPrefix(err, redirects) {
 		return nil, nil
 	}
 	if redis.HasErrorPrefix(err, "ASK ") {
@@ -132,7 +131,7 @@ func (s *Sender) redirected(ctx context.Context, err error) (node pipeliner, fir
 	text := err.Error()
 	address := text[strings.LastIndexByte(text, ' ')+1:]
 	var mu sync.Mutex
-	_ = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+	_ = s.cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
 		if c.Options().Addr == address {
 			mu.Lock()
 			defer mu.Unlock()

@@ -56,7 +56,7 @@ func (s *Sender) routeOf(k *Call) *route {
 	return r
 }
 
-// routeTo returns the route to the server of k.
+// routeTo returns the route to the server of k. If that is a node of a Cluster, k may be sent again: see resend.go.
 func (s *Sender) routeTo(k *Call) *route {
 	if s.cluster == nil || !s.inSight.Load() {
 		return s.common
@@ -65,16 +65,13 @@ func (s *Sender) routeTo(k *Call) *route {
 	if err != nil {
 		return s.common
 	}
+	k.open = k.openAt(node)
+	if _, ok := s.rdb.(*redis.ClusterClient); !ok {
+		return s.common // behind a type of the user's
+	}
 	if r, ok := s.nodes.Load(node); ok {
 		return r.(*route)
 	}
 	r, _ := s.nodes.LoadOrStore(node, s.newRoute(node, maxAtOneNode))
 	return r.(*route)
-}
-
-// leave forgets the route to a node that cannot be reached: it may be gone for good. If not, the next call makes it anew.
-func (s *Sender) leave(r *route) {
-	if r != s.common && r.patient != nil {
-		s.nodes.Delete(r.patient.node)
-	}
 }

@@ -30,7 +30,8 @@
 //	reply.go    reads answers
 //	message.go  reads what scripts publish
 //	server.go   what kind of server there is
-//	reload.go   asks which node of a Cluster has which slots
+//	reload.go   asks which nodes of a Cluster are masters
+//	resend.go   sends again what a node has not answered that is no master any more
 //	errors.go   what a failed command means
 package script
 

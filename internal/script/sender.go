@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/list"
 )
 
 // maxBatch is how many calls are in a pipeline at most.
@@ -23,7 +24,7 @@ type Sender struct {
 	patience time.Duration // of a patient caller
 
 	common  *route      // to the server; in a Cluster, through its client, which finds the node
-	cluster Cluster     // nil: it is no Cluster, or it does not show its nodes
+	cluster Cluster     // nil: it is none
 	nodes   sync.Map    // of a Cluster: a *route by the *redis.Client of the node
 	inSight atomic.Bool // the Cluster has answered
 
@@ -31,6 +32,7 @@ type Sender struct {
 	replicas Replicas
 	reload   *reload
 	watch    func(err error)
+	deposed  func()
 
 	ctx    context.Context // ends when all calls are to end
 	cancel context.CancelFunc
@@ -39,21 +41,20 @@ type Sender struct {
 	mu      sync.Mutex
 	stopped bool
 	paused  bool
-	flying  int           // how many are under way
-	idle    chan struct{} // closed when flying becomes 0; nil if nobody waits for it
+	flying  int              // how many are under way
+	open    list.List[*open] // calls to a Cluster that are not answered
+	idle    chan struct{}    // closed when flying becomes 0; nil if nobody waits for it
 }
 
 // NewSender returns a Sender that has sent nothing yet. Patience is how long a patient caller waits
 // for the first try of its call.
 func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, replicas Replicas) *Sender {
-	s := &Sender{rdb: rdb, patience: patience, replicas: replicas, reload: newReload(rdb)}
+	s := &Sender{rdb: rdb, patience: patience, replicas: replicas, cluster: ClusterOf(rdb)}
+	s.reload = newReload(s)
 	s.ctx, s.cancel = context.WithCancel(context.WithValue(context.Background(), senderKey{}, s))
 	s.common = &route{limit: maxInFlight, waits: &route{limit: maxInFlight}}
-	switch c := rdb.(type) {
-	case *redis.Client:
+	if c, ok := rdb.(*redis.Client); ok {
 		s.common = s.newRoute(c, maxInFlight)
-	case *redis.ClusterClient:
-		s.cluster = c
 	}
 	if t.Cluster {
 		s.common.limit, s.common.waits.limit = noLimit, noLimit
@@ -64,8 +65,9 @@ func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, re
 // Context ends when all calls are to end.
 func (s *Sender) Context() context.Context { return s.ctx }
 
-// Watch has f called with the error of each command that has ended, or nil. It is called before anything is sent, once.
-func (s *Sender) Watch(f func(err error)) { s.watch = f }
+// Watch has noted called with the error of each command that has ended, or nil, and deposed when a node of a Cluster that was
+// used is no master any more. It is called before anything is sent, once.
+func (s *Sender) Watch(noted func(err error), deposed func()) { s.watch, s.deposed = noted, deposed }
 
 // SetBatching says whether batch scripts may be used, which mix the keys of different locks.
 func (s *Sender) SetBatching(on bool) { s.batching.Store(on) }
@@ -99,7 +101,9 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 	case err == nil:
 	case !IsReply(err):
 		r.quick.Store(false)
-		s.leave(r)
+		if patient {
+			s.Late()
+		}
 		go s.fly(r, []*Call{k})
 		return false
 	case isUntrusted(err), isMissingScript(err): // there is more to do than one command
@@ -122,11 +126,12 @@ func (s *Sender) enter(r *route, k *Call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.route = r
-	switch {
-	case s.stopped:
-		go k.done(&Reply{Err: core.ErrClosed})
+	if s.stopped {
+		go s.answer(k, &Reply{Err: core.ErrClosed})
 		return false
-	case r.flying >= r.limit || s.paused:
+	}
+	s.noteOpen(k)
+	if r.flying >= r.limit || s.paused {
 		r.waiting = append(r.waiting, k)
 		return false
 	}
@@ -159,9 +164,11 @@ func (s *Sender) next(r *route) []*Call {
 // fly runs a batch, and then what has gathered meanwhile.
 func (s *Sender) fly(r *route, batch []*Call) {
 	for batch != nil {
-		if len(batch) == 1 {
+		switch batch = s.unanswered(batch); len(batch) {
+		case 0:
+		case 1:
 			s.finish(batch[0], s.run(batch[0]))
-		} else {
+		default:
 			s.RunBatch(s.ctx, batch)
 		}
 		runtime.Gosched() // those that have their answers may have something new to send
@@ -201,13 +208,13 @@ func (s *Sender) finish(k *Call, cmd redis.Cmder) {
 	if isUntrusted(cmd.Err()) {
 		args := cmd.Args()
 		if err := k.script.grants.examine(s.ctx, k.key(), args[len(args)-1]); err != nil {
-			k.done(k.reply(nil, err))
+			s.answer(k, k.reply(nil, err))
 			return
 		}
 		cmd = s.run(k)
 	}
 	s.Note(cmd.Err())
-	k.done(k.reply(valueOf(cmd), cmd.Err()))
+	s.answer(k, k.reply(valueOf(cmd), cmd.Err()))
 }
 
 // Note notes how something that was sent to the servers has ended.
@@ -222,7 +229,20 @@ func (s *Sender) Note(err error) {
 }
 
 // Reload has the client of a Cluster ask soon which node has which slots.
-func (s *Sender) Reload() { s.reload.now() }
+func (s *Sender) Reload() { s.reload.ask(0) }
+
+// Late notes that an answer is late: its node may be away.
+func (s *Sender) Late() { s.reload.ask(reloadTime) }
+
+// spawn runs f in a goroutine that Stop waits for, and reports whether it does: not after Stop.
+func (s *Sender) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped {
+		s.wg.Go(f)
+	}
+	return !s.stopped
+}
 
 // Cancel ends all calls.
 func (s *Sender) Cancel() { s.cancel() }
@@ -306,13 +326,12 @@ type senderKey struct{}
 
 // ByNode divides calls so that no node of a Cluster holds up those to others.
 func (s *Sender) ByNode(calls []*Call) [][]*Call {
-	cluster := ClusterOf(s.rdb)
-	if cluster == nil || len(calls) < 2 {
+	if s.cluster == nil || len(calls) < 2 {
 		return [][]*Call{calls}
 	}
 	groups := make(map[*redis.Client][]*Call)
 	for _, k := range calls {
-		node, err := cluster.MasterForKey(s.ctx, k.key())
+		node, err := s.cluster.MasterForKey(s.ctx, k.key())
 		if err != nil {
 			node = nil // the cluster client will find out again, and say so
 		}

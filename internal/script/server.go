@@ -25,7 +25,6 @@ type Topology struct {
 type Cluster interface {
 	ForEachMaster(ctx context.Context, f func(context.Context, *redis.Client) error) error
 	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
-	ReloadState(ctx context.Context)
 }
 
 // ClusterOf returns the client of a Cluster that rdb is or wraps; nil if there is none in sight.

@@ -47,7 +47,8 @@ func NewSentinel(t testing.TB, replicas, sentinels int, args ...string) *Sentine
 }
 
 // watch starts a Sentinel. It looks at the others often, and works on where the machine was busy. Four times the publish
-// period must be longer than a promotion takes, else the other Sentinels undo it.
+// period must be longer than a promotion takes, else the other Sentinels undo it. A replica is promoted only if it has told
+// of itself within five ping periods, and it is asked once a second.
 func (s *Sentinel) watch(host, port string, quorum int) {
 	s.t.Helper()
 	server := startReal(s.t, redisserver.StartSentinel, []string{
@@ -59,7 +60,7 @@ func (s *Sentinel) watch(host, port string, quorum int) {
 	s.t.Cleanup(func() { _ = c.Close() })
 	s.Sentinels, s.watchers = append(s.Sentinels, server), append(s.watchers, c)
 	tune := redis.NewStatusCmd(context.Background(), "SENTINEL", "DEBUG",
-		"PING-PERIOD", "100", "ASK-PERIOD", "100", "PUBLISH-PERIOD", "1000", "INFO-PERIOD", "1000", "TILT-TRIGGER", "60000")
+		"PING-PERIOD", "300", "ASK-PERIOD", "100", "PUBLISH-PERIOD", "1000", "INFO-PERIOD", "1000", "TILT-TRIGGER", "60000")
 	if err := c.Process(context.Background(), tune); err != nil {
 		s.t.Fatalf("a Sentinel's periods: %v", err)
 	}

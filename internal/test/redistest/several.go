@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,24 @@ func (s *several) follows(node int) string {
 		return ""
 	}
 	return net.JoinHostPort(info["master_host"], info["master_port"])
+}
+
+// AwaitReplicated waits until the replicas of a master have what it has now.
+func (s *several) AwaitReplicated(master int) {
+	s.t.Helper()
+	offset := func(node int, field string) int {
+		n, _ := strconv.Atoi(infoFields(s.ask(node, "INFO", "replication"))[field])
+		return n
+	}
+	now := offset(master, "master_repl_offset")
+	await(s.t, "the replicas have it", func() string {
+		for _, i := range s.living() {
+			if s.follows(i) == s.Nodes[master].Addr() && offset(i, "slave_repl_offset") < now {
+				return fmt.Sprintf("node %d has not", i)
+			}
+		}
+		return ""
+	})
 }
 
 // infoFields reads what INFO and CLUSTER INFO say.

@@ -32,32 +32,31 @@ type crowds struct {
 	stop  []func()
 }
 
-// gather starts crowds on keys that a master of c has.
-func gather(t *testing.T, c *redistest.Cluster, master int) *crowds {
+// gather starts crowds on keys that one master has. Leases of locks that are kept last for lease.
+func gather(t *testing.T, start func(t *testing.T) replaceable, lease time.Duration, opts ...lockmw.ClientOption) (*crowds, replaceable) {
 	t.Helper()
-	e := env.New(t, env.Config{
-		Mode: env.ClientMode, Several: true,
-		Server: func(testing.TB) redistest.Deployment { return c },
-	})
-	all := &crowds{e: e, keys: make(map[string]string), kept: make(map[string]*judge.Held), rival: e.Client()}
+	e, servers := newEnv(t, start)
+	master := servers.master(e.Server.RedisKey(e.Key("first")))
+	opts = append(opts, lockmw.WithUnlockTimeout(env.Patience))
+	all := &crowds{e: e, keys: make(map[string]string), kept: make(map[string]*judge.Held), rival: e.Client(opts...)}
 	keyAt := func(kind string) string {
 		for {
-			if key := e.Key(kind); c.Owner(e.Server.RedisKey(key)) == master {
+			if key := e.Key(kind); servers.master(e.Server.RedisKey(key)) == master {
 				return key
 			}
 		}
 	}
-	keeper := e.Client()
+	keeper := e.Client(opts...)
 	for kind, wrap := range kinds {
-		_, all.kept[kind] = e.Lock(wrap(keeper.Redis), keyAt(kind), lockmw.WithLease(e.Ample(time.Second)))
+		_, all.kept[kind] = e.Lock(wrap(keeper.Redis), keyAt(kind), lockmw.WithLease(lease))
 		key := keyAt(kind)
 		all.keys[kind] = key
 		for range 3 {
-			l := wrap(e.Client(lockmw.WithUnlockTimeout(env.Patience)).Redis)
+			l := wrap(e.Client(opts...).Redis)
 			all.stop = append(all.stop, e.Crowd(l, key, 3, time.Millisecond))
 		}
 	}
-	return all
+	return all, servers
 }
 
 // goOn waits until each crowd has had its lock more often.
@@ -100,8 +99,11 @@ func (all *crowds) disperse() {
 // What moves with all data, or is taken over with them, loses no lock: nothing is seen of it but a delay.
 func TestLocksOutliveChangesOfTheirNode(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
-	c := redistest.NewCluster(t, 2, 1)
-	all := gather(t, c, 0)
+	var c *redistest.Cluster
+	all, _ := gather(t, func(t *testing.T) replaceable {
+		c = redistest.NewCluster(t, 2, 1)
+		return aCluster{c}
+	}, 5*time.Second)
 	all.goOn("to begin with")
 	for kind, key := range all.keys {
 		c.BeginMove(all.e.Server.RedisKey(key))
@@ -115,4 +117,27 @@ func TestLocksOutliveChangesOfTheirNode(t *testing.T) {
 	all.goOn("after a planned fail-over")
 	all.areKept()
 	all.disperse()
+}
+
+// What replicas have acknowledged is not lost with their master, whatever it was doing.
+func TestNobodyGetsInBesideAHolderWhenAMasterIsReplaced(t *testing.T) {
+	suite.NeedsFull(t, "servers take seconds to be replaced")
+	for topology, start := range replaced {
+		for how, absence := range absences {
+			t.Run(topology+", "+how, func(t *testing.T) {
+				t.Parallel()
+				all, servers := gather(t, start, 30*time.Second, lockmw.WithReplicas(1, 100*time.Millisecond))
+				all.goOn("to begin with")
+				key := all.e.Server.RedisKey(all.keys["fair"])
+				master := servers.master(key)
+				absence.goes(t, servers.Servers()[master])
+				servers.awaitPromoted(key, master)
+				absence.returns(t, servers.Servers()[master]) // as a replica, without which nothing counts
+				all.goOn("after the fail-over")
+				all.areKept()
+				servers.AwaitSettled()
+				all.disperse()
+			})
+		}
+	}
 }

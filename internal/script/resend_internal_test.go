@@ -1,0 +1,209 @@
+package script
+
+import (
+	"context"
+	"encoding"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A deposedCluster has a master that answers only when it is let, and from some time on another one in its place.
+type deposedCluster struct {
+	*redis.ClusterClient
+	old, promoted *redis.Client
+	master        atomic.Pointer[redis.Client]
+	wakes         chan struct{} // closed: the old one answers
+	slow          time.Duration // that the new one takes to answer
+	sent          map[*redis.Client]*atomic.Int32
+}
+
+func inDeposedCluster(t *testing.T, test func(c *deposedCluster, s *Sender)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &deposedCluster{
+			old: &redis.Client{}, promoted: &redis.Client{}, wakes: make(chan struct{}), sent: make(map[*redis.Client]*atomic.Int32),
+		}
+		for _, node := range []*redis.Client{c.old, c.promoted} {
+			c.sent[node] = new(atomic.Int32)
+		}
+		c.master.Store(c.old)
+		s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
+		s.Note(nil) // the Cluster is in sight
+		test(c, s)
+		s.Stop()
+	})
+}
+
+func (c *deposedCluster) MasterForKey(context.Context, string) (*redis.Client, error) {
+	return c.master.Load(), nil
+}
+
+func (c *deposedCluster) ForEachMaster(ctx context.Context, f func(context.Context, *redis.Client) error) error {
+	return f(ctx, c.master.Load())
+}
+
+func (c *deposedCluster) Process(_ context.Context, cmd redis.Cmder) error {
+	node := c.master.Load()
+	c.sent[node].Add(1)
+	answer := "new"
+	if node == c.old {
+		<-c.wakes
+		answer = "old"
+	} else {
+		time.Sleep(c.slow)
+	}
+	for _, arg := range cmd.Args() {
+		if m, ok := arg.(encoding.BinaryMarshaler); ok {
+			_, _ = m.MarshalBinary() // as it is written, late
+		}
+	}
+	cmd.(*redis.Cmd).SetVal(answer)
+	return nil
+}
+
+// depose has the other node take the old one's place, which is known soon.
+func (c *deposedCluster) depose(s *Sender) {
+	c.master.Store(c.promoted)
+	s.Reload()
+	time.Sleep(2 * reloadInterval)
+	synctest.Wait()
+}
+
+// startRelease starts a release, and returns its answers and its id.
+func startRelease(s *Sender) (answers chan any, id *ID) {
+	answers = make(chan any, 9)
+	k, id := newRelease(func(r *Reply) { answers <- r.values[0] })
+	s.Start(k)
+	synctest.Wait()
+	return answers, id
+}
+
+func newRelease(done func(*Reply)) (*Call, *ID) {
+	layout, stem := NewLayout("lockmw", true), IDStem("process.")
+	keys, id := layout.KeySet("user:42"), stem.New(1)
+	r := Release{Keys: &keys, ID: id}
+	return r.Call(context.Background(), NewSet(DefaultParams(false)), done), id
+}
+
+func TestWhatADeposedNodeDoesNotAnswerIsSentToTheNewOne(t *testing.T) {
+	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
+		answers, id := startRelease(s)
+		c.depose(s)
+		if len(answers) != 1 {
+			t.Fatalf("%d answers", len(answers))
+		}
+		if got := <-answers; got != "new" {
+			t.Errorf("the answer is %v", got)
+		}
+		if id.Releases() < 2 {
+			t.Error("it counts as sent once")
+		}
+		c.depose(s)
+		if n := c.sent[c.promoted].Load(); n != 1 {
+			t.Errorf("it was sent %d times", n)
+		}
+		close(c.wakes)
+		synctest.Wait()
+		if len(answers) != 0 {
+			t.Errorf("it was answered again: %v", <-answers)
+		}
+	})
+}
+
+// It is asked for the masters again and again meanwhile.
+func TestWhatIsSentAgainIsSentOnce(t *testing.T) {
+	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
+		c.slow = time.Minute
+		answers, _ := startRelease(s)
+		s.Late()
+		c.depose(s)
+		<-answers
+		close(c.wakes)
+		if n := c.sent[c.promoted].Load(); n != 1 {
+			t.Errorf("it was sent %d times", n)
+		}
+	})
+}
+
+func TestItIsToldOnceThatANodeIsDeposed(t *testing.T) {
+	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
+		close(c.wakes)
+		told := 0
+		s.Watch(nil, func() { told++ })
+		s.nodes.Store(c.old, &route{}) // it was used
+		s.Reload()
+		time.Sleep(2 * reloadInterval)
+		if told != 0 {
+			t.Error("it is told though the node is a master")
+		}
+		c.depose(s)
+		c.depose(s)
+		if told != 1 {
+			t.Errorf("it was told %d times", told)
+		}
+	})
+}
+
+func TestTheFirstAnswerCountsThoughItIsTheOldNodes(t *testing.T) {
+	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
+		answers, _ := startRelease(s)
+		close(c.wakes)
+		synctest.Wait()
+		c.depose(s)
+		if got := <-answers; got != "old" || len(answers) != 0 {
+			t.Errorf("the answer is %v, and %d more", got, len(answers))
+		}
+		if n := c.sent[c.promoted].Load(); n != 0 {
+			t.Errorf("it was sent %d times more", n)
+		}
+	})
+}
+
+func TestWhatANodeThatStaysDoesNotAnswerIsNotSentAgain(t *testing.T) {
+	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
+		answers, id := startRelease(s)
+		s.Late()
+		time.Sleep(2 * reloadTime)
+		if n := c.sent[c.old].Load(); n != 1 || len(answers) != 0 || id.Releases() > 1 {
+			t.Errorf("it was sent %d times", n)
+		}
+		close(c.wakes)
+		<-answers
+	})
+}
+
+// Nobody can know of a call that has not gone out.
+func TestWhatWaitsToBeSentToADeposedNodeGoesToTheNewOneOnly(t *testing.T) {
+	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
+		s.Pause()
+		answers, id := startRelease(s)
+		c.depose(s)
+		close(c.wakes)
+		s.Resume()
+		synctest.Wait()
+		if got := <-answers; got != "new" || len(answers) != 0 {
+			t.Errorf("the answer is %v, and %d more", got, len(answers))
+		}
+		if c.sent[c.old].Load() != 0 || id.Releases() > 1 {
+			t.Error("it was sent twice")
+		}
+	})
+}
+
+// It may have gathered behind another call while a copy of it went out.
+func TestACallThatACopyHasAnsweredIsNotSentAnyMore(t *testing.T) {
+	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
+		close(c.wakes)
+		s.Pause()
+		k, _ := newRelease(func(*Reply) {})
+		s.Start(k)
+		s.answer(k, &Reply{})
+		s.Resume()
+		if n := c.sent[c.old].Load(); n != 0 {
+			t.Error("a call with an answer is sent")
+		}
+	})
+}
