@@ -46,11 +46,18 @@ func (e *Engine) polls(requests []*request) []*script.Call {
 func (e *Engine) poll(group []*request) *script.Call {
 	p := script.Poll{Keys: &group[0].c.keys, Subscribed: group[0].c.slot.inbox.isLive()}
 	for _, r := range group {
-		p.Tickets = append(p.Tickets, script.PolledTicket{ID: r.id, Lease: r.lease(), Calls: r.calls})
+		p.Tickets = append(p.Tickets, r.ticket())
 	}
 	k := p.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { e.onPolled(group, a) })
 	k.Timeout = script.PollInterval
 	return k
+}
+
+// ticket is what poll.lua is told of the request. A push may come meanwhile, and be confirmed.
+func (r *request) ticket() script.PolledTicket {
+	r.c.shard.mu.Lock()
+	defer r.c.shard.mu.Unlock()
+	return script.PolledTicket{ID: r.id, Lease: r.lease(), Calls: r.calls}
 }
 
 // onPolled deals with the answer to poll.lua.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/lockmw/go/internal/script"
@@ -40,6 +41,20 @@ func TestPollsOfManyTicketsAreOfABoundedNumber(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The race detector fails this test if a request is read without its lock.
+func TestAPollMayBePreparedWhileItsGrantIsConfirmed(t *testing.T) {
+	e := newEngine(t, redistest.Mini(t).NewClient(t))
+	r := overRequest(e, 0)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		r.c.shard.mu.Lock()
+		r.count(2)
+		r.c.shard.mu.Unlock()
+	})
+	e.polls([]*request{r})
+	wg.Wait()
 }
 
 // overRequest is one of two keys, to which no answer matters.
