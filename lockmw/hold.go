@@ -59,8 +59,10 @@ func (h *Hold) Deadline() (deadline time.Time) {
 // A lease is never shortened. Extend returns ErrInvalidOption, and changes nothing, if more than that is left of
 // a fixed lease, or if the watchdog renews a longer one. To be rid of a lock sooner there is Unlock.
 //
+// Extend waits for a server that cannot answer now, until ctx or the hold ends.
+//
 // It returns ErrLost if the hold is over, ErrNotHeld if it was unlocked or is nil, and ErrUnavailable if the
-// server did not confirm: the hold then lasts until Deadline. A backend that cannot extend leases returns
+// server refused or ctx ended first: the hold then lasts until Deadline. A backend that cannot extend leases returns
 // errors.ErrUnsupported.
 func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 	return h.fail("extend", h.extend(ctx, lease))

@@ -96,8 +96,10 @@ func (l *Locker) RLocker() lockmw.Locker { return l.reader }
 // keep the lock exclusive until they are unlocked or downgraded. Unlocking a hold while others of the
 // same lock still read downgrades it as well.
 //
+// Downgrade waits for a server that cannot answer now, until ctx or the hold ends.
+//
 // It returns ErrNotHeld if h was unlocked or is no hold of l for writing, ErrLost if it was lost, and
-// ErrUnavailable if the server did not confirm: h then counts as one for reading, and Downgrade can be
+// ErrUnavailable if the server refused or ctx ended first: h then counts as one for reading, and Downgrade can be
 // called again.
 func (l *Locker) Downgrade(ctx context.Context, h *lockmw.Hold) error {
 	return l.writer.Downgrade(ctx, h)

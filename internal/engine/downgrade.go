@@ -17,16 +17,12 @@ func (h *hold) Downgrade(ctx context.Context) error {
 	}
 	l.mode = core.Read // from here on it may not exclude readers
 	c.shard.mu.Unlock()
-	answers := make(chan *script.Reply, 1)
 	d := script.Downgrade{Keys: &c.keys, ID: l.id}
-	c.e.sender.Start(d.Call(ctx, c.e.scripts, func(a *script.Reply) { answers <- a }))
-	a, err := answerTo(ctx, answers)
-	if err != nil {
-		return err
-	}
-	lost, err := h.onDowngraded(a)
-	notifyLost(lost)
-	return err
+	return c.e.insist(ctx, h.gone, d.Call, func(a *script.Reply) (again bool, err error) {
+		lost, err := h.onDowngraded(a)
+		notifyLost(lost)
+		return isPassing(a), err
+	})
 }
 
 // onDowngraded deals with the answer to downgrade.lua.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +48,14 @@ func (h *hold) ended() error {
 		return nil
 	}
 	return cmp.Or(h.lost, core.ErrNotHeld)
+}
+
+// gone is ended, for callers that have not locked the shard.
+func (h *hold) gone() error {
+	c := h.lease.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	return h.ended()
 }
 
 // deadline returns when the hold is over unless its lease is renewed.
@@ -103,15 +110,12 @@ func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 	if err != nil {
 		return err
 	}
-	answers := make(chan *script.Reply, 1)
-	c.e.sender.Start(l.renewal(ctx, duration, func(a *script.Reply) { answers <- a }))
-	a, err := answerTo(ctx, answers)
-	if err != nil {
-		return err
-	}
-	lost, err := h.onExtended(a, duration)
-	notifyLost(lost)
-	return err
+	n := l.renewal(duration)
+	return c.e.insist(ctx, h.gone, n.Call, func(a *script.Reply) (again bool, err error) {
+		lost, err := h.onExtended(a, duration)
+		notifyLost(lost)
+		return isPassing(a), err
+	})
 }
 
 // refuseShorter returns an error if the hold has a longer lease. A lease is never shortened (rule 13 of
@@ -128,20 +132,6 @@ func (h *hold) refuseShorter(duration time.Duration) error {
 		}
 	}
 	return core.RefuseShorter(duration, has)
-}
-
-// answerTo waits for the answer to a call until ctx ends. A connection may notice a deadline before ctx does.
-func answerTo(ctx context.Context, answers <-chan *script.Reply) (*script.Reply, error) {
-	select {
-	case a := <-answers:
-		deadline, ok := ctx.Deadline()
-		if a.Err != nil && !script.IsReply(a.Err) && ok && !time.Now().Before(deadline) {
-			return nil, fmt.Errorf("%w: %w", core.ErrUnavailable, context.DeadlineExceeded)
-		}
-		return a, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
-	}
 }
 
 // onExtended deals with the answer to renew.lua.

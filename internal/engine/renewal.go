@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,15 +66,15 @@ func (l *lease) renewalDue() *script.Call {
 	duration := l.renewalDuration()
 	q := c.snapshot()
 	var k *script.Call
-	k = l.renewal(c.e.sender.Context(), duration, func(a *script.Reply) { k.AfterBatch = l.onRenewed(a, duration, q) })
+	n := l.renewal(duration)
+	k = n.Call(c.e.sender.Context(), c.e.scripts, func(a *script.Reply) { k.AfterBatch = l.onRenewed(a, duration, q) })
 	k.Timeout = l.renewalTimeout(c.e.now())
 	return k
 }
 
 // renewal prepares a run of renew.lua.
-func (l *lease) renewal(ctx context.Context, duration time.Duration, done func(*script.Reply)) *script.Call {
-	n := script.Renew{Keys: &l.c.keys, ID: l.id, Lease: duration}
-	return n.Call(ctx, l.c.e.scripts, done)
+func (l *lease) renewal(duration time.Duration) script.Renew {
+	return script.Renew{Keys: &l.c.keys, ID: l.id, Lease: duration}
 }
 
 // onRenewed deals with the answer to a renewal for duration. It returns a function that notifies the holders,

@@ -203,11 +203,20 @@ func TestARenewalThatFewReplicasHaveLeavesTheDeadline(t *testing.T) {
 			deadline := g.Deadline()
 			b.replicas.have.Store(1)
 			b.wantFew("a renewal", <-a.reported)
-			b.wantFew("an extension", g.Extend(b.Context(), a.Lease))
+			ctx, cancel := context.WithTimeout(b.Context(), time.Second)
+			defer cancel()
+			b.wantFew("an extension", g.Extend(ctx, a.Lease))
 			if !g.Deadline().Equal(deadline) {
 				b.Errorf("the deadline has moved by %v", g.Deadline().Sub(deadline))
 			}
-			b.replicas.have.Store(2)
+			time.AfterFunc(time.Second, func() { b.replicas.have.Store(2) })
+			if err := g.Extend(b.Context(), a.Lease); err != nil {
+				b.Errorf("an extension that waits for the replicas: %v", err)
+			}
+			if !g.Deadline().After(deadline) {
+				b.Error("an extension that two replicas have has not moved the deadline")
+			}
+			deadline = g.Deadline()
 			for err := <-a.reported; err != nil; {
 				err = <-a.reported
 			}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -16,9 +15,9 @@ func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, tim
 	l, c := h.lease, h.lease.c
 	var a script.Began
 	b := script.Begin{Keys: &c.keys, ID: l.id, Token: h.token, Tick: t}
-	err := c.e.insist(ctx, b.Call, func(r *script.Reply) (err error) {
+	err := c.e.insist(ctx, unended, b.Call, func(r *script.Reply) (again bool, err error) {
 		a, err = r.Began()
-		return err
+		return !script.IsFinal(err), script.Failure(err)
 	})
 	if err == nil && a.Outcome == script.NotHeld {
 		var lost []*hold
@@ -43,49 +42,9 @@ func (h *hold) onGone() (lost []*hold, err error) {
 func (h *hold) MarkTick(ctx context.Context, t core.Tick) (again bool, err error) {
 	c := h.lease.c
 	m := script.Mark{Keys: &c.keys, Token: h.token, Tick: t}
-	err = c.e.insist(ctx, m.Call, func(r *script.Reply) (err error) {
+	err = c.e.insist(ctx, unended, m.Call, func(r *script.Reply) (tryAgain bool, err error) {
 		again, err = r.Marked()
-		return err
+		return !script.IsFinal(err), script.Failure(err)
 	})
 	return again, err
-}
-
-// insistTimeout is after how long without an answer insist tries again. What is late does no harm.
-const insistTimeout = time.Second
-
-// A prepareCall prepares a run of a script.
-type prepareCall func(context.Context, *script.Set, func(*script.Reply)) *script.Call
-
-// insist runs a script until read finds no error in its answer, the server is sure to go on refusing, or ctx ends.
-func (e *Engine) insist(ctx context.Context, prepare prepareCall, read func(*script.Reply) error) error {
-	for pause := minCancelDelay; ; pause = min(2*pause, maxCancelDelay) {
-		answers := make(chan *script.Reply, 1)
-		try, cancel := context.WithTimeout(ctx, insistTimeout)
-		e.sender.Start(prepare(try, e.scripts, func(r *script.Reply) { answers <- r }))
-		r, err := answerTo(try, answers)
-		cancel()
-		if err == nil {
-			err = read(r)
-		}
-		switch {
-		case err == nil:
-			return nil
-		case e.sender.Context().Err() != nil:
-			return core.ErrClosed
-		case script.IsFinal(err):
-			return script.Failure(err)
-		case script.IsMoving(err):
-			pause = minTryPause
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-e.sender.Context().Done():
-			timer.Stop()
-			return core.ErrClosed
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w (%w)", script.Failure(err), ctx.Err())
-		}
-	}
 }

@@ -49,7 +49,7 @@ func TestATickIsNotBegunByAHoldThatIsGone(t *testing.T) {
 // Whether a server that refuses will go on doing so decides how soon it is asked again.
 func TestATickIsBegunWhenTheServerIsReady(t *testing.T) {
 	for refusal, tt := range map[string]struct{ least, most time.Duration }{
-		"TRYAGAIN Multiple keys request during rehashing of slot": {900 * time.Millisecond, time.Second},
+		"TRYAGAIN Multiple keys request during rehashing of slot": {900 * time.Millisecond, 2 * time.Second},
 		"LOADING Redis is loading the dataset in memory":          {900 * time.Millisecond, 2 * time.Second},
 		"OOM command not allowed when used memory > 'maxmemory'.": {900 * time.Millisecond, 2 * time.Second},
 		"NOPERM this user has no permissions":                     {0, 0},
