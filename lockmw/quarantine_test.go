@@ -264,6 +264,39 @@ func TestEachNodeOfAClusterHasAQuarantineOfItsOwn(t *testing.T) {
 	}
 }
 
+// A slot may move between nodes that are both trusted, and clients learn of it at their next call.
+func TestATryFollowsASlotThatHasMovedToATrustedNode(t *testing.T) {
+	suite.NeedsFull(t, "a Cluster takes seconds to form")
+	t.Parallel()
+	c := redistest.NewCluster(t, 2, 0)
+	locks, err := lockmw.New(c.Client(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locks.Close() }()
+	var wg sync.WaitGroup
+	for node := range 2 {
+		wg.Go(func() {
+			if h := hold(t, locks, c.KeyAt(node)); h != nil {
+				_ = h.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for i := range 4 {
+		key := fmt.Sprintf("item:%d", i)
+		c.Move(key)
+		_, h, err := locks.TryLock(context.WithoutCancel(t.Context()), key)
+		if err != nil {
+			t.Errorf("a try after the move: %v", err)
+			continue
+		}
+		if err := h.Unlock(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestWithQuarantineRefusesWhatItCannotProtect(t *testing.T) {
 	rdb := redistest.Mini(t).NewClient(t)
 	for _, d := range []time.Duration{0, -time.Second, 3 * time.Second, 25 * time.Hour} {

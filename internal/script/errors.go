@@ -50,7 +50,7 @@ func didNothing(err error) bool {
 
 var writesNothing = append([]string{
 	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "MISCONF ", "OOM ",
-	"CROSSSLOT", "NOSCRIPT", "NOAUTH", "WRONGPASS", untrustedWord,
+	"CROSSSLOT", "NOSCRIPT", "NOAUTH", "WRONGPASS",
 }, moving...)
 
 // IsFinal reports whether the server will go on refusing.
@@ -75,14 +75,15 @@ func IsPassing(err error) bool {
 }
 
 var passing = append([]string{
-	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "BUSY ", "max number of clients", untrustedWord,
+	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "BUSY ", "max number of clients",
 	"UNBLOCKED ", "WAIT cannot be used with replica", // WAIT at a server that is no master any more
 }, moving...)
 
-// IsMoving reports whether a Cluster is moving the key's slot, which takes milliseconds for a key.
+// IsMoving reports whether a Cluster is moving the key's slot, which takes milliseconds for a key, or has just moved it: a
+// node that this client trusts refuses the trust in the one before it.
 func IsMoving(err error) bool { return hasPrefix(err, moving) || isCutOff(err) }
 
-var moving = []string{"TRYAGAIN", "ASK ", "MOVED "}
+var moving = []string{"TRYAGAIN", "ASK ", "MOVED ", untrustedWord}
 
 // isCutOff reports whether a Cluster has ended a script in the middle: it asked for a key that a slot that moves has
 // at another node by now.
