@@ -264,6 +264,98 @@ func TestEachNodeOfAClusterHasAQuarantineOfItsOwn(t *testing.T) {
 	}
 }
 
+// A server that writes all to its append-only file has lost nothing. It does not know that, and is in quarantine, too.
+func TestHoldsGoOnAfterARestartWithAnAppendOnlyFile(t *testing.T) {
+	suite.NeedsFull(t, "it takes seconds")
+	for _, with := range []bool{false, true} {
+		t.Run(fmt.Sprintf("WithQuarantine %t", with), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+			opts := []lockmw.ClientOption{lockmw.WithLease(quarantinedLease)}
+			if with {
+				opts = append(opts, lockmw.WithQuarantine(quarantine))
+			}
+			s := &succession{T: t}
+			holder, rival := s.on(server, opts...), s.on(server, opts...)
+			kept := hold(t, holder, "kept")
+			if kept == nil {
+				return
+			}
+			server.Kill()
+			server.Restart(t)
+			if with {
+				wantRefused(t, rival, "free")
+			}
+			begun := time.Now()
+			if h := hold(t, rival, "free"); h != nil {
+				_ = h.Unlock()
+			}
+			if took := time.Since(begun); took < quarantine/2 == with {
+				t.Errorf("a lock was granted %v after the restart", took)
+			}
+			wantKept(t, kept, rival, "kept")
+		})
+	}
+}
+
+// Sentinels replace a master that hangs, and goes on as if nothing were.
+func TestAQuarantineBeginsWithTheMasterThatSentinelsElect(t *testing.T) {
+	suite.NeedsFull(t, "a fail-over takes seconds")
+	t.Parallel()
+	servers := redistest.NewSentinel(t, 1, 3)
+	servers.SetDownAfter(500 * time.Millisecond)
+	var clients []*lockmw.Client
+	for range 2 {
+		locks, err := lockmw.New(servers.Client(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = locks.Close() }()
+		clients = append(clients, locks)
+	}
+	holder, rival := clients[0], clients[1]
+	kept := hold(t, holder, "kept")
+	if h := hold(t, rival, "free"); h == nil || kept == nil {
+		return
+	} else if err := h.Unlock(); err != nil {
+		t.Error(err)
+	}
+	old := servers.Master()
+	servers.AwaitReplicated(old)
+	servers.Servers()[old].Pause(t)
+	away := time.Now()
+	servers.AwaitPromoted(old)
+	servers.Servers()[old].Resume(t)
+	wantRefused(t, rival, "free")
+	if h := hold(t, rival, "free"); h != nil {
+		_ = h.Unlock()
+	}
+	if took := time.Since(away); took < quarantine {
+		t.Errorf("a lock was granted %v after its master went away", took)
+	}
+	wantKept(t, kept, rival, "kept")
+}
+
+// wantRefused checks that a try for a lock that is free meets a quarantine.
+func wantRefused(t *testing.T, locks *lockmw.Client, key string) {
+	t.Helper()
+	_, _, err := locks.TryLock(t.Context(), key)
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "may have lost locks") {
+		t.Errorf("a try in the quarantine: %v", err)
+	}
+}
+
+// wantKept checks that a hold goes on, and that its lock is not had by another one.
+func wantKept(t *testing.T, h *lockmw.Hold, rival *lockmw.Client, key string) {
+	t.Helper()
+	if _, _, err := rival.TryLock(t.Context(), key); !errors.Is(err, lockmw.ErrBusy) {
+		t.Errorf("another one tries what is kept: %v", err)
+	}
+	if err := h.Unlock(); err != nil {
+		t.Errorf("what was kept: %v", err)
+	}
+}
+
 // A slot may move between nodes that are both trusted, and clients learn of it at their next call.
 func TestATryFollowsASlotThatHasMovedToATrustedNode(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
