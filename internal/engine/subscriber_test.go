@@ -254,6 +254,21 @@ func TestInboxesFollowAtOnceWhenANodeIsDeposed(t *testing.T) {
 	})
 }
 
+// A connection with inboxes may be the first to notice that its node is away, and the only one.
+func TestAnInboxWhoseConnectionFailsHasTheClusterAsked(t *testing.T) {
+	inShardedBubble(t, func(b *shardedBubble) {
+		b.handOver("item:1")
+		before := b.c.reloads.Load()
+		b.wire.Cut()
+		time.Sleep(inboxRetry / 2)
+		if b.c.reloads.Load() == before {
+			b.Error("nobody has asked who is master")
+		}
+		b.wire.Restore()
+		b.wantByMessage("afterwards", "item:1")
+	})
+}
+
 // go-redis waits for the answer to a poll for as long as its read timeout.
 func TestAPollThatIsNotAnsweredHasTheClusterAsked(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
