@@ -23,6 +23,7 @@ type Cluster struct {
 
 	ids   []string
 	moves map[int]int // where a slot moves to
+	buses []*Proxy    // of one whose nodes can be cut off: where the nodes talk to each
 }
 
 // NewCluster starts a Cluster, stopped when the test ends: its Nodes are the masters, then the replicas of the first,
@@ -30,13 +31,19 @@ type Cluster struct {
 // needs Redis 7, and takes 2 to 4 s.
 func NewCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
-	c := &Cluster{several: several{t: t}, moves: make(map[int]int)}
+	return newCluster(t, false, masters, replicas, args)
+}
+
+func newCluster(t testing.TB, divisible bool, masters, replicas int, args []string) *Cluster {
+	t.Helper()
+	c := &Cluster{several: several{t: t, divisible: divisible}, moves: make(map[int]int)}
 	args = append([]string{
 		"--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0",
 		"--repl-diskless-sync-delay", "0",
 	}, args...)
 	for i := range masters * (1 + replicas) {
 		c.add(startReal(t, redisserver.StartNode, args))
+		c.announce(i)
 		c.ids = append(c.ids, fmt.Sprint(c.do(i, "CLUSTER", "MYID")))
 		c.do(i, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
 	}
@@ -57,7 +64,7 @@ func (c *Cluster) meet() {
 	for i, node := range c.Nodes {
 		host, port, _ := net.SplitHostPort(node.Addr())
 		for j := range i {
-			c.do(j, "CLUSTER", "MEET", host, port, node.real.BusPort())
+			c.do(j, "CLUSTER", "MEET", host, port, c.busPort(i))
 		}
 	}
 	await(c.t, "the nodes meet", func() string {

@@ -14,7 +14,8 @@ import (
 type link struct {
 	up, down *flow
 	wg       sync.WaitGroup
-	missing  bool // something that was said did not arrive; Proxy.mu guards it
+	missing  bool   // something that was said did not arrive; Proxy.mu guards it
+	said     []byte // by the client at first; Proxy.mu guards it
 }
 
 // A flow is one direction of a link: what is read from one side passes through a toxic, which a stub
@@ -39,7 +40,7 @@ func newFlow(from, to net.Conn) *flow {
 // start begins to serve the link; p.mu is held.
 func (l *link) start(p *Proxy) {
 	for _, f := range []*flow{l.up, l.down} {
-		l.wg.Go(func() { f.reading(func(b []byte) { p.heard(l, b) }) })
+		l.wg.Go(func() { f.reading(func(b []byte) { p.heard(l, b, f == l.up) }) })
 		l.wg.Go(func() { f.writing(l.reset) })
 	}
 	l.run(l.up, p.up)

@@ -29,6 +29,7 @@ type Proxy struct {
 	links    map[*link]struct{}
 	up, down toxics.Toxic // for what clients say, and for what the server says
 	trap     *trap        // nil: none
+	cut      func(said []byte) bool
 	off      bool
 }
 
@@ -41,12 +42,17 @@ type trap struct {
 // NewProxy starts a Proxy in front of s, which ends with the test.
 func (s *Server) NewProxy(t testing.TB) *Proxy {
 	t.Helper()
+	return newProxy(t, s.addr)
+}
+
+func newProxy(t testing.TB, upstream string) *Proxy {
+	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("starting a proxy: %v", err)
 	}
 	p := &Proxy{
-		upstream: s.addr, listener: listener, links: make(map[*link]struct{}),
+		upstream: upstream, listener: listener, links: make(map[*link]struct{}),
 		up: new(toxics.NoopToxic), down: new(toxics.NoopToxic),
 	}
 	p.wg.Go(p.accept)
@@ -93,6 +99,24 @@ func (p *Proxy) SwallowOne(words string) (caught <-chan struct{}) {
 	return t.caught
 }
 
+// SwallowThose makes connections half-open until Restore, new ones too: those of which it is true what the client has said
+// first, saidLen bytes at most.
+func (p *Proxy) SwallowThose(cut func(said []byte) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = cut
+	for l := range p.links {
+		p.judge(l)
+	}
+}
+
+// judge swallows what is to be cut; Proxy.mu is held.
+func (p *Proxy) judge(l *link) {
+	if p.cut != nil && !l.missing && p.cut(l.said) {
+		l.disturb(new(toxics.TimeoutToxic), new(toxics.TimeoutToxic))
+	}
+}
+
 // Reset resets all connections; new ones are accepted.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
@@ -113,7 +137,7 @@ func (p *Proxy) Off() {
 // Restore ends whatever disturbs the connections. Those that miss something are reset.
 func (p *Proxy) Restore() {
 	p.mu.Lock()
-	p.off, p.trap = false, nil
+	p.off, p.trap, p.cut = false, nil, nil
 	p.mu.Unlock()
 	p.disturb(new(toxics.NoopToxic), new(toxics.NoopToxic))
 }
@@ -127,10 +151,17 @@ func (p *Proxy) disturb(up, down toxics.Toxic) {
 	}
 }
 
-// heard is told what is said on l.
-func (p *Proxy) heard(l *link, b []byte) {
+// saidLen is how much is known of what clients have said first.
+const saidLen = 512
+
+// heard is told what is said on l, by its client or by the server.
+func (p *Proxy) heard(l *link, b []byte, client bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if more := min(len(b), saidLen-len(l.said)); client && more > 0 {
+		l.said = append(l.said, b[:more]...)
+		p.judge(l)
+	}
 	if t := p.trap; t != nil && bytes.Contains(b, t.words) {
 		p.trap = nil
 		l.disturb(new(toxics.TimeoutToxic), new(toxics.TimeoutToxic))

@@ -33,8 +33,9 @@ type Server struct {
 
 	real *redisserver.Server // nil for an embedded one
 	addr string
+	door *Proxy      // at addr, if all who talk to it come through one; else nil
 	pipe bool        // there is no listener: connections are pipes
-	away atomic.Bool // it was killed or paused
+	away atomic.Bool // it was killed, paused or cut off
 
 	dialling sync.RWMutex // held while a pipe is made: a client may go on dialling after its test has ended
 	closed   bool

@@ -31,12 +31,19 @@ type Sentinel struct {
 // of the master and the replicas. It takes 2 s.
 func NewSentinel(t testing.TB, replicas, sentinels int, args ...string) *Sentinel {
 	t.Helper()
-	s := &Sentinel{several: several{t: t}}
+	return newSentinel(t, false, replicas, sentinels, args)
+}
+
+func newSentinel(t testing.TB, divisible bool, replicas, sentinels int, args []string) *Sentinel {
+	t.Helper()
+	s := &Sentinel{several: several{t: t, divisible: divisible}}
 	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
-	s.add(startReal(t, redisserver.Start, args))
+	for range 1 + replicas {
+		s.announce(s.add(startReal(t, redisserver.Start, args)))
+	}
 	host, port, _ := net.SplitHostPort(s.Nodes[0].Addr())
-	for range replicas {
-		s.add(startReal(t, redisserver.Start, append([]string{"--replicaof", host + " " + port}, args...)))
+	for i := range replicas {
+		s.do(1+i, "REPLICAOF", host, port)
 	}
 	await(t, "replicas follow the master", func() string { return s.lagging(0) })
 	for range sentinels {

@@ -17,17 +17,21 @@ type several struct {
 	// Nodes are the servers: Kill, Pause, Resume and Restart them as any other.
 	Nodes []*Server
 
-	t   testing.TB
-	rdb []*redis.Client
+	t         testing.TB
+	rdb       []*redis.Client
+	divisible bool // all talk to the nodes through proxies
 }
 
 func (s *several) add(node *Server) int {
+	if s.divisible {
+		node.hide(s.t)
+	}
 	s.Nodes = append(s.Nodes, node)
 	s.rdb = append(s.rdb, node.NewClient(s.t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }))
 	return len(s.Nodes) - 1
 }
 
-// living are the numbers of the nodes that run.
+// living are the numbers of the nodes that run, and are not cut off.
 func (s *several) living() (all []int) {
 	for i, node := range s.Nodes {
 		if !node.away.Load() {

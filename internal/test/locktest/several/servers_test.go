@@ -5,26 +5,47 @@ import (
 
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
-// absences are how a master goes away, and comes back. One that is stopped keeps all connections open.
-var absences = map[string]struct {
-	goes, returns func(t *testing.T, s *redistest.Server)
-}{
+// An absence is how a master goes away, and comes back.
+type absence struct {
+	goes, returns func(t *testing.T, servers replaceable, master int)
+	divides       bool // clients still reach it
+}
+
+// absences are what Sentinels, or the rest of a Cluster, replace a master for. One that is stopped keeps all connections
+// open, and one that is cut off does what clients ask for.
+var absences = map[string]absence{
 	"killed": {
-		func(_ *testing.T, s *redistest.Server) { s.Kill() },
-		func(t *testing.T, s *redistest.Server) { s.Restart(t) },
+		goes:    func(_ *testing.T, servers replaceable, master int) { servers.Servers()[master].Kill() },
+		returns: func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Restart(t) },
 	},
 	"stopped": {
-		func(t *testing.T, s *redistest.Server) { s.Pause(t) },
-		func(t *testing.T, s *redistest.Server) { s.Resume(t) },
+		goes:    func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Pause(t) },
+		returns: func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Resume(t) },
+	},
+	"cut off": {
+		goes:    func(_ *testing.T, servers replaceable, master int) { servers.CutOff(master) },
+		returns: func(_ *testing.T, servers replaceable, master int) { servers.Rejoin(master) },
+		divides: true,
 	},
 }
 
 // replaced are servers of which one takes the place of another that is away.
-var replaced = map[string]func(t *testing.T) replaceable{
-	"Cluster":  func(t *testing.T) replaceable { return aCluster{redistest.NewCluster(t, 3, 1)} },
-	"Sentinel": func(t *testing.T) replaceable { return aSentinel{redistest.NewSentinel(t, 1, 3)} },
+var replaced = map[string]func(t *testing.T, divisible bool) replaceable{
+	"Cluster": func(t *testing.T, divisible bool) replaceable {
+		if divisible {
+			return aCluster{redistest.NewDivisibleCluster(t, 3, 1)}
+		}
+		return aCluster{redistest.NewCluster(t, 3, 1)}
+	},
+	"Sentinel": func(t *testing.T, divisible bool) replaceable {
+		if divisible {
+			return aSentinel{redistest.NewDivisibleSentinel(t, 1, 3)}
+		}
+		return aSentinel{redistest.NewSentinel(t, 1, 3)}
+	},
 }
 
 type replaceable interface {
@@ -33,6 +54,8 @@ type replaceable interface {
 	awaitPromoted(key string, old int)
 	AwaitReplicated(master int)
 	AwaitSettled()
+	CutOff(master int)
+	Rejoin(master int)
 }
 
 type aCluster struct{ *redistest.Cluster }
@@ -44,6 +67,22 @@ type aSentinel struct{ *redistest.Sentinel }
 
 func (s aSentinel) master(string) int               { return s.Master() }
 func (s aSentinel) awaitPromoted(_ string, old int) { s.AwaitPromoted(old) }
+
+// onReplaced runs test for each way in which a master is replaced. start starts the servers.
+func onReplaced(t *testing.T, some func(how absence) bool, test func(t *testing.T, start func(t *testing.T) replaceable, how absence)) {
+	suite.NeedsFull(t, "servers take seconds to be replaced")
+	for topology, start := range replaced {
+		for name, how := range absences {
+			if !some(how) {
+				continue
+			}
+			t.Run(topology+", "+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, func(t *testing.T) replaceable { return start(t, how.divides) }, how)
+			})
+		}
+	}
+}
 
 // newEnv makes what a scenario on servers of its own runs on.
 func newEnv(t *testing.T, start func(t *testing.T) replaceable) (e *env.Env, servers replaceable) {

@@ -121,23 +121,18 @@ func TestLocksOutliveChangesOfTheirNode(t *testing.T) {
 
 // What replicas have acknowledged is not lost with their master, whatever it was doing.
 func TestNobodyGetsInBesideAHolderWhenAMasterIsReplaced(t *testing.T) {
-	suite.NeedsFull(t, "servers take seconds to be replaced")
-	for topology, start := range replaced {
-		for how, absence := range absences {
-			t.Run(topology+", "+how, func(t *testing.T) {
-				t.Parallel()
-				all, servers := gather(t, start, 30*time.Second, lockmw.WithReplicas(1, 100*time.Millisecond))
-				all.goOn("to begin with")
-				key := all.e.Server.RedisKey(all.keys["fair"])
-				master := servers.master(key)
-				absence.goes(t, servers.Servers()[master])
-				servers.awaitPromoted(key, master)
-				absence.returns(t, servers.Servers()[master]) // as a replica, without which nothing counts
-				all.goOn("after the fail-over")
-				all.areKept()
-				servers.AwaitSettled()
-				all.disperse()
-			})
-		}
-	}
+	every := func(absence) bool { return true }
+	onReplaced(t, every, func(t *testing.T, start func(t *testing.T) replaceable, how absence) {
+		all, servers := gather(t, start, 30*time.Second, lockmw.WithReplicas(1, 100*time.Millisecond))
+		all.goOn("to begin with")
+		key := all.e.Server.RedisKey(all.keys["fair"])
+		master := servers.master(key)
+		how.goes(t, servers, master)
+		servers.awaitPromoted(key, master)
+		how.returns(t, servers, master) // as a replica, without which nothing counts
+		all.goOn("after the fail-over")
+		all.areKept()
+		servers.AwaitSettled()
+		all.disperse()
+	})
 }
