@@ -142,6 +142,8 @@ func TestAHolderThatWaitsForTheServerIsToldOfClose(t *testing.T) {
 			b.Errorf("%v, want ErrClosed", err)
 		}
 		end()
-		<-closed
+		if err := <-closed; err != nil {
+			b.Error(err)
+		}
 	})
 }

@@ -226,13 +226,14 @@ func (c *Cluster) AwaitSettled() {
 	})
 }
 
-// distribution is who has which slots and who follows whom, in the eyes of a node, in text: equal if nodes agree. What
-// it says of those that do not run does not count.
+// distribution is who has which slots since which epoch and who follows whom, in the eyes of a node, in text: equal if
+// nodes agree. A node that takes a slot before it has heard of another one's epoch may lose it again. What is said of
+// those that do not run does not count.
 func (c *Cluster) distribution(node int) string {
 	var lines []string
 	for _, m := range c.view(node) {
 		if i := slices.Index(c.ids, m.id); i >= 0 && !c.Nodes[i].away.Load() {
-			lines = append(lines, fmt.Sprintf("%d: %v of %s, failing %t", i, m.slots, m.master, m.is("fail") || m.is("fail?")))
+			lines = append(lines, fmt.Sprintf("%d: %v since %d of %s, failing %t", i, m.slots, m.epoch, m.master, m.is("fail") || m.is("fail?")))
 		}
 	}
 	slices.Sort(lines)

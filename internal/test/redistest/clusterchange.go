@@ -59,6 +59,12 @@ func (c *Cluster) FinishMove(key string) {
 		c.migrate(from, to, keys)
 	}
 	c.do(to, "CLUSTER", "SETSLOT", slot, "NODE", c.ids[to])
+	await(c.t, "the old owner hears of the new one", func() string { // from it: else it does not know the new one's epoch
+		if c.self(from).has(slot) {
+			return "it has not"
+		}
+		return ""
+	})
 	c.do(from, "CLUSTER", "SETSLOT", slot, "NODE", c.ids[to])
 	delete(c.moves, slot)
 	c.AwaitSettled()

@@ -13,7 +13,7 @@ import (
 )
 
 var linearizability = []env.Scenario{
-	env.Case("of a concurrent history with unknown outcomes", linearizableHistory, env.Alone|env.Costly|env.Sample),
+	env.Case("of a concurrent history with unknown outcomes", func(e *env.Env) { Linearizability(e, nil) }, env.Alone|env.Costly|env.Sample),
 }
 
 const (
@@ -26,11 +26,12 @@ const (
 // A turmoil is many callers of a few keys, whose connections are disturbed meanwhile. It goes by
 // rounds, each with clients of its own: only when they are closed is nothing under way for certain.
 type turmoil struct {
-	e       *env.Env
-	seed    uint64
-	history *judge.History
-	keys    []string
-	clients []*env.Client
+	e         *env.Env
+	meanwhile func(key string)
+	seed      uint64
+	history   *judge.History
+	keys      []string
+	clients   []*env.Client
 
 	over   chan struct{} // closed when the round's calls have returned
 	closed chan struct{} // closed when its clients are
@@ -43,8 +44,10 @@ type turmoil struct {
 	late     []*redistest.Fault // … of the round before
 }
 
-func linearizableHistory(e *env.Env) {
-	t := &turmoil{e: e, seed: rand.Uint64(), history: judge.NewHistory()}
+// Linearizability checks a concurrent history with unknown outcomes. What is done to one of its keys meanwhile, again and
+// again, is done by the test's own goroutine; nil: nothing.
+func Linearizability(e *env.Env, meanwhile func(key string)) {
+	t := &turmoil{e: e, meanwhile: meanwhile, seed: rand.Uint64(), history: judge.NewHistory()}
 	t.rng = rand.New(rand.NewPCG(t.seed, 0))
 	for range 4 {
 		t.keys = append(t.keys, e.Key("item"))
@@ -88,8 +91,25 @@ func (t *turmoil) round(n uint64) {
 			}
 		})
 	}
-	workers.Wait()
+	go func() {
+		workers.Wait()
+		close(t.over)
+	}()
+	for i := 0; t.meanwhile != nil && !t.isOver(); i++ {
+		t.meanwhile(t.keys[i%len(t.keys)])
+	}
+	<-t.over
 	t.rest()
+}
+
+// isOver reports whether the round's calls have returned.
+func (t *turmoil) isOver() bool {
+	select {
+	case <-t.over:
+		return true
+	default:
+		return false
+	}
 }
 
 // call takes and releases a lock, if it can be had. waits and hurry say how probable it is that it
@@ -141,7 +161,7 @@ func (t *turmoil) disturb() {
 	case p < 0.85:
 		t.e.Server.Admin.ScriptFlush(t.e.Ctx)
 	case t.e.Server.Mini != nil: // it cannot do the following
-	case p < 0.93:
+	case p < 0.93 || t.meanwhile != nil: // whose own connections are to last
 		t.e.Server.Admin.ClientKillByFilter(t.e.Ctx, "TYPE", "pubsub")
 	default:
 		t.e.Server.Admin.ClientKillByFilter(t.e.Ctx, "TYPE", "normal")
@@ -192,7 +212,6 @@ func (t *turmoil) pass(d time.Duration) {
 
 // rest closes the clients and returns when the server knows of no call any more.
 func (t *turmoil) rest() {
-	close(t.over)
 	if t.e.Config.Bubble {
 		// Enough for whatever is cancelled in the background. Where this takes real time, a Client may
 		// be closed before, and then nothing can be said of commands that arrive later.

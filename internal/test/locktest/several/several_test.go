@@ -7,6 +7,7 @@ import (
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/test/locktest"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/fault"
 	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
@@ -117,6 +118,23 @@ func TestLocksOutliveChangesOfTheirNode(t *testing.T) {
 	all.goOn("after a planned fail-over")
 	all.areKept()
 	all.disperse()
+}
+
+// Calls at the nodes between which slots move take place one after the other, whatever becomes of their connections.
+func TestAHistoryOverSlotsThatMoveIsLinearizable(t *testing.T) {
+	suite.NeedsFull(t, "a Cluster takes seconds to form")
+	t.Parallel()
+	var c *redistest.Cluster
+	e, _ := newEnv(t, func(t *testing.T) replaceable {
+		c = redistest.NewCluster(t, 2, 0)
+		return aCluster{c}
+	})
+	fault.Linearizability(e, func(key string) {
+		at := e.Server.RedisKey(key)
+		c.BeginMove(at)
+		e.Pass(10 * time.Millisecond) // of calls in the midst of the move
+		c.FinishMove(at)
+	})
 }
 
 // What replicas have acknowledged is not lost with their master, whatever it was doing.
