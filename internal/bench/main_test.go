@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/lockmw/go/internal/bench/crew"
 	"github.com/lockmw/go/internal/bench/faulty"
 	"github.com/lockmw/go/internal/bench/library"
+	"github.com/lockmw/go/internal/bench/report"
 	"github.com/lockmw/go/internal/bench/workload"
 	"github.com/lockmw/go/internal/test/redistest"
 )
@@ -58,6 +60,7 @@ func TestWrongCommandLineIsOneLineAndExitCode2(t *testing.T) {
 		{[]string{"-work", "solo,sola"}, `-work: no "sola"; there are solo, spread64`},
 		{[]string{"-libs", "lockmv"}, `-libs: no "lockmv"; there are lockmw, lockmw-fair`},
 		{[]string{"-work", "reentry", "-libs", "raw"}, "makes sense"},
+		{[]string{"-work", "hot32-cluster", "-redis", "127.0.0.1:1"}, "-redis: a Cluster"},
 		{[]string{"-profile", "/no/such/directory"}, "-profile /no/such/directory"},
 		{[]string{"solo"}, `"solo"`},
 	} {
@@ -153,19 +156,60 @@ func TestEachRoundBeginsWithAnotherLibrary(t *testing.T) {
 }
 
 func TestWorkloadsThatAreComparedTakeTurns(t *testing.T) {
-	var got [][]string
+	var got []string
 	for _, group := range groups(workload.All()) {
 		var names []string
 		for _, w := range group {
 			names = append(names, w.Name)
 		}
 		if len(names) > 1 {
-			got = append(got, names)
+			got = append(got, strings.Join(names, " "))
 		}
 	}
-	want := []string{"queue10", "queue100", "queue1000", "queue5000"}
-	if len(got) != 1 || !slices.Equal(got[0], want) {
-		t.Errorf("together are %v, want %v", got, want)
+	want := []string{
+		"queue10 queue100 queue1000 queue5000",
+		"hot32-alone hot32-cluster", "spread64-alone spread64-cluster", "handoff-alone handoff-cluster",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("together are %q, want %q", got, want)
+	}
+}
+
+func TestAClusterIsMeasuredBesideAServerOfTheSameMachine(t *testing.T) {
+	redistest.Redis(t) // skips without a redis-server
+	code, out, errs := run(t, "-json", "-rounds", "1", "-duration", "50ms", "-work", "hot32-alone,hot32-cluster,handoff-alone,handoff-cluster")
+	if code != 0 || errs != "" {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	goals := 0
+	for line := range strings.Lines(out) {
+		var v map[string]any
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		name, _ := v["workload"].(string)
+		if v["goal"] != nil {
+			goals++
+			if v["state"] == string(report.NotMeasured) {
+				t.Errorf("not measured: %s", line)
+			}
+		} else if bus, ok := v[report.BusPer]; ok != strings.HasSuffix(name, "-cluster") || ok && bus != 0.0 {
+			t.Errorf("messages between nodes: %s", line)
+		}
+	}
+	if goals != 3 {
+		t.Errorf("%d goals: %s", goals, out)
+	}
+}
+
+func TestAServerOfOthersIsNotComparedWithACluster(t *testing.T) {
+	b := bench{libraries: allLibraries(), workloads: workload.All()}
+	s, err := b.parse([]string{"-redis", "127.0.0.1:1"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(s.workloads, needsCluster) || len(s.workloads) == 0 {
+		t.Errorf("%d workloads", len(s.workloads))
 	}
 }
 

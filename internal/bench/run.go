@@ -50,19 +50,19 @@ func (b *bench) main(ctx context.Context, args []string) int {
 // run measures and reports. It is ok if all locks of this module were measured and excluded. A fault of another
 // library is printed, and is that library's result.
 func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
-	redis, err := open(ctx, s.redis)
+	on, err := s.open(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer redis.Close()
+	defer on.close()
 	if !s.json {
-		fmt.Fprintf(b.out, "Redis %s, %s %s/%s, %d processors, %d rounds of %v\n\n", redis.Version,
+		fmt.Fprintf(b.out, "Redis %s, %s %s/%s, %d processors, %d rounds of %v\n\n", on.alone.Version,
 			runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), s.rounds, s.options.Duration)
 	}
 	ok = true
 	var all []report.Figures
 	for _, together := range groups(s.workloads) {
-		figures := b.measure(ctx, s, redis, together)
+		figures := b.measure(ctx, s, on, together)
 		if ctx.Err() != nil {
 			return false, errors.New("interrupted")
 		}
@@ -90,11 +90,41 @@ func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
 	return ok, report.Goals(b.out, outcomes)
 }
 
-func open(ctx context.Context, addr string) (*server.Server, error) {
-	if addr != "" {
-		return server.Use(ctx, addr)
+// servers are what locks are on.
+type servers struct{ alone, cluster *server.Server }
+
+// open starts the servers that the run needs, or finds the one that is to be used.
+func (s *settings) open(ctx context.Context) (on servers, err error) {
+	if s.redis != "" {
+		on.alone, err = server.Use(ctx, s.redis)
+		return on, err
 	}
-	return server.Start(ctx)
+	if on.alone, err = server.Start(ctx); err != nil {
+		return on, err
+	}
+	if slices.ContainsFunc(s.workloads, needsCluster) {
+		if on.cluster, err = server.StartCluster(ctx); err != nil {
+			on.close()
+		}
+	}
+	return on, err
+}
+
+func needsCluster(w workload.Workload) bool { return w.Cluster != workload.NoCluster }
+
+// of returns what has the locks of a workload.
+func (on servers) of(w *workload.Workload) *server.Server {
+	if w.Cluster == workload.HasLocks {
+		return on.cluster
+	}
+	return on.alone
+}
+
+func (on servers) close() {
+	_ = on.alone.Close()
+	if on.cluster != nil {
+		_ = on.cluster.Close()
+	}
 }
 
 // groups returns the workloads in groups that are measured together, one group after the other.
@@ -121,7 +151,7 @@ type contestant struct {
 
 // measure measures workloads with all libraries that they make sense with. In each round all take turns, and
 // each round begins with another one, so that noise hits all of them.
-func (b *bench) measure(ctx context.Context, s *settings, redis *server.Server, workloads []workload.Workload) []report.Figures {
+func (b *bench) measure(ctx context.Context, s *settings, on servers, workloads []workload.Workload) []report.Figures {
 	var contestants []contestant
 	most := 0
 	for i := range workloads {
@@ -136,7 +166,7 @@ func (b *bench) measure(ctx context.Context, s *settings, redis *server.Server, 
 	for r := range most {
 		for _, i := range turns(len(contestants), r) {
 			if c := &contestants[i]; r < s.roundsOf(c.workload) && c.err == nil && ctx.Err() == nil {
-				b.round(ctx, s, redis, c)
+				b.round(ctx, s, on, c)
 			}
 		}
 	}
@@ -149,9 +179,9 @@ func (b *bench) measure(ctx context.Context, s *settings, redis *server.Server, 
 }
 
 // round measures once.
-func (b *bench) round(ctx context.Context, s *settings, redis *server.Server, c *contestant) {
+func (b *bench) round(ctx context.Context, s *settings, on servers, c *contestant) {
 	var round *workload.Round
-	round, c.err = c.workload.Measure(ctx, redis, c.library, s.options)
+	round, c.err = c.workload.Measure(ctx, on.of(c.workload), c.library, s.options)
 	if round != nil {
 		c.rounds = append(c.rounds, round)
 	}

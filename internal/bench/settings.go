@@ -64,10 +64,24 @@ func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
 		return nil, err
 	}
 	s.workloads, err = choose("-work", *works, b.workloads, func(w workload.Workload) string { return w.Name })
-	if err == nil && !s.measuresAnything() {
-		err = errors.New("none of these workloads makes sense with these libraries")
+	if err == nil {
+		err = s.leaveOut(*works != "")
 	}
 	return s, err
+}
+
+// leaveOut leaves out what cannot be measured. That is an error if nothing is left, or was named.
+func (s *settings) leaveOut(named bool) error {
+	if s.redis != "" {
+		if named && slices.ContainsFunc(s.workloads, needsCluster) {
+			return errors.New("-redis: a Cluster is compared with a server on the same machine, which the benchmark starts itself")
+		}
+		s.workloads = slices.DeleteFunc(slices.Clone(s.workloads), needsCluster)
+	}
+	if !s.measuresAnything() {
+		return errors.New("none of these workloads makes sense with these libraries")
+	}
+	return nil
 }
 
 func (s *settings) measuresAnything() bool {

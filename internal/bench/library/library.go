@@ -10,6 +10,8 @@ import (
 // A Config is what an adapter needs to know.
 type Config struct {
 	Addr string // of the Redis server
+	// Nodes are the addresses of a Cluster's nodes; none: it is no Cluster. Only lockmw is measured on one.
+	Nodes []string
 	// Wait says which kind of waiting the workload is about. Libraries that poll have a setting for
 	// it; the others ignore it.
 	Wait Wait

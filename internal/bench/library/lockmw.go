@@ -13,7 +13,7 @@ var lockmwLibrary = Library{Name: "lockmw", Open: openLockmw, Watchdog: true, Wa
 
 // Lockmw is this module's plain lock with its defaults: a lease of 30 s under the watchdog.
 type Lockmw struct {
-	RDB    *redis.Client
+	RDB    redis.UniversalClient
 	Client *lockmw.Client
 }
 
@@ -21,7 +21,10 @@ func openLockmw(c Config) (Locker, error) { return OpenLockmw(c) }
 
 // OpenLockmw is for workloads that measure what other libraries do not have.
 func OpenLockmw(c Config, opts ...lockmw.ClientOption) (*Lockmw, error) {
-	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
+	var rdb redis.UniversalClient = redis.NewClient(&redis.Options{Addr: c.Addr})
+	if c.Nodes != nil {
+		rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Nodes})
+	}
 	client, err := lockmw.New(rdb, opts...)
 	if err != nil {
 		return nil, errors.Join(err, rdb.Close())

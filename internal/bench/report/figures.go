@@ -37,6 +37,8 @@ const (
 	Bytes    = "alloc_bytes_per_op"
 	// Stranded is how many waits ended without the lock although it was free; only if there were any.
 	Stranded = "stranded_waits"
+	// BusPer is how many messages of channels the nodes of a Cluster sent to each other; only on a Cluster.
+	BusPer = "bus_messages_per_op"
 )
 
 // Sum makes the figures of rounds. Percentiles are those of all samples of all rounds, the index of
@@ -48,6 +50,9 @@ func Sum(w *workload.Workload, l library.Library, rounds []*workload.Round) Figu
 		t.add(l, r)
 	}
 	t.figures(f.Values)
+	if w.Cluster == workload.HasLocks && t.pairs > 0 {
+		f.Values[BusPer] = float64(t.bus) / float64(t.pairs)
+	}
 	return f
 }
 
@@ -62,6 +67,7 @@ type totals struct {
 	fairRounds    int
 
 	sent, all   int64
+	bus         int64
 	cpu, window time.Duration
 	more        map[string][]float64
 }
@@ -98,6 +104,7 @@ func (t *totals) add(l library.Library, r *workload.Round) {
 	t.sent += r.Stats.Sent(l.Sends)
 	t.all += r.Stats.All()
 	t.cpu += r.Stats.CPU
+	t.bus += r.Stats.Bus
 	t.window += r.Window
 }
 

@@ -108,7 +108,7 @@ func goals() []Goal {
 		Goal{"hot4x8", "Jain index", 0.95, true, figure("hot4x8", Jain)},
 		Goal{"hot4x8", "longest wait, ms", 100, false, millis("hot4x8", Longest)},
 	)
-	list = append(list, kindGoals()...)
+	list = append(append(list, kindGoals()...), clusterGoals()...)
 	return append(list,
 		Goal{"handoff", "p50 / rueidislock", 0.55, false, ratio("handoff", "rueidislock", P50)},
 		Goal{"handoff", "p50 / bare PUBLISH", 1.3, false, ratio("handoff", "pubsub", P50)},
@@ -137,6 +137,17 @@ func kindGoals() []Goal {
 		Goal{"rwread32", "ops/s / raw in solo", 50, true, quotient("rwread32", rw, "solo", "raw", OpsPerS)},
 		Goal{"rw4x8", "ops/s / the plain lock", 5, true, quotient("rw4x8", rw, "rw4x8", ours, OpsPerS)},
 	)
+}
+
+// clusterGoals are the goals of a Cluster, compared with one server beside it.
+func clusterGoals() []Goal {
+	alone := func(w, name string) func(table) float64 { return quotient(w+"-cluster", ours, w+"-alone", ours, name) }
+	return []Goal{
+		{"hot32-cluster", "ops/s / one server", 0.7, true, alone("hot32", OpsPerS)},
+		{"spread64-cluster", "ops/s / one server", 0.6, true, alone("spread64", OpsPerS)},
+		{"handoff-cluster", "p50 / one server", 1.5, false, alone("handoff", P50)},
+		{"handoff-cluster", "messages between nodes", 0, false, figure("handoff-cluster", BusPer)},
+	}
 }
 
 func millis(workload, name string) func(table) float64 {

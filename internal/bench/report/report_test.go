@@ -183,6 +183,45 @@ func TestGoalsOfOtherKindsOfLock(t *testing.T) {
 	}
 }
 
+func TestGoalsOfACluster(t *testing.T) {
+	type values = map[string]float64
+	outcomes := judged(
+		figures("hot32-alone", "lockmw", values{"ops_per_s": 1000}),
+		figures("hot32-cluster", "lockmw", values{"ops_per_s": 690}),
+		figures("spread64-alone", "lockmw", values{"ops_per_s": 1000}),
+		figures("spread64-cluster", "lockmw", values{"ops_per_s": 610}),
+		figures("handoff-alone", "lockmw", values{"p50_us": 100}),
+		figures("handoff-cluster", "lockmw", values{"p50_us": 160, "bus_messages_per_op": 0.1}),
+	)
+	for name, want := range map[string]struct {
+		measured float64
+		state    report.State
+	}{
+		"hot32-cluster ops/s / one server":       {0.69, report.Missed},
+		"spread64-cluster ops/s / one server":    {0.61, report.Met},
+		"handoff-cluster p50 / one server":       {1.6, report.Missed},
+		"handoff-cluster messages between nodes": {0.1, report.Missed},
+	} {
+		got, ok := outcomes[name]
+		if !ok || got.State != want.state || math.Abs(got.Measured-want.measured) > 1e-9 {
+			t.Errorf("%s: %v is %q, want %v and %q", name, got.Measured, got.State, want.measured, want.state)
+		}
+	}
+}
+
+func TestMessagesBetweenNodesAreCountedOnACluster(t *testing.T) {
+	r := round(10, 10)
+	r.Stats.Bus = 40
+	on := *hot
+	on.Cluster = workload.HasLocks
+	if got, ok := report.Sum(&on, raw, []*workload.Round{r}).Values[report.BusPer]; got != 2 {
+		t.Errorf("%v, %t", got, ok)
+	}
+	if got, ok := report.Sum(hot, raw, []*workload.Round{r}).Values[report.BusPer]; ok {
+		t.Errorf("of a server alone: %v", got)
+	}
+}
+
 func TestGoalsAsTableAndJSON(t *testing.T) {
 	outcomes := report.Judge([]report.Figures{
 		figures("solo", "lockmw", map[string]float64{"p50_us": 120}),

@@ -1,4 +1,4 @@
-// Package server runs a redis-server for the benchmark, reads its statistics, and can put a slow wire
+// Package server runs a redis-server, or a Cluster, for the benchmark, reads its statistics, and can put a slow wire
 // in front of it.
 package server
 
@@ -12,54 +12,74 @@ import (
 	"github.com/lockmw/go/internal/test/redisserver"
 )
 
-// A Server is a Redis server and a connection to it that only this package uses.
+// A Server is a Redis server, or the nodes of a Cluster, with connections that only this package uses.
 type Server struct {
-	Addr    string
+	Addr    string   // of the server, or of the first node
+	Nodes   []string // the addresses of the nodes of a Cluster; nil: it is none
 	Version string
 
-	rdb *redis.Client
-	own *redisserver.Server // nil if it was running already
+	rdbs []*redis.Client
+	own  []*redisserver.Server // none if it was running already
 }
 
 // Use returns the server that runs at addr.
 func Use(ctx context.Context, addr string) (*Server, error) {
-	s := &Server{Addr: addr, rdb: redis.NewClient(&redis.Options{
-		Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1, MaxRetries: -1,
-	})}
-	info, err := s.info(ctx, "server")
+	s := &Server{Addr: addr}
+	if err := s.connect(ctx, addr); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect adds the server at addr.
+func (s *Server) connect(ctx context.Context, addr string) error {
+	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1, MaxRetries: -1})
+	s.rdbs = append(s.rdbs, rdb)
+	info, err := infoOf(ctx, rdb, "server")
 	if err != nil {
-		_ = s.rdb.Close()
-		return nil, fmt.Errorf("no Redis at %s: %w", addr, err)
+		return fmt.Errorf("no Redis at %s: %w", addr, err)
 	}
 	s.Version = info["redis_version"]
-	return s, nil
+	return nil
 }
 
 // Start starts a redis-server on a free port of this machine, without persistence.
 func Start(ctx context.Context) (*Server, error) {
-	own, err := redisserver.Start(ctx)
-	if errors.Is(err, redisserver.ErrNotInstalled) {
-		return nil, fmt.Errorf("%w: install one, or name a running one with -redis host:port", err)
-	}
-	if err != nil {
+	s := new(Server)
+	if err := s.start(ctx, redisserver.Start); err != nil {
+		_ = s.Close()
 		return nil, err
 	}
-	s, err := Use(ctx, own.Addr())
-	if err != nil {
-		own.Close()
-		return nil, err
-	}
-	s.own = own
 	return s, nil
 }
 
-// Close stops the server if Start started it.
-func (s *Server) Close() error {
-	err := s.rdb.Close()
-	if s.own != nil {
-		s.own.Close()
+// start starts one more server with start.
+func (s *Server) start(ctx context.Context, start func(ctx context.Context, args ...string) (*redisserver.Server, error)) error {
+	own, err := start(ctx)
+	if errors.Is(err, redisserver.ErrNotInstalled) {
+		return fmt.Errorf("%w: install one, or name a running one with -redis host:port", err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	s.own = append(s.own, own)
+	if s.Addr == "" {
+		s.Addr = own.Addr()
+	}
+	return s.connect(ctx, own.Addr())
+}
+
+// Close stops what Start or StartCluster started.
+func (s *Server) Close() error {
+	var all error
+	for _, rdb := range s.rdbs {
+		all = errors.Join(all, rdb.Close())
+	}
+	for _, own := range s.own {
+		own.Close()
+	}
+	return all
 }
 
 // Clean empties the server if it is the benchmark's own; on others, keys are unique to each
@@ -68,5 +88,9 @@ func (s *Server) Clean(ctx context.Context) error {
 	if s.own == nil {
 		return nil
 	}
-	return s.rdb.FlushAll(ctx).Err()
+	var all error
+	for _, rdb := range s.rdbs {
+		all = errors.Join(all, rdb.FlushAll(ctx).Err())
+	}
+	return all
 }

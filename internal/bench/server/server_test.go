@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,49 @@ func TestStartedServerIsGoneAfterClose(t *testing.T) {
 	}
 }
 
+func TestAClusterIsGoneAfterClose(t *testing.T) {
+	redistest.Redis(t) // skips without a redis-server
+	s, err := server.StartCluster(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Nodes})
+	defer rdb.Close()
+	before, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys = 30 // at all nodes
+	for i := range keys {
+		if err := rdb.Set(t.Context(), strconv.Itoa(i), 1, 0).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := rdb.Publish(t.Context(), "c", "m").Err(); err != nil {
+		t.Error(err)
+	}
+	after, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := after.Since(before)
+	if d.Calls["set"] != keys || d.Calls["info"] != 0 || d.Calls["cluster|info"] != 0 || d.Bus != 2 {
+		t.Errorf("%d messages between nodes, %v", d.Bus, d.Calls)
+	}
+	if err := s.Clean(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := rdb.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("%d keys are left after Clean", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := server.Use(t.Context(), s.Addr); err == nil {
+		t.Error("a node still runs")
+	}
+}
+
 func TestServerOfOthersIsLeftAsItIs(t *testing.T) {
 	theirs := redistest.Redis(t)
 	rdb := theirs.NewClient(t)
@@ -76,9 +120,11 @@ func TestServerOfOthersIsLeftAsItIs(t *testing.T) {
 
 func TestWithoutServerTheErrorSaysWhatToDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := server.Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "no "+redisserver.Program+" on the PATH") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("the error is %v", err)
+	for name, start := range map[string]func(context.Context) (*server.Server, error){"a server": server.Start, "a Cluster": server.StartCluster} {
+		_, err := start(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "no "+redisserver.Program+" on the PATH") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: the error is %v", name, err)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Stats is what the server has done since it started.
@@ -15,60 +17,92 @@ type Stats struct {
 	Calls map[string]int64
 	// CPU is the processor time of the whole server.
 	CPU time.Duration
+	// Bus is how many messages of plain channels the nodes of a Cluster sent to each other.
+	Bus int64
+
+	reads map[string]int64 // commands by which the next statistics are greater
 }
 
-// Stats reads the server's statistics. The cost of reading is not in the result, but in the next one.
+// Stats reads the server's statistics; those of a Cluster are the sums over its nodes. The cost of reading is not in the
+// result, but in the next one.
 func (s *Server) Stats(ctx context.Context) (Stats, error) {
-	info, err := s.info(ctx, "commandstats", "cpu")
-	if err != nil {
-		return Stats{}, fmt.Errorf("reading the server's statistics: %w", err)
+	stats := Stats{Calls: make(map[string]int64), reads: make(map[string]int64)}
+	for _, rdb := range s.rdbs {
+		if err := stats.add(ctx, rdb, s.Nodes != nil); err != nil {
+			return Stats{}, fmt.Errorf("the server's statistics: %w", err)
+		}
 	}
-	stats := Stats{Calls: make(map[string]int64)}
+	return stats, nil
+}
+
+// add adds the statistics of one server.
+func (t *Stats) add(ctx context.Context, rdb *redis.Client, isNode bool) error {
+	if isNode {
+		bus, err := fieldsOf(rdb.ClusterInfo(ctx))
+		if err != nil {
+			return err
+		}
+		sent, _ := strconv.ParseInt(bus["cluster_stats_messages_publish_sent"], 10, 64) // not there if it is 0
+		t.Bus += sent
+		t.reads["cluster|info"]++
+	}
+	t.reads["info"]++
+	info, err := infoOf(ctx, rdb, "commandstats", "cpu")
+	if err != nil {
+		return err
+	}
 	for name, value := range info {
 		if command, ok := strings.CutPrefix(name, "cmdstat_"); ok {
 			calls, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
 			n, err := strconv.ParseInt(calls, 10, 64)
 			if err != nil {
-				return Stats{}, fmt.Errorf("the server's statistics: %s:%s", name, value)
+				return fmt.Errorf("%s:%s", name, value)
 			}
-			stats.Calls[command] = n
+			t.Calls[command] += n
 		}
 	}
 	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
 		seconds, err := strconv.ParseFloat(info[name], 64)
 		if err != nil {
-			return Stats{}, fmt.Errorf("the server's statistics: %s:%s", name, info[name])
+			return fmt.Errorf("%s:%s", name, info[name])
 		}
-		stats.CPU += time.Duration(seconds * float64(time.Second))
+		t.CPU += time.Duration(seconds * float64(time.Second))
 	}
-	return stats, nil
+	return nil
 }
 
-// info returns the fields of sections of INFO.
-func (s *Server) info(ctx context.Context, sections ...string) (map[string]string, error) {
-	text, err := s.rdb.Info(ctx, sections...).Result()
+// infoOf returns the fields of sections of INFO.
+func infoOf(ctx context.Context, rdb *redis.Client, sections ...string) (map[string]string, error) {
+	return fieldsOf(rdb.Info(ctx, sections...))
+}
+
+// fieldsOf returns the fields of an answer of INFO or CLUSTER INFO.
+func fieldsOf(answer *redis.StringCmd) (map[string]string, error) {
+	text, err := answer.Result()
 	if err != nil {
 		return nil, err
 	}
-	info := make(map[string]string)
+	fields := make(map[string]string)
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
+			fields[name] = value
 		}
 	}
-	return info, nil
+	return fields, nil
 }
 
 // Since returns what was done after earlier, without the reading of earlier itself.
 func (t Stats) Since(earlier Stats) Stats {
-	d := Stats{Calls: make(map[string]int64), CPU: t.CPU - earlier.CPU}
+	d := Stats{Calls: make(map[string]int64), CPU: t.CPU - earlier.CPU, Bus: t.Bus - earlier.Bus}
 	for command, n := range t.Calls {
 		if n -= earlier.Calls[command]; n != 0 {
 			d.Calls[command] = n
 		}
 	}
-	if d.Calls["info"]--; d.Calls["info"] == 0 {
-		delete(d.Calls, "info")
+	for command, n := range t.reads {
+		if d.Calls[command] -= n; d.Calls[command] == 0 {
+			delete(d.Calls, command)
+		}
 	}
 	return d
 }

@@ -74,7 +74,7 @@ func (w *Workload) Measure(ctx context.Context, s *server.Server, l library.Libr
 	ctx, cancel := context.WithTimeout(ctx, window+o.Grace)
 	defer cancel()
 	jobs := w.jobs(l, o, Job{
-		Workload: w.Name, Library: l.Name, Config: library.Config{Addr: addr, Wait: w.Wait},
+		Workload: w.Name, Library: l.Name, Config: library.Config{Addr: addr, Nodes: s.Nodes, Wait: w.Wait},
 		Processes: w.Processes, Key: "bench:" + rand.Text(), Page: page,
 		Window: window, Patience: window + o.Grace, Background: o.Background,
 	})

@@ -22,6 +22,8 @@ type Workload struct {
 	Runs func(library.Library) bool
 	// Group is the same for neighbours that are compared with one another: they take turns. "": none.
 	Group string
+	// Cluster says what a Cluster does meanwhile.
+	Cluster ClusterRole
 	// Delay is how much longer the server's answers take.
 	Delay time.Duration
 	// Procs limits the processors of each process; 0: as the run has it.
@@ -36,6 +38,16 @@ type Workload struct {
 	work func(*Worker) error                       // calls finish in the end
 	lead func(context.Context, *Measurement) error // nil: all work at once
 }
+
+// A ClusterRole is what a Cluster of three masters does while a workload is measured.
+type ClusterRole int
+
+// The roles of a Cluster. One that is idle takes as much of the machine as the server does while the Cluster has the locks.
+const (
+	NoCluster ClusterRole = iota
+	IdleCluster
+	HasLocks
+)
 
 // A Report is what one process measured.
 type Report struct {
@@ -55,7 +67,7 @@ type Report struct {
 
 // All returns the workloads in the order in which they are measured.
 func All() []Workload {
-	return []Workload{
+	list := []Workload{
 		priced(solo("solo")), spread("spread64", 64), spread("spread512", 512),
 		priced(hot("hot32", 1, 32)), priced(hot("hot4x8", 4, 8)),
 		queue("queue10", 10), queue("queue100", 100), queue("queue1000", 1000), queue("queue5000", 5000),
@@ -67,6 +79,21 @@ func All() []Workload {
 		confined(spread("spread64-procs1", 64), 1), confined(spread("spread64-procs2", 64), 2),
 		confined(hot("hot32-procs1", 1, 32), 1), confined(hot("hot32-procs2", 1, 32), 2),
 	}
+	for _, w := range []Workload{hot("hot32", 1, 32), spread("spread64", 64), handoff} {
+		list = append(list, clustered(w)...)
+	}
+	return list
+}
+
+// clustered is a workload on a Cluster, and on one server beside the same Cluster. They take turns.
+func clustered(w Workload) []Workload {
+	w.Runs, w.Group = only("lockmw"), w.Name+"-cluster"
+	alone, on := w, w
+	alone.Name, alone.Cluster = w.Name+"-alone", IdleCluster
+	alone.About += ", beside a Cluster that is idle"
+	on.Name, on.Cluster = w.Name+"-cluster", HasLocks
+	on.About += ", on a Cluster of three masters"
+	return []Workload{alone, on}
 }
 
 // distant puts the server a millisecond away.
