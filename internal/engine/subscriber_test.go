@@ -274,7 +274,7 @@ func TestAPollThatIsNotAnsweredHasTheClusterAsked(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
 		b.driver.Fair("held")
 		c := b.call(b.e, b.requester(core.Fair))
-		time.Sleep(script.PollInterval)
+		time.Sleep(script.PollInterval / 2) // the first poll is on its way in the middle of the next two intervals
 		before := b.c.reloads.Load()
 		b.wire.Silence()
 		time.Sleep(2 * script.PollInterval)
