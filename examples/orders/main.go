@@ -24,7 +24,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/lockmw/go/examples/orders/internal/redisserver"
+	"github.com/lockmw/go/examples/internal/redisserver"
 	"github.com/lockmw/go/examples/orders/internal/settings"
 	"github.com/lockmw/go/examples/orders/internal/telemetry"
 )

@@ -12,10 +12,10 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockmw/go/examples/internal/redisserver"
 	"github.com/lockmw/go/examples/orders/internal/books"
 	"github.com/lockmw/go/examples/orders/internal/crowd"
 	"github.com/lockmw/go/examples/orders/internal/figures"
-	"github.com/lockmw/go/examples/orders/internal/redisserver"
 	"github.com/lockmw/go/examples/orders/internal/settings"
 	"github.com/lockmw/go/examples/orders/internal/telemetry"
 	"github.com/lockmw/go/examples/orders/internal/web"
