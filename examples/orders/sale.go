@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/lockmw/go/examples/internal/statusline"
 	"github.com/lockmw/go/examples/orders/internal/clock"
 	"github.com/lockmw/go/examples/orders/internal/crowd"
 	"github.com/lockmw/go/examples/orders/internal/figures"
@@ -45,7 +46,7 @@ func (w *world) run(ctx context.Context, clicks []crowd.Click, locked bool, stde
 	if locked {
 		title = "with locks"
 	}
-	stop := figures.ShowProgress(stderr, func() string {
+	stop := statusline.Show(stderr, func() string {
 		return fmt.Sprintf("%s: %d of %d clicks answered, %d of %d deliveries made",
 			title, t.Answered.Load(), len(clicks), s.counts.Delivered.Load(), s.counts.Announced.Load())
 	})

@@ -1,4 +1,5 @@
-package figures
+// Package statusline keeps a line about what runs up to date.
+package statusline
 
 import (
 	"fmt"
@@ -7,9 +8,9 @@ import (
 	"time"
 )
 
-// ShowProgress keeps one line up to date until the returned function is called. What is not a
+// Show keeps one line up to date until the returned function is called. What is not a
 // terminal gets a line every two seconds.
-func ShowProgress(w io.Writer, line func() string) (stop func()) {
+func Show(w io.Writer, line func() string) (stop func()) {
 	every, before, after := 2*time.Second, "", "\n"
 	if isTerminal(w) {
 		every, before, after = 100*time.Millisecond, "\r\x1b[K", ""
