@@ -6,11 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockmw/go/examples/internal/address"
 )
 
 // Settings are what the flags say.
@@ -103,12 +103,12 @@ func (c *Settings) check() error {
 		{"otlp", c.OTLP, true},
 		{"metrics", c.Metrics, false},
 	} {
-		if a.value != "" && !isAddress(a.value, a.dialled) {
+		if a.value != "" && !address.Valid(a.value, a.dialled) {
 			return fmt.Errorf("-%s is %q, must be host:port", a.flag, a.value)
 		}
 	}
 	for _, addr := range c.Redis {
-		if !isAddress(addr, true) {
+		if !address.Valid(addr, true) {
 			return fmt.Errorf("-redis is %q, must be host:port, or several with a comma between", strings.Join(c.Redis, ","))
 		}
 	}
@@ -123,10 +123,4 @@ func (c *Settings) check() error {
 		return errors.New("-serve and -contend are two different things to do")
 	}
 	return nil
-}
-
-func isAddress(s string, dialled bool) bool {
-	host, port, err := net.SplitHostPort(s)
-	n, portErr := strconv.ParseUint(port, 10, 16)
-	return err == nil && portErr == nil && (!dialled || host != "" && n != 0 && !strings.ContainsAny(host, " /"))
 }
