@@ -81,6 +81,15 @@ func (s *Server) Close() error {
 	return err
 }
 
+// NewClient returns a further client of the same Redis, with connections of its own. The caller closes it.
+func (s *Server) NewClient() redis.UniversalClient {
+	options := s.options
+	return newClient(&options)
+}
+
+// Embedded reports whether the server runs within the process.
+func (s *Server) Embedded() bool { return s.embedded != nil }
+
 // Asynq returns the way to the same Redis for asynq, which uses connections of its own.
 func (s *Server) Asynq() asynq.RedisConnOpt { return connections(s.options) }
 

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/examples/internal/address"
+)
+
+// Settings are what the flags say.
+type settings struct {
+	redis  []string // addresses; none without the flag
+	loads  []load
+	ways   []*way
+	length time.Duration // of each cell: one way under one load
+	json   bool
+	svg    string // a file; "" without the flag
+}
+
+// A load is how many sell, and how many buy.
+type load struct{ sellers, buyers int }
+
+func (l load) String() string { return fmt.Sprintf("%dx%d", l.sellers, l.buyers) }
+
+// words is the load in words.
+func (l load) words() string {
+	return plural(l.sellers, "seller") + " × " + plural(l.buyers, "buyer")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+const usage = `Market has sellers list items in one sorted set, and buyers buy them, with every way of
+guarding that, and compares them.
+
+`
+
+// parse reads args. With -h it writes the usage to stderr and returns flag.ErrHelp.
+func parse(args []string, stderr io.Writer) (settings, error) {
+	var c settings
+	f := flag.NewFlagSet("market", flag.ContinueOnError)
+	redis := f.String("redis", "", "use the Redis at `host:port` instead of an embedded one, or a Cluster of which this is a\n"+
+		"node; several are separated by commas")
+	loads := f.String("loads", "1x1,5x1,5x5", "how many sell and how many buy at once, as `sellers x buyers`, with commas between")
+	ways := f.String("ways", strings.Join(wayNames(), ","), "which ways run, by their `names`, with commas between")
+	seconds := f.Float64("seconds", 2, "how long each way runs under each load")
+	f.BoolVar(&c.json, "json", false, "print the figures as JSON too, as the last line")
+	f.StringVar(&c.svg, "svg", "", "draw the figures as a picture, into `file`")
+
+	f.SetOutput(io.Discard) // the flag package would print the usage after every mistake
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			f.SetOutput(stderr)
+			_, _ = io.WriteString(stderr, usage)
+			f.PrintDefaults()
+		}
+		return c, err
+	}
+	if f.NArg() > 0 {
+		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if !(*seconds >= 0.1 && *seconds <= 3600) { // NaN is neither
+		return c, fmt.Errorf("-seconds is %v, must be from 0.1 to 3600", *seconds)
+	}
+	c.length = time.Duration(*seconds * float64(time.Second))
+	if *redis != "" {
+		c.redis = strings.Split(*redis, ",")
+	}
+	for _, addr := range c.redis {
+		if !address.Valid(addr, true) {
+			return c, fmt.Errorf("-redis is %q, must be host:port, or several with a comma between", *redis)
+		}
+	}
+	var err error
+	if c.loads, err = parseLoads(*loads); err != nil {
+		return c, err
+	}
+	c.ways, err = parseWays(*ways)
+	return c, err
+}
+
+const maxCrowd = 100
+
+func parseLoads(list string) (loads []load, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		sellers, buyers, _ := strings.Cut(text, "x")
+		var l load
+		l.sellers, err = strconv.Atoi(sellers)
+		if err == nil {
+			l.buyers, err = strconv.Atoi(buyers)
+		}
+		if err != nil || min(l.sellers, l.buyers) < 1 || max(l.sellers, l.buyers) > maxCrowd {
+			return nil, fmt.Errorf("-loads has %q, must be like 5x1, with numbers from 1 to %d", text, maxCrowd)
+		}
+		if slices.Contains(loads, l) {
+			return nil, fmt.Errorf("-loads has %q twice", text)
+		}
+		loads = append(loads, l)
+	}
+	return loads, nil
+}
+
+func parseWays(list string) (chosen []*way, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.Index(wayNames(), name)
+		switch {
+		case i < 0:
+			return nil, fmt.Errorf("-ways has %q, must be of %s", name, strings.Join(wayNames(), ","))
+		case slices.Contains(chosen, &ways[i]):
+			return nil, fmt.Errorf("-ways has %q twice", name)
+		}
+		chosen = append(chosen, &ways[i])
+	}
+	return chosen, nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A market is where one contender sees it: the keys are those of all, and the client is its own.
+type market struct {
+	name string // of the run: keys begin with it
+	rdb  redis.UniversalClient
+
+	embedded bool // the server is miniredis
+
+	// meanwhile is called between what a purchase reads and what it writes: a test has others come in between.
+	meanwhile func()
+}
+
+// The keys share a hash tag, so that transactions and scripts may have several of them in a Cluster, too.
+
+// offers is the sorted set of "item.seller" by price.
+func (m *market) offers() string { return "{" + m.name + "}:market" }
+
+// account is the hash that has a user's funds.
+func (m *market) account(user string) string { return "{" + m.name + "}:users:" + user }
+
+// inventory is the set of a user's items.
+func (m *market) inventory(user string) string { return "{" + m.name + "}:inventory:" + user }
+
+const funds = "funds"
+
+// An offer is an item in the market.
+type offer struct {
+	item, seller string
+	price        int64
+}
+
+func (o offer) member() string { return o.item + "." + o.seller }
+
+// An outcome is what came of a try.
+type outcome int
+
+const (
+	done      outcome = iota
+	gone              // the item is no longer there, or not for that price
+	disturbed         // somebody else changed what was watched: try again
+)
+
+// look returns the offer that costs price, or the next one up.
+func (m *market) look(ctx context.Context, price int64) (o offer, found bool, err error) {
+	list, err := m.rdb.ZRangeByScoreWithScores(ctx, m.offers(), &redis.ZRangeBy{
+		Min: strconv.FormatInt(price, 10), Max: "+inf", Count: 1,
+	}).Result()
+	if err != nil || len(list) == 0 {
+		return o, false, err
+	}
+	member, _ := list[0].Member.(string)
+	item, seller, _ := strings.Cut(member, ".")
+	return offer{item, seller, int64(list[0].Score)}, true, nil
+}
+
+// list puts an item into the market if the seller has it. Between the two, nothing may move the item.
+func (m *market) list(ctx context.Context, o offer) (outcome, error) {
+	owned, err := m.rdb.SIsMember(ctx, m.inventory(o.seller), o.item).Result()
+	if err != nil || !owned {
+		return gone, err
+	}
+	_, err = m.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		m.queueListing(ctx, p, o)
+		return nil
+	})
+	return done, err
+}
+
+func (m *market) queueListing(ctx context.Context, p redis.Pipeliner, o offer) {
+	p.ZAdd(ctx, m.offers(), redis.Z{Score: float64(o.price), Member: o.member()})
+	p.SRem(ctx, m.inventory(o.seller), o.item)
+}
+
+// buy reads what is there, works out what is to be there, and writes that. It is right only while nobody else changes
+// the offer or one of the accounts. MULTI has all writes happen at once, and does not keep others out before them.
+func (m *market) buy(ctx context.Context, o offer, buyer string) (outcome, error) {
+	p := m.rdb.Pipeline()
+	price := p.ZScore(ctx, m.offers(), o.member())
+	buyers, sellers := p.HGet(ctx, m.account(buyer), funds), p.HGet(ctx, m.account(o.seller), funds)
+	if out, err := m.check(ctx, p, o, price, buyers); err != nil || out != done {
+		return out, err
+	}
+	buyersFunds, err := buyers.Int64()
+	if err != nil {
+		return gone, err
+	}
+	sellersFunds, err := sellers.Int64()
+	if err != nil {
+		return gone, err
+	}
+	_, err = m.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.HSet(ctx, m.account(buyer), funds, buyersFunds-o.price)
+		p.HSet(ctx, m.account(o.seller), funds, sellersFunds+o.price)
+		m.queueHandOver(ctx, p, o, buyer)
+		return nil
+	})
+	return done, err
+}
+
+// buyAdding is buy for those who keep others from the offer only: buyers of other items may change the seller's
+// account meanwhile. So it does not write what the seller is to have, but adds.
+func (m *market) buyAdding(ctx context.Context, o offer, buyer string) (outcome, error) {
+	p := m.rdb.Pipeline()
+	price, buyers := p.ZScore(ctx, m.offers(), o.member()), p.HGet(ctx, m.account(buyer), funds)
+	if out, err := m.check(ctx, p, o, price, buyers); err != nil || out != done {
+		return out, err
+	}
+	_, err := m.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		m.queuePurchase(ctx, p, o, buyer)
+		return nil
+	})
+	return done, err
+}
+
+func (m *market) queuePurchase(ctx context.Context, p redis.Pipeliner, o offer, buyer string) {
+	p.HIncrBy(ctx, m.account(o.seller), funds, o.price)
+	p.HIncrBy(ctx, m.account(buyer), funds, -o.price)
+	m.queueHandOver(ctx, p, o, buyer)
+}
+
+func (m *market) queueHandOver(ctx context.Context, p redis.Pipeliner, o offer, buyer string) {
+	p.SAdd(ctx, m.inventory(buyer), o.item)
+	p.ZRem(ctx, m.offers(), o.member())
+}
+
+// check sends what reads the price and the buyer's funds, and reports whether the offer stands and can be paid for.
+func (m *market) check(ctx context.Context, p redis.Pipeliner, o offer, price *redis.FloatCmd, buyers *redis.StringCmd) (outcome, error) {
+	if _, err := p.Exec(ctx); errors.Is(price.Err(), redis.Nil) {
+		return gone, nil
+	} else if err != nil {
+		return gone, err
+	}
+	has, err := buyers.Int64()
+	if err != nil {
+		return gone, err
+	}
+	if int64(price.Val()) != o.price || has < o.price {
+		return gone, nil
+	}
+	if m.meanwhile != nil {
+		m.meanwhile()
+	}
+	return done, nil
+}
+
+const (
+	prices       = 100  // items cost from 1 to this
+	offersBefore = 1000 // when a run begins
+	startFunds   = math.MaxInt64 >> 16
+)
+
+func somePrice() int64 { return 1 + rand.Int64N(prices) }
+
+// newItem returns an item that there has not been before.
+func newItem() string { return "item-" + strconv.FormatUint(rand.Uint64(), 36) }

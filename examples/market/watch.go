@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Watched goes by WATCH, as chapter 4 does: a seller watches the inventory, a buyer the whole market and its own account.
+// Whatever changes there before EXEC has the transaction do nothing, and it must be tried again.
+type watched struct{ *market }
+
+// touch has a purchase disturb those who watch the market, if the server is miniredis, which does not take a ZREM for a
+// change of what is watched.
+func (w watched) touch(ctx context.Context, p redis.Pipeliner, o offer) {
+	if w.embedded {
+		p.ZAdd(ctx, w.offers(), redis.Z{Score: float64(o.price), Member: o.member()})
+	}
+}
+
+func (w watched) list(ctx context.Context, o offer) (outcome, error) {
+	out := gone
+	err := w.rdb.Watch(ctx, func(tx *redis.Tx) error {
+		owned, err := tx.SIsMember(ctx, w.inventory(o.seller), o.item).Result()
+		if err != nil || !owned {
+			return err
+		}
+		out = done
+		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			w.queueListing(ctx, p, o)
+			return nil
+		})
+		return err
+	}, w.inventory(o.seller))
+	return settled(out, err)
+}
+
+func (w watched) buy(ctx context.Context, o offer, buyer string) (outcome, error) {
+	out := gone
+	err := w.rdb.Watch(ctx, func(tx *redis.Tx) error {
+		p := tx.Pipeline()
+		price, buyers := p.ZScore(ctx, w.offers(), o.member()), p.HGet(ctx, w.account(buyer), funds)
+		var err error
+		if out, err = w.check(ctx, p, o, price, buyers); err != nil || out != done {
+			return err
+		}
+		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			w.touch(ctx, p, o)
+			w.queuePurchase(ctx, p, o, buyer)
+			return nil
+		})
+		return err
+	}, w.offers(), w.account(buyer))
+	return settled(out, err)
+}
+
+// settled tells a transaction that was disturbed from one that failed.
+func settled(out outcome, err error) (outcome, error) {
+	if errors.Is(err, redis.TxFailedErr) {
+		return disturbed, nil
+	}
+	return out, err
+}

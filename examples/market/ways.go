@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/lockmw/go/examples/internal/redisserver"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A guard is how one contender lists and buys. Each call of list and buy is one try.
+type guard interface {
+	list(ctx context.Context, o offer) (outcome, error)
+	look(ctx context.Context, price int64) (offer, bool, error)
+	buy(ctx context.Context, o offer, buyer string) (outcome, error)
+}
+
+// A way is one that can be chosen.
+type way struct {
+	name, title string
+	guarded     bool // money and items must be conserved
+	locks       bool // it needs a Client
+	open        func(m *market, locks *lockmw.Client) guard
+}
+
+// The ways, in the order of the tables.
+var ways = []way{
+	{"none", "no guard", false, false, func(m *market, _ *lockmw.Client) guard { return m }},
+	{"watch", "WATCH, MULTI, EXEC", true, false, func(m *market, _ *lockmw.Client) guard { return watched{m} }},
+	{"coarse", "one lock on the market", true, true, newCoarse},
+	{"rw", "… that readers share", true, true, newShared},
+	{"fine", "a lock for each item", true, true, newFine},
+	{"lua", "a Lua script", true, false, func(m *market, _ *lockmw.Client) guard { return scripted{m} }},
+}
+
+func wayNames() (names []string) {
+	for _, w := range ways {
+		names = append(names, w.name)
+	}
+	return names
+}
+
+var _ guard = (*market)(nil) // without any guard
+
+// A contender is a seller or a buyer. It shares nothing with others but Redis, as if it were a process: its
+// connections are its own, and so is its Client, which else would pass locks on to others without a command.
+type contender struct {
+	guard
+	market *market
+	locks  *lockmw.Client // nil if its way has none
+}
+
+// newContender returns one who is to be closed, even if there is an error.
+func (w *way) newContender(ctx context.Context, name string, server *redisserver.Server) (*contender, error) {
+	rdb := server.NewClient()
+	c := &contender{market: &market{name: name, rdb: rdb, embedded: server.Embedded()}}
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		return c, err
+	}
+	if w.locks {
+		locks, err := lockmw.New(rdb, lockmw.WithPrefix(name), lockmw.WithLogger(slog.New(slog.DiscardHandler))) // what fails is returned
+		if err != nil {
+			return c, fmt.Errorf("locks: %w", err)
+		}
+		c.locks = locks
+	}
+	c.guard = w.open(c.market, c.locks)
+	return c, nil
+}
+
+// close ends the locks and the connections.
+func (c *contender) close() error {
+	var err error
+	if c.locks != nil {
+		err = c.locks.Close()
+	}
+	return errors.Join(err, c.market.rdb.Close())
+}
