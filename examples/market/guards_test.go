@@ -89,8 +89,8 @@ func (x *stall) meet(t *testing.T, o offer, waits bool) (first, second outcome) 
 		came <- r
 	}
 	first, err := x.first.buy(t.Context(), x.offers[0], buyer(0))
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || x.firstMarket.meanwhile != nil {
+		t.Fatalf("the first purchase, alone: outcome %d, %v", first, err)
 	}
 	r := usertest.Receive(t, "the second purchase", came)
 	if r.err != nil {
