@@ -25,7 +25,9 @@ func compare(ctx context.Context, cfg settings, stdout, stderr io.Writer) (broke
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 
-	r := report{Redis: describe(ctx, server), Processors: runtime.GOMAXPROCS(0), Seconds: cfg.length.Seconds()}
+	r := report{
+		Redis: describe(ctx, server), Embedded: server.Embedded(), Processors: runtime.GOMAXPROCS(0), Seconds: cfg.length.Seconds(),
+	}
 	if err := runAll(ctx, cfg, server, &r, stderr); err != nil {
 		return false, err
 	}

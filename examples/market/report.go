@@ -21,6 +21,7 @@ import (
 type report struct {
 	Redis      string   `json:"redis"`
 	Processors int      `json:"processors"`
+	Embedded   bool     `json:"embedded"`
 	Seconds    float64  `json:"seconds"` // that each cell was to take
 	Cells      []result `json:"cells"`
 }
@@ -82,12 +83,12 @@ func (r *report) broken() bool {
 func (r *report) print(w io.Writer, asJSON bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s. Each cell took %v s.\n", r.Redis, plural(r.Processors, "processor"), r.Seconds)
-	for i, c := range r.Cells {
-		if i > 0 && c.load == r.Cells[i-1].load {
-			continue
-		}
-		fmt.Fprintf(&b, "\n%s\n", c.load.words())
-		if err := r.table(&b, c.load); err != nil {
+	if r.Embedded {
+		b.WriteString("Scripts, and locks are scripts, are much slower there than in a Redis server: see -redis for figures that count.\n")
+	}
+	for _, l := range r.loads() {
+		fmt.Fprintf(&b, "\n%s\n", l.words())
+		if err := r.table(&b, l); err != nil {
 			return err
 		}
 	}

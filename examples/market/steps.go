@@ -89,7 +89,8 @@ func (m *market) buy(ctx context.Context, o offer, buyer string) (outcome, error
 	p := m.rdb.Pipeline()
 	price := p.ZScore(ctx, m.offers(), o.member())
 	buyers, sellers := p.HGet(ctx, m.account(buyer), funds), p.HGet(ctx, m.account(o.seller), funds)
-	if out, err := m.check(ctx, p, o, price, buyers); err != nil || out != done {
+	_, _ = p.Exec(ctx) // each command has its own error
+	if out, err := m.check(o, price, buyers); err != nil || out != done {
 		return out, err
 	}
 	buyersFunds, err := buyers.Int64()
@@ -114,7 +115,8 @@ func (m *market) buy(ctx context.Context, o offer, buyer string) (outcome, error
 func (m *market) buyAdding(ctx context.Context, o offer, buyer string) (outcome, error) {
 	p := m.rdb.Pipeline()
 	price, buyers := p.ZScore(ctx, m.offers(), o.member()), p.HGet(ctx, m.account(buyer), funds)
-	if out, err := m.check(ctx, p, o, price, buyers); err != nil || out != done {
+	_, _ = p.Exec(ctx) // each command has its own error
+	if out, err := m.check(o, price, buyers); err != nil || out != done {
 		return out, err
 	}
 	_, err := m.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -135,12 +137,12 @@ func (m *market) queueHandOver(ctx context.Context, p redis.Pipeliner, o offer, 
 	p.ZRem(ctx, m.offers(), o.member())
 }
 
-// check sends what reads the price and the buyer's funds, and reports whether the offer stands and can be paid for.
-func (m *market) check(ctx context.Context, p redis.Pipeliner, o offer, price *redis.FloatCmd, buyers *redis.StringCmd) (outcome, error) {
-	if _, err := p.Exec(ctx); errors.Is(price.Err(), redis.Nil) {
+// check reports whether the offer stands and can be paid for, by what has been read.
+func (m *market) check(o offer, price *redis.FloatCmd, buyers *redis.StringCmd) (outcome, error) {
+	if errors.Is(price.Err(), redis.Nil) {
 		return gone, nil
-	} else if err != nil {
-		return gone, err
+	} else if price.Err() != nil {
+		return gone, price.Err()
 	}
 	has, err := buyers.Int64()
 	if err != nil {

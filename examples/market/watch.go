@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Watched goes by WATCH, as chapter 4 does: a seller watches the inventory, a buyer the whole market and its own account.
-// Whatever changes there before EXEC has the transaction do nothing, and it must be tried again.
+// Watched goes by WATCH, command by command as chapter 4 does: a seller watches the inventory, a buyer the whole market
+// and its own account. Whatever changes there before EXEC has the transaction do nothing, and it must be tried again.
 type watched struct{ *market }
 
 // touch has a purchase disturb those who watch the market, if the server is miniredis, which does not take a ZREM for a
@@ -39,10 +39,9 @@ func (w watched) list(ctx context.Context, o offer) (outcome, error) {
 func (w watched) buy(ctx context.Context, o offer, buyer string) (outcome, error) {
 	out := gone
 	err := w.rdb.Watch(ctx, func(tx *redis.Tx) error {
-		p := tx.Pipeline()
-		price, buyers := p.ZScore(ctx, w.offers(), o.member()), p.HGet(ctx, w.account(buyer), funds)
+		price, buyers := tx.ZScore(ctx, w.offers(), o.member()), tx.HGet(ctx, w.account(buyer), funds)
 		var err error
-		if out, err = w.check(ctx, p, o, price, buyers); err != nil || out != done {
+		if out, err = w.check(o, price, buyers); err != nil || out != done {
 			return err
 		}
 		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
