@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -33,14 +34,14 @@ type cell struct {
 func (c *cell) run(ctx context.Context) (_ result, err error) {
 	name := "market-" + strings.ToLower(rand.Text()[:10])
 	all := &market{name: name, rdb: c.server.Client}
-	defer func() { err = errors.Join(err, c.clean(all)) }()
+	defer func() { err = cmp.Or(err, c.clean(all)) }() // after an error, others only repeat it
 	if err := c.found(ctx, all); err != nil {
 		return result{}, err
 	}
 	contenders, err := c.open(ctx, name)
 	defer func() {
 		for _, x := range contenders {
-			err = errors.Join(err, x.close())
+			err = cmp.Or(err, x.close())
 		}
 	}()
 	if err != nil {

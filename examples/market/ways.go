@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/lockmw/go/examples/internal/redisserver"
 	"github.com/lockmw/go/lockmw"
@@ -44,6 +45,9 @@ func wayNames() (names []string) {
 
 var _ guard = (*market)(nil) // without any guard
 
+// Patience is how long a call waits for a lock: more than others hold it, and also for a server that is away.
+const patience = 10 * time.Second
+
 // A contender is a seller or a buyer. It shares nothing with others but Redis, as if it were a process: its
 // connections are its own, and so is its Client, which else would pass locks on to others without a command.
 type contender struct {
@@ -60,7 +64,9 @@ func (w *way) newContender(ctx context.Context, name string, server *redisserver
 		return c, err
 	}
 	if w.locks {
-		locks, err := lockmw.New(rdb, lockmw.WithPrefix(name), lockmw.WithLogger(slog.New(slog.DiscardHandler))) // what fails is returned
+		locks, err := lockmw.New(rdb, lockmw.WithPrefix(name),
+			lockmw.WithWait(patience),
+			lockmw.WithLogger(slog.New(slog.DiscardHandler))) // what fails is returned
 		if err != nil {
 			return c, fmt.Errorf("locks: %w", err)
 		}
