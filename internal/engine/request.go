@@ -65,7 +65,9 @@ func (r *request) call() *script.Call {
 	if r.queued { // for whoever waits by now
 		ctx = e.sender.Context()
 	}
-	return a.Call(ctx, e.scripts, r.onAcquired)
+	k := a.Call(ctx, e.scripts, r.onAcquired)
+	k.Late = r.onLateAnswer
+	return k
 }
 
 // count notes how many callers the next run tells the server of.
@@ -96,9 +98,7 @@ func (r *request) use(reply *script.Reply) (since instant, err error) {
 func (r *request) onAnswer(reply *script.Reply) {
 	c := r.c
 	if r.over {
-		if _, held := c.e.ids.find(r.id.Number()).(*lease); !held && (reply.Err == nil || r.id.Copies() > 0) {
-			r.cancel() // the first cancel may have overtaken the acquire
-		}
+		r.cancelAgain(reply)
 		return
 	}
 	r.outage.paused, r.granted = false, false
@@ -130,6 +130,23 @@ func (r *request) onAnswer(reply *script.Reply) {
 	default: // the id is over, and must not be used again
 		c.detach(r)
 		c.sendRequest(nil)
+	}
+}
+
+// onLateAnswer deals with an answer to a run that has had one. While the request goes on, that one counts.
+func (r *request) onLateAnswer(reply *script.Reply) {
+	r.c.shard.mu.Lock()
+	defer r.c.unlock()
+	if r.over {
+		r.cancelAgain(reply)
+	}
+}
+
+// cancelAgain cancels a request that was over before an answer came, unless its grant is in use: the first cancel may have
+// overtaken the acquire.
+func (r *request) cancelAgain(reply *script.Reply) {
+	if _, held := r.c.e.ids.find(r.id.Number()).(*lease); !held && (reply.Err == nil || r.id.Copies() > 0) {
+		r.cancel()
 	}
 }
 

@@ -15,6 +15,8 @@ type Call struct {
 	Limit time.Duration
 	// Timeout is after which a batch with the call is abandoned. Only RunBatch regards it.
 	Timeout time.Duration
+	// Late, if set, gets each answer after the first, which a call has that was sent again beside itself: see resend.go.
+	Late func(*Reply)
 	// AfterBatch, which done may set, is called when all calls of a batch are done; may be nil.
 	AfterBatch func()
 

@@ -11,7 +11,8 @@ import (
 
 // go-redis waits for the answer of a node until its read timeout, which is 5 s by default, and then asks the same node once
 // more, whoever has its slots by then. So what a node has not answered that is no master any more is sent again here, to the
-// one that has its place. The first answer counts.
+// one that has its place. The first answer counts. Another one may come much later, when the server has forgotten that the
+// id is over: who may be granted something by it gets it as Late.
 
 // An open is a call to a node of a Cluster, which is not answered. The mutex of the Sender guards it once it is in the list.
 type open struct {
@@ -43,10 +44,13 @@ func (s *Sender) noteOpen(k *Call) {
 	}
 }
 
-// answer hands the first answer over.
+// answer hands an answer over.
 func (s *Sender) answer(k *Call, reply *Reply) {
-	if k.open == nil || s.isFirst(k.open) {
+	switch {
+	case k.open == nil || s.isFirst(k.open):
 		k.done(reply)
+	case k.Late != nil:
+		k.Late(reply)
 	}
 }
 
@@ -128,7 +132,7 @@ func (o *open) copy() *Call {
 		k.copies.Add(1)
 	}
 	return &Call{
-		Limit: k.Limit, ctx: k.ctx, script: k.script, args: o.args, done: k.done, copies: k.copies,
+		Limit: k.Limit, Late: k.Late, ctx: k.ctx, script: k.script, args: o.args, done: k.done, copies: k.copies,
 		open: &open{first: cmp.Or(o.first, o)},
 	}
 }
