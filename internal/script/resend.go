@@ -3,6 +3,7 @@ package script
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,8 +21,9 @@ type open struct {
 
 	call   *Call
 	node   *redis.Client
-	args   []any // of the call, as they were
-	first  *open // of which this is a copy; nil: it is none
+	since  time.Time // when it was to be sent
+	args   []any     // of the call, as they were
+	first  *open     // of which this is a copy; nil: it is none
 	copied bool
 	listed bool
 	over   bool // there is an answer to it, or to a copy
@@ -36,11 +38,37 @@ func (k *Call) openAt(node *redis.Client) *open {
 	return o
 }
 
+// lateAnswer is after how long without an answer it is asked who is master by now, and so on until there is one.
+const lateAnswer = time.Second
+
 // noteOpen notes that k is to be sent. The mutex is locked.
 func (s *Sender) noteOpen(k *Call) {
-	if k.open != nil {
-		k.open.listed = true
-		s.open.Push(k.open)
+	if k.open == nil {
+		return
+	}
+	k.open.listed, k.open.since = true, time.Now()
+	s.open.Push(k.open)
+	if !s.looks {
+		s.looks = true
+		s.look = time.AfterFunc(lateAnswer, s.lookAtOpen)
+	}
+}
+
+// lookAtOpen looks whether an answer is late, and when to look again.
+func (s *Sender) lookAtOpen() {
+	s.mu.Lock()
+	oldest := s.open.First()
+	s.looks = oldest != nil && !s.stopped
+	late := s.looks && time.Since(oldest.since) >= lateAnswer
+	switch {
+	case late:
+		s.look.Reset(lateAnswer)
+	case s.looks:
+		s.look.Reset(time.Until(oldest.since.Add(lateAnswer)))
+	}
+	s.mu.Unlock()
+	if late {
+		s.Late()
 	}
 }
 

@@ -42,7 +42,9 @@ type Sender struct {
 	stopped bool
 	paused  bool
 	flying  int              // how many are under way
-	open    list.List[*open] // calls to a Cluster that are not answered
+	open    list.List[*open] // calls to a Cluster that are not answered, the oldest one first
+	look    *time.Timer      // for the next look at them
+	looks   bool             // that is set
 	idle    chan struct{}    // closed when flying becomes 0; nil if nobody waits for it
 }
 
@@ -252,6 +254,9 @@ func (s *Sender) Cancel() { s.cancel() }
 func (s *Sender) Stop() {
 	s.mu.Lock()
 	s.stopped = true
+	if s.looks {
+		s.look.Stop()
+	}
 	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()
