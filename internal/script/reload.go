@@ -21,6 +21,10 @@ type reload struct {
 	until   time.Time // so long at least
 	once    bool      // at least once more
 	waiting int       // questions without an answer
+	asked   int       // questions so far
+
+	heeding sync.Mutex // of one answer at a time
+	heeded  int        // the latest question whose answer was heeded
 }
 
 const (
@@ -88,12 +92,15 @@ func (r *reload) loop() {
 func (r *reload) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting < maxReloads && r.s.spawn(r.question) {
+	n := r.asked + 1
+	if r.waiting < maxReloads && r.s.spawn(func() { r.question(n) }) {
 		r.waiting++
+		r.asked++
 	}
 }
 
-func (r *reload) question() {
+// question asks, as the nth time.
+func (r *reload) question(n int) {
 	var mu sync.Mutex
 	masters := make(map[*redis.Client]bool)
 	err := r.s.cluster.ForEachMaster(r.s.ctx, func(_ context.Context, c *redis.Client) error { // it asks before
@@ -105,7 +112,20 @@ func (r *reload) question() {
 	r.mu.Lock()
 	r.waiting--
 	r.mu.Unlock()
-	if err == nil {
-		r.s.onMasters(masters)
+	if err == nil && len(masters) > 0 { // a node that was reset, or has just joined, knows of none
+		r.heed(n, masters)
 	}
+}
+
+// heed deals with the answer to the nth question, unless a later one was answered before: a node that hung does not know yet
+// that another one has its place. go-redis has believed it, and has to ask again.
+func (r *reload) heed(n int, masters map[*redis.Client]bool) {
+	r.heeding.Lock()
+	defer r.heeding.Unlock()
+	if n < r.heeded {
+		r.ask(0)
+		return
+	}
+	r.heeded = n
+	r.s.onMasters(masters)
 }

@@ -1,9 +1,12 @@
 package script
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // go-redis may wait for the answer for ever, and nothing else may be under way.
@@ -41,4 +44,64 @@ func TestNobodyIsAskedWhileAnswersAreInTime(t *testing.T) {
 			t.Errorf("asked %d times", n)
 		}
 	})
+}
+
+// A staleCluster has the first question answered late, and as it was asked.
+type staleCluster struct {
+	*deposedCluster
+	asked int
+	stale chan struct{} // closed: the first one is answered
+}
+
+func (c *staleCluster) ForEachMaster(ctx context.Context, f func(context.Context, *redis.Client) error) error {
+	master := c.master.Load()
+	if c.asked++; c.asked == 1 {
+		<-c.stale
+	}
+	return f(ctx, master)
+}
+
+// Questions do not wait for each other, so that an answer may be older than the one before.
+func TestAnAnswerFromBeforeIsNotHeeded(t *testing.T) {
+	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
+		stale := &staleCluster{deposedCluster: c, stale: make(chan struct{})}
+		s.cluster = stale
+		s.Late()
+		time.Sleep(reloadInterval / 2)
+		c.depose(s)
+		c.slow = time.Minute
+		answers, _ := startRelease(s)
+		asked := stale.asked
+		close(stale.stale)
+		synctest.Wait()
+		if n := c.sent[c.promoted].Load(); n != 1 {
+			t.Errorf("it was sent %d times", n)
+		}
+		time.Sleep(10 * reloadTime)
+		if stale.asked == asked {
+			t.Error("go-redis heeds it, and is not asked to ask once more")
+		}
+		<-answers
+	})
+}
+
+// A node that was reset, or has joined just now, answers so.
+func TestAnAnswerWithoutMastersIsNotHeeded(t *testing.T) {
+	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
+		answers, _ := startRelease(s)
+		s.cluster = emptyCluster{c}
+		s.Reload()
+		time.Sleep(2 * reloadInterval)
+		close(c.wakes)
+		<-answers
+		if n := c.sent[c.old].Load(); n != 1 {
+			t.Errorf("it was sent %d times", n)
+		}
+	})
+}
+
+type emptyCluster struct{ *deposedCluster }
+
+func (emptyCluster) ForEachMaster(context.Context, func(context.Context, *redis.Client) error) error {
+	return nil
 }
