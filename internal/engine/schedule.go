@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -25,9 +27,9 @@ type schedule struct {
 	timers  timerHeap
 	running bool
 	stopped bool
-	sleeps  instant // until when the loop sleeps
-	idle    bool    // the loop had nothing to wait for when it looked last
-	batches int     // under way
+	sleeps  instant               // until when the loop sleeps
+	idle    bool                  // the loop had nothing to wait for when it looked last
+	batches map[*redis.Client]int // under way to a node; nil: to the servers, if they are no Cluster
 }
 
 // A timer is an entry of the schedule. Its owner has it as a field, and the loop calls the owner when it is
@@ -41,9 +43,11 @@ type timer struct {
 
 const (
 	never = instant(1<<63 - 1)
-	// maxBatches bounds the pipelines under way. No pipeline waits for another, so they would pile up
-	// if the server did not answer.
+	// maxBatches bounds the pipelines under way to a node. No pipeline waits for another, so they would pile up
+	// if it did not answer.
 	maxBatches = 32
+	// maxPolling is how many are under way at most when the next polls are sent: renewals must not stay behind for them.
+	maxPolling = maxBatches / 2
 	// maxRenewals bounds the calls of a pipeline. It is large because the server reads a pipeline in pieces
 	// of 16 KiB, and serves other clients in between.
 	maxRenewals = 16384
@@ -55,6 +59,7 @@ const idleNap = 50 * time.Millisecond
 
 func (s *schedule) init(e *Engine) {
 	s.e, s.wake, s.quit, s.sleeps = e, make(chan struct{}, 1), make(chan struct{}), never
+	s.batches = make(map[*redis.Client]int)
 }
 
 // set sets or moves a timer.
@@ -197,8 +202,8 @@ func (s *schedule) run(due []*timer) {
 			owner.due()
 		}
 	}
-	s.send(renewals)
-	s.send(append(s.e.polls(polls), tells...))
+	s.send(renewals, maxBatches)
+	s.send(append(s.e.polls(polls), tells...), maxPolling)
 	if len(lost) > 0 {
 		s.notifyLost(lost)
 	}
@@ -209,28 +214,28 @@ func (s *schedule) notifyLost(lost []*hold) {
 	s.wg.Go(func() { notifyLost(lost) })
 }
 
-// send runs calls in pipelines, each in a goroutine of its own.
-func (s *schedule) send(calls []*script.Call) {
-	for _, batch := range s.e.sender.ByNode(calls) {
+// send runs calls in pipelines, each in a goroutine of its own, as long as fewer than most are under way to their node.
+func (s *schedule) send(calls []*script.Call, most int) {
+	for node, batch := range s.e.sender.ByNode(calls) {
 		slices.SortFunc(batch, func(a, b *script.Call) int { return cmp.Compare(a.Timeout, b.Timeout) })
 		for len(batch) > 0 {
 			n := 1 // a short timeout must not end calls with long ones
 			for n < min(len(batch), maxRenewals) && batch[n].Timeout < 4*batch[0].Timeout {
 				n++
 			}
-			s.sendBatch(batch[:n])
+			s.sendBatch(node, batch[:n], most)
 			batch = batch[n:]
 		}
 	}
 }
 
-func (s *schedule) sendBatch(batch []*script.Call) {
+func (s *schedule) sendBatch(node *redis.Client, batch []*script.Call, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || s.batches >= maxBatches {
+	if s.stopped || s.batches[node] >= most {
 		return // the next tries are scheduled already
 	}
-	s.batches++
+	s.batches[node]++
 	s.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(s.e.sender.Context(), batch[0].Timeout)
 		stop := context.AfterFunc(ctx, s.e.sender.Late) // go-redis may wait for the answer for much longer
@@ -238,8 +243,10 @@ func (s *schedule) sendBatch(batch []*script.Call) {
 		stop()
 		cancel()
 		s.mu.Lock()
-		s.batches--
-		s.mu.Unlock()
+		defer s.mu.Unlock()
+		if s.batches[node]--; s.batches[node] == 0 {
+			delete(s.batches, node)
+		}
 	})
 }
 

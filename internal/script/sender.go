@@ -329,10 +329,10 @@ func (s *Sender) contextOf(k *Call) (context.Context, context.CancelFunc) {
 // senderKey finds the sender that a context ends with.
 type senderKey struct{}
 
-// ByNode divides calls so that no node of a Cluster holds up those to others.
-func (s *Sender) ByNode(calls []*Call) [][]*Call {
-	if s.cluster == nil || len(calls) < 2 {
-		return [][]*Call{calls}
+// ByNode divides calls so that no node of a Cluster holds up those to others. The node is nil if there are no others.
+func (s *Sender) ByNode(calls []*Call) map[*redis.Client][]*Call {
+	if s.cluster == nil {
+		return map[*redis.Client][]*Call{nil: calls}
 	}
 	groups := make(map[*redis.Client][]*Call)
 	for _, k := range calls {
@@ -342,9 +342,5 @@ func (s *Sender) ByNode(calls []*Call) [][]*Call {
 		}
 		groups[node] = append(groups[node], k)
 	}
-	list := make([][]*Call, 0, len(groups))
-	for _, group := range groups {
-		list = append(list, group)
-	}
-	return list
+	return groups
 }
