@@ -20,12 +20,15 @@ type recovery struct {
 	e    *Engine
 	away atomic.Bool // an answer was missing, and none has come since
 
-	mu    sync.Mutex
-	timer timer
-	last  instant // when the leases were renewed
+	mu       sync.Mutex
+	timer    timer
+	planned  instant // when the timer is due; 0: not set
+	last     instant // when the leases were renewed; 0: never
+	replaced instant // when that was, or is going to be, as a node was deposed; 0: never
 }
 
-// recoveryPause is how much time is between two recoveries: of several servers one may be away for long.
+// recoveryPause is how much time is between two recoveries: of several servers one may be away for long. So much is
+// between two for nodes that were deposed, too, as they may not agree who that is.
 const recoveryPause = time.Second
 
 func (y *recovery) init(e *Engine) {
@@ -46,7 +49,10 @@ func (y *recovery) note(err error) {
 // deposed deals with a node of a Cluster that is no master any more. Another one has its slots.
 func (y *recovery) deposed() {
 	y.mu.Lock()
-	y.e.schedule.set(&y.timer, y.e.now(), 0)
+	if y.replaced <= y.e.now() { // else one is planned
+		y.replaced = y.pauseAfter(y.replaced)
+	}
+	y.planAt(y.replaced)
 	y.mu.Unlock()
 	y.e.inboxes.follow()
 }
@@ -61,10 +67,24 @@ func isAway(err error) bool {
 func (y *recovery) plan() {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	at := y.e.now()
-	if y.last != 0 {
-		at = max(at, y.last+recoveryPause)
+	y.planAt(y.pauseAfter(y.last))
+}
+
+// pauseAfter returns now, or when there was a pause after the last time if that is later.
+func (y *recovery) pauseAfter(last instant) instant {
+	now := y.e.now()
+	if last == 0 {
+		return now
 	}
+	return max(now, last+recoveryPause)
+}
+
+// planAt has the recovery begin then, or earlier if it is planned for that. The mutex is locked.
+func (y *recovery) planAt(at instant) {
+	if y.planned != 0 && y.planned <= at {
+		return
+	}
+	y.planned = max(at, 1)
 	y.e.schedule.set(&y.timer, at, 0)
 }
 
@@ -73,7 +93,7 @@ func (y *recovery) due() {
 	e := y.e
 	now := e.now()
 	y.mu.Lock()
-	y.last = now
+	y.last, y.planned = now, 0
 	y.mu.Unlock()
 	for _, l := range e.ids.leases() {
 		l.c.shard.mu.Lock()

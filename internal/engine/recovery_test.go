@@ -161,6 +161,46 @@ func TestRecoveriesAreAtLeastASecondApart(t *testing.T) {
 	})
 }
 
+// Nodes that do not hear of each other may name different masters for some time.
+func TestNodesThatAreDeposedAgainAndAgainHaveLeasesRenewedOnceInASecond(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Write).acquire(b.T, b.e)
+		b.sent()
+		for range 20 {
+			b.e.recovery.deposed()
+			time.Sleep(recoveryPause / 10)
+		}
+		synctest.Wait()
+		if n := b.sent()["renew"]; n < 2 || n > 4 {
+			b.Errorf("%d renewals in %v", n, 2*recoveryPause)
+		}
+		time.Sleep(2 * recoveryPause)
+		b.sent()
+		b.e.recovery.deposed()
+		time.Sleep(time.Millisecond)
+		if b.sent()["renew"] == 0 {
+			b.Error("it is not renewed at once after a while")
+		}
+		b.release(h)
+	})
+}
+
+// The one before may have been too early: the other node had not taken its place yet.
+func TestANodeThatIsDeposedAfterARecoveryHasLeasesRenewedAtOnce(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Write).acquire(b.T, b.e)
+		b.e.recovery.plan()
+		time.Sleep(recoveryPause / 10)
+		b.sent()
+		b.e.recovery.deposed()
+		time.Sleep(time.Millisecond)
+		if b.sent()["renew"] == 0 {
+			b.Error("it was not renewed")
+		}
+		b.release(h)
+	})
+}
+
 func TestANewSubscriptionIsARecovery(t *testing.T) {
 	inBubble(t, func(bubble *bubble) {
 		b := deaf{bubble}
