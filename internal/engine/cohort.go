@@ -218,7 +218,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 		r.onOldToken()
 		return
 	}
-	c.slot.noteToken(g.Token + g.Tokens - 1)
+	c.noteToken(g.Token + g.Tokens - 1)
 	c.raises = 0
 	l := &lease{
 		c: c, id: r.id, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,

@@ -12,9 +12,24 @@ import (
 // its place may have a clock that is behind. This process then knows greater tokens than it is granted: it raises the
 // counter, and requests the lock once more.
 
-// isOld reports whether a grant has a token which is not greater than one that was seen before the request was sent.
-// Readers share a token, which may be older.
+// noteToken notes the last token of a grant. Grants of other keys may come in another order than their tokens, but those of a
+// key do not: none that comes later has an older token, however long its request has been waiting.
+func (c *cohort) noteToken(token int64) {
+	c.slot.noteToken(token)
+	if all := c.shard.siblings[c.id.key]; all != nil {
+		all.greatest = max(all.greatest, token)
+	}
+	if plain := c.shard.cohorts[cohortID{key: c.id.key}]; plain != nil && plain.request != nil {
+		plain.request.seen = max(plain.request.seen, token)
+	}
+}
+
+// isOld reports whether a grant has a token which is not greater than one that was seen before the request was sent, or of
+// the key since. Readers share a token, which may be older.
 func (r *request) isOld(g script.Grant) bool {
+	if all := r.c.siblings; all != nil {
+		r.seen = max(r.seen, all.greatest)
+	}
 	return r.leader.req.Mode != core.Read && g.Token <= r.seen
 }
 

@@ -68,6 +68,31 @@ func TestAWaiterGetsAGreaterTokenThanTheOneBefore(t *testing.T) {
 	})
 }
 
+// A call that has waited since before the greater token was granted counts it, too: it is one of the same key.
+func TestAWaiterOfLongAgoGetsAGreaterTokenThanTheOneBefore(t *testing.T) {
+	for _, modes := range [][2]core.Mode{
+		{core.Fair, core.Fair}, {core.Write, core.Write}, {core.Exclusive, core.Fair}, {core.Fair, core.Exclusive},
+	} {
+		inBubble(t, func(b *bubble) {
+			b.warm()
+			first := b.requester(core.Fair).acquire(b.T, b.e)
+			second, third := b.call(b.e, b.requester(modes[0])), b.call(b.e, b.requester(modes[1]))
+			time.Sleep(20 * time.Second)
+			b.release(first)
+			h := b.wantGranted("the second", second)
+			b.rdb.Del(b.Context(), b.driver.Keys.Fence())
+			b.s.Mini.SetTime(time.Now().Add(-10 * time.Second))
+			b.release(h)
+			next := b.wantGranted("the third", third)
+			if next.Token() <= h.Token() {
+				b.Errorf("%v: token %d after %d", modes, next.Token(), h.Token())
+			}
+			b.release(next)
+			b.wantFree()
+		})
+	}
+}
+
 func TestAClockThatIsFarBehindIsNamed(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.release(b.requester(core.Exclusive).acquire(b.T, b.e))

@@ -16,7 +16,7 @@ type request struct {
 	predecessor *script.Predecessor
 	queues      bool // queue if the lock is not free
 	snapshot    snapshot
-	seen        int64 // the greatest token of the counter before it was sent
+	seen        int64 // the greatest token of the counter before it was sent, or of the key since
 
 	over     bool            // granted, failed or cancelled
 	queued   bool            // the server has a ticket for it

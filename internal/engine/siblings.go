@@ -5,11 +5,12 @@ import "github.com/lockmw/go/internal/core"
 // Siblings are the cohorts of one key, without that of the plain lock. The shard's mutex guards them. The
 // methods of a nil *siblings do nothing.
 type siblings struct {
-	cohorts int
-	waiting int
-	known   int                  // how many leases there are, and requests that are known to be queued
-	lease   *lease               // the latest; nil if it is over
-	readers map[*cohort]struct{} // cohorts whose callers share a lease
+	cohorts  int
+	waiting  int
+	known    int                  // how many leases there are, and requests that are known to be queued
+	lease    *lease               // the latest; nil if it is over
+	greatest int64                // the greatest token of the key since there have been siblings
+	readers  map[*cohort]struct{} // cohorts whose callers share a lease
 }
 
 func (c *cohort) joinSiblings() {
