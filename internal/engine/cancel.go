@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -59,12 +60,19 @@ func (c *cancellation) onCancelled(a *script.Reply) {
 		}
 	case e.sender.Context().Err() != nil:
 	case script.IsFinal(err) || e.now() > c.until:
-		e.cfg.Logger.Warn("lockmw: a lock that no caller wants any more could not be released; it becomes free when its lease runs out",
-			"key", c.keys.Holder(), "error", err)
+		c.warn(err)
 	default:
 		delay := c.delay
 		c.delay = min(2*delay, maxCancelDelay) // before the next try, which reads it, can begin
 		e.schedule.set(&c.timer, e.now()+delay, 0)
+	}
+}
+
+// warn logs that the server may have the id until its lease is over.
+func (c *cancellation) warn(err error) {
+	if missed, ok := c.e.unreleased.Allow(loglimit.KindOf(err)); ok {
+		c.e.cfg.Logger.Warn("lockmw: a lock that no caller wants any more could not be released; it becomes free when its lease runs out",
+			"key", c.keys.Holder(), "error", err, "suppressed", missed)
 	}
 }
 

@@ -81,6 +81,7 @@ type Engine struct {
 	releaseTimeouts *script.Timeouts // for the confirmation of releases
 	look            look
 	outages         loglimit.Limit
+	unreleased      loglimit.Limit
 	stalls          *script.Timeouts // for waits that are to be looked at
 	process         string           // host, process id and a random part
 	epoch           time.Time

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/test/redistest"
 )
 
 const cutOff = "ERR Script attempted to access a non local key in a cluster node script: f00, on @user_script:9."
@@ -293,50 +291,6 @@ func TestPausesGrow(t *testing.T) {
 	}
 }
 
-// A lineWriter gets what is logged.
-type lineWriter chan string
-
-func (w lineWriter) Write(line []byte) (int, error) {
-	w <- string(line)
-	return len(line), nil
-}
-
-// A call without a limit would otherwise wait without a word.
-func TestALongOutageIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
-		log := make(chan string, 100)
-		cfg := DefaultConfig()
-		cfg.Logger = slog.New(slog.NewTextHandler(lineWriter(log), nil))
-		e, err := New(s.NewClient(t), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.probed.Do(func() {})
-		s.Mini.SetError("CLUSTERDOWN The cluster is down")
-		waits := make(chan error, 1)
-		go func() {
-			_, err := e.Acquire(t.Context(), &newRequester(bubbleKey).Request)
-			waits <- err
-		}()
-		time.Sleep(longOutage / 2)
-		if len(log) > 0 {
-			t.Errorf("of a short outage: %s", <-log)
-		}
-		time.Sleep(8 * time.Second)
-		if n, line := len(log), <-log; n != 1 || !strings.Contains(line, "calls wait for the lock server") ||
-			!strings.Contains(line, "CLUSTERDOWN The cluster is down") {
-			t.Errorf("%d lines: %s", n, line)
-		}
-		s.Mini.SetError("")
-		if err := <-waits; err != nil {
-			t.Error(err)
-		}
-		_ = e.Close()
-		time.Sleep(2 * time.Second) // until go-redis' goroutines have ended
-	})
-}
-
 // An earlyContext says that it ends a little earlier than it does.
 type earlyContext struct{ context.Context }
 
@@ -345,7 +299,6 @@ func (c earlyContext) Deadline() (time.Time, bool) {
 	return deadline.Add(-time.Millisecond), ok
 }
 
-// heeds is a hook that lets each script fail at the deadline of its context, as a connection does that heeds it.
 // atDeadline lets each script fail at the deadline of its context, as a connection does that heeds it.
 var atDeadline = scriptHook(func(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
