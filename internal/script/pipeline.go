@@ -13,14 +13,29 @@ type group struct {
 	cmd   *redis.Cmd
 }
 
-// RunBatch runs calls in one pipeline per node.
+// RunBatch runs calls in one pipeline per node. What a batch script leaves, and what a server does not know, goes out in a
+// second one.
 func (s *Sender) RunBatch(ctx context.Context, batch []*Call) {
-	if left := s.send(ctx, s.divide(batch)); len(left) > 0 {
-		s.send(ctx, singly(left))
+	if left := s.send(ctx, s.divide(batch), false); len(left) > 0 {
+		s.sendEachScript(left)
+		s.send(ctx, singly(left), true)
 	}
 	for _, k := range batch {
 		if k.AfterBatch != nil {
 			k.AfterBatch()
+		}
+	}
+}
+
+// sendEachScript has the first call to each node with a script that was not known send it whole. The others come behind it.
+func (s *Sender) sendEachScript(calls []*Call) {
+	for _, group := range s.ByNode(calls) {
+		sent := make(map[*Script]bool)
+		for _, k := range group {
+			if k.unknown && !sent[k.script] {
+				sent[k.script] = true
+				k.sendWhole()
+			}
 		}
 	}
 }
@@ -33,9 +48,9 @@ func singly(calls []*Call) []group {
 	return groups
 }
 
-// send runs groups in one pipeline per node, and returns the calls that are still to be run. What replicas must have goes
-// out behind the rest, which need not wait for them.
-func (s *Sender) send(ctx context.Context, groups []group) (left []*Call) {
+// send runs groups in one pipeline per node, and returns the calls that are still to be run; none the last time. What
+// replicas must have goes out behind the rest, which need not wait for them.
+func (s *Sender) send(ctx context.Context, groups []group, last bool) (left []*Call) {
 	waits, groups := s.wantingReplicas(groups)
 	sent := time.Now()
 	pipe := s.rdb.Pipeline()
@@ -45,9 +60,9 @@ func (s *Sender) send(ctx context.Context, groups []group) (left []*Call) {
 	_, err := pipe.Exec(ctx)
 	for i := range groups {
 		setMissing(groups[i].cmd, err)
-		left = append(left, s.finishGroup(ctx, &groups[i], nil)...)
+		left = append(left, s.finishGroup(ctx, &groups[i], nil, last)...)
 	}
-	return append(left, s.sendAndWait(ctx, waits)...)
+	return append(left, s.sendAndWait(ctx, waits, last)...)
 }
 
 // prepare returns the command for g, which is sent now.
@@ -69,13 +84,19 @@ func setMissing(cmd *redis.Cmd, err error) {
 
 // finishGroup hands the answers over, and returns the calls that are still to be run. Few says why what was written does
 // not count yet; nil: it does.
-func (s *Sender) finishGroup(ctx context.Context, g *group, few error) (left []*Call) {
+func (s *Sender) finishGroup(ctx context.Context, g *group, few error, last bool) (left []*Call) {
 	for _, k := range g.calls {
 		k.few = few
 	}
 	if len(g.calls) > 1 {
 		return s.finishBatch(ctx, g)
 	}
-	s.finish(g.calls[0], g.cmd)
+	k := g.calls[0]
+	if !last && isMissingScript(g.cmd.Err()) {
+		k.didNothing()
+		k.unknown = true
+		return g.calls
+	}
+	s.finish(k, g.cmd)
 	return nil
 }

@@ -143,7 +143,7 @@ func (s *Sender) redirected(ctx context.Context, err error) (node pipeliner, fir
 }
 
 // sendAndWait runs groups in one pipeline per node, and waits for the replicas of each.
-func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []*Call) {
+func (s *Sender) sendAndWait(ctx context.Context, groups []group, last bool) (left []*Call) {
 	if len(groups) == 0 {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []*Call)
 				s.finish(g.calls[0], s.run(g.calls[0])) // which follows
 				continue
 			}
-			left = append(left, s.finishGroup(ctx, g, few)...)
+			left = append(left, s.finishGroup(ctx, g, few, last)...)
 		}
 	}
 	return left

@@ -1,0 +1,61 @@
+package script_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+// A server that has taken another's place knows no scripts. What goes out in one pipeline then, such as the renewals of all
+// leases, must not take a round trip for each call.
+func TestABatchTellsANewServerEachScriptOnce(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		wire := s.NewWire()
+		sender := script.NewSender(s.NewClient(t, wire.Use), script.Topology{Single: true}, time.Second, script.Replicas{})
+		t.Cleanup(sender.Stop)
+		set, layout, stem := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", false), script.IDStem("a")
+		const n = 50
+		answers := make(map[int]script.Outcome)
+		var batch []*script.Call
+		for i := range n {
+			keys := layout.KeySet(fmt.Sprint("item:", i))
+			if i%2 == 0 {
+				renew := script.Renew{Keys: &keys, ID: stem.New(1), Lease: time.Minute}
+				batch = append(batch, renew.Call(t.Context(), set, func(r *script.Reply) {
+					a, err := r.Renewed()
+					if answers[i] = a.Outcome; err != nil {
+						t.Error(err)
+					}
+				}))
+				continue
+			}
+			release := script.Release{Keys: &keys, ID: stem.New(1)}
+			batch = append(batch, release.Call(t.Context(), set, func(r *script.Reply) {
+				var err error
+				if answers[i], err = r.Released(); err != nil {
+					t.Error(err)
+				}
+			}))
+		}
+		wire.Record()
+		sender.RunBatch(t.Context(), batch)
+		for i := range n {
+			if answers[i] != script.NotHeld {
+				t.Errorf("the answer to call %d is %v", i, answers[i])
+			}
+		}
+		whole := 0
+		for _, c := range wire.Sent() {
+			if c.IsScript() && strings.EqualFold(c[0], "eval") {
+				whole++
+			}
+		}
+		if whole != 2 {
+			t.Errorf("%d scripts were sent whole, of two", whole)
+		}
+	})
+}
