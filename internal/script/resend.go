@@ -103,14 +103,16 @@ func (s *Sender) unlist(o *open) {
 	}
 }
 
-// unanswered returns those calls of a batch that no copy has been answered of.
+// unanswered returns those calls of a batch to which there is no answer, nor to what they are copies of.
 func (s *Sender) unanswered(batch []*Call) []*Call {
 	if s.cluster == nil {
 		return batch
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(batch, func(k *Call) bool { return k.open != nil && k.open.over })
+	return slices.DeleteFunc(batch, func(k *Call) bool {
+		return k.open != nil && (k.open.over || k.open.first != nil && k.open.first.over)
+	})
 }
 
 // onMasters deals with the news which nodes of a Cluster are masters.

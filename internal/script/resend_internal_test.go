@@ -200,10 +200,11 @@ func TestACallThatACopyHasAnsweredIsNotSentAnyMore(t *testing.T) {
 		s.Pause()
 		k, _ := newRelease(func(*Reply) {})
 		s.Start(k)
+		s.Start(k.open.copy())
 		s.answer(k, &Reply{})
 		s.Resume()
 		if n := c.sent[c.old].Load(); n != 0 {
-			t.Error("a call with an answer is sent")
+			t.Errorf("a call with an answer is sent %d times", n)
 		}
 	})
 }
