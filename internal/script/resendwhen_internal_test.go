@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,13 +50,13 @@ func TestNobodyIsAskedWhileAnswersAreInTime(t *testing.T) {
 // A staleCluster has the first question answered late, and as it was asked.
 type staleCluster struct {
 	*deposedCluster
-	asked int
+	asked atomic.Int32
 	stale chan struct{} // closed: the first one is answered
 }
 
 func (c *staleCluster) ForEachMaster(ctx context.Context, f func(context.Context, *redis.Client) error) error {
 	master := c.master.Load()
-	if c.asked++; c.asked == 1 {
+	if c.asked.Add(1) == 1 {
 		<-c.stale
 	}
 	return f(ctx, master)
@@ -71,14 +72,14 @@ func TestAnAnswerFromBeforeIsNotHeeded(t *testing.T) {
 		c.depose(s)
 		c.slow = time.Minute
 		answers, _ := startRelease(s)
-		asked := stale.asked
+		asked := stale.asked.Load()
 		close(stale.stale)
 		synctest.Wait()
 		if n := c.sent[c.promoted].Load(); n != 1 {
 			t.Errorf("it was sent %d times", n)
 		}
 		time.Sleep(10 * reloadTime)
-		if stale.asked == asked {
+		if stale.asked.Load() == asked {
 			t.Error("go-redis heeds it, and is not asked to ask once more")
 		}
 		<-answers
