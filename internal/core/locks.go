@@ -101,6 +101,26 @@ type Locks interface {
 	Acquire(ctx context.Context, r *Request) (Hold, error)
 }
 
+// MaxTogether is how many locks are taken or released at once at most: nothing else runs on the server meanwhile.
+const MaxTogether = 64
+
+// ManyLocks are Locks that can take several locks at once, and release several at once.
+type ManyLocks interface {
+	Locks
+	// AcquireAll takes the locks of all requests, or none. They are MaxTogether at most. The requests are of one call: they differ in their keys only,
+	// and are in the order of these. It does not wait for other holders: it returns no holds and no error if a lock is
+	// not free, or if all at once is not possible for another reason. An error, which is an *AcquireError, ends the call.
+	AcquireAll(ctx context.Context, rs []*Request) ([]Hold, error)
+	// ReleaseAll is Release of all holds, which may be of several calls.
+	ReleaseAll(holds []Hold, patience time.Duration) []Released
+}
+
+// Released is what Release of a Hold returns.
+type Released struct {
+	Waiters int
+	Err     error
+}
+
 // A Hold is one acquired lock, as its implementation has it.
 type Hold interface {
 	Token() int64

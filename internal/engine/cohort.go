@@ -307,6 +307,12 @@ func (c *cohort) passOn(l *lease) bool {
 	return true
 }
 
+// removeWaiter takes w off the waiters.
+func (c *cohort) removeWaiter(w *waiter) {
+	c.waiters.remove(w)
+	c.siblings.addWaiting(-1)
+}
+
 // failWaiters ends all waits with err.
 func (c *cohort) failWaiters(err error) {
 	for c.waiters.n > 0 {
@@ -323,8 +329,7 @@ func (c *cohort) failTryLocks(err error, joined int64) {
 			return
 		}
 		if w.tryCount() == 1 {
-			c.waiters.remove(w)
-			c.siblings.addWaiting(-1)
+			c.removeWaiter(w)
 			w.finish(nil, err)
 		}
 	}

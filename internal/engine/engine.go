@@ -10,6 +10,7 @@
 //	outage.go     a call waits until the server can answer
 //	stall.go      a caller waits for another one of this process
 //	request.go    a request is granted at once, or queued and granted later
+//	trip.go       several locks are taken at once
 //	poll.go       asks the server about queued requests
 //	slot.go       what locks in one slot of a Cluster have in common
 //	inbox.go      a channel by which grants arrive; silentinbox.go finds out that none do
@@ -22,6 +23,7 @@
 //	tally.go      tells the server how many callers wait behind a lease
 //	downgrade.go  a write hold becomes a read hold
 //	release.go    a hold ends: the lease is passed on, handed over or released
+//	releaseall.go several holds end at once
 //	tick.go       a hold of a job's lock begins and marks a tick
 //	cancel.go     the server forgets ids that are not wanted any more
 //	recovery.go   a server that was away answers again

@@ -27,8 +27,7 @@ func (c *cohort) giveUp(w *waiter, ended error) error {
 		return w.err
 	}
 	err := c.waitError(ended)
-	c.waiters.remove(w)
-	c.siblings.addWaiting(-1)
+	c.removeWaiter(w)
 	c.cancelIfUnwanted()
 	c.cancelLeaseIfUnused()
 	c.sendRequest(nil)

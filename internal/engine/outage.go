@@ -72,8 +72,7 @@ func (c *cohort) failHurried(err error, quick bool) {
 			continue
 		}
 		if w.req.Wait == 0 && !(moves && quick) || w.endsWithOutage() && !moves {
-			c.waiters.remove(w)
-			c.siblings.addWaiting(-1)
+			c.removeWaiter(w)
 			w.finish(nil, &core.AcquireError{Err: script.Failure(err)})
 		}
 	}

@@ -11,8 +11,18 @@ import (
 
 // Release implements core.Hold.
 func (h *hold) Release(patience time.Duration) (waiters int, err error) {
+	waiters, r, err := h.beginRelease(patience)
+	if r != nil {
+		err = r.run(patience)
+	}
+	return waiters, err
+}
+
+// beginRelease ends the hold on this side. It returns what the server is still to do; nil: nothing, or it is under way.
+func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, err error) {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
+	defer c.unlock()
 	waiters = c.waiting()
 	err = h.ended()
 	if err == nil && h.Expired() {
@@ -23,38 +33,33 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 		}
 	}
 	if err != nil {
-		c.unlock()
-		return waiters, err
+		return waiters, nil, err
 	}
 	if c.isShared() {
-		return waiters, h.releaseShare(patience)
+		return waiters, h.beginReleaseOfShare(patience), nil
 	}
 	linger := h.lingers(c.e.now())
 	if linger <= 0 && c.passOn(l) {
 		h.over = true
 		c.e.holdEnded()
-		c.unlock()
-		return waiters, nil
+		return waiters, nil, nil
 	}
 	deadline := h.deadline()
 	if linger <= 0 && c.waiters.n > 0 {
 		l.detach(nil)
 		c.shard.released.note(c.id.key, l.id, c.e.now())
 		c.sendRequest(&script.Predecessor{ID: l.id, Lease: l.duration})
-		c.unlock()
-		return waiters, nil
+		return waiters, nil, nil
 	}
 	l.detachKeepingID(nil)
-	r := l.newRelease(h, patience, deadline)
+	r = l.newRelease(h, patience, deadline)
 	c.releasing, c.sentAt = r, c.e.now()
-	c.unlock()
-	return waiters, r.run(patience)
+	return waiters, r, nil
 }
 
-// releaseShare ends a share in a lease, and releases the lease with the last one. The caller has locked the
-// shard, and releaseShare unlocks it.
-func (h *hold) releaseShare(patience time.Duration) error {
-	l, c := h.lease, h.lease.c
+// beginReleaseOfShare ends a share in a lease. With the last one it returns the release of the lease.
+func (h *hold) beginReleaseOfShare(patience time.Duration) *release {
+	l := h.lease
 	deadline := h.deadline()
 	first := l.holds.First() == h
 	l.endHold(h, nil)
@@ -62,13 +67,10 @@ func (h *hold) releaseShare(patience time.Duration) error {
 		if first {
 			l.reschedule()
 		}
-		c.unlock()
 		return nil
 	}
 	l.detachKeepingID(nil)
-	r := l.newRelease(h, patience, deadline)
-	c.unlock()
-	return r.run(patience)
+	return l.newRelease(h, patience, deadline)
 }
 
 // A release is the way of a lease back to the server: release.lua is sent, and sent again while the server cannot
@@ -117,17 +119,27 @@ func (r *release) send() { r.l.c.e.sender.Start(r.call()) }
 
 // run sends release.lua, and waits for the end of the release for as long as the caller has patience.
 func (r *release) run(patience time.Duration) error {
-	c, e := r.l.c, r.l.c.e
-	k := r.call()
 	begun := time.Now()
+	r.l.c.e.sendRelease(r.call(), patience)
+	return r.await(begun, patience)
+}
+
+// sendRelease sends what ends holds.
+func (e *Engine) sendRelease(k *script.Call, patience time.Duration) {
 	if patience < e.cfg.Unlock {
 		e.sender.Start(k) // the caller is in a hurry
-	} else if e.sender.Inline(k, true) {
-		select {
-		case err := <-r.answer:
-			return err
-		default:
-		}
+	} else {
+		e.sender.Inline(k, true)
+	}
+}
+
+// await waits for the end of the release, which was sent at that time, for as long as the caller has patience.
+func (r *release) await(begun time.Time, patience time.Duration) error {
+	c, e := r.l.c, r.l.c.e
+	select {
+	case err := <-r.answer:
+		return err
+	default:
 	}
 	now := time.Now()
 	ctx := e.releaseTimeouts.Next(now)

@@ -57,7 +57,7 @@ func (r *request) call() *script.Call {
 	r.count(c.waiters.n - c.waiters.tries)
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
-		About: script.About{Owner: want.Owner, Fixed: want.Fixed, MinHold: want.MinHold, Place: want.Place, Label: want.Label},
+		About: aboutOf(want),
 		Inbox: c.slot.inbox.address, Subscribed: c.slot.inbox.isLive(), Tokens: free, QueueTokens: queued, Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep,
 	}
@@ -68,6 +68,11 @@ func (r *request) call() *script.Call {
 	k := a.Call(ctx, e.scripts, r.onAcquired)
 	k.Late = r.onLateAnswer
 	return k
+}
+
+// aboutOf is what the server is told of a caller.
+func aboutOf(r *core.Request) script.About {
+	return script.About{Owner: r.Owner, Fixed: r.Fixed, MinHold: r.MinHold, Place: r.Place, Label: r.Label}
 }
 
 // count notes how many callers the next run tells the server of.
@@ -98,7 +103,7 @@ func (r *request) use(reply *script.Reply) (since instant, err error) {
 func (r *request) onAnswer(reply *script.Reply) {
 	c := r.c
 	if r.over {
-		r.cancelAgain(reply)
+		r.cancelAgain(reply.Err)
 		return
 	}
 	r.outage.paused, r.granted = false, false
@@ -138,14 +143,14 @@ func (r *request) onLateAnswer(reply *script.Reply) {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
-		r.cancelAgain(reply)
+		r.cancelAgain(reply.Err)
 	}
 }
 
 // cancelAgain cancels a request that was over before an answer came, unless its grant is in use: the first cancel may have
 // overtaken the acquire.
-func (r *request) cancelAgain(reply *script.Reply) {
-	if _, held := r.c.e.ids.find(r.id.Number()).(*lease); !held && (reply.Err == nil || r.id.Copies() > 0) {
+func (r *request) cancelAgain(err error) {
+	if _, held := r.c.e.ids.find(r.id.Number()).(*lease); !held && (err == nil || r.id.Copies() > 0) {
 		r.cancel()
 	}
 }
@@ -153,12 +158,23 @@ func (r *request) cancelAgain(reply *script.Reply) {
 // onBusy ends a request that was not to be queued.
 func (r *request) onBusy(holders []core.Holder) {
 	c := r.c
-	c.detach(r)
+	r.refused()
+	c.failTryLocks(busy(holders), r.snapshot.joined)
+	c.sendRequest(nil) // for callers that have joined since it was sent
+}
+
+// refused ends a request whose last run has written nothing.
+func (r *request) refused() {
+	r.c.detach(r)
 	if r.id.Copied() {
 		r.cancel() // another copy may still arrive
 	}
-	c.failTryLocks(busy(holders), r.snapshot.joined)
-	c.sendRequest(nil) // for callers that have joined since it was sent
+}
+
+// failed ends a request of which it is not known what became of it.
+func (r *request) failed() {
+	r.c.detach(r)
+	r.forget()
 }
 
 // onFailed ends the request, or lets it wait for the server.
@@ -167,8 +183,7 @@ func (r *request) onFailed(err error) {
 		return
 	}
 	c := r.c
-	c.detach(r)
-	r.forget()
+	r.failed()
 	if !r.leader.ended() && !script.IsPassing(err) {
 		c.failWaiters(&core.AcquireError{Err: script.Failure(err)})
 	}

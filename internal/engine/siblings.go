@@ -106,8 +106,7 @@ func (c *cohort) refuseExcess(holders []core.Holder) {
 	waiting := c.waiting() - c.waiters.n
 	for w := range c.waiters.All() {
 		if most := w.req.MaxWaiters; most > 0 && waiting >= most {
-			c.waiters.remove(w)
-			c.siblings.addWaiting(-1)
+			c.removeWaiter(w)
 			w.finish(nil, tooMany(waiting, holders))
 		} else {
 			waiting++

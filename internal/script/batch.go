@@ -94,9 +94,6 @@ func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 	switch err := g.cmd.Err(); {
 	case err == nil:
 	case IsReply(err): // the server may refuse one of them
-		if redis.HasErrorPrefix(err, "CROSSSLOT") {
-			s.batching.Store(false)
-		}
 		if didNothing(err) {
 			for _, k := range g.calls {
 				k.didNothing()

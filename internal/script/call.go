@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,12 +24,12 @@ type Call struct {
 	route   *route // nil: it was sent with others at once
 	args    []any  // of the command, with its name
 	done    func(*Reply)
-	sent    time.Time     // before the first byte was sent
-	copies  *atomic.Int32 // how often it was written and may have done something; nil: nobody counts
-	before  int32         // copies when it was sent last
-	open    *open         // nil: it is to no Cluster, or was sent with others at once
-	unknown bool          // the server did not know the script
-	few     error         // why what it wrote does not count yet; nil: it does
+	sent    time.Time // before the first byte was sent
+	copies  counter   // of how often it was written and may have done something; nil: nobody counts
+	before  int32     // copies when it was sent last
+	open    *open     // nil: it is to no Cluster, or was sent with others at once
+	unknown bool      // the server did not know the script
+	few     error     // why what it wrote does not count yet; nil: it does
 }
 
 // firstKey is where the first key stands in the arguments of EVALSHA.

@@ -2,9 +2,10 @@
 -- way, is left to release.lua. Harmless when repeated.
 --   KEYS for each lock: holder, queue      ARGV for each lock: id
 --   returns for each lock 1  released      0  not held by this id      -1  left to release.lua
--- Rule 4 of docs/protocol.md.
+-- The only write is the last command: in a slot that moves, a script ends when it asks for a key that it has deleted.
+-- Rules 4, 19 and 23 of docs/protocol.md.
 local call = redis.call
-local answers = {}
+local answers, over = {}, {}
 for i = 1, #ARGV do
   local holder = KEYS[2 * i - 1]
   local held = redis.pcall('HMGET', holder, 'id', 'mode')
@@ -13,8 +14,9 @@ for i = 1, #ARGV do
   elseif call('EXISTS', KEYS[2 * i]) == 1 then
     answers[i] = -1
   else
-    call('DEL', holder)
+    over[#over + 1] = holder
     answers[i] = 1
   end
 end
+if #over > 0 then call('DEL', unpack(over)) end
 return answers

@@ -4,10 +4,12 @@
 // that fills the script's KEYS and ARGV, and a method of Reply that reads its answer:
 //
 //	acquire    takes a lock, or queues a ticket for it
+//	acquireall takes several free locks, or none, by acquire_all.lua
 //	poll       keeps tickets alive and asks for their grants
 //	renew      renews the lease of one hold
 //	tell       notes how many calls wait behind a hold in its process
 //	release    ends a hold and grants the lock to the next ticket
+//	releaseall ends several holds, by release_batch.lua
 //	downgrade  makes a write hold a read hold
 //	cancel     has the server forget an id
 //	force      takes a lock away from its holder
@@ -92,7 +94,7 @@ const quarantinePart = "--@quarantine\n"
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	acquire, poll, renew, tell, release, downgrade, cancel, force, raise, begin, mark *Script
+	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, force, raise, begin, mark *Script
 }
 
 // Params are what the scripts are assembled with.
@@ -136,12 +138,12 @@ func NewSet(p Params) *Set {
 		return s
 	}
 	s := &Set{
-		acquire: assemble(acquireLua), poll: assemble(pollLua), renew: assemble(renewLua), tell: assemble(tellLua),
+		acquire: assemble(acquireLua), acquireAll: assemble(acquireAllLua), poll: assemble(pollLua), renew: assemble(renewLua), tell: assemble(tellLua),
 		release: assemble(releaseLua), downgrade: assemble(downgradeLua),
 		cancel: assemble(cancelLua), force: assemble(forceLua), raise: assemble(raiseLua),
 		begin: assemble(beginLua), mark: assemble(markLua),
 	}
-	s.acquire.extends, s.renew.extends = true, true
+	s.acquire.extends, s.acquireAll.extends, s.renew.extends = true, true, true
 	s.acquire.batch = acquireBatch(assemble(acquireBatchLua))
 	s.release.batch = releaseBatch(assemble(releaseBatchLua))
 	return s
@@ -152,6 +154,6 @@ func (s *Set) All() map[string]*Script {
 	return map[string]*Script{
 		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
 		"cancel": s.cancel, "force": s.force, "raise": s.raise, "begin": s.begin, "mark": s.mark,
-		"acquire_batch": s.acquire.batch.script, "release_batch": s.release.batch.script,
+		"acquire_all": s.acquireAll, "acquire_batch": s.acquire.batch.script, "release_batch": s.release.batch.script,
 	}
 }

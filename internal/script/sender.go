@@ -74,6 +74,9 @@ func (s *Sender) Watch(noted func(err error), deposed func()) { s.watch, s.depos
 // SetBatching says whether batch scripts may be used, which mix the keys of different locks.
 func (s *Sender) SetBatching(on bool) { s.batching.Store(on) }
 
+// Mixes reports whether one script may have the keys of different locks: on one server, or in one slot of a Cluster.
+func (s *Sender) Mixes() bool { return s.cluster != nil || s.batching.Load() }
+
 // Start runs k in a goroutine as soon as there is room for it.
 func (s *Sender) Start(k *Call) {
 	if r := s.routeOf(k); s.enter(r, k) {
@@ -223,6 +226,9 @@ func (s *Sender) finish(k *Call, cmd redis.Cmder) {
 func (s *Sender) Note(err error) {
 	if (err == nil || IsReply(err)) && !s.inSight.Load() {
 		s.inSight.Store(true)
+	}
+	if redis.HasErrorPrefix(err, "CROSSSLOT") {
+		s.batching.Store(false)
 	}
 	s.reload.after(err)
 	if s.watch != nil {

@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
+
+// A call that wants several locks tries to take them in one trip: one run of a script takes all of them, or none. Each
+// lock has a request of its own meanwhile, so that its cohort is as with any other request, and callers that come join
+// it. What the trip does not grant is given back before the call waits for anything, and it then takes one lock after
+// the other (rule 23 of docs/protocol.md).
+type trip struct {
+	e        *Engine
+	legs     []leg
+	signal   chan struct{} // of all waiters
+	answered chan error    // why there was no answer, or nil
+}
+
+// A leg is the part of a trip that one lock has.
+type leg struct {
+	w *waiter
+	r *request
+}
+
+// AcquireAll implements core.ManyLocks.
+func (e *Engine) AcquireAll(ctx context.Context, rs []*core.Request) ([]core.Hold, error) {
+	t := e.newTrip(ctx, rs)
+	if t == nil {
+		return nil, nil
+	}
+	first := t.legs[0].w
+	e.sender.Inline(t.call(), first.isPatient())
+	err := t.await(first)
+	holds := t.holds()
+	if holds == nil || err != nil {
+		t.giveBack()
+		return nil, e.explain(err)
+	}
+	return holds, nil
+}
+
+// newTrip prepares a trip for the locks, each of which has to have nothing to do in this process. It returns nil if there
+// can be none.
+func (e *Engine) newTrip(ctx context.Context, rs []*core.Request) *trip {
+	n := len(rs)
+	first := rs[0]
+	if n > core.MaxTogether || first.Mode == core.Read || !e.sender.Mixes() || e.closing.Load() ||
+		e.checkQuarantine(max(first.Lease, first.MinHold)) != nil {
+		return nil
+	}
+	t := &trip{e: e, legs: make([]leg, 0, n), signal: make(chan struct{}, 2*n), answered: make(chan error, 1)}
+	for _, r := range rs {
+		if !t.add(ctx, r) {
+			t.giveBack()
+			return nil
+		}
+	}
+	return t
+}
+
+// add sends a request for one lock along, if its cohort has nothing to do.
+func (t *trip) add(ctx context.Context, r *core.Request) bool {
+	c := t.e.lockCohort(t.e.cohortOf(r))
+	defer c.unlock()
+	if !c.isIdle() || len(t.legs) > 0 && c.slot != t.legs[0].r.c.slot {
+		return false
+	}
+	w := &waiter{ctx: ctx, done: ctx.Done(), req: r, signal: t.signal, startedAt: t.e.now()}
+	c.waiters.push(w)
+	c.siblings.addWaiting(1)
+	request := c.newRequest(nil)
+	if request == nil { // the context has ended
+		c.removeWaiter(w)
+		return false
+	}
+	t.legs = append(t.legs, leg{w, request})
+	return true
+}
+
+// isIdle reports whether nobody of this process has the lock, wants it or is about to release it, as far as the cohort
+// and its siblings know.
+func (c *cohort) isIdle() bool {
+	if s := c.siblings; s != nil && (s.waiting > 0 || s.known > 0) {
+		return false
+	}
+	return c.waiters.n == 0 && c.request == nil && c.lease == nil && c.releasing == nil && !c.raising
+}
+
+// call prepares a run of acquire_all.lua.
+func (t *trip) call() *script.Call {
+	first := t.legs[0]
+	want := first.w.req
+	a := script.AcquireAll{
+		Locks: make([]script.IDOf, len(t.legs)), Lease: want.Lease, Mode: want.Mode, Trace: want.Trace,
+		About: aboutOf(want), Inbox: first.r.c.slot.inbox.address,
+	}
+	for i, l := range t.legs {
+		a.Locks[i] = script.IDOf{Keys: &l.r.c.keys, ID: l.r.id}
+	}
+	return a.Call(first.w.ctx, t.e.scripts, t.onAnswer)
+}
+
+// onAnswer deals with the answer to acquire_all.lua.
+func (t *trip) onAnswer(reply *script.Reply) {
+	grants, err := reply.AcquiredAll(len(t.legs))
+	if err == nil {
+		err = reply.Few
+	}
+	for i := range t.legs {
+		l := &t.legs[i]
+		if err == nil && grants != nil {
+			l.onGranted(grants[i], reply)
+		} else {
+			l.onRefused(err)
+		}
+	}
+	t.answered <- err
+}
+
+func (l *leg) onGranted(g script.Grant, reply *script.Reply) {
+	c := l.r.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	if l.r.over {
+		l.r.onLateAnswer(nil)
+		return
+	}
+	c.onGranted(l.r, g, c.e.instant(reply.Sent), l.r.leaseEnd(reply.Sent), true)
+}
+
+// onRefused ends the request, and sends one for those who have joined the cohort since.
+func (l *leg) onRefused(err error) {
+	c := l.r.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	switch {
+	case l.r.over:
+		l.r.onLateAnswer(err)
+		return
+	case err != nil:
+		l.r.failed()
+	default:
+		l.r.refused()
+	}
+	c.removeWaiter(l.w)
+	l.w.finish(nil, errRefused)
+	c.sendRequest(nil)
+}
+
+// errRefused is for a lock that a trip has not taken. No caller sees it.
+var errRefused = errors.New("lockmw: not taken in one trip")
+
+// await waits for the answer as long as the caller has time. An error ends the call; what the answer was is another
+// question.
+func (t *trip) await(first *waiter) error {
+	select {
+	case err := <-t.answered: // most are there at once
+		return t.failure(first, err)
+	default:
+	}
+	var limit <-chan time.Time
+	if wait := first.req.Wait; wait != core.Forever {
+		if wait == 0 {
+			wait = tryPatience
+		}
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		limit = timer.C
+	}
+	for {
+		select {
+		case err := <-t.answered:
+			return t.failure(first, err)
+		case <-t.signal:
+			if t.isClosed() {
+				return nil
+			}
+		case <-limit:
+			return t.waitError(nil)
+		case <-first.done:
+			return t.waitError(first.ctx.Err())
+		}
+	}
+}
+
+// isClosed reports whether Close or Shutdown has ended the wait.
+func (t *trip) isClosed() bool {
+	c := t.legs[0].r.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	err := t.legs[0].w.err
+	return err != nil && !errors.Is(err, errRefused)
+}
+
+// waitError is what the first of several calls for one lock each would return.
+func (t *trip) waitError(ended error) error {
+	c := t.legs[0].r.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	return c.waitError(ended)
+}
+
+// failure returns the error of a call that does not wait for a server which answers with err.
+func (t *trip) failure(first *waiter, err error) error {
+	if err == nil || !first.isHurried() || !script.IsPassing(err) || script.IsMoving(err) {
+		return nil
+	}
+	return &core.AcquireError{Err: script.Failure(err)}
+}
+
+// holds returns what was granted; nil if a lock is missing, because its grant was late or its token old, for example.
+func (t *trip) holds() []core.Hold {
+	holds := make([]core.Hold, len(t.legs))
+	for i, l := range t.legs {
+		c := l.r.c
+		c.shard.mu.Lock()
+		h := l.w.hold
+		c.shard.mu.Unlock()
+		if h == nil {
+			return nil
+		}
+		holds[i] = h
+	}
+	return holds
+}
+
+// giveBack ends what is left of the trip, and releases what it has got.
+func (t *trip) giveBack() {
+	var had []core.Hold
+	for _, l := range t.legs {
+		if h := l.giveUp(); h != nil {
+			had = append(had, h)
+		}
+	}
+	t.e.ReleaseAll(had, giveUpPatience) // a release that fails is tried again in the background
+}
+
+// giveUp ends the wait for one lock. If it was granted, the hold is returned.
+func (l *leg) giveUp() *hold {
+	c := l.r.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	if h := l.w.hold; h != nil {
+		h.abandoned = true
+		return h
+	}
+	if l.w.err != nil {
+		return nil
+	}
+	if !l.r.over {
+		l.r.failed()
+	}
+	c.removeWaiter(l.w)
+	c.cancelIfUnwanted()
+	c.sendRequest(nil)
+	return nil
+}

@@ -1,0 +1,49 @@
+-- Takes locks that are free and have no queue, all or none, each as acquire.lua does. Harmless when repeated: the answer
+-- says again what the ids have, and an id that is over refuses all.
+--   KEYS for n locks: n holders, n queues, n done marks of the ids      last: fencing counter
+--   ARGV 1 lease (ms)  2 inbox  3 owner  4 mode  5 trace, '': none      then n ids
+--   returns token  all are held, and no ticket waits
+--           {token, tickets waiting for each}  all are held since an earlier run
+--           -1  nothing was written
+--           UNTRUSTED, an error, before the first write: see quarantine.lua
+-- Rules 2, 4, 19, 22 and 23 of docs/protocol.md.
+--@quarantine
+local fence, n, lease = KEYS[#KEYS], (#KEYS - 1) / 3, ARGV[1]
+if not may_grant() then return UNTRUSTED end
+--@fence
+local function id_of(i) return ARGV[5 + i] end
+
+if call('EXISTS', unpack(KEYS, 1, 3 * n)) == 0 then
+  local first = reserve_tokens(1)
+  if not first then return NOT_A_COUNTER end
+  local token = string.format('%.0f', first)
+  call('SET', fence, token) -- a full memory refuses this write, and none after it
+  -- The fields are those of hold.lua.
+  local fields = {'owner', ARGV[3], 'token', token, 'inbox', ARGV[2]}
+  local function field(name, value)
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
+  if ARGV[4] ~= 'exclusive' then field('mode', ARGV[4]) end
+  if first ~= now_us then field('since', string.format('%.0f', now_us)) end
+  if ARGV[5] ~= '' then field('trace', ARGV[5]) end
+  for i = 1, n do
+    call('HSET', KEYS[i], 'id', id_of(i), unpack(fields))
+    call('PEXPIRE', KEYS[i], lease)
+  end
+  return token
+end
+
+-- An earlier run may have taken them.
+if call('EXISTS', unpack(KEYS, 2 * n + 1, 3 * n)) > 0 then return -1 end
+local answer = {}
+for i = 1, n do
+  local held = redis.pcall('HMGET', KEYS[i], 'id', 'token')
+  if held[1] ~= id_of(i) then return -1 end
+  answer[1] = held[2]
+  answer[1 + i] = call('ZCARD', KEYS[n + i])
+end
+for i = 1, n do -- replicas are to have something to acknowledge (rule 21)
+  call('PEXPIRE', KEYS[i], math.max(call('PTTL', KEYS[i]), tonumber(lease)))
+end
+return answer

@@ -1,0 +1,101 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+//go:embed acquire_all.lua
+var acquireAllLua string
+
+// An AcquireAll takes several free locks, or none (rule 23 of docs/protocol.md). It is harmless when repeated.
+type AcquireAll struct {
+	Locks []IDOf // on one server, or in one slot of a Cluster; core.MaxTogether at most
+	Lease time.Duration
+	About About     // the caller
+	Mode  core.Mode // not Read
+	Trace string    // traceparent stored with the locks
+	Inbox any       // the channel that is told of what happens to the holds, a string
+}
+
+// An IDOf is an id and the lock that it is for.
+type IDOf struct {
+	Keys *KeySet
+	ID   *ID
+}
+
+// Call prepares a run. done is called once, with the answer.
+func (a *AcquireAll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	n := len(a.Locks)
+	k := newCall(ctx, s.acquireAll, 3*n+1+5+n, done)
+	for _, l := range a.Locks {
+		k.addKey(l.Keys.holder)
+	}
+	for _, l := range a.Locks {
+		k.addKey(l.Keys.Queue())
+	}
+	for _, l := range a.Locks {
+		k.addKey(l.Keys.Done(l.ID.String()))
+	}
+	k.addKey(a.Locks[0].Keys.fence)
+	k.add(a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.Mode.String(), traceField(a.Trace))
+	copies := make(counters, n)
+	for i, l := range a.Locks {
+		k.add(l.ID)
+		copies[i] = &l.ID.copies
+	}
+	k.copies = copies
+	return k
+}
+
+// AcquiredAll reads the answer to an AcquireAll of n locks: a grant for each, or nil if it has taken none.
+func (r *Reply) AcquiredAll(n int) ([]Grant, error) {
+	if r.Err == nil && len(r.values) == 1 && r.values[0] == int64(notTaken) {
+		return nil, nil
+	}
+	token, once := r.token()
+	if !once {
+		token = r.int()
+	}
+	grants := make([]Grant, n)
+	for i := range grants {
+		grants[i] = Grant{Token: token, Tokens: 1}
+		if !once {
+			grants[i].Waiting = r.int()
+		}
+	}
+	if r.Err == nil && !grants[0].isValid() {
+		r.strange()
+	}
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	return grants, nil
+}
+
+// notTaken is what acquire_all.lua answers if it has written nothing.
+const notTaken = -1
+
+// A counter counts copies of a command. An *atomic.Int32 is one.
+type counter interface {
+	Load() int32
+	Add(n int32) int32
+}
+
+// counters are for a command with several ids, all of which are written each time.
+type counters []*atomic.Int32
+
+// Load returns how often the command was written.
+func (c counters) Load() int32 { return c[0].Load() }
+
+// Add adds n to all of them.
+func (c counters) Add(n int32) (sum int32) {
+	for _, one := range c {
+		sum = one.Add(n)
+	}
+	return sum
+}

@@ -1,0 +1,40 @@
+package script
+
+import "context"
+
+// A ReleaseAll ends several holds in one run of release_batch.lua. What is not plain there is left to a Release, as in a
+// batch. It is harmless when repeated.
+type ReleaseAll struct {
+	Locks []IDOf // on one server, or in one slot of a Cluster; core.MaxTogether at most
+}
+
+// Call prepares a run. done is called once, with the answer.
+func (l *ReleaseAll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	n := len(l.Locks)
+	k := newCall(ctx, s.release.batch.script, 3*n, done)
+	for _, one := range l.Locks {
+		k.addKey(one.Keys.holder)
+		k.addKey(one.Keys.Queue())
+	}
+	copies := make(counters, n)
+	for i, one := range l.Locks {
+		k.add((*releaseID)(one.ID))
+		copies[i] = &one.ID.releases
+	}
+	k.copies = copies
+	return k
+}
+
+// Answers reads the answer: for each hold what a Release of it would have been answered, or nil if it is left to one.
+func (l *ReleaseAll) Answers(r *Reply) []*Reply {
+	answers := make([]*Reply, len(l.Locks))
+	for i, one := range l.Locks {
+		code := r.int()
+		if r.Err == nil && code == notPlain {
+			one.ID.releases.Add(-1) // the run did nothing for it
+			continue
+		}
+		answers[i] = newReply(code, r.Err, r.Sent)
+	}
+	return answers
+}
