@@ -14,28 +14,8 @@ import (
 )
 
 func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (context.Context, *Hold, error) {
-	policy := l.base
-	err := policy.apply(opts)
-	if err == nil && policy.Place != "" && !l.kind.OwnTicket {
-		err = fmt.Errorf("%w: WithPlace needs a fair lock: fairlock.New", ErrInvalidOption)
-	}
-	if err == nil && policy.once && l.kind.Mode == core.Read {
-		err = fmt.Errorf("%w: a lock for reading: replicas that run a job exclude one another", ErrInvalidOption)
-	}
-	if err != nil {
-		for i := range opts { // those after the mistake may say that the call only tries
-			_ = policy.apply(opts[i : i+1])
-		}
-	}
-	op := "lock"
-	switch {
-	case policy.leads:
-		op = "lead"
-	case policy.once:
-		op = "once"
-	case policy.Wait == 0:
-		op = "try_lock"
-	}
+	policy, err := l.policyFor(opts)
+	op := policy.op()
 	if err == nil {
 		err = keyed.Check(key)
 	}
@@ -53,58 +33,127 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	if h != nil {
 		return &h.ctx, h, nil
 	}
-	return l.acquire(ctx, &policy, op, key, outer)
+	a := l.newAttempt(&policy, op, key, ownerOf(outer))
+	a.begin(ctx)
+	return a.acquire()
 }
 
-func (l *KindLocker) acquire(ctx context.Context, p *Policy, op, key string, outer *Hold) (context.Context, *Hold, error) {
-	held := l.newHeldLock(p, key, outer)
+// policyFor returns the policy of a call with opts. With an error it has what those after the mistake say, too.
+func (l *KindLocker) policyFor(opts []Option) (Policy, error) {
+	policy := l.base
+	err := policy.apply(opts)
+	if err == nil && policy.Place != "" && !l.kind.OwnTicket {
+		err = fmt.Errorf("%w: WithPlace needs a fair lock: fairlock.New", ErrInvalidOption)
+	}
+	if err == nil && policy.once && l.kind.Mode == core.Read {
+		err = fmt.Errorf("%w: a lock for reading: replicas that run a job exclude one another", ErrInvalidOption)
+	}
+	if err != nil {
+		for i := range opts { // those after the mistake may say that the call only tries
+			_ = policy.apply(opts[i : i+1])
+		}
+	}
+	return policy, err
+}
+
+// op is what a call with the policy does, as errors and observers have it.
+func (p *Policy) op() string {
+	switch {
+	case p.leads:
+		return "lead"
+	case p.once:
+		return "once"
+	case p.Wait == 0:
+		return "try_lock"
+	}
+	return "lock"
+}
+
+// An attempt is a call on its way to a lock.
+type attempt struct {
+	policy   *Policy
+	op       string
+	held     *heldLock
+	hold     *Hold           // the first of held
+	ctx      context.Context // the caller's
+	observed context.Context // what the observers have made of it
+	start    time.Time
+}
+
+func (l *KindLocker) newAttempt(p *Policy, op, key, owner string) attempt {
+	held := l.newHeldLock(p, key, owner)
 	if p.Stacks {
 		held.takenAt = callers()
 	}
-	start, observed := time.Now(), ctx
 	if len(p.Observers) > 0 {
-		held.watch = newWatch(ctx, Attempt{
+		held.watch = newWatch(Attempt{
 			Key: key, Name: p.nameFor(key), Op: op, Mode: held.req.Mode.String(), Policy: *p,
 		}, l.Logger())
-		held.req.Trace, held.req.WantsMoves = held.watch.traceParent(), held.watch.wantsMoves()
-		observed = held.watch.ctx
 	}
-	h := held.newHold()
-	backend, err := l.locks.Acquire(observed, &held.req)
+	return attempt{policy: p, op: op, held: held, hold: held.newHold()}
+}
+
+// begin tells the observers of the attempt.
+func (a *attempt) begin(ctx context.Context) {
+	a.observe(ctx)
+	if w := a.held.watch; w != nil {
+		a.held.req.Trace, a.held.req.WantsMoves = w.traceParent(), w.wantsMoves()
+	}
+}
+
+// observe is begin for an attempt whose request is on its way or answered.
+func (a *attempt) observe(ctx context.Context) {
+	a.start, a.ctx, a.observed = time.Now(), ctx, ctx
+	if w := a.held.watch; w != nil {
+		w.start(ctx)
+		a.observed = w.ctx
+	}
+}
+
+// acquire takes the lock.
+func (a *attempt) acquire() (context.Context, *Hold, error) {
+	backend, err := a.held.locker.locks.Acquire(a.observed, &a.held.req)
+	return a.end(backend, err)
+}
+
+// end ends the attempt with what the implementation of locks has returned.
+func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, error) {
+	held, p, l := a.held, a.policy, a.held.locker
 	acquired := time.Now()
-	waited, contended := acquired.Sub(start), held.isContended()
+	waited, contended := acquired.Sub(a.start), held.isContended()
 	if err == nil {
 		held.backend = backend
 	} else {
-		failure := acquireError(ctx, p, op, key, waited, contended, err)
+		failure := acquireError(a.ctx, p, a.op, held.req.Key, waited, contended, err)
 		failure.Err = held.explainStall(failure.Err)
 		err = failure
-		if !p.FailOpen || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+		if !p.FailOpen || !errors.Is(err, ErrUnavailable) || a.ctx.Err() != nil {
 			if held.watch != nil {
 				held.watch.failed(err)
 			}
-			return ctx, nil, err
+			return a.ctx, nil, err
 		}
 		if missed, ok := l.failedOpen.Allow(loglimit.KindOf(err)); ok {
-			l.Logger().WarnContext(ctx, "lockmw: going on without a lock", "name", p.nameFor(key), "error", errors.Unwrap(err), "suppressed", missed)
+			l.Logger().WarnContext(a.ctx, "lockmw: going on without a lock", "name", p.nameFor(held.req.Key), "error", errors.Unwrap(err), "suppressed", missed)
 		}
 	}
+	observed := a.observed
 	if held.watch != nil {
 		held.watch.since = acquired
-		held.watch.acquired(Acquisition{Hold: h, Waited: waited, Contended: contended, FailedOpen: err})
+		held.watch.acquired(Acquisition{Hold: a.hold, Waited: waited, Contended: contended, FailedOpen: err})
 		observed = held.watch.ctx
 	}
-	h.attach(observed)
+	a.hold.attach(observed)
 	held.startEvents()
-	return &h.ctx, h, nil
+	return &a.hold.ctx, a.hold, nil
 }
 
 // newHeldLock prepares the request for a lock.
-func (l *KindLocker) newHeldLock(p *Policy, key string, outer *Hold) *heldLock {
+func (l *KindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 	held := &heldLock{
 		locker: l,
 		req: core.Request{
-			Key: key, Mode: l.modeFor(p), Owner: ownerOf(outer),
+			Key: key, Mode: l.modeFor(p), Owner: owner,
 			Wait: p.Wait, FailOpen: p.FailOpen, Lease: p.Lease, Fixed: p.Fixed,
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
 			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Leads: p.leads, Once: p.once,

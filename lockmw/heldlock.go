@@ -53,6 +53,15 @@ func (l *heldLock) unlockTimeout() time.Duration {
 // isOf reports whether the lock is one of locks.
 func (l *heldLock) isOf(locks core.Locks) bool { return l.locker != nil && l.locker.locks == locks }
 
+// manyLocks returns the implementation of the lock if it can release several at once.
+func (l *heldLock) manyLocks() (core.ManyLocks, bool) {
+	if l.locker == nil {
+		return nil, false
+	}
+	many, ok := l.locker.locks.(core.ManyLocks)
+	return many, ok
+}
+
 // newHold makes the first hold, which is not in a context yet.
 func (l *heldLock) newHold() *Hold {
 	h := &Hold{lock: l, mode: l.req.Mode}
@@ -107,38 +116,36 @@ func (l *heldLock) check() error {
 	return lost
 }
 
-// unlock ends h. With the last hold it releases the lock. With the last hold that writes it downgrades the
-// lock.
-func (l *heldLock) unlock(h *Hold) error {
+// beginUnlock ends h. It reports whether that was the last hold, so that the lock is to be released. With the last hold that
+// writes it downgrades the lock.
+func (l *heldLock) beginUnlock(h *Hold) (last bool, err error) {
 	lost := l.check()
 	l.mu.Lock()
 	l.recall()
 	l.holds.Remove(h)
-	last := l.holds.IsEmpty()
+	last = l.holds.IsEmpty()
 	if !last && lost == nil && l.onlyReads() {
 		l.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), l.unlockTimeout())
 		defer cancel()
 		if err := l.shareWithReaders(ctx); !errors.Is(err, ErrNotHeld) { // else the last hold was unlocked meanwhile
-			return err
+			return false, err
 		}
-		return nil
+		return false, nil
 	}
 	l.mu.Unlock()
-	if !last || l.backend == nil && lost == nil && l.watch == nil {
-		return lost
-	}
-	waiters, err := 0, error(nil)
-	if l.backend != nil {
-		waiters, err = l.backend.Release(l.unlockTimeout())
-	}
+	return last, lost
+}
+
+// released tells the observers how the lock was released, and returns the error of that. If it was lost before, that is it.
+func (l *heldLock) released(r core.Released, lost error) error {
 	if lost != nil {
-		err = lost
+		r.Err = lost
 	}
 	if l.watch != nil {
-		l.watch.released(Release{Held: time.Since(l.watch.since), Waiters: waiters, Err: err})
+		l.watch.released(Release{Held: time.Since(l.watch.since), Waiters: r.Waiters, Err: r.Err})
 	}
-	return err
+	return r.Err
 }
 
 // Lost implements core.Events: it ends the context of every hold.

@@ -96,22 +96,62 @@ func (h *Hold) extend(ctx context.Context, lease time.Duration) error {
 // If the lock was deleted from Redis, Unlock or the next renewal reports the loss. If Unlock passes the lock on
 // to a waiting call of this process, that call gets the loss.
 func (h *Hold) Unlock() error {
+	u := h.beginUnlock()
+	if u.releases() {
+		u.release()
+	}
+	return u.end()
+}
+
+// An unlocking is a call of Unlock that ends a hold.
+type unlocking struct {
+	hold   *Hold
+	err    error // so far
+	last   bool  // hold of its lock
+	over   error // the hold's own maximum
+	sent   bool  // with others
+	result core.Released
+}
+
+// beginUnlock does what Unlock does before the server hears of it.
+func (h *Hold) beginUnlock() (u unlocking) {
+	u.hold = h
 	if h == nil {
-		return h.fail("unlock", errNilHold)
+		u.err = errNilHold
+		return u
 	}
 	if !h.unlocked.CompareAndSwap(false, true) {
-		return h.fail("unlock", fmt.Errorf("%w: unlocked before", ErrNotHeld))
+		u.err = fmt.Errorf("%w: unlocked before", ErrNotHeld)
+		return u
 	}
-	over := h.checkLimit()
+	u.over = h.checkLimit()
 	if h.limit != nil {
 		h.limit.timer.Stop()
 	}
 	h.ctx.end(errUnlocked)
-	err := h.lock.unlock(h)
-	if over != nil && !core.IsLoss(err) {
-		err = over
+	u.last, u.err = h.lock.beginUnlock(h)
+	return u
+}
+
+// releases reports whether the lock is to be released.
+func (u *unlocking) releases() bool { return u.last && u.hold.lock.backend != nil }
+
+// release releases the lock.
+func (u *unlocking) release() {
+	l := u.hold.lock
+	u.result.Waiters, u.result.Err = l.backend.Release(l.unlockTimeout())
+}
+
+// end returns the error of the call.
+func (u *unlocking) end() error {
+	err := u.err
+	if u.last {
+		err = u.hold.lock.released(u.result, u.err)
 	}
-	return h.fail("unlock", err)
+	if u.over != nil && !core.IsLoss(err) {
+		err = u.over
+	}
+	return u.hold.fail("unlock", err)
 }
 
 // errUnlocked is the cause with which a hold's context ends at Unlock.

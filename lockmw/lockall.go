@@ -4,24 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockmw/go/internal/keyed"
 )
 
-// Holds are the holds of several keys, as LockAll took them.
-type Holds []*Hold
-
-// Unlock unlocks all of them, the last one first, and joins their errors.
-func (hs Holds) Unlock() error {
-	var errs []error
-	for _, h := range slices.Backward(hs) {
-		errs = append(errs, h.Unlock())
-	}
-	return errors.Join(errs...)
-}
-
-// LockAll takes the locks of all keys or of none. It takes them one after the other, sorted and without
+// LockAll takes the locks of all keys or of none. Keys that are free are taken at once, in one round trip, where that is
+// possible: see docs/locks.md. Else they are taken one after the other, sorted and without
 // duplicates, so that callers with overlapping keys do not wait for each other in a circle. The context
 // carries all holds, and ends when any of them is lost. WithWait limits the wait for all of them together if
 // it is given here; the Locker's own default is for each. Without keys LockAll returns ctx and no holds. If
@@ -39,22 +29,60 @@ func LockAll(ctx context.Context, l Locker, keys []string, opts ...Option) (cont
 			return ctx, nil, &Error{Op: "lock_all", Key: key, Err: err}
 		}
 	}
-	limited := policy.Wait > 0 && policy.Wait != Forever
-	holds, start, locked := make(Holds, 0, len(keys)), time.Now(), ctx
-	for i, key := range keys {
-		each := opts
-		if limited && i > 0 {
-			each = slices.Concat(opts, []Option{WithWait(max(0, policy.Wait-time.Since(start)))})
-		}
-		var hold *Hold
-		locked, hold, err = l.Lock(locked, key, each...)
-		if err != nil {
-			if e, ok := errors.AsType[*Error](err); ok && limited {
-				e.Waited = time.Since(start)
-			}
-			return ctx, nil, errors.Join(err, holds.Unlock())
-		}
-		holds = append(holds, hold)
+	c := allCall{locker: l, opts: opts, start: time.Now(), ctx: ctx, holds: make(Holds, 0, len(keys))}
+	if policy.Wait > 0 && policy.Wait != Forever {
+		c.wait = policy.Wait
 	}
-	return locked, holds, nil
+	if err := c.take(keys); err != nil {
+		if e, ok := errors.AsType[*Error](err); ok && c.wait > 0 {
+			e.Waited = time.Since(c.start)
+		}
+		return ctx, nil, errors.Join(err, c.holds.Unlock())
+	}
+	slices.SortFunc(c.holds, func(a, b *Hold) int { return strings.Compare(a.Key(), b.Key()) })
+	return c.ctx, c.holds, nil
+}
+
+// An allCall is a call of LockAll.
+type allCall struct {
+	locker Locker
+	opts   []Option
+	wait   time.Duration // for all of them; 0: each has its own
+	start  time.Time
+	ctx    context.Context // carries the holds
+	holds  Holds           // so far
+}
+
+func (c *allCall) take(keys []string) (err error) {
+	if k := kindLockerOf(c.locker); k != nil {
+		if keys, err = c.takeInTrips(k, keys); err != nil {
+			return err
+		}
+	}
+	return c.takeEach(keys)
+}
+
+// takeEach takes the locks of keys one after the other.
+func (c *allCall) takeEach(keys []string) error {
+	for _, key := range keys {
+		opts := c.opts
+		if c.wait > 0 && len(c.holds) > 0 {
+			opts = slices.Concat(opts, []Option{WithWait(c.waitLeft())})
+		}
+		if err := c.took(c.locker.Lock(c.ctx, key, opts...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitLeft returns what is left of the wait for all.
+func (c *allCall) waitLeft() time.Duration { return max(0, c.wait-time.Since(c.start)) }
+
+// took adds a hold to the others.
+func (c *allCall) took(ctx context.Context, h *Hold, err error) error {
+	if err == nil {
+		c.ctx, c.holds = ctx, append(c.holds, h)
+	}
+	return err
 }

@@ -17,20 +17,24 @@ type watch struct {
 	logger    *slog.Logger
 }
 
-// newWatch starts observing an attempt. An observer that panics in Start sees no more of the attempt: its
+// newWatch returns a watch that has not started.
+func newWatch(a Attempt, logger *slog.Logger) *watch {
+	return &watch{attempt: a, observers: a.Policy.Observers, logger: logger}
+}
+
+// start starts observing an attempt with ctx. An observer that panics in Start sees no more of the attempt: its
 // later callbacks would find the context of another one.
-func newWatch(ctx context.Context, a Attempt, logger *slog.Logger) *watch {
-	w := &watch{attempt: a, observers: a.Policy.Observers, ctx: ctx, logger: logger}
-	for _, o := range a.Policy.Observers {
+func (w *watch) start(ctx context.Context) {
+	w.ctx = ctx
+	for _, o := range w.attempt.Policy.Observers {
 		if o.Start == nil {
 			continue
 		}
-		started := w.guard(o, func(o *Observer) { w.ctx = orElse(o.Start(w.ctx, a), w.ctx) })
+		started := w.guard(o, func(o *Observer) { w.ctx = orElse(o.Start(w.ctx, w.attempt), w.ctx) })
 		if !started {
 			w.observers = slices.DeleteFunc(slices.Clone(w.observers), func(other *Observer) bool { return other == o })
 		}
 	}
-	return w
 }
 
 // each calls f for every observer. A panic is logged and does not harm the lock.

@@ -105,6 +105,15 @@ func (l *Locker) Downgrade(ctx context.Context, h *lockmw.Hold) error {
 	return l.writer.Downgrade(ctx, h)
 }
 
+// KindLocker is not for users of this module: it tells lockmw.LockAll what takes the locks of a Locker, if that is l
+// itself. It returns nil for a type that embeds l, whose Lock may do more.
+func (l *Locker) KindLocker(of lockmw.Locker) *lockmw.KindLocker {
+	if of != lockmw.Locker(l) {
+		return nil
+	}
+	return l.writer
+}
+
 // Logger returns the Client's logger: see lockmw.Client.
 func (l *Locker) Logger() *slog.Logger { return l.writer.Logger() }
 

@@ -1,0 +1,49 @@
+package lockmw
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// Holds are the holds of several keys, as LockAll took them.
+type Holds []*Hold
+
+// Unlock unlocks all of them, the last one first, and joins their errors. Redis hears of them together where it can.
+func (hs Holds) Unlock() error {
+	unlocks := make([]unlocking, 0, len(hs))
+	for _, h := range slices.Backward(hs) {
+		unlocks = append(unlocks, h.beginUnlock())
+	}
+	var errs []error
+	for i := range unlocks {
+		if unlocks[i].releases() && !unlocks[i].sent {
+			release(unlocks[i:])
+		}
+		errs = append(errs, unlocks[i].end())
+	}
+	return errors.Join(errs...)
+}
+
+// release releases the lock of the first of unlocks, and with it those of others that are of the same Locks.
+func release(unlocks []unlocking) {
+	first := unlocks[0].hold.lock
+	many, _ := first.manyLocks()
+	if many == nil {
+		unlocks[0].release()
+		return
+	}
+	var together []*unlocking
+	var holds []core.Hold
+	for i := range unlocks {
+		u := &unlocks[i]
+		if u.releases() && !u.sent && u.hold.lock.isOf(many) && u.hold.lock.unlockTimeout() == first.unlockTimeout() {
+			u.sent = true
+			together, holds = append(together, u), append(holds, u.hold.lock.backend)
+		}
+	}
+	for i, result := range many.ReleaseAll(holds, first.unlockTimeout()) {
+		together[i].result = result
+	}
+}
