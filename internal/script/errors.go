@@ -42,6 +42,9 @@ func IsReply(err error) bool {
 // makes its checks before that, and a server that refuses all writes refuses the first one. Answers that a new connection
 // may have got are not among them: an earlier copy may have been lost with the connection before.
 func didNothing(err error) bool {
+	if err == nil {
+		return false
+	}
 	if redis.HasErrorPrefix(err, "NOPERM") {
 		return !strings.Contains(err.Error(), "script: ") // else of a command in it
 	}
@@ -92,7 +95,7 @@ func isCutOff(err error) bool {
 }
 
 func hasPrefix(err error, prefixes []string) bool {
-	return slices.ContainsFunc(prefixes, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
+	return err != nil && slices.ContainsFunc(prefixes, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
 // isWrongType reports whether a key holds something that is not a lock; an embedded server says so in the
@@ -116,7 +119,7 @@ func IsUnknownCommand(err error) bool {
 const untrustedWord = "UNTRUSTED "
 
 // isUntrusted reports whether a server has granted nothing because the client does not trust it.
-func isUntrusted(err error) bool { return redis.HasErrorPrefix(err, untrustedWord) }
+func isUntrusted(err error) bool { return err != nil && redis.HasErrorPrefix(err, untrustedWord) }
 
 // isUnprotected reports whether no quarantine can protect this client's locks.
 func isUnprotected(err error) bool {

@@ -38,6 +38,9 @@ func (s IDStem) appendID(n uint64) []byte {
 	return strconv.AppendUint(append(b, s...), n, 36)
 }
 
+// append adds the id to b.
+func (i *ID) append(b []byte) []byte { return strconv.AppendUint(append(b, *i.stem...), i.n, 36) }
+
 // String returns the id as Redis has it.
 func (i *ID) String() string { return string(i.stem.appendID(i.n)) }
 

@@ -103,6 +103,7 @@ const (
 	ticketsSuffix = ":tickets"
 	readersSuffix = ":readqueue"
 	keptInfix     = ":kept:"
+	doneInfix     = ":done:"
 )
 
 // Holder is the hash that says who has the lock.
@@ -124,7 +125,13 @@ func (s *KeySet) Fence() string {
 }
 
 // Done is the mark of an id that is over.
-func (s *KeySet) Done(id string) string { return s.holder + ":done:" + id }
+func (s *KeySet) Done(id string) string { return s.holder + doneInfix + id }
+
+// doneOf is Done of an id.
+func (s *KeySet) doneOf(id *ID) string {
+	var room [200]byte // most keys are shorter
+	return string(id.append(append(append(room[:0], s.holder...), doneInfix...)))
+}
 
 // Kept is where a place in the queue is kept whose caller is away.
 func (s *KeySet) Kept(place string) string { return s.holder + keptInfix + escape(place) }

@@ -227,7 +227,7 @@ func (s *Sender) Note(err error) {
 	if (err == nil || IsReply(err)) && !s.inSight.Load() {
 		s.inSight.Store(true)
 	}
-	if redis.HasErrorPrefix(err, "CROSSSLOT") {
+	if err != nil && redis.HasErrorPrefix(err, "CROSSSLOT") {
 		s.batching.Store(false)
 	}
 	s.reload.after(err)
