@@ -39,7 +39,7 @@ func (a *AcquireAll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call 
 		k.addKey(l.Keys.Queue())
 	}
 	for _, l := range a.Locks {
-		k.addKey(l.Keys.Done(l.ID.String()))
+		k.addKey(l.Keys.doneOf(l.ID))
 	}
 	k.addKey(a.Locks[0].Keys.fence)
 	k.add(a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.Mode.String(), traceField(a.Trace))

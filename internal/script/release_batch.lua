@@ -4,14 +4,17 @@
 --   returns for each lock 1  released      0  not held by this id      -1  left to release.lua
 -- The only write is the last command: in a slot that moves, a script ends when it asks for a key that it has deleted.
 -- Rules 4, 19 and 23 of docs/protocol.md.
-local call = redis.call
-local answers, over = {}, {}
-for i = 1, #ARGV do
+local call, n = redis.call, #ARGV
+local queues, over, answers = {}, {}, {}
+for i = 1, n do queues[i] = KEYS[2 * i] end
+local queued = call('EXISTS', unpack(queues)) > 0
+for i = 1, n do
   local holder = KEYS[2 * i - 1]
-  local held = redis.pcall('HMGET', holder, 'id', 'mode')
-  if held[1] ~= ARGV[i] then
-    answers[i] = (held.err or held[2] == 'read') and -1 or 0
-  elseif call('EXISTS', KEYS[2 * i]) == 1 then
+  local id = redis.pcall('HGET', holder, 'id')
+  if id ~= ARGV[i] then
+    local strange = type(id) == 'table' or call('HGET', holder, 'mode') == 'read'
+    answers[i] = strange and -1 or 0
+  elseif queued and call('EXISTS', queues[i]) == 1 then
     answers[i] = -1
   else
     over[#over + 1] = holder

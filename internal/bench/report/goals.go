@@ -118,6 +118,8 @@ func goals() []Goal {
 		Goal{"held10k", "heap for each hold, bytes", 1024, false, figure("held10k", "heap_per_hold_bytes")},
 		Goal{"reentry", "commands", 0, false, figure("reentry", CmdsPer)},
 		Goal{"reentry", "p50, ns", 300, false, func(t table) float64 { return 1000 * t.value("reentry", ours, P50) }},
+		Goal{"all8", "p50 of Lock / one", 1.5, false, figure("all8", "lock_vs_one")},
+		Goal{"all8", "p50 of Unlock / one", 1.5, false, figure("all8", "unlock_vs_one")},
 	)
 }
 

@@ -72,7 +72,7 @@ func All() []Workload {
 		priced(hot("hot32", 1, 32)), priced(hot("hot4x8", 4, 8)),
 		queue("queue10", 10), queue("queue100", 100), queue("queue1000", 1000), queue("queue5000", 5000),
 		reading("rwread1", 1), reading("rwread32", 32), readMostly("rw4x8", 4, 8),
-		handoff, idle("idle1000", 1000), held("held10k", 10_000), reentry,
+		handoff, idle("idle1000", 1000), held("held10k", 10_000), reentry, all8,
 		crowd("waiters100k", 100_000),
 		distant(solo("solo-rtt1ms")), distant(spread("spread64-rtt1ms", 64)),
 		confined(solo("solo-procs1"), 1), confined(solo("solo-procs2"), 2),
