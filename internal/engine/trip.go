@@ -204,8 +204,11 @@ func (t *trip) waitError(ended error) error {
 	return c.waitError(ended)
 }
 
-// failure returns the error of a call that does not wait for a server which answers with err.
+// failure returns the error of a call whose context has ended, or that does not wait for a server which answers with err.
 func (t *trip) failure(first *waiter, err error) error {
+	if ended := first.ctx.Err(); err != nil && ended != nil {
+		return t.waitError(ended)
+	}
 	if err == nil || !first.isHurried() || !script.IsPassing(err) || script.IsMoving(err) {
 		return nil
 	}

@@ -1,6 +1,10 @@
 package script
 
-import "github.com/redis/go-redis/v9"
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // Limits of the scripts, for tests.
 const (
@@ -17,3 +21,6 @@ func Overtake(rdb *redis.Client) (hook any) {
 	h.overtaken.Store(true)
 	return h
 }
+
+// NewReply returns an answer.
+func NewReply(value any, err error) *Reply { return newReply(value, err, time.Time{}) }

@@ -47,9 +47,14 @@ func (a *lastAnswer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 // holders is read up to the end.
 func isWhole(op Operation, answer any) bool {
 	list, isList := answer.([]any)
-	switch op.(type) {
+	switch op := op.(type) {
 	case *script.Acquire:
 		return !isList || isWholeTicket(list)
+	case *script.AcquireAll:
+		n := len(op.Locks)
+		return !isList || len(list) == 1+n
+	case *script.ReleaseAll:
+		return len(list) == len(op.Locks)
 	case *script.Begin:
 		return len(list) == 2
 	case *script.Poll:

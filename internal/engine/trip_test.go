@@ -1,0 +1,351 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+// A party is a call that wants several locks.
+type party struct {
+	*rig
+	members  []*requester
+	requests []*core.Request
+}
+
+func (r *rig) party(keys []string, edit ...func(*core.Request)) *party {
+	p := &party{rig: r}
+	for _, key := range keys {
+		a := newRequester(key)
+		for _, f := range edit {
+			f(&a.Request)
+		}
+		p.members, p.requests = append(p.members, a), append(p.requests, &a.Request)
+	}
+	return p
+}
+
+// takes makes a trip that is granted.
+func (p *party) takes() []core.Hold {
+	p.Helper()
+	holds, err := p.e.AcquireAll(p.Context(), p.requests)
+	if err != nil || len(holds) != len(p.requests) {
+		p.Fatalf("%d holds, %v", len(holds), err)
+	}
+	return holds
+}
+
+// isRefused makes a trip that is not granted.
+func (p *party) isRefused(what string) {
+	p.Helper()
+	if holds, err := p.e.AcquireAll(p.Context(), p.requests); holds != nil || err != nil {
+		p.Errorf("%s: %d holds, %v", what, len(holds), err)
+	}
+}
+
+// releases checks that all holds end well.
+func (p *party) releases(holds []core.Hold) {
+	p.Helper()
+	for i, r := range p.e.ReleaseAll(holds, soon) {
+		if r.Err != nil {
+			p.Errorf("Release of hold %d: %v", i, r.Err)
+		}
+	}
+}
+
+// isEmpty checks that neither side has something left, once what is on the way has arrived.
+func (r *rig) isEmpty() {
+	r.Helper()
+	eventually(r.T, "something is left on the server", func() bool { return len(r.left()) == 0 })
+	r.e.eachCohort(func(c *cohort) { r.Errorf("there is a cohort for %q", c.id.key) })
+	if l, q := r.e.ids.leases(), r.e.ids.requests(); len(l)+len(q) > 0 {
+		r.Errorf("%d leases and %d requests are left", len(l), len(q))
+	}
+}
+
+func TestATripIsOneCommandAndSoIsItsRelease(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.warm()
+		for _, mode := range []core.Mode{core.Exclusive, core.Fair, core.Write} {
+			for range 2 { // the server does not know the scripts at first
+				r.wire.Record()
+				p := r.party(r.keys(8), func(r *core.Request) { r.Mode = mode })
+				holds := p.takes()
+				for i, h := range holds {
+					h := h.(*hold)
+					if h.Token() != holds[0].Token() || holderOf(t, r.rdb, h) != h.lease.id.String() || h.req != p.requests[i] {
+						t.Errorf("%v: hold %d has token %d, and the server has %q", mode, i, h.Token(), holderOf(t, r.rdb, h))
+					}
+					if h.lease.id.Copied() {
+						t.Errorf("%v: %d copies may have taken hold %d", mode, h.lease.id.Copies(), i)
+					}
+				}
+				p.releases(holds)
+				r.isEmpty()
+			}
+			if n := len(r.wire.Sent()); n != 2 {
+				t.Errorf("%v: %d commands: %q", mode, n, r.wire.Sent())
+			}
+		}
+	})
+}
+
+func TestEachHoldOfATripEndsByItself(t *testing.T) {
+	onRig(t, func(r *rig) {
+		p := r.party(r.keys(4), func(r *core.Request) { r.Lease = 300 * time.Millisecond })
+		holds := p.takes()
+		if _, err := holds[0].Release(soon); err != nil {
+			t.Error(err)
+		}
+		r.rdb.Del(t.Context(), holds[1].(*hold).lease.c.keys.Holder())
+		select { // its renewal says so
+		case err := <-p.members[1].lost:
+			if !errors.Is(err, core.ErrLost) {
+				t.Error(err)
+			}
+		case <-time.After(soon):
+			t.Error("the loss of one lock is not noticed")
+		}
+		deadline := holds[2].Deadline()
+		eventually(t, "it is not renewed", func() bool { return holds[2].Deadline().After(deadline) })
+		results := r.e.ReleaseAll(holds, soon)
+		for i, want := range []error{core.ErrNotHeld, core.ErrLost, nil, nil} {
+			if got := results[i].Err; !errors.Is(got, want) {
+				t.Errorf("Release of hold %d: %v, want %v", i, got, want)
+			}
+		}
+		r.isEmpty()
+	})
+}
+
+func TestARefusedTripGivesEverythingBack(t *testing.T) {
+	onRig(t, func(r *rig) {
+		other := newEngine(t, r.s.NewClient(t))
+		h := newRequester("item:2").acquire(t, other)
+		r.party(r.keys(4)).isRefused("one key is held by another process")
+		r.wire.Record()
+		for _, key := range []string{"item:0", "item:1", "item:3"} {
+			if err := unlock(newRequester(key).acquire(t, r.e)); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := unlock(h); err != nil {
+			t.Error(err)
+		}
+		r.isEmpty()
+		r.party(r.keys(4)).releases(r.party(r.keys(4)).takes())
+	})
+}
+
+func unlock(h core.Hold) error {
+	_, err := h.Release(soon)
+	return err
+}
+
+// What others of the process have or want is no matter for the server.
+func TestATripIsNotMadeForKeysThatAreInUseHere(t *testing.T) {
+	onRig(t, func(r *rig) {
+		for _, mode := range []core.Mode{core.Exclusive, core.Write} {
+			one := newRequester("item:1")
+			one.Mode = mode
+			h := one.acquire(t, r.e)
+			r.wire.Record()
+			r.party(r.keys(3), func(r *core.Request) { r.Mode = mode }).isRefused("one key is held here")
+			if n := len(r.wire.Sent()); n > 0 {
+				t.Errorf("%v: sent %q", mode, r.wire.Sent())
+			}
+			if err := unlock(h); err != nil {
+				t.Error(err)
+			}
+			r.isEmpty()
+		}
+	})
+}
+
+// A caller that comes while the trip is under way waits in the cohort of its key.
+func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes()) // the server knows the scripts
+		for _, granted := range []bool{true, false} {
+			var h *hold
+			other := newEngine(t, r.s.NewClient(t))
+			if !granted {
+				h = newRequester("item:0").acquire(t, other)
+			}
+			answer := r.wire.HoldReply(r.e.scripts.All()["acquire_all"].SHA)
+			p := r.party(r.keys(3))
+			trip := make(chan []core.Hold, 1)
+			go func() {
+				holds, err := r.e.AcquireAll(t.Context(), p.requests)
+				if err != nil {
+					t.Error(err)
+				}
+				trip <- holds
+			}()
+			<-answer.Caught()
+			joined := make(chan *hold, 1)
+			go func() { joined <- newRequester("item:1").acquire(t, r.e) }()
+			eventually(t, "nobody joins", func() bool {
+				c := r.e.lockCohort(cohortID{key: "item:1"})
+				defer c.unlock()
+				return c.waiters.n == 2
+			})
+			answer.Deliver()
+			holds := <-trip
+			if (holds != nil) != granted {
+				t.Errorf("%d holds; want some: %t", len(holds), granted)
+			}
+			if granted {
+				select {
+				case <-joined:
+					t.Error("two have the lock")
+				default:
+				}
+				p.releases(holds)
+			} else if err := unlock(h); err != nil {
+				t.Error(err)
+			}
+			select {
+			case h := <-joined:
+				if err := unlock(h); err != nil {
+					t.Error(err)
+				}
+			case <-time.After(soon):
+				t.Error("who has joined waits for ever")
+			}
+			r.isEmpty()
+		}
+	})
+}
+
+// Without an answer every id is cancelled: neither what the trip took nor a copy that comes late has a lock then.
+func TestATripWithoutAnAnswerIsCancelled(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
+		late := r.wire.Withhold(r.e.scripts.All()["acquire_all"].SHA)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { <-late.Caught(); cancel() }()
+		holds, err := r.e.AcquireAll(ctx, r.party(r.keys(3)).requests)
+		if holds != nil || !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrBusy) && !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("%d holds, %v", len(holds), err)
+		}
+		late.Break()
+		r.e.sender.WaitIdle(soon)
+		r.isEmpty()
+		if answer, err := late.Send(t.Context()); err != nil || answer != ":-1\r\n" {
+			t.Errorf("the late copy: %q, %v", answer, err)
+		}
+		r.isEmpty()
+	})
+}
+
+// A lost reply makes go-redis send the trip again, which is answered the same.
+func TestATripWhoseAnswerIsLostIsAnsweredAgain(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
+		lost := r.wire.LoseReply(r.e.scripts.All()["acquire_all"].SHA)
+		p := r.party(r.keys(3))
+		holds := p.takes()
+		<-lost.Caught()
+		for _, h := range holds {
+			if l := h.(*hold).lease; !l.id.Copied() {
+				t.Errorf("%d copies were sent", l.id.Copies())
+			}
+		}
+		p.releases(holds)
+		for _, h := range holds { // a third copy may still be on its way
+			l := h.(*hold).lease
+			if r.rdb.Exists(t.Context(), l.c.keys.Done(l.id.String())).Val() == 0 {
+				t.Error("an id of which there are copies is not refused after its release")
+			}
+		}
+		r.isEmpty()
+	})
+}
+
+func TestATripOfACallThatOnlyTriesEndsWithTheServer(t *testing.T) {
+	r := newRig(t, redistest.Mini(t))
+	r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
+	r.s.Mini.Close()
+	p := r.party(r.keys(3), func(r *core.Request) { r.Wait = 0 })
+	if holds, err := r.e.AcquireAll(t.Context(), p.requests); holds != nil || !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("%d holds, %v", len(holds), err)
+	}
+}
+
+// A hold that others wait for, or that is not plain, is released on its own.
+func TestReleasesThatAreNotPlainGoOutOnTheirOwn(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.warm()
+		r.party(r.keys(4)).releases(r.party(r.keys(4)).takes()) // the server knows the scripts
+		p := r.party(r.keys(4))
+		p.requests[3].MinHold = 10 * time.Minute
+		holds := p.takes()
+		waits := newRequester("item:1").queue(t, newEngine(t, r.s.NewClient(t)))
+		r.wire.Record()
+		p.releases(holds)
+		if all, alone := r.ran("release_batch"), r.ran("release"); all != 1 || alone != 2 {
+			t.Errorf("%d runs for several, %d for one", all, alone)
+		}
+		select {
+		case h := <-waits:
+			if err := unlock(h); err != nil {
+				t.Error(err)
+			}
+		case <-time.After(soon):
+			t.Error("who waits is not granted the lock")
+		}
+		if left := r.left(); !slices.Equal(left, []string{"lockmw:{item:3}"}) {
+			t.Errorf("left: %q, want what has a minimum hold", left)
+		}
+	})
+}
+
+func TestNoTripIsMadeWhereItIsNotPossible(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.wire.Record()
+		r.party(r.keys(core.MaxTogether + 1)).isRefused("too many keys")
+		r.party(r.keys(2), func(r *core.Request) { r.Mode = core.Read }).isRefused("locks for reading")
+		r.e.sender.SetBatching(false)
+		r.party(r.keys(2)).isRefused("a server that may be several")
+		if n := len(r.wire.Sent()); n > 0 {
+			t.Errorf("sent %q", r.wire.Sent())
+		}
+	})
+}
+
+// In a Cluster only keys in one slot are taken together.
+func TestKeysInDifferentSlotsAreNotTakenTogether(t *testing.T) {
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.Mini(t).Mini.Addr()}})
+	t.Cleanup(func() { _ = cluster.Close() })
+	e := newEngine(t, cluster)
+	pair := func(key string) []*core.Request {
+		return []*core.Request{&newRequester("item:0").Request, &newRequester(key).Request}
+	}
+	first, neighbour, stranger := e.layout.KeySet("item:0"), "", ""
+	for i := 1; neighbour == "" || stranger == ""; i++ {
+		key := fmt.Sprint("item:", i)
+		if k := e.layout.KeySet(key); k.Fence() == first.Fence() {
+			neighbour = key
+		} else {
+			stranger = key
+		}
+	}
+	if e.newTrip(t.Context(), pair(stranger)) != nil {
+		t.Error("keys in different slots are taken together")
+	}
+	trip := e.newTrip(t.Context(), pair(neighbour))
+	if trip == nil {
+		t.Fatal("keys in one slot are not taken together")
+	}
+	trip.giveBack()
+}
