@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,6 +66,42 @@ func (r *Recorder) Lock(ctx context.Context, l lockmw.Locker, key string, opts .
 		return inner, nil, err
 	}
 	return inner, r.granted(c, inner, hold), nil
+}
+
+// LockAll calls lockmw.LockAll and records what comes of it. l may be what Lock could not tell the reads of.
+func (r *Recorder) LockAll(ctx context.Context, l lockmw.Locker, reads bool, keys []string, opts ...lockmw.Option) (context.Context, []*Held, error) {
+	calls := make([]*call, len(keys))
+	for i, key := range keys {
+		calls[i] = r.begin(ctx, key, reads, opts)
+	}
+	inner, holds, err := lockmw.LockAll(ctx, l, keys, opts...)
+	r.mu.Lock()
+	for _, c := range calls {
+		c.unhook()
+		r.pending--
+	}
+	r.mu.Unlock()
+	if err != nil {
+		return inner, nil, err
+	}
+	held := make([]*Held, len(keys))
+	for i, c := range calls {
+		hold := holds[slices.IndexFunc(holds, func(h *lockmw.Hold) bool { return h.Key() == c.key })]
+		held[i] = r.granted(c, inner, hold)
+	}
+	return inner, held, nil
+}
+
+// UnlockAll ends the holds of a LockAll.
+func UnlockAll(held []*Held) error {
+	holds := make(lockmw.Holds, len(held))
+	unlock := holds.Unlock
+	for i, h := range held {
+		holds[i] = h.Hold
+		next := unlock
+		unlock = func() error { return h.End(next) }
+	}
+	return unlock()
 }
 
 // A call is one Lock under way.

@@ -10,6 +10,7 @@ import (
 // Groups are the scenarios, by what they are about.
 var Groups = []env.Group{
 	{Name: "exclusion", Scenarios: exclusion},
+	{Name: "several keys", Scenarios: severalKeys},
 	{Name: "reentry", Scenarios: reentry},
 	{Name: "nested options", Scenarios: nestedOptions},
 	{Name: "unlock", Scenarios: unlocking},
