@@ -204,6 +204,20 @@ func TestReentrySendsNothing(t *testing.T) {
 	}
 }
 
+func TestEightKeysTakeAsManyCommandsAsOne(t *testing.T) {
+	t.Parallel()
+	r := measure(t, use(t), "all8", lockmw(t), brief)
+	report := r.Reports[0]
+	if sent := r.Stats.Sent(nil); sent < 2*report.Pairs || sent > 3*report.Pairs {
+		t.Errorf("%d commands for %d pairs: %v", sent, report.Pairs, r.Stats.Calls)
+	}
+	for _, name := range []string{"lock_vs_one", "unlock_vs_one"} {
+		if ratio := report.More[name]; ratio <= 0 {
+			t.Errorf("%s is %v", name, ratio)
+		}
+	}
+}
+
 func TestIdleWaitersAreCountedWhileTheyWait(t *testing.T) {
 	t.Parallel()
 	r := measure(t, use(t), "idle1000", lockmw(t), brief)
