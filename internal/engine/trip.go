@@ -101,7 +101,16 @@ func (t *trip) call() *script.Call {
 	for i, l := range t.legs {
 		a.Locks[i] = script.IDOf{Keys: &l.r.c.keys, ID: l.r.id}
 	}
-	return a.Call(first.w.ctx, t.e.scripts, t.onAnswer)
+	k := a.Call(first.w.ctx, t.e.scripts, t.onAnswer)
+	k.Late = t.onLateAnswer
+	return k
+}
+
+// onLateAnswer deals with an answer to a run that has had one, as each request does.
+func (t *trip) onLateAnswer(reply *script.Reply) {
+	for _, l := range t.legs {
+		l.r.onLateAnswer(reply)
+	}
 }
 
 // onAnswer deals with the answer to acquire_all.lua.
@@ -126,7 +135,7 @@ func (l *leg) onGranted(g script.Grant, reply *script.Reply) {
 	c.shard.mu.Lock()
 	defer c.unlock()
 	if l.r.over {
-		l.r.onLateAnswer(nil)
+		l.r.cancelAgain(nil)
 		return
 	}
 	c.onGranted(l.r, g, c.e.instant(reply.Sent), l.r.leaseEnd(reply.Sent), true)
@@ -139,7 +148,7 @@ func (l *leg) onRefused(err error) {
 	defer c.unlock()
 	switch {
 	case l.r.over:
-		l.r.onLateAnswer(err)
+		l.r.cancelAgain(err)
 		return
 	case err != nil:
 		l.r.failed()
