@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/codes"
 
-	"github.com/lockmw/go/examples/orders/internal/clock"
+	"github.com/lockmw/go/examples/internal/clock"
 	"github.com/lockmw/go/examples/orders/internal/telemetry"
 	"github.com/lockmw/go/lockmw"
 )

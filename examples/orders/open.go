@@ -13,12 +13,12 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/examples/internal/redisserver"
+	"github.com/lockmw/go/examples/internal/web"
 	"github.com/lockmw/go/examples/orders/internal/books"
 	"github.com/lockmw/go/examples/orders/internal/crowd"
 	"github.com/lockmw/go/examples/orders/internal/figures"
 	"github.com/lockmw/go/examples/orders/internal/settings"
 	"github.com/lockmw/go/examples/orders/internal/telemetry"
-	"github.com/lockmw/go/examples/orders/internal/web"
 	"github.com/lockmw/go/lockmw"
 )
 

@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/lockmw/go/examples/internal/clock"
 	"github.com/lockmw/go/examples/internal/statusline"
-	"github.com/lockmw/go/examples/orders/internal/clock"
 	"github.com/lockmw/go/examples/orders/internal/crowd"
 	"github.com/lockmw/go/examples/orders/internal/figures"
 )

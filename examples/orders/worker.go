@@ -12,7 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/asynqmw"
-	"github.com/lockmw/go/examples/orders/internal/clock"
+	"github.com/lockmw/go/examples/internal/clock"
 	"github.com/lockmw/go/examples/orders/internal/figures"
 )
 

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockmw/go/examples/orders/internal/clock"
+	"github.com/lockmw/go/examples/internal/clock"
 	"github.com/lockmw/go/examples/orders/internal/settings"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmw/go/examples/orders/internal/clock"
+	"github.com/lockmw/go/examples/internal/clock"
 	"github.com/lockmw/go/examples/orders/internal/figures"
 	"github.com/lockmw/go/lockmw"
 )

@@ -10,7 +10,7 @@ import (
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
-	"github.com/lockmw/go/examples/orders/internal/web"
+	"github.com/lockmw/go/examples/internal/web"
 )
 
 // A page is where Prometheus reads the metrics.
