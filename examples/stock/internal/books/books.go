@@ -1,0 +1,185 @@
+// Package books is the shops' database: SQLite, PostgreSQL or MariaDB and MySQL, with the same statements for all.
+package books
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// tables are what a run needs. buyers has one row for each order of those ways that let a unique key keep users from
+// ordering twice.
+var tables = []struct{ name, columns string }{
+	{"items", `(id VARCHAR(64) PRIMARY KEY, stock INTEGER NOT NULL,
+		version BIGINT NOT NULL DEFAULT 0, fence BIGINT NOT NULL DEFAULT 0)`},
+	{"buyers", `(item VARCHAR(64) NOT NULL, buyer VARCHAR(64) NOT NULL, PRIMARY KEY (item, buyer))`},
+	{"orders", `(item VARCHAR(64) NOT NULL, buyer VARCHAR(64) NOT NULL)`},
+}
+
+// Books are the tables of one run. Safe for concurrent use, by several processes too.
+type Books struct {
+	dialect     *dialect
+	prefix      string // of the tables' names
+	read, write *sql.DB
+}
+
+// Open connects to the database at a URL: sqlite:path, postgres:… or mysql:…. The tables' names begin with prefix.
+func Open(ctx context.Context, url, prefix string) (*Books, error) {
+	d, err := dialectOf(url)
+	if err != nil {
+		return nil, err
+	}
+	b := &Books{dialect: d, prefix: prefix}
+	if b.read, b.write, err = d.open(url); err != nil {
+		return nil, err
+	}
+	if err := b.read.PingContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("no %s answers: %w", d.name, err), b.Close())
+	}
+	return b, nil
+}
+
+// Close ends the connections.
+func (b *Books) Close() error {
+	err := b.read.Close()
+	if b.write != b.read {
+		err = errors.Join(err, b.write.Close())
+	}
+	return err
+}
+
+// Database is what the database is called.
+func (b *Books) Database() string { return b.dialect.name }
+
+// Create makes the tables, and tries whether the user may do what a run does. Otherwise it takes back what it can.
+func (b *Books) Create(ctx context.Context) error {
+	err := b.create(ctx)
+	if err != nil {
+		_ = b.Drop(ctx) // the first error says what is wrong
+		return fmt.Errorf("the user of the %s database may not do what is needed: %w", b.dialect.name, err)
+	}
+	return nil
+}
+
+func (b *Books) create(ctx context.Context) error {
+	for _, t := range tables {
+		if err := b.exec(ctx, "CREATE TABLE {"+t.name+"} "+t.columns); err != nil {
+			return err
+		}
+	}
+	if err := b.exec(ctx, `CREATE INDEX {orders}_item ON {orders} (item, buyer)`); err != nil {
+		return err
+	}
+	const probe = "probe"
+	if err := b.Offer(ctx, probe, 1); err != nil {
+		return err
+	}
+	return b.Change(ctx, nil, func(tx *Tx) error {
+		if _, err := tx.StockForUpdate(ctx, probe); err != nil {
+			return err
+		}
+		for _, statement := range []string{`UPDATE {items} SET stock = 0 WHERE id = ?`, `DELETE FROM {items} WHERE id = ?`} {
+			if _, err := tx.Exec(ctx, statement, probe); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Drop removes the tables.
+func (b *Books) Drop(ctx context.Context) error {
+	var err error
+	for _, t := range tables {
+		err = errors.Join(err, b.exec(ctx, "DROP TABLE IF EXISTS {"+t.name+"}"))
+	}
+	return err
+}
+
+func (b *Books) exec(ctx context.Context, query string, args ...any) error {
+	_, err := b.write.ExecContext(ctx, b.sql(query), args...)
+	return err
+}
+
+// sql puts in the names of the tables, and the placeholders as the database wants them.
+func (b *Books) sql(query string) string {
+	query = strings.NewReplacer("{", b.prefix, "}", "").Replace(query)
+	if !b.dialect.numbered {
+		return query
+	}
+	parts := strings.Split(query, "?")
+	for i := range parts[:len(parts)-1] {
+		parts[i] += "$" + strconv.Itoa(i+1)
+	}
+	return strings.Join(parts, "")
+}
+
+// Offer puts an item into the shop.
+func (b *Books) Offer(ctx context.Context, item string, stock int) error {
+	return b.exec(ctx, `INSERT INTO {items} (id, stock) VALUES (?, ?)`, item, stock)
+}
+
+// A View is what a buyer sees before they decide.
+type View struct {
+	Stock          int
+	Version, Fence int64
+	Ordered        bool // by this user; read after the rest
+}
+
+// ErrNoItem: there is no such item.
+var ErrNoItem = errors.New("there is no such item")
+
+// View reads an item, and then whether the user has ordered it. It takes no lock.
+func (b *Books) View(ctx context.Context, item, user string) (v View, err error) {
+	row := b.read.QueryRowContext(ctx, b.sql(`SELECT stock, version, fence FROM {items} WHERE id = ?`), item)
+	if err := row.Scan(&v.Stock, &v.Version, &v.Fence); err != nil {
+		if errors.Is(err, sql.ErrNoRows) {
+			err = ErrNoItem
+		}
+		return v, err
+	}
+	v.Ordered, err = b.Ordered(ctx, item, user)
+	return v, err
+}
+
+// Ordered reports whether the user has ordered the item.
+func (b *Books) Ordered(ctx context.Context, item, user string) (bool, error) {
+	var n int
+	row := b.read.QueryRowContext(ctx, b.sql(`SELECT count(*) FROM {orders} WHERE item = ? AND buyer = ?`), item, user)
+	err := row.Scan(&n)
+	return n > 0, err
+}
+
+// Return takes back what a user has ordered, and puts it into stock again. The version rises, as with every change.
+func (b *Books) Return(ctx context.Context, item, user string) error {
+	return b.Change(ctx, nil, func(tx *Tx) error {
+		n, err := tx.Exec(ctx, `DELETE FROM {orders} WHERE item = ? AND buyer = ?`, item, user)
+		if err != nil || n == 0 {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE {items} SET stock = stock + 1, version = version + 1 WHERE id = ?`, item)
+		return err
+	})
+}
+
+// An Audit is what the books say of an item.
+type Audit struct {
+	Sold       int // orders
+	Oversold   int // … of them beyond the stock
+	Duplicates int // … of them beyond a user's first
+}
+
+// Audit compares the orders with what was in stock.
+func (b *Books) Audit(ctx context.Context, item string, stock int) (a Audit, err error) {
+	var users int
+	row := b.read.QueryRowContext(ctx, b.sql(`SELECT count(*), count(DISTINCT buyer) FROM {orders} WHERE item = ?`), item)
+	if err := row.Scan(&a.Sold, &users); err != nil {
+		return a, err
+	}
+	a.Oversold = max(0, a.Sold-stock)
+	a.Duplicates = a.Sold - users
+	return a, nil
+}

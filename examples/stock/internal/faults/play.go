@@ -1,0 +1,136 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/lockmw/go/examples/internal/clock"
+	"github.com/lockmw/go/examples/stock/internal/memcached"
+	"github.com/lockmw/go/examples/stock/internal/shop"
+	"github.com/lockmw/go/examples/stock/internal/ways"
+)
+
+// A Script makes something go wrong that a way must live with.
+type Script struct {
+	Way   string
+	Name  string
+	Stock int // of the one item; 1 if it is 0
+	Play  func(*Stage)
+	Want  Facts // without Retries
+}
+
+// Lease is that of the locks in scripts: calls wait for its end.
+const Lease = 300 * time.Millisecond
+
+// Of returns the scripts of a way.
+func Of(way string) []Script {
+	var list []Script
+	for _, family := range [][]Script{unguarded(), inSQL(), bySetNX(), byMemcached(), inRedis(), byLockmw()} {
+		for _, s := range family {
+			if s.Way == way {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
+}
+
+// Perform plays the script in a way, and returns what came of it. The error is errors.ErrUnsupported if this system
+// cannot do what the script does.
+func (s Script) Perform(ctx context.Context, w ways.Way, place ways.Place, m *memcached.Server) (_ Facts, err error) {
+	env, err := ways.NewEnv(ctx, place)
+	if err != nil {
+		return Facts{}, err
+	}
+	defer func() { err = errors.Join(err, env.Close()) }()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	stage := &Stage{
+		ctx: ctx, env: env, way: w, memcached: m, client: &http.Client{Transport: transport}, stock: max(1, s.Stock),
+	}
+	defer func() { err = errors.Join(err, stage.close()) }()
+	if err := stage.open(); err != nil {
+		return Facts{}, err
+	}
+	s.Play(stage)
+	stage.audit()
+	if stage.err != nil {
+		return stage.facts, fmt.Errorf("the script %q: %w", s.Name, stage.err)
+	}
+	return stage.facts, nil
+}
+
+func (s *Stage) open() error {
+	if err := s.env.Books.Offer(s.ctx, s.item(), s.stock); err != nil {
+		return err
+	}
+	if s.way.Offer != nil {
+		if err := s.way.Offer(s.ctx, s.env, s.item(), s.stock); err != nil {
+			return err
+		}
+	}
+	for i := range s.shops {
+		var err error
+		if s.shops[i], err = shop.Open(s.ctx, shop.Spec{Place: s.env.Place, Way: s.way.Name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// item is a name of its own in the books, which all scripts share.
+func (s *Stage) item() string { return s.env.Name }
+
+func (s *Stage) close() error {
+	var err error
+	for _, open := range s.shops {
+		if open != nil {
+			err = errors.Join(err, open.Close())
+		}
+	}
+	return err
+}
+
+func (s *Stage) audit() {
+	for _, c := range s.calls {
+		if s.err == nil && !c.ended {
+			s.fail("the script has left %s's call", c.user)
+		}
+	}
+	if s.err != nil {
+		return
+	}
+	a, err := s.env.Books.Audit(s.ctx, s.item(), s.stock)
+	s.must(err)
+	s.facts.Sold, s.facts.Oversold, s.facts.Duplicates = a.Sold, a.Oversold, a.Duplicates
+}
+
+// missing returns how many orders Redis has counted and the books have not.
+func (s *Stage) missing() int {
+	if s.err != nil {
+		return 0
+	}
+	left, err := s.way.Left(s.ctx, s.env, s.item())
+	s.must(err)
+	a, err := s.env.Books.Audit(s.ctx, s.item(), s.stock)
+	s.must(err)
+	return s.stock - left - a.Sold
+}
+
+// noteMissing counts the orders that a dead process has taken with it.
+func (s *Stage) noteMissing() { s.facts.Missing = s.missing() }
+
+// awaitRecovery waits until all are in the books.
+func (s *Stage) awaitRecovery() {
+	for s.err == nil && s.missing() > 0 {
+		s.must(clock.Sleep(s.ctx, 10*time.Millisecond))
+	}
+	if s.err == nil {
+		s.facts.Recovered = s.facts.Missing
+	}
+}

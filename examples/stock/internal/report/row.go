@@ -1,0 +1,99 @@
+// Package report prints and draws what came of each way.
+package report
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/examples/stock/internal/crowd"
+	"github.com/lockmw/go/examples/stock/internal/faults"
+	"github.com/lockmw/go/examples/stock/internal/shop"
+)
+
+// A Report is what came of all ways.
+type Report struct {
+	Database string `json:"database"`
+	Redis    string `json:"redis"`
+	Users    int    `json:"users"`
+	Clicks   int    `json:"clicks"`
+	Items    int    `json:"items"`
+	Stock    int    `json:"stock"`
+	AtOnce   int    `json:"at_once"`
+	Ways     []Row  `json:"ways"`
+}
+
+// redisKind is Redis without its address.
+func (r *Report) redisKind() string {
+	kind, _, _ := strings.Cut(r.Redis, " at ")
+	return kind
+}
+
+// A Row is what came of one way.
+type Row struct {
+	Name    string `json:"name"`
+	Does    string `json:"does"`
+	Kept    bool   `json:"keeps_promises"`    // it should
+	Skipped string `json:"skipped,omitempty"` // why it was not run
+
+	Sold        int     `json:"sold"`       // orders in the books
+	Oversold    int     `json:"oversold"`   // … beyond the stock
+	Duplicates  int     `json:"duplicates"` // … beyond a user's first
+	Unsold      int     `json:"unsold"`     // what was left, though somebody wanted it
+	LostOrders  int     `json:"lost_orders"`
+	Busy        int     `json:"busy"` // calls that ran out of patience, or lost their lock
+	PerSecond   float64 `json:"requests_per_second"`
+	P50         float64 `json:"p50_ms"`
+	P99         float64 `json:"p99_ms"`
+	Retries     int     `json:"retries"`
+	Failed      string  `json:"failed,omitempty"` // the first error that a crowd should never get
+	Scripts     []Scene `json:"faults"`
+	WasAccepted int     `json:"accepted"`
+}
+
+// A Scene is what came of one fault script.
+type Scene struct {
+	Name    string       `json:"name"`
+	Skipped string       `json:"skipped,omitempty"` // why it was not played
+	Failed  string       `json:"failed,omitempty"`  // why it did not come to its end
+	Seen    bool         `json:"as_expected"`
+	Facts   faults.Facts `json:"facts"`
+}
+
+// AddLoad notes how the crowd was served.
+func (r *Row) AddLoad(t *crowd.Tally) {
+	r.WasAccepted = t.Results[shop.Sold]
+	r.LostOrders = max(0, r.WasAccepted-r.Sold)
+	r.Busy = t.Results[shop.Busy] + t.Results[shop.Lost]
+	r.PerSecond = round(float64(t.Answered.Load()) / t.Elapsed.Seconds())
+	r.P50 = milliseconds(t.Percentile(50))
+	r.P99 = milliseconds(t.Percentile(99))
+	r.Retries = t.Retries
+	if t.Failed != nil {
+		r.Failed = t.Failed.Error()
+	}
+}
+
+// Broken reports whether a way broke a promise that it should keep, or a script did not come to its end.
+func (r *Row) Broken() bool {
+	for _, s := range r.Scripts {
+		if s.Failed != "" || r.Kept && s.Skipped == "" && !s.Seen {
+			return true
+		}
+	}
+	return r.Kept && (r.Oversold+r.Duplicates+r.Unsold+r.LostOrders > 0 || r.Failed != "")
+}
+
+// Broken reports whether any of the ways is.
+func (r *Report) Broken() bool {
+	for i := range r.Ways {
+		if r.Ways[i].Broken() {
+			return true
+		}
+	}
+	return false
+}
+
+func milliseconds(d time.Duration) float64 { return round(float64(d) / float64(time.Millisecond)) }
+
+func round(f float64) float64 { return math.Round(f*100) / 100 }

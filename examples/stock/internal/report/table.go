@@ -1,0 +1,115 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+)
+
+// Write prints the report: what came of the crowd, then what the scripts let go wrong, and the verdict.
+func (r *Report) Write(w io.Writer, asJSON bool) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d people click %d times each, %d clicks at a time, on two processes; %s, %d in stock.\n%s, %s.\n\n",
+		r.Users, r.Clicks, r.AtOnce, things(r.Items), r.Stock, r.Database, r.Redis)
+	if err := r.writeLoad(&b); err != nil {
+		return err
+	}
+	b.WriteString("\nWhat goes wrong, every time:\n\n")
+	if err := r.writeScripts(&b); err != nil {
+		return err
+	}
+	b.WriteString("\n")
+	r.writeVerdict(&b)
+	if asJSON {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%s\n", text)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func things(n int) string {
+	if n == 1 {
+		return "one item"
+	}
+	return fmt.Sprintf("%d items of each", n)
+}
+
+func (r *Report) writeLoad(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "way\t\tsold\toversold\tduplicates\trequests/s\tp50\tp99\tretries")
+	for i := range r.Ways {
+		row := &r.Ways[i]
+		if row.Skipped != "" {
+			_, _ = fmt.Fprintf(t, "%s\t%s\tskipped: %s\n", row.Name, row.Does, row.Skipped)
+			continue
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%.0f\t%.1f ms\t%.1f ms\t%d%s\n", row.Name, row.Does,
+			row.Sold, row.Oversold, row.Duplicates, math.Round(row.PerSecond), row.P50, row.P99, row.Retries, row.remark())
+	}
+	return t.Flush()
+}
+
+// remark says what else is strange.
+func (r *Row) remark() string {
+	var words []string
+	for _, n := range []struct {
+		n    int
+		word string
+	}{{r.Unsold, "unsold"}, {r.LostOrders, "lost"}, {r.Busy, "told to come again"}} {
+		if n.n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n.n, n.word))
+		}
+	}
+	if r.Failed != "" {
+		words = append(words, r.Failed)
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return "  " + strings.Join(words, ", ")
+}
+
+func (r *Report) writeScripts(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i := range r.Ways {
+		name := r.Ways[i].Name
+		for _, s := range r.Ways[i].Scripts {
+			_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", name, s.Name, s.outcome())
+			name = ""
+		}
+	}
+	return t.Flush()
+}
+
+func (s *Scene) outcome() string {
+	switch {
+	case s.Skipped != "":
+		return "skipped: " + s.Skipped
+	case s.Failed != "":
+		return "failed: " + s.Failed
+	case !s.Seen:
+		return s.Facts.String() + " (not what it should show)"
+	}
+	return s.Facts.String()
+}
+
+func (r *Report) writeVerdict(w io.Writer) {
+	var broken []string
+	for i := range r.Ways {
+		if r.Ways[i].Broken() {
+			broken = append(broken, r.Ways[i].Name)
+		}
+	}
+	if len(broken) > 0 {
+		_, _ = fmt.Fprintf(w, "Not as it should be: %s.\n", strings.Join(broken, ", "))
+		return
+	}
+	_, _ = fmt.Fprintln(w, "No way that should keep its promises oversold anything, or let anybody order twice.")
+}

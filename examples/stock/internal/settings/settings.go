@@ -1,0 +1,127 @@
+// Package settings reads the flags.
+package settings
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/examples/internal/address"
+	"github.com/lockmw/go/examples/stock/internal/books"
+	"github.com/lockmw/go/examples/stock/internal/crowd"
+	"github.com/lockmw/go/examples/stock/internal/ways"
+)
+
+// Settings are what the flags say.
+type Settings struct {
+	crowd.Plan
+
+	Stock    int // of each item
+	Payment  time.Duration
+	Ways     []ways.Way
+	Redis    string // an address; "" without the flag
+	Database string // a URL; "" without the flag
+	JSON     bool
+	SVG      string // a file; "" without the flag
+}
+
+const usage = `Stock sells the last items of a shop in many ways, over HTTP and in two processes, and lets
+go wrong what can. Ways, for -ways:
+
+`
+
+// Parse reads args. With -h it writes the usage to stderr and returns flag.ErrHelp.
+func Parse(args []string, stderr io.Writer) (Settings, error) {
+	var c Settings
+	f := flag.NewFlagSet("stock", flag.ContinueOnError)
+	f.IntVar(&c.Users, "users", 200, "how many people want something")
+	f.IntVar(&c.Clicks, "clicks", 3, "how often each of them clicks")
+	f.IntVar(&c.Items, "items", 1, "how many different things are for sale")
+	f.IntVar(&c.Stock, "stock", 50, "how many there are of each")
+	f.IntVar(&c.AtOnce, "at-once", 32, "how many clicks are under way at a time")
+	f.Uint64Var(&c.Seed, "seed", 1, "who wants what")
+	f.DurationVar(&c.Payment, "payment", time.Millisecond, "how long the bank takes for one")
+	names := f.String("ways", "", "only these `names`, separated by commas")
+	f.StringVar(&c.Redis, "redis", "", "use the Redis at `host:port` instead of an embedded one")
+	f.StringVar(&c.Database, "db", "", "use the database at `url` instead of an embedded SQLite:\n"+
+		"postgres://user:password@host/database or mysql://user:password@host/database")
+	f.BoolVar(&c.JSON, "json", false, "print the figures as JSON too, as the last line")
+	f.StringVar(&c.SVG, "svg", "", "draw the figures into this `file`")
+
+	f.SetOutput(io.Discard) // the flag package would print the usage after every mistake
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			writeUsage(f, stderr)
+		}
+		return c, err
+	}
+	if f.NArg() > 0 {
+		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if err := c.check(); err != nil {
+		return c, err
+	}
+	var err error
+	c.Ways, err = choose(*names)
+	return c, err
+}
+
+func writeUsage(f *flag.FlagSet, w io.Writer) {
+	_, _ = io.WriteString(w, usage)
+	for _, way := range ways.All() {
+		_, _ = fmt.Fprintf(w, "  %-18s%s\n", way.Name, way.Does)
+	}
+	_, _ = io.WriteString(w, "\n")
+	f.SetOutput(w)
+	f.PrintDefaults()
+}
+
+func (c *Settings) check() error {
+	for _, n := range []struct {
+		flag       string
+		value, max int
+	}{
+		{"users", c.Users, 100_000},
+		{"clicks", c.Clicks, 100},
+		{"items", c.Items, 1_000},
+		{"stock", c.Stock, 1_000_000},
+		{"at-once", c.AtOnce, 1_000},
+	} {
+		if n.value < 1 || n.value > n.max {
+			return fmt.Errorf("-%s is %d, must be from 1 to %d", n.flag, n.value, n.max)
+		}
+	}
+	if c.Payment < 0 || c.Payment > time.Minute {
+		return fmt.Errorf("-payment is %v, must be from 0 to 1m", c.Payment)
+	}
+	if c.Redis != "" && !address.Valid(c.Redis, true) {
+		return fmt.Errorf("-redis is %q, must be host:port", c.Redis)
+	}
+	if c.Database != "" {
+		if err := books.Check(c.Database); err != nil {
+			return fmt.Errorf("-db: %w", err)
+		}
+	}
+	return nil
+}
+
+// choose returns the ways with these names, or all.
+func choose(names string) ([]ways.Way, error) {
+	all := ways.All()
+	if names == "" {
+		return all, nil
+	}
+	var chosen []ways.Way
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(all, func(w ways.Way) bool { return w.Name == strings.TrimSpace(name) })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no way %q (-h lists them)", name)
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}

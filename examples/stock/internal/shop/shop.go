@@ -1,0 +1,110 @@
+package shop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/lockmw/go/internal/test/process"
+)
+
+// A Shop is a process that sells. Its methods are safe for concurrent use, Close and Kill apart.
+type Shop struct {
+	url     string
+	child   *process.Child
+	stopped chan string
+	read    chan struct{} // closed when the reports have ended
+}
+
+// Open starts a shop, which is killed when ctx ends. The program must have called process.ChildMain with Live.
+func Open(ctx context.Context, spec Spec) (*Shop, error) {
+	child, err := process.StartChild(ctx, spec, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &Shop{child: child, stopped: make(chan string, 16), read: make(chan struct{})}
+	var first report
+	if err = child.Reports.Decode(&first); err == nil && first.Err != "" {
+		err = errors.New(first.Err)
+	}
+	if err != nil {
+		close(s.read)
+		s.Kill()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("a shop did not open: %w %s", err, child.Output())
+	}
+	s.url = first.URL
+	go s.readReports()
+	return s, nil
+}
+
+func (s *Shop) readReports() {
+	defer close(s.read)
+	for {
+		var r report
+		if s.child.Reports.Decode(&r) != nil {
+			return
+		}
+		if r.Stopped != "" {
+			s.stopped <- r.Stopped
+		}
+	}
+}
+
+// Stopped tells the users whose calls have stopped where they should.
+func (s *Shop) Stopped() <-chan string { return s.stopped }
+
+// GoOn lets a call go on that has stopped.
+func (s *Shop) GoOn(user string) error { return s.child.Orders.Encode(command{user}) }
+
+// Pause stops the process; the error is errors.ErrUnsupported elsewhere than on Linux.
+func (s *Shop) Pause(ctx context.Context) error { return s.child.Pause(ctx) }
+
+// Resume ends Pause.
+func (s *Shop) Resume() error { return s.child.Resume() }
+
+// Kill ends the process without a chance to do anything.
+func (s *Shop) Kill() {
+	s.child.CloseOrders()
+	s.child.Kill()
+	<-s.read
+	s.child.CloseReports()
+}
+
+// Close lets the process end, and kills it if that takes long.
+func (s *Shop) Close() error {
+	s.child.CloseOrders()
+	select {
+	case <-s.child.Ended():
+	case <-time.After(10 * time.Second):
+	}
+	s.Kill()
+	if err := s.child.Err(); err != nil {
+		return fmt.Errorf("a shop's process: %w: %s", err, s.child.Output())
+	}
+	return nil
+}
+
+// Buy sends an order.
+func (s *Shop) Buy(ctx context.Context, client *http.Client, o Order) (a Answer, err error) {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return a, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/orders", bytes.NewReader(body))
+	if err != nil {
+		return a, err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, res.Body.Close()) }()
+	return a, json.NewDecoder(res.Body).Decode(&a)
+}

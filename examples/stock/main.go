@@ -1,0 +1,69 @@
+// Stock sells the last items of a shop in many ways: with no guard, with a mutex, with conditions and locks in SQL, with
+// the locks that people write with Redis, with scripts and queues, and with lockmw. A crowd clicks "buy" several times
+// each, over HTTP and in two processes, and a table says what was oversold or ordered twice, and how fast it went. Then a
+// script makes happen what can go wrong with each way.
+//
+//	go run ./examples/stock
+//	go run ./examples/stock -ways setnx,setnx-expiry
+//	go run ./examples/stock -redis localhost:6379 -db postgres://user:password@localhost/shop
+//	go run ./examples/stock -json -svg stock.svg
+//
+// Read internal/ways first, which has a file for each family of ways, and internal/faults for what goes wrong with them.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/lockmw/go/examples/stock/internal/settings"
+	"github.com/lockmw/go/examples/stock/internal/shop"
+	"github.com/lockmw/go/internal/test/process"
+)
+
+// The exit statuses.
+const (
+	exitOK          = 0
+	exitBroken      = 1 // a way broke a promise that it should keep
+	exitUsage       = 2 // it could not even start
+	exitInterrupted = 130
+)
+
+func main() {
+	process.ChildMain(shop.Live) // in a shop's process it does not return
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cfg, err := settings.Parse(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "stock: %s (-h shows the flags)\n", oneLine(err))
+		return exitUsage
+	}
+	broken, err := compare(ctx, cfg, stdout, stderr)
+	switch {
+	case ctx.Err() != nil:
+		_, _ = fmt.Fprintln(stderr, "stock: interrupted")
+		return exitInterrupted
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "stock: %s\n", oneLine(err))
+		return exitUsage
+	case broken:
+		return exitBroken
+	}
+	return exitOK
+}
+
+// oneLine is what an error says, on one line.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
