@@ -13,7 +13,10 @@ import (
 
 // endWithParent lets the kernel kill the process when the thread that started it ends.
 func endWithParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
 // pause waits after the signal: it only requests that the threads stop.
