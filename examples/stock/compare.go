@@ -19,6 +19,11 @@ import (
 
 // compare runs all ways, one after the other, and reports whether one broke a promise that it should keep.
 func compare(ctx context.Context, cfg settings.Settings, stdout, stderr io.Writer) (broken bool, err error) {
+	picture, err := newPicture(cfg.SVG)
+	if err != nil {
+		return false, err
+	}
+	defer picture.discard()
 	w, err := open(ctx, cfg)
 	if err != nil {
 		return false, err
@@ -47,10 +52,8 @@ func compare(ctx context.Context, cfg settings.Settings, stdout, stderr io.Write
 		r.Ways = append(r.Ways, row)
 	}
 	stop()
-	if cfg.SVG != "" {
-		if err := r.Draw(cfg.SVG); err != nil {
-			return false, err
-		}
+	if err := picture.save(&r); err != nil {
+		return false, err
 	}
 	return r.Broken(), r.Write(stdout, cfg.JSON)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/lockmw/go/examples/internal/clock"
@@ -91,6 +92,25 @@ func (s *Stage) close() error {
 	for _, open := range s.shops {
 		if open != nil {
 			err = errors.Join(err, open.Close())
+		}
+	}
+	return errors.Join(err, s.buryWorkers())
+}
+
+// buryWorkers removes what the workers of killed processes have left in Redis: asynq keeps it for ever.
+func (s *Stage) buryWorkers() error {
+	var err error
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 5*time.Second)
+	defer cancel()
+	for _, pid := range s.killed {
+		for _, list := range []string{"asynq:servers", "asynq:workers"} {
+			entries, listErr := s.env.Redis.ZRange(ctx, list, 0, -1).Result()
+			err = errors.Join(err, listErr)
+			for _, entry := range entries { // asynq:servers:{host:pid:id}
+				if strings.Contains(entry, fmt.Sprintf(":%d:", pid)) {
+					err = errors.Join(err, s.env.Redis.ZRem(ctx, list, entry).Err(), s.env.Redis.Del(ctx, entry).Err())
+				}
+			}
 		}
 	}
 	return err

@@ -15,16 +15,12 @@ func unguarded() []Script {
 	return []Script{
 		{
 			Way: "none", Name: "another process buys between read and write",
-			Play: func(s *Stage) { boughtMeanwhile(s, there) },
+			Play: boughtMeanwhile,
 			Want: Facts{Sold: 2, Accepted: 2, Oversold: 1},
 		},
 		{
 			Way: "none", Name: "a double click between read and write", Stock: 2,
-			Play: func(s *Stage) {
-				first := s.begin(here, "ann", stopAt(ways.Read))
-				s.click(there, "ann")
-				s.goOn(first)
-			},
+			Play: doubleClick,
 			Want: Facts{Sold: 2, Accepted: 2, Duplicates: 1},
 		},
 		{
@@ -39,33 +35,36 @@ func unguarded() []Script {
 		},
 		{
 			Way: "mutex", Name: "another process buys between read and write",
-			Play: func(s *Stage) { boughtMeanwhile(s, there) },
+			Play: boughtMeanwhile,
 			Want: Facts{Sold: 2, Accepted: 2, Oversold: 1},
 		},
 	}
 }
 
 // boughtMeanwhile has ann read, bob buy the last one, and ann write.
-func boughtMeanwhile(s *Stage, bobs int) {
+func boughtMeanwhile(s *Stage) {
 	ann := s.begin(here, "ann", stopAt(ways.Read))
-	s.click(bobs, "bob")
+	s.click(there, "bob")
 	s.goOn(ann)
+}
+
+// doubleClick has ann read, and buy with a second click, and write.
+func doubleClick(s *Stage) {
+	first := s.begin(here, "ann", stopAt(ways.Read))
+	s.click(there, "ann")
+	s.goOn(first)
 }
 
 func inSQL() []Script {
 	return []Script{
 		{
 			Way: "sql-condition", Name: "another process buys between check and write",
-			Play: func(s *Stage) { boughtMeanwhile(s, there) },
+			Play: boughtMeanwhile,
 			Want: Facts{Sold: 1, Accepted: 1},
 		},
 		{
 			Way: "sql-condition", Name: "a double click between check and write", Stock: 2,
-			Play: func(s *Stage) {
-				first := s.begin(here, "ann", stopAt(ways.Read))
-				s.click(there, "ann")
-				s.goOn(first)
-			},
+			Play: doubleClick,
 			Want: Facts{Sold: 1, Accepted: 1},
 		},
 		{
@@ -139,7 +138,7 @@ func bySetNX() []Script {
 		},
 		{
 			Way: "setnx-lua", Name: "work outlasts the expiry",
-			Play: func(s *Stage) { boughtMeanwhile(s, there) },
+			Play: boughtMeanwhile,
 			Want: Facts{Sold: 2, Accepted: 2, Oversold: 1},
 		},
 		{
@@ -283,7 +282,7 @@ func inRedis() []Script {
 		},
 		{
 			Way: "watch", Name: "another process buys between read and EXEC",
-			Play: func(s *Stage) { boughtMeanwhile(s, there) },
+			Play: boughtMeanwhile,
 			Want: Facts{Sold: 1, Accepted: 1},
 		},
 		{
@@ -349,11 +348,7 @@ func byLockmw() []Script {
 		},
 		{
 			Way: "lockmw-fine", Name: "a double click", Stock: 2,
-			Play: func(s *Stage) {
-				first := s.begin(here, "ann", stopAt(ways.Read))
-				s.click(there, "ann")
-				s.goOn(first)
-			},
+			Play: doubleClick,
 			Want: Facts{Sold: 1, Accepted: 1},
 		},
 		{Way: "lockmw-token", Name: "a fail-over loses the lock of a write that is on its way", Play: locksLost, Want: lost},

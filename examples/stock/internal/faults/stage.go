@@ -28,6 +28,8 @@ type Stage struct {
 	err   error
 	facts Facts
 	calls []*call
+
+	killed []int // the processes
 }
 
 // The shops.
@@ -171,10 +173,8 @@ func (s *Stage) end(c *call) {
 }
 
 // click makes a call and waits for its answer.
-func (s *Stage) click(at int, user string, options ...option) *call {
-	c := s.begin(at, user, options...)
-	s.end(c)
-	return c
+func (s *Stage) click(at int, user string, options ...option) {
+	s.end(s.begin(at, user, options...))
 }
 
 // kill ends the process in which a call has stopped. The call gets no answer.
@@ -182,6 +182,7 @@ func (s *Stage) kill(c *call) {
 	if s.err != nil {
 		return
 	}
+	s.killed = append(s.killed, s.shops[c.shop].PID())
 	s.shops[c.shop].Kill()
 	s.shops[c.shop] = nil
 	<-c.done

@@ -31,14 +31,10 @@ func Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, ErrNotInstalled
 	}
+	s := &Server{path: path}
 	const tries = 5 // somebody else may take the free port first
 	for range tries {
-		var listener net.Listener
-		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
-			return nil, err
-		}
-		s := &Server{path: path, addr: listener.Addr().String()}
-		if err = listener.Close(); err != nil {
+		if s.addr, err = freeAddr(ctx); err != nil {
 			return nil, err
 		}
 		if err = s.start(ctx); err == nil {
@@ -46,6 +42,14 @@ func Start(ctx context.Context) (*Server, error) {
 		}
 	}
 	return nil, fmt.Errorf("starting memcached: %w", err)
+}
+
+func freeAddr(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
 }
 
 // Addr returns host:port.
@@ -90,6 +94,7 @@ func (s *Server) start(ctx context.Context) error {
 	if me, err := user.Current(); err == nil && me.Uid == "0" {
 		args = append(args, "-u", me.Username) // it wants to be told
 	}
+	//nolint:gosec // found on the PATH
 	s.proc, err = process.Start(exec.CommandContext(context.WithoutCancel(ctx), s.path, args...))
 	if err != nil {
 		return err

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"image/color"
+	"io"
 	"math"
-	"os"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -33,8 +33,8 @@ var (
 	letter = color.NRGBA{0x1f, 0x23, 0x28, 0xff}
 )
 
-// Draw draws the figures into a file, as an SVG.
-func (r *Report) Draw(path string) (err error) {
+// Draw draws the figures as an SVG.
+func (r *Report) Draw(w io.Writer) error {
 	rows := r.drawn()
 	if len(rows) == 0 {
 		return errors.New("nothing was run that could be drawn")
@@ -43,12 +43,7 @@ func (r *Report) Draw(path string) (err error) {
 	if err := r.drawOn(draw.New(canvas), rows); err != nil {
 		return err
 	}
-	f, err := os.Create(path) //nolint:gosec // the user says where
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	_, err = canvas.WriteTo(f)
+	_, err := canvas.WriteTo(w)
 	return err
 }
 
@@ -146,9 +141,9 @@ func drawWaits(p *plot.Plot, rows []*Row) error {
 	return nil
 }
 
-// drawWrong draws what was oversold and ordered twice under load, and notes what the scripts have shown.
+// drawWrong draws the orders that should not be, and notes what the scripts have shown.
 func drawWrong(p *plot.Plot, rows []*Row) error {
-	p.X.Label.Text = "oversold, duplicates under load; scripts that found a flaw"
+	p.X.Label.Text = "orders too many under load, and flaws that scripts show"
 	var most float64 = 1
 	for i, row := range rows {
 		n := float64(row.Oversold + row.Duplicates)
@@ -156,20 +151,28 @@ func drawWrong(p *plot.Plot, rows []*Row) error {
 		if err := bar(p, i, 0, n, wrong); err != nil {
 			return err
 		}
-		said, ink := fmt.Sprintf("%d, %d", row.Oversold, row.Duplicates), letter
-		if n > 0 {
-			ink = wrong
-		}
-		if flaws := row.flaws(); flaws > 0 {
-			said += fmt.Sprintf("; %d", flaws)
-			ink = wrong
-		}
+		said, ink := row.wrongs()
 		if err := note(p, n, i, said, ink); err != nil {
 			return err
 		}
 	}
-	p.X.Min, p.X.Max = 0, 1.35*most
+	p.X.Min, p.X.Max = 0, 2*most
 	return nil
+}
+
+// wrongs says what went wrong.
+func (r *Row) wrongs() (string, color.Color) {
+	said, ink := "none", color.Color(letter)
+	if r.Oversold+r.Duplicates > 0 {
+		said, ink = fmt.Sprintf("%d oversold, %d twice", r.Oversold, r.Duplicates), wrong
+	}
+	switch n := r.flaws(); {
+	case n == 1:
+		return said + "; 1 flaw", wrong
+	case n > 1:
+		return fmt.Sprintf("%s; %d flaws", said, n), wrong
+	}
+	return said, ink
 }
 
 // flaws counts the scripts that let something go wrong.

@@ -63,6 +63,9 @@ func (s *Shop) Stopped() <-chan string { return s.stopped }
 // GoOn lets a call go on that has stopped.
 func (s *Shop) GoOn(user string) error { return s.child.Orders.Encode(command{user}) }
 
+// PID returns the number of the process.
+func (s *Shop) PID() int { return s.child.PID() }
+
 // Pause stops the process; the error is errors.ErrUnsupported elsewhere than on Linux.
 func (s *Shop) Pause(ctx context.Context) error { return s.child.Pause(ctx) }
 
@@ -106,5 +109,6 @@ func (s *Shop) Buy(ctx context.Context, client *http.Client, o Order) (a Answer,
 		return a, err
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
-	return a, json.NewDecoder(res.Body).Decode(&a)
+	err = json.NewDecoder(res.Body).Decode(&a)
+	return a, err
 }
