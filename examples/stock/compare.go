@@ -83,7 +83,7 @@ func (w *world) try(ctx context.Context, n int, way ways.Way, say func(string)) 
 // play plays one script.
 func (w *world) play(ctx context.Context, part string, way ways.Way, script faults.Script) (scene report.Scene, err error) {
 	scene.Name = script.Name
-	place := w.at(part, faults.Lease)
+	place := w.at(part)
 	defer func() { err = errors.Join(err, w.redis.Clean(place.Name)) }()
 	facts, err := script.Perform(ctx, way, place, w.memcached)
 	switch {
@@ -109,7 +109,8 @@ const (
 
 // load lets the crowd buy, and looks into the books.
 func (w *world) load(ctx context.Context, part string, way ways.Way, row *report.Row) (err error) {
-	place := w.at(part, loadLease)
+	place := w.at(part)
+	place.Lease = loadLease
 	defer func() { err = errors.Join(err, w.redis.Clean(place.Name)) }()
 	market, err := openMarket(ctx, w.Settings, way, place)
 	if err != nil {

@@ -133,9 +133,8 @@ func (w *world) close() error {
 }
 
 // at returns where a part of the run has its keys.
-func (w *world) at(part string, lease time.Duration) ways.Place {
+func (w *world) at(part string) ways.Place {
 	p := w.place
 	p.Name = w.name + "-" + part
-	p.Lease = lease
 	return p
 }

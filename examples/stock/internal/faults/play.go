@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +19,17 @@ import (
 type Script struct {
 	Way   string
 	Name  string
-	Stock int // of the one item; 1 if it is 0
+	Stock int           // of the one item; 1 if it is 0
+	Lease time.Duration // of the locks; long if it is 0
 	Play  func(*Stage)
 	Want  Facts // without Retries
 }
 
-// Lease is that of the locks in scripts: calls wait for its end.
-const Lease = 300 * time.Millisecond
+// The leases of locks in scripts: one whose end is waited for, and one that no slow machine sees the end of.
+const (
+	short = 500 * time.Millisecond
+	long  = time.Minute
+)
 
 // Of returns the scripts of a way.
 func Of(way string) []Script {
@@ -42,6 +47,7 @@ func Of(way string) []Script {
 // Perform plays the script in a way, and returns what came of it. The error is errors.ErrUnsupported if this system
 // cannot do what the script does.
 func (s Script) Perform(ctx context.Context, w ways.Way, place ways.Place, m *memcached.Server) (_ Facts, err error) {
+	place.Lease = cmp.Or(s.Lease, long)
 	env, err := ways.NewEnv(ctx, place)
 	if err != nil {
 		return Facts{}, err

@@ -1,0 +1,42 @@
+package dbtest
+
+import (
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"testing"
+)
+
+// MariaDB starts a MariaDB.
+func MariaDB(t testing.TB) *Server {
+	t.Helper()
+	install := Require(t, "mariadb-install-db", "/usr/bin", "/usr/local/bin")
+	mariadbd := Require(t, "mariadbd", "/usr/sbin", "/usr/local/sbin")
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := folder(t)
+	data := filepath.Join(dir, "data")
+	// Written to no disk: nothing of it is needed after a crash.
+	options := filepath.Join(dir, "my.cnf")
+	const quick = "[mysqld]\ninnodb_flush_method=nosync\ninnodb_flush_log_at_trx_commit=0\ninnodb_buffer_pool_size=16M\n" +
+		"innodb_log_file_size=8M\ninnodb_doublewrite=0\nskip_name_resolve\nskip_log_bin\nperformance_schema=0\n"
+	if err := os.WriteFile(options, []byte(quick), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, exec.CommandContext(t.Context(), install, "--defaults-file="+options, "--user="+me.Username, "--datadir="+data,
+		"--auth-root-authentication-method=normal", "--skip-test-db"))
+	admin, addr := start(t, "mysql",
+		func(port string) *exec.Cmd {
+			return exec.CommandContext(t.Context(), mariadbd, "--defaults-file="+options, "--user="+me.Username, "--datadir="+data,
+				"--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"))
+		},
+		func(addr string) string { return "root@tcp(" + addr + ")/mysql" })
+	execute(t, admin,
+		`CREATE DATABASE shop`,
+		`CREATE USER shop@'%' IDENTIFIED BY 'shop'`, `GRANT ALL ON shop.* TO shop@'%'`,
+		`CREATE USER guest@'%' IDENTIFIED BY 'guest'`, `GRANT SELECT ON shop.* TO guest@'%'`)
+	return &Server{scheme: "mysql", addr: addr, admin: only(admin)}
+}

@@ -1,0 +1,33 @@
+//go:build unix
+
+package dbtest
+
+import (
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// otherUser returns what makes a command run as the user "postgres", who gets the folder: PostgreSQL refuses to run as
+// root. It does nothing for other users.
+func otherUser(t testing.TB, dir string) (become func(*exec.Cmd)) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return func(*exec.Cmd) {}
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(u.Uid) // a number on every unix
+	gid, _ := strconv.Atoi(u.Gid)
+	if err := os.Chown(dir, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	return func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	}
+}

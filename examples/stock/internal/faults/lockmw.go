@@ -1,0 +1,67 @@
+package faults
+
+import (
+	"github.com/lockmw/go/examples/internal/clock"
+	"github.com/lockmw/go/examples/stock/internal/ways"
+)
+
+// byLockmw are the scripts of what lockmw guards.
+func byLockmw() []Script {
+	lost := Facts{Sold: 1, Accepted: 1, ToldOfLoss: 1}
+	return []Script{
+		{
+			Way: "lockmw-item", Name: "the holder's process dies", Lease: short,
+			Play: func(s *Stage) {
+				s.kill(s.begin(here, "ann", stopAt(ways.Acquired)))
+				s.click(there, "bob")
+			},
+			Want: Facts{Sold: 1, Accepted: 1},
+		},
+		{
+			Way: "lockmw-item", Name: "a nested call",
+			Play: func(s *Stage) { s.click(here, "ann", nested, hastily) },
+			Want: Facts{Sold: 1, Accepted: 1},
+		},
+		{
+			Way: "lockmw-item", Name: "work outlasts the lease", Lease: 2 * short,
+			Play: func(s *Stage) {
+				ann := s.begin(here, "ann", stopAt(ways.Read))
+				bob := s.begin(there, "bob")
+				s.outlastLease()
+				s.goOn(ann)
+				s.end(bob)
+			},
+			Want: Facts{Sold: 1, Accepted: 1},
+		},
+		{Way: "lockmw-item", Name: "the holder's process is paused", Lease: short, Play: pausedHolder, Want: lost},
+		{
+			Way: "lockmw-item", Name: "a fail-over loses the lock of a write that is on its way",
+			Play: locksLost,
+			Want: Facts{Sold: 2, Accepted: 1, Oversold: 1, ToldOfLoss: 1}, // when she has written
+		},
+		{
+			Way: "lockmw-fine", Name: "a double click", Stock: 2,
+			Play: doubleClick,
+			Want: Facts{Sold: 1, Accepted: 1},
+		},
+		{Way: "lockmw-token", Name: "a fail-over loses the lock of a write that is on its way", Play: locksLost, Want: lost},
+		{
+			Way: "lockmw-token", Name: "the same, and the older holder writes first",
+			Play: func(s *Stage) {
+				ann := s.begin(here, "ann", stopAt(ways.Sent))
+				s.loseLocks()
+				bob := s.begin(there, "bob", stopAt(ways.Sent))
+				s.goOn(ann, bob)
+			},
+			Want: Facts{Sold: 1, ToldOfLoss: 2}, // ann when she has written, bob instead of that
+		},
+		{Way: "lockmw-failover", Name: "a fail-over loses the lock of a write that is on its way", Play: locksLost, Want: lost},
+	}
+}
+
+// outlastLease lets a lease go by: nothing else shows that it was renewed.
+func (s *Stage) outlastLease() {
+	if s.err == nil {
+		s.must(clock.Sleep(s.ctx, s.env.Lease*5/4))
+	}
+}

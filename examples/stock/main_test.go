@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/examples/stock/internal/dbtest"
+	"github.com/lockmw/go/examples/stock/internal/report"
+	"github.com/lockmw/go/examples/stock/internal/settings"
+	"github.com/lockmw/go/examples/stock/internal/shop"
+	"github.com/lockmw/go/examples/stock/internal/ways"
+	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+// TestMain checks that the runs leave no goroutines behind, and none of their temporary folders.
+func TestMain(m *testing.M) {
+	process.ChildMain(shop.Live)
+	if os.Getenv("STOCK_TEST_MAIN") == "1" {
+		main()
+	}
+	dir, err := os.MkdirTemp("", "stock-test-")
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	const passable = 0o711 // for the user of a database's server
+	if err == nil {
+		err = os.Chmod(dir, passable)
+	}
+	if err != nil {
+		panic(err)
+	}
+	// go-redis goes on dialling a server that is away for a second after its client was closed.
+	dialler := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
+	goleak.VerifyTestMain(m, dialler, goleak.Cleanup(func(code int) {
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 {
+			fmt.Fprintln(os.Stderr, "left behind:", left, err)
+			code = max(code, 1)
+		}
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+const nobody = "127.0.0.1:1" // where nothing listens
+
+// small is a crowd that an embedded Redis copes with on a busy machine under the race detector.
+var small = []string{"-users", "16", "-stock", "4", "-json"}
+
+// runWays runs the example and returns what its last line says.
+func runWays(t *testing.T, args ...string) report.Report {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), append(small, args...), &stdout, &stderr); code != exitOK {
+		t.Fatalf("exit status %d\n%s%s", code, &stdout, &stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	var r report.Report
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
+		t.Fatalf("the last line is not the figures: %v\n%s", err, &stdout)
+	}
+	return r
+}
+
+// checkWays checks that the ways did what their rows of the table say, each flaw included.
+func checkWays(t *testing.T, r report.Report) {
+	t.Helper()
+	all := ways.All()
+	if len(r.Ways) != len(all) {
+		t.Fatalf("%d ways were run, want %d", len(r.Ways), len(all))
+	}
+	for i, row := range r.Ways {
+		if row.Skipped != "" {
+			dbtest.Require(t, "memcached")
+		}
+		checkWay(t, all[i], row)
+	}
+	if none := r.Ways[0]; none.Oversold == 0 || none.Duplicates == 0 {
+		t.Errorf("without a guard %d were oversold and %d ordered twice: the crowd would not notice broken locks",
+			none.Oversold, none.Duplicates)
+	}
+}
+
+func checkWay(t *testing.T, way ways.Way, row report.Row) {
+	t.Helper()
+	if row.Name != way.Name || row.Failed != "" || row.Skipped == "" && (row.PerSecond <= 0 || row.P99 < row.P50) {
+		t.Errorf("%s: the row is %+v", way.Name, row)
+	}
+	if way.Kept && (row.Oversold+row.Duplicates+row.LostOrders+row.Unsold > 0 || row.Sold != 4 && way.Disturb == nil) {
+		t.Errorf("%s: %d sold of 4, %d oversold, %d duplicates, %d unsold, %d lost",
+			way.Name, row.Sold, row.Oversold, row.Duplicates, row.Unsold, row.LostOrders)
+	}
+	if len(row.Scripts) == 0 && row.Skipped == "" {
+		t.Errorf("%s: nothing says what goes wrong", way.Name)
+	}
+	for _, s := range row.Scripts {
+		if s.Failed != "" || s.Skipped == "" && !s.Seen {
+			t.Errorf("%s: when %s: %+v %s", way.Name, s.Name, s.Facts, s.Failed)
+		}
+	}
+}
+
+func TestEveryWayDoesWhatItsRowSays(t *testing.T) {
+	checkWays(t, runWays(t))
+}
+
+func TestEveryWayOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	onServer(t, dbtest.Postgres(t))
+}
+
+func TestEveryWayOnMariaDB(t *testing.T) {
+	t.Parallel()
+	onServer(t, dbtest.MariaDB(t))
+}
+
+// onServer runs all ways on a database, and on a real Redis, and leaves both as they were.
+func onServer(t *testing.T, db *dbtest.Server) {
+	rdb := redistest.Redis(t)
+	r := runWays(t, "-db", db.URL("shop"), "-redis", rdb.Addr())
+	checkWays(t, r)
+	if strings.Contains(r.Database, "SQLite") || strings.Contains(r.Redis, "embedded") {
+		t.Errorf("it ran on %s and %s", r.Database, r.Redis)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"-db", db.URL("guest")}, &stdout, &stderr); code != exitUsage {
+		t.Errorf("a user who may only look: exit status %d, want %d", code, exitUsage)
+	}
+	if said := stderr.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "may not do what is needed") {
+		t.Errorf("a user who may only look is told %q, want one line about it", said)
+	}
+	if n := db.Tables(t); n != 0 {
+		t.Errorf("%d tables are left", n)
+	}
+	if keys, err := rdb.NewClient(t).Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
+		t.Errorf("left in Redis: %v, %v", keys, err)
+	}
+}
+
+func TestABrokenPromiseIsNoticed(t *testing.T) {
+	cfg, err := settings.Parse([]string{"-users", "16", "-stock", "4", "-payment", "5ms", "-ways", "none"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kept := range []bool{true, false} {
+		cfg.Ways[0].Kept = kept
+		var stdout bytes.Buffer
+		broken, err := compare(t.Context(), cfg, &stdout, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Contains(stdout.String(), "Not as it should be: none."); broken != kept || said != kept {
+			t.Errorf("should it keep its promises? %t; broken: %t\n%s", kept, broken, &stdout)
+		}
+	}
+}
+
+func TestWithoutMemcached(t *testing.T) {
+	t.Setenv("PATH", "")
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"-ways", "memcached"}, &stdout, &stderr); code != exitOK {
+		t.Errorf("exit status %d, want %d: %s", code, exitOK, &stderr)
+	}
+	if !strings.Contains(stdout.String(), "skipped: memcached is not installed") {
+		t.Errorf("it is not said why it is skipped:\n%s", &stdout)
+	}
+}
+
+// An interrupter is a standard error that interrupts the program with its first word.
+type interrupter struct {
+	bytes.Buffer
+	interrupt context.CancelFunc
+}
+
+func (i *interrupter) Write(p []byte) (int, error) {
+	i.interrupt()
+	return i.Buffer.Write(p)
+}
+
+func TestInterruptedInTheMiddle(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	stderr := &interrupter{interrupt: cancel}
+	var stdout bytes.Buffer
+	code := run(ctx, []string{"-users", "100000"}, &stdout, stderr)
+	if code != exitInterrupted || stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), "\nstock: interrupted\n") {
+		t.Errorf("exit status %d, stdout %q, stderr %q", code, &stdout, stderr)
+	}
+}
