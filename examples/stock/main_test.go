@@ -19,6 +19,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 	"github.com/lockmw/go/internal/test/process"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 // TestMain checks that the runs leave no goroutines behind, and none of their temporary folders.
@@ -114,11 +115,13 @@ func TestEveryWayDoesWhatItsRowSays(t *testing.T) {
 }
 
 func TestEveryWayOnPostgreSQL(t *testing.T) {
+	suite.NeedsFull(t, "a server, and all ways on it")
 	t.Parallel()
 	onServer(t, dbtest.Postgres(t))
 }
 
 func TestEveryWayOnMariaDB(t *testing.T) {
+	suite.NeedsFull(t, "a server, and all ways on it")
 	t.Parallel()
 	onServer(t, dbtest.MariaDB(t))
 }

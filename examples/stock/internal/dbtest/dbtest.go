@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/go-sql-driver/mysql" // the drivers
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/lockmw/go/internal/test/process"
@@ -64,7 +64,7 @@ func Require(t testing.TB, program string, folders ...string) (path string) {
 // folder is for a server's data. Other users can get there: t.TempDir is for this one only.
 func folder(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "stock-db-")
+	dir, err := os.MkdirTemp("", "stock-db-") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func start(t testing.TB, driver string, command func(port string) *exec.Cmd, dsn
 	var err error
 	for range tries {
 		var listener net.Listener
-		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		if listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
 			t.Fatal(err)
 		}
 		addr := listener.Addr().String()

@@ -26,10 +26,12 @@ func MariaDB(t testing.TB) *Server {
 	if err := os.WriteFile(options, []byte(quick), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	//nolint:gosec // an installed program
 	run(t, exec.CommandContext(t.Context(), install, "--defaults-file="+options, "--user="+me.Username, "--datadir="+data,
 		"--auth-root-authentication-method=normal", "--skip-test-db"))
 	admin, addr := start(t, "mysql",
 		func(port string) *exec.Cmd {
+			//nolint:gosec // an installed program
 			return exec.CommandContext(t.Context(), mariadbd, "--defaults-file="+options, "--user="+me.Username, "--datadir="+data,
 				"--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"))
 		},

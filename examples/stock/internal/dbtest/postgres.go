@@ -21,7 +21,7 @@ func Postgres(t testing.TB) *Server {
 	become := otherUser(t, dir)
 	data := filepath.Join(dir, "data")
 	command := func(path string, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), path, args...)
+		cmd := exec.CommandContext(t.Context(), path, args...) //nolint:gosec // an installed program
 		cmd.Dir = dir
 		become(cmd)
 		return cmd

@@ -112,7 +112,7 @@ func (s *Stage) buryWorkers() error {
 		for _, list := range []string{"asynq:servers", "asynq:workers"} {
 			entries, listErr := s.env.Redis.ZRange(ctx, list, 0, -1).Result()
 			err = errors.Join(err, listErr)
-			for _, entry := range entries { // asynq:servers:{host:pid:id}
+			for _, entry := range entries { // they end in host:pid:id, in braces
 				if strings.Contains(entry, fmt.Sprintf(":%d:", pid)) {
 					err = errors.Join(err, s.env.Redis.ZRem(ctx, list, entry).Err(), s.env.Redis.Del(ctx, entry).Err())
 				}

@@ -12,8 +12,8 @@ import (
 // Write prints the report: what came of the crowd, then what the scripts let go wrong, and the verdict.
 func (r *Report) Write(w io.Writer, asJSON bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d people click %d times each, %d clicks at a time, on two processes; %s, %d in stock.\n%s, %s.\n\n",
-		r.Users, r.Clicks, r.AtOnce, things(r.Items), r.Stock, r.Database, r.Redis)
+	fmt.Fprintf(&b, "%d people click %d times each, %d clicks at a time, on two processes; %s.\n%s, %s.\n\n",
+		r.Users, r.Clicks, r.AtOnce, r.supply(), r.Database, r.Redis)
 	if err := r.writeLoad(&b); err != nil {
 		return err
 	}
@@ -34,11 +34,11 @@ func (r *Report) Write(w io.Writer, asJSON bool) error {
 	return err
 }
 
-func things(n int) string {
-	if n == 1 {
-		return "one item"
+func (r *Report) supply() string {
+	if r.Items == 1 {
+		return fmt.Sprintf("one item, %d in stock", r.Stock)
 	}
-	return fmt.Sprintf("%d items of each", n)
+	return fmt.Sprintf("%d items, %d of each in stock", r.Items, r.Stock)
 }
 
 func (r *Report) writeLoad(w io.Writer) error {
