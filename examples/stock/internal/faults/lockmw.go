@@ -26,7 +26,7 @@ func byLockmw() []Script {
 			Way: "lockmw-item", Name: "work outlasts the lease", Lease: 2 * short,
 			Play: func(s *Stage) {
 				ann := s.begin(here, "ann", stopAt(ways.Read))
-				bob := s.begin(there, "bob")
+				bob := s.wait(there, "bob")
 				s.outlastLease()
 				s.goOn(ann)
 				s.end(bob)
@@ -38,6 +38,16 @@ func byLockmw() []Script {
 			Way: "lockmw-item", Name: "a fail-over loses the lock of a write that is on its way",
 			Play: locksLost,
 			Want: Facts{Sold: 2, Accepted: 1, Oversold: 1, ToldOfLoss: 1}, // when she has written
+		},
+		{
+			Way: "lockmw-fine", Name: "another process wants to buy between read and write",
+			Play: func(s *Stage) {
+				ann := s.begin(here, "ann", stopAt(ways.Sent))
+				bob := s.wait(there, "bob")
+				s.goOn(ann)
+				s.end(bob)
+			},
+			Want: Facts{Sold: 1, Accepted: 1},
 		},
 		{
 			Way: "lockmw-fine", Name: "a double click", Stock: 2,

@@ -133,6 +133,16 @@ func (s *Stage) must(err error) {
 	}
 }
 
+// wait makes a call that must wait for others, and gives it time to get what it must not get.
+func (s *Stage) wait(at int, user string) *call {
+	c := s.begin(at, user)
+	select {
+	case <-c.done:
+	case <-time.After(haste):
+	}
+	return c
+}
+
 // goOn lets calls go on that have stopped, one after the other, each to its end.
 func (s *Stage) goOn(calls ...*call) {
 	for _, c := range calls {

@@ -77,6 +77,9 @@ func openFine(e *Env) (Buy, error) {
 			if err != nil {
 				return err // and the bank gives the money back
 			}
+			if ctx, err = c.send(ctx); err != nil {
+				return err
+			}
 			return e.Books.Change(ctx, c.retried, func(tx *books.Tx) error { return write(ctx, tx, c, v.Stock-1) })
 		}, lockmw.WithWait(c.Patience)))
 	}, nil
