@@ -45,6 +45,7 @@ func TestWhatCannotStart(t *testing.T) {
 		{"-db sqlite:" + filepath.Join(dir, "no", "such.db"), "no SQLite answers"},
 		{"-svg " + filepath.Join(dir, "no", "such.svg"), "-svg: "},
 		{"-svg " + dir, "is a folder"},
+		{"-svg " + filepath.Join(dir, "stock.svg") + " -redis " + nobody, "no redis"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -54,6 +55,9 @@ func TestWhatCannotStart(t *testing.T) {
 			line := stderr.String()
 			if strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "stock: ") || !strings.Contains(line, c.says) {
 				t.Errorf("stderr is %q, want one line about %q", line, c.says)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
 			}
 			if strings.Contains(line, "secret") || stdout.Len() > 0 {
 				t.Errorf("stdout %q, stderr %q", &stdout, line)
