@@ -44,6 +44,9 @@ type Server struct {
 	bus  string // the port on which the nodes of a Cluster talk; "": it is none
 	args []string
 	proc *process.Process
+
+	env   []string // beside this program's own
+	clock *clock   // nil: it has the machine's
 }
 
 // Start starts a server, and returns when it answers. args are added to its command line, e.g.
@@ -98,8 +101,12 @@ func launch(ctx context.Context, prepare func(s *Server, port string) error) (*S
 	s := &Server{path: path, dir: dir}
 	const tries = 5 // somebody else may take the free port first
 	for range tries {
-		if err = s.listenAnywhere(ctx, prepare); err == nil {
+		err = s.listenAnywhere(ctx, prepare)
+		if err == nil {
 			return s, nil
+		}
+		if errors.Is(err, ErrNoClock) {
+			break
 		}
 	}
 	s.Close()
@@ -132,6 +139,9 @@ func freeAddr(ctx context.Context) (string, error) {
 // start runs the server and returns when it answers. The server outlives ctx.
 func (s *Server) start(ctx context.Context) error {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.path, s.args...)
+	if s.env != nil {
+		cmd.Env = append(os.Environ(), s.env...)
+	}
 	proc, err := process.Start(cmd)
 	if err != nil {
 		return err
@@ -229,5 +239,9 @@ func (s *Server) Kill() {
 // Close kills the server, and removes what it left on its disk.
 func (s *Server) Close() {
 	s.Kill()
+	if s.clock != nil {
+		s.clock.close()
+		s.clock = nil
+	}
 	_ = os.RemoveAll(s.dir) // in the directory for temporary files
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"testing"
+	"time"
 )
 
 // NewDivisibleCluster is NewCluster with nodes that can be cut off. Whatever is said to them passes a Proxy.
@@ -15,7 +16,18 @@ func NewDivisibleCluster(t testing.TB, masters, replicas int, args ...string) *C
 // NewDivisibleSentinel is NewSentinel with nodes that can be cut off. Whatever is said to them passes a Proxy.
 func NewDivisibleSentinel(t testing.TB, replicas, sentinels int, args ...string) *Sentinel {
 	t.Helper()
-	return newSentinel(t, true, replicas, sentinels, args)
+	return newSentinel(t, true, plain(1+replicas), sentinels, args)
+}
+
+// NewClockedSentinel is NewDivisibleSentinel with a server for each clock, which is that far ahead of this machine's, or
+// behind it. The first one is the master.
+func NewClockedSentinel(t testing.TB, sentinels int, clocks ...time.Duration) *Sentinel {
+	t.Helper()
+	var nodes []starter
+	for _, ahead := range clocks {
+		nodes = append(nodes, clocked(ahead))
+	}
+	return newSentinel(t, true, nodes, sentinels, nil)
 }
 
 // hide puts a Proxy in front of s, whose address s has from now on.

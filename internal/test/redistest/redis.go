@@ -17,11 +17,28 @@ func Redis(t testing.TB, args ...string) *Server {
 	return startReal(t, redisserver.Start, args)
 }
 
-func startReal(t testing.TB, start func(context.Context, ...string) (*redisserver.Server, error), args []string) *Server {
+// Clocked is Redis for a server with a clock of its own, which is that far ahead of this machine's, or behind it. The test
+// is skipped where there is no compiler for it.
+func Clocked(t testing.TB, ahead time.Duration, args ...string) *Server {
+	t.Helper()
+	return startReal(t, clocked(ahead), args)
+}
+
+// A starter starts a server.
+type starter func(ctx context.Context, args ...string) (*redisserver.Server, error)
+
+func clocked(ahead time.Duration) starter {
+	return func(ctx context.Context, args ...string) (*redisserver.Server, error) {
+		return redisserver.StartClocked(ctx, ahead, args...)
+	}
+}
+
+func startReal(t testing.TB, start starter, args []string) *Server {
 	t.Helper()
 	server, err := start(t.Context(), args...)
+	missing := errors.Is(err, redisserver.ErrNotInstalled) || errors.Is(err, redisserver.ErrNoClock)
 	switch {
-	case errors.Is(err, redisserver.ErrNotInstalled) && os.Getenv("LOCKMW_REQUIRE_REDIS") != "1":
+	case missing && os.Getenv("LOCKMW_REQUIRE_REDIS") != "1":
 		t.Skip(err)
 	case err != nil:
 		t.Fatalf("a real Redis is required: %v", err)
@@ -43,6 +60,9 @@ func (s *Server) Resume(t testing.TB) {
 	resume(t, s.real)
 	s.away.Store(false)
 }
+
+// StepClock moves the clock of a server with its own by d, forwards or backwards.
+func (s *Server) StepClock(d time.Duration) { s.real.StepClock(d) }
 
 // Kill ends a real server without a chance to save anything.
 func (s *Server) Kill() {

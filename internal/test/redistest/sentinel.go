@@ -31,18 +31,21 @@ type Sentinel struct {
 // of the master and the replicas. It takes 2 s.
 func NewSentinel(t testing.TB, replicas, sentinels int, args ...string) *Sentinel {
 	t.Helper()
-	return newSentinel(t, false, replicas, sentinels, args)
+	return newSentinel(t, false, plain(1+replicas), sentinels, args)
 }
 
-func newSentinel(t testing.TB, divisible bool, replicas, sentinels int, args []string) *Sentinel {
+// plain are n servers without a clock of their own.
+func plain(n int) []starter { return slices.Repeat([]starter{redisserver.Start}, n) }
+
+func newSentinel(t testing.TB, divisible bool, nodes []starter, sentinels int, args []string) *Sentinel {
 	t.Helper()
 	s := &Sentinel{several: several{t: t, divisible: divisible}}
 	args = append([]string{"--repl-diskless-sync-delay", "0"}, args...)
-	for range 1 + replicas {
-		s.announce(s.add(startReal(t, redisserver.Start, args)))
+	for _, start := range nodes {
+		s.announce(s.add(startReal(t, start, args)))
 	}
 	host, port, _ := net.SplitHostPort(s.Nodes[0].Addr())
-	for i := range replicas {
+	for i := range s.Nodes[1:] {
 		s.do(1+i, "REPLICAOF", host, port)
 	}
 	await(t, "replicas follow the master", func() string { return s.lagging(0) })
