@@ -1,0 +1,93 @@
+package lockmw_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/lockmw"
+)
+
+// forgetful returns a server with a clock of its own that has lost a lock, and who has that.
+func forgetful(t *testing.T, lease, length time.Duration) (server *redistest.Server, client func() *lockmw.Client, holder fixedHold) {
+	t.Helper()
+	server = redistest.Clocked(t, 0)
+	client = func() *lockmw.Client {
+		return (&succession{T: t}).on(server, lockmw.WithLease(lease), lockmw.WithQuarantine(length))
+	}
+	server.StepClock(time.Hour) // it has run for long, by what it says
+	holder = holdFixed(t, client(), "item", lease)
+	server.Kill()
+	server.Restart(t)
+	return server, client, holder
+}
+
+// The clock of a server that has lost a lock is set forwards over the whole quarantine. Who asks the server for the first
+// time believes it. Who has asked before has a clock of its own.
+func TestAStepForwardsIsAHoleInTheQuarantineOfThoseWhoComeLater(t *testing.T) {
+	for name, asked := range map[string]bool{"nobody has asked before": false, "another process has asked before": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const lease, length = 2 * time.Minute, 3 * time.Minute
+			server, client, holder := forgetful(t, lease, length)
+			before := client()
+			if asked {
+				wantRefused(t, before, "item")
+			}
+			server.StepClock(length + time.Second)
+			if asked {
+				wantRefused(t, before, "item")
+			}
+			_, h, err := client().TryLock(context.WithoutCancel(t.Context()), "item")
+			if err != nil {
+				t.Fatalf("the hole is closed, and the documents say it is not: %v", err)
+			}
+			if holder.ctx.Err() != nil {
+				t.Error("the holder's deadline is over: this shows nothing")
+			}
+			if err := h.Unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The clock of a server that has lost a lock is set backwards. Nobody believes that the quarantine is over, and nobody waits
+// for longer than one by its own clock.
+func TestAStepBackwardsProlongsNoQuarantine(t *testing.T) {
+	suite.NeedsFull(t, "it takes seconds")
+	t.Parallel()
+	server, client, holder := forgetful(t, quarantinedLease, quarantine)
+	before, after := client(), client()
+	restarted := time.Now()
+	wantRefused(t, before, "item")
+	server.StepClock(-time.Hour)
+	wantRefused(t, after, "other")
+	asked := time.Now()
+	var wg sync.WaitGroup
+	for key, locks := range map[string]*lockmw.Client{"item": before, "other": after} {
+		wg.Go(func() {
+			h := hold(t, locks, key)
+			if h == nil {
+				return
+			}
+			if holder.ctx.Err() == nil {
+				t.Errorf("%s is had before the deadline of a holder", key)
+			}
+			if took := time.Since(restarted); took < quarantine {
+				t.Errorf("%s is had %v after the restart", key, took)
+			}
+			if took := time.Since(asked); took > 2*quarantine {
+				t.Errorf("%s is had after %v", key, took)
+			}
+			if err := h.Unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	wantRefused(t, client(), "item") // one more process waits by its own clock, as the server's says nothing
+}

@@ -1,0 +1,198 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/lockmw"
+)
+
+// overSentinel returns a client for locks at the master, whichever that is.
+func overSentinel(t *testing.T, servers *redistest.Sentinel, opts ...lockmw.ClientOption) *lockmw.Client {
+	t.Helper()
+	locks, err := lockmw.New(servers.Client(t), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = locks.Close() })
+	return locks
+}
+
+// A fixedHold is one that is not renewed.
+type fixedHold struct {
+	*lockmw.Hold
+	ctx context.Context
+}
+
+func holdFixed(t *testing.T, locks *lockmw.Client, key string, lease time.Duration) fixedHold {
+	t.Helper()
+	ctx, h, err := locks.Lock(context.WithoutCancel(t.Context()), key, lockmw.WithFixedLease(lease))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fixedHold{h, ctx}
+}
+
+// A shelter is what a fail-over may be survived by: options of a holder, and of the next one. The next one does not wait
+// until there are replicas again.
+type shelter struct {
+	name         string
+	holder, next []lockmw.ClientOption
+}
+
+var (
+	inQuarantine = []lockmw.ClientOption{lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine)}
+	shelters     = []shelter{
+		{"WithQuarantine", inQuarantine, inQuarantine}, // first, as the master is new, and the other leases do not wait
+		{"nothing", nil, nil},
+		{"WithReplicas", []lockmw.ClientOption{lockmw.WithReplicas(1, time.Second)}, nil},
+	}
+)
+
+// afterFailover has a lock be held in each shelter, by those who hear of nothing any more. The master dies, and a replica
+// with its own clock takes its place. It calls judge when the next one gets in, with how long after the holder's deadline.
+func afterFailover(t *testing.T, ahead time.Duration, lease func(shelter) time.Duration, judge func(in shelter, late time.Duration)) {
+	t.Helper()
+	servers := redistest.NewClockedSentinel(t, 1, 0, ahead)
+	wire := servers.NewWire()
+	holds := make([]fixedHold, len(shelters))
+	for i, in := range shelters {
+		locks, err := lockmw.New(servers.Universal(t, wire.Use), in.holder...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = locks.Close() })
+		holds[i] = holdFixed(t, locks, in.name, lease(in))
+	}
+	t.Cleanup(wire.Restore)
+	servers.AwaitReplicated(0)
+	wire.Cut()
+	replace(servers)
+	var wg sync.WaitGroup
+	for i, in := range shelters {
+		next := overSentinel(t, servers, in.next...)
+		wg.Go(func() {
+			h := hold(t, next, in.name)
+			if h == nil {
+				return
+			}
+			late := time.Since(holds[i].Deadline())
+			if works := holds[i].ctx.Err() == nil; works && late > 0 {
+				t.Errorf("with %s: a hold goes on after its deadline", in.name)
+			}
+			judge(in, late)
+			if err := h.Unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A replica that is ahead takes leases for over when it is promoted. Only a quarantine does not believe it.
+func TestAReplicaThatIsAheadEndsLeasesEarly(t *testing.T) {
+	suite.NeedsFull(t, "a fail-over takes seconds")
+	t.Parallel()
+	const ahead = 2 * time.Minute
+	lease := func(in shelter) time.Duration {
+		if in.next != nil {
+			return quarantinedLease
+		}
+		return time.Minute
+	}
+	afterFailover(t, ahead, lease, func(in shelter, late time.Duration) {
+		if sheltered := in.next != nil; (late < 0) == sheltered {
+			t.Errorf("with %s: another one gets in %v after the holder's deadline", in.name, late)
+		}
+	})
+}
+
+// A replica that is behind ends leases of those who are gone late by as much, and not later.
+func TestAReplicaThatIsBehindEndsLeasesLate(t *testing.T) {
+	suite.NeedsFull(t, "a fail-over takes seconds")
+	t.Parallel()
+	const behind = 3 * time.Second
+	lease := func(shelter) time.Duration { return quarantinedLease }
+	afterFailover(t, -behind, lease, func(in shelter, late time.Duration) {
+		if late < behind || late > behind+20*time.Second {
+			t.Errorf("with %s: another one gets in %v after the holder's deadline, and the replica is %v behind", in.name, late, behind)
+		}
+	})
+}
+
+// oldToken has a process be granted a token that only the master has, which another one replaces whose clock is behind.
+func oldToken(t *testing.T, behind time.Duration) (servers *redistest.Sentinel, seen *lockmw.Client, token int64, promoted int) {
+	t.Helper()
+	servers = redistest.NewClockedSentinel(t, 1, 0, -behind)
+	servers.SetDownAfter(time.Minute)
+	seen = overSentinel(t, servers)
+	used(t, seen, "earlier")
+	servers.AwaitReplicated(0)
+	servers.CutOff(0)
+	token = used(t, seen, "fresh")
+	return servers, seen, token, replace(servers)
+}
+
+// replace kills the master, and returns which replica takes its place.
+func replace(servers *redistest.Sentinel) (promoted int) {
+	servers.SetDownAfter(500 * time.Millisecond)
+	servers.Nodes[0].Kill()
+	return servers.AwaitPromoted(0)
+}
+
+// used takes a lock, releases it, and returns its token.
+func used(t *testing.T, locks *lockmw.Client, key string) int64 {
+	t.Helper()
+	h := hold(t, locks, key)
+	if h == nil {
+		t.FailNow()
+	}
+	if err := h.Unlock(); err != nil {
+		t.Error(err)
+	}
+	return h.Token()
+}
+
+// Who has seen a token gets greater ones, and so do all others from then on. Until then others may get lesser ones.
+func TestTokensFallForThoseOnlyWhoHaveSeenNone(t *testing.T) {
+	suite.NeedsFull(t, "a fail-over takes seconds")
+	t.Parallel()
+	servers, seen, token, _ := oldToken(t, 30*time.Second)
+	cold := overSentinel(t, servers)
+	if fallen := used(t, cold, "fresh"); fallen >= token {
+		t.Errorf("a process that has seen no token gets %d after %d: the fall is closed, and the documents say it is not", fallen, token)
+	}
+	for i, locks := range []*lockmw.Client{seen, cold, overSentinel(t, servers)} {
+		risen := used(t, locks, "fresh")
+		if risen <= token {
+			t.Errorf("process %d gets token %d after %d", i, risen, token)
+		}
+		token = risen
+	}
+}
+
+// More than a minute is not made up for. It is named, and over when the clock is set.
+func TestTheClockOfANewMasterThatIsFarBehindIsNamed(t *testing.T) {
+	suite.NeedsFull(t, "a fail-over takes seconds")
+	t.Parallel()
+	const behind = 10 * time.Minute
+	servers, seen, token, promoted := oldToken(t, behind)
+	_, _, err := seen.Lock(t.Context(), "fresh", lockmw.WithWait(time.Minute))
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "its clock is ") {
+		t.Errorf("with a clock %v behind: %v", behind, err)
+	}
+	if fallen := used(t, overSentinel(t, servers), "fresh"); fallen >= token {
+		t.Errorf("a process that has seen no token gets %d after %d: the fall is closed, and the documents say it is not", fallen, token)
+	}
+	servers.Nodes[promoted].StepClock(behind)
+	if risen := used(t, seen, "fresh"); risen <= token {
+		t.Errorf("token %d after %d", risen, token)
+	}
+}
