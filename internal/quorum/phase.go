@@ -1,0 +1,300 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+var errSilent = fmt.Errorf("%w: it has not answered yet", core.ErrUnavailable)
+
+// fail goes on when the nodes that were asked are not enough. It has those that are given.
+func (a *attempt) fail(have []*ballot) {
+	e, l := a.e, a.e.l
+	first := a.ballots[a.first.index]
+	if err := a.finalError(); err != nil {
+		a.end()
+		drop(a.ballots)
+		e.failAll(&core.AcquireError{Err: err}, nil)
+		e.tidy()
+		return
+	}
+	if err := a.sameServer(); err != nil {
+		a.end()
+		drop(a.ballots)
+		e.failAll(&core.AcquireError{Err: err}, nil)
+		e.tidy()
+		return
+	}
+	if !l.majority(time.Now()) {
+		a.retreat()
+		err := &core.AcquireError{Err: a.unavailable()}
+		e.failAll(err, (*waiter).isHurried)
+		a.pauseOrEnd()
+		return
+	}
+	a.noteRefusal()
+	e.failAll(busy(e.holders), func(w *waiter) bool { return w.req.Wait == 0 })
+	if !e.waits() {
+		a.giveUp()
+		return
+	}
+	e.notify(core.Wait{Holders: e.holders})
+	hasFirst := first != nil && first.counts()
+	switch {
+	case a.phase == climbs || a.phase == asks && hasFirst && len(have) < l.cfg.Quorum:
+		a.climb()
+	case first != nil && first.state == queued:
+		a.dropOthers()
+		a.phase = waits
+		a.stopTimer()
+		l.prober.want(l)
+	case a.first.away || a.allRefusedByNobody():
+		a.retreat()
+		a.pauseOrEnd()
+	default:
+		a.dropOthers()
+		a.phase = waits
+		a.queueAt(a.first, e.leader())
+		l.prober.want(l)
+	}
+}
+
+// sameServer returns an error if a node was refused because of what another one of the same attempt has granted.
+func (a *attempt) sameServer() error {
+	for _, b := range a.ballots {
+		for _, other := range a.ballots {
+			if b != nil && b.state == refused && other.counts() && b.isBehind(other) {
+				return fmt.Errorf("%w: nodes %d and %d are the same server, which has one vote: each node has to be a server of its own",
+					core.ErrInvalidOption, other.n.index+1, b.n.index+1)
+			}
+		}
+	}
+	return nil
+}
+
+// isBehind reports whether the hold of another ballot was in the way of this one.
+func (b *ballot) isBehind(other *ballot) bool {
+	for _, h := range b.holders {
+		if h.Owner == other.req.Owner && h.Token == other.hold.Token() {
+			return true
+		}
+	}
+	return false
+}
+
+// noteRefusal notes who is in the way.
+func (a *attempt) noteRefusal() {
+	for _, b := range a.ballots {
+		if b != nil && (b.state == refused || b.state == queued) {
+			a.isRefused = true
+			if len(b.holders) > 0 {
+				a.e.holders = b.holders
+				return
+			}
+		}
+	}
+}
+
+// allRefusedByNobody reports whether it was nodes that failed, and not holders, that were in the way.
+func (a *attempt) allRefusedByNobody() bool {
+	for _, b := range a.ballots {
+		if b != nil && (b.state == refused || b.state == queued) {
+			return false
+		}
+	}
+	return true
+}
+
+// dropOthers gives up all nodes but the first.
+func (a *attempt) dropOthers() {
+	for i, b := range a.ballots {
+		if b != nil && i != a.first.index {
+			b.drop()
+			a.ballots[i] = nil
+		}
+	}
+}
+
+// retreat gives up all nodes.
+func (a *attempt) retreat() {
+	drop(a.ballots)
+	clear(a.ballots)
+}
+
+// onWaits goes on when something has happened while the attempt waits in the first node's queue.
+func (a *attempt) onWaits(open int) {
+	first := a.ballots[a.first.index]
+	switch {
+	case first != nil && first.counts():
+		a.askRest(first)
+	case open == 0: // the node has failed
+		a.retreat()
+		a.pauseOrEnd()
+	}
+}
+
+// askRest asks the other nodes when the first is had.
+func (a *attempt) askRest(first *ballot) {
+	e, lead := a.e, a.e.leader()
+	if lead == nil {
+		a.giveUp()
+		return
+	}
+	a.phase, a.isPatient, a.begun = climbs, false, time.Now()
+	a.after(climbTime, a.delay)
+	for _, n := range e.l.nodes {
+		if n == a.first || n.away && e.l.cfg.Quorum < len(e.l.nodes) {
+			continue
+		}
+		b := e.newBallot(n, a.terms, 0)
+		b.attempt, b.vote.Token, b.vote.Tokens, b.vote.Wants = a, first.hold.Token(), e.tokensWanted(), true
+		a.ballots[n.index] = b
+		b.send(lead.ctx)
+	}
+	if asked, _ := a.open(); asked == 0 {
+		a.count()
+	}
+}
+
+// climbTime is how long an attempt keeps the first node while others are refused: who has them may wait for the first.
+const climbTime = 200 * time.Millisecond
+
+// climb queues at the next node of the order that has refused, one after the other.
+func (a *attempt) climb() {
+	l := a.e.l
+	lead := a.e.leader()
+	if lead == nil {
+		a.giveUp()
+		return
+	}
+	a.isRefused = true
+	if a.phase != climbs {
+		a.phase, a.begun = climbs, time.Now()
+		a.after(climbTime, a.delay)
+	}
+	if asked, inQueue := a.open(); asked+inQueue > 0 {
+		return
+	}
+	for i := range l.nodes {
+		n := a.order(i)
+		if b := a.ballots[n.index]; b != nil && b.state == refused {
+			q := a.e.newBallot(n, a.terms, core.Forever)
+			q.attempt, q.vote.Tokens, q.vote.Wants = a, a.e.tokensWanted(), true
+			a.ballots[n.index] = q
+			q.send(lead.ctx)
+			return
+		}
+	}
+	a.delay() // the others have failed
+}
+
+// delay gives up all nodes, and begins anew after a random time.
+func (a *attempt) delay() {
+	if a.phase == climbs && len(a.granted()) >= a.e.l.cfg.Quorum {
+		a.isPatient = true
+		a.step()
+		return
+	}
+	a.retreat()
+	a.pauseOrEnd()
+}
+
+// pauseOrEnd lets the attempt begin anew after a random time, if somebody waits for it.
+func (a *attempt) pauseOrEnd() {
+	e, l := a.e, a.e.l
+	if e.leader() == nil {
+		a.giveUp()
+		return
+	}
+	most := min(l.cfg.MinDelay<<min(e.delays+1, 16), l.cfg.MaxDelay)
+	e.delays++
+	a.phase = pauses
+	l.prober.want(l)
+	pause := l.cfg.MinDelay
+	if most > pause {
+		pause += rand.N(most - pause)
+	}
+	a.after(pause, func() {
+		if !l.majorityMayAnswer() && a.e.delays > 1 {
+			a.pauseOrEnd() // the prober finds out when it is worthwhile
+			return
+		}
+		a.begin()
+	})
+}
+
+// majorityMayAnswer reports whether it is not known that too few nodes answer.
+func (l *Locks) majorityMayAnswer() bool {
+	present := 0
+	for _, n := range l.nodes {
+		if !n.away {
+			present++
+		}
+	}
+	return present >= l.cfg.Quorum
+}
+
+// finalError returns the error that no wait will help against; nil if there is none.
+func (a *attempt) finalError() error {
+	var final error
+	n := 0
+	for _, b := range a.ballots {
+		if b == nil || b.state != failed {
+			continue
+		}
+		if errors.Is(b.err, core.ErrInvalidOption) {
+			return unwrapAcquire(b.err)
+		}
+		if b.n.final {
+			n++
+			final = b.err
+			if errors.Is(b.err, core.ErrWrongType) {
+				final = b.err
+			}
+		}
+	}
+	if len(a.ballots)-n >= a.e.l.cfg.Quorum {
+		return nil
+	}
+	if err := unwrapAcquire(final); !errors.Is(err, core.ErrUnavailable) {
+		return err
+	}
+	return a.unavailable()
+}
+
+func unwrapAcquire(err error) error {
+	if failure, ok := errors.AsType[*core.AcquireError](err); ok {
+		return failure.Err
+	}
+	return err
+}
+
+// slowAnswer is after how long without an answer a node counts as unavailable. A caller whose time is over sooner gets
+// ErrBusy.
+const slowAnswer = 50 * time.Millisecond
+
+// unavailable says that too few nodes answer, and why; nil if enough do.
+func (a *attempt) unavailable() error {
+	l, now := a.e.l, time.Now()
+	there, why := 0, error(nil)
+	for i, n := range l.nodes {
+		b := a.ballots[i]
+		silent := a.phase == asks && b != nil && b.state == asking && now.Sub(a.begun) > slowAnswer
+		if n.answers(now) && !silent {
+			there++
+		} else if n.err != nil {
+			why = unwrapAcquire(n.err)
+		}
+	}
+	switch {
+	case there >= l.cfg.Quorum, a.phase == asks && now.Sub(a.begun) <= slowAnswer:
+		return nil
+	case why == nil:
+		return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs", core.ErrUnavailable, there, len(l.nodes), l.cfg.Quorum)
+	}
+	return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs: %w", core.ErrUnavailable, there, len(l.nodes), l.cfg.Quorum, why)
+}
