@@ -23,8 +23,10 @@ type attempt struct {
 	isPatient bool // enough time was given to nodes that have not answered
 	queueOnly bool // others are known to wait: it stands in the queue, and asks nobody else before
 	chosen    choice
-	raising   int // how many answers are to come
-	tokens    int // that it wants
+	raising   int   // how many answers are to come
+	tokens    int   // that it wants
+	joined    int64 // how many callers had joined when the nodes were asked
+	why       error // why it came to nothing though nobody was in the way; nil: that is not known
 	over      bool
 }
 
@@ -63,7 +65,7 @@ func (a *attempt) ask() {
 		return
 	}
 	a.phase, a.isPatient, a.isRefused, a.chosen, a.raising = asks, false, false, choice{}, 0
-	a.terms, a.begun = lead.req, now
+	a.terms, a.begun, a.joined = lead.req, now, e.joined
 	if a.order == nil {
 		a.order = l.order(e.key)
 	}
@@ -183,15 +185,14 @@ func (a *attempt) step() {
 func (a *attempt) count() {
 	k := a.e.l.cfg.Quorum
 	have := a.granted()
-	if len(have) >= k {
+	asked, inQueue := a.open()
+	if asked == 0 && len(have) >= k && a.e.l.cfg.Tokens {
 		for _, b := range outliers(have) {
 			b.drop()
-			b.state, b.err = failed, errTokenAhead
-			b.n.note(errTokenAhead)
+			b.state, b.err, a.why = failed, errTokenAhead, errTokenAhead
 		}
 		have = a.granted()
 	}
-	asked, inQueue := a.open()
 	switch {
 	case len(have) >= k:
 		a.settle(have, asked)
@@ -237,9 +238,8 @@ func (a *attempt) raise(have []*ballot) {
 			}
 			a.raising--
 			if err != nil {
-				b.n.note(err)
 				b.drop()
-				b.state, b.err = failed, err
+				b.state, b.err, a.why = failed, err, err
 			}
 			a.step()
 		})

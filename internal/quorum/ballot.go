@@ -25,7 +25,7 @@ type ballot struct {
 	knows   int64         // the counter of the node, as far as is known
 	err     error         // failed
 	holders []core.Holder // in the way
-	lost    atomic.Bool   // it was granted, and is over
+	lost    atomic.Int64  // when it was seen to be over, in ns since the Locks were made; 0: it is not
 	failing bool          // its last renewal has failed
 }
 
@@ -94,7 +94,9 @@ func (b *ballot) onAnswer(hold core.Hold, err error) {
 	case err == nil:
 		b.n.note(nil)
 		b.state = granted
-		b.lost.Store(b.hold.Expired())
+		if b.hold.Expired() {
+			b.lose()
+		}
 	case isBusy(err):
 		b.n.note(nil)
 		b.state = refused
@@ -127,13 +129,30 @@ func (b *ballot) drop() {
 
 // letGo releases what was granted, in the background. l.mu is held.
 func (b *ballot) letGo() {
-	b.lost.Store(true)
+	b.lose()
 	b.e.l.spawn(func() { _, _ = b.hold.Release(b.e.l.cfg.Unlock) }) // what fails is tried again by the engine
 }
 
 // counts reports whether the node is one that the hold has.
 func (b *ballot) counts() bool {
-	return b != nil && b.state == granted && !b.lost.Load() && !b.hold.Expired()
+	return b != nil && b.state == granted && !b.isLost() && !b.hold.Expired()
+}
+
+// lose notes that what was granted is over.
+func (b *ballot) lose() { b.lost.CompareAndSwap(0, int64(max(time.Since(b.e.l.clock.base), 1))) }
+
+// isLost reports whether that was noted. It needs no mutex.
+func (b *ballot) isLost() bool { return b.lost.Load() != 0 }
+
+// deadline returns until when the node counts. It needs no mutex.
+func (b *ballot) deadline() time.Time {
+	d := b.hold.Deadline()
+	if lost := b.lost.Load(); lost != 0 {
+		if at := b.e.l.clock.base.Add(time.Duration(lost)); at.Before(d) {
+			return at
+		}
+	}
+	return d
 }
 
 // Contended implements core.Events: the request waits in the node's queue.
@@ -202,7 +221,7 @@ func (b *ballot) Renewed(err error) {
 // Lost implements core.Events.
 func (b *ballot) Lost(cause error) {
 	b.e.l.mu.Lock()
-	b.lost.Store(true)
+	b.lose()
 	var tell func()
 	switch {
 	case b.state == dropped:
@@ -227,11 +246,8 @@ func drop(ballots []*ballot) {
 	}
 }
 
-// kthLatest returns the k-th latest of those times; the zero time if there are fewer.
+// kthLatest returns the k-th latest of those times.
 func kthLatest(times []time.Time, k int) time.Time {
-	if len(times) < k {
-		return time.Time{}
-	}
 	slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
 	return times[k-1]
 }

@@ -72,7 +72,8 @@ func (l *Locks) drain() {
 	}
 }
 
-// Close ends waits and holds, releases the locks, and returns when no goroutine is left. The engines stay open.
+// Close ends waits and holds, releases the locks, and returns when no goroutine is left, and the nodes have confirmed what is
+// released or were given time for that. The engines stay open.
 func (l *Locks) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -97,5 +98,6 @@ func (l *Locks) Close() error {
 	}
 	l.cancel()
 	l.wg.Wait()
+	each(l.nodes, func(n *node) { n.engine.AwaitEndings() })
 	return nil
 }

@@ -16,6 +16,7 @@ type entry struct {
 
 	waiters list.List[*waiter] // in the order of their calls
 	n       int                // of waiters
+	joined  int64              // how many ever joined
 	attempt *attempt           // under way; nil: none
 	lease   *lease             // held by one of this process; nil: none
 	release *release           // under way; nil: none
@@ -42,6 +43,8 @@ func (e *entry) enqueue(w *waiter) error {
 	}
 	e.waiters.Push(w)
 	e.n++
+	e.joined++
+	w.seq = e.joined
 	if a := e.attempt; a != nil && a.phase == pauses && w.isHurried() {
 		a.stopTimer()
 		a.begin() // it does not wait for nodes that are away, but wants to know whether they still are

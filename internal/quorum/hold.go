@@ -109,7 +109,7 @@ func (h *hold) Extend(ctx context.Context, lease time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for _, b := range members {
-		if b.lost.Load() {
+		if b.isLost() {
 			continue
 		}
 		n++

@@ -45,12 +45,12 @@ func (l *lease) onBallot(b *ballot) {
 	b.raise(l.last, func(err error) {
 		switch {
 		case l.over:
-		case err != nil || !b.counts():
+		case !b.counts():
 			b.drop()
 			l.ballots[b.n.index] = nil
-		default:
+		case err == nil:
 			l.add(b)
-		}
+		} // else it is kept, so that nobody else has it, and does not count
 	})
 }
 
@@ -58,7 +58,7 @@ func (l *lease) onBallot(b *ballot) {
 func (l *lease) add(b *ballot) {
 	members := make([]*ballot, 0, len(l.e.l.nodes))
 	for _, m := range *l.members.Load() {
-		if !m.lost.Load() && m.n != b.n {
+		if m.n != b.n {
 			members = append(members, m)
 		}
 	}

@@ -27,7 +27,11 @@ type lease struct {
 func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
 	l := &lease{e: e, terms: lead.req, ballots: all, next: tokens.first, last: tokens.last, joined: time.Now()}
 	members := make([]*ballot, 0, len(all))
-	members = append(members, have...)
+	for _, b := range have {
+		if !e.l.cfg.Tokens || b.knows >= l.last {
+			members = append(members, b)
+		}
+	}
 	l.members.Store(&members)
 	for i, b := range all {
 		if b == nil {
@@ -41,7 +45,7 @@ func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
 	e.lease = l
 	e.l.leases[l] = struct{}{}
 	l.told = l.deadline()
-	for _, b := range all { // a node that was too late to be counted
+	for _, b := range all { // nodes that do not know the tokens yet
 		if b != nil && b.state == granted && !l.has(b) {
 			l.onBallot(b)
 		}
@@ -71,7 +75,7 @@ func (l *lease) has(b *ballot) bool {
 func (l *lease) isMissing() bool {
 	n := 0
 	for _, m := range *l.members.Load() {
-		if !m.lost.Load() {
+		if !m.isLost() {
 			n++
 		}
 	}
@@ -83,14 +87,9 @@ func (l *lease) deadline() time.Time {
 	var room [16]time.Time
 	times := room[:0]
 	for _, b := range *l.members.Load() {
-		if !b.lost.Load() {
-			times = append(times, b.hold.Deadline())
-		}
+		times = append(times, b.deadline())
 	}
-	if d := kthLatest(times, l.e.l.cfg.Quorum); !d.IsZero() {
-		return d
-	}
-	return time.Unix(0, 1) // long ago
+	return kthLatest(times, l.e.l.cfg.Quorum)
 }
 
 // counting returns how many nodes count.
@@ -106,7 +105,7 @@ func (l *lease) counting() (n int) {
 // isContended reports whether somebody else is known to wait.
 func (l *lease) isContended() bool {
 	for _, b := range *l.members.Load() {
-		if !b.lost.Load() && b.hold.IsContended() {
+		if !b.isLost() && b.hold.IsContended() {
 			return true
 		}
 	}

@@ -37,9 +37,11 @@ func (a *attempt) fail(have []*ballot) {
 		return
 	}
 	a.noteRefusal()
-	e.failAll(busy(e.holders), func(w *waiter) bool { return w.req.Wait == 0 })
-	if !e.waits() {
-		a.giveUp()
+	e.failAll(a.refusal(), func(w *waiter) bool { return w.req.Wait == 0 && w.seq <= a.joined })
+	if !e.waits() { // there may be tries that have come since
+		a.end()
+		drop(a.ballots)
+		e.start()
 		return
 	}
 	e.notify(core.Wait{Holders: e.holders})
@@ -67,7 +69,7 @@ func (a *attempt) fail(have []*ballot) {
 func (a *attempt) sameServer() error {
 	for _, b := range a.ballots {
 		for _, other := range a.ballots {
-			if b != nil && b.state == refused && other.counts() && b.isBehind(other) {
+			if b != nil && other != nil && b != other && b.state == refused && b.isBehind(other.n) {
 				return fmt.Errorf("%w: nodes %d and %d are the same server, which has one vote: each node has to be a server of its own",
 					core.ErrInvalidOption, other.n.index+1, b.n.index+1)
 			}
@@ -76,14 +78,22 @@ func (a *attempt) sameServer() error {
 	return nil
 }
 
-// isBehind reports whether the hold of another ballot was in the way of this one.
-func (b *ballot) isBehind(other *ballot) bool {
+// isBehind reports whether the request met a holder that this process knows by another node.
+func (b *ballot) isBehind(other *node) bool {
 	for _, h := range b.holders {
-		if h.Owner == other.req.Owner && h.Token == other.hold.Token() {
+		if h.Process == other.engine.Process() {
 			return true
 		}
 	}
 	return false
+}
+
+// refusal returns the error of those who only try.
+func (a *attempt) refusal() *core.AcquireError {
+	if a.why != nil && !a.isRefused {
+		return &core.AcquireError{Err: a.why}
+	}
+	return busy(a.e.holders)
 }
 
 // noteRefusal notes who is in the way.
@@ -277,10 +287,31 @@ func unwrapAcquire(err error) error {
 // ErrBusy.
 const slowAnswer = 50 * time.Millisecond
 
-// unavailable says that too few nodes answer, and why; nil if enough do.
+// waitedInVain says that too few nodes answer a caller whose wait has ended, and why; nil if enough do, or there was no time
+// to find out.
+func (a *attempt) waitedInVain() error {
+	switch _, there := a.absence(); {
+	case there >= a.e.l.cfg.Quorum:
+		return a.why
+	case a.phase == asks && time.Since(a.begun) <= slowAnswer:
+		return nil
+	}
+	return a.unavailable()
+}
+
+// unavailable says that too few nodes answer, and why.
 func (a *attempt) unavailable() error {
+	why, there := a.absence()
+	n, k := len(a.e.l.nodes), a.e.l.cfg.Quorum
+	if why == nil {
+		return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs", core.ErrUnavailable, there, n, k)
+	}
+	return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs: %w", core.ErrUnavailable, there, n, k, why)
+}
+
+// absence returns how many nodes answer, and why another one does not.
+func (a *attempt) absence() (why error, there int) { //nolint:staticcheck // the error is not this call's
 	l, now := a.e.l, time.Now()
-	there, why := 0, error(nil)
 	for i, n := range l.nodes {
 		b := a.ballots[i]
 		silent := a.phase == asks && b != nil && b.state == asking && now.Sub(a.begun) > slowAnswer
@@ -290,11 +321,5 @@ func (a *attempt) unavailable() error {
 			why = unwrapAcquire(n.err)
 		}
 	}
-	switch {
-	case there >= l.cfg.Quorum, a.phase == asks && now.Sub(a.begun) <= slowAnswer:
-		return nil
-	case why == nil:
-		return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs", core.ErrUnavailable, there, len(l.nodes), l.cfg.Quorum)
-	}
-	return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs: %w", core.ErrUnavailable, there, len(l.nodes), l.cfg.Quorum, why)
+	return why, there
 }

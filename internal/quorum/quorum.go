@@ -18,6 +18,7 @@
 //	node.go       a node, and whether it answers
 //	probe.go      asks nodes whether they answer
 //	trust.go      a node that may have forgotten tokens is raised before it counts
+//	carry.go      other servers are told of the tokens
 //	close.go      Shutdown and Close
 //
 // The mutex of Locks guards the state of all of them. It is not held while anything waits, and no callback is called with it.

@@ -79,7 +79,7 @@ func (h *hold) newRelease(rest, patience time.Duration) *release {
 	for _, b := range l.ballots {
 		switch {
 		case b == nil:
-		case b.state != granted || b.lost.Load():
+		case b.state != granted || b.isLost():
 			b.drop()
 		case rest > 0:
 			b.hold.KeepTaken(rest)
@@ -115,7 +115,7 @@ func (l *lease) firstNode(first *node) *node {
 // release frees the node, in the background.
 func (b *ballot) release(r *release) {
 	b.state = dropped
-	b.lost.Store(true)
+	b.lose()
 	b.e.l.spawn(func() {
 		_, err := b.hold.Release(r.patience)
 		b.e.l.mu.Lock()

@@ -14,6 +14,7 @@ type waiter struct {
 	ctx   context.Context
 	req   *core.Request
 	begun time.Time
+	seq   int64 // its number among all callers of the entry
 
 	list.Links[*waiter]
 	notified               bool // the caller knows, or is about to learn, that it has to wait
@@ -169,7 +170,7 @@ func (w *waiter) giveUp(e *entry, ended error) error {
 // waitError returns the error of a caller whose wait ended.
 func (e *entry) waitError() *core.AcquireError {
 	if a := e.attempt; a != nil && !a.isRefused {
-		if err := a.unavailable(); err != nil {
+		if err := a.waitedInVain(); err != nil {
 			return &core.AcquireError{Err: err}
 		}
 	}
