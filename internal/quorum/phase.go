@@ -30,6 +30,9 @@ func (a *attempt) fail(have []*ballot) {
 		return
 	}
 	if !l.majority(time.Now()) {
+		if asked, _ := a.open(); asked > 0 {
+			return // their answers say whether there are enough
+		}
 		a.retreat()
 		err := &core.AcquireError{Err: a.unavailable()}
 		e.failAll(err, (*waiter).isHurried)
