@@ -32,7 +32,7 @@
 //
 // The idea is from the Redis documentation ("Distributed Locks with Redis", with its sections on retries, extending and
 // delayed restarts). What it does and does not promise was argued by Martin Kleppmann, "How to do distributed locking"
-// (2016), and Salvatore Sanfilippo, "Is Redlock safe?" (2016). Rule 23 of docs/protocol.md is what is done here.
+// (2016), and Salvatore Sanfilippo, "Is Redlock safe?" (2016). Rule 24 of docs/protocol.md is what is done here.
 package redlock
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A request with a Vote is for a lock that is one of several at independent nodes (rule 23 of docs/protocol.md). It is a
+// A request with a Vote is for a lock that is one of several at independent nodes (rule 24 of docs/protocol.md). It is a
 // cohort of its own. What it gets is a core.VoteHold.
 
 var _ core.VoteHold = (*hold)(nil)

@@ -116,7 +116,7 @@ func (a *attempt) findFirst() *node {
 }
 
 // queueAt has the attempt wait in the queue of a node.
-func (a *attempt) queueAt(n *node, lead *waiter) *ballot {
+func (a *attempt) queueAt(n *node, lead *waiter) {
 	b := a.e.newBallot(n, a.terms, core.Forever)
 	b.attempt, b.vote.Tokens, b.vote.Wants = a, a.e.tokensWanted(), true
 	if first := a.ballots[a.first.index]; first != nil && first.state == granted {
@@ -129,7 +129,6 @@ func (a *attempt) queueAt(n *node, lead *waiter) *ballot {
 	b.req.WantsMoves = n == a.first
 	b.send(lead.ctx)
 	a.after(a.e.l.cfg.Limit, a.loseSilent)
-	return b
 }
 
 // loseSilent gives up nodes that were to queue the attempt, and have not answered.

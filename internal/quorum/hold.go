@@ -116,13 +116,13 @@ func (h *hold) Extend(ctx context.Context, lease time.Duration) error {
 		l.spawn(func() { errs <- b.hold.Extend(ctx, lease) })
 	}
 	l.mu.Unlock()
-	return h.awaitExtended(ctx, errs, n)
+	return h.awaitExtended(errs, n)
 }
 
 // stragglersTime is for how long nodes are waited for that have not been extended when enough have.
 const stragglersTime = 50 * time.Millisecond
 
-func (h *hold) awaitExtended(ctx context.Context, errs <-chan error, n int) (err error) {
+func (h *hold) awaitExtended(errs <-chan error, n int) (err error) {
 	l := h.lease.e.l
 	done := 0
 	var late <-chan time.Time
@@ -141,9 +141,7 @@ func (h *hold) awaitExtended(ctx context.Context, errs <-chan error, n int) (err
 			return nil
 		}
 		if done >= l.cfg.Quorum && late == nil {
-			timer := time.NewTimer(stragglersTime)
-			defer timer.Stop()
-			late = timer.C
+			late = time.After(stragglersTime)
 		}
 	}
 	if done >= l.cfg.Quorum {

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -62,14 +63,7 @@ func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
 	e.notify(core.Wait{Holders: holders})
 }
 
-func (l *lease) has(b *ballot) bool {
-	for _, m := range *l.members.Load() {
-		if m == b {
-			return true
-		}
-	}
-	return false
-}
+func (l *lease) has(b *ballot) bool { return slices.Contains(*l.members.Load(), b) }
 
 // isMissing reports whether there are nodes that are no part of the lease.
 func (l *lease) isMissing() bool {

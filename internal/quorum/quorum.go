@@ -1,4 +1,4 @@
-// Package quorum implements a lock that is had by who has it at most of several independent nodes (rule 23 of
+// Package quorum implements a lock that is had by who has it at most of several independent nodes (rule 24 of
 // docs/protocol.md). Each node has an engine of its own, which grants, renews and loses its part. One lock travels through the
 // files in this order:
 //
@@ -7,6 +7,7 @@
 //	waiter.go     one caller waits for its hold
 //	attempt.go    an attempt asks the nodes
 //	phase.go      what an attempt does when it has not got most of them
+//	absence.go    too few nodes answer, and why
 //	ballot.go     what became of it at one node
 //	token.go      which token a hold has, and that enough nodes know it
 //	clock.go      which token to propose

@@ -19,7 +19,7 @@
 --            owner, inbox, token, since, trace of each holder}  queued, or busy
 --           {-1}  refused: the id is over      {2}  to be run again: more dead tickets than one run removes
 --           UNTRUSTED, an error, before the first write: see quarantine.lua
--- Rules 2, 4, 5, 11, 12, 22 and 23 of docs/protocol.md.
+-- Rules 2, 4, 5, 11, 12, 22 and 24 of docs/protocol.md.
 --@quarantine
 local call, fence = redis.call, KEYS[4]
 if not may_grant() then return UNTRUSTED end

@@ -4,7 +4,7 @@
 --   ARGV 1 token  2 how far it may be ahead of the server's clock (us)
 --        may follow: 3 the counter is written even if the clock is ahead of the token: the clock may be set back
 --   returns 1  the next token is greater      the time (us), as text  nothing is done, because it is too far ahead
--- Rules 18 and 23 of docs/protocol.md.
+-- Rules 18 and 24 of docs/protocol.md.
 local fence = KEYS[2]
 --@fence
 local last, token = last_token(), to_number(ARGV[1])

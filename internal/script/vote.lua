@@ -1,5 +1,5 @@
 -- Part of acquire.lua, for a lock that is one of several: who has it at most of them has it.
--- Rule 23 of docs/protocol.md.
+-- Rule 24 of docs/protocol.md.
 local AHEAD = 1000000 -- us: how far the counter may be ahead of the clock
 
 -- Returns the first of up to `want` tokens that are greater than `last` and not behind the clock, and how many there are.

@@ -1,4 +1,4 @@
-// Package votes has a model of rule 23 of docs/protocol.md, and nothing but tests: locks over several independent nodes
+// Package votes has a model of rule 24 of docs/protocol.md, and nothing but tests: locks over several independent nodes
 // exclude one another, and their tokens rise.
 //
 //	go test -v ./internal/test/votes

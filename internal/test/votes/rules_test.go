@@ -1,6 +1,6 @@
 package votes
 
-// A rule is a part of rule 23 of docs/protocol.md that can be switched off, to see what breaks.
+// A rule is a part of rule 24 of docs/protocol.md that can be switched off, to see what breaks.
 type rule uint32
 
 const (
