@@ -202,3 +202,20 @@ func TestCallersWhoReachAMinorityStopNobody(t *testing.T) {
 		t.Errorf("a call has waited for %v", longest)
 	}
 }
+
+func TestTheLockOfAProcessThatIsGoneIsHadWhenItsLeaseIsOver(t *testing.T) {
+	t.Parallel()
+	all := three(t)
+	gone, proxies := proxied(t, all)
+	const lease = time.Second
+	_, held := lock(t, gone, "item", lockmw.WithLease(lease))
+	for _, p := range proxies {
+		p.Swallow() // as if it were dead: nothing is renewed, and nobody says so
+	}
+	start := time.Now()
+	_, hold := lock(t, locker(t, all), "item")
+	if hold.Token() <= held.Token() || time.Now().Before(held.Deadline()) {
+		t.Errorf("token %d after %d, %v after the loss", hold.Token(), held.Token(), time.Since(start))
+	}
+	unlock(t, hold)
+}

@@ -38,6 +38,8 @@ func (l *lease) onBallot(b *ballot) {
 			l.ballots[b.n.index] = nil
 		}
 		return
+	case l.terms.Fixed: // it would move the deadline; the key is taken there all the same
+		return
 	case !l.e.l.cfg.Tokens, b.knows >= l.last:
 		l.add(b)
 		return

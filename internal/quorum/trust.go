@@ -32,66 +32,65 @@ func (l *Locks) trustNodes(key string, done func()) {
 		n.asked = time.Now()
 	}
 	l.spawn(func() {
-		type answer struct {
-			last  int64
-			id    string
-			noted bool
-			err   error
-		}
-		answers := make([]answer, len(l.nodes))
-		ctx, cancel := context.WithTimeout(l.ctx, 2*l.cfg.Limit)
-		defer cancel()
-		each(l.nodes, func(n *node) {
-			a := &answers[n.index]
-			inner, cancel := context.WithTimeout(n.engine.Context(), l.cfg.Limit)
-			defer cancel()
-			a.last, a.err = n.engine.Counter(inner, key)
-			if a.err == nil {
-				a.id = n.engine.Trusted(key)
-				a.noted, a.err = n.engine.IsNoted(inner, a.id)
-			}
-		})
-		raised := make([]bool, len(l.nodes))
-		each(l.nodes, func(n *node) {
-			a := &answers[n.index]
-			if a.err != nil || a.id == "" {
-				return
-			}
-			others, greatest := 0, int64(0)
-			for i, other := range answers {
-				if i != n.index && other.err == nil {
-					others++
-					greatest = max(greatest, other.last)
-				}
-			}
-			if !a.noted {
-				if others < len(l.nodes)-l.cfg.Quorum+1 && len(l.nodes) > 1 {
-					return
-				}
-				if greatest > 0 {
-					a.err = n.engine.Raise(ctx, key, greatest)
-				}
-				if a.err == nil {
-					a.err = n.engine.Note(ctx, a.id)
-				}
-			}
-			raised[n.index] = a.err == nil
-		})
+		answers := make([]trustAnswer, len(l.nodes))
+		each(l.nodes, func(n *node) { answers[n.index] = n.askTrust(key) })
+		outcomes := make([]error, len(l.nodes))
+		each(l.nodes, func(n *node) { outcomes[n.index] = n.becomeTrusted(key, answers) })
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for _, n := range l.nodes {
-			switch a := &answers[n.index]; {
-			case raised[n.index]:
-				n.raised = a.id
-				n.note(nil)
-			case a.err != nil:
-				n.note(a.err)
-			default:
-				n.note(errNotRaised)
+		for i, n := range l.nodes {
+			if outcomes[i] == nil {
+				n.raised = answers[i].id
 			}
+			n.note(outcomes[i])
 		}
 		done()
 	})
+}
+
+// A trustAnswer is what a node knows.
+type trustAnswer struct {
+	last  int64  // the counter
+	id    string // of the server
+	noted bool   // its counter was raised
+	err   error
+}
+
+// askTrust asks the node what it knows.
+func (n *node) askTrust(key string) (a trustAnswer) {
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	defer cancel()
+	if a.last, a.err = n.engine.Counter(ctx, key); a.err == nil {
+		a.id = n.engine.Trusted(key)
+		a.noted, a.err = n.engine.IsNoted(ctx, a.id)
+	}
+	return a
+}
+
+// becomeTrusted raises the node to what the others have answered, unless that was done before.
+func (n *node) becomeTrusted(key string, answers []trustAnswer) error {
+	mine := answers[n.index]
+	if mine.err != nil || mine.noted {
+		return mine.err
+	}
+	others, greatest := 0, int64(0)
+	for i, a := range answers {
+		if i != n.index && a.err == nil {
+			others++
+			greatest = max(greatest, a.last)
+		}
+	}
+	if all := len(answers); all > 1 && others < all-n.l.cfg.Quorum+1 {
+		return errNotRaised
+	}
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	defer cancel()
+	if greatest > 0 {
+		if err := n.engine.Raise(ctx, key, greatest); err != nil {
+			return err
+		}
+	}
+	return n.engine.Note(ctx, mine.id)
 }
 
 // each calls f for all nodes, side by side.

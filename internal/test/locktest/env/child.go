@@ -53,12 +53,12 @@ func (s ChildSpec) run(roles Roles, configs []Config, orders *json.Decoder, repo
 	if !ok {
 		return fmt.Errorf("no role %q", s.Role)
 	}
+	if s.Kind == NodesMode {
+		return s.runOverNodes(do, configs, orders, reports)
+	}
 	wrap, err := s.wrap(configs)
 	if err != nil {
 		return err
-	}
-	if s.Kind == NodesMode {
-		return s.runOverNodes(do, configs, orders, reports)
 	}
 	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: s.Addrs, MasterName: s.Master, IsClusterMode: s.Cluster})
 	defer rdb.Close()
