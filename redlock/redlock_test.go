@@ -144,6 +144,30 @@ func TestTokensRiseThoughNodesComeAndGo(t *testing.T) {
 	}
 }
 
+// The counter of one node is ahead of the others'. What it gives is known by another one before the hold begins.
+func TestTokensRiseThoughOneCounterIsAhead(t *testing.T) {
+	t.Parallel()
+	all := three(t)
+	ahead := time.Now().Add(30 * time.Second).UnixMicro()
+	if err := all[0].NewClient(t).Set(t.Context(), "lockmw:fence", ahead, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	all[2].Kill()
+	_, hold := lock(t, locker(t, all), "item")
+	token := hold.Token()
+	if token <= ahead {
+		t.Errorf("the token is %d, not above the counter %d", token, ahead)
+	}
+	unlock(t, hold)
+	all[2].Restart(t)
+	all[0].Kill()
+	_, hold = lock(t, locker(t, all), "item")
+	if hold.Token() <= token {
+		t.Errorf("token %d after %d", hold.Token(), token)
+	}
+	unlock(t, hold)
+}
+
 func TestAHandOverNeedsNoPause(t *testing.T) {
 	t.Parallel()
 	all := three(t)

@@ -66,7 +66,7 @@ func (a *attempt) waitedInVain() error {
 	switch there, _ := a.absence(); {
 	case there >= a.e.l.cfg.Quorum:
 		return a.why
-	case a.phase == asks && time.Since(a.begun) <= slowAnswer:
+	case a.phase == asks && time.Since(a.begun) <= slowAnswer && a.e.delays == 0:
 		return nil
 	}
 	return a.unavailable()
@@ -87,7 +87,7 @@ func (a *attempt) absence() (there int, why error) {
 	l, now := a.e.l, time.Now()
 	for i, n := range l.nodes {
 		b := a.ballots[i]
-		silent := a.phase == asks && b != nil && b.state == asking && now.Sub(a.begun) > slowAnswer
+		silent := b != nil && b.state == asking && now.Sub(a.begun) > slowAnswer
 		if n.answers(now) && !silent {
 			there++
 		} else if n.err != nil {

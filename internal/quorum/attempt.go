@@ -33,7 +33,7 @@ type attempt struct {
 type phase int8
 
 const (
-	starting phase = iota // nodes are looked at, which may have forgotten tokens
+	starting phase = iota // nodes are looked at: too few have answered, or some may have forgotten tokens
 	asks                  // all nodes at once
 	raises                // nodes that have given lesser tokens
 	waits                 // in the queue of the first node
@@ -53,7 +53,25 @@ func (a *attempt) begin() {
 		})
 		return
 	}
+	if !l.majorityMayAnswer() {
+		a.phase = starting
+		l.probeAll(a.e.key, a.onProbed)
+		return
+	}
 	a.ask()
+}
+
+// onProbed goes on when nodes were asked whether they answer: an attempt that cannot have enough of them must not keep others
+// from those that it can have, be it for a moment.
+func (a *attempt) onProbed() {
+	switch l := a.e.l; {
+	case a.over || a.phase != starting:
+	case l.majorityMayAnswer():
+		a.ask()
+	default:
+		a.e.failAll(&core.AcquireError{Err: a.unavailable()}, (*waiter).isHurried)
+		a.pauseOrEnd()
+	}
 }
 
 // ask asks the nodes, all at once. One that is away is left out, unless it is needed.

@@ -131,6 +131,13 @@ func (a *attempt) dropOthers() {
 
 // retreat gives up all nodes.
 func (a *attempt) retreat() {
+	if time.Since(a.begun) > slowAnswer {
+		for _, b := range a.ballots {
+			if b != nil && b.state == asking {
+				b.n.answered = time.Time{} // it has not, for so long
+			}
+		}
+	}
 	drop(a.ballots)
 	clear(a.ballots)
 }

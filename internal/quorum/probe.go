@@ -106,15 +106,32 @@ func (n *node) probe(key string) {
 	}
 	n.probing = true
 	n.l.spawn(func() {
-		ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
-		defer cancel()
-		last, err := n.engine.Counter(ctx, key)
+		n.look(key)
 		n.l.mu.Lock()
 		defer n.l.mu.Unlock()
 		n.probing = false
-		n.note(err)
-		if err == nil {
-			n.l.noteToken(last)
-		}
+	})
+}
+
+// look asks the node whether it would grant a lock, and notes the answer.
+func (n *node) look(key string) {
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	defer cancel()
+	last, err := n.engine.Counter(ctx, key)
+	n.l.mu.Lock()
+	defer n.l.mu.Unlock()
+	n.note(err)
+	if err == nil {
+		n.l.noteToken(last)
+	}
+}
+
+// probeAll asks all nodes whether they answer, and then calls done with l.mu held.
+func (l *Locks) probeAll(key string, done func()) {
+	l.spawn(func() {
+		each(l.nodes, func(n *node) { n.look(key) })
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		done()
 	})
 }
