@@ -26,7 +26,7 @@ func byLockmw() []Script {
 			Way: "lockmw-item", Name: "work outlasts the lease", Lease: 2 * short,
 			Play: func(s *Stage) {
 				ann := s.begin(here, "ann", stopAt(ways.Read))
-				bob := s.wait(there, "bob")
+				bob := s.bobWaits(there)
 				s.outlastLease()
 				s.goOn(ann)
 				s.end(bob)
@@ -43,7 +43,7 @@ func byLockmw() []Script {
 			Way: "lockmw-fine", Name: "another process wants to buy between read and write",
 			Play: func(s *Stage) {
 				ann := s.begin(here, "ann", stopAt(ways.Sent))
-				bob := s.wait(there, "bob")
+				bob := s.bobWaits(there)
 				s.goOn(ann)
 				s.end(bob)
 			},

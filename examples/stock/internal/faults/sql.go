@@ -21,7 +21,7 @@ func inSQL() []Script {
 			Way: "sql-for-update", Name: "another process wants to buy between read and write",
 			Play: func(s *Stage) {
 				ann := s.begin(here, "ann", stopAt(ways.Read))
-				bob := s.wait(there, "bob")
+				bob := s.bobWaits(there)
 				s.goOn(ann)
 				s.end(bob)
 			},

@@ -133,9 +133,9 @@ func (s *Stage) must(err error) {
 	}
 }
 
-// wait makes a call that must wait for others, and gives it time to get what it must not get.
-func (s *Stage) wait(at int, user string) *call {
-	c := s.begin(at, user)
+// bobWaits makes a call that must wait for others, and gives it time to get what it must not get.
+func (s *Stage) bobWaits(at int) *call {
+	c := s.begin(at, "bob")
 	select {
 	case <-c.done:
 	case <-time.After(haste):

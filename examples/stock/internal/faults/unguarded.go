@@ -21,7 +21,7 @@ func unguarded() []Script {
 			Way: "mutex-one", Name: "somebody else in this process buys between read and write",
 			Play: func(s *Stage) {
 				ann := s.begin(here, "ann", stopAt(ways.Read))
-				bob := s.wait(here, "bob")
+				bob := s.bobWaits(here)
 				s.goOn(ann)
 				s.end(bob)
 			},
