@@ -47,7 +47,7 @@ func (r *Report) writeLoad(w io.Writer) error {
 	for i := range r.Ways {
 		row := &r.Ways[i]
 		if row.Skipped != "" {
-			_, _ = fmt.Fprintf(t, "%s\t%s\tskipped: %s\n", row.Name, row.Does, row.Skipped)
+			_, _ = fmt.Fprintf(t, "%s\t%s%s–  skipped: %s\n", row.Name, row.Does, strings.Repeat("\t–", 6)+"\t", row.Skipped)
 			continue
 		}
 		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%.0f\t%.1f ms\t%.1f ms\t%d%s\n", row.Name, row.Does,
