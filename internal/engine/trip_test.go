@@ -248,6 +248,32 @@ func TestATripWithoutAnAnswerIsCancelled(t *testing.T) {
 	})
 }
 
+// So it is if the trip has taken the locks, and nobody hears of it.
+func TestATripThatWasGrantedInSilenceIsCancelled(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		answer := r.wire.HoldReply(r.e.scripts.All()["acquire_all"].SHA)
+		defer answer.Deliver()
+		trip := r.e.newTrip(ctx, r.party(r.keys(3)).requests)
+		r.e.sender.Start(trip.call())
+		<-answer.Caught()
+		if left := r.left(); len(left) != 3 {
+			t.Fatalf("the server has %q, want three locks", left)
+		}
+		cancel()
+		if err := trip.await(trip.legs[0].w); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		trip.giveBack()
+		r.isEmpty()
+		answer.Deliver()
+		r.e.sender.WaitIdle(soon)
+		r.isEmpty()
+	})
+}
+
 // A lost reply makes go-redis send the trip again, which is answered the same.
 func TestATripWhoseAnswerIsLostIsAnsweredAgain(t *testing.T) {
 	onRig(t, func(r *rig) {
