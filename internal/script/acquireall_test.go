@@ -156,7 +156,7 @@ func TestARepeatedTripIsAnsweredTheSame(t *testing.T) {
 			t.Errorf("a run that says that a lock is held has left it a lease of %v", ttl)
 		}
 		l[2].Lock("w1")
-		if g := l.acquire("a1"); g == nil || g[1].Waiting != 0 || g[2].Waiting != 1 || g[2].Token != token {
+		if g := l.acquire("a1"); len(g) != 3 || g[1].Waiting != 0 || g[2].Waiting != 1 || g[2].Token != token {
 			t.Errorf("with a ticket that waits: %+v", g)
 		}
 		l[2].Cancel("w1")
