@@ -21,6 +21,7 @@ func Run(t *testing.T, c Config, groups []Group) {
 	if c.realTime() {
 		c.shared = share(t, c.Server(t)) // skips all scenarios at once if there is none
 		c.pace = judge.NewPace(t)
+		watch(t, c.pace, c.shared)
 		before := goleak.IgnoreCurrent()
 		t.Cleanup(func() { goleak.VerifyNone(t, before, Diallers()) }) // those too that no scenario is blamed for
 	}

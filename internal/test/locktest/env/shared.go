@@ -1,10 +1,12 @@
 package env
 
 import (
+	"context"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
@@ -25,3 +27,15 @@ func share(t testing.TB, d redistest.Deployment) redistest.Deployment {
 }
 
 func asGuest(o *redis.Options) { o.Username, o.Password = guest, "-" }
+
+// watch has the pace count the time that servers have: they wait for processors, too.
+func watch(t testing.TB, pace *judge.Pace, d redistest.Deployment) {
+	for _, s := range d.Servers() {
+		rdb := s.NewClient(t, func(o *redis.Options) { o.ReadTimeout = Patience })
+		pace.Watch(t, s.Addr(), func() {
+			if err := rdb.Ping(context.Background()).Err(); err != nil { // also while the test ends
+				t.Errorf("a server that is shared does not answer: %v", err)
+			}
+		})
+	}
+}

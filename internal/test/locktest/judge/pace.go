@@ -7,111 +7,138 @@ import (
 	"time"
 )
 
-// A Pace is how fast this process gets on: side by side with others it may have to wait for a processor.
-// Bounds of what happens at once count only the time in which it had one. A nil pace is that of a bubble,
-// whose time stands still meanwhile.
+// A Pace is how fast this process gets on, and the servers that it watches: side by side with others they may have to
+// wait for a processor. Bounds of what happens at once count only the time in which all had one. A nil pace is that of a
+// bubble, whose time stands still meanwhile.
 type Pace struct {
 	mu     sync.Mutex
-	delays []delay
-	due    time.Time // when the goroutine that measures is to go on; zero: nobody measures
+	delays []delay              // in their order, and apart
+	due    map[string]time.Time // when what is measured is to go on, or to answer, by its name
 }
 
-// A delay is that a goroutine went on later than it was to.
-type delay struct {
-	from, until time.Time
-	total       time.Duration // of all delays so far
-}
+// A delay is that something went on later than it was to.
+type delay struct{ from, until time.Time }
 
 const (
 	paceTick = 10 * time.Millisecond
-	paceIdle = 3 * time.Millisecond // so late is a goroutine on any machine
+	paceLook = time.Millisecond     // in the place of a tick, after a delay: another one may follow at once
+	paceIdle = 3 * time.Millisecond // so late is a goroutine, or an answer, on any machine
 )
 
 // NewPace measures the pace until the test ends.
 func NewPace(t testing.TB) *Pace {
-	p := new(Pace)
-	quit := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() { p.measure(quit) })
+	p := &Pace{due: make(map[string]time.Time)}
 	t.Cleanup(func() {
-		close(quit)
-		wg.Wait()
-		t.Logf("goroutines were late by %v in all", p.lost(time.Time{}, time.Now()).Round(time.Millisecond))
+		t.Logf("goroutines and servers were late by %v in all", p.lost(time.Time{}, time.Now()).Round(time.Millisecond))
 	})
+	p.measure(t, "", nil)
 	return p
 }
 
-func (p *Pace) measure(quit chan struct{}) {
-	timer := time.NewTimer(p.tick(time.Now()))
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-quit:
-			return
+// Watch measures the pace of a server, too, until the test ends: ask waits for an answer that takes it no time.
+func (p *Pace) Watch(t testing.TB, server string, ask func()) { p.measure(t, server, ask) }
+
+// measure measures a server, or goroutines if there is nothing to ask.
+func (p *Pace) measure(t testing.TB, name string, ask func()) {
+	quit := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for tick := paceTick; ; {
+			timer := time.NewTimer(tick)
+			if ask == nil {
+				p.begin(name, time.Now().Add(tick))
+			}
+			select {
+			case <-timer.C:
+			case <-quit:
+				timer.Stop()
+				return
+			}
+			if ask != nil {
+				p.begin(name, time.Now())
+				ask()
+			}
+			tick = paceTick
+			if p.end(name) {
+				tick = paceLook
+			}
 		}
-		timer.Reset(p.tick(time.Now()))
-	}
+	})
+	t.Cleanup(func() {
+		close(quit)
+		wg.Wait()
+	})
 }
 
-// tick notes whether the goroutine that measures is late, and returns when it is to go on the next time.
-func (p *Pace) tick(now time.Time) time.Duration {
+// begin notes when something is due.
+func (p *Pace) begin(name string, due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if late := p.late(now); late > 0 {
-		p.note(now, late)
-	}
-	p.due = now.Add(paceTick)
-	return paceTick
+	p.due[name] = due
 }
 
-// late is by how much the goroutine that measures is late, if it has not gone on by then.
-func (p *Pace) late(now time.Time) time.Duration {
-	if p.due.IsZero() {
-		return 0
+// end notes that it is there, and returns whether it was late.
+func (p *Pace) end(name string) (late bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := delay{p.due[name].Add(paceIdle), time.Now()}
+	delete(p.due, name)
+	if late = d.until.After(d.from); late {
+		p.note(d)
 	}
-	return max(0, now.Sub(p.due)-paceIdle)
+	return late
 }
 
-func (p *Pace) note(until time.Time, late time.Duration) {
-	total := late
-	if n := len(p.delays); n > 0 {
-		total += p.delays[n-1].total
+// note adds a delay that ends last of all. What was late at the same time counts once.
+func (p *Pace) note(d delay) {
+	n := len(p.delays)
+	for ; n > 0 && !p.delays[n-1].until.Before(d.from); n-- {
+		d.from = earlier(d.from, p.delays[n-1].from)
 	}
-	p.delays = append(p.delays, delay{until.Add(-late), until, total})
+	p.delays = append(p.delays[:n], d)
 }
 
-// lost is how much later than without delays a goroutine is that went on from one time to another.
-func (p *Pace) lost(from, to time.Time) time.Duration {
+// lost is how much of the time from one instant to another was lost by delays, also by one that has not ended: whoever
+// asks may have gone on earlier than the goroutine that measures.
+func (p *Pace) lost(from, to time.Time) (total time.Duration) {
 	if p == nil {
 		return 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.before(to) - p.before(from)
+	end := to // of what has ended; from then on all is lost
+	for _, due := range p.due {
+		end = earlier(end, due.Add(paceIdle))
+	}
+	end = later(end, from)
+	n, _ := slices.BinarySearchFunc(p.delays, from, func(d delay, t time.Time) int { return d.until.Compare(t) })
+	for _, d := range p.delays[n:] {
+		total += max(0, earlier(d.until, end).Sub(later(d.from, from)))
+	}
+	return total + max(0, to.Sub(end))
 }
 
-// before is the total of the delays until then, also of one that has not ended: whoever asks may have gone on earlier
-// than the goroutine that measures.
-func (p *Pace) before(then time.Time) time.Duration {
-	n, _ := slices.BinarySearchFunc(p.delays, then, func(d delay, t time.Time) int { return d.until.Compare(t) })
-	var total time.Duration
-	if n > 0 {
-		total = p.delays[n-1].total
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
 	}
-	if n < len(p.delays) {
-		return total + max(0, then.Sub(p.delays[n].from))
-	}
-	return total + p.late(then)
+	return b
 }
 
-// Between is the time that this process had from one time to another.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Between is the time that this process and the servers had from one instant to another.
 func (p *Pace) Between(from, to time.Time) time.Duration { return to.Sub(from) - p.lost(from, to) }
 
 // Since is between from and now.
 func (p *Pace) Since(from time.Time) time.Duration { return p.Between(from, time.Now()) }
 
-// Wait returns whether done is closed before this process had that much time.
+// Wait returns whether done is closed before they had that much time.
 func (p *Pace) Wait(done <-chan struct{}, within time.Duration) bool {
 	start := time.Now()
 	for left := within; ; {

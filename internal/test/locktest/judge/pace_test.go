@@ -2,15 +2,17 @@ package judge
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 func TestPaceCountsTheTimeBetweenDelays(t *testing.T) {
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	p := new(Pace)
-	p.note(at(100), 40*time.Millisecond)
-	p.note(at(300), 10*time.Millisecond)
+	p := &Pace{due: make(map[string]time.Time)}
+	for _, d := range []struct{ from, until int }{{60, 70}, {75, 80}, {65, 90}, {60, 100}, {290, 300}} { // some at the same time
+		p.note(delay{at(d.from), at(d.until)})
+	}
 	for _, x := range []struct {
 		from, to, want int // in ms
 	}{
@@ -20,11 +22,43 @@ func TestPaceCountsTheTimeBetweenDelays(t *testing.T) {
 			t.Errorf("from %d ms to %d ms: %v, want %d ms", x.from, x.to, got, x.want)
 		}
 	}
-	p.due = at(400) // it has not gone on since
+	p.begin("one", at(400)) // and no answer since
+	p.begin("another", at(450))
 	if got := p.Between(at(310), at(500)); got != 90*time.Millisecond+paceIdle {
-		t.Errorf("with a delay that goes on: %v", got)
+		t.Errorf("with delays that go on: %v", got)
+	}
+	if got := p.Between(at(0), at(350)); got != 300*time.Millisecond {
+		t.Errorf("before a delay that goes on: %v", got)
 	}
 	if got := (*Pace)(nil).Between(at(0), at(400)); got != 400*time.Millisecond {
 		t.Errorf("without a pace: %v", got)
 	}
+}
+
+func TestPaceCountsTheTimeInWhichAServerAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slow = time.Second
+		p := NewPace(t)
+		late := make(chan struct{}, 1)
+		p.Watch(t, "server", func() {
+			select {
+			case <-late:
+				time.Sleep(slow)
+			default:
+			}
+		})
+		start := time.Now()
+		time.Sleep(10 * slow)
+		if got := p.Since(start); got != 10*slow {
+			t.Errorf("of %v with a quick server %v count", 10*slow, got)
+		}
+		start = time.Now()
+		late <- struct{}{}
+		if p.Wait(nil, 10*slow) {
+			t.Error("nothing happened, and was not awaited")
+		}
+		if took := time.Since(start); took != 11*slow-paceIdle {
+			t.Errorf("%v with a slow server took %v", 10*slow, took)
+		}
+	})
 }

@@ -15,7 +15,7 @@ import (
 func (m *model) call(t *rapid.T, reads bool) {
 	c := env.Draw(t, "client", m.clients)
 	fixed := m.e.Config.Bubble && rapid.Bool().Draw(t, "fixed")
-	opts := []lockmw.Option{lockmw.WithLease(m.e.Ample(time.Second))}
+	opts := []lockmw.Option{lockmw.WithLease(m.e.Ample(6 * time.Second))} // no such lease is to run out
 	if fixed {
 		opts[0] = lockmw.WithFixedLease(rwModelFixed)
 	}
