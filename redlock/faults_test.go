@@ -220,7 +220,9 @@ func TestCallersWhoReachAMinorityStopNobody(t *testing.T) {
 			<-ended
 		}
 	}()
-	if beside := series(t, near, key); beside > 3*alone+2*time.Second {
+	beside := series(t, near, key)
+	t.Logf("alone %v, beside %v", alone, beside)
+	if beside > 3*alone+time.Second {
 		t.Errorf("a series of calls takes %v beside callers who cannot have the lock, and %v alone", beside, alone)
 	}
 }
