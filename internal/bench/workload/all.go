@@ -9,12 +9,14 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// all8: one goroutine takes 8 free keys with LockAll and unlocks them, in turn with one key. Timed is the pair of the 8; the
+// lockAll: one goroutine takes 8 free keys with LockAll and unlocks them, in turn with one key. Timed is the pair of the 8; the
 // figures of their own compare both halves of it with those of one key. Only lockmw takes several keys at once.
-var all8 = Workload{
-	Name: "all8", About: "1 goroutine takes 8 free keys with LockAll, in turn with one key",
-	Processes: 1, Keys: allKeys, Wait: library.Short, Runs: only("lockmw"),
-	work: (*Worker).lockAll,
+func lockAll(name string) Workload {
+	return Workload{
+		Name: name, About: "1 goroutine takes 8 free keys with LockAll, in turn with one key",
+		Processes: 1, Keys: allKeys, Wait: library.Short, Runs: only("lockmw"),
+		work: (*Worker).lockAll,
+	}
 }
 
 const allKeys = 8
