@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -10,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmw/go/examples/internal/address"
+	"github.com/lockmw/go/examples/internal/flags"
 )
 
 // Settings are what the flags say.
@@ -45,6 +44,8 @@ guarding that, and compares them.
 
 `
 
+func writeUsage(w io.Writer) { _, _ = io.WriteString(w, usage) }
+
 // parse reads args. With -h it writes the usage to stderr and returns flag.ErrHelp.
 func parse(args []string, stderr io.Writer) (settings, error) {
 	var c settings
@@ -57,17 +58,8 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.BoolVar(&c.json, "json", false, "print the figures as JSON too, as the last line")
 	f.StringVar(&c.svg, "svg", "", "draw the figures as a picture, into `file`")
 
-	f.SetOutput(io.Discard) // the flag package would print the usage after every mistake
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			f.SetOutput(stderr)
-			_, _ = io.WriteString(stderr, usage)
-			f.PrintDefaults()
-		}
+	if err := flags.Parse(f, args, stderr, writeUsage); err != nil {
 		return c, err
-	}
-	if f.NArg() > 0 {
-		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
 	if !(*seconds >= 0.1 && *seconds <= 3600) { // NaN is neither
 		return c, fmt.Errorf("-seconds is %v, must be from 0.1 to 3600", *seconds)
@@ -77,7 +69,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 		c.redis = strings.Split(*redis, ",")
 	}
 	for _, addr := range c.redis {
-		if !address.Valid(addr, true) {
+		if !flags.IsAddress(addr, true) {
 			return c, fmt.Errorf("-redis is %q, must be host:port, or several with a comma between", *redis)
 		}
 	}

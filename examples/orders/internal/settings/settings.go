@@ -2,6 +2,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmw/go/examples/internal/address"
+	"github.com/lockmw/go/examples/internal/flags"
 )
 
 // Settings are what the flags say.
@@ -28,6 +29,8 @@ const usage = `Orders is a flash sale, first without locks and then with them. W
 shop that stays open instead, and with -contend a scene to look at in Jaeger.
 
 `
+
+func writeUsage(w io.Writer) { _, _ = io.WriteString(w, usage) }
 
 // Parse reads args. With -h it writes the usage to stderr and returns flag.ErrHelp.
 func Parse(args []string, stderr io.Writer) (Settings, error) {
@@ -48,17 +51,8 @@ func Parse(args []string, stderr io.Writer) (Settings, error) {
 	f.StringVar(&c.OTLP, "otlp", "", "send spans and metrics to the OTLP gRPC collector at `host:port`")
 	f.StringVar(&c.Metrics, "metrics", "", "serve Prometheus metrics at http://`address`/metrics until it ends")
 
-	f.SetOutput(io.Discard) // the flag package would print the usage after every mistake
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			f.SetOutput(stderr)
-			_, _ = io.WriteString(stderr, usage)
-			f.PrintDefaults()
-		}
+	if err := flags.Parse(f, args, stderr, writeUsage); err != nil {
 		return c, err
-	}
-	if f.NArg() > 0 {
-		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
 	if *redis != "" {
 		c.Redis = strings.Split(*redis, ",")
@@ -76,18 +70,14 @@ func Parse(args []string, stderr io.Writer) (Settings, error) {
 }
 
 func (c *Settings) check() error {
-	for _, n := range []struct {
-		flag       string
-		value, max int
-	}{
-		{"users", c.Users, 100_000},
-		{"clicks", c.Clicks, 100},
-		{"items", c.Items, 10_000},
-		{"stock", c.Stock, 1_000_000},
-	} {
-		if n.value < 1 || n.value > n.max {
-			return fmt.Errorf("-%s is %d, must be from 1 to %d", n.flag, n.value, n.max)
-		}
+	err := cmp.Or(
+		flags.CheckCount("users", c.Users, 100_000),
+		flags.CheckCount("clicks", c.Clicks, 100),
+		flags.CheckCount("items", c.Items, 10_000),
+		flags.CheckCount("stock", c.Stock, 1_000_000),
+	)
+	if err != nil {
+		return err
 	}
 	switch {
 	case c.Rush < 0 || c.Rush > time.Hour:
@@ -103,12 +93,12 @@ func (c *Settings) check() error {
 		{"otlp", c.OTLP, true},
 		{"metrics", c.Metrics, false},
 	} {
-		if a.value != "" && !address.Valid(a.value, a.dialled) {
+		if a.value != "" && !flags.IsAddress(a.value, a.dialled) {
 			return fmt.Errorf("-%s is %q, must be host:port", a.flag, a.value)
 		}
 	}
 	for _, addr := range c.Redis {
-		if !address.Valid(addr, true) {
+		if !flags.IsAddress(addr, true) {
 			return fmt.Errorf("-redis is %q, must be host:port, or several with a comma between", strings.Join(c.Redis, ","))
 		}
 	}

@@ -2,7 +2,7 @@
 package settings
 
 import (
-	"errors"
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmw/go/examples/internal/address"
+	"github.com/lockmw/go/examples/internal/flags"
 	"github.com/lockmw/go/examples/stock/internal/books"
 	"github.com/lockmw/go/examples/stock/internal/crowd"
 	"github.com/lockmw/go/examples/stock/internal/ways"
@@ -52,15 +52,8 @@ func Parse(args []string, stderr io.Writer) (Settings, error) {
 	f.BoolVar(&c.JSON, "json", false, "print the figures as JSON too, as the last line")
 	f.StringVar(&c.SVG, "svg", "", "draw the figures into this `file`")
 
-	f.SetOutput(io.Discard) // the flag package would print the usage after every mistake
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			writeUsage(f, stderr)
-		}
+	if err := flags.Parse(f, args, stderr, writeUsage); err != nil {
 		return c, err
-	}
-	if f.NArg() > 0 {
-		return c, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
 	if err := c.check(); err != nil {
 		return c, err
@@ -70,35 +63,29 @@ func Parse(args []string, stderr io.Writer) (Settings, error) {
 	return c, err
 }
 
-func writeUsage(f *flag.FlagSet, w io.Writer) {
+func writeUsage(w io.Writer) {
 	_, _ = io.WriteString(w, usage)
 	for _, way := range ways.All() {
 		_, _ = fmt.Fprintf(w, "  %-18s%s\n", way.Name, way.Does)
 	}
 	_, _ = io.WriteString(w, "\n")
-	f.SetOutput(w)
-	f.PrintDefaults()
 }
 
 func (c *Settings) check() error {
-	for _, n := range []struct {
-		flag       string
-		value, max int
-	}{
-		{"users", c.Users, 100_000},
-		{"clicks", c.Clicks, 100},
-		{"items", c.Items, 1_000},
-		{"stock", c.Stock, 1_000_000},
-		{"at-once", c.AtOnce, 1_000},
-	} {
-		if n.value < 1 || n.value > n.max {
-			return fmt.Errorf("-%s is %d, must be from 1 to %d", n.flag, n.value, n.max)
-		}
+	err := cmp.Or(
+		flags.CheckCount("users", c.Users, 100_000),
+		flags.CheckCount("clicks", c.Clicks, 100),
+		flags.CheckCount("items", c.Items, 1_000),
+		flags.CheckCount("stock", c.Stock, 1_000_000),
+		flags.CheckCount("at-once", c.AtOnce, 1_000),
+	)
+	if err != nil {
+		return err
 	}
 	if c.Payment < 0 || c.Payment > time.Minute {
 		return fmt.Errorf("-payment is %v, must be from 0 to 1m", c.Payment)
 	}
-	if c.Redis != "" && !address.Valid(c.Redis, true) {
+	if c.Redis != "" && !flags.IsAddress(c.Redis, true) {
 		return fmt.Errorf("-redis is %q, must be host:port", c.Redis)
 	}
 	if c.Database != "" {
