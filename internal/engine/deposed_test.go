@@ -92,3 +92,25 @@ func TestASecondAnswerDoesNoHarmToAHold(t *testing.T) {
 		b.wantFree()
 	})
 }
+
+func TestATripGrantedByASecondAnswerIsGivenBack(t *testing.T) {
+	inDeposedCluster(t, func(b *bubble, c *deposedCluster) {
+		var holds []core.Hold
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			holds, _ = b.e.AcquireAll(b.Context(), []*core.Request{&b.requester(core.Exclusive).Request})
+		}()
+		synctest.Wait()
+		c.depose(b.e)
+		<-done
+		if len(holds) != 1 {
+			b.Fatalf("%d holds, want one", len(holds))
+		}
+		b.e.ReleaseAll(holds, soon)
+		time.Sleep(2 * script.DoneTTL)
+		c.wake()
+		synctest.Wait()
+		b.wantFree()
+	})
+}
