@@ -55,7 +55,7 @@ func (s *Sender) send(ctx context.Context, groups []group, last bool) (left []*C
 	sent := time.Now()
 	pipe := s.rdb.Pipeline()
 	for i := range groups {
-		_ = pipe.Process(ctx, groups[i].prepare(ctx, sent))
+		_ = pipe.Process(ctx, s.forPipeline(groups[i].prepare(ctx, sent)))
 	}
 	_, err := pipe.Exec(ctx)
 	for i := range groups {
@@ -63,6 +63,16 @@ func (s *Sender) send(ctx context.Context, groups []group, last bool) (left []*C
 		left = append(left, s.finishGroup(ctx, &groups[i], nil, last)...)
 	}
 	return append(left, s.sendAndWait(ctx, waits, last)...)
+}
+
+// forPipeline returns cmd as it goes into a pipeline. A Cluster's client that follows the redirect of one command, and
+// repeats the whole pipeline because of another one, sends the first to two nodes at once, and both answers into the same
+// place (go-redis 9.23). So it is not to repeat it there: who has sent the calls does, each by itself.
+func (s *Sender) forPipeline(cmd *redis.Cmd) redis.Cmder {
+	if s.cluster != nil {
+		return once{cmd}
+	}
+	return cmd
 }
 
 // prepare returns the command for g, which is sent now.
