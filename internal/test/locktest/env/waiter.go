@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -80,8 +81,20 @@ func (w *Waiter) Returns(within time.Duration) bool {
 	if w.Returned() || w.E.Pace.Wait(w.Done, within) { // it must not lose against a limit of 0
 		return true
 	}
-	w.E.T.Errorf("the call has not returned after %v", within)
+	w.E.T.Errorf("the call has not returned after %v, %s", within, w.late())
 	return false
+}
+
+// late says when the call returns that has not in time: a message that was missed costs a poll, for example.
+func (w *Waiter) late() string {
+	const patience = 3 * time.Second
+	start := time.Now()
+	select {
+	case <-w.Done:
+		return fmt.Sprintf("but %v later, with the error %v", time.Since(start).Round(time.Millisecond), w.Err)
+	case <-time.After(patience):
+		return fmt.Sprintf("nor after %v more", patience)
+	}
 }
 
 // Gets checks that the call gets the lock.
