@@ -7,7 +7,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -131,6 +133,23 @@ func (e *Env) Free(l lockmw.Locker, key string) {
 		return
 	}
 	e.Unlock(e.Ctx, held)
+}
+
+// GivenUp waits until the server has heard of those who gave up waiting for key: until then it may grant them the lock. done
+// is told which tickets there are.
+func (e *Env) GivenUp(key string, done func(queued []lockmw.Waiter) bool) {
+	e.T.Helper()
+	switch {
+	case e.Config.Bubble:
+		synctest.Wait()
+	case e.Server != nil:
+		e.Eventually(e.Soon, func() string {
+			if queued := e.Server.Status(key).Waiters; !done(queued) {
+				return fmt.Sprintf("some who gave up are queued: %+v", queued)
+			}
+			return ""
+		})
+	}
 }
 
 // Busy checks that somebody has key.

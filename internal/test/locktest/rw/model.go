@@ -2,9 +2,7 @@ package rw
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -128,19 +126,23 @@ func (m *model) leaves(w *rwCall) {
 	m.quiet()
 }
 
-// quiet waits until the server has heard of those who gave up: until then it may grant them the lock.
+// quiet waits until the server has heard of those who gave up. Readers of one client share a ticket.
 func (m *model) quiet() {
-	switch {
-	case m.e.Config.Bubble:
-		synctest.Wait()
-	case m.e.Server != nil:
-		m.e.Eventually(m.e.Soon, func() string {
-			if n := len(m.e.Server.Status(m.key).Waiters); n > len(m.queue) {
-				return fmt.Sprintf("%d are queued, not %d", n, len(m.queue))
+	m.e.GivenUp(m.key, func(queued []lockmw.Waiter) bool {
+		tickets := make(map[bool]int) // by whether they read
+		for _, w := range queued {
+			tickets[w.Mode == "read"]++
+		}
+		reading, writers := make(map[*env.Client]bool), 0
+		for _, c := range m.queue {
+			if c.reads && !c.fixed {
+				reading[c.c] = true
+			} else if !c.reads {
+				writers++
 			}
-			return ""
-		})
-	}
+		}
+		return tickets[false] <= writers && tickets[true] <= len(reading)
+	})
 }
 
 // settle is what follows the end of a phase.
