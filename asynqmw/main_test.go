@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.ChildMain(workerSpec.run)
-	if err := suite.SideBySide(); err != nil {
+	if err := suite.SetFlags(); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

@@ -4,6 +4,13 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/test/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := suite.SetFlags(); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -82,6 +82,7 @@ func follow(t *testing.T, s, master *redistest.Server) {
 
 // Holders that cannot hear of it work until their deadlines, while servers lose their locks.
 func TestNobodyGetsALockThatAServerHasLostBeforeItsHolderIsDone(t *testing.T) {
+	t.Parallel()
 	for _, l := range losses {
 		for _, with := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, WithQuarantine %t", l.name, with), func(t *testing.T) {
@@ -390,6 +391,7 @@ func TestATryFollowsASlotThatHasMovedToATrustedNode(t *testing.T) {
 }
 
 func TestWithQuarantineRefusesWhatItCannotProtect(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Mini(t).NewClient(t)
 	for _, d := range []time.Duration{0, -time.Second, 3 * time.Second, 25 * time.Hour} {
 		if _, err := lockmw.New(rdb, lockmw.WithQuarantine(d)); !errors.Is(err, lockmw.ErrInvalidOption) {

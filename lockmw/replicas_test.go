@@ -145,6 +145,7 @@ func twice(a, b [successionKeys]*lockmw.Hold) (n int) {
 
 // A master dies with grants that its replica has not got. Half of the keys are taken before the replica lags.
 func TestNoGrantThatReplicasHaveAcknowledgedIsLostInAFailover(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		opts []lockmw.ClientOption
@@ -214,6 +215,7 @@ func (s *succession) await() {
 
 // Grants go on while the master dies: whoever was told that he has a key has it at the next master, too.
 func TestNoGrantIsLostByAMasterThatDiesAmongGrants(t *testing.T) {
+	t.Parallel()
 	s := newSuccession(t)
 	before := s.on(s.master, lockmw.WithReplicas(1, 200*time.Millisecond))
 	var held [successionKeys]*lockmw.Hold
@@ -238,6 +240,7 @@ func TestNoGrantIsLostByAMasterThatDiesAmongGrants(t *testing.T) {
 
 // A replica that lags has not got the renewals: a hold whose deadline these have moved is had by another at the next master.
 func TestARenewalThatReplicasHaveNotAcknowledgedDoesNotCount(t *testing.T) {
+	t.Parallel()
 	const lease = 3 * time.Second
 	for _, with := range []bool{false, true} {
 		t.Run(fmt.Sprintf("WithReplicas %t", with), func(t *testing.T) {

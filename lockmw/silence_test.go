@@ -21,6 +21,7 @@ import (
 
 // A call whose time is over before go-redis gives up dialling says what is wrong all the same.
 func TestTheReasonOfASilenceIsTold(t *testing.T) {
+	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +127,7 @@ func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
 
 // To dial the master go-redis asks a Sentinel, with timeouts of its own.
 func TestASilentSentinelKeepsNoCallBeyondItsWait(t *testing.T) {
+	t.Parallel()
 	sentinel, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

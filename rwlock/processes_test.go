@@ -11,6 +11,7 @@ import (
 var mingling = env.LongRunFlags("mingle", 6*time.Second)
 
 func TestProcessesReadAndWrite(t *testing.T) {
+	t.Parallel()
 	length, seed := mingling.Get(t)
 	rw.Mingle(t, env.Redis("write", sides), length, seed)
 }

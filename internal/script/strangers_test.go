@@ -12,12 +12,14 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 // Whatever somebody else has put where a lock keeps something, the scripts leave it as it is: they refuse
 // with a typed error, or do without.
 func TestReadersScriptsLeaveStrangersAlone(t *testing.T) {
 	race.FindsNothing(t)
+	suite.NeedsFull(t, "has each script meet each kind of key at each place")
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		situations := map[string]func(){
 			"free": func() {},

@@ -32,14 +32,14 @@ var systems = map[string]system{
 	"polls overtaken":    {roles: two(plain), acquires: 2, polls: 2, faults: faults{1, 1, 0, 0, 0}},
 	"three processes":    {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0, 0}},
 	"three, one dies":    {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 0, 1, 0}},
-	"reads, many faults": {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{1, 1, 1, 1, 0}},
 	"readers in batches": {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, batch: 1, faults: faults{0, 0, 1, 1, 0}},
 	"cut off":            {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{0, 0, 1, 0, 1}},
-	"kept twice":         {roles: two(fair), acquires: 2, polls: 1, faults: faults{1, 0, 1, 0, 0}},
 }
 
 // Those that take several seconds are left out of the quick suite.
 var largeSystems = map[string]system{
+	"kept twice":              {roles: two(fair), acquires: 2, polls: 1, faults: faults{1, 0, 1, 0, 0}},
+	"reads, many faults":      {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{1, 1, 1, 1, 0}},
 	"replays, tries":          {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 1, 1, 0, 0}},
 	"many faults":             {roles: two(plain), acquires: 1, polls: 2, tries: true, faults: faults{2, 2, 1, 1, 0}},
 	"cut off, replays":        {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 0, 1, 0, 1}},
