@@ -55,19 +55,25 @@ func (s *Scenario) chosen(c Config) bool {
 	case c.Several:
 		return suite.Several() || s.needs&Sample != 0 && s.needs&(OnServer|InRealTime|Fair|TwoSided) != 0
 	case suite.Full():
-		return true
+		return s.isRaced(c) || !c.Bubble
 	}
 	sample, own := s.needs&Sample != 0, s.needs&(Fair|TwoSided) != 0
 	switch {
 	case c.Mode == ClientMode:
 	case s.needs&Costly != 0:
 		return false
+	case !s.isRaced(c):
+		return false
 	case race.Enabled && c.Server != nil && !own:
-		// What the kinds of locks have in common is raced for one of them: the detector is slow, above
-		// all with an embedded server.
-		return sample && c.Bubble
+		return c.Bubble
 	}
 	return sample || !c.realTime()
+}
+
+// isRaced reports whether s runs if this is built with the race detector. That is slow, above all with an embedded server:
+// what the kinds of locks have in common is raced there for one of them, but for samples, and for all of them on a real one.
+func (s *Scenario) isRaced(c Config) bool {
+	return !race.Enabled || c.Mode == ClientMode || c.Server == nil || s.needs&(Sample|Fair|TwoSided) != 0
 }
 
 // A Group is scenarios about one thing.
