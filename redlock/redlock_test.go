@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -198,4 +199,44 @@ func TestAHandOverNeedsNoPause(t *testing.T) {
 	if slow > rounds/3 { // a busy machine makes some of them slow
 		t.Errorf("%d of %d hand-overs were slow", slow, rounds)
 	}
+}
+
+// A try that comes while the nodes are asked for a call that can wait is answered with it: it is behind that call.
+func TestATryBesideACallThatWaitsIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	all := three(t)
+	l, proxies := proxied(t, all, redlock.WithNodeTimeout(time.Second)) // new connections take several round trips
+	_, warm := lock(t, l, "warm")
+	unlock(t, warm)
+	_, held := lock(t, locker(t, all), "item")
+	for _, p := range proxies {
+		p.Delay(50*time.Millisecond, 0)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := make(chan struct{})
+	go func() {
+		defer close(waits)
+		if _, _, err := l.Lock(ctx, "item"); !errors.Is(err, context.Canceled) {
+			t.Errorf("Lock: %v", err)
+		}
+	}()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var tries sync.WaitGroup
+	for range 20 { // some of them while the nodes are asked
+		<-tick.C
+		tries.Go(func() {
+			start := time.Now()
+			if _, _, err := l.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrBusy) {
+				t.Errorf("TryLock: %v, want ErrBusy", err)
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("a try took %v", took)
+			}
+		})
+	}
+	tries.Wait()
+	cancel()
+	<-waits
+	unlock(t, held)
 }

@@ -44,6 +44,7 @@ func (a *attempt) fail(have []*ballot) {
 		e.start()
 		return
 	}
+	e.failAll(a.refusal(), func(w *waiter) bool { return w.req.Wait == 0 }) // those that have come since are behind one who waits
 	e.notify(core.Wait{Holders: e.holders})
 	hasFirst := first != nil && first.counts()
 	switch {
