@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,8 +35,9 @@ func main() {
 	flag.Parse()
 	redis.SetLogger(quiet{}) // that servers are gone is what this shows
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Stdout, *nodes, *phase); err != nil {
+	err := run(ctx, os.Stdout, *nodes, *phase)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "redlock:", err)
 		os.Exit(1)
 	}
@@ -50,6 +52,12 @@ func (quiet) Printf(context.Context, string, ...any) {}
 func run(ctx context.Context, out io.Writer, nodes string, phase time.Duration) error {
 	addrs := strings.Split(nodes, ",")
 	var servers []*miniredis.Miniredis
+	var ends []func() // to be called at the end, the last first
+	defer func() {
+		for _, end := range slices.Backward(ends) {
+			end()
+		}
+	}()
 	if nodes == "" {
 		addrs = nil
 		for range 5 {
@@ -58,7 +66,7 @@ func run(ctx context.Context, out io.Writer, nodes string, phase time.Duration) 
 			if err := s.Start(); err != nil {
 				return err
 			}
-			defer s.Close()
+			ends = append(ends, s.Close)
 			servers = append(servers, s)
 			addrs = append(addrs, s.Addr())
 		}
@@ -73,7 +81,7 @@ func run(ctx context.Context, out io.Writer, nodes string, phase time.Duration) 
 		if err != nil {
 			return err
 		}
-		defer closeAll()
+		ends = append(ends, closeAll)
 		for range 2 {
 			workers.Go(func() { shared.work(ctx, locks) })
 		}

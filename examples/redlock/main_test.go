@@ -10,7 +10,7 @@ import (
 
 func TestNothingStopsUntilAMajorityIsGone(t *testing.T) {
 	var out strings.Builder
-	if err := run(t.Context(), &out, "", time.Second); err != nil {
+	if err := run(t.Context(), &out, "", 2*time.Second); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	sold := regexp.MustCompile(`(\d+) sold, +(\d+) calls`).FindAllStringSubmatch(out.String(), -1)
