@@ -11,8 +11,6 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.ChildMain(workerSpec.run)
-	if err := suite.SetFlags(); err != nil {
-		panic(err)
-	}
+	suite.SetFlags()
 	goleak.VerifyTestMain(m)
 }

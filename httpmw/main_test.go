@@ -9,8 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := suite.SetFlags(); err != nil {
-		panic(err)
-	}
+	suite.SetFlags()
 	goleak.VerifyTestMain(m)
 }

@@ -17,9 +17,7 @@ import (
 // are to make.
 func Main(m *testing.M, configs ...env.Config) {
 	env.ChildMain(roles(), configs)
-	if err := suite.SetFlags(); err != nil {
-		panic(err)
-	}
+	suite.SetFlags()
 	goleak.VerifyTestMain(m, env.Diallers())
 }
 

@@ -8,8 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := suite.SetFlags(); err != nil {
-		panic(err)
-	}
+	suite.SetFlags()
 	os.Exit(m.Run())
 }

@@ -13,8 +13,8 @@ const (
 )
 
 // SetFlags sets what the command line has not set: how many tests run side by side, and how many rounds those of random
-// operations take. TestMain calls it.
-func SetFlags() error {
+// operations take. TestMain calls it. It panics if a flag does not take its value.
+func SetFlags() {
 	defaults := map[string]int{"test.parallel": width}
 	const checks = "rapid.checks"
 	if !Full() && flag.Lookup(checks) != nil {
@@ -24,8 +24,7 @@ func SetFlags() error {
 	flag.Visit(func(f *flag.Flag) { delete(defaults, f.Name) })
 	for name, n := range defaults {
 		if err := flag.Set(name, strconv.Itoa(n)); err != nil {
-			return err
+			panic(err)
 		}
 	}
-	return nil
 }

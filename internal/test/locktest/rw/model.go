@@ -135,9 +135,9 @@ func (m *model) quiet() {
 		}
 		reading, writers := make(map[*env.Client]bool), 0
 		for _, c := range m.queue {
-			if c.reads && !c.fixed {
+			if c.reads {
 				reading[c.c] = true
-			} else if !c.reads {
+			} else {
 				writers++
 			}
 		}
