@@ -221,50 +221,6 @@ func TestHoldsGoOnInAQuarantine(t *testing.T) {
 	}
 }
 
-// In a Cluster each node is in quarantine by itself, and one note serves all keys of it.
-func TestEachNodeOfAClusterHasAQuarantineOfItsOwn(t *testing.T) {
-	suite.NeedsFull(t, "a Cluster takes seconds to form")
-	t.Parallel()
-	c := redistest.NewCluster(t, 2, 1)
-	client := func() *lockmw.Client {
-		t.Helper()
-		locks, err := lockmw.New(c.Client(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = locks.Close() })
-		return locks
-	}
-	used := func(locks *lockmw.Client, key string) {
-		t.Helper()
-		_, h, err := locks.Lock(context.WithoutCancel(t.Context()), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := h.Unlock(); err != nil {
-			t.Error(err)
-		}
-	}
-	locks := client()
-	deposed, other := c.KeyAt(0), c.KeyAt(1)
-	used(locks, deposed)
-	used(locks, other)
-	promoted := c.Depose(deposed)
-	begun := time.Now()
-	used(locks, deposed)
-	if took := time.Since(begun); took < quarantine-time.Second { // the promotion was earlier
-		t.Errorf("the new master grants after %v", took)
-	}
-	begun = time.Now()
-	used(locks, other)
-	late := client()
-	used(late, c.KeyAt(promoted)) // by the note of the first one
-	used(late, other)
-	if took := time.Since(begun); took > quarantine/2 {
-		t.Errorf("what nobody has lost was granted after %v", took)
-	}
-}
-
 // A server that writes all to its append-only file has lost nothing. It does not know that, and is in quarantine, too.
 func TestHoldsGoOnAfterARestartWithAnAppendOnlyFile(t *testing.T) {
 	suite.NeedsFull(t, "it takes seconds")
@@ -354,39 +310,6 @@ func wantKept(t *testing.T, h *lockmw.Hold, rival *lockmw.Client, key string) {
 	}
 	if err := h.Unlock(); err != nil {
 		t.Errorf("what was kept: %v", err)
-	}
-}
-
-// A slot may move between nodes that are both trusted, and clients learn of it at their next call.
-func TestATryFollowsASlotThatHasMovedToATrustedNode(t *testing.T) {
-	suite.NeedsFull(t, "a Cluster takes seconds to form")
-	t.Parallel()
-	c := redistest.NewCluster(t, 2, 0)
-	locks, err := lockmw.New(c.Client(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = locks.Close() }()
-	var wg sync.WaitGroup
-	for node := range 2 {
-		wg.Go(func() {
-			if h := hold(t, locks, c.KeyAt(node)); h != nil {
-				_ = h.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	for i := range 4 {
-		key := fmt.Sprintf("item:%d", i)
-		c.Move(key)
-		_, h, err := locks.TryLock(context.WithoutCancel(t.Context()), key)
-		if err != nil {
-			t.Errorf("a try after the move: %v", err)
-			continue
-		}
-		if err := h.Unlock(); err != nil {
-			t.Error(err)
-		}
 	}
 }
 
