@@ -193,7 +193,8 @@ func TestALastAttemptThatCanBeRescuedLeavesItsWorker(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	cfg := quickBare()
 	cfg.Concurrency = 1
-	h := asynqmw.WithLock(local, byItem, asynqmw.WithRescue(client, asynq.Retention(time.Hour)))(handle(func(context.Context) error { return nil }))
+	rescue, delay := asynqmw.WithRescue(client, asynq.Retention(time.Hour)), asynqmw.WithRequeueDelay(time.Hour, time.Hour)
+	h := asynqmw.WithLock(local, byItem, delay, rescue)(handle(func(context.Context) error { return nil }))
 	q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
 	id := q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(time.Hour))
 	q.await(q.fulfil("8"), asynq.TaskStateCompleted)
