@@ -55,6 +55,12 @@ func (c *Client) Logger() *slog.Logger { return c.locker.Logger() }
 // it on by having this method, too.
 func (c *Client) Backend() (core.Backend, bool) { return c.locker.Backend() }
 
+// Engine is not for users of this module: it is the Client's part of a lock over several nodes.
+func (c *Client) Engine() *engine.Engine { return c.engine }
+
+// Policy returns what the Client's options add up to: the defaults of its locks.
+func (c *Client) Policy() Policy { return c.locker.base }
+
 // Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have
 // ended or ctx does. The watchdog goes on meanwhile. Call Close afterwards.
 func (c *Client) Shutdown(ctx context.Context) error { return c.engine.Shutdown(ctx) }

@@ -60,6 +60,14 @@ func (c *Client) OfKind(kind core.Kind, opts ...Option) (*KindLocker, error) {
 	return &l, l.base.apply(opts)
 }
 
+// Over is not for users of this module, see OverLocks. It returns a Locker over other locks that has the options of the
+// Client; those given here take precedence. An error wraps ErrInvalidOption.
+func (c *Client) Over(locks core.Locks, kind core.Kind, opts ...Option) (*KindLocker, error) {
+	l := *c.locker
+	l.locks, l.kind = locks, kind
+	return &l, l.base.apply(opts)
+}
+
 // Lock implements Locker.
 func (l *KindLocker) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
 	return l.lock(ctx, key, opts)

@@ -49,6 +49,7 @@ type Request struct {
 	KeepPlace  time.Duration // for how long
 	Trace      string        // traceparent stored with the lock, may be empty
 	Label      string        // what the caller says of the hold, stored with the lock; may be empty
+	Vote       *Vote         // nil: the lock is not one of several
 	Events     Events
 }
 

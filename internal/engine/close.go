@@ -64,6 +64,13 @@ func (e *Engine) Close() error {
 // closePatience is how long Close waits for the server to confirm releases and cancellations.
 const closePatience = 2 * time.Second
 
+// AwaitEndings returns when the server has confirmed all releases and cancellations, or had time for that.
+func (e *Engine) AwaitEndings() {
+	if e.sender.Context().Err() == nil {
+		e.waitConfirmed(closePatience)
+	}
+}
+
 // waitConfirmed returns when no call is on its way to the server and no release or cancellation waits to be tried
 // again, or after patience.
 func (e *Engine) waitConfirmed(patience time.Duration) {

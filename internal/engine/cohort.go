@@ -43,13 +43,13 @@ type cohortID struct {
 // sharing is a bit of the groups of readers that share a lease.
 const sharing = 1 << 63
 
-// cohortOf returns which cohort r belongs to. Readers with the same terms are one cohort, whose group is a
+// cohortOf returns which cohort r belongs to. A vote has one of its own. Readers with the same terms are one cohort, whose group is a
 // hash of the terms. If two hashes are the same by chance, a lease is renewed for the terms of the next
 // reader.
 func (e *Engine) cohortOf(r *core.Request) cohortID {
 	id := cohortID{key: r.Key}
 	switch {
-	case r.Mode == core.Exclusive:
+	case r.Mode == core.Exclusive && r.Vote == nil:
 	case r.Mode == core.Read && !r.Fixed && r.MinHold == 0:
 		id.group = sharing | maphash.Comparable(e.seed, [2]time.Duration{r.Lease, r.MaxHold})
 	default:
@@ -184,6 +184,9 @@ func (c *cohort) leader() *waiter {
 // wants the lock, but only while a message could say that one does.
 func (c *cohort) tokensWanted() (free, queued int) {
 	passes := c.e.cfg.LocalPasses
+	if lead := c.leader(); lead != nil && lead.req.Vote != nil {
+		return c.votesWanted(lead.req.Vote)
+	}
 	if c.waiters.n <= 1 || passes == 0 || c.isShared() {
 		c.tokenBlock = 0
 		return 1, 1

@@ -25,6 +25,7 @@
 //	release.go    a hold ends: the lease is passed on, handed over or released
 //	releaseall.go several holds end at once
 //	tick.go       a hold of a job's lock begins and marks a tick
+//	vote.go       the lock is one of several, and most of them count
 //	cancel.go     the server forgets ids that are not wanted any more
 //	recovery.go   a server that was away answers again
 //	schedule.go   one loop for all renewals, polls and deadlines
@@ -79,6 +80,7 @@ type Engine struct {
 	rdb             redis.UniversalClient
 	layout          script.Layout
 	scripts         *script.Set
+	quarantine      *script.Quarantine // nil: none
 	sender          *script.Sender
 	releaseTimeouts *script.Timeouts // for the confirmation of releases
 	look            look
@@ -139,7 +141,8 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		drained: make(chan struct{}),
 	}
 	params := script.DefaultParams(topology.Single)
-	params.Quarantine = script.NewQuarantine(rdb, e.layout, cfg.Quarantine)
+	e.quarantine = script.NewQuarantine(rdb, e.layout, cfg.Quarantine)
+	params.Quarantine = e.quarantine
 	e.scripts = script.NewSet(params)
 	e.inboxes.init(e)
 	e.slots.init(e, topology.Cluster)

@@ -154,7 +154,7 @@ func (h *hold) onExtended(a *script.Reply, duration time.Duration) (lost []*hold
 	}
 	if h.req.Fixed {
 		h.limit.Store(0)
-		h.limitTo(c.e.instant(a.Sent) + duration - c.e.margin(duration))
+		h.limitTo(c.e.instant(a.Sent) + duration - c.e.margin(duration) - core.DriftOf(h.req))
 		if h.req.MaxHold > 0 {
 			h.limitTo(after(h.since, h.req.MaxHold))
 		}

@@ -121,9 +121,14 @@ func (l *lease) noteRenewal(reply *script.Reply, duration time.Duration) error {
 	e := l.c.e
 	sent := e.instant(reply.Sent)
 	l.confirmed, l.asked, l.overdue = true, 0, false
-	l.expires.Store(max(l.expires.Load(), int64(sent+duration-e.margin(duration))))
+	h := l.holds.First()
+	until := sent + duration - e.margin(duration)
+	if h != nil {
+		until -= core.DriftOf(h.req)
+	}
+	l.expires.Store(max(l.expires.Load(), int64(until)))
 	l.renewAfter(sent, duration/3)
-	if h := l.holds.First(); h != nil && h.req.Fixed {
+	if h != nil && h.req.Fixed {
 		l.renewAt = 0
 	}
 	l.setContended(a.Contended || sent < l.contendedAt)

@@ -59,7 +59,7 @@ func (r *request) call() *script.Call {
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want),
 		Inbox: c.slot.inbox.address, Subscribed: c.slot.inbox.isLive(), Tokens: free, QueueTokens: queued, Calls: r.calls,
-		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep,
+		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote,
 	}
 	ctx := r.leader.ctx
 	if r.queued { // for whoever waits by now
@@ -118,6 +118,7 @@ func (r *request) onAnswer(reply *script.Reply) {
 			r.onFailed(reply.Few)
 			return
 		}
+		r.noteClock(reply.Sent, a.Clock)
 		c.onGranted(r, a.Grant, c.e.instant(reply.Sent), r.leaseEnd(reply.Sent), true)
 	case script.Queued:
 		r.place = a.Place
@@ -208,7 +209,7 @@ func (r *request) lease() time.Duration { return r.leader.req.Lease }
 
 // leaseEnd returns until when a lease is good that a call sent at that time has set.
 func (r *request) leaseEnd(sent time.Time) instant {
-	return r.c.e.instant(sent) + r.lease() - r.c.e.margin(r.lease())
+	return r.c.e.instant(sent) + r.lease() - r.c.e.margin(r.lease()) - core.DriftOf(r.leader.req)
 }
 
 // cancel has the server forget the request and its predecessor, whatever became of them.
@@ -239,7 +240,7 @@ func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait) {
 		c.stopSharingReaders()
 	}
 	r.queued, r.stamp, r.holders, r.lastErr, r.hears = true, stamp, wait.Holders, nil, r.asked
-	r.acceptBy = e.instant(sent) + script.AcceptWindow - e.margin(script.AcceptWindow)
+	r.acceptBy = e.instant(sent) + script.AcceptWindow - e.margin(script.AcceptWindow) - core.DriftOf(r.leader.req)
 	if news && c.isShared() {
 		c.refuseExcess(wait.Holders)
 	}

@@ -36,6 +36,8 @@ type Acquire struct {
 	Predecessor *Predecessor
 	Place       string        // the name of a kept place in the queue; "": none
 	KeepPlace   time.Duration // how long the place is kept from now on if the lock is not had
+
+	Vote *core.Vote // nil: the lock is not one of several
 }
 
 // A Predecessor is what an acquire replaces: a hold that is handed over, or a ticket that got lost.
@@ -48,13 +50,13 @@ type Predecessor struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	special := a.Predecessor != nil || a.KeepPlace > 0 || a.Calls > 1
+	special := a.Predecessor != nil || a.KeepPlace > 0 || a.Calls > 1 || a.Vote != nil
 	trace := traceField(a.Trace)
 	extra := special || a.Tokens > 1 || trace != "" || a.Mode == core.Read
 	keys, args := 6, 5
 	switch {
 	case special:
-		keys, args = 8, 13
+		keys, args = 8, 15
 	case extra || a.Mode != core.Exclusive:
 		args = 8
 	}
@@ -80,6 +82,9 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 
 // addSpecialKeys adds the predecessor's done mark and the kept place.
 func (a *Acquire) addSpecialKeys(k *Call) {
+	if a.Predecessor == nil && a.KeepPlace <= 0 {
+		return
+	}
 	over := a.ID
 	if a.Predecessor != nil {
 		over = a.Predecessor.ID
@@ -102,8 +107,14 @@ func (a *Acquire) addSpecialArgs(k *Call) {
 		}
 	}
 	k.add(id, place, mark, a.KeepPlace.Milliseconds())
-	if a.Calls > 1 {
-		k.add(a.Calls)
+	if a.Calls > 1 || a.Vote != nil {
+		k.add(max(a.Calls, 1))
+	}
+	if v := a.Vote; v != nil {
+		k.add(v.Token)
+		if v.Wants {
+			k.add(1)
+		}
 	}
 }
 
@@ -164,6 +175,7 @@ func acquireBatch(s *Script) *batchScript {
 type Acquired struct {
 	Outcome Outcome   // Held, Queued, Over or Again
 	Grant   Grant     // of a lock that is held
+	Clock   int64     // of the server (µs), if the lock is one of several and was free; else 0
 	Stamp   int64     // the fencing counter, of a ticket that is queued
 	Place   int64     // in the queue
 	Wait    core.Wait // who is in the way
@@ -179,6 +191,9 @@ func (r *Reply) Acquired(inboxPrefix string) (a Acquired, err error) {
 	case r.Err != nil:
 	case code == 1:
 		a.Outcome, a.Grant = Held, r.grant()
+		if r.Err == nil && len(r.values) > 0 {
+			a.Clock = r.int()
+		}
 	case code == 0:
 		a.Outcome = Queued
 		a.Stamp = r.int()

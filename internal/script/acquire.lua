@@ -11,13 +11,15 @@
 --        10 its place in the queue or ''  11 for how long it is marked as over (ms), 0: not at all
 --        12 for how long the place is kept from now on if the lock is not had (ms), 0: not at all
 --        may follow: 13 for how many calls of its process it stands
+--        may follow, if the lock is one of several: 14 a token that is proposed, 0: none
+--        may follow: 15 the holder is to know that somebody waits, though the id is not queued
 --   returns token  held, with one token, and no ticket waits
---           {1, token, tokens, tickets waiting}  held
+--           {1, token, tokens, tickets waiting}  held; and the time (us) if the lock is one of several and was free
 --           {0, fencing counter, position, length of the queue, place, TTL, time,
 --            owner, inbox, token, since, trace of each holder}  queued, or busy
 --           {-1}  refused: the id is over      {2}  to be run again: more dead tickets than one run removes
 --           UNTRUSTED, an error, before the first write: see quarantine.lua
--- Rules 2, 4, 5, 11, 12 and 22 of docs/protocol.md.
+-- Rules 2, 4, 5, 11, 12, 22 and 24 of docs/protocol.md.
 --@quarantine
 local call, fence = redis.call, KEYS[4]
 if not may_grant() then return UNTRUSTED end
@@ -35,6 +37,24 @@ if not ARGV[7] and call('EXISTS', KEYS[1], KEYS[2], KEYS[6]) == 0 then
     end
     call('PEXPIRE', KEYS[1], ARGV[2])
     return token
+  end
+end
+local proposed = ARGV[14]
+--@vote
+if proposed and ARGV[6] == 'exclusive' and ARGV[9] == '' and call('EXISTS', KEYS[1], KEYS[2], KEYS[6]) == 0 then
+  -- The common case of a lock that is one of several has lines of its own, too.
+  local time, last = call('TIME'), redis.pcall('GET', fence)
+  local now = time[1] * 1000000 + time[2]
+  if not last or (type(last) == 'string' and #last <= 16 and not string.find(last, '%D')) then
+    local first, count = propose_tokens(tonumber(last or 0), now, tonumber(ARGV[7]), tonumber(proposed))
+    if first then
+      local token = string.format('%.0f', first)
+      call('SET', fence, string.format('%.0f', first + count - 1))
+      call('HSET', KEYS[1], 'id', ARGV[1], 'owner', ARGV[4], 'token', token, 'inbox', ARGV[3], 'tokens', count,
+        'since', string.format('%.0f', now), 'trace', ARGV[8])
+      call('PEXPIRE', KEYS[1], ARGV[2])
+      return {1, first, count, 0, now}
+    end
   end
 end
 --@fence
@@ -85,9 +105,11 @@ local function try_take()
     return {1, token, 1, 0}
   end
   if not reads and not h and call('EXISTS', KEYS[2]) == 0 then
-    local first, count = reserve_tokens(tokens)
+    local first, count
+    if proposed then first, count = propose_tokens(last_token(), now_us, tonumber(tokens), tonumber(proposed)) end
+    if not first then first, count = reserve_tokens(tokens) end
     set_holder(id, first, count, mode, lease, inbox, owner, trace, 0, tonumber(calls))
-    return {1, first, count, 0}
+    return {1, first, count, 0, proposed and now_us or nil}
   end
 end
 local taken = try_take()
@@ -128,6 +150,8 @@ if queues then
   call('HSET', KEYS[3], unpack(fields))
   mark_active()
   if h then signal_contention(h, reads) end
+elseif ARGV[15] and h and h.id ~= id then
+  signal_contention(h, reads)
 end
 if not h or h.mode == 'read' then
   if settle(after) then return {2} end

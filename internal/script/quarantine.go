@@ -58,6 +58,14 @@ func (q *Quarantine) trusted(key string) string {
 	return id
 }
 
+// Trusted returns the replication id that the server of a key is to have; "" if none is trusted, or there is no quarantine.
+func (q *Quarantine) Trusted(key string) string {
+	if q == nil {
+		return ""
+	}
+	return q.trusted(key)
+}
+
 // serverOf returns the server that has a key, and its client.
 func (q *Quarantine) serverOf(ctx context.Context, key string) (*server, redis.UniversalClient, error) {
 	var node *redis.Client

@@ -9,22 +9,26 @@ import (
 //go:embed raise.lua
 var raiseLua string
 
-// maxAhead is how far a token may be ahead of the server's clock to be believed: one server whose clock was years ahead
+// MaxAhead is how far a token may be ahead of the server's clock to be believed: one server whose clock was years ahead
 // must not make all counters run ahead for ever.
-const maxAhead = time.Minute
+const MaxAhead = time.Minute
 
 // A Raise makes the next token of a lock greater than one that was seen. It is harmless when repeated.
 type Raise struct {
-	Keys  *KeySet
-	Token int64
+	Keys   *KeySet
+	Token  int64
+	Always bool // the counter is to have the token though the server's clock may be ahead of it
 }
 
 // Call prepares a run. done is called once, with the answer.
 func (a *Raise) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.raise, 2+2, done)
+	k := newCall(ctx, s.raise, 2+3, done)
 	k.addKey(a.Keys.Holder())
 	k.addKey(a.Keys.Fence())
-	k.add(a.Token, maxAhead.Microseconds())
+	k.add(a.Token, MaxAhead.Microseconds())
+	if a.Always {
+		k.add(1)
+	}
 	return k
 }
 

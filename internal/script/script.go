@@ -17,7 +17,7 @@
 //	begin      begins a tick of a job
 //	mark       notes that a tick of a job was run
 //
-// fence.lua, hold.lua, quarantine.lua, readers.lua, settle.lua and tick.lua are parts that several scripts share. The other
+// fence.lua, hold.lua, quarantine.lua, readers.lua, settle.lua, tick.lua and vote.lua are parts that several scripts share. The other
 // files:
 //
 //	script.go   assembles the scripts
@@ -76,6 +76,8 @@ var (
 	tickLua string
 	//go:embed quarantine.lua
 	quarantineLua string
+	//go:embed vote.lua
+	voteLua string
 )
 
 // A Script is a Lua script with the shared parts put in.
@@ -126,7 +128,7 @@ func NewSet(p Params) *Set {
 		quarantine = quarantineLua
 	}
 	parts := strings.NewReplacer(quarantinePart, quarantine, "--@fence\n", constants+fenceLua, "--@hold\n", holdLua,
-		"--@readers\n", readersLua, "--@settle\n", settleLua, "--@tick\n", tickLua)
+		"--@readers\n", readersLua, "--@settle\n", settleLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
 	assemble := func(source string) *Script {
 		s := &Script{Source: p.Prelude + parts.Replace(source)}
 		sum := sha1.Sum([]byte(s.Source)) // as Redis names scripts

@@ -17,6 +17,7 @@ import (
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/redlock"
 	"github.com/lockmw/go/rwlock"
 	"github.com/lockmw/go/tracing"
 )
@@ -24,7 +25,7 @@ import (
 // Each block of Go in the documents stands here too, line by line, so that the compiler reads it. What
 // surrounds it is what a service has anyway.
 var _ = []any{
-	firstLock, lockByHand, firstRoute, firstTask, sell,
+	overNodes, firstLock, lockByHand, firstRoute, firstTask, sell,
 	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
 	parts, mounted, traceTasks, keptTurn, secured,
 }
@@ -45,6 +46,24 @@ var (
 	byUser       httpmw.KeyFunc
 	redisOpt     asynq.RedisClientOpt
 )
+
+func overNodes() error {
+	var nodes []*lockmw.Client
+	for _, addr := range []string{"redis-a:6379", "redis-b:6379", "redis-c:6379"} {
+		node, err := lockmw.New(redis.NewClient(&redis.Options{Addr: addr}), lockmw.WithQuarantine(time.Minute))
+		if err != nil {
+			return err
+		}
+		defer node.Close()
+		nodes = append(nodes, node)
+	}
+	locks, err := redlock.New(nodes)
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+	return lockmw.Do(context.Background(), locks, lockmw.Key("user", "42"), placeOrder)
+}
 
 func firstLock(ctx context.Context) error {
 	locks, err := lockmw.New(redis.NewClient(&redis.Options{Addr: "localhost:6379"}))

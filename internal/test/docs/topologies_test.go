@@ -9,13 +9,19 @@ import (
 	"testing"
 )
 
-// What the page says of faults was seen by tests, which it names.
-func TestEachFaultOfThePageHasItsTest(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "topologies.md"))
+// What the pages say of faults was seen by tests, which they name.
+func TestEachFaultOfThePagesHasItsTest(t *testing.T) {
+	for page, head := range map[string]string{"topologies.md": "| what happens |", "redlock.md": "| fault |"} {
+		t.Run(page, func(t *testing.T) { eachFaultHasItsTest(t, page, head) })
+	}
+}
+
+func eachFaultHasItsTest(t *testing.T, page, head string) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(text), "| what happens |")
+	_, table, _ := strings.Cut(string(text), head)
 	table, _, _ = strings.Cut(table, "\n\n")
 	there := testNames(t)
 	name := regexp.MustCompile("`(Test\\w+)`")

@@ -49,6 +49,9 @@ func isWhole(op Operation, answer any) bool {
 	list, isList := answer.([]any)
 	switch op := op.(type) {
 	case *script.Acquire:
+		if op.Vote != nil && len(list) == 5 && list[0] == any(int64(1)) {
+			list = list[:4] // and the time
+		}
 		return !isList || isWholeTicket(list)
 	case *script.AcquireAll:
 		n := len(op.Locks)

@@ -53,6 +53,9 @@ func (s ChildSpec) run(roles Roles, configs []Config, orders *json.Decoder, repo
 	if !ok {
 		return fmt.Errorf("no role %q", s.Role)
 	}
+	if s.Kind == NodesMode {
+		return s.runOverNodes(do, configs, orders, reports)
+	}
 	wrap, err := s.wrap(configs)
 	if err != nil {
 		return err
@@ -72,6 +75,36 @@ func (s ChildSpec) run(roles Roles, configs []Config, orders *json.Decoder, repo
 		err = errors.Join(err, errors.New(left))
 	}
 	return err
+}
+
+// runOverNodes is run for a Locker over several nodes.
+func (s ChildSpec) runOverNodes(do Role, configs []Config, orders *json.Decoder, reports *json.Encoder) error {
+	var nodes []*lockmw.Client
+	for _, addr := range s.Addrs {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		defer rdb.Close()
+		c, err := lockmw.New(rdb, lockmw.WithPrefix(s.Prefix), lockmw.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		nodes = append(nodes, c)
+	}
+	for _, c := range configs {
+		if c.OverNodes == nil {
+			continue
+		}
+		l, err := c.OverNodes(nodes)
+		if err != nil {
+			return err
+		}
+		err = do(nil, l, orders, reports)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return errors.Join(err, l.Close())
+	}
+	return errors.New("TestMain calls Main without the Config of a Locker over nodes")
 }
 
 // wrap finds what makes the Locker of a Client.

@@ -16,10 +16,23 @@ import (
 // A Client is one process' way to the locks.
 type Client struct {
 	Sides
-	e     *Env
-	Redis *lockmw.Client  // nil for a Local
-	Wire  *redistest.Wire // nil for a Local
+	e      *Env
+	closer Closer          // nil for a Local
+	Redis  *lockmw.Client  // nil for a Local, and for one over several nodes
+	Wire   *redistest.Wire // nil for a Local
 }
+
+// A Closer ends locks.
+type Closer interface {
+	Close() error
+	Shutdown(ctx context.Context) error
+}
+
+// Close ends the locks of c.
+func (c *Client) Close() error { return c.closer.Close() }
+
+// Shutdown ends them when they are unlocked.
+func (c *Client) Shutdown(ctx context.Context) error { return c.closer.Shutdown(ctx) }
 
 // Client returns one more of them; a Local has only one.
 func (e *Env) Client(opts ...lockmw.ClientOption) *Client {
@@ -33,9 +46,12 @@ func (e *Env) ClientOver(edit func(*redis.Options), opts ...lockmw.ClientOption)
 		return &Client{Sides: e.Config.sides(e.Local), e: e}
 	}
 	wire := e.Server.NewWire()
-	rdb := e.Server.NewClient(e.TB, wire.Use, edit)
 	logger := slog.New(slog.NewTextHandler(e.TB.Output(), nil))
 	opts = append([]lockmw.ClientOption{lockmw.WithPrefix(e.Server.Prefix), lockmw.WithLogger(logger)}, opts...)
+	if e.Config.OverNodes != nil {
+		return e.overNodes(wire, edit, opts)
+	}
+	rdb := e.Server.NewClient(e.TB, wire.Use, edit)
 	c, err := lockmw.New(rdb, opts...)
 	if err != nil {
 		e.T.Fatal(err)
@@ -50,7 +66,39 @@ func (e *Env) ClientOver(edit func(*redis.Options), opts ...lockmw.ClientOption)
 	if e.Config.Wrap != nil {
 		locker = e.Config.Wrap(c)
 	}
-	return &Client{Sides: e.Config.sides(locker), e: e, Redis: c, Wire: wire}
+	return &Client{Sides: e.Config.sides(locker), e: e, closer: c, Redis: c, Wire: wire}
+}
+
+// overNodes is ClientOver for several nodes.
+func (e *Env) overNodes(wire *redistest.Wire, edit func(*redis.Options), opts []lockmw.ClientOption) *Client {
+	e.T.Helper()
+	var nodes []*lockmw.Client
+	for _, s := range e.Server.all.Servers() {
+		plain := func(o *redis.Options) { // new connections are many here: see Repeats
+			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		}
+		c, err := lockmw.New(s.NewClient(e.TB, wire.Use, plain, edit), opts...)
+		if err != nil {
+			e.T.Fatal(err)
+		}
+		nodes = append(nodes, c)
+	}
+	l, err := e.Config.OverNodes(nodes)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	e.T.Cleanup(func() {
+		wire.Restore()
+		if err := l.Close(); err != nil {
+			e.T.Errorf("Close: %v", err)
+		}
+		for _, c := range nodes {
+			if err := c.Close(); err != nil {
+				e.T.Errorf("Close of a node: %v", err)
+			}
+		}
+	})
+	return &Client{Sides: e.Config.sides(l), e: e, closer: l, Wire: wire}
 }
 
 // Clients returns n of them.

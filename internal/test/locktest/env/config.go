@@ -12,7 +12,10 @@ import (
 
 // Kind is the Kind of children that take locks as c's Locker does.
 func (c Config) Kind() string {
-	if c.Wrap == nil {
+	switch {
+	case c.OverNodes != nil:
+		return NodesMode
+	case c.Wrap == nil:
 		return ""
 	}
 	return c.Mode
@@ -34,6 +37,8 @@ type Config struct {
 	Several bool
 	// Wrap makes the Locker of a Client; nil: the Client itself.
 	Wrap func(c *lockmw.Client) lockmw.Locker
+	// OverNodes makes the Locker of the Clients of independent servers; nil: there are none.
+	OverNodes func(nodes []*lockmw.Client) (NodesLocker, error)
 
 	shared redistest.Deployment // of the scenarios that share one; nil: none
 	pace   *judge.Pace          // nil: they run in bubbles
@@ -56,6 +61,29 @@ func Redis(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 		Mode: mode, Wrap: wrap,
 		Server: func(t testing.TB) redistest.Deployment { return redistest.Redis(t) },
 	}
+}
+
+// A NodesLocker is what redlock.New returns.
+type NodesLocker interface {
+	lockmw.Locker
+	Closer
+}
+
+// NodesMode is the Kind of children that take locks over several nodes.
+const NodesMode = "nodes"
+
+// PipedNodes is the Config of a Locker over n embedded servers, in bubbles.
+func PipedNodes(n int, over func([]*lockmw.Client) (NodesLocker, error)) Config {
+	return Config{Bubble: true, Mode: ClientMode, OverNodes: over, Server: func(t testing.TB) redistest.Deployment {
+		return redistest.NewNodes(t, n, redistest.Piped)
+	}}
+}
+
+// RedisNodes is the Config of a Locker over n real servers, in real time.
+func RedisNodes(n int, over func([]*lockmw.Client) (NodesLocker, error)) Config {
+	return Config{Mode: ClientMode, OverNodes: over, Server: func(t testing.TB) redistest.Deployment {
+		return redistest.NewNodes(t, n, func(t testing.TB) *redistest.Server { return redistest.Redis(t) })
+	}}
 }
 
 // unreplaced is for how long a server of several is not replaced, as busy as the machine may be.

@@ -43,6 +43,9 @@ func New(t *testing.T, c Config) *Env {
 		// the next poll only did not happen at once.
 		checks.Soon = 600 * time.Millisecond
 	}
+	if c.OverNodes != nil {
+		checks.Soon = 700 * time.Millisecond // calls of several processes may meet, and pause at random
+	}
 	e := &Env{Checks: checks, TB: t, Config: c, goroutines: leak.Check(t, dialler)}
 	e.Rec = e.NewRecorder()
 	limit := 4 * time.Minute

@@ -27,8 +27,10 @@ func (e *Env) checkClosed() {
 
 // engineGoroutine looks for what a closed Client has left running.
 func engineGoroutine(among leak.Goroutines) string {
-	if stack := among.In("/lockmw/go/internal/engine."); stack != "" {
-		return "still running: " + stack
+	for _, of := range []string{"/lockmw/go/internal/engine.", "/lockmw/go/internal/quorum."} {
+		if stack := among.In(of); stack != "" {
+			return "still running: " + stack
+		}
 	}
 	return ""
 }

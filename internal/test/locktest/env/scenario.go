@@ -19,6 +19,7 @@ type needs uint
 const (
 	OnServer   needs = 1 << iota // a server, and with it several processes
 	OneServer                    // not several of them: it counts on what one of them does
+	OneNode                      // one that has the lock by itself: it looks at what is there, or counts on what becomes of it
 	InProcess                    // no server
 	InBubble                     // exact times
 	InRealTime                   // a server of its own process
@@ -40,6 +41,7 @@ const (
 func (s *Scenario) possible(c Config) bool {
 	return (s.needs&OnServer == 0 || c.Server != nil) &&
 		(s.needs&(Alone|OneServer) == 0 || !c.Several) &&
+		(s.needs&(Alone|OneServer|OneNode) == 0 || c.OverNodes == nil) &&
 		(s.needs&InProcess == 0 || c.Server == nil) &&
 		(s.needs&InBubble == 0 || c.Bubble) &&
 		(s.needs&InRealTime == 0 || c.realTime()) &&
@@ -59,6 +61,8 @@ func (s *Scenario) chosen(c Config) bool {
 	}
 	sample, own := s.needs&Sample != 0, s.needs&(Fair|TwoSided) != 0
 	switch {
+	case c.OverNodes != nil: // each command goes to several servers
+		return sample && s.needs&Costly == 0
 	case c.Mode == ClientMode:
 	case s.needs&Costly != 0:
 		return false
@@ -73,7 +77,7 @@ func (s *Scenario) chosen(c Config) bool {
 // isRaced reports whether s runs if this is built with the race detector. That is slow, above all with an embedded server:
 // what the kinds of locks have in common is raced there for one of them, but for samples, and for all of them on a real one.
 func (s *Scenario) isRaced(c Config) bool {
-	return !race.Enabled || c.Mode == ClientMode || c.Server == nil || s.needs&(Sample|Fair|TwoSided) != 0
+	return !race.Enabled || c.Mode == ClientMode && c.OverNodes == nil || c.Server == nil || s.needs&(Sample|Fair|TwoSided) != 0
 }
 
 // A Group is scenarios about one thing.

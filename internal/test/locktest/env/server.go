@@ -55,7 +55,18 @@ func (s *Server) NewClient(t testing.TB, edit ...func(*redis.Options)) redis.Uni
 
 // Keys lists the keys that begin with prefix.
 func (s *Server) Keys(ctx context.Context, prefix string) ([]string, error) {
-	return redistest.Keys(ctx, s.Admin, prefix)
+	if s.e.Config.OverNodes == nil {
+		return redistest.Keys(ctx, s.Admin, prefix)
+	}
+	var all []string
+	for _, node := range s.nodes {
+		keys, err := redistest.Keys(ctx, node, prefix)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, keys...)
+	}
+	return all, nil
 }
 
 // Channels lists those of the scenario that somebody is subscribed to.

@@ -12,7 +12,7 @@ import (
 
 var flood = []env.Scenario{
 	env.Case("of released keys leaves the server's memory as it was", floodReleased, env.InRealTime|env.Alone|env.Sample|env.Costly),
-	env.Case("of expired keys leaves nothing", floodExpired, env.OnServer|env.InBubble|env.Costly),
+	env.Case("of expired keys leaves nothing", floodExpired, env.OnServer|env.OneNode|env.InBubble|env.Costly),
 }
 
 // takeMany takes n keys at once, and calls then with each hold.

@@ -149,7 +149,7 @@ func fullCloses(e *env.Env) {
 	a, key := e.Client(), e.Key("user")
 	_, held := e.Lock(a, key)
 	e.Server.Fill()
-	if err := a.Redis.Close(); err != nil {
+	if err := a.Close(); err != nil {
 		e.T.Errorf("Close: %v", err)
 	}
 	e.Is("Unlock after Close", held.Unlock(), lockmw.ErrClosed)
@@ -182,7 +182,7 @@ func warnsOfEviction(e *env.Env) {
 			}
 			return ""
 		})
-		if err := c.Redis.Close(); err != nil { // whatever looks at the policy has ended then
+		if err := c.Close(); err != nil { // whatever looks at the policy has ended then
 			e.T.Error(err)
 		}
 		if got := log.about("maxmemory"); len(got) != warnings {

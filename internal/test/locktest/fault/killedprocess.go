@@ -11,10 +11,10 @@ import (
 )
 
 var killedProcesses = []env.Scenario{
-	env.Case("that held the lock is succeeded when its lease is over", killedHolder, env.InRealTime|env.Shares|env.Sample),
-	env.Case("that was the next is succeeded when its accept window is over", killedHead, env.InRealTime|env.Shares),
+	env.Case("that held the lock is succeeded when its lease is over", killedHolder, env.InRealTime|env.OneNode|env.Shares|env.Sample),
+	env.Case("that was the next is succeeded when its accept window is over", killedHead, env.InRealTime|env.OneNode|env.Shares),
 	env.Case("that was the next is passed over when it has missed a poll", killedHeadMissed, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("and twenty that waited keep nobody from his turn", killedWaiters, env.InRealTime|env.Shares),
+	env.Case("and twenty that waited keep nobody from his turn", killedWaiters, env.InRealTime|env.OneNode|env.Shares),
 }
 
 func killedHolder(e *env.Env) {

@@ -227,7 +227,7 @@ func (t *turmoil) rest() {
 		if c.Redis == nil {
 			continue
 		}
-		if err := c.Redis.Close(); err != nil {
+		if err := c.Close(); err != nil {
 			t.e.T.Errorf("Close: %v", err)
 		}
 	}

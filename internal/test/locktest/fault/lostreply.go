@@ -17,9 +17,9 @@ var lostReplies = []env.Scenario{
 	env.Case("of a nested acquire cannot be, as nothing is sent", lostNested, env.OnServer|env.Shares|env.Sample),
 	env.Case("of a release is no ErrNotHeld", lostRelease, env.OnServer|env.Shares|env.Sample),
 	env.Case("of a renewal keeps the hold", lostRenewal, env.OnServer|env.Shares),
-	env.Case("of a queueing acquire makes one ticket", lostQueueing, env.OnServer|env.Shares),
+	env.Case("of a queueing acquire makes one ticket", lostQueueing, env.OnServer|env.OneNode|env.Shares),
 	env.Case("of a cancel leaves no ticket", lostCancel, env.OnServer|env.Alone),
-	env.Case("without repetition undoes the acquire", lostForGood, env.OnServer|env.Shares),
+	env.Case("without repetition undoes the acquire", lostForGood, env.OnServer|env.OneNode|env.Shares),
 	env.Case("without repetition makes a call with time to wait ask again", lostAndAskedFor, env.OnServer|env.Shares),
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 var refusals = []env.Scenario{
-	env.Case("by any error is told with the server's words", refusedByError, env.OnServer|env.InBubble),
+	env.Case("by any error is told with the server's words", refusedByError, env.OnServer|env.OneNode|env.InBubble),
 	env.Case("of a password is told at once", refusedPassword, env.InRealTime|env.Alone|env.Sample),
 	env.Case("of the scripts is told at once", func(e *env.Env) { refusedByACL(e, "~*", "&*", "+@all", "-evalsha", "-eval") }, env.InRealTime|env.Alone),
 	env.Case("of the keys is told at once", func(e *env.Env) { refusedByACL(e, "~other:*", "&*", "+@all") }, env.InRealTime|env.Alone),

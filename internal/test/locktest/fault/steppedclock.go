@@ -20,14 +20,14 @@ var steppedClock = []env.Scenario{
 	env.Case("60 s behind is not noticed", func(e *env.Env) { clockOff(e, -time.Minute) }, env.OnServer|env.InBubble),
 	env.Case("60 s ahead is not noticed", func(e *env.Env) { clockOff(e, time.Minute) }, env.OnServer|env.InBubble),
 	env.Case("years ahead is not noticed", func(e *env.Env) { clockOff(e, 10*365*24*time.Hour) }, env.OnServer|env.InBubble),
-	env.Case("of the client is never sent", clockNeverSent, env.OnServer|env.InBubble),
+	env.Case("of the client is never sent", clockNeverSent, env.OnServer|env.OneNode|env.InBubble),
 	env.Case("backwards leaves holds, waiters and tokens alone", steppedBackwards, env.OnServer|env.InBubble|env.Costly),
 	env.Case("backwards under load leaves tokens increasing", steppedBackwardsUnderLoad, env.OnServer|env.InBubble),
-	env.Case("backwards keeps a dead holder's lock for that much longer", steppedBackwardsAtDeath, env.OnServer|env.InBubble),
+	env.Case("backwards keeps a dead holder's lock for that much longer", steppedBackwardsAtDeath, env.OnServer|env.OneNode|env.InBubble),
 	env.Case("forwards leaves longer leases and the queue alone", steppedForwards, env.OnServer|env.InBubble|env.Costly),
-	env.Case("forwards ends shorter leases, which the next renewal tells", steppedOverLease, env.OnServer|env.InBubble),
-	env.Case("forwards over all that is kept brings every waiter back", steppedOverAll, env.OnServer|env.InBubble),
-	env.Case("to and fro under load leaves tokens increasing", steppedUnderLoad, env.OnServer|env.InBubble),
+	env.Case("forwards ends shorter leases, which the next renewal tells", steppedOverLease, env.OnServer|env.OneNode|env.InBubble),
+	env.Case("forwards over all that is kept brings every waiter back", steppedOverAll, env.OnServer|env.OneNode|env.InBubble),
+	env.Case("to and fro under load leaves tokens increasing", steppedUnderLoad, env.OnServer|env.OneNode|env.InBubble),
 }
 
 func clockOff(e *env.Env, by time.Duration) {
@@ -133,7 +133,7 @@ func steppedBackwardsAtDeath(e *env.Env) {
 	for _, c := range []*env.Client{dead, gone} {
 		c.Wire.Cut()
 		closed.Go(func() { // which tries to release what it has, for longer than its lease
-			if err := c.Redis.Close(); err != nil {
+			if err := c.Close(); err != nil {
 				e.T.Errorf("Close: %v", err)
 			}
 		})

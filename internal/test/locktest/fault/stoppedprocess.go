@@ -9,7 +9,7 @@ import (
 
 var stoppedProcesses = []env.Scenario{
 	env.Case("that held the lock wakes without it", stoppedHolder, env.InRealTime|env.Shares|env.Sample),
-	env.Case("that was granted the lock meanwhile queues again in its old place", stoppedWaiter, env.InRealTime|env.Shares),
+	env.Case("that was granted the lock meanwhile queues again in its old place", stoppedWaiter, env.InRealTime|env.OneNode|env.Shares),
 }
 
 func stoppedHolder(e *env.Env) {

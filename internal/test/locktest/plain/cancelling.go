@@ -12,7 +12,7 @@ import (
 
 var cancelling = []env.Scenario{
 	env.Case("while queued ends the call at once", cancelledWhileQueued, env.Shares),
-	env.Case("while queued removes the ticket", cancelledTicketIsGone, env.OnServer|env.Shares|env.Sample),
+	env.Case("while queued removes the ticket", cancelledTicketIsGone, env.OnServer|env.OneNode|env.Shares|env.Sample),
 	env.Case("before the call sends nothing", cancelledBefore, env.Shares|env.Sample),
 	env.Case("one of many leaves the others waiting", cancelOneOfMany, env.Shares),
 	env.Case("in the instant of the grant lets the next one run", cancelledAtGrant, env.Shares|env.Costly|env.Sample),

@@ -13,7 +13,7 @@ import (
 var closing = []env.Scenario{
 	env.Case("ends waits and holds and releases the locks", closeEndsAll, env.OnServer|env.Shares|env.Sample),
 	env.Case("under load ends every call", closeUnderLoad, env.OnServer|env.Shares),
-	env.Case("returns when the server does not answer", closeWithSilentServer, env.OnServer|env.Shares),
+	env.Case("returns when the server does not answer", closeWithSilentServer, env.OnServer|env.OneNode|env.Shares),
 	env.Case("takes back what could not be before", closeUndoes, env.OnServer|env.InBubble),
 	env.Case("Shutdown lets holds finish", shutdownWaits, env.OnServer|env.Shares),
 	env.Case("Shutdown ends with its context", shutdownEnds, env.OnServer|env.Shares|env.Sample),
@@ -26,7 +26,7 @@ func closeEndsAll(e *env.Env) {
 	theirCtx, their := e.Lock(b, theirs)
 	queued := []*env.Waiter{e.Wait(a, mine), e.Wait(a, theirs), e.Wait(a, theirs)}
 	next := e.Wait(b, mine)
-	if err := a.Redis.Close(); err != nil {
+	if err := a.Close(); err != nil {
 		e.T.Errorf("Close: %v", err)
 	}
 	for _, w := range queued {
@@ -41,7 +41,7 @@ func closeEndsAll(e *env.Env) {
 		_, _, err := e.Rec.Lock(e.Ctx, a, e.Key("user"), lockmw.WithWait(wait))
 		e.Is("Lock after Close", err, lockmw.ErrClosed)
 	}
-	if err := a.Redis.Close(); err != nil {
+	if err := a.Close(); err != nil {
 		e.T.Errorf("Close once more: %v", err)
 	}
 	e.Unlock(theirCtx, their)
@@ -79,7 +79,7 @@ func closeUnderLoad(e *env.Env) {
 	for range 50 { // holds, at least
 		<-started
 	}
-	if err := a.Redis.Close(); err != nil {
+	if err := a.Close(); err != nil {
 		e.T.Errorf("Close: %v", err)
 	}
 	wg.Wait()
@@ -93,7 +93,7 @@ func closeWithSilentServer(e *env.Env) {
 	w := e.Wait(a, key)
 	a.Wire.Silence()
 	start := time.Now()
-	_ = a.Redis.Close() // it may say that the release is not confirmed
+	_ = a.Close() // it may say that the release is not confirmed
 	// It waits for its goroutines, and they for the redis client, whose ReadTimeout is 5 s.
 	if took := e.Pace.Since(start); took > 6*time.Second {
 		e.T.Errorf("Close took %v", took)
@@ -117,7 +117,7 @@ func closeUndoes(e *env.Env) {
 	w.Fails(e.Soon, context.Canceled)
 	e.Pass(20 * time.Millisecond)
 	a.Wire.Restore()
-	if err := a.Redis.Close(); err != nil {
+	if err := a.Close(); err != nil {
 		e.T.Errorf("Close: %v", err)
 	}
 	if n := e.Server.Admin.ZCard(e.Ctx, e.Server.RedisKey(key)+":queue").Val(); n != 0 {
@@ -135,7 +135,7 @@ func shutdownWaits(e *env.Env) {
 	returned := make(chan struct{})
 	go func() {
 		defer close(returned)
-		shutdown = a.Redis.Shutdown(e.Ctx)
+		shutdown = a.Shutdown(e.Ctx)
 	}()
 	w.Fails(e.Soon, lockmw.ErrClosed)
 	_, _, err := e.Rec.Lock(e.Ctx, a, e.Key("user"))
@@ -165,7 +165,7 @@ func shutdownEnds(e *env.Env) {
 	ctx, cancel := context.WithTimeout(e.Ctx, 50*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	e.Is("Shutdown", a.Redis.Shutdown(ctx), context.DeadlineExceeded)
+	e.Is("Shutdown", a.Shutdown(ctx), context.DeadlineExceeded)
 	if took := e.Pace.Since(start); took > 50*time.Millisecond+e.Soon {
 		e.T.Errorf("Shutdown took %v", took)
 	}

@@ -9,7 +9,7 @@ import (
 
 var fairness = []env.Scenario{
 	env.Case("goroutines of one process run in the order in which they asked", orderWithinProcess, env.Shares|env.Sample),
-	env.Case("without local passes the processes run in the order in which they asked", orderOfProcesses, env.OnServer|env.Shares|env.Sample),
+	env.Case("without local passes the processes run in the order in which they asked", orderOfProcesses, env.OnServer|env.OneNode|env.Shares|env.Sample),
 	env.Case("another process waits for a bounded number of passes", boundedPasses, env.OnServer|env.OneServer|env.PassesOn|env.Shares),
 	env.Case("another process waits for a third of the lease at most", boundedTime, env.OnServer|env.PassesOn|env.Shares),
 }

@@ -15,7 +15,7 @@ var guarded = []env.Scenario{
 	}, env.Shares|env.Sample),
 	env.Case("that stops at Close returns that and its own error", func(e *env.Env) {
 		stopsAtLoss(e, lockmw.ErrClosed, func(c *env.Client) {
-			if err := c.Redis.Close(); err != nil {
+			if err := c.Close(); err != nil {
 				e.T.Errorf("Close: %v", err)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 
 var labels = []env.Scenario{
 	env.Case("is seen by who meets the lock", labelOfHolder, env.Shares|env.Sample),
-	env.Case("is seen by an operator", labelInspected, env.Shares|env.OnServer),
+	env.Case("is seen by an operator", labelInspected, env.Shares|env.OnServer|env.OneNode),
 	env.Case("is of the call that has the lock", labelsOfCalls, env.Shares),
 }
 

@@ -13,15 +13,15 @@ import (
 
 var leases = []env.Scenario{
 	env.Case("a hold of several leases under the watchdog", severalLeases, env.Shares),
-	env.Case("the hold ends before its lease when nothing is answered", func(e *env.Env) { watchdogFails(e, (*redistest.Wire).Silence) }, env.OnServer|env.Shares),
-	env.Case("the hold ends before its lease when nothing is reached", func(e *env.Env) { watchdogFails(e, (*redistest.Wire).Cut) }, env.OnServer|env.Shares),
+	env.Case("the hold ends before its lease when nothing is answered", func(e *env.Env) { watchdogFails(e, (*redistest.Wire).Silence) }, env.OnServer|env.OneNode|env.Shares),
+	env.Case("the hold ends before its lease when nothing is reached", func(e *env.Env) { watchdogFails(e, (*redistest.Wire).Cut) }, env.OnServer|env.OneNode|env.Shares),
 	env.Case("a failed renewal is made up for", renewalRecovers, env.OnServer|env.Shares),
 	env.Case("a fixed lease ends the hold and passes the lock on", fixedLease, env.Shares),
 	env.Case("a fixed lease can be extended", extended, env.Shares),
 	env.Case("the maximum hold ends the hold and passes the lock on", maxHold, env.Shares),
 	env.Case("the minimum hold keeps the key taken", minHold, env.Shares),
 	env.Case("an expired hold passes the lock on", expired, env.InProcess),
-	env.Case("a lease that runs out is asked for once it has", polledOnce, env.OnServer|env.Shares|env.Sample),
+	env.Case("a lease that runs out is asked for once it has", polledOnce, env.OnServer|env.OneNode|env.Shares|env.Sample),
 }
 
 func severalLeases(e *env.Env) {

@@ -22,10 +22,10 @@ var replays = []env.Scenario{
 	env.Case("of an acquire that its cancel overtook queues nothing", lateQueueingAfterCancel, env.OnServer|env.Shares),
 	env.Case("of a release after the same owner came back frees nothing", lateRelease, env.OnServer|env.Shares|env.Sample),
 	env.Case("of a renewal gives nobody more time", lateRenewal, env.OnServer|env.Shares),
-	env.Case("of every command of a hold after its release changes nothing", replayAfterRelease, env.OnServer|env.Shares),
-	env.Case("of every command of a hold after the same owner came back changes nothing", replayAfterReturn, env.OnServer|env.Shares),
-	env.Case("of every command of a ticket after it was cancelled changes nothing", replayAfterCancel, env.OnServer|env.Shares),
-	env.Case("of every message after what it was about is over starts nobody", replayOfMessages, env.OnServer|env.Shares),
+	env.Case("of every command of a hold after its release changes nothing", replayAfterRelease, env.OnServer|env.OneNode|env.Shares),
+	env.Case("of every command of a hold after the same owner came back changes nothing", replayAfterReturn, env.OnServer|env.OneNode|env.Shares),
+	env.Case("of every command of a ticket after it was cancelled changes nothing", replayAfterCancel, env.OnServer|env.OneNode|env.Shares),
+	env.Case("of every message after what it was about is over starts nobody", replayOfMessages, env.OnServer|env.OneNode|env.Shares),
 }
 
 func lateAcquireAfterRelease(e *env.Env) {

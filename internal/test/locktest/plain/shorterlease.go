@@ -21,7 +21,8 @@ func refusesShorter(e *env.Env, with func(time.Duration) lockmw.Option) {
 	for _, shorter := range []time.Duration{env.MinLease, time.Minute, lease - time.Minute} {
 		e.Is("Extend to a shorter lease", held.Extend(ctx, shorter), lockmw.ErrInvalidOption)
 	}
-	if d := held.Deadline(); !d.Equal(before) {
+	// Over several nodes the deadline is a bit later when another node has joined.
+	if d := held.Deadline(); !d.Equal(before) && (e.Config.OverNodes == nil || d.Before(before) || d.Sub(before) > e.Soon) {
 		e.T.Errorf("the deadline moved by %v", d.Sub(before))
 	}
 	if e.Server != nil {

@@ -6,11 +6,11 @@ import (
 )
 
 var strangers = []env.Scenario{
-	env.Case("at the lock's key are reported and left alone", strangerAtHolder, env.OnServer|env.Shares|env.Sample),
-	env.Case("in the queue's place are reported and left alone", strangerAtQueue, env.OnServer|env.Shares),
-	env.Case("in the tickets' place are reported and left alone", strangerAtTickets, env.OnServer|env.Shares),
-	env.Case("in the fencing counter's place are reported and left alone", strangerAtFence, env.OnServer|env.OneServer|env.Shares|env.Sample),
-	env.Case("that replace a held lock are left alone", strangerReplacesLock, env.OnServer|env.Shares|env.Sample),
+	env.Case("at the lock's key are reported and left alone", strangerAtHolder, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("in the queue's place are reported and left alone", strangerAtQueue, env.OnServer|env.OneNode|env.Shares),
+	env.Case("in the tickets' place are reported and left alone", strangerAtTickets, env.OnServer|env.OneNode|env.Shares),
+	env.Case("in the fencing counter's place are reported and left alone", strangerAtFence, env.OnServer|env.OneNode|env.OneServer|env.Shares|env.Sample),
+	env.Case("that replace a held lock are left alone", strangerReplacesLock, env.OnServer|env.OneNode|env.Shares|env.Sample),
 }
 
 func strangerAtHolder(e *env.Env) {

@@ -9,9 +9,9 @@ import (
 )
 
 var waitersShown = []env.Scenario{
-	env.Case("in the holder's process are counted by an Inspector", waitersHereShown, env.OnServer|env.Shares|env.Sample),
-	env.Case("in another process are counted by an Inspector", waitersElsewhereShown, env.OnServer|env.Shares|env.Sample),
-	env.Case("are counted while the lock changes hands", waitersAmidTrafficShown, env.OnServer|env.Excludes|env.InBubble),
+	env.Case("in the holder's process are counted by an Inspector", waitersHereShown, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("in another process are counted by an Inspector", waitersElsewhereShown, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("are counted while the lock changes hands", waitersAmidTrafficShown, env.OnServer|env.OneNode|env.Excludes|env.InBubble),
 }
 
 // A hold with a fixed lease is not renewed, and one with a long lease rarely.

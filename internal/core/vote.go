@@ -1,0 +1,34 @@
+package core
+
+import "time"
+
+// A Vote says how a request differs that is for one of several independent nodes: the lock is had by who has it at most of
+// them (rule 23 of docs/protocol.md). Such a request has a ticket of its own. If it does not wait, it only tries.
+type Vote struct {
+	Token  int64         // proposed: the node gives this one if it may; 0: none
+	Tokens int           // how many are wanted, at least 1
+	Wants  bool          // the holder is to learn that somebody waits, though the request only tries
+	Drift  time.Duration // by how much the deadline is earlier than that of other holds
+
+	// When there is a hold, these say when the acquire was sent that was answered, and the clock of the node meanwhile
+	// in microseconds; 0: it is not known.
+	Asked time.Time
+	Clock int64
+}
+
+// A VoteHold is the Hold of a request with a Vote.
+type VoteHold interface {
+	Hold
+	// LastToken returns the last of the tokens that the node has given with the first.
+	LastToken() int64
+	// IsContended reports whether somebody else is known to wait for the node.
+	IsContended() bool
+}
+
+// DriftOf returns by how much the deadline of a hold is earlier than that of others.
+func DriftOf(r *Request) time.Duration {
+	if r.Vote == nil {
+		return 0
+	}
+	return r.Vote.Drift
+}

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
+
+// A request with a Vote is for a lock that is one of several at independent nodes (rule 24 of docs/protocol.md). It is a
+// cohort of its own. What it gets is a core.VoteHold.
+
+var _ core.VoteHold = (*hold)(nil)
+
+// votesWanted is tokensWanted for a vote. As long as no message could say that somebody else waits, they are not many.
+func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
+	tokens := max(v.Tokens, 1)
+	if few := 1 + c.e.cfg.LocalPasses; tokens > few {
+		c.e.inboxes.use(c.slot.inbox)
+		if !c.slot.inbox.isLive() {
+			tokens = few
+		}
+	}
+	return tokens, tokens
+}
+
+// noteClock notes what the answer that grants a vote says of the server's clock.
+func (r *request) noteClock(sent time.Time, clock int64) {
+	if v := r.leader.req.Vote; v != nil {
+		v.Asked, v.Clock = sent, clock
+	}
+}
+
+// LastToken implements core.VoteHold.
+func (h *hold) LastToken() int64 { return h.lease.last }
+
+// IsContended implements core.VoteHold.
+func (h *hold) IsContended() bool {
+	c := h.lease.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	return h.lease.contended
+}
+
+// Context ends when the engine is closed. What is sent with a context that derives from it costs less.
+func (e *Engine) Context() context.Context { return e.sender.Context() }
+
+// IsClosing reports whether the engine accepts nothing new.
+func (e *Engine) IsClosing() bool { return e.closing.Load() }
+
+// Config returns what the engine was made with.
+func (e *Engine) Config() Config { return e.cfg }
+
+// Process is how an operator recognises this process.
+func (e *Engine) Process() string { return e.process }
+
+// IsCluster reports whether the server is a Cluster, which moves keys from node to node.
+func (e *Engine) IsCluster() bool { return e.slots.cluster }
+
+// Trusted returns which server the engine trusts to have all locks in the slot of a key; "" if none, or it has no
+// quarantine.
+func (e *Engine) Trusted(key string) string {
+	keys := e.layout.KeySet(key)
+	return e.quarantine.Trusted(keys.Holder())
+}
+
+// Counter asks for the last token that the server has given to any key. It fails as a request for key would, but for those
+// who have the lock.
+func (e *Engine) Counter(ctx context.Context, key string) (last int64, err error) {
+	keys := e.layout.KeySet(key)
+	p := script.Poll{Keys: &keys, Subscribed: e.slotOf(&keys).inbox.isLive()}
+	a, err := e.ask(ctx, p.Call)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := a.Polled(0, e.layout.InboxPrefix())
+	if answer.More {
+		e.settle(keys)
+	}
+	return answer.Stamp, script.Failure(err)
+}
+
+// Raise has the next token of key be greater than token. It fails with core.ErrUnavailable if that is too far ahead of the
+// server's clock.
+func (e *Engine) Raise(ctx context.Context, key string, token int64) error {
+	keys := e.layout.KeySet(key)
+	raise := script.Raise{Keys: &keys, Token: token, Always: true}
+	a, err := e.ask(ctx, raise.Call)
+	if err != nil {
+		return err
+	}
+	behind, err := a.Raised(token)
+	if behind > 0 {
+		return fmt.Errorf("%w: its clock is %v behind a fencing token", core.ErrUnavailable, behind.Round(time.Second))
+	}
+	if err == nil {
+		e.slotOf(&keys).noteToken(token)
+	}
+	return script.Failure(err)
+}
+
+// ask runs a script once.
+func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*script.Reply, error) {
+	answers := make(chan *script.Reply, 1)
+	e.sender.Start(prepare(ctx, e.scripts, func(r *script.Reply) { answers <- r }))
+	select {
+	case r := <-answers:
+		return r, nil
+	case <-ctx.Done():
+		return nil, errSilent
+	}
+}
+
+// Note notes at the server, by the name that Trusted has returned, that its counter was raised to those of other nodes.
+func (e *Engine) Note(ctx context.Context, server string) error {
+	return script.Failure(e.rdb.Set(ctx, e.note(server), 1, noteTime).Err())
+}
+
+// IsNoted reports whether that was noted.
+func (e *Engine) IsNoted(ctx context.Context, server string) (bool, error) {
+	n, err := e.rdb.Exists(ctx, e.note(server)).Result()
+	return n == 1, script.Failure(err)
+}
+
+// noteTime is for how long it is noted.
+const noteTime = 30 * 24 * time.Hour
+
+func (e *Engine) note(server string) string { return e.cfg.Prefix + ":raised:" + server }

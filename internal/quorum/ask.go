@@ -1,0 +1,117 @@
+package quorum
+
+import (
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// ask asks the nodes, all at once. One that is away is left out, unless it is needed.
+func (a *attempt) ask() {
+	e, l, now := a.e, a.e.l, time.Now()
+	lead := e.leader()
+	if lead == nil {
+		a.giveUp()
+		return
+	}
+	a.phase, a.isPatient, a.isRefused, a.chosen, a.raising = asks, false, false, choice{}, 0
+	a.terms, a.begun, a.joined = lead.req, now, e.joined
+	if a.order == nil {
+		a.order = l.order(e.key)
+	}
+	present := 0
+	for _, n := range l.nodes {
+		if !n.away {
+			present++
+		}
+	}
+	all := present < l.cfg.Quorum
+	a.first = a.findFirst()
+	queue := l.majority(now) && e.waits()
+	if queue && a.queueOnly {
+		a.phase = waits
+		a.queueAt(a.first, lead)
+		return
+	}
+	token := l.propose(now)
+	for _, n := range l.nodes {
+		if n.away && !all {
+			continue
+		}
+		wait := time.Duration(0)
+		if queue && n == a.first {
+			wait = core.Forever
+		}
+		b := e.newBallot(n, a.terms, wait)
+		b.attempt, b.vote.Token, b.vote.Tokens, b.vote.Wants = a, token, e.tokensWanted(), lead.req.Wait != 0
+		a.ballots[n.index] = b
+		b.send(lead.ctx)
+	}
+	if queue {
+		a.after(l.cfg.Limit, a.loseSilent)
+	}
+}
+
+// findFirst returns the first node of the key's order that answers. If all nodes are needed, it is the first of all.
+func (a *attempt) findFirst() *node {
+	l := a.e.l
+	if l.cfg.Quorum < len(l.nodes) {
+		for i := range l.nodes {
+			if n := a.order(i); !n.away {
+				return n
+			}
+		}
+	}
+	return a.order(0)
+}
+
+// queueAt has the attempt wait in the queue of a node.
+func (a *attempt) queueAt(n *node, lead *waiter) {
+	b := a.e.newBallot(n, a.terms, core.Forever)
+	b.attempt, b.vote.Tokens, b.vote.Wants = a, a.e.tokensWanted(), true
+	if first := a.ballots[a.first.index]; first != nil && first.state == granted {
+		b.vote.Token = first.hold.Token()
+	}
+	if was := a.ballots[n.index]; was != nil {
+		was.drop()
+	}
+	a.ballots[n.index] = b
+	b.req.WantsMoves = n == a.first
+	b.send(lead.ctx)
+	a.after(a.e.l.cfg.Limit, a.loseSilent)
+}
+
+// loseSilent gives up nodes that were to queue the attempt, and have not answered.
+func (a *attempt) loseSilent() {
+	for _, b := range a.ballots {
+		if b != nil && b.state == asking && b.req.Wait != 0 {
+			b.n.note(errSilent)
+			b.drop()
+			b.state, b.err = failed, errSilent
+		}
+	}
+	a.step()
+}
+
+// askRest asks the other nodes when the first is had.
+func (a *attempt) askRest(first *ballot) {
+	e, lead := a.e, a.e.leader()
+	if lead == nil {
+		a.giveUp()
+		return
+	}
+	a.phase, a.isPatient, a.begun = climbs, false, time.Now()
+	a.after(climbTime, a.delay)
+	for _, n := range e.l.nodes {
+		if n == a.first || n.away && e.l.cfg.Quorum < len(e.l.nodes) {
+			continue
+		}
+		b := e.newBallot(n, a.terms, 0)
+		b.attempt, b.vote.Token, b.vote.Tokens, b.vote.Wants = a, first.hold.Token(), e.tokensWanted(), true
+		a.ballots[n.index] = b
+		b.send(lead.ctx)
+	}
+	if asked, _ := a.open(); asked == 0 {
+		a.count()
+	}
+}

@@ -1,0 +1,253 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A ballot is one request at one node, under an id of its own. It implements core.Events for the node's engine.
+type ballot struct {
+	e       *entry
+	n       *node
+	attempt *attempt // that it was made for; nil: to join a lease
+	lease   *lease   // that it is part of, or is to join; nil: none yet
+	req     core.Request
+	vote    core.Vote
+	cancel  context.CancelFunc // of one that queues
+
+	state   ballotState
+	hold    core.VoteHold // granted
+	knows   int64         // the counter of the node, as far as is known
+	err     error         // failed
+	holders []core.Holder // in the way
+	lost    atomic.Int64  // when it was seen to be over, in ns since the Locks were made; 0: it is not
+	failing bool          // its last renewal has failed
+}
+
+type ballotState int8
+
+const (
+	asking  ballotState = iota
+	queued              // a ticket waits
+	granted             // the node has granted the lock
+	refused             // somebody else has it
+	failed              // the node did not answer, or may not grant
+	dropped             // nobody wants it any more
+)
+
+// newBallot prepares a request for a node.
+func (e *entry) newBallot(n *node, r *core.Request, wait time.Duration) *ballot {
+	b := &ballot{e: e, n: n, req: *r}
+	b.req.Vote, b.req.Events = &b.vote, b
+	b.req.Mode, b.req.Wait, b.req.MaxHold, b.req.MaxWaiters = core.Exclusive, wait, 0, 0
+	b.req.FailOpen, b.req.Leads, b.req.Once, b.req.Place, b.req.KeepPlace = false, false, false, "", 0
+	b.vote.Drift = e.l.cfg.Drift
+	return b
+}
+
+// send sends the request. ctx has the values that the user's client may want. l.mu is held.
+func (b *ballot) send(ctx context.Context) {
+	if b.req.Wait == 0 {
+		ctx = b.n.limited(ctx)
+	} else {
+		inner, cancel := context.WithCancel(b.n.engine.Context())
+		b.cancel = cancel
+		ctx = &limitedContext{inner, ctx}
+	}
+	b.e.l.spawn(func() {
+		hold, err := b.n.engine.Acquire(ctx, &b.req)
+		b.e.l.mu.Lock()
+		defer b.e.l.mu.Unlock()
+		if b.cancel != nil {
+			b.cancel()
+		}
+		b.onAnswer(hold, err)
+	})
+}
+
+// onAnswer deals with the end of the request.
+func (b *ballot) onAnswer(hold core.Hold, err error) {
+	l, was := b.e.l, b.state
+	if err == nil {
+		b.hold = hold.(core.VoteHold)
+		b.knows = b.hold.LastToken()
+		l.noteToken(b.knows)
+		if b.vote.Clock != 0 {
+			b.n.noteClock(b.vote.Asked, b.vote.Clock)
+		}
+	}
+	switch {
+	case was == dropped && err == nil:
+		b.letGo()
+		return
+	case was == dropped:
+		return
+	case err == nil && !b.n.isRaised(b.e.key):
+		b.n.note(errNotRaised)
+		b.state, b.err = failed, errNotRaised
+		b.letGo()
+	case err == nil:
+		b.n.note(nil)
+		b.state = granted
+		if b.hold.Expired() {
+			b.lose()
+		}
+	case isBusy(err):
+		b.n.note(nil)
+		b.state = refused
+		if failure, ok := errors.AsType[*core.AcquireError](err); ok {
+			b.holders = failure.Holders
+		}
+	default:
+		b.n.note(err)
+		b.state, b.err = failed, err
+	}
+	switch {
+	case b.lease != nil:
+		b.lease.onBallot(b)
+	case b.attempt != nil:
+		b.attempt.step()
+	}
+}
+
+// drop has the node forget the request, whatever became of it. l.mu is held.
+func (b *ballot) drop() {
+	was := b.state
+	b.state = dropped
+	switch {
+	case was == granted:
+		b.letGo()
+	case b.cancel != nil:
+		b.cancel() // the engine has the server forget the id
+	}
+}
+
+// letGo releases what was granted, in the background. l.mu is held.
+func (b *ballot) letGo() {
+	b.lose()
+	b.e.l.spawn(func() { _, _ = b.hold.Release(b.e.l.cfg.Unlock) }) // what fails is tried again by the engine
+}
+
+// counts reports whether the node is one that the hold has.
+func (b *ballot) counts() bool {
+	return b != nil && b.state == granted && !b.isLost() && !b.hold.Expired()
+}
+
+// lose notes that what was granted is over.
+func (b *ballot) lose() { b.lost.CompareAndSwap(0, int64(max(time.Since(b.e.l.clock.base), 1))) }
+
+// isLost reports whether that was noted. It needs no mutex.
+func (b *ballot) isLost() bool { return b.lost.Load() != 0 }
+
+// deadline returns until when the node counts. It needs no mutex.
+func (b *ballot) deadline() time.Time {
+	d := b.hold.Deadline()
+	if lost := b.lost.Load(); lost != 0 {
+		if at := b.e.l.clock.base.Add(time.Duration(lost)); at.Before(d) {
+			return at
+		}
+	}
+	return d
+}
+
+// Contended implements core.Events: the request waits in the node's queue.
+func (b *ballot) Contended(w core.Wait) { b.onWait(w) }
+
+// Waiting implements core.Events.
+func (b *ballot) Waiting(w core.Wait) { b.onWait(w) }
+
+func (b *ballot) onWait(w core.Wait) {
+	b.e.l.mu.Lock()
+	defer b.e.l.mu.Unlock()
+	b.n.note(nil)
+	if b.state != asking && b.state != queued || b.req.Wait == 0 {
+		return
+	}
+	b.state, b.holders = queued, w.Holders
+	if b.attempt != nil && b.lease == nil {
+		b.e.notify(w)
+		b.attempt.step()
+	}
+}
+
+// Stalled implements core.Events: waiters notice that themselves.
+func (b *ballot) Stalled(core.LocalHold) {}
+
+// ShuttingDown implements core.Events: this is no leader at a node.
+func (b *ballot) ShuttingDown() {}
+
+// IsForgotten implements core.Events. The engine may hold a mutex.
+func (b *ballot) IsForgotten() bool {
+	h := b.e.holder.Load()
+	return h != nil && h.isForgotten()
+}
+
+// Forgotten implements core.Events.
+func (b *ballot) Forgotten(core.LocalHold, time.Time) {
+	b.e.l.mu.Lock()
+	h := b.e.holder.Load()
+	var tell func()
+	if h != nil && b.lease != nil && h.lease == b.lease {
+		tell = h.onForgotten()
+	}
+	b.e.l.mu.Unlock()
+	if tell != nil {
+		tell()
+	}
+}
+
+// Renewed implements core.Events.
+func (b *ballot) Renewed(err error) {
+	b.e.l.mu.Lock()
+	b.failing = err != nil
+	if err == nil {
+		b.n.note(nil)
+	}
+	var tell func()
+	if b.lease != nil {
+		tell = b.lease.onRenewed(err)
+	}
+	b.e.l.mu.Unlock()
+	if tell != nil {
+		tell()
+	}
+}
+
+// Lost implements core.Events.
+func (b *ballot) Lost(cause error) {
+	b.e.l.mu.Lock()
+	b.lose()
+	var tell func()
+	switch {
+	case b.state == dropped:
+	case b.lease != nil:
+		tell = b.lease.onLost(cause)
+	case b.attempt != nil:
+		b.state, b.err = failed, cause
+		b.attempt.step()
+	}
+	b.e.l.mu.Unlock()
+	if tell != nil {
+		tell()
+	}
+}
+
+// drop has nodes forget all of these.
+func drop(ballots []*ballot) {
+	for _, b := range ballots {
+		if b != nil {
+			b.drop()
+		}
+	}
+}
+
+// kthLatest returns the k-th latest of those times.
+func kthLatest(times []time.Time, k int) time.Time {
+	slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
+	return times[k-1]
+}

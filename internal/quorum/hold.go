@@ -1,0 +1,195 @@
+package quorum
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A hold is one caller's turn with a lease. It implements core.Hold. The mutex of Locks guards what changes.
+type hold struct {
+	lease *lease
+	req   *core.Request
+	token int64
+	since time.Time
+	limit time.Time   // the end of the maximum hold; zero: none
+	timer *time.Timer // ends it then
+
+	keep      time.Time // the key stays taken until then; zero: no longer than MinHold says
+	over      bool
+	lost      error
+	forgotten bool
+	abandoned bool // its caller gave up before it knew of the hold
+}
+
+// give gives the lease to a waiter, with the next token.
+func (e *entry) give(l *lease, w *waiter) {
+	h := &hold{lease: l, req: w.req, since: time.Now()}
+	if e.l.cfg.Tokens {
+		h.token = l.next
+	}
+	l.next++
+	if most := w.req.MaxHold; most > 0 {
+		h.limit = h.since.Add(most)
+		h.timer = time.AfterFunc(most, h.onLimit)
+	}
+	e.l.holds++
+	e.holder.Store(h)
+	e.finish(w, h, nil)
+}
+
+// onLimit ends a hold whose maximum is over.
+func (h *hold) onLimit() {
+	l := h.lease.e.l
+	l.mu.Lock()
+	if h.over || h.lease.over {
+		l.mu.Unlock()
+		return
+	}
+	tell := h.lease.lose(errMaxHold)
+	l.mu.Unlock()
+	if tell != nil {
+		tell()
+	}
+}
+
+var errMaxHold = fmt.Errorf("%w: its maximum hold is over", core.ErrLost)
+
+// end ends the hold on this side. lost is nil if it was released.
+func (h *hold) end(lost error) {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	h.over, h.lost = true, lost
+	h.lease.e.holder.CompareAndSwap(h, nil)
+	h.lease.e.l.holdEnded()
+}
+
+// process is how an operator recognises this process.
+func (h *hold) process() string { return h.lease.e.l.nodes[0].engine.Process() }
+
+// Token implements core.Hold.
+func (h *hold) Token() int64 { return h.token }
+
+// Deadline implements core.Hold.
+func (h *hold) Deadline() time.Time {
+	d := h.lease.deadline()
+	if !h.limit.IsZero() && h.limit.Before(d) {
+		return h.limit
+	}
+	return d
+}
+
+// Expired implements core.Hold.
+func (h *hold) Expired() bool { return !time.Now().Before(h.Deadline()) }
+
+// ended returns how the hold has ended, or nil while it goes on.
+func (h *hold) ended() error {
+	if !h.over {
+		return nil
+	}
+	return cmp.Or(h.lost, core.ErrNotHeld)
+}
+
+// Extend implements core.Hold. It has enough nodes when it returns without an error; the others are not waited for.
+func (h *hold) Extend(ctx context.Context, lease time.Duration) error {
+	l := h.lease.e.l
+	l.mu.Lock()
+	if err := h.ended(); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	members := *h.lease.members.Load()
+	errs := make(chan error, len(members))
+	n := 0
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, b := range members {
+		if b.isLost() {
+			continue
+		}
+		n++
+		l.spawn(func() { errs <- b.hold.Extend(ctx, lease) })
+	}
+	l.mu.Unlock()
+	return h.awaitExtended(errs, n)
+}
+
+// stragglersTime is for how long nodes are waited for that have not been extended when enough have.
+const stragglersTime = 50 * time.Millisecond
+
+func (h *hold) awaitExtended(errs <-chan error, n int) (err error) {
+	l := h.lease.e.l
+	done := 0
+	var late <-chan time.Time
+	for range n {
+		select {
+		case e := <-errs:
+			if errors.Is(e, core.ErrInvalidOption) {
+				return e
+			}
+			if e == nil {
+				done++
+			} else {
+				err = e
+			}
+		case <-late:
+			return nil
+		}
+		if done >= l.cfg.Quorum && late == nil {
+			late = time.After(stragglersTime)
+		}
+	}
+	if done >= l.cfg.Quorum {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ended := h.ended(); ended != nil {
+		return ended
+	}
+	if err == nil || core.IsLoss(err) {
+		err = fmt.Errorf("%w: %d of %d nodes were extended, of %d that it needs", core.ErrUnavailable, done, len(l.nodes), l.cfg.Quorum)
+	}
+	return err
+}
+
+// Downgrade implements core.Hold: there are no readers.
+func (h *hold) Downgrade(context.Context) error { return errors.ErrUnsupported }
+
+// KeepTaken implements core.Hold.
+func (h *hold) KeepTaken(d time.Duration) {
+	l := h.lease.e.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if until := time.Now().Add(d); until.After(h.keep) {
+		h.keep = until
+	}
+}
+
+// rest returns for how long from now the key stays taken after a release.
+func (h *hold) rest() time.Duration {
+	if h.abandoned {
+		return 0
+	}
+	return max(time.Until(h.since.Add(h.req.MinHold)), time.Until(h.keep))
+}
+
+// isForgotten reports whether nobody can release the hold any more. It needs no mutex.
+func (h *hold) isForgotten() bool { return h.req.Events.IsForgotten() }
+
+// onForgotten notes that the hold is not renewed any more. It returns what tells that; nil if it is known.
+func (h *hold) onForgotten() (tell func()) {
+	if h.over || h.forgotten {
+		return nil
+	}
+	h.forgotten = true
+	ends := h.Deadline()
+	return func() {
+		h.req.Events.Forgotten(core.LocalHold{Request: h.req, Token: h.token, Since: h.since}, ends)
+	}
+}

@@ -1,0 +1,186 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A lease is what most of the nodes have granted to this process. It is passed from hold to hold as long as there are
+// tokens. Each node's engine renews its own part. The mutex of Locks guards it, but for members.
+type lease struct {
+	e       *entry
+	terms   *core.Request             // of the caller that it was taken for
+	ballots []*ballot                 // by node: part of it, or to join it; nil: neither
+	members atomic.Pointer[[]*ballot] // those that are part of it, and may be over
+	next    int64                     // token that is not used yet
+	last    int64                     // that k nodes know
+	passes  int                       // so far
+	told    time.Time                 // the deadline that observers know of
+	over    bool
+	joined  time.Time // when nodes were last asked to join
+}
+
+// newLease begins a lease that the nodes in have make up, and gives it to a waiter. Others that were asked may join later.
+func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
+	l := &lease{e: e, terms: lead.req, ballots: all, next: tokens.first, last: tokens.last, joined: time.Now()}
+	members := make([]*ballot, 0, len(all))
+	for _, b := range have {
+		if !e.l.cfg.Tokens || b.knows >= l.last {
+			members = append(members, b)
+		}
+	}
+	l.members.Store(&members)
+	for i, b := range all {
+		if b == nil {
+			continue
+		}
+		b.lease = l
+		if b.state == refused || b.state == failed || b.state == granted && !b.counts() {
+			all[i] = nil
+		}
+	}
+	e.lease = l
+	e.l.leases[l] = struct{}{}
+	l.told = l.deadline()
+	for _, b := range all { // nodes that do not know the tokens yet
+		if b != nil && b.state == granted && !l.has(b) {
+			l.onBallot(b)
+		}
+	}
+	e.give(l, lead)
+	if l.isMissing() {
+		e.l.prober.want(e.l)
+	}
+	if e.n == 0 {
+		return
+	}
+	holders := l.describe()
+	e.failAll(busy(holders), func(w *waiter) bool { return w.req.Wait == 0 })
+	e.notify(core.Wait{Holders: holders})
+}
+
+func (l *lease) has(b *ballot) bool { return slices.Contains(*l.members.Load(), b) }
+
+// isMissing reports whether there are nodes that are no part of the lease.
+func (l *lease) isMissing() bool {
+	n := 0
+	for _, m := range *l.members.Load() {
+		if !m.isLost() {
+			n++
+		}
+	}
+	return n < len(l.e.l.nodes)
+}
+
+// deadline returns until when enough nodes count. It needs no mutex.
+func (l *lease) deadline() time.Time {
+	var room [16]time.Time
+	times := room[:0]
+	for _, b := range *l.members.Load() {
+		times = append(times, b.deadline())
+	}
+	return kthLatest(times, l.e.l.cfg.Quorum)
+}
+
+// counting returns how many nodes count.
+func (l *lease) counting() (n int) {
+	for _, b := range *l.members.Load() {
+		if b.counts() {
+			n++
+		}
+	}
+	return n
+}
+
+// isContended reports whether somebody else is known to wait.
+func (l *lease) isContended() bool {
+	for _, b := range *l.members.Load() {
+		if !b.isLost() && b.hold.IsContended() {
+			return true
+		}
+	}
+	return false
+}
+
+// onLost deals with a node that does not count any more. It returns what is to be called without the mutex; nil: nothing.
+func (l *lease) onLost(cause error) (tell func()) {
+	if l.over || l.counting() >= l.e.l.cfg.Quorum {
+		l.e.l.prober.want(l.e.l) // to have it join again
+		return nil
+	}
+	cfg := l.e.l.cfg
+	return l.lose(fmt.Errorf("%w: it counts at %d of %d nodes, of %d that it needs", lossOf(cause), l.counting(), len(l.e.l.nodes), cfg.Quorum))
+}
+
+// lossOf is cause if that is a loss; another error becomes one.
+func lossOf(cause error) error {
+	if core.IsLoss(cause) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", core.ErrLost, cause)
+}
+
+// lose ends the lease and its hold. It returns what tells the holder.
+func (l *lease) lose(cause error) (tell func()) {
+	h := l.e.holder.Load()
+	e := l.e
+	l.detach()
+	drop(l.ballots)
+	if h != nil && !h.over {
+		h.end(cause)
+		tell = func() { h.req.Events.Lost(cause) }
+	}
+	e.start()
+	return tell
+}
+
+// detach takes the lease off the tables.
+func (l *lease) detach() {
+	l.over = true
+	delete(l.e.l.leases, l)
+	if l.e.lease == l {
+		l.e.lease = nil
+	}
+}
+
+// onRenewed deals with the renewal of a node. It returns what tells the holder; nil: nothing.
+func (l *lease) onRenewed(err error) (tell func()) {
+	h := l.e.holder.Load()
+	if l.over || h == nil || h.over {
+		return nil
+	}
+	if err == nil {
+		if d := l.deadline(); d.After(l.told) {
+			l.told = d
+			return func() { h.req.Events.Renewed(nil) }
+		}
+		return nil
+	}
+	well := 0
+	for _, b := range *l.members.Load() {
+		if b.counts() && !b.failing {
+			well++
+		}
+	}
+	if well >= l.e.l.cfg.Quorum {
+		return nil
+	}
+	return func() { h.req.Events.Renewed(err) }
+}
+
+// describe describes the holder in this process.
+func (l *lease) describe() []core.Holder {
+	h := l.e.holder.Load()
+	if h == nil {
+		return nil
+	}
+	return []core.Holder{{
+		Owner: h.req.Owner, Process: h.process(), TraceParent: h.req.Trace, Token: h.token, Since: h.since,
+		TTL: max(0, time.Until(l.deadline())), Label: h.req.Label, Fixed: h.req.Fixed,
+		MinRest: max(0, time.Until(h.since.Add(h.req.MinHold))),
+	}}
+}

@@ -1,0 +1,137 @@
+package quorum
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A prober asks nodes whether they answer, as long as that matters: calls wait, which need most of the nodes, a node is
+// away, or leases miss one. The mutex of Locks guards it.
+type prober struct {
+	running bool
+	wanted  bool
+	key     string // that nodes are asked about
+}
+
+// probeInterval is between two looks.
+const probeInterval = 250 * time.Millisecond
+
+// want has the prober look after the nodes until that is not needed any more. l.mu is held.
+func (p *prober) want(l *Locks) {
+	p.wanted = true
+	if p.running || l.closed {
+		return
+	}
+	p.running = true
+	l.spawn(l.probe)
+}
+
+// probe runs as long as it is wanted.
+func (l *Locks) probe() {
+	tick := time.NewTicker(probeInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		l.mu.Lock()
+		if l.closedByNodes.Load() || !l.lookAfter(time.Now()) {
+			l.prober.running = false
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+	}
+}
+
+// lookAfter looks after everything that needs the nodes, and reports whether there is something.
+func (l *Locks) lookAfter(now time.Time) (needed bool) {
+	key := l.prober.key
+	for k, e := range l.entries {
+		if a := e.attempt; a != nil && a.phase != asks {
+			needed, key = true, k
+			a.lookAfter(now)
+		}
+	}
+	for s := range l.leases {
+		if s.isMissing() {
+			needed, key = true, s.e.key
+			s.join(now)
+		}
+	}
+	for _, n := range l.nodes {
+		needed = needed || n.away
+	}
+	l.prober.key = key
+	if !needed {
+		return false
+	}
+	for _, n := range l.nodes {
+		if n.away || now.Sub(n.answered) >= probeInterval {
+			n.probe(key)
+		}
+	}
+	return true
+}
+
+// lookAfter ends what an attempt has in queues, or keeps, if too few nodes have answered of late, or the first is away.
+func (a *attempt) lookAfter(now time.Time) {
+	if a.phase != waits && a.phase != climbs {
+		return
+	}
+	l := a.e.l
+	switch {
+	case !l.majority(now):
+		err := &core.AcquireError{Err: a.unavailable()}
+		a.retreat()
+		a.e.failAll(err, (*waiter).isHurried)
+		a.pauseOrEnd()
+	case a.phase == waits && a.first.away && l.cfg.Quorum < len(l.nodes):
+		a.retreat()
+		a.begin()
+	}
+}
+
+// probe asks the node whether it would grant a lock.
+func (n *node) probe(key string) {
+	if n.probing {
+		return
+	}
+	if key == "" {
+		key = "probe"
+	}
+	n.probing = true
+	n.l.spawn(func() {
+		n.look(key)
+		n.l.mu.Lock()
+		defer n.l.mu.Unlock()
+		n.probing = false
+	})
+}
+
+// look asks the node whether it would grant a lock, and notes the answer.
+func (n *node) look(key string) {
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	defer cancel()
+	last, err := n.engine.Counter(ctx, key)
+	n.l.mu.Lock()
+	defer n.l.mu.Unlock()
+	n.note(err)
+	if err == nil {
+		n.l.noteToken(last)
+	}
+}
+
+// probeAll asks all nodes whether they answer, and then calls done with l.mu held.
+func (l *Locks) probeAll(key string, done func()) {
+	l.spawn(func() {
+		each(l.nodes, func(n *node) { n.look(key) })
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		done()
+	})
+}

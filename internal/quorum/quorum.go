@@ -1,0 +1,137 @@
+// Package quorum implements a lock that is had by who has it at most of several independent nodes (rule 24 of
+// docs/protocol.md). Each node has an engine of its own, which grants, renews and loses its part. One lock travels through the
+// files in this order:
+//
+//	quorum.go     Acquire finds the entry of the key
+//	entry.go      callers of this process queue there; one attempt at a time is made for them
+//	waiter.go     one caller waits for its hold
+//	attempt.go    an attempt asks the nodes
+//	phase.go      what an attempt does when it has not got most of them
+//	absence.go    too few nodes answer, and why
+//	ballot.go     what became of it at one node
+//	token.go      which token a hold has, and that enough nodes know it
+//	clock.go      which token to propose
+//	lease.go      what most nodes have granted
+//	hold.go       one caller's turn with a lease
+//	pass.go       a lease is passed on within the process
+//	release.go    a lease ends
+//	join.go       a node that comes back takes part in a lease again
+//	node.go       a node, and whether it answers
+//	probe.go      asks nodes whether they answer
+//	trust.go      a node that may have forgotten tokens is raised before it counts
+//	carry.go      other servers are told of the tokens
+//	close.go      Shutdown and Close
+//
+// The mutex of Locks guards the state of all of them. It is not held while anything waits, and no callback is called with it.
+package quorum
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/engine"
+)
+
+// A Config is what New needs to know.
+type Config struct {
+	Quorum   int           // how many nodes have to grant a lock
+	Tokens   bool          // holds have fencing tokens
+	Limit    time.Duration // how long a node may take to answer
+	Drift    time.Duration // by how much deadlines are earlier than the nodes' margins have them
+	MinDelay time.Duration // between two attempts that came to nothing, at random
+	MaxDelay time.Duration // doubles up to there
+	Unlock   time.Duration // how long a release may take to be confirmed
+}
+
+// Locks implements core.Locks over several engines.
+type Locks struct {
+	cfg   Config
+	nodes []*node
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // of all goroutines
+
+	mu      sync.Mutex
+	entries map[string]*entry
+	leases  map[*lease]struct{}
+	clock   clock
+	prober  prober
+	closing bool
+	closed  bool
+	drained chan struct{} // closed when closing, and no hold is left
+	holds   int           // that are not over
+
+	closedByNodes atomic.Bool // all engines are closed
+	stopWatching  []func() bool
+}
+
+// New returns Locks that have sent nothing yet. There is at least one engine, and a quorum is more than half of them.
+func New(engines []*engine.Engine, cfg Config) *Locks {
+	l := &Locks{cfg: cfg, entries: make(map[string]*entry), leases: make(map[*lease]struct{}), drained: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	for i, e := range engines {
+		l.nodes = append(l.nodes, newNode(l, i, e))
+	}
+	l.clock.base = time.Now()
+	l.watchNodes()
+	return l
+}
+
+// Acquire implements core.Locks.
+func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error) {
+	w := newWaiter(ctx, r)
+	l.mu.Lock()
+	if l.closing || l.closedByNodes.Load() {
+		l.mu.Unlock()
+		return nil, &core.AcquireError{Err: core.ErrClosed}
+	}
+	e := l.entry(r.Key)
+	if err := e.enqueue(w); err != nil {
+		e.tidy()
+		l.mu.Unlock()
+		return nil, err
+	}
+	holders, held := e.knownHolders()
+	w.notified = held && len(holders) > 0
+	notify := w.notified
+	e.start()
+	l.mu.Unlock()
+	if notify {
+		r.Events.Contended(core.Wait{Holders: holders})
+	}
+	h, err := w.await(e)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// entry returns the entry of a key, and makes it if there is none.
+func (l *Locks) entry(key string) *entry {
+	e := l.entries[key]
+	if e == nil {
+		e = &entry{l: l, key: key}
+		l.entries[key] = e
+	}
+	return e
+}
+
+// spawn runs f in a goroutine that Close waits for. l.mu is held.
+func (l *Locks) spawn(f func()) {
+	l.wg.Go(f)
+}
+
+// majority reports whether enough nodes have answered within the last second: nobody queues or keeps a node otherwise.
+func (l *Locks) majority(now time.Time) bool {
+	n := 0
+	for _, d := range l.nodes {
+		if d.answers(now) {
+			n++
+		}
+	}
+	return n >= l.cfg.Quorum
+}

@@ -1,0 +1,209 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A release is the way of a lease back to its nodes. If somebody else waits, the first node is freed last: its queue is where
+// he waits, and he asks the others at once when he has it.
+type release struct {
+	e        *entry
+	lease    *lease
+	patience time.Duration
+	first    *ballot // to be freed last; nil: none
+
+	left      int // answers that are to come
+	ok        int
+	gone      int // nodes at which it was over
+	err       error
+	wasLast   bool       // the first node is being freed
+	confirmed chan error // how it has ended, for who has patience
+	done      bool       // that was said
+}
+
+// Release implements core.Hold.
+func (h *hold) Release(patience time.Duration) (waiters int, err error) {
+	e, l := h.lease.e, h.lease.e.l
+	l.mu.Lock()
+	waiters = e.n
+	if err = h.ended(); err != nil {
+		l.mu.Unlock()
+		return waiters, err
+	}
+	if h.Expired() {
+		err = fmt.Errorf("%w: %s", core.ErrLost, h.endReason())
+		h.end(err)
+		h.lease.lose(err)
+		l.mu.Unlock()
+		return waiters, err
+	}
+	rest := h.rest()
+	if rest <= 0 && h.passOn() {
+		l.mu.Unlock()
+		return waiters, nil
+	}
+	r := h.newRelease(rest, patience)
+	l.mu.Unlock()
+	return waiters, r.await()
+}
+
+// endReason says why the hold is over.
+func (h *hold) endReason() string {
+	switch now := time.Now(); {
+	case !h.limit.IsZero() && !now.Before(h.limit):
+		return "its maximum hold is over"
+	case h.req.Fixed:
+		return "its fixed lease is over"
+	case h.forgotten:
+		return "it was forgotten: nobody could unlock it any more"
+	}
+	return "its lease ran out without a renewal at enough nodes"
+}
+
+// newRelease begins to release the lease of h.
+func (h *hold) newRelease(rest, patience time.Duration) *release {
+	l, e := h.lease, h.lease.e
+	e.contended = l.isContended()
+	h.end(nil)
+	l.detach()
+	r := &release{e: e, lease: l, patience: patience, confirmed: make(chan error, 1)}
+	e.release = r
+	first := e.l.order(e.key)(0)
+	if e.contended && len(e.l.nodes) > 1 {
+		first = l.firstNode(first)
+	}
+	for _, b := range l.ballots {
+		switch {
+		case b == nil:
+		case b.state != granted || b.isLost():
+			b.drop()
+		case rest > 0:
+			b.hold.KeepTaken(rest)
+			fallthrough
+		default:
+			if e.contended && b.n == first {
+				r.first = b
+			} else {
+				r.left++
+				b.release(r)
+			}
+		}
+	}
+	if r.first != nil {
+		time.AfterFunc(e.l.cfg.Limit, r.onLimit)
+	}
+	r.step()
+	return r
+}
+
+// firstNode returns the node in whose queue others wait: the first of the order that the lease has.
+func (l *lease) firstNode(first *node) *node {
+	order := l.e.l.order(l.e.key)
+	for i := range l.e.l.nodes {
+		n := order(i)
+		if b := l.ballots[n.index]; b.counts() && b.hold.IsContended() {
+			return n
+		}
+	}
+	return first
+}
+
+// release frees the node, in the background.
+func (b *ballot) release(r *release) {
+	b.state = dropped
+	b.lose()
+	b.e.l.spawn(func() {
+		_, err := b.hold.Release(r.patience)
+		b.e.l.mu.Lock()
+		defer b.e.l.mu.Unlock()
+		b.n.noteRelease(err)
+		r.left--
+		switch {
+		case err == nil:
+			r.ok++
+		case errors.Is(err, core.ErrLost):
+			r.gone++
+			r.err = err
+		default:
+			r.err = err
+		}
+		r.step()
+	})
+}
+
+// noteRelease notes how a node has answered a release.
+func (n *node) noteRelease(err error) {
+	if err == nil || errors.Is(err, core.ErrLost) || errors.Is(err, core.ErrNotHeld) {
+		err = nil
+	}
+	n.note(err)
+}
+
+// onLimit frees the first node though others have not answered yet.
+func (r *release) onLimit() {
+	l := r.e.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.freeFirst()
+}
+
+func (r *release) freeFirst() {
+	if b := r.first; b != nil {
+		r.first, r.wasLast = nil, true
+		r.left++
+		b.release(r)
+	}
+}
+
+// step goes on after an answer.
+func (r *release) step() {
+	k := r.e.l.cfg.Quorum
+	if r.first != nil && r.left == 0 {
+		r.freeFirst()
+	}
+	if !r.done && r.first == nil && (r.ok >= k || r.left == 0) {
+		r.done = true
+		r.confirmed <- r.outcome()
+	}
+	if r.left == 0 && r.first == nil && r.e.release == r {
+		r.e.release = nil
+		r.e.start()
+	}
+}
+
+// outcome returns how the release has ended.
+func (r *release) outcome() error {
+	l := r.e.l
+	switch {
+	case r.ok >= l.cfg.Quorum:
+		return nil
+	case r.ok+r.gone >= l.cfg.Quorum || r.gone > len(l.nodes)-l.cfg.Quorum:
+		return lossOf(r.err)
+	case r.err == nil:
+		return fmt.Errorf("%w: the release is confirmed by %d of %d nodes, of %d that it needs", core.ErrUnavailable, r.ok, len(l.nodes), l.cfg.Quorum)
+	}
+	return fmt.Errorf("%w: the release is confirmed by %d of %d nodes, of %d that it needs: %w", core.ErrUnavailable, r.ok, len(l.nodes), l.cfg.Quorum, r.err)
+}
+
+// await waits for the end of the release for as long as the caller has patience.
+func (r *release) await() error {
+	select {
+	case err := <-r.confirmed:
+		return err
+	default:
+	}
+	timer := time.NewTimer(r.patience)
+	defer timer.Stop()
+	select {
+	case err := <-r.confirmed:
+		return err
+	case <-timer.C:
+		r.e.l.mu.Lock()
+		defer r.e.l.mu.Unlock()
+		return r.outcome()
+	}
+}

@@ -1,0 +1,108 @@
+package quorum
+
+import (
+	"context"
+	"time"
+)
+
+// A node with a quarantine that was restarted, or took another's place, may have forgotten fencing tokens. When its quarantine
+// is over it knows of no holder, but its clock may be behind those of the others. So before it counts, its counter is raised
+// to the greatest of N-k+1 other nodes, one of which knows the token of every hold. That is noted at the node, by the name of
+// the server, for other processes.
+
+// isRaised reports whether the node may count.
+func (n *node) isRaised(key string) bool {
+	id := n.engine.Trusted(key)
+	return id == "" || id == n.raised
+}
+
+// wantsTrust reports whether there are nodes that have to be raised before they count.
+func (l *Locks) wantsTrust(key string) bool {
+	for _, n := range l.nodes {
+		if n.engine.Config().Quarantine > 0 && (n.raised == "" && !n.away || !n.isRaised(key)) && time.Since(n.asked) > probeInterval {
+			return true
+		}
+	}
+	return false
+}
+
+// trustNodes raises the nodes that have to be, and then calls done with l.mu held.
+func (l *Locks) trustNodes(key string, done func()) {
+	for _, n := range l.nodes {
+		n.asked = time.Now()
+	}
+	l.spawn(func() {
+		answers := make([]trustAnswer, len(l.nodes))
+		each(l.nodes, func(n *node) { answers[n.index] = n.askTrust(key) })
+		outcomes := make([]error, len(l.nodes))
+		each(l.nodes, func(n *node) { outcomes[n.index] = n.becomeTrusted(key, answers) })
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for i, n := range l.nodes {
+			if outcomes[i] == nil {
+				n.raised = answers[i].id
+			}
+			n.note(outcomes[i])
+		}
+		done()
+	})
+}
+
+// A trustAnswer is what a node knows.
+type trustAnswer struct {
+	last  int64  // the counter
+	id    string // of the server
+	noted bool   // its counter was raised
+	err   error
+}
+
+// askTrust asks the node what it knows.
+func (n *node) askTrust(key string) (a trustAnswer) {
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	defer cancel()
+	if a.last, a.err = n.engine.Counter(ctx, key); a.err == nil {
+		a.id = n.engine.Trusted(key)
+		a.noted, a.err = n.engine.IsNoted(ctx, a.id)
+	}
+	return a
+}
+
+// becomeTrusted raises the node to what the others have answered, unless that was done before.
+func (n *node) becomeTrusted(key string, answers []trustAnswer) error {
+	mine := answers[n.index]
+	if mine.err != nil || mine.noted {
+		return mine.err
+	}
+	others, greatest := 0, int64(0)
+	for i, a := range answers {
+		if i != n.index && a.err == nil {
+			others++
+			greatest = max(greatest, a.last)
+		}
+	}
+	if all := len(answers); all > 1 && others < all-n.l.cfg.Quorum+1 {
+		return errNotRaised
+	}
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	defer cancel()
+	if greatest > 0 {
+		if err := n.engine.Raise(ctx, key, greatest); err != nil {
+			return err
+		}
+	}
+	return n.engine.Note(ctx, mine.id)
+}
+
+// each calls f for all nodes, side by side.
+func each(nodes []*node, f func(*node)) {
+	ended := make(chan struct{}, len(nodes))
+	for _, n := range nodes {
+		go func() {
+			f(n)
+			ended <- struct{}{}
+		}()
+	}
+	for range nodes {
+		<-ended
+	}
+}

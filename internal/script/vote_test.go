@@ -1,0 +1,85 @@
+package script_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
+)
+
+// vote sends an acquire for one of several nodes.
+func vote(d *scripttest.Driver, id string, v core.Vote, queued int) script.Acquired {
+	d.Helper()
+	stem := script.IDStem(id + ".")
+	got, err := d.Send(&script.Acquire{
+		Keys: d.Keys, ID: stem.New(1), Lease: scripttest.Lease, About: script.About{Owner: "owner-" + id}, Mode: core.Exclusive,
+		Inbox: d.Inbox(id), Tokens: v.Tokens, QueueTokens: queued, Vote: &v,
+	}).Acquired("lockmw:inbox:")
+	if err != nil {
+		d.Fatal(err)
+	}
+	return got
+}
+
+func TestANodeGivesTheTokenThatIsProposed(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		soon := time.Now().Add(500 * time.Millisecond).UnixMicro()
+		for range 2 { // as a copy
+			got := vote(d, "a", core.Vote{Token: soon, Tokens: 10}, 0)
+			if got.Outcome != script.Held || got.Grant.Token != soon || got.Grant.Tokens != 10 {
+				d.Errorf("%+v, want tokens from %d", got, soon)
+			}
+		}
+		if last, _ := d.Look().Counter(); last != soon+9 {
+			d.Errorf("the counter is %d, want %d", last, soon+9)
+		}
+	})
+}
+
+func TestANodeGivesNoTokenThatIsOldOrFarAhead(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		before := time.Now().UnixMicro()
+		for _, proposed := range []int64{0, 1, time.Now().Add(time.Minute).UnixMicro()} {
+			got := vote(d, "a", core.Vote{Token: proposed, Tokens: 1}, 0)
+			if g := got.Grant.Token; g == proposed || g <= before || g > time.Now().Add(10*time.Second).UnixMicro() {
+				d.Errorf("proposed %d, given %d", proposed, g)
+			}
+			before = got.Grant.Token
+			d.Redis.Del(d.Context(), d.Keys.Holder())
+		}
+		if got := vote(d, "b", core.Vote{Token: before, Tokens: 1}, 0); got.Grant.Token <= before {
+			d.Errorf("token %d was given again", before)
+		}
+	})
+}
+
+func TestARefusedTryTellsTheHolderThatSomebodyWaits(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		wanted := func() bool { return d.Redis.HGet(d.Context(), d.Keys.Holder(), "wanted").Val() == "1" }
+		vote(d, "a", core.Vote{Tokens: 2}, 0)
+		if got := vote(d, "b", core.Vote{Tokens: 1}, 0); got.Outcome != script.Queued || wanted() {
+			d.Errorf("a try that nobody waits for: %+v, wanted %t", got, wanted())
+		}
+		if got := vote(d, "b", core.Vote{Tokens: 1, Wants: true}, 0); got.Outcome != script.Queued || !wanted() {
+			d.Errorf("a try of who waits: %+v, wanted %t", got, wanted())
+		}
+		if n := d.Redis.Exists(d.Context(), d.Keys.Queue()).Val(); n != 0 {
+			d.Error("it is queued")
+		}
+		d.Redis.Del(d.Context(), d.Keys.Holder())
+	})
+}
+
+func TestACounterIsRaisedThoughTheClockIsAhead(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		token := time.Now().Add(-time.Second).UnixMicro()
+		if _, err := d.Send(&script.Raise{Keys: d.Keys, Token: token, Always: true}).Raised(token); err != nil {
+			d.Fatal(err)
+		}
+		if last, _ := d.Look().Counter(); last != token {
+			d.Errorf("the counter is %d, want %d", last, token)
+		}
+	})
+}

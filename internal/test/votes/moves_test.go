@@ -1,0 +1,115 @@
+package votes
+
+import "github.com/lockmw/go/internal/test/states"
+
+type move = states.Move[state]
+
+// moves returns what can happen next.
+func (y *system) moves(s *state) (all []move) {
+	by := func(process int) func(string, func(*state)) {
+		return func(name string, change func(*state)) {
+			to := *s
+			change(&to)
+			all = append(all, move{Process: process, Name: name, To: to})
+		}
+	}
+	for i := range s.proc {
+		y.processMoves(s, i, by(i))
+	}
+	for n := range s.node {
+		y.nodeMoves(s, n, by(states.Nobody))
+	}
+	if s.now < y.end {
+		by(states.Nobody)("time goes on", func(s *state) {
+			s.now++
+			for n := range s.node {
+				if d := &s.node[n]; s.now >= d.until {
+					d.holder, d.until = 0, 0
+				}
+			}
+		})
+	}
+	return all
+}
+
+// nodeMoves adds what becomes of a node, and of what is late on its way to it.
+func (y *system) nodeMoves(s *state, n int, add func(string, func(*state))) {
+	name := string(rune('A' + n))
+	d := s.node[n]
+	for id := int8(1); id < 8; id++ {
+		if d.late&(1<<id) != 0 {
+			add("a late acquire arrives at "+name, func(s *state) {
+				s.node[n].late &^= 1 << id
+				y.grant(s, n, id)
+			})
+		}
+		if d.cancel&(1<<id) != 0 {
+			add("a cancel arrives at "+name, func(s *state) {
+				s.node[n].cancel &^= 1 << id
+				y.forget(s, n, id)
+			})
+		}
+	}
+	if s.forgets > 0 && n == far {
+		add(name+" forgets", func(s *state) {
+			s.forgets--
+			s.node[n] = node{since: s.now, late: d.late, cancel: d.cancel}
+		})
+	}
+	if d.since != never && (s.now-d.since >= lease || !y.keeps(forgottenWait)) {
+		add(name+" is trusted", func(s *state) {
+			s.node[n].since = never
+			if y.keeps(forgottenRaised) { // to the greatest of N - k + 1 others, which are both of them
+				for other := range s.node {
+					s.node[n].counter = max(s.node[n].counter, s.node[other].counter)
+				}
+			}
+		})
+	}
+}
+
+// grant runs an acquire that does not queue, and reports whether it has the lock.
+func (y *system) grant(s *state, n int, id int8) bool {
+	d := &s.node[n]
+	switch {
+	case d.since != never, d.done&(1<<id) != 0, d.waiter != 0 && d.holder != id, d.holder != 0 && d.holder != id:
+		return false
+	case d.holder == 0:
+		d.holder = id
+		d.counter++
+	}
+	d.until = s.now + lease
+	return true
+}
+
+// forget runs a cancel or a release, and wakes who waits.
+func (y *system) forget(s *state, n int, id int8) {
+	d := &s.node[n]
+	if y.keeps(newIDs) {
+		d.done |= 1 << id
+	}
+	if d.waiter == id {
+		d.waiter = 0
+	}
+	if d.holder != id {
+		return
+	}
+	d.holder, d.until = 0, 0
+	if d.waiter == 0 || d.since != never {
+		return
+	}
+	d.holder, d.waiter, d.until = d.waiter, 0, s.now+lease
+	d.counter++
+	for i := range s.proc {
+		p := &s.proc[i]
+		if y.id(i, p.attempt) != d.holder || p.phase != asks {
+			continue
+		}
+		p.ballots[n] = vote{ballot: granted, sent: s.now, token: d.counter, knows: d.counter, deadline: s.now + lease}
+		for other := range s.node { // which it asks at once
+			if other != n && s.node[other].holder == id && s.proc[1-i].phase == releases {
+				p.missed = true
+			}
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package votes
+
+// processMoves adds what a process can do, and what can become of what it has sent.
+func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
+	p := s.proc[i]
+	switch p.phase {
+	case idle:
+		if p.attempt == 0 || i == 0 && p.attempt < y.attempts {
+			add("asks all nodes", func(s *state) {
+				q := &s.proc[i]
+				*q = process{phase: asks, attempt: p.attempt + 1}
+				for n := range q.ballots {
+					q.ballots[n] = vote{ballot: asked, sent: s.now}
+				}
+			})
+		}
+	case asks:
+		y.askMoves(s, i, add)
+		if y.late {
+			add("gives up", func(s *state) { y.giveUp(s, i) })
+		}
+	case raises:
+		for n, v := range p.ballots {
+			if v.ballot == granted && v.knows < p.token {
+				add("raises a counter", func(s *state) { // of a node that may have forgotten the hold
+					d := &s.node[n]
+					d.counter = max(d.counter, p.token)
+					s.proc[i].ballots[n].knows = d.counter
+				})
+			}
+		}
+		if !y.keeps(raised) || y.knowing(s, &p) >= y.quorum() {
+			add("begins to work", func(s *state) { y.begin(s, i) })
+		}
+	case works:
+		if s.now >= y.deadline(&p) {
+			add("has lost its hold", func(s *state) { y.giveUp(s, i) })
+			return
+		}
+		add("releases", func(s *state) {
+			s.proc[i].phase = releases
+			if !y.queues {
+				y.giveUp(s, i)
+			} else if !y.keeps(firstLast) {
+				y.release(s, i, first)
+			}
+		})
+	case releases:
+		others := true
+		for n := range p.ballots {
+			if n != first && p.ballots[n].ballot != freed {
+				others = false
+				add("has a node freed", func(s *state) { y.release(s, i, n) })
+			}
+		}
+		if others {
+			add("has the first node freed", func(s *state) {
+				y.release(s, i, first)
+				s.proc[i].phase = idle
+			})
+		}
+	}
+}
+
+// askMoves adds what can become of what an attempt has asked for.
+func (y *system) askMoves(s *state, i int, add func(string, func(*state))) {
+	p := s.proc[i]
+	count := int8(0)
+	id := y.id(i, p.attempt)
+	for n, v := range p.ballots {
+		switch v.ballot {
+		case asked:
+			add("has an acquire run", func(s *state) {
+				w := &s.proc[i].ballots[n]
+				switch {
+				case y.grant(s, n, id):
+					w.ballot, w.token, w.knows = answers, s.node[n].counter, s.node[n].counter
+					if !y.slow || i > 0 {
+						w.ballot, w.deadline = granted, s.now+lease
+					}
+				case y.queues && n == first && s.node[n].holder != 0 && s.node[n].waiter == 0:
+					s.node[n].waiter, w.ballot = id, queued
+				default:
+					w.ballot = refused
+				}
+			})
+		case answers:
+			add("gets an answer", func(s *state) {
+				w := &s.proc[i].ballots[n]
+				w.ballot, w.deadline = granted, v.sent+lease
+				if !y.keeps(fromSending) {
+					w.deadline = s.now + lease
+				}
+			})
+		case refused:
+			if n != first && p.ballots[first].ballot == granted && y.queues {
+				add("asks a node again", func(s *state) { s.proc[i].ballots[n] = vote{ballot: asked, sent: s.now} })
+			}
+		case granted:
+			if s.now < v.deadline {
+				count++
+			}
+		}
+	}
+	if count >= y.quorum() {
+		add("chooses its token", func(s *state) { y.choose(s, i) })
+	}
+}
+
+// choose has a process choose its token: the k-th smallest, so that k nodes that it counts have given no greater one.
+func (y *system) choose(s *state, i int) {
+	p := &s.proc[i]
+	given := [nodes]int8{127, 127, 127}
+	for n, v := range p.ballots {
+		if v.ballot == granted && s.now < v.deadline {
+			given[n] = v.token
+		}
+	}
+	p.phase = raises
+	if !y.keeps(kthToken) {
+		p.token = min(given[0], given[1], given[2])
+		return
+	}
+	p.token = nth2(given, int8(nodes)+1-y.quorum())
+}
+
+// knowing returns how many nodes know the token and count.
+func (y *system) knowing(s *state, p *process) (n int8) {
+	for _, v := range p.ballots {
+		if v.ballot == granted && v.knows >= p.token && (s.now < v.deadline || !y.keeps(checkedAfter)) {
+			n++
+		}
+	}
+	return n
+}
+
+// begin has a process work.
+func (y *system) begin(s *state, i int) {
+	p := &s.proc[i]
+	if y.keeps(checkedAfter) && s.now >= y.deadline(p) {
+		y.giveUp(s, i)
+		return
+	}
+	p.phase = works
+	s.back = s.back || p.token <= s.last
+	s.last = max(s.last, p.token)
+}
+
+// release frees a node.
+func (y *system) release(s *state, i, n int) {
+	p := &s.proc[i]
+	if v := &p.ballots[n]; v.ballot == asked {
+		s.node[n].late |= 1 << y.id(i, p.attempt)
+	}
+	p.ballots[n] = vote{ballot: freed}
+	y.forget(s, n, y.id(i, p.attempt))
+}
+
+// giveUp has all nodes forget what a process wants, in their time.
+func (y *system) giveUp(s *state, i int) {
+	p := &s.proc[i]
+	id := y.id(i, p.attempt)
+	for n, v := range p.ballots {
+		switch {
+		case y.late && n == far && v.ballot == asked:
+			s.node[n].late |= 1 << id
+			s.node[n].cancel |= 1 << id
+		case y.late && n == far:
+			s.node[n].cancel |= 1 << id
+		default:
+			y.forget(s, n, id)
+		}
+	}
+	*p = process{attempt: p.attempt}
+}

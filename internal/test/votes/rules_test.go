@@ -1,0 +1,21 @@
+package votes
+
+// A rule is a part of rule 24 of docs/protocol.md that can be switched off, to see what breaks.
+type rule uint32
+
+const (
+	newIDs          rule = 1 << iota // each attempt has an id of its own, which is refused once it was cancelled
+	majority                         // a hold counts at more than half of the nodes
+	kthLatest                        // its deadline is the k-th latest, not the latest
+	fromSending                      // a node's deadline counts from when it was asked
+	kthToken                         // the token is the k-th smallest, so that k nodes give it or less
+	raised                           // k nodes know the token
+	checkedAfter                     // which still count then
+	forgottenWait                    // a node that forgets grants nothing for a lease
+	forgottenRaised                  // and is raised before it grants again
+	firstLast                        // the first node is released when the others are
+
+	allRules = 1<<iota - 1
+)
+
+func (y *system) keeps(r rule) bool { return y.off&r == 0 }

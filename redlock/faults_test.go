@@ -1,0 +1,256 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/redlock"
+)
+
+// proxied returns a Locker whose connections run through proxies, so that they can be disturbed.
+func proxied(t *testing.T, all []*redistest.Server, opts ...redlock.Option) (*redlock.Locker, []*redistest.Proxy) {
+	t.Helper()
+	var proxies []*redistest.Proxy
+	for _, s := range all {
+		proxies = append(proxies, s.NewProxy(t))
+	}
+	return newLocker(t, clients(t, all, func(i int, o *redis.Options) { proxies[i].Use(o) }), opts...), proxies
+}
+
+func TestAMinorityThatFailsStopsNothing(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(t *testing.T, s *redistest.Server, p *redistest.Proxy){
+		"killed": func(_ *testing.T, s *redistest.Server, _ *redistest.Proxy) { s.Kill() },
+		"stopped": func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
+			s.Pause(t)
+			t.Cleanup(func() { s.Resume(t) })
+		},
+		"half-open": func(_ *testing.T, _ *redistest.Server, p *redistest.Proxy) { p.Swallow() },
+		"slow": func(_ *testing.T, _ *redistest.Server, p *redistest.Proxy) {
+			p.Delay(700*time.Millisecond, 0)
+		},
+		"unreachable": func(_ *testing.T, _ *redistest.Server, p *redistest.Proxy) { p.Off() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name != "killed" && name != "half-open" {
+				suite.NeedsFull(t, "two of them stand for the others")
+			}
+			all := three(t)
+			l, proxies := proxied(t, all)
+			const lease = 3 * time.Second
+			ctx, held := lock(t, l, "held", lockmw.WithLease(lease))
+			fail(t, all[1], proxies[1])
+			began, n := time.Now(), 0
+			for time.Since(began) < lease+lease/2 {
+				_, hold := lock(t, l, "item")
+				unlock(t, hold)
+				if n++; n > 1 {
+					break
+				}
+			}
+			select {
+			case <-ctx.Done():
+				t.Errorf("the hold has ended: %v", context.Cause(ctx))
+			case <-time.After(lease + lease/2 - time.Since(began)):
+			}
+			_ = held.Unlock() // the node that failed may have the hold, and not confirm
+			_, again := lock(t, l, "held")
+			_ = again.Unlock()
+		})
+	}
+}
+
+func TestAMajorityThatIsGoneIsToldInTime(t *testing.T) {
+	t.Parallel()
+	all := three(t)
+	l := locker(t, all)
+	const lease = 3 * time.Second
+	ctx, held := lock(t, l, "held", lockmw.WithLease(lease))
+	all[0].Kill()
+	all[2].Kill()
+	start := time.Now()
+	if _, _, err := l.Lock(t.Context(), "item", lockmw.WithWait(500*time.Millisecond)); !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("Lock: %v, want ErrUnavailable", err)
+	}
+	if _, _, err := l.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("TryLock: %v, want ErrUnavailable", err)
+	}
+	var deadline time.Time // just before the end
+	eventually(t, "the hold ends", func() bool {
+		if ctx.Err() != nil {
+			return true
+		}
+		deadline = held.Deadline()
+		return false
+	})
+	if deadline.IsZero() {
+		t.Fatal("the hold has ended before anybody looked")
+	}
+	if early := time.Until(deadline); early > lease/4 {
+		t.Errorf("the hold has ended %v before its deadline", early)
+	}
+	if took := time.Since(start); took > lease+2*time.Second {
+		t.Errorf("the hold has ended %v after the nodes", took)
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, lockmw.ErrLost) {
+		t.Errorf("the cause is %v, want ErrLost", cause)
+	}
+	if err := held.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+		t.Errorf("Unlock: %v, want ErrLost", err)
+	}
+}
+
+func TestANodeThatComesBackTakesPartInAHold(t *testing.T) {
+	t.Parallel()
+	all := three(t)
+	l := locker(t, all, redlock.WithNodeTimeout(50*time.Millisecond))
+	all[2].Kill()
+	_, held := lock(t, l, "item")
+	for began := time.Now(); time.Since(began) < 200*time.Millisecond; { // what was asked before has come to nothing
+		_, other := lock(t, l, "other")
+		unlock(t, other)
+	}
+	all[2].Restart(t)
+	rdb := all[2].NewClient(t)
+	eventually(t, "the node has the hold", func() bool { return rdb.Exists(t.Context(), "lockmw:{item}").Val() == 1 })
+	eventually(t, "it knows the token", func() bool {
+		n, _ := rdb.Get(t.Context(), "lockmw:fence").Int64()
+		return n >= held.Token()
+	})
+	all[0].Kill() // and now it counts
+	eventually(t, "the hold is renewed there", func() bool { return rdb.PTTL(t.Context(), "lockmw:{item}").Val() > 0 })
+	unlock(t, held)
+}
+
+// Two nodes forget a hold, one after the other.
+func restarted(t *testing.T, quarantine time.Duration) (both bool) {
+	t.Helper()
+	all := three(t)
+	var opts []lockmw.ClientOption
+	if quarantine > 0 {
+		opts = append(opts, lockmw.WithQuarantine(quarantine))
+	}
+	opts = append(opts, lockmw.WithLease(2*time.Second))
+	a, b := newLocker(t, clients(t, all, nil, opts...)), newLocker(t, clients(t, all, nil, opts...))
+	_, warm := lock(t, b, "warm")
+	unlock(t, warm)
+	ctx, held := lock(t, a, "item", lockmw.WithFixedLease(2*time.Second))
+	for _, s := range all[:2] {
+		s.Kill()
+		s.Restart(t)
+	}
+	_, second, err := b.Lock(t.Context(), "item", lockmw.WithWait(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both = ctx.Err() == nil
+	unlock(t, second)
+	_ = held.Unlock()
+	return both
+}
+
+func TestNodesThatForgetAHoldGrantItAgain(t *testing.T) {
+	t.Parallel()
+	if !restarted(t, 0) {
+		t.Error("no two holders are seen: the promise could be greater")
+	}
+}
+
+func TestWithAQuarantineNodesThatForgetGrantNothing(t *testing.T) {
+	t.Parallel()
+	rounds := 1
+	if suite.Full() {
+		rounds = 5
+	}
+	for range rounds {
+		if restarted(t, 4*time.Second) {
+			t.Error("two have the lock")
+		}
+	}
+}
+
+// firstAt returns a key whose calls wait at that one of n nodes.
+func firstAt(node uint32, n int) string {
+	for i := 0; ; i++ {
+		key := lockmw.Key("item", strconv.Itoa(i))
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(key))
+		if h.Sum32()%uint32(n) == node {
+			return key
+		}
+	}
+}
+
+func TestCallersWhoReachAMinorityStopNobody(t *testing.T) {
+	t.Parallel()
+	all := three(t)
+	far, proxies := proxied(t, all, redlock.RequireAll()) // so that each node is needed
+	proxies[1].Swallow()                                  // so that it takes time to find out
+	proxies[2].Swallow()
+	near := locker(t, all, redlock.RequireAll())
+	key := firstAt(0, len(all))
+	alone := series(t, near, key)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	const callers = 8
+	for range callers {
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			for ctx.Err() == nil {
+				if _, hold, err := far.Lock(ctx, key, lockmw.WithWait(time.Second)); err == nil {
+					t.Error("who reaches one node has the lock")
+					_ = hold.Unlock()
+				}
+			}
+		}()
+	}
+	defer func() {
+		cancel()
+		for range callers {
+			<-ended
+		}
+	}()
+	beside := series(t, near, key)
+	t.Logf("alone %v, beside %v", alone, beside)
+	if beside > 3*alone+time.Second {
+		t.Errorf("a series of calls takes %v beside callers who cannot have the lock, and %v alone", beside, alone)
+	}
+}
+
+func TestTheLockOfAProcessThatIsGoneIsHadWhenItsLeaseIsOver(t *testing.T) {
+	t.Parallel()
+	all := three(t)
+	gone, proxies := proxied(t, all)
+	const lease = time.Second
+	_, held := lock(t, gone, "item", lockmw.WithLease(lease))
+	for _, p := range proxies {
+		p.Swallow() // as if it were dead: nothing is renewed, and nobody says so
+	}
+	start := time.Now()
+	_, hold := lock(t, locker(t, all), "item")
+	if hold.Token() <= held.Token() || time.Now().Before(held.Deadline()) {
+		t.Errorf("token %d after %d, %v after the loss", hold.Token(), held.Token(), time.Since(start))
+	}
+	unlock(t, hold)
+}
+
+// series returns how long some calls take, one after the other.
+func series(t *testing.T, l lockmw.Locker, key string) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for range 300 {
+		_, hold := lock(t, l, key)
+		_ = hold.Unlock()
+	}
+	return time.Since(start)
+}

@@ -1,0 +1,99 @@
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/redlock"
+)
+
+// three starts as many servers.
+func three(t *testing.T, args ...string) []*redistest.Server { return servers(t, 3, args...) }
+
+func servers(t *testing.T, n int, args ...string) (all []*redistest.Server) {
+	t.Helper()
+	for range n {
+		all = append(all, redistest.Redis(t, args...))
+	}
+	return all
+}
+
+// clients returns one for each server. Each edit may change the options of its redis client.
+func clients(t *testing.T, all []*redistest.Server, edit func(i int, o *redis.Options), opts ...lockmw.ClientOption) (nodes []*lockmw.Client) {
+	t.Helper()
+	for i, s := range all {
+		c, err := lockmw.New(s.NewClient(t, func(o *redis.Options) {
+			if edit != nil {
+				edit(i, o)
+			}
+		}), opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		nodes = append(nodes, c)
+	}
+	return nodes
+}
+
+// locker returns a Locker of another process over the servers.
+func locker(t *testing.T, all []*redistest.Server, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	return newLocker(t, clients(t, all, nil), opts...)
+}
+
+func newLocker(t *testing.T, nodes []*lockmw.Client, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	l, err := redlock.New(nodes, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// lock takes a lock that must be had within patience.
+func lock(t *testing.T, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
+	t.Helper()
+	ctx, hold, err := l.Lock(t.Context(), key, append(opts, lockmw.WithWait(patience))...)
+	if err != nil {
+		t.Fatalf("Lock: %v", err)
+	}
+	return ctx, hold
+}
+
+func unlock(t *testing.T, hold *lockmw.Hold) {
+	t.Helper()
+	if err := hold.Unlock(); err != nil {
+		t.Errorf("Unlock: %v", err)
+	}
+}
+
+// patience is for what must happen, on a busy machine.
+const patience = 20 * time.Second
+
+// eventually waits until done.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("it never happens that %s", what)
+		}
+	}
+}
+
+// contended makes an observer's callback of f.
+func contended(f func()) func(context.Context, lockmw.Attempt, lockmw.Contention) {
+	return func(context.Context, lockmw.Attempt, lockmw.Contention) { f() }
+}
