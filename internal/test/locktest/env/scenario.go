@@ -32,8 +32,9 @@ const (
 	Shares // a server that others use meanwhile: it touches nothing but its own keys and connections
 	Alone  // one of its own: it stops, empties, configures or measures it
 
-	// The quick suite runs in real time what is a sample, and what is costly for the plain lock only. On several
-	// servers the full suite runs those samples that are about servers, fair order or readers.
+	// Of the scenarios that all kinds of locks share, the quick suite runs all for the plain lock on the embedded server,
+	// but on a real one and for other kinds those that are a sample. What is costly it runs for the plain lock only. On
+	// several servers the full suite runs those samples that are about servers, fair order or readers.
 	Sample
 	Costly
 )
@@ -53,31 +54,22 @@ func (s *Scenario) possible(c Config) bool {
 
 // chosen reports whether s belongs to the suite that runs.
 func (s *Scenario) chosen(c Config) bool {
+	sample, costly := s.needs&Sample != 0, s.needs&Costly != 0
+	own := s.needs&(Fair|TwoSided) != 0
+	plain := c.Mode == ClientMode && c.OverNodes == nil || c.Server == nil
 	switch {
 	case c.Several:
-		return suite.Several() || s.needs&Sample != 0 && s.needs&(OnServer|InRealTime|Fair|TwoSided) != 0
-	case suite.Full():
-		return s.isRaced(c) || !c.Bubble
-	}
-	sample, own := s.needs&Sample != 0, s.needs&(Fair|TwoSided) != 0
-	switch {
+		return suite.Several() || sample && (own || s.needs&(OnServer|InRealTime) != 0)
+	case suite.Full(): // with the slow race detector what all kinds have in common runs for one of them, but for samples
+		return !race.Enabled || plain || own || sample
+	case costly && !plain:
+		return false
 	case c.OverNodes != nil: // each command goes to several servers
-		return sample && s.needs&Costly == 0
-	case c.Mode == ClientMode:
-	case s.needs&Costly != 0:
-		return false
-	case !s.isRaced(c):
-		return false
-	case race.Enabled && c.Server != nil && !own:
-		return c.Bubble
+		return sample
+	case c.realTime():
+		return sample && (plain || own)
 	}
-	return sample || !c.realTime()
-}
-
-// isRaced reports whether s runs if this is built with the race detector. That is slow, above all with an embedded server:
-// what the kinds of locks have in common is raced there for one of them, but for samples, and for all of them on a real one.
-func (s *Scenario) isRaced(c Config) bool {
-	return !race.Enabled || c.Mode == ClientMode && c.OverNodes == nil || c.Server == nil || s.needs&(Sample|Fair|TwoSided) != 0
+	return plain || own || sample
 }
 
 // A Group is scenarios about one thing.
