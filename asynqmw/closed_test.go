@@ -92,6 +92,7 @@ func TestALastAttemptWhoseLockerIsClosedIsRescued(t *testing.T) {
 }
 
 func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
+	t.Parallel()
 	for name, maxRetry := range map[string]int{"put back": 5, "as copies": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,7 @@ import (
 
 // Several tasks have one attempt left, which is over before their lock is free.
 func TestContentionOnTheLastAttemptArchivesNothingThatIsRescued(t *testing.T) {
+	t.Parallel()
 	const tasks = 5
 	for name, tt := range map[string]struct {
 		maxRetry  int

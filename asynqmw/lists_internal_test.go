@@ -253,6 +253,7 @@ func TestListsEndByThemselves(t *testing.T) {
 }
 
 func TestManyThatCannotBeMovedLeaveTheListBitByBit(t *testing.T) {
+	t.Parallel()
 	eachTable(t, func(tb *table) {
 		var ids []string
 		for i := range 150 {

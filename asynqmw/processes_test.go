@@ -11,6 +11,7 @@ import (
 )
 
 func TestTasksInTwoProcessesNeverOverlap(t *testing.T) {
+	t.Parallel()
 	for name, wait := range map[string]time.Duration{"put back when busy": 0, "waiting in their worker": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -91,6 +91,7 @@ func TestAWorkerThatWasStoppedFindsItsLockLostAndItsWriteRefused(t *testing.T) {
 // The first server cannot reach asynq's Redis, so that asynq gives its task to another, but its
 // handler works on, and its lock is held.
 func TestATaskThatIsDeliveredTwiceRunsOneAtATime(t *testing.T) {
+	t.Parallel()
 	for name, shared := range map[string]bool{"servers of one process": true, "servers of two processes": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

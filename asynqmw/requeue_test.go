@@ -218,6 +218,7 @@ func TestALastAttemptThatWaitsInVainIsArchivedAndSaysWhy(t *testing.T) {
 }
 
 func TestAWaitEndsBeforeTheTasksDeadline(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		locker []lockmw.Option
 		opts   []asynqmw.Option

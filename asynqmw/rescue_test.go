@@ -71,6 +71,7 @@ func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
 }
 
 func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		opts []asynqmw.Option
 		gone bool // asynq's Redis does not take the copy

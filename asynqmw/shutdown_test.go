@@ -16,6 +16,7 @@ import (
 )
 
 func TestAShutdownPutsTasksBackThatWait(t *testing.T) {
+	t.Parallel()
 	for name, maxRetry := range map[string]int{"in their worker": 5, "on their last attempt": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -120,6 +120,7 @@ func TestTheLockIsHeldUntilTheHandlerReturns(t *testing.T) {
 }
 
 func TestEachAttemptIsAnOwnerOfItsOwn(t *testing.T) {
+	t.Parallel()
 	for name, configure := range map[string]func(asynq.Config) asynq.Config{
 		"configured":     asynqmw.Configure,
 		"not configured": func(cfg asynq.Config) asynq.Config { return cfg },

@@ -226,6 +226,7 @@ func (c *watchedContext) Err() error {
 }
 
 func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
+	t.Parallel()
 	s := redistest.Redis(t)
 	wire := s.NewWire()
 	a, b := newEngine(t, s.NewClient(t)), newEngine(t, s.NewClient(t, wire.Use))
@@ -354,6 +355,7 @@ func TestExtendThatLearnsOfALossEndsTheHold(t *testing.T) {
 }
 
 func TestASlowObserverOfALossDoesNotStopTheWatchdog(t *testing.T) {
+	t.Parallel()
 	s := redistest.Mini(t)
 	e := newEngine(t, s.NewClient(t))
 	slow, other := newRequester("item:1"), newRequester("item:2")

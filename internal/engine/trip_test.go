@@ -299,6 +299,7 @@ func TestATripWhoseAnswerIsLostIsAnsweredAgain(t *testing.T) {
 }
 
 func TestATripOfACallThatOnlyTriesEndsWithTheServer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, redistest.Mini(t))
 	r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
 	r.s.Mini.Close()
