@@ -15,6 +15,7 @@ type release struct {
 	lease    *lease
 	patience time.Duration
 	first    *ballot // to be freed last; nil: none
+	timer    *time.Timer
 
 	left      int // answers that are to come
 	ok        int
@@ -93,9 +94,7 @@ func (h *hold) newRelease(rest, patience time.Duration) *release {
 			}
 		}
 	}
-	if r.first != nil {
-		time.AfterFunc(e.l.cfg.Limit, r.onLimit)
-	}
+	r.timer = time.AfterFunc(e.l.cfg.Limit, r.onLimit)
 	r.step()
 	return r
 }
@@ -143,12 +142,21 @@ func (n *node) noteRelease(err error) {
 	n.note(err)
 }
 
-// onLimit frees the first node though others have not answered yet.
+// onLimit goes on without the nodes that have not answered yet: they hold up neither the first one nor callers of this process.
 func (r *release) onLimit() {
 	l := r.e.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.freeFirst()
+	r.leave()
+}
+
+// leave lets callers of this process ask for the lock.
+func (r *release) leave() {
+	if r.e.release == r {
+		r.e.release = nil
+		r.e.start()
+	}
 }
 
 func (r *release) freeFirst() {
@@ -169,9 +177,9 @@ func (r *release) step() {
 		r.done = true
 		r.confirmed <- r.outcome()
 	}
-	if r.left == 0 && r.first == nil && r.e.release == r {
-		r.e.release = nil
-		r.e.start()
+	if r.left == 0 && r.first == nil {
+		r.timer.Stop()
+		r.leave()
 	}
 }
 
