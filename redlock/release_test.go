@@ -4,6 +4,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
 )
 
 // A node that does not answer a release holds up nobody: enough others have.
@@ -23,5 +26,76 @@ func TestASilentNodeDoesNotHoldUpTheNextCallOfItsProcess(t *testing.T) {
 			b.Errorf("a try after the release took %v", took)
 		}
 		unlock(b.T, hold)
+	})
+}
+
+// scripts are those about the key that were sent on the wire since its Record.
+func scripts(w *redistest.Wire, key string) (n int) {
+	for _, c := range w.Sent() {
+		if c.IsScript() && c.Concerns("{"+key+"}") {
+			n++
+		}
+	}
+	return n
+}
+
+// Who waits at the first node asks the others as soon as that is free. So it is told to be free when they are.
+func TestTheNodeInWhoseQueueOthersWaitIsReleasedLast(t *testing.T) {
+	for first := range 3 {
+		inBubble(t, 3, func(b *bubble) {
+			p, q := b.process().warm(), b.process().warm()
+			key := firstAt(uint32(first), 3)
+			_, hold := lock(b.T, p, key, lockmw.WithLease(3*time.Second))
+			waits := q.call(key)
+			time.Sleep(2 * time.Second) // until the holder has heard of that by a renewal
+			var held []*redistest.Fault
+			for i, w := range p.wires {
+				w.Record()
+				if i != first {
+					held = append(held, w.HoldReply("{"+key+"}"))
+				}
+			}
+			unlocked := make(chan error, 1)
+			go func() { unlocked <- hold.Unlock() }()
+			for _, f := range held {
+				<-f.Caught()
+				synctest.Wait()
+				if n := scripts(p.wires[first], key); n > 0 || waits.returned() {
+					b.Errorf("the first node is released before another one has confirmed: %d commands", n)
+				}
+				f.Deliver()
+			}
+			if err := <-unlocked; err != nil {
+				b.Errorf("Unlock: %v", err)
+			}
+			synctest.Wait()
+			if n := scripts(p.wires[first], key); n != 1 {
+				b.Errorf("the first node was sent %d commands", n)
+			}
+			if !waits.returned() || waits.err != nil {
+				b.Fatalf("the lock is not handed over at once: %v", waits.err)
+			}
+			unlock(b.T, waits.hold)
+		})
+	}
+}
+
+// If nobody waits all nodes are released at once.
+func TestNodesAreReleasedAtOnceIfNobodyWaits(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process().warm()
+		_, hold := lock(b.T, p, "item")
+		synctest.Wait()
+		for _, w := range p.wires {
+			w.Record()
+			defer w.HoldReply("{item}").Deliver()
+		}
+		go func() { _ = hold.Unlock() }()
+		synctest.Wait()
+		for i, w := range p.wires {
+			if n := scripts(w, "item"); n != 1 {
+				b.Errorf("node %d was sent %d commands", i, n)
+			}
+		}
 	})
 }
