@@ -47,9 +47,6 @@ func (a *attempt) ask() {
 		a.ballots[n.index] = b
 		b.send(lead.ctx)
 	}
-	if queue {
-		a.after(l.cfg.Limit, a.loseSilent)
-	}
 }
 
 // findFirst returns the first node of the key's order that answers. If all nodes are needed, it is the first of all.
@@ -78,19 +75,6 @@ func (a *attempt) queueAt(n *node, lead *waiter) {
 	a.ballots[n.index] = b
 	b.req.WantsMoves = n == a.first
 	b.send(lead.ctx)
-	a.after(a.e.l.cfg.Limit, a.loseSilent)
-}
-
-// loseSilent gives up nodes that were to queue the attempt, and have not answered.
-func (a *attempt) loseSilent() {
-	for _, b := range a.ballots {
-		if b != nil && b.state == asking && b.req.Wait != 0 {
-			b.n.note(errSilent)
-			b.drop()
-			b.state, b.err = failed, errSilent
-		}
-	}
-	a.step()
 }
 
 // askRest asks the other nodes when the first is had.

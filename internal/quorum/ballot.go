@@ -19,6 +19,7 @@ type ballot struct {
 	req     core.Request
 	vote    core.Vote
 	cancel  context.CancelFunc // of one that queues
+	silence *time.Timer        // ends it if the node does not answer
 
 	state   ballotState
 	hold    core.VoteHold // granted
@@ -57,6 +58,7 @@ func (b *ballot) send(ctx context.Context) {
 	} else {
 		inner, cancel := context.WithCancel(b.n.engine.Context())
 		b.cancel = cancel
+		b.silence = time.AfterFunc(b.e.l.cfg.Limit, b.onSilence)
 		ctx = &limitedContext{inner, ctx}
 	}
 	b.e.l.spawn(func() {
@@ -65,9 +67,33 @@ func (b *ballot) send(ctx context.Context) {
 		defer b.e.l.mu.Unlock()
 		if b.cancel != nil {
 			b.cancel()
+			b.silence.Stop()
 		}
 		b.onAnswer(hold, err)
 	})
+}
+
+// onSilence gives up a request that was to queue, and whose node has not answered in time.
+func (b *ballot) onSilence() {
+	b.e.l.mu.Lock()
+	defer b.e.l.mu.Unlock()
+	if b.state != asking {
+		return
+	}
+	b.n.note(errSilent)
+	b.drop()
+	b.state, b.err = failed, errSilent
+	b.tell()
+}
+
+// tell lets whom the request was made for go on.
+func (b *ballot) tell() {
+	switch {
+	case b.lease != nil:
+		b.lease.onBallot(b)
+	case b.attempt != nil:
+		b.attempt.step()
+	}
 }
 
 // onAnswer deals with the end of the request.
@@ -82,10 +108,10 @@ func (b *ballot) onAnswer(hold core.Hold, err error) {
 		}
 	}
 	switch {
-	case was == dropped && err == nil:
-		b.letGo()
-		return
-	case was == dropped:
+	case was != asking && was != queued: // it was given up before
+		if err == nil {
+			b.letGo()
+		}
 		return
 	case err == nil && !b.n.isRaised(b.e.key):
 		b.n.note(errNotRaised)
@@ -107,12 +133,7 @@ func (b *ballot) onAnswer(hold core.Hold, err error) {
 		b.n.note(err)
 		b.state, b.err = failed, err
 	}
-	switch {
-	case b.lease != nil:
-		b.lease.onBallot(b)
-	case b.attempt != nil:
-		b.attempt.step()
-	}
+	b.tell()
 }
 
 // drop has the node forget the request, whatever became of it. l.mu is held.

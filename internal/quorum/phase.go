@@ -50,7 +50,7 @@ func (a *attempt) fail(have []*ballot) {
 	switch {
 	case a.phase == climbs || a.phase == asks && hasFirst && len(have) < l.cfg.Quorum:
 		a.climb()
-	case first != nil && first.state == queued:
+	case first != nil && first.stands():
 		a.dropOthers()
 		a.phase = waits
 		a.stopTimer()
@@ -65,6 +65,9 @@ func (a *attempt) fail(have []*ballot) {
 		l.prober.want(l)
 	}
 }
+
+// stands reports whether the request is in the queue, or on its way there.
+func (b *ballot) stands() bool { return b.state == queued || b.state == asking && b.req.Wait != 0 }
 
 // sameServer returns an error if a node was refused because of what another one of the same attempt has granted.
 func (a *attempt) sameServer() error {

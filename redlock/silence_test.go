@@ -1,0 +1,66 @@
+package redlock_test
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/redlock"
+)
+
+// The first node does not answer, while an attempt has most of the others, and loses one as its token is raised there.
+func TestAnAttemptThatComesToNothingDoesNotWaitForASilentNode(t *testing.T) {
+	const limit = time.Second
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process(redlock.WithNodeTimeout(limit)).warm()
+		ahead := time.Now().Add(30 * time.Second).UnixMicro()
+		if err := b.node(1).Mini.Set("lockmw:fence", strconv.FormatInt(ahead, 10)); err != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(limit / 2) // until the nodes are not probed any more, and have answered of late
+		p.wires[0].Silence()
+		raise := p.wires[2].HoldReply(strconv.FormatInt(ahead+1, 10))
+		c := p.call(firstAt(0, 3))
+		<-raise.Caught()
+		time.Sleep(2 * limit)
+		raise.Deliver()
+		time.Sleep(10 * limit)
+		if !c.returned() || c.err != nil {
+			b.Fatalf("the lock is not had from the nodes that answer: %v", c.err)
+		}
+		unlock(b.T, c.hold)
+	})
+}
+
+// Others refuse before the first node has answered. The request is on its way to that queue, and is not sent there once more.
+func TestAFarFirstNodeIsAskedOnce(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p, q := b.process().warm(), b.process().warm()
+		key := firstAt(0, 3)
+		_, hold := lock(b.T, q, key)
+		synctest.Wait() // until all nodes have it
+		p.wires[0].Record()
+		answer := p.wires[0].HoldReply("{" + key + "}")
+		waits := p.call(key)
+		<-answer.Caught()
+		synctest.Wait() // until the others have refused
+		answer.Deliver()
+		synctest.Wait()
+		n := 0
+		for _, c := range p.wires[0].Sent() {
+			if c.Concerns("{" + key + "}:done:") { // it asks, or gives up: the others ask for the place in the queue
+				n++
+			}
+		}
+		if n != 1 {
+			b.Errorf("%d requests and cancels were sent to the first node", n)
+		}
+		unlock(b.T, hold)
+		synctest.Wait()
+		if !waits.returned() || waits.err != nil {
+			b.Fatalf("the lock is not handed over at once: %v", waits.err)
+		}
+		unlock(b.T, waits.hold)
+	})
+}
