@@ -147,6 +147,7 @@ func (a *attempt) settle(have []*ballot, asked int) {
 			a.isPatient = true
 			a.step()
 		})
+	case asked > 0 && len(outliers(have)) > 0: // the others' tokens say who is right
 	default:
 		a.raise(have)
 	}

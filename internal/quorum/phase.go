@@ -169,7 +169,7 @@ func (a *attempt) climb() {
 		a.giveUp()
 		return
 	}
-	a.isRefused = true
+	a.noteRefusal()
 	if a.phase != climbs {
 		a.phase, a.begun = climbs, time.Now()
 		a.after(climbTime, a.delay)
