@@ -1,0 +1,69 @@
+package redistest
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// A Memory is what an embedded server says of its past, which clients with a quarantine ask for.
+type Memory struct {
+	server *Server
+
+	mu sync.Mutex
+	id string
+}
+
+// NewMemory has an embedded server answer INFO as a master does that has just started.
+func (s *Server) NewMemory(t testing.TB) *Memory {
+	t.Helper()
+	if s.pipe { // it begins with its first connection
+		conn, err := s.dialPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+	m := &Memory{server: s, id: newReplicationID()}
+	s.Mini.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+		if cmd != "INFO" {
+			return false
+		}
+		c.WriteBulk(m.info())
+		return true
+	})
+	return m
+}
+
+// Lose is a restart of the server without its data. Connections stay.
+func (m *Memory) Lose() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.server.Mini.FlushAll()
+	m.id = newReplicationID()
+}
+
+func (m *Memory) info() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.ReplaceAll(fmt.Sprintf(`# Server
+uptime_in_seconds:0
+# Replication
+role:master
+master_replid:%s
+master_replid2:%040d
+repl_backlog_active:0
+`, m.id, 0), "\n", "\r\n")
+}
+
+// newReplicationID is as random as that of a server.
+func newReplicationID() string {
+	var b [20]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
