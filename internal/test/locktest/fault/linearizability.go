@@ -18,6 +18,7 @@ var linearizability = []env.Scenario{
 
 const (
 	turmoilOperations = 3000 // at least
+	turmoilOverNodes  = 600  // the same of locks over several nodes, each of which is so many commands
 	turmoilWorkers    = 16
 	turmoilCalls      = 10 // of each worker, between two rests
 	turmoilFault      = 12 // calls from one fault to the next
@@ -28,6 +29,7 @@ const (
 type turmoil struct {
 	e         *env.Env
 	meanwhile func(key string)
+	length    int // in operations
 	seed      uint64
 	history   *judge.History
 	keys      []string
@@ -47,7 +49,10 @@ type turmoil struct {
 // Linearizability checks a concurrent history with unknown outcomes. What is done to one of its keys meanwhile, again and
 // again, is done by the test's own goroutine; nil: nothing.
 func Linearizability(e *env.Env, meanwhile func(key string)) {
-	t := &turmoil{e: e, meanwhile: meanwhile, seed: rand.Uint64(), history: judge.NewHistory()}
+	t := &turmoil{e: e, meanwhile: meanwhile, length: turmoilOperations, seed: rand.Uint64(), history: judge.NewHistory()}
+	if e.Config.OverNodes != nil {
+		t.length, t.history.OverNodes = turmoilOverNodes, true
+	}
 	t.rng = rand.New(rand.NewPCG(t.seed, 0))
 	for range 4 {
 		t.keys = append(t.keys, e.Key("item"))
@@ -65,7 +70,7 @@ func Linearizability(e *env.Env, meanwhile func(key string)) {
 // doubts came of the usual number of calls.
 func (t *turmoil) goesOn() bool {
 	n := t.history.Operations()
-	return n < turmoilOperations || n < 3*turmoilOperations && !t.wasHard()
+	return n < t.length || n < 3*t.length && !t.wasHard()
 }
 
 // round has all workers make some calls, and rests.
@@ -123,7 +128,7 @@ func (t *turmoil) call(rng *rand.Rand, c *env.Client, waits, hurry float64) {
 		wait = []time.Duration{lockmw.Forever, env.Between(rng, time.Millisecond, 30*time.Millisecond)}[rng.IntN(2)]
 	}
 	lease, work := lockmw.WithLease(time.Second), env.Between(rng, 0, time.Millisecond)
-	switch p := rng.Float64(); {
+	switch p := rng.Float64() * float64(t.length) / turmoilOperations; {
 	case p < 0.01: // until it is lost
 		lease, work = lockmw.WithFixedLease(judge.ShortestLease), time.Second
 	case p < 0.02: // over several renewals, which may get lost
@@ -224,7 +229,7 @@ func (t *turmoil) rest() {
 	t.withheld = nil
 	t.mu.Unlock()
 	for _, c := range t.clients {
-		if c.Redis == nil {
+		if c.Wire == nil { // the one within this process goes on
 			continue
 		}
 		if err := c.Close(); err != nil {
@@ -245,7 +250,8 @@ func (t *turmoil) rest() {
 // wasHard reports whether there was something to find: outcomes in doubt, holds that were lost, and busy
 // locks that nothing but a holder excuses.
 func (t *turmoil) wasHard() bool {
-	return t.history.Strict() >= 20 && t.lost() > 0 && (t.e.Server == nil || t.doubts() >= 100)
+	strict := t.history.Strict() >= 20 || t.history.OverNodes
+	return strict && t.lost() > 0 && (t.e.Server == nil || t.doubts() >= 100)
 }
 
 func (t *turmoil) doubts() int {
