@@ -208,6 +208,9 @@ func (a *attempt) pauseOrEnd() {
 		a.giveUp()
 		return
 	}
+	if !l.majority(time.Now()) {
+		a.isRefused = false // it is not known any more
+	}
 	most := min(l.cfg.MinDelay<<min(e.delays+1, 16), l.cfg.MaxDelay)
 	e.delays++
 	a.phase = pauses

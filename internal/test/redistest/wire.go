@@ -23,6 +23,7 @@ type Wire struct {
 	conns    map[*wireConn]struct{}
 	faults   []*Fault // those that wait for their command
 	silent   bool
+	deaf     bool
 	down     bool
 	recorded *[]Command // nil: nothing is recorded
 }
@@ -93,6 +94,13 @@ func (w *Wire) Silence() {
 	w.silent = true
 }
 
+// Swallow makes all connections half-open, new ones too: what either side says is lost, and neither is told.
+func (w *Wire) Swallow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent, w.deaf = true, true
+}
+
 // Cut breaks all connections and refuses new ones.
 func (w *Wire) Cut() {
 	w.mu.Lock()
@@ -101,10 +109,10 @@ func (w *Wire) Cut() {
 	w.breakAll(func(*wireConn) bool { return true })
 }
 
-// Restore ends Silence and Cut. Connections that miss something break.
+// Restore ends Silence, Swallow and Cut. Connections that miss something break.
 func (w *Wire) Restore() {
 	w.mu.Lock()
-	w.silent, w.down = false, false
+	w.silent, w.deaf, w.down = false, false, false
 	w.mu.Unlock()
 	w.breakAll(func(c *wireConn) bool { return c.missed })
 }
@@ -203,7 +211,7 @@ type wireConn struct {
 
 	// Guarded by wire.mu.
 	awaits *Fault // whose reply is not to arrive, or not yet
-	missed bool   // it lost something that the server said
+	missed bool   // it lost something that was said
 	broken bool
 	parser parser
 }
@@ -218,6 +226,11 @@ func (c *wireConn) Write(b []byte) (int, error) {
 	}
 	if w.recorded != nil {
 		*w.recorded = append(*w.recorded, c.parser.parse(b)...)
+	}
+	if w.deaf {
+		c.missed = true
+		w.mu.Unlock()
+		return len(b), nil
 	}
 	f := w.faultFor(b)
 	switch {

@@ -1,0 +1,190 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/redlock"
+)
+
+// reaches has a process reach only some of the nodes. The others do not answer, and nobody says so.
+func (p *process) reaches(nodes ...int) {
+	for _, w := range p.wires {
+		w.Swallow()
+	}
+	for _, i := range nodes {
+		p.wires[i].Restore()
+	}
+}
+
+// crowd has callers of a process make a call again and again until ctx ends.
+func (p *process) crowd(ctx context.Context, wg *sync.WaitGroup, callers int, call func(ctx context.Context)) {
+	for range callers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				call(ctx)
+			}
+		})
+	}
+}
+
+// Who reaches two nodes of five is told in time that these are too few. Who reaches four goes on as if he were alone, though
+// he needs one of the two.
+func TestAPartitionStopsTheMinorityOnly(t *testing.T) {
+	const wait = 2 * time.Second
+	inBubble(t, 5, func(b *bubble) {
+		few, most := b.process(redlock.WithQuorum(4)).warm(), b.process(redlock.WithQuorum(4)).warm()
+		key := firstAt(0, 5) // which all reach
+		few.reaches(0, 1)
+		most.reaches(0, 2, 3, 4)
+		parted := time.Now()
+		ctx, cancel := context.WithCancel(b.Context())
+		var wg sync.WaitGroup
+		few.crowd(ctx, &wg, 4, func(ctx context.Context) {
+			start := time.Now()
+			_, _, err := few.Lock(ctx, key, lockmw.WithWait(wait))
+			if took := time.Since(start); !errors.Is(err, lockmw.ErrUnavailable) && ctx.Err() == nil || took > wait {
+				b.Errorf("a call of the minority: %v after %v, want ErrUnavailable", err, took)
+			}
+		})
+		few.crowd(ctx, &wg, 1, func(ctx context.Context) {
+			start := time.Now()
+			_, _, err := few.TryLock(ctx, key)
+			early := time.Since(parted) < 2*time.Second && errors.Is(err, lockmw.ErrBusy) // it is, and most nodes have answered of late
+			if took := time.Since(start); !errors.Is(err, lockmw.ErrUnavailable) && ctx.Err() == nil && !early || took > wait {
+				b.Errorf("a try of the minority: %v after %v, want ErrUnavailable", err, took)
+			}
+			time.Sleep(100 * time.Millisecond)
+		})
+		for time.Since(parted) < 10*time.Second {
+			start := time.Now()
+			_, hold := lock(b.T, most, key)
+			if took := time.Since(start); took > 500*time.Millisecond { // one may ask the node that is away
+				b.Errorf("a call of the majority took %v", took)
+			}
+			time.Sleep(100 * time.Millisecond)
+			_ = hold.Unlock()
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// A lock was busy before most nodes were lost. It is not known then whether it still is.
+func TestWhoLosesMostNodesDoesNotTakeALockForBusy(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p, q := b.process().warm(), b.process().warm()
+		_, hold := lock(b.T, q, "item")
+		waits := p.call("item", lockmw.WithWait(10*time.Second))
+		p.reaches(0)
+		time.Sleep(5 * time.Second)
+		if _, _, err := p.TryLock(b.Context(), "item"); !errors.Is(err, lockmw.ErrUnavailable) {
+			b.Errorf("TryLock: %v, want ErrUnavailable", err)
+		}
+		if <-waits.done; !errors.Is(waits.err, lockmw.ErrUnavailable) {
+			b.Errorf("Lock: %v, want ErrUnavailable", waits.err)
+		}
+		unlock(b.T, hold)
+	})
+}
+
+// Each of two processes reaches three nodes of five, which have one in common. They exclude each other, and both go on.
+func TestAPartitionWithTwoMajoritiesThatMeet(t *testing.T) {
+	inBubble(t, 5, func(b *bubble) {
+		left, right := b.process().warm(), b.process().warm()
+		left.reaches(0, 1, 2)
+		right.reaches(2, 3, 4)
+		rec := judge.NewRecorder(time.Second)
+		ctx, cancel := context.WithCancel(b.Context())
+		var wg sync.WaitGroup
+		turns := make([]int, 2)
+		for i, p := range []*process{left, right} {
+			p.crowd(ctx, &wg, 1, func(ctx context.Context) {
+				_, held, err := rec.Lock(ctx, p, "item")
+				if err != nil {
+					return // the end
+				}
+				time.Sleep(100 * time.Millisecond)
+				if turns[i]++; held.Unlock() != nil {
+					b.Errorf("a release is not confirmed by the nodes that are reached")
+				}
+			})
+		}
+		time.Sleep(20 * time.Second)
+		cancel()
+		wg.Wait()
+		for _, v := range rec.Violations() {
+			b.Error(v)
+		}
+		if min(turns[0], turns[1]) < 10 {
+			b.Errorf("%d turns within 20 s", turns)
+		}
+	})
+}
+
+// A holder finds himself with two nodes of five. Others get the lock when he has lost it, and not before.
+func TestAHolderWhoIsCutOffIsFollowedWhenHisLeaseIsOver(t *testing.T) {
+	const lease = 3 * time.Second
+	for first := range 5 {
+		inBubble(t, 5, func(b *bubble) {
+			few, most := b.process().warm(), b.process().warm()
+			key := firstAt(uint32(first), 5)
+			ctx, hold := lock(b.T, few, key, lockmw.WithLease(lease))
+			next := most.call(key)
+			time.Sleep(2 * lease) // it is renewed
+			few.reaches(0, 1)
+			most.reaches(2, 3, 4)
+			parted := time.Now()
+			<-ctx.Done()
+			if next.returned() {
+				b.Error("two have the lock")
+			}
+			if cause := context.Cause(ctx); !errors.Is(cause, lockmw.ErrLost) {
+				b.Errorf("the cause is %v, want ErrLost", cause)
+			}
+			<-next.done
+			if took := time.Since(parted); next.err != nil || took > lease+time.Second {
+				b.Fatalf("the next one: %v, %v after the partition", next.err, took)
+			}
+			if next.hold.Token() <= hold.Token() {
+				b.Errorf("token %d after %d", next.hold.Token(), hold.Token())
+			}
+			few.reaches(0, 1, 2, 3, 4) // what he has sent meanwhile arrives, or is given up
+			most.reaches(0, 1, 2, 3, 4)
+			if _, _, err := few.TryLock(b.Context(), key); !errors.Is(err, lockmw.ErrBusy) {
+				b.Errorf("a try after the partition: %v, want ErrBusy", err)
+			}
+			if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+				b.Errorf("Unlock of the lost hold: %v, want ErrLost", err)
+			}
+			unlock(b.T, next.hold)
+			_, again := lock(b.T, few, key)
+			unlock(b.T, again)
+		})
+	}
+}
+
+// All connections are half-open for a while. Whoever waits has the lock when they are not any more.
+func TestCallsOutliveNodesThatAreAllHalfOpen(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process().warm()
+		p.reaches()
+		waits := p.call("item")
+		time.Sleep(time.Minute)
+		if waits.returned() {
+			b.Fatalf("the call has returned: %v", waits.err)
+		}
+		p.reaches(0, 1, 2)
+		healed := time.Now()
+		<-waits.done
+		if took := time.Since(healed); waits.err != nil || took > 2*time.Second {
+			b.Fatalf("the lock is had %v after the nodes: %v", took, waits.err)
+		}
+		unlock(b.T, waits.hold)
+	})
+}
