@@ -1,0 +1,190 @@
+package redlock_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/redlock"
+)
+
+// clocks gives the nodes clocks of their own, which are that far ahead.
+func (b *bubble) clocks(ahead ...time.Duration) (all []*redistest.Clock) {
+	for i, d := range ahead {
+		c := b.node(i).NewClock(b)
+		c.Step(d)
+		all = append(all, c)
+	}
+	return all
+}
+
+// The clocks differ, and those of two nodes jump by more than a lease. With a quorum of four that many may forget.
+func TestClocksThatDifferAndJump(t *testing.T) {
+	const lease = 3 * time.Second
+	inBubble(t, 5, func(b *bubble) {
+		clocks := b.clocks(0, 20*time.Second, -20*time.Second, 10*time.Second, -10*time.Second)
+		rec := judge.NewRecorder(time.Second)
+		ctx, cancel := context.WithCancel(b.Context())
+		var wg sync.WaitGroup
+		turns := make([]int, 2)
+		for i := range turns {
+			p := b.process(redlock.WithQuorum(4), lockmw.WithLease(lease))
+			p.crowd(ctx, &wg, 2, func(ctx context.Context) {
+				_, held, err := rec.Lock(ctx, p, "item")
+				if err != nil {
+					return // the end
+				}
+				time.Sleep(rand.N(100 * time.Millisecond))
+				turns[i]++
+				_ = held.Unlock() // what a clock has ended is not confirmed
+			})
+		}
+		var off [2]time.Duration // by how much the first two have jumped
+		for range 20 {
+			time.Sleep(rand.N(500 * time.Millisecond))
+			i, to := rand.IntN(len(off)), rand.N(8*lease)-4*lease
+			clocks[i].Step(to - off[i])
+			off[i] = to
+		}
+		cancel()
+		wg.Wait()
+		for _, v := range rec.Violations() {
+			b.Error(v)
+		}
+		if min(turns[0], turns[1]) < 5 {
+			b.Errorf("%d turns", turns)
+		}
+	})
+}
+
+// steppedForward has the clocks of some nodes of three stepped forward by more than a lease, and reports whether another one has the
+// lock while the holder has it, too.
+func steppedForward(t *testing.T, nodes ...int) (both bool) {
+	t.Helper()
+	inBubble(t, 3, func(b *bubble) {
+		const lease = 10 * time.Second
+		clocks := b.clocks(0, 0, 0)
+		p, q := b.process().warm(), b.process().warm()
+		key := firstAt(uint32(nodes[0]), 3) // the other one waits there
+		ctx, hold := lock(b.T, p, key, lockmw.WithFixedLease(lease))
+		synctest.Wait() // until all nodes have it
+		next := q.call(key)
+		for _, i := range nodes {
+			clocks[i].Step(2 * lease)
+		}
+		<-next.done
+		if next.err != nil {
+			b.Fatal(next.err)
+		}
+		if both = ctx.Err() == nil; next.hold.Token() <= hold.Token() {
+			b.Errorf("token %d after %d", next.hold.Token(), hold.Token())
+		}
+		_ = next.hold.Unlock()
+		_ = hold.Unlock()
+	})
+	return both
+}
+
+func TestAClockThatIsSteppedForwardIsANodeThatForgets(t *testing.T) {
+	for node := range 3 {
+		if steppedForward(t, node) {
+			t.Errorf("two have the lock though only node %d has forgotten it", node)
+		}
+	}
+	if !steppedForward(t, 0, 2) {
+		t.Error("no two holders are seen: the promise could be greater")
+	}
+}
+
+// A holder is gone, and the clock of one node is set back by an hour: there the lock is not over for so long. Calls that wait
+// at another one do not wait for that.
+func TestAClockThatIsSetBackHoldsNobodyUpWhoDoesNotWaitThere(t *testing.T) {
+	const lease = 3 * time.Second
+	for first := range 3 {
+		inBubble(t, 3, func(b *bubble) {
+			clocks := b.clocks(0, 0, 0)
+			p, q := b.process().warm(), b.process().warm()
+			key := firstAt(uint32(first), 3)
+			_, hold := lock(b.T, p, key, lockmw.WithLease(lease))
+			synctest.Wait() // until all nodes have it
+			p.reaches()
+			clocks[1].Step(-time.Hour)
+			start := time.Now()
+			if first == 1 {
+				time.Sleep(lease)
+				_, next, err := q.TryLock(b.Context(), key)
+				if err != nil {
+					b.Fatalf("a try: %v", err)
+				}
+				_ = next.Unlock()
+				return
+			}
+			next := q.call(key)
+			<-next.done
+			if took := time.Since(start); next.err != nil || took > lease+time.Second {
+				b.Fatalf("a call that waits at node %d: %v after %v", first, next.err, took)
+			}
+			_ = next.hold.Unlock()
+			_ = hold.Unlock()
+		})
+	}
+}
+
+// Answers that grant a lock come when its lease is over, or nearly. Nobody works by them.
+func TestAnswersThatAreLateByALeaseCountForNothing(t *testing.T) {
+	const lease = 200 * time.Millisecond
+	for _, late := range []int{2, 3} { // so many of three
+		inBubble(t, 3, func(b *bubble) {
+			p := b.process(redlock.WithNodeTimeout(time.Second)).warm()
+			var held []*redistest.Fault
+			for i := range late {
+				held = append(held, p.wires[i].HoldReply("{item}"))
+			}
+			c := p.call("item", lockmw.WithLease(lease))
+			time.Sleep(lease + lease/2)
+			if c.returned() {
+				b.Fatalf("the lock is had before most nodes have answered: %v", c.err)
+			}
+			for _, f := range held {
+				f.Deliver()
+			}
+			<-c.done
+			if c.err != nil {
+				b.Fatal(c.err)
+			}
+			if left := time.Until(c.hold.Deadline()); left < lease/2 || left > lease {
+				b.Errorf("the hold has %v, of a lease of %v", left, lease)
+			}
+			unlock(b.T, c.hold)
+		})
+	}
+}
+
+// A request reaches its node when its lease would be over, and its caller is done. It takes nothing.
+func TestARequestThatIsLateByALeaseTakesNothing(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p, q := b.process().warm(), b.process().warm()
+		late := p.wires[1].Withhold("{item}")
+		_, hold := lock(b.T, p, "item", lockmw.WithLease(3*time.Second))
+		<-late.Caught()
+		unlock(b.T, hold)
+		time.Sleep(10 * time.Second)
+		if answer, err := late.Send(b.Context()); err != nil {
+			b.Fatalf("%q, %v", answer, err)
+		}
+		if b.isHeld(1, "item") {
+			b.Error("a node has granted the lock to nobody")
+		}
+		_, hold, err := q.TryLock(b.Context(), "item")
+		if err != nil {
+			b.Fatal(err)
+		}
+		unlock(b.T, hold)
+	})
+}
