@@ -49,7 +49,9 @@ func (l *lease) onBallot(b *ballot) {
 		case l.over:
 		case !b.counts():
 			b.drop()
-			l.ballots[b.n.index] = nil
+			if l.ballots[b.n.index] == b { // else the node was asked again meanwhile
+				l.ballots[b.n.index] = nil
+			}
 		case err == nil:
 			l.add(b)
 		} // else it is kept, so that nobody else has it, and does not count
