@@ -35,9 +35,6 @@ func (a *attempt) finalError() error {
 		if b.n.final {
 			n++
 			final = b.err
-			if errors.Is(b.err, core.ErrWrongType) {
-				final = b.err
-			}
 		}
 	}
 	if len(a.ballots)-n >= a.e.l.cfg.Quorum {

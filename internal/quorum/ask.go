@@ -28,11 +28,6 @@ func (a *attempt) ask() {
 	all := present < l.cfg.Quorum
 	a.first = a.findFirst()
 	queue := l.majority(now) && e.waits()
-	if queue && a.queueOnly {
-		a.phase = waits
-		a.queueAt(a.first, lead)
-		return
-	}
 	token := l.propose(now)
 	for _, n := range l.nodes {
 		if n.away && !all {

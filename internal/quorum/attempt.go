@@ -21,7 +21,6 @@ type attempt struct {
 
 	isRefused bool // somebody else has the lock
 	isPatient bool // enough time was given to nodes that have not answered
-	queueOnly bool // others are known to wait: it stands in the queue, and asks nobody else before
 	chosen    choice
 	raising   int   // how many answers are to come
 	tokens    int   // that it wants
