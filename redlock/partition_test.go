@@ -64,7 +64,7 @@ func TestAPartitionStopsTheMinorityOnly(t *testing.T) {
 		for time.Since(parted) < 10*time.Second {
 			start := time.Now()
 			_, hold := lock(b.T, most, key)
-			if took := time.Since(start); took > 500*time.Millisecond { // one may ask the node that is away
+			if took := time.Since(start); took > time.Second { // one waits for the node that is away, for its timeout
 				b.Errorf("a call of the majority took %v", took)
 			}
 			time.Sleep(100 * time.Millisecond)
