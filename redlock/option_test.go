@@ -125,7 +125,6 @@ func TestAttemptsThatComeToNothingPauseAtRandom(t *testing.T) {
 	}{
 		{300 * time.Millisecond, 300 * time.Millisecond},
 		{100 * time.Millisecond, 2 * time.Second},
-		{time.Millisecond, time.Second},
 	} {
 		inBubble(t, 3, func(b *bubble) {
 			p := b.process(redlock.WithRetryDelay(tt.least, tt.most)).warm()

