@@ -20,8 +20,8 @@ import (
 )
 
 func main() {
-	crew.Main(workload.Work(library.All(), workload.All()))
 	redis.SetLogger(&logging.VoidLogger{}) // what fails is returned, too
+	crew.Main(workload.Work(library.All(), workload.All()))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	b := bench{
 		libraries: library.All(), workloads: workload.All(),

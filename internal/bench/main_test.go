@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/bench/crew"
@@ -21,6 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	redis.SetLogger(&logging.VoidLogger{})
 	crew.Main(workload.Work(allLibraries(), workload.All()))
 	goleak.VerifyTestMain(m)
 }
@@ -61,6 +64,7 @@ func TestWrongCommandLineIsOneLineAndExitCode2(t *testing.T) {
 		{[]string{"-libs", "lockmv"}, `-libs: no "lockmv"; there are lockmw, lockmw-fair`},
 		{[]string{"-work", "reentry", "-libs", "raw"}, "makes sense"},
 		{[]string{"-work", "hot32-cluster", "-redis", "127.0.0.1:1"}, "-redis: a Cluster"},
+		{[]string{"-work", "solo-nodes3", "-redis", "127.0.0.1:1"}, "several servers"},
 		{[]string{"-profile", "/no/such/directory"}, "-profile /no/such/directory"},
 		{[]string{"solo"}, `"solo"`},
 	} {
@@ -169,6 +173,7 @@ func TestWorkloadsThatAreComparedTakeTurns(t *testing.T) {
 	want := []string{
 		"queue10 queue100 queue1000 queue5000",
 		"hot32-alone hot32-cluster", "spread64-alone spread64-cluster", "handoff-alone handoff-cluster",
+		"solo-nodes3 solo-nodes3-dead", "solo-nodes5 solo-nodes5-dead",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("together are %q, want %q", got, want)
@@ -202,13 +207,31 @@ func TestAClusterIsMeasuredBesideAServerOfTheSameMachine(t *testing.T) {
 	}
 }
 
+func TestEachGoalOfSeveralServersHasAFigure(t *testing.T) {
+	redistest.Redis(t) // skips without a redis-server
+	var names []string
+	for _, w := range workload.All() {
+		if w.Nodes == 3 {
+			names = append(names, w.Name)
+		}
+	}
+	code, out, errs := run(t, "-json", "-rounds", "1", "-duration", "200ms", "-work", strings.Join(names, ","))
+	if code != 0 || errs != "" {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	goals := strings.Count(out, `"goal"`)
+	if measured := strings.Count(out, `"measured":`) - strings.Count(out, `"measured":null`); goals != 7 || measured != goals {
+		t.Errorf("%d goals, %d with a figure: %s", goals, measured, out)
+	}
+}
+
 func TestAServerOfOthersIsNotComparedWithACluster(t *testing.T) {
 	b := bench{libraries: allLibraries(), workloads: workload.All()}
 	s, err := b.parse([]string{"-redis", "127.0.0.1:1"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(s.workloads, needsCluster) || len(s.workloads) == 0 {
+	if slices.ContainsFunc(s.workloads, needsSeveral) || len(s.workloads) == 0 {
 		t.Errorf("%d workloads", len(s.workloads))
 	}
 }

@@ -91,7 +91,7 @@ func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
 }
 
 // servers are what locks are on.
-type servers struct{ alone, cluster *server.Server }
+type servers struct{ alone, cluster, nodes *server.Server }
 
 // open starts the servers that the run needs, or finds the one that is to be used.
 func (s *settings) open(ctx context.Context) (on servers, err error) {
@@ -103,27 +103,40 @@ func (s *settings) open(ctx context.Context) (on servers, err error) {
 		return on, err
 	}
 	if slices.ContainsFunc(s.workloads, needsCluster) {
-		if on.cluster, err = server.StartCluster(ctx); err != nil {
-			on.close()
-		}
+		on.cluster, err = server.StartCluster(ctx)
+	}
+	if err == nil && slices.ContainsFunc(s.workloads, needsNodes) {
+		on.nodes, err = server.StartNodes(ctx, workload.MostNodes)
+	}
+	if err != nil {
+		on.close()
 	}
 	return on, err
 }
 
 func needsCluster(w workload.Workload) bool { return w.Cluster != workload.NoCluster }
 
+func needsNodes(w workload.Workload) bool { return w.Nodes > 0 }
+
+// needsSeveral reports whether one server is not enough.
+func needsSeveral(w workload.Workload) bool { return needsCluster(w) || needsNodes(w) }
+
 // of returns what has the locks of a workload.
 func (on servers) of(w *workload.Workload) *server.Server {
-	if w.Cluster == workload.HasLocks {
+	switch {
+	case w.Cluster == workload.HasLocks:
 		return on.cluster
+	case w.Nodes > 0:
+		return on.nodes.First(w.Nodes, w.Dead)
 	}
 	return on.alone
 }
 
 func (on servers) close() {
-	_ = on.alone.Close()
-	if on.cluster != nil {
-		_ = on.cluster.Close()
+	for _, s := range []*server.Server{on.alone, on.cluster, on.nodes} {
+		if s != nil {
+			_ = s.Close()
+		}
 	}
 }
 

@@ -73,10 +73,10 @@ func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
 // leaveOut leaves out what cannot be measured. That is an error if nothing is left, or was named.
 func (s *settings) leaveOut(named bool) error {
 	if s.redis != "" {
-		if named && slices.ContainsFunc(s.workloads, needsCluster) {
-			return errors.New("-redis: a Cluster is compared with a server on the same machine, which the benchmark starts itself")
+		if named && slices.ContainsFunc(s.workloads, needsSeveral) {
+			return errors.New("-redis: a Cluster, or several servers, are on the same machine, and the benchmark starts them itself")
 		}
-		s.workloads = slices.DeleteFunc(slices.Clone(s.workloads), needsCluster)
+		s.workloads = slices.DeleteFunc(slices.Clone(s.workloads), needsSeveral)
 	}
 	if !s.measuresAnything() {
 		return errors.New("none of these workloads makes sense with these libraries")
@@ -146,7 +146,7 @@ func (b *bench) help(out io.Writer, f *flag.FlagSet) {
 	f.PrintDefaults()
 	fmt.Fprintln(out, "\nWorkloads:")
 	for _, w := range b.workloads {
-		fmt.Fprintf(out, "  %-18s %s\n", w.Name, w.About)
+		fmt.Fprintf(out, "  %-20s %s\n", w.Name, w.About)
 	}
 	fmt.Fprintln(out, "\nLibraries:")
 	for _, l := range b.libraries {

@@ -12,6 +12,8 @@ type Config struct {
 	Addr string // of the Redis server
 	// Nodes are the addresses of a Cluster's nodes; none: it is no Cluster. Only lockmw is measured on one.
 	Nodes []string
+	// Independent are the addresses of servers that know nothing of one another; none: there is one server.
+	Independent []string
 	// Wait says which kind of waiting the workload is about. Libraries that poll have a setting for
 	// it; the others ignore it.
 	Wait Wait
@@ -75,6 +77,16 @@ type Library struct {
 	Ours bool
 	// Variant marks another kind of lockmw's lock, which is measured where its price is of interest.
 	Variant bool
+	// Several marks a lock over independent servers, which is measured only there.
+	Several bool
+}
+
+// servers are the addresses of all servers.
+func (c Config) servers() []string {
+	if c.Independent != nil {
+		return c.Independent
+	}
+	return []string{c.Addr}
 }
 
 // lease is how long locks outlive a crash, in all libraries that have a setting for it: the default of lockmw.
@@ -89,6 +101,6 @@ const shortPause = 8 * time.Millisecond
 func All() []Library {
 	return []Library{
 		lockmwLibrary, lockmwFairLibrary, lockmwRWLibrary, rawLibrary, rawAPLibrary, redsyncLibrary, redislockLibrary, rueidislockLibrary,
-		pubsubLibrary,
+		pubsubLibrary, redlockLibrary, redlockNoTokenLibrary,
 	}
 }

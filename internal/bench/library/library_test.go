@@ -331,3 +331,39 @@ func takeAndFail(t *testing.T, locker library.Locker, key string) {
 		}
 	}
 }
+
+func TestALockIsAtMostServers(t *testing.T) {
+	var c library.Config
+	var clients []*redis.Client
+	for range 3 {
+		s := redistest.Redis(t)
+		c.Independent = append(c.Independent, s.Addr())
+		clients = append(clients, s.NewClient(t))
+	}
+	for _, name := range []string{"lockmw-redlock", "lockmw-redlock-notoken", "redsync"} {
+		locker, err := named(t, name).Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold, err := locker.Lock(t.Context(), "several:"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, rdb := range clients {
+			if keys := rdb.Keys(t.Context(), "*several:"+name+"*").Val(); len(keys) > 0 {
+				n++
+			}
+		}
+		if n < 2 {
+			t.Errorf("%s: %d of 3 servers have the lock", name, n)
+		}
+		if err := hold.Unlock(); err != nil {
+			t.Error(err)
+		}
+		takeAndFail(t, locker, "again:"+name)
+		if err := locker.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -8,26 +8,31 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 )
 
 var redsyncLibrary = Library{Name: "redsync", Open: openRedsync, Sends: []string{"set"}}
 
-// redsyncLocker uses redsync on one node with a Mutex for each acquisition, as its README does. The
-// default of 32 tries is lifted, so that waiting ends with the context only.
+// redsyncLocker uses redsync on one node, or on several, with a Mutex for each acquisition, as its README does. The
+// default of 32 tries is lifted, so that waiting ends with the context only. It waits for all nodes, as it does by default:
+// with WithFailFast a release may overtake a request to the slowest node, whose key is then taken until its expiry.
 type redsyncLocker struct {
-	rdb     *redis.Client
+	rdbs    []*redis.Client
 	rs      *redsync.Redsync
 	options []redsync.Option
 }
 
 func openRedsync(c Config) (Locker, error) {
-	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
-	l := &redsyncLocker{
-		rdb: rdb, rs: redsync.New(goredis.NewPool(rdb)),
-		options: []redsync.Option{redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt)},
+	l := &redsyncLocker{options: []redsync.Option{redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt)}}
+	var pools []redsyncredis.Pool
+	for _, addr := range c.servers() {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		l.rdbs = append(l.rdbs, rdb)
+		pools = append(pools, goredis.NewPool(rdb))
 	}
+	l.rs = redsync.New(pools...)
 	if c.Wait != Long {
 		// The default, 50 to 250 ms at random, is meant for locks that are held for a while.
 		l.options = append(l.options, redsync.WithRetryDelayFunc(func(int) time.Duration {
@@ -47,7 +52,13 @@ func (l *redsyncLocker) Lock(ctx context.Context, key string) (Hold, error) {
 }
 
 // Close implements Locker.
-func (l *redsyncLocker) Close() error { return l.rdb.Close() }
+func (l *redsyncLocker) Close() error {
+	var all error
+	for _, rdb := range l.rdbs {
+		all = errors.Join(all, rdb.Close())
+	}
+	return all
+}
 
 type redsyncHold struct{ m *redsync.Mutex }
 

@@ -52,8 +52,10 @@ const ours = "lockmw"
 
 // The other kinds of lockmw's lock, which some goals are about.
 const (
-	fair = ours + "-fair"
-	rw   = ours + "-rw"
+	fair    = ours + "-fair"
+	rw      = ours + "-rw"
+	over    = ours + "-redlock"
+	noToken = over + "-notoken"
 )
 
 // figure measures a figure of lockmw itself.
@@ -109,6 +111,7 @@ func goals() []Goal {
 		Goal{"hot4x8", "longest wait, ms", 100, false, millis("hot4x8", Longest)},
 	)
 	list = append(append(list, kindGoals()...), clusterGoals()...)
+	list = append(append(list, nodesGoals("3")...), nodesGoals("5")...)
 	return append(list,
 		Goal{"handoff", "p50 / rueidislock", 0.55, false, ratio("handoff", "rueidislock", P50)},
 		Goal{"handoff", "p50 / bare PUBLISH", 1.3, false, ratio("handoff", "pubsub", P50)},
@@ -149,6 +152,22 @@ func clusterGoals() []Goal {
 		{"spread64-cluster", "ops/s / one server", 0.6, true, alone("spread64", OpsPerS)},
 		{"handoff-cluster", "p50 / one server", 1.5, false, alone("handoff", P50)},
 		{"handoff-cluster", "messages between nodes", 0, false, figure("handoff-cluster", BusPer)},
+	}
+}
+
+// nodesGoals are the goals of locks over n independent servers.
+func nodesGoals(n string) []Goal {
+	solo, hot, spread := "solo-nodes"+n, "hot32-nodes"+n, "spread64-nodes"+n
+	dead := solo + "-dead"
+	redsync := func(w, library, name string) func(table) float64 { return quotient(w, library, w, "redsync", name) }
+	return []Goal{
+		{solo, "p50 / redsync", 1.3, false, redsync(solo, over, P50)},
+		{solo, "p50 without tokens / redsync", 1.1, false, redsync(solo, noToken, P50)},
+		{dead, "p50 / all alive", 1.2, false, quotient(dead, over, solo, over, P50)},
+		{hot, "ops/s / redsync", 10, true, redsync(hot, over, OpsPerS)},
+		{hot, "Jain index", 0.95, true, func(t table) float64 { return t.value(hot, over, Jain) }},
+		{hot, "longest wait, ms", 200, false, func(t table) float64 { return t.value(hot, over, Longest) / 1000 }},
+		{spread, "ops/s / redsync", 1.5, true, redsync(spread, over, OpsPerS)},
 	}
 }
 

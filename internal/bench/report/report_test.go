@@ -209,6 +209,37 @@ func TestGoalsOfACluster(t *testing.T) {
 	}
 }
 
+func TestGoalsOfSeveralServers(t *testing.T) {
+	type values = map[string]float64
+	outcomes := judged(
+		figures("solo-nodes3", "lockmw-redlock", values{"p50_us": 140}),
+		figures("solo-nodes3", "lockmw-redlock-notoken", values{"p50_us": 110}),
+		figures("solo-nodes3", "redsync", values{"p50_us": 100}),
+		figures("solo-nodes3-dead", "lockmw-redlock", values{"p50_us": 168}),
+		figures("hot32-nodes5", "lockmw-redlock", values{"ops_per_s": 990, "jain": 0.95, "max_us": 201_000}),
+		figures("hot32-nodes5", "redsync", values{"ops_per_s": 100}),
+		figures("spread64-nodes5", "lockmw-redlock", values{"ops_per_s": 150}),
+		figures("spread64-nodes5", "redsync", values{"ops_per_s": 100}),
+	)
+	for name, want := range map[string]struct {
+		measured float64
+		state    report.State
+	}{
+		"solo-nodes3 p50 / redsync":                {1.4, report.Missed},
+		"solo-nodes3 p50 without tokens / redsync": {1.1, report.Met},
+		"solo-nodes3-dead p50 / all alive":         {1.2, report.Met},
+		"hot32-nodes5 ops/s / redsync":             {9.9, report.Missed},
+		"hot32-nodes5 Jain index":                  {0.95, report.Met},
+		"hot32-nodes5 longest wait, ms":            {201, report.Missed},
+		"spread64-nodes5 ops/s / redsync":          {1.5, report.Met},
+	} {
+		got, ok := outcomes[name]
+		if !ok || got.State != want.state || math.Abs(got.Measured-want.measured) > 1e-9 {
+			t.Errorf("%s: %v is %q, want %v and %q", name, got.Measured, got.State, want.measured, want.state)
+		}
+	}
+}
+
 func TestMessagesBetweenNodesAreCountedOnACluster(t *testing.T) {
 	r := round(10, 10)
 	r.Stats.Bus = 40

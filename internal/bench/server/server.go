@@ -12,11 +12,13 @@ import (
 	"github.com/lockmw/go/internal/test/redisserver"
 )
 
-// A Server is a Redis server, or the nodes of a Cluster, with connections that only this package uses.
+// A Server is a Redis server, or the nodes of a Cluster, or independent servers, with connections that only this package
+// uses.
 type Server struct {
-	Addr    string   // of the server, or of the first node
-	Nodes   []string // the addresses of the nodes of a Cluster; nil: it is none
-	Version string
+	Addr        string   // of the server, or of the first one
+	Nodes       []string // the addresses of the nodes of a Cluster; nil: it is none
+	Independent []string // those of independent servers; nil: it is one, or a Cluster
+	Version     string
 
 	rdbs []*redis.Client
 	own  []*redisserver.Server // none if it was running already
@@ -70,7 +72,7 @@ func (s *Server) start(ctx context.Context, start func(ctx context.Context, args
 	return s.connect(ctx, own.Addr())
 }
 
-// Close stops what Start or StartCluster started.
+// Close stops what Start, StartCluster or StartNodes started.
 func (s *Server) Close() error {
 	var all error
 	for _, rdb := range s.rdbs {

@@ -97,6 +97,43 @@ func TestAClusterIsGoneAfterClose(t *testing.T) {
 	}
 }
 
+func TestSeveralServersKnowNothingOfOneAnother(t *testing.T) {
+	redistest.Redis(t) // skips without a redis-server
+	s, err := server.StartNodes(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	some := s.First(3, 1)
+	before, err := some.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, addr := range some.Independent {
+		alive := i < 2
+		if err := client(t, addr).Set(t.Context(), "k", addr, 0).Err(); (err == nil) != alive {
+			t.Errorf("server %d of 2 that are alive: %v", i+1, err)
+		}
+		if got := client(t, addr).Get(t.Context(), "k").Val(); alive && got != addr {
+			t.Errorf("server %d has the value of %s", i+1, got)
+		}
+	}
+	after, err := some.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := after.Since(before); d.Calls["set"] != 2 || d.Calls["info"] != 0 {
+		t.Errorf("counted %v", d.Calls)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, addr := range s.Independent {
+		if _, err := server.Use(t.Context(), addr); err == nil {
+			t.Error("a server still runs")
+		}
+	}
+}
+
 func TestServerOfOthersIsLeftAsItIs(t *testing.T) {
 	theirs := redistest.Redis(t)
 	rdb := theirs.NewClient(t)

@@ -74,9 +74,9 @@ func (w *Workload) Measure(ctx context.Context, s *server.Server, l library.Libr
 	ctx, cancel := context.WithTimeout(ctx, window+o.Grace)
 	defer cancel()
 	jobs := w.jobs(l, o, Job{
-		Workload: w.Name, Library: l.Name, Config: library.Config{Addr: addr, Nodes: s.Nodes, Wait: w.Wait},
-		Processes: w.Processes, Key: "bench:" + rand.Text(), Page: page,
+		Workload: w.Name, Library: l.Name, Processes: w.Processes, Key: "bench:" + rand.Text(), Page: page,
 		Window: window, Patience: window + o.Grace, Background: o.Background,
+		Config: library.Config{Addr: addr, Nodes: s.Nodes, Independent: s.Independent, Wait: w.Wait},
 	})
 	c, err := crew.Start(ctx, firstOf(w.Procs, o.Procs), jobs...)
 	if err != nil {

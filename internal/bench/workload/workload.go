@@ -4,6 +4,7 @@ package workload
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -24,6 +25,10 @@ type Workload struct {
 	Group string
 	// Cluster says what a Cluster does meanwhile.
 	Cluster ClusterRole
+	// Nodes is over how many independent servers the locks are; 0: they are on one server, or a Cluster.
+	Nodes int
+	// Dead is how many of these cannot be reached.
+	Dead int
 	// Delay is how much longer the server's answers take.
 	Delay time.Duration
 	// Procs limits the processors of each process; 0: as the run has it.
@@ -82,6 +87,30 @@ func All() []Workload {
 	for _, w := range []Workload{hot("hot32", 1, 32), spread("spread64", 64), handoff} {
 		list = append(list, clustered(w)...)
 	}
+	for _, n := range []int{3, 5} {
+		list = append(list, overNodes(n)...)
+	}
+	return list
+}
+
+// MostNodes is over how many independent servers locks are at most.
+const MostNodes = 5
+
+// overNodes are the workloads on n independent servers.
+func overNodes(n int) []Workload {
+	list := []Workload{solo("solo"), solo("solo"), hot("hot32", 1, 32), spread("spread64", 64)}
+	for i := range list {
+		w := &list[i]
+		w.Name += fmt.Sprintf("-nodes%d", n)
+		w.About += fmt.Sprintf(", over %d servers", n)
+		w.Nodes, w.Runs = n, only("lockmw-redlock", "redsync")
+	}
+	alive, dead := &list[0], &list[1]
+	alive.Group, dead.Group = alive.Name, alive.Name
+	dead.Name, dead.Dead = dead.Name+"-dead", 1
+	dead.About += ", one of which is dead"
+	dead.Runs = only("lockmw-redlock") // with redsync each call takes as long as its client tries to connect: seconds
+	alive.Runs = only("lockmw-redlock", "lockmw-redlock-notoken", "redsync")
 	return list
 }
 
@@ -114,7 +143,7 @@ func confined(w Workload, procs int) Workload {
 // priced adds the other kinds of lockmw's lock to a workload.
 func priced(w Workload) Workload {
 	others := w.Runs
-	w.Runs = func(l library.Library) bool { return l.Variant || others(l) }
+	w.Runs = func(l library.Library) bool { return l.Variant && !l.Several || others(l) }
 	return w
 }
 

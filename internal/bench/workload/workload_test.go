@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/bench/crew"
@@ -19,6 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	redis.SetLogger(&logging.VoidLogger{})
 	crew.Main(workload.Work(libraries(), workload.All()))
 	goleak.VerifyTestMain(m)
 }
