@@ -15,6 +15,8 @@ var (
 	acquireLua string
 	//go:embed acquire_batch.lua
 	acquireBatchLua string
+	//go:embed vote_batch.lua
+	voteBatchLua string
 )
 
 // An Acquire takes a lock, or queues a ticket for it. It is harmless when repeated.
@@ -67,6 +69,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	if special {
 		a.addSpecialKeys(k)
 	}
+	k.votes = a.Vote != nil && a.Predecessor == nil && a.KeepPlace <= 0 && a.Mode == core.Exclusive && a.Calls <= 1
 	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued())
 	if extra || a.Mode != core.Exclusive {
 		k.add(a.Mode.String())
@@ -161,6 +164,10 @@ const (
 	acquireOwner
 	acquireIfQueued
 	acquireEnd // of one for the plain lock without extras
+
+	acquireTokens   = acquireEnd + 1
+	acquireTrace    = acquireEnd + 2
+	acquireProposal = acquireEnd + 8
 )
 
 func acquireBatch(s *Script) *batchScript {
@@ -168,6 +175,14 @@ func acquireBatch(s *Script) *batchScript {
 		script: s, plainLen: acquireEnd,
 		sharedKeys: []int{acquireFence}, keys: []int{acquireHolder, acquireQueue, acquireDone},
 		sharedArgs: []int{acquireInbox}, args: []int{acquireID, acquireLease, acquireOwner},
+	}
+}
+
+// voteBatch is for locks that are each one of several.
+func voteBatch(s *Script) *batchScript {
+	return &batchScript{
+		script: s, sharedKeys: []int{acquireFence}, keys: []int{acquireHolder, acquireQueue, acquireDone}, sharedArgs: []int{acquireInbox},
+		args: []int{acquireID, acquireLease, acquireOwner, acquireTokens, acquireTrace, acquireProposal},
 	}
 }
 

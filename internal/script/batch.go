@@ -11,7 +11,7 @@ import (
 // as it looked is left to the other script. The lists are places in the arguments of a Call.
 type batchScript struct {
 	script   *Script
-	plainLen int // how many arguments a plain run has
+	plainLen int // how many arguments a plain run has; 0: the Call says that it is one
 
 	sharedKeys, keys []int // the same in all runs, and those of each
 	sharedArgs, args []int
@@ -23,6 +23,17 @@ const minBatch = 3
 // notPlain is what a batch script answers for a run that it leaves to the other script.
 const notPlain = -1
 
+// batch returns what does k together with others; nil: nothing does.
+func (k *Call) batch() *batchScript {
+	switch b := k.script.batch; {
+	case k.votes:
+		return k.script.votes
+	case b != nil && len(k.args) == b.plainLen:
+		return b
+	}
+	return nil
+}
+
 // divide groups what batch scripts can do.
 func (s *Sender) divide(batch []*Call) []group {
 	if len(batch) < minBatch || !s.batching.Load() {
@@ -31,7 +42,7 @@ func (s *Sender) divide(batch []*Call) []group {
 	plain := make(map[*batchScript][]*Call, 2)
 	var each []*Call
 	for _, k := range batch {
-		if b := k.script.batch; b != nil && len(k.args) == b.plainLen {
+		if b := k.batch(); b != nil {
 			plain[b] = append(plain[b], k)
 		} else {
 			each = append(each, k)
@@ -53,7 +64,7 @@ func (g *group) command(ctx context.Context, whole bool) *redis.Cmd {
 	if len(g.calls) == 1 {
 		return g.calls[0].command(ctx)
 	}
-	b := g.calls[0].script.batch
+	b := g.calls[0].batch()
 	keys := len(b.sharedKeys) + len(g.calls)*len(b.keys)
 	args := make([]any, 0, firstKey+keys+len(b.sharedArgs)+len(g.calls)*len(b.args))
 	if whole {

@@ -28,6 +28,7 @@ type Call struct {
 	copies  counter   // of how often it was written and may have done something; nil: nobody counts
 	before  int32     // copies when it was sent last
 	open    *open     // nil: it is to no Cluster, or was sent with others at once
+	votes   bool      // it is for a lock that is one of several, and as plain as those are
 	unknown bool      // the server did not know the script
 	few     error     // why what it wrote does not count yet; nil: it does
 }

@@ -89,6 +89,7 @@ type Script struct {
 	extends bool         // it moves a deadline
 	grants  *Quarantine  // in which it grants nothing; nil: there is none, or it never grants
 	batch   *batchScript // does plain runs many at a time; nil: there is no such script
+	votes   *batchScript // the same for locks that are each one of several
 }
 
 // quarantinePart stands where quarantine.lua is put in.
@@ -147,6 +148,7 @@ func NewSet(p Params) *Set {
 	}
 	s.acquire.extends, s.acquireAll.extends, s.renew.extends = true, true, true
 	s.acquire.batch = acquireBatch(assemble(acquireBatchLua))
+	s.acquire.votes = voteBatch(assemble(voteBatchLua))
 	s.release.batch = releaseBatch(assemble(releaseBatchLua))
 	return s
 }
@@ -156,6 +158,7 @@ func (s *Set) All() map[string]*Script {
 	return map[string]*Script{
 		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
 		"cancel": s.cancel, "force": s.force, "raise": s.raise, "begin": s.begin, "mark": s.mark,
-		"acquire_all": s.acquireAll, "acquire_batch": s.acquire.batch.script, "release_batch": s.release.batch.script,
+		"acquire_all": s.acquireAll, "acquire_batch": s.acquire.batch.script, "vote_batch": s.acquire.votes.script,
+		"release_batch": s.release.batch.script,
 	}
 }

@@ -1,0 +1,42 @@
+-- Takes locks that are free and have no queue, and are each one of several, as acquire.lua does. If anything is in the way
+-- of one, it is left to acquire.lua. Harmless when repeated.
+--   KEYS 1 fencing counter  then for each lock: holder, queue, done mark of the id
+--   ARGV 1 inbox  then for each lock: id, lease (ms), owner, tokens wanted, trace, a token that is proposed, 0: none
+--   returns for each lock {1, token, tokens, 0, time (us)}, or -1: left to acquire.lua; or UNTRUSTED, an error: see
+--           quarantine.lua
+-- Rules 4, 19 and 24 of docs/protocol.md.
+--@quarantine
+local fence = KEYS[1]
+if not may_grant() then return UNTRUSTED end
+--@fence
+--@vote
+local last = last_token()
+if not last then return NOT_A_COUNTER end
+local answers, taken = {}, {}
+for i = 1, (#KEYS - 1) / 3 do
+  local k, a = 3 * i - 1, 6 * i - 4
+  local first, count
+  if not taken[KEYS[k]] and call('EXISTS', KEYS[k], KEYS[k + 1], KEYS[k + 2]) == 0 then
+    first, count = propose_tokens(last, now_us, tonumber(ARGV[a + 3]), tonumber(ARGV[a + 5]))
+  end
+  if first then
+    last, taken[KEYS[k]] = first + count - 1, true
+    answers[i] = {1, first, count, 0, now_us}
+  else
+    answers[i] = -1
+  end
+end
+if not next(taken) then return answers end
+call('SET', fence, string.format('%.0f', last)) -- a full memory refuses this write
+local inbox, since = ARGV[1], string.format('%.0f', now_us)
+for i, answer in ipairs(answers) do
+  if answer ~= -1 then
+    local k, a = 3 * i - 1, 6 * i - 4
+    local token = string.format('%.0f', answer[2])
+    call('HSET', KEYS[k], 'id', ARGV[a], 'owner', ARGV[a + 2], 'token', token, 'inbox', inbox, 'since', since)
+    if answer[3] > 1 then call('HSET', KEYS[k], 'tokens', answer[3]) end
+    if ARGV[a + 4] ~= '' then call('HSET', KEYS[k], 'trace', ARGV[a + 4]) end
+    call('PEXPIRE', KEYS[k], ARGV[a + 1])
+  end
+end
+return answers
