@@ -33,6 +33,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/script"
 )
 
 // A Config is what New needs to know.
@@ -65,6 +66,9 @@ type Locks struct {
 	drained chan struct{} // closed when closing, and no hold is left
 	holds   int           // that are not over
 
+	stalls   *script.Timeouts // for waits that are to be looked at
+	releases *script.Timeouts // for the confirmation of releases
+
 	closedByNodes atomic.Bool // all engines are closed
 	stopWatching  []func() bool
 }
@@ -72,7 +76,9 @@ type Locks struct {
 // New returns Locks that have sent nothing yet. There is at least one engine, and a quorum is more than half of them.
 func New(engines []*engine.Engine, cfg Config) *Locks {
 	l := &Locks{cfg: cfg, entries: make(map[string]*entry), leases: make(map[*lease]struct{}), drained: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.ctx, l.cancel = context.WithCancel(background)
+	l.stalls = script.NewTimeouts(background, core.StallAfter+core.StallAfter/4, core.StallAfter/4)
+	l.releases = script.NewTimeouts(background, cfg.Unlock, cfg.Unlock/8)
 	for i, e := range engines {
 		l.nodes = append(l.nodes, newNode(l, i, e))
 	}

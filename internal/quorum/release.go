@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -204,14 +205,19 @@ func (r *release) await() error {
 		return err
 	default:
 	}
-	timer := time.NewTimer(r.patience)
-	defer timer.Stop()
+	l := r.e.l
+	ctx := l.releases.Next(time.Now())
+	if r.patience != l.cfg.Unlock {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(background, r.patience)
+		defer cancel()
+	}
 	select {
 	case err := <-r.confirmed:
 		return err
-	case <-timer.C:
-		r.e.l.mu.Lock()
-		defer r.e.l.mu.Unlock()
+	case <-ctx.Done():
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		return r.outcome()
 	}
 }

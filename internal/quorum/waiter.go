@@ -72,7 +72,7 @@ func (w *waiter) notify(wait core.Wait) {
 
 // await returns when the lock is granted, the time is over or the context ends.
 func (w *waiter) await(e *entry) (*hold, error) {
-	var limit, stalled <-chan time.Time
+	var limit <-chan time.Time
 	if wait := w.req.Wait; wait != core.Forever {
 		if wait == 0 {
 			wait = tryPatience
@@ -81,15 +81,9 @@ func (w *waiter) await(e *entry) (*hold, error) {
 		defer timer.Stop()
 		limit = timer.C
 	}
+	var stalled <-chan struct{}
 	if w.req.Wait > core.StallAfter {
-		select {
-		case <-w.signal: // most waits are over at once
-			w.signal <- struct{}{}
-		default:
-			timer := time.NewTimer(core.StallAfter)
-			defer timer.Stop()
-			stalled = timer.C
-		}
+		stalled = e.l.stalls.Next(w.begun).Done()
 	}
 	for {
 		select {
