@@ -17,6 +17,7 @@ func (l *Locks) watchNodes() {
 			if open--; open == 0 {
 				l.closedByNodes.Store(true)
 				l.failCalls()
+				l.cancel()
 			}
 		}))
 	}

@@ -20,6 +20,7 @@
 //	probe.go      asks nodes whether they answer
 //	trust.go      a node that may have forgotten tokens is raised before it counts
 //	carry.go      other servers are told of the tokens
+//	worker.go     goroutines that send requests
 //	close.go      Shutdown and Close
 //
 // The mutex of Locks guards the state of all of them. It is not held while anything waits, and no callback is called with it.
@@ -56,6 +57,10 @@ type Locks struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // of all goroutines
 
+	work      chan func()      // for goroutines that are idle
+	idle      atomic.Int64     // how many are
+	idleTimes *script.Timeouts // until when they are
+
 	mu      sync.Mutex
 	entries map[string]*entry
 	leases  map[*lease]struct{}
@@ -77,6 +82,7 @@ type Locks struct {
 func New(engines []*engine.Engine, cfg Config) *Locks {
 	l := &Locks{cfg: cfg, entries: make(map[string]*entry), leases: make(map[*lease]struct{}), drained: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(background)
+	l.work, l.idleTimes = make(chan func()), script.NewTimeouts(l.ctx, idleTime, idleTime/4)
 	l.stalls = script.NewTimeouts(background, core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	l.releases = script.NewTimeouts(background, cfg.Unlock, cfg.Unlock/8)
 	for i, e := range engines {
@@ -124,11 +130,6 @@ func (l *Locks) entry(key string) *entry {
 		l.entries[key] = e
 	}
 	return e
-}
-
-// spawn runs f in a goroutine that Close waits for. l.mu is held.
-func (l *Locks) spawn(f func()) {
-	l.wg.Go(f)
 }
 
 // majority reports whether enough nodes have answered within the last second: nobody queues or keeps a node otherwise.
