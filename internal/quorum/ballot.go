@@ -18,7 +18,7 @@ type ballot struct {
 	lease   *lease   // that it is part of, or is to join; nil: none yet
 	req     core.Request
 	vote    core.Vote
-	cancel  context.CancelFunc // of one that queues
+	cancel  context.CancelFunc // of one that queues; nil: or has its answer
 	silence *time.Timer        // ends it if the node does not answer
 
 	state   ballotState
@@ -28,6 +28,7 @@ type ballot struct {
 	holders []core.Holder // in the way
 	lost    atomic.Int64  // when it was seen to be over, in ns since the Locks were made; 0: it is not
 	failing bool          // its last renewal has failed
+	late    *release      // that waits for the answer; nil: none
 }
 
 type ballotState int8
@@ -68,6 +69,7 @@ func (b *ballot) send(ctx context.Context) {
 		if b.cancel != nil {
 			b.cancel()
 			b.silence.Stop()
+			b.cancel = nil
 		}
 		b.onAnswer(hold, err)
 	})
@@ -77,13 +79,16 @@ func (b *ballot) send(ctx context.Context) {
 func (b *ballot) onSilence() {
 	b.e.l.mu.Lock()
 	defer b.e.l.mu.Unlock()
-	if b.state != asking {
-		return
+	switch {
+	case b.state == asking:
+		b.n.note(errSilent)
+		b.drop()
+		b.state, b.err = failed, errSilent
+		b.tell()
+	case b.late != nil && b.cancel != nil:
+		b.n.note(errSilent)
+		b.cancel()
 	}
-	b.n.note(errSilent)
-	b.drop()
-	b.state, b.err = failed, errSilent
-	b.tell()
 }
 
 // tell lets whom the request was made for go on.
@@ -98,7 +103,10 @@ func (b *ballot) tell() {
 
 // onAnswer deals with the end of the request.
 func (b *ballot) onAnswer(hold core.Hold, err error) {
-	l, was := b.e.l, b.state
+	l, wanted := b.e.l, b.state == asking || b.state == queued // else it was given up before
+	if wanted {
+		b.n.late = false
+	}
 	if err == nil {
 		b.hold = hold.(core.VoteHold)
 		b.knows = b.hold.LastToken()
@@ -108,10 +116,14 @@ func (b *ballot) onAnswer(hold core.Hold, err error) {
 		}
 	}
 	switch {
-	case was != asking && was != queued: // it was given up before
-		if err == nil {
-			b.letGo()
+	case !wanted && err == nil:
+		b.letGo()
+		return
+	case !wanted:
+		if !errors.Is(err, context.Canceled) {
+			b.n.note(err) // else a node that is dead would be asked each time
 		}
+		b.endLate()
 		return
 	case err == nil && !b.n.isRaised(b.e.key):
 		b.n.note(errNotRaised)
@@ -151,7 +163,31 @@ func (b *ballot) drop() {
 // letGo releases what was granted, in the background. l.mu is held.
 func (b *ballot) letGo() {
 	b.lose()
-	b.e.l.spawn(func() { _, _ = b.hold.Release(b.e.l.cfg.Unlock) }) // what fails is tried again by the engine
+	b.e.l.spawn(func() {
+		_, _ = b.hold.Release(b.e.l.cfg.Unlock) // what fails is tried again by the engine
+		b.e.l.mu.Lock()
+		defer b.e.l.mu.Unlock()
+		b.endLate()
+	})
+}
+
+// dropFor is drop at the end of a lease. A release waits a little for a node that has not answered yet, unless it was in vain
+// the last time.
+func (b *ballot) dropFor(r *release) {
+	if b.state != asking || b.n.late {
+		b.drop()
+		return
+	}
+	b.state, b.late = dropped, r
+	r.late++
+}
+
+// endLate notes that the node is free.
+func (b *ballot) endLate() {
+	if r := b.late; r != nil {
+		b.late = nil
+		r.onLate()
+	}
 }
 
 // counts reports whether the node is one that the hold has.
@@ -186,6 +222,9 @@ func (b *ballot) onWait(w core.Wait) {
 	b.e.l.mu.Lock()
 	defer b.e.l.mu.Unlock()
 	b.n.note(nil)
+	if b.late != nil && b.cancel != nil {
+		b.cancel() // nobody waits for it any more
+	}
 	if b.state != asking && b.state != queued || b.req.Wait == 0 {
 		return
 	}

@@ -20,6 +20,7 @@ type node struct {
 
 	answered time.Time // when it answered last, and would have granted a lock
 	away     bool      // since then it has not
+	late     bool      // a release has waited for its answer in vain
 	err      error     // why
 	final    bool      // waiting does not help
 

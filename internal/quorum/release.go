@@ -18,7 +18,10 @@ type release struct {
 	first    *ballot // to be freed last; nil: none
 	timer    *time.Timer
 
-	left      int // answers that are to come
+	begun     time.Time
+	left      int         // answers that are to come
+	late      int         // nodes that had not answered the acquire, and may not be free yet
+	grace     *time.Timer // for these; nil: not yet
 	ok        int
 	gone      int // nodes at which it was over
 	err       error
@@ -72,7 +75,7 @@ func (h *hold) newRelease(rest, patience time.Duration) *release {
 	e.contended = l.isContended()
 	h.end(nil)
 	l.detach()
-	r := &release{e: e, lease: l, patience: patience, confirmed: make(chan error, 1)}
+	r := &release{e: e, lease: l, patience: patience, begun: time.Now(), confirmed: make(chan error, 1)}
 	e.release = r
 	first := e.l.order(e.key)(0)
 	if e.contended && len(e.l.nodes) > 1 {
@@ -82,7 +85,7 @@ func (h *hold) newRelease(rest, patience time.Duration) *release {
 		switch {
 		case b == nil:
 		case b.state != granted || b.isLost():
-			b.drop()
+			b.dropFor(r)
 		case rest > 0:
 			b.hold.KeepTaken(rest)
 			fallthrough
@@ -178,10 +181,43 @@ func (r *release) step() {
 		r.done = true
 		r.confirmed <- r.outcome()
 	}
-	if r.left == 0 && r.first == nil {
+	switch {
+	case r.left > 0 || r.first != nil || r.e.release != r:
+	case r.late > 0 && r.grace == nil:
+		r.grace = time.AfterFunc(max(lateGrace, time.Since(r.begun)), r.giveUpLate)
+	case r.late == 0:
+		if r.grace != nil {
+			r.grace.Stop()
+		}
 		r.timer.Stop()
 		r.leave()
 	}
+}
+
+// lateGrace is for how long, at least, this process does not ask for the key again because of nodes that had not answered the
+// acquire before the release: they would refuse the next one.
+const lateGrace = time.Millisecond
+
+// onLate goes on when such a node is free, or has failed.
+func (r *release) onLate() {
+	if r.late > 0 {
+		r.late--
+		r.step()
+	}
+}
+
+// giveUpLate goes on without such nodes. They still have the time that a node has for an answer.
+func (r *release) giveUpLate() {
+	l := r.e.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range r.lease.ballots {
+		if b != nil && b.late == r {
+			b.n.late = true
+		}
+	}
+	r.late = 0
+	r.step()
 }
 
 // outcome returns how the release has ended.
