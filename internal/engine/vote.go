@@ -44,6 +44,9 @@ func (h *hold) IsContended() bool {
 	return h.lease.contended
 }
 
+// BeOneOfSeveral says that the server is one of several that are asked at the same time.
+func (e *Engine) BeOneOfSeveral() { e.sender.BeOneOfSeveral() }
+
 // Context ends when the engine is closed. What is sent with a context that derives from it costs less.
 func (e *Engine) Context() context.Context { return e.sender.Context() }
 

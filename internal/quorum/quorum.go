@@ -87,6 +87,9 @@ func New(engines []*engine.Engine, cfg Config) *Locks {
 	l.releases = script.NewTimeouts(background, cfg.Unlock, cfg.Unlock/8)
 	for i, e := range engines {
 		l.nodes = append(l.nodes, newNode(l, i, e))
+		if len(engines) > 1 {
+			e.BeOneOfSeveral()
+		}
 	}
 	l.clock.base = time.Now()
 	l.watchNodes()

@@ -24,7 +24,7 @@ type route struct {
 // while answers are dealt with, and few enough that pipelines are full when there is much to do.
 const (
 	maxInFlight  = 5
-	maxAtOneNode = 3 // of a Cluster, as others are under way to the other nodes
+	maxAtOneNode = 3 // of a Cluster, or of independent servers, as others are under way to the other nodes
 	// noLimit is for servers that are not told apart: one that is slow must not hold up the calls to others.
 	noLimit = 1 << 20
 )
@@ -44,6 +44,15 @@ func (s *Sender) newRoute(rdb *redis.Client, limit int) *route {
 		patient: newLane(s, rdb, s.patience/4, s.patience),
 		hurried: newLane(s, rdb, hurriedTurn, hurriedAnswer),
 		waits:   &route{limit: limit},
+	}
+}
+
+// BeOneOfSeveral says that there are other servers to which calls are under way at the same time.
+func (s *Sender) BeOneOfSeveral() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.common.limit == maxInFlight {
+		s.common.limit, s.common.waits.limit = maxAtOneNode, maxAtOneNode
 	}
 }
 
