@@ -42,8 +42,8 @@ func TestAMinorityThatFailsStopsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if name != "killed" && name != "half-open" {
-				suite.NeedsFull(t, "two of them stand for the others")
+			if name != "killed" {
+				suite.NeedsFull(t, "one of them stands for the others")
 			}
 			all := three(t)
 			l, proxies := proxied(t, all)
@@ -71,6 +71,7 @@ func TestAMinorityThatFailsStopsNothing(t *testing.T) {
 }
 
 func TestAMajorityThatIsGoneIsToldInTime(t *testing.T) {
+	suite.NeedsFull(t, "leases have to end")
 	t.Parallel()
 	all := three(t)
 	l := locker(t, all)
@@ -111,6 +112,7 @@ func TestAMajorityThatIsGoneIsToldInTime(t *testing.T) {
 }
 
 func TestANodeThatComesBackTakesPartInAHold(t *testing.T) {
+	suite.NeedsFull(t, "nodes have to come back")
 	t.Parallel()
 	all := three(t)
 	l := locker(t, all, redlock.WithNodeTimeout(50*time.Millisecond))
@@ -167,12 +169,9 @@ func TestNodesThatForgetAHoldGrantItAgain(t *testing.T) {
 }
 
 func TestWithAQuarantineNodesThatForgetGrantNothing(t *testing.T) {
+	suite.NeedsFull(t, "a quarantine takes seconds")
 	t.Parallel()
-	rounds := 1
-	if suite.Full() {
-		rounds = 5
-	}
-	for range rounds {
+	for range 5 {
 		if restarted(t, 4*time.Second) {
 			t.Error("two have the lock")
 		}
@@ -192,6 +191,7 @@ func firstAt(node uint32, n int) string {
 }
 
 func TestCallersWhoReachAMinorityStopNobody(t *testing.T) {
+	suite.NeedsFull(t, "silent nodes are waited for")
 	t.Parallel()
 	all := three(t)
 	far, proxies := proxied(t, all, redlock.RequireAll()) // so that each node is needed
@@ -228,6 +228,7 @@ func TestCallersWhoReachAMinorityStopNobody(t *testing.T) {
 }
 
 func TestTheLockOfAProcessThatIsGoneIsHadWhenItsLeaseIsOver(t *testing.T) {
+	suite.NeedsFull(t, "leases have to end")
 	t.Parallel()
 	all := three(t)
 	gone, proxies := proxied(t, all)
