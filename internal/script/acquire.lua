@@ -57,6 +57,9 @@ if proposed and ARGV[6] == 'exclusive' and ARGV[9] == '' and call('EXISTS', KEYS
     end
   end
 end
+--@limits
+--@publish
+--@usual_queue
 --@fence
 --@hold
 --@readers

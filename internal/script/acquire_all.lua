@@ -10,6 +10,7 @@
 --@quarantine
 local fence, n, lease = KEYS[#KEYS], (#KEYS - 1) / 3, ARGV[1]
 if not may_grant() then return UNTRUSTED end
+--@limits
 --@fence
 local function id_of(i) return ARGV[5 + i] end
 

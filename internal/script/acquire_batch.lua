@@ -7,6 +7,7 @@
 --@quarantine
 local fence = KEYS[1]
 if not may_grant() then return UNTRUSTED end
+--@limits
 --@fence
 local wanted = (#KEYS - 1) / 3
 local first, count = reserve_tokens(wanted)

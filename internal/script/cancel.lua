@@ -9,9 +9,11 @@
 -- Rules 2, 3 and 11 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
+--@limits
 --@fence
 --@hold
 --@readers
+--@publish
 --@settle
 local place = redis.pcall('ZSCORE', KEYS[2], ARGV[1])
 local after = end_hold(ARGV[1])

@@ -6,9 +6,11 @@
 -- Rule 5 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
+--@limits
 --@fence
 --@hold
 --@readers
+--@publish
 --@settle
 local h = read_holder()
 if h and h.err then return h end

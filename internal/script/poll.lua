@@ -10,9 +10,11 @@
 -- Rules 5, 7 and 22 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
+--@limits
 --@fence
 --@hold
 --@readers
+--@publish
 --@settle
 local h = read_holder()
 if h and h.err then return h end

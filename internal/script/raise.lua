@@ -6,6 +6,7 @@
 --   returns 1  the next token is greater      the time (us), as text  nothing is done, because it is too far ahead
 -- Rules 18 and 24 of docs/protocol.md.
 local fence = KEYS[2]
+--@limits
 --@fence
 local last, token = last_token(), to_number(ARGV[1])
 if not last or not token then return NOT_A_COUNTER end

@@ -8,10 +8,15 @@
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
 -- Rules 2, 5 and 6 of docs/protocol.md.
 --@quarantine
-local call, id = redis.call, ARGV[1]
+--@limits
+--@publish
+local call, id, fence = redis.call, ARGV[1], KEYS[4]
 local reads, linger = call('HGET', KEYS[1], 'id') ~= id, ARGV[2] or '0'
 local field = reads and linger ~= '0' and call('HGET', KEYS[1], 'reader:' .. id)
 if reads and call('HDEL', KEYS[1], 'reader:' .. id) == 0 then return 0 end
+local queued = nil -- the length of the queue, or an error if it is of another type
+if not reads then queued = redis.pcall('ZCARD', KEYS[2]) end
+--@usual_grant
 if not reads then
   if linger ~= '0' then
     call('PEXPIRE', KEYS[1], linger)
@@ -26,12 +31,7 @@ if ARGV[4] and ARGV[4] ~= '0' then
   local kept = redis.pcall('GET', KEYS[7])
   if type(kept) == 'string' and not string.find(kept, '%D') then call('SET', KEYS[7], 0, 'PX', ARGV[4]) end
 end
-local queued = nil
-if not reads then
-  queued = redis.pcall('ZCARD', KEYS[2])
-  if linger ~= '0' or queued == 0 or type(queued) == 'table' then return 1 end -- or the key is of another type
-end
-local fence = KEYS[4]
+if not reads and (linger ~= '0' or queued == 0 or type(queued) == 'table') then return 1 end
 --@fence
 --@hold
 --@readers

@@ -17,8 +17,9 @@
 //	begin      begins a tick of a job
 //	mark       notes that a tick of a job was run
 //
-// fence.lua, hold.lua, quarantine.lua, readers.lua, settle.lua, tick.lua and vote.lua are parts that several scripts share. The other
-// files:
+// fence.lua, hold.lua, publish.lua, quarantine.lua, readers.lua, settle.lua, tick.lua and vote.lua are parts that several scripts
+// share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of release.lua, that does what is usual for a lock that
+// others wait for; the rest of these scripts can do all of it, and what is not usual. The other files:
 //
 //	script.go   assembles the scripts
 //	keys.go     the Redis keys of a lock
@@ -64,6 +65,12 @@ const (
 )
 
 var (
+	//go:embed usual_queue.lua
+	usualQueueLua string
+	//go:embed usual_grant.lua
+	usualGrantLua string
+	//go:embed publish.lua
+	publishLua string
 	//go:embed fence.lua
 	fenceLua string
 	//go:embed hold.lua
@@ -110,6 +117,8 @@ type Params struct {
 	// MaxAdmitted is how many readers one run admits.
 	MaxAdmitted int
 	Quarantine  *Quarantine // nil: none
+	// Thorough leaves out the short ways for usual cases. Tests compare what they do with what the rest does.
+	Thorough bool
 	// Prelude is Lua in front of each script. Tests make scripts fail with it.
 	Prelude string
 }
@@ -121,14 +130,19 @@ func DefaultParams(single bool) Params {
 
 // NewSet assembles the scripts.
 func NewSet(p Params) *Set {
-	constants := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL = %d, %d, %d\nlocal MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, SINGLE = %d, %d, %d, %t\n",
+	limits := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL = %d, %d, %d\nlocal MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, SINGLE = %d, %d, %d, %t\n",
 		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(),
 		maxReaped, p.MaxAdmitted, maxShown, p.Single)
 	quarantine := "local function may_grant() return true end\n"
 	if p.Quarantine != nil {
 		quarantine = quarantineLua
 	}
-	parts := strings.NewReplacer(quarantinePart, quarantine, "--@fence\n", constants+fenceLua, "--@hold\n", holdLua,
+	usualQueue, usualGrant := usualQueueLua, usualGrantLua
+	if p.Thorough {
+		usualQueue, usualGrant = "", ""
+	}
+	parts := strings.NewReplacer(quarantinePart, quarantine, "--@limits\n", limits, "--@publish\n", publishLua,
+		"--@usual_queue\n", usualQueue, "--@usual_grant\n", usualGrant, "--@fence\n", fenceLua, "--@hold\n", holdLua,
 		"--@readers\n", readersLua, "--@settle\n", settleLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
 	assemble := func(source string) *Script {
 		s := &Script{Source: p.Prelude + parts.Replace(source)}

@@ -124,16 +124,6 @@ local function live_ticket(id, amnesty)
   }
 end
 
--- Publishes to a process, and returns how many listened. An inbox in a slot of a Cluster ends with the slot's tag: its
--- messages stay at the node, unless that is older than Redis 7.
-local function publish(inbox, message)
-  if string.sub(inbox, -1) == '}' then
-    local heard = redis.pcall('SPUBLISH', inbox, message)
-    if type(heard) == 'number' then return heard end
-  end
-  return redis.pcall('PUBLISH', inbox, message)
-end
-
 -- Publishes a grant to the ticket's process. Returns whether nobody listens. `number` is greater than all numbers
 -- before.
 local function push_missed(t, number, token, count, others)

@@ -79,6 +79,13 @@ func (d *Driver) EndAfter(writes int) {
 // EndAtTheEnd ends what EndAfter began.
 func (d *Driver) EndAtTheEnd() { d.scripts = script.NewSet(script.DefaultParams(true)) }
 
+// Thoroughly has d run the scripts without the short ways for usual cases.
+func (d *Driver) Thoroughly() {
+	p := script.DefaultParams(true)
+	p.Thorough = true
+	d.scripts = script.NewSet(p)
+}
+
 // With returns a Driver of the same lock for another test.
 func (d *Driver) With(t *testing.T) *Driver {
 	with := *d

@@ -1,0 +1,167 @@
+package script_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/scripttest"
+)
+
+// The short ways of usual_queue.lua and usual_grant.lua do what the rest of the scripts does: every story is played with them and
+// without them, and all that is answered, written and published is the same.
+func FuzzUsualWays(f *testing.F) {
+	for _, story := range append(stories, usualStories...) {
+		f.Add(story, uint64(0))
+	}
+	for seed := range uint64(40) {
+		f.Add("", seed+1)
+	}
+	short, long := newTwin(f), newTwin(f)
+	long.driver.Thoroughly()
+	f.Fuzz(func(t *testing.T, story string, seed uint64) {
+		if seed != 0 {
+			story += "\n" + scripttest.RandomStory(seed, scriptLine)
+		}
+		start := time.Now()
+		a, b := short.on(t, start), long.on(t, start)
+		lines := 0
+		for line := range strings.Lines(story) {
+			words := strings.Fields(line)
+			if lines++; lines > scripttest.MaxLines {
+				break
+			}
+			if len(words) == 0 {
+				continue
+			}
+			if got, want := a.tells(words), b.tells(words); got != want {
+				t.Fatalf("after %q in\n%s\nthe short way:\n%s\nthe long way:\n%s", line, story, got, want)
+			}
+		}
+	})
+}
+
+// usualStories are about the bounds of what is usual.
+var usualStories = []string{
+	"wait a\nwait b\nwait c\nlater 100\nwait d\nlater 190\nwait e\nrelease a\nrelease b\nlater 700\nrelease c\nrelease d",
+	"wait a 9\nwait b 4\nwait c 4 3\nwait d 4096\nrelease a\nrelease b\nrelease c",
+	"wait a\nwait b\nlater 751\npoll\nrelease a",
+	"wait a\nwait+ b\nlater 751\npoll\nrelease a",
+	"wait a\nwait b\nH hset id -\nwait c",
+	"wait a\nwait b\nwait b\nmark c\nwait c\nwait d\nrelease a\nrelease b",
+	"wait a\nH persist\nwait b\nrelease a",
+	"wait a\nF set 2999999999999999\nwait b\nrelease a",
+	"wait a\nF set 123\nwait b\nrelease a",
+	"wait a\nwait b\nF del\nwait c\nrelease a",
+	"wait a\nQ zadd 2999999999999999 x\nwait b\nrelease a",
+	"wait a\nQ zadd 12 x\nT hset x exclusive_30000_1_i_o_1 @x -1\nwait b\nrelease a",
+	"wait a\nwait b\nQ zadd 1 #readers\nwait c\nrelease a",
+	"wait a\nT hset #touched 1\nwait b\nrelease a",
+	"wait a\nwait b\nT hset #touched 99999999999999\nwait c\nrelease a",
+	"wait a\nwait b\nT hset b exclusive_30000_99999_i_o_1\nrelease a",
+	"wait a\nwait b\nT hset b exclusive_30000_0_i_o_1\nrelease a",
+	"wait a\nwait b\nT hset b exclusive_30000_2_i_o_1_trace\nwait c\nrelease a",
+	"wait a\nwait b\nT hset b exclusive_30000_2_i_o_1_trace_more\nrelease a",
+	"wait a\nH hset tokens 99999 since 1\nwait b",
+	"wait a\nH hset tokens 07 owner x\nwait b\nwait c",
+	"wait a\nwait b\nR zadd 1 x\nwait c\nrelease a",
+	"wait a\nwait b\nread c\nrelease a\nrelease c\nrelease b",
+	"wait a\nwait b\nT hdel #touched\nrelease a",
+	"wait a\nwait b\nT hdel #touched\nwait c",
+	"wait a\nwait b\nwait c\nlater 200\nrelease a",
+	"wait a\nwait b\nT hset b exclusive_30000_99999999999999999_i_o_1\nrelease a",
+	"wait a\nwait b\nF set 12345678901234567\nrelease a",
+	"wait a\nwait b\nF set 12345678901234.5\nrelease a",
+	"wait a\nwait b\nT hset #touched 1e12\nrelease a",
+	"wait a\nwait b\nT hset #touched 1e12\nwait c",
+	"wait a\nwait b\nT hset @b -1e12\nrelease a",
+	"wait a\nF set 12345678901234567\nwait b",
+	"wait a\nF set 12345678901234.5\nwait b",
+	"wait a\nH hset tokens 0\nwait b",
+	"wait a\nH hset tokens x\nwait b",
+	"wait a\nH hset tokens 12345678901234567\nwait b",
+	"wait a\nH hset token 5\nwait b",
+	"wait a\nH hset token 9999999999999999\nwait b",
+	"wait a\nH hset token 12345678901234567 since 1\nwait b",
+	"wait a\nH hset token 123456789012345.\nwait b",
+	"wait a\nH hset since 9999999999999999\nwait b",
+	"wait a\nH hset since 12345678901234567\nwait b",
+	"wait a\nH hset since 123456789012345.\nwait b",
+	"wait a\nH hdel inbox\nwait b",
+	"wait a\nQ zadd 1234567890123456.5 x\nwait b",
+}
+
+// A twin is a server of its own whose clock is set, and what it was asked and answered.
+type twin struct {
+	server *redistest.Server
+	driver *scripttest.Driver
+	stage  *stage
+	said   []string
+	heard  func() []string
+}
+
+func newTwin(f *testing.F) *twin {
+	s := redistest.Mini(f)
+	w := &twin{server: s}
+	rdb := s.NewClient(f)
+	w.driver = scripttest.NewShared(f, rdb, "item:1")
+	rdb.AddHook(w)
+	return w
+}
+
+// on prepares it for another story.
+func (w *twin) on(t *testing.T, start time.Time) *twin {
+	w.driver.Redis.FlushAll(t.Context())
+	w.stage = &stage{Driver: w.driver.With(t), server: w.server, clock: start, modes: make(map[string]core.Mode)}
+	w.stage.later(0)
+	w.heard = w.stage.Hear()
+	return w
+}
+
+// tells plays a line of a story, and returns what was answered and published, and what is left.
+func (w *twin) tells(words []string) string {
+	s := w.stage
+	s.later(1337 * time.Microsecond)
+	w.said = nil
+	switch verb := words[0]; {
+	case scripttest.IsStranger(verb):
+		s.Stranger(verb, words[1:])
+	case verb == "later":
+		s.line(verb, words[1:])
+	default:
+		if r := s.parse(verb, words[1:]); r != nil {
+			_, _ = r.send()
+		}
+	}
+	var left []string
+	for _, key := range w.server.Mini.Keys() {
+		left = append(left, fmt.Sprintf("%s for %v", key, w.server.Mini.TTL(key)))
+	}
+	return fmt.Sprintf("said %q\nheard %q\nleft %q\n%s", w.said, w.heard(), left, w.server.Mini.Dump())
+}
+
+// DialHook implements redis.Hook.
+func (w *twin) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (w *twin) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if c, ok := cmd.(*redis.Cmd); ok && slices.Contains([]string{"eval", "evalsha"}, cmd.Name()) {
+			w.said = append(w.said, fmt.Sprintf("%#v %t", c.Val(), err != nil)) // an error names lines
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (w *twin) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
