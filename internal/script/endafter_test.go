@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
 	"github.com/lockmw/go/internal/test/suite"
@@ -131,6 +132,7 @@ func turnsOf(s *scene) []turn {
 // Rule 19: whatever a script has done when it ends, nobody has the lock who should not, or believes so, and nobody waits
 // for ever.
 func TestAScriptMayEndAfterAnyOfItsWrites(t *testing.T) {
+	race.FindsNothing(t)
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		rdb := s.NewClient(t)
 		for i := range scenes {
