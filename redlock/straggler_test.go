@@ -1,37 +1,43 @@
 package redlock_test
 
 import (
-	"strconv"
-	"strings"
 	"testing"
-
-	"github.com/lockmw/go/internal/test/race"
+	"testing/synctest"
+	"time"
 )
 
-// A node that answers an acquire after the release would refuse the next one of the same process, which costs more than to
-// wait for it, and marks the holder.
-func TestNoNodeRefusesTheNextCallOfTheOnlyCaller(t *testing.T) {
-	race.FindsNothing(t)
-	all := servers(t, 5)
-	l := locker(t, all)
-	const pairs = 200
-	for range pairs {
-		_, hold := lock(t, l, "item")
-		unlock(t, hold)
-	}
-	refused := 0
-	for _, s := range all {
-		stats := s.NewClient(t).Info(t.Context(), "commandstats").Val()
-		if _, found, ok := strings.Cut(stats, "cmdstat_hmget:calls="); ok { // which no grant of a free lock calls
-			digits, _, _ := strings.Cut(found, ",")
-			n, err := strconv.Atoi(digits)
-			if err != nil {
-				t.Fatal(err)
+// A node whose grant comes after the release would refuse the next call of the same process. That call waits a moment for it,
+// but not for one that does not answer.
+func TestTheNextCallOfAProcessWaitsForANodeThatIsLate(t *testing.T) {
+	for name, answers := range map[string]bool{"it answers": true, "it does not": false} {
+		inBubble(t, 3, func(b *bubble) {
+			p := b.process().warm()
+			late := p.wires[2].HoldReply("{item}")
+			_, hold := lock(b.T, p, "item")
+			<-late.Caught()
+			unlock(b.T, hold)
+			for _, w := range p.wires {
+				w.Record()
 			}
-			refused += n
-		}
-	}
-	if refused > pairs/5 { // a node may be later than what is waited for
-		t.Errorf("the nodes have looked %d times at who has the lock in %d pairs", refused, pairs)
+			next := p.call("item")
+			if next.returned() {
+				b.Errorf("%s: the next call does not wait for it", name)
+			}
+			if answers {
+				late.Deliver()
+				synctest.Wait()
+			} else {
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+			}
+			if !next.returned() || next.err != nil {
+				b.Fatalf("%s: the next call goes on waiting: %v", name, next.err)
+			}
+			if n := scripts(p.wires[2], "item"); answers && n != 2 { // the release of what was late, and the next acquire
+				b.Errorf("%s: the node was sent %d commands", name, n)
+			}
+			late.Deliver()
+			unlock(b.T, next.hold)
+		})
 	}
 }
