@@ -1,5 +1,5 @@
 -- Part of release.lua: the usual hand-over. The first ticket of the queue wants the lock for itself, and its process was
--- seen just now. It does what the rest of the script does, in a third of the time: no function is defined, and digits
+-- seen just now. It does what the rest of the script does, in less time: no function is defined, and digits
 -- stay strings. Whatever is not usual is left to the rest, before the first write. A 'break' leaves it to the rest.
 if not ARGV[2] and type(queued) == 'number' and queued > 0 then repeat
   if not may_grant() or call('EXISTS', KEYS[5]) == 1 then break end

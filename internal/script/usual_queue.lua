@@ -1,5 +1,5 @@
 -- Part of acquire.lua: the usual way into the queue. A caller that wants the lock for itself meets another that has it,
--- and gets a ticket behind those that wait. It does what the rest of the script does, in a third of the time: no
+-- and gets a ticket behind those that wait. It does what the rest of the script does, in less time: no
 -- function is defined, and digits stay strings. Whatever is not usual is left to the rest, before the first write.
 -- A 'break' leaves it to the rest.
 repeat
