@@ -3,7 +3,6 @@ package redlock_test
 import (
 	"context"
 	"log/slog"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,11 +25,7 @@ type bubble struct {
 // inBubble runs test with n nodes. It must not be parallel to others.
 func inBubble(t *testing.T, n int, test func(b *bubble)) {
 	t.Helper()
-	if race.Enabled {
-		// Two threads that run timers of one bubble at the same time make the race detector crash:
-		// https://go.dev/issue/78156. With one processor there is but one.
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	}
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
 		test(&bubble{T: t, nodes: redistest.NewNodes(t, n, redistest.Piped)})

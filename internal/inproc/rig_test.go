@@ -3,7 +3,6 @@ package inproc_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inproc"
+	"github.com/lockmw/go/internal/test/race"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,9 +34,7 @@ type rig struct {
 // bubble runs a test in which time passes at once, and checks that nothing of the key is left.
 func bubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
-	// Two threads that run timers of one bubble at the same time make the race detector crash:
-	// https://go.dev/issue/78156. With one processor there is but one.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()

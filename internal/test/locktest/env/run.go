@@ -1,7 +1,6 @@
 package env
 
 import (
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,10 +24,8 @@ func Run(t *testing.T, c Config, groups []Group) {
 		before := goleak.IgnoreCurrent()
 		t.Cleanup(func() { goleak.VerifyNone(t, before, Diallers()) }) // those too that no scenario is blamed for
 	}
-	if c.Bubble && race.Enabled {
-		// Two threads that run timers of one bubble at the same time make the race detector crash:
-		// https://go.dev/issue/78156. With one processor there is but one.
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if c.Bubble {
+		defer race.OneProcessor()()
 	}
 	for _, group := range groups {
 		t.Run(group.Name, func(t *testing.T) {
