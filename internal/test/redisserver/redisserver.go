@@ -63,7 +63,7 @@ func Start(ctx context.Context, args ...string) (*Server, error) {
 // StartNode is Start for a node of a Cluster. Its bus has a free port, too, which Redis knows how to do since 7.0.
 func StartNode(ctx context.Context, args ...string) (*Server, error) {
 	return launch(ctx, func(s *Server, port string) error {
-		bus, err := freeAddr(ctx)
+		bus, err := process.FreeAddr(ctx)
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func launch(ctx context.Context, prepare func(s *Server, port string) error) (*S
 
 func (s *Server) listenAnywhere(ctx context.Context, prepare func(s *Server, port string) error) error {
 	var err error
-	if s.addr, err = freeAddr(ctx); err != nil {
+	if s.addr, err = process.FreeAddr(ctx); err != nil {
 		return err
 	}
 	_, port, err := net.SplitHostPort(s.addr)
@@ -126,14 +126,6 @@ func (s *Server) listenAnywhere(ctx context.Context, prepare func(s *Server, por
 		return err
 	}
 	return s.start(ctx)
-}
-
-func freeAddr(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // start runs the server and returns when it answers. The server outlives ctx.

@@ -87,12 +87,10 @@ func start(t testing.TB, driver string, command func(port string) *exec.Cmd, dsn
 	const tries = 5
 	var err error
 	for range tries {
-		var listener net.Listener
-		if listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
+		var addr string
+		if addr, err = process.FreeAddr(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		addr := listener.Addr().String()
-		_ = listener.Close()
 		_, port, _ := net.SplitHostPort(addr)
 		var p *process.Process
 		if p, err = process.Start(command(port)); err != nil {

@@ -34,7 +34,7 @@ func Start(ctx context.Context) (*Server, error) {
 	s := &Server{path: path}
 	const tries = 5 // somebody else may take the free port first
 	for range tries {
-		if s.addr, err = freeAddr(ctx); err != nil {
+		if s.addr, err = process.FreeAddr(ctx); err != nil {
 			return nil, err
 		}
 		if err = s.start(ctx); err == nil {
@@ -42,14 +42,6 @@ func Start(ctx context.Context) (*Server, error) {
 		}
 	}
 	return nil, fmt.Errorf("starting memcached: %w", err)
-}
-
-func freeAddr(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // Addr returns host:port.

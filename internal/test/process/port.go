@@ -1,0 +1,26 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// FreeAddr returns an address of this machine at which nobody listens. Its port is below those that systems give to
+// connections (32768 and up on Linux): a server that is down for a while finds it free again, and those who look for the
+// server meet nobody else. Another program may still take it first.
+func FreeAddr(ctx context.Context) (string, error) {
+	const lowest, end, tries = 10_000, 32_768, 100
+	var err error
+	for range tries {
+		port := lowest + rand.IntN(end-lowest)
+		var listener net.Listener
+		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return listener.Addr().String(), listener.Close()
+		}
+	}
+	return "", fmt.Errorf("no free port from %d to %d: %w", lowest, end-1, err)
+}
