@@ -61,7 +61,8 @@ func (s *Scenario) chosen(c Config) bool {
 	case c.Several:
 		return suite.Several() || sample && (own || s.needs&(OnServer|InRealTime) != 0)
 	case suite.Full(): // with the slow race detector what all kinds have in common runs for one of them, but for samples
-		return !race.Enabled || plain || own || sample
+		raced := plain || own || sample
+		return raced && !suite.Unraced() || !raced && !race.Enabled
 	case costly && !plain:
 		return false
 	case c.OverNodes != nil: // each command goes to several servers
