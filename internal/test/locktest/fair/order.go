@@ -244,7 +244,7 @@ func triesOvertakeNobody(e *env.Env) {
 }
 
 func triesAtTheEndOfALease(e *env.Env) {
-	lease := e.Ample(env.MinLease)
+	lease := e.Ample(600 * time.Millisecond)
 	a, b, c, q := e.Client(), e.Client(), e.Client(), newLine(e, e.Key("item"))
 	ctx, held := e.Lock(a, q.key, lockmw.WithFixedLease(lease))
 	s := q.join(b)

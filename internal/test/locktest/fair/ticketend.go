@@ -155,7 +155,7 @@ func ticketOfLostHold(e *env.Env) {
 	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
 	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.Lock(a, q.key)
-	lease := e.Ample(env.MinLease)
+	lease := e.Ample(600 * time.Millisecond)
 	lost := q.join(b, ticket, lockmw.WithFixedLease(lease))
 	next := q.join(a)
 	q.join(b)
