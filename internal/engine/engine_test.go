@@ -380,7 +380,7 @@ func TestTheLoserOfARaceWithinTheProcessIsNotifiedThatItWaits(t *testing.T) {
 	if _, err := warm.Release(soon); err != nil {
 		t.Fatal(err)
 	}
-	fault := wire.LoseReply(e.scripts.All()["acquire"].SHA) // so that its answer takes a while
+	fault := wire.LoseReply("item:1") // so that its answer takes a while
 	first, second := newRequester("item:1"), newRequester("item:1")
 	granted := make(chan *hold, 2)
 	go func() { granted <- first.acquire(t, e) }()
