@@ -90,6 +90,9 @@ func IsFree(l lockmw.Locker, key string) bool {
 	return err == nil && hold.Unlock() == nil
 }
 
+// patience is for what must happen, on a busy machine.
+const patience = 2 * time.Minute
+
 // OnContended returns an option for a call, and a function that returns when the call waits.
 func OnContended(t testing.TB) (call lockmw.Option, waits func()) {
 	contended := make(chan struct{})
@@ -100,7 +103,7 @@ func OnContended(t testing.TB) (call lockmw.Option, waits func()) {
 		t.Helper()
 		select {
 		case <-contended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Error("a call that has to wait is not told so")
 		}
 	}
@@ -124,12 +127,11 @@ func Eventually(t testing.TB, what string, limit time.Duration, done func() bool
 // Receive returns the next value of c, zero when it is closed. what says in the error what was awaited.
 func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
-	const limit = 20 * time.Second
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(limit):
-		t.Fatalf("not within %v: %s", limit, what)
+	case <-time.After(patience):
+		t.Fatalf("not within %v: %s", patience, what)
 		panic("unreachable")
 	}
 }
