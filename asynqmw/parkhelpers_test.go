@@ -2,6 +2,7 @@ package asynqmw_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -15,22 +16,29 @@ import (
 	"github.com/lockmw/go/asynqmw"
 )
 
-// byClock is before the first parked task comes back by itself.
-const byClock = 15 * time.Second
-
-// before fails the test if more time has passed since start: then tasks were not called, but came back by the clock.
-func before(t testing.TB, start time.Time, limit time.Duration) {
-	t.Helper()
-	if took := time.Since(start); took > limit {
-		t.Errorf("it took %v: tasks came back by the clock", took)
-	}
-}
-
-// parked is a Config as a user has it, but for its shutdown.
+// parked is the Config of a server where no task comes back by the clock: whichever runs again was called.
 func parked(workers int) asynq.Config {
 	return asynqmw.Configure(asynq.Config{
-		Concurrency: workers, DelayedTaskCheckInterval: 20 * time.Millisecond, ShutdownTimeout: 100 * time.Millisecond, Logger: silent{},
+		Concurrency: workers, DelayedTaskCheckInterval: 24 * time.Hour, ShutdownTimeout: 100 * time.Millisecond, Logger: silent{},
 	})
+}
+
+// A blind client does not see which locks have parked tasks.
+type blind struct{}
+
+func (blind) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (blind) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (blind) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "srandmember" {
+			return errors.New("it is blind")
+		}
+		return next(ctx, cmd)
+	}
 }
 
 // isParked reports whether a task is parked.

@@ -89,7 +89,7 @@ func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 			t.Cleanup(func() { _ = rdb.Close() })
 			release := usertest.Occupy(t, usertest.Client(t, where), "item:7")
 			locks := usertest.ClientOf(t, rdb, lockmw.WithLogger(log.logger()))
-			startServer(t, queueOn(s), parked(2), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
+			startServer(t, queueOn(s), quick(), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
 			ids := []string{q.fulfil("7"), q.fulfil("7")}
 			for _, id := range ids {
 				if info := q.await(id, asynq.TaskStateRetry); !strings.HasPrefix(info.LastErr, "asynqmw: queued again:") {
