@@ -18,35 +18,36 @@ import (
 )
 
 func TestATaskThatWasPutBackOftenEnoughFails(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	release := usertest.Occupy(t, local, "item:7")
-	cfg := quickBare()
-	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
-	var attempts atomic.Int32
-	var failures []string
-	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
-		failures = append(failures, err.Error())
-	})
-	locked := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithMaxRequeues(2))(handle(func(context.Context) error {
-		return errors.New("broken")
-	}))
-	q := startQueue(t, asynqmw.Configure(cfg), asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-		// The third attempt gets the lock, from where it is counted anew.
-		if attempts.Add(1) == 3 {
-			release()
-			defer func() { usertest.Occupy(t, local, "item:7") }()
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		local := lockmw.NewLocal()
+		release := usertest.Occupy(t, local, "item:7")
+		cfg := quickBare()
+		cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
+		var attempts atomic.Int32
+		var failures []string
+		cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
+			failures = append(failures, err.Error())
+		})
+		locked := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithMaxRequeues(2))(handle(func(context.Context) error {
+			return errors.New("broken")
+		}))
+		q := startQueueOn(t, redis, asynqmw.Configure(cfg), asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			// The third attempt gets the lock, from where it is counted anew.
+			if attempts.Add(1) == 3 {
+				release()
+				defer func() { usertest.Occupy(t, local, "item:7") }()
+			}
+			return locked.ProcessTask(ctx, task)
+		}))
+		// The last attempt waits.
+		info := q.await(q.fulfil("7", asynq.MaxRetry(3), asynq.Timeout(5*time.Second)), asynq.TaskStateArchived)
+		if n := attempts.Load(); n != 10 || info.Retried != 3 {
+			t.Errorf("%d attempts, %d retries spent; want 2 busy, 1 broken, twice 2 busy and 1 too often, and the last", n, info.Retried)
 		}
-		return locked.ProcessTask(ctx, task)
-	}))
-	// The last attempt waits.
-	info := q.await(q.fulfil("7", asynq.MaxRetry(3), asynq.Timeout(5*time.Second)), asynq.TaskStateArchived)
-	if n := attempts.Load(); n != 10 || info.Retried != 3 {
-		t.Errorf("%d attempts, %d retries spent; want 2 busy, 1 broken, twice 2 busy and 1 too often, and the last", n, info.Retried)
-	}
-	if len(failures) != 4 || failures[0] != "broken" || !strings.Contains(failures[1], "2 times already") {
-		t.Errorf("failures %q", failures)
-	}
+		if len(failures) != 4 || failures[0] != "broken" || !strings.Contains(failures[1], "2 times already") {
+			t.Errorf("failures %q", failures)
+		}
+	})
 }
 
 // IDs are unique in their queue only.

@@ -197,28 +197,28 @@ func TestTheLastAttemptWaitsDespiteAFullQueue(t *testing.T) {
 }
 
 func TestALastAttemptThatWaitsInVainIsArchivedAndSaysWhy(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	usertest.Occupy(t, local, "item:7")
-	reported := make(chan error, 1)
-	cfg := quickBare()
-	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { reported <- err })
-	q := startQueue(t, asynqmw.Configure(cfg), asynqmw.WithLock(local, byItem)(never(t)))
-	info := q.await(q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(2*time.Second)), asynq.TaskStateArchived)
-	if !strings.Contains(info.LastErr, "last attempt") {
-		t.Errorf("last error %q", info.LastErr)
-	}
-	err := receive(t, reported)
-	if asynqmw.IsBusy(err) {
-		t.Errorf("ErrorHandler got %v", err)
-	}
-	if e, ok := errors.AsType[*lockmw.Error](err); !ok || e.ErrorType() != "lock_timeout" {
-		t.Errorf("ErrorHandler got %v, want a wait that timed out", err)
-	}
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		local := lockmw.NewLocal()
+		usertest.Occupy(t, local, "item:7")
+		reported := make(chan error, 1)
+		cfg := quickBare()
+		cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { reported <- err })
+		q := startQueueOn(t, redis, asynqmw.Configure(cfg), asynqmw.WithLock(local, byItem)(never(t)))
+		info := q.await(q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(2*time.Second)), asynq.TaskStateArchived)
+		if !strings.Contains(info.LastErr, "last attempt") {
+			t.Errorf("last error %q", info.LastErr)
+		}
+		err := receive(t, reported)
+		if asynqmw.IsBusy(err) {
+			t.Errorf("ErrorHandler got %v", err)
+		}
+		if e, ok := errors.AsType[*lockmw.Error](err); !ok || e.ErrorType() != "lock_timeout" {
+			t.Errorf("ErrorHandler got %v, want a wait that timed out", err)
+		}
+	})
 }
 
 func TestAWaitEndsBeforeTheTasksDeadline(t *testing.T) {
-	t.Parallel()
 	for name, tt := range map[string]struct {
 		locker []lockmw.Option
 		opts   []asynqmw.Option
@@ -227,14 +227,15 @@ func TestAWaitEndsBeforeTheTasksDeadline(t *testing.T) {
 		"the Locker's default":    {locker: []lockmw.Option{lockmw.WithWait(lockmw.Forever)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			local := lockmw.NewLocal(tt.locker...)
-			usertest.Occupy(t, local, "item:7")
-			q := startQueue(t, quick(), asynqmw.WithLock(local, byItem, append(tt.opts, asynqmw.WithRequeueDelay(time.Hour, time.Hour))...)(never(t)))
-			info := q.await(q.fulfil("7", asynq.Timeout(5*time.Second)), asynq.TaskStateRetry)
-			if info.Retried != 0 || !strings.Contains(info.LastErr, "queued again") {
-				t.Errorf("retried %d, last error %q", info.Retried, info.LastErr)
-			}
+			inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+				local := lockmw.NewLocal(tt.locker...)
+				usertest.Occupy(t, local, "item:7")
+				q := startQueueOn(t, redis, quick(), asynqmw.WithLock(local, byItem, append(tt.opts, asynqmw.WithRequeueDelay(time.Hour, time.Hour))...)(never(t)))
+				info := q.await(q.fulfil("7", asynq.Timeout(5*time.Second)), asynq.TaskStateRetry)
+				if info.Retried != 0 || !strings.Contains(info.LastErr, "queued again") {
+					t.Errorf("retried %d, last error %q", info.Retried, info.LastErr)
+				}
+			})
 		})
 	}
 }
@@ -282,34 +283,36 @@ func TestWhatBecomesOfABusyTask(t *testing.T) {
 
 // A server that does not answer is no busy lock, also if it is the task's deadline that ends the wait.
 func TestASilentRedisDropsNoTask(t *testing.T) {
-	t.Parallel()
-	silent := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-		<-ctx.Done()
-		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: fmt.Errorf("%w: %w", lockmw.ErrUnavailable, ctx.Err())}
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		silent := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+			<-ctx.Done()
+			return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: fmt.Errorf("%w: %w", lockmw.ErrUnavailable, ctx.Err())}
+		})
+		h := asynqmw.WithLock(silent, byItem, asynqmw.WithOnBusy(asynqmw.Drop))(never(t))
+		q := startQueueOn(t, redis, quick(), h)
+		info := q.await(q.fulfil("7", asynq.MaxRetry(1), asynq.Timeout(2*time.Second)), asynq.TaskStateRetry, asynq.TaskStateArchived)
+		if info.Retried != 1 || !strings.Contains(info.LastErr, "unavailable") {
+			t.Errorf("%v after %d retries: %s", info.State, info.Retried, info.LastErr)
+		}
 	})
-	h := asynqmw.WithLock(silent, byItem, asynqmw.WithOnBusy(asynqmw.Drop))(never(t))
-	q := startQueue(t, quick(), h)
-	info := q.await(q.fulfil("7", asynq.MaxRetry(1), asynq.Timeout(2*time.Second)), asynq.TaskStateRetry, asynq.TaskStateArchived)
-	if info.Retried != 1 || !strings.Contains(info.LastErr, "unavailable") {
-		t.Errorf("%v after %d retries: %s", info.State, info.Retried, info.LastErr)
-	}
 }
 
 // asynq does not run a task whose deadline has passed: to it that is a failure.
 func TestATaskThatIsQueuedAgainBeyondItsDeadlineFails(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	usertest.Occupy(t, local, "item:7")
-	delay := asynqmw.WithRequeueDelay(4*time.Second, 4*time.Second)
-	q := startQueue(t, quick(), asynqmw.WithLock(local, byItem, delay)(never(t)))
-	id := q.fulfil("7", asynq.MaxRetry(1), asynq.Deadline(time.Now().Add(3*time.Second)))
-	var info *asynq.TaskInfo
-	eventually(t, func() bool {
-		var err error
-		info, err = q.inspector.GetTaskInfo("default", id)
-		return err == nil && info.Retried == 1
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		local := lockmw.NewLocal()
+		usertest.Occupy(t, local, "item:7")
+		delay := asynqmw.WithRequeueDelay(4*time.Second, 4*time.Second)
+		q := startQueueOn(t, redis, quick(), asynqmw.WithLock(local, byItem, delay)(never(t)))
+		id := q.fulfil("7", asynq.MaxRetry(1), asynq.Deadline(time.Now().Add(3*time.Second)))
+		var info *asynq.TaskInfo
+		eventually(t, func() bool {
+			var err error
+			info, err = q.inspector.GetTaskInfo("default", id)
+			return err == nil && info.Retried == 1
+		})
+		if !strings.Contains(info.LastErr, context.DeadlineExceeded.Error()) {
+			t.Errorf("last error %q", info.LastErr)
+		}
 	})
-	if !strings.Contains(info.LastErr, context.DeadlineExceeded.Error()) {
-		t.Errorf("last error %q", info.LastErr)
-	}
 }

@@ -21,57 +21,56 @@ import (
 var lastAttempt = []asynq.Option{asynq.MaxRetry(0), asynq.Timeout(2 * time.Second)}
 
 func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	release := usertest.Occupy(t, local, "item:7")
-	redis := startRedis(t)
-	client := asynq.NewClient(redis)
-	t.Cleanup(func() { client.Close() })
-	cfg := quickBare()
-	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
-		t.Errorf("ErrorHandler got %v", err)
-	})
-	ran := make(chan *asynq.Task, 10)
-	rescue, delay := asynqmw.WithRescue(client, asynq.Retention(time.Hour)), asynqmw.WithRequeueDelay(time.Hour, time.Hour)
-	h := asynqmw.WithLock(local, byItem, delay, rescue)(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-		ran <- task
-		return nil
-	}))
-	q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
-	task := asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), map[string]string{"tenant": "t1"})
-	id := q.enqueue(task, lastAttempt...)
-	first := q.awaitCopy(id, 1, asynq.TaskStateScheduled)
-	if first.MaxRetry != 0 || first.Timeout != 2*time.Second || first.Retention != time.Hour {
-		t.Errorf("the copy has %d retries, timeout %v, retention %v", first.MaxRetry, first.Timeout, first.Retention)
-	}
-	run := func(copied *asynq.TaskInfo) {
-		t.Helper()
-		if err := q.inspector.RunTask("default", copied.ID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run(first) // without waiting for its time
-	second := q.awaitCopy(id, 2, asynq.TaskStateScheduled)
-	for _, gone := range []string{id, first.ID} {
-		eventually(t, func() bool {
-			_, err := q.inspector.GetTaskInfo("default", gone)
-			return errors.Is(err, asynq.ErrTaskNotFound)
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		local := lockmw.NewLocal()
+		release := usertest.Occupy(t, local, "item:7")
+		client := asynq.NewClient(redis)
+		t.Cleanup(func() { client.Close() })
+		cfg := quickBare()
+		cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
+			t.Errorf("ErrorHandler got %v", err)
 		})
-	}
-	release()
-	run(second)
-	q.awaitCopy(id, 2, asynq.TaskStateCompleted)
-	got := receive(t, ran)
-	if string(got.Payload()) != `{"Item":"7"}` || got.Type() != "order:fulfil" || got.Headers()["tenant"] != "t1" {
-		t.Errorf("the copy is %s %s %v", got.Type(), got.Payload(), got.Headers())
-	}
-	if len(ran) > 0 {
-		t.Error("the task ran more than once")
-	}
+		ran := make(chan *asynq.Task, 10)
+		rescue, delay := asynqmw.WithRescue(client, asynq.Retention(time.Hour)), asynqmw.WithRequeueDelay(time.Hour, time.Hour)
+		h := asynqmw.WithLock(local, byItem, delay, rescue)(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			ran <- task
+			return nil
+		}))
+		q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
+		task := asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), map[string]string{"tenant": "t1"})
+		id := q.enqueue(task, lastAttempt...)
+		first := q.awaitCopy(id, 1, asynq.TaskStateScheduled)
+		if first.MaxRetry != 0 || first.Timeout != 2*time.Second || first.Retention != time.Hour {
+			t.Errorf("the copy has %d retries, timeout %v, retention %v", first.MaxRetry, first.Timeout, first.Retention)
+		}
+		run := func(copied *asynq.TaskInfo) {
+			t.Helper()
+			if err := q.inspector.RunTask("default", copied.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(first) // without waiting for its time
+		second := q.awaitCopy(id, 2, asynq.TaskStateScheduled)
+		for _, gone := range []string{id, first.ID} {
+			eventually(t, func() bool {
+				_, err := q.inspector.GetTaskInfo("default", gone)
+				return errors.Is(err, asynq.ErrTaskNotFound)
+			})
+		}
+		release()
+		run(second)
+		q.awaitCopy(id, 2, asynq.TaskStateCompleted)
+		got := receive(t, ran)
+		if string(got.Payload()) != `{"Item":"7"}` || got.Type() != "order:fulfil" || got.Headers()["tenant"] != "t1" {
+			t.Errorf("the copy is %s %s %v", got.Type(), got.Payload(), got.Headers())
+		}
+		if len(ran) > 0 {
+			t.Error("the task ran more than once")
+		}
+	})
 }
 
 func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
-	t.Parallel()
 	for name, tt := range map[string]struct {
 		opts []asynqmw.Option
 		gone bool // asynq's Redis does not take the copy
@@ -82,57 +81,57 @@ func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
 		"the client is closed": {gone: true, says: []string{"waited for its lock", "no copy could be enqueued", "closed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			local := lockmw.NewLocal()
-			usertest.Occupy(t, local, "item:7")
-			redis := startRedis(t)
-			client := asynq.NewClient(redis)
-			if tt.gone {
-				client.Close()
-			} else {
-				t.Cleanup(func() { client.Close() })
-			}
-			opts := append(slices.Clip(tt.opts), atOnce, asynqmw.WithRescue(client))
-			q := startQueueOn(t, redis, quick(), asynqmw.WithLock(local, byItem, opts...)(never(t)))
-			id := q.fulfil("7", lastAttempt...)
-			var info *asynq.TaskInfo
-			if tt.copy > 0 {
-				info = q.awaitCopy(id, tt.copy, asynq.TaskStateArchived)
-			} else {
-				info = q.await(id, asynq.TaskStateArchived)
-			}
-			for _, text := range tt.says {
-				if !strings.Contains(info.LastErr, text) {
-					t.Errorf("last error %q, want %q in it", info.LastErr, text)
+			inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+				local := lockmw.NewLocal()
+				usertest.Occupy(t, local, "item:7")
+				client := asynq.NewClient(redis)
+				if tt.gone {
+					client.Close()
+				} else {
+					t.Cleanup(func() { client.Close() })
 				}
-			}
+				opts := append(slices.Clip(tt.opts), atOnce, asynqmw.WithRescue(client))
+				q := startQueueOn(t, redis, quick(), asynqmw.WithLock(local, byItem, opts...)(never(t)))
+				id := q.fulfil("7", lastAttempt...)
+				var info *asynq.TaskInfo
+				if tt.copy > 0 {
+					info = q.awaitCopy(id, tt.copy, asynq.TaskStateArchived)
+				} else {
+					info = q.await(id, asynq.TaskStateArchived)
+				}
+				for _, text := range tt.says {
+					if !strings.Contains(info.LastErr, text) {
+						t.Errorf("last error %q, want %q in it", info.LastErr, text)
+					}
+				}
+			})
 		})
 	}
 }
 
 // A task whose ID was that of another before, of which a copy was kept, is not taken for that one.
 func TestATaskIsRescuedWhoseIDWasUsedBefore(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	redis := startRedis(t)
-	client := asynq.NewClient(redis)
-	t.Cleanup(func() { client.Close() })
-	var ran atomic.Int32
-	h := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithRescue(client, asynq.Retention(time.Hour)))(handle(func(context.Context) error {
-		ran.Add(1)
-		return nil
-	}))
-	q := startQueueOn(t, redis, quick(), h)
-	for n := range int32(2) {
-		release := usertest.Occupy(t, local, "item:7")
-		q.fulfil("7", append(slices.Clip(lastAttempt), asynq.TaskID("nightly"))...)
-		eventually(t, func() bool {
-			_, err := q.inspector.GetTaskInfo("default", "nightly")
-			return errors.Is(err, asynq.ErrTaskNotFound)
-		})
-		release()
-		eventually(t, func() bool { return ran.Load() == n+1 })
-	}
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		local := lockmw.NewLocal()
+		client := asynq.NewClient(redis)
+		t.Cleanup(func() { client.Close() })
+		var ran atomic.Int32
+		h := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithRescue(client, asynq.Retention(time.Hour)))(handle(func(context.Context) error {
+			ran.Add(1)
+			return nil
+		}))
+		q := startQueueOn(t, redis, quick(), h)
+		for n := range int32(2) {
+			release := usertest.Occupy(t, local, "item:7")
+			q.fulfil("7", append(slices.Clip(lastAttempt), asynq.TaskID("nightly"))...)
+			eventually(t, func() bool {
+				_, err := q.inspector.GetTaskInfo("default", "nightly")
+				return errors.Is(err, asynq.ErrTaskNotFound)
+			})
+			release()
+			eventually(t, func() bool { return ran.Load() == n+1 })
+		}
+	})
 }
 
 // A task that comes back finds its place before those that came after it.
@@ -186,55 +185,55 @@ func TestAPlaceIsKeptWhileTheTaskIsAway(t *testing.T) {
 // The last attempt does not wait in its worker if it can be rescued: others need the worker, and what
 // is left of its time would not do for its work.
 func TestALastAttemptThatCanBeRescuedLeavesItsWorker(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	release := usertest.Occupy(t, local, "item:7")
-	redis := startRedis(t)
-	client := asynq.NewClient(redis)
-	t.Cleanup(func() { client.Close() })
-	cfg := quickBare()
-	cfg.Concurrency = 1
-	rescue, delay := asynqmw.WithRescue(client, asynq.Retention(time.Hour)), asynqmw.WithRequeueDelay(time.Hour, time.Hour)
-	h := asynqmw.WithLock(local, byItem, delay, rescue)(handle(func(context.Context) error { return nil }))
-	q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
-	id := q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(time.Hour))
-	q.await(q.fulfil("8"), asynq.TaskStateCompleted)
-	copied := q.awaitCopy(id, 1, asynq.TaskStateScheduled)
-	if copied.Timeout != time.Hour {
-		t.Errorf("the copy's timeout is %v", copied.Timeout)
-	}
-	release()
-	if err := q.inspector.RunTask("default", copied.ID); err != nil {
-		t.Fatal(err)
-	}
-	q.await(copied.ID, asynq.TaskStateCompleted)
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		local := lockmw.NewLocal()
+		release := usertest.Occupy(t, local, "item:7")
+		client := asynq.NewClient(redis)
+		t.Cleanup(func() { client.Close() })
+		cfg := quickBare()
+		cfg.Concurrency = 1
+		rescue, delay := asynqmw.WithRescue(client, asynq.Retention(time.Hour)), asynqmw.WithRequeueDelay(time.Hour, time.Hour)
+		h := asynqmw.WithLock(local, byItem, delay, rescue)(handle(func(context.Context) error { return nil }))
+		q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
+		id := q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(time.Hour))
+		q.await(q.fulfil("8"), asynq.TaskStateCompleted)
+		copied := q.awaitCopy(id, 1, asynq.TaskStateScheduled)
+		if copied.Timeout != time.Hour {
+			t.Errorf("the copy's timeout is %v", copied.Timeout)
+		}
+		release()
+		if err := q.inspector.RunTask("default", copied.ID); err != nil {
+			t.Fatal(err)
+		}
+		q.await(copied.ID, asynq.TaskStateCompleted)
+	})
 }
 
 func TestACopyHasTheQueueAndTheTimeoutOfItsTask(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	usertest.Occupy(t, local, "item:7")
-	redis := startRedis(t)
-	client := asynq.NewClient(redis)
-	t.Cleanup(func() { client.Close() })
-	slowKey := func(ctx context.Context, task *asynq.Task) (string, error) {
-		<-time.After(1200 * time.Millisecond) // of the task's time
-		return byItem(ctx, task)
-	}
-	cfg := quickBare()
-	cfg.Queues = map[string]int{"urgent": 1}
-	delay := asynqmw.WithRequeueDelay(time.Hour, time.Hour)
-	q := startQueueOn(t, redis, asynqmw.Configure(cfg), asynqmw.WithLock(local, slowKey, delay, asynqmw.WithRescue(client))(never(t)))
-	q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(4*time.Second), asynq.Queue("urgent"))
-	eventually(t, func() bool {
-		tasks, err := q.inspector.ListScheduledTasks("urgent")
-		if err != nil || len(tasks) == 0 {
-			return false
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		local := lockmw.NewLocal()
+		usertest.Occupy(t, local, "item:7")
+		client := asynq.NewClient(redis)
+		t.Cleanup(func() { client.Close() })
+		slowKey := func(ctx context.Context, task *asynq.Task) (string, error) {
+			<-time.After(1200 * time.Millisecond) // of the task's time
+			return byItem(ctx, task)
 		}
-		if tasks[0].Timeout != 4*time.Second {
-			t.Errorf("the copy's timeout is %v", tasks[0].Timeout)
-		}
-		return true
+		cfg := quickBare()
+		cfg.Queues = map[string]int{"urgent": 1}
+		delay := asynqmw.WithRequeueDelay(time.Hour, time.Hour)
+		q := startQueueOn(t, redis, asynqmw.Configure(cfg), asynqmw.WithLock(local, slowKey, delay, asynqmw.WithRescue(client))(never(t)))
+		q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(4*time.Second), asynq.Queue("urgent"))
+		eventually(t, func() bool {
+			tasks, err := q.inspector.ListScheduledTasks("urgent")
+			if err != nil || len(tasks) == 0 {
+				return false
+			}
+			if tasks[0].Timeout != 4*time.Second {
+				t.Errorf("the copy's timeout is %v", tasks[0].Timeout)
+			}
+			return true
+		})
 	})
 }
 

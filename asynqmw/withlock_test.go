@@ -99,24 +99,25 @@ func TestAConfiguredServerIsNotWarnedAbout(t *testing.T) {
 }
 
 func TestTheLockIsHeldUntilTheHandlerReturns(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	inside, leave := make(chan struct{}), make(chan struct{})
-	cfg := quickBare()
-	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return time.Hour }
-	q := startQueue(t, asynqmw.Configure(cfg), asynqmw.WithLock(local, byItem)(handle(func(context.Context) error {
-		close(inside)
-		<-leave // whatever happens to its context
-		return nil
-	})))
-	id := q.fulfil("7", asynq.Timeout(time.Second))
-	receive(t, inside)
-	q.await(id, asynq.TaskStateRetry) // asynq has given up
-	if usertest.IsFree(local, "item:7") {
-		t.Error("the lock is free while the handler still works")
-	}
-	close(leave)
-	eventually(t, func() bool { return usertest.IsFree(local, "item:7") })
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		local := lockmw.NewLocal()
+		inside, leave := make(chan struct{}), make(chan struct{})
+		cfg := quickBare()
+		cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return time.Hour }
+		q := startQueueOn(t, redis, asynqmw.Configure(cfg), asynqmw.WithLock(local, byItem)(handle(func(context.Context) error {
+			close(inside)
+			<-leave // whatever happens to its context
+			return nil
+		})))
+		id := q.fulfil("7", asynq.Timeout(time.Second))
+		receive(t, inside)
+		q.await(id, asynq.TaskStateRetry) // asynq has given up
+		if usertest.IsFree(local, "item:7") {
+			t.Error("the lock is free while the handler still works")
+		}
+		close(leave)
+		eventually(t, func() bool { return usertest.IsFree(local, "item:7") })
+	})
 }
 
 func TestEachAttemptIsAnOwnerOfItsOwn(t *testing.T) {
