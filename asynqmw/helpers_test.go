@@ -168,7 +168,7 @@ func (q *queue) awaitCopy(id string, n int, states ...asynq.TaskState) *asynq.Ta
 // eventually polls until done reports true.
 func eventually(t testing.TB, done func() bool) {
 	t.Helper()
-	usertest.Eventually(t, "what the test waits for", 20*time.Second, done)
+	usertest.Eventually(t, "what the test waits for", 2*time.Minute, done)
 }
 
 func receive[T any](t testing.TB, c <-chan T) T {

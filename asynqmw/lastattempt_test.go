@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// Several tasks have one attempt left, which is over before their lock is free.
+// Several tasks have one attempt left, which finds their lock busy.
 func TestContentionOnTheLastAttemptArchivesNothingThatIsRescued(t *testing.T) {
 	t.Parallel()
 	const tasks = 5
@@ -50,10 +50,13 @@ func TestContentionOnTheLastAttemptArchivesNothingThatIsRescued(t *testing.T) {
 				}
 				return locked.ProcessTask(ctx, task)
 			}))
-			ids := make([]string, tasks)
+			ids, timeout := make([]string, tasks), time.Hour
+			if !tt.rescued {
+				timeout = 3 * time.Second // for which the last attempt waits
+			}
 			for i := range ids {
 				task := asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), map[string]string{"n": strconv.Itoa(i)})
-				ids[i] = q.enqueue(task, asynq.MaxRetry(tt.maxRetry), asynq.Timeout(3*time.Second))
+				ids[i] = q.enqueue(task, asynq.MaxRetry(tt.maxRetry), asynq.Timeout(timeout))
 			}
 			if !tt.rescued {
 				for _, id := range ids {
