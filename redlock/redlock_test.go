@@ -1,11 +1,12 @@
 package redlock_test
 
 import (
-	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -80,21 +81,25 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 }
 
 func TestAServerWithSeveralNamesHasOneVote(t *testing.T) {
-	t.Parallel()
-	s, other := redistest.Redis(t), redistest.Redis(t)
-	behind := func(of ...*redistest.Server) *redlock.Locker {
-		return newLocker(t, clients(t, of, func(i int, o *redis.Options) { of[i].NewProxy(t).Use(o) }))
-	}
-	_, _, err := behind(s, s, s).Lock(t.Context(), "item", lockmw.WithWait(patience))
-	if !errors.Is(err, lockmw.ErrInvalidOption) || !strings.Contains(err.Error(), "the same server") {
-		t.Errorf("Lock: %v, want ErrInvalidOption that says why", err)
-	}
-	first, second := behind(s, s, other), behind(s, s, other)
-	_, hold := lock(t, first, "task")
-	if _, _, err := second.TryLock(t.Context(), "task"); err == nil {
-		t.Error("two have the lock")
-	}
-	unlock(t, hold)
+	inBubble(t, 2, func(b *bubble) {
+		s, other := b.node(0), b.node(1)
+		behind := func(of ...*redistest.Server) *redlock.Locker {
+			return newLocker(b.T, clients(b.T, of, func(i int, o *redis.Options) {
+				o.Addr = fmt.Sprintf("127.0.0.%d:0", 100+i) // another name; the server is dialled by another way
+				plainConns(o)
+			}))
+		}
+		_, _, err := behind(s, s, s).Lock(b.Context(), "item", lockmw.WithWait(patience))
+		if !errors.Is(err, lockmw.ErrInvalidOption) || !strings.Contains(err.Error(), "the same server") {
+			b.Errorf("Lock: %v, want ErrInvalidOption that says why", err)
+		}
+		first, second := behind(s, s, other), behind(s, s, other)
+		_, hold := lock(b.T, first, "task")
+		if _, _, err := second.TryLock(b.Context(), "task"); err == nil {
+			b.Error("two have the lock")
+		}
+		unlock(b.T, hold)
+	})
 }
 
 func TestAllNodesAreRequired(t *testing.T) {
@@ -170,73 +175,62 @@ func TestTokensRiseThoughOneCounterIsAhead(t *testing.T) {
 }
 
 func TestAHandOverNeedsNoPause(t *testing.T) {
-	t.Parallel()
-	all := three(t)
-	a, b := locker(t, all), locker(t, all)
-	var slow int
-	const rounds = 30
-	for range rounds {
-		_, hold := lock(t, a, "item")
-		waits := make(chan struct{})
-		var once sync.Once
-		got := make(chan time.Time)
-		go func() {
-			_, next, err := b.Lock(t.Context(), "item", lockmw.WithObserver(&lockmw.Observer{Contended: contended(func() { once.Do(func() { close(waits) }) })}))
-			if err != nil {
-				t.Error(err)
+	inBubble(t, 3, func(b *bubble) {
+		p, q := b.process().warm(), b.process().warm()
+		for i := range 10 {
+			_, hold := lock(b.T, p, "item")
+			next := q.call("item")
+			released := time.Now()
+			unlock(b.T, hold)
+			<-next.done
+			if next.err != nil {
+				b.Fatal(next.err)
 			}
-			at := time.Now()
-			_ = next.Unlock()
-			got <- at
-		}()
-		<-waits
-		released := time.Now()
-		unlock(t, hold)
-		if at := <-got; at.Sub(released) > 150*time.Millisecond {
-			slow++
+			if took := time.Since(released); took > 10*time.Millisecond {
+				b.Errorf("hand-over %d took %v", i, took)
+			}
+			unlock(b.T, next.hold)
 		}
-	}
-	if slow > rounds/3 { // a busy machine makes some of them slow
-		t.Errorf("%d of %d hand-overs were slow", slow, rounds)
-	}
+	})
 }
 
 // A try that comes while the nodes are asked for a call that can wait is answered with it: it is behind that call.
 func TestATryBesideACallThatWaitsIsAnsweredAtOnce(t *testing.T) {
-	t.Parallel()
-	all := three(t)
-	l, proxies := proxied(t, all, redlock.WithNodeTimeout(time.Second)) // new connections take several round trips
-	_, warm := lock(t, l, "warm")
-	unlock(t, warm)
-	_, held := lock(t, locker(t, all), "item")
-	for _, p := range proxies {
-		p.Delay(50*time.Millisecond, 0)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	waits := make(chan struct{})
-	go func() {
-		defer close(waits)
-		if _, _, err := l.Lock(ctx, "item"); !errors.Is(err, context.Canceled) {
-			t.Errorf("Lock: %v", err)
+	inBubble(t, 3, func(b *bubble) {
+		p, q := b.process().warm(), b.process().warm()
+		_, held := lock(b.T, q, "item")
+		synctest.Wait() // until all nodes have it
+		var asked []*redistest.Fault
+		for _, w := range p.wires {
+			asked = append(asked, w.HoldReply("{item}"))
 		}
-	}()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	var tries sync.WaitGroup
-	for range 20 { // some of them while the nodes are asked
-		<-tick.C
-		tries.Go(func() {
-			start := time.Now()
-			if _, _, err := l.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrBusy) {
-				t.Errorf("TryLock: %v, want ErrBusy", err)
+		waits := p.call("item")
+		var tries []*calling
+		for range 3 {
+			tries = append(tries, p.call("item", lockmw.WithWait(0)))
+		}
+		for i, f := range asked {
+			<-f.Caught()
+			if i := slices.IndexFunc(tries, (*calling).returned); i >= 0 {
+				b.Errorf("try %d has returned before the nodes have answered: %v", i, tries[i].err)
 			}
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("a try took %v", took)
+			if i > 0 {
+				f.Deliver()
+				synctest.Wait()
 			}
-		})
-	}
-	tries.Wait()
-	cancel()
-	<-waits
-	unlock(t, held)
+		}
+		asked[0].Deliver() // who waits, waits there
+		synctest.Wait()
+		for i, try := range tries {
+			if !try.returned() || !errors.Is(try.err, lockmw.ErrBusy) {
+				b.Errorf("try %d: returned %t, %v, want ErrBusy", i, try.returned(), try.err)
+			}
+		}
+		unlock(b.T, held)
+		<-waits.done
+		if waits.err != nil {
+			b.Fatal(waits.err)
+		}
+		unlock(b.T, waits.hold)
+	})
 }
