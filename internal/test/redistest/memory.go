@@ -52,11 +52,12 @@ func (m *Memory) info() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return strings.ReplaceAll(fmt.Sprintf(`# Server
+run_id:%[1]s
 uptime_in_seconds:0
 # Replication
 role:master
-master_replid:%s
-master_replid2:%040d
+master_replid:%[1]s
+master_replid2:%040[2]d
 repl_backlog_active:0
 `, m.id, 0), "\n", "\r\n")
 }

@@ -71,7 +71,8 @@ func (w *Wire) isDown() bool {
 func (w *Wire) Withhold(match ...string) *Fault { return w.expect(match, withholds) }
 
 // LoseReply lets the next write that contains all of match through, and breaks the connection
-// instead of delivering what the server answers: go-redis then repeats the command.
+// instead of delivering what the server answers: go-redis then repeats the command. If the client gives the connection up
+// before there is an answer, as on a busy machine, this goes for the next such write; so it does with HoldReply.
 func (w *Wire) LoseReply(match ...string) *Fault { return w.expect(match, losesReply) }
 
 // HoldReply lets the next write that contains all of match through, and keeps what the server answers
@@ -354,6 +355,10 @@ func (c *wireConn) shut() error {
 func (c *wireConn) Close() error {
 	c.wire.mu.Lock()
 	delete(c.wire.conns, c)
+	if c.awaits != nil && !c.broken { // the client did not wait for the answer, and may send the command again
+		c.wire.faults = append([]*Fault{c.awaits}, c.wire.faults...)
+		c.awaits = nil
+	}
 	c.wire.mu.Unlock()
 	return c.shut()
 }
