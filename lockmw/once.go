@@ -63,6 +63,9 @@ func Once(ctx context.Context, l Locker, key string, tick Tick, run func(context
 	for {
 		again, err := o.try(ctx)
 		left := time.Until(o.ends)
+		if left <= 0 && o.unavailable != nil && heardNothing(err) {
+			err = o.unavailable
+		}
 		if !again || ctx.Err() != nil || left <= 0 {
 			return o.ran, err
 		}
@@ -71,6 +74,12 @@ func Once(ctx context.Context, l Locker, key string, tick Tick, run func(context
 		}
 		o.rest(ctx, left)
 	}
+}
+
+// heardNothing reports whether a try has ended before it could know whether the lock is busy: its time was too short.
+func heardNothing(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && errors.Is(err, ErrBusy) && len(e.Holders) == 0
 }
 
 func onceError(key string, err error) error { return &Error{Op: "once", Key: key, Err: err} }
