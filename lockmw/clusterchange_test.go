@@ -15,7 +15,7 @@ import (
 
 // takeOver is within how long calls and renewals find a new master, with the 4 s that its promotion takes. By itself
 // go-redis asks once a minute who has which slots.
-const takeOver = 20 * time.Second
+const takeOver = 30 * time.Second
 
 func TestCallsAndRenewalsFindTheNewMasterOfTheirSlot(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")

@@ -19,7 +19,7 @@ func TestEachNodeOfAClusterHasAQuarantineOfItsOwn(t *testing.T) {
 	c := redistest.NewCluster(t, 2, 1)
 	client := func() *lockmw.Client {
 		t.Helper()
-		locks, err := lockmw.New(c.Client(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+		locks, err := lockmw.New(c.Client(t), lockmw.WithLease(keptLease), lockmw.WithQuarantine(longQuarantine))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,18 +40,18 @@ func TestEachNodeOfAClusterHasAQuarantineOfItsOwn(t *testing.T) {
 	deposed, other := c.KeyAt(0), c.KeyAt(1)
 	used(locks, deposed)
 	used(locks, other)
-	promoted := c.Depose(deposed)
 	begun := time.Now()
+	promoted := c.KeyAt(c.Depose(deposed))
 	used(locks, deposed)
-	if took := time.Since(begun); took < quarantine-time.Second { // the promotion was earlier
-		t.Errorf("the new master grants after %v", took)
+	if took := time.Since(begun); took < longQuarantine {
+		t.Errorf("the new master grants %v after its promotion began", took)
 	}
 	begun = time.Now()
 	used(locks, other)
 	late := client()
-	used(late, c.KeyAt(promoted)) // by the note of the first one
+	used(late, promoted) // by the note of the first one
 	used(late, other)
-	if took := time.Since(begun); took > quarantine/2 {
+	if took := time.Since(begun); took > longQuarantine/2 {
 		t.Errorf("what nobody has lost was granted after %v", took)
 	}
 }

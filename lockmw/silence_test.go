@@ -60,7 +60,7 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 			defer func() { _ = locks.Close() }()
 			start := time.Now()
 			_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(tt.wait))
-			if took := time.Since(start); took > 2*time.Second {
+			if took := time.Since(start); took > 10*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if !errors.Is(err, lockmw.ErrUnavailable) {

@@ -121,7 +121,7 @@ func TestAReplicaThatIsBehindEndsLeasesLate(t *testing.T) {
 	const behind = 3 * time.Second
 	lease := func(shelter) time.Duration { return quarantinedLease }
 	afterFailover(t, -behind, lease, func(in shelter, late time.Duration) {
-		if late < behind || late > behind+20*time.Second {
+		if late < behind || late > behind+time.Minute {
 			t.Errorf("with %s: another one gets in %v after the holder's deadline, and the replica is %v behind", in.name, late, behind)
 		}
 	})
