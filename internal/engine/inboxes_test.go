@@ -91,7 +91,7 @@ func (r *rally) handOverAt(node int, sharded bool) {
 		if n[name] > 0 {
 			return
 		}
-		if time.Since(begun) > 6*inboxSilence {
+		if time.Since(begun) > 60*inboxSilence {
 			r.Fatalf("nobody listens at node %d, which has the slot", node)
 		}
 	}

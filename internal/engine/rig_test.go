@@ -8,11 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
@@ -28,6 +30,16 @@ type rig struct {
 
 func onRig(t *testing.T, test func(r *rig)) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) { test(newRig(t, s)) })
+}
+
+// inRigBubble runs a test on the embedded server only, where no answer is late: a command that is not answered within 30 ms is
+// sent again.
+func inRigBubble(t *testing.T, test func(r *rig)) {
+	defer race.OneProcessor()()
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
+		test(newRig(t, redistest.Piped(t)))
+	})
 }
 
 func newRig(t *testing.T, s *redistest.Server, edit ...func(*redis.Options)) *rig {

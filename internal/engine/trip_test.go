@@ -72,7 +72,7 @@ func (r *rig) isEmpty() {
 }
 
 func TestATripIsOneCommandAndSoIsItsRelease(t *testing.T) {
-	onRig(t, func(r *rig) {
+	inRigBubble(t, func(r *rig) {
 		r.warm()
 		for _, mode := range []core.Mode{core.Exclusive, core.Fair, core.Write} {
 			for range 2 { // the server does not know the scripts at first
@@ -81,45 +81,45 @@ func TestATripIsOneCommandAndSoIsItsRelease(t *testing.T) {
 				holds := p.takes()
 				for i, h := range holds {
 					h := h.(*hold)
-					if h.Token() != holds[0].Token() || holderOf(t, r.rdb, h) != h.lease.id.String() || h.req != p.requests[i] {
-						t.Errorf("%v: hold %d has token %d, and the server has %q", mode, i, h.Token(), holderOf(t, r.rdb, h))
+					if h.Token() != holds[0].Token() || holderOf(r.T, r.rdb, h) != h.lease.id.String() || h.req != p.requests[i] {
+						r.Errorf("%v: hold %d has token %d, and the server has %q", mode, i, h.Token(), holderOf(r.T, r.rdb, h))
 					}
 					if h.lease.id.Copied() {
-						t.Errorf("%v: %d copies may have taken hold %d", mode, h.lease.id.Copies(), i)
+						r.Errorf("%v: %d copies may have taken hold %d", mode, h.lease.id.Copies(), i)
 					}
 				}
 				p.releases(holds)
 				r.isEmpty()
 			}
 			if n := len(r.wire.Sent()); n != 2 {
-				t.Errorf("%v: %d commands: %q", mode, n, r.wire.Sent())
+				r.Errorf("%v: %d commands: %q", mode, n, r.wire.Sent())
 			}
 		}
 	})
 }
 
 func TestEachHoldOfATripEndsByItself(t *testing.T) {
-	onRig(t, func(r *rig) {
+	inRigBubble(t, func(r *rig) {
 		p := r.party(r.keys(4), func(r *core.Request) { r.Lease = 300 * time.Millisecond })
 		holds := p.takes()
 		if _, err := holds[0].Release(soon); err != nil {
-			t.Error(err)
+			r.Error(err)
 		}
-		r.rdb.Del(t.Context(), holds[1].(*hold).lease.c.keys.Holder())
+		r.rdb.Del(r.Context(), holds[1].(*hold).lease.c.keys.Holder())
 		select { // its renewal says so
 		case err := <-p.members[1].lost:
 			if !errors.Is(err, core.ErrLost) {
-				t.Error(err)
+				r.Error(err)
 			}
 		case <-time.After(soon):
-			t.Error("the loss of one lock is not noticed")
+			r.Error("the loss of one lock is not noticed")
 		}
 		deadline := holds[2].Deadline()
-		eventually(t, "it is not renewed", func() bool { return holds[2].Deadline().After(deadline) })
+		eventually(r.T, "it is not renewed", func() bool { return holds[2].Deadline().After(deadline) })
 		results := r.e.ReleaseAll(holds, soon)
 		for i, want := range []error{core.ErrNotHeld, core.ErrLost, nil, nil} {
 			if got := results[i].Err; !errors.Is(got, want) {
-				t.Errorf("Release of hold %d: %v, want %v", i, got, want)
+				r.Errorf("Release of hold %d: %v, want %v", i, got, want)
 			}
 		}
 		r.isEmpty()
