@@ -7,7 +7,7 @@ import (
 )
 
 // Patience is how long a scenario waits for what must happen, before it gives up.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // MinLease is the shortest that WithLease allows.
 const MinLease = 100 * time.Millisecond
