@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // impatient has a client give up on a server that is gone at once. The pool is large because, after as
 // many errors, it goes on dialling for a while when it is closed.

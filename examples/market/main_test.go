@@ -77,7 +77,7 @@ func TestGuardedWaysConserveMoneyAndItems(t *testing.T) {
 // Several buyers of the same sellers lose money for certain: each overwrites what others have written meanwhile.
 func TestWithoutAGuardMoneyIsLost(t *testing.T) {
 	t.Parallel()
-	out, figures := runs(t, exitOK, "-seconds 0.3 -loads 2x8 -ways none -json")
+	out, figures := runs(t, exitOK, "-seconds 1 -loads 2x8 -ways none -json")
 	if c := figures.Cells[0]; c.MoneyOff >= 0 || c.Guarded || !strings.Contains(out, " lost") {
 		t.Errorf("%+v\n%s", c, out)
 	}
@@ -88,7 +88,7 @@ func TestAGuardThatBreaksIsFound(t *testing.T) {
 	bad := *wayCalled(t, "none")
 	bad.guarded = true
 	var stdout bytes.Buffer
-	cfg := settings{ways: []*way{&bad}, loads: []load{{2, 8}}, length: 300 * time.Millisecond}
+	cfg := settings{ways: []*way{&bad}, loads: []load{{2, 8}}, length: time.Second}
 	broken, err := compare(t.Context(), cfg, &stdout, io.Discard)
 	if !broken || err != nil || !strings.Contains(stdout.String(), "a guarded way broke its promise: ") {
 		t.Errorf("%v, %v\n%s", broken, err, &stdout)

@@ -36,7 +36,7 @@ func checkScene(t *testing.T, args ...string) {
 	if code := run(t.Context(), append(args, "-contend", "-otlp", c.Addr()), &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit status %d\n%s%s", code, &stdout, &stderr)
 	}
-	if took := time.Since(start); took > 20*time.Second {
+	if took := time.Since(start); took > 2*time.Minute {
 		t.Errorf("took %v", took)
 	}
 	if want := "orders: " + c.Addr() + " takes spans, but no metrics\n"; stderr.String() != want {

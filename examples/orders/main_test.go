@@ -253,7 +253,7 @@ func TestServeUntilInterrupted(t *testing.T) {
 		}
 	}
 	const shipped = `{"item":"item-1","stock":0,"orders":1,"shipped":1}`
-	patience := time.After(10 * time.Second)
+	patience := time.After(2 * time.Minute)
 	for body := ""; !strings.Contains(body, shipped); {
 		select {
 		case <-time.After(20 * time.Millisecond):

@@ -60,13 +60,13 @@ func TestALockIsShownAndTakenAway(t *testing.T) {
 			calls.Go(func() { _, _, _ = locks.Lock(ctx, "user:42") })
 		}
 		const behind = "exclusive  behind the holder  3 calls"
-		for end := time.Now().Add(5 * time.Second); !strings.Contains(shown(t, s), behind) && time.Now().Before(end); { // polling
+		for end := time.Now().Add(2 * time.Minute); !strings.Contains(shown(t, s), behind) && time.Now().Before(end); { // polling
 			time.Sleep(10 * time.Millisecond)
 		}
 		shows("user:42", 0, "user:42: 1 hold, 3 wait", behind)
 		leave()
 		calls.Wait()
-		for end := time.Now().Add(5 * time.Second); strings.Contains(shown(t, s), behind) && time.Now().Before(end); { // polling
+		for end := time.Now().Add(2 * time.Minute); strings.Contains(shown(t, s), behind) && time.Now().Before(end); { // polling
 			time.Sleep(10 * time.Millisecond)
 		}
 		if _, _, err := fairlock.New(locks).TryLock(t.Context(), "user:42", lockmw.WithPlace("task 7", time.Minute)); !errors.Is(err, lockmw.ErrBusy) {

@@ -43,7 +43,7 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 		out: &stdout, errs: &stderr,
 	}
 	if strings.Contains(strings.Join(args, " "), "deaf") {
-		b.grace = 500 * time.Millisecond
+		b.grace = 3 * time.Second
 	}
 	code = b.main(t.Context(), args)
 	return code, stdout.String(), stderr.String()

@@ -163,7 +163,7 @@ func returnsSoon(t *testing.T, locks *lockmw.Client) {
 	if _, _, err := locks.Lock(ctx, "item:2"); err == nil {
 		t.Error("a silent server has granted a lock")
 	}
-	if took := time.Since(start); took > time.Second { // go-redis waits for 3 s
+	if took := time.Since(start); took > 2500*time.Millisecond { // go-redis waits for 3 s
 		t.Errorf("the call has returned after %v", took)
 	}
 }

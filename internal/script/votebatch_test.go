@@ -48,7 +48,7 @@ func voteBatch(d *scripttest.Driver, id string, runs ...voteRun) (tokens, counts
 
 func TestABatchOfVotesGivesWhatIsProposed(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		soon := time.Now().Add(500 * time.Millisecond).UnixMicro()
+		soon := time.Now().Add(900 * time.Millisecond).UnixMicro() // a second is too far
 		tokens, counts, err := voteBatch(d, "1", voteRun{d.Key, 1, "", soon}, voteRun{"a", 3, "trace", soon + 7},
 			voteRun{"b", 1, "", soon + 8}, voteRun{d.Key, 1, "", soon + 20})
 		if err != nil || fmt.Sprint(tokens) != fmt.Sprint([]int64{soon, soon + 7, soon + 10, -1}) || fmt.Sprint(counts) != "[1 3 1 0]" {
@@ -88,8 +88,8 @@ func TestABatchOfVotesTakesWhatCallsHave(t *testing.T) {
 		t.Cleanup(sender.Stop)
 		sender.SetBatching(true)
 		set, layout := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", false)
-		const n, queues, busy, follows = 6, 3, 4, 5 // the last but one has another's key, the last one a predecessor
-		soon := time.Now().Add(500 * time.Millisecond).UnixMicro()
+		const n, queues, busy, follows = 6, 3, 4, 5                // the last but one has another's key, the last one a predecessor
+		soon := time.Now().Add(900 * time.Millisecond).UnixMicro() // a second is too far
 		calls, answers, keys := make([]*script.Call, n), make([]script.Acquired, n), make([]script.KeySet, n)
 		for i := range calls {
 			keys[i] = layout.KeySet(fmt.Sprint("item:", i))

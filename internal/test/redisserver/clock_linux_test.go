@@ -47,7 +47,7 @@ func TestAClockIsOnlyTheTimeOfDay(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := time.Since(now)
-		const coarse = 20 * time.Millisecond // so often the kernel's coarse clock moves, at least
+		const coarse = 200 * time.Millisecond // so often the kernel's coarse clock moves, also if it has no processor for a while
 		for i, from := range []int64{now.UnixNano(), now.UnixNano(), now.UnixNano(), now.UnixNano(), monotonic.Nano()} {
 			late := time.Duration(got[i]-from) - ahead
 			least, most := -coarse, took

@@ -34,7 +34,7 @@ var Program = cmp.Or(os.Getenv(Variable), "redis-server")
 var ErrNotInstalled = fmt.Errorf("there is no %s on the PATH", Program)
 
 // patience is how long a server may take to answer.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // A Server is a redis-server. Its methods are not safe for concurrent use.
 type Server struct {

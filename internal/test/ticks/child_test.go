@@ -20,10 +20,10 @@ import (
 const jobKey = "report:hourly"
 
 // realLease is that of the replicas, so that nobody waits for long after a crash.
-const realLease = time.Second
+const realLease = 3 * time.Second
 
 // patience is for what must happen soon, on a busy machine.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // A childSpec is a replica in a process of its own.
 type childSpec struct {

@@ -53,7 +53,7 @@ func scene() []call {
 		{order: order{ID: "busy", Kind: "plain", Key: "busy"}},
 		{order: order{ID: "try", Kind: "plain", Key: "busy", Try: true}, by: 1,
 			links: []string{"busy"}, outcome: "not_acquired", err: "lock_not_acquired", fine: true},
-		{order: order{ID: "impatient", Kind: "fair", Key: "busy", Wait: time.Second}, by: 1,
+		{order: order{ID: "impatient", Kind: "fair", Key: "busy", Wait: 4 * time.Second}, by: 1,
 			links: []string{"busy"}, position: 1, outcome: "timeout", err: "lock_timeout"},
 
 		{order: order{ID: "occupied", Kind: "plain", Key: "occupied"}},
