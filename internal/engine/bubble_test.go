@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
@@ -30,6 +31,7 @@ type bubble struct {
 }
 
 func inBubble(t *testing.T, test func(b *bubble)) {
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		s := redistest.Piped(t)
 		b := &bubble{T: t, s: s, rdb: s.NewClient(t), wire: s.NewWire()}

@@ -3,6 +3,7 @@ package redistest
 import (
 	"fmt"
 	"net"
+	"time"
 )
 
 // BeginMove begins to move the slot of a key from its owner to another master, whose number it returns. No key is moved:
@@ -78,6 +79,9 @@ func (c *Cluster) Move(key string) (to int) {
 	return to
 }
 
+// failoverTime is after how long a replica, and its master, have given a fail-over up: a busy machine may not let them talk.
+const failoverTime = 10 * time.Second
+
 // Depose has a replica take the place of the master that has a key's slot, which becomes its replica without a loss
 // of data. It returns the new master.
 func (c *Cluster) Depose(key string) (promoted int) {
@@ -87,7 +91,17 @@ func (c *Cluster) Depose(key string) (promoted int) {
 	if len(replicas) == 0 {
 		c.t.Fatalf("node %d has no replica", old)
 	}
-	c.do(replicas[0], "CLUSTER", "FAILOVER")
+	slot, asked := c.Slot(key), time.Time{}
+	await(c.t, "the replica takes over", func() string {
+		if owner := c.ownerOf(slot); owner >= 0 && owner != old {
+			return ""
+		}
+		if time.Since(asked) > failoverTime {
+			c.do(replicas[0], "CLUSTER", "FAILOVER")
+			asked = time.Now()
+		}
+		return "it has not"
+	})
 	c.AwaitPromoted(key, old)
 	c.AwaitSettled()
 	return replicas[0]

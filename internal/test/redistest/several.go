@@ -106,7 +106,7 @@ func infoFields(text string) map[string]string {
 }
 
 // patience is how long several servers may take to agree.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // await waits until missing returns nothing.
 func await(t testing.TB, what string, missing func() string) {

@@ -14,13 +14,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
 
-// InBubble runs test with an embedded server, where minutes pass at once.
+// InBubble runs test with an embedded server, where minutes pass at once. The test must not be parallel to others.
 func InBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
 	t.Helper()
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
 		test(t, redistest.Piped(t))
