@@ -264,7 +264,7 @@ func TestATaskThatCannotBeRescuedWaitsForItsLock(t *testing.T) {
 	if info.State != asynq.TaskStateCompleted {
 		t.Errorf("the task is %v: %s", info.State, info.LastErr)
 	}
-	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "no copy could be enqueued") {
+	if text := log.String(); strings.Count(text, `level=WARN msg="asynqmw: `) != 1 || !strings.Contains(text, "no copy could be enqueued") {
 		t.Errorf("logged: %s", text)
 	}
 }

@@ -92,7 +92,7 @@ func TestWaiterGetsTheLock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		got := make(chan error)
 		go func() {
@@ -140,7 +140,7 @@ func TestReadersShareTheLockAndExcludeWriters(t *testing.T) {
 	s := redistest.Redis(t)
 	l := named(t, "lockmw-rw")
 	first, second := open(t, l, s.Addr()).(library.Reader), open(t, l, s.Addr()).(library.Reader)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var readers []library.Hold
 	for _, locker := range []library.Reader{first, first, second} {
@@ -187,7 +187,7 @@ func TestWaitersForAFairLockAnnounceThatTheyAreInTheQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	const waiters = 3
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	served := make(chan error)
 	for i := range waiters {
@@ -253,7 +253,7 @@ func TestPubsubPassesTurns(t *testing.T) {
 // passOn ends a turn once the other listens.
 func passOn(t *testing.T, rdb *redis.Client, turn library.Hold, channel string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		if n := rdb.PubSubNumSub(t.Context(), channel).Val(); n[channel] == 1 {
 			break
 		}
