@@ -142,7 +142,7 @@ func ExampleWithPlaceKept() {
 	h := asynqmw.WithLock(locks, byOrderedItem,
 		asynqmw.WithPlaceKept(time.Minute), // longer than the task is away
 		asynqmw.WithRequeueDelay(0, 0),
-		lockmw.WithWait(100*time.Millisecond),
+		lockmw.WithWait(500*time.Millisecond),
 		lockmw.WithObserver(&lockmw.Observer{
 			Contended: func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) {
 				if attempts++; attempts == 2 {

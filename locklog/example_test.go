@@ -37,9 +37,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	sold := lockmw.WithObserver(&lockmw.Observer{ // 200 ms after the second one has come
+	sold := lockmw.WithObserver(&lockmw.Observer{ // a while after the second one has come
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) {
-			time.AfterFunc(200*time.Millisecond, func() { _ = first.Unlock() })
+			time.AfterFunc(700*time.Millisecond, func() { _ = first.Unlock() })
 		},
 	})
 

@@ -35,7 +35,7 @@ const (
 	// which take no time, and for a few such cases.
 	soakStarved = 3 * soakIdle
 	// soakLateness is how much later than its context a call may return, on a machine that is busy.
-	soakLateness = time.Second
+	soakLateness = 5 * time.Second
 	// soakDelay is how late a report may be, as children are stopped.
 	soakDelay = 2*soakStop + 5*time.Second
 	// soakStuck is when a hold must have ended for certain.
