@@ -9,4 +9,4 @@ import (
 
 func TestConformanceOnMiniredis(t *testing.T) { locktest.Run(t, env.PipedNodes(3, over)) }
 
-func TestConformanceOnRedis(t *testing.T) { locktest.Run(t, env.RedisNodes(3, over)) }
+func TestConformanceOnRedis(t *testing.T) { locktest.Run(t, env.RedisNodes(3, patientlyOver)) }

@@ -17,7 +17,7 @@ func TestAHistoryIsLinearizable(t *testing.T) {
 	suite.NeedsFull(t, "histories that tell something take seconds")
 	t.Parallel()
 	var nodes []*redistest.Server
-	cfg := env.RedisNodes(5, over)
+	cfg := env.RedisNodes(5, patientlyOver)
 	cfg.Server = func(t testing.TB) redistest.Deployment {
 		d := redistest.NewNodes(t, 5, func(t testing.TB) *redistest.Server {
 			return redistest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
