@@ -206,7 +206,7 @@ func downgradeRefused(e *env.Env) {
 
 func downgradeLost(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("item")
-	ctx, held := e.Lock(c.RW, key, lockmw.WithFixedLease(e.Ample(600 * time.Millisecond)))
+	ctx, held := e.Lock(c.RW, key, lockmw.WithFixedLease(e.Ample(600*time.Millisecond)))
 	w := e.Wait(other.RW, key)
 	e.Ends(ctx)
 	notDowngraded(e, "a lost hold", c, held.Hold, lockmw.ErrLost)
