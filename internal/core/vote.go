@@ -3,7 +3,7 @@ package core
 import "time"
 
 // A Vote says how a request differs that is for one of several independent nodes: the lock is had by who has it at most of
-// them (rule 23 of docs/protocol.md). Such a request has a ticket of its own. If it does not wait, it only tries.
+// them (rule 24 of docs/protocol.md). Such a request has a ticket of its own. If it does not wait, it only tries.
 type Vote struct {
 	Token  int64         // proposed: the node gives this one if it may; 0: none
 	Tokens int           // how many are wanted, at least 1

@@ -52,13 +52,15 @@ type Predecessor struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	special := a.Predecessor != nil || a.KeepPlace > 0 || a.Calls > 1 || a.Vote != nil
+	special := a.Predecessor != nil || a.KeepPlace > 0 || a.Calls > 1
 	trace := traceField(a.Trace)
-	extra := special || a.Tokens > 1 || trace != "" || a.Mode == core.Read
+	extra := special || a.Vote != nil || a.Tokens > 1 || trace != "" || a.Mode == core.Read
 	keys, args := 6, 5
 	switch {
 	case special:
 		keys, args = 8, 15
+	case a.Vote != nil:
+		args = 10
 	case extra || a.Mode != core.Exclusive:
 		args = 8
 	}
@@ -69,7 +71,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	if special {
 		a.addSpecialKeys(k)
 	}
-	k.votes = a.Vote != nil && a.Predecessor == nil && a.KeepPlace <= 0 && a.Mode == core.Exclusive && a.Calls <= 1
+	k.votes = a.Vote != nil && !special && a.Mode == core.Exclusive
 	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued())
 	if extra || a.Mode != core.Exclusive {
 		k.add(a.Mode.String())
@@ -77,10 +79,25 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	if extra {
 		k.add(a.Tokens, trace)
 	}
+	if a.Vote != nil || special {
+		a.addVote(k)
+	}
 	if special {
 		a.addSpecialArgs(k)
 	}
 	return k
+}
+
+// addVote adds the token that is proposed, and whether the holder is to know of a try that is refused.
+func (a *Acquire) addVote(k *Call) {
+	token, wants := any(""), ""
+	if v := a.Vote; v != nil {
+		token = v.Token
+		if v.Wants {
+			wants = "1"
+		}
+	}
+	k.add(token, wants)
 }
 
 // addSpecialKeys adds the predecessor's done mark and the kept place.
@@ -110,14 +127,8 @@ func (a *Acquire) addSpecialArgs(k *Call) {
 		}
 	}
 	k.add(id, place, mark, a.KeepPlace.Milliseconds())
-	if a.Calls > 1 || a.Vote != nil {
-		k.add(max(a.Calls, 1))
-	}
-	if v := a.Vote; v != nil {
-		k.add(v.Token)
-		if v.Wants {
-			k.add(1)
-		}
+	if a.Calls > 1 {
+		k.add(a.Calls)
 	}
 }
 
@@ -167,7 +178,7 @@ const (
 
 	acquireTokens   = acquireEnd + 1
 	acquireTrace    = acquireEnd + 2
-	acquireProposal = acquireEnd + 8
+	acquireProposal = acquireEnd + 3
 )
 
 func acquireBatch(s *Script) *batchScript {

@@ -7,12 +7,12 @@
 --          later; 0: do not queue
 --        may follow: 6 mode
 --        may follow: 7 tokens wanted if the lock is free  8 trace
---        may follow: 9 predecessor: the id of a hold to give up or of a ticket that got lost; '': none
---        10 its place in the queue or ''  11 for how long it is marked as over (ms), 0: not at all
---        12 for how long the place is kept from now on if the lock is not had (ms), 0: not at all
---        may follow: 13 for how many calls of its process it stands
---        may follow, if the lock is one of several: 14 a token that is proposed, 0: none
---        may follow: 15 the holder is to know that somebody waits, though the id is not queued
+--        may follow: 9 if the lock is one of several, a token that is proposed, 0: none; '': it is not
+--        10 1: the holder is to know that somebody waits, though the id is not queued; else ''
+--        may follow: 11 predecessor: the id of a hold to give up or of a ticket that got lost; '': none
+--        12 its place in the queue or ''  13 for how long it is marked as over (ms), 0: not at all
+--        14 for how long the place is kept from now on if the lock is not had (ms), 0: not at all
+--        may follow: 15 for how many calls of its process it stands
 --   returns token  held, with one token, and no ticket waits
 --           {1, token, tokens, tickets waiting}  held; and the time (us) if the lock is one of several and was free
 --           {0, fencing counter, position, length of the queue, place, TTL, time,
@@ -39,36 +39,20 @@ if not ARGV[7] and call('EXISTS', KEYS[1], KEYS[2], KEYS[6]) == 0 then
     return token
   end
 end
-local proposed = ARGV[14]
---@vote
-if proposed and ARGV[6] == 'exclusive' and ARGV[9] == '' and call('EXISTS', KEYS[1], KEYS[2], KEYS[6]) == 0 then
-  -- The common case of a lock that is one of several has lines of its own, too.
-  local time, last = call('TIME'), redis.pcall('GET', fence)
-  local now = time[1] * 1000000 + time[2]
-  if not last or (type(last) == 'string' and #last <= 16 and not string.find(last, '%D')) then
-    local first, count = propose_tokens(tonumber(last or 0), now, tonumber(ARGV[7]), tonumber(proposed))
-    if first then
-      local token = string.format('%.0f', first)
-      call('SET', fence, string.format('%.0f', first + count - 1))
-      call('HSET', KEYS[1], 'id', ARGV[1], 'owner', ARGV[4], 'token', token, 'inbox', ARGV[3], 'tokens', count,
-        'since', string.format('%.0f', now), 'trace', ARGV[8])
-      call('PEXPIRE', KEYS[1], ARGV[2])
-      return {1, first, count, 0, now}
-    end
-  end
-end
 --@limits
+--@usual_vote
 --@publish
 --@usual_queue
 --@fence
+--@vote
 --@hold
 --@readers
 --@settle
 local id, lease, inbox, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local mode, tokens, trace, predecessor = ARGV[6] or 'exclusive', ARGV[7] or 1, ARGV[8] or '', ARGV[9] or ''
+local mode, tokens, trace, predecessor = ARGV[6] or 'exclusive', ARGV[7] or 1, ARGV[8] or '', ARGV[11] or ''
 local live, queued = string.sub(ARGV[5], 1, 1), string.sub(ARGV[5], 2)
-local keep, kept, calls = ARGV[12] or '0', KEYS[8], ARGV[13] or '1'
-local reads = mode == 'read'
+local keep, kept, calls = ARGV[14] or '0', KEYS[8], ARGV[15] or '1'
+local reads, proposed = mode == 'read', ARGV[9] ~= '' and ARGV[9]
 local line = reads and KEYS[5] or KEYS[2]
 local DAY = 24 * 60 * 60 * 1000000 -- us
 
@@ -85,7 +69,7 @@ local after
 if predecessor ~= '' then
   after = end_hold(predecessor)
   remove_ticket(predecessor)
-  if ARGV[11] ~= '0' then call('SET', KEYS[7], 1, 'PX', ARGV[11]) end
+  if ARGV[13] ~= '0' then call('SET', KEYS[7], 1, 'PX', ARGV[13]) end
   h = read_holder()
 end
 if call('EXISTS', KEYS[6]) == 1 then
@@ -122,7 +106,7 @@ if taken then return taken end
 -- and all kept places: the next number of the fencing counter, which is never behind a kept place. A score
 -- that is far ahead of that was not written by a script and is ignored.
 local function place_in_queue()
-  if ARGV[10] and ARGV[10] ~= '' then return ARGV[10] end
+  if ARGV[12] and ARGV[12] ~= '' then return ARGV[12] end
   local place_kept = keep ~= '0' and read_kept_place(kept) or 0
   if place_kept > 0 then return string.format('%.0f', place_kept) end
   local new = math.max(last_token() + 1, now_us)
@@ -153,7 +137,7 @@ if queues then
   call('HSET', KEYS[3], unpack(fields))
   mark_active()
   if h then signal_contention(h, reads) end
-elseif ARGV[15] and h and h.id ~= id then
+elseif ARGV[10] == '1' and h and h.id ~= id then
   signal_contention(h, reads)
 end
 if not h or h.mode == 'read' then

@@ -8,14 +8,18 @@
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
 -- Rules 2, 5 and 6 of docs/protocol.md.
 --@quarantine
---@limits
---@publish
 local call, id, fence = redis.call, ARGV[1], KEYS[4]
 local reads, linger = call('HGET', KEYS[1], 'id') ~= id, ARGV[2] or '0'
 local field = reads and linger ~= '0' and call('HGET', KEYS[1], 'reader:' .. id)
 if reads and call('HDEL', KEYS[1], 'reader:' .. id) == 0 then return 0 end
 local queued = nil -- the length of the queue, or an error if it is of another type
 if not reads then queued = redis.pcall('ZCARD', KEYS[2]) end
+if queued == 0 and not ARGV[2] then -- the common case
+  call('DEL', KEYS[1])
+  return 1
+end
+--@limits
+--@publish
 --@usual_grant
 if not reads then
   if linger ~= '0' then

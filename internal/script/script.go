@@ -19,7 +19,8 @@
 //
 // fence.lua, hold.lua, publish.lua, quarantine.lua, readers.lua, settle.lua, tick.lua and vote.lua are parts that several scripts
 // share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of release.lua, that does what is usual for a lock that
-// others wait for; the rest of these scripts can do all of it, and what is not usual. The other files:
+// others wait for, and usual_vote.lua what is usual for one of several; the rest of these scripts can do all of it, and what is not
+// usual. The other files:
 //
 //	script.go   assembles the scripts
 //	keys.go     the Redis keys of a lock
@@ -58,6 +59,9 @@ const (
 	maxShown   = 8           // holders that a caller is told of
 	doneMillis = int64(DoneTTL / time.Millisecond)
 
+	maxTokenAhead = time.Second      // how far a vote may have the counter ahead of the clock
+	maxSinceAhead = time.Millisecond // a token up to that far ahead of the clock also says since when the lock is held
+
 	// MaxAdmitted is how many readers one run admits.
 	MaxAdmitted = 128
 	// MaxPolled is how many tickets of a key one run of poll.lua asks for.
@@ -65,6 +69,8 @@ const (
 )
 
 var (
+	//go:embed usual_vote.lua
+	usualVoteLua string
 	//go:embed usual_queue.lua
 	usualQueueLua string
 	//go:embed usual_grant.lua
@@ -130,19 +136,20 @@ func DefaultParams(single bool) Params {
 
 // NewSet assembles the scripts.
 func NewSet(p Params) *Set {
-	limits := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL = %d, %d, %d\nlocal MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, SINGLE = %d, %d, %d, %t\n",
-		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(),
-		maxReaped, p.MaxAdmitted, maxShown, p.Single)
+	limits := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL, AHEAD, SINCE = %d, %d, %d, %d, %d\n"+
+		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, SINGLE = %d, %d, %d, %t\n",
+		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(),
+		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, p.Single)
 	quarantine := "local function may_grant() return true end\n"
 	if p.Quarantine != nil {
 		quarantine = quarantineLua
 	}
-	usualQueue, usualGrant := usualQueueLua, usualGrantLua
+	usualVote, usualQueue, usualGrant := usualVoteLua, usualQueueLua, usualGrantLua
 	if p.Thorough {
-		usualQueue, usualGrant = "", ""
+		usualVote, usualQueue, usualGrant = "", "", ""
 	}
 	parts := strings.NewReplacer(quarantinePart, quarantine, "--@limits\n", limits, "--@publish\n", publishLua,
-		"--@usual_queue\n", usualQueue, "--@usual_grant\n", usualGrant, "--@fence\n", fenceLua, "--@hold\n", holdLua,
+		"--@usual_vote\n", usualVote, "--@usual_queue\n", usualQueue, "--@usual_grant\n", usualGrant, "--@fence\n", fenceLua, "--@hold\n", holdLua,
 		"--@readers\n", readersLua, "--@settle\n", settleLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
 	assemble := func(source string) *Script {
 		s := &Script{Source: p.Prelude + parts.Replace(source)}

@@ -47,7 +47,7 @@ func (s *stage) parse(verb string, words []string) *run {
 		return r.poll(s, subscribed)
 	case "force":
 		return r.force(s)
-	case "wait", "try", "read", "tryread", "keep", "trykeep":
+	case "wait", "try", "read", "tryread", "keep", "trykeep", "vote", "tryvote":
 		return r.acquire(s, verb, subscribed, words)
 	case "over", "lost", "lostread":
 		return r.follow(s, verb, subscribed, words)
@@ -136,6 +136,8 @@ func (r *run) acquire(s *stage, mode string, subscribed bool, words []string) *r
 		a.Mode = core.Read
 	case "keep":
 		a.Mode, a.Place, a.KeepPlace = core.Fair, "t", 10*time.Second
+	case "vote":
+		s.votes(&a, words[len(r.own):])
 	default:
 		const most = 4096
 		if tokens, ok := scripttest.Number(words, len(r.own), 1, most); ok {
@@ -149,6 +151,23 @@ func (r *run) acquire(s *stage, mode string, subscribed bool, words []string) *r
 		return nil
 	}
 	return r.requests(s, a)
+}
+
+// votes makes a an acquire for a lock that is one of several. Words are how many tokens are wanted, and by how much the one
+// that is proposed is ahead of the clock of the story (us), 'x' if none is proposed; a trace; and 'y' if somebody waits.
+func (s *stage) votes(a *scripttest.Acquire, words []string) {
+	a.Vote = &core.Vote{Tokens: 1}
+	const most = 1 << 40
+	if tokens, ok := scripttest.Number(words, 0, 1, most); ok {
+		a.Vote.Tokens = int(tokens)
+	}
+	if ahead, ok := scripttest.Number(words, 1, -most, most); ok {
+		a.Vote.Token = s.clock.UnixMicro() + ahead
+	}
+	if len(words) > 2 {
+		a.Trace = words[2]
+	}
+	a.Tokens, a.Vote.Wants = a.Vote.Tokens, len(words) > 3
 }
 
 // requests makes r a run of acquire.lua.

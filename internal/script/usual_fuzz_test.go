@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// The short ways of usual_queue.lua and usual_grant.lua do what the rest of the scripts does: every story is played with them and
+// The short ways of usual_vote.lua, usual_queue.lua and usual_grant.lua do what the rest of the scripts does: every story is played with them and
 // without them, and all that is answered, written and published is the same.
 func FuzzUsualWays(f *testing.F) {
 	for _, story := range append(stories, usualStories...) {
@@ -28,7 +28,7 @@ func FuzzUsualWays(f *testing.F) {
 	long.driver.Thoroughly()
 	f.Fuzz(func(t *testing.T, story string, seed uint64) {
 		if seed != 0 {
-			story += "\n" + scripttest.RandomStory(seed, scriptLine)
+			story += "\n" + scripttest.RandomStory(seed, voteLine)
 		}
 		start := time.Now()
 		a, b := short.on(t, start), long.on(t, start)
@@ -46,6 +46,14 @@ func FuzzUsualWays(f *testing.F) {
 			}
 		}
 	})
+}
+
+// voteLine makes up a line of a story in which the lock may be one of several.
+func voteLine(r scripttest.Teller) string {
+	if r.IntN(3) > 0 {
+		return scriptLine(r)
+	}
+	return r.Pick("vote ", "vote+ ", "tryvote ") + r.ID() + r.Pick("", " 1 700", " 65 700", " 1 -700", " 65 0", " 3 999998", " 3 9999999 t y")
 }
 
 // usualStories are about the bounds of what is usual.
@@ -96,6 +104,25 @@ var usualStories = []string{
 	"wait a\nH hset since 123456789012345.\nwait b",
 	"wait a\nH hdel inbox\nwait b",
 	"wait a\nQ zadd 1234567890123456.5 x\nwait b",
+	"vote a\nrelease a\nvote b 1 0\nrelease b\nvote c 1 1\nrelease c\nvote d 1 -1\nrelease d\nvote e 1 x trace y",
+	"vote a 65 500\nvote a 65 500\nrelease a\nvote b 65 500\nrelease b\nvote c 65 -500\nrelease c\nvote d 65 565",
+	"vote a 1 1000\nrelease a\nvote b 1 1001\nrelease b\nvote c 1 1002",
+	"vote a 1 999998\nrelease a\nvote b 1 1000001\nrelease b\nvote c 3 2000000",
+	"vote a 3 999996\nrelease a\nlater 2000\nvote b 3 999997\nrelease b\nlater 2000\nvote c 3 999998\nrelease c",
+	"vote a 1099511627776 5\nrelease a\nvote b 1000000\nrelease b\nvote c 999999",
+	"vote a 2 500 trace y\ntryvote b 2 500\ntryvote b 2 500 trace y\nvote+ c 2 500\nvote d\nrelease a\nrelease c",
+	"F set 12345678901234567\nvote a 1 500",
+	"F set 12345678901234.5\nvote a 1 500",
+	"F set 123\nvote a 1 500",
+	"F set 2999999999999999\nvote a 1 500",
+	"F set x\nvote a 1 500",
+	"F rpush x\nvote a 1 500",
+	"F set 9007199254740990\nvote a 1 500",
+	"H set x\nvote a 1 500",
+	"H hset x 1\nvote a 1 500",
+	"Q set x\nvote a 1 500",
+	"R zadd 1 x\nvote a 1 500\nrelease a",
+	"cancel a\nvote a 1 500\nvote b 1 500\nrelease b",
 }
 
 // A twin is a server of its own whose clock is set, and what it was asked and answered.

@@ -5,8 +5,8 @@
 repeat
   local id, mode, trace = ARGV[1], ARGV[6] or 'exclusive', ARGV[8] or ''
   local queued = string.sub(ARGV[5], 2)
-  if mode == 'read' or queued == '0' or ARGV[14] then break end
-  if ARGV[9] and (ARGV[9] ~= '' or ARGV[10] ~= '' or ARGV[12] ~= '0') then break end -- a predecessor, or a place
+  if mode == 'read' or queued == '0' or (ARGV[9] and ARGV[9] ~= '') then break end
+  if ARGV[11] and (ARGV[11] ~= '' or ARGV[12] ~= '' or ARGV[14] ~= '0') then break end -- a predecessor, or a place
 
   local h = call('HMGET', KEYS[1], 'id', 'owner', 'token', 'inbox', 'since', 'trace', 'mode', 'tokens', 'wanted')
   local token, since, shared = h[3], h[5] or h[3], h[8] or '1'
@@ -37,7 +37,7 @@ repeat
 
   call('ZADD', KEYS[2], now, id)
   local seen = string.sub(ARGV[5], 1, 1) .. now_ms
-  if ARGV[13] and ARGV[13] ~= '1' then seen = seen .. ' ' .. ARGV[13] end
+  if ARGV[15] and ARGV[15] ~= '1' then seen = seen .. ' ' .. ARGV[15] end
   local ticket = mode .. ' ' .. ARGV[2] .. ' ' .. queued .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. ' ' .. trace
   if tail then
     call('HSET', KEYS[3], '@' .. id, seen, id, ticket)

@@ -1,7 +1,5 @@
 -- Part of acquire.lua, for a lock that is one of several: who has it at most of them has it.
 -- Rule 24 of docs/protocol.md.
-local AHEAD = 1000000 -- us: how far the counter may be ahead of the clock
-
 -- Returns the first of up to `want` tokens that are greater than `last` and not behind the clock, and how many there are.
 -- If a token is proposed that is one of these they begin with it: nodes that give the same need not be raised. Nil if there
 -- are none.

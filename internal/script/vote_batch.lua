@@ -8,6 +8,7 @@
 --@quarantine
 local fence = KEYS[1]
 if not may_grant() then return UNTRUSTED end
+--@limits
 --@fence
 --@vote
 local last = last_token()
@@ -28,12 +29,13 @@ for i = 1, (#KEYS - 1) / 3 do
 end
 if not next(taken) then return answers end
 call('SET', fence, string.format('%.0f', last)) -- a full memory refuses this write
-local inbox, since = ARGV[1], string.format('%.0f', now_us)
+local inbox = ARGV[1]
 for i, answer in ipairs(answers) do
   if answer ~= -1 then
     local k, a = 3 * i - 1, 6 * i - 4
     local token = string.format('%.0f', answer[2])
-    call('HSET', KEYS[k], 'id', ARGV[a], 'owner', ARGV[a + 2], 'token', token, 'inbox', inbox, 'since', since)
+    call('HSET', KEYS[k], 'id', ARGV[a], 'owner', ARGV[a + 2], 'token', token, 'inbox', inbox)
+    if answer[2] > now_us + SINCE then call('HSET', KEYS[k], 'since', string.format('%.0f', now_us)) end
     if answer[3] > 1 then call('HSET', KEYS[k], 'tokens', answer[3]) end
     if ARGV[a + 4] ~= '' then call('HSET', KEYS[k], 'trace', ARGV[a + 4]) end
     call('PEXPIRE', KEYS[k], ARGV[a + 1])

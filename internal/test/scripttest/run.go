@@ -55,6 +55,7 @@ type Acquire struct {
 	Tokens     int // 0: one
 	Calls      int // 0: one
 	Trace      string
+	Vote       *core.Vote // nil: the lock is not one of several
 
 	Predecessor      string
 	PredecessorPlace int64 // of a ticket that got lost
@@ -69,7 +70,7 @@ func (a Acquire) Operation(d *Driver) *script.Acquire {
 	op := &script.Acquire{
 		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
 		Inbox: d.Inbox(a.ID), Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
-		Place: a.Place, KeepPlace: a.KeepPlace,
+		Place: a.Place, KeepPlace: a.KeepPlace, Vote: a.Vote,
 	}
 	if a.Lease == 0 {
 		op.Lease = Lease
