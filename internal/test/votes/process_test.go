@@ -37,6 +37,9 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 			add("has lost its hold", func(s *state) { y.giveUp(s, i) })
 			return
 		}
+		if p.token < p.last {
+			add("passes the lock on", func(s *state) { s.use(i, p.token+1) })
+		}
 		add("releases", func(s *state) {
 			s.proc[i].phase = releases
 			if !y.queues {
@@ -69,7 +72,11 @@ func (y *system) askMoves(s *state, i int, add func(string, func(*state))) {
 	id := y.id(i, p.attempt)
 	for n, v := range p.ballots {
 		switch v.ballot {
-		case asked:
+		case asked, left:
+			if v.ballot == asked && y.together && i == 0 {
+				y.batchMoves(s, i, n, add)
+				continue
+			}
 			add("has an acquire run", func(s *state) {
 				w := &s.proc[i].ballots[n]
 				switch {
@@ -142,14 +149,34 @@ func (y *system) begin(s *state, i int) {
 		return
 	}
 	p.phase = works
-	s.back = s.back || p.token <= s.last
-	s.last = max(s.last, p.token)
+	if y.together {
+		p.last = y.lastKnown(s, p)
+	}
+	s.use(i, p.token)
+}
+
+// lastKnown returns the greatest token that k nodes know which count.
+func (y *system) lastKnown(s *state, p *process) int8 {
+	var known [nodes]int8
+	for n, v := range p.ballots {
+		if v.ballot == granted && s.now < v.deadline {
+			known[n] = v.knows
+		}
+	}
+	return nth2(known, y.quorum())
+}
+
+// use has a process work with a token.
+func (s *state) use(i int, token int8) {
+	s.proc[i].token = token
+	s.back = s.back || token <= s.last
+	s.last = max(s.last, token)
 }
 
 // release frees a node.
 func (y *system) release(s *state, i, n int) {
 	p := &s.proc[i]
-	if v := &p.ballots[n]; v.ballot == asked {
+	if v := &p.ballots[n]; v.ballot == asked || v.ballot == left {
 		s.node[n].late |= 1 << y.id(i, p.attempt)
 	}
 	p.ballots[n] = vote{ballot: freed}
@@ -162,7 +189,7 @@ func (y *system) giveUp(s *state, i int) {
 	id := y.id(i, p.attempt)
 	for n, v := range p.ballots {
 		switch {
-		case y.late && n == far && v.ballot == asked:
+		case y.late && n == far && (v.ballot == asked || v.ballot == left):
 			s.node[n].late |= 1 << id
 			s.node[n].cancel |= 1 << id
 		case y.late && n == far:

@@ -15,6 +15,13 @@ const (
 	forgottenRaised                  // and is raised before it grants again
 	firstLast                        // the first node is released when the others are
 
+	// Of votes for several locks that go to a node in one run:
+	gated     // a node that forgot grants none of them, either
+	freeOnes  // those are taken whose lock is free, and has no queue
+	doneOnes  // and whose id is not over
+	oneOfAKey // one for each lock
+	countsAll // the counter is at the last token of all when the run ends
+
 	allRules = 1<<iota - 1
 )
 

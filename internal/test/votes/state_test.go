@@ -18,6 +18,7 @@ type system struct {
 	queues   bool // a process that is refused waits in the queue of the first node, and releases take time
 	slow     bool // answers to the first process take time
 	late     bool // processes give up, and what they have sent to the last node arrives late
+	together bool // acquires of the first process go out with those for other locks, and bring two tokens
 }
 
 // quorum is at how many nodes a hold has to count.
@@ -34,6 +35,7 @@ type ballot int8
 const (
 	unasked ballot = iota
 	asked          // an acquire is on its way
+	left           // the run of several has left it to acquire.lua
 	queued         // in the queue of the first node
 	answers        // granted, which the process does not know yet
 	granted
@@ -56,6 +58,7 @@ type process struct {
 	phase   phase
 	attempt int8
 	token   int8 // of its hold
+	last    int8 // that it may pass the lock on with
 	ballots [nodes]vote
 	missed  bool // it was woken at the first node while the hold before it was in the way at another
 }
@@ -147,6 +150,11 @@ func (y *system) broken(s *state) string {
 		}
 		if p.missed {
 			return "a process is woken by a release that is in its way"
+		}
+	}
+	for _, d := range s.node {
+		if d.holder != 0 && d.done&(1<<d.holder) != 0 {
+			return "a node grants the lock to an id that is over"
 		}
 	}
 	switch {

@@ -14,6 +14,10 @@ var systems = map[string]system{
 	"a second attempt":        {end: 0, attempts: 2, late: true},
 	"a node forgets":          {end: 2, attempts: 1, ahead: 1, forgets: 1},
 	"one waits for the other": {end: 1, attempts: 1, queues: true},
+
+	"votes go together":                        {end: 2, attempts: 1, together: true},
+	"votes of two attempts go together":        {end: 0, attempts: 2, late: true, together: true},
+	"votes go together to a node that forgets": {end: 0, attempts: 1, forgets: 1, together: true},
 }
 
 func TestNoTwoWorkAndTokensRise(t *testing.T) {
@@ -46,6 +50,11 @@ var needs = []struct {
 	{"deadlines are checked after that", checkedAfter, "counters that differ", "a token goes back"},
 	{"a node that forgets grants nothing for a lease", forgottenWait, "a node forgets", "two work"},
 	{"it is raised before it grants again", forgottenRaised, "a node forgets", "a token goes back"},
+	{"a node that forgets grants nothing in a run of several", gated, "votes go together to a node that forgets", "two work"},
+	{"a run of several takes what is free", freeOnes, "votes go together", "two work"},
+	{"it takes no lock for an id that is over", doneOnes, "votes of two attempts go together", "a node grants the lock to an id that is over"},
+	{"it takes a lock once", oneOfAKey, "votes of two attempts go together", "two work"},
+	{"it counts all tokens", countsAll, "votes go together", "a token goes back"},
 	{"the first node is released last", firstLast, "one waits for the other", "a process is woken by a release that is in its way"},
 }
 
