@@ -102,6 +102,14 @@ func (w *Wire) Swallow() {
 	w.silent, w.deaf = true, true
 }
 
+// Deafen makes the server one that hears nothing any more: what clients say is lost, also on new connections, and nobody is told.
+// What the server says on its own, such as a message to a subscriber, arrives.
+func (w *Wire) Deafen() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deaf = true
+}
+
 // Cut breaks all connections and refuses new ones.
 func (w *Wire) Cut() {
 	w.mu.Lock()
@@ -110,7 +118,7 @@ func (w *Wire) Cut() {
 	w.breakAll(func(*wireConn) bool { return true })
 }
 
-// Restore ends Silence, Swallow and Cut. Connections that miss something break.
+// Restore ends Silence, Deafen, Swallow and Cut. Connections that miss something break.
 func (w *Wire) Restore() {
 	w.mu.Lock()
 	w.silent, w.deaf, w.down = false, false, false
@@ -311,7 +319,7 @@ func (c *wireConn) loses(n int) (lost, broken bool) {
 		c.missed = true
 		return true, false
 	}
-	return false, c.missed && !c.wire.silent
+	return false, c.missed && !c.wire.silent && !c.wire.deaf
 }
 
 // SetReadDeadline does not fail on a broken connection: the client is to find out by reading, which
