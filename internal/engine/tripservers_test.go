@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// rig has the bubble's engine take several locks in one trip.
+func (b *bubble) rig() *rig {
+	b.e.sender.SetBatching(true)
+	return &rig{T: b.T, e: b.e, s: b.s, wire: b.wire, rdb: b.rdb}
+}
+
+func tries(r *core.Request) { r.Wait = 0 }
+
+// A trip counts if enough replicas have it, which are asked once for all of its locks. Else it takes nothing.
+func TestATripThatFewReplicasHaveTakesNothing(t *testing.T) {
+	inReplicatedBubble(t, func(b *replicatedBubble) {
+		r := b.rig()
+		takes := func(when string) {
+			b.Helper()
+			p := r.party(r.keys(3))
+			waits := b.replicas.waits.Load()
+			holds := p.takes()
+			if n := b.replicas.waits.Load() - waits; n != 1 {
+				b.Errorf("%s: replicas are waited for %d times", when, n)
+			}
+			p.releases(holds)
+			r.isEmpty()
+		}
+		p := r.party(r.keys(3)) // the server does not know the scripts yet
+		p.releases(p.takes())
+		takes("with both replicas")
+
+		b.replicas.have.Store(1)
+		r.party(r.keys(3)).isRefused("a call that waits")
+		r.isEmpty()
+		_, err := b.e.AcquireAll(b.Context(), r.party(r.keys(3), tries).requests)
+		b.wantFew("a try", err)
+		r.isEmpty()
+
+		b.replicas.have.Store(2)
+		takes("with both replicas again")
+		holds := p.takes()
+		b.replicas.have.Store(0)
+		p.releases(holds) // which needs none
+		r.isEmpty()
+	})
+}
+
+// A server that may have lost locks grants no trip.
+func TestATripWaitsForAQuarantine(t *testing.T) {
+	const lease, quarantine = 3 * time.Second, 4 * time.Second
+	inBubble(t, func(b *bubble) {
+		memory := b.s.NewMemory(b)
+		_ = b.e.Close()
+		cfg := DefaultConfig()
+		cfg.Logger, cfg.Quarantine = slog.New(slog.DiscardHandler), quarantine
+		e, err := New(b.s.NewClient(b.T, b.wire.Use), cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		e.probed.Do(func() {})
+		b.e = e
+		r := b.rig()
+		short := func(r *core.Request) { r.Lease = lease }
+		for _, when := range []string{"a new server", "a server that was restarted without its data"} {
+			lost := time.Now()
+			memory.Lose()
+			_, err := e.AcquireAll(b.Context(), r.party(r.keys(3), short, tries).requests)
+			if !errors.Is(err, core.ErrUnavailable) {
+				b.Errorf("%s, a try: %v, want ErrUnavailable", when, err)
+			}
+			if left := r.left(); len(left) > 1 { // since when it is known
+				b.Errorf("%s: a refused trip has left %q", when, left)
+			}
+			time.Sleep(quarantine - time.Since(lost) + 100*time.Millisecond)
+			p := r.party(r.keys(3), short)
+			holds := p.takes()
+			p.releases(holds)
+		}
+	})
+}
