@@ -166,10 +166,10 @@ func (w *twin) acquire(t *rapid.T) {
 		args = append(args, mode, 1, "")
 	}
 	if special {
-		args = append(args, "", w.place(c.lost), w.ms(c.mark), w.ms(c.keeps))
+		args = append(args, "", "", "", w.place(c.lost), w.ms(c.mark), w.ms(c.keeps)) // no vote
 	}
 	if c.predecessor != nobody {
-		args[8] = c.predecessor.String()
+		args[10] = c.predecessor.String()
 	}
 	if behind > 0 {
 		args = append(args, 1+behind)
