@@ -34,7 +34,7 @@ func TestADriftMakesDeadlinesEarlier(t *testing.T) {
 			}, lockmw.WithLease(lease), told)
 		},
 	} {
-		inBubble(t, 3, func(b *bubble) {
+		inBubble(t, 1, func(b *bubble) { // several nodes may renew a lease at different times
 			exact, early := b.process().warm(), b.process(redlock.WithDrift(drift)).warm()
 			if with, without := left(early), left(exact); without-with != drift {
 				b.Errorf("%s: %v are left with a drift of %v, and %v without", of, with, drift, without)

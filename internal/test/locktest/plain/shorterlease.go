@@ -25,7 +25,7 @@ func refusesShorter(e *env.Env, with func(time.Duration) lockmw.Option) {
 	if d := held.Deadline(); !d.Equal(before) && (e.Config.OverNodes == nil || d.Before(before) || d.Sub(before) > e.Soon) {
 		e.T.Errorf("the deadline moved by %v", d.Sub(before))
 	}
-	if e.Server != nil {
+	if e.Server != nil && e.Config.OverNodes == nil { // one of several nodes may get the lock later
 		if left := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val(); left < lease-time.Minute {
 			e.T.Errorf("the server keeps the lock for %v", left)
 		}
