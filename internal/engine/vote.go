@@ -65,6 +65,9 @@ func (e *Engine) IsCluster() bool { return e.slots.cluster }
 // Trusted returns which server the engine trusts to have all locks in the slot of a key; "" if none, or it has no
 // quarantine.
 func (e *Engine) Trusted(key string) string {
+	if e.quarantine == nil {
+		return ""
+	}
 	keys := e.layout.KeySet(key)
 	return e.quarantine.Trusted(keys.Holder())
 }

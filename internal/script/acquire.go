@@ -66,7 +66,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	}
 	k := newCall(ctx, s.acquire, keys+args, done)
 	k.copies = &a.ID.copies
-	k.addKeys(a.Keys.five())
+	k.addKeys(a.Keys.five)
 	k.addKey(a.Keys.doneOf(a.ID))
 	if special {
 		a.addSpecialKeys(k)

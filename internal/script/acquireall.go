@@ -33,15 +33,15 @@ func (a *AcquireAll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call 
 	n := len(a.Locks)
 	k := newCall(ctx, s.acquireAll, 3*n+1+5+n, done)
 	for _, l := range a.Locks {
-		k.addKey(l.Keys.holder)
+		k.addKey(l.Keys.five[holderKey])
 	}
 	for _, l := range a.Locks {
-		k.addKey(l.Keys.Queue())
+		k.addKey(l.Keys.five[queueKey])
 	}
 	for _, l := range a.Locks {
 		k.addKey(l.Keys.doneOf(l.ID))
 	}
-	k.addKey(a.Locks[0].Keys.fence)
+	k.addKey(a.Locks[0].Keys.five[fenceKey])
 	k.add(a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.Mode.String(), traceField(a.Trace))
 	copies := make(counters, n)
 	for i, l := range a.Locks {

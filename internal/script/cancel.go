@@ -30,7 +30,7 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 		keep = -doneMillis
 	}
 	k := newCall(ctx, s.cancel, 7+4, done)
-	k.addKeys(c.Keys.five())
+	k.addKeys(c.Keys.five)
 	k.addKey(c.Keys.Done(c.ID))
 	if keep != 0 {
 		k.addKey(c.Keys.Kept(c.Place))

@@ -18,7 +18,7 @@ type Downgrade struct {
 // Call prepares a run. done is called once, with the answer.
 func (d *Downgrade) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	k := newCall(ctx, s.downgrade, 5+1, done)
-	k.addKeys(d.Keys.five())
+	k.addKeys(d.Keys.five)
 	k.add(d.ID.String())
 	return k
 }

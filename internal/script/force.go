@@ -19,7 +19,7 @@ type Force struct {
 // Call prepares a run. done is called once, with the answer.
 func (f *Force) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	k := newCall(ctx, s.force, 5+2, done)
-	k.addKeys(f.Keys.five())
+	k.addKeys(f.Keys.five)
 	k.add(strconv.FormatInt(f.Token, 10), f.Owner)
 	return k
 }

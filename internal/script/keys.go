@@ -21,9 +21,17 @@ func NewLayout(prefix string, cluster bool) Layout {
 
 // A KeySet is the Redis keys of one lock. All but the fencing counter share one hash tag.
 type KeySet struct {
-	holder string
-	fence  any // the fencing counter: a string, as an argument of a command
+	five [5]any // strings, as arguments of commands
 }
+
+// Where the keys stand among the five, and in the KEYS of most scripts.
+const (
+	holderKey = iota
+	queueKey
+	ticketsKey
+	fenceKey
+	readQueueKey
+)
 
 // KeySet returns the Redis keys of the lock of a key.
 func (l *Layout) KeySet(key string) KeySet {
@@ -32,7 +40,11 @@ func (l *Layout) KeySet(key string) KeySet {
 	if l.cluster { // not after l.fence: that may be the prefix of other locks
 		fence = l.prefix + ":{" + slotTag(slotOf(tag)) + "}:fence"
 	}
-	return KeySet{holder: l.prefix + ":{" + tag + "}", fence: fence}
+	size := len(l.prefix) + len(":{}") + len(tag) // of the holder's key, which the others begin with
+	all := l.prefix + ":{" + tag + "}" + queueSuffix + l.prefix + ":{" + tag + "}" + ticketsSuffix + l.prefix + ":{" + tag + "}" + readersSuffix
+	tickets := size + len(queueSuffix)
+	readers := tickets + size + len(ticketsSuffix)
+	return KeySet{[5]any{all[:size], all[:tickets], all[tickets:readers], fence, all[readers:]}}
 }
 
 // Key is the reverse of KeySet: it returns the key whose lock has that first key, if there is one.
@@ -107,46 +119,40 @@ const (
 )
 
 // Holder is the hash that says who has the lock.
-func (s *KeySet) Holder() string { return s.holder }
+func (s *KeySet) Holder() string { return s.text(holderKey) }
 
-// Queue is the sorted set of tickets.
-func (s *KeySet) Queue() string { return s.holder + queueSuffix }
-
-// Tickets is the hash that says what is granted to each ticket.
-func (s *KeySet) Tickets() string { return s.holder + ticketsSuffix }
-
-// ReadQueue is the sorted set of tickets that wait to read.
-func (s *KeySet) ReadQueue() string { return s.holder + readersSuffix }
-
-// Fence is the fencing counter.
-func (s *KeySet) Fence() string {
-	fence, _ := s.fence.(string)
-	return fence
+func (s *KeySet) text(i int) string {
+	key, _ := s.five[i].(string)
+	return key
 }
 
+// Queue is the sorted set of tickets.
+func (s *KeySet) Queue() string { return s.text(queueKey) }
+
+// Tickets is the hash that says what is granted to each ticket.
+func (s *KeySet) Tickets() string { return s.text(ticketsKey) }
+
+// ReadQueue is the sorted set of tickets that wait to read.
+func (s *KeySet) ReadQueue() string { return s.text(readQueueKey) }
+
+// Fence is the fencing counter.
+func (s *KeySet) Fence() string { return s.text(fenceKey) }
+
 // Done is the mark of an id that is over.
-func (s *KeySet) Done(id string) string { return s.holder + doneInfix + id }
+func (s *KeySet) Done(id string) string { return s.Holder() + doneInfix + id }
 
 // doneOf is Done of an id.
 func (s *KeySet) doneOf(id *ID) string {
 	var room [200]byte // most keys are shorter
-	return string(id.append(append(append(room[:0], s.holder...), doneInfix...)))
+	return string(id.append(append(append(room[:0], s.Holder()...), doneInfix...)))
 }
 
 // Kept is where a place in the queue is kept whose caller is away.
-func (s *KeySet) Kept(place string) string { return s.holder + keptInfix + escape(place) }
+func (s *KeySet) Kept(place string) string { return s.Holder() + keptInfix + escape(place) }
 
 // Tick is what is noted of a tick of the job that the lock is for.
 func (s *KeySet) Tick(at time.Time) string {
-	return s.holder + ":tick:" + strconv.FormatInt(at.UnixMilli(), 10)
-}
-
-// five returns the keys that most scripts work on, in their order.
-func (s *KeySet) five() [5]any {
-	all := s.holder + queueSuffix + s.holder + ticketsSuffix + s.holder + readersSuffix // one allocation for the three
-	queue := len(s.holder) + len(queueSuffix)
-	tickets := queue + len(s.holder) + len(ticketsSuffix)
-	return [5]any{s.holder, all[:queue], all[queue:tickets], s.fence, all[tickets:]}
+	return s.Holder() + ":tick:" + strconv.FormatInt(at.UnixMilli(), 10)
 }
 
 // escape percent-encodes what would cut the hash tag short or is no fun in a terminal.

@@ -29,7 +29,7 @@ type PolledTicket struct {
 // Call prepares a run. done is called once, with the answer.
 func (p *Poll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	k := newCall(ctx, s.poll, 5+1+3*len(p.Tickets), done)
-	k.addKeys(p.Keys.five())
+	k.addKeys(p.Keys.five)
 	k.add(subscribedFlag(p.Subscribed))
 	for _, t := range p.Tickets {
 		k.add(t.ID.String(), t.Lease.Milliseconds(), max(t.Calls, 1))

@@ -32,7 +32,7 @@ func (l *Release) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	}
 	k := newCall(ctx, s.release, size, done)
 	k.copies = &l.ID.releases
-	k.addKeys(l.Keys.five())
+	k.addKeys(l.Keys.five)
 	if l.Mark || l.Place != "" {
 		k.addKey(l.Keys.Done(l.ID.String()))
 	}

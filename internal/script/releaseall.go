@@ -13,8 +13,8 @@ func (l *ReleaseAll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call 
 	n := len(l.Locks)
 	k := newCall(ctx, s.release.batch.script, 3*n, done)
 	for _, one := range l.Locks {
-		k.addKey(one.Keys.holder)
-		k.addKey(one.Keys.Queue())
+		k.addKey(one.Keys.five[holderKey])
+		k.addKey(one.Keys.five[queueKey])
 	}
 	copies := make(counters, n)
 	for i, one := range l.Locks {
