@@ -327,3 +327,14 @@ func TestWithFullMemoryOnlyAcquiringFails(t *testing.T) {
 		t.Errorf("acquire of a free lock: %v, want OOM", err)
 	}
 }
+
+func TestAMinimumHoldThatIsOverAtOnceLeavesNothing(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		d.Lock("a")
+		id := scripttest.ID("a").String()
+		if answer, err := d.Eval("release", d.FiveKeys(), id, -1); err != nil || answer != int64(1) {
+			d.Errorf("release: %v, %v", answer, err)
+		}
+		d.WantHolder("")
+	})
+}
