@@ -1,0 +1,241 @@
+package permits
+
+import "github.com/lockmw/go/internal/test/states"
+
+type move = states.Move[state]
+
+// moves returns what can happen next.
+func (y *system) moves(s *state) (all []move) {
+	by := func(process int) func(string, func(*state)) {
+		return func(name string, change func(*state)) {
+			to := *s
+			change(&to)
+			all = append(all, move{Process: process, Name: name, To: to})
+		}
+	}
+	for i := range y.processes {
+		y.processMoves(s, i, by(i))
+	}
+	add := by(states.Nobody)
+	if s.late.kind != nothing {
+		kind, id := s.late.kind, s.late.id
+		add("a late copy runs", func(s *state) {
+			s.late.kind, s.late.id = nothing, 0
+			r := run{y: y, s: s, by: owner(id), left: uncut}
+			r.do(kind, id)
+			r.finish()
+		})
+	}
+	if s.lock > 0 {
+		add("a lock is asked for", func(s *state) {
+			s.lock--
+			if s.hash {
+				return
+			}
+			if s.length > 0 {
+				s.wrong = "a lock while somebody waits for a permit"
+			}
+			s.locked = s.now + lease
+		})
+	}
+	if s.now < y.end {
+		add("time goes on", func(s *state) {
+			s.now++
+			if s.ttl != 0 && s.now >= s.ttl {
+				s.removeHash()
+			}
+		})
+	}
+	return all
+}
+
+// do runs a command of which nobody waits for the answer.
+func (r *run) do(kind command, id int8) {
+	switch kind {
+	case anAcquire:
+		r.acquire(id)
+	case aRelease:
+		r.release(id)
+	case aCancel:
+		r.cancel(id)
+	}
+}
+
+// scripted adds a run of a script: to its end, cut off after each of its writes, and with a copy that comes later.
+func (y *system) scripted(s *state, by int, kind command, id int8, add func(string, func(*state)), name string, change func(*run)) {
+	whole := func(s *state) {
+		r := run{y: y, s: s, by: by, left: uncut}
+		change(&r)
+		r.finish()
+	}
+	add(name, whole)
+	if s.copies > 0 && kind != nothing {
+		add(name+", and once more later", func(s *state) {
+			s.copies--
+			s.late.kind, s.late.id = kind, id
+			whole(s)
+		})
+	}
+	if s.cuts > 0 {
+		for after := 1; after < 6; after++ {
+			add(name+", and is cut off", func(s *state) {
+				s.cuts--
+				r := run{y: y, s: s, by: by, left: after}
+				change(&r)
+			})
+		}
+	}
+}
+
+// processMoves adds what a process can do, and what can become of what it has sent.
+func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
+	p := s.proc[i]
+	id := s.id(i)
+	for c := int8(0); c < 2*most; c++ {
+		if p.cancel&(1<<c) != 0 {
+			y.scripted(s, i, aCancel, c, add, "has its cancel run", func(r *run) {
+				if r.left == uncut {
+					r.s.proc[i].cancel &^= 1 << c
+				}
+				r.cancel(c)
+			})
+		}
+	}
+	switch p.phase {
+	case idle:
+		if p.attempt == 0 || i == 0 && p.attempt < y.attempts {
+			add("sends an acquire", func(s *state) {
+				cancel := s.proc[i].cancel
+				s.proc[i] = process{phase: asks, attempt: p.attempt + 1, sent: s.now, cancel: cancel}
+			})
+		}
+	case asks:
+		if p.answer.outcome == none {
+			y.scripted(s, i, anAcquire, id, add, "has its acquire run", func(r *run) { r.s.proc[i].answer = r.whole(r.acquire(id)) })
+		} else {
+			add("gets the answer", func(s *state) { y.use(s, i, p.answer, p.sent) })
+		}
+		y.quitMove(s, i, add)
+	case queued:
+		y.scripted(s, i, nothing, id, add, "polls", func(r *run) {
+			a := r.whole(r.poll(id))
+			if r.left > 0 && a.outcome == none { // it got lost: it enqueues again
+				r.s.proc[i].phase, r.s.proc[i].sent, r.s.proc[i].answer = asks, r.s.now, answer{}
+				return
+			}
+			y.use(r.s, i, a, r.s.now)
+		})
+		if p.push.outcome == granted {
+			add("gets the message", func(s *state) {
+				s.proc[i].push = answer{}
+				fresh := p.push.token > p.stamp || !y.keeps(stampIsCompared)
+				inTime := s.now < p.acceptBy || !y.keeps(windowIsChecked)
+				if fresh && inTime {
+					by := p.acceptBy
+					if !y.keeps(windowIsChecked) {
+						by = s.now + window
+					}
+					s.begin(i, p.push, by)
+				}
+			})
+		}
+		y.quitMove(s, i, add)
+	case holds:
+		y.holdMoves(s, i, add)
+	}
+}
+
+// whole is an answer, or none of a run that was cut off.
+func (r *run) whole(a answer) answer {
+	if r.left == 0 {
+		return answer{}
+	}
+	return a
+}
+
+// holdMoves adds what a process can do that was granted a permit.
+func (y *system) holdMoves(s *state, i int, add func(string, func(*state))) {
+	p, id := s.proc[i], s.id(i)
+	if s.now < p.deadline {
+		y.scripted(s, i, aRelease, id, add, "releases", func(r *run) {
+			q := &r.s.proc[i]
+			if r.left < uncut { // of unknown outcome
+				q.cancel |= 1 << id
+			}
+			q.phase, q.renewal = idle, 0
+			r.release(id)
+		})
+		if p.renewal == 0 {
+			add("sends a renewal", func(s *state) { s.proc[i].renewal = s.now + 1 })
+		}
+	} else {
+		add("has lost its hold", func(s *state) { y.giveUp(s, i) })
+	}
+	if p.renewal != 0 {
+		y.scripted(s, i, nothing, id, add, "has its renewal run", func(r *run) {
+			s, q := r.s, &r.s.proc[i]
+			q.renewal = 0
+			held := r.renew(id)
+			switch {
+			case r.left == 0:
+			case held && (s.now < q.deadline || !y.keeps(lapsedIsOver)):
+				q.deadline = max(q.deadline, y.deadline(s, p.renewal-1))
+			case !held:
+				y.giveUp(s, i)
+			}
+		})
+	}
+}
+
+func (y *system) quitMove(s *state, i int, add func(string, func(*state))) {
+	if s.quits > 0 {
+		add("gives up", func(s *state) {
+			s.quits--
+			if p := s.proc[i]; p.phase == asks && p.answer.outcome == none && s.late.kind == nothing {
+				s.late.kind, s.late.id = anAcquire, s.id(i) // which is still on its way
+			}
+			y.giveUp(s, i)
+		})
+	}
+}
+
+// giveUp ends a call, or a hold.
+func (y *system) giveUp(s *state, i int) {
+	id := s.id(i)
+	p := &s.proc[i]
+	cancel := p.cancel
+	if y.keeps(endIsUndone) {
+		cancel |= 1 << id
+	}
+	*p = process{attempt: p.attempt, cancel: cancel}
+}
+
+// deadline is until when a hold lasts by a command that was sent then.
+func (y *system) deadline(s *state, sent int8) int8 {
+	if y.keeps(deadlineFirst) {
+		return sent + lease
+	}
+	return s.now + lease
+}
+
+// use uses an answer to what was sent then.
+func (y *system) use(s *state, i int, a answer, sent int8) {
+	p := &s.proc[i]
+	switch a.outcome {
+	case granted:
+		if by := y.deadline(s, sent); s.now < by {
+			s.begin(i, a, by)
+			return
+		}
+		p.phase, p.acceptBy = queued, 0 // a poll says whether it is still there
+	case waits:
+		p.phase, p.stamp, p.acceptBy = queued, a.token, sent+window
+	}
+	p.answer = answer{}
+}
+
+// begin has a process work.
+func (s *state) begin(i int, a answer, deadline int8) {
+	p := &s.proc[i]
+	p.phase, p.deadline, p.slots, p.answer, p.push, p.stamp, p.acceptBy = holds, deadline, a.slots, answer{}, answer{}, 0, 0
+}
