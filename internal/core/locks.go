@@ -16,16 +16,21 @@ const (
 	Fair
 	Read
 	Write
+	Permit // of a semaphore: holds whose weights fit exclude one another only by their slots
 )
 
 // String returns the mode as Redis, spans and metrics have it.
-func (m Mode) String() string { return [...]string{"exclusive", "fair", "read", "write"}[m] }
+func (m Mode) String() string { return [...]string{"exclusive", "fair", "read", "write", "permit"}[m] }
 
 // A Kind says how the requests of one Locker differ from those of others over the same Locks.
 type Kind struct {
 	Mode      Mode
 	OwnTicket bool // each call has a ticket of its own, whose place in the queue can be kept
+	Permits   int  // that a semaphore has; 0: it is none
 }
+
+// MaxPermits is how many a semaphore has at most.
+const MaxPermits = 1000
 
 // Forever is a wait without a limit of its own.
 const Forever time.Duration = math.MaxInt64
@@ -49,6 +54,8 @@ type Request struct {
 	KeepPlace  time.Duration // for how long
 	Trace      string        // traceparent stored with the lock, may be empty
 	Label      string        // what the caller says of the hold, stored with the lock; may be empty
+	Permits    int           // of a semaphore, which has so many; 0: it is a lock
+	Weight     int           // how many of these are taken at once
 	Vote       *Vote         // nil: the lock is not one of several
 	Events     Events
 }
@@ -139,6 +146,13 @@ type Hold interface {
 	// Release ends the hold. It waits at most patience for the confirmation, and returns how many callers
 	// of this process were waiting.
 	Release(patience time.Duration) (waiters int, err error)
+}
+
+// A PermitHold is the Hold of a request with Permits.
+type PermitHold interface {
+	Hold
+	// Slots returns which of the permits the hold has, in ascending order. They are its own until it ends.
+	Slots() []int
 }
 
 // A Holder is who holds a lock, as far as it can be seen.

@@ -40,6 +40,8 @@ type Acquire struct {
 	KeepPlace   time.Duration // how long the place is kept from now on if the lock is not had
 
 	Vote *core.Vote // nil: the lock is not one of several
+
+	Permits, Weight int // of a semaphore with so many permits, how many are wanted; 0: it is a lock
 }
 
 // A Predecessor is what an acquire replaces: a hold that is handed over, or a ticket that got lost.
@@ -52,6 +54,9 @@ type Predecessor struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	if a.Permits > 0 {
+		return a.permitCall(ctx, s, done)
+	}
 	special := a.Predecessor != nil || a.KeepPlace > 0 || a.Calls > 1
 	trace := traceField(a.Trace)
 	extra := special || a.Vote != nil || a.Tokens > 1 || trace != "" || a.Mode == core.Read
@@ -199,12 +204,13 @@ func voteBatch(s *Script) *batchScript {
 
 // An Acquired is the answer to an Acquire.
 type Acquired struct {
-	Outcome Outcome   // Held, Queued, Over or Again
-	Grant   Grant     // of a lock that is held
-	Clock   int64     // of the server (µs), if the lock is one of several and was free; else 0
-	Stamp   int64     // the fencing counter, of a ticket that is queued
-	Place   int64     // in the queue
-	Wait    core.Wait // who is in the way
+	Outcome Outcome       // Held, Queued, Over or Again
+	Grant   Grant         // of a lock that is held
+	Clock   int64         // of the server (µs), if the lock is one of several and was free; else 0
+	Stamp   int64         // the fencing counter, of a ticket that is queued
+	Place   int64         // in the queue
+	Wait    core.Wait     // who is in the way
+	Next    time.Duration // of a semaphore: when the first permit may end
 }
 
 // Acquired reads the answer to an Acquire. Queued means that the lock is busy if the call did not want
@@ -220,12 +226,18 @@ func (r *Reply) Acquired(inboxPrefix string) (a Acquired, err error) {
 		if r.Err == nil && len(r.values) > 0 {
 			a.Clock = r.int()
 		}
-	case code == 0:
+	case code == 0 || code == 4:
 		a.Outcome = Queued
 		a.Stamp = r.int()
 		a.Wait.Position, a.Wait.Queued = int(r.int()), int(r.int())
 		a.Place = r.int()
-		a.Wait.Holders = r.holders(inboxPrefix)
+		if code == 4 {
+			a.Wait.Holders, a.Next = r.permitHolders(inboxPrefix)
+		} else {
+			a.Wait.Holders = r.holders(inboxPrefix)
+		}
+	case code == 3:
+		a.Outcome, a.Grant = Held, r.permit()
 	case code == 2:
 		a.Outcome = Again
 	default:

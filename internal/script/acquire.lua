@@ -54,7 +54,6 @@ local live, queued = string.sub(ARGV[5], 1, 1), string.sub(ARGV[5], 2)
 local keep, kept, calls = ARGV[14] or '0', KEYS[8], ARGV[15] or '1'
 local reads, proposed = mode == 'read', ARGV[9] ~= '' and ARGV[9]
 local line = reads and KEYS[5] or KEYS[2]
-local DAY = 24 * 60 * 60 * 1000000 -- us
 
 local h = read_holder()
 if h and h.err then return h end
@@ -102,28 +101,11 @@ end
 local taken = try_take()
 if taken then return taken end
 
--- Returns the ticket's place in the queue: its predecessor's or its kept one. Else it is behind all tickets
--- and all kept places: the next number of the fencing counter, which is never behind a kept place. A score
--- that is far ahead of that was not written by a script and is ignored.
-local function place_in_queue()
-  if ARGV[12] and ARGV[12] ~= '' then return ARGV[12] end
-  local place_kept = keep ~= '0' and read_kept_place(kept) or 0
-  if place_kept > 0 then return string.format('%.0f', place_kept) end
-  local new = math.max(last_token() + 1, now_us)
-  for _, queue in ipairs({KEYS[2], KEYS[5]}) do
-    local last = tonumber(call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]) or 0
-    if last >= new and last < new + DAY then new = last + 1 end
-  end
-  new = string.format('%.0f', new)
-  if keep ~= '0' then call('SET', fence, new) end
-  return new
-end
-
 local queues = queued ~= '0' and not extend_if_held(h, id, lease)
 if queues then
   local fields = {'@' .. id, liveness(live, calls)}
   if not place then
-    place = place_in_queue()
+    place = place_in_queue(ARGV[12], keep, kept, {KEYS[2], KEYS[5]})
     if reads then call('ZADD', KEYS[2], 'NX', place, READERS_TICKET) end -- without it nobody would see the ticket
     call('ZADD', line, place, id)
     if reads then
@@ -150,7 +132,7 @@ if extend_if_held(h, id, lease) then
 end
 taken = try_take() -- all tickets were dead, or have been granted
 if taken then return taken end
-if keep ~= '0' and not place then write_kept_place(kept, place_in_queue(), keep) end
+if keep ~= '0' and not place then write_kept_place(kept, place_in_queue(ARGV[12], keep, kept, {KEYS[2], KEYS[5]}), keep) end
 local position = call('ZRANK', line, id)
 place = math.max(0, math.min(tonumber(place) or 0, MAX)) -- a score that no script wrote may be infinite
 return {0, last_token(), position and position + 1 or 0, count_waiting(), place, describe_holders(h)}

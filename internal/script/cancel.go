@@ -18,6 +18,7 @@ type Cancel struct {
 	Place     string        // the name of its kept place in the queue; "": none
 	KeepPlace time.Duration // how long the place is kept from now on
 	EndPlace  int64         // the token of a hold whose place ends instead; 0: none
+	Permit    bool          // it is for a permit of a semaphore
 }
 
 // Call prepares a run. done is called once, with the answer.
@@ -29,8 +30,13 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	if c.EndPlace != 0 {
 		keep = -doneMillis
 	}
-	k := newCall(ctx, s.cancel, 7+4, done)
-	k.addKeys(c.Keys.five)
+	var k *Call
+	if c.Permit {
+		k = permitCall(ctx, s.permit.cancel, c.Keys, 2+4, done)
+	} else {
+		k = newCall(ctx, s.cancel, 7+4, done)
+		k.addKeys(c.Keys.five)
+	}
 	k.addKey(c.Keys.Done(c.ID))
 	if keep != 0 {
 		k.addKey(c.Keys.Kept(c.Place))

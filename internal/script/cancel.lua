@@ -19,13 +19,5 @@ local place = redis.pcall('ZSCORE', KEYS[2], ARGV[1])
 local after = end_hold(ARGV[1])
 remove_ticket(ARGV[1])
 if ARGV[2] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[2]) end
-local keep = tonumber(ARGV[3])
-if keep < 0 then
-  local kept = read_kept_place(KEYS[7]) -- another call may have a newer one
-  if kept and (after == 'write' or kept < tonumber(ARGV[4])) then write_kept_place(KEYS[7], 0, -keep) end
-elseif keep > 0 and type(place) == 'string' then
-  -- Another call may have used the kept place meanwhile, and have another place or none any more.
-  local kept = read_kept_place(KEYS[7])
-  if kept == false or kept == tonumber(place) then write_kept_place(KEYS[7], place, keep) end
-end
+end_place(KEYS[7], tonumber(ARGV[3]), place, after == 'write', ARGV[4])
 return settle(after) and 2 or 1

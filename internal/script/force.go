@@ -14,12 +14,19 @@ type Force struct {
 	Keys  *KeySet
 	Token int64 // of the hold
 	Owner string
+
+	Permit bool // of a semaphore
 }
 
 // Call prepares a run. done is called once, with the answer.
 func (f *Force) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.force, 5+2, done)
-	k.addKeys(f.Keys.five)
+	var k *Call
+	if f.Permit {
+		k = permitCall(ctx, s.permit.force, f.Keys, 2, done)
+	} else {
+		k = newCall(ctx, s.force, 5+2, done)
+		k.addKeys(f.Keys.five)
+	}
 	k.add(strconv.FormatInt(f.Token, 10), f.Owner)
 	return k
 }

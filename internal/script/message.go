@@ -11,7 +11,7 @@ type MessageKind int8
 
 // The kinds of messages.
 const (
-	Granted   MessageKind = iota + 1 // the lock was granted to the id
+	Granted   MessageKind = iota + 1 // the lock was granted to the id, or a permit
 	Contended                        // others wait for the lock that the id holds
 	TakenAway                        // an operator took the lock away from the id
 )
@@ -26,6 +26,7 @@ type Message struct {
 	Number int64 // greater than all numbers and tokens before it
 	Grant  Grant
 	Holder string // the lock's first key
+	Permit bool   // of a semaphore
 }
 
 // ParseMessage reads the payload of a message. It returns false if no script wrote it.
@@ -34,6 +35,8 @@ func ParseMessage(payload string) (m Message, ok bool) {
 	switch word {
 	case "grant":
 		return parseGrant(rest)
+	case "permit":
+		return parsePermitGrant(rest)
 	case "contended":
 		return Message{Kind: Contended, ID: rest}, true
 	case "lost":
@@ -54,4 +57,22 @@ func parseGrant(text string) (m Message, ok bool) {
 		*n, errs[i] = strconv.ParseInt(fields[1+i], 10, 64)
 	}
 	return m, errors.Join(errs[:]...) == nil && m.Grant.Token > 0 && m.Grant.Tokens >= 1
+}
+
+// parsePermitGrant reads "id token slots waiting key". The slots are '-' if they were too long.
+func parsePermitGrant(text string) (m Message, ok bool) {
+	fields := strings.SplitN(text, " ", 5)
+	if len(fields) < 5 {
+		return m, false
+	}
+	m = Message{Kind: Granted, ID: fields[0], Holder: fields[4], Permit: true}
+	var errs [3]error
+	m.Number, errs[0] = strconv.ParseInt(fields[1], 10, 64)
+	m.Grant = Grant{Token: m.Number, Tokens: 1}
+	m.Grant.Waiting, errs[1] = strconv.ParseInt(fields[3], 10, 64)
+	if fields[2] != "-" {
+		m.Grant.Slots = fields[2]
+		_, errs[2] = ParseSlots(fields[2])
+	}
+	return m, errors.Join(errs[:]...) == nil && m.Number > 0
 }

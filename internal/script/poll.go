@@ -17,6 +17,7 @@ type Poll struct {
 	Keys       *KeySet
 	Subscribed bool // the process' inbox is
 	Tickets    []PolledTicket
+	Permits    bool // they are for permits of a semaphore
 }
 
 // A PolledTicket is one that a Poll asks for.
@@ -28,6 +29,9 @@ type PolledTicket struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (p *Poll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	if p.Permits {
+		return p.permitCall(ctx, s, done)
+	}
 	k := newCall(ctx, s.poll, 5+1+3*len(p.Tickets), done)
 	k.addKeys(p.Keys.five)
 	k.add(subscribedFlag(p.Subscribed))
@@ -42,6 +46,7 @@ type Polled struct {
 	More    bool           // run another one at once: there was more to do than one run does; set even if the rest is not readable
 	Stamp   int64          // the fencing counter
 	Wait    core.Wait      // who is in the way; without a position
+	Next    time.Duration  // of a semaphore: when the first permit may end
 	Tickets []TicketAnswer // in the order of the Poll
 }
 
@@ -55,11 +60,16 @@ type TicketAnswer struct {
 
 // Polled reads the answer to a Poll that asked for n tickets.
 func (r *Reply) Polled(n int, inboxPrefix string) (p Polled, err error) {
-	p.More = r.int() == 1
+	code := r.int()
+	p.More = code&1 == 1
 	p.Stamp = r.int()
 	p.Wait.Queued = int(r.int())
 	list := r.list()
-	p.Wait.Holders = r.holders(inboxPrefix)
+	if code >= 2 {
+		p.Wait.Holders, p.Next = r.permitHolders(inboxPrefix)
+	} else {
+		p.Wait.Holders = r.holders(inboxPrefix)
+	}
 	if r.Err == nil && len(list) != n {
 		r.strange()
 	}
@@ -78,6 +88,8 @@ func (r *Reply) ticket() (t TicketAnswer) {
 	case r.Err != nil:
 	case code == 1:
 		t.Outcome, t.Grant = Held, r.grant()
+	case code == 3:
+		t.Outcome, t.Grant = Held, r.permit()
 	case code == 0:
 		return TicketAnswer{Outcome: Queued, Position: int(r.int())} // it is queued even if its position is not readable
 	default:

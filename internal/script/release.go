@@ -21,18 +21,24 @@ type Release struct {
 	Linger time.Duration // how long the key stays taken; 0: not at all
 	Mark   bool          // the id is refused from now on, as copies of its acquire may still arrive
 	Place  string        // the name of a kept place that ends with the hold; "": none
+	Permit bool          // of a semaphore
 }
 
 // Call prepares a run. done is called once, with the answer.
 func (l *Release) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	plain := !l.Mark && l.Linger <= 0 && l.Place == "" && !l.Read
+	plain := !l.Mark && l.Linger <= 0 && l.Place == "" && !l.Read && !l.Permit
 	size := 5 + 1
 	if !plain {
 		size = 7 + 4
 	}
-	k := newCall(ctx, s.release, size, done)
+	var k *Call
+	if l.Permit {
+		k = permitCall(ctx, s.permit.release, l.Keys, size, done)
+	} else {
+		k = newCall(ctx, s.release, size, done)
+		k.addKeys(l.Keys.five)
+	}
 	k.copies = &l.ID.releases
-	k.addKeys(l.Keys.five)
 	if l.Mark || l.Place != "" {
 		k.addKey(l.Keys.Done(l.ID.String()))
 	}

@@ -14,11 +14,17 @@ type Renew struct {
 	Keys  *KeySet
 	ID    *ID
 	Lease time.Duration
+
+	Permit bool // of a semaphore
 }
 
 // Call prepares a run. done is called once, with the answer.
 func (n *Renew) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.renew, 1+2, done)
+	run := s.renew
+	if n.Permit {
+		run = s.permit.renew
+	}
+	k := newCall(ctx, run, 1+2, done)
 	k.addKey(n.Keys.Holder())
 	k.add(n.ID.String(), roundUp(n.Lease))
 	return k

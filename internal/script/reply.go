@@ -33,6 +33,8 @@ type Grant struct {
 	Token   int64 // the first one
 	Tokens  int64 // how many there are
 	Waiting int64 // tickets in the queue at that time
+
+	Slots string // of a permit, such as "0-2,5"; "" in a message: a poll says which
 }
 
 // A Reply is a script's answer. Each operation has a method that reads it, once. What Redis holds may

@@ -17,10 +17,13 @@
 //	begin      begins a tick of a job
 //	mark       notes that a tick of a job was run
 //
-// fence.lua, hold.lua, publish.lua, quarantine.lua, readers.lua, settle.lua, tick.lua and vote.lua are parts that several scripts
-// share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of release.lua, that does what is usual for a lock that
-// others wait for, and usual_vote.lua what is usual for one of several; the rest of these scripts can do all of it, and what is not
-// usual. The other files:
+// Those whose names begin with permit_ do the same for the permits of semaphores; permit.go and the files of the operations fill
+// their KEYS and ARGV.
+//
+// fence.lua, hold.lua, permits.lua, publish.lua, quarantine.lua, queue.lua, readers.lua, settle.lua, tick.lua and vote.lua are parts
+// that several scripts share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of release.lua, that does what
+// is usual for a lock that others wait for, and usual_vote.lua what is usual for one of several; the rest of these scripts can do
+// all of it, and what is not usual. The other files:
 //
 //	script.go   assembles the scripts
 //	keys.go     the Redis keys of a lock
@@ -44,6 +47,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
@@ -83,6 +87,10 @@ var (
 	holdLua string
 	//go:embed readers.lua
 	readersLua string
+	//go:embed queue.lua
+	queueLua string
+	//go:embed permits.lua
+	permitsLua string
 	//go:embed settle.lua
 	settleLua string
 	//go:embed tick.lua
@@ -111,6 +119,8 @@ const quarantinePart = "--@quarantine\n"
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
 	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, force, raise, begin, mark *Script
+
+	permit permitScripts
 }
 
 // Params are what the scripts are assembled with.
@@ -150,7 +160,7 @@ func NewSet(p Params) *Set {
 	}
 	parts := strings.NewReplacer(quarantinePart, quarantine, "--@limits\n", limits, "--@publish\n", publishLua,
 		"--@usual_vote\n", usualVote, "--@usual_queue\n", usualQueue, "--@usual_grant\n", usualGrant, "--@fence\n", fenceLua, "--@hold\n", holdLua,
-		"--@readers\n", readersLua, "--@settle\n", settleLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
+		"--@readers\n", readersLua, "--@settle\n", queueLua+settleLua, "--@permits\n", queueLua+permitsLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
 	assemble := func(source string) *Script {
 		s := &Script{Source: p.Prelude + parts.Replace(source)}
 		sum := sha1.Sum([]byte(s.Source)) // as Redis names scripts
@@ -167,6 +177,7 @@ func NewSet(p Params) *Set {
 		cancel: assemble(cancelLua), force: assemble(forceLua), raise: assemble(raiseLua),
 		begin: assemble(beginLua), mark: assemble(markLua),
 	}
+	s.permit = newPermitScripts(assemble)
 	s.acquire.extends, s.acquireAll.extends, s.renew.extends = true, true, true
 	s.acquire.batch = acquireBatch(assemble(acquireBatchLua))
 	s.acquire.votes = voteBatch(assemble(voteBatchLua))
@@ -176,10 +187,12 @@ func NewSet(p Params) *Set {
 
 // All returns the scripts by the names of their files.
 func (s *Set) All() map[string]*Script {
-	return map[string]*Script{
+	all := map[string]*Script{
 		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
 		"cancel": s.cancel, "force": s.force, "raise": s.raise, "begin": s.begin, "mark": s.mark,
 		"acquire_all": s.acquireAll, "acquire_batch": s.acquire.batch.script, "vote_batch": s.acquire.votes.script,
 		"release_batch": s.release.batch.script,
 	}
+	maps.Copy(all, s.permit.byName())
+	return all
 }

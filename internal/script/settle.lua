@@ -1,13 +1,8 @@
--- Part of the scripts that deal with the queue.
--- A ticket has two fields in the tickets hash. The field <id> says what it is granted: mode, lease, tokens
--- wanted, inbox, owner, since when it waits, trace. The field @<id> says when it was last seen, with '+' in
--- front if its process was subscribed then, and behind a space for how many calls of its process it stood if
--- they were several. Two more fields are for all tickets: '#touched' is when any ticket was last seen, and
--- until '#amnesty' no ticket is taken for dead.
--- Tickets stand in the queue in the order of their places. Tickets that wait to read have a queue of their
+-- Part of the scripts that deal with the queue of locks.
+-- Tickets that wait to read have a queue of their
 -- own, and READERS_TICKET stands in the queue for all of them, at the place of the first. Readers up to the
 -- place '#admit' are admitted even if a writer waits.
--- Rules 5, 6, 7, 8, 9 and 12 of docs/protocol.md.
+-- Rules 5, 6, 8, 9 and 12 of docs/protocol.md.
 local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace', 'next', 'wanted'}
 local READERS_TICKET = '#readers'
 
@@ -23,6 +18,7 @@ local function read_holder()
   if is_read_hold({f[5], f[3], f[9]}) then return reap_readers() and h end
   if h.mode ~= 'read' and h.id and h.inbox and h.token and h.since and (h.tokens or 0) > 0 then return h end
   if call('EXISTS', KEYS[1]) == 0 then return false end
+  if h.mode == 'permit' then return {err = 'WRONGTYPE the key has permits of a semaphore, and this is a lock'} end
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
 end
 
@@ -68,60 +64,15 @@ local function count_waiting() return count_writers() + call('ZCARD', KEYS[5]) e
 
 -- Removes a ticket. It does not touch keys of another type.
 local function remove_ticket(id)
-  redis.pcall('ZREM', KEYS[2], id)
   if redis.pcall('ZREM', KEYS[5], id) == 1 then sync_readers_ticket() end
-  local fields = redis.pcall('HDEL', KEYS[3], id, '@' .. id)
-  if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
+  drop_ticket(id)
 end
 
--- Returns the place in the queue that is kept for a caller who is away: false if there is none, 0 if its
--- caller got the lock and released it, nil if the key is of another type.
-local function read_kept_place(key)
-  local kept = redis.pcall('GET', key)
-  return kept and to_number(kept)
-end
-
--- Keeps a place in the queue.
-local function write_kept_place(key, place, ms)
-  if read_kept_place(key) ~= nil then call('SET', key, string.format('%.0f', tonumber(place)), 'PX', ms) end
-end
-
--- Returns the field @<id> of a ticket that was seen now and stands for that many calls.
-local function liveness(live, calls)
-  return live .. string.format('%.0f', now_ms) .. (calls ~= '1' and ' ' .. calls or '')
-end
-
--- Notes that a script looked after the queue now, and returns until when no ticket is taken for dead. If
--- no script did for a while, the server was away: waiting processes get the time of three polls to show
--- that they live.
+-- Does touch_queue for both queues, and returns until when no ticket is taken for dead.
 local function mark_active()
-  local times = call('HMGET', KEYS[3], '#touched', '#amnesty')
-  local touched, amnesty = to_number(times[1]) or 0, math.min(to_number(times[2]) or 0, now_ms + 3 * POLL)
-  if math.abs(now_ms - touched) < POLL / 4 then return amnesty end
-  if touched > 0 and math.abs(now_ms - touched) > 2 * POLL then
-    amnesty = now_ms + 3 * POLL
-    call('HSET', KEYS[3], '#amnesty', string.format('%.0f', amnesty))
-  end
-  call('HSET', KEYS[3], '#touched', string.format('%.0f', now_ms))
-  call('PEXPIRE', KEYS[2], QUEUE_TTL)
-  call('PEXPIRE', KEYS[3], QUEUE_TTL)
-  if type(redis.pcall('ZCARD', KEYS[5])) == 'number' then call('PEXPIRE', KEYS[5], QUEUE_TTL) end
+  local amnesty, first = touch_queue()
+  if first and type(redis.pcall('ZCARD', KEYS[5])) == 'number' then call('PEXPIRE', KEYS[5], QUEUE_TTL) end
   return amnesty
-end
-
--- Returns what a ticket is to be granted; nil if it is dead, which is not seen for three polls. `mute` says
--- that its process certainly does not listen if a message to it reaches no subscriber.
-local function live_ticket(id, amnesty)
-  local t = call('HMGET', KEYS[3], id, '@' .. id)
-  local live, last, calls = string.match(t[2] or '', '^([+-])(%d+) ?(%d*)$')
-  last = to_number(last)
-  local fields = {}
-  for field in string.gmatch(t[1] or '', '[^ ]+') do fields[#fields + 1] = field end
-  if #fields < 6 or not to_number(fields[3]) or not last or (now_ms - last > 3 * POLL and now_ms >= amnesty) then return nil end
-  return {
-    id = id, mode = fields[1], tokens = fields[3], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
-    calls = to_number(calls) or 1, mute = SINGLE and live == '+' and now_ms - last > POLL,
-  }
 end
 
 -- Publishes a grant to the ticket's process. Returns whether nobody listens. `number` is greater than all numbers

@@ -79,9 +79,9 @@ func isWholeTicket(fields []any) bool {
 		return false
 	}
 	switch fields[0] {
-	case any(int64(0)):
+	case any(int64(0)), any(int64(4)):
 		return true
-	case any(int64(1)):
+	case any(int64(1)), any(int64(3)):
 		return len(fields) == 4
 	}
 	return len(fields) == 1

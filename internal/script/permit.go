@@ -1,0 +1,193 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// The scripts for the permits of semaphores (rule 25 of docs/protocol.md). A permit is a hold, so the operations are those of
+// locks: each prepares a run of its permit's script if it is told that it is for one.
+
+var (
+	//go:embed permit_acquire.lua
+	permitAcquireLua string
+	//go:embed permit_poll.lua
+	permitPollLua string
+	//go:embed permit_renew.lua
+	permitRenewLua string
+	//go:embed permit_release.lua
+	permitReleaseLua string
+	//go:embed permit_cancel.lua
+	permitCancelLua string
+	//go:embed permit_force.lua
+	permitForceLua string
+)
+
+type permitScripts struct {
+	acquire, poll, renew, release, cancel, force *Script
+}
+
+func newPermitScripts(assemble func(string) *Script) permitScripts {
+	s := permitScripts{
+		acquire: assemble(permitAcquireLua), poll: assemble(permitPollLua), renew: assemble(permitRenewLua),
+		release: assemble(permitReleaseLua), cancel: assemble(permitCancelLua), force: assemble(permitForceLua),
+	}
+	s.acquire.extends, s.renew.extends = true, true
+	return s
+}
+
+func (s *permitScripts) byName() map[string]*Script {
+	return map[string]*Script{
+		"permit_acquire": s.acquire, "permit_poll": s.poll, "permit_renew": s.renew, "permit_release": s.release,
+		"permit_cancel": s.cancel, "permit_force": s.force,
+	}
+}
+
+// PermitQueue is the sorted set of tickets for permits.
+func (s *KeySet) PermitQueue() string { return s.Holder() + permitQueueSuffix }
+
+// PermitTickets is the hash that says what is granted to each ticket for permits.
+func (s *KeySet) PermitTickets() string { return s.Holder() + permitTicketsSuffix }
+
+const (
+	permitQueueSuffix   = ":permitqueue"
+	permitTicketsSuffix = ":permittickets"
+)
+
+// permitKeys returns the keys that most scripts for permits work on, in their order.
+func (s *KeySet) permitKeys() [4]any {
+	return [4]any{s.five[holderKey], s.PermitQueue(), s.PermitTickets(), s.five[fenceKey]}
+}
+
+// permitCall prepares a run that begins with those keys.
+func permitCall(ctx context.Context, s *Script, keys *KeySet, size int, done func(*Reply)) *Call {
+	k := newCall(ctx, s, 4+size, done)
+	for _, key := range keys.permitKeys() {
+		k.addKey(key)
+	}
+	return k
+}
+
+// permitCall prepares a run for a permit.
+func (a *Acquire) permitCall(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	special := a.Predecessor != nil || a.KeepPlace > 0
+	k := permitCall(ctx, s.permit.acquire, a.Keys, 5+12, done)
+	k.copies = &a.ID.copies
+	k.addKey(a.Keys.doneOf(a.ID))
+	k.addKey(a.Keys.Queue())
+	k.addKey(a.Keys.ReadQueue())
+	if special {
+		a.addSpecialKeys(k)
+	}
+	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(), a.Permits, a.Weight, traceField(a.Trace))
+	if special {
+		a.addSpecialArgs(k)
+	}
+	return k
+}
+
+// permitCall prepares a run for tickets for permits.
+func (p *Poll) permitCall(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	k := permitCall(ctx, s.permit.poll, p.Keys, 1+2*len(p.Tickets), done)
+	k.add(subscribedFlag(p.Subscribed))
+	for _, t := range p.Tickets {
+		k.add(t.ID.String(), t.Lease.Milliseconds())
+	}
+	return k
+}
+
+// permit reads what a granted id may use: one token, and slots.
+func (r *Reply) permit() Grant {
+	g := Grant{Token: r.int(), Tokens: 1, Slots: r.text(), Waiting: r.int()}
+	_, err := ParseSlots(g.Slots)
+	if r.Err == nil && (err != nil || !g.isValid()) {
+		r.Err = fmt.Errorf("%w: token %d, slots: %w", errStrange, g.Token, err)
+	}
+	return g
+}
+
+// permitHolders reads what describe_permits of permits.lua returns, up to the end. It also returns when the first of all permits
+// may end.
+func (r *Reply) permitHolders(inboxPrefix string) (holders []core.Holder, next time.Duration) {
+	next = r.ttl()
+	now := time.UnixMicro(r.int())
+	for r.Err == nil && len(r.values) > 0 {
+		about, inbox, token, since, trace := r.text(), r.text(), r.int(), r.int(), r.text()
+		h := core.Holder{
+			Process: processOf(inbox, inboxPrefix), TraceParent: trace,
+			Token: token, Since: time.UnixMicro(since), TTL: r.ttl(),
+		}
+		DescribeHolder(&h, about, now)
+		holders = append(holders, h)
+	}
+	if r.Err != nil {
+		return nil, 0
+	}
+	return holders, next
+}
+
+// ParseSlots reads the slots of a permit, such as "0-2,5". They are at most core.MaxPermits.
+func ParseSlots(text string) (slots []int, err error) {
+	for run := range strings.SplitSeq(text, ",") {
+		first, last, isRun := strings.Cut(run, "-")
+		if !isRun {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 16)
+		if err != nil {
+			return nil, err
+		}
+		to, err := strconv.ParseUint(last, 10, 16)
+		if err != nil {
+			return nil, err
+		}
+		if to < from || to >= core.MaxPermits || len(slots)+int(to-from) >= core.MaxPermits {
+			return nil, fmt.Errorf("a permit has no slots %q", text)
+		}
+		for slot := from; slot <= to; slot++ {
+			slots = append(slots, int(slot))
+		}
+	}
+	slices.Sort(slots)
+	return slots, nil
+}
+
+// A Permit is what the field of one says.
+type Permit struct {
+	Ends, Since   time.Time
+	Token         int64
+	Weight        int
+	Slots         string
+	Inbox, Holder string // Holder: see About
+	Trace         string
+}
+
+// PermitField is what the names of fields begin with that are permits.
+const PermitField = "p:"
+
+// ParsePermit reads the field of a permit. Others may have written it.
+func ParsePermit(text string) (p Permit, ok bool) {
+	fields := append(strings.Split(text, " "), "")
+	if len(fields) < 9 {
+		return p, false
+	}
+	var numbers [5]int64
+	for i := range numbers {
+		n, err := strconv.ParseInt(fields[i], 10, 64)
+		if err != nil {
+			return p, false
+		}
+		numbers[i] = n
+	}
+	return Permit{
+		Ends: time.UnixMilli(numbers[0]), Since: time.UnixMicro(numbers[1]), Token: numbers[2], Weight: int(numbers[4]),
+		Slots: fields[5], Inbox: fields[6], Holder: fields[7], Trace: fields[8],
+	}, true
+}

@@ -1,0 +1,253 @@
+-- Part of the scripts that deal with permits. The hash of a semaphore has the mode 'permit', and a field p:<id> for each
+-- permit: when its hold ends (ms), since when it is held (us), token, n, weight, slots, inbox, owner and trace. Four more fields
+-- are for all of them: how much weight is taken ('used'); each slot in its turn, '1' if it is taken, 'x' if its last hold
+-- ended by its time, else '0' ('map'); and when the first and the last of the permits end at the earliest and at the latest
+-- ('next', 'last', ms). What counts a permit is written together with it. A permit whose time is over never counts again, even
+-- if its field is still there.
+-- The queue of permits has keys of its own. The hash lives for as long as somebody waits, so that locks see it.
+-- Rule 25 of docs/protocol.md.
+local NEVER, MAX_PERMITS = MAX - 1, 1000
+local MAX_SLOTS_TOLD = 200 -- bytes in a message
+
+local function permit_field(id) return 'p:' .. id end
+
+local function digits(number) return string.format('%.0f', number) end
+
+-- Returns what the fields say of all permits; an error reply if the key has something else.
+local function read_permits()
+  local f = call('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', 'id')
+  if f[1] == 'permit' then
+    local p = {used = to_number(f[2]), map = f[3], next = to_number(f[4]), last = to_number(f[5])}
+    if p.used and p.map and p.next and p.last then return p end
+  elseif call('EXISTS', KEYS[1]) == 0 then
+    return {used = 0, map = '', next = NEVER, last = 0, isNew = true}
+  elseif f[6] or f[1] == 'read' then
+    return {err = 'WRONGTYPE the key has a lock of mode ' .. (f[1] or 'exclusive') .. ', and this is a semaphore'}
+  end
+  return {err = 'WRONGTYPE the key holds a hash that is not a semaphore'}
+end
+
+-- Returns what the field of a permit says; nil if it says nothing.
+local function parse_permit(text)
+  local ends, since, token, n, w, slots, inbox, owner, trace =
+    string.match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) ([%d,-]+) ([^ ]*) ([^ ]*) ?([^ ]*)$')
+  if not ends then return nil end
+  return {
+    ends = tonumber(ends), since = since, token = token, n = n, w = tonumber(w), slots = slots, inbox = inbox, owner = owner,
+    trace = trace,
+  }
+end
+
+-- Returns the permit of an id; nil if it has none, or its time is over.
+local function read_permit(id)
+  local q = parse_permit(call('HGET', KEYS[1], permit_field(id)))
+  return q and q.ends > now_ms and q or nil
+end
+
+local function permit_text(q)
+  return table.concat({digits(q.ends), q.since, q.token, q.n, q.w, q.slots, q.inbox, q.owner, q.trace}, ' ')
+end
+
+-- Lets the hash live until the last permit has ended, and while somebody waits.
+local function keep_permits(p)
+  local waits = type(redis.pcall('ZCARD', KEYS[2])) == 'number' and call('EXISTS', KEYS[2]) == 1
+  call('PEXPIRE', KEYS[1], math.max(p.last - now_ms, waits and QUEUE_TTL or 1))
+end
+
+-- Writes what counts the permits, together with fields of permits.
+local function write_permits(p, fields)
+  for _, v in ipairs({'mode', 'permit', 'used', p.used, 'map', p.map, 'next', digits(p.next), 'last', digits(p.last)}) do
+    fields[#fields + 1] = v
+  end
+  call('HSET', KEYS[1], unpack(fields))
+end
+
+-- Calls f(first, last) for the runs of slots that text names, such as '0-2,5'.
+local function each_run(text, f)
+  for first, last in string.gmatch(text, '(%d+)-?(%d*)') do
+    first = tonumber(first)
+    f(first, tonumber(last) or first)
+  end
+end
+
+-- Returns the map with the slots that text names marked.
+local function mark_slots(map, text, mark)
+  each_run(text, function(first, last)
+    map = string.sub(map, 1, first) .. string.rep(mark, last - first + 1) .. string.sub(map, last + 2)
+  end)
+  return map
+end
+
+-- Returns the map with w of the slots below n taken, and which these are. The lowest come first, and those whose last hold was
+-- released before those whose hold ended by its time: its process may still work.
+local function take_slots(map, w, n)
+  map = map .. string.rep('0', math.min(w, n - #map))
+  local runs = {}
+  for _, free in ipairs({'0', 'x'}) do
+    local at = 1
+    while w > 0 do
+      local first, last = string.find(map, free .. '+', at)
+      if not first or first > n then break end
+      last = math.min(last, n, first + w - 1)
+      map = string.sub(map, 1, first - 1) .. string.rep('1', last - first + 1) .. string.sub(map, last + 1)
+      runs[#runs + 1] = first == last and digits(first - 1) or digits(first - 1) .. '-' .. digits(last - 1)
+      w, at = w - (last - first + 1), last + 1
+    end
+  end
+  return map, table.concat(runs, ',')
+end
+
+-- Removes permits whose time is over, and counts the others anew. Returns true if it is to be run again for the rest.
+local function reap_permits(p)
+  if now_ms < p.next then return false end
+  local all, slots, live, gone, more = call('HGETALL', KEYS[1]), {}, {}, {}, false
+  for i = 1, #p.map do slots[i] = string.byte(p.map, i) == 120 and 'x' or '0' end -- an 'x' stays one
+  local function mark(q, as)
+    each_run(q.slots, function(first, last)
+      for slot = #slots + 1, first do slots[slot] = '0' end
+      for slot = first + 1, last + 1 do slots[slot] = as end
+    end)
+  end
+  p.used, p.next, p.last = 0, NEVER, 0
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 2) == 'p:' then
+      local q = parse_permit(all[i + 1])
+      if q and q.ends > now_ms then
+        live[#live + 1] = q
+        p.used, p.next, p.last = p.used + q.w, math.min(p.next, q.ends), math.max(p.last, q.ends)
+      else
+        if #gone < MAX_ADMITTED then gone[#gone + 1] = all[i] else more = true end
+        if q then mark(q, 'x') end
+      end
+    end
+  end
+  for _, q in ipairs(live) do mark(q, '1') end
+  p.map = table.concat(slots)
+  if more then p.next = now_ms end
+  local fields = {}
+  for _, field in ipairs(gone) do
+    fields[#fields + 1] = field
+    fields[#fields + 1] = '' -- if the script is cut off here, it is no permit any more
+  end
+  write_permits(p, fields)
+  if #gone > 0 then call('HDEL', KEYS[1], unpack(gone)) end
+  return more
+end
+
+-- Writes the permit q, which gets its slots if it has none yet.
+local function add_permit(p, id, q)
+  if not q.slots then p.map, q.slots = take_slots(p.map, q.w, tonumber(q.n)) end
+  p.used, p.next, p.last = p.used + q.w, math.min(p.next, q.ends), math.max(p.last, q.ends)
+  call('SET', fence, q.token)
+  write_permits(p, {permit_field(id), permit_text(q)})
+  keep_permits(p)
+end
+
+-- Ends the permit q of an id. With `linger` (ms) it stays taken for that long, for nobody.
+local function end_permit(p, id, q, linger)
+  local fields = {permit_field(id), ''}
+  if linger > 0 then
+    q.ends, q.owner = now_ms + linger, '-' .. q.owner
+    p.next, p.last = math.min(p.next, q.ends), math.max(p.last, q.ends)
+    fields[3], fields[4] = permit_field('-' .. id), permit_text(q)
+  else
+    p.used, p.map = p.used - q.w, string.match(mark_slots(p.map, q.slots, '0'), '^.*[^0]') or ''
+  end
+  write_permits(p, fields)
+  call('HDEL', KEYS[1], permit_field(id))
+end
+
+-- Extends the permit of an id to at least `lease` (ms), by a write in any case (rule 21). Returns it, or nil if there is none.
+local function extend_permit(p, id, lease)
+  local q = read_permit(id)
+  -- A full memory refuses neither this write nor those after it.
+  if not q or call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) == 0 then return nil end
+  if q.ends < now_ms + lease then
+    q.ends = now_ms + lease
+    p.last = math.max(p.last, q.ends)
+    call('HSET', KEYS[1], permit_field(id), permit_text(q), 'last', digits(p.last))
+  end
+  return q
+end
+
+-- Grants a permit to a ticket, and publishes that. It returns false if its process certainly does not listen, and then grants
+-- nothing. What is published must be written already, as for a lock: see settle.lua.
+local function grant_permit(p, t)
+  local token = digits(reserve_tokens(1))
+  local map, slots = take_slots(p.map, t.w, t.n)
+  local message = table.concat({
+    'permit', t.id, token, #slots <= MAX_SLOTS_TOLD and slots or '-', math.max(call('ZCARD', KEYS[2]) - 1, 0), KEYS[1],
+  }, ' ')
+  if t.mute and publish(t.inbox, message) == 0 then return false end
+  p.map = map
+  drop_ticket(t.id)
+  add_permit(p, t.id, {
+    ends = now_ms + ACCEPT, since = digits(now_us), token = token, n = t.n, w = t.w, slots = slots, inbox = t.inbox,
+    owner = t.owner, trace = t.trace,
+  })
+  if not t.mute then publish(t.inbox, message) end
+  return true
+end
+
+-- Returns a ticket of the queue; nil if it is dead. Where a ticket for a lock has the tokens wanted it has its weight, and n
+-- follows the time since when it waits. Only a light one may be passed over.
+local function live_permit_ticket(id, amnesty)
+  local t = live_ticket(id, amnesty)
+  local w, n = t and to_number(t.tokens), t and to_number(t.fields[7])
+  if not n or w < 1 or w > n or n > MAX_PERMITS then return nil end
+  t.w, t.n, t.trace, t.mute = w, n, t.fields[8] or '', t.mute and w == 1
+  return t
+end
+
+-- Grants permits to the head of the queue for as long as its weight is free of its own n. Tickets whose processes
+-- certainly do not listen are passed over; what is left when nobody else wants it they get anyway. Returns true if
+-- it is to be run again, because there was more to do than one run does.
+local function settle_permits(p)
+  if not may_grant() or type(redis.pcall('ZCARD', KEYS[2])) == 'table' then return false end
+  if call('EXISTS', KEYS[2]) == 0 or not reserve_tokens(1) then return false end
+  local amnesty, first = touch_queue()
+  if first then keep_permits(p) end
+  local passed, more = {}, true
+  for _ = 1, MAX_REAPED do
+    local id = call('ZRANGE', KEYS[2], #passed, #passed)[1]
+    local t = id and live_permit_ticket(id, amnesty)
+    if not id or t and p.used + t.w > t.n then
+      more = false
+      break
+    elseif not t then
+      drop_ticket(id)
+    elseif not grant_permit(p, t) then
+      passed[#passed + 1] = t
+    end
+  end
+  for _, t in ipairs(passed) do
+    t.mute = false
+    if p.used + t.w <= t.n then grant_permit(p, t) end
+  end
+  return more and call('EXISTS', KEYS[2]) == 1
+end
+
+-- Removes the hash if no permit and no ticket is left, and else lets it live as long as it has to. It ends all scripts but
+-- renew.
+local function tidy_permits(p)
+  if call('EXISTS', KEYS[1]) == 0 then return end
+  if p.used == 0 and now_ms < p.next and redis.pcall('EXISTS', KEYS[2]) == 0 then
+    call('DEL', KEYS[1])
+  else
+    keep_permits(p)
+  end
+end
+
+-- Returns in how many ms the first permit may end, the time (us), and owner, inbox, token, since (us), trace and how many ms are
+-- left of each permit, or of MAX_SHOWN of them.
+local function describe_permits(p)
+  local told = {math.max(p.next - now_ms, 0), digits(now_us)}
+  local fields = call('HSCAN', KEYS[1], 0, 'COUNT', 8 * MAX_SHOWN)[2] -- COUNT is a number of buckets, which may be empty
+  for i = 1, #fields, 2 do
+    local q = string.sub(fields[i], 1, 2) == 'p:' and parse_permit(fields[i + 1])
+    if q and q.ends > now_ms and #told < 6 * MAX_SHOWN then
+      for _, v in ipairs({q.owner, q.inbox, q.token, q.since, q.trace, q.ends - now_ms}) do told[#told + 1] = v end
+    end
+  end
+  return unpack(told)
+end

@@ -1,0 +1,95 @@
+-- Part of the scripts that deal with a queue, of locks or of permits. It is the sorted set KEYS[2], in the order of the places.
+-- A ticket has two fields in the tickets hash. The field <id> says what it is granted: mode, lease, tokens
+-- wanted, inbox, owner, since when it waits, trace. The field @<id> says when it was last seen, with '+' in
+-- front if its process was subscribed then, and behind a space for how many calls of its process it stood if
+-- they were several. Two more fields are for all tickets: '#touched' is when any ticket was last seen, and
+-- until '#amnesty' no ticket is taken for dead.
+-- Rules 7, 8 and 11 of docs/protocol.md.
+
+-- Removes a ticket of the queue. It does not touch keys of another type.
+local function drop_ticket(id)
+  redis.pcall('ZREM', KEYS[2], id)
+  local fields = redis.pcall('HDEL', KEYS[3], id, '@' .. id)
+  if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
+end
+
+-- Returns the place in the queue that is kept for a caller who is away: false if there is none, 0 if its
+-- caller got the lock and released it, nil if the key is of another type.
+local function read_kept_place(key)
+  local kept = redis.pcall('GET', key)
+  return kept and to_number(kept)
+end
+
+-- Keeps a place in the queue.
+local function write_kept_place(key, place, ms)
+  if read_kept_place(key) ~= nil then call('SET', key, string.format('%.0f', tonumber(place)), 'PX', ms) end
+end
+
+-- Keeps the place that a cancelled id had in the queue for `keep` (ms); 0: it has none. If that is negative, the place is over for
+-- so long if the id held, or if the place is older than the token of its hold.
+local function end_place(key, keep, place, held, token)
+  if keep < 0 then
+    local kept = read_kept_place(key) -- another call may have a newer one
+    if kept and (held or kept < tonumber(token)) then write_kept_place(key, 0, -keep) end
+  elseif keep > 0 and type(place) == 'string' then
+    -- Another call may have used the kept place meanwhile, and have another place or none any more.
+    local kept = read_kept_place(key)
+    if kept == false or kept == tonumber(place) then write_kept_place(key, place, keep) end
+  end
+end
+
+-- Returns the place of a new ticket: the given one, which is its predecessor's, or its kept one. Else it is behind all tickets
+-- and all kept places: the next number of the fencing counter, which is never behind a kept place. A score
+-- that is far ahead of that was not written by a script and is ignored. `keep` is for how long the place is kept (ms), '0': not
+-- at all.
+local DAY = 24 * 60 * 60 * 1000000 -- us
+local function place_in_queue(given, keep, kept, queues)
+  if given and given ~= '' then return given end
+  local place_kept = keep ~= '0' and read_kept_place(kept) or 0
+  if place_kept > 0 then return string.format('%.0f', place_kept) end
+  local new = math.max(last_token() + 1, now_us)
+  for _, queue in ipairs(queues) do
+    local last = tonumber(call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]) or 0
+    if last >= new and last < new + DAY then new = last + 1 end
+  end
+  new = string.format('%.0f', new)
+  if keep ~= '0' then call('SET', fence, new) end
+  return new
+end
+
+-- Returns the field @<id> of a ticket that was seen now and stands for that many calls.
+local function liveness(live, calls)
+  return live .. string.format('%.0f', now_ms) .. (calls ~= '1' and ' ' .. calls or '')
+end
+
+-- Notes that a script looked after the queue now, and returns until when no ticket is taken for dead, and whether this is
+-- the first note for a while. If no script did for long, the server was away: waiting processes get the time of three polls to
+-- show that they live.
+local function touch_queue()
+  local times = call('HMGET', KEYS[3], '#touched', '#amnesty')
+  local touched, amnesty = to_number(times[1]) or 0, math.min(to_number(times[2]) or 0, now_ms + 3 * POLL)
+  if math.abs(now_ms - touched) < POLL / 4 then return amnesty, false end
+  if touched > 0 and math.abs(now_ms - touched) > 2 * POLL then
+    amnesty = now_ms + 3 * POLL
+    call('HSET', KEYS[3], '#amnesty', string.format('%.0f', amnesty))
+  end
+  call('HSET', KEYS[3], '#touched', string.format('%.0f', now_ms))
+  call('PEXPIRE', KEYS[2], QUEUE_TTL)
+  call('PEXPIRE', KEYS[3], QUEUE_TTL)
+  return amnesty, true
+end
+
+-- Returns what a ticket is to be granted; nil if it is dead, which is not seen for three polls. `mute` says
+-- that its process certainly does not listen if a message to it reaches no subscriber.
+local function live_ticket(id, amnesty)
+  local t = call('HMGET', KEYS[3], id, '@' .. id)
+  local live, last, calls = string.match(t[2] or '', '^([+-])(%d+) ?(%d*)$')
+  last = to_number(last)
+  local fields = {}
+  for field in string.gmatch(t[1] or '', '[^ ]+') do fields[#fields + 1] = field end
+  if #fields < 6 or not to_number(fields[3]) or not last or (now_ms - last > 3 * POLL and now_ms >= amnesty) then return nil end
+  return {
+    id = id, mode = fields[1], tokens = fields[3], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
+    fields = fields, calls = to_number(calls) or 1, mute = SINGLE and live == '+' and now_ms - last > POLL,
+  }
+end
