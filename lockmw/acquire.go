@@ -45,8 +45,15 @@ func (l *KindLocker) policyFor(opts []Option) (Policy, error) {
 	if err == nil && policy.Place != "" && !l.kind.OwnTicket {
 		err = fmt.Errorf("%w: WithPlace needs a fair lock: fairlock.New", ErrInvalidOption)
 	}
-	if err == nil && policy.once && l.kind.Mode == core.Read {
-		err = fmt.Errorf("%w: a lock for reading: replicas that run a job exclude one another", ErrInvalidOption)
+	if err == nil && policy.once && (l.kind.Mode == core.Read || l.kind.Permits > 0) {
+		what := "lock for reading"
+		if l.kind.Permits > 0 {
+			what = "semaphore"
+		}
+		err = fmt.Errorf("%w: a %s: replicas that run a job exclude one another", ErrInvalidOption, what)
+	}
+	if err == nil {
+		err = l.checkWeight(&policy)
 	}
 	if err != nil {
 		for i := range opts { // those after the mistake may say that the call only tries
@@ -158,6 +165,9 @@ func (l *KindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
 			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Leads: p.leads, Once: p.once,
 		},
+	}
+	if l.kind.Permits > 0 {
+		held.req.Permits, held.req.Weight = l.kind.Permits, p.weight()
 	}
 	held.req.Events = held
 	return held

@@ -44,8 +44,8 @@ var (
 	// ErrUnfinished: a tick of Once was begun by two holds, each of which was lost, or died, before its run came to
 	// its end. It is not begun again.
 	ErrUnfinished = core.ErrUnfinished
-	// ErrUpgrade: the context holds the key for reading and asks to write. Release the read lock
-	// first: two readers that both upgrade would wait for each other for ever.
+	// ErrUpgrade: the context holds the key for reading and asks to write, or has permits of a semaphore and asks for more.
+	// Unlock that hold first: two callers that both upgrade would wait for each other for ever.
 	ErrUpgrade = core.ErrUpgrade
 )
 

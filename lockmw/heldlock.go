@@ -88,7 +88,7 @@ func (l *heldLock) reenter(ctx context.Context, mode core.Mode, refuse func(*hel
 		return nil, l.lost
 	case l.holds.IsEmpty():
 		return nil, nil // nobody has the lock any more, or can unlock it
-	case l.reading && mode != core.Read:
+	case l.reading && mode != core.Read && mode != core.Permit: // which refuse names
 		return nil, ErrUpgrade
 	}
 	if err := refuse(l); err != nil {

@@ -17,6 +17,8 @@ type Holder struct {
 	Label       string        // WithLabel's; "" if there is none
 	Fixed       bool          // the lease is not renewed (WithFixedLease): the lock is free when TTL is over, or before
 	Lingers     bool          // it was unlocked, and WithMinHold keeps the key taken until TTL is over
+	Weight      int           // of a permit: how many of the semaphore's it has; 0: it is a lock
+	Slots       string        // of a permit: which these are, such as "0-2,5"; "" if the list is long
 }
 
 func holdersOf(seen []core.Holder) []Holder {
@@ -28,6 +30,7 @@ func holdersOf(seen []core.Holder) []Holder {
 		holders[i] = Holder{
 			Owner: h.Owner, Process: h.Process, TraceParent: h.TraceParent, Token: h.Token, Since: h.Since, TTL: h.TTL,
 			Label: h.Label, Fixed: h.Fixed, Lingers: h.Lingers,
+			Weight: h.Weight, Slots: h.Slots,
 		}
 	}
 	return holders

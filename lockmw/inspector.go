@@ -36,8 +36,8 @@ func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, 
 // A Status is what Redis holds for one key.
 type Status struct {
 	Key     string
-	Mode    string   // of the holders: exclusive, fair, read or write; "" if nobody holds it
-	Holders []Holder // one, or several readers
+	Mode    string   // of the holders: exclusive, fair, read, write or permit; "" if nobody holds it
+	Holders []Holder // one, or several readers or permits
 	// Waiters is who waits, in the order of the queue. First come the calls for the plain lock that wait behind the holder
 	// in its own process, if there are any: they have no ticket. The others are tickets, each of which may stand for
 	// several calls of its process. Processes tell the server within a second how many calls wait.
@@ -63,6 +63,7 @@ type Waiter struct {
 	Calls   int       // how many calls of its process wait there, at least 1
 	Label   string    // WithLabel's, of the call that the ticket was made for
 	Since   time.Time // when it was queued, by the server's clock; zero without a ticket
+	Weight  int       // how many permits of a semaphore it wants; 0: it waits for a lock
 }
 
 // Waiting returns how many calls wait, in all processes.
@@ -111,7 +112,7 @@ func statusOf(s *inspect.Status) Status {
 	status := Status{Key: s.Key, Mode: s.Mode, Holders: holdersOf(s.Holders)}
 	for _, w := range s.Waiters {
 		status.Waiters = append(status.Waiters, Waiter{
-			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Since: w.Since,
+			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Since: w.Since, Weight: w.Weight,
 		})
 	}
 	for _, k := range s.Kept {

@@ -55,9 +55,17 @@ func (c *Client) OfKind(kind core.Kind, opts ...Option) (*KindLocker, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: the Client is nil", ErrInvalidOption)
 	}
-	l := *c.locker
-	l.kind = kind
-	return &l, l.base.apply(opts)
+	return c.locker.ofKind(kind, opts)
+}
+
+func (l *KindLocker) ofKind(kind core.Kind, opts []Option) (*KindLocker, error) {
+	of := *l
+	of.kind = kind
+	err := of.base.apply(opts)
+	if err == nil {
+		err = of.checkWeight(&of.base)
+	}
+	return &of, err
 }
 
 // Over is not for users of this module, see OverLocks. It returns a Locker over other locks that has the options of the
@@ -91,7 +99,7 @@ func (l *KindLocker) Backend() (b core.Backend, ok bool) {
 	locks, ok := l.locks.(interface{ Backend() core.Backend })
 	if ok {
 		b = locks.Backend()
-		b.Shared = l.kind.Mode == core.Read
+		b.Shared = l.kind.Mode == core.Read || l.kind.Permits > 0
 	}
 	return b, ok
 }

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inproc"
@@ -58,6 +59,15 @@ func (l *Local) RLocker() Locker { return l.reader }
 // until they are unlocked or downgraded. It returns ErrNotHeld if h was unlocked or is no write hold of this
 // Local, and ErrLost if it was lost.
 func (l *Local) Downgrade(ctx context.Context, h *Hold) error { return l.writer.downgrade(ctx, h) }
+
+// OfKind is not for users of this module, see OverLocks. It returns a Locker of another kind over the same locks. The options
+// take precedence over those of l. An error wraps ErrInvalidOption.
+func (l *Local) OfKind(kind core.Kind, opts ...Option) (*KindLocker, error) {
+	if l == nil {
+		return nil, fmt.Errorf("%w: the Local is nil", ErrInvalidOption)
+	}
+	return l.writer.ofKind(kind, opts)
+}
 
 // Expire ends all holds of key as lost, as if their leases had run out: their contexts end with cause ErrLost,
 // and the next waiter gets the lock.

@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -66,7 +67,9 @@ func (l *KindLocker) reenter(ctx context.Context, h *Hold, key string, p *Policy
 			return nil, err
 		}
 		given := decidedBy(opts)
-		again, err := h.lock.reenter(ctx, l.kind.Mode, func(lock *heldLock) error { return lock.contradiction(p, given) })
+		again, err := h.lock.reenter(ctx, l.kind.Mode, func(lock *heldLock) error {
+			return cmp.Or(lock.otherKind(l.kind, p), lock.contradiction(p, given))
+		})
 		if again == nil && err == nil {
 			continue
 		}

@@ -40,6 +40,7 @@ const (
 	optStacks
 	optLead
 	optOnce
+	optWeight
 	optDefaults
 	optJoined
 )
@@ -93,6 +94,11 @@ func WithMaxWaiters(n int) Option { return Option{kind: optMaxWaiters, n: n} }
 func WithPlace(name string, keep time.Duration) Option {
 	return Option{kind: optPlace, text: name, duration: keep}
 }
+
+// WithWeight is how many permits of a semaphore a call takes, all or none: see package semaphore, whose WithWeight this is.
+// Default 1. It is ErrInvalidOption for less, for more than the semaphore has, and for locks of other kinds. A nested call
+// shares the permits of the outer hold, and gets ErrUpgrade if it wants more.
+func WithWeight(w int) Option { return Option{kind: optWeight, n: w} }
 
 // WithName sets the name under which spans and metrics show the lock. It should have few different values: a
 // route or a task type, not an ID. Default: the key's kind, which is the part before its first ':'.

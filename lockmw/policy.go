@@ -19,6 +19,7 @@ type Policy struct {
 	FailOpen   bool
 	Stacks     bool // note where the lock is taken
 	MaxWaiters int  // 0: no limit
+	Weight     int  // of a semaphore: how many permits are taken; 0: one
 	Place      string
 	KeepPlace  time.Duration
 	Name       string
@@ -125,6 +126,11 @@ func (p *Policy) applyOne(o *Option) error {
 			return fmt.Errorf("%w: WithMaxWaiters(%d): negative", ErrInvalidOption, o.n)
 		}
 		p.MaxWaiters = o.n
+	case optWeight:
+		if o.n < 1 || o.n > core.MaxPermits {
+			return fmt.Errorf("%w: WithWeight(%d), must be from 1 to %d", ErrInvalidOption, o.n, core.MaxPermits)
+		}
+		p.Weight = o.n
 	case optPlace:
 		if o.text == "" || len(o.text) > maxNameLen {
 			return fmt.Errorf("%w: WithPlace with a name of %d bytes, must be from 1 to %d", ErrInvalidOption, len(o.text), maxNameLen)

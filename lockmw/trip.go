@@ -25,7 +25,7 @@ func kindLockerOf(l Locker) *KindLocker {
 // is held are locks that the caller's context had before, and of smaller keys.
 func (c *allCall) takeInTrips(l *KindLocker, keys []string) (left []string, err error) {
 	many, ok := l.locks.(core.ManyLocks)
-	if !ok || l.kind.Mode == core.Read {
+	if !ok || l.kind.Mode == core.Read || l.kind.Permits > 0 {
 		return keys, nil
 	}
 	policy, err := l.policyFor(c.opts)

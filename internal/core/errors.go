@@ -21,7 +21,7 @@ var (
 	ErrNoLock         = errors.New("lockmw: no lock wanted")
 	ErrClockOff       = errors.New("lockmw: clock is off")
 	ErrUnfinished     = errors.New("lockmw: tick was begun twice, and no run of it came to its end")
-	ErrUpgrade        = errors.New("lockmw: a read lock cannot be upgraded to a write lock: unlock it first")
+	ErrUpgrade        = errors.New("lockmw: a hold cannot be upgraded: unlock it first")
 )
 
 // RefuseShorter returns the error of an Extend to a lease that is shorter than what the hold has; nil if it is

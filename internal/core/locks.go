@@ -167,18 +167,26 @@ type Holder struct {
 	Fixed       bool          // the lease is not renewed: the lock is free when TTL is over, or before
 	MinRest     time.Duration // the key stays taken at least that long, whatever the holder does
 	Lingers     bool          // it was unlocked, and its minimum hold keeps the key taken until TTL is over
+	Weight      int           // of a permit: how many of the semaphore's it has; 0: it is none
+	Slots       string        // which these are, such as "0-2,5"; "" if the list is long
 }
 
 // RetryAfter returns in which time another try for a lock that these have may be worthwhile: when it is free
-// if that is known, and in a second at most if not. It is 0 if nothing is known, and at most 24 h.
+// if that is known, and in a second at most if not. For a permit that is when the first of them may be free. It is 0 if
+// nothing is known, and at most 24 h.
 func RetryAfter(holders []Holder) time.Duration {
 	after := time.Duration(0)
-	for _, h := range holders {
+	for i, h := range holders {
 		limit := time.Second
 		if h.Fixed || h.Lingers {
 			limit = 24 * time.Hour // the longest lease
 		}
-		after = max(after, min(h.TTL, limit), h.MinRest)
+		left := max(min(h.TTL, limit), h.MinRest)
+		if h.Weight > 0 && i > 0 {
+			after = min(after, left)
+		} else {
+			after = max(after, left)
+		}
 	}
 	return after
 }

@@ -26,6 +26,7 @@ type cancelTarget struct {
 	mark      bool          // the id is to be refused from now on
 	place     string        // the name of its kept place; "": none
 	keepPlace time.Duration // for how long the place is kept from now on; 0: not at all
+	permit    bool          // of a semaphore
 	endPlace  int64         // the token of a hold whose place ends instead; 0: none
 }
 
@@ -44,7 +45,7 @@ func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 
 func (c *cancellation) send() {
 	run := script.Cancel{
-		Keys: &c.keys, ID: c.id, Mark: c.mark, Place: c.place, KeepPlace: c.keepPlace, EndPlace: c.endPlace,
+		Keys: &c.keys, ID: c.id, Mark: c.mark, Place: c.place, KeepPlace: c.keepPlace, EndPlace: c.endPlace, Permit: c.permit,
 	}
 	k := run.Call(c.e.sender.Context(), c.e.scripts, c.onCancelled)
 	k.Limit = cancelTimeout
@@ -56,7 +57,7 @@ func (c *cancellation) onCancelled(a *script.Reply) {
 	switch outcome, err := a.Cancelled(); {
 	case err == nil:
 		if outcome == script.More {
-			e.settle(c.keys)
+			e.settle(c.keys, c.permit)
 		}
 	case e.sender.Context().Err() != nil:
 	case script.IsFinal(err) || e.now() > c.until:
@@ -77,11 +78,11 @@ func (c *cancellation) warn(err error) {
 }
 
 // settle sends a poll without tickets: there was more to do in a queue than one run of a script does.
-func (e *Engine) settle(n script.KeySet) {
-	p := script.Poll{Keys: &n, Subscribed: e.slotOf(&n).inbox.isLive()}
+func (e *Engine) settle(n script.KeySet, permits bool) {
+	p := script.Poll{Keys: &n, Permits: permits, Subscribed: e.slotOf(&n).inbox.isLive()}
 	e.sender.Start(p.Call(e.sender.Context(), e.scripts, func(reply *script.Reply) {
 		if a, _ := reply.Polled(0, e.layout.InboxPrefix()); a.More {
-			e.settle(n)
+			e.settle(n, permits)
 		}
 	}))
 }

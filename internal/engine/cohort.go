@@ -52,6 +52,8 @@ func (e *Engine) cohortOf(r *core.Request) cohortID {
 	case r.Mode == core.Exclusive && r.Vote == nil:
 	case r.Mode == core.Read && !r.Fixed && r.MinHold == 0:
 		id.group = sharing | maphash.Comparable(e.seed, [2]time.Duration{r.Lease, r.MaxHold})
+	case r.Mode == core.Permit:
+		id.group = permitting | e.soloCohorts.Add(1)
 	default:
 		id.group = e.soloCohorts.Add(1)
 	}
@@ -154,7 +156,7 @@ func (c *cohort) newRequest(p *script.Predecessor) *request {
 	lead := c.leader()
 	if lead == nil {
 		if p != nil {
-			c.e.cancelID(c.keys, predecessorTarget(p))
+			c.e.cancelID(c.keys, c.predecessorTarget(p))
 		}
 		return nil
 	}
@@ -226,7 +228,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 	l := &lease{
 		c: c, id: r.id, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,
 		next: g.Token, last: g.Token + g.Tokens - 1, grantedAt: now,
-		contended: g.Waiting > 0 || r.contended,
+		contended: g.Waiting > 0 || r.contended, slots: g.Slots,
 	}
 	if l.contended {
 		c.tokenBlock = 0
@@ -271,7 +273,7 @@ func (c *cohort) detach(r *request) {
 // detachKeepingID takes r off the cohort. Its id stays known.
 func (c *cohort) detachKeepingID(r *request) {
 	if r.queued && !r.over {
-		c.siblings.addKnown(-1)
+		r.addQueued(-1)
 	}
 	r.over = true
 	c.e.schedule.remove(&r.timer)

@@ -40,7 +40,7 @@ func (h *hold) onDowngraded(a *script.Reply) (lost []*hold, err error) {
 	case outcome == script.NotHeld:
 		return l.lose(errDeleted), errDeleted
 	case outcome == script.More:
-		c.e.settle(c.keys)
+		c.e.settle(c.keys, false)
 	}
 	return nil, nil
 }

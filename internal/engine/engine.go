@@ -4,6 +4,7 @@
 //	cohort.go     callers of this process queue there, and the first one sends a request
 //	siblings.go   what the cohorts of one key know of one another
 //	sharing.go    readers of one process share a lease
+//	permit.go     permits of semaphores
 //	waiter.go     one caller waits for its hold; giveup.go is for the end of its patience
 //	oldtoken.go   a grant has an older token than one before
 //	silence.go    why a server does not answer

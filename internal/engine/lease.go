@@ -18,6 +18,7 @@ type lease struct {
 	grantedAt instant          // when it came to this process
 	holds     list.List[*hold] // one, or those of readers that share it, the first to end first
 	placed    *hold            // ended, and its kept place ends with it; nil: none
+	slots     string           // of a permit
 	mode      core.Mode        // Read from a downgrade on
 	confirmed bool             // the server has set the duration; before that, the accept window
 	over      bool             // released or lost
@@ -157,7 +158,7 @@ func (l *lease) setContended(contended bool) {
 func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 
 func (l *lease) target() cancelTarget {
-	t := cancelTarget{id: l.id.String(), lease: l.duration, mark: l.id.Copied()}
+	t := cancelTarget{id: l.id.String(), lease: l.duration, mark: l.id.Copied(), permit: l.c.isPermit()}
 	if l.placed != nil {
 		t.place, t.endPlace = l.placed.req.Place, l.placed.token
 	}

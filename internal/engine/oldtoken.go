@@ -27,7 +27,7 @@ func (c *cohort) noteToken(token int64) {
 // isOld reports whether a grant has a token which is not greater than one that was seen before the request was sent, or of
 // the key since. Readers share a token, which may be older.
 func (r *request) isOld(g script.Grant) bool {
-	if all := r.c.siblings; all != nil {
+	if all := r.c.siblings; all != nil && !r.c.isPermit() { // grants of permits may come in another order than their tokens
 		r.seen = max(r.seen, all.greatest)
 	}
 	return r.leader.req.Mode != core.Read && g.Token <= r.seen

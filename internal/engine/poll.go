@@ -26,10 +26,14 @@ func (r *request) due() (poll bool) {
 
 // polls prepares runs of poll.lua, for many tickets of a key at a time (rule 7 of docs/protocol.md).
 func (e *Engine) polls(requests []*request) []*script.Call {
-	groups := make(map[string][]*request)
+	type line struct { // of tickets that one run asks for
+		key     string
+		permits bool
+	}
+	groups := make(map[line][]*request)
 	var calls []*script.Call
 	for _, r := range requests {
-		key := r.c.id.key
+		key := line{r.c.id.key, r.c.isPermit()}
 		groups[key] = append(groups[key], r)
 		if len(groups[key]) == script.MaxPolled {
 			calls = append(calls, e.poll(groups[key]))
@@ -44,7 +48,7 @@ func (e *Engine) polls(requests []*request) []*script.Call {
 
 // poll prepares a run of poll.lua for tickets of one key.
 func (e *Engine) poll(group []*request) *script.Call {
-	p := script.Poll{Keys: &group[0].c.keys, Subscribed: group[0].c.slot.inbox.isLive()}
+	p := script.Poll{Keys: &group[0].c.keys, Subscribed: group[0].c.slot.inbox.isLive(), Permits: group[0].c.isPermit()}
 	for _, r := range group {
 		p.Tickets = append(p.Tickets, r.ticket())
 	}
@@ -71,7 +75,7 @@ func (e *Engine) onPolled(group []*request, reply *script.Reply) {
 		r.onPolled(reply, &a, &t)
 	}
 	if a.More && err == nil {
-		e.settle(group[0].c.keys)
+		e.settle(group[0].c.keys, group[0].c.isPermit())
 	}
 }
 
@@ -99,7 +103,7 @@ func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.Tick
 	case t.Outcome == script.Queued:
 		wait := a.Wait
 		wait.Position = t.Position
-		r.onQueued(reply.Sent, a.Stamp, wait)
+		r.onQueued(reply.Sent, a.Stamp, wait, a.Next)
 	default: // it was taken for dead, its grant expired, or the server lost it: queue again in the old place, under a new id
 		c.detach(r)
 		c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease(), Lost: true, Place: r.place})

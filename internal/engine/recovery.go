@@ -110,7 +110,7 @@ func (y *recovery) due() {
 		again := sh.released.take(now)
 		sh.mu.Unlock()
 		for _, r := range again {
-			e.cancelID(e.layout.KeySet(r.key), cancelTarget{id: e.idStem.New(r.id).String(), lease: releaseLost})
+			e.cancelID(e.layout.KeySet(r.key), cancelTarget{id: e.idStem.New(r.id).String(), lease: releaseLost, permit: r.permit})
 		}
 	}
 }
@@ -126,6 +126,8 @@ type releasedID struct {
 	key string
 	id  uint64
 	at  instant
+
+	permit bool // of a semaphore
 }
 
 const (
@@ -136,12 +138,12 @@ const (
 	releaseLost = 15 * time.Second
 )
 
-// note notes that an id was released.
-func (r *released) note(key string, id *script.ID, now instant) {
+// note notes that an id of a cohort was released.
+func (r *released) note(c *cohort, id *script.ID, now instant) {
 	if r.ring == nil {
 		r.ring = make([]releasedID, maxReleased)
 	}
-	r.ring[r.next] = releasedID{key, id.Number(), max(now, 1)}
+	r.ring[r.next] = releasedID{c.id.key, id.Number(), max(now, 1), c.isPermit()}
 	r.next = (r.next + 1) % maxReleased
 }
 

@@ -120,7 +120,7 @@ func TestAHandOverThatAServerHasLostIsRepeated(t *testing.T) {
 func TestOnlyTheLastReleasesOfLateAreRepeated(t *testing.T) {
 	var r released
 	stem := script.IDStem("")
-	note := func(n uint64, at instant) { r.note("key", stem.New(n), at) }
+	note := func(n uint64, at instant) { r.note(&cohort{id: cohortID{key: "key"}}, stem.New(n), at) }
 	const now = time.Hour
 	note(1, now-releaseLost)
 	for n := range uint64(maxReleased) {

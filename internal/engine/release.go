@@ -47,7 +47,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	deadline := h.deadline()
 	if linger <= 0 && c.waiters.n > 0 {
 		l.detach(nil)
-		c.shard.released.note(c.id.key, l.id, c.e.now())
+		c.shard.released.note(c, l.id, c.e.now())
 		c.sendRequest(&script.Predecessor{ID: l.id, Lease: l.duration})
 		return waiters, nil, nil
 	}
@@ -105,7 +105,7 @@ func (l *lease) newRelease(h *hold, patience time.Duration, deadline instant) *r
 // call prepares a run of release.lua. The key stays taken for what is left of the minimum hold.
 func (r *release) call() *script.Call {
 	l, c, e := r.l, r.l.c, r.l.c.e
-	n := script.Release{Keys: &c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Place: r.place}
+	n := script.Release{Keys: &c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Place: r.place, Permit: c.isPermit()}
 	if r.lingers != 0 {
 		n.Linger = max(r.lingers-e.now(), 0)
 	}
@@ -200,7 +200,7 @@ func (l *lease) onReleased(reply *script.Reply, deadline instant) error {
 	case err != nil:
 		l.cancel()
 	case outcome == script.More:
-		e.settle(c.keys)
+		e.settle(c.keys, c.isPermit())
 	case outcome == script.NotHeld && e.now() >= deadline:
 		err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
 	case outcome == script.NotHeld && l.id.Releases() == 1: // else an earlier copy may have released it
@@ -212,7 +212,7 @@ func (l *lease) onReleased(reply *script.Reply, deadline instant) error {
 	c.shard.mu.Lock()
 	c.releasing = nil
 	if err == nil {
-		c.shard.released.note(c.id.key, l.id, e.now())
+		c.shard.released.note(c, l.id, e.now())
 	}
 	c.sendRequest(nil)
 	c.unlock()

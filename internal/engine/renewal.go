@@ -74,7 +74,7 @@ func (l *lease) renewalDue() *script.Call {
 
 // renewal prepares a run of renew.lua.
 func (l *lease) renewal(duration time.Duration) script.Renew {
-	return script.Renew{Keys: &l.c.keys, ID: l.id, Lease: duration}
+	return script.Renew{Keys: &l.c.keys, ID: l.id, Lease: duration, Permit: l.c.isPermit()}
 }
 
 // onRenewed deals with the answer to a renewal for duration. It returns a function that notifies the holders,

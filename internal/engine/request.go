@@ -59,7 +59,7 @@ func (r *request) call() *script.Call {
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want),
 		Inbox: c.slot.inbox.address, Subscribed: c.slot.inbox.isLive(), Tokens: free, QueueTokens: queued, Calls: r.calls,
-		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote,
+		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
 	}
 	ctx := r.leader.ctx
 	if r.queued { // for whoever waits by now
@@ -126,7 +126,7 @@ func (r *request) onAnswer(reply *script.Reply) {
 			r.onBusy(a.Wait.Holders)
 			return
 		}
-		r.onQueued(reply.Sent, a.Stamp, a.Wait)
+		r.onQueued(reply.Sent, a.Stamp, a.Wait, a.Next)
 		if p := r.push; p != nil && !r.over {
 			r.onPush(p)
 		}
@@ -200,7 +200,7 @@ func (r *request) forget() {
 	if r.id.Copies() > 0 {
 		r.cancel()
 	} else if r.predecessor != nil {
-		r.c.e.cancelID(r.c.keys, predecessorTarget(r.predecessor))
+		r.c.e.cancelID(r.c.keys, r.c.predecessorTarget(r.predecessor))
 	}
 }
 
@@ -217,31 +217,34 @@ func (r *request) cancel() {
 	e := r.c.e
 	e.cancelID(r.c.keys, r.target(true))
 	if r.predecessor != nil {
-		e.cancelID(r.c.keys, predecessorTarget(r.predecessor))
+		e.cancelID(r.c.keys, r.c.predecessorTarget(r.predecessor))
 	}
 }
 
 // target returns what the server is to forget of the request.
 func (r *request) target(mark bool) cancelTarget {
 	want := r.leader.req
-	return cancelTarget{id: r.id.String(), lease: want.Lease, mark: mark, place: want.Place, keepPlace: want.KeepPlace}
+	return cancelTarget{
+		id: r.id.String(), lease: want.Lease, mark: mark, place: want.Place, keepPlace: want.KeepPlace, permit: r.c.isPermit(),
+	}
 }
 
-func predecessorTarget(p *script.Predecessor) cancelTarget {
-	return cancelTarget{id: p.ID.String(), lease: p.Lease, mark: true}
+func (c *cohort) predecessorTarget(p *script.Predecessor) cancelTarget {
+	return cancelTarget{id: p.ID.String(), lease: p.Lease, mark: true, permit: c.isPermit()}
 }
 
-// onQueued deals with an answer that says that the request is queued, and plans the next poll.
-func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait) {
+// onQueued deals with an answer that says that the request is queued, and plans the next poll. permits is when the first permit
+// may end, of a semaphore.
+func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait, permits time.Duration) {
 	c, e := r.c, r.c.e
 	news := !r.queued
 	if news {
-		c.siblings.addKnown(1)
+		r.addQueued(1)
 		c.stopSharingReaders()
 	}
 	r.queued, r.stamp, r.holders, r.lastErr, r.hears = true, stamp, wait.Holders, nil, r.asked
 	r.acceptBy = e.instant(sent) + script.AcceptWindow - e.margin(script.AcceptWindow) - core.DriftOf(r.leader.req)
-	if news && c.isShared() {
+	if news && (c.isShared() || c.isPermit()) {
 		c.refuseExcess(wait.Holders)
 	}
 	c.failTryLocks(busy(wait.Holders), c.waiters.joined)
@@ -251,11 +254,9 @@ func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait) {
 	}
 	e.inboxes.use(c.slot.inbox)
 	c.notifyWaiters(wait)
-	next, slack := script.PollInterval, pollSlack
-	for _, h := range wait.Holders {
-		if ends := max(h.TTL, 0) + time.Millisecond; ends < next { // the holder may not come back
-			next, slack = ends, 0 // an earlier poll would get the same answer
-		}
+	next, slack := r.nextEnd(&wait, permits), pollSlack
+	if next < script.PollInterval { // the holder may not come back
+		slack = 0 // an earlier poll would get the same answer
 	}
 	if news && c.slot.inbox.subscription.Load() != r.snapshot.subscription {
 		next, slack = 0, 0 // a grant may have been published before the subscription began
@@ -269,7 +270,7 @@ func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait) {
 func (r *request) onLate() {
 	if !r.queued {
 		r.queued = true
-		r.c.siblings.addKnown(1)
+		r.addQueued(1)
 	}
 	r.acceptBy = 0
 	r.c.e.schedule.set(&r.timer, r.c.e.now(), 0)
@@ -290,7 +291,7 @@ func (r *request) onPush(p *script.Message) {
 		r.c.hurry() // a try whose answer was lost has queued it
 	case r.c.e.cfg.Replicas.Count > 0:
 		r.confirm()
-	case p.Number > r.stamp && r.acceptBy-now >= script.AcceptWindow/2:
+	case p.Number > r.stamp && r.acceptBy-now >= script.AcceptWindow/2 && r.isWhole(p.Grant):
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 	default:
 		r.c.e.schedule.set(&r.timer, now, 0)

@@ -11,6 +11,9 @@ type siblings struct {
 	lease    *lease               // the latest; nil if it is over
 	greatest int64                // the greatest token of the key since there have been siblings
 	readers  map[*cohort]struct{} // cohorts whose callers share a lease
+
+	queuedPermits int      // how many requests for permits are known to be queued
+	scout         *request // the one of these that polls when a permit may end; nil: none
 }
 
 func (c *cohort) joinSiblings() {
@@ -76,6 +79,9 @@ func (c *siblings) removeLease(l *lease) {
 // waiting returns how many callers wait for the key. It does not count callers that may get the lock at
 // once: readers and one other caller, as long as no answer of the server says otherwise.
 func (c *cohort) waiting() int {
+	if c.isPermit() {
+		return c.siblings.queuedPermits // the others may be granted one each
+	}
 	waiting := c.waiters.n
 	known := c.request == nil || c.request.queued
 	if c.siblings != nil {

@@ -22,6 +22,9 @@ func (c *cohort) reportStall(w *waiter) {
 	if c.e.now()-w.startedAt < core.StallAfter {
 		return // the Client is being closed
 	}
+	if w.req.Permits > 1 {
+		return // others have permits, too
+	}
 	found := c.e.localHold(c.id.key)
 	c.shard.mu.Lock()
 	waits := w.hold == nil && w.err == nil

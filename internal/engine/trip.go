@@ -48,7 +48,7 @@ func (e *Engine) AcquireAll(ctx context.Context, rs []*core.Request) ([]core.Hol
 func (e *Engine) newTrip(ctx context.Context, rs []*core.Request) *trip {
 	n := len(rs)
 	first := rs[0]
-	if n > core.MaxTogether || first.Mode == core.Read || !e.sender.Mixes() || e.closing.Load() ||
+	if n > core.MaxTogether || first.Mode == core.Read || first.Mode == core.Permit || !e.sender.Mixes() || e.closing.Load() ||
 		e.checkQuarantine(max(first.Lease, first.MinHold)) != nil {
 		return nil
 	}

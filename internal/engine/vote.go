@@ -83,7 +83,7 @@ func (e *Engine) Counter(ctx context.Context, key string) (last int64, err error
 	}
 	answer, err := a.Polled(0, e.layout.InboxPrefix())
 	if answer.More {
-		e.settle(keys)
+		e.settle(keys, false)
 	}
 	return answer.Stamp, script.Failure(err)
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A hold is one acquisition of a key. Its fields other than the first three are guarded by locks.mu.
+// A hold is one acquisition of a key. Its fields other than the first four are guarded by locks.mu.
 type hold struct {
 	locks *Locks
 	req   *core.Request
 	token int64
+	slots []int // of a permit
 
 	entry     *entry
 	index     int // in the entry's holds; -1: not there any more
@@ -42,6 +43,7 @@ func (l *Locks) grant(e *entry, r *core.Request) *hold {
 		locks: l, req: r, token: e.token, entry: e, index: len(e.holds), since: time.Now(), lease: r.Lease,
 	}
 	e.holds = append(e.holds, h)
+	e.takeSlots(h)
 	h.setDeadline()
 	return h
 }
@@ -109,6 +111,7 @@ func (l *Locks) end(h *hold) {
 	e.holds[last] = nil
 	e.holds = e.holds[:last]
 	h.index = -1
+	e.freeSlots(h)
 	l.settle(e)
 }
 
@@ -117,6 +120,9 @@ func (h *hold) describe() core.Holder {
 	d := core.Holder{
 		Owner: h.req.Owner, Process: "local", TraceParent: h.req.Trace, Token: h.token, Since: h.since,
 		Label: h.req.Label, Fixed: h.req.Fixed, MinRest: max(0, time.Until(h.since.Add(h.req.MinHold))), Lingers: h.over,
+	}
+	if h.req.Permits > 0 {
+		d.Weight, d.Slots = h.req.Weight, core.FormatSlots(h.slots)
 	}
 	switch {
 	case h.over:

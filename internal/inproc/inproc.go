@@ -28,6 +28,8 @@ type entry struct {
 	holds     []*hold               // of readers, or one that excludes all others
 	phase     core.Mode             // of the holds, or of the last ones if there are none
 	token     int64                 // of the latest hold that excluded others; the readers after it have it too
+	used      int                   // the weight of the permits, if they are some
+	slots     []bool                // those that are taken
 	writers   queue                 // waiters of all modes but Read
 	readers   queue                 // waiters for a writer, which holds the key or waits for it too
 	last      int64                 // the place at the end of the queue
@@ -39,7 +41,11 @@ type entry struct {
 func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error) {
 	l.mu.Lock()
 	e := l.entry(r.Key)
-	if e.isFreeFor(r.Mode) {
+	if err := e.checkKind(r); err != nil {
+		l.mu.Unlock()
+		return nil, err
+	}
+	if e.isFreeFor(r) {
 		h := l.grant(e, r)
 		l.mu.Unlock()
 		return h, nil
@@ -71,9 +77,15 @@ func (l *Locks) entry(key string) *entry {
 	return e
 }
 
-// isFreeFor reports whether one more request of mode need not wait. A key that nobody holds has no waiters.
-func (e *entry) isFreeFor(mode core.Mode) bool {
-	return len(e.holds) == 0 || mode == core.Read && e.phase == core.Read && len(e.writers) == 0
+// isFreeFor reports whether one more request need not wait. A key that nobody holds has no waiters.
+func (e *entry) isFreeFor(r *core.Request) bool {
+	switch {
+	case len(e.holds) == 0:
+		return true
+	case len(e.writers) > 0:
+		return false
+	}
+	return r.Mode == core.Read && e.phase == core.Read || e.fits(r)
 }
 
 // refuse returns why r may not wait, nil if it may.
@@ -176,11 +188,14 @@ func (e *entry) busy(err error) *core.AcquireError {
 func (l *Locks) settle(e *entry) {
 	held, reading := len(e.holds) > 0, e.phase == core.Read
 	switch {
+	case held && e.phase == core.Permit:
+		l.grantPermits(e)
 	case held && !reading:
 	case len(e.readers) > 0 && (!reading || len(e.writers) == 0):
 		l.admitReaders(e)
 	case !held && len(e.writers) > 0:
 		l.grantTo(e, e.writers.pop())
+		l.grantPermits(e)
 	case !held && len(e.places) == 0:
 		delete(l.keys, e.key)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +53,7 @@ type Found struct {
 type Waiter struct {
 	Ticket, Process, Mode, Label string
 	Calls                        int // of its process
+	Weight                       int // of a permit that is wanted; 0: it is a lock
 	Since                        time.Time
 
 	place string // the name of its kept place
@@ -74,20 +76,21 @@ func New(rdb redis.UniversalClient, prefix string, quarantine time.Duration) (*I
 func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (*Status, error) {
 	n := i.layout.KeySet(key)
 	places, rests := make([]*redis.StringCmd, len(kept)), make([]*redis.DurationCmd, len(kept))
-	var holder, tickets *redis.MapStringStringCmd
+	var holder, tickets, permitTickets *redis.MapStringStringCmd
 	var ttl *redis.DurationCmd
-	var queue, readers *redis.ZSliceCmd
+	var queue, readers, permits *redis.ZSliceCmd
 	var now *redis.TimeCmd
 	_, err := i.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		holder, ttl = p.HGetAll(ctx, n.Holder()), p.PTTL(ctx, n.Holder())
 		queue, readers = p.ZRangeWithScores(ctx, n.Queue(), 0, -1), p.ZRangeWithScores(ctx, n.ReadQueue(), 0, -1)
+		permits, permitTickets = p.ZRangeWithScores(ctx, n.PermitQueue(), 0, -1), p.HGetAll(ctx, n.PermitTickets())
 		tickets, now = p.HGetAll(ctx, n.Tickets()), p.Time(ctx)
 		for j, name := range kept {
 			places[j], rests[j] = p.Get(ctx, n.Kept(name)), p.PTTL(ctx, n.Kept(name))
 		}
 		return nil
 	})
-	if err != nil && cmp.Or(holder.Err(), ttl.Err(), queue.Err(), readers.Err(), tickets.Err(), now.Err()) == nil {
+	if err != nil && cmp.Or(holder.Err(), ttl.Err(), queue.Err(), readers.Err(), permits.Err(), tickets.Err(), permitTickets.Err(), now.Err()) == nil {
 		err = nil // a kept place is gone
 	}
 	if err != nil {
@@ -99,6 +102,10 @@ func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (*Statu
 	case len(h) == 0:
 	case h["mode"] == core.Read.String():
 		err = i.readReaders(s, h, now.Val())
+	case h["mode"] == core.Permit.String():
+		for _, name := range i.readPermits(s, h, now.Val()) {
+			present[name] = true
+		}
 	default:
 		err = i.readHolder(s, h, ttl.Val(), now.Val())
 		present[script.ParseAbout(h["owner"]).Place] = true
@@ -106,7 +113,8 @@ func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (*Statu
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(queue.Val(), readers.Val())
+	all := slices.Concat(queue.Val(), readers.Val(), permits.Val())
+	maps.Copy(tickets.Val(), permitTickets.Val())
 	slices.SortStableFunc(all, func(a, b redis.Z) int { return cmp.Compare(a.Score, b.Score) })
 	for _, z := range all {
 		if id, _ := z.Member.(string); id != script.ReadersTicket {
@@ -124,6 +132,26 @@ func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (*Statu
 	}
 	slices.SortFunc(s.Kept, func(a, b KeptPlace) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Name, b.Name)) })
 	return s, nil
+}
+
+// readPermits reads what permits.lua wrote, of permits whose time is not over; the earliest is the first. It returns the names of
+// kept places that they came from.
+func (i *Inspector) readPermits(s *Status, h map[string]string, now time.Time) (places []string) {
+	for name, value := range h {
+		p, ok := script.ParsePermit(value)
+		if !ok || !strings.HasPrefix(name, script.PermitField) || !p.Ends.After(now) {
+			continue
+		}
+		h := core.Holder{
+			Process: i.layout.ProcessOf(p.Inbox), TraceParent: p.Trace, Token: p.Token, Since: p.Since, TTL: p.Ends.Sub(now),
+			Weight: p.Weight, Slots: p.Slots,
+		}
+		script.DescribeHolder(&h, p.Holder, now)
+		s.Mode, s.Holders = core.Permit.String(), append(s.Holders, h)
+		places = append(places, script.ParseAbout(p.Holder).Place)
+	}
+	sortHolders(s.Holders)
+	return places
 }
 
 // readReaders reads what readers.lua wrote, of those whose time is not over; the earliest is the first.
@@ -156,10 +184,15 @@ func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) e
 	if len(s.Holders) > 0 {
 		s.Mode = core.Read.String()
 	}
-	slices.SortFunc(s.Holders, func(a, b core.Holder) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Owner, b.Owner))
-	})
+	sortHolders(s.Holders)
 	return nil
+}
+
+// sortHolders sorts holders by when they began.
+func sortHolders(all []core.Holder) {
+	slices.SortFunc(all, func(a, b core.Holder) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Owner, b.Owner))
+	})
 }
 
 func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration, now time.Time) error {
@@ -196,6 +229,9 @@ func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
 		w.Mode, w.Process = fields[0], i.layout.ProcessOf(fields[3])
 		about := script.ParseAbout(fields[4])
 		w.Label, w.place = about.Label, about.Place
+		if w.Mode == core.Permit.String() {
+			w.Weight, _ = strconv.Atoi(fields[2])
+		}
 		if since, err := strconv.ParseInt(fields[5], 10, 64); err == nil {
 			w.Since = time.UnixMicro(since)
 		}
@@ -280,6 +316,7 @@ func (i *Inspector) ForceUnlock(ctx context.Context, key string, h core.Holder) 
 	s := script.NewSender(i.rdb, i.topology, time.Second, script.Replicas{})
 	defer s.Stop()
 	f := script.Force{Keys: &keys, Token: h.Token, Owner: h.Owner}
+	f.Permit = i.rdb.HGet(ctx, keys.Holder(), "mode").Val() == core.Permit.String() // else the script says what there is
 	s.Start(f.Call(ctx, i.scripts, func(a *script.Reply) { answer <- a }))
 	select {
 	case a := <-answer:

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 // A MessageKind tells what a message is about.
@@ -72,7 +74,7 @@ func parsePermitGrant(text string) (m Message, ok bool) {
 	m.Grant.Waiting, errs[1] = strconv.ParseInt(fields[3], 10, 64)
 	if fields[2] != "-" {
 		m.Grant.Slots = fields[2]
-		_, errs[2] = ParseSlots(fields[2])
+		_, errs[2] = core.ParseSlots(fields[2])
 	}
 	return m, errors.Join(errs[:]...) == nil && m.Number > 0
 }

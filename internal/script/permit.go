@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,7 +105,7 @@ func (p *Poll) permitCall(ctx context.Context, s *Set, done func(*Reply)) *Call 
 // permit reads what a granted id may use: one token, and slots.
 func (r *Reply) permit() Grant {
 	g := Grant{Token: r.int(), Tokens: 1, Slots: r.text(), Waiting: r.int()}
-	_, err := ParseSlots(g.Slots)
+	_, err := core.ParseSlots(g.Slots)
 	if r.Err == nil && (err != nil || !g.isValid()) {
 		r.Err = fmt.Errorf("%w: token %d, slots: %w", errStrange, g.Token, err)
 	}
@@ -123,6 +122,7 @@ func (r *Reply) permitHolders(inboxPrefix string) (holders []core.Holder, next t
 		h := core.Holder{
 			Process: processOf(inbox, inboxPrefix), TraceParent: trace,
 			Token: token, Since: time.UnixMicro(since), TTL: r.ttl(),
+			Weight: max(int(r.int()), 1), Slots: r.text(),
 		}
 		DescribeHolder(&h, about, now)
 		holders = append(holders, h)
@@ -131,32 +131,6 @@ func (r *Reply) permitHolders(inboxPrefix string) (holders []core.Holder, next t
 		return nil, 0
 	}
 	return holders, next
-}
-
-// ParseSlots reads the slots of a permit, such as "0-2,5". They are at most core.MaxPermits.
-func ParseSlots(text string) (slots []int, err error) {
-	for run := range strings.SplitSeq(text, ",") {
-		first, last, isRun := strings.Cut(run, "-")
-		if !isRun {
-			last = first
-		}
-		from, err := strconv.ParseUint(first, 10, 16)
-		if err != nil {
-			return nil, err
-		}
-		to, err := strconv.ParseUint(last, 10, 16)
-		if err != nil {
-			return nil, err
-		}
-		if to < from || to >= core.MaxPermits || len(slots)+int(to-from) >= core.MaxPermits {
-			return nil, fmt.Errorf("a permit has no slots %q", text)
-		}
-		for slot := from; slot <= to; slot++ {
-			slots = append(slots, int(slot))
-		}
-	}
-	slices.Sort(slots)
-	return slots, nil
 }
 
 // A Permit is what the field of one says.

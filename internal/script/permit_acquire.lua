@@ -11,7 +11,7 @@
 --        12 for how long the place is kept from now on if the permit is not had (ms), 0: not at all
 --   returns {3, token, slots, tickets waiting}  held
 --           {4, fencing counter, position, length of the queue, place, ms until the first permit may end, time,
---            owner, inbox, token, since, trace and ms left of each holder}  queued, or busy
+--            owner, inbox, token, since, trace, ms left, weight and slots of each holder}  queued, or busy
 --           {-1}  refused: the id is over      {2}  to be run again: there was more to do than one run does
 --           UNTRUSTED, an error, before the first write: see quarantine.lua
 -- Rules 2, 11, 22 and 25 of docs/protocol.md.

@@ -2,7 +2,7 @@
 --   KEYS 1 holder  2 queue of permits  3 tickets for permits  4 fencing counter
 --   ARGV 1 '+' if the inbox is subscribed, else '-'  then for each ticket: its id, its lease (ms)
 --   returns {more, fencing counter, length of the queue, {a ticket's answer, …}, ms until the first permit may end, time,
---            owner, inbox, token, since, trace and ms left of each holder}
+--            owner, inbox, token, since, trace, ms left, weight and slots of each holder}
 --     more: 3 if it is to be run again at once, because there was more to do than one run does, else 2
 --     a ticket's answer: {3, token, slots, tickets waiting} held · {0, position} queued · {-1} gone
 --   or UNTRUSTED, an error, if it has only shown that the tickets are alive: see quarantine.lua

@@ -238,15 +238,16 @@ local function tidy_permits(p)
   end
 end
 
--- Returns in how many ms the first permit may end, the time (us), and owner, inbox, token, since (us), trace and how many ms are
--- left of each permit, or of MAX_SHOWN of them.
+-- Returns in how many ms the first permit may end, the time (us), and owner, inbox, token, since (us), trace, how many ms are
+-- left, weight and slots of each permit, or of MAX_SHOWN of them. Long lists of slots are left out.
 local function describe_permits(p)
   local told = {math.max(p.next - now_ms, 0), digits(now_us)}
   local fields = call('HSCAN', KEYS[1], 0, 'COUNT', 8 * MAX_SHOWN)[2] -- COUNT is a number of buckets, which may be empty
   for i = 1, #fields, 2 do
     local q = string.sub(fields[i], 1, 2) == 'p:' and parse_permit(fields[i + 1])
-    if q and q.ends > now_ms and #told < 6 * MAX_SHOWN then
-      for _, v in ipairs({q.owner, q.inbox, q.token, q.since, q.trace, q.ends - now_ms}) do told[#told + 1] = v end
+    if q and q.ends > now_ms and #told < 8 * MAX_SHOWN then
+      local slots = #q.slots <= MAX_SLOTS_TOLD and q.slots or ''
+      for _, v in ipairs({q.owner, q.inbox, q.token, q.since, q.trace, q.ends - now_ms, q.w, slots}) do told[#told + 1] = v end
     end
   end
   return unpack(told)

@@ -184,7 +184,7 @@ func (s *Permits) Disorder(counted bool) (wrong []string) {
 	last, okLast := Digits(s.Fields["last"])
 	for id, p := range s.live() {
 		used += p.Weight
-		some, err := script.ParseSlots(p.Slots)
+		some, err := core.ParseSlots(p.Slots)
 		if err != nil || len(some) != p.Weight {
 			fault("the permit %s of weight %d has the slots %q: %v", id, p.Weight, p.Slots, err)
 		}

@@ -116,3 +116,6 @@ func (c Config) realTime() bool { return c.Server != nil && !c.Bubble }
 
 // ReadMode is that of the reading side of an RWLocker.
 const ReadMode = "read"
+
+// PermitMode is that of a semaphore. With one permit it is fair, and its holds exclude each other.
+const PermitMode = "permit"

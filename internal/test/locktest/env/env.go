@@ -203,7 +203,7 @@ func (e *Env) Reaped(key string) {
 			return err.Error()
 		}
 		e.Unlock(ctx, held)
-		if e.Server.Admin.Exists(e.Ctx, e.Server.RedisKey(key)+":queue").Val() == 1 {
+		if e.Server.Admin.Exists(e.Ctx, e.Server.QueueKey(key)).Val() == 1 {
 			return "tickets of the dead are left"
 		}
 		return ""

@@ -27,6 +27,7 @@ const (
 	Excludes                     // one whose holds exclude each other
 	PassesOn                     // one that a process passes on by itself
 	TwoSided                     // an RWLocker
+	Mixes                        // a lock, which locks of other kinds exclude on the same key
 
 	// Every scenario that can run in real time needs one of these.
 	Shares // a server that others use meanwhile: it touches nothing but its own keys and connections
@@ -46,9 +47,10 @@ func (s *Scenario) possible(c Config) bool {
 		(s.needs&InProcess == 0 || c.Server == nil) &&
 		(s.needs&InBubble == 0 || c.Bubble) &&
 		(s.needs&InRealTime == 0 || c.realTime()) &&
-		(s.needs&Fair == 0 || c.Mode == "fair" || c.Server == nil && c.Mode == ClientMode) &&
+		(s.needs&Fair == 0 || c.Mode == "fair" || c.Mode == PermitMode || c.Server == nil && c.Mode == ClientMode) &&
 		(s.needs&Excludes == 0 || c.Mode != ReadMode) &&
 		(s.needs&PassesOn == 0 || c.Mode == ClientMode) &&
+		(s.needs&Mixes == 0 || c.Mode != PermitMode) &&
 		(s.needs&TwoSided == 0 || c.twoSided())
 }
 

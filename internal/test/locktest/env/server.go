@@ -93,6 +93,20 @@ func (s *Server) Child(role string) ChildSpec {
 // RedisKey is where a key made by Key lives on the server.
 func (s *Server) RedisKey(key string) string { return s.Prefix + ":{" + key + "}" }
 
+// QueueKey is where the tickets for a key stand on the server, and TicketsKey where that says what they are.
+func (s *Server) QueueKey(key string) string { return s.RedisKey(key) + ":" + s.permits() + "queue" }
+
+// TicketsKey is QueueKey's.
+func (s *Server) TicketsKey(key string) string { return s.RedisKey(key) + ":" + s.permits() + "tickets" }
+
+// permits begins the names of what a semaphore has and a lock has, too.
+func (s *Server) permits() string {
+	if s.e.Config.Mode == PermitMode {
+		return "permit"
+	}
+	return ""
+}
+
 // Status is what an Inspector says of a key.
 func (s *Server) Status(key string) lockmw.Status {
 	s.e.T.Helper()
@@ -140,7 +154,7 @@ func (s *Server) SetMaxMemory(limit string) {
 func (s *Server) TicketsQueued(key string, n int64) {
 	s.e.T.Helper()
 	s.e.Eventually(Patience, func() string {
-		if s.Admin.ZCard(s.e.Ctx, s.RedisKey(key)+":queue").Val() == n {
+		if s.Admin.ZCard(s.e.Ctx, s.QueueKey(key)).Val() == n {
 			return ""
 		}
 		return "not all who wait are queued"

@@ -11,8 +11,8 @@ import (
 )
 
 var kinds = []env.Scenario{
-	env.Case("fair, plain and write locks of one key stand in one queue", kindsInOneQueue, env.Fair|env.OnServer|env.Shares|env.Sample),
-	env.Case("fair, plain and write locks of one key exclude each other", kindsExclude, env.Fair|env.OnServer|env.Shares|env.Sample),
+	env.Case("fair, plain and write locks of one key stand in one queue", kindsInOneQueue, env.Fair|env.Mixes|env.OnServer|env.Shares|env.Sample),
+	env.Case("fair, plain and write locks of one key exclude each other", kindsExclude, env.Fair|env.Mixes|env.OnServer|env.Shares|env.Sample),
 }
 
 func kindsInOneQueue(e *env.Env) {

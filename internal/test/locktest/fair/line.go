@@ -153,8 +153,8 @@ func (q *line) names() []string {
 func queue(e *env.Env, key string) []string {
 	e.T.Helper()
 	p := e.Server.Admin.TxPipeline() // both in the same moment
-	ids := p.ZRange(e.Ctx, e.Server.RedisKey(key)+":queue", 0, -1)
-	tickets := p.HGetAll(e.Ctx, e.Server.RedisKey(key)+":tickets")
+	ids := p.ZRange(e.Ctx, e.Server.QueueKey(key), 0, -1)
+	tickets := p.HGetAll(e.Ctx, e.Server.TicketsKey(key))
 	if _, err := p.Exec(e.Ctx); err != nil {
 		e.T.Fatalf("reading the queue: %v", err)
 	}

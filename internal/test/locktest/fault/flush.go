@@ -42,14 +42,14 @@ func scriptFlushInBackground(e *env.Env) {
 	w, cancelled := e.Wait(a, key), e.Wait(b, key)
 	e.Server.TicketsQueued(key, ticketsOf(e, 1, 2))
 	for range 3 {
-		seen := e.Server.Admin.HGetAll(e.Ctx, e.Server.RedisKey(key)+":tickets").Val()
+		seen := e.Server.Admin.HGetAll(e.Ctx, e.Server.TicketsKey(key)).Val()
 		e.Server.FlushScripts()
 		if err := env.Renewal(e, renewals); err != nil {
 			e.T.Errorf("a renewal: %v", err)
 		}
 		e.Server.FlushScripts()
 		e.Eventually(env.PollInterval+e.Soon, func() string {
-			if maps.Equal(seen, e.Server.Admin.HGetAll(e.Ctx, e.Server.RedisKey(key)+":tickets").Val()) {
+			if maps.Equal(seen, e.Server.Admin.HGetAll(e.Ctx, e.Server.TicketsKey(key)).Val()) {
 				return "no poll has arrived"
 			}
 			return ""

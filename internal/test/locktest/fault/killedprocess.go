@@ -68,7 +68,7 @@ func listening(e *env.Env, key string, n int) {
 	e.T.Helper()
 	e.Eventually(env.Patience, func() string {
 		got := 0
-		for field, value := range e.Server.Admin.HGetAll(e.Ctx, e.Server.RedisKey(key)+":tickets").Val() {
+		for field, value := range e.Server.Admin.HGetAll(e.Ctx, e.Server.TicketsKey(key)).Val() {
 			if strings.HasPrefix(field, "@") && strings.HasPrefix(value, "+") {
 				got++
 			}

@@ -89,7 +89,7 @@ func lostQueueing(e *env.Env) {
 	w := e.Wait(c, key)
 	e.Caught(fault)
 	e.Eventually(env.Patience, func() string { // the repetition may still be under way
-		if n := e.Server.Admin.ZCard(e.Ctx, e.Server.RedisKey(key)+":queue").Val(); n != 1 {
+		if n := e.Server.Admin.ZCard(e.Ctx, e.Server.QueueKey(key)).Val(); n != 1 {
 			return "there is not one ticket"
 		}
 		return ""
@@ -111,7 +111,7 @@ func losesCancel(e *env.Env, c, other *env.Client, key string) {
 	ctx, held := e.Lock(other, key)
 	w := e.Wait(c, key)
 	e.Eventually(env.Patience, func() string {
-		if e.Server.Admin.ZCard(e.Ctx, e.Server.RedisKey(key)+":queue").Val() != 1 {
+		if e.Server.Admin.ZCard(e.Ctx, e.Server.QueueKey(key)).Val() != 1 {
 			return "there is not one ticket"
 		}
 		return ""

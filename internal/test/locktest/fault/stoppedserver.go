@@ -62,7 +62,7 @@ func holdsAndQueueOfStoppedServer(e *env.Env) {
 // polls waits until the process of a ticket does.
 func polls(e *env.Env, key, ticket string) {
 	e.T.Helper()
-	seen := func() string { return e.Server.Admin.HGet(e.Ctx, e.Server.RedisKey(key)+":tickets", "@"+ticket).Val() }
+	seen := func() string { return e.Server.Admin.HGet(e.Ctx, e.Server.TicketsKey(key), "@"+ticket).Val() }
 	before := seen()
 	e.Eventually(env.Patience, func() string {
 		if seen() == before {

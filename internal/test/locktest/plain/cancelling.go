@@ -37,7 +37,7 @@ func cancelledTicketIsGone(e *env.Env) {
 	key := e.Key("user")
 	ctx, held := e.Lock(e.Client(), key)
 	w := e.Wait(e.Client(), key)
-	queue := e.Server.RedisKey(key) + ":queue"
+	queue := e.Server.QueueKey(key)
 	e.Eventually(e.Soon, func() string {
 		if e.Server.Admin.Exists(e.Ctx, queue).Val() == 1 {
 			return ""

@@ -120,7 +120,7 @@ func closeUndoes(e *env.Env) {
 	if err := a.Close(); err != nil {
 		e.T.Errorf("Close: %v", err)
 	}
-	if n := e.Server.Admin.ZCard(e.Ctx, e.Server.RedisKey(key)+":queue").Val(); n != 0 {
+	if n := e.Server.Admin.ZCard(e.Ctx, e.Server.QueueKey(key)).Val(); n != 0 {
 		e.T.Errorf("%d wait for the lock after Close", n)
 	}
 	e.Unlock(ctx, held)

@@ -96,7 +96,7 @@ func lateQueueingAfterCancel(e *env.Env) {
 	})
 	e.Server.Arrives(late)
 	late.Break()
-	if n := e.Server.Admin.ZCard(e.Ctx, e.Server.RedisKey(key)+":queue").Val(); n != 0 {
+	if n := e.Server.Admin.ZCard(e.Ctx, e.Server.QueueKey(key)).Val(); n != 0 {
 		e.T.Errorf("%d tickets are queued", n)
 	}
 	e.Unlock(ctx, held)
@@ -182,7 +182,7 @@ func replayAfterCancel(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("user")
 	ctx, held := e.Lock(other, key)
 	w := e.Wait(c, key)
-	queue := e.Server.RedisKey(key) + ":queue"
+	queue := e.Server.QueueKey(key)
 	e.Eventually(env.Patience, func() string {
 		if e.Server.Admin.ZCard(e.Ctx, queue).Val() == 1 {
 			return ""

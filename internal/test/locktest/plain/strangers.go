@@ -31,24 +31,24 @@ func strangerAtQueue(e *env.Env) {
 		if kind == "zset" {
 			continue // the members of a sorted set are tickets, whoever put them there
 		}
-		strangerBehindHolder(e, kind, ":queue")
+		strangerBehindHolder(e, kind, e.Server.QueueKey)
 	}
 }
 
 func strangerAtTickets(e *env.Env) {
 	for kind := range env.Plants {
 		if kind != "hash" { // as above
-			strangerBehindHolder(e, kind, ":tickets")
+			strangerBehindHolder(e, kind, e.Server.TicketsKey)
 		}
 	}
 }
 
 // strangerBehindHolder plants something that is met by who has to queue.
-func strangerBehindHolder(e *env.Env, kind, suffix string) {
+func strangerBehindHolder(e *env.Env, kind string, where func(key string) string) {
 	e.T.Helper()
 	c, key := e.Client(), e.Key("user")
 	ctx, held := e.Lock(c, key)
-	check := e.Server.Plant(kind, e.Server.RedisKey(key)+suffix)
+	check := e.Server.Plant(kind, where(key))
 	_, _, err := e.Rec.Lock(e.Ctx, e.Client().Rival, key)
 	e.Is("Lock with a "+kind+" in the way", err, lockmw.ErrWrongType)
 	if err := held.Unlock(); err != nil {
@@ -56,7 +56,7 @@ func strangerBehindHolder(e *env.Env, kind, suffix string) {
 	}
 	_ = ctx
 	if e.Server.Admin.Exists(e.Ctx, e.Server.RedisKey(key)).Val() != 0 {
-		e.T.Errorf("a %s at %s keeps the lock from being released", kind, suffix)
+		e.T.Errorf("a %s at %s keeps the lock from being released", kind, where(key))
 	}
 	check()
 }

@@ -1,0 +1,73 @@
+package inproc
+
+import (
+	"fmt"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// Permits of a semaphore (rule 25 of docs/protocol.md): they are in strict order, and the head of the queue is granted its own
+// as soon as the weight is free, by its own n.
+
+// checkKind returns an error if r wants a permit of a key that is for locks, or the reverse.
+func (e *entry) checkKind(r *core.Request) error {
+	first := e.anyRequest()
+	if first == nil || (first.Permits > 0) == (r.Permits > 0) {
+		return nil
+	}
+	return &core.AcquireError{Err: fmt.Errorf("%w: the key is used in the mode %v, and this is %v", core.ErrWrongType, first.Mode, r.Mode)}
+}
+
+// anyRequest returns one that holds the key or waits for it; nil: there is none.
+func (e *entry) anyRequest() *core.Request {
+	switch {
+	case len(e.holds) > 0:
+		return e.holds[0].req
+	case len(e.writers) > 0:
+		return e.writers[0].req
+	}
+	return nil
+}
+
+// fits reports whether r wants a permit whose weight is free.
+func (e *entry) fits(r *core.Request) bool {
+	return e.phase == core.Permit && r.Permits > 0 && e.used+r.Weight <= r.Permits
+}
+
+// grantPermits grants permits to the head of the queue for as long as its weight is free.
+func (l *Locks) grantPermits(e *entry) {
+	for len(e.writers) > 0 && e.fits(e.writers[0].req) {
+		l.grantTo(e, e.writers.pop())
+	}
+}
+
+// takeSlots takes the lowest slots that are free.
+func (e *entry) takeSlots(h *hold) {
+	if h.req.Permits == 0 {
+		return
+	}
+	e.used += h.req.Weight
+	for slot := 0; len(h.slots) < h.req.Weight; slot++ {
+		if slot == len(e.slots) {
+			e.slots = append(e.slots, false)
+		}
+		if !e.slots[slot] {
+			e.slots[slot] = true
+			h.slots = append(h.slots, slot)
+		}
+	}
+}
+
+// freeSlots gives back what takeSlots took.
+func (e *entry) freeSlots(h *hold) {
+	if h.req.Permits == 0 {
+		return
+	}
+	e.used -= h.req.Weight
+	for _, slot := range h.slots {
+		e.slots[slot] = false
+	}
+}
+
+// Slots implements core.PermitHold.
+func (h *hold) Slots() []int { return append([]int(nil), h.slots...) }

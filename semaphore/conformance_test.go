@@ -1,0 +1,28 @@
+package semaphore_test
+
+import (
+	"testing"
+
+	"github.com/lockmw/go/internal/test/locktest"
+	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/semaphore"
+)
+
+// one is a semaphore with one permit, which is to be all that a fair lock is.
+func one(c *lockmw.Client) lockmw.Locker { return semaphore.New(c, 1) }
+
+func TestConformanceOnMiniredis(t *testing.T) { locktest.Run(t, env.Piped(env.PermitMode, one)) }
+
+func TestConformanceOnACluster(t *testing.T) {
+	suite.NeedsSeveral(t, "the plain lock and the writers stand for it")
+	locktest.Run(t, env.Cluster(env.PermitMode, one))
+}
+
+func TestConformanceOverSentinel(t *testing.T) {
+	suite.NeedsSeveral(t, "the plain lock and the writers stand for it")
+	locktest.Run(t, env.Sentinel(env.PermitMode, one))
+}
+
+func TestConformanceOnRedis(t *testing.T) { locktest.Run(t, env.Redis(env.PermitMode, one)) }
