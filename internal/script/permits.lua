@@ -48,10 +48,15 @@ local function permit_text(q)
   return table.concat({digits(q.ends), q.since, q.token, q.n, q.w, q.slots, q.inbox, q.owner, q.trace}, ' ')
 end
 
+-- Returns how many wait: nobody if somebody else keeps something at the queue's key.
+local function count_tickets()
+  local queued = redis.pcall('ZCARD', KEYS[2])
+  return type(queued) == 'number' and queued or 0
+end
+
 -- Lets the hash live until the last permit has ended, and while somebody waits.
 local function keep_permits(p)
-  local waits = type(redis.pcall('ZCARD', KEYS[2])) == 'number' and call('EXISTS', KEYS[2]) == 1
-  call('PEXPIRE', KEYS[1], math.max(p.last - now_ms, waits and QUEUE_TTL or 1))
+  call('PEXPIRE', KEYS[1], math.max(p.last - now_ms, count_tickets() > 0 and QUEUE_TTL or 1))
 end
 
 -- Writes what counts the permits, together with fields of permits.
@@ -152,6 +157,7 @@ local function end_permit(p, id, q, linger)
     fields[3], fields[4] = permit_field('-' .. id), permit_text(q)
   else
     p.used, p.map = p.used - q.w, string.match(mark_slots(p.map, q.slots, '0'), '^.*[^0]') or ''
+    if p.used == 0 then p.next, p.last = NEVER, 0 end -- else they are only bounds
   end
   write_permits(p, fields)
   call('HDEL', KEYS[1], permit_field(id))
@@ -203,8 +209,7 @@ end
 -- certainly do not listen are passed over; what is left when nobody else wants it they get anyway. Returns true if
 -- it is to be run again, because there was more to do than one run does.
 local function settle_permits(p)
-  if not may_grant() or type(redis.pcall('ZCARD', KEYS[2])) == 'table' then return false end
-  if call('EXISTS', KEYS[2]) == 0 or not reserve_tokens(1) then return false end
+  if not may_grant() or count_tickets() == 0 or not reserve_tokens(1) then return false end
   local amnesty, first = touch_queue()
   if first then keep_permits(p) end
   local passed, more = {}, true
@@ -231,7 +236,7 @@ end
 -- renew.
 local function tidy_permits(p)
   if call('EXISTS', KEYS[1]) == 0 then return end
-  if p.used == 0 and now_ms < p.next and redis.pcall('EXISTS', KEYS[2]) == 0 then
+  if p.used == 0 and now_ms < p.next and count_tickets() == 0 then
     call('DEL', KEYS[1])
   else
     keep_permits(p)

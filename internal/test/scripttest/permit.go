@@ -125,7 +125,7 @@ func (d *Driver) LookAtPermits() *Permits {
 	var fields, tickets *redis.MapStringStringCmd
 	var queue *redis.StringSliceCmd
 	var ttls [3]*redis.DurationCmd
-	_, err := d.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := d.Redis.Pipelined(ctx, func(p redis.Pipeliner) error { // a full memory refuses MULTI
 		now, fields, tickets = p.Time(ctx), p.HGetAll(ctx, d.Keys.Holder()), p.HGetAll(ctx, d.Keys.PermitTickets())
 		queue = p.ZRange(ctx, d.Keys.PermitQueue(), 0, -1)
 		for i, key := range []string{d.Keys.Holder(), d.Keys.PermitQueue(), d.Keys.PermitTickets()} {
