@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -19,6 +20,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
 	"github.com/lockmw/go/rwlock"
+	"github.com/lockmw/go/semaphore"
 	"github.com/lockmw/go/tracing"
 )
 
@@ -27,12 +29,13 @@ import (
 var _ = []any{
 	overNodes, firstLock, lockByHand, firstRoute, firstTask, sell,
 	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
-	parts, mounted, traceTasks, keptTurn, secured,
+	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks,
 }
 
 type (
 	Order   struct{ User, Item string }
 	Receipt struct{ ID string }
+	Export  struct{ Tenant string }
 )
 
 var (
@@ -42,6 +45,7 @@ var (
 	fulfil       func(context.Context, *asynq.Task) error
 	createOrder  func(http.ResponseWriter, *http.Request)
 	authenticate func(http.Handler) http.Handler
+	pay          func(http.ResponseWriter, *http.Request)
 	userID       func(context.Context) (string, bool)
 	byUser       httpmw.KeyFunc
 	redisOpt     asynq.RedisClientOpt
@@ -266,4 +270,38 @@ func secured() error {
 		return err
 	}
 	return locks.Close()
+}
+
+func permits(ctx context.Context, locks *lockmw.Client, tenant string) error {
+	exports := semaphore.New(locks, 3) // a *lockmw.Client, and how many may hold a key
+
+	ctx, hold, err := exports.Lock(ctx, lockmw.Key("exports", tenant))
+	if err != nil {
+		return err
+	}
+	defer hold.Unlock()
+
+	return placeOrder(ctx)
+}
+
+func bulkhead(locks *lockmw.Client, r chi.Router) {
+	r.With(httpmw.WithLock(semaphore.New(locks, 20), httpmw.Const("payments"))).
+		Post("/payments", pay)
+}
+
+func tooMany() httpmw.Option {
+	tooMany := httpmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
+		if e, ok := errors.AsType[*lockmw.Error](err); ok && errors.Is(err, lockmw.ErrBusy) {
+			w.Header().Set("Retry-After", strconv.Itoa(max(1, int(e.RetryAfter.Seconds()))))
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+			return
+		}
+		httpmw.WriteError(w, r, err)
+	})
+	return tooMany
+}
+
+func exportTasks(locks *lockmw.Client, mux *asynq.ServeMux, handler asynq.Handler) {
+	byTenant := asynqmw.By("exports", asynqmw.Payload(func(e Export) string { return e.Tenant }))
+	mux.Handle("export", asynqmw.WithLock(semaphore.New(locks, 3), byTenant)(handler))
 }
