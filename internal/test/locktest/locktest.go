@@ -19,11 +19,12 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/locktest/fair"
 	"github.com/lockmw/go/internal/test/locktest/fault"
+	"github.com/lockmw/go/internal/test/locktest/permit"
 	"github.com/lockmw/go/internal/test/locktest/plain"
 	"github.com/lockmw/go/internal/test/locktest/rw"
 )
 
 // Run runs the scenarios that c's Locker can be put through. The test must not be parallel to others.
 func Run(t *testing.T, c env.Config) {
-	env.Run(t, c, slices.Concat(plain.Groups, fault.Groups, fair.Groups, rw.Groups))
+	env.Run(t, c, slices.Concat(plain.Groups, fault.Groups, fair.Groups, rw.Groups, permit.Groups))
 }

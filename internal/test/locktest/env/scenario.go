@@ -27,6 +27,7 @@ const (
 	Excludes                     // one whose holds exclude each other
 	PassesOn                     // one that a process passes on by itself
 	TwoSided                     // an RWLocker
+	Permits                      // a semaphore
 	Mixes                        // a lock, which locks of other kinds exclude on the same key
 
 	// Every scenario that can run in real time needs one of these.
@@ -50,6 +51,7 @@ func (s *Scenario) possible(c Config) bool {
 		(s.needs&Fair == 0 || c.Mode == "fair" || c.Mode == PermitMode || c.Server == nil && c.Mode == ClientMode) &&
 		(s.needs&Excludes == 0 || c.Mode != ReadMode) &&
 		(s.needs&PassesOn == 0 || c.Mode == ClientMode) &&
+		(s.needs&Permits == 0 || c.Mode == PermitMode) &&
 		(s.needs&Mixes == 0 || c.Mode != PermitMode) &&
 		(s.needs&TwoSided == 0 || c.twoSided())
 }
@@ -57,7 +59,7 @@ func (s *Scenario) possible(c Config) bool {
 // chosen reports whether s belongs to the suite that runs.
 func (s *Scenario) chosen(c Config) bool {
 	sample, costly := s.needs&Sample != 0, s.needs&Costly != 0
-	own := s.needs&(Fair|TwoSided) != 0
+	own := s.needs&(Fair|TwoSided|Permits) != 0
 	plain := c.Mode == ClientMode && c.OverNodes == nil || c.Server == nil
 	switch {
 	case c.Several:

@@ -97,7 +97,9 @@ func (s *Server) RedisKey(key string) string { return s.Prefix + ":{" + key + "}
 func (s *Server) QueueKey(key string) string { return s.RedisKey(key) + ":" + s.permits() + "queue" }
 
 // TicketsKey is QueueKey's.
-func (s *Server) TicketsKey(key string) string { return s.RedisKey(key) + ":" + s.permits() + "tickets" }
+func (s *Server) TicketsKey(key string) string {
+	return s.RedisKey(key) + ":" + s.permits() + "tickets"
+}
 
 // permits begins the names of what a semaphore has and a lock has, too.
 func (s *Server) permits() string {
