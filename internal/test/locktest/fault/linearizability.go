@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/semaphore"
 )
 
 var linearizability = []env.Scenario{
@@ -136,7 +137,12 @@ func (t *turmoil) call(rng *rand.Rand, c *env.Client, waits, hurry float64) {
 	}
 	ctx, cancel := context.WithTimeout(t.e.Ctx, limit)
 	defer cancel()
-	ctx, turn, err := t.history.Lock(ctx, c.Nth(rng.IntN(2)), t.keys[rng.IntN(len(t.keys))], wait, lease)
+	l := c.Nth(rng.IntN(2))
+	if t.e.Config.Mode == env.PermitMode {
+		const n = 3
+		l = judge.Weighing(semaphore.New(c.Redis, n), 1+rng.IntN(n), n)
+	}
+	ctx, turn, err := t.history.Lock(ctx, l, t.keys[rng.IntN(len(t.keys))], wait, lease)
 	if err != nil {
 		return
 	}

@@ -46,8 +46,11 @@ func (m moment) compare(other moment) int {
 type Step struct {
 	key   string
 	Kind  stepKind
-	hold  int   // whose: the number of its acquisition
-	reads bool  // what it reads excludes only those that do not
+	hold  int  // whose: the number of its acquisition
+	reads bool // what it reads excludes only those that do not
+
+	weight, permits int // of a semaphore with so many permits; 0: it is a lock
+
 	token int64 // of a grant; of a busy lock, that of the holder as the error tells it
 	waits bool  // of a grant: after the call had begun to wait
 	Open  bool  // of an end: at some moment until the next rest
@@ -83,11 +86,9 @@ func (h *History) begin() moment {
 
 // A Turn is a hold in a history.
 type Turn struct {
-	h     *History
-	hold  *lockmw.Hold
-	key   string
-	n     int
-	reads bool
+	h    *History
+	hold *lockmw.Hold
+	of   Step // what all its steps have in common
 }
 
 // ShortestLease is the shortest that calls of a history may ask for.
@@ -99,7 +100,10 @@ func (h *History) Lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 	ctx, hold, err := l.Lock(ctx, key, append(opts, lockmw.WithWait(wait))...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := Step{key: key, hold: from.N, reads: Reads(l), waits: wait > 0, From: from, to: h.now()}
+	of := Step{key: key, hold: from.N, reads: Reads(l)}
+	of.weight, of.permits = weighs(l)
+	s := of
+	s.waits, s.From, s.to = wait > 0, from, h.now()
 	if s.to.at-from.at >= ShortestLease {
 		// It may have been granted the lock before, with an answer so late that the lease had run out.
 		h.steps = append(h.steps, Step{key: key, Kind: StepDoubt, hold: from.N, From: from, to: from})
@@ -108,7 +112,9 @@ func (h *History) Lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 	case err == nil:
 		s.Kind, s.token = stepGrant, hold.Token()
 		if s.waits {
-			h.steps = append(h.steps, Step{key: key, Kind: stepWaits, hold: from.N, reads: s.reads, From: from, to: from})
+			waits := of
+			waits.Kind, waits.From, waits.to = stepWaits, from, from
+			h.steps = append(h.steps, waits)
 		}
 	case wait == 0 && errors.Is(err, lockmw.ErrBusy) && ctx.Err() == nil:
 		if h.OverNodes {
@@ -126,7 +132,7 @@ func (h *History) Lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 	if err != nil {
 		return ctx, nil, err
 	}
-	return ctx, &Turn{h: h, hold: hold, key: key, n: from.N, reads: s.reads}, nil
+	return ctx, &Turn{h: h, hold: hold, of: of}, nil
 }
 
 // Unlock ends the turn.
@@ -136,14 +142,15 @@ func (t *Turn) Unlock() error {
 	err := t.hold.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := Step{key: t.key, Kind: stepEnd, hold: t.n, reads: t.reads, From: from, to: h.now()}
+	s := t.of
+	s.Kind, s.From, s.to = stepEnd, from, h.now()
 	switch deadline := t.hold.Deadline(); {
 	case err == nil:
 	case errors.Is(err, lockmw.ErrLost):
 		// The server gives the lock to others at some time after the deadline, not before.
 		s.Open, s.From = true, moment{at: deadline.Sub(h.start)}
 		if s.From.compare(s.to) > 0 {
-			h.violations = append(h.violations, fmt.Sprintf("%q: lost %v before its deadline: %v", t.key, s.From.at-s.to.at, err))
+			h.violations = append(h.violations, fmt.Sprintf("%q: lost %v before its deadline: %v", t.of.key, s.From.at-s.to.at, err))
 		}
 	default: // of unknown outcome: it may still be on its way, or the lease may have to run out
 		s.Open = true

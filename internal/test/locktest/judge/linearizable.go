@@ -14,11 +14,13 @@ import (
 // other, each at a moment between its call and its return, such that
 //
 //   - a lock is granted only while nobody has it, with a token greater than all before; for reading also
-//     while others read, with a token not less than all before that were not for reading;
+//     while others read, with a token not less than all before that were not for reading; permits of a semaphore while
+//     the weight of those that are held, with its own, is at most its n;
 //   - a hold ends when it is unlocked, or at some moment after its deadline. An end of unknown outcome
 //     takes place at some moment before the next rest;
 //   - a call that only tries finds the lock busy only while somebody has it, or waits for it: it does
-//     not overtake those who wait. For reading, others who read are no reason;
+//     not overtake those who wait. For reading, others who read are no reason, nor are permits beside which its
+//     weight is free;
 //   - a call that failed otherwise may have been granted the lock, and may have had it taken back, at
 //     any moment from its beginning to the next rest. As it is taken back whenever others need it,
 //     this never forbids a grant; it only means that nothing can be said against a busy lock. So it
@@ -30,6 +32,7 @@ import (
 type lockState struct {
 	holder  int   // that excludes all others; 0: none
 	readers int   // how many of the others
+	used    int   // the weight of permits
 	token   int64 // the greatest that was granted
 	written int64 // … to one that excludes all others
 	waiting int
@@ -45,7 +48,11 @@ func (l lockState) after(s *Step) (lockState, bool) {
 	case stepGrant:
 		return l.granted(s)
 	case stepBusy:
-		return l, l.holder != 0 || l.readers > 0 && !s.reads || l.waiting > 0 || l.doubt
+		isHeld := l.holder != 0 || l.readers > 0 && !s.reads
+		if s.permits > 0 {
+			isHeld = l.used+s.weight > s.permits
+		}
+		return l, isHeld || l.waiting > 0 || l.doubt
 	case StepDoubt:
 		l.doubt = true
 		return l, true
@@ -54,11 +61,15 @@ func (l lockState) after(s *Step) (lockState, bool) {
 			l.readers--
 			return l, l.readers >= 0
 		}
+		if s.permits > 0 {
+			l.used -= s.weight
+			return l, l.used >= 0
+		}
 		held := l.holder
 		l.holder = 0
 		return l, held == s.hold
 	case stepRest:
-		if l.holder != 0 || l.readers > 0 || l.waiting > 0 {
+		if l.holder != 0 || l.readers > 0 || l.used > 0 || l.waiting > 0 {
 			return l, false
 		}
 		l.doubt = false
@@ -72,13 +83,16 @@ func (l lockState) granted(s *Step) (lockState, bool) {
 	switch {
 	case l.holder != 0, l.readers > 0 && !s.reads, s.waits && l.waiting == 0:
 		return l, false
-	case s.reads && s.token < l.written, !s.reads && s.token <= l.token:
+	case s.reads && s.token < l.written, !s.reads && s.token <= l.token, s.permits > 0 && l.used+s.weight > s.permits:
 		return l, false
 	}
 	l.token = max(l.token, s.token)
-	if s.reads {
+	switch {
+	case s.permits > 0:
+		l.used += s.weight
+	case s.reads:
 		l.readers++
-	} else {
+	default:
 		l.holder, l.written = s.hold, s.token
 	}
 	if s.waits {
@@ -92,6 +106,8 @@ func (l lockState) String() string {
 	switch {
 	case l.holder != 0:
 		fmt.Fprintf(&b, "held by call %d", l.holder)
+	case l.used != 0:
+		fmt.Fprintf(&b, "permits of weight %d are held", l.used)
 	case l.readers != 0:
 		fmt.Fprintf(&b, "read by %d", l.readers)
 	default:
@@ -114,7 +130,7 @@ var lockModel = porcupine.Model{
 	},
 	Hash: func(state any) uint64 {
 		l := state.(lockState)
-		return uint64(l.token)<<20 ^ uint64(l.holder)<<4 ^ uint64(l.waiting) ^ uint64(l.readers)<<12
+		return uint64(l.token)<<20 ^ uint64(l.holder)<<4 ^ uint64(l.waiting) ^ uint64(l.readers+l.used)<<12
 	},
 }
 
@@ -176,6 +192,9 @@ func (s *Step) String() string {
 	text := fmt.Sprintf("%v to %v: call %d %s", s.From.at, s.to.at, s.hold, s.Kind)
 	if s.reads {
 		text += ", for reading"
+	}
+	if s.permits > 0 {
+		text += fmt.Sprintf(", weight %d of %d", s.weight, s.permits)
 	}
 	if s.token != 0 {
 		text += fmt.Sprintf(", token %d", s.token)

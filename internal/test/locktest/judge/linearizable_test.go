@@ -44,6 +44,17 @@ func waitSteps(from, to, hold int, token int64) []Step {
 	return []Step{stepAt(from, from, Step{Kind: stepWaits}), s}
 }
 
+// permitSteps is a call that takes permits of a semaphore with 3: granted between the first two times, and ended between the others.
+func permitSteps(granted, got, unlocked, ended, hold int, token int64, weight int) []Step {
+	g, e := grantStep(granted, got, hold, token), endStep(unlocked, ended, hold)
+	g.weight, g.permits, e.weight, e.permits = weight, 3, weight, 3
+	return []Step{g, e}
+}
+
+func busyPermitStep(from, to, weight int) Step {
+	return stepAt(from, to, Step{Kind: stepBusy, weight: weight, permits: 3})
+}
+
 func TestCheckOfHistories(t *testing.T) {
 	for name, test := range map[string]struct {
 		steps []Step
@@ -118,7 +129,15 @@ func TestCheckOfHistories(t *testing.T) {
 		"a try to read while another reads": {append(readSteps(0, 10, 20, 30, 1, 7), busyReadStep(12, 14)), false},
 		"a try while another reads":         {append(readSteps(0, 10, 20, 30, 1, 7), busyStep(12, 14)), true},
 		"a rest while one reads":            {append(readSteps(0, 10, 30, 40, 1, 7), restStep(20)), false},
-		"an end of another's hold":          {[]Step{grantStep(0, 10, 1, 7), endStep(20, 30, 2)}, false},
+		"permits that fit":                  {append(permitSteps(0, 10, 20, 30, 1, 7, 2), permitSteps(2, 12, 25, 35, 2, 8, 1)...), true},
+		"permits that do not fit":           {append(permitSteps(0, 10, 20, 30, 1, 7, 2), permitSteps(12, 15, 25, 35, 2, 8, 2)...), false},
+		"permits with one token":            {append(permitSteps(0, 10, 20, 30, 1, 7, 1), permitSteps(2, 12, 25, 35, 2, 7, 1)...), false},
+		"a permit after one of several has ended": {append(append(permitSteps(0, 10, 20, 30, 1, 7, 2),
+			permitSteps(2, 12, 60, 70, 2, 8, 1)...), permitSteps(25, 40, 60, 70, 3, 9, 2)...), true},
+		"a try beside which there is room": {append(permitSteps(0, 10, 20, 30, 1, 7, 2), busyPermitStep(12, 14, 1)), false},
+		"a try beside which there is none": {append(permitSteps(0, 10, 20, 30, 1, 7, 2), busyPermitStep(12, 14, 2)), true},
+		"a rest while a permit is held":    {append(permitSteps(0, 10, 30, 40, 1, 7, 1), restStep(20)), false},
+		"an end of another's hold":         {[]Step{grantStep(0, 10, 1, 7), endStep(20, 30, 2)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := NewHistory()

@@ -1,0 +1,27 @@
+package judge
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// Weighing is l, a semaphore of n, whose calls take so many permits: a History counts them.
+func Weighing(l lockmw.Locker, weight, n int) lockmw.Locker { return weighing{l, weight, n} }
+
+type weighing struct {
+	lockmw.Locker
+	weight, n int
+}
+
+// Lock implements lockmw.Locker.
+func (w weighing) Lock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+	return w.Locker.Lock(ctx, key, append(slices.Clip(opts), lockmw.WithWeight(w.weight))...)
+}
+
+// weighs returns what Weighing was told; 0 for a lock.
+func weighs(l lockmw.Locker) (weight, n int) {
+	w, _ := l.(weighing)
+	return w.weight, w.n
+}
