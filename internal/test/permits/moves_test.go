@@ -91,7 +91,7 @@ func (y *system) scripted(s *state, by int, kind command, id int8, add func(stri
 func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	p := s.proc[i]
 	id := s.id(i)
-	for c := int8(0); c < 2*most; c++ {
+	for c := range int8(2 * most) {
 		if p.cancel&(1<<c) != 0 {
 			y.scripted(s, i, aCancel, c, add, "has its cancel run", func(r *run) {
 				if r.left == uncut {

@@ -1,6 +1,9 @@
 package permits
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 const (
 	most    = 3 // processes
@@ -159,12 +162,7 @@ func (s *state) liveWeight(but int8) (w int8) {
 }
 
 func (s *state) isQueued(id int8) bool {
-	for _, other := range s.queue[:s.length] {
-		if other == id {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.queue[:s.length], id)
 }
 
 func (s *state) removeTicket(id int8) {

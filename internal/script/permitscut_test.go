@@ -1,0 +1,141 @@
+package script_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/test/suite"
+)
+
+// A Cluster may end a script after any of its writes. What is there then grants no more than n, counts what is held, and the
+// next polls bring all who wait their permits.
+func TestPermitScriptsMayEndAfterAnyWrite(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		d.Tidy = false // which a script is not that was cut off
+		for name, run := range map[string]func() scripttest.Operation{
+			"acquire": func() scripttest.Operation { return scripttest.Permit{ID: "n1", N: 3}.Operation(d) },
+			"acquire in the place of a ticket that got lost": func() scripttest.Operation {
+				return scripttest.Permit{ID: "n1", N: 3, Predecessor: "w1", PredecessorPlace: 7}.Operation(d)
+			},
+			"poll": func() scripttest.Operation { return d.PermitPolls(false, "w1", "w2") },
+			"release": func() scripttest.Operation {
+				return &script.Release{Keys: d.Keys, ID: scripttest.ID("h1"), Permit: true, Mark: true}
+			},
+			"release that lingers": func() scripttest.Operation {
+				return &script.Release{Keys: d.Keys, ID: scripttest.ID("h1"), Permit: true, Linger: time.Second}
+			},
+			"cancel of a hold": func() scripttest.Operation {
+				return &script.Cancel{Keys: d.Keys, ID: "h1", Permit: true, Mark: true}
+			},
+			"cancel of a ticket": func() scripttest.Operation {
+				return &script.Cancel{Keys: d.Keys, ID: "w1", Permit: true, Mark: true}
+			},
+			"renewal": func() scripttest.Operation {
+				return &script.Renew{Keys: d.Keys, ID: scripttest.ID("h1"), Lease: time.Hour, Permit: true}
+			},
+		} {
+			for _, lapsed := range []bool{false, true} {
+				if lapsed && !suite.Full() {
+					continue
+				}
+				for writes := range 30 {
+					d.Redis.FlushAll(d.Context())
+					d.AcquirePermit(scripttest.Permit{ID: "h1", N: 3, Lease: time.Minute})
+					d.AcquirePermit(scripttest.Permit{ID: "h2", N: 3, Weight: 2, Lease: time.Second})
+					d.AcquirePermit(scripttest.Permit{ID: "w1", N: 3})
+					d.AcquirePermit(scripttest.Permit{ID: "w2", N: 3})
+					if lapsed {
+						later(time.Second)
+					}
+					d.EndAfter(writes)
+					var ended error
+					d.Untidy(func() { ended = d.Send(run()).Err })
+					d.EndAtTheEnd()
+					if ended != nil && !strings.Contains(ended.Error(), "ended after so many writes") {
+						d.Fatalf("%s: %v", name, ended)
+					}
+					s := d.LookAtPermits()
+					if wrong := tooMuch(s, 3); wrong != "" {
+						d.Fatalf("%s, cut off after %d writes: %s: %+v", name, writes, wrong, s)
+					}
+					if s.Fields["mode"] != core.Permit.String() {
+						d.Fatalf("%s, cut off after %d writes: the hash is %v", name, writes, s.Fields)
+					}
+					for _, id := range []string{"h1", "h2", "n1"} {
+						d.CancelPermit(id)
+					}
+					for more := true; more; {
+						more = d.PollPermits("w1", "w2").More
+					}
+					d.CheckPermits(true)
+					if s := d.LookAtPermits(); len(s.Queue) > 0 || tooMuch(s, 3) != "" {
+						d.Fatalf("%s, cut off after %d writes: at the end %+v", name, writes, s)
+					}
+					if ended == nil {
+						break
+					}
+				}
+			}
+		}
+	})
+}
+
+// tooMuch says that more is held than n, or is not counted: what counts may be too much, and not too little.
+func tooMuch(s *scripttest.Permits, n int) string {
+	held, counted := 0, 0
+	for _, id := range s.Live() {
+		held += s.All[id].Weight
+	}
+	for _, c := range s.Fields["used"] {
+		counted = 10*counted + int(c-'0')
+	}
+	switch {
+	case held > n:
+		return "more is held than there is"
+	case held > counted:
+		return "not all that is held is counted"
+	}
+	return ""
+}
+
+// With a full memory who has a permit can keep it and leave, and those who wait follow.
+func TestWithFullMemoryPermitsAreKeptReleasedAndGranted(t *testing.T) {
+	onFullMemory(t, "held and waited for", func(d *scripttest.Driver) {
+		d.AcquirePermit(scripttest.Permit{ID: "a", N: 2})
+		d.AcquirePermit(scripttest.Permit{ID: "b", N: 2})
+		d.AcquirePermit(scripttest.Permit{ID: "c", N: 2})
+		d.AcquirePermit(scripttest.Permit{ID: "e", N: 2})
+	}, func(d *scripttest.Driver) {
+		before := contentOf(d)
+		for _, try := range []bool{false, true} {
+			if got, err := d.AcquirePermitOnce(scripttest.Permit{ID: "n", N: 2, Try: try}); err == nil && got.Outcome != script.Queued ||
+				err != nil && !strings.Contains(err.Error(), "OOM") {
+				d.Errorf("a new one (try: %t): %+v, %v", try, got, err)
+			}
+		}
+		if after := contentOf(d); after != before {
+			d.Errorf("one who was refused changed\n%s to\n%s", before, after)
+		}
+		d.Want("renewal", d.RenewPermit("a", time.Hour), script.Done)
+		d.Want("release", d.ReleasePermitAs(script.Release{ID: scripttest.ID("a"), Mark: true}), script.Done)
+		d.Want("poll", d.PollPermits("c").Tickets[0].Outcome, script.Held)
+		d.CancelPermit("b")
+		d.Want("poll", d.PollPermits("e").Tickets[0].Outcome, script.Held)
+		d.CheckPermits(true)
+	})
+	onFullMemory(t, "free", func(d *scripttest.Driver) {
+		d.AcquirePermit(scripttest.Permit{ID: "a", N: 2})
+		d.ReleasePermit("a")
+	}, func(d *scripttest.Driver) {
+		if got, err := d.AcquirePermitOnce(scripttest.Permit{ID: "n", N: 2}); err == nil || !strings.Contains(err.Error(), "OOM") {
+			d.Errorf("a new one: %+v, %v", got, err)
+		}
+		if s := d.LookAtPermits(); len(s.Fields) > 0 {
+			d.Errorf("one who was refused has left %v", s.Fields)
+		}
+	})
+}
