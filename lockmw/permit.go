@@ -6,7 +6,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// What package semaphore adds to locks (rule 25 of docs/protocol.md).
+// What package semaphore adds to locks (rule 26 of docs/protocol.md).
 
 // Slots returns which of a semaphore's permits the hold has, in ascending order: numbers from 0 to n - 1, as many as its
 // weight. They are the hold's own until it ends, and need not be next to each other. Holds that re-entered share them. It

@@ -8,7 +8,7 @@ import (
 )
 
 // A permit of a semaphore is a lease of its own, as that of a fair lock is. What differs are the scripts, that several
-// leases of a key are there at once, and that each has slots (rule 25 of docs/protocol.md).
+// leases of a key are there at once, and that each has slots (rule 26 of docs/protocol.md).
 
 // permitting is a bit of the groups of callers that want a permit.
 const permitting = 1 << 62

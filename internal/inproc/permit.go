@@ -6,7 +6,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Permits of a semaphore (rule 25 of docs/protocol.md): they are in strict order, and the head of the queue is granted its own
+// Permits of a semaphore (rule 26 of docs/protocol.md): they are in strict order, and the head of the queue is granted its own
 // as soon as the weight is free, by its own n.
 
 // checkKind returns an error if r wants a permit of a key that is for locks, or the reverse.

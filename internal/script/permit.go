@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// The scripts for the permits of semaphores (rule 25 of docs/protocol.md). A permit is a hold, so the operations are those of
+// The scripts for the permits of semaphores (rule 26 of docs/protocol.md). A permit is a hold, so the operations are those of
 // locks: each prepares a run of its permit's script if it is told that it is for one.
 
 var (

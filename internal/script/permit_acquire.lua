@@ -14,7 +14,7 @@
 --            owner, inbox, token, since, trace, ms left, weight and slots of each holder}  queued, or busy
 --           {-1}  refused: the id is over      {2}  to be run again: there was more to do than one run does
 --           UNTRUSTED, an error, before the first write: see quarantine.lua
--- Rules 2, 11, 22 and 25 of docs/protocol.md.
+-- Rules 2, 11, 22 and 26 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
 if not may_grant() then return UNTRUSTED end

@@ -6,7 +6,7 @@
 --          place is marked as over if the id had a permit or the place is older than its hold
 --        may follow: 4 the token of the hold, which tells that
 --   returns 1  done      2  done, and a poll is to be run at once
--- Rules 2, 3, 11 and 25 of docs/protocol.md.
+-- Rules 2, 3, 11 and 26 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
 --@limits

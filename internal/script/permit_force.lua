@@ -3,7 +3,7 @@
 --   ARGV 1 token  2 owner, without what about.go adds to it
 --   returns 1  taken away      2  taken away, and a poll is to be run at once
 --           0  not held, or by another hold
--- Rule 25 of docs/protocol.md.
+-- Rule 26 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
 --@limits

@@ -6,7 +6,7 @@
 --     more: 3 if it is to be run again at once, because there was more to do than one run does, else 2
 --     a ticket's answer: {3, token, slots, tickets waiting} held · {0, position} queued · {-1} gone
 --   or UNTRUSTED, an error, if it has only shown that the tickets are alive: see quarantine.lua
--- Rules 7, 22 and 25 of docs/protocol.md.
+-- Rules 7, 22 and 26 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
 --@limits

@@ -5,7 +5,7 @@
 --        3 for how long the id is marked as over (ms), because copies of its acquire may still arrive, 0: not
 --          at all      4 for how long its kept place is marked as over (ms), 0: not at all
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
--- Rules 2, 5 and 25 of docs/protocol.md.
+-- Rules 2, 5 and 26 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
 --@limits

@@ -2,7 +2,7 @@
 --   KEYS 1 holder: only one key, as for renew.lua
 --   ARGV 1 id  2 lease (ms)
 --   returns 1  renewed      0  not held by this id
--- Rules 13, 21 and 25 of docs/protocol.md.
+-- Rules 13, 21 and 26 of docs/protocol.md.
 local call, lease, field = redis.call, tonumber(ARGV[2]), 'p:' .. ARGV[1]
 local h, time = call('HMGET', KEYS[1], 'mode', field, 'last'), call('TIME')
 local now_ms = math.floor(time[1] * 1000 + time[2] / 1000)

@@ -5,7 +5,7 @@
 -- ('next', 'last', ms). What counts a permit is written together with it. A permit whose time is over never counts again, even
 -- if its field is still there.
 -- The queue of permits has keys of its own. The hash lives for as long as somebody waits, so that locks see it.
--- Rule 25 of docs/protocol.md.
+-- Rule 26 of docs/protocol.md.
 local NEVER, MAX_PERMITS = MAX - 1, 1000
 local MAX_SLOTS_TOLD = 200 -- bytes in a message
 

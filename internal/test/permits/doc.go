@@ -1,4 +1,4 @@
-// Package permits has a model of rule 25 of docs/protocol.md, and nothing but tests: a semaphore never has more permits out
+// Package permits has a model of rule 26 of docs/protocol.md, and nothing but tests: a semaphore never has more permits out
 // than its holders agreed to.
 //
 //	go test -v ./internal/test/permits

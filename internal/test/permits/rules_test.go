@@ -1,6 +1,6 @@
 package permits
 
-// A rule is a part of rule 25 of docs/protocol.md, or what it takes over from others, that can be switched off, to see what
+// A rule is a part of rule 26 of docs/protocol.md, or what it takes over from others, that can be switched off, to see what
 // breaks.
 type rule uint32
 
