@@ -13,12 +13,12 @@ local fence = KEYS[4]
 local p = read_permits()
 if p.err then return p end
 if p.isNew then return 0 end
-call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), 1)) -- a full memory refuses neither this write nor those after it
+keep_permits(p) -- a full memory refuses neither this write nor those after it
 local more = reap_permits(p)
 local fields = call('HGETALL', KEYS[1])
 for i = 1, #fields, 2 do
   local q = string.sub(fields[i], 1, 2) == 'p:' and parse_permit(fields[i + 1])
-  if q and q.token == ARGV[1] and string.match(q.owner, '^%-?([^;]*)') == ARGV[2] then
+  if q and q.ends > now_ms and q.token == ARGV[1] and string.match(q.owner, '^%-?([^;]*)') == ARGV[2] then
     local id = string.sub(fields[i], 3)
     end_permit(p, id, q, 0)
     publish(q.inbox, 'lost ' .. id)

@@ -14,8 +14,7 @@ local fence = KEYS[4]
 --@permits
 local p = read_permits()
 if p.err or not read_permit(ARGV[1]) then return 0 end
--- A full memory refuses neither this write nor those after it.
-if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), 1)) == 0 then return 0 end
+if not keep_permits(p) then return 0 end -- a full memory refuses neither this write nor those after it
 local more = reap_permits(p)
 local q = read_permit(ARGV[1])
 if q then end_permit(p, ARGV[1], q, tonumber(ARGV[2])) end

@@ -6,12 +6,14 @@
 local call, lease, field = redis.call, tonumber(ARGV[2]), 'p:' .. ARGV[1]
 local h, time = call('HMGET', KEYS[1], 'mode', field, 'last'), call('TIME')
 local now_ms = math.floor(time[1] * 1000 + time[2] / 1000)
+local last = tonumber(h[3]) or 0
 local ends, rest = string.match(h[2] or '', '^(%d+)( .*)$')
 if h[1] ~= 'permit' or not ends or tonumber(ends) <= now_ms then return 0 end
--- A full memory refuses neither this write nor those after it. On an embedded server the hash may have expired just now.
-if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) == 0 then return 0 end
+-- A full memory refuses neither this write nor those after it. On an embedded server the hash may have expired just now. It may
+-- have no expiry yet, if a script was cut off: the other permits count, too.
+if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), last - now_ms, lease)) == 0 then return 0 end
 if tonumber(ends) < now_ms + lease then
-  local last = math.max(tonumber(h[3]) or 0, now_ms + lease)
+  last = math.max(last, now_ms + lease)
   call('HSET', KEYS[1], field, string.format('%.0f', now_ms + lease) .. rest, 'last', string.format('%.0f', last))
 end
 return 1

@@ -54,9 +54,10 @@ local function count_tickets()
   return type(queued) == 'number' and queued or 0
 end
 
--- Lets the hash live until the last permit has ended, and while somebody waits.
-local function keep_permits(p)
-  call('PEXPIRE', KEYS[1], math.max(p.last - now_ms, count_tickets() > 0 and QUEUE_TTL or 1))
+-- Lets the hash live until the last permit has ended, for `lease` (ms) at least, and while somebody waits. Returns false if there
+-- is none.
+local function keep_permits(p, lease)
+  return call('PEXPIRE', KEYS[1], math.max(p.last - now_ms, lease or 1, count_tickets() > 0 and QUEUE_TTL or 1)) == 1
 end
 
 -- Writes what counts the permits, together with fields of permits.
@@ -167,7 +168,7 @@ end
 local function extend_permit(p, id, lease)
   local q = read_permit(id)
   -- A full memory refuses neither this write nor those after it.
-  if not q or call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) == 0 then return nil end
+  if not q or not keep_permits(p, lease) then return nil end
   if q.ends < now_ms + lease then
     q.ends = now_ms + lease
     p.last = math.max(p.last, q.ends)

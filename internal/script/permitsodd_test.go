@@ -1,0 +1,92 @@
+package script_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
+)
+
+// More permits have ended than one run removes. To take away one that is still there, and does not count any more, frees nothing.
+func TestAPermitThatHasEndedIsNotTakenAway(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		const n = 300
+		d.AcquirePermit(scripttest.Permit{ID: "a", N: n})
+		for i := range n - 1 {
+			d.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("b", i), N: n, Lease: time.Second})
+		}
+		later(time.Second)
+		dead := lastPermitField(d)
+		p, ok := script.ParsePermit(d.Redis.HGet(d.Context(), d.Keys.Holder(), dead).Val())
+		if !ok {
+			d.Fatalf("the field %q is no permit", dead)
+		}
+		owner, _, _ := strings.Cut(p.Holder, ";")
+		got, err := d.Send(&script.Force{Keys: d.Keys, Token: p.Token, Owner: owner, Permit: true}).Forced()
+		if err != nil || got != script.NotHeld {
+			d.Errorf("to take away a permit that has ended: %v, %v", got, err)
+		}
+		if s := d.LookAtPermits(); s.Fields[dead] == "" {
+			d.Fatal("the permit that has ended was removed before it was looked for")
+		}
+		d.CheckPermits(true)
+	})
+}
+
+// lastPermitField returns the field of a permit that scripts find last, and that is not of a.
+func lastPermitField(d *scripttest.Driver) string {
+	d.Helper()
+	fields, err := d.Redis.HKeys(d.Context(), d.Keys.Holder()).Result()
+	if err != nil {
+		d.Fatal(err)
+	}
+	for _, field := range slices.Backward(fields) {
+		if strings.HasPrefix(field, script.PermitField) && field != script.PermitField+scripttest.ID("a").String() {
+			return field
+		}
+	}
+	d.Fatal("there are no permits")
+	return ""
+}
+
+// A script that was cut off may leave the hash without an expiry. The next one, with a short lease, does not end the permits of
+// others by the one that it sets.
+func TestAShortLeaseDoesNotEndOtherPermits(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
+		d.Tidy = false
+		for name, run := range map[string]func() scripttest.Operation{
+			"renewal": func() scripttest.Operation {
+				return &script.Renew{Keys: d.Keys, ID: scripttest.ID("b"), Lease: time.Second, Permit: true}
+			},
+			"repeated acquire": func() scripttest.Operation {
+				return scripttest.Permit{ID: "b", N: 3, Lease: time.Second}.Operation(d)
+			},
+			"release": func() scripttest.Operation {
+				return &script.Release{Keys: d.Keys, ID: scripttest.ID("b"), Permit: true}
+			},
+			"poll": func() scripttest.Operation { return d.PermitPolls(false, "b") },
+		} {
+			for writes := 1; writes < 20; writes++ {
+				d.Redis.FlushAll(d.Context())
+				d.AcquirePermit(scripttest.Permit{ID: "a", N: 3, Lease: time.Hour})
+				d.AcquirePermit(scripttest.Permit{ID: "b", N: 3, Lease: time.Second})
+				d.Redis.Persist(d.Context(), d.Keys.Holder())
+				d.EndAfter(writes)
+				var ended error
+				d.Untidy(func() { ended = d.Send(run()).Err })
+				d.EndAtTheEnd()
+				ttl := d.Redis.PTTL(d.Context(), d.Keys.Holder()).Val()
+				if ttl > 0 && ttl < time.Hour-scripttest.Blur {
+					d.Errorf("%s, cut off after %d writes: the hash ends in %v, and a permit in an hour", name, writes, ttl)
+				}
+				if ended == nil {
+					break
+				}
+			}
+		}
+	})
+}
