@@ -15,6 +15,7 @@ import (
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
+	"github.com/lockmw/go/semaphore"
 )
 
 // A service is two processes that lock the same keys, and an operator.
@@ -38,6 +39,7 @@ func (s *service) everyCall(ctx context.Context) error {
 		{"read and write", s.readAndWrite},
 		{"wait to read in a crowd", s.crowd},
 		{"run a job once", s.once},
+		{"take permits and wait for them", s.permits},
 		{"inspect and release by force", s.operate},
 		{"wait in silence", s.silence},
 	} {
@@ -154,6 +156,26 @@ func (s *service) once(ctx context.Context) error {
 	return nil
 }
 
+func (s *service) permits(ctx context.Context) error {
+	mine, other := semaphore.New(s.mine, 2), semaphore.New(s.other, 2, semaphore.WithWeight(2))
+	_, hold, err := mine.Lock(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	_, beside, err := mine.Lock(ctx, s.key, lockmw.WithMinHold(10*time.Millisecond))
+	if err != nil {
+		return errors.Join(err, hold.Unlock())
+	}
+	err = errors.Join(hold.Extend(ctx, time.Minute), beside.Unlock())
+	if _, _, err := other.Lock(ctx, s.key, lockmw.WithWait(time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("Lock for 1 ms: %w", err)
+	}
+	if _, _, err := s.mine.TryLock(ctx, s.key); !errors.Is(err, lockmw.ErrWrongType) {
+		return fmt.Errorf("a lock of the key: %w", err)
+	}
+	return errors.Join(err, s.next(ctx, hold, other))
+}
+
 // crowd has more calls wait to read than one run of a script admits.
 func (s *service) crowd(ctx context.Context) error {
 	const readers = 130
@@ -186,7 +208,7 @@ func (s *service) crowd(ctx context.Context) error {
 }
 
 func (s *service) operate(ctx context.Context) error {
-	for _, l := range []lockmw.Locker{s.mine, rwlock.New(s.mine).RLocker()} {
+	for _, l := range []lockmw.Locker{s.mine, rwlock.New(s.mine).RLocker(), semaphore.New(s.mine, 2)} {
 		held, hold, err := l.Lock(ctx, s.key)
 		if err != nil {
 			return err

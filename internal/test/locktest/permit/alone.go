@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/semaphore"
 )
@@ -34,6 +35,31 @@ func lostAlone(e *env.Env) {
 	unlock(e, next)
 	unlock(e, held)
 	dead.Wire.Restore()
+}
+
+// killedAlone has a process with a permit killed. What it says n to be only counts for its own call.
+func killedAlone(e *env.Env) {
+	p, key := e.Process(), e.Key("pool")
+	killed := p.Lock(key, e.Ample(600*time.Millisecond))
+	killed.Gets(env.Patience)
+	l := over(e.Client(), 3)
+	ctx, one := lock(e, l, key, 1)
+	other, two := lock(e, l, key, 1)
+	waits := e.Client()
+	waiter := e.Wait(waits.With(over(waits, 3)), key)
+	e.Server.TicketsQueued(key, 1)
+	killed.Says(judge.Renewed, env.Patience)
+	p.Kill()
+	nextCtx, next := waiter.Gets(env.Patience)
+	if next.Slot() != 0 || next.Token() <= two.Token() {
+		e.T.Errorf("the next has slot %d and token %d, after token %d", next.Slot(), next.Token(), two.Token())
+	}
+	if ctx.Err() != nil || other.Err() != nil {
+		e.T.Errorf("the other holds: %v, %v", ctx.Err(), other.Err())
+	}
+	e.Unlock(nextCtx, next)
+	unlock(e, one)
+	unlock(e, two)
 }
 
 func forcedAlone(e *env.Env) {

@@ -13,6 +13,7 @@ var Groups = []env.Group{{Name: "permits", Scenarios: []env.Scenario{
 	env.Case("with several n at a time each grant goes by its own", neverMoreInRollOut, env.Permits|env.OnServer|env.Shares|env.Sample),
 	env.Case("nobody overtakes a heavy call", heavyIsNotOvertaken, env.Permits|env.OnServer|env.Shares|env.Sample),
 	env.Case("a holder that is cut off loses its permit alone", lostAlone, env.Permits|env.OnServer|env.InBubble|env.Sample),
+	env.Case("a process that is killed loses its permit alone", killedAlone, env.Permits|env.InRealTime|env.OneNode|env.Shares|env.Sample),
 	env.Case("an operator takes away one permit", forcedAlone, env.Permits|env.OnServer|env.Shares|env.Sample),
 	env.Case("a nested call shares the permit, and gets no heavier one", nested, env.Permits|env.OnServer|env.Shares|env.Sample),
 	env.Case("locks and semaphores of one key refuse each other", kindsRefuse, env.Permits|env.OnServer|env.Shares|env.Sample),
