@@ -55,9 +55,9 @@ local function count_tickets()
 end
 
 -- Lets the hash live until the last permit has ended, for `lease` (ms) at least, and while somebody waits. Returns false if there
--- is none.
+-- is none. A time of a few ms may be over when the server sets it: it removes the hash then, and what is written next has no end.
 local function keep_permits(p, lease)
-  return call('PEXPIRE', KEYS[1], math.max(p.last - now_ms, lease or 1, count_tickets() > 0 and QUEUE_TTL or 1)) == 1
+  return call('PEXPIRE', KEYS[1], math.max(p.last - now_ms, lease or 1, count_tickets() > 0 and QUEUE_TTL or 1000)) == 1
 end
 
 -- Writes what counts the permits, together with fields of permits.
