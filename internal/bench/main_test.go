@@ -208,19 +208,29 @@ func TestAClusterIsMeasuredBesideAServerOfTheSameMachine(t *testing.T) {
 }
 
 func TestEachGoalOfSeveralServersHasAFigure(t *testing.T) {
-	redistest.Redis(t) // skips without a redis-server
 	var names []string
 	for _, w := range workload.All() {
 		if w.Nodes == 3 {
 			names = append(names, w.Name)
 		}
 	}
+	everyGoalHasAFigure(t, 7, names...)
+}
+
+func TestEachGoalOfSemaphoresHasAFigure(t *testing.T) {
+	everyGoalHasAFigure(t, 7, "sem32x8", "sem32x8-20ms")
+}
+
+// everyGoalHasAFigure fails unless the workloads have that many goals, and a figure for each.
+func everyGoalHasAFigure(t *testing.T, want int, names ...string) {
+	t.Helper()
+	redistest.Redis(t) // skips without a redis-server
 	code, out, errs := run(t, "-json", "-rounds", "1", "-duration", "200ms", "-work", strings.Join(names, ","))
 	if code != 0 || errs != "" {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	goals := strings.Count(out, `"goal"`)
-	if measured := strings.Count(out, `"measured":`) - strings.Count(out, `"measured":null`); goals != 7 || measured != goals {
+	if measured := strings.Count(out, `"measured":`) - strings.Count(out, `"measured":null`); goals != want || measured != goals {
 		t.Errorf("%d goals, %d with a figure: %s", goals, measured, out)
 	}
 }

@@ -79,6 +79,8 @@ type Library struct {
 	Variant bool
 	// Several marks a lock over independent servers, which is measured only there.
 	Several bool
+	// Permits marks a semaphore, which is measured only as such: Permits hold a key at a time.
+	Permits bool
 }
 
 // servers are the addresses of all servers.
@@ -101,6 +103,6 @@ const shortPause = 8 * time.Millisecond
 func All() []Library {
 	return []Library{
 		lockmwLibrary, lockmwFairLibrary, lockmwRWLibrary, rawLibrary, rawAPLibrary, redsyncLibrary, redislockLibrary, rueidislockLibrary,
-		pubsubLibrary, redlockLibrary, redlockNoTokenLibrary,
+		pubsubLibrary, redlockLibrary, redlockNoTokenLibrary, semaphoreLibrary, slotsLibrary, zsetLibrary,
 	}
 }

@@ -3,6 +3,8 @@ package report
 import (
 	"math"
 	"slices"
+
+	"github.com/lockmw/go/internal/bench/workload"
 )
 
 // A Goal is a bound for a figure or for the ratio of two.
@@ -56,6 +58,7 @@ const (
 	rw      = ours + "-rw"
 	over    = ours + "-redlock"
 	noToken = over + "-notoken"
+	permits = ours + "-semaphore"
 )
 
 // figure measures a figure of lockmw itself.
@@ -138,9 +141,31 @@ func kindGoals() []Goal {
 			commands(w),
 		)
 	}
+	list = append(list, permitGoals()...)
 	return append(list,
 		Goal{"rwread32", "ops/s / raw in solo", 50, true, quotient("rwread32", rw, "solo", "raw", OpsPerS)},
 		Goal{"rw4x8", "ops/s / the plain lock", 5, true, quotient("rw4x8", rw, "rw4x8", ours, OpsPerS)},
+	)
+}
+
+// permitGoals are the goals of semaphores.
+func permitGoals() (list []Goal) {
+	for _, w := range []string{"sem32x8", "sem32x8-20ms"} {
+		value := func(name string) func(table) float64 {
+			return func(t table) float64 { return t.value(w, permits, name) }
+		}
+		list = append(list,
+			Goal{w, "permits held while somebody waits", 0.9, true, value(workload.Held)},
+			Goal{w, "Jain index", 0.95, true, value(Jain)},
+		)
+	}
+	inUse := func(other string) func(table) float64 {
+		return quotient("sem32x8", permits, "sem32x8", other, workload.InUse)
+	}
+	return append(list,
+		Goal{"sem32x8", "permits in use / redislock-slots", 1.5, true, inUse("redislock-slots")},
+		Goal{"sem32x8", "permits in use / zset-semaphore", 1, true, inUse("zset-semaphore")},
+		Goal{"sem32x8-20ms", "permits in use", 0.9, true, func(t table) float64 { return t.value("sem32x8-20ms", permits, workload.InUse) }},
 	)
 }
 

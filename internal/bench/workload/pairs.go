@@ -47,6 +47,7 @@ type load struct {
 	waits      bool          // the wait for the lock is timed, instead of the pair
 	reads      float64       // the share of acquisitions that only read
 	held       time.Duration // for how long the lock is kept
+	permits    bool          // the key is a semaphore's
 }
 
 func oneKey(int) int { return 0 }
@@ -74,7 +75,14 @@ func (w *Worker) pairs(d load) error {
 		return err
 	}
 	r := &Report{Elapsed: w.Window}
-	if err := w.measure(r, func() error { return loopAll(ctx, loopers, w.Window) }); err != nil {
+	stop := func() {}
+	if d.permits {
+		r.More = make(map[string]float64)
+		stop = w.gauge(locker, r)
+	}
+	err = w.measure(r, func() error { return loopAll(ctx, loopers, w.Window) })
+	stop()
+	if err != nil {
 		return err
 	}
 	for g := range loopers {
@@ -83,6 +91,9 @@ func (w *Worker) pairs(d load) error {
 		r.Counts = append(r.Counts, l.count)
 		r.Pairs += int64(len(l.times))
 		r.Stranded += l.stranded
+		if d.permits { // the mean over the processes is to be what all of them have
+			r.More[InUse] += l.inside.Seconds() * float64(w.Processes) / (w.Window.Seconds() * library.Permits)
+		}
 	}
 	if r.Pairs -= r.Stranded; r.Pairs == 0 {
 		return errors.New("not a single lock was acquired")
@@ -124,10 +135,11 @@ type looper struct {
 	times    []time.Duration // also those of a wait that came to nothing
 	count    int64           // of acquisitions that were in time
 	stranded int64           // waits that came to nothing
+	inside   time.Duration   // with permits
 }
 
 func (l *looper) run(ctx context.Context, end time.Time) error {
-	l.times, l.count, l.stranded = l.times[:0], 0, 0
+	l.times, l.count, l.stranded, l.inside = l.times[:0], 0, 0, 0
 	for now := time.Now(); now.Before(end); {
 		start := now
 		shared := l.reader != nil && l.reads > 0 && rand.Float64() < l.reads
@@ -143,7 +155,11 @@ func (l *looper) run(ctx context.Context, end time.Time) error {
 		if l.waits {
 			l.times = append(l.times, time.Since(start))
 		}
-		l.use(shared)
+		if l.permits {
+			l.usePermit(hold, end)
+		} else {
+			l.use(shared)
+		}
 		if err := hold.Unlock(); err != nil {
 			return fmt.Errorf("unlocking: %w", err)
 		}

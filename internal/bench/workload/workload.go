@@ -77,6 +77,7 @@ func All() []Workload {
 		priced(hot("hot32", 1, 32)), priced(hot("hot4x8", 4, 8)),
 		queue("queue10", 10), queue("queue100", 100), queue("queue1000", 1000), queue("queue5000", 5000),
 		reading("rwread1", 1), reading("rwread32", 32), readMostly("rw4x8", 4, 8),
+		semaphores("sem32x8", 4, 8, time.Millisecond), semaphores("sem32x8-20ms", 4, 8, 20*time.Millisecond),
 		handoff, idle("idle1000", 1000), held("held10k", 10_000), reentry, lockAll("all8"),
 		crowd("waiters100k", 100_000),
 		distant(solo("solo-rtt1ms")), distant(lockAll("all8-rtt1ms")), distant(spread("spread64-rtt1ms", 64)),
@@ -151,7 +152,7 @@ func only(names ...string) func(library.Library) bool {
 	return func(l library.Library) bool { return slices.Contains(names, l.Name) }
 }
 
-func locks(l library.Library) bool { return !l.Baseline && !l.Variant }
+func locks(l library.Library) bool { return !l.Baseline && !l.Variant && !l.Permits }
 
 // contends is for workloads in which many wait: a pipeline does nothing for calls that try again later.
 func contends(l library.Library) bool { return locks(l) && !l.Pipelines }
