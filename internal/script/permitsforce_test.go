@@ -20,7 +20,7 @@ func forcePermit(d *scripttest.Driver, token int64, owner string) script.Outcome
 
 // An operator takes away the permit that was seen, and none that has come since. Its holder is told, and the next one gets it.
 func TestForceEndsThePermitThatWasSeen(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
 		heard := d.Hear()
 		a := d.AcquirePermit(scripttest.Permit{ID: "a", N: 2}).Grant.Token
 		b := d.AcquirePermit(scripttest.Permit{ID: "b", N: 2, Place: "p", KeepPlace: time.Hour}).Grant.Token // what is said of it is longer
@@ -48,7 +48,7 @@ func TestForceEndsThePermitThatWasSeen(t *testing.T) {
 
 // What a minimum hold keeps taken may be taken away, too.
 func TestForceEndsAPermitThatLingers(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
 		token := d.AcquirePermit(scripttest.Permit{ID: "a", N: 1}).Grant.Token
 		d.ReleasePermitAs(script.Release{ID: scripttest.ID("a"), Linger: time.Hour})
 		d.AcquirePermit(scripttest.Permit{ID: "w", N: 1})
