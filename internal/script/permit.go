@@ -80,8 +80,8 @@ func (a *Acquire) permitCall(ctx context.Context, s *Set, done func(*Reply)) *Ca
 	k := permitCall(ctx, s.permit.acquire, a.Keys, 5+12, done)
 	k.copies = &a.ID.copies
 	k.addKey(a.Keys.doneOf(a.ID))
-	k.addKey(a.Keys.Queue())
-	k.addKey(a.Keys.ReadQueue())
+	k.addKey(a.Keys.five[queueKey])
+	k.addKey(a.Keys.five[readQueueKey])
 	if special {
 		a.addSpecialKeys(k)
 	}
