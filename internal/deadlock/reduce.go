@@ -1,0 +1,117 @@
+package deadlock
+
+import (
+	"maps"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// A set of ids of waits.
+type set map[string]bool
+
+// Stuck returns the waits that are left when all that go on have given back what they have, again and again, and the
+// queues were served in the server's order.
+func (g *Graph) Stuck() map[string]bool {
+	pending := make(set, len(g.Waits))
+	for id, w := range g.Waits {
+		if !w.Ends && w.View != nil && !w.View.Partial {
+			pending[id] = true
+		}
+	}
+	g.reduce(pending, "")
+	return pending
+}
+
+// reduce takes out of pending all waits that end. gone is a ticket that is not there any more.
+func (g *Graph) reduce(pending set, gone string) {
+	for {
+		before := len(pending)
+		for id := range pending {
+			if g.ends(g.Waits[id], pending, gone) {
+				delete(pending, id)
+			}
+		}
+		if len(pending) == before {
+			return
+		}
+	}
+}
+
+// ends reports whether w gets its lock if only the waits that are pending go on for ever. Whoever is granted a lock gives
+// it back.
+func (g *Graph) ends(w *Wait, pending set, gone string) bool {
+	rest := g.inTheWay(w, pending)
+	if len(rest) == 0 {
+		return true
+	}
+	switch {
+	case rest[0].Weight > 0:
+		return w.Ticket == "" || g.endsBehind(w, rest, gone)
+	case rest[0].Reads && w.Mode == core.Read:
+		return w.Ticket == "" || w.View.Admits || !g.hasWriter(w.View, gone)
+	}
+	return false
+}
+
+// inTheWay returns the holders of the key that w waits for which are never given back.
+func (g *Graph) inTheWay(w *Wait, pending set) (rest []Holder) {
+	for _, h := range w.View.Holders {
+		if g.isBlocked(h.Lease, pending) {
+			rest = append(rest, h)
+		}
+	}
+	return rest
+}
+
+func (g *Graph) isBlocked(lease string, pending set) bool {
+	h := g.Holds[lease]
+	if h == nil {
+		return false
+	}
+	for _, id := range h.Waits {
+		if pending[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// hasWriter reports whether readers have to wait for somebody who waits himself: for readers that hold the lock.
+func (g *Graph) hasWriter(v *View, gone string) bool {
+	for _, t := range v.Tickets {
+		if g.Lasting[t.ID] && t.ID != gone {
+			return true
+		}
+	}
+	return false
+}
+
+// endsBehind serves the queue of a key with permits in its strict order, with what rest leaves, until it has come to w.
+func (g *Graph) endsBehind(w *Wait, rest []Holder, gone string) bool {
+	used := 0
+	for _, h := range rest {
+		used += h.Weight
+	}
+	for _, t := range w.View.Tickets {
+		if t.ID != w.Ticket && (!g.Lasting[t.ID] || t.ID == gone) {
+			continue
+		}
+		if used+t.Weight > t.Of {
+			return false
+		}
+		if t.ID == w.Ticket {
+			return true
+		}
+	}
+	return true // it has no ticket by now
+}
+
+// frees reports whether the end of a wait, and of the holds that it blocks, would let another of those that are stuck go
+// on, or itself: whoever waits for his own hold.
+func (g *Graph) frees(id string, stuck set) bool {
+	w, rest := g.Waits[id], maps.Clone(stuck)
+	delete(rest, id)
+	before := len(rest)
+	g.reduce(rest, w.Ticket)
+	return len(rest) < before || g.ends(w, rest, "")
+}
