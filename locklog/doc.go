@@ -41,7 +41,7 @@
 //	lock.label        all                                           string, if there is one (lockmw.WithLabel)
 //	lock.token        slow wait, holds                              int, the fencing token
 //	lock.waited       waits                                         duration, from the call to its end, or to the line
-//	lock.outcome      waits but still waiting                       acquired, not_acquired, timeout, canceled, error
+//	lock.outcome      waits but still waiting                       acquired, not_acquired, timeout, deadlock, canceled, error
 //	lock.position     waits                                         int, when the wait began; 1 is the next
 //	lock.waiters      waits, long hold, release failed              int, the queue with this call; of a hold, who waits in this process
 //	lock.holders      waits                                         int, how many were in the way; at most 8 are seen

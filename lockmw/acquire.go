@@ -132,7 +132,9 @@ func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, err
 		held.backend = backend
 	} else {
 		failure := acquireError(a.ctx, p, a.op, held.req.Key, waited, contended, err)
-		failure.Err = held.explainStall(failure.Err)
+		if !errors.Is(failure.Err, ErrDeadlock) { // which says more
+			failure.Err = held.explainStall(failure.Err)
+		}
 		err = failure
 		if !p.FailOpen || !errors.Is(err, ErrUnavailable) || a.ctx.Err() != nil {
 			if held.watch != nil {
@@ -163,7 +165,7 @@ func (l *KindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 			Key: key, Mode: l.modeFor(p), Owner: owner,
 			Wait: p.Wait, FailOpen: p.FailOpen, Lease: p.Lease, Fixed: p.Fixed,
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
-			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Leads: p.leads, Once: p.once,
+			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Detect: p.DeadlockDetection, Leads: p.leads, Once: p.once,
 		},
 	}
 	if l.kind.Permits > 0 {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 type holdKey struct{}
@@ -94,8 +96,11 @@ func (c *holdContext) Err() error {
 }
 
 func (c *holdContext) Value(key any) any {
-	if key == (holdKey{}) {
+	switch key {
+	case holdKey{}:
 		return c.hold
+	case core.ChainKey{}:
+		return chain{c.hold}
 	}
 	c.mu.Lock()
 	ctx := c.inner

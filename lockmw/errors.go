@@ -14,6 +14,10 @@ import (
 var (
 	// ErrBusy: the lock is held, and the time to wait for it is over.
 	ErrBusy = core.ErrBusy
+	// ErrDeadlock: the call waited for a lock whose holder waits, over others perhaps, for a lock that this call's context
+	// has. It is ErrBusy, too. DeadlockOf says who waits for whom. The locks that the caller has stay its own to unlock: as
+	// soon as it does, the others go on.
+	ErrDeadlock = core.ErrDeadlock
 	// ErrTooManyWaiters: WithMaxWaiters others of this process wait for the key already.
 	ErrTooManyWaiters = core.ErrTooManyWaiters
 	// ErrNotRequested: the context had ended before the call, so that nobody knows whether the lock is free. The
@@ -99,7 +103,7 @@ func shorten(key string) string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrorType is a low-cardinality name of the outcome, used as error.type of spans:
-// lock_timeout, lock_not_acquired, lock_not_requested, lock_canceled, lock_too_many_waiters, lock_lost, lock_not_held,
+// lock_timeout, lock_deadlock, lock_not_acquired, lock_not_requested, lock_canceled, lock_too_many_waiters, lock_lost, lock_not_held,
 // lock_unavailable, lock_closed, lock_invalid_key, lock_invalid_option, lock_wrong_type,
 // lock_upgrade, lock_clock_off, lock_unfinished, lock_unsupported or lock_error.
 func (e *Error) ErrorType() string {
@@ -118,6 +122,8 @@ func (e *Error) ErrorType() string {
 		return "lock_canceled"
 	case errors.Is(e.Err, ErrTooManyWaiters):
 		return "lock_too_many_waiters"
+	case errors.Is(e.Err, ErrDeadlock):
+		return "lock_deadlock"
 	case errors.Is(e.Err, ErrBusy) && e.Waited > 0:
 		return "lock_timeout"
 	case errors.Is(e.Err, ErrBusy):

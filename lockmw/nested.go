@@ -85,7 +85,7 @@ func (l *KindLocker) reenter(ctx context.Context, h *Hold, key string, p *Policy
 }
 
 // contradiction returns an error if a nested call cannot have what its own options demand.
-func (l *heldLock) contradiction(p *Policy, given uint16) error {
+func (l *heldLock) contradiction(p *Policy, given uint32) error {
 	switch {
 	case p.once:
 		return fmt.Errorf("%w: Once with a context that holds the lock of the job: its ticks do not overlap", ErrInvalidOption)
@@ -106,7 +106,7 @@ func leaseOption(lease time.Duration, fixed bool) string {
 }
 
 // decidedBy returns the bits of what a call's options decide, without defaults.
-func decidedBy(opts []Option) (given uint16) {
+func decidedBy(opts []Option) (given uint32) {
 	for i := range opts {
 		switch o := &opts[i]; o.kind {
 		case optJoined:

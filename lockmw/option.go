@@ -41,6 +41,7 @@ const (
 	optLead
 	optOnce
 	optWeight
+	optDeadlock
 	optDefaults
 	optJoined
 )
@@ -117,6 +118,14 @@ func WithLabel(label string) Option { return Option{kind: optLabel, text: label}
 // Hold), and about one that a call of its own process waits for. It costs an allocation and about a microsecond for
 // each acquisition. Off by default. It is for New, or for what is suspected.
 func WithStacks() Option { return Option{kind: optStacks} }
+
+// WithDeadlockDetection sets after how long a wait is looked at whose context has other locks: it may be that their
+// holders wait for one another in a circle. Default 1 s; 0 switches it off; other values are from 10 ms to 24 h. The wait is looked at
+// again every 10 s. Of the calls in a deadlock, one ends with ErrDeadlock. A call that switched it off is never that one, and
+// does not look; others learn from it what they need. See docs/deadlocks.md.
+func WithDeadlockDetection(after time.Duration) Option {
+	return Option{kind: optDeadlock, duration: after}
+}
 
 // WithFailOpen lets a call go on without a lock when Redis is unavailable: its Hold has Token 0, and the
 // observers see Acquisition.FailedOpen. Other holders may run at the same time then, so it is only for work

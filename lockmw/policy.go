@@ -25,23 +25,27 @@ type Policy struct {
 	Name       string
 	Label      string
 	Observers  []*Observer
+	// DeadlockDetection is after how long a wait is looked at; 0: never.
+	DeadlockDetection time.Duration
 
 	leads bool // set by Lead
 	once  bool // set by Once
 
-	set uint16 // bits by optionKind
+	set uint32 // bits by optionKind
 }
 
 const (
 	minLease   = 100 * time.Millisecond
 	maxLease   = 24 * time.Hour
 	maxNameLen = 200 // of WithName and of a place's name
+
+	minDetection = 10 * time.Millisecond
 )
 
 // NewPolicy adds up and checks options. It is for implementations of Locker. An error wraps
 // ErrInvalidOption.
 func NewPolicy(opts ...Option) (Policy, error) {
-	p := Policy{Wait: Forever, Lease: 30 * time.Second}
+	p := Policy{Wait: Forever, Lease: 30 * time.Second, DeadlockDetection: time.Second}
 	err := p.apply(opts)
 	return p, err
 }
@@ -49,7 +53,7 @@ func NewPolicy(opts ...Option) (Policy, error) {
 // apply adds options to p. A later option replaces an earlier one. Options in WithDefaults only set what is
 // still open after that, and nested defaults what is open then.
 func (p *Policy) apply(opts []Option) error {
-	decided := uint16(0) // nothing: options replace what p has
+	decided := uint32(0) // nothing: options replace what p has
 	for len(opts) > 0 {
 		deferred, err := p.applyAll(opts, decided, nil)
 		if err != nil {
@@ -68,7 +72,7 @@ func (p *Policy) apply(opts []Option) error {
 }
 
 // applyAll adds the options for what is not decided. It returns deferred and the defaults among them.
-func (p *Policy) applyAll(opts []Option, decided uint16, deferred []Option) ([]Option, error) {
+func (p *Policy) applyAll(opts []Option, decided uint32, deferred []Option) ([]Option, error) {
 	var err error
 	for i := range opts {
 		switch o := &opts[i]; {
@@ -87,7 +91,7 @@ func (p *Policy) applyAll(opts []Option, decided uint16, deferred []Option) ([]O
 }
 
 // bit is the bit of what an option decides. WithFixedLease decides the lease, and Once how long to wait.
-func (o *Option) bit() uint16 {
+func (o *Option) bit() uint32 {
 	switch o.kind {
 	case optFixedLease:
 		return 1 << optLease
@@ -151,6 +155,11 @@ func (p *Policy) applyOne(o *Option) error {
 		p.Label = o.text
 	case optStacks:
 		p.Stacks = true
+	case optDeadlock:
+		if o.duration != 0 && (o.duration < minDetection || o.duration > maxLease) {
+			return fmt.Errorf("%w: WithDeadlockDetection(%v), must be 0 or from %v to %v", ErrInvalidOption, o.duration, minDetection, maxLease)
+		}
+		p.DeadlockDetection = o.duration
 	case optFailOpen:
 		p.FailOpen = true
 	case optLead:

@@ -30,7 +30,7 @@
 //	distributed_lock.label              both    string, if there is one (lockmw.WithLabel)
 //	distributed_lock.lease.duration     both    double, seconds
 //	distributed_lock.fencing_token      both    int, once acquired
-//	distributed_lock.outcome            both    acquired, not_acquired, timeout, canceled, error;
+//	distributed_lock.outcome            both    acquired, not_acquired, timeout, deadlock, canceled, error;
 //	                                            of a hold: released, lost, error
 //	error.type                          both    string, lockmw.Error's ErrorType, unless all went well
 //	distributed_lock.contended          acquire boolean: others were in the way

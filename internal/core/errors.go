@@ -24,6 +24,9 @@ var (
 	ErrUpgrade        = errors.New("lockmw: a hold cannot be upgraded: unlock it first")
 )
 
+// ErrDeadlock is ErrBusy, too.
+var ErrDeadlock = fmt.Errorf("%w, for ever: its holder waits for a lock of this call", ErrBusy)
+
 // RefuseShorter returns the error of an Extend to a lease that is shorter than what the hold has; nil if it is
 // not.
 func RefuseShorter(lease, has time.Duration) error {

@@ -56,6 +56,7 @@ type Request struct {
 	Label      string        // what the caller says of the hold, stored with the lock; may be empty
 	Permits    int           // of a semaphore, which has so many; 0: it is a lock
 	Weight     int           // how many of these are taken at once
+	Detect     time.Duration // after how long a wait of a call that has other locks is looked at for a deadlock; 0: never
 	Vote       *Vote         // nil: the lock is not one of several
 	Events     Events
 }

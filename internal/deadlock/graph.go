@@ -7,6 +7,12 @@
 //	reduce.go    what is left of it when all that go on have given back what they have
 //	both.go      what two graphs have in common, so that it was there at one instant
 //	victim.go    whose wait is to end, and the circle that it is in
+//	registry.go  the waits of this process whose contexts have holds
+//	collect.go   what this process knows of a wait, and what others tell
+//	detector.go  when to look, and what to do then
+//	message.go   what processes say to one another
+//
+// See docs/deadlocks.md.
 package deadlock
 
 import "github.com/lockmw/go/internal/core"

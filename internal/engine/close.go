@@ -94,6 +94,7 @@ func (e *Engine) close() {
 	e.waitConfirmed(closePatience)
 	e.sender.Cancel()
 	e.schedule.stop()
+	e.detector.Stop()
 	e.inboxes.stop()
 	e.look.stop()
 	e.sender.Stop()

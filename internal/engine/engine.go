@@ -10,6 +10,7 @@
 //	silence.go    why a server does not answer
 //	outage.go     a call waits until the server can answer
 //	stall.go      a caller waits for another one of this process
+//	nested.go     a caller waits and has other locks: a deadlock is looked for
 //	request.go    a request is granted at once, or queued and granted later
 //	trip.go       several locks are taken at once
 //	poll.go       asks the server about queued requests
@@ -55,6 +56,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/deadlock"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
 )
@@ -68,11 +70,12 @@ type Config struct {
 	Margin      time.Duration // by which deadlines are early; negative: 1 % of the lease + 2 ms
 	Unlock      time.Duration // how long a release may take to be confirmed
 	Logger      *slog.Logger
+	Waits       *deadlock.Registry // of its process
 }
 
 // DefaultConfig returns the defaults of a Client.
 func DefaultConfig() Config {
-	return Config{Prefix: "lockmw", LocalPasses: 32, Margin: -1, Unlock: 2 * time.Second, Logger: slog.Default()}
+	return Config{Prefix: "lockmw", LocalPasses: 32, Margin: -1, Unlock: 2 * time.Second, Logger: slog.Default(), Waits: deadlock.Shared}
 }
 
 // An Engine implements core.Locks on Redis.
@@ -100,6 +103,7 @@ type Engine struct {
 	schedule schedule
 	slots    slots
 	inboxes  inboxes
+	detector *deadlock.Detector
 	recovery recovery
 	probed   sync.Once
 
@@ -146,6 +150,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	params.Quarantine = e.quarantine
 	e.scripts = script.NewSet(params)
 	e.inboxes.init(e)
+	e.detector = deadlock.NewDetector(cfg.Waits, site{e})
 	e.slots.init(e, topology.Cluster)
 	e.recovery.init(e)
 	e.releaseTimeouts = script.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)

@@ -27,12 +27,17 @@ func (c *cohort) giveUp(w *waiter, ended error) error {
 		return w.err
 	}
 	err := c.waitError(ended)
+	c.leave(w)
+	c.unlock()
+	return err
+}
+
+// leave ends the wait of w. What nobody waits for any more is cancelled.
+func (c *cohort) leave(w *waiter) {
 	c.removeWaiter(w)
 	c.cancelIfUnwanted()
 	c.cancelLeaseIfUnused()
 	c.sendRequest(nil)
-	c.unlock()
-	return err
 }
 
 // giveUpPatience is how long a cancelled call may take to release a hold that it was given meanwhile.

@@ -14,7 +14,7 @@ import (
 )
 
 // A schedule is one loop for everything that is due at some time: renewals, deadlines of leases, polls, tallies,
-// releases and cancellations that are tried again, messages that should have come, and what follows an outage or a new subscription. Renewals
+// releases and cancellations that are tried again, messages that should have come, waits that may be in a deadlock, and what follows an outage or a new subscription. Renewals
 // that are due at about the same time go out in one pipeline per node, and so do polls. No pipeline waits for an earlier
 // one (rule 13 of docs/protocol.md).
 type schedule struct {
@@ -35,7 +35,7 @@ type schedule struct {
 // A timer is an entry of the schedule. Its owner has it as a field, and the loop calls the owner when it is
 // due. The zero value is not set.
 type timer struct {
-	owner any // *lease, *request, *release, *tally, *cancellation, *silentInbox, *recovery or *inboxes
+	owner any // *lease, *request, *release, *tally, *cancellation, *silentInbox, *recovery, *inboxes or *nested
 	at    instant
 	slack time.Duration // by how much it may be early
 	index int           // index in the heap + 1; 0: not set
@@ -199,6 +199,8 @@ func (s *schedule) run(due []*timer) {
 		case *recovery:
 			owner.due()
 		case *inboxes:
+			owner.due()
+		case *nested:
 			owner.due()
 		}
 	}

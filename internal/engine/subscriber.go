@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/deadlock"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -181,7 +183,9 @@ func (s *subscriber) handle(message any) {
 			s.moved([]*inbox{b})
 		}
 	case *redis.Message:
-		if m, ok := script.ParseMessage(m.Payload); ok {
+		if strings.HasPrefix(m.Payload, deadlock.Word) {
+			s.all.e.detector.Receive(m.Payload)
+		} else if m, ok := script.ParseMessage(m.Payload); ok {
 			s.all.e.onMessage(&m)
 		}
 	}

@@ -113,12 +113,16 @@ func (w *waiter) await(c *cohort) (*hold, error) {
 	if w.req.Wait > core.StallAfter {
 		stalled = c.e.stalls.Next(c.e.epoch.Add(w.startedAt)).Done()
 	}
+	nested := c.beginNested(w)
+	defer nested.end()
 	for {
 		select {
 		case <-w.signal:
 			if h, err := w.takeNews(c); h != nil || err != nil {
 				return h, err
 			}
+		case d := <-nested.found():
+			return c.endDeadlocked(w, d)
 		case <-stalled:
 			stalled = nil
 			c.reportStall(w)

@@ -16,7 +16,8 @@ type hold struct {
 	slots []int // of a permit
 
 	entry     *entry
-	index     int // in the entry's holds; -1: not there any more
+	index     int    // in the entry's holds; -1: not there any more
+	name      string // for detectors of deadlocks; "": none has asked yet
 	since     time.Time
 	keep      time.Time     // the key stays taken until then; zero: no longer than MinHold says
 	lease     time.Duration // how long the hold lasts after a renewal

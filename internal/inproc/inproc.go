@@ -56,7 +56,7 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 		l.reportForgotten(found)
 		return nil, err
 	}
-	w := l.enqueue(e, r)
+	w := l.enqueue(ctx, e, r)
 	snapshot := core.Wait{Holders: e.holders(), Position: e.position(w), Queued: e.waiting()}
 	l.mu.Unlock()
 
@@ -119,10 +119,17 @@ func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, reported int) (co
 		defer look.Stop()
 		looks = look.C
 	}
+	n := l.beginNested(ctx, w)
+	defer n.end()
+	nestedLooks, found := n.news()
 	for {
 		select {
 		case h := <-w.ready:
 			return h, nil
+		case <-nestedLooks:
+			n.due()
+		case d := <-found:
+			return l.endDeadlocked(e, w, d)
 		case <-looks:
 			if pause == core.StallAfter {
 				l.reportStall(e, w)
@@ -169,12 +176,30 @@ func (l *Locks) giveUp(e *entry, w *waiter, err error) error {
 	case h := <-w.ready: // granted in this instant: the next waiter gets it
 		l.end(h)
 	default:
-		e.queueOf(w.req.Mode).remove(w)
-		l.keepPlace(e, w.req, w.place)
-		l.notifyLater(e)
-		l.settle(e)
+		l.leave(e, w)
 	}
 	return e.busy(err)
+}
+
+// endDeadlocked ends the wait of w, which is in a deadlock. It returns the hold that w was given in this instant, if so.
+func (l *Locks) endDeadlocked(e *entry, w *waiter, d *core.DeadlockError) (core.Hold, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case h := <-w.ready:
+		return h, nil
+	default:
+		l.leave(e, w)
+		return nil, e.busy(d)
+	}
+}
+
+// leave takes w off the queue; l.mu is held.
+func (l *Locks) leave(e *entry, w *waiter) {
+	e.queueOf(w.req.Mode).remove(w)
+	l.keepPlace(e, w.req, w.place)
+	l.notifyLater(e)
+	l.settle(e)
 }
 
 // busy returns err as the error of a call that the holders are in the way of.

@@ -2,6 +2,7 @@ package inproc
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -14,8 +15,10 @@ const notifyInterval = 750 * time.Millisecond
 
 // A waiter is a call that waits.
 type waiter struct {
+	ctx       context.Context
 	req       *core.Request
 	place     int64
+	ticket    string // for detectors of deadlocks; "": none has asked yet
 	since     time.Time
 	ready     chan *hold     // has room for one
 	snapshots chan core.Wait // has room for the latest
@@ -72,8 +75,8 @@ func (e *entry) position(w *waiter) int {
 }
 
 // enqueue makes r a waiter, in its place.
-func (l *Locks) enqueue(e *entry, r *core.Request) *waiter {
-	w := &waiter{req: r, place: e.placeOf(r), since: time.Now(), ready: make(chan *hold, 1), snapshots: make(chan core.Wait, 1)}
+func (l *Locks) enqueue(ctx context.Context, e *entry, r *core.Request) *waiter {
+	w := &waiter{ctx: ctx, req: r, place: e.placeOf(r), since: time.Now(), ready: make(chan *hold, 1), snapshots: make(chan core.Wait, 1)}
 	e.queueOf(r.Mode).add(w)
 	if r.Place != "" {
 		e.occupyPlace(r.Place, w.place)

@@ -14,6 +14,7 @@ const (
 	Acquired Outcome = iota
 	NotAcquired
 	TimedOut
+	Deadlocked
 	Canceled
 	Failed
 	Released
@@ -23,7 +24,7 @@ const (
 )
 
 var outcomeNames = [Outcomes]string{
-	"acquired", "not_acquired", "timeout", "canceled", "error", "released", "lost", "renewed",
+	"acquired", "not_acquired", "timeout", "deadlock", "canceled", "error", "released", "lost", "renewed",
 }
 
 // String returns the name under which the outcome is reported.
@@ -42,6 +43,8 @@ func OutcomeOf(err error) Outcome {
 		return NotAcquired
 	case "lock_timeout":
 		return TimedOut
+	case "lock_deadlock":
+		return Deadlocked
 	case "lock_canceled":
 		return Canceled
 	}

@@ -13,6 +13,7 @@
 //	downgrade  makes a write hold a read hold
 //	cancel     has the server forget an id
 //	force      takes a lock away from its holder
+//	look       reads who is in whose way, for deadlocks
 //	raise      makes tokens greater than one that was seen
 //	begin      begins a tick of a job
 //	mark       notes that a tick of a job was run
@@ -118,7 +119,7 @@ const quarantinePart = "--@quarantine\n"
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, force, raise, begin, mark *Script
+	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, force, look, raise, begin, mark *Script
 
 	permit permitScripts
 }
@@ -174,7 +175,7 @@ func NewSet(p Params) *Set {
 	s := &Set{
 		acquire: assemble(acquireLua), acquireAll: assemble(acquireAllLua), poll: assemble(pollLua), renew: assemble(renewLua), tell: assemble(tellLua),
 		release: assemble(releaseLua), downgrade: assemble(downgradeLua),
-		cancel: assemble(cancelLua), force: assemble(forceLua), raise: assemble(raiseLua),
+		cancel: assemble(cancelLua), force: assemble(forceLua), look: assemble(lookLua), raise: assemble(raiseLua),
 		begin: assemble(beginLua), mark: assemble(markLua),
 	}
 	s.permit = newPermitScripts(assemble)
@@ -189,7 +190,7 @@ func NewSet(p Params) *Set {
 func (s *Set) All() map[string]*Script {
 	all := map[string]*Script{
 		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
-		"cancel": s.cancel, "force": s.force, "raise": s.raise, "begin": s.begin, "mark": s.mark,
+		"cancel": s.cancel, "force": s.force, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark,
 		"acquire_all": s.acquireAll, "acquire_batch": s.acquire.batch.script, "vote_batch": s.acquire.votes.script,
 		"release_batch": s.release.batch.script,
 	}

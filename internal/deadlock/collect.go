@@ -1,0 +1,199 @@
+package deadlock
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// MaxHolders is how many holders of a key are looked at, and how many tickets, and maxWaits how many waits in all.
+const (
+	MaxHolders = 128
+	maxWaits   = 1024
+)
+
+// A Site is where locks are, as one implementation of locks in this process has them.
+type Site interface {
+	// Views reads who holds keys and who waits for them, each at one moment. A key that cannot be read has no View.
+	Views(ctx context.Context, keys []string) map[string]*View
+	// Inbox returns where other processes reach this one about a key; "": the locks are within this process.
+	Inbox(key string) string
+	// Lasts reports whether a ticket of this process goes on waiting for longer than Soon.
+	Lasts(ticket string) bool
+}
+
+// A collection collects a Graph: first what this process knows, then what others know.
+type collection struct {
+	waits   *Registry
+	site    Site // of the tickets that others ask for, and by which others are asked
+	local   bool // only the locks within this process
+	graph   *Graph
+	leases  map[string]bool // that were looked for
+	tickets map[string]bool
+	asks    map[string]*ask // to others, by inbox
+}
+
+// An ask is what another process is asked.
+type ask struct {
+	Leases  []string `json:"l,omitempty"` // which waits block them?
+	Tickets []string `json:"t,omitempty"` // do they go on waiting?
+}
+
+func newCollection(waits *Registry, site Site) *collection {
+	return &collection{
+		waits: waits, site: site, graph: NewGraph(), leases: make(map[string]bool), tickets: make(map[string]bool), asks: make(map[string]*ask),
+	}
+}
+
+// add adds waits of this process, and what this process knows of those in their way.
+func (c *collection) add(ctx context.Context, list []*Nested) {
+	for len(list) > 0 && len(c.graph.Waits) < maxWaits {
+		seen := c.see(ctx, list)
+		list = nil
+		for _, n := range seen {
+			list = append(list, c.follow(c.graph.Waits[n.id], n.Site)...)
+		}
+	}
+}
+
+// see describes waits, and reads their keys. It returns those that are new.
+func (c *collection) see(ctx context.Context, list []*Nested) (seen []*Nested) {
+	keys := make(map[Site][]string)
+	for _, n := range list {
+		if c.graph.Waits[n.id] != nil || c.local && n.Site.Inbox(n.Request.Key) != "" {
+			continue
+		}
+		if w := n.describe(); w != nil {
+			c.graph.Waits[n.id] = w
+			seen = append(seen, n)
+			if !slices.Contains(keys[n.Site], w.Key) {
+				keys[n.Site] = append(keys[n.Site], w.Key)
+			}
+		}
+	}
+	for site, list := range keys {
+		views := site.Views(ctx, list)
+		for _, n := range seen {
+			if n.Site == site {
+				c.graph.Waits[n.id].View = views[n.Request.Key]
+			}
+		}
+	}
+	return seen
+}
+
+// follow looks for what is in the way of a wait. It returns waits of this process, and notes what others are to be asked.
+// site is that of the wait if it is of this process.
+func (c *collection) follow(w *Wait, site Site) (found []*Nested) {
+	if w.View == nil || w.View.Partial || w.Ends {
+		return nil
+	}
+	for _, h := range w.View.Holders {
+		if !c.leases[h.Lease] {
+			found = append(found, c.lookFor(h.Lease, c.inboxOf(w, h.Inbox))...)
+		}
+	}
+	if !w.dependsOnTickets() {
+		return found
+	}
+	for _, t := range w.View.Tickets {
+		switch inbox := c.inboxOf(w, t.Inbox); {
+		case c.tickets[t.ID]:
+		case inbox == "":
+			c.tickets[t.ID] = true
+			of := site
+			if t.Inbox != "" { // another process tells of a ticket of this one
+				of = c.site
+			}
+			if of != nil && of.Lasts(t.ID) {
+				c.graph.Lasting[t.ID] = true
+			}
+		default:
+			c.tickets[t.ID] = true
+			a := c.ask(inbox)
+			a.Tickets = append(a.Tickets, t.ID)
+		}
+	}
+	return found
+}
+
+// dependsOnTickets reports whether those who stand before w keep it from its lock as long as they wait.
+func (w *Wait) dependsOnTickets() bool {
+	if len(w.View.Holders) == 0 {
+		return false
+	}
+	h := w.View.Holders[0]
+	return h.Weight > 0 || h.Reads && w.Mode == core.Read
+}
+
+// inboxOf returns the inbox that is meant by what was told of a wait; "" for this process.
+func (c *collection) inboxOf(w *Wait, inbox string) string {
+	if inbox == c.site.Inbox(w.Key) {
+		return ""
+	}
+	return inbox
+}
+
+// lookFor returns the waits of this process that block a lease. If it is another's, which is the one with the inbox, it
+// notes that that is to be asked.
+func (c *collection) lookFor(lease, inbox string) (found []*Nested) {
+	c.leases[lease] = true
+	found = c.waits.blocking(lease)
+	if len(found) == 0 && inbox != "" {
+		a := c.ask(inbox)
+		a.Leases = append(a.Leases, lease)
+		return nil
+	}
+	hold := &Hold{}
+	for _, n := range found {
+		if w := n.describe(); w != nil && w.blocks(lease) {
+			hold.Waits = append(hold.Waits, n.id)
+		}
+	}
+	c.graph.Holds[lease] = hold
+	return found
+}
+
+func (c *collection) ask(inbox string) *ask {
+	if c.asks[inbox] == nil {
+		c.asks[inbox] = &ask{}
+	}
+	return c.asks[inbox]
+}
+
+// answer adds what this process knows of what it is asked.
+func (c *collection) answer(ctx context.Context, a *ask) {
+	for _, id := range a.Tickets {
+		if c.site.Lasts(id) {
+			c.graph.Lasting[id] = true
+		}
+	}
+	for _, lease := range a.Leases {
+		c.add(ctx, c.lookFor(lease, ""))
+	}
+}
+
+// merge adds what the process with the inbox has answered, and what this process knows of those in the way of its waits.
+func (c *collection) merge(ctx context.Context, told *Graph, inbox string) {
+	for lease, h := range told.Holds {
+		if h != nil && c.graph.Holds[lease] == nil {
+			c.graph.Holds[lease], c.leases[lease] = h, true
+		}
+	}
+	for id, lasts := range told.Lasting {
+		if lasts {
+			c.graph.Lasting[id] = true
+		}
+	}
+	for id, w := range told.Waits {
+		if w == nil || c.graph.Waits[id] != nil || len(c.graph.Waits) >= maxWaits {
+			continue
+		}
+		w.ID, c.graph.Waits[id] = id, w
+		if w.Inbox == "" {
+			w.Inbox = inbox
+		}
+		c.add(ctx, c.follow(w, nil))
+	}
+}

@@ -1,0 +1,32 @@
+package deadlock
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Word is what the messages of detectors begin with.
+const Word = "deadlock "
+
+// A message is what a detector sends to another one.
+type message struct {
+	Number uint64 `json:"n,omitempty"` // of an ask, and of its answer
+	From   string `json:"f,omitempty"` // the inbox for the answer
+	Ask    *ask   `json:"q,omitempty"`
+	Answer *Graph `json:"a,omitempty"`
+	Look   string `json:"x,omitempty"` // the id of a wait that is to be looked at
+}
+
+func (m *message) String() string {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return ""
+	}
+	return Word + string(text)
+}
+
+// parse reads a message. Anybody may have sent it.
+func parse(text string) (m message, ok bool) {
+	text, ok = strings.CutPrefix(text, Word)
+	return m, ok && json.Unmarshal([]byte(text), &m) == nil
+}

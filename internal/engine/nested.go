@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/script"
+)
+
+// A nested wait is one whose context has other holds: it may be in a deadlock, which is looked for while it lasts. For
+// other waits nothing is done.
+type nested struct {
+	deadlock.Nested
+	c     *cohort
+	w     *waiter
+	timer timer // the next look
+	over  bool  // guarded by the shard's mutex
+}
+
+// beginNested registers the wait of w, if it is nested. Jobs and leaders wait for long by their nature, and most nodes of
+// a lock over several do not say who has it.
+func (c *cohort) beginNested(w *waiter) *nested {
+	chain, ok := w.ctx.Value(core.ChainKey{}).(core.Chain)
+	if !ok || w.req.Wait == 0 || w.req.Once || w.req.Leads || w.req.Vote != nil {
+		return nil
+	}
+	e := c.e
+	n := &nested{c: c, w: w}
+	n.timer.owner = n
+	n.Nested = deadlock.Nested{
+		Waits: e.cfg.Waits, Request: w.req, Began: e.epoch.Add(w.startedAt), Process: e.process, Site: site{e}, Call: n, Wake: n.wake,
+	}
+	if w.req.Wait != core.Forever {
+		n.Until = n.Began.Add(w.req.Wait)
+	}
+	if deadline, ok := w.ctx.Deadline(); ok && (n.Until.IsZero() || deadline.Before(n.Until)) {
+		n.Until = deadline
+	}
+	if !n.Begin(chain) {
+		return nil
+	}
+	if w.req.Detect > 0 {
+		n.wake(w.req.Detect)
+	}
+	return n
+}
+
+// end ends the registration; n may be nil.
+func (n *nested) end() {
+	if n == nil {
+		return
+	}
+	n.c.shard.mu.Lock()
+	n.over = true
+	n.c.e.schedule.remove(&n.timer)
+	n.c.shard.mu.Unlock()
+	n.End()
+}
+
+// found returns the channel of the deadlock that was found; n may be nil.
+func (n *nested) found() <-chan *core.DeadlockError {
+	if n == nil {
+		return nil
+	}
+	return n.Found
+}
+
+// wake has the wait looked at after that time.
+func (n *nested) wake(after time.Duration) {
+	n.c.shard.mu.Lock()
+	defer n.c.shard.mu.Unlock()
+	if !n.over {
+		n.c.e.schedule.set(&n.timer, n.c.e.now()+after, 0)
+	}
+}
+
+// due is called when the wait is to be looked at. Others may ask about the holds that it blocks: their inboxes are those
+// in the slots of these.
+func (n *nested) due() {
+	n.EachHold(func(h core.Hold) {
+		if h, ok := h.(*hold); ok {
+			h.lease.c.e.inboxes.use(h.lease.c.slot.inbox)
+		}
+	})
+	n.c.e.detector.Look(&n.Nested)
+}
+
+// State implements deadlock.Call.
+func (n *nested) State() (ticket string, waits bool) {
+	c := n.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	if n.over || n.w.hold != nil || n.w.err != nil {
+		return "", false
+	}
+	if r := c.request; r != nil && r.queued && !r.over {
+		ticket = r.id.String()
+	}
+	return ticket, true
+}
+
+// endDeadlocked ends the wait of w, which is in a deadlock. It returns the hold that w was given in this instant, if so.
+func (c *cohort) endDeadlocked(w *waiter, d *core.DeadlockError) (*hold, error) {
+	c.shard.mu.Lock()
+	if w.hold != nil || w.err != nil {
+		defer c.shard.mu.Unlock()
+		return w.hold, w.err
+	}
+	holders, _ := c.knownHolders()
+	c.leave(w)
+	c.unlock()
+	err := busy(holders)
+	err.Err = d
+	return nil, err
+}
+
+// Standing implements core.StandingHold.
+func (h *hold) Standing() core.Standing {
+	c := h.lease.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	s := core.Standing{Lease: h.lease.id.String(), Granted: h.token, Since: c.e.epoch.Add(h.since), Over: h.over || h.forgotten}
+	if limit := instant(h.limit.Load()); limit != 0 {
+		s.Until = c.e.epoch.Add(limit)
+	}
+	return s
+}
+
+// A site is what detectors of deadlocks need of an Engine.
+type site struct{ e *Engine }
+
+// Views implements deadlock.Site.
+func (s site) Views(ctx context.Context, keys []string) map[string]*deadlock.View {
+	type answer struct {
+		key  string
+		view *deadlock.View
+	}
+	e := s.e
+	answers := make(chan answer, len(keys))
+	for _, key := range keys {
+		keySet := e.layout.KeySet(key)
+		l := script.Look{Keys: &keySet}
+		e.sender.Start(l.Call(ctx, e.scripts, func(r *script.Reply) {
+			v, err := r.Looked()
+			if err != nil {
+				v = nil
+			}
+			answers <- answer{key, v}
+		}))
+	}
+	views := make(map[string]*deadlock.View, len(keys))
+	for range keys {
+		select {
+		case a := <-answers:
+			views[a.key] = a.view
+		case <-ctx.Done():
+			return views
+		}
+	}
+	return views
+}
+
+// Inbox implements deadlock.Site.
+func (s site) Inbox(key string) string {
+	if only := s.e.inboxes.only; only != nil {
+		return only.name
+	}
+	keys := s.e.layout.KeySet(key)
+	return s.e.layout.Inbox(s.e.process, &keys)
+}
+
+// Lasts implements deadlock.Site: a ticket lasts if one of the calls that it stands for does.
+func (s site) Lasts(ticket string) bool {
+	r, ok := s.e.find(ticket).(*request)
+	if !ok {
+		return false
+	}
+	r.c.shard.mu.Lock()
+	defer r.c.shard.mu.Unlock()
+	if r.over || !r.queued {
+		return false
+	}
+	for w := range r.c.waiters.All() {
+		if w.lasts(s.e) {
+			return true
+		}
+	}
+	return false
+}
+
+// lasts reports whether the wait does not end by itself within deadlock.Soon.
+func (w *waiter) lasts(e *Engine) bool {
+	end := never
+	if w.req.Wait != core.Forever {
+		end = after(w.startedAt, w.req.Wait)
+	}
+	if deadline, ok := w.ctx.Deadline(); ok {
+		end = min(end, e.instant(deadline))
+	}
+	return !w.ended() && end-e.now() > deadlock.Soon
+}
+
+// Context implements deadlock.Transport.
+func (s site) Context() context.Context { return s.e.sender.Context() }
+
+// Send implements deadlock.Transport. An inbox in a slot of a Cluster ends with the slot's tag: see publish.lua.
+func (s site) Send(ctx context.Context, inbox, text string) {
+	if strings.HasSuffix(inbox, "}") {
+		if err := s.e.rdb.SPublish(ctx, inbox, text).Err(); !script.IsUnknownCommand(err) {
+			return
+		}
+	}
+	_ = s.e.rdb.Publish(ctx, inbox, text).Err() // who does not hear of it does not answer
+}

@@ -1,0 +1,276 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/rwlock"
+)
+
+func inBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, redistest.Piped(t)) })
+}
+
+// The one to end has been waiting for longest, in another process, and is told to look.
+func TestTheYoungestIsEndedWhoeverClosesTheCircle(t *testing.T) {
+	onEach(t, func(t *testing.T, locker func(opts ...lockmw.Option) lockmw.Locker) {
+		old := nest(t, locker()).has("a")
+		time.Sleep(10 * time.Millisecond)
+		young := nest(t, locker()).has("b").wants("a")
+		time.Sleep(5 * time.Second)
+		old.wants("b")
+		for _, err := range ends(t, 1, 2*time.Second, old, young) {
+			if d, _ := lockmw.DeadlockOf(err); d.Circle[0].Wants != "a" || d.Circle[0].Waited < 5*time.Second {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+func TestWhoDetectsNoDeadlocksIsNotEnded(t *testing.T) {
+	onEach(t, func(t *testing.T, locker func(opts ...lockmw.Option) lockmw.Locker) {
+		old := nest(t, locker()).has("a")
+		time.Sleep(10 * time.Millisecond)
+		young := nest(t, locker(lockmw.WithDeadlockDetection(0))).has("b").wants("a")
+		old.wants("b")
+		for _, err := range ends(t, 1, 2*time.Second, old, young) {
+			if d, _ := lockmw.DeadlockOf(err); d.Circle[0].Wants != "b" {
+				t.Errorf("%v", err)
+			}
+		}
+		off := lockmw.WithDeadlockDetection(0)
+		one := nest(t, locker(off)).has("c")
+		two := nest(t, locker(off)).has("d").wants("c", lockmw.WithWait(time.Minute))
+		one.wants("d", lockmw.WithWait(2*time.Minute))
+		time.Sleep(time.Minute - 2*time.Second)
+		synctest.Wait()
+		if len(one.err)+len(two.err) > 0 {
+			t.Error("a wait was ended though nobody detects deadlocks")
+		}
+		if err := <-two.err; !errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrDeadlock) {
+			t.Errorf("the wait ended with %v", err)
+		}
+		ends(t, 0, time.Second, one)
+	})
+}
+
+// Whatever lets a wait end by itself soon is no deadlock.
+func TestWhatEndsByItselfIsNoDeadlock(t *testing.T) {
+	onEach(t, func(t *testing.T, locker func(opts ...lockmw.Option) lockmw.Locker) {
+		for name, n := range map[string]*nester{
+			"its time is over":          nest(t, locker()).has("a1").wants("b1", lockmw.WithWait(2900*time.Millisecond)),
+			"its context ends":          timed(nest(t, locker()).has("a2"), 2900*time.Millisecond).wants("b2"),
+			"a hold is over":            nest(t, locker()).has("a3", lockmw.WithFixedLease(2900*time.Millisecond)).wants("b3"),
+			"a hold has lasted so long": nest(t, locker()).has("a4", lockmw.WithMaxHold(2900*time.Millisecond)).wants("b4"),
+		} {
+			key := n.holds[0].Key()[1:]
+			other := nest(t, locker()).has("b" + key)
+			other.wants("a"+key, lockmw.WithDeadlockDetection(100*time.Millisecond))
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if len(n.err)+len(other.err) < 2 {
+				t.Fatalf("%s: somebody still waits", name)
+			}
+			for _, err := range []error{<-n.err, <-other.err} {
+				if errors.Is(err, lockmw.ErrDeadlock) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+	})
+}
+
+func timed(n *nester, d time.Duration) *nester {
+	var cancel context.CancelFunc
+	n.ctx, cancel = context.WithTimeout(n.ctx, d)
+	n.t.Cleanup(cancel)
+	return n
+}
+
+// The holder is busy with something else, waits for nothing, or only for somebody who does that.
+func TestAHolderThatGoesOnIsNoDeadlock(t *testing.T) {
+	onEach(t, func(t *testing.T, locker func(opts ...lockmw.Option) lockmw.Locker) {
+		busy := nest(t, locker()).has("a")
+		next := nest(t, locker()).has("b").wants("a")
+		last := nest(t, locker()).has("c").wants("b")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(next.err)+len(last.err) > 0 {
+			t.Error("a wait has ended")
+		}
+		busy.wants("d")
+		ends(t, 0, time.Second, busy, next, last)
+	})
+}
+
+func TestACallerThatWaitsForHimselfIsEnded(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		rdb := s.NewClient(t)
+		var clients []*lockmw.Client
+		for range 2 { // which do not re-enter one another's locks
+			c, err := lockmw.New(rdb)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			clients = append(clients, c)
+		}
+		ends(t, 1, 2*time.Second, nest(t, clients[0]).has("a").wantsBy(clients[1], "a"))
+	})
+}
+
+func TestTwoGoroutinesOfAnOwnerAreInACircle(t *testing.T) {
+	onEach(t, func(t *testing.T, locker func(opts ...lockmw.Option) lockmw.Locker) {
+		l := locker()
+		root := nest(t, l).has("root")
+		one, two := nest(t, l), nest(t, l)
+		one.ctx, two.ctx = root.ctx, root.ctx
+		one.has("a")
+		time.Sleep(10 * time.Millisecond)
+		two.has("b").wants("a")
+		one.wants("b")
+		ends(t, 1, 2*time.Second, one, two)
+		if err := root.holds.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Readers hold the key, one of them waits for a lock whose holder wants to read, too: behind a writer that waits for them.
+func TestAReaderBehindAWriterIsInACircle(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		test := func(wait time.Duration, deadlocks int) {
+			one, two, three := rwlock.New(process(t, s)), rwlock.New(process(t, s)), rwlock.New(process(t, s))
+			reader := nest(t, one.RLocker()).has("k")
+			time.Sleep(10 * time.Millisecond)
+			holder := nest(t, two).has("l")
+			writer := nest(t, three)
+			writer.wants("k", lockmw.WithWait(wait))
+			reader.wantsBy(one, "l")
+			holder.wantsBy(two.RLocker(), "k")
+			if deadlocks == 0 {
+				if err := <-writer.err; !errors.Is(err, lockmw.ErrBusy) {
+					t.Errorf("the writer: %v", err)
+				}
+				ends(t, 0, 3*time.Second, reader, holder)
+				return
+			}
+			ends(t, deadlocks, 2*time.Second, reader, holder, writer)
+		}
+		test(time.Hour, 1)
+		test(2900*time.Millisecond, 0) // the writer goes away by itself
+	})
+}
+
+func TestThreeReadersAndAWriterInACircle(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		locker := rwlock.New(process(t, s))
+		one, two := nest(t, locker.RLocker()).has("k"), nest(t, locker.RLocker()).has("k")
+		other := rwlock.New(process(t, s))
+		writer := nest(t, other).has("l")
+		one.wantsBy(locker, "l")
+		writer.wants("k")
+		time.Sleep(500 * time.Millisecond)
+		two.wantsBy(locker, "free") // the readers share a lease, and this one ends
+		ends(t, 1, 2*time.Second, one, two, writer)
+	})
+}
+
+// A process that is gone answers nothing, and its lease ends.
+func TestAHolderThatIsGoneIsNoDeadlock(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		var cut atomic.Bool
+		rdb := s.NewClient(t, func(o *redis.Options) {
+			dial := o.Dialer
+			o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if cut.Load() {
+					return nil, errors.New("cut off")
+				}
+				return dial(ctx, network, addr)
+			}
+		})
+		rdb.AddHook(cutOff{&cut})
+		gone, err := lockmw.New(rdb, lockmw.AsOwnProcess())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = gone.Close() })
+		dead := nest(t, gone).has("a", lockmw.WithLease(10*time.Second))
+		time.Sleep(10 * time.Millisecond)
+		lives := nest(t, process(t, s)).has("b")
+		dead.wants("b", lockmw.WithDeadlockDetection(time.Hour))
+		time.Sleep(2 * time.Second)
+		cut.Store(true)
+		lives.wants("a", lockmw.WithDeadlockDetection(2*time.Second))
+		if err := <-lives.err; err != nil {
+			t.Errorf("who lives: %v", err)
+		}
+		cut.Store(false)
+		if err := <-dead.err; errors.Is(err, lockmw.ErrDeadlock) {
+			t.Errorf("who was gone: %v", err)
+		}
+	})
+}
+
+// cutOff refuses all commands.
+type cutOff struct{ cut *atomic.Bool }
+
+func (h cutOff) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h cutOff) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.cut.Load() {
+			cmd.SetErr(errors.New("cut off"))
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h cutOff) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if h.cut.Load() {
+			for _, cmd := range cmds {
+				cmd.SetErr(errors.New("cut off"))
+			}
+			return errors.New("cut off")
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func TestTheErrorOfADeadlockSaysWhoWaitsForWhom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		local := lockmw.NewLocal()
+		old := nest(t, local).has("order:1", lockmw.WithLabel("req-1"))
+		time.Sleep(10 * time.Millisecond)
+		young := nest(t, local).has("user:1", lockmw.WithLabel("req-2")).wants("order:1", lockmw.WithLabel("req-2"))
+		old.wants("user:1", lockmw.WithLabel("req-1"))
+		err := ends(t, 1, 2*time.Second, old, young)[0]
+		text, _, _ := strings.Cut(err.Error(), "\n")
+		want := `lockmw: lock "order:1" for req-2 after 1s: lock is busy, for ever: its holder waits for a lock of this call: ` +
+			`local (req-2) has had "user:1" for 1s and has waited for "order:1" for 1s; ` +
+			`local (req-1) has had "order:1" for 1.01s and has waited for "user:1" for 1s, in the way: req-1`
+		if text != want {
+			t.Errorf("it says\n%s\nwant\n%s", text, want)
+		}
+		var e *lockmw.Error
+		if !errors.As(err, &e) || e.ErrorType() != "lock_deadlock" || e.Waited != time.Second {
+			t.Errorf("%+v", e)
+		}
+		if _, ok := lockmw.DeadlockOf(lockmw.ErrBusy); ok {
+			t.Error("a busy lock is a deadlock")
+		}
+	})
+}

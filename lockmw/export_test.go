@@ -1,0 +1,11 @@
+package lockmw
+
+import "github.com/lockmw/go/internal/deadlock"
+
+// AsOwnProcess has the detectors of deadlocks take a Client for one of another process.
+func AsOwnProcess() ClientOption {
+	return clientOption{apply: func(s *settings) error {
+		s.engine.Waits = deadlock.NewRegistry()
+		return nil
+	}}
+}
