@@ -16,14 +16,12 @@ type Deadlock struct {
 
 // A DeadlockStep is one call in a Deadlock.
 type DeadlockStep struct {
-	Process string        // host, process id and a random part
-	Owner   string        // identity of the logical execution, as in Holder
-	Label   string        // of the call (WithLabel)
-	Wants   string        // the key that it waits for
-	Waited  time.Duration // for how long
-	// Has is the key that the step before waits for. It is "" if this call has no hold of it, but stands before that one
-	// in its queue.
-	Has      string
+	Process  string        // host, process id and a random part
+	Owner    string        // identity of the logical execution, as in Holder
+	Label    string        // of the call (WithLabel)
+	Wants    string        // the key that it waits for
+	Waited   time.Duration // for how long
+	Has      string        // the key that the step before waits for
 	HasLabel string        // of that hold
 	Held     time.Duration // for how long
 }

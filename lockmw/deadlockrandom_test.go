@@ -77,13 +77,9 @@ func (r *recorder) check(d lockmw.Deadlock) error {
 	for i, s := range d.Circle {
 		errs = append(errs, within(r.waits[s.Label], s.Wants))
 		before := d.Circle[(i+len(d.Circle)-1)%len(d.Circle)]
-		if s.Has != "" {
-			errs = append(errs, within(r.holds[s.HasLabel], s.Has))
-			if s.Has != before.Wants {
-				errs = append(errs, fmt.Errorf("step %d has %q, and the one before wants %q", i, s.Has, before.Wants))
-			}
-		} else if s.Wants != before.Wants {
-			errs = append(errs, fmt.Errorf("step %d has nothing that is wanted", i))
+		errs = append(errs, within(r.holds[s.HasLabel], s.Has))
+		if s.Has != before.Wants {
+			errs = append(errs, fmt.Errorf("step %d has %q, and the one before wants %q", i, s.Has, before.Wants))
 		}
 	}
 	if from.After(to) {

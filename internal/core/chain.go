@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // ChainKey is the key under which the context of a hold has its Chain.
 type ChainKey struct{}
@@ -32,4 +35,24 @@ type Standing struct {
 type StandingHold interface {
 	Hold
 	Standing() Standing
+}
+
+// WaitEndKey is the key under which a context says when a wait with it will be cancelled, though it has no deadline: a
+// time.Time.
+type WaitEndKey struct{}
+
+// WaitEnd returns when a wait ends that ends by itself at until: then, or earlier with its context. Zero is never.
+func WaitEnd(ctx context.Context, until time.Time) time.Time {
+	earlier := func(t time.Time) {
+		if until.IsZero() || t.Before(until) {
+			until = t
+		}
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		earlier(deadline)
+	}
+	if end, ok := ctx.Value(WaitEndKey{}).(time.Time); ok {
+		earlier(end)
+	}
+	return until
 }

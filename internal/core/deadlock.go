@@ -19,7 +19,7 @@ type DeadlockStep struct {
 	Label    string        // of the call that waits
 	Wants    string        // the key that it waits for
 	Waited   time.Duration // for how long
-	Has      string        // the key that the step before it waits for; "": it stands before it in the queue of that key
+	Has      string        // the key that the step before it waits for
 	HasLabel string        // of that hold
 	Held     time.Duration // for how long
 }
@@ -41,11 +41,8 @@ func (s *DeadlockStep) String() string {
 	if s.Label != "" {
 		who += " (" + s.Label + ")"
 	}
-	has := "stands in the queue before that"
-	if s.Has != "" {
-		has = fmt.Sprintf("has had %q for %v", shortKey(s.Has), s.Held.Round(time.Millisecond))
-	}
-	return fmt.Sprintf("%s %s and has waited for %q for %v", who, has, shortKey(s.Wants), s.Waited.Round(time.Millisecond))
+	return fmt.Sprintf("%s has had %q for %v and has waited for %q for %v",
+		who, shortKey(s.Has), s.Held.Round(time.Millisecond), shortKey(s.Wants), s.Waited.Round(time.Millisecond))
 }
 
 func shortKey(key string) string {

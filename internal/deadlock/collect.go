@@ -7,10 +7,16 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// MaxHolders is how many holders of a key are looked at, and how many tickets, and maxWaits how many waits in all.
 const (
+	// MaxHolders is how many holders of a key are looked at, and how many tickets.
 	MaxHolders = 128
-	maxWaits   = 1024
+	// maxWaits is how many waits are looked at together, and maxEdges how many holders and tickets of their keys. What is
+	// beyond is taken to go on.
+	maxWaits = 1024
+	maxEdges = 8192
+	// maxBlocking is how many of the waits that block a hold are told, besides those that are looked at anyway: 10,000
+	// goroutines may wait with one context.
+	maxBlocking = 64
 )
 
 // A Site is where locks are, as one implementation of locks in this process has them.
@@ -19,8 +25,9 @@ type Site interface {
 	Views(ctx context.Context, keys []string) map[string]*View
 	// Inbox returns where other processes reach this one about a key; "": the locks are within this process.
 	Inbox(key string) string
-	// Lasts reports whether a ticket of this process goes on waiting for longer than Soon.
-	Lasts(ticket string) bool
+	// Lasts reports whether a ticket of this process goes on waiting for longer than Soon. key is that of the ticket, or "" if
+	// another process asks.
+	Lasts(key, ticket string) bool
 }
 
 // A collection collects a Graph: first what this process knows, then what others know.
@@ -31,6 +38,7 @@ type collection struct {
 	graph   *Graph
 	leases  map[string]bool // that were looked for
 	tickets map[string]bool
+	edges   int
 	asks    map[string]*ask // to others, by inbox
 }
 
@@ -76,11 +84,22 @@ func (c *collection) see(ctx context.Context, list []*Nested) (seen []*Nested) {
 		views := site.Views(ctx, list)
 		for _, n := range seen {
 			if n.Site == site {
-				c.graph.Waits[n.id].View = views[n.Request.Key]
+				c.show(c.graph.Waits[n.id], views[n.Request.Key])
 			}
 		}
 	}
 	return seen
+}
+
+// show adds what was seen of the key of a wait, if that is not too much.
+func (c *collection) show(w *Wait, v *View) {
+	w.View = nil
+	if v == nil {
+		return
+	}
+	if c.edges += len(v.Holders) + len(v.Tickets); c.edges <= maxEdges {
+		w.View = v
+	}
 }
 
 // follow looks for what is in the way of a wait. It returns waits of this process, and notes what others are to be asked.
@@ -106,7 +125,7 @@ func (c *collection) follow(w *Wait, site Site) (found []*Nested) {
 			if t.Inbox != "" { // another process tells of a ticket of this one
 				of = c.site
 			}
-			if of != nil && of.Lasts(t.ID) {
+			if of != nil && of.Lasts(w.Key, t.ID) {
 				c.graph.Lasting[t.ID] = true
 			}
 		default:
@@ -139,7 +158,7 @@ func (c *collection) inboxOf(w *Wait, inbox string) string {
 // notes that that is to be asked.
 func (c *collection) lookFor(lease, inbox string) (found []*Nested) {
 	c.leases[lease] = true
-	found = c.waits.blocking(lease)
+	found = c.some(c.waits.blocking(lease))
 	if len(found) == 0 && inbox != "" {
 		a := c.ask(inbox)
 		a.Leases = append(a.Leases, lease)
@@ -155,6 +174,21 @@ func (c *collection) lookFor(lease, inbox string) (found []*Nested) {
 	return found
 }
 
+// some returns the waits that are looked at anyway, and some others.
+func (c *collection) some(all []*Nested) (some []*Nested) {
+	others := 0
+	for _, n := range all {
+		if c.graph.Waits[n.id] == nil {
+			if others == maxBlocking {
+				continue
+			}
+			others++
+		}
+		some = append(some, n)
+	}
+	return some
+}
+
 func (c *collection) ask(inbox string) *ask {
 	if c.asks[inbox] == nil {
 		c.asks[inbox] = &ask{}
@@ -165,7 +199,7 @@ func (c *collection) ask(inbox string) *ask {
 // answer adds what this process knows of what it is asked.
 func (c *collection) answer(ctx context.Context, a *ask) {
 	for _, id := range a.Tickets {
-		if c.site.Lasts(id) {
+		if c.site.Lasts("", id) {
 			c.graph.Lasting[id] = true
 		}
 	}
@@ -191,6 +225,7 @@ func (c *collection) merge(ctx context.Context, told *Graph, inbox string) {
 			continue
 		}
 		w.ID, c.graph.Waits[id] = id, w
+		c.show(w, w.View)
 		if w.Inbox == "" {
 			w.Inbox = inbox
 		}

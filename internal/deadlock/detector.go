@@ -18,6 +18,8 @@ const (
 	patience = 250 * time.Millisecond
 	// mostAnswers is how many asks are answered at the same time. Who gets no answer takes the waits to go on.
 	mostAnswers = 8
+	// longest is how long a message may be that is read.
+	longest = 4 << 20
 	// mostHops is how many processes after one another a look asks.
 	mostHops = 64
 )
@@ -53,6 +55,9 @@ func NewDetector(waits *Registry, t Transport) *Detector {
 
 // Look has a wait looked at soon.
 func (d *Detector) Look(n *Nested) {
+	if n.due.Swap(true) {
+		return // it is going to be: many may ask for it
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.due = append(d.due, n)
@@ -81,6 +86,9 @@ func (d *Detector) run() {
 		d.mu.Unlock()
 		if n == 0 {
 			return
+		}
+		for _, n := range round {
+			n.due.Store(false)
 		}
 		begun := time.Now()
 		d.round(round)
@@ -170,12 +178,15 @@ func (v *View) isHeldBy(lease string) bool {
 
 // collect collects what is known of waits and of what is in their way. silent reports whether somebody has not answered.
 func (d *Detector) collect(roots []*Nested) (g *Graph, silent bool) {
+	if len(roots) == 0 {
+		return NewGraph(), false
+	}
 	c := newCollection(d.waits, d.t)
 	d.within(func(ctx context.Context) { c.add(ctx, roots) })
 	for hop := 0; hop < mostHops && len(c.asks) > 0 && d.t.Context().Err() == nil; hop++ {
 		asks := c.asks
 		c.asks = make(map[string]*ask)
-		answers := d.askAll(c, asks)
+		answers := d.askAll(roots[0].inbox(), asks)
 		d.within(func(ctx context.Context) {
 			for inbox, told := range answers {
 				c.merge(ctx, told, inbox)
@@ -194,12 +205,9 @@ func (d *Detector) within(f func(context.Context)) {
 }
 
 // askAll asks several processes at once, and returns the answers that came in time.
-func (d *Detector) askAll(c *collection, asks map[string]*ask) map[string]*Graph {
+// They answer to the inbox from.
+func (d *Detector) askAll(from string, asks map[string]*ask) map[string]*Graph {
 	answers := make(map[string]*Graph)
-	from := c.replyTo()
-	if from == "" {
-		return answers
-	}
 	d.within(func(ctx context.Context) {
 		waiting := make(map[string]chan *Graph)
 		var numbers []uint64
@@ -218,16 +226,6 @@ func (d *Detector) askAll(c *collection, asks map[string]*ask) map[string]*Graph
 		}
 	})
 	return answers
-}
-
-// replyTo returns an inbox of this process to which answers come: that for a key that it waits for.
-func (c *collection) replyTo() string {
-	for id, w := range c.graph.Waits {
-		if n := c.waits.find(id); n != nil && n.Site == c.site && w.Inbox != "" {
-			return w.Inbox
-		}
-	}
-	return ""
 }
 
 func (d *Detector) expect() (number uint64, answer chan *Graph) {
@@ -253,6 +251,9 @@ func (d *Detector) send(inbox string, m *message) {
 
 // Receive deals with a message of another detector. It does not block.
 func (d *Detector) Receive(text string) {
+	if len(text) > longest {
+		return
+	}
 	m, ok := parse(text)
 	switch {
 	case !ok:
@@ -272,7 +273,7 @@ func (d *Detector) Receive(text string) {
 			d.wg.Go(func() { d.answer(&m) })
 		}
 	case m.Look != "":
-		if n := d.waits.find(m.Look); n != nil && n.Request.Detect > 0 {
+		if n := d.waits.find(m.Look); n != nil && n.Request.Detect > 0 && n.Site == Site(d.t) {
 			d.Look(n)
 		}
 	}

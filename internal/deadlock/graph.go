@@ -6,6 +6,7 @@
 //	graph.go     what was seen of waits and holds, in a process or in several
 //	reduce.go    what is left of it when all that go on have given back what they have
 //	both.go      what two graphs have in common, so that it was there at one instant
+//	component.go which waits are in the way of one another
 //	victim.go    whose wait is to end, and the circle that it is in
 //	registry.go  the waits of this process whose contexts have holds
 //	collect.go   what this process knows of a wait, and what others tell

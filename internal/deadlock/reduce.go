@@ -18,12 +18,12 @@ func (g *Graph) Stuck() map[string]bool {
 			pending[id] = true
 		}
 	}
-	g.reduce(pending, "")
+	g.reduce(pending, nil)
 	return pending
 }
 
-// reduce takes out of pending all waits that end. gone is a ticket that is not there any more.
-func (g *Graph) reduce(pending set, gone string) {
+// reduce takes out of pending all waits that end. gone has tickets that are not there any more.
+func (g *Graph) reduce(pending set, gone set) {
 	for {
 		before := len(pending)
 		for id := range pending {
@@ -39,7 +39,7 @@ func (g *Graph) reduce(pending set, gone string) {
 
 // ends reports whether w gets its lock if only the waits that are pending go on for ever. Whoever is granted a lock gives
 // it back.
-func (g *Graph) ends(w *Wait, pending set, gone string) bool {
+func (g *Graph) ends(w *Wait, pending set, gone set) bool {
 	rest := g.inTheWay(w, pending)
 	if len(rest) == 0 {
 		return true
@@ -77,9 +77,9 @@ func (g *Graph) isBlocked(lease string, pending set) bool {
 }
 
 // hasWriter reports whether readers have to wait for somebody who waits himself: for readers that hold the lock.
-func (g *Graph) hasWriter(v *View, gone string) bool {
+func (g *Graph) hasWriter(v *View, gone set) bool {
 	for _, t := range v.Tickets {
-		if g.Lasting[t.ID] && t.ID != gone {
+		if g.Lasting[t.ID] && !gone[t.ID] {
 			return true
 		}
 	}
@@ -87,13 +87,13 @@ func (g *Graph) hasWriter(v *View, gone string) bool {
 }
 
 // endsBehind serves the queue of a key with permits in its strict order, with what rest leaves, until it has come to w.
-func (g *Graph) endsBehind(w *Wait, rest []Holder, gone string) bool {
+func (g *Graph) endsBehind(w *Wait, rest []Holder, gone set) bool {
 	used := 0
 	for _, h := range rest {
 		used += h.Weight
 	}
 	for _, t := range w.View.Tickets {
-		if t.ID != w.Ticket && (!g.Lasting[t.ID] || t.ID == gone) {
+		if t.ID != w.Ticket && (!g.Lasting[t.ID] || gone[t.ID]) {
 			continue
 		}
 		if used+t.Weight > t.Of {
@@ -106,12 +106,17 @@ func (g *Graph) endsBehind(w *Wait, rest []Holder, gone string) bool {
 	return true // it has no ticket by now
 }
 
-// frees reports whether the end of a wait, and of the holds that it blocks, would let another of those that are stuck go
-// on, or itself: whoever waits for his own hold.
-func (g *Graph) frees(id string, stuck set) bool {
-	w, rest := g.Waits[id], maps.Clone(stuck)
+// frees reports whether the end of a wait would let another one of its component go on, or itself: whoever waits for his own
+// hold.
+func (g *Graph) frees(id string, component []string, stuck, gone set) bool {
+	rest, without := maps.Clone(stuck), maps.Clone(gone)
 	delete(rest, id)
-	before := len(rest)
-	g.reduce(rest, w.Ticket)
-	return len(rest) < before || g.ends(w, rest, "")
+	without[g.Waits[id].Ticket] = true
+	g.reduce(rest, without)
+	for _, other := range component {
+		if other != id && !rest[other] {
+			return true
+		}
+	}
+	return g.ends(g.Waits[id], rest, gone)
 }

@@ -38,6 +38,7 @@ type Nested struct {
 	id      string
 	chain   core.Chain
 	leases  []string    // that its context had at the beginning: it gets no others
+	due     atomic.Bool // a Detector is going to look
 	retried atomic.Bool // it was looked at once more, after something had changed
 }
 
@@ -130,6 +131,9 @@ func (n *Nested) EachHold(f func(core.Hold)) {
 	}
 }
 
+// inbox returns where others answer: the process listens to it because of the wait.
+func (n *Nested) inbox() string { return n.Site.Inbox(n.Request.Key) }
+
 // find returns the wait with an id, nil if it is over or another process'.
 func (r *Registry) find(id string) *Nested {
 	r.mu.Lock()
@@ -153,7 +157,7 @@ func (n *Nested) describe() *Wait {
 	now := time.Now()
 	w := &Wait{
 		ID: n.id, Key: n.Request.Key, Mode: n.Request.Mode, Ticket: ticket, Detects: n.Request.Detect > 0,
-		Owner: n.Request.Owner, Process: n.Process, Inbox: n.Site.Inbox(n.Request.Key), Label: n.Request.Label,
+		Owner: n.Request.Owner, Process: n.Process, Inbox: n.inbox(), Label: n.Request.Label,
 		Waited: now.Sub(n.Began).Milliseconds(),
 	}
 	until := n.Until

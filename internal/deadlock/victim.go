@@ -4,46 +4,65 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-
-	"github.com/lockmw/go/internal/core"
 )
+
+// mostVictims is how many waits are ended at once. There are more in a later look.
+const mostVictims = 16
 
 // Victims returns whose waits are to end so that the others that are stuck go on, as far as they detect deadlocks: one for
 // each deadlock if that is enough.
 func (g *Graph) Victims(stuck map[string]bool) (victims []*Wait) {
-	rest := set(maps.Clone(stuck))
-	for len(rest) > 0 {
-		v := g.victim(rest)
+	rest, gone := set(maps.Clone(stuck)), make(set)
+	for len(rest) > 0 && len(victims) < mostVictims {
+		v := g.victim(rest, gone)
 		if v == nil {
 			return victims
 		}
 		victims = append(victims, v)
 		delete(rest, v.ID)
-		g.reduce(rest, v.Ticket)
+		gone[v.Ticket] = true
+		g.reduce(rest, gone)
 	}
 	return victims
 }
 
-// victim returns the youngest wait of stuck that is in a circle and whose end frees another: the end of the youngest of all
-// may free nobody. If no end does, because several waits block the same holds, it is the youngest in a circle. It returns nil
-// if there is none that detects deadlocks.
-func (g *Graph) victim(stuck set) *Wait {
-	var inCircle []*Wait
-	for id := range stuck {
-		if w := g.Waits[id]; w.Detects && g.Circle(id, stuck) != nil {
-			inCircle = append(inCircle, w)
+// victim returns a wait of a component that waits for no other one, as long as somebody detects deadlocks there. So it does not
+// matter who else waits for the component: from wherever one looks, it is the same. It returns nil if there is none.
+func (g *Graph) victim(stuck, gone set) *Wait {
+	for _, component := range g.components(stuck) {
+		if v := g.victimOf(component, stuck, gone); v != nil {
+			return v
 		}
 	}
-	if len(inCircle) == 0 {
-		return nil
+	return nil
+}
+
+// victimOf returns the youngest wait of a component whose end frees another: the end of the youngest of all may free nobody. If
+// no end does, because several waits block the same holds, it is the youngest, provided that the end of all of them would.
+func (g *Graph) victimOf(component []string, stuck, gone set) *Wait {
+	var detect []*Wait
+	for _, id := range component {
+		if w := g.Waits[id]; w.Detects {
+			detect = append(detect, w)
+		}
 	}
-	slices.SortFunc(inCircle, younger)
-	for _, w := range inCircle {
-		if g.frees(w.ID, stuck) {
+	slices.SortFunc(detect, younger)
+	for _, w := range detect {
+		if g.frees(w.ID, component, stuck, gone) {
 			return w
 		}
 	}
-	return inCircle[0]
+	rest, gone := maps.Clone(stuck), maps.Clone(gone)
+	for _, w := range detect {
+		delete(rest, w.ID)
+		gone[w.Ticket] = true
+	}
+	before := len(rest)
+	g.reduce(rest, gone)
+	if len(detect) == 0 || len(detect) < len(component) && len(rest) == before {
+		return nil
+	}
+	return detect[0]
 }
 
 // younger orders waits, the youngest first. All processes see the same order.
@@ -52,7 +71,7 @@ func younger(a, b *Wait) int {
 }
 
 // Circle returns the shortest way from a wait that is stuck, over what is in its way, back to itself; nil if there is
-// none. Each wait is for what the next one blocks, or stands behind it in a queue, and the last one is before the first.
+// none. Each wait is for what the next one blocks, and the last one is before the first.
 func (g *Graph) Circle(from string, stuck map[string]bool) (circle []*Wait) {
 	cameFrom := map[string]string{}
 	queue := []string{from}
@@ -77,32 +96,16 @@ func (g *Graph) Circle(from string, stuck map[string]bool) (circle []*Wait) {
 	return nil
 }
 
-// blockers returns the stuck waits that are in the way of w: those that block a hold, and those in the queue before it.
+// blockers returns the stuck waits that block the holds in the way of w. Who stands before w in a queue is in the way, too, but
+// waits for the same holds.
 func (g *Graph) blockers(w *Wait, stuck set) (ids []string) {
-	rest := g.inTheWay(w, stuck)
-	for _, h := range rest {
+	for _, h := range g.inTheWay(w, stuck) {
 		for _, id := range g.Holds[h.Lease].Waits {
 			if stuck[id] {
 				ids = append(ids, id)
 			}
 		}
 	}
-	if len(rest) > 0 && (rest[0].Weight > 0 || rest[0].Reads && w.Mode == core.Read) {
-		tickets := index(w.View.before(w.Ticket), func(t *Ticket) string { return t.ID })
-		for id := range stuck {
-			if tickets[g.Waits[id].Ticket] != nil {
-				ids = append(ids, id)
-			}
-		}
-	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
-}
-
-// before returns the tickets that one stands behind. Readers stand behind all others.
-func (v *View) before(ticket string) []Ticket {
-	if i := slices.IndexFunc(v.Tickets, func(t Ticket) bool { return t.ID == ticket }); i >= 0 {
-		return v.Tickets[:i]
-	}
-	return v.Tickets
 }

@@ -36,15 +36,15 @@ func (c *cohort) beginNested(w *waiter) *nested {
 	if w.req.Wait != core.Forever {
 		n.Until = n.Began.Add(w.req.Wait)
 	}
-	if deadline, ok := w.ctx.Deadline(); ok && (n.Until.IsZero() || deadline.Before(n.Until)) {
-		n.Until = deadline
-	}
+	n.Until = core.WaitEnd(w.ctx, n.Until)
 	if !n.Begin(chain) {
 		return nil
 	}
-	if w.req.Detect > 0 {
-		n.wake(w.req.Detect)
+	first := w.req.Detect
+	if first == 0 {
+		first = core.StallAfter // when others may ask
 	}
+	n.wake(first)
 	return n
 }
 
@@ -78,13 +78,18 @@ func (n *nested) wake(after time.Duration) {
 }
 
 // due is called when the wait is to be looked at. Others may ask about the holds that it blocks: their inboxes are those
-// in the slots of these.
+// in the slots of these. They answer to that of its own key.
 func (n *nested) due() {
+	n.c.e.inboxes.use(n.c.slot.inbox)
 	n.EachHold(func(h core.Hold) {
 		if h, ok := h.(*hold); ok {
 			h.lease.c.e.inboxes.use(h.lease.c.slot.inbox)
 		}
 	})
+	if n.Request.Detect == 0 {
+		n.wake(deadlock.Every)
+		return
+	}
 	n.c.e.detector.Look(&n.Nested)
 }
 
@@ -173,7 +178,7 @@ func (s site) Inbox(key string) string {
 }
 
 // Lasts implements deadlock.Site: a ticket lasts if one of the calls that it stands for does.
-func (s site) Lasts(ticket string) bool {
+func (s site) Lasts(_, ticket string) bool {
 	r, ok := s.e.find(ticket).(*request)
 	if !ok {
 		return false
@@ -193,14 +198,12 @@ func (s site) Lasts(ticket string) bool {
 
 // lasts reports whether the wait does not end by itself within deadlock.Soon.
 func (w *waiter) lasts(e *Engine) bool {
-	end := never
+	var end time.Time
 	if w.req.Wait != core.Forever {
-		end = after(w.startedAt, w.req.Wait)
+		end = e.epoch.Add(w.startedAt).Add(w.req.Wait)
 	}
-	if deadline, ok := w.ctx.Deadline(); ok {
-		end = min(end, e.instant(deadline))
-	}
-	return !w.ended() && end-e.now() > deadlock.Soon
+	end = core.WaitEnd(w.ctx, end)
+	return !w.ended() && (end.IsZero() || time.Until(end) > deadlock.Soon)
 }
 
 // Context implements deadlock.Transport.

@@ -121,6 +121,9 @@ func (e *entry) view() *deadlock.View {
 			v.Holders = append(v.Holders, deadlock.Holder{Lease: h.id(), Reads: e.phase == core.Read})
 		}
 	}
+	if e.phase != core.Read {
+		return v // who waits behind an exclusive hold does not matter
+	}
 	for _, w := range e.writers[:min(len(e.writers), deadlock.MaxHolders)] {
 		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: w.id()})
 	}
@@ -131,15 +134,15 @@ func (e *entry) view() *deadlock.View {
 func (l *Locks) Inbox(string) string { return "" }
 
 // Lasts implements deadlock.Site.
-func (l *Locks) Lasts(ticket string) bool {
+func (l *Locks) Lasts(key, ticket string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range l.keys {
-		if i := slices.IndexFunc(e.writers, func(w *waiter) bool { return w.ticket == ticket }); i >= 0 {
-			return e.writers[i].lasts()
-		}
+	e := l.keys[key]
+	if e == nil {
+		return false
 	}
-	return false
+	i := slices.IndexFunc(e.writers, func(w *waiter) bool { return w.ticket == ticket })
+	return i >= 0 && e.writers[i].lasts()
 }
 
 // lasts reports whether the wait does not end by itself within deadlock.Soon.
@@ -153,8 +156,5 @@ func (w *waiter) until() (until time.Time) {
 	if w.req.Wait != core.Forever {
 		until = w.since.Add(w.req.Wait)
 	}
-	if deadline, ok := w.ctx.Deadline(); ok && (until.IsZero() || deadline.Before(until)) {
-		until = deadline
-	}
-	return until
+	return core.WaitEnd(w.ctx, until)
 }

@@ -1,4 +1,4 @@
--- Reads who holds a lock and who waits for it to write, to find deadlocks. It writes nothing.
+-- Reads who holds a lock and who waits to write while others read, to find deadlocks. It writes nothing.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers: it does not read the last two
 --   ARGV 1 how many holders, and how many tickets, at most
 --   returns {1 if it is not all, 1 if readers are being admitted, 1 if readers hold the lock,
@@ -25,7 +25,7 @@ elseif f[1] and f[2] and f[1] ~= '-' then
   if f[3] and f[3] ~= 'exclusive' and f[3] ~= 'fair' and f[3] ~= 'write' then return {1, 0, 0, {}, {}} end
   holders = {f[1], f[2]}
 end
-local ids = call('ZRANGE', KEYS[2], 0, most - 1)
+local ids = reads and call('ZRANGE', KEYS[2], 0, most - 1) or {} -- who waits behind an exclusive hold does not matter
 for _, id in ipairs(ids) do
   local t = id ~= '#readers' and call('HMGET', KEYS[3], id, '@' .. id)
   local inbox = t and string.match(t[1] or '', '^[^ ]+ [^ ]+ [^ ]+ ([^ ]+) ')

@@ -1,0 +1,56 @@
+package deadlock_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/lockmw/go/internal/deadlock"
+)
+
+// Each process looks from waits of its own. They must not end two waits for one deadlock.
+func TestFromWhereverOneLooksTheVictimsAreTheSame(t *testing.T) {
+	looks, victims := 0, 0
+	for seed := range 3 * worlds {
+		w := newWorld(rand.New(rand.NewPCG(uint64(seed), 21)))
+		for range 400 {
+			w.step()
+		}
+		c := &collector{w: w, pause: func() {}}
+		whole := c.collect(nil)
+		chosen := make(map[string]bool)
+		for _, v := range whole.Victims(whole.Stuck()) {
+			chosen[v.ID] = true
+		}
+		for id := range whole.Stuck() {
+			g := c.collect(map[string]bool{id: true})
+			looks++
+			for _, v := range g.Victims(g.Stuck()) {
+				victims++
+				if !chosen[v.ID] {
+					t.Errorf("seed %d: who looks from %s ends %s, and who looks from all ends %v", seed, id, v.ID, chosen)
+				}
+			}
+		}
+	}
+	if victims < worlds {
+		t.Errorf("%d looks found %d victims", looks, victims)
+	}
+}
+
+// Many waits block one hold, and none of those in the way of them detects deadlocks: all of them are to end.
+func TestManyVictimsAreFoundBitByBit(t *testing.T) {
+	const n = 1000
+	g := deadlock.NewGraph()
+	outer := &deadlock.Hold{}
+	g.Holds["outer"], g.Holds["busy"] = outer, &deadlock.Hold{Waits: []string{"holder"}}
+	g.Waits["holder"] = &deadlock.Wait{ID: "holder", View: &deadlock.View{Holders: []deadlock.Holder{{Lease: "outer"}}}}
+	for i := range n {
+		id := fmt.Sprint(i)
+		outer.Waits = append(outer.Waits, id)
+		g.Waits[id] = &deadlock.Wait{ID: id, Detects: true, View: &deadlock.View{Holders: []deadlock.Holder{{Lease: "busy"}}}}
+	}
+	if got := len(g.Victims(g.Stuck())); got < 2 || got > 100 {
+		t.Errorf("%d waits are to end at once", got)
+	}
+}
