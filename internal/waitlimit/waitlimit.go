@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
@@ -18,6 +20,21 @@ type Limit struct {
 	longest time.Duration
 	timer   *time.Timer
 	cancel  context.CancelFunc
+	limited *limited
+}
+
+// A limited context says when the wait ends: who looks for deadlocks wants to know.
+type limited struct {
+	context.Context
+	end     time.Time
+	stopped atomic.Bool
+}
+
+func (l *limited) Value(key any) any {
+	if key == (core.WaitEndKey{}) && !l.stopped.Load() {
+		return l.end
+	}
+	return l.Context.Value(key)
 }
 
 // Start returns the context for a call that may take longest. If that is 0 there is no limit, and the
@@ -27,7 +44,8 @@ func Start(ctx context.Context, longest time.Duration) (context.Context, Limit) 
 		return ctx, Limit{}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	return ctx, Limit{longest: longest, timer: time.AfterFunc(longest, cancel), cancel: cancel}
+	l := &limited{Context: ctx, end: time.Now().Add(longest)}
+	return l, Limit{longest: longest, timer: time.AfterFunc(longest, cancel), cancel: cancel, limited: l}
 }
 
 // An Unlocker is a *lockmw.Hold or lockmw.Holds.
@@ -37,6 +55,9 @@ type Unlocker interface{ Unlock() error }
 // unless the limit was reached. Then the context has ended or is just ending, and so does a hold that was
 // granted in this instant: Stop releases it and returns lockmw.ErrBusy, which says why.
 func (l Limit) Stop(hold Unlocker, err error, why string) error {
+	if l.limited != nil {
+		l.limited.stopped.Store(true)
+	}
 	switch {
 	case l.timer == nil || l.timer.Stop():
 		return err

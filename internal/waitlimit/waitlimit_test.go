@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/lockmw"
 )
@@ -120,4 +121,27 @@ func TestWithoutALimitTheContextIsTheCallers(t *testing.T) {
 	if err := ctx.Err(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A wait that is about to end by its limit is no deadlock: the detector of deadlocks asks for it.
+func TestTheContextSaysWhenTheWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, limit := waitlimit.Start(t.Context(), time.Minute)
+		defer limit.Release()
+		inner, cancel := context.WithCancel(ctx)
+		defer cancel()
+		want := time.Now().Add(time.Minute)
+		if got := core.WaitEnd(inner, time.Time{}); !got.Equal(want) {
+			t.Errorf("a wait ends at %v, want %v", got, want)
+		}
+		if got := core.WaitEnd(inner, want.Add(-time.Second)); !got.Equal(want.Add(-time.Second)) {
+			t.Errorf("a wait that ends before ends at %v", got)
+		}
+		if err := limit.Stop(&hold{}, nil, why); err != nil {
+			t.Error(err)
+		}
+		if got := core.WaitEnd(inner, time.Time{}); !got.IsZero() {
+			t.Errorf("a wait within the hold ends at %v", got)
+		}
+	})
 }

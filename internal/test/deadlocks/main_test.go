@@ -1,0 +1,14 @@
+package deadlocks_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.ChildMain(childSpec.run)
+	goleak.VerifyTestMain(m)
+}
