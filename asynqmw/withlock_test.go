@@ -186,12 +186,14 @@ func TestAnUnavailableRedisFailsTheAttempt(t *testing.T) {
 	}
 }
 
-func TestTooManyWaitersIsBusyToo(t *testing.T) {
-	full := lockmw.LockerFunc(func(ctx context.Context, _ string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-		return ctx, nil, lockmw.ErrTooManyWaiters
-	})
-	if err := asynqmw.WithLock(full, byItem)(never(t)).ProcessTask(t.Context(), fulfilItem("7")); !asynqmw.IsBusy(err) {
-		t.Errorf("got %v", err)
+func TestWhatIsBusyToo(t *testing.T) {
+	for _, why := range []error{lockmw.ErrTooManyWaiters, lockmw.ErrDeadlock} {
+		refuses := lockmw.LockerFunc(func(ctx context.Context, _ string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+			return ctx, nil, why
+		})
+		if err := asynqmw.WithLock(refuses, byItem)(never(t)).ProcessTask(t.Context(), fulfilItem("7")); !asynqmw.IsBusy(err) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ func TestStatusesOfWhatCanGoWrong(t *testing.T) {
 		{name: "busy", err: refused(lockmw.ErrBusy), status: 409, typ: "lock-busy", retryAfter: "1", ms: 1000},
 		{name: "a bare sentinel", err: lockmw.ErrBusy, status: 409, typ: "lock-busy", retryAfter: "1", ms: 1000},
 		{name: "waited in vain", err: waited(lockmw.ErrBusy), status: 503, typ: "lock-timeout", retryAfter: "2", ms: 1200},
+		{name: "a deadlock", err: waited(lockmw.ErrDeadlock), status: 503, typ: "lock-timeout", retryAfter: "2", ms: 1200},
 		{name: "joined by a failed release", err: errors.Join(waited(lockmw.ErrBusy), lockmw.ErrNotHeld), status: 503, typ: "lock-timeout", retryAfter: "2", ms: 1200},
 		{name: "too many waiters", err: refused(lockmw.ErrTooManyWaiters), status: 503, typ: "lock-too-many-waiters", retryAfter: "1", ms: 1000},
 		{name: "unavailable", err: refused(fmt.Errorf("%w: dial tcp 10.0.0.7: refused", lockmw.ErrUnavailable)), status: 503, typ: "lock-unavailable", retryAfter: "1", ms: 1000, logged: "WARN"},

@@ -179,6 +179,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{lockmw.ErrBusy, 0, "not_acquired", "lock_not_acquired"},
 		{lockmw.ErrBusy, time.Second, "timeout", "lock_timeout"},
+		{lockmw.ErrDeadlock, time.Second, "deadlock", "lock_deadlock"},
 		{lockmw.ErrTooManyWaiters, 0, "not_acquired", "lock_too_many_waiters"},
 		{fmt.Errorf("%w: %w", lockmw.ErrBusy, context.Canceled), 0, "canceled", "lock_canceled"},
 		{lockmw.ErrUnavailable, 0, "error", "lock_unavailable"},

@@ -95,6 +95,38 @@ func ExampleError() {
 	// Redis is down: false
 }
 
+// Two calls that each have what the other one wants. One of them is ended, and says who waits for whom; the other one goes on
+// as soon as that one has unlocked what it has.
+func ExampleDeadlockOf() {
+	locks := lockmw.NewLocal(lockmw.WithDeadlockDetection(50 * time.Millisecond))
+	hasOrder, order, _ := locks.Lock(context.Background(), "order:1")
+	time.Sleep(time.Millisecond) // the younger one is to end
+	hasUser, user, _ := locks.Lock(context.Background(), "user:1")
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, also, err := locks.Lock(hasOrder, "user:1")
+		fmt.Println("the other one goes on:", err == nil)
+		_ = also.Unlock()
+		_ = order.Unlock()
+	}()
+	_, _, err := locks.Lock(hasUser, "order:1")
+	if deadlock, ok := lockmw.DeadlockOf(err); ok {
+		for _, step := range deadlock.Circle {
+			fmt.Println("one has", step.Has, "and wants", step.Wants)
+		}
+	}
+	fmt.Println("busy:", errors.Is(err, lockmw.ErrBusy))
+	_ = user.Unlock()
+	<-done
+	// Output:
+	// one has user:1 and wants order:1
+	// one has order:1 and wants user:1
+	// busy: true
+	// the other one goes on: true
+}
+
 // Do returns the function's error. If the function succeeded although the lock was lost under it,
 // Do returns ErrLost: somebody else may have run at the same time.
 func ExampleDo() {

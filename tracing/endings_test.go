@@ -29,6 +29,7 @@ func TestFailedAttempts(t *testing.T) {
 	}{
 		{"busy", lockmw.ErrBusy, 0, "try_lock", "not_acquired", "lock_not_acquired", codes.Unset},
 		{"timeout", lockmw.ErrBusy, time.Second, "lock", "timeout", "lock_timeout", codes.Error},
+		{"deadlock", lockmw.ErrDeadlock, time.Second, "lock", "deadlock", "lock_deadlock", codes.Error},
 		{"canceled", fmt.Errorf("%w: %w", lockmw.ErrBusy, context.Canceled), 0, "lock", "canceled", "lock_canceled", codes.Error},
 		{"too many", lockmw.ErrTooManyWaiters, 0, "lock", "not_acquired", "lock_too_many_waiters", codes.Error},
 		{"unavailable", lockmw.ErrUnavailable, 0, "lock", "error", "lock_unavailable", codes.Error},

@@ -35,4 +35,5 @@ for _, id in ipairs(ids) do
     tickets[#tickets + 1] = inbox
   end
 end
-return {0, redis.pcall('HEXISTS', KEYS[3], '#admit') == 1 and 1 or 0, reads and 1 or 0, holders, tickets}
+local admits = type(redis.pcall('HGET', KEYS[3], '#admit')) == 'string'
+return {0, admits and 1 or 0, reads and 1 or 0, holders, tickets}

@@ -35,6 +35,7 @@ func (s *service) everyCall(ctx context.Context) error {
 		{"lock, extend, renew and unlock", s.alone},
 		{"many keys at once", s.manyKeys},
 		{"try, wait and hand over", s.handOver},
+		{"get into a deadlock", s.deadlock},
 		{"keep a place", s.keepPlace},
 		{"read and write", s.readAndWrite},
 		{"wait to read in a crowd", s.crowd},
@@ -115,6 +116,36 @@ func (s *service) next(ctx context.Context, hold *lockmw.Hold, l lockmw.Locker, 
 		return errors.Join(fmt.Errorf("it did not wait: %w", err), hold.Unlock())
 	}
 	return errors.Join(hold.Unlock(), <-done)
+}
+
+// deadlock has each of two calls wait for what the other one has.
+func (s *service) deadlock(ctx context.Context) error {
+	keys, clients := [2]string{s.key + ":a", s.key + ":b"}, [2]*lockmw.Client{s.mine, s.other}
+	var inner [2]context.Context
+	var holds lockmw.Holds
+	for i, c := range clients {
+		ctx, hold, err := c.Lock(ctx, keys[i], lockmw.WithLabel("deadlock"))
+		if err != nil {
+			return errors.Join(err, holds.Unlock())
+		}
+		inner[i], holds = ctx, append(holds, hold)
+	}
+	ended := make(chan bool, 2)
+	err := together(2, func(i int) error {
+		_, hold, err := clients[i].Lock(inner[i], keys[1-i], lockmw.WithDeadlockDetection(100*time.Millisecond))
+		isDeadlock := errors.Is(err, lockmw.ErrDeadlock)
+		ended <- isDeadlock
+		if isDeadlock {
+			return holds[i].Unlock()
+		} else if err != nil {
+			return errors.Join(err, holds[i].Unlock())
+		}
+		return errors.Join(hold.Unlock(), holds[i].Unlock())
+	})
+	if one, two := <-ended, <-ended; one == two {
+		return errors.Join(err, errors.New("not one of two calls was ended for the deadlock"))
+	}
+	return err
 }
 
 func (s *service) keepPlace(ctx context.Context) error {

@@ -34,6 +34,7 @@ func Run(t *testing.T, key string, observers ...*lockmw.Observer) {
 		e.locks = usertest.Client(t, s, lockmw.JoinOptions(e.opts...))
 		e.modes()
 		e.failures()
+		e.deadlock()
 		e.renewals()
 		e.losses()
 		e.outage()
@@ -86,6 +87,26 @@ func (e *exhibit) failures() {
 	usertest.Refused(e.T, ctx, e.locks, key)
 	usertest.Refused(e.T, e.Context(), e.locks, key, lockmw.WithWait(time.Second))
 	usertest.Unlock(e.T, hold)
+}
+
+// deadlock is two waits in a circle, of which one is ended.
+func (e *exhibit) deadlock() {
+	a, b := e.key+"/deadlock/a", e.key+"/deadlock/b"
+	ctx, first := usertest.Lock(e.T, e.Context(), e.locks, a)
+	time.Sleep(time.Millisecond) // the second is the younger
+	inner, second := usertest.Lock(e.T, e.Context(), e.locks, b)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, third := usertest.Lock(e.T, ctx, e.locks, b)
+		usertest.Unlock(e.T, third)
+	}()
+	if _, _, err := e.locks.Lock(inner, a); !errors.Is(err, lockmw.ErrDeadlock) {
+		e.Errorf("in a circle: %v", err)
+	}
+	usertest.Unlock(e.T, second)
+	<-done
+	usertest.Unlock(e.T, first)
 }
 
 func (e *exhibit) renewals() {
