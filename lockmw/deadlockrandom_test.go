@@ -18,6 +18,7 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
+	"github.com/lockmw/go/semaphore"
 )
 
 // A span is for how long a call waited or held. Each has a label of its own.
@@ -94,6 +95,7 @@ type rambler struct {
 	r       *recorder
 	rand    *rand.Rand
 	lockers []lockmw.Locker
+	permits lockmw.Locker // of the first key
 	keys    int
 	held    map[int]bool
 }
@@ -104,7 +106,10 @@ func (m *rambler) nest(ctx context.Context, depth int) error {
 		return nil
 	}
 	key, label := fmt.Sprint("k", i), m.r.label()
-	opts := []lockmw.Option{lockmw.WithLabel(label)}
+	opts, locker := []lockmw.Option{lockmw.WithLabel(label)}, m.lockers[m.rand.IntN(len(m.lockers))]
+	if i == 0 {
+		opts, locker = append(opts, semaphore.WithWeight(1+m.rand.IntN(2))), m.permits
+	}
 	switch m.rand.IntN(6) {
 	case 0:
 		opts = append(opts, lockmw.WithWait(time.Duration(m.rand.IntN(6000))*time.Millisecond))
@@ -112,7 +117,7 @@ func (m *rambler) nest(ctx context.Context, depth int) error {
 		opts = append(opts, lockmw.WithMaxHold(time.Duration(1+m.rand.IntN(6000))*time.Millisecond))
 	}
 	m.r.begin(m.r.waits, label, key)
-	ctx, h, err := m.lockers[m.rand.IntN(len(m.lockers))].Lock(ctx, key, opts...)
+	ctx, h, err := locker.Lock(ctx, key, opts...)
 	if d, ok := lockmw.DeadlockOf(err); ok {
 		if wrong := m.r.check(d); wrong != nil {
 			m.t.Errorf("%v\n%v", err, wrong)
@@ -152,7 +157,7 @@ func TestDeadlocksOfRandomNestingAreReal(t *testing.T) {
 				for g := range 3 {
 					m := &rambler{
 						t: t, r: r, rand: rand.New(rand.NewPCG(uint64(seed), uint64(10*p+g))), keys: 5, held: make(map[int]bool),
-						lockers: []lockmw.Locker{c, fairlock.New(c), write, write.RLocker()},
+						lockers: []lockmw.Locker{c, fairlock.New(c), write, write.RLocker()}, permits: semaphore.New(c, 3),
 					}
 					ramblers.Go(func() {
 						for range 25 {

@@ -118,14 +118,14 @@ func (e *entry) view() *deadlock.View {
 	}
 	for _, h := range e.holds {
 		if !h.over { // else the key only stays taken
-			v.Holders = append(v.Holders, deadlock.Holder{Lease: h.id(), Reads: e.phase == core.Read})
+			v.Holders = append(v.Holders, deadlock.Holder{Lease: h.id(), Reads: e.phase == core.Read, Weight: h.req.Weight})
 		}
 	}
-	if e.phase != core.Read {
+	if e.phase != core.Read && e.phase != core.Permit {
 		return v // who waits behind an exclusive hold does not matter
 	}
 	for _, w := range e.writers[:min(len(e.writers), deadlock.MaxHolders)] {
-		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: w.id()})
+		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: w.id(), Weight: w.req.Weight, Of: w.req.Permits})
 	}
 	return v
 }

@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	_ "embed"
+	"strconv"
 
 	"github.com/lockmw/go/internal/deadlock"
 )
@@ -17,8 +18,10 @@ type Look struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (l *Look) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.look, 5+1, done)
+	k := newCall(ctx, s.look, 7+1, done)
 	k.addKeys(l.Keys.five)
+	k.addKey(l.Keys.PermitQueue())
+	k.addKey(l.Keys.PermitTickets())
 	k.add(deadlock.MaxHolders)
 	return k
 }
@@ -27,27 +30,35 @@ func (l *Look) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 func (r *Reply) Looked() (*deadlock.View, error) {
 	v := &deadlock.View{Partial: r.int() == 1, Admits: r.int() == 1}
 	reads := r.int() == 1
-	for _, h := range r.pairs() {
-		v.Holders = append(v.Holders, deadlock.Holder{Lease: h[0], Inbox: h[1], Reads: reads})
-	}
-	for _, t := range r.pairs() {
-		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: t[0], Inbox: t[1]})
-	}
+	r.each(func(l *Reply) {
+		v.Holders = append(v.Holders, deadlock.Holder{Lease: l.text(), Inbox: l.text(), Weight: l.number(), Reads: reads})
+	})
+	r.each(func(l *Reply) {
+		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: l.text(), Inbox: l.text(), Weight: l.number(), Of: l.number()})
+	})
 	return v, r.Err
 }
 
-// pairs reads a list of ids with their inboxes.
-func (r *Reply) pairs() (pairs [][2]string) {
+// each has read read the elements of a list.
+func (r *Reply) each(read func(list *Reply)) {
 	values, ok := r.next().([]any)
 	if !ok {
 		r.strange()
 	}
 	list := &Reply{values: values}
 	for len(list.values) > 0 && list.Err == nil {
-		pairs = append(pairs, [2]string{list.text(), list.text()})
+		read(list)
 	}
 	if list.Err != nil {
 		r.strange()
 	}
-	return pairs
+}
+
+// number reads a number that is written as text.
+func (r *Reply) number() int {
+	n, err := strconv.Atoi(r.text())
+	if err != nil {
+		r.strange()
+	}
+	return n
 }
