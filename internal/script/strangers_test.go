@@ -114,15 +114,20 @@ func everything(d *scripttest.Driver) map[string]scripttest.Operation {
 		"undo":      &script.Cancel{Keys: d.Keys, ID: "a", Mark: true, Place: "t", EndPlace: 1},
 		"downgrade": &script.Downgrade{Keys: d.Keys, ID: a},
 		"force":     &script.Force{Keys: d.Keys, Token: 5, Owner: "owner-a"},
+		"look":      &script.Look{Keys: d.Keys},
 	}
 }
 
-// answerOf runs op, and reads the answer to an acquire.
+// answerOf runs op, and reads the answer to an acquire or a look.
 func answerOf(d *scripttest.Driver, op scripttest.Operation) error {
 	d.Helper()
 	r := d.Send(op)
-	if _, ok := op.(*script.Acquire); ok {
+	switch op.(type) {
+	case *script.Acquire:
 		_, err := r.Acquired("")
+		return err
+	case *script.Look:
+		_, err := r.Looked()
 		return err
 	}
 	return r.Err

@@ -1,0 +1,209 @@
+package script_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
+)
+
+// look runs look.lua. What it finds in no certain order is sorted.
+func look(d *scripttest.Driver) *deadlock.View {
+	d.Helper()
+	v, err := d.Send(&script.Look{Keys: d.Keys}).Looked()
+	if err != nil {
+		d.Fatalf("the look failed: %v", err)
+	}
+	slices.SortFunc(v.Holders, func(a, b deadlock.Holder) int { return strings.Compare(a.Lease, b.Lease) })
+	return v
+}
+
+func wantView(d *scripttest.Driver, what string, want deadlock.View) {
+	d.Helper()
+	if got := look(d); !reflect.DeepEqual(*got, want) {
+		d.Errorf("%s: it sees\n%+v, want\n%+v", what, *got, want)
+	}
+}
+
+func holders(d *scripttest.Driver, reads bool, weight int, ids ...string) (list []deadlock.Holder) {
+	for _, id := range ids {
+		list = append(list, deadlock.Holder{Lease: id, Inbox: d.Inbox(id), Reads: reads, Weight: weight})
+	}
+	return list
+}
+
+func tickets(d *scripttest.Driver, ids ...string) (list []deadlock.Ticket) {
+	for _, id := range ids {
+		list = append(list, deadlock.Ticket{ID: id, Inbox: d.Inbox(id)})
+	}
+	return list
+}
+
+// live has tickets live on for as long as the test lasts.
+func live(d *scripttest.Driver, hash string, ids ...string) {
+	d.Helper()
+	for _, id := range ids {
+		if err := d.Redis.HSet(d.Context(), hash, "@"+id, fmt.Sprint("+", time.Now().Add(time.Hour).UnixMilli())).Err(); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+func TestALookSeesWhoHasALock(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		wantView(d, "a free key", deadlock.View{})
+		for what, lock := range map[string]func(id string) script.Acquired{"plain": d.Lock, "fair": d.Fair, "write": d.Write} {
+			lock("a")
+			lock("b") // does not matter
+			wantView(d, what, deadlock.View{Holders: holders(d, false, 0, "a")})
+			d.Redis.FlushAll(d.Context())
+		}
+		d.Lock("a")
+		d.Linger("a", scripttest.Lease)
+		wantView(d, "a key that only stays taken", deadlock.View{})
+		d.Redis.FlushAll(d.Context())
+		d.Lock("a")
+		d.Redis.HSet(d.Context(), d.Keys.Holder(), "mode", "a later version's")
+		wantView(d, "a hold of an unknown kind", deadlock.View{Partial: true})
+	})
+}
+
+func TestALookSeesReadersAndTheWritersThatWaitForThem(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		for _, id := range []string{"a", "b", "c"} {
+			d.Read(id)
+		}
+		d.Write("w")
+		d.Read("e")
+		d.Write("x")
+		d.Write("y")
+		d.Expire("b")
+		live(d, d.Keys.Tickets(), "w", "x", "y")
+		seen := deadlock.View{Holders: holders(d, true, 0, "a", "c"), Tickets: tickets(d, "w", "x", "y")}
+		wantView(d, "readers", seen)
+		d.Redis.HSet(d.Context(), d.Keys.Tickets(), "@x", "+1")
+		d.Redis.HDel(d.Context(), d.Keys.Tickets(), "@y")
+		seen.Tickets = tickets(d, "w")
+		wantView(d, "two of three tickets are dead", seen)
+		d.Redis.HSet(d.Context(), d.Keys.Tickets(), "#admit", "1") // as settle.lua does when there is more to do than one run does
+		seen.Admits = true
+		wantView(d, "readers are being admitted", seen)
+	})
+}
+
+func TestALookSeesPermitsAndWhoWaitsForThem(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		d.AcquirePermit(scripttest.Permit{ID: "a", N: 5, Weight: 2})
+		d.AcquirePermit(scripttest.Permit{ID: "b", N: 5, Weight: 2})
+		d.AcquirePermit(scripttest.Permit{ID: "h", N: 5, Weight: 4})
+		d.AcquirePermit(scripttest.Permit{ID: "l", N: 4})
+		live(d, d.Keys.PermitTickets(), "h", "l")
+		seen := deadlock.View{Holders: holders(d, false, 2, "a", "b"), Tickets: tickets(d, "h", "l")}
+		seen.Tickets[0].Weight, seen.Tickets[0].Of = 4, 5
+		seen.Tickets[1].Weight, seen.Tickets[1].Of = 1, 4
+		wantView(d, "permits", seen)
+		field := script.PermitField + "b"
+		_, rest, _ := strings.Cut(d.Redis.HGet(d.Context(), d.Keys.Holder(), field).Val(), " ")
+		d.Redis.HSet(d.Context(), d.Keys.Holder(), field, "1 "+rest)
+		d.Redis.HSet(d.Context(), d.Keys.PermitTickets(), "@h", "-1")
+		seen.Holders, seen.Tickets = seen.Holders[:1], seen.Tickets[1:]
+		wantView(d, "one permit has ended, and one ticket is dead", seen)
+	})
+}
+
+// More than can be looked at is not looked at; of a longer queue the head is.
+func TestALookHasBounds(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		many := deadlock.MaxHolders
+		for i := range many {
+			d.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("p", i), N: many})
+			if i == many/2 && (look(d).Partial || len(look(d).Holders) != i+1) {
+				d.Errorf("of %d permits it sees %+v", i+1, look(d))
+			}
+		}
+		wantView(d, "many permits", deadlock.View{Partial: true})
+		d.Redis.FlushAll(d.Context())
+		d.Read("a")
+		for i := range many + 2 {
+			d.Write(fmt.Sprint("w", i))
+		}
+		live(d, d.Keys.Tickets(), scripttest.IDs("w", many+2)...)
+		if v := look(d); v.Partial || len(v.Tickets) != many || v.Tickets[many-1].ID != fmt.Sprint("w", many-1) {
+			d.Errorf("of many writers it sees %+v", v)
+		}
+		d.Redis.FlushAll(d.Context())
+		for i := range many {
+			d.Read(fmt.Sprint("r", i))
+		}
+		wantView(d, "many readers", deadlock.View{Partial: true})
+	})
+}
+
+// Whatever somebody else has put in the way of a look, it only reads, and fails with a typed error or sees nobody more.
+func TestALookLeavesStrangersAlone(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		situations := map[string]func(){
+			"free": func() {},
+			"held": func() { d.Lock("a"); d.Lock("b") },
+			"read": func() { d.Read("a"); d.Write("b"); d.Read("c") },
+			"permits": func() {
+				d.AcquirePermit(scripttest.Permit{ID: "a", N: 1})
+				d.AcquirePermit(scripttest.Permit{ID: "b", N: 1})
+			},
+		}
+		where := places(d)
+		where["queue of permits"] = place{d.Keys.PermitQueue(), ""}
+		where["tickets for permits"] = place{d.Keys.PermitTickets(), ""}
+		put := strangers(d)
+		for _, mode := range []string{"permit", "write"} {
+			put["hash of odd holders in mode "+mode] = func(key string) error {
+				return d.Redis.HSet(d.Context(), key, "mode", mode, "id", "", "inbox", "", "p:x", "theirs", "reader:x", "9 9", "p:", "").Err()
+			}
+		}
+		put["hash of odd tickets"] = func(key string) error {
+			return d.Redis.HSet(d.Context(), key, "b", "a b x d e f g", "@b", "x", "#admit", "").Err()
+		}
+		put["zset of an odd ticket"] = func(key string) error { return d.Redis.ZAdd(d.Context(), key, redis.Z{Member: ""}).Err() }
+		for situation, prepare := range situations {
+			for at, key := range where {
+				for kind, put := range put {
+					d.Redis.FlushAll(d.Context())
+					prepare()
+					d.Redis.Del(d.Context(), key.name)
+					if err := put(key.name); err != nil {
+						d.Fatal(err)
+					}
+					before := everyKey(d)
+					v, err := d.Send(&script.Look{Keys: d.Keys}).Looked()
+					if err != nil && !strings.Contains(err.Error(), "WRONGTYPE") {
+						d.Errorf("%s, a %s at the %s: %v", situation, kind, at, err)
+					}
+					if err == nil && (len(v.Holders) > 1 || len(v.Tickets) > 1) {
+						d.Errorf("%s, a %s at the %s: it sees %+v", situation, kind, at, v)
+					}
+					if !reflect.DeepEqual(everyKey(d), before) {
+						d.Errorf("%s, a %s at the %s: it has written", situation, kind, at)
+					}
+				}
+			}
+		}
+	})
+}
+
+// everyKey is all that the server has.
+func everyKey(d *scripttest.Driver) map[string]string {
+	d.Helper()
+	all := make(map[string]string)
+	for _, key := range d.Redis.Keys(d.Context(), "*").Val() {
+		all[key] = d.Redis.Dump(d.Context(), key).Val()
+	}
+	return all
+}
