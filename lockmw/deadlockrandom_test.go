@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"
@@ -142,8 +143,8 @@ func (m *rambler) nest(ctx context.Context, depth int) error {
 // However calls nest, nobody waits for ever, and what is reported was there.
 func TestDeadlocksOfRandomNestingAreReal(t *testing.T) {
 	seeds := 1
-	if suite.Full() {
-		seeds = 60
+	if suite.Full() && !race.Enabled {
+		seeds = 20
 	}
 	for seed := range seeds {
 		inBubble(t, func(t *testing.T, s *redistest.Server) {
@@ -198,6 +199,9 @@ func (h *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 }
 
 func TestManyNestedWaitsAreNoStorm(t *testing.T) {
+	if race.Enabled {
+		t.Skip("10,000 goroutines are too many for the race detector")
+	}
 	const waits = 10_000
 	count := func(detect time.Duration) (sent int64) {
 		inBubble(t, func(t *testing.T, s *redistest.Server) {
