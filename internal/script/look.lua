@@ -31,15 +31,16 @@ if mode == 'read' or mode == 'permit' then
   if call('HLEN', KEYS[1]) > most then return {1, 0, 0, {}, {}} end
   local fields = call('HGETALL', KEYS[1])
   for i = 1, #fields, 2 do
-    local reader, permit = string.match(fields[i], '^reader:(.*)'), string.match(fields[i], '^p:([^-].*)')
-    local ends, inbox, w
+    local reader, permit = string.match(fields[i], '^reader:(.*)'), string.match(fields[i], '^p:(.*)')
+    local ends, inbox, w, owner
     if reader and mode == 'read' then
-      ends, inbox = string.match(fields[i + 1], '^(%d+) %d+ ([^ ]*) ')
+      ends, inbox, owner = string.match(fields[i + 1], '^(%d+) %d+ ([^ ]*) ([^ ]*)')
       w = '0'
     elseif permit and mode == 'permit' then
-      ends, w, inbox = string.match(fields[i + 1], '^(%d+) %d+ %d+ %d+ (%d+) [%d,-]+ ([^ ]*) ')
+      ends, w, inbox, owner = string.match(fields[i + 1], '^(%d+) %d+ %d+ %d+ (%d+) [%d,-]+ ([^ ]*) ([^ ]*)')
     end
-    if ends and tonumber(ends) > now_ms then add(holders, reader or permit, inbox, w) end
+    local stays = owner and string.sub(owner, 1, 1) == '-' -- not so its id: any id may begin with that
+    if ends and tonumber(ends) > now_ms and not stays then add(holders, reader or permit, inbox, w) end
   end
   if mode == 'read' then
     add_tickets(KEYS[2], KEYS[3])

@@ -119,6 +119,48 @@ func TestALookSeesPermitsAndWhoWaitsForThem(t *testing.T) {
 	})
 }
 
+// One id of 64 begins with a '-', and a key that only stays taken is told by one in front, too.
+func TestALookShowsAllHoldersWhateverTheirIDs(t *testing.T) {
+	kinds := map[string]func(d *scripttest.Driver, id string){
+		"a lock":  func(d *scripttest.Driver, id string) { d.Lock(id) },
+		"readers": func(d *scripttest.Driver, id string) { d.Read(id) },
+		"permits": func(d *scripttest.Driver, id string) { d.AcquirePermit(scripttest.Permit{ID: id, N: 2}) },
+	}
+	for name, request := range kinds {
+		t.Run(name, func(t *testing.T) {
+			scripttest.OnEach(t, func(d *scripttest.Driver) {
+				ids := []string{"-a", "b"}
+				if name == "a lock" {
+					ids = ids[:1]
+				}
+				for _, id := range ids {
+					request(d, id)
+				}
+				for i, id := range ids {
+					wantHolders(d, ids[i:]...)
+					release := script.Release{Keys: d.Keys, ID: scripttest.ID(id), Linger: time.Minute, Permit: name == "permits"}
+					if got, err := d.Send(&release).Released(); err != nil || got != script.Done {
+						d.Errorf("release of %s: %v, %v", id, got, err)
+					}
+				}
+				wantHolders(d)
+			})
+		})
+	}
+}
+
+// wantHolders compares whom a look shows.
+func wantHolders(d *scripttest.Driver, want ...string) {
+	d.Helper()
+	var got []string
+	for _, h := range look(d).Holders {
+		got = append(got, h.Lease)
+	}
+	if !slices.Equal(got, want) {
+		d.Errorf("a look shows %q, want %q", got, want)
+	}
+}
+
 // More than can be looked at is not looked at; of a longer queue the head is.
 func TestALookHasBounds(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
