@@ -42,13 +42,9 @@ func (l *Locks) beginNested(ctx context.Context, w *waiter) *nested {
 
 // end ends the registration; n may be nil.
 func (n *nested) end() {
-	if n == nil {
-		return
+	if n != nil {
+		n.End()
 	}
-	if n.look != nil {
-		n.look.Stop()
-	}
-	n.End()
 }
 
 // news returns when to look, and the deadlock that was found; n may be nil.
