@@ -34,6 +34,7 @@ type mail struct {
 	From   string          `json:"f,omitempty"`
 	Ask    *question       `json:"q,omitempty"`
 	Answer *deadlock.Graph `json:"a,omitempty"`
+	Look   string          `json:"x,omitempty"`
 }
 
 type question struct {

@@ -69,6 +69,21 @@ func TestLeadersJobsAndWhoDoesNotLookAreNotEnded(t *testing.T) {
 	}
 }
 
+// It looks again: the circle is closed by a call that does not look, after the first look. Nobody is ended before it.
+func TestACallLooksAgainAndAgain(t *testing.T) {
+	bubble(t, func(r *rig) {
+		a, b := r.write(on("a")), r.write(on("b"))
+		wantsA := r.below(b, on("a"), looks)
+		pass(2 * time.Second)
+		wantsB := r.below(a, on("b"))
+		pass(8 * time.Second)
+		r.wait(wantsA, wantsB)
+		pass(2 * time.Second)
+		r.failed(wantsA, core.ErrDeadlock)
+		r.release(a, b, wantsB)
+	})
+}
+
 // A key with too many holders is taken to get free.
 func TestAKeyWithTooManyHoldersIsNotLookedAt(t *testing.T) {
 	for holders, deadlocks := range map[int]int{deadlock.MaxHolders: 1, deadlock.MaxHolders + 1: 0} {

@@ -1,0 +1,119 @@
+package deadlock_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/deadlock"
+)
+
+// A pair of waits are in a circle, as long as the key "b" is held.
+type pair struct {
+	*office
+	one, two *deadlock.Nested
+	reads    int                 // of the key "b"
+	isFree   func(read int) bool // what the read of that number shows; nil: it is held
+	pauses   []time.Duration     // before the next looks for one
+}
+
+func (o *office) circle() *pair {
+	p := &pair{office: o}
+	p.one, p.two = o.wait("b", "a"), o.wait("a", "b")
+	p.one.Wake = func(after time.Duration) { p.pauses = append(p.pauses, after) }
+	o.views = func(ctx context.Context, keys []string) map[string]*deadlock.View {
+		views := heldBy(ctx, keys)
+		if views["b"] != nil {
+			if p.reads++; p.isFree != nil && p.isFree(p.reads) {
+				views["b"] = &deadlock.View{}
+			}
+		}
+		return views
+	}
+	return p
+}
+
+func (p *pair) found() int { return len(p.one.Found) + len(p.two.Found) }
+
+// Between the two collections the key is given back, or it is taken only then.
+func TestOnlyWhatIsThereTwiceIsADeadlock(t *testing.T) {
+	for name, test := range map[string]struct {
+		isFree func(read int) bool
+		found  int
+	}{
+		"it is there":            {nil, 1},
+		"it is over":             {func(read int) bool { return read == 2 }, 0},
+		"it was not there first": {func(read int) bool { return read == 1 }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inOffice(t, func(o *office) {
+				p := o.circle()
+				p.isFree = test.isFree
+				o.Look(p.one)
+				time.Sleep(time.Second)
+				if p.found() != test.found {
+					t.Errorf("%d waits are ended, want %d", p.found(), test.found)
+				}
+			})
+			inOffice(t, func(o *office) {
+				p := o.circle()
+				p.isFree = test.isFree
+				for _, n := range []*deadlock.Nested{p.one, p.two} {
+					n.Site = within{o}
+				}
+				p.one.LookWithin()
+				if p.found() != test.found {
+					t.Errorf("%d waits within the process are ended, want %d", p.found(), test.found)
+				}
+			})
+		})
+	}
+}
+
+// Locks that are within the process have no inbox.
+type within struct{ *office }
+
+func (within) Inbox(string) string { return "" }
+
+// It is looked at once more soon, and then only as often as others.
+func TestWhatHasChangedIsLookedAtOnceMore(t *testing.T) {
+	inOffice(t, func(o *office) {
+		p := o.circle()
+		p.isFree = func(read int) bool { return read%2 == 0 }
+		for range 4 {
+			o.Look(p.one)
+			time.Sleep(time.Second)
+		}
+		const soon = 250 * time.Millisecond
+		if want := []time.Duration{soon, deadlock.Every, soon, deadlock.Every}; !slices.Equal(p.pauses, want) {
+			t.Errorf("it waits for %v, want %v", p.pauses, want)
+		}
+	})
+}
+
+// Others may only ask to look for waits that look by themselves, too, at the locks that they have told of.
+func TestOthersHaveOnlyThoseLookWhoLook(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit  func(p *pair)
+		found int
+	}{
+		"who looks":           {func(*pair) {}, 1},
+		"who does not":        {func(p *pair) { p.one.Request.Detect = 0 }, 0},
+		"who looks elsewhere": {func(p *pair) { p.one.Site = within{p.office} }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inOffice(t, func(o *office) {
+				p := o.circle()
+				ids := slices.Sorted(maps.Keys(o.ask("a").Waits))
+				test.edit(p)
+				o.receive(mail{Look: ids[0]}, "") // one began first
+				time.Sleep(time.Second)
+				if p.found() != test.found {
+					t.Errorf("%d waits are ended, want %d", p.found(), test.found)
+				}
+			})
+		})
+	}
+}
