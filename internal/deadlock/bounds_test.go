@@ -76,6 +76,12 @@ func (o *office) Send(_ context.Context, _, text string) {
 	}
 }
 
+// pass lets time pass, and what is then due happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // receive has the detector receive a message that ends with some spaces.
 func (o *office) receive(m mail, spaces string) {
 	text, err := json.Marshal(m)
@@ -88,7 +94,7 @@ func (o *office) receive(m mail, spaces string) {
 // ask asks for the waits that block a lease, and returns the answer; nil: there is none.
 func (o *office) ask(lease string) *deadlock.Graph {
 	o.receive(mail{Number: 1, From: "yours", Ask: &question{Leases: []string{lease}}}, "")
-	time.Sleep(time.Second)
+	pass(time.Second)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	sent := o.sent
@@ -188,7 +194,7 @@ func TestATooLongMessageIsNotRead(t *testing.T) {
 		m := mail{Number: 1, From: "yours", Ask: &question{Leases: []string{"lease"}}}
 		o.receive(m, strings.Repeat(" ", 4<<20))
 		o.receive(m, strings.Repeat(" ", 3<<20))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if len(o.sent) != 1 {
 			t.Errorf("%d of 2 messages were answered", len(o.sent))
 		}
@@ -206,7 +212,7 @@ func TestFewAsksAreAnsweredAtTheSameTime(t *testing.T) {
 			for i := range 20 {
 				o.receive(mail{Number: uint64(i), From: "yours", Ask: &question{Leases: []string{"lease"}}}, "")
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 			if len(o.sent) != 8*(round+1) {
 				t.Errorf("%d asks were answered after round %d", len(o.sent), round)
 			}
@@ -217,19 +223,27 @@ func TestFewAsksAreAnsweredAtTheSameTime(t *testing.T) {
 func TestARoundHasAnEndAndAPauseFollows(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var rounds []int
+		var mu sync.Mutex
 		o.views = func(_ context.Context, keys []string) map[string]*deadlock.View {
+			mu.Lock()
+			defer mu.Unlock()
 			rounds = append(rounds, len(keys))
 			return nil
+		}
+		soFar := func() []int {
+			mu.Lock()
+			defer mu.Unlock()
+			return rounds
 		}
 		for i := range 400 {
 			n := o.wait(fmt.Sprint("key", i), "lease")
 			o.Look(n)
 			o.Look(n) // it is about to be
 		}
-		time.Sleep(50 * time.Millisecond)
-		first := len(rounds)
-		time.Sleep(time.Second)
-		if first != 1 || len(rounds) < 2 || len(rounds) > 3 || rounds[0] > 256 {
+		pass(50 * time.Millisecond)
+		first := len(soFar())
+		pass(time.Second)
+		if rounds := soFar(); first != 1 || len(rounds) < 2 || len(rounds) > 3 || rounds[0] > 256 {
 			t.Errorf("%d rounds at once, then these: %v", first, rounds)
 		}
 	})
@@ -252,7 +266,7 @@ func TestALookAsksOnlySoManyProcesses(t *testing.T) {
 			return g
 		}
 		o.Look(o.wait("key", "lease"))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if len(o.sent) != 64 {
 			t.Errorf("%d processes were asked", len(o.sent))
 		}
@@ -268,7 +282,7 @@ func TestAnAskWithoutAnAnswerIsForgotten(t *testing.T) {
 			return map[string]*deadlock.View{"key": {Holders: []deadlock.Holder{{Lease: "l0", Inbox: "gone"}}}}
 		}
 		o.Look(o.wait("key", "lease"))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if n := o.Asked(); len(o.sent) != 1 || n != 0 {
 			t.Errorf("%d asks were sent, and it waits for %d answers", len(o.sent), n)
 		}
@@ -303,7 +317,7 @@ func TestStopWaitsForAllAndNothingBeginsAfterIt(t *testing.T) {
 		}
 		o.Look(n)
 		o.receive(mail{Number: 2, From: "yours", Ask: &question{Leases: []string{"lease"}}}, "")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if begun != 2 {
 			t.Errorf("%d have begun after Stop", begun-2)
 		}

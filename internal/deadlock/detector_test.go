@@ -52,7 +52,7 @@ func TestOnlyWhatIsThereTwiceIsADeadlock(t *testing.T) {
 				p := o.circle()
 				p.isFree = test.isFree
 				o.Look(p.one)
-				time.Sleep(time.Second)
+				pass(time.Second)
 				if p.found() != test.found {
 					t.Errorf("%d waits are ended, want %d", p.found(), test.found)
 				}
@@ -84,7 +84,7 @@ func TestWhatHasChangedIsLookedAtOnceMore(t *testing.T) {
 		p.isFree = func(read int) bool { return read%2 == 0 }
 		for range 4 {
 			o.Look(p.one)
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		const soon = 250 * time.Millisecond
 		if want := []time.Duration{soon, deadlock.Every, soon, deadlock.Every}; !slices.Equal(p.pauses, want) {
@@ -109,7 +109,7 @@ func TestOthersHaveOnlyThoseLookWhoLook(t *testing.T) {
 				ids := slices.Sorted(maps.Keys(o.ask("a").Waits))
 				test.edit(p)
 				o.receive(mail{Look: ids[0]}, "") // one began first
-				time.Sleep(time.Second)
+				pass(time.Second)
 				if p.found() != test.found {
 					t.Errorf("%d waits are ended, want %d", p.found(), test.found)
 				}

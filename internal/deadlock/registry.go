@@ -134,6 +134,13 @@ func (n *Nested) EachHold(f func(core.Hold)) {
 // inbox returns where others answer: the process listens to it because of the wait.
 func (n *Nested) inbox() string { return n.Site.Inbox(n.Request.Key) }
 
+// Len returns how many waits are registered, and how many leases they block.
+func (r *Registry) Len() (waits, leases int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.ids), len(r.leases)
+}
+
 // find returns the wait with an id, nil if it is over or another process'.
 func (r *Registry) find(id string) *Nested {
 	r.mu.Lock()

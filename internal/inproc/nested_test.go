@@ -3,7 +3,6 @@ package inproc_test
 import (
 	"context"
 	"errors"
-	"reflect"
 	"testing"
 	"time"
 
@@ -124,7 +123,7 @@ func TestNothingOfANestedWaitIsLeft(t *testing.T) {
 		granted, timed, cancelled := r.below(a, looks, on("b")), r.below(a, looks, on("b"), within(time.Second)), r.below(a, looks, on("b"))
 		want := func(n int) {
 			r.t.Helper()
-			if got := reflect.ValueOf(deadlock.Shared).Elem().FieldByName("ids").Len(); got != n {
+			if got, _ := deadlock.Shared.Len(); got != n {
 				r.t.Errorf("%d waits are registered, want %d", got, n)
 			}
 		}
