@@ -112,19 +112,21 @@ func (r *Reply) permit() Grant {
 	return g
 }
 
-// permitHolders reads what describe_permits of permits.lua returns, up to the end. It also returns when the first of all permits
-// may end.
+// permitHolders reads what permits_shown.lua returns, up to the end. It also returns when the first of all permits may end.
 func (r *Reply) permitHolders(inboxPrefix string) (holders []core.Holder, next time.Duration) {
 	next = r.ttl()
 	now := time.UnixMicro(r.int())
 	for r.Err == nil && len(r.values) > 0 {
-		about, inbox, token, since, trace := r.text(), r.text(), r.int(), r.int(), r.text()
-		h := core.Holder{
-			Process: processOf(inbox, inboxPrefix), TraceParent: trace,
-			Token: token, Since: time.UnixMicro(since), TTL: r.ttl(),
-			Weight: max(int(r.int()), 1), Slots: r.text(),
+		p, ok := ParsePermit(r.text())
+		if !ok || !p.Ends.After(now) {
+			continue
 		}
-		DescribeHolder(&h, about, now)
+		h := core.Holder{
+			Process: processOf(p.Inbox, inboxPrefix), TraceParent: p.Trace,
+			Token: p.Token, Since: p.Since, TTL: p.Ends.Sub(now.Truncate(time.Millisecond)),
+			Weight: max(p.Weight, 1), Slots: p.Slots,
+		}
+		DescribeHolder(&h, p.Holder, now)
 		holders = append(holders, h)
 	}
 	if r.Err != nil {

@@ -11,14 +11,16 @@
 --        12 for how long the place is kept from now on if the permit is not had (ms), 0: not at all
 --   returns {3, token, slots, tickets waiting}  held
 --           {4, fencing counter, position, length of the queue, place, ms until the first permit may end, time,
---            owner, inbox, token, since, trace, ms left, weight and slots of each holder}  queued, or busy
+--            the field of each holder: see permits.lua}  queued, or busy
 --           {-1}  refused: the id is over      {2}  to be run again: there was more to do than one run does
 --           UNTRUSTED, an error, before the first write: see quarantine.lua
 -- Rules 2, 11, 22 and 26 of docs/protocol.md.
 --@quarantine
-local fence = KEYS[4]
+local call, fence = redis.call, KEYS[4]
 if not may_grant() then return UNTRUSTED end
 --@limits
+--@permits_shown
+--@usual_permit_queue
 --@publish
 --@fence
 --@permits
@@ -90,4 +92,4 @@ tidy_permits(p)
 if keep ~= '0' and not place then write_kept_place(kept, place_in_queue(ARGV[10], keep, kept, {KEYS[2]}), keep) end
 local position = call('ZRANK', KEYS[2], id)
 place = math.max(0, math.min(tonumber(place) or 0, MAX)) -- a score that no script wrote may be infinite
-return {4, last_token(), position and position + 1 or 0, call('ZCARD', KEYS[2]), place, describe_permits(p)}
+return {4, last_token(), position and position + 1 or 0, call('ZCARD', KEYS[2]), place, show_permits(p.next, now_ms, digits(now_us))}

@@ -2,14 +2,15 @@
 --   KEYS 1 holder  2 queue of permits  3 tickets for permits  4 fencing counter
 --   ARGV 1 '+' if the inbox is subscribed, else '-'  then for each ticket: its id, its lease (ms)
 --   returns {more, fencing counter, length of the queue, {a ticket's answer, …}, ms until the first permit may end, time,
---            owner, inbox, token, since, trace, ms left, weight and slots of each holder}
+--            the field of each holder: see permits.lua}
 --     more: 3 if it is to be run again at once, because there was more to do than one run does, else 2
 --     a ticket's answer: {3, token, slots, tickets waiting} held · {0, position} queued · {-1} gone
 --   or UNTRUSTED, an error, if it has only shown that the tickets are alive: see quarantine.lua
 -- Rules 7, 22 and 26 of docs/protocol.md.
 --@quarantine
-local fence = KEYS[4]
+local call, fence = redis.call, KEYS[4]
 --@limits
+--@permits_shown
 --@publish
 --@fence
 --@permits
@@ -41,4 +42,4 @@ for i = 2, #ARGV, 2 do
   end
 end
 tidy_permits(p)
-return {more and 3 or 2, last_token(), call('ZCARD', KEYS[2]), answers, describe_permits(p)}
+return {more and 3 or 2, last_token(), call('ZCARD', KEYS[2]), answers, show_permits(p.next, now_ms, digits(now_us))}

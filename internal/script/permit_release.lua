@@ -7,9 +7,10 @@
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
 -- Rules 2, 5 and 26 of docs/protocol.md.
 --@quarantine
-local fence = KEYS[4]
+local call, fence = redis.call, KEYS[4]
 --@limits
 --@publish
+--@usual_permit_grant
 --@fence
 --@permits
 local p = read_permits()

@@ -6,8 +6,7 @@
 -- if its field is still there.
 -- The queue of permits has keys of its own. The hash lives for as long as somebody waits, so that locks see it.
 -- Rule 26 of docs/protocol.md.
-local NEVER, MAX_PERMITS = MAX - 1, 1000
-local MAX_SLOTS_TOLD = 200 -- bytes in a message
+local NEVER = MAX - 1
 
 local function permit_field(id) return 'p:' .. id end
 
@@ -242,19 +241,4 @@ local function tidy_permits(p)
   else
     keep_permits(p)
   end
-end
-
--- Returns in how many ms the first permit may end, the time (us), and owner, inbox, token, since (us), trace, how many ms are
--- left, weight and slots of each permit, or of MAX_SHOWN of them. Long lists of slots are left out.
-local function describe_permits(p)
-  local told = {math.max(p.next - now_ms, 0), digits(now_us)}
-  local fields = call('HSCAN', KEYS[1], 0, 'COUNT', 8 * MAX_SHOWN)[2] -- COUNT is a number of buckets, which may be empty
-  for i = 1, #fields, 2 do
-    local q = string.sub(fields[i], 1, 2) == 'p:' and parse_permit(fields[i + 1])
-    if q and q.ends > now_ms and #told < 8 * MAX_SHOWN then
-      local slots = #q.slots <= MAX_SLOTS_TOLD and q.slots or ''
-      for _, v in ipairs({q.owner, q.inbox, q.token, q.since, q.trace, q.ends - now_ms, q.w, slots}) do told[#told + 1] = v end
-    end
-  end
-  return unpack(told)
 end

@@ -51,6 +51,8 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 // The protocol's times and limits, as the scripts know them.
@@ -80,6 +82,10 @@ var (
 	usualQueueLua string
 	//go:embed usual_grant.lua
 	usualGrantLua string
+	//go:embed usual_permit_queue.lua
+	usualPermitQueueLua string
+	//go:embed usual_permit_grant.lua
+	usualPermitGrantLua string
 	//go:embed publish.lua
 	publishLua string
 	//go:embed fence.lua
@@ -92,6 +98,8 @@ var (
 	queueLua string
 	//go:embed permits.lua
 	permitsLua string
+	//go:embed permits_shown.lua
+	permitsShownLua string
 	//go:embed settle.lua
 	settleLua string
 	//go:embed tick.lua
@@ -148,20 +156,25 @@ func DefaultParams(single bool) Params {
 // NewSet assembles the scripts.
 func NewSet(p Params) *Set {
 	limits := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL, AHEAD, SINCE = %d, %d, %d, %d, %d\n"+
-		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, SINGLE = %d, %d, %d, %t\n",
+		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, SINGLE = %d, %d, %d, %t\n"+
+		"local MAX_PERMITS, MAX_SLOTS_TOLD = %d, 200\n", // bytes
 		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(),
-		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, p.Single)
+		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, p.Single, core.MaxPermits)
 	quarantine := "local function may_grant() return true end\n"
 	if p.Quarantine != nil {
 		quarantine = quarantineLua
 	}
-	usualVote, usualQueue, usualGrant := usualVoteLua, usualQueueLua, usualGrantLua
-	if p.Thorough {
-		usualVote, usualQueue, usualGrant = "", "", ""
+	usual := func(part string) string {
+		if p.Thorough {
+			return ""
+		}
+		return part
 	}
 	parts := strings.NewReplacer(quarantinePart, quarantine, "--@limits\n", limits, "--@publish\n", publishLua,
-		"--@usual_vote\n", usualVote, "--@usual_queue\n", usualQueue, "--@usual_grant\n", usualGrant, "--@fence\n", fenceLua, "--@hold\n", holdLua,
-		"--@readers\n", readersLua, "--@settle\n", queueLua+settleLua, "--@permits\n", queueLua+permitsLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
+		"--@usual_vote\n", usual(usualVoteLua), "--@usual_queue\n", usual(usualQueueLua), "--@usual_grant\n", usual(usualGrantLua),
+		"--@usual_permit_queue\n", usual(usualPermitQueueLua), "--@usual_permit_grant\n", usual(usualPermitGrantLua),
+		"--@fence\n", fenceLua, "--@hold\n", holdLua, "--@readers\n", readersLua, "--@settle\n", queueLua+settleLua,
+		"--@permits\n", queueLua+permitsLua, "--@permits_shown\n", permitsShownLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
 	assemble := func(source string) *Script {
 		s := &Script{Source: p.Prelude + parts.Replace(source)}
 		sum := sha1.Sum([]byte(s.Source)) // as Redis names scripts

@@ -171,6 +171,8 @@ func (w *twin) tells(words []string) string {
 	s.later(1337 * time.Microsecond)
 	w.said = nil
 	switch verb := words[0]; {
+	case strings.HasPrefix(verb, "permit"):
+		w.permit(words)
 	case scripttest.IsStranger(verb):
 		s.Stranger(verb, words[1:])
 	case verb == "later":

@@ -1,0 +1,60 @@
+-- Part of permit_release.lua: the usual hand-over. All permits are taken, one of weight 1 is given back, and the first ticket of
+-- the queue, whose process was seen just now, gets it with its slot. It does what the rest of the script does, in less time:
+-- no function is defined, and digits stay strings. Whatever is not usual is left to the rest, before the first
+-- write. A 'break' leaves it to the rest.
+if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then repeat
+  local field = 'p:' .. ARGV[1]
+  local f = call('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', field)
+  local used, map, next, last = f[2], f[3], f[4], f[5]
+  if f[1] ~= 'permit' or not used or not map or not next or not last or not f[6] then break end
+  local ends, slot = string.match(f[6], '^(%d+) %d+ %d+ %d+ 1 (%d+) [^ ]* [^ ]* ?[^ ]*$')
+  if not ends or #ends ~= 13 or #slot > 4 or #next ~= 13 or #last ~= 13 or string.find(next .. last, '%D') then break end
+  if used ~= '' .. #map or string.find(map, '[^1]') or slot + 0 >= #map or not may_grant() then break end
+
+  -- The clock is ahead of all tokens, which have 16 digits, and no permit has ended.
+  local counter, time = redis.pcall('GET', fence), call('TIME')
+  local now = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
+  if type(counter) ~= 'string' or #counter ~= 16 or #now ~= 16 or string.find(counter, '%D') or counter >= now then break end
+  local now_ms = string.sub(now, 1, 13)
+  if now_ms >= next or now_ms >= ends then break end
+
+  local line = redis.pcall('ZRANGE', KEYS[2], 0, 1)
+  local head, second = line[1], line[2]
+  if not head then break end
+  local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched', second or head, '@' .. (second or head))
+  if not t[1] or not t[2] or not t[3] or not t[4] or not t[5] then break end
+  local inbox, owner, n, trace = string.match(t[1], '^[^ ]+ [^ ]+ 1 ([^ ]+) ([^ ]+) [^ ]+ (%d+) ?([^ ]*)$')
+  local seen = string.match(t[2], '^[+-](%d+) ?%d*$')
+  if n ~= used or #n > 4 or n + 0 > MAX_PERMITS or not seen or #seen ~= 13 then break end
+  -- Its process has shown that it lives within the last poll, and a script has looked after the queue just now.
+  if now_ms - seen > POLL or not string.find(t[3], '^%d+$') or math.abs(now_ms - t[3]) >= POLL / 4 then break end
+  if second then -- it lives, too, and there is no room for it
+    local its, of = string.match(t[4], '^[^ ]+ [^ ]+ (%d+) [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
+    seen = string.match(t[5], '^[+-](%d+) ?%d*$')
+    if not its or #its > 4 or #of > 4 or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
+    if not seen or #seen ~= 13 or now_ms - seen > POLL then break end
+  end
+
+  local others = call('ZCARD', KEYS[2]) - 1
+  if others > 0 then
+    call('ZREM', KEYS[2], head)
+    call('HDEL', KEYS[3], head, '@' .. head)
+  else
+    call('DEL', KEYS[2], KEYS[3])
+  end
+  call('SET', fence, now)
+  ends = string.format('%.0f', now_ms + ACCEPT)
+  if used == '1' then
+    next, last = ends, ends
+  else
+    if ends < next then next = ends end
+    if ends > last then last = ends end
+  end
+  -- One write, so that the weight that is taken is right wherever the script is cut off.
+  call('HSET', KEYS[1], field, '', 'next', next, 'last', last, 'p:' .. head,
+    ends .. ' ' .. now .. ' ' .. now .. ' ' .. n .. ' 1 ' .. slot .. ' ' .. inbox .. ' ' .. owner .. ' ' .. trace)
+  call('HDEL', KEYS[1], field)
+  call('PEXPIRE', KEYS[1], math.max(last - now_ms, others > 0 and QUEUE_TTL or 1000))
+  publish(inbox, 'permit ' .. head .. ' ' .. now .. ' ' .. slot .. ' ' .. others .. ' ' .. KEYS[1])
+  return 1
+until true end

@@ -1,0 +1,50 @@
+-- Part of permit_acquire.lua: the usual way into the queue. There is no room for the permit, and it gets a ticket behind those
+-- that wait. It does what the rest of the script does, in less time: few functions are defined, and digits stay
+-- strings. Whatever is not usual is left to the rest, before the first write. A 'break' leaves it to the rest.
+repeat
+  local id, n, w = ARGV[1], ARGV[6], ARGV[7]
+  if ARGV[9] or string.sub(ARGV[5], 2) == '0' then break end -- a predecessor, a place, or no ticket is wanted
+  local f = call('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', 'p:' .. id)
+  local used, next, last = f[2], f[4], f[5]
+  if f[1] ~= 'permit' or not used or not f[3] or not next or not last or f[6] then break end
+  if #used > 15 or #next ~= 13 or #last ~= 13 or not string.find(used .. next .. last, '^%d+$') then break end
+  if used == '' or call('EXISTS', KEYS[5]) == 1 or call('ZSCORE', KEYS[2], id) then break end
+
+  -- Where the clock is ahead of all tokens and places, the place is the time. All of them have 16 digits.
+  local counter, tail = redis.pcall('GET', fence), call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
+  if type(counter) ~= 'string' then break end
+  local time = call('TIME')
+  local now = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
+  local numbers = counter .. (tail or now)
+  if #counter ~= 16 or #numbers ~= 32 or string.find(numbers, '%D') or counter >= now or tail and tail >= now then break end
+  local now_ms = string.sub(now, 1, 13)
+  if now_ms >= next then break end -- a permit may have ended
+
+  local touched = call('HGET', KEYS[3], '#touched')
+  if tail then
+    -- A script has looked after the queue just now, its head lives, and there is no room for it.
+    if not touched or not string.find(touched, '^%d+$') or math.abs(now_ms - touched) >= POLL / 4 then break end
+    local head = call('ZRANGE', KEYS[2], 0, 0)[1]
+    local t = call('HMGET', KEYS[3], head, '@' .. head)
+    local its, of = string.match(t[1] or '', '^[^ ]+ [^ ]+ (%d+) [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
+    local seen = string.match(t[2] or '', '^[+-](%d+) ?%d*$')
+    if not its or #its > 4 or #of > 4 or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
+    if not seen or #seen ~= 13 or now_ms - seen > POLL then break end
+  elseif touched or used + w <= n + 0 then
+    break
+  end
+
+  call('ZADD', KEYS[2], now, id)
+  local seen = string.sub(ARGV[5], 1, 1) .. now_ms
+  local ticket = 'permit ' .. ARGV[2] .. ' ' .. w .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. ' ' .. n .. ' ' .. ARGV[8]
+  if tail then
+    call('HSET', KEYS[3], '@' .. id, seen, id, ticket)
+  else
+    call('HSET', KEYS[3], '@' .. id, seen, id, ticket, '#touched', now_ms)
+    call('PEXPIRE', KEYS[2], QUEUE_TTL)
+    call('PEXPIRE', KEYS[3], QUEUE_TTL)
+  end
+  call('PEXPIRE', KEYS[1], math.max(last - now_ms, QUEUE_TTL))
+  local length = call('ZCARD', KEYS[2])
+  return {4, counter + 0, length, length, now + 0, show_permits(next, now_ms, now)}
+until true
