@@ -21,10 +21,11 @@
 // Those whose names begin with permit_ do the same for the permits of semaphores; permit.go and the files of the operations fill
 // their KEYS and ARGV.
 //
-// fence.lua, hold.lua, permits.lua, publish.lua, quarantine.lua, queue.lua, readers.lua, settle.lua, tick.lua and vote.lua are parts
-// that several scripts share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of release.lua, that does what
-// is usual for a lock that others wait for, and usual_vote.lua what is usual for one of several; the rest of these scripts can do
-// all of it, and what is not usual. The other files:
+// fence.lua, hold.lua, permits.lua, permits_shown.lua, publish.lua, quarantine.lua, queue.lua, readers.lua, settle.lua, tick.lua and
+// vote.lua are parts that several scripts share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of
+// release.lua, that does what is usual for a lock that others wait for, and usual_vote.lua what is usual for one of
+// several; usual_permit_queue.lua and usual_permit_grant.lua are those for permits. The rest of these scripts can do all of it,
+// and what is not usual. The other files:
 //
 //	script.go   assembles the scripts
 //	keys.go     the Redis keys of a lock
