@@ -60,10 +60,14 @@ func (w *twin) permit(words []string) {
 		_, _ = d.AcquirePermitOnce(a)
 	case "permitpoll":
 		_, _ = d.Send(d.PermitPolls(false, "a", "b", "c", "d")).Polled(4, "")
-	case "permitrelease":
-		_, _ = d.Send(&script.Release{Keys: d.Keys, ID: scripttest.ID(id), Linger: time.Duration(number(2, 0)) * time.Millisecond, Permit: true}).Released()
+	case "permitrelease", "permitreleasemark", "permitreleasekept":
+		r := script.Release{Keys: d.Keys, ID: scripttest.ID(id), Linger: time.Duration(number(2, 0)) * time.Millisecond, Permit: true}
+		if r.Mark = words[0] == "permitreleasemark"; words[0] == "permitreleasekept" {
+			r.Place = "t"
+		}
+		_, _ = d.Send(&r).Released()
 	case "permitrenew":
-		_, _ = d.Send(&script.Renew{Keys: d.Keys, ID: scripttest.ID(id), Lease: scripttest.Lease, Permit: true}).Renewed()
+		_, _ = d.Send(&script.Renew{Keys: d.Keys, ID: scripttest.ID(id), Lease: time.Duration(number(2, 30_000)) * time.Millisecond, Permit: true}).Renewed()
 	case "permitcancel":
 		_, _ = d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: words[2] != "", Permit: true}).Cancelled()
 	case "permitset": // a field of the hash
@@ -167,6 +171,34 @@ var permitStories = []string{
 	"permit a\npermit b\npermit c\npermitqueue x 1234567890123456.5 x\npermit d\npermitrelease a",
 	"permit a\npermit b\npermit c\npermitdel T\npermit d\npermitdel T\npermitrelease a",
 	"permit a\npermit b\npermit c\npermitdel Q\npermit d\npermitdel Q\npermitrelease a",
+	"permit a\npermit b\npermit c\npermit d\npermitreleasemark a\npermit a\npermitreleasekept b",
+	"permitkept a\npermit b\npermit c\npermit d\npermitreleasekept a\npermitreleasekept b",
+	"permit a\npermit b\npermit c\nH hdel map\npermit d\npermitrelease a",
+	"permit a\npermit b\npermitset x used 12345678901234567\npermit d\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitset x last 12345678901234567\npermit d\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitset x last 12345678901234567\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitset x last 2x34567890123\npermit d",
+	"permit a\npermit b\npermit c\npermitset x last 2x34567890123\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitset x last 12\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitset x next 2x34567890123\npermit d\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitset x next 2x34567890123\npermitrelease a",
+	"permit a\npermit b\nF set 12345678901234567\npermit d\npermitrelease a",
+	"permit a\npermit b\npermit c\nF set 12345678901234567\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitset x used 3\npermitticket x c permit_30000_0_i_o_5_2\npermit d",
+	"permit a\npermit b\npermit c\npermitticket x @c -12345678901234567\npermit d\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitticket x @c -1000000000000\npermit d\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitticket x @c -1000000000000\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitticket x @c -12345678901234567\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitset x p:a 999999999999_1_2_2_1_0_i_o\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitset x p:a 1000000000000_1_2_2_1_0_i_o\npermitrelease a",
+	"permit a\npermit b\npermit c\npermitset x p:a 9999999999999_1_2_2_1_00_i_o\npermitrelease a",
+	"permit a\npermit b\npermit c 1\npermitset x used 1\npermitrelease b",
+	"permit a\npermit b\npermit e\npermit d\npermitrelease a\nlater 2990\npermitpoll\nlater 20\npermitrelease b",
+	"permit a\npermit b\npermit c\npermit d\npermitticket x @d -1000000000000\npermitrelease a",
+	"permit a\npermit b\npermit c\npermit d\npermitset x used 3\npermitset x map 111\npermitticket x c permit_30000_1_i_o_5_3\npermitticket x d permit_30000_0_i_o_5_2\npermitrelease a",
+	"permit a 1\npermit b 1\npermit c 1\nlater 10\npermitrelease a\npermitrelease b\npermitrelease c",
+	"permit a\npermit b\npermit c\npermitrenew b\npermitset x last 1000000000000\npermitrelease a",
+	"permit a\npermit b\npermitrenew a 200000\npermit c\npermit d\npermitrelease b",
 	"H set x\npermit a\npermitrelease a",
 	"wait a\npermit b\npermitrelease a",
 }

@@ -8,7 +8,7 @@ if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then repeat
   local used, map, next, last = f[2], f[3], f[4], f[5]
   if f[1] ~= 'permit' or not used or not map or not next or not last or not f[6] then break end
   local ends, slot = string.match(f[6], '^(%d+) %d+ %d+ %d+ 1 (%d+) [^ ]* [^ ]* ?[^ ]*$')
-  if not ends or #ends ~= 13 or #slot > 4 or #next ~= 13 or #last ~= 13 or string.find(next .. last, '%D') then break end
+  if not ends or #ends ~= 13 or slot ~= '' .. slot + 0 or #next ~= 13 or #last ~= 13 or string.find(next .. last, '%D') then break end
   if used ~= '' .. #map or string.find(map, '[^1]') or slot + 0 >= #map or not may_grant() then break end
 
   -- The clock is ahead of all tokens, which have 16 digits, and no permit has ended.
@@ -25,13 +25,13 @@ if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then repeat
   if not t[1] or not t[2] or not t[3] or not t[4] or not t[5] then break end
   local inbox, owner, n, trace = string.match(t[1], '^[^ ]+ [^ ]+ 1 ([^ ]+) ([^ ]+) [^ ]+ (%d+) ?([^ ]*)$')
   local seen = string.match(t[2], '^[+-](%d+) ?%d*$')
-  if n ~= used or #n > 4 or n + 0 > MAX_PERMITS or not seen or #seen ~= 13 then break end
+  if n ~= used or not seen or #seen ~= 13 then break end
   -- Its process has shown that it lives within the last poll, and a script has looked after the queue just now.
   if now_ms - seen > POLL or not string.find(t[3], '^%d+$') or math.abs(now_ms - t[3]) >= POLL / 4 then break end
   if second then -- it lives, too, and there is no room for it
     local its, of = string.match(t[4], '^[^ ]+ [^ ]+ (%d+) [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
     seen = string.match(t[5], '^[+-](%d+) ?%d*$')
-    if not its or #its > 4 or #of > 4 or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
+    if not its or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
     if not seen or #seen ~= 13 or now_ms - seen > POLL then break end
   end
 

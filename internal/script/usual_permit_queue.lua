@@ -28,7 +28,7 @@ repeat
     local t = call('HMGET', KEYS[3], head, '@' .. head)
     local its, of = string.match(t[1] or '', '^[^ ]+ [^ ]+ (%d+) [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
     local seen = string.match(t[2] or '', '^[+-](%d+) ?%d*$')
-    if not its or #its > 4 or #of > 4 or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
+    if not its or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
     if not seen or #seen ~= 13 or now_ms - seen > POLL then break end
   elseif touched or used + w <= n + 0 then
     break
