@@ -18,17 +18,22 @@ import (
 // The short ways of usual_vote.lua, usual_queue.lua and usual_grant.lua do what the rest of the scripts does: every story is played with them and
 // without them, and all that is answered, written and published is the same.
 func FuzzUsualWays(f *testing.F) {
-	for _, story := range append(stories, usualStories...) {
+	playBothWays(f, append(stories, usualStories...), 40, func(seed uint64) string { return scripttest.RandomStory(seed, voteLine) })
+}
+
+// playBothWays plays stories, and as many random ones as seeds says, with the short ways and without them.
+func playBothWays(f *testing.F, stories []string, seeds uint64, random func(seed uint64) string) {
+	for _, story := range stories {
 		f.Add(story, uint64(0))
 	}
-	for seed := range uint64(40) {
+	for seed := range seeds {
 		f.Add("", seed+1)
 	}
 	short, long := newTwin(f), newTwin(f)
 	long.driver.Thoroughly()
 	f.Fuzz(func(t *testing.T, story string, seed uint64) {
 		if seed != 0 {
-			story += "\n" + scripttest.RandomStory(seed, voteLine)
+			story += "\n" + random(seed)
 		}
 		start := time.Now()
 		a, b := short.on(t, start), long.on(t, start)

@@ -14,29 +14,8 @@ import (
 
 // The same as FuzzUsualWays for usual_permit_queue.lua and usual_permit_grant.lua.
 func FuzzUsualWaysOfPermits(f *testing.F) {
-	for _, story := range permitStories {
-		f.Add(story, uint64(0))
-	}
-	for seed := range uint64(100) {
-		f.Add("", seed+1)
-	}
-	short, long := newTwin(f), newTwin(f)
-	long.driver.Thoroughly()
-	f.Fuzz(func(t *testing.T, story string, seed uint64) {
-		if seed != 0 {
-			story = scripttest.RandomStory(2*seed+1, permitLine) + "\n" + scripttest.RandomStory(seed, permitLine)
-		}
-		start := time.Now()
-		a, b := short.on(t, start), long.on(t, start)
-		for i, line := range strings.Split(story, "\n") {
-			words := strings.Fields(line)
-			if len(words) == 0 || i > scripttest.MaxLines {
-				continue
-			}
-			if got, want := a.tells(words), b.tells(words); got != want {
-				t.Fatalf("after %q in\n%s\nthe short way:\n%s\nthe long way:\n%s", line, story, got, want)
-			}
-		}
+	playBothWays(f, permitStories, 100, func(seed uint64) string {
+		return scripttest.RandomStory(2*seed+1, permitLine) + "\n" + scripttest.RandomStory(seed, permitLine)
 	})
 }
 
