@@ -103,6 +103,19 @@ func TestWithFullMemoryOnlyNewReadersAreRefused(t *testing.T) {
 		d.Want("release", d.Release("v"), script.Done)
 		d.WantNothingLeft()
 	})
+	onFullMemory(t, "read, waited for, and not looked after for long", func(d *scripttest.Driver) {
+		d.Read("a")
+		d.Write("w")
+		d.Redis.HSet(d.Context(), d.Keys.Tickets(), "#touched", 1)
+	}, func(d *scripttest.Driver) {
+		everybodyIsRefused(d)
+		for _, mode := range []core.Mode{core.Exclusive, core.Read, core.Write} {
+			d.Want("a try", d.Acquire(scripttest.Acquire{ID: "new", Mode: mode, Try: true}).Outcome, script.Queued)
+		}
+		d.Want("poll", d.PollOne("w"), script.Queued)
+		d.Want("release", d.Release("a"), script.Done)
+		d.WantWriter("w")
+	})
 	onFullMemory(t, "held, with calls behind it", func(d *scripttest.Driver) {
 		d.Lock("a")
 		d.Lock("b")

@@ -62,18 +62,27 @@ local function liveness(live, calls)
   return live .. string.format('%.0f', now_ms) .. (calls ~= '1' and ' ' .. calls or '')
 end
 
+-- Notes a time for all tickets, and returns whether memory sufficed: it always does behind another write.
+local function note_time(field, ms)
+  local text = string.format('%.0f', ms)
+  local noted = redis.pcall('HSET', KEYS[3], field, text)
+  if type(noted) ~= 'table' then return true end
+  if string.find(noted.err, 'OOM', 1, true) then return false end
+  return call('HSET', KEYS[3], field, text) -- fails again
+end
+
 -- Notes that a script looked after the queue now, and returns until when no ticket is taken for dead, and whether this is
 -- the first note for a while. If no script did for long, the server was away: waiting processes get the time of three polls to
--- show that they live.
+-- show that they live. Without memory nothing is noted, and a try is answered all the same.
 local function touch_queue()
   local times = call('HMGET', KEYS[3], '#touched', '#amnesty')
   local touched, amnesty = to_number(times[1]) or 0, math.min(to_number(times[2]) or 0, now_ms + 3 * POLL)
   if math.abs(now_ms - touched) < POLL / 4 then return amnesty, false end
   if touched > 0 and math.abs(now_ms - touched) > 2 * POLL then
     amnesty = now_ms + 3 * POLL
-    call('HSET', KEYS[3], '#amnesty', string.format('%.0f', amnesty))
+    if not note_time('#amnesty', amnesty) then return amnesty, false end
   end
-  call('HSET', KEYS[3], '#touched', string.format('%.0f', now_ms))
+  if not note_time('#touched', now_ms) then return amnesty, false end
   call('PEXPIRE', KEYS[2], QUEUE_TTL)
   call('PEXPIRE', KEYS[3], QUEUE_TTL)
   return amnesty, true
