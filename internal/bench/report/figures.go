@@ -33,6 +33,7 @@ const (
 	CmdsPerS = "cmds_per_s"
 	AllCmds  = "redis_calls_per_op" // those within scripts included
 	RedisCPU = "redis_cpu_us_per_op"
+	Scripts  = "script_us_per_op" // the server's time within scripts
 	Allocs   = "allocs_per_op"
 	Bytes    = "alloc_bytes_per_op"
 	// Stranded is how many waits ended without the lock although it was free; only if there were any.
@@ -69,6 +70,7 @@ type totals struct {
 	sent, all   int64
 	bus         int64
 	cpu, window time.Duration
+	scripts     time.Duration
 	more        map[string][]float64
 }
 
@@ -104,6 +106,7 @@ func (t *totals) add(l library.Library, r *workload.Round) {
 	t.sent += r.Stats.Sent(l.Sends)
 	t.all += r.Stats.All()
 	t.cpu += r.Stats.CPU
+	t.scripts += r.Stats.Scripts
 	t.bus += r.Stats.Bus
 	t.window += r.Window
 }
@@ -128,6 +131,9 @@ func (t *totals) figures(v map[string]float64) {
 		v[CmdsPer] = per(float64(t.sent))
 		v[AllCmds] = per(float64(t.all))
 		v[RedisCPU] = per(micros(t.cpu))
+		if t.scripts > 0 {
+			v[Scripts] = per(micros(t.scripts))
+		}
 		if t.allocs > 0 {
 			v[Allocs] = per(float64(t.allocs))
 			v[Bytes] = per(float64(t.bytes))

@@ -135,6 +135,11 @@ func kindGoals() []Goal {
 		return Goal{w, "commands for each lock", 3, false, func(t table) float64 { return t.value(w, fair, CmdsPer) }}
 	}
 	list := []Goal{commands("queue10")}
+	list = append(list,
+		Goal{"fair32", "ops/s / rueidislock", 1.8, true, quotient("fair32", fair, "fair32", "rueidislock", OpsPerS)},
+		Goal{"fair32", "Jain index", 0.99, true, func(t table) float64 { return t.value("fair32", fair, Jain) }},
+		Goal{"fair4x8", "Jain index", 0.99, true, func(t table) float64 { return t.value("fair4x8", fair, Jain) }},
+	)
 	for _, w := range []string{"queue100", "queue1000", "queue5000"} {
 		list = append(list,
 			Goal{w, "time of a hand-off / queue10", 1.3, false, quotient("queue10", fair, w, fair, OpsPerS)},

@@ -88,7 +88,7 @@ func digits(v float64) string {
 func rest(f Figures) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(f.Values)) {
-		shown := name == AllCmds || name == Bytes
+		shown := name == AllCmds || name == Bytes || name == Scripts
 		for _, c := range columns {
 			shown = shown || c.name == name
 		}

@@ -17,6 +17,8 @@ type Stats struct {
 	Calls map[string]int64
 	// CPU is the processor time of the whole server.
 	CPU time.Duration
+	// Scripts is how long scripts ran, with all that they did.
+	Scripts time.Duration
 	// Bus is how many messages of plain channels the nodes of a Cluster sent to each other.
 	Bus int64
 
@@ -59,6 +61,15 @@ func (t *Stats) add(ctx context.Context, rdb *redis.Client, isNode bool) error {
 				return fmt.Errorf("%s:%s", name, value)
 			}
 			t.Calls[command] += n
+			if command == "evalsha" || command == "eval" {
+				_, after, _ := strings.Cut(value, "usec=")
+				took, _, _ := strings.Cut(after, ",")
+				us, err := strconv.ParseInt(took, 10, 64)
+				if err != nil {
+					return fmt.Errorf("%s:%s", name, value)
+				}
+				t.Scripts += time.Duration(us) * time.Microsecond
+			}
 		}
 	}
 	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
@@ -93,7 +104,7 @@ func fieldsOf(answer *redis.StringCmd) (map[string]string, error) {
 
 // Since returns what was done after earlier, without the reading of earlier itself.
 func (t Stats) Since(earlier Stats) Stats {
-	d := Stats{Calls: make(map[string]int64), CPU: t.CPU - earlier.CPU, Bus: t.Bus - earlier.Bus}
+	d := Stats{Calls: make(map[string]int64), CPU: t.CPU - earlier.CPU, Scripts: t.Scripts - earlier.Scripts, Bus: t.Bus - earlier.Bus}
 	for command, n := range t.Calls {
 		if n -= earlier.Calls[command]; n != 0 {
 			d.Calls[command] = n

@@ -74,7 +74,7 @@ type Report struct {
 func All() []Workload {
 	list := []Workload{
 		priced(solo("solo")), spread("spread64", 64), spread("spread512", 512),
-		priced(hot("hot32", 1, 32)), priced(hot("hot4x8", 4, 8)),
+		priced(hot("hot32", 1, 32)), priced(hot("hot4x8", 4, 8)), strict(hot("fair32", 1, 32)), strict(hot("fair4x8", 4, 8)),
 		queue("queue10", 10), queue("queue100", 100), queue("queue1000", 1000), queue("queue5000", 5000),
 		reading("rwread1", 1), reading("rwread32", 32), readMostly("rw4x8", 4, 8),
 		semaphores("sem32x8", 4, 8, time.Millisecond), semaphores("sem32x8-20ms", 4, 8, 20*time.Millisecond),
@@ -145,6 +145,13 @@ func confined(w Workload, procs int) Workload {
 func priced(w Workload) Workload {
 	others := w.Runs
 	w.Runs = func(l library.Library) bool { return l.Variant && !l.Several || others(l) }
+	return w
+}
+
+// strict measures the fair lock of a workload, and the one of others that is nearest to it.
+func strict(w Workload) Workload {
+	w.About += ", in strict order"
+	w.Runs = only("lockmw-fair", "rueidislock")
 	return w
 }
 
