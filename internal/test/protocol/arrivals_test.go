@@ -56,13 +56,14 @@ func (e *expander) runStray(s *state, c command) {
 
 // isAttended reports whether a live process keeps the id's lease or ticket alive.
 func (s *state) isAttended(id ident) bool {
-	p := &s.process[id.process()]
-	return p.phase != dead && p.phase != lapsed && p.id == id
+	p := s.user(id)
+	return p != nil && p.phase != dead && p.phase != lapsed
 }
 
 // server is what time changes on the server.
 func (e *expander) server() {
 	e.expiry(e.from.holder)
+	e.losses(e.from.holder)
 	for _, id := range e.from.readers {
 		e.expiry(id)
 	}
@@ -84,8 +85,8 @@ func (e *expander) server() {
 // expiry is the end of a hold's lease or accept window. It cannot come before the process has seen its
 // deadline pass. With the last reader either the key expires, or a script finds that all readers have.
 func (e *expander) expiry(id ident) {
-	p := &e.from.process[id.process()]
-	if id == nobody || e.from.waiting || p.id == id && p.phase == holding && e.keeps(deadlineIsFirst) {
+	p := e.from.user(id)
+	if id == nobody || e.from.waiting || p != nil && p.phase == holding && e.keeps(deadlineIsFirst) {
 		return
 	}
 	e.elapse(move{text: "expires", id: id}, func(s *state) { s.expire(id) })

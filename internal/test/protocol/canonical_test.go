@@ -18,7 +18,7 @@ func (y *system) tidy(s *state) {
 		}
 	}
 	for j := 0; j < maxCommands && s.commands[j].verb != noVerb; {
-		if c := s.commands[j]; c.verb == acquire || c.verb == renew || c.verb == release && !y.keeps(idsAreCompared) || c.served && s.kept != 0 || y.matters(s, c.id) {
+		if c := s.commands[j]; c.verb == acquire || c.verb == renew || c.verb == release && !y.keeps(idsAreCompared) || c.served && s.kept != 0 || y.matters(s, c.id) || y.matters(s, c.had[0]) || y.matters(s, c.had[1]) {
 			j++
 		} else {
 			s.removeCommand(j)
@@ -58,6 +58,11 @@ func (s *state) tidyHistory() {
 	if !s.hasReader() {
 		s.outrun = 0
 	}
+	for i := range s.process {
+		if p := &s.process[i]; p.held != nobody && p.run[0] == nobody {
+			p.ends = false
+		}
+	}
 	present := uint32(0)
 	s.eachPlace(func(p *place) { present |= 1 << *p })
 	s.served &= present
@@ -90,7 +95,10 @@ func (y *system) mayBeAcquired(s *state, id ident) bool {
 
 // matters reports whether the server, the process or a late command may use the id.
 func (y *system) matters(s *state, id ident) bool {
-	return s.process[id.process()].id == id || s.atServer(id) || y.mayBeAcquired(s, id)
+	if id == nobody {
+		return false
+	}
+	return s.process[id.process()].id == id || s.user(id) != nil || s.atServer(id) || y.mayBeAcquired(s, id)
 }
 
 // canonical replaces s by the one state that stands for all that differ only in the names of
@@ -129,6 +137,7 @@ func (y *system) rank(s *state) {
 	if y.someRead() {
 		present |= 1 << s.counter // readers may take it for their token
 	}
+	s.eachReserved(func(t token) { present |= 1 << t })
 	present &^= 1
 	s.eachToken(func(t *token) { *t = token(bits.OnesCount64(present & (2<<*t - 1))) })
 	s.counter = token(bits.OnesCount64(present & (2<<s.counter - 1)))
@@ -213,12 +222,18 @@ func (s *state) eachIdent(f func(*ident)) {
 	for i := range s.process {
 		f(&s.process[i].id)
 		f(&s.process[i].predecessor)
+		f(&s.process[i].held)
+		s.process[i].run.each(f)
+		s.process[i].had.each(f)
+		s.process[i].push.run.each(f)
 	}
 	for i := range s.commands {
 		f(&s.commands[i].id)
 		f(&s.commands[i].predecessor)
+		s.commands[i].had.each(f)
 	}
 	for i := range s.pushes {
 		f(&s.pushes[i].id)
+		s.pushes[i].run.each(f)
 	}
 }

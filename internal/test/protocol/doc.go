@@ -4,8 +4,8 @@
 //	go test -v ./internal/test/protocol
 //	go test -v ./internal/test/protocol -contenders both,both,fair -acquisitions 1 -delays 2 -timeout 1h
 //
-// A process takes the plain lock, a fair lock whose place in the queue is kept when the call gives up, or a
-// read-write lock for writing, for reading or for both. A hold for writing it may downgrade.
+// A process takes the plain lock, a fair lock whose place in the queue is kept when the call gives up, a fair lock as one
+// of a run, or a read-write lock for writing, for reading or for both. A hold for writing it may downgrade.
 //
 // In every state these promises are checked:
 //
@@ -24,7 +24,7 @@
 //     expire.
 //   - Leases: a script never makes a hold end sooner.
 //   - Places: a kept place is not used again after its ticket was granted and released.
-//   - Order: a call that waits keeps its place in the queue, whatever becomes of its grants.
+//   - Order: a call that waits keeps its place in the queue, whatever becomes of its grants, and no run overtakes it.
 //   - Nobody is stuck: from each state, moves that are sure to come in time lead to one in which all calls
 //     have ended and the lock is free. Faults, pushes and late copies are not among these moves. So every run
 //     in which faults come to an end arrives there, if whatever is possible again and again happens at last.
@@ -36,7 +36,8 @@
 // The model is smaller than the protocol in these points:
 //
 //   - A process has one ticket and one hold at a time, as the cohort of a plain lock has. It passes nothing on
-//     by itself (rule 10), so a grant has one token. It does not share a hold for reading among its own calls.
+//     by itself but a run (rule 25), whose calls are a process of the model each: so a grant has one token, and one
+//     for each of its run. The word that ends a run arrives at once. It does not share a hold for reading among its own calls.
 //   - It does not know how many calls wait behind a hold or share a ticket (rule 10): no script decides by that. The
 //     random runs keep count besides the model.
 //   - There is one kept place, for all processes that keep one, as for a task that is delivered twice.

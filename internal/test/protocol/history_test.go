@@ -15,6 +15,7 @@ const (
 	shortened                   // a hold was made to end sooner
 	usedTwice                   // a kept place was taken again after its ticket had been served
 	sentBack                    // a call that has a place in the queue asked without it
+	overtaken                   // the lock was passed to a call that was not the next
 )
 
 var wrongs = []string{
@@ -24,6 +25,7 @@ var wrongs = []string{
 	"a hold was shortened",
 	"a place was used again",
 	"a call has left its place",
+	"a call was overtaken",
 }
 
 func (w wrong) String() string {
@@ -38,6 +40,9 @@ func (w wrong) String() string {
 
 // noteStart notes that a process has begun to rely on its hold.
 func (s *state) noteStart(p *process) {
+	if p.forgotten {
+		return // what it writes is refused if a later one has written
+	}
 	if p.token < s.written || p.token <= s.started && !p.reads {
 		s.wrongs |= disorder
 	}

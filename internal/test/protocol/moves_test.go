@@ -47,6 +47,7 @@ func (e *expander) expand(s *state) []step {
 		e.polling(i)
 		e.renewals(i)
 		e.mishaps(i)
+		e.takingOff(i)
 	}
 	e.arrivals()
 	e.server()
@@ -87,11 +88,14 @@ func (e *expander) calls(i int) {
 	case p.phase == holding:
 		e.ending(i)
 	case p.phase == lapsed:
+		if !e.keeps(lapsedIsKept) {
+			e.passes(i)
+		}
 		e.can(move{text: "is seen to have run out", id: p.id}, func(s *state) { e.lose(s, i) })
 	case p.phase == releasing:
 		e.can(move{text: "release runs and is answered", id: p.id}, func(s *state) {
-			if !e.runRelease(s, e.sentRelease(p)) && p.copied && e.keeps(vainIsUndone) {
-				e.undo(s, p.id, e.keeps(lossMarks))
+			if had := e.had(p, vainEndsRun); !e.runRelease(s, e.sentRelease(p)) && (p.copied || had[0] != nobody) && e.keeps(vainIsUndone) {
+				s.post(command{verb: cancel, id: p.held, mark: p.copied && e.keeps(lossMarks), had: had})
 			}
 			s.process[i].becomeIdle()
 		})
@@ -150,9 +154,11 @@ func (e *expander) ending(i int) {
 	e.can(move{text: "is to be released", id: p.id}, func(s *state) {
 		q := &s.process[i]
 		*q = process{
-			role: q.role, phase: releasing, left: q.left, last: q.last, id: q.id, copied: q.copied, stood: q.stood, since: q.since,
+			role: q.role, phase: releasing, left: q.left, last: q.last, id: q.id, copied: q.copied, held: q.held, had: q.had,
+			stood: q.stood, since: q.since,
 		}
 	})
+	e.passes(i)
 	if p.left > 0 && p.is(handsOver) {
 		e.can(move{text: "is to be handed over", id: p.id}, func(s *state) {
 			s.process[i].left--
@@ -193,7 +199,7 @@ func (e *expander) renewals(i int) {
 		return
 	}
 	e.can(move{text: "renewal runs", id: p.id}, func(s *state) {
-		s.process[i].renewal = e.runRenew(s, p.id)
+		s.process[i].renewal = e.runRenew(s, p.held)
 	})
 	if p.renewal.outcome != none {
 		e.can(move{text: "renewal is answered", id: p.id}, func(s *state) { e.renewed(s, i) })
@@ -231,7 +237,9 @@ func (e *expander) mishaps(i int) {
 	if left.deaths > 0 && p.phase != idle {
 		e.can(move{"dies", nobody, i, fault}, func(s *state) {
 			s.faults.deaths--
-			e.die(s, i)
+			for _, j := range e.alive(s, i) {
+				e.die(s, j)
+			}
 		})
 	}
 }
@@ -254,6 +262,6 @@ func (e *expander) copies(i int) {
 	case p.phase == holding && p.downgrading:
 		written("downgrade", p.sentDowngrade())
 	case p.phase == holding && !e.keeps(renewalsTouch): // otherwise it would do nothing
-		written("renewal", command{verb: renew, id: p.id})
+		written("renewal", command{verb: renew, id: p.held})
 	}
 }

@@ -24,6 +24,12 @@ var (
 	dying     = system{roles: [maxProcesses]role{writer, reader, reader}, acquires: 1, polls: 1, faults: faults{deaths: 1}}
 	returning = system{roles: [maxProcesses]role{fair, reader}, acquires: 3, polls: 1, faults: faults{cancels: 1}}
 	cutOff    = system{roles: two(writer), acquires: 2, polls: 1, faults: faults{cuts: 1}}
+	inRuns    = system{roles: [maxProcesses]role{runner, runner, plain}, acquires: 2, polls: 1}
+	runsAgain = system{roles: [maxProcesses]role{runner, runner, runner}, acquires: 1, polls: 1, faults: faults{replays: 1}}
+	runsEnd   = system{roles: [maxProcesses]role{runner, runner, plain}, acquires: 1, polls: 1, faults: faults{cancels: 1}}
+	runsLapse = system{roles: [maxProcesses]role{runner, runner, plain}, acquires: 2, polls: 1, faults: faults{delays: 1}}
+	runsLost  = system{roles: three(runner), acquires: 1, polls: 1, faults: faults{losses: 1}}
+	runsRead  = system{roles: [maxProcesses]role{runner, runner, reader}, acquires: 2, polls: 1, faults: faults{delays: 1}}
 	losing    = system{roles: [maxProcesses]role{fair, plain}, acquires: 2, polls: 1, faults: faults{delays: 1}}
 )
 
@@ -81,6 +87,20 @@ var needs = []struct {
 	{"cancel keeps no place that has ended", placeIsCompared, returning, "places"},
 	{"a grant is published when it is written", pushIsLast, cutOff, "ME"},
 	{"a downgrade changes the hold in place", holdIsNeverAway, cutOff, "ME"},
+
+	{"a run ends before the first ticket that is not one of it", runIsInOrder, runsLapse, "order"},
+	{"a grant reserves a token for each of its run", runHasTokens, inRuns, "F"},
+	{"there is no run while somebody waits to read", readersEndRuns, runsRead, "fairness"},
+	{"a reader behind a run ends it", latecomersEndIt, runsRead, "fairness"},
+	{"a lease is passed to calls only whose acquire is answered", answeredAreNext, runsAgain, "no ghost"},
+	{"a pass marks the next one if there are copies", passMarks, runsAgain, "no ghost"},
+	{"a lease whose deadline has passed is passed to nobody", lapsedIsKept, runsLapse, "ME"},
+	{"a grant of an id of the run proves that the lease is lost", grantIsLoss, runsLost, "ME"},
+	{"release takes off those who were served", releaseEndsRun, inRuns, "no ghost"},
+	{"it does so before it grants", servedGoFirst, inRuns, "no ghost"},
+	{"so does the cancel that follows a release in vain", vainEndsRun, runsLost, "no ghost"},
+	{"so does the cancel that follows a release without an answer", undoEndsRun, runsEnd, "no ghost"},
+	{"so does the cancel of a lease that was lost", lossEndsRun, runsLapse, "no ghost"},
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {

@@ -9,15 +9,17 @@ const (
 	handsOver       // its hold to its next request
 	downgrades      // its holds for writing
 	keeps           // its place in the queue, if it gives up
+	runs            // it is one of the calls that one process makes, and may get the lock from another of them
 
 	plain  = writes | handsOver
 	fair   = writes | keeps
+	runner = writes | runs
 	writer = writes | downgrades
 	reader = reads
 	both   = writer | reader
 )
 
-var roles = map[string]role{"plain": plain, "fair": fair, "writer": writer, "reader": reader, "both": both}
+var roles = map[string]role{"plain": plain, "fair": fair, "runner": runner, "writer": writer, "reader": reader, "both": both}
 
 // A phase is where a process is on its way to the lock and back.
 type phase uint8
@@ -72,8 +74,13 @@ type process struct {
 	push        news  // that came before the answer to acquire
 	token       token // of the hold
 	answer      answer
-	stood       place // where the ticket of the hold was kept
-	since       place // places up to it are not newer than the hold, as its token tells
+	held        ident  // the id of the lease; that of another call if it was passed on
+	run         idents // to whom it may be passed
+	had         idents // to whom it was passed
+	ends        bool   // it is passed to nobody any more
+	forgotten   bool   // by the server, too early
+	stood       place  // where the ticket of the hold was kept
+	since       place  // places up to it are not newer than the hold, as its token tells
 	polls       [2]answer
 	renewal     answer
 }
@@ -104,7 +111,7 @@ func (y *system) request(s *state, i int, reads, wait bool, predecessor ident, l
 func (p *process) sent() command {
 	return command{
 		verb: acquire, id: p.id, predecessor: p.predecessor, lost: p.lost, mark: p.mark, wait: p.wait, reads: p.reads,
-		keeps: p.is(keeps),
+		keeps: p.is(keeps), runs: p.is(runs),
 	}
 }
 
@@ -162,9 +169,12 @@ func (y *system) granted(s *state, i int, a answer) {
 
 func (y *system) hold(s *state, i int, t token) {
 	p := &s.process[i]
+	if y.keeps(grantIsLoss) {
+		y.loseRunOf(s, p.id)
+	}
 	*p = process{
 		role: p.role, phase: holding, left: p.left, last: p.last, id: p.id, copied: p.copied, reads: p.reads, token: t,
-		stood: p.stood, since: p.since,
+		held: p.id, ends: p.ends, stood: p.stood, since: p.since,
 	}
 	s.noteStart(p)
 }
@@ -174,6 +184,7 @@ func (y *system) pushed(s *state, i int, n news) {
 	p := &s.process[i]
 	if (n.number > p.stamp || !y.keeps(stampIsCompared)) && (p.window || !y.keeps(windowIsChecked)) {
 		y.hold(s, i, n.token)
+		p.run = n.run
 	}
 }
 
@@ -182,7 +193,10 @@ func (y *system) arrived(s *state, n push) {
 	i := n.id.process()
 	p := &s.process[i]
 	switch {
-	case p.id != n.id || p.phase == releasing:
+	case p.id != n.id || p.phase == releasing || p.held != nobody && p.held != n.id:
+		if y.keeps(grantIsLoss) {
+			y.loseRunOf(s, n.id)
+		}
 		y.undo(s, n.id, y.keeps(undoMarks))
 	case p.phase == requesting:
 		p.push = n.news
@@ -225,7 +239,7 @@ func (y *system) lose(s *state, i int) {
 	}
 	if y.keeps(lossIsReleased) {
 		s.post(command{
-			verb: cancel, id: p.id, mark: p.copied && y.keeps(lossMarks),
+			verb: cancel, id: p.held, mark: p.copied && y.keeps(lossMarks), had: y.had(p, lossEndsRun),
 			keeps: p.is(keeps), served: p.is(keeps), stood: p.stood, since: p.since,
 		})
 	}
@@ -234,11 +248,11 @@ func (y *system) lose(s *state, i int) {
 
 // sentRelease returns the release that p has sent.
 func (y *system) sentRelease(p *process) command {
-	return command{verb: release, id: p.id, mark: p.copied && y.keeps(releaseMarks), keeps: p.is(keeps)}
+	return command{verb: release, id: p.held, mark: p.copied && y.keeps(releaseMarks), keeps: p.is(keeps), had: y.had(p, releaseEndsRun)}
 }
 
 // sentDowngrade returns the downgrade that p has sent.
-func (p *process) sentDowngrade() command { return command{verb: downgrade, id: p.id} }
+func (p *process) sentDowngrade() command { return command{verb: downgrade, id: p.held} }
 
 // startDowngrade sends a downgrade. From now on others may read.
 func (y *system) startDowngrade(p *process) {
@@ -261,6 +275,7 @@ func (y *system) giveUp(s *state, i int) {
 	underWay := p.isUnderWay()
 	if p.phase == releasing {
 		c, underWay = y.sentRelease(p), true
+		undo.id, undo.had = p.held, y.had(p, undoEndsRun)
 		undo.mark, undo.served, undo.stood, undo.since = c.mark, p.is(keeps), p.stood, p.since
 	}
 	if underWay {

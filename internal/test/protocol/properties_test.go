@@ -17,7 +17,7 @@ var promises = map[string]promise{
 	"turns":    starved,
 	"leases":   isWrong(shortened),
 	"places":   isWrong(usedTwice),
-	"order":    isWrong(sentBack),
+	"order":    isWrong(sentBack | overtaken),
 }
 
 // stuck is a promise about all states together.
@@ -35,7 +35,11 @@ func isWrong(some wrong) promise {
 func twoHolders(_ *system, s *state) string {
 	holders, writers := 0, 0
 	for i := range s.process {
-		if p := &s.process[i]; p.phase == holding {
+		p := &s.process[i]
+		if p.phase == holding && p.forgotten && !s.isSucceeded(p) {
+			continue // it cannot know yet that others have the lock
+		}
+		if p.phase == holding {
 			holders++
 			if !p.reads {
 				writers++
@@ -57,7 +61,7 @@ func oldToken(_ *system, s *state) string {
 	}
 	for i := range s.process {
 		p := &s.process[i]
-		if p.phase == holding && (p.token < s.written || p.token < s.started && !p.reads) {
+		if p.phase == holding && !p.forgotten && (p.token < s.written || p.token < s.started && !p.reads) {
 			return "a hold goes on after a later one has started"
 		}
 	}
@@ -96,11 +100,16 @@ func ghost(_ *system, s *state) string {
 
 func (s *state) isGhost(id ident) bool {
 	p := &s.process[id.process()]
-	if p.phase == dead || p.id == id || p.isUnderWay() && p.predecessor == id {
+	if p.phase == dead || s.user(id) != nil || p.isUnderWay() && p.predecessor == id {
 		return false
 	}
+	for i := range s.process {
+		if s.process[i].had.has(id) {
+			return false
+		}
+	}
 	for _, c := range s.commands {
-		if c.verb == cancel && !c.stray && c.id == id {
+		if c.verb == cancel && !c.stray && (c.id == id || c.had.has(id)) {
 			return false
 		}
 	}

@@ -65,6 +65,20 @@ const (
 	pushIsLast      // rule 19: a grant is published when it is written
 	holdIsNeverAway // rule 19: a downgrade changes the hold in place
 
+	runIsInOrder    // rule 25: a run ends before the first ticket that is not one of it
+	runHasTokens    // rule 25: a grant reserves a token for each of its run
+	readersEndRuns  // rule 25: there is no run while somebody waits to read
+	latecomersEndIt // rule 25: a ticket in front of the tail, or of a reader, ends the run
+	answeredAreNext // rule 25: a lease is passed to calls only whose acquire is answered
+	passMarks       // rule 25: a pass marks the id of the next one as over if there are copies
+	lapsedIsKept    // rule 25: a lease whose deadline has passed is passed to nobody
+	grantIsLoss     // rule 25: a grant of an id of the run proves that the lease is lost
+	releaseEndsRun  // rule 25: release takes off the tickets of those who were served
+	servedGoFirst   // rule 25: it does so before it grants
+	vainEndsRun     // rule 25: so does the cancel that follows a release in vain
+	undoEndsRun     // rule 25: so does the cancel that follows a release without an answer
+	lossEndsRun     // rule 25: so does the cancel of a lease that was lost
+
 	allRules = 1<<iota - 1
 )
 

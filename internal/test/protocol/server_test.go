@@ -1,12 +1,17 @@
 package protocol
 
-// grant makes the id of t the holder, with the next token.
-func (y *system) grant(s *state, t ticket) {
+// grant makes the id of t the holder, with the next token, and a token for each of its run.
+func (y *system) grant(s *state, t ticket, run idents) {
+	first := s.counter
 	if y.keeps(tokensRise) || s.counter == 0 {
-		s.counter++
+		first++
+		s.counter = first
+		if y.keeps(runHasTokens) {
+			s.counter += token(filled(run[:]))
+		}
 		y.wrote(s)
 	}
-	s.holder, s.token, s.waiting = t.id, s.counter, false
+	s.holder, s.token, s.waiting = t.id, first, false
 	if p := &s.process[t.id.process()]; p.id == t.id && p.is(keeps) {
 		p.stood, p.since = 0, s.lastPlace()
 		if t.keeps {
@@ -67,6 +72,13 @@ func (y *system) end(s *state, id ident) end {
 	return e
 }
 
+// removeAll takes some tickets off the queue.
+func (y *system) removeAll(s *state, all idents) {
+	for _, id := range all {
+		y.remove(s, id)
+	}
+}
+
 // take is the part of acquire.lua for a request that need not wait.
 func (y *system) take(s *state, c command) bool {
 	switch {
@@ -78,7 +90,7 @@ func (y *system) take(s *state, c command) bool {
 		if c.keeps {
 			t.keeps, t.place = true, s.kept
 		}
-		y.grant(s, t)
+		y.grant(s, t, idents{})
 		return true
 	case s.holder != nobody, y.keeps(writersHoldBack) && s.hasWriter():
 		return false
@@ -177,6 +189,9 @@ func (y *system) runRelease(s *state, c command) bool {
 	if !s.has(id) {
 		return false
 	}
+	if y.keeps(servedGoFirst) {
+		y.removeAll(s, c.had)
+	}
 	after := y.end(s, id)
 	if !y.keeps(ownShareEnds) && s.isRead() {
 		s.readers = [maxReaders]ident{}
@@ -189,6 +204,7 @@ func (y *system) runRelease(s *state, c command) bool {
 	if s.isFree() {
 		y.settleAndJudge(s, after)
 	}
+	y.removeAll(s, c.had)
 	return true
 }
 
@@ -251,6 +267,12 @@ func (y *system) runCancel(s *state, c command) {
 		s.kept = s.queue[i].place
 	}
 	held := s.holder == c.id
+	y.removeAll(s, c.had)
+	for _, id := range c.had {
+		if id != nobody && s.has(id) {
+			after = y.end(s, id)
+		}
+	}
 	if y.keeps(cancelFrees) {
 		if e := y.end(s, c.id); e != unknown {
 			after = e
@@ -277,7 +299,7 @@ func (s *state) takeEnded() end {
 // it is counted from before the run that set the expiry, and is earlier by the margin (rule 17). This is
 // all that the model knows of time.
 func (s *state) expire(id ident) end {
-	if p := &s.process[id.process()]; p.id == id {
+	if p := s.user(id); p != nil {
 		p.window, p.answer.good, p.renewal.good = false, false, false
 		for i := range p.polls {
 			p.polls[i].good = false

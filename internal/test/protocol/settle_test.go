@@ -34,15 +34,16 @@ func (y *system) settle(s *state, after end) {
 
 // handOver grants the lock to the ticket of a writer. The grant is published when it is written (rule 19).
 func (y *system) handOver(s *state, t ticket) {
+	run := y.runOf(s, t)
 	if !y.keeps(pushIsLast) {
-		s.publish(t.id, news{s.counter + 1, s.counter + 1})
+		s.publish(t.id, news{s.counter + 1, s.counter + 1, run})
 		y.wrote(s)
 	}
 	y.remove(s, t.id)
-	y.grant(s, t)
+	y.grant(s, t, run)
 	s.waiting = !y.keeps(grantsExpire)
 	if y.keeps(pushIsLast) {
-		s.publish(t.id, news{s.token, s.token})
+		s.publish(t.id, news{s.token, s.token, run})
 	}
 }
 
@@ -115,13 +116,13 @@ func (y *system) admitReaders(s *state, upTo place, begin bool) bool {
 		}
 		admitted++
 		if !y.keeps(pushIsLast) {
-			s.publish(t.id, news{number, phase})
+			s.publish(t.id, news{number, phase, idents{}})
 			y.wrote(s)
 		}
 		y.remove(s, t.id)
 		y.read(s, t.id, phase)
 		if y.keeps(pushIsLast) {
-			s.publish(t.id, news{number, phase})
+			s.publish(t.id, news{number, phase, idents{}})
 			y.wrote(s)
 		}
 	}
@@ -163,7 +164,7 @@ func (y *system) leaveRest(s *state, upTo place, looked int) {
 // enqueue gives c a ticket: at its kept place, at the head if its ticket got lost, or else behind all
 // tickets and all kept places.
 func (s *state) enqueue(c command) {
-	t := ticket{id: c.id, place: s.newPlace(), reads: c.reads, keeps: c.keeps}
+	t := ticket{id: c.id, place: s.newPlace(), reads: c.reads, keeps: c.keeps, runs: c.runs}
 	switch {
 	case c.lost:
 		s.eachPlace(func(p *place) { *p++ })
@@ -183,6 +184,7 @@ func (s *state) enqueue(c command) {
 	})
 	copy(s.queue[i+1:], s.queue[i:])
 	s.queue[i] = t
+	s.noteArrival(i)
 }
 
 // eachPlace calls f with each place that is not zero.

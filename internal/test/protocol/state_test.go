@@ -30,6 +30,7 @@ type ticket struct {
 	place  place
 	reads  bool
 	keeps  bool // its place outlives it
+	runs   bool // it may be granted as one of a run
 	unseen bool // for three polls
 }
 
@@ -42,12 +43,14 @@ type command struct {
 	lost        bool
 	mark        bool // the id that ends is to be marked as over
 	wait        bool
-	keeps       bool  // the place in the queue outlives the ticket
-	served      bool  // the place is not needed any more
-	stood       place // where the ticket of the hold that ends was kept
-	since       place // places up to it are not newer than the hold
-	stray       bool  // nobody repeats it: it runs once, late, or never
-	front       bool  // of two tickets with the same place it is the first; either may be
+	keeps       bool   // the place in the queue outlives the ticket
+	runs        bool   // the ticket may be granted as one of a run
+	had         idents // to whom the lease that ends was passed
+	served      bool   // the place is not needed any more
+	stood       place  // where the ticket of the hold that ends was kept
+	since       place  // places up to it are not newer than the hold
+	stray       bool   // nobody repeats it: it runs once, late, or never
+	front       bool   // of two tickets with the same place it is the first; either may be
 }
 
 type verb uint8
@@ -68,7 +71,10 @@ type push struct {
 }
 
 // News is what a push says: the number is compared with the stamp, the token is that of the hold.
-type news struct{ number, token token }
+type news struct {
+	number, token token
+	run           idents
+}
 
 const (
 	maxProcesses = 3
@@ -76,7 +82,19 @@ const (
 	maxTickets   = 8
 	maxCommands  = 10
 	maxPushes    = 10
+	maxRun       = 2 // behind the head
 )
+
+// Idents are some ids of a run, in the order of the queue.
+type idents [maxRun]ident
+
+func (l idents) has(id ident) bool { return slices.Contains(l[:], id) }
+
+// with returns l with one more.
+func (l idents) with(id ident) idents {
+	l[slices.Index(l[:], nobody)] = id
+	return l
+}
 
 // A state is all that decides what may happen next. Lists are filled from the left and end with the first
 // zero element.
@@ -127,9 +145,10 @@ type faults struct {
 	cancels uint8 // a call ends by its context, or because its connection fails
 	deaths  uint8 // of processes
 	cuts    uint8 // a script ends after one of its writes
+	losses  uint8 // the server forgets a hold too early
 }
 
-func (f faults) sum() uint8 { return f.replays + f.delays + f.cancels + f.deaths + f.cuts }
+func (f faults) sum() uint8 { return f.replays + f.delays + f.cancels + f.deaths + f.cuts + f.losses }
 
 func (s *state) isFree() bool { return s.holder == nobody && s.readers[0] == nobody }
 

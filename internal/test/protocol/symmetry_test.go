@@ -49,6 +49,17 @@ func (s *state) view(i int) uint64 {
 		return number
 	}
 	v.process.id, v.process.predecessor = ident(v.process.id.number()), ident(v.process.predecessor.number())
+	name := func(id *ident) {
+		if own(*id) != 0 {
+			*id = ident(id.number())
+		} else if *id != nobody {
+			*id = ident(1<<serial + 1 + s.index(*id)) // of another
+		}
+	}
+	name(&v.process.held)
+	v.process.run.each(name)
+	v.process.had.each(name)
+	v.process.push.run.each(name)
 	v.holder = own(s.holder)
 	for _, id := range s.readers {
 		v.readers |= 1 << own(id)
@@ -59,12 +70,14 @@ func (s *state) view(i int) uint64 {
 	for _, c := range s.commands {
 		if own(c.id) != 0 {
 			c.id, c.predecessor = ident(c.id.number()), ident(c.predecessor.number())
+			c.had.each(name)
 			v.rest += maphash.Comparable(viewSeed, c)
 		}
 	}
 	for _, n := range s.pushes {
 		if own(n.id) != 0 {
 			n.id = ident(n.id.number())
+			n.run.each(name)
 			v.rest += maphash.Comparable(viewSeed, n)
 		}
 	}
@@ -79,15 +92,16 @@ func compareCommands(a, b command) int {
 	return cmp.Or(
 		cmp.Compare(a.verb, b.verb), cmp.Compare(a.id, b.id), cmp.Compare(a.predecessor, b.predecessor),
 		cmp.Compare(a.flags(), b.flags()), cmp.Compare(a.stood, b.stood), cmp.Compare(a.since, b.since),
+		slices.Compare(a.had[:], b.had[:]),
 	)
 }
 
 func comparePushes(a, b push) int {
-	return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.number, b.number), cmp.Compare(a.token, b.token))
+	return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.number, b.number), cmp.Compare(a.token, b.token), slices.Compare(a.run[:], b.run[:]))
 }
 
-func (c command) flags() (flags uint8) {
-	for i, f := range []bool{c.reads, c.lost, c.mark, c.wait, c.keeps, c.served, c.stray} {
+func (c command) flags() (flags uint16) {
+	for i, f := range []bool{c.reads, c.lost, c.mark, c.wait, c.keeps, c.served, c.stray, c.runs} {
 		if f {
 			flags |= 1 << i
 		}
