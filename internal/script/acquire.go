@@ -31,9 +31,10 @@ type Acquire struct {
 	Inbox      any  // the channel that is told of a grant, a string
 	Subscribed bool // the channel is subscribed
 
-	Tokens      int // how many tokens are wanted if the lock is free
-	QueueTokens int // how many if it is granted later; 0: do not queue
-	Calls       int // of the process that it stands for, if they are several
+	Tokens      int  // how many tokens are wanted if the lock is free
+	QueueTokens int  // how many if it is granted later; 0: do not queue
+	Runs        bool // its ticket may be one of a run
+	Calls       int  // of the process that it stands for, if they are several
 
 	Predecessor *Predecessor
 	Place       string        // the name of a kept place in the queue; "": none
@@ -142,6 +143,10 @@ func (a *Acquire) ifQueued() any {
 	switch { // the usual ones spare an allocation
 	case a.QueueTokens == 0:
 		return "-0"
+	case a.Runs && a.Subscribed:
+		return "+1r"
+	case a.Runs:
+		return "-1r"
 	case a.QueueTokens == 1 && a.Subscribed:
 		return "+1"
 	case a.QueueTokens == 1:

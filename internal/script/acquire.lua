@@ -4,7 +4,7 @@
 --        7 done mark of the predecessor  8 kept place: both only if the arguments below ask for them
 --   ARGV 1 id  2 lease (ms)  3 inbox  4 owner
 --        5 '+' if the inbox is subscribed, else '-', and how many tokens are wanted if the lock is granted
---          later; 0: do not queue
+--          later, with an 'r' behind it if the ticket may be one of a run; 0: do not queue
 --        may follow: 6 mode
 --        may follow: 7 tokens wanted if the lock is free  8 trace
 --        may follow: 9 if the lock is one of several, a token that is proposed, 0: none; '': it is not
@@ -19,7 +19,7 @@
 --            owner, inbox, token, since, trace of each holder}  queued, or busy
 --           {-1}  refused: the id is over      {2}  to be run again: more dead tickets than one run removes
 --           UNTRUSTED, an error, before the first write: see quarantine.lua
--- Rules 2, 4, 5, 11, 12, 22 and 24 of docs/protocol.md.
+-- Rules 2, 4, 5, 11, 12, 22, 24 and 25 of docs/protocol.md.
 --@quarantine
 local call, fence = redis.call, KEYS[4]
 if not may_grant() then return UNTRUSTED end
@@ -43,6 +43,7 @@ end
 --@usual_vote
 --@publish
 --@usual_queue
+--@run
 --@fence
 --@vote
 --@hold
@@ -118,7 +119,8 @@ if queues then
   end
   call('HSET', KEYS[3], unpack(fields))
   mark_active()
-  if h then signal_contention(h, reads) end
+  -- Who comes to wait to read, or in front of another, ends a run.
+  if h then signal_contention(h, reads, reads or call('ZRANGE', KEYS[2], -1, -1)[1] ~= id) end
 elseif ARGV[10] == '1' and h and h.id ~= id then
   signal_contention(h, reads)
 end

@@ -19,6 +19,7 @@ type Cancel struct {
 	KeepPlace time.Duration // how long the place is kept from now on
 	EndPlace  int64         // the token of a hold whose place ends instead; 0: none
 	Permit    bool          // it is for a permit of a semaphore
+	Served    []string      // ids of its run to whom its hold was passed: they are forgotten, too
 }
 
 // Call prepares a run. done is called once, with the answer.
@@ -34,7 +35,7 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	if c.Permit {
 		k = permitCall(ctx, s.permit.cancel, c.Keys, 2+4, done)
 	} else {
-		k = newCall(ctx, s.cancel, 7+4, done)
+		k = newCall(ctx, s.cancel, 7+4+len(c.Served), done)
 		k.addKeys(c.Keys.five)
 	}
 	k.addKey(c.Keys.Done(c.ID))
@@ -42,9 +43,10 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 		k.addKey(c.Keys.Kept(c.Place))
 	}
 	k.add(c.ID, mark, keep)
-	if c.EndPlace != 0 {
+	if c.EndPlace != 0 || len(c.Served) > 0 {
 		k.add(c.EndPlace)
 	}
+	k.addServed(c.Served)
 	return k
 }
 

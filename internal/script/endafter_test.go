@@ -20,6 +20,7 @@ type scene struct {
 	name         string
 	holds, waits []string
 	set          func(d *scripttest.Driver)
+	served       []string // of those who wait: the hold was passed to them
 }
 
 var scenes = []scene{
@@ -29,38 +30,45 @@ var scenes = []scene{
 		d.Read("r1")
 		d.Write("w3")
 		d.Read("r2")
-	}},
+	}, nil},
 	{"readers before others", []string{"r1", "r2"}, []string{"w1", "r3", "w2"}, func(d *scripttest.Driver) {
 		d.Read("r1")
 		d.Read("r2")
 		d.Write("w1")
 		d.Read("r3")
 		d.Write("w2")
-	}},
+	}, nil},
 	{"a reader before readers and a writer", []string{"r1"}, []string{"w1", "r3", "r4"}, func(d *scripttest.Driver) {
 		d.Read("r1")
 		d.Write("w1")
 		d.Read("r3")
 		d.Read("r4")
-	}},
+	}, nil},
 	{"fair calls", []string{"f1"}, []string{"f2", "f3"}, func(d *scripttest.Driver) {
 		d.Keep("f1", "t", time.Minute)
 		d.Fair("f2")
 		d.Fair("f3")
-	}},
+	}, nil},
+	{"a run", []string{"f1"}, []string{"f2", "f3", "f4"}, func(d *scripttest.Driver) {
+		d.FairOf("p", "f0")
+		for _, id := range []string{"f1", "f2", "f3", "f4"} {
+			d.FairOf("p", id)
+		}
+		d.Release("f0")
+	}, []string{"f2", "f3"}},
 	{"a hold that is over before others", nil, []string{"w2", "r1"}, func(d *scripttest.Driver) {
 		d.Write("w1")
 		d.Write("w2")
 		d.Read("r1")
 		d.Redis.Del(d.Context(), d.Keys.Holder())
-	}},
+	}, nil},
 	{"readers that are over before others", nil, []string{"w1", "r3"}, func(d *scripttest.Driver) {
 		d.Read("r1")
 		d.Write("w1")
 		d.Read("r3")
 		d.Expire("r1")
-	}},
-	{"nobody", nil, nil, func(*scripttest.Driver) {}},
+	}, nil},
+	{"nobody", nil, nil, func(*scripttest.Driver) {}, nil},
 }
 
 // A turn is a run of a script. It ends the holds and tickets of some ids, and may begin one.
@@ -120,6 +128,19 @@ func turnsOf(s *scene) []turn {
 			}},
 			acquires(scripttest.Acquire{ID: "n1", Predecessor: id}),
 		)
+		if s.served != nil {
+			ends := append([]string{id}, s.served...)
+			turns = append(turns,
+				turn{name: "release of a run", ends: ends, run: func(d *scripttest.Driver) scripttest.Operation {
+					return &script.Release{Keys: d.Keys, ID: scripttest.ID(id), Served: s.served}
+				}},
+				turn{name: "cancel of a run", ends: ends, run: func(d *scripttest.Driver) scripttest.Operation {
+					return &script.Cancel{Keys: d.Keys, ID: id, Served: s.served}
+				}},
+				turn{name: "cancel of those who were served", ends: s.served, run: func(d *scripttest.Driver) scripttest.Operation {
+					return &script.Cancel{Keys: d.Keys, ID: s.served[0], Served: s.served[1:]}
+				}})
+		}
 		if id[0] == 'w' {
 			turns = append(turns, turn{name: "downgrade " + id, run: func(d *scripttest.Driver) scripttest.Operation {
 				return &script.Downgrade{Keys: d.Keys, ID: scripttest.ID(id)}
@@ -190,8 +211,9 @@ func harmless(d *scripttest.Driver, sc *scene, t *turn, do func()) {
 		d.Errorf("the holder never expires: %v", after)
 	}
 	for _, m := range heard() {
-		if id, _, isGrant := strings.Cut(m, ": grant "); isGrant && !after.Has(id) {
-			d.Errorf("%s was told that it has the lock\nfrom %v\nto   %v", id, before, after)
+		_, ids, isGrant := strings.Cut(m, ": grant ")
+		if id := strings.FieldsFunc(ids+" ", func(r rune) bool { return r == ',' || r == ' ' }); isGrant && !after.Has(id[0]) {
+			d.Errorf("%s was told that it has the lock\nfrom %v\nto   %v", id[0], before, after)
 		}
 	}
 }

@@ -130,6 +130,20 @@ func TestWithFullMemoryOnlyNewReadersAreRefused(t *testing.T) {
 			d.Errorf("after the grant: %v", got)
 		}
 	})
+	onFullMemory(t, "passed on to others", func(d *scripttest.Driver) {
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			d.FairOf("p", id)
+		}
+		d.Release("a")
+	}, func(d *scripttest.Driver) {
+		d.Want("cancel of who was served", d.CancelRun("c"), script.Done)
+		d.Want("release", d.ReleaseRun("b", "c", "d"), script.Done)
+		if got := d.Look(); got.HolderID() != "e" {
+			d.Errorf("after the release: %v", got)
+		}
+		d.Want("cancel", d.CancelRun("e"), script.Done)
+		d.WantNothingLeft()
+	})
 	onFullMemory(t, "to be downgraded", func(d *scripttest.Driver) {
 		d.Write("w")
 		d.Write("v")

@@ -29,6 +29,7 @@ type Message struct {
 	Grant  Grant
 	Holder string // the lock's first key
 	Permit bool   // of a semaphore
+	Run    string // the ids that may have the lock after it by the same hold, separated by commas
 }
 
 // ParseMessage reads the payload of a message. It returns false if no script wrote it.
@@ -47,13 +48,14 @@ func ParseMessage(payload string) (m Message, ok bool) {
 	return Message{}, false
 }
 
-// parseGrant reads "id number token tokens waiting key".
+// parseGrant reads "ids number token tokens waiting key"; behind the first of the ids are those of its run.
 func parseGrant(text string) (m Message, ok bool) {
 	fields := strings.SplitN(text, " ", 6)
 	if len(fields) < 6 {
 		return m, false
 	}
-	m = Message{Kind: Granted, ID: fields[0], Holder: fields[5]}
+	m = Message{Kind: Granted, Holder: fields[5]}
+	m.ID, m.Run, _ = strings.Cut(fields[0], ",")
 	var errs [4]error
 	for i, n := range []*int64{&m.Number, &m.Grant.Token, &m.Grant.Tokens, &m.Grant.Waiting} {
 		*n, errs[i] = strconv.ParseInt(fields[1+i], 10, 64)

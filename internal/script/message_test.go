@@ -77,8 +77,9 @@ func FuzzMessage(f *testing.F) {
 			}
 			want := script.Message{}
 			if good {
+				id, run, _ := strings.Cut(words[0], ",")
 				want = script.Message{
-					Kind: script.Granted, ID: words[0], Number: n[0], Holder: words[5],
+					Kind: script.Granted, ID: id, Run: run, Number: n[0], Holder: words[5],
 					Grant: script.Grant{Token: n[1], Tokens: n[2], Waiting: n[3]},
 				}
 			}

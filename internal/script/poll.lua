@@ -15,6 +15,7 @@ local fence = KEYS[4]
 --@hold
 --@readers
 --@publish
+--@run
 --@settle
 local h = read_holder()
 if h and h.err then return h end

@@ -6,10 +6,12 @@
 -- until '#amnesty' no ticket is taken for dead.
 -- Rules 7, 8 and 11 of docs/protocol.md.
 
--- Removes a ticket of the queue. It does not touch keys of another type.
-local function drop_ticket(id)
-  redis.pcall('ZREM', KEYS[2], id)
-  local fields = redis.pcall('HDEL', KEYS[3], id, '@' .. id)
+-- Removes tickets of the queue. It does not touch keys of another type.
+local function drop_ticket(...)
+  redis.pcall('ZREM', KEYS[2], ...)
+  local fields = {...}
+  for i = 1, #fields do fields[#fields + 1] = '@' .. fields[i] end
+  fields = redis.pcall('HDEL', KEYS[3], unpack(fields))
   if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
 end
 
@@ -96,9 +98,10 @@ local function live_ticket(id, amnesty)
   last = to_number(last)
   local fields = {}
   for field in string.gmatch(t[1] or '', '[^ ]+') do fields[#fields + 1] = field end
-  if #fields < 6 or not to_number(fields[3]) or not last or (now_ms - last > 3 * POLL and now_ms >= amnesty) then return nil end
+  local tokens, runs = string.match(fields[3] or '', '^(%d+)(r?)$')
+  if #fields < 6 or not to_number(tokens) or not last or (now_ms - last > 3 * POLL and now_ms >= amnesty) then return nil end
   return {
-    id = id, mode = fields[1], tokens = fields[3], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
+    id = id, mode = fields[1], tokens = tokens, text = runs ~= '' and t[1], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
     fields = fields, calls = to_number(calls) or 1, mute = SINGLE and live == '+' and now_ms - last > POLL,
   }
 end

@@ -22,14 +22,15 @@ type Release struct {
 	Mark   bool          // the id is refused from now on, as copies of its acquire may still arrive
 	Place  string        // the name of a kept place that ends with the hold; "": none
 	Permit bool          // of a semaphore
+	Served []string      // ids of its run to whom the hold was passed
 }
 
 // Call prepares a run. done is called once, with the answer.
 func (l *Release) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	plain := !l.Mark && l.Linger <= 0 && l.Place == "" && !l.Read && !l.Permit
+	plain := !l.Mark && l.Linger <= 0 && l.Place == "" && !l.Read && !l.Permit && len(l.Served) == 0
 	size := 5 + 1
 	if !plain {
-		size = 7 + 4
+		size = 7 + 4 + len(l.Served)
 	}
 	var k *Call
 	if l.Permit {
@@ -57,7 +58,15 @@ func (l *Release) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 		place = doneMillis
 	}
 	k.add(roundUp(max(l.Linger, 0)), mark, place)
+	k.addServed(l.Served)
 	return k
+}
+
+// addServed adds ids of a run as the last arguments.
+func (k *Call) addServed(ids []string) {
+	for _, id := range ids {
+		k.args = append(k.args, id)
+	}
 }
 
 // Where the arguments of a plain release stand in a Call; release_batch.lua takes some of them.

@@ -1,12 +1,14 @@
--- Ends one hold and grants the lock to the next live ticket. Harmless when repeated.
+-- Ends one hold and grants the lock to the next live ticket. Those to whom the hold was passed leave the queue before
+-- that. Harmless when repeated.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers
 --        6 done mark of the id  7 kept place: both only if the arguments ask for them
 --   ARGV 1 id
 --        may follow: 2 for how long the key stays taken (ms), 0: not at all
 --        3 for how long the id is marked as over (ms), because copies of its acquire may still arrive, 0: not
 --          at all      4 for how long its kept place is marked as over (ms), 0: not at all
+--        may follow: 5 and on  ids of the run of the hold, which were served
 --   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
--- Rules 2, 5 and 6 of docs/protocol.md.
+-- Rules 2, 5, 6 and 25 of docs/protocol.md.
 --@quarantine
 local call, id, fence = redis.call, ARGV[1], KEYS[4]
 local reads, linger = call('HGET', KEYS[1], 'id') ~= id, ARGV[2] or '0'
@@ -20,6 +22,20 @@ if queued == 0 and not ARGV[2] then -- the common case
 end
 --@limits
 --@publish
+--@run
+if ARGV[5] and (reads or type(queued) == 'number') then
+  local fields = {}
+  for i = 5, #ARGV do
+    fields[#fields + 1] = ARGV[i]
+    fields[#fields + 1] = '@' .. ARGV[i]
+  end
+  redis.pcall('HDEL', KEYS[3], unpack(fields))
+  local gone = redis.pcall('ZREM', KEYS[2], unpack(ARGV, 5))
+  if not reads then
+    queued = queued - gone
+    if queued == 0 then redis.pcall('DEL', KEYS[3]) end
+  end
+end
 --@usual_grant
 if not reads then
   if linger ~= '0' then

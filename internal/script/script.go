@@ -21,8 +21,8 @@
 // Those whose names begin with permit_ do the same for the permits of semaphores; permit.go and the files of the operations fill
 // their KEYS and ARGV.
 //
-// fence.lua, hold.lua, permits.lua, permits_shown.lua, publish.lua, quarantine.lua, queue.lua, readers.lua, settle.lua, tick.lua and
-// vote.lua are parts that several scripts share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of
+// fence.lua, hold.lua, permits.lua, permits_shown.lua, publish.lua, quarantine.lua, queue.lua, readers.lua, run.lua, settle.lua,
+// tick.lua and vote.lua are parts that several scripts share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of
 // release.lua, that does what is usual for a lock that others wait for, and usual_vote.lua what is usual for one of
 // several; usual_permit_queue.lua and usual_permit_grant.lua are those for permits. The rest of these scripts can do all of it,
 // and what is not usual. The other files:
@@ -72,6 +72,8 @@ const (
 
 	// MaxAdmitted is how many readers one run admits.
 	MaxAdmitted = 128
+	// MaxRun is how many tickets one grant is for at most, the first one and its run.
+	MaxRun = 32
 	// MaxPolled is how many tickets of a key one run of poll.lua asks for.
 	MaxPolled = 128
 )
@@ -91,6 +93,8 @@ var (
 	publishLua string
 	//go:embed fence.lua
 	fenceLua string
+	//go:embed run.lua
+	runLua string
 	//go:embed hold.lua
 	holdLua string
 	//go:embed readers.lua
@@ -157,10 +161,10 @@ func DefaultParams(single bool) Params {
 // NewSet assembles the scripts.
 func NewSet(p Params) *Set {
 	limits := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL, AHEAD, SINCE = %d, %d, %d, %d, %d\n"+
-		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, SINGLE = %d, %d, %d, %t\n"+
+		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, MAX_RUN, SINGLE = %d, %d, %d, %d, %t\n"+
 		"local MAX_PERMITS, MAX_SLOTS_TOLD = %d, 200\n", // bytes
 		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(),
-		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, p.Single, core.MaxPermits)
+		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, MaxRun, p.Single, core.MaxPermits)
 	quarantine := "local function may_grant() return true end\n"
 	if p.Quarantine != nil {
 		quarantine = quarantineLua
@@ -171,7 +175,7 @@ func NewSet(p Params) *Set {
 		}
 		return part
 	}
-	parts := strings.NewReplacer(quarantinePart, quarantine, "--@limits\n", limits, "--@publish\n", publishLua,
+	parts := strings.NewReplacer(quarantinePart, quarantine, "--@limits\n", limits, "--@publish\n", publishLua, "--@run\n", runLua,
 		"--@usual_vote\n", usual(usualVoteLua), "--@usual_queue\n", usual(usualQueueLua), "--@usual_grant\n", usual(usualGrantLua),
 		"--@usual_permit_queue\n", usual(usualPermitQueueLua), "--@usual_permit_grant\n", usual(usualPermitGrantLua),
 		"--@fence\n", fenceLua, "--@hold\n", holdLua, "--@readers\n", readersLua, "--@settle\n", queueLua+settleLua,

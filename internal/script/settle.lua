@@ -62,10 +62,11 @@ end
 -- Returns how many tickets wait.
 local function count_waiting() return count_writers() + call('ZCARD', KEYS[5]) end
 
--- Removes a ticket. It does not touch keys of another type.
-local function remove_ticket(id)
-  if redis.pcall('ZREM', KEYS[5], id) == 1 then sync_readers_ticket() end
-  drop_ticket(id)
+-- Removes tickets. It does not touch keys of another type.
+local function remove_ticket(...)
+  local read = redis.pcall('ZREM', KEYS[5], ...)
+  if type(read) == 'number' and read > 0 then sync_readers_ticket() end
+  drop_ticket(...)
 end
 
 -- Does touch_queue for both queues, and returns until when no ticket is taken for dead.
@@ -79,7 +80,7 @@ end
 -- before.
 local function push_missed(t, number, token, count, others)
   return publish(t.inbox, string.format('grant %s %.0f %.0f %d %d %s',
-    t.id, number, token, count, others, KEYS[1])) == 0
+    name_run(t.id, t.run or {}), number, token, count, others, KEYS[1])) == 0
 end
 
 -- Grants to a ticket by `write`, and publishes that, unless its process certainly does not listen: then it returns false.
@@ -166,8 +167,14 @@ local function grant_to_writer(amnesty, queued, look)
     elseif look then
       return true
     else
-      local first, count = reserve_tokens(t.tokens)
+      -- Nobody was passed over, and nobody waits to read.
+      if t.text and passed == 0 and call('EXISTS', KEYS[5]) == 0 then
+        local second = call('ZRANGE', KEYS[2], 1, 1)[1]
+        t.run = find_run(t.text, second, second and call('HGET', KEYS[3], second))
+      end
+      local first, count = reserve_tokens(t.tokens + (t.run and #t.run or 0))
       if not first then return true end
+      for i = t.run and #t.run or 0, count, -1 do t.run[i] = nil end -- there is no token for them
       local function write() grant_to(t, first, count, queued - 1) end
       if grant(t, first, first, count, queued - 1, write) then return true end
       fallback = fallback or function() grant_to(t, first, count, call('ZCARD', KEYS[2]) - 1) end
@@ -235,11 +242,11 @@ local function settle(after, queued)
 end
 
 -- Publishes to the holders' processes that a ticket waits, so that they stop sharing the lock or passing it
--- on by themselves. `reads` says that the ticket waits to read.
-local function signal_contention(h, reads)
+-- on by themselves. `reads` says that the ticket waits to read. A run ends only if `ends_run` is set.
+local function signal_contention(h, reads, ends_run)
   if h.mode ~= 'read' then
     if not h.wanted then set_field(redis.pcall, 'wanted', 1) end
-    if h.tokens > 1 then publish(h.inbox, 'contended ' .. h.id) end
+    if h.tokens > 1 and (ends_run or h.mode == 'exclusive') then publish(h.inbox, 'contended ' .. h.id) end
   elseif not reads and not h.wanted then
     set_field(redis.pcall, 'wanted', 1)
     each_reader(MAX_ADMITTED, function(id, _, inbox) publish(inbox, 'contended ' .. id) end)

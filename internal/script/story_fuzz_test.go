@@ -26,6 +26,8 @@ import (
 //	poll a b         poll.lua; without ids nobody's; poll+ has a subscription
 //	tell a 5 2       tell.lua says as its second run that 5 calls wait behind a
 //	renew a · release a · linger a · mark a · cancel a · force · down a
+//	run a · runwrite a                          in strict order, to write, as one of a run; a to d are of one process
+//	served a b c · unserved a b c               release and cancel of a, whose hold was passed to b and c
 //	leave a · away a                            release and cancel of one whose place is kept
 //	later 5000       the clock moves on, in ms; only an embedded server has one that can
 //

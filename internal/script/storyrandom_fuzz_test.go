@@ -6,7 +6,7 @@ import (
 
 // scriptLine makes up a line of a stage.
 func scriptLine(r scripttest.Teller) string {
-	switch r.IntN(11) {
+	switch r.IntN(14) {
 	case 0:
 		return "later " + r.Pick("1", "800", "2300", "3100", "31000", "61000")
 	case 1, 2:
@@ -21,6 +21,10 @@ func scriptLine(r scripttest.Teller) string {
 		return "tell " + r.ID() + " " + r.Pick("0", "1", "12") + " " + r.Pick("1", "2", "3")
 	case 8:
 		return r.Pick("poll", "poll+") + " " + r.Pick("", r.ID(), r.ID()+" "+r.ID())
+	case 9, 10, 11:
+		return r.Pick("run", "run", "run", "run+", "runwrite") + " " + r.Pick("a", "b", "c", "d", "e")
+	case 12:
+		return r.Pick("served", "served", "unserved") + " " + r.ID() + " " + r.ID() + r.Pick("", " "+r.ID())
 	}
 	return r.Pick("renew", "release", "linger", "mark", "cancel", "release", "force", "down", "release") + " " + r.ID()
 }

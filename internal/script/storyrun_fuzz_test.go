@@ -47,7 +47,7 @@ func (s *stage) parse(verb string, words []string) *run {
 		return r.poll(s, subscribed)
 	case "force":
 		return r.force(s)
-	case "wait", "try", "read", "tryread", "keep", "trykeep", "vote", "tryvote":
+	case "wait", "try", "read", "tryread", "keep", "trykeep", "vote", "tryvote", "run", "runwrite":
 		return r.acquire(s, verb, subscribed, words)
 	case "over", "lost", "lostread":
 		return r.follow(s, verb, subscribed, words)
@@ -134,6 +134,14 @@ func (r *run) acquire(s *stage, mode string, subscribed bool, words []string) *r
 	switch mode {
 	case "read":
 		a.Mode = core.Read
+	case "run", "runwrite":
+		a.Mode, a.Runs, a.Process = core.Fair, true, "p"
+		if mode == "runwrite" {
+			a.Mode = core.Write
+		}
+		if a.ID > "d" {
+			a.Process = "q"
+		}
 	case "keep":
 		a.Mode, a.Place, a.KeepPlace = core.Fair, "t", 10*time.Second
 	case "vote":
@@ -222,8 +230,11 @@ func (r *run) end(s *stage, verb string) *run {
 	if len(r.own) == 0 {
 		return nil
 	}
-	id := r.own[0]
+	id, served := r.own[0], r.own[1:]
 	r.own, r.ends = []string{id}, []string{id}
+	if verb == "served" || verb == "unserved" {
+		r.ends = append(r.ends, served...)
+	}
 	release := func(op script.Release) {
 		op.Keys, op.ID = s.Keys, scripttest.ID(id)
 		r.op, r.send = &op, r.ended(s, (*script.Reply).Released)
@@ -235,6 +246,10 @@ func (r *run) end(s *stage, verb string) *run {
 	switch verb {
 	case "release":
 		release(script.Release{})
+	case "served":
+		release(script.Release{Served: served})
+	case "unserved":
+		cancel(script.Cancel{Served: served})
 	case "linger":
 		release(script.Release{Linger: time.Minute})
 	case "mark":

@@ -1,12 +1,13 @@
 -- Part of release.lua: the usual hand-over. The first ticket of the queue wants the lock for itself, and its process was
 -- seen just now. It does what the rest of the script does, in less time: no function is defined, and digits
 -- stay strings. Whatever is not usual is left to the rest, before the first write. A 'break' leaves it to the rest.
-if not ARGV[2] and type(queued) == 'number' and queued > 0 then repeat
+if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and type(queued) == 'number' and queued > 0 then repeat
   if not may_grant() or call('EXISTS', KEYS[5]) == 1 then break end
-  local head = call('ZRANGE', KEYS[2], 0, 0)[1]
-  local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched')
+  local ids = call('ZRANGE', KEYS[2], 0, 1)
+  local head, second = ids[1], ids[2]
+  local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched', second or head)
   if not t[1] or not t[2] or not t[3] then break end
-  local mode, wanted, inbox, owner, trace = string.match(t[1], '^([^ ]+) [^ ]+ (%d+) ([^ ]+) ([^ ]+) [^ ]+ ?([^ ]*)$')
+  local mode, wanted, runs, inbox, owner, trace = string.match(t[1], '^([^ ]+) [^ ]+ (%d+)(r?) ([^ ]+) ([^ ]+) [^ ]+ ?([^ ]*)$')
   local seen, calls = string.match(t[2], '^[+-](%d+) ?(%d*)$')
   if not mode or #wanted > 15 or not seen or #seen ~= 13 or #calls > 15 then break end
 
@@ -18,10 +19,15 @@ if not ARGV[2] and type(queued) == 'number' and queued > 0 then repeat
   local now_ms = string.sub(now, 1, 13)
   if now_ms - seen > POLL or not string.find(t[3], '^%d+$') or math.abs(now_ms - t[3]) >= POLL / 4 then break end
 
-  local others, first, count = queued - 1, now, 1
-  if wanted ~= '1' then
+  local others, first, count, run = queued - 1, now, 1, {}
+  if runs ~= '' then
+    run = find_run(t[1], second, t[4])
+    wanted = wanted + #run
+  end
+  if wanted ~= '1' and wanted ~= 1 then
     count = math.max(1, math.min(wanted + 0, now - last))
     first = string.format('%.0f', now - count + 1)
+    for i = #run, count, -1 do run[i] = nil end -- there is no token for them
   end
   call('DEL', KEYS[1])
   if others > 0 then
@@ -46,6 +52,6 @@ if not ARGV[2] and type(queued) == 'number' and queued > 0 then repeat
   if calls ~= '' and calls + 0 > 1 then field('waiters', calls - 1) end
   call('HSET', KEYS[1], unpack(fields))
   call('PEXPIRE', KEYS[1], ACCEPT)
-  publish(inbox, 'grant ' .. head .. ' ' .. first .. ' ' .. first .. ' ' .. count .. ' ' .. others .. ' ' .. KEYS[1])
+  publish(inbox, 'grant ' .. name_run(head, run) .. ' ' .. first .. ' ' .. first .. ' ' .. count .. ' ' .. others .. ' ' .. KEYS[1])
   return 1
 until true end

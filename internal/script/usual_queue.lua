@@ -50,7 +50,7 @@ repeat
     redis.pcall('HSET', KEYS[1], 'wanted', 1) -- a full memory may refuse it
     if call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end -- on an embedded server it has expired just now
   end
-  if shared ~= '1' then publish(h[4], 'contended ' .. h[1]) end
+  if shared ~= '1' and (h[7] or 'exclusive') == 'exclusive' then publish(h[4], 'contended ' .. h[1]) end
   local length = call('ZCARD', KEYS[2])
   return {0, last + 0, length, length, now + 0, ttl, now, h[2] or '', h[4], token + 0, since + 0, h[6] or ''}
 until true

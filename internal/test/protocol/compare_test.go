@@ -12,6 +12,9 @@ import (
 
 // compare checks what the server has stored against the model.
 func (w *twin) compare(*rapid.T) {
+	for _, p := range w.state.pushes {
+		w.runs[p.id] = filled(p.run[:])
+	}
 	w.state.pushes = [maxPushes]push{}
 	w.compareHolders()
 	w.compareQueue()
@@ -37,6 +40,7 @@ func (w *twin) compareHolders() {
 	ttl, err := w.rdb.PTTL(ctx, w.key).Result()
 	w.check(err)
 	w.compareBehind(fields["waiters"])
+	w.compareRun(fields["tokens"])
 	left := make(map[string]time.Duration)
 	for field, value := range fields {
 		if id, ok := strings.CutPrefix(field, "reader:"); ok {
@@ -80,6 +84,20 @@ func (w *twin) compareBehind(field string) {
 	}
 	if got != want {
 		w.Errorf("behind %v wait %d by the server, want %d", w.state.holder, got, want)
+	}
+}
+
+// compareRun checks for how many the server has reserved tokens.
+func (w *twin) compareRun(field string) {
+	got, want := "1", "1"
+	if field != "" {
+		got = field
+	}
+	if id := w.state.holder; id != nobody {
+		want = fmt.Sprint(1 + w.runs[id])
+	}
+	if got != want {
+		w.Errorf("%v is granted the lock with %s tokens by the server, want %s", w.state.holder, got, want)
 	}
 }
 

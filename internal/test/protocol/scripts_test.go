@@ -28,7 +28,7 @@ func TestScriptsDoWhatTheModelSays(t *testing.T) {
 				w := &twin{
 					T: rt, rdb: rdb, scripts: scripts, key: fmt.Sprintf("%s:{%d}", t.Name(), checks), head: 1_000_000,
 					protocol: system{batch: batch}, promised: make(map[ident]time.Duration),
-					behind: make(map[ident]int),
+					behind: make(map[ident]int), runs: make(map[ident]int),
 				}
 				rt.Repeat(map[string]func(*rapid.T){
 					"":          w.compare,
@@ -79,6 +79,7 @@ type twin struct {
 	promised map[ident]time.Duration // that a hold would last
 	behind   map[ident]int           // how many calls wait behind an id in its process, as the server was told
 	tells    int
+	runs     map[ident]int // how many are granted the lock with an id
 }
 
 func (w *twin) done(id ident) string { return fmt.Sprintf("%s:done:%v", w.key, id) }
@@ -134,6 +135,7 @@ const (
 	toWrite = 1 + iota
 	toRead
 	toKeep
+	toRun // as one of a run: all are of one process
 )
 
 // ids returns the ids in use. Only two of them keep their place: Redis orders tickets at the same place by
@@ -142,6 +144,7 @@ func ids() []ident {
 	return []ident{
 		newIdent(0, toWrite), newIdent(1, toWrite), newIdent(0, toRead), newIdent(1, toRead), newIdent(2, toRead),
 		newIdent(0, toKeep), newIdent(1, toKeep),
+		newIdent(0, toRun), newIdent(1, toRun), newIdent(2, toRun),
 	}
 }
 
@@ -151,6 +154,7 @@ func (w *twin) acquire(t *rapid.T) {
 	id := drawID(t, "id")
 	c := command{
 		verb: acquire, id: id, wait: rapid.Bool().Draw(t, "wait") || w.state.index(id) >= 0, reads: id.number() == toRead, keeps: id.number() == toKeep,
+		runs: id.number() == toRun,
 	}
 	if f := drawID(t, "predecessor"); f != c.id && rapid.Bool().Draw(t, "takes a place") {
 		c.predecessor, c.lost, c.mark = f, c.wait && rapid.Bool().Draw(t, "lost"), rapid.Bool().Draw(t, "mark")
@@ -159,10 +163,13 @@ func (w *twin) acquire(t *rapid.T) {
 	if c.wait {
 		args[4] = "-1"
 	}
+	if c.wait && c.runs {
+		args[4] = "-1r"
+	}
 	behind, held := w.drawBehind(t), w.state.has(c.id)
 	special := c.predecessor != nobody || c.keeps || behind > 0
-	mode := map[int]string{toWrite: "write", toRead: "read", toKeep: "fair"}[id.number()]
-	if special || c.reads || rapid.Bool().Draw(t, "extras") {
+	mode := map[int]string{toWrite: "write", toRead: "read", toKeep: "fair", toRun: "fair"}[id.number()]
+	if special || c.reads || c.runs || rapid.Bool().Draw(t, "extras") {
 		args = append(args, mode, 1, "")
 	}
 	if special {
@@ -262,6 +269,12 @@ func (w *twin) release(t *rapid.T) {
 	if c.keeps {
 		args[3] = hour
 	}
+	if c.had = w.drawServed(t, c.id); c.had[0] != nobody {
+		for len(args) < 4 {
+			args = append(args, 0)
+		}
+		args = append(args, c.had.args()...)
+	}
 	got, _ := w.run("release", []string{w.done(c.id), w.kept()}, args...)
 	if w.protocol.runRelease(&w.state, c) {
 		w.want("release", got, granted, 1, 2)
@@ -291,8 +304,26 @@ func (w *twin) cancel(t *rapid.T) {
 	if c.served && rapid.Bool().Draw(t, "newer than the place") {
 		c.since, token = w.state.lastPlace(), 1<<52
 	}
-	w.run("cancel", []string{w.done(c.id), w.kept()}, c.id.String(), w.ms(c.mark), keep, token)
+	c.had = w.drawServed(t, id)
+	w.run("cancel", []string{w.done(c.id), w.kept()}, append([]any{c.id.String(), w.ms(c.mark), keep, token}, c.had.args()...)...)
 	w.protocol.runCancel(&w.state, c)
+}
+
+// drawServed draws to whom the hold of an id was passed.
+func (w *twin) drawServed(t *rapid.T, id ident) (had idents) {
+	for _, other := range ids() {
+		if id.number() == toRun && other.number() == toRun && other != id && rapid.Bool().Draw(t, "served") {
+			had = had.with(other)
+		}
+	}
+	return had
+}
+
+func (l idents) args() (args []any) {
+	for _, id := range l[:filled(l[:])] {
+		args = append(args, id.String())
+	}
+	return args
 }
 
 func (w *twin) renew(t *rapid.T) {

@@ -1,6 +1,7 @@
 package scripttest
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -54,6 +55,8 @@ type Acquire struct {
 	Subscribed bool
 	Tokens     int // 0: one
 	Calls      int // 0: one
+	Runs       bool
+	Process    string // whose inbox it has; "": one of its own
 	Trace      string
 	Vote       *core.Vote // nil: the lock is not one of several
 
@@ -69,7 +72,7 @@ type Acquire struct {
 func (a Acquire) Operation(d *Driver) *script.Acquire {
 	op := &script.Acquire{
 		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
-		Inbox: d.Inbox(a.ID), Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
+		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), Runs: a.Runs, Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
 		Place: a.Place, KeepPlace: a.KeepPlace, Vote: a.Vote,
 	}
 	if a.Lease == 0 {
@@ -141,6 +144,12 @@ func (d *Driver) Write(id string) script.Acquired {
 func (d *Driver) Fair(id string) script.Acquired {
 	d.Helper()
 	return d.Acquire(Acquire{ID: id, Mode: core.Fair})
+}
+
+// FairOf is Fair of a call whose ticket may be one of a run of its process.
+func (d *Driver) FairOf(process, id string) script.Acquired {
+	d.Helper()
+	return d.Acquire(Acquire{ID: id, Mode: core.Fair, Runs: true, Process: process})
 }
 
 // Keep requests the lock in strict order, with a place in the queue that is kept.
@@ -248,6 +257,12 @@ func (d *Driver) Release(id string) script.Outcome {
 	return d.release(&script.Release{ID: ID(id)})
 }
 
+// ReleaseRun is Release of a hold that was passed to others of its run.
+func (d *Driver) ReleaseRun(id string, served ...string) script.Outcome {
+	d.Helper()
+	return d.release(&script.Release{ID: ID(id), Served: served})
+}
+
 // ReleaseMarked is Release of an id of which copies of its acquire may still arrive.
 func (d *Driver) ReleaseMarked(id string) script.Outcome {
 	d.Helper()
@@ -286,6 +301,12 @@ func (d *Driver) Downgrade(id string) script.Outcome {
 func (d *Driver) Cancel(id string) script.Outcome {
 	d.Helper()
 	return d.cancel(&script.Cancel{ID: id, Mark: true})
+}
+
+// CancelRun is Cancel of a hold that was passed to others of its run.
+func (d *Driver) CancelRun(id string, served ...string) script.Outcome {
+	d.Helper()
+	return d.cancel(&script.Cancel{ID: id, Mark: true, Served: served})
 }
 
 // CancelKeeping is Cancel of a ticket whose place in the queue is kept.
