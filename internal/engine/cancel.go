@@ -28,6 +28,7 @@ type cancelTarget struct {
 	keepPlace time.Duration // for how long the place is kept from now on; 0: not at all
 	permit    bool          // of a semaphore
 	endPlace  int64         // the token of a hold whose place ends instead; 0: none
+	served    []string      // ids of the run of its hold, which are forgotten, too
 }
 
 const (
@@ -45,7 +46,7 @@ func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 
 func (c *cancellation) send() {
 	run := script.Cancel{
-		Keys: &c.keys, ID: c.id, Mark: c.mark, Place: c.place, KeepPlace: c.keepPlace, EndPlace: c.endPlace, Permit: c.permit,
+		Keys: &c.keys, ID: c.id, Mark: c.mark, Place: c.place, KeepPlace: c.keepPlace, EndPlace: c.endPlace, Permit: c.permit, Served: c.served,
 	}
 	k := run.Call(c.e.sender.Context(), c.e.scripts, c.onCancelled)
 	k.Limit = cancelTimeout

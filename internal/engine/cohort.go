@@ -68,11 +68,16 @@ func (c *cohort) unlock() {
 	if c.lease != nil && (c.waiters.n > 0 || c.tally != nil) {
 		c.keepTally()
 	}
+	c.removeIfIdle()
+	c.shard.mu.Unlock()
+}
+
+// removeIfIdle removes the cohort if it has nothing to do.
+func (c *cohort) removeIfIdle() {
 	if c.waiters.n == 0 && c.request == nil && c.lease == nil && c.releasing == nil && c.shard.cohorts[c.id] == c {
 		delete(c.shard.cohorts, c.id)
 		c.leaveSiblings()
 	}
-	c.shard.mu.Unlock()
 }
 
 // enqueue queues w, and prepares a request if the cohort has none. It returns an error if w may not wait.
@@ -211,6 +216,7 @@ const maxTokenBlock = 4096
 // set the whole lease; otherwise it has set the accept window.
 func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, confirmed bool) {
 	e, now := c.e, c.e.now()
+	r.provesLoss()
 	switch {
 	case c.waiters.n == 0:
 		c.detach(r)

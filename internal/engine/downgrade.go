@@ -16,6 +16,9 @@ func (h *hold) Downgrade(ctx context.Context) error {
 		return err
 	}
 	l.mode = core.Read // from here on it may not exclude readers
+	if l.run != nil {
+		l.run.takeOff() // else readers would wait for those who were served
+	}
 	c.shard.mu.Unlock()
 	d := script.Downgrade{Keys: &c.keys, ID: l.id}
 	return c.e.insist(ctx, h.gone, d.Call, func(a *script.Reply) (again bool, err error) {

@@ -18,6 +18,7 @@
 //	inbox.go      a channel by which grants arrive; silentinbox.go finds out that none do
 //	inboxes.go    all inboxes, and where they are subscribed to; subscriber.go is one connection for that
 //	lease.go      what the server granted to this process
+//	run.go        it is passed to the next in the queue
 //	hold.go       one caller's turn with a lease, or its share in it
 //	renewal.go    the watchdog renews leases
 //	forgotten.go  a hold that nobody can release is not renewed

@@ -42,6 +42,7 @@ func (e *Engine) onMessage(m *script.Message) {
 			v.c.shard.mu.Lock()
 			v.contendedAt = e.now()
 			v.setContended(true)
+			v.endRun()
 			v.c.shard.mu.Unlock()
 		case *request: // it has the lock, and the answer that says so is on the way
 			v.c.shard.mu.Lock()
@@ -89,6 +90,7 @@ func (r *request) accepts(m *script.Message) bool {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
+		r.provesLoss()
 		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an answer that came just before granted it
 		return held
 	}

@@ -23,6 +23,7 @@ type lease struct {
 	confirmed bool             // the server has set the duration; before that, the accept window
 	over      bool             // released or lost
 	contended bool             // another process waits for the lock
+	run       *run             // who may have it next, in strict order; nil: it has none
 	checking  bool             // a renewal is to say whether more readers may join
 	overdue   bool             // a renewal has no answer in good time, which the holders know
 
@@ -162,6 +163,9 @@ func (l *lease) target() cancelTarget {
 	if l.placed != nil {
 		t.place, t.endPlace = l.placed.req.Place, l.placed.token
 	}
+	if l.run != nil {
+		t.served = l.run.servedIDs(0)
+	}
 	return t
 }
 
@@ -193,6 +197,9 @@ func (l *lease) detachKeepingID(cause error) (had []*hold) {
 	}
 	l.c.siblings.removeLease(l)
 	l.c.e.schedule.remove(&l.timer)
+	if l.run != nil {
+		l.run.end()
+	}
 	return had
 }
 

@@ -86,7 +86,8 @@ func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.Tick
 	defer c.unlock()
 	switch {
 	case r.over:
-		if t.Err == nil && t.Outcome == script.Held && c.e.ids.find(r.id.Number()) == nil {
+		if _, held := c.e.ids.find(r.id.Number()).(*lease); t.Err == nil && t.Outcome == script.Held && !held {
+			r.provesLoss()
 			r.cancel() // the first cancel may have been refused, and the poll made the lease whole
 		}
 	case t.Err != nil:

@@ -39,7 +39,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 		return waiters, h.beginReleaseOfShare(patience), nil
 	}
 	linger := h.lingers(c.e.now())
-	if linger <= 0 && c.passOn(l) {
+	if linger <= 0 && (c.passOn(l) || l.passAlong(h)) {
 		h.over = true
 		c.e.holdEnded()
 		return waiters, nil, nil
@@ -78,10 +78,11 @@ func (h *hold) beginReleaseOfShare(patience time.Duration) *release {
 // the goroutine of the try.
 type release struct {
 	l        *lease
-	place    string  // the name of the hold's kept place; "": none
-	until    instant // tries begin before
-	deadline instant // of the hold
-	lingers  instant // the key stays taken until then; 0: it does not
+	place    string   // the name of the hold's kept place; "": none
+	served   []string // ids of its run that may be in the queue
+	until    instant  // tries begin before
+	deadline instant  // of the hold
+	lingers  instant  // the key stays taken until then; 0: it does not
 	outage   outage
 	lastErr  error // of the last try
 	timer    timer // the next try
@@ -96,6 +97,9 @@ func (l *lease) newRelease(h *hold, patience time.Duration, deadline instant) *r
 	if h.keepsPlace() {
 		r.place = h.req.Place
 	}
+	if l.run != nil {
+		r.served = l.run.servedIDs(l.run.gone)
+	}
 	if linger := h.lingers(now); linger > 0 && !l.c.isShared() {
 		r.lingers = now + linger
 	}
@@ -105,7 +109,7 @@ func (l *lease) newRelease(h *hold, patience time.Duration, deadline instant) *r
 // call prepares a run of release.lua. The key stays taken for what is left of the minimum hold.
 func (r *release) call() *script.Call {
 	l, c, e := r.l, r.l.c, r.l.c.e
-	n := script.Release{Keys: &c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Place: r.place, Permit: c.isPermit()}
+	n := script.Release{Keys: &c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Place: r.place, Permit: c.isPermit(), Served: r.served}
 	if r.lingers != 0 {
 		n.Linger = max(r.lingers-e.now(), 0)
 	}
@@ -206,8 +210,8 @@ func (l *lease) onReleased(reply *script.Reply, deadline instant) error {
 	case outcome == script.NotHeld && l.id.Releases() == 1: // else an earlier copy may have released it
 		err = errDeleted
 	}
-	if outcome == script.NotHeld && l.placed != nil {
-		l.cancel() // which ends its place
+	if outcome == script.NotHeld && (l.placed != nil || l.run != nil) {
+		l.cancel() // which ends its place, and those who were served
 	}
 	c.shard.mu.Lock()
 	c.releasing = nil

@@ -53,7 +53,7 @@ func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Re
 
 // isPlain reports whether release_batch.lua can do it.
 func (r *release) isPlain() bool {
-	return r.place == "" && r.lingers == 0 && !r.l.isRead() && !r.l.c.isPermit() && !r.l.id.Copied()
+	return r.place == "" && r.lingers == 0 && len(r.served) == 0 && !r.l.isRead() && !r.l.c.isPermit() && !r.l.id.Copied()
 }
 
 // callForAll prepares one run for plain releases of locks in one slot.

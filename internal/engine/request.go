@@ -32,6 +32,7 @@ type request struct {
 	pushed   bool            // a message of a grant has come
 	push     *script.Message // came before the answer to acquire.lua
 
+	run       *run  // which it is one of; nil: none so far
 	contended bool  // a message said that others wait, before the answer that grants it
 	lastErr   error // of the last try or poll, or of the renewal that readers waited for
 	outage    outage
@@ -58,7 +59,7 @@ func (r *request) call() *script.Call {
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want),
-		Inbox: c.slot.inbox.address, Subscribed: c.slot.inbox.isLive(), Tokens: free, QueueTokens: queued, Calls: r.calls,
+		Inbox: c.slot.inbox.address, Subscribed: c.slot.inbox.isLive(), Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayRun(want), Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
 	}
 	ctx := r.leader.ctx
@@ -103,7 +104,7 @@ func (r *request) use(reply *script.Reply) (since instant, err error) {
 func (r *request) onAnswer(reply *script.Reply) {
 	c := r.c
 	if r.over {
-		r.cancelAgain(reply.Err)
+		r.onAnswerTooLate(reply)
 		return
 	}
 	r.outage.paused, r.granted = false, false
@@ -144,7 +145,18 @@ func (r *request) onLateAnswer(reply *script.Reply) {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
-		r.cancelAgain(reply.Err)
+		r.onAnswerTooLate(reply)
+	}
+}
+
+// onAnswerTooLate deals with an answer to a run of acquire.lua that came when the request was over.
+func (r *request) onAnswerTooLate(reply *script.Reply) {
+	r.cancelAgain(reply.Err)
+	if r.run == nil {
+		return
+	}
+	if a, err := reply.Acquired(r.c.e.layout.InboxPrefix()); err == nil && a.Outcome == script.Held {
+		r.provesLoss()
 	}
 }
 
@@ -293,6 +305,9 @@ func (r *request) onPush(p *script.Message) {
 		r.confirm()
 	case p.Number > r.stamp && r.acceptBy-now >= script.AcceptWindow/2 && r.isWhole(p.Grant):
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
+		if l := r.c.lease; l != nil && l.id == r.id && !r.contended {
+			l.startRun(p.Run)
+		}
 	default:
 		r.c.e.schedule.set(&r.timer, now, 0)
 	}

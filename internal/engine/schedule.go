@@ -35,7 +35,7 @@ type schedule struct {
 // A timer is an entry of the schedule. Its owner has it as a field, and the loop calls the owner when it is
 // due. The zero value is not set.
 type timer struct {
-	owner any // *lease, *request, *release, *tally, *cancellation, *silentInbox, *recovery, *inboxes or *nested
+	owner any // *lease, *run, *request, *release, *tally, *cancellation, *silentInbox, *recovery, *inboxes or *nested
 	at    instant
 	slack time.Duration // by how much it may be early
 	index int           // index in the heap + 1; 0: not set
@@ -190,6 +190,8 @@ func (s *schedule) run(due []*timer) {
 			if k := owner.due(); k != nil {
 				tells = append(tells, k)
 			}
+		case *run:
+			owner.due()
 		case *release:
 			owner.send()
 		case *cancellation:

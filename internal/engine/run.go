@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
+
+// A run is the callers of this process whose tickets stand right behind that of a lease in strict order. The server has
+// reserved a token for each, and the lease is passed from one to the next without a command, in the order of the
+// queue. Their tickets stay in the queue until they were served: whatever gets lost costs nobody a place (rule 25 of
+// docs/protocol.md). The lease stays that of the first one's cohort. The shard's mutex guards a run.
+type run struct {
+	lease   *lease
+	next    []*request // to whom the lease may be passed
+	served  []*request // to whom it was passed
+	gone    int        // how many of those the server has taken off the queue
+	leaving bool       // more are being taken off
+	ends    bool       // the lease is passed to nobody any more
+	timer   timer      // when those who were served are taken off
+	isSet   bool       // the timer
+}
+
+const (
+	// maxServed is how many that were served stay in the queue until they are taken off, and servedFor for how long at most:
+	// so far may positions and what an Inspector is told be wrong.
+	maxServed = 8
+	servedFor = 20 * time.Millisecond
+)
+
+// mayRun reports whether a ticket of r may be one of a run. A hold that ends in another way than by a plain
+// release does not run, nor does that of a job, whose id is used for one hold. A grant that replicas have to have is confirmed by an answer that names no run.
+func (e *Engine) mayRun(r *core.Request) bool {
+	return (r.Mode == core.Fair || r.Mode == core.Write) && r.Vote == nil && e.cfg.Replicas.Count == 0 &&
+		!r.Fixed && r.MinHold == 0 && r.MaxHold == 0 && r.Place == "" && r.KeepPlace == 0 && !r.Once && !r.Leads
+}
+
+// startRun notes who may have the lease after its first holder, as a message says: ids separated by commas.
+func (l *lease) startRun(ids string) {
+	c := l.c
+	if ids == "" || l.over || c.isShared() {
+		return
+	}
+	n := &run{lease: l}
+	n.timer.owner = n
+	for id := range strings.SplitSeq(ids, ",") {
+		r, ok := c.e.find(id).(*request)
+		if !ok || r.c.shard != c.shard || r.c.id.key != c.id.key || r.run != nil && !r.run.lease.over {
+			break
+		}
+		r.run = n
+		n.next = append(n.next, r)
+	}
+	if len(n.next) > 0 {
+		l.run = n
+	}
+}
+
+// endRun has the lease be passed to nobody any more.
+func (l *lease) endRun() {
+	if l.run != nil {
+		l.run.ends = true
+	}
+}
+
+// passAlong gives the lease to the next of its run, in the place of h. It reports whether it did.
+func (l *lease) passAlong(h *hold) bool {
+	n, now := l.run, l.c.e.now()
+	if n == nil || n.ends || len(n.next) == 0 || l.next > l.last || !l.isFresh(now) || now-l.grantedAt > l.duration/3 {
+		return false
+	}
+	r := n.next[0]
+	if r.over || !r.queued || r.granted || r.c.waiters.n == 0 || r.c.waiters.First() != r.leader ||
+		r.lease() != l.duration || r.leader.req.Mode != l.mode {
+		n.ends = true
+		return false
+	}
+	n.next = n.next[1:]
+	n.take(r)
+	l.holds.Remove(h)
+	w := r.c.waiters.pop()
+	r.c.siblings.addWaiting(-1)
+	r.c.removeIfIdle()
+	next := l.newHold(w.req, now)
+	l.next++
+	w.finish(next, nil)
+	return true
+}
+
+// take notes that r is served by the lease. Its id stays known: a grant of it would prove that the lease is lost.
+func (n *run) take(r *request) {
+	c := n.lease.c
+	r.c.detachKeepingID(r)
+	n.served = append(n.served, r)
+	c.shard.released.note(r.c, r.id, c.e.now())
+	if r.id.Copied() {
+		r.cancel() // a copy of its acquire may come when its ticket is gone
+	}
+	switch waiting := len(n.served) - n.gone; {
+	case waiting >= maxServed:
+		n.takeOff()
+	case !n.leaving:
+		n.takeOffLater()
+	}
+}
+
+// takeOffLater has those who were served be taken off in a while.
+func (n *run) takeOffLater() {
+	if e := n.lease.c.e; !n.isSet {
+		n.isSet = true
+		e.schedule.set(&n.timer, e.now()+servedFor, servedFor/4)
+	}
+}
+
+// takeOff takes those who were served off the queue, in the background.
+func (n *run) takeOff() {
+	l, e := n.lease, n.lease.c.e
+	if n.leaving || l.over || len(n.served) == n.gone {
+		return
+	}
+	n.leaving = true
+	upTo, ids := len(n.served), n.servedIDs(n.gone)
+	off := script.Cancel{Keys: &l.c.keys, ID: ids[0], Served: ids[1:]}
+	k := off.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { n.onTakenOff(upTo, a) })
+	k.Limit = cancelTimeout
+	e.sender.Start(k)
+}
+
+// onTakenOff deals with the answer to a takeOff. If it failed they are taken off later, or with the lease.
+func (n *run) onTakenOff(upTo int, a *script.Reply) {
+	c := n.lease.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	n.leaving = false
+	outcome, err := a.Cancelled()
+	if err == nil {
+		n.gone = upTo
+	}
+	if outcome == script.More {
+		c.e.settle(c.keys, false)
+	}
+	if !n.lease.over && len(n.served) > n.gone {
+		n.takeOffLater()
+	}
+}
+
+// due is called when those who were served are to be taken off.
+func (n *run) due() {
+	c := n.lease.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	n.isSet = false
+	n.takeOff()
+}
+
+// servedIDs returns the ids of those who were served, but for the first ones.
+func (n *run) servedIDs(from int) []string {
+	ids := make([]string, 0, len(n.served)-from)
+	for _, r := range n.served[from:] {
+		ids = append(ids, r.id.String())
+	}
+	return ids
+}
+
+// end is called when the lease is over. Grants of their own prove nothing any more.
+func (n *run) end() {
+	e := n.lease.c.e
+	e.schedule.remove(&n.timer)
+	for _, r := range n.served {
+		e.ids.remove(r.id)
+	}
+}
+
+// provesLoss ends the lease of the run that r is one of, if there is one: the server has granted the lock to r, so it
+// has ended the lease. Who holds by it is told at once.
+func (r *request) provesLoss() {
+	if r.run == nil || r.run.lease.over {
+		return
+	}
+	l := r.run.lease
+	r.c.e.schedule.notifyLost(l.lose(errDeleted))
+	l.c.removeIfIdle()
+}

@@ -1,0 +1,317 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
+)
+
+// A lineUp is calls of one process that stand in the queue right behind one another, while another process holds the lock.
+type lineUp struct {
+	*bubble
+	other *Engine
+	held  *hold // of other
+	calls []*calling
+}
+
+func inLine(t *testing.T, mode core.Mode, n int, test func(b *lineUp)) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		l := &lineUp{bubble: b, other: b.engine()}
+		l.held = b.requester(mode).acquire(b.T, l.other)
+		for range n {
+			l.calls = append(l.calls, b.call(b.e, b.requester(mode)))
+		}
+		b.sent()
+		test(l)
+		b.wantFree()
+		b.checkGone(l.other)
+	})
+}
+
+// begin releases the lock, and returns the hold of the first in line.
+func (b *lineUp) begin() *hold {
+	b.Helper()
+	time.Sleep(time.Millisecond) // microseconds have to pass that tokens are taken from
+	b.release(b.held)
+	return b.wantGranted("the first", b.calls[0])
+}
+
+// follow releases holds, one after the other, and checks that the calls have the lock in this order.
+func (b *lineUp) follow(h *hold, calls ...*calling) {
+	b.Helper()
+	for i, c := range calls {
+		last := h.token
+		b.release(h)
+		h = b.wantGranted("the next one", c)
+		if h.token <= last {
+			b.Errorf("number %d has token %d after %d", i, h.token, last)
+		}
+		for _, behind := range calls[i+1:] {
+			b.wantWaiting("one behind it", behind)
+		}
+	}
+	b.release(h)
+}
+
+func (b *lineUp) queue() []string {
+	synctest.Wait()
+	return b.driver.Look().Writers()
+}
+
+func TestARunNeedsNoCommandBetweenItsHolds(t *testing.T) {
+	for _, mode := range []core.Mode{core.Fair, core.Write} {
+		inLine(t, mode, 5, func(b *lineUp) {
+			h := b.begin()
+			b.sent()
+			for _, c := range b.calls[1:] {
+				last := h.token
+				b.release(h)
+				next := b.wantGranted("the next one", c)
+				if next.lease != h.lease || next.token != last+1 {
+					b.Errorf("it has token %d after %d, by the same lease: %t", next.token, last, next.lease == h.lease)
+				}
+				h = next
+			}
+			b.wantSent("four passes")
+			b.release(h)
+			b.wantSent("the end of the run", "release")
+		})
+	}
+}
+
+func TestARunEndsWhereAnotherProcessStands(t *testing.T) {
+	inLine(t, core.Fair, 2, func(b *lineUp) {
+		between := b.call(b.other, b.requester(core.Fair))
+		calls := slices.Concat(b.calls, []*calling{between, b.call(b.e, b.requester(core.Fair)), b.call(b.e, b.requester(core.Fair))})
+		h := b.begin()
+		b.follow(h, calls[1:]...)
+	})
+}
+
+// Calls whose holds end in other ways than by a plain release, or have other leases, are in no run.
+func TestSomeCallsDoNotRun(t *testing.T) {
+	for what, edit := range map[string]func(*requester){
+		"a fixed lease":  func(a *requester) { a.Fixed = true },
+		"a minimum hold": func(a *requester) { a.MinHold = time.Second },
+		"a maximum hold": func(a *requester) { a.MaxHold = time.Minute },
+		"a kept place":   func(a *requester) { a.Place, a.KeepPlace = "t", time.Second },
+		"a job":          func(a *requester) { a.Once = true },
+		"a leader":       func(a *requester) { a.Leads = true },
+		"another lease":  func(a *requester) { a.Lease /= 2 },
+	} {
+		inLine(t, core.Fair, 1, func(b *lineUp) {
+			odd := b.requester(core.Fair)
+			edit(odd)
+			calls := slices.Concat(b.calls, []*calling{b.call(b.e, odd), b.call(b.e, b.requester(core.Fair))})
+			h := b.begin()
+			b.sent()
+			b.release(h)
+			b.wantSent(what, "release")
+			h = b.wantGranted("one with "+what, calls[1])
+			b.release(h)
+			if what == "a minimum hold" {
+				time.Sleep(2 * time.Second)
+			}
+			b.release(b.wantGranted("one after "+what, calls[2]))
+			time.Sleep(2 * time.Second) // a kept place ends
+		})
+	}
+}
+
+// Whoever looks is told of those who were served for a short time only.
+func TestTheServedLeaveTheQueue(t *testing.T) {
+	inLine(t, core.Fair, 4, func(b *lineUp) {
+		h := b.begin()
+		ids := b.queue()
+		for i := range 3 {
+			b.release(h)
+			h = b.wantGranted("the next one", b.calls[i+1])
+			time.Sleep(2 * servedFor)
+			if got, want := b.queue(), ids[i+1:]; !slices.Equal(got, want) {
+				b.Errorf("after %d passes the queue is %q, want %q", i+1, got, want)
+			}
+		}
+		b.release(h)
+	})
+	const many = maxServed + 3
+	inLine(t, core.Fair, many+1, func(b *lineUp) {
+		h := b.begin()
+		for _, c := range b.calls[1:] {
+			b.release(h)
+			h = b.wantGranted("the next one", c)
+			if n, left := len(b.queue()), len(b.e.ids.requests())-len(h.lease.run.served); n >= left+maxServed {
+				b.Errorf("%d are in the queue, and %d wait", n, left)
+			}
+		}
+		b.release(h)
+	})
+}
+
+// One of a run that gives up costs nobody a place.
+func TestOneOfARunGivesUp(t *testing.T) {
+	inLine(t, core.Fair, 4, func(b *lineUp) {
+		calls := slices.Concat(b.calls, []*calling{b.call(b.other, b.requester(core.Fair))})
+		h := b.begin()
+		calls[1].stop()
+		synctest.Wait()
+		b.follow(h, calls[2:]...)
+	})
+}
+
+// One whose ticket got lost has another request by now, which is in no run yet.
+func TestOneOfARunLosesItsTicket(t *testing.T) {
+	inLine(t, core.Fair, 2, func(b *lineUp) {
+		h := b.begin()
+		id := b.queue()[0]
+		b.rdb.ZRem(b.Context(), b.driver.Keys.Queue(), id)
+		b.rdb.HDel(b.Context(), b.driver.Keys.Tickets(), id, "@"+id)
+		time.Sleep(2 * script.PollInterval)
+		if queue := b.queue(); len(queue) != 1 || queue[0] == id {
+			b.Fatalf("the queue is %q, and %s was lost", queue, id)
+		}
+		b.release(h)
+		second := b.wantGranted("the second", b.calls[1])
+		if second.lease == h.lease {
+			b.Error("it has the lease of the first")
+		}
+		b.release(second)
+	})
+}
+
+// A copy of an acquire comes when its call has had the lock already.
+func TestALateCopyOfOneOfARunIsRefused(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		held := b.requester(core.Fair).acquire(b.T, other)
+		first := b.call(b.e, b.requester(core.Fair))
+		b.wire.LoseReply(b.e.scripts.All()["acquire"].SHA)
+		second := b.call(b.e, b.requester(core.Fair))
+		b.wantWaiting("one that was asked for twice", second)
+		id := b.driver.Look().Writers()[1]
+		time.Sleep(time.Millisecond)
+		b.release(held)
+		b.release(b.wantGranted("the first", first))
+		b.release(b.wantGranted("the second", second))
+		if got, err := b.driver.AcquireOnce(scripttest.Acquire{ID: id, Mode: core.Fair}); err != nil || got.Outcome != script.Over {
+			b.Errorf("a late copy: %+v, %v", got, err)
+		}
+		b.wantFree()
+		b.checkGone(other)
+	})
+}
+
+// A call whose acquire is not answered yet may be sent again. The lock is not passed to it.
+func TestTheLockIsNotPassedToACallWithoutAnAnswer(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		held := b.requester(core.Fair).acquire(b.T, other)
+		first := b.call(b.e, b.requester(core.Fair))
+		late := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
+		second := b.call(b.e, b.requester(core.Fair))
+		<-late.Caught()
+		third := b.call(b.e, b.requester(core.Fair))
+		time.Sleep(time.Millisecond)
+		b.release(held)
+		h := b.wantGranted("the first", first)
+		b.release(h)
+		b.wantWaiting("the one behind it", third)
+		late.Deliver()
+		if b.wantGranted("the second", second).lease == h.lease {
+			b.Error("the lock was passed to one without an answer")
+		}
+		b.release(second.grant)
+		b.release(b.wantGranted("the third", third))
+		b.wantFree()
+		b.checkGone(other)
+	})
+}
+
+// Who comes to read, or to a place in front, need not wait for the rest of a run.
+func TestSomeArrivalsEndARun(t *testing.T) {
+	inLine(t, core.Write, 3, func(b *lineUp) {
+		h := b.begin()
+		reader := b.call(b.other, b.requester(core.Read))
+		b.release(h)
+		read := b.wantGranted("a reader", reader)
+		b.wantWaiting("the second", b.calls[1])
+		b.release(read)
+		b.follow(b.wantGranted("the second", b.calls[1]), b.calls[2])
+	})
+	inLine(t, core.Fair, 0, func(b *lineUp) {
+		placed := func(wait time.Duration) *requester {
+			a := b.requester(core.Fair)
+			a.Place, a.KeepPlace, a.Wait = "t", time.Minute, wait
+			return a
+		}
+		away := b.call(b.other, placed(time.Second))
+		for range 3 {
+			b.calls = append(b.calls, b.call(b.e, b.requester(core.Fair)))
+		}
+		<-away.done
+		h := b.begin()
+		back := b.call(b.other, placed(core.Forever))
+		b.release(h)
+		h = b.wantGranted("who has come back", back)
+		b.wantWaiting("the second", b.calls[1])
+		b.follow(h, b.calls[1:]...)
+		b.rdb.Del(b.Context(), b.driver.Keys.Kept("t"))
+	})
+}
+
+// The message that ends a run may come when that of its grant waits for an answer.
+func TestARunMayEndBeforeItBegins(t *testing.T) {
+	inLine(t, core.Write, 0, func(b *lineUp) {
+		late := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
+		first := b.call(b.e, b.requester(core.Write))
+		<-late.Caught()
+		second := b.call(b.e, b.requester(core.Write))
+		time.Sleep(time.Millisecond)
+		b.release(b.held)
+		reader := b.call(b.other, b.requester(core.Read))
+		late.Deliver()
+		b.release(b.wantGranted("the first", first))
+		read := b.wantGranted("a reader", reader)
+		b.wantWaiting("the second", second)
+		b.release(read)
+		b.release(b.wantGranted("the second", second))
+	})
+}
+
+// A hold that is downgraded in the middle of a run lets readers in, and is passed to nobody.
+func TestADowngradeEndsARun(t *testing.T) {
+	inLine(t, core.Write, 3, func(b *lineUp) {
+		h := b.begin()
+		b.release(h)
+		h = b.wantGranted("the second", b.calls[1])
+		if err := h.Downgrade(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		synctest.Wait()
+		if queue := b.queue(); len(queue) != 1 {
+			b.Errorf("the queue is %q", queue)
+		}
+		b.release(h)
+		b.release(b.wantGranted("the third", b.calls[2]))
+	})
+}
+
+func TestCloseInTheMiddleOfARun(t *testing.T) {
+	inLine(t, core.Fair, 4, func(b *lineUp) {
+		h := b.begin()
+		b.release(h)
+		b.wantGranted("the second", b.calls[1])
+		_ = b.e.Close()
+		b.wantLost("the second", b.calls[1].requester, core.ErrClosed)
+		for _, c := range b.calls[2:] {
+			<-c.done
+		}
+	})
+}

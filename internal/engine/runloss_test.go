@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/scripttest"
+)
+
+// The server has lost the lock, and grants it to one of the run: who has it is told, and passes it on no more.
+func TestAGrantToOneOfARunEndsItsLease(t *testing.T) {
+	for _, passes := range []int{0, 1} {
+		inLine(t, core.Fair, 4, func(b *lineUp) {
+			h := b.begin()
+			for i := range passes {
+				b.release(h)
+				h = b.wantGranted("the next one", b.calls[i+1])
+			}
+			b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+			b.driver.Settle()
+			b.wantLost("who has it", b.calls[passes].requester, core.ErrLost)
+			if _, err := h.Release(time.Second); !errors.Is(err, core.ErrLost) {
+				b.Errorf("Release: %v", err)
+			}
+			h = b.wantGranted("the next one", b.calls[passes+1])
+			if rest := b.calls[passes+2:]; len(rest) > 0 {
+				b.wantWaiting("one behind it", rest[0])
+			}
+			b.follow(h, b.calls[passes+2:]...)
+		})
+	}
+}
+
+// A grant that a poll finds, or one that is answered late, says the same.
+func TestAPollOfOneOfARunEndsItsLease(t *testing.T) {
+	inLine(t, core.Fair, 3, func(b *lineUp) {
+		b.begin()
+		h := b.e.ids.leases()[0]
+		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.run.next[0].id.String(), "fair 30000 1r nobody owner 1") // whom no message reaches
+		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+		time.Sleep(2 * script.PollInterval)
+		b.wantLost("the first", b.calls[0].requester, core.ErrLost)
+		b.follow(b.wantGranted("the second", b.calls[1]), b.calls[2])
+	})
+}
+
+// The same is true of one to whom the lease was passed meanwhile.
+func TestAPollOfOneWhoWasServedEndsItsLease(t *testing.T) {
+	inLine(t, core.Fair, 3, func(b *lineUp) {
+		h := b.begin()
+		time.Sleep(script.AcceptWindow / 2)                                                                               // it is renewed
+		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.lease.run.next[0].id.String(), "fair 30000 1r nobody owner 1") // whom no message reaches
+		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+		late := b.wire.HoldReply(b.e.scripts.All()["poll"].SHA)
+		<-late.Caught()
+		b.release(h)
+		b.wantGranted("the second", b.calls[1])
+		late.Deliver()
+		b.wantLost("the second", b.calls[1].requester, core.ErrLost)
+		b.release(b.wantGranted("the third", b.calls[2]))
+	})
+}
+
+// A lock that is held for long, or whose renewals are not answered, goes back to the server.
+func TestALeaseIsPassedOnForAWhile(t *testing.T) {
+	for what, wait := range map[string]func(b *lineUp){
+		"a third of the lease": func(*lineUp) { time.Sleep(scripttest.Lease/3 + time.Second) },
+		"an extension": func(b *lineUp) {
+			if err := b.calls[0].grant.Extend(b.Context(), 2*scripttest.Lease); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"without a renewal": func(b *lineUp) {
+			b.wire.Silence()
+			time.Sleep(script.AcceptWindow / 2)
+			b.wire.Restore()
+			synctest.Wait()
+		},
+	} {
+		inLine(t, core.Fair, 2, func(b *lineUp) {
+			h := b.begin()
+			wait(b)
+			b.sent()
+			b.release(h)
+			if n := b.sent()["release"]; n != 1 {
+				b.Errorf("after %s it was released %d times", what, n)
+			}
+			b.release(b.wantGranted("the second", b.calls[1]))
+		})
+	}
+}
+
+// A lease that a renewal finds lost, with those of its run who were served still in the queue.
+func TestALostLeaseLeavesNobodyInTheQueue(t *testing.T) {
+	inLine(t, core.Fair, 3, func(b *lineUp) {
+		h := b.begin()
+		b.release(h)
+		h = b.wantGranted("the second", b.calls[1])
+		b.rdb.HSet(b.Context(), b.driver.Keys.Holder(), "id", "somebody") // who has no ticket
+		served := h.lease.run.servedIDs(0)
+		h.lease.c.shard.mu.Lock()
+		h.lease.renewAfter(b.e.now(), 0)
+		h.lease.reschedule()
+		h.lease.c.shard.mu.Unlock()
+		b.wantLost("the second", b.calls[1].requester, core.ErrLost)
+		if queue := b.queue(); slices.Contains(queue, served[0]) || len(queue) != 1 {
+			b.Errorf("the queue is %q, and %q were served", queue, served)
+		}
+		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+		b.driver.Settle()
+		b.release(b.wantGranted("the third", b.calls[2]))
+	})
+}
+
+// A release in vain, too, takes those who were served with it.
+func TestAReleaseInVainLeavesNobodyInTheQueue(t *testing.T) {
+	inLine(t, core.Fair, 2, func(b *lineUp) {
+		h := b.begin()
+		b.release(h)
+		h = b.wantGranted("the second", b.calls[1])
+		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+		if _, err := h.Release(time.Second); !errors.Is(err, core.ErrLost) {
+			b.Errorf("Release: %v", err)
+		}
+		synctest.Wait()
+		if queue := b.queue(); len(queue) > 0 {
+			b.Errorf("the queue is %q", queue)
+		}
+	})
+}
+
+// A release whose answer is lost is repeated.
+func TestARunEndsThoughTheAnswerToItsReleaseIsLost(t *testing.T) {
+	inLine(t, core.Fair, 3, func(b *lineUp) {
+		behind := b.call(b.other, b.requester(core.Fair))
+		h := b.begin()
+		for _, c := range b.calls[1:] {
+			b.release(h)
+			h = b.wantGranted("the next one", c)
+		}
+		b.wire.LoseReply(b.e.scripts.All()["release"].SHA)
+		b.release(h)
+		b.release(b.wantGranted("one of another process", behind))
+	})
+}
+
+// A process that is gone in the middle of a run holds nobody up for longer than its lease.
+func TestAProcessThatIsGoneEndsItsRun(t *testing.T) {
+	inLine(t, core.Fair, 4, func(b *lineUp) {
+		behind := b.call(b.other, b.requester(core.Fair))
+		h := b.begin()
+		b.release(h)
+		b.wantGranted("the second", b.calls[1])
+		b.wire.Cut()
+		start := time.Now()
+		<-behind.done
+		if took := time.Since(start); behind.err != nil || took > scripttest.Lease+3*script.PollInterval+time.Second {
+			b.Errorf("the one behind has the lock after %v, %v", took, behind.err)
+		}
+		b.wantLost("the second", b.calls[1].requester, core.ErrLost)
+		for _, c := range b.calls[2:] {
+			b.wantWaiting("one of a process that is gone", c)
+		}
+		b.wire.Restore()
+		time.Sleep(10 * script.PollInterval) // they are back in their places
+		b.release(behind.grant)
+		b.follow(b.wantGranted("one of a process that is back", b.calls[2]), b.calls[3])
+	})
+}
