@@ -31,7 +31,8 @@ const (
 )
 
 // mayRun reports whether a ticket of r may be one of a run. A hold that ends in another way than by a plain
-// release does not run, nor does that of a job, whose id is used for one hold. A grant that replicas have to have is confirmed by an answer that names no run.
+// release does not run, nor does that of a job, whose id is used for one hold. A grant that replicas have to have is
+// confirmed by an answer that names no run.
 func (e *Engine) mayRun(r *core.Request) bool {
 	return (r.Mode == core.Fair || r.Mode == core.Write) && r.Vote == nil && e.cfg.Replicas.Count == 0 &&
 		!r.Fixed && r.MinHold == 0 && r.MaxHold == 0 && r.Place == "" && r.KeepPlace == 0 && !r.Once && !r.Leads
@@ -40,14 +41,14 @@ func (e *Engine) mayRun(r *core.Request) bool {
 // startRun notes who may have the lease after its first holder, as a message says: ids separated by commas.
 func (l *lease) startRun(ids string) {
 	c := l.c
-	if ids == "" || l.over || c.isShared() {
+	if ids == "" {
 		return
 	}
 	n := &run{lease: l}
 	n.timer.owner = n
 	for id := range strings.SplitSeq(ids, ",") {
 		r, ok := c.e.find(id).(*request)
-		if !ok || r.c.shard != c.shard || r.c.id.key != c.id.key || r.run != nil && !r.run.lease.over {
+		if !ok || r.c.shard != c.shard || r.c.id.key != c.id.key {
 			break
 		}
 		r.run = n
@@ -68,12 +69,12 @@ func (l *lease) endRun() {
 // passAlong gives the lease to the next of its run, in the place of h. It reports whether it did.
 func (l *lease) passAlong(h *hold) bool {
 	n, now := l.run, l.c.e.now()
-	if n == nil || n.ends || len(n.next) == 0 || l.next > l.last || !l.isFresh(now) || now-l.grantedAt > l.duration/3 {
+	if n == nil || n.ends || len(n.next) == 0 || l.next > l.last || !l.isFresh(now) || now-l.grantedAt > l.duration/3 ||
+		l.c.siblings.greatest > l.last { // the server has granted the key since
 		return false
 	}
 	r := n.next[0]
-	if r.over || !r.queued || r.granted || r.c.waiters.n == 0 || r.c.waiters.First() != r.leader ||
-		r.lease() != l.duration || r.leader.req.Mode != l.mode {
+	if r.over || !r.queued || r.c.waiters.First() != r.leader || r.lease() != l.duration || r.leader.req.Mode != l.mode {
 		n.ends = true
 		return false
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -312,6 +313,25 @@ func TestCloseInTheMiddleOfARun(t *testing.T) {
 		b.wantLost("the second", b.calls[1].requester, core.ErrClosed)
 		for _, c := range b.calls[2:] {
 			<-c.done
+		}
+	})
+}
+
+// Shutdown waits for who has the lock, and for nobody behind it.
+func TestShutdownInTheMiddleOfARun(t *testing.T) {
+	inLine(t, core.Fair, 3, func(b *lineUp) {
+		h := b.begin()
+		b.release(h)
+		h = b.wantGranted("the second", b.calls[1])
+		ended := make(chan error, 1)
+		go func() { ended <- b.e.Shutdown(b.Context()) }()
+		<-b.calls[2].done
+		if synctest.Wait(); len(ended) > 0 || !errors.Is(b.calls[2].err, core.ErrClosed) {
+			b.Errorf("it is shut down: %d; the third: %v", len(ended), b.calls[2].err)
+		}
+		b.release(h)
+		if err := <-ended; err != nil {
+			b.Error(err)
 		}
 	})
 }

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,5 +172,57 @@ func TestAProcessThatIsGoneEndsItsRun(t *testing.T) {
 		time.Sleep(10 * script.PollInterval) // they are back in their places
 		b.release(behind.grant)
 		b.follow(b.wantGranted("one of a process that is back", b.calls[2]), b.calls[3])
+	})
+}
+
+// The server has forgotten the lock, and this process got it anew: what is left of the run waits for that.
+func TestALeaseIsNotPassedOnBesideALaterOne(t *testing.T) {
+	inLine(t, core.Fair, 3, func(b *lineUp) {
+		h := b.begin()
+		last := h.lease.last
+		b.rdb.FlushAll(b.Context())
+		b.warm()
+		later := b.wantGranted("who comes later", b.call(b.e, b.requester(core.Fair)))
+		if later.token <= last {
+			b.Errorf("token %d after those of a run up to %d", later.token, last)
+		}
+		if _, err := h.Release(time.Second); !errors.Is(err, core.ErrLost) {
+			b.Errorf("Release: %v", err)
+		}
+		b.wantWaiting("the second", b.calls[1])
+		time.Sleep(2 * script.PollInterval) // they are back in the queue
+		b.release(later)
+		b.follow(b.wantGranted("the second", b.calls[1]), b.calls[2])
+	})
+}
+
+// An operator takes the lock away in the middle of a run: from who has it by then, who is told, and passes nothing on.
+func TestTheLockIsTakenAwayInTheMiddleOfARun(t *testing.T) {
+	inLine(t, core.Fair, 4, func(b *lineUp) {
+		h := b.begin()
+		first := h.token // which an Inspector shows
+		b.release(h)
+		b.wantGranted("the second", b.calls[1])
+		b.driver.Want("force", b.driver.Force(first, "owner"), script.Done)
+		b.wantLost("the second", b.calls[1].requester, core.ErrLost)
+		b.follow(b.wantGranted("the third", b.calls[2]), b.calls[3])
+	})
+}
+
+// The message of a grant comes again: in the middle of its run, and when that is over.
+func TestAGrantOfARunIsHeardAgain(t *testing.T) {
+	inLine(t, core.Fair, 3, func(b *lineUp) {
+		h := b.begin()
+		run := append([]string{h.lease.id.String()}, b.queue()...)
+		again := fmt.Sprintf("grant %s %d %d 3 2 %s", strings.Join(run, ","), h.token, h.token, b.driver.Keys.Holder())
+		for _, c := range b.calls[1:] {
+			b.rdb.Publish(b.Context(), b.inbox().name, again)
+			synctest.Wait()
+			b.release(h)
+			h = b.wantGranted("the next one", c)
+		}
+		b.release(h)
+		b.rdb.Publish(b.Context(), b.inbox().name, again)
+		b.wantFree()
 	})
 }

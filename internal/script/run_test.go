@@ -50,6 +50,7 @@ func TestAGrantIsForThoseRightBehindIt(t *testing.T) {
 		"to write": {[]string{"p1"}, func(d *scripttest.Driver) {
 			d.Acquire(scripttest.Acquire{ID: "p2", Mode: core.Write, Runs: true, Process: "p"})
 		}, []string{"p1"}},
+		"with a strange id":    {[]string{"p1", "p2", "p,3", "p4"}, nil, []string{"p1", "p2"}},
 		"with a cancelled one": {[]string{"p1", "p2", "p3"}, func(d *scripttest.Driver) { d.Cancel("p2") }, []string{"p1", "p3"}},
 	} {
 		t.Run(name, func(t *testing.T) {

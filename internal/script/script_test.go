@@ -42,6 +42,11 @@ func TestAcquireAfterAMarkedReleaseIsRefused(t *testing.T) {
 		d.ReleaseMarked("a")
 		d.Want("a late copy of acquire", d.Lock("a").Outcome, script.Over)
 		d.WantHolder("")
+		d.Lock("b") // and now somebody waits
+		d.Fair("c")
+		d.ReleaseMarked("b")
+		d.Want("a late copy of acquire while others wait", d.Lock("b").Outcome, script.Over)
+		d.WantHolder("c")
 	})
 }
 
