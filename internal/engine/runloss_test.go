@@ -53,7 +53,7 @@ func TestAPollOfOneOfARunEndsItsLease(t *testing.T) {
 
 // The same is true of one to whom the lease was passed meanwhile.
 func TestAPollOfOneWhoWasServedEndsItsLease(t *testing.T) {
-	inLine(t, core.Fair, 3, func(b *lineUp) {
+	inLine(t, core.Fair, 2, func(b *lineUp) {
 		h := b.begin()
 		time.Sleep(script.AcceptWindow / 2)                                                                               // it is renewed
 		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.lease.run.next[0].id.String(), "fair 30000 1r nobody owner 1") // whom no message reaches
@@ -64,8 +64,31 @@ func TestAPollOfOneWhoWasServedEndsItsLease(t *testing.T) {
 		b.wantGranted("the second", b.calls[1])
 		late.Deliver()
 		b.wantLost("the second", b.calls[1].requester, core.ErrLost)
-		b.release(b.wantGranted("the third", b.calls[2]))
 	})
+}
+
+// And so does any other answer, or message, that has nobody to wait for it.
+func TestAGrantToOneWhoWasServedEndsItsLease(t *testing.T) {
+	for what, grant := range map[string]func(b *lineUp, served *request){
+		"a message": func(b *lineUp, _ *request) { b.driver.Settle() },
+		"a late answer": func(b *lineUp, served *request) {
+			b.driver.Cancel(served.id.String())
+			b.rdb.Del(b.Context(), b.driver.Keys.Done(served.id.String()))
+			late := scripttest.Acquire{ID: served.id.String(), Mode: core.Fair, Process: "nobody"}
+			served.onLateAnswer(b.driver.Send(late.Operation(b.driver)))
+		},
+	} {
+		inLine(t, core.Fair, 2, func(b *lineUp) {
+			h := b.begin()
+			b.release(h)
+			served := b.wantGranted("the second", b.calls[1]).lease.run.served[0]
+			b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+			grant(b, served)
+			b.wantLost(what, b.calls[1].requester, core.ErrLost)
+			b.driver.Cancel(served.id.String())
+			b.rdb.Del(b.Context(), b.driver.Keys.Done(served.id.String()))
+		})
+	}
 }
 
 // A lock that is held for long, or whose renewals are not answered, goes back to the server.
@@ -223,6 +246,45 @@ func TestAGrantOfARunIsHeardAgain(t *testing.T) {
 		}
 		b.release(h)
 		b.rdb.Publish(b.Context(), b.inbox().name, again)
+		b.wantFree()
+	})
+}
+
+// The message of a grant names calls of another key: no script wrote it.
+func TestARunIsOfOneKey(t *testing.T) {
+	inLine(t, core.Fair, 1, func(b *lineUp) {
+		const key = "item:2"
+		of := func() *requester { a := newRequester(key); a.Mode = core.Fair; return a }
+		held := of().acquire(b.T, b.other)
+		foreign := b.call(b.e, of())
+		keys := b.e.layout.KeySet(key)
+		id := b.rdb.ZRange(b.Context(), keys.Queue(), 0, 0).Val()[0]
+		token := b.held.token + int64(time.Second/time.Microsecond)
+		b.rdb.Publish(b.Context(), b.inbox().name, fmt.Sprintf("grant %s,%s %d %d 2 0 %s", b.queue()[0], id, token, token, b.driver.Keys.Holder()))
+		h := b.wantGranted("the first", b.calls[0])
+		if _, err := h.Release(time.Second); err != nil && !errors.Is(err, core.ErrLost) {
+			b.Error(err)
+		}
+		b.wantWaiting("one of another key", foreign)
+		b.release(held)
+		b.release(b.wantGranted("one of another key", foreign))
+		b.release(b.held)
+	})
+}
+
+// Releases that go out together take those who were served with them.
+func TestARunEndsTogetherWithOtherHolds(t *testing.T) {
+	inLine(t, core.Fair, 2, func(b *lineUp) {
+		other := newRequester("item:2").acquire(b.T, b.e)
+		third := newRequester("item:3").acquire(b.T, b.e)
+		h := b.begin()
+		b.release(h)
+		h = b.wantGranted("the second", b.calls[1])
+		for _, r := range b.e.ReleaseAll([]core.Hold{other, h, third}, time.Second) {
+			if r.Err != nil {
+				b.Error(r.Err)
+			}
+		}
 		b.wantFree()
 	})
 }
