@@ -51,6 +51,7 @@ func (l *lease) startRun(ids string) {
 		if !ok || r.c.shard != c.shard || r.c.id.key != c.id.key {
 			break
 		}
+		r.provesLoss() // of an earlier run, which the server has ended before it granted this one
 		r.run = n
 		n.next = append(n.next, r)
 	}
@@ -74,7 +75,7 @@ func (l *lease) passAlong(h *hold) bool {
 		return false
 	}
 	r := n.next[0]
-	if r.over || !r.queued || r.c.waiters.First() != r.leader || r.lease() != l.duration || r.leader.req.Mode != l.mode {
+	if r.over || !r.queued || r.lease() != l.duration || r.leader.req.Mode != l.mode {
 		n.ends = true
 		return false
 	}

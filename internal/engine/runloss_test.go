@@ -221,15 +221,20 @@ func TestALeaseIsNotPassedOnBesideALaterOne(t *testing.T) {
 
 // An operator takes the lock away in the middle of a run: from who has it by then, who is told, and passes nothing on.
 func TestTheLockIsTakenAwayInTheMiddleOfARun(t *testing.T) {
-	inLine(t, core.Fair, 4, func(b *lineUp) {
-		h := b.begin()
-		first := h.token // which an Inspector shows
-		b.release(h)
-		b.wantGranted("the second", b.calls[1])
-		b.driver.Want("force", b.driver.Force(first, "owner"), script.Done)
-		b.wantLost("the second", b.calls[1].requester, core.ErrLost)
-		b.follow(b.wantGranted("the third", b.calls[2]), b.calls[3])
-	})
+	for _, n := range []int{2, 4} {
+		inLine(t, core.Fair, n, func(b *lineUp) {
+			h := b.begin()
+			first := h.token // which an Inspector shows
+			b.release(h)
+			b.wantGranted("the second", b.calls[1])
+			time.Sleep(2 * servedFor) // of two calls, nobody is left in the queue whose grant would tell it, too
+			b.driver.Want("force", b.driver.Force(first, "owner"), script.Done)
+			b.wantLost("the second", b.calls[1].requester, core.ErrLost)
+			if n > 2 {
+				b.follow(b.wantGranted("the third", b.calls[2]), b.calls[3:]...)
+			}
+		})
+	}
 }
 
 // The message of a grant comes again: in the middle of its run, and when that is over.
@@ -272,19 +277,58 @@ func TestARunIsOfOneKey(t *testing.T) {
 	})
 }
 
-// Releases that go out together take those who were served with them.
+// A message names more calls than it has tokens for: no script wrote it.
+func TestNobodyHasATokenThatIsNotReserved(t *testing.T) {
+	inLine(t, core.Fair, 2, func(b *lineUp) {
+		token := b.held.token + int64(time.Second/time.Microsecond)
+		run := strings.Join(b.queue(), ",")
+		b.rdb.Publish(b.Context(), b.inbox().name, fmt.Sprintf("grant %s %d %d 1 1 %s", run, token, token, b.driver.Keys.Holder()))
+		h := b.wantGranted("the first", b.calls[0])
+		if _, err := h.Release(time.Second); err != nil && !errors.Is(err, core.ErrLost) {
+			b.Error(err)
+		}
+		b.wantWaiting("the second", b.calls[1])
+		b.release(b.held)
+		b.release(b.wantGranted("the second", b.calls[1]))
+	})
+}
+
+// A grant names calls of a run whose lease is not over here: the server has ended that lease, too.
+func TestAGrantThatNamesThoseOfARunEndsItsLease(t *testing.T) {
+	inLine(t, core.Fair, 4, func(b *lineUp) {
+		id := b.queue()[0]
+		b.rdb.ZRem(b.Context(), b.driver.Keys.Queue(), id)
+		b.rdb.HDel(b.Context(), b.driver.Keys.Tickets(), id, "@"+id)
+		time.Sleep(time.Millisecond)
+		b.release(b.held)
+		h := b.wantGranted("the second", b.calls[1])
+		time.Sleep(2 * script.PollInterval) // the first is back in its place, in front of the run
+		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+		b.driver.Settle()
+		first := b.wantGranted("the first", b.calls[0])
+		if first.lease == h.lease || len(first.lease.run.next) != 2 {
+			b.Fatalf("its run is %d calls", len(first.lease.run.next))
+		}
+		b.wantLost("the second", b.calls[1].requester, core.ErrLost)
+		b.follow(first, b.calls[2:]...)
+	})
+}
+
+// Releases that go out together take those who were served with them: that of a run is one of its own.
 func TestARunEndsTogetherWithOtherHolds(t *testing.T) {
 	inLine(t, core.Fair, 2, func(b *lineUp) {
+		b.e.sender.SetBatching(true)
 		other := newRequester("item:2").acquire(b.T, b.e)
-		third := newRequester("item:3").acquire(b.T, b.e)
 		h := b.begin()
 		b.release(h)
 		h = b.wantGranted("the second", b.calls[1])
-		for _, r := range b.e.ReleaseAll([]core.Hold{other, h, third}, time.Second) {
+		b.sent()
+		for _, r := range b.e.ReleaseAll([]core.Hold{other, h}, time.Second) {
 			if r.Err != nil {
 				b.Error(r.Err)
 			}
 		}
+		b.wantSent("two releases", "release", "release")
 		b.wantFree()
 	})
 }
