@@ -19,13 +19,13 @@ local fence = KEYS[4]
 --@run
 --@settle
 local place = redis.pcall('ZSCORE', KEYS[2], ARGV[1])
-local ids, after = {ARGV[1]}, nil
+local ids, last = {ARGV[1]}, redis.pcall('HGET', KEYS[1], 'id') -- an error if the key is of another type
 for i = 5, #ARGV do ids[#ids + 1] = ARGV[i] end
 remove_ticket(unpack(ids)) -- all of them before somebody is granted the lock
-local h = redis.pcall('HMGET', KEYS[1], 'id', 'mode') -- an error if the key is of another type
-for i, id in ipairs(ids) do
-  if i == 1 or h[1] == id or h[2] == 'read' then after = end_hold(id) or after end
+for _, id in ipairs(ids) do
+  if id == last then ids[1] = id end
 end
+local after = end_hold(ids[1])
 if ARGV[2] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[2]) end
 end_place(KEYS[7], tonumber(ARGV[3]), place, after == 'write', ARGV[4])
 return settle(after) and 2 or 1
