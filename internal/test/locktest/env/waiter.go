@@ -40,7 +40,8 @@ func (e *Env) WaitWith(ctx context.Context, l lockmw.Locker, key string, opts ..
 	return w
 }
 
-// Arrive is WaitWith for a lock that may happen to be free: it returns when the call is queued, or over.
+// Arrive is WaitWith for a lock that may happen to be free: it returns when the call is queued, and the holder knows of it, or
+// when it is over.
 func (e *Env) Arrive(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (w *Waiter, queued bool) {
 	e.T.Helper()
 	waits := make(chan struct{})
@@ -52,6 +53,7 @@ func (e *Env) Arrive(ctx context.Context, l lockmw.Locker, key string, opts ...l
 	select {
 	case <-waits:
 		queued = true
+		e.Heard(key)
 	case <-w.Done:
 	case <-time.After(Patience):
 		e.T.Fatal("the call neither waits nor returns")

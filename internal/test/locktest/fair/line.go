@@ -104,6 +104,7 @@ func (q *line) joinInAt(i int, p *env.Process, opts ...func(*order)) *standing {
 	}
 	s.remote = ask(p, o)
 	s.remote.Waits()
+	q.e.Heard(q.key)
 	q.calls = slices.Insert(q.calls, i, s)
 	q.stands()
 	return s

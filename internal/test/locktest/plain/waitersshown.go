@@ -78,6 +78,10 @@ func showsWaiting(e *env.Env, lease, key string, want int) {
 // waitersAmidTrafficShown has a lock that nobody holds for long, and that as many always wait for.
 func waitersAmidTrafficShown(e *env.Env) {
 	const each, hold = 5, 10 * time.Millisecond
+	most := 2 * each
+	if e.Config.Mode != env.ClientMode {
+		most += 2 // for 20 ms those of a run who were served are shown, too
+	}
 	key := e.Key("task")
 	stop, done := make(chan struct{}), make(chan struct{}, 2*each)
 	for _, c := range e.Clients(2) {
@@ -104,7 +108,7 @@ func waitersAmidTrafficShown(e *env.Env) {
 	e.Pass(time.Second)
 	for range 100 {
 		e.Pass(37 * time.Millisecond)
-		if status := e.Server.Status(key); status.Waiting() < each || status.Waiting() > 2*each {
+		if status := e.Server.Status(key); status.Waiting() < each || status.Waiting() > most {
 			e.T.Errorf("%d calls are shown to wait, of %d at a time: %+v", status.Waiting(), 2*each-1, status.Waiters)
 		}
 	}
