@@ -81,7 +81,7 @@ func Example_ticket() {
 	locks := fairlock.New(client)
 	ctx := context.Background()
 	served := make(chan string, 2)
-	fulfil := func(task string, opts ...lockmw.Option) error {
+	fulfil := func(ctx context.Context, task string, opts ...lockmw.Option) error {
 		return lockmw.Do(ctx, locks, "item:7", func(context.Context) error {
 			served <- task
 			return nil
@@ -93,13 +93,19 @@ func Example_ticket() {
 		fmt.Println(err)
 		return
 	}
-	err = fulfil("task 1", lockmw.WithWait(10*time.Millisecond))
+	brief, giveUp := context.WithCancel(ctx)
+	option, stands := queued()
+	go func() {
+		<-stands
+		giveUp()
+	}()
+	err = fulfil(brief, "task 1", option)
 	fmt.Println("task 1 is put back:", errors.Is(err, lockmw.ErrBusy))
 
 	errs := make(chan error)
 	for _, task := range []string{"task 2", "task 1"} {
 		option, stands := queued()
-		go func() { errs <- fulfil(task, option) }()
+		go func() { errs <- fulfil(ctx, task, option) }()
 		<-stands
 	}
 	_ = hold.Unlock()
