@@ -6,16 +6,17 @@
 //
 // It is the plain lock with one difference. With the plain lock the calls of one process share a place in the
 // queue, and pass the lock on to one another for a while without a command. Here each call has a place of its
-// own. The lock is passed on without a command only to calls of the same process that are the next in the queue, and
-// none of them has options that end or keep the hold in another way than Unlock. Redis numbers the calls as they arrive; no client's clock
-// matters. A call that gives up leaves the queue at once. A call whose process has died is removed when its
-// turn comes, 2.25 s after its last sign of life at the earliest. If its turn comes sooner it may be granted the
-// lock, and the next call has it 3 s later. The order of the others stays as it is. A nested Lock of a key that
-// the context holds does not wait.
+// own, and the lock is passed on without a command only to calls of the same process that are the next in the
+// queue. It is not if their options end or keep the hold in another way than Unlock does. Redis numbers the calls
+// as they arrive; no client's clock matters. A call that gives up leaves the queue at once. A call whose process
+// has died is removed when its turn comes, 2.25 s after its last sign of life at the earliest. If its turn comes
+// sooner it may be granted the lock, and the next call has it 3 s later. The order of the others stays as it is.
+// A nested Lock of a key that the context holds does not wait.
 //
 // A call learns its position and the length of the queue from the callbacks Contended and Waiting of a
 // lockmw.Observer. With lockmw.WithPlace a call that gave up, such as a task that was put back,
-// continues from its place the next time.
+// continues from its place the next time. If that is in front of calls to which the lock is being passed on, up to
+// 31 of them may have it first: until their process has heard of the call, which is a message away.
 //
 // Plain, fair and read-write locks of one key exclude one another.
 package fairlock

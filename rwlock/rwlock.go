@@ -8,7 +8,8 @@
 // both wait. Readers that come while a writer waits queue behind it. The writer's release admits all readers
 // that wait at that moment, and the end of their phase admits one writer, in the order of their calls. So a
 // writer waits for at most one phase of readers before it is its or another writer's turn, a reader waits for
-// at most one writer, and neither side starves.
+// at most one writer, and neither side starves. Writers of one process that are next to each other in the queue pass the
+// lock on by themselves until their process has heard of the reader, which is a message away; they are 32 at most.
 //
 // Readers of one process with the same lease and maximum hold share one hold in Redis. While no writer waits,
 // joining it takes no command. Whether a writer waits is known from the last answer of Redis, for at most
