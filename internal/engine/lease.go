@@ -177,18 +177,20 @@ func (l *lease) isUnused() bool {
 	return l.holds.First() == nil && !(l.c.isShared() && l.c.lease == l && l.c.waiters.n > 0)
 }
 
-// detach ends the lease and its holds on this side, and returns the holds. cause is nil if they are not lost.
-func (l *lease) detach(cause error) (had []*hold) {
+// detach ends the lease and its holds on this side, and returns those that are lost. cause is nil if none is.
+func (l *lease) detach(cause error) (lost []*hold) {
 	l.c.e.ids.remove(l.id)
 	return l.detachKeepingID(cause)
 }
 
 // detachKeepingID is detach for a lease that is to be released. Its id stays known until the release is
 // answered: else a late push of its grant would be cancelled as unwanted, and overtake the release.
-func (l *lease) detachKeepingID(cause error) (had []*hold) {
+func (l *lease) detachKeepingID(cause error) (lost []*hold) {
 	for h := l.holds.First(); h != nil; h = l.holds.First() {
 		l.endHold(h, cause)
-		had = append(had, h)
+		if cause != nil {
+			lost = append(lost, h)
+		}
 	}
 	l.over = true
 	if l.c.lease == l {
@@ -200,7 +202,7 @@ func (l *lease) detachKeepingID(cause error) (had []*hold) {
 	if l.run != nil {
 		l.run.end()
 	}
-	return had
+	return lost
 }
 
 // endHold ends one hold on this side. cause is nil if it is not lost.

@@ -84,15 +84,16 @@ type release struct {
 	deadline instant  // of the hold
 	lingers  instant  // the key stays taken until then; 0: it does not
 	outage   outage
-	lastErr  error // of the last try
-	timer    timer // the next try
-	answer   chan error
+	lastErr  error         // of the last try
+	timer    timer         // the next try
+	err      error         // of the release; read it after over
+	over     chan struct{} // closed at its end
 }
 
 // newRelease prepares a release of the lease, after detachKeepingID.
 func (l *lease) newRelease(h *hold, patience time.Duration, deadline instant) *release {
 	now := l.c.e.now()
-	r := &release{l: l, until: now + patience, deadline: deadline, answer: make(chan error, 1)}
+	r := &release{l: l, until: now + patience, deadline: deadline, over: make(chan struct{})}
 	r.timer.owner = r
 	if h.keepsPlace() {
 		r.place = h.req.Place
@@ -141,8 +142,8 @@ func (e *Engine) sendRelease(k *script.Call, patience time.Duration) {
 func (r *release) await(begun time.Time, patience time.Duration) error {
 	c, e := r.l.c, r.l.c.e
 	select {
-	case err := <-r.answer:
-		return err
+	case <-r.over:
+		return r.err
 	default:
 	}
 	now := time.Now()
@@ -153,8 +154,8 @@ func (r *release) await(begun time.Time, patience time.Duration) error {
 		defer cancel()
 	}
 	select {
-	case err := <-r.answer:
-		return err
+	case <-r.over:
+		return r.err
 	case <-ctx.Done():
 	}
 	c.shard.mu.Lock()
@@ -173,7 +174,8 @@ func (r *release) onAnswer(reply *script.Reply) {
 	if r.lastErr != nil && reply.Err != nil && !script.IsReply(reply.Err) {
 		reply.Err = r.lastErr // which says more than that the time is over
 	}
-	r.answer <- r.l.onReleased(reply, r.deadline)
+	r.err = r.l.onReleased(reply, r.deadline)
+	close(r.over)
 }
 
 // waitOut lets the release wait for the server after a try that failed with err, and reports whether it does.

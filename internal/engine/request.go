@@ -67,7 +67,9 @@ func (r *request) call() *script.Call {
 		ctx = e.sender.Context()
 	}
 	k := a.Call(ctx, e.scripts, r.onAcquired)
-	k.Late = r.onLateAnswer
+	if e.sender.SendsAgain() {
+		k.Late = r.onLateAnswer
+	}
 	return k
 }
 

@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +32,12 @@ type Call struct {
 	votes   bool      // it is for a lock that is one of several, and as plain as those are
 	unknown bool      // the server did not know the script
 	few     error     // why what it wrote does not count yet; nil: it does
+
+	// What most calls need is allocated with them: room for the arguments, the context of a lane, and the first answer.
+	room     [firstKey + 11]any
+	laneCtx  callContext
+	answered atomic.Bool
+	first    Reply
 }
 
 // firstKey is where the first key stands in the arguments of EVALSHA.
@@ -39,7 +46,10 @@ const firstKey = 3
 // newCall prepares a run of s with that many keys and arguments at most. The goroutine that gets the
 // answer calls done, once.
 func newCall(ctx context.Context, s *Script, size int, done func(*Reply)) *Call {
-	k := &Call{ctx: ctx, script: s, done: done, args: make([]any, firstKey, firstKey+size)}
+	k := &Call{ctx: ctx, script: s, done: done}
+	if k.args = k.room[:firstKey]; firstKey+size > len(k.room) {
+		k.args = make([]any, firstKey, firstKey+size)
+	}
 	k.args[0], k.args[1], k.args[2] = "evalsha", s.sha, 0
 	return k
 }
@@ -76,7 +86,11 @@ func (k *Call) command(ctx context.Context) *redis.Cmd {
 
 // reply is the answer to k.
 func (k *Call) reply(value any, err error) *Reply {
-	r := newReply(value, err, k.sent)
+	r := &k.first
+	if k.answered.Swap(true) {
+		r = new(Reply)
+	}
+	r.set(value, err, k.sent)
 	r.Few = k.few
 	return r
 }

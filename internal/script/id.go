@@ -11,17 +11,22 @@ import (
 // connection: go-redis repeats a command whose reply was lost, and a copy that got stuck on the way may
 // still arrive (rules 1 and 2 of docs/protocol.md).
 type ID struct {
-	stem     *IDStem
 	n        uint64
 	copies   atomic.Int32
 	releases atomic.Int32 // how often the release of its hold was written
+	text     []byte       // as Redis has it
+	room     [40]byte     // for the text of most
 }
 
 // An IDStem is what the ids of an engine begin with.
 type IDStem string
 
 // New returns the id with number n.
-func (s *IDStem) New(n uint64) *ID { return &ID{stem: s, n: n} }
+func (s IDStem) New(n uint64) *ID {
+	i := &ID{n: n}
+	i.text = s.appendID(i.room[:0], n)
+	return i
+}
 
 // Number returns the number of an id with this stem; false if text is none.
 func (s IDStem) Number(text string) (n uint64, ok bool) {
@@ -30,19 +35,15 @@ func (s IDStem) Number(text string) (n uint64, ok bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(rest, 36, 64)
-	return n, err == nil && string(s.appendID(n)) == text
+	return n, err == nil && string(s.appendID(nil, n)) == text
 }
 
-func (s IDStem) appendID(n uint64) []byte {
-	b := make([]byte, 0, len(s)+13)
+func (s IDStem) appendID(b []byte, n uint64) []byte {
 	return strconv.AppendUint(append(b, s...), n, 36)
 }
 
-// append adds the id to b.
-func (i *ID) append(b []byte) []byte { return strconv.AppendUint(append(b, *i.stem...), i.n, 36) }
-
 // String returns the id as Redis has it.
-func (i *ID) String() string { return string(i.stem.appendID(i.n)) }
+func (i *ID) String() string { return string(i.text) }
 
 // Number returns its number.
 func (i *ID) Number() uint64 { return i.n }
@@ -50,7 +51,7 @@ func (i *ID) Number() uint64 { return i.n }
 // MarshalBinary is called by go-redis each time it writes an acquire.
 func (i *ID) MarshalBinary() ([]byte, error) {
 	i.copies.Add(1)
-	return i.stem.appendID(i.n), nil
+	return i.text, nil
 }
 
 // Copies returns how often its acquire was sent.
@@ -69,5 +70,5 @@ type releaseID ID
 // MarshalBinary is called by go-redis each time it writes a release.
 func (d *releaseID) MarshalBinary() ([]byte, error) {
 	d.releases.Add(1)
-	return d.stem.appendID(d.n), nil
+	return d.text, nil
 }

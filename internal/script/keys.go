@@ -144,7 +144,7 @@ func (s *KeySet) Done(id string) string { return s.Holder() + doneInfix + id }
 // doneOf is Done of an id.
 func (s *KeySet) doneOf(id *ID) string {
 	var room [200]byte // most keys are shorter
-	return string(id.append(append(append(room[:0], s.Holder()...), doneInfix...)))
+	return string(append(append(append(room[:0], s.Holder()...), doneInfix...), id.text...))
 }
 
 // Kept is where a place in the queue is kept whose caller is away.

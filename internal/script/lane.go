@@ -40,7 +40,7 @@ func (l *lane) behind(cluster bool) hooked {
 	return l.quick
 }
 
-// run sends k once.
+// run sends k once. It is the first to send it, and the only lane that does.
 func (l *lane) run(k *Call) redis.Cmder {
 	by := l.rdb
 	if !l.turnout.prepare(l.rdb) {
@@ -48,9 +48,9 @@ func (l *lane) run(k *Call) redis.Cmder {
 	}
 	now := time.Now()
 	k.markSent(now)
-	ctx := &callContext{Context: l.timeouts.Next(now), values: k.ctx, lane: l}
-	cmd := once{k.command(ctx)}
-	_ = by.Process(ctx, cmd) // the error is cmd's
+	k.laneCtx = callContext{Context: l.timeouts.Next(now), values: k.ctx, lane: l}
+	cmd := once{k.command(&k.laneCtx)}
+	_ = by.Process(&k.laneCtx, cmd) // the error is cmd's
 	return cmd
 }
 

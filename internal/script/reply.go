@@ -61,7 +61,14 @@ func valueOf(cmd redis.Cmder) any {
 }
 
 func newReply(value any, err error, sent time.Time) *Reply {
-	r := &Reply{Sent: sent, Err: err}
+	r := new(Reply)
+	r.set(value, err, sent)
+	return r
+}
+
+// set makes r the answer.
+func (r *Reply) set(value any, err error, sent time.Time) {
+	r.Sent, r.Err = sent, err
 	switch v := value.(type) {
 	case []any:
 		r.values = v
@@ -69,7 +76,6 @@ func newReply(value any, err error, sent time.Time) *Reply {
 		r.single[0] = v
 		r.values = r.single[:]
 	}
-	return r
 }
 
 func (r *Reply) next() any {

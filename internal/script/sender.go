@@ -77,6 +77,9 @@ func (s *Sender) SetBatching(on bool) { s.batching.Store(on) }
 // Mixes reports whether one script may have the keys of different locks: on one server, or in one slot of a Cluster.
 func (s *Sender) Mixes() bool { return s.cluster != nil || s.batching.Load() }
 
+// SendsAgain reports whether a call may have more than one answer: see Call.Late.
+func (s *Sender) SendsAgain() bool { return s.cluster != nil }
+
 // Start runs k in a goroutine as soon as there is room for it.
 func (s *Sender) Start(k *Call) {
 	if r := s.routeOf(k); s.enter(r, k) {
