@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -119,28 +118,6 @@ func statusOf(s *inspect.Status) Status {
 		status.Kept = append(status.Kept, KeptPlace(k))
 	}
 	return status
-}
-
-// All yields the status of every key that is held or waited for, or that a place is kept for, in no order. It
-// scans the server, which takes time with many keys. Locks that come or go meanwhile may be missing. A key that
-// cannot be read comes with its error, and the scan goes on. An error without a key ends it.
-func (i *Inspector) All(ctx context.Context) iter.Seq2[Status, error] {
-	return func(yield func(Status, error) bool) {
-		found, scanned := i.inspector.All(ctx)
-		for _, f := range found {
-			status, err := i.get(ctx, f.Key, f.Kept)
-			status.Key = f.Key
-			if err == nil && status.Mode == "" && len(status.Waiters) == 0 && len(status.Kept) == 0 {
-				continue // gone meanwhile
-			}
-			if !yield(status, err) {
-				return
-			}
-		}
-		if scanned != nil {
-			yield(Status{}, &Error{Op: "inspect", Err: scanned})
-		}
-	}
 }
 
 // Prefixes returns the prefixes (WithPrefix) under which Clients have taken locks on this server, in alphabetic

@@ -78,6 +78,9 @@ func (l *Layout) KeptPattern(key string) string {
 	return globs.Replace(s.Kept("")) + "*"
 }
 
+// AllKeptPattern matches the kept places of all keys, as SCAN takes it.
+func (l *Layout) AllKeptPattern() string { return globs.Replace(l.prefix) + ":{*}" + keptInfix + "*" }
+
 // Pattern matches what the locks keep in Redis, as SCAN takes it.
 func (l *Layout) Pattern() string { return globs.Replace(l.prefix) + ":{*}*" }
 

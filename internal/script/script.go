@@ -14,6 +14,7 @@
 //	cancel     has the server forget an id
 //	force      takes a lock away from its holder
 //	look       reads who is in whose way, for deadlocks
+//	status     reads what is stored of a lock, for people who look
 //	raise      makes tokens greater than one that was seen
 //	begin      begins a tick of a job
 //	mark       notes that a tick of a job was run
@@ -132,7 +133,7 @@ const quarantinePart = "--@quarantine\n"
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, force, look, raise, begin, mark *Script
+	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, force, look, raise, begin, mark, status *Script
 
 	permit permitScripts
 }
@@ -194,7 +195,7 @@ func NewSet(p Params) *Set {
 		acquire: assemble(acquireLua), acquireAll: assemble(acquireAllLua), poll: assemble(pollLua), renew: assemble(renewLua), tell: assemble(tellLua),
 		release: assemble(releaseLua), downgrade: assemble(downgradeLua),
 		cancel: assemble(cancelLua), force: assemble(forceLua), look: assemble(lookLua), raise: assemble(raiseLua),
-		begin: assemble(beginLua), mark: assemble(markLua),
+		begin: assemble(beginLua), mark: assemble(markLua), status: assemble(statusLua),
 	}
 	s.permit = newPermitScripts(assemble)
 	s.acquire.extends, s.acquireAll.extends, s.renew.extends = true, true, true
@@ -208,7 +209,7 @@ func NewSet(p Params) *Set {
 func (s *Set) All() map[string]*Script {
 	all := map[string]*Script{
 		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
-		"cancel": s.cancel, "force": s.force, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark,
+		"cancel": s.cancel, "force": s.force, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark, "status": s.status,
 		"acquire_all": s.acquireAll, "acquire_batch": s.acquire.batch.script, "vote_batch": s.acquire.votes.script,
 		"release_batch": s.release.batch.script,
 	}

@@ -115,10 +115,11 @@ func everything(d *scripttest.Driver) map[string]scripttest.Operation {
 		"downgrade": &script.Downgrade{Keys: d.Keys, ID: a},
 		"force":     &script.Force{Keys: d.Keys, Token: 5, Owner: "owner-a"},
 		"look":      &script.Look{Keys: d.Keys},
+		"status":    &script.Status{Keys: d.Keys, Kept: []string{"t"}},
 	}
 }
 
-// answerOf runs op, and reads the answer to an acquire or a look.
+// answerOf runs op, and reads the answer to an acquire, a look or a status.
 func answerOf(d *scripttest.Driver, op scripttest.Operation) error {
 	d.Helper()
 	r := d.Send(op)
@@ -128,6 +129,9 @@ func answerOf(d *scripttest.Driver, op scripttest.Operation) error {
 		return err
 	case *script.Look:
 		_, err := r.Looked()
+		return err
+	case *script.Status:
+		_, err := r.Stored()
 		return err
 	}
 	return r.Err

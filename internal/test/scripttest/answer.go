@@ -62,6 +62,8 @@ func isWhole(op Operation, answer any) bool {
 		return len(list) == 2
 	case *script.Look:
 		return len(list) == 5
+	case *script.Status:
+		return len(list) == 10
 	case *script.Poll:
 		if len(list) < 4 {
 			return false

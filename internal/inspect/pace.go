@@ -1,0 +1,40 @@
+package inspect
+
+import (
+	"context"
+	"time"
+)
+
+// A pace keeps work for servers within a share of the time: after what took a while come pauses.
+type pace struct {
+	share float64
+	owed  time.Duration // how long it has still to pause
+}
+
+// shortestPause is below which pauses add up: timers are no more exact than that.
+const shortestPause = time.Millisecond
+
+// work runs f, which asks a server, and pauses. It reports whether ctx has time left.
+func (p *pace) work(ctx context.Context, f func()) bool {
+	started := time.Now()
+	f()
+	p.owed += time.Duration(float64(time.Since(started)) * (1/p.share - 1))
+	if p.owed < shortestPause {
+		return ctx.Err() == nil
+	}
+	pause := p.owed
+	p.owed = 0
+	return rest(ctx, pause)
+}
+
+// rest returns after d, or when ctx ends: false.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,114 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/script"
+)
+
+// pageSize is how many of the server's keys one SCAN looks at: it holds up others for some 0.3 ms.
+const pageSize = 250
+
+// pages are what SCAN returns, of all masters.
+type pages struct {
+	pace  *pace
+	nodes []redis.Cmdable
+	size  int
+
+	scans  int    // how often all masters are to be scanned
+	done   int    // how many scans of a master are over
+	cursor uint64 // of the one under way
+}
+
+// each calls f with the Redis keys of each page, until it returns an error.
+func (p *pages) each(ctx context.Context, pattern string, f func(redisKeys []string) error) error {
+	for _, node := range p.nodes {
+		for more := true; more; more = p.cursor != 0 {
+			var keys []string
+			var err error
+			goesOn := p.pace.work(ctx, func() { keys, p.cursor, err = node.Scan(ctx, p.cursor, pattern, int64(p.size)).Result() })
+			if err == nil && !goesOn {
+				err = ctx.Err()
+			}
+			if err == nil && p.cursor == 0 {
+				p.done++
+			}
+			if err == nil {
+				err = f(keys)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// part estimates how much of all scans is done. The cursor of one server counts the hash table up from its highest bit; nodes of a
+// Cluster have others.
+func (p *pages) part() float64 {
+	done := float64(p.done)
+	if len(p.nodes) == 1 {
+		done += float64(bits.Reverse64(p.cursor)>>1) / (1 << 63)
+	}
+	return done / float64(p.scans*len(p.nodes))
+}
+
+// keptPlaces scans for the names of places that are kept, by key.
+func (i *Inspector) keptPlaces(ctx context.Context, p *pages, pattern string, told func()) (map[string][]string, error) {
+	kept := make(map[string][]string)
+	err := p.each(ctx, pattern, func(redisKeys []string) error {
+		for _, redisKey := range redisKeys {
+			if key, name, ok := i.layout.KeptPlaceOf(redisKey); ok {
+				kept[key] = append(kept[key], name)
+			}
+		}
+		told()
+		return nil
+	})
+	for key, names := range kept {
+		slices.Sort(names)
+		kept[key] = slices.Compact(names) // SCAN may give one twice
+	}
+	return kept, err
+}
+
+// KeptFor scans for the places that are kept for a key.
+func (i *Inspector) KeptFor(ctx context.Context, key string) ([]string, error) {
+	nodes, err := i.masters(ctx)
+	if err != nil {
+		return nil, script.Failure(err)
+	}
+	p := &pages{pace: &pace{share: 1}, nodes: nodes, size: pageSize, scans: 1}
+	kept, err := i.keptPlaces(ctx, p, i.layout.KeptPattern(key), func() {})
+	return kept[key], script.Failure(err)
+}
+
+// masters returns the servers to scan.
+func (i *Inspector) masters(ctx context.Context) ([]redis.Cmdable, error) {
+	cluster := script.ClusterOf(i.rdb)
+	switch {
+	case !i.topology.Cluster:
+		return []redis.Cmdable{i.rdb}, nil
+	case cluster == nil:
+		return nil, fmt.Errorf("a redis client of type %T does not show the masters of its Cluster; use the client that it wraps: %w",
+			i.rdb, errors.ErrUnsupported)
+	}
+	found := make(chan redis.Cmdable, 1000) // the most nodes a Cluster has
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		found <- node
+		return nil
+	})
+	close(found)
+	var nodes []redis.Cmdable
+	for node := range found {
+		nodes = append(nodes, node)
+	}
+	return slices.Clip(nodes), err
+}

@@ -1,0 +1,222 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
+
+// A wanted status is one that is to be read of a key, with kept places of these names.
+type wanted struct {
+	key     string
+	kept    []string
+	byQueue bool // a scan came upon the key's queue
+
+	status *Status
+	err    error // as the server or the reader of its answer said it
+}
+
+// While a Cluster moves a slot, a status is asked for again, so often and with such pauses.
+const (
+	movingTries = 20
+	movingPause = 100 * time.Millisecond
+)
+
+// readAll reads the statuses of all, in one pipeline for each node of a Cluster.
+func (i *Inspector) readAll(ctx context.Context, s *script.Sender, all []*wanted) {
+	i.readOnce(ctx, s, all)
+	for range movingTries {
+		moving := slices.DeleteFunc(slices.Clone(all), func(w *wanted) bool { return !script.IsMoving(w.err) })
+		if len(moving) == 0 || !rest(ctx, movingPause) {
+			return
+		}
+		for _, w := range moving {
+			i.readOnce(ctx, s, []*wanted{w})
+		}
+	}
+}
+
+// readOnce reads statuses in a pipeline. One alone goes out without: for that the client follows a slot that moves.
+func (i *Inspector) readOnce(ctx context.Context, s *script.Sender, all []*wanted) {
+	done := make(chan struct{}, len(all))
+	calls := make([]*script.Call, len(all))
+	for j, w := range all {
+		keys := i.layout.KeySet(w.key)
+		question := script.Status{Keys: &keys, Kept: w.kept}
+		calls[j] = question.Call(ctx, i.scripts, func(r *script.Reply) {
+			stored, err := r.Stored()
+			if err == nil {
+				w.status, err = i.statusOf(w, stored)
+			}
+			w.err = err
+			done <- struct{}{}
+		})
+	}
+	if len(calls) == 1 {
+		s.Start(calls[0])
+		<-done
+		return
+	}
+	s.RunBatch(ctx, calls)
+}
+
+// failure is the error of w as callers see it.
+func (w *wanted) failure() error {
+	if errors.Is(w.err, core.ErrWrongType) {
+		return w.err
+	}
+	return script.Failure(w.err)
+}
+
+// statusOf says what is stored.
+func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err error) {
+	s = &Status{Key: w.key}
+	present := make(map[string]bool) // whose callers hold the lock or wait for it
+	switch h := stored.Holder; {
+	case len(h) == 0:
+	case h["mode"] == core.Read.String():
+		err = i.readReaders(s, h, stored.Now)
+	case h["mode"] == core.Permit.String():
+		for _, name := range i.readPermits(s, h, stored.Now) {
+			present[name] = true
+		}
+	default:
+		err = i.readHolder(s, h, stored.TTL, stored.Now)
+		present[script.ParseAbout(h["owner"]).Place] = true
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range stored.Tickets {
+		if id != script.ReadersTicket {
+			w := i.readTicket(id, stored.Noted)
+			s.Waiters = append(s.Waiters, w)
+			present[w.place] = true
+		}
+	}
+	for j, name := range w.kept {
+		if j >= len(stored.Kept) {
+			break
+		}
+		place, err := strconv.ParseInt(stored.Kept[j].At, 10, 64)
+		if err != nil || place <= 0 || present[name] {
+			continue // 0: it is over
+		}
+		s.Kept = append(s.Kept, KeptPlace{Name: name, Since: time.UnixMicro(place), TTL: stored.Kept[j].TTL})
+	}
+	slices.SortFunc(s.Kept, func(a, b KeptPlace) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Name, b.Name)) })
+	return s, nil
+}
+
+// readPermits reads what permits.lua wrote, of permits whose time is not over; the earliest is the first. It returns the names of
+// kept places that they came from.
+func (i *Inspector) readPermits(s *Status, h map[string]string, now time.Time) (places []string) {
+	for name, value := range h {
+		p, ok := script.ParsePermit(value)
+		if !ok || !strings.HasPrefix(name, script.PermitField) || !p.Ends.After(now) {
+			continue
+		}
+		h := core.Holder{
+			Process: i.layout.ProcessOf(p.Inbox), TraceParent: p.Trace, Token: p.Token, Since: p.Since, TTL: p.Ends.Sub(now),
+			Weight: p.Weight, Slots: p.Slots,
+		}
+		script.DescribeHolder(&h, p.Holder, now)
+		s.Mode, s.Holders = core.Permit.String(), append(s.Holders, h)
+		places = append(places, script.ParseAbout(p.Holder).Place)
+	}
+	sortHolders(s.Holders)
+	return places
+}
+
+// readReaders reads what readers.lua wrote, of those whose time is not over; the earliest is the first.
+func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) error {
+	token, err := strconv.ParseInt(h["token"], 10, 64)
+	for name, value := range h {
+		if !strings.HasPrefix(name, "reader:") || err != nil {
+			continue
+		}
+		fields := append(strings.Split(value, " "), "")
+		if len(fields) < 6 {
+			err = errors.New("a reader lacks fields")
+			break
+		}
+		ends, endsErr := strconv.ParseInt(fields[0], 10, 64)
+		since, sinceErr := strconv.ParseInt(fields[1], 10, 64)
+		err = errors.Join(endsErr, sinceErr)
+		if ttl := time.UnixMilli(ends).Sub(now); ttl > 0 {
+			h := core.Holder{
+				Process:     i.layout.ProcessOf(fields[2]),
+				TraceParent: fields[4], Token: token, Since: time.UnixMicro(since), TTL: ttl,
+			}
+			script.DescribeHolder(&h, fields[3], now)
+			s.Holders = append(s.Holders, h)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: the hash lacks what a lock has", core.ErrWrongType)
+	}
+	if len(s.Holders) > 0 {
+		s.Mode = core.Read.String()
+	}
+	sortHolders(s.Holders)
+	return nil
+}
+
+// sortHolders sorts holders by when they began.
+func sortHolders(all []core.Holder) {
+	slices.SortFunc(all, func(a, b core.Holder) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Owner, b.Owner))
+	})
+}
+
+func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration, now time.Time) error {
+	token, tokenErr := strconv.ParseInt(h["token"], 10, 64)
+	since, sinceErr := strconv.ParseInt(cmp.Or(h["since"], h["token"]), 10, 64)
+	if err := errors.Join(tokenErr, sinceErr); err != nil || h["id"] == "" || h["inbox"] == "" {
+		return fmt.Errorf("%w: the hash lacks what a lock has", core.ErrWrongType)
+	}
+	s.Mode = cmp.Or(h["mode"], core.Exclusive.String())
+	s.Holders = []core.Holder{{
+		Process:     i.layout.ProcessOf(h["inbox"]),
+		TraceParent: h["trace"], Token: token, Since: time.UnixMicro(since), TTL: max(ttl, 0),
+	}}
+	script.DescribeHolder(&s.Holders[0], h["owner"], now)
+	s.Holders[0].Lingers = h["id"] == "-"
+	if calls := countOf(h["waiters"]); calls > 0 {
+		s.Waiters = append(s.Waiters, Waiter{Process: s.Holders[0].Process, Mode: s.Mode, Calls: calls})
+	}
+	return nil
+}
+
+// countOf reads the count that a field begins with; 0 if it has none.
+func countOf(field string) int {
+	count, _, _ := strings.Cut(field, " ")
+	n, _ := strconv.Atoi(count)
+	return max(n, 0)
+}
+
+// readTicket reads what acquire.lua and poll.lua wrote of a ticket.
+func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
+	_, calls, _ := strings.Cut(tickets["@"+id], " ")
+	w := Waiter{Ticket: id, Calls: max(countOf(calls), 1)}
+	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
+		w.Mode, w.Process = fields[0], i.layout.ProcessOf(fields[3])
+		about := script.ParseAbout(fields[4])
+		w.Label, w.place = about.Label, about.Place
+		if w.Mode == core.Permit.String() {
+			w.Weight, _ = strconv.Atoi(fields[2])
+		}
+		if since, err := strconv.ParseInt(fields[5], 10, 64); err == nil {
+			w.Since = time.UnixMicro(since)
+		}
+	}
+	return w
+}

@@ -1,0 +1,146 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
+
+// batchSize is how many statuses are asked for at once: a server answers them all before it serves others.
+const batchSize = 32
+
+// A Scan says how All scans.
+type Scan struct {
+	Share    float64        // of the time that a server works for the scan, at most: more than 0, up to 1
+	Progress func(Progress) // called after each page; nil: nobody wants to know
+
+	pageSize, maxSeen int // tests have less
+}
+
+// A Progress is how far a scan has come.
+type Progress struct {
+	Locks int     // how many were read
+	Part  float64 // of the servers' keys that were looked at, up to 1: an estimate
+}
+
+// A scan is a run of All.
+type scan struct {
+	*Inspector
+	ctx    context.Context
+	pace   pace
+	pages  pages
+	sender *script.Sender
+	told   func(Progress)
+	yield  func(*Status, error) bool
+
+	kept  map[string][]string // names of kept places by key, of those that were not yielded yet
+	seen  *seen
+	locks int
+}
+
+// All yields the status of each key that is held or waited for, or that a place is kept for. A key that cannot be read comes
+// with its error; an error without a status is the end. All remembers a page of keys, a batch of statuses, the names of all kept
+// places, and what seen does.
+func (i *Inspector) All(ctx context.Context, how Scan) iter.Seq2[*Status, error] {
+	return func(yield func(*Status, error) bool) {
+		how.pageSize, how.maxSeen = cmp.Or(how.pageSize, pageSize), cmp.Or(how.maxSeen, maxSeen)
+		s := &scan{
+			Inspector: i, ctx: ctx, pace: pace{share: how.Share}, sender: i.newSender(), yield: yield, seen: newSeen(how.maxSeen),
+		}
+		s.pages = pages{pace: &s.pace, size: how.pageSize, scans: 2}
+		defer s.sender.Stop()
+		s.told = func(p Progress) {
+			if how.Progress != nil {
+				how.Progress(p)
+			}
+		}
+		if err := s.run(); err != nil && !errors.Is(err, errEnough) {
+			yield(nil, script.Failure(err))
+		}
+	}
+}
+
+// errEnough means that nobody wants to know more.
+var errEnough = errors.New("enough")
+
+// run looks for kept places first, so that the status of a key can have them.
+func (s *scan) run() error {
+	nodes, err := s.masters(s.ctx)
+	if err != nil {
+		return err
+	}
+	s.pages.nodes = nodes
+	if s.kept, err = s.keptPlaces(s.ctx, &s.pages, s.layout.AllKeptPattern(), s.tell); err != nil {
+		return err
+	}
+	if err := s.pages.each(s.ctx, s.layout.Pattern(), s.readPage); err != nil {
+		return err
+	}
+	var left []*wanted // nobody holds them or waits for them
+	for key, names := range s.kept {
+		left = append(left, &wanted{key: key, kept: names})
+	}
+	return s.read(left)
+}
+
+// readPage reads the keys that a page of Redis keys is about. One that is held and has a queue comes up twice: its holder's key
+// speaks for it, and its queue only if nobody holds it.
+func (s *scan) readPage(redisKeys []string) error {
+	var found []*wanted
+	for _, redisKey := range redisKeys {
+		key, ok := s.layout.KeyOf(redisKey)
+		_, byHolder := s.layout.Key(redisKey)
+		if ok && (byHolder && s.seen.add(key) || !byHolder && !s.seen.has(key)) {
+			found = append(found, &wanted{key: key, kept: s.kept[key], byQueue: !byHolder})
+		}
+	}
+	err := s.read(found)
+	s.tell()
+	return err
+}
+
+func (s *scan) tell() { s.told(Progress{Locks: s.locks, Part: s.pages.part()}) }
+
+// read reads statuses and yields them, a batch at a time.
+func (s *scan) read(found []*wanted) error {
+	for batch := range slices.Chunk(found, batchSize) {
+		goesOn := s.pace.work(s.ctx, func() { s.readAll(s.ctx, s.sender, batch) })
+		for _, w := range batch {
+			if err := s.show(w); err != nil {
+				return err
+			}
+		}
+		if !goesOn {
+			return s.ctx.Err()
+		}
+	}
+	return nil
+}
+
+// show yields what was read of a key. An error that is not of this key alone is the end.
+func (s *scan) show(w *wanted) error {
+	switch {
+	case errors.Is(w.failure(), core.ErrWrongType), script.IsMoving(w.err):
+		w.status = &Status{Key: w.key}
+	case w.err != nil:
+		return w.err
+	case w.status.Mode == "" && len(w.status.Waiters) == 0 && len(w.status.Kept) == 0:
+		return nil // gone meanwhile
+	case w.byQueue && w.status.Mode != "":
+		return nil // it comes by its holder
+	}
+	if w.byQueue && !s.seen.add(w.key) {
+		return nil
+	}
+	delete(s.kept, w.key)
+	s.locks++
+	if !s.yield(w.status, w.failure()) {
+		return errEnough
+	}
+	return nil
+}
