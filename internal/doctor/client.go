@@ -1,0 +1,51 @@
+package doctor
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// checkClient looks for time-outs that contradict the lease.
+func (e *examination) checkClient(ctx context.Context) {
+	const check = "client"
+	before := len(e.findings)
+	switch c := e.rdb.(type) {
+	case interface{ Options() *redis.Options }:
+		o := c.Options()
+		e.checkTimeouts(o.ReadTimeout, o.DialTimeout, o.PoolSize)
+	case interface{ Options() *redis.ClusterOptions }:
+		o := c.Options()
+		e.checkTimeouts(o.ReadTimeout, o.DialTimeout, o.PoolSize)
+	default:
+		e.note(check, Unknown, "", "a redis client of type %T does not show its options", e.rdb)
+		return
+	}
+	if e.topology.Cluster && len(e.servers) > 0 {
+		ms, _ := strconv.Atoi(e.servers[0].config(ctx, "cluster-node-timeout"))
+		if away := time.Duration(ms) * time.Millisecond; away > e.options.Lease/2 {
+			e.note(check, Warning, "use a smaller cluster-node-timeout, or a longer lease",
+				"cluster-node-timeout is %v: a fail-over takes about twice that, and a lease of %v does not outlast it", away, e.options.Lease)
+		}
+	}
+	if len(e.findings) == before {
+		e.note(check, OK, "", "its time-outs fit a lease of %v", e.options.Lease)
+	}
+}
+
+func (e *examination) checkTimeouts(read, dial time.Duration, pool int) {
+	const check = "client"
+	if read <= 0 { // go-redis has replaced 0 by its default
+		e.note(check, Failure, "set ReadTimeout, or leave it at its default", "ReadTimeout is off: a hung connection stays in use for ever")
+	} else if read > e.options.Lease {
+		e.note(check, Warning, "use a smaller ReadTimeout, or a longer lease", "ReadTimeout is %v: a hung connection stays in use for longer than a lease of %v", read, e.options.Lease)
+	}
+	if dial > e.options.Lease/2 {
+		e.note(check, Warning, "use a smaller DialTimeout, or a longer lease", "DialTimeout is %v: a dead server is noticed too late for a lease of %v", dial, e.options.Lease)
+	}
+	if pool > 0 && pool < 3 {
+		e.note(check, Warning, "use a PoolSize of 3 at least", "PoolSize is %d: calls, renewals and your own commands wait for one another", pool)
+	}
+}

@@ -1,0 +1,220 @@
+package doctor_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/doctor"
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+// plan is the usual one.
+var plan = doctor.Options{Prefix: "shop", Lease: 30 * time.Second}
+
+func examine(t *testing.T, rdb redis.UniversalClient, o doctor.Options) (findings []doctor.Finding) {
+	for f := range doctor.Examine(t.Context(), rdb, o) {
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// want checks that a check has a finding with that verdict, which says that.
+func want(t *testing.T, findings []doctor.Finding, check string, v doctor.Verdict, saw string) {
+	t.Helper()
+	for _, f := range findings {
+		if f.Check == check && f.Verdict == v && strings.Contains(f.Saw, saw) {
+			if v >= doctor.Warning && f.Remedy == "" {
+				t.Errorf("%s: no remedy for %q", check, f.Saw)
+			}
+			return
+		}
+	}
+	t.Errorf("%s: nothing says %q, with %v: %+v", check, saw, v, findings)
+}
+
+// wantHealthy checks that all checks were made, in their order, and that none complains.
+func wantHealthy(t *testing.T, findings []doctor.Finding, checks ...[]string) {
+	t.Helper()
+	var done []string
+	for _, f := range findings {
+		slow := slices.Contains([]string{"scripts", "lock", "hand-over"}, f.Check) // a test does not complain of a busy machine
+		if f.Verdict == doctor.Failure || f.Verdict == doctor.Warning && !slow {
+			t.Errorf("%+v", f)
+		}
+		done = append(done, f.Check)
+	}
+	if all := slices.Concat(checks...); !slices.Equal(slices.Compact(done), all) {
+		t.Errorf("checks %v, want %v", done, all)
+	}
+}
+
+func TestAServerIsHealthy(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Redis(t, "--appendonly", "yes", "--appendfsync", "always").NewClient(t)
+	findings := examine(t, rdb, plan)
+	wantHealthy(t, findings, doctor.ReadOnlyChecks, doctor.WritingChecks)
+	want(t, findings, "persistence", doctor.OK, "always")
+	for _, key := range rdb.Keys(t.Context(), "*").Val() {
+		if key != "shop:fence" && rdb.PTTL(t.Context(), key).Val() < 0 {
+			t.Errorf("it left %s", key)
+		}
+	}
+}
+
+// The embedded server says nothing of itself.
+func TestWhatIsNotKnownIsNoComplaint(t *testing.T) {
+	t.Parallel()
+	findings := examine(t, redistest.Mini(t).NewClient(t), plan)
+	wantHealthy(t, findings, doctor.ReadOnlyChecks, doctor.WritingChecks)
+	want(t, findings, "eviction", doctor.Unknown, "")
+}
+
+func TestReadOnlyWritesNothing(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Redis(t).NewClient(t)
+	o := plan
+	o.ReadOnly = true
+	wantHealthy(t, examine(t, rdb, o), doctor.ReadOnlyChecks)
+	if n := rdb.Info(t.Context(), "stats").Val(); !strings.Contains(n, "total_commands_processed") || rdb.DBSize(t.Context()).Val() != 0 {
+		t.Errorf("it wrote: %v", rdb.Keys(t.Context(), "*").Val())
+	}
+}
+
+func TestAClusterIsHealthy(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.NewCluster(t, 2, 1)
+	findings := examine(t, cluster.Client(t), plan)
+	wantHealthy(t, findings, doctor.ReadOnlyChecks, doctor.WritingChecks)
+	want(t, findings, "address", doctor.OK, "all slots")
+	want(t, findings, "replicas", doctor.Advice, "a fail-over may lose")
+	for _, f := range findings {
+		if f.Server != "" {
+			t.Errorf("what is so at all servers is said of %s: %+v", f.Server, f)
+		}
+	}
+}
+
+func TestWhatAServerThrowsAwayIsTold(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Redis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").NewClient(t)
+	o := plan
+	o.ReadOnly = true
+	want(t, examine(t, rdb, o), "eviction", doctor.Failure, "allkeys-lru")
+	want(t, examine(t, rdb, o), "memory", doctor.OK, "of 100 MiB used")
+	rdb.ConfigSet(t.Context(), "maxmemory", "0")
+	want(t, examine(t, rdb, o), "eviction", doctor.Warning, "allkeys-lru")
+	rdb.ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
+	rdb.ConfigSet(t.Context(), "maxmemory", "1")
+	want(t, examine(t, rdb, plan), "memory", doctor.Failure, "full")
+	want(t, examine(t, rdb, plan), "lock", doctor.Failure, "OOM")
+}
+
+func TestAReplicaTakesNoLocks(t *testing.T) {
+	t.Parallel()
+	master := redistest.Redis(t)
+	rdb := redistest.Redis(t).NewClient(t)
+	host, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.ReplicaOf(t.Context(), host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	findings := examine(t, rdb, plan)
+	want(t, findings, "role", doctor.Failure, "a replica of "+master.Addr())
+	if doctor.Worst(findings) != doctor.Failure {
+		t.Error("that is not the worst verdict")
+	}
+}
+
+func TestSeveralServersBehindOneAddressAreFound(t *testing.T) {
+	t.Parallel()
+	two := []*redistest.Server{redistest.Redis(t), redistest.Redis(t)}
+	var connections atomic.Int32
+	rdb := two[0].NewClient(t, func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, two[connections.Add(1)%2].Addr())
+		}
+	})
+	o := plan
+	o.ReadOnly = true
+	want(t, examine(t, rdb, o), "address", doctor.Failure, "2 servers")
+}
+
+func TestWhoCannotConnectIsToldWhy(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t, "--requirepass", "secret")
+	for name, tt := range map[string]struct {
+		edit   func(*redis.Options)
+		saw    string
+		remedy string
+	}{
+		"no password":       {func(*redis.Options) {}, "NOAUTH", "redis://user:password@"},
+		"wrong password":    {func(o *redis.Options) { o.Password = "guess" }, "WRONGPASS", "wrong"},
+		"nobody listens":    {func(o *redis.Options) { o.Addr, o.DialerRetries, o.MaxRetries = "localhost:1", 1, -1 }, "refused", "host and port"},
+		"no such host":      {func(o *redis.Options) { o.Addr, o.DialerRetries, o.MaxRetries = "lockmw.invalid:6379", 1, -1 }, "lockmw.invalid", "name"},
+		"context has ended": {func(*redis.Options) {}, "context canceled", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if name == "context has ended" {
+				cancel()
+			}
+			var findings []doctor.Finding
+			for f := range doctor.Examine(ctx, s.NewClient(t, tt.edit), plan) {
+				findings = append(findings, f)
+			}
+			if len(findings) != 1 || findings[0].Verdict != doctor.Failure || !strings.Contains(findings[0].Saw, tt.saw) || !strings.Contains(findings[0].Remedy, tt.remedy) {
+				t.Errorf("%+v", findings)
+			}
+		})
+	}
+}
+
+func TestAClockThatIsWrongIsNoticed(t *testing.T) {
+	t.Parallel()
+	o := plan
+	o.ReadOnly = true
+	for saw, ahead := range map[string]time.Duration{"ahead of": 5 * time.Second, "behind": -5 * time.Second} {
+		want(t, examine(t, redistest.Clocked(t, ahead).NewClient(t), o), "clocks", doctor.Advice, saw)
+	}
+}
+
+func TestTimeOutsThatContradictTheLeaseAreNoticed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	for saw, tt := range map[string]struct {
+		edit    func(*redis.Options)
+		verdict doctor.Verdict
+	}{
+		"ReadTimeout is off":  {func(o *redis.Options) { o.ReadTimeout = -2 }, doctor.Failure},
+		"ReadTimeout is 40s":  {func(o *redis.Options) { o.ReadTimeout = 40 * time.Second }, doctor.Warning},
+		"DialTimeout is 20s":  {func(o *redis.Options) { o.DialTimeout = 20 * time.Second }, doctor.Warning},
+		"PoolSize is 1":       {func(o *redis.Options) { o.PoolSize = 1 }, doctor.Warning},
+		"its time-outs fit a": {func(*redis.Options) {}, doctor.OK},
+	} {
+		o := plan
+		o.ReadOnly = true
+		want(t, examine(t, s.NewClient(t, tt.edit), o), "client", tt.verdict, saw)
+	}
+}
+
+func TestWhoStopsReadingEndsTheExamination(t *testing.T) {
+	t.Parallel()
+	for f := range doctor.Examine(t.Context(), redistest.Redis(t).NewClient(t), plan) {
+		if f.Check != "connection" {
+			t.Errorf("%+v came after the end", f)
+		}
+		break
+	}
+}

@@ -1,0 +1,126 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// masters returns those that hold locks and said something of themselves.
+func (e *examination) masters() (all []*server) {
+	for _, s := range e.servers {
+		if !s.replica && s.info != nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// config returns a setting of a server; "" if it may not be asked.
+func (s *server) config(ctx context.Context, name string) string {
+	return s.client.ConfigGet(ctx, name).Val()[name]
+}
+
+// nearlyFull is what of maxmemory may be used.
+const nearlyFull = 0.9
+
+func (e *examination) checkMemory(context.Context) {
+	const check, remedy = "memory", "give it more memory: a full one refuses new locks, see docs/operations.md, Memory"
+	for _, s := range e.masters() {
+		used, most := s.number("used_memory"), s.number("maxmemory")
+		switch share := float64(used) / float64(max(most, 1)); {
+		case s.info["maxmemory"] == "":
+			e.noteOf(s, check, Unknown, "", "INFO does not say maxmemory")
+		case most == 0:
+			e.noteOf(s, check, OK, "", "no limit (maxmemory 0)")
+		case share >= 1:
+			e.noteOf(s, check, Failure, remedy, "full: %s of %s", bytes(used), bytes(most))
+		case share >= nearlyFull:
+			e.noteOf(s, check, Warning, remedy, "nearly full: %s of %s", bytes(used), bytes(most))
+		default:
+			e.noteOf(s, check, OK, "", "%.0f %% of %s used", share*100, bytes(most))
+		}
+	}
+	e.noteSame()
+}
+
+func bytes(n int64) string {
+	const step = 1024
+	for _, unit := range []string{"bytes", "KiB", "MiB"} {
+		if n < 10*step {
+			return fmt.Sprintf("%d %s", n, unit)
+		}
+		n /= step
+	}
+	return fmt.Sprintf("%d GiB", n)
+}
+
+func (e *examination) checkEviction(context.Context) {
+	const check, remedy = "eviction", "CONFIG SET maxmemory-policy noeviction, or keep locks apart from the cache"
+	for _, s := range e.masters() {
+		switch policy, limited := s.info["maxmemory_policy"], s.number("maxmemory") > 0; {
+		case policy == "":
+			e.noteOf(s, check, Unknown, remedy, "INFO does not say maxmemory-policy")
+		case policy == "noeviction":
+			e.noteOf(s, check, OK, "", "maxmemory-policy noeviction")
+		case limited:
+			e.noteOf(s, check, Failure, remedy, "maxmemory-policy %s: a full server throws locks away while they are held", policy)
+		default:
+			e.noteOf(s, check, Warning, remedy, "maxmemory-policy %s: with a limit (maxmemory is 0 now) locks would be thrown away", policy)
+		}
+	}
+	e.noteSame()
+}
+
+func (e *examination) checkPersistence(ctx context.Context) {
+	const check = "persistence"
+	const remedy = "WithQuarantine keeps two holders apart after a crash; without it only tokens do: see docs/operations.md, Persistence"
+	for _, s := range e.masters() {
+		aof := s.info["aof_enabled"] == "1"
+		switch fsync := s.config(ctx, "appendfsync"); {
+		case s.info["aof_enabled"] == "":
+			e.noteOf(s, check, Unknown, "", "INFO does not say")
+		case aof && s.info["aof_last_write_status"] == "err":
+			e.noteOf(s, check, Failure, "look at its log and its disk", "the last write to the append-only file failed")
+		case aof && fsync == "always":
+			e.noteOf(s, check, OK, "", "appendonly yes, appendfsync always: a crash loses no lock")
+		case aof:
+			e.noteOf(s, check, Advice, remedy, "appendonly yes: a crash may lose the locks of the last second")
+		case s.info["rdb_last_bgsave_status"] == "err":
+			e.noteOf(s, check, Warning, "look at its log and its disk", "the last snapshot failed: it may refuse writes")
+		default:
+			e.noteOf(s, check, Advice, remedy, "no append-only file: a crash loses the locks since the last snapshot, or all")
+		}
+	}
+	e.noteSame()
+}
+
+func (e *examination) checkReplicas(ctx context.Context) {
+	const check = "replicas"
+	for _, s := range e.masters() {
+		n := s.number("connected_slaves")
+		least := s.config(ctx, "min-replicas-to-write")
+		var behind []string
+		for i := range n {
+			if state := s.info[fmt.Sprintf("slave%d", i)]; state != "" && !strings.Contains(state, "state=online") {
+				behind = append(behind, state)
+			}
+		}
+		switch {
+		case s.info["connected_slaves"] == "":
+			e.noteOf(s, check, Unknown, "", "INFO does not say whether it has any")
+		case len(behind) > 0:
+			e.noteOf(s, check, Warning, "wait until it is online before a fail-over", "a replica is not in step: %s", strings.Join(behind, "; "))
+		case n == 0 && e.topology.Cluster:
+			e.noteOf(s, check, Warning, "give each master a replica", "none: the locks of its slots cannot be had while it is away")
+		case n == 0:
+			e.noteOf(s, check, OK, "", "none: there is no fail-over that loses locks, and no lock while the server is away")
+		case least == "" || least == "0":
+			e.noteOf(s, check, Advice, "WithReplicas(1, …) excludes two holders after a fail-over; min-replicas-to-write 1 stops a master that is cut off",
+				"%d, and the master writes without them: a fail-over may lose the newest locks", n)
+		default:
+			e.noteOf(s, check, OK, "", "%d, and min-replicas-to-write is %s", n, least)
+		}
+	}
+	e.noteSame()
+}

@@ -1,0 +1,169 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/script"
+)
+
+// A try is a command that locks need, on a scratch key. Those who need it only at times say for what.
+type try struct {
+	right   string // as ACL SETUSER has it, without the sign
+	command []any  // scratchKey stands for the key
+	only    string // "": all locks
+	cluster bool   // of a Cluster only
+}
+
+// scratchKey and scratchChannel stand for names in a try.
+const (
+	scratchKey     = "\x00key"
+	scratchChannel = "\x00channel"
+)
+
+// forInspector is what only those who look at locks do.
+const forInspector = "for lockmw.Inspector and the command lockmw"
+
+// tries are in the order in which they can be done: each finds what those before it have written.
+var tries = []try{
+	{right: "ping", command: []any{"ping"}},
+	{right: "time", command: []any{"time"}},
+	{right: "set", command: []any{"set", scratchKey, "1", "px", "10000"}},
+	{right: "get", command: []any{"get", scratchKey}},
+	{right: "exists", command: []any{"exists", scratchKey}},
+	{right: "pexpire", command: []any{"pexpire", scratchKey, "10000"}},
+	{right: "pttl", command: []any{"pttl", scratchKey}},
+	{right: "eval", command: []any{"eval", "return 1", "1", scratchKey}},
+	{right: "evalsha", command: []any{"evalsha", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "1", scratchKey}}, // of that script
+	{right: "del", command: []any{"del", scratchKey}},
+	{right: "hset", command: []any{"hset", scratchKey, "a", "1", "b", "2"}},
+	{right: "pexpire", command: []any{"pexpire", scratchKey, "10000"}},
+	{right: "hget", command: []any{"hget", scratchKey, "a"}},
+	{right: "hmget", command: []any{"hmget", scratchKey, "a", "b"}},
+	{right: "hgetall", command: []any{"hgetall", scratchKey}},
+	{right: "hlen", command: []any{"hlen", scratchKey}},
+	{right: "hscan", command: []any{"hscan", scratchKey, "0"}},
+	{right: "hdel", command: []any{"hdel", scratchKey, "a", "b"}},
+	{right: "zadd", command: []any{"zadd", scratchKey, "1", "a", "2", "b"}},
+	{right: "pexpire", command: []any{"pexpire", scratchKey, "10000"}},
+	{right: "zcard", command: []any{"zcard", scratchKey}},
+	{right: "zcount", command: []any{"zcount", scratchKey, "-inf", "+inf"}},
+	{right: "zscore", command: []any{"zscore", scratchKey, "a"}},
+	{right: "zrank", command: []any{"zrank", scratchKey, "a"}},
+	{right: "zrange", command: []any{"zrange", scratchKey, "0", "-1"}},
+	{right: "zrangebyscore", command: []any{"zrangebyscore", scratchKey, "-inf", "+inf"}},
+	{right: "zrem", command: []any{"zrem", scratchKey, "a", "b"}},
+	{right: "publish", command: []any{"publish", scratchChannel, "1"}},
+	{right: "spublish", command: []any{"spublish", scratchChannel, "1"}, cluster: true},
+	{right: "scan", command: []any{"scan", "0", "match", scratchKey, "count", "1"}, only: forInspector},
+	{right: "info", command: []any{"info", "server"}, only: "for warnings of eviction, shared commands and WithQuarantine"},
+	{right: "config|get", command: []any{"config", "get", "maxmemory-policy"}, only: "for WithQuarantine"},
+	{right: "wait", command: []any{"wait", "0", "1"}, only: "for WithReplicas"},
+}
+
+// checkRights tries what locks need, at each master: rights are given at each.
+func (e *examination) checkRights(ctx context.Context) {
+	for _, s := range e.servers {
+		if s.replica {
+			continue
+		}
+		tag, err := e.tagAt(ctx, s)
+		if err != nil {
+			e.noteOf(s, "rights", Unknown, remedyOf(err), "%v", err)
+			continue
+		}
+		e.checkRightsAt(ctx, s, tag)
+	}
+	e.noteSame()
+}
+
+// tagAt returns a hash tag whose keys are at a server.
+func (e *examination) tagAt(ctx context.Context, s *server) (string, error) {
+	cluster := script.ClusterOf(e.rdb)
+	for {
+		tag := "{doctor:" + rand.Text()[:10] + "}"
+		if cluster == nil {
+			return tag, nil
+		}
+		node, err := cluster.MasterForKey(ctx, tag)
+		if err != nil {
+			return "", err
+		}
+		if node == s.client {
+			return tag, nil
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+	}
+}
+
+func (e *examination) checkRightsAt(ctx context.Context, s *server, tag string) {
+	const check = "rights"
+	names := map[any]any{scratchKey: e.options.Prefix + ":" + tag, scratchChannel: e.options.Prefix + ":inbox:" + tag}
+	var missing []string
+	optional := make(map[string][]string) // by what they are for
+	rights := 0
+	for _, t := range tries {
+		if t.cluster && !e.topology.Cluster {
+			continue
+		}
+		rights++
+		args := make([]any, len(t.command))
+		for i, arg := range t.command {
+			args[i] = arg
+			if name, ok := names[arg]; ok {
+				args[i] = name
+			}
+		}
+		err := s.client.(interface { // all clients have it
+			Do(ctx context.Context, args ...any) *redis.Cmd
+		}).Do(ctx, args...).Err()
+		switch right := denied(err); {
+		case right == "":
+		case right == "~" || right == "&":
+			pattern := right + e.options.Prefix + map[string]string{"~": ":*", "&": ":inbox:*"}[right]
+			e.noteOf(s, check, Failure, "ACL SETUSER … '"+pattern+"'", "%v", err)
+			return
+		case t.only != "":
+			optional[t.only] = append(optional[t.only], "+"+t.right)
+		default:
+			missing = append(missing, "+"+t.right)
+		}
+	}
+	if len(missing) > 0 {
+		rights := strings.Join(missing, " ")
+		e.noteOf(s, check, Failure, "ACL SETUSER … "+rights, "the user may not do what locks need: %s", rights)
+	}
+	for _, t := range tries {
+		if rights := strings.Join(optional[t.only], " "); rights != "" {
+			e.noteOf(s, check, Advice, "ACL SETUSER … "+rights, "the user may not do what is needed %s: %s", t.only, rights)
+			delete(optional, t.only)
+		}
+	}
+	if len(missing) == 0 {
+		e.noteOf(s, check, OK, "", "the user may do what locks need: %d commands tried", rights)
+	}
+}
+
+// denied returns what a command was denied for: a command, keys (~) or channels (&); "" if it was not.
+func denied(err error) string {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return ""
+	}
+	text := answer.Error()
+	switch {
+	case strings.Contains(text, "NOPERM") && strings.Contains(text, "channel"):
+		return "&"
+	case strings.Contains(text, "NOPERM") && strings.Contains(text, "key"):
+		return "~"
+	case strings.Contains(text, "NOPERM"), strings.Contains(text, "unknown command"):
+		return "+"
+	}
+	return ""
+}

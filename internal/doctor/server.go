@@ -1,0 +1,277 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/script"
+)
+
+// A server is one of those that hold locks, or a replica.
+type server struct {
+	addr    string
+	client  redis.Cmdable
+	info    map[string]string // what INFO says; nil: nothing
+	infoErr error
+	replica bool // in a Cluster
+}
+
+// number returns a number of INFO; 0 if it does not say.
+func (s *server) number(field string) int64 {
+	n, _ := strconv.ParseInt(s.info[field], 10, 64)
+	return n
+}
+
+// connect finds the servers, and whether they answer.
+func (e *examination) connect(ctx context.Context) {
+	const check = "connection"
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	var err error
+	if e.topology, err = script.TopologyOf(e.rdb, e.options.Prefix); err == nil {
+		err = e.findServers(ctx)
+	}
+	if err != nil {
+		e.note(check, Failure, remedyOf(err), "%v", err)
+		return
+	}
+	what := "one server answers"
+	if e.topology.Cluster {
+		masters, replicas := 0, 0
+		for _, s := range e.servers {
+			if s.replica {
+				replicas++
+			} else {
+				masters++
+			}
+		}
+		e.note(check, OK, "", "a Cluster of %d masters and %d replicas answers", masters, replicas)
+		return
+	}
+	if !e.topology.Single {
+		what = "a server that Sentinel knows answers"
+	}
+	e.note(check, OK, "", "%s", what)
+}
+
+func (e *examination) findServers(ctx context.Context) error {
+	cluster := script.ClusterOf(e.rdb)
+	if cluster == nil {
+		s := &server{client: e.rdb}
+		if c, ok := e.rdb.(interface{ Options() *redis.Options }); ok {
+			s.addr = c.Options().Addr
+		}
+		e.servers = []*server{s}
+		return s.ask(ctx)
+	}
+	var mu sync.Mutex
+	add := func(replica bool) func(context.Context, *redis.Client) error {
+		return func(ctx context.Context, c *redis.Client) error {
+			s := &server{client: c, addr: c.Options().Addr, replica: replica}
+			if err := s.ask(ctx); err != nil && !replica {
+				return err
+			} else if err != nil {
+				s.infoErr = err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			e.servers = append(e.servers, s)
+			return nil
+		}
+	}
+	if err := cluster.ForEachMaster(ctx, add(false)); err != nil {
+		return err
+	}
+	if c, ok := cluster.(interface {
+		ForEachSlave(context.Context, func(context.Context, *redis.Client) error) error
+	}); ok {
+		_ = c.ForEachSlave(ctx, add(true)) // add fails for masters only
+	}
+	slices.SortFunc(e.servers, func(a, b *server) int { return strings.Compare(a.addr, b.addr) })
+	if len(e.servers) == 0 {
+		return errors.New("the Cluster has no masters")
+	}
+	return nil
+}
+
+// ask fails if the server does not answer.
+func (s *server) ask(ctx context.Context) error {
+	if err := s.client.Ping(ctx).Err(); err != nil {
+		return err
+	}
+	s.info, s.infoErr = readInfo(ctx, s.client) // which may be denied
+	return nil
+}
+
+func readInfo(ctx context.Context, client redis.Cmdable) (map[string]string, error) {
+	text, err := client.Info(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	info := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info, nil
+}
+
+// remedyOf says what to do about an error of a connection.
+func remedyOf(err error) string {
+	text := err.Error()
+	if _, rest, ok := strings.Cut(text, "no permissions to run the '"); ok {
+		command, _, _ := strings.Cut(rest, "'")
+		return "ACL SETUSER … +" + command
+	}
+	for _, r := range []struct{ of, do string }{
+		{"NOAUTH", "give the user and the password in the URL: redis://user:password@host:port"},
+		{"WRONGPASS", "the user or the password is wrong"},
+		{"unauthenticated", "give the user and the password in the URL: redis://user:password@host:port"},
+		{"NOPERM", "the user may not do that: compare it with docs/operations.md, Access rights"},
+		{"OOM", "free memory: see docs/operations.md, Memory"},
+		{"READONLY", "give the address of the master, or use a client for Sentinel"},
+		{"LOADING", "wait: the server reads its data"},
+		{"MASTERDOWN", "a master is missing: wait for its replica, or start it"},
+		{"CLUSTERDOWN", "a master is missing: wait for its replica, or start it"},
+		{"connection refused", "no server listens there: look at host and port, and whether it runs"},
+		{"cluster support disabled", "the server is no Cluster: use a URL for a single one"},
+		{"MOVED", "the server belongs to a Cluster: use a URL for a Cluster"},
+		{"first record does not look like a TLS handshake", "the server does not speak TLS at this port: use redis:// instead of rediss://"},
+		{"certificate", "the server's certificate is not trusted: give the certificate of its authority"},
+		{"EOF", "the server closed the connection: it may want TLS (rediss://), or limit who connects"},
+		{"i/o timeout", "no answer in time: look at firewalls, and whether the server hangs"},
+		{"context deadline exceeded", "no answer in time: look at firewalls, and whether the server hangs"},
+	} {
+		if strings.Contains(text, r.of) {
+			return r.do
+		}
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return "the host is not known: look at its name"
+	}
+	return ""
+}
+
+// checkServers looks at what software the servers run.
+func (e *examination) checkServers(context.Context) {
+	const check = "server"
+	for _, s := range e.servers {
+		name, version := s.software()
+		major, _ := strconv.Atoi(strings.SplitN(version, ".", 2)[0])
+		switch {
+		case s.info == nil:
+			e.noteOf(s, check, Unknown, "allow +info, for a better examination", "INFO: %v", s.infoErr)
+		case s.info["redis_mode"] == "sentinel":
+			e.noteOf(s, check, Failure, "use a URL for Sentinel", "this is a Sentinel, which holds no data")
+		case version == "":
+			e.noteOf(s, check, Unknown, "", "INFO does not say which version it is")
+		case name != "redis" && name != "valkey":
+			e.noteOf(s, check, Warning, "test it well: lockmw is tested with Redis and Valkey", "%s %s", name, version)
+		case name == "redis" && major < 6:
+			e.noteOf(s, check, Failure, "use Redis 6 or later, or Valkey", "redis %s", version)
+		default:
+			e.noteOf(s, check, OK, "", "%s %s", name, version)
+		}
+	}
+	e.noteSame()
+}
+
+// software returns what the server says that it is.
+func (s *server) software() (name, version string) {
+	for _, other := range []string{"dragonfly", "garnet", "kvrocks"} {
+		if v := s.info[other+"_version"]; v != "" {
+			return other, v
+		}
+	}
+	if v := s.info["valkey_version"]; v != "" {
+		return "valkey", v
+	}
+	return "redis", s.info["redis_version"]
+}
+
+// checkAddress looks whether one server is behind the address. Connections that a proxy spreads reach several.
+func (e *examination) checkAddress(ctx context.Context) {
+	const check = "address"
+	if e.topology.Cluster {
+		var down []string
+		for _, s := range e.servers {
+			if state, err := s.client.ClusterInfo(ctx).Result(); err == nil && !strings.Contains(state, "cluster_state:ok") {
+				down = append(down, s.addr)
+			}
+		}
+		if len(down) > 0 {
+			e.note(check, Failure, "assign all slots, or start the missing masters", "the Cluster is down, as seen by %s", strings.Join(down, " "))
+			return
+		}
+		e.note(check, OK, "", "all slots have a master")
+		return
+	}
+	client, ok := e.rdb.(interface{ Conn() *redis.Conn })
+	if !ok {
+		e.note(check, Unknown, "", "a redis client of type %T does not show its connections", e.rdb)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	ids, connections := runIDs(ctx, client)
+	switch {
+	case len(ids) == 0:
+		e.note(check, Unknown, "allow +info, for a better examination", "whether one server is behind the address is not known")
+	case len(ids) > 1:
+		e.note(check, Failure, "give the address of one server, or use a client for Sentinel or a Cluster",
+			"%d servers are behind the address, by turns: two could hold a lock", len(ids))
+	default:
+		e.note(check, OK, "", "one server is behind it, on %d connections", connections)
+	}
+}
+
+// runIDs returns what servers several connections lead to, and how many connections they were.
+func runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids map[string]bool, connections int) {
+	ids = make(map[string]bool)
+	var open [8]*redis.Conn // all at once: each is another one
+	defer func() {
+		for _, conn := range open[:connections] {
+			_ = conn.Close()
+		}
+	}()
+	for i := range open {
+		open[i] = client.Conn()
+		info, err := open[i].Info(ctx, "server").Result()
+		if err != nil { // the pool may be small
+			_ = open[i].Close()
+			break
+		}
+		connections++
+		_, rest, _ := strings.Cut(info, "run_id:")
+		if id, _, ok := strings.Cut(rest, "\r"); ok {
+			ids[id] = true
+		}
+	}
+	return ids, connections
+}
+
+// checkRoles looks whether the servers take writes.
+func (e *examination) checkRoles(context.Context) {
+	const check = "role"
+	for _, s := range e.servers {
+		switch {
+		case s.replica || s.info == nil:
+		case s.info["role"] == "":
+			e.noteOf(s, check, Unknown, "", "INFO does not say whether it is a master")
+		case s.info["role"] == "slave":
+			e.noteOf(s, check, Failure, "give the address of the master, or use a client for Sentinel", "a replica of %s:%s", s.info["master_host"], s.info["master_port"])
+		default:
+			e.noteOf(s, check, OK, "", "a master")
+		}
+	}
+	e.noteSame()
+}

@@ -1,0 +1,158 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// What is measured, and from when on it is slow.
+const (
+	scriptCalls = 1000                   // commands in a script
+	slowCall    = 10 * time.Microsecond  // for one of them; an idle server takes less than 1 us
+	pairs       = 50                     // locks taken and released
+	slowPair    = 20 * time.Millisecond  // every request with a lock takes so much longer
+	handOvers   = 20                     // from one Client to another, at most
+	enough      = 2 * time.Second        // for them
+	slowHand    = 100 * time.Millisecond // a busy key is used at most ten times a second then
+)
+
+// checkScripts measures how fast scripts run, beside the way to the server and back.
+func (e *examination) checkScripts(ctx context.Context) {
+	const check = "scripts"
+	tag, err := e.tagAt(ctx, e.firstMaster())
+	var ways, runs []time.Duration
+	for range 5 {
+		if err != nil {
+			break
+		}
+		begun := time.Now()
+		if err = e.rdb.Eval(ctx, "return 1", []string{e.options.Prefix + ":" + tag}).Err(); err == nil {
+			ways = append(ways, time.Since(begun))
+			begun = time.Now()
+			err = e.rdb.Eval(ctx, "for i = 1, tonumber(ARGV[1]) do redis.call('EXISTS', KEYS[1]) end return 1", []string{e.options.Prefix + ":" + tag}, scriptCalls).Err()
+			runs = append(runs, time.Since(begun))
+		}
+	}
+	if err != nil {
+		e.note(check, Failure, remedyOf(err), "%v", err)
+		return
+	}
+	each := max(median(runs)-median(ways), 0) / scriptCalls
+	if each > slowCall {
+		e.note(check, Warning, "look at what else the server does, whether MONITOR runs, and at its processor", "a command in a script takes %v", each)
+		return
+	}
+	e.note(check, OK, "", "a command in a script takes %v, the way to the server and back %v", each, round(median(ways)))
+}
+
+// newClient returns a Client for keys of the doctor.
+func (e *examination) newClient() (*lockmw.Client, error) {
+	return lockmw.New(e.rdb, lockmw.WithPrefix(e.options.Prefix), lockmw.WithLogger(slog.New(slog.DiscardHandler)),
+		lockmw.WithLease(e.options.Lease), lockmw.WithWait(e.patience))
+}
+
+// checkLock measures how long a lock takes that nobody else wants.
+func (e *examination) checkLock(ctx context.Context) {
+	const check = "lock"
+	took, err := e.timePairs(ctx)
+	switch middle := median(took); {
+	case err != nil:
+		e.note(check, Failure, remedyOf(err), "%v", err)
+	case middle > slowPair:
+		e.note(check, Warning, "run the server nearer to those who use it", "taking and releasing one takes %v, the slowest of %d %v", round(middle), pairs, round(took[len(took)-1]))
+	default:
+		e.note(check, OK, "", "taking and releasing one takes %v, the slowest of %d %v", round(middle), pairs, round(took[len(took)-1]))
+	}
+}
+
+func (e *examination) timePairs(ctx context.Context) (took []time.Duration, err error) {
+	locks, err := e.newClient()
+	if err != nil {
+		return nil, err
+	}
+	defer locks.Close()
+	key := lockmw.Key("doctor", rand.Text())
+	for i := range pairs + 1 {
+		begun := time.Now()
+		_, hold, err := locks.TryLock(ctx, key)
+		if err == nil {
+			err = hold.Unlock()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 { // the first one sends the scripts
+			took = append(took, time.Since(begun))
+		}
+	}
+	return took, nil
+}
+
+// checkHandOver measures how long it takes from a release in one Client to the grant in another.
+func (e *examination) checkHandOver(ctx context.Context) {
+	const check = "hand-over"
+	took, err := e.timeHandOvers(ctx)
+	switch middle := median(took); {
+	case err != nil:
+		e.note(check, Failure, remedyOf(err), "%v", err)
+	case middle > slowHand:
+		e.note(check, Warning, "look at what was said of messages", "from a release to the next holder it takes %v: waiting calls have to poll", round(middle))
+	default:
+		e.note(check, OK, "", "from a release to the next holder it takes %v, the slowest of %d %v", round(middle), len(took), round(took[len(took)-1]))
+	}
+}
+
+func (e *examination) timeHandOvers(ctx context.Context) (took []time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 4*e.patience)
+	defer cancel()
+	one, err := e.newClient()
+	if err != nil {
+		return nil, err
+	}
+	defer one.Close()
+	other, err := e.newClient()
+	if err != nil {
+		return nil, err
+	}
+	defer other.Close()
+	two := [2]*lockmw.Client{one, other}
+	key := lockmw.Key("doctor", rand.Text())
+	_, hold, err := two[0].Lock(ctx, key)
+	started := time.Now()
+	for i := 0; i <= handOvers && (i < 2 || time.Since(started) < enough); i++ {
+		if err != nil {
+			return nil, err
+		}
+		type grant struct {
+			hold *lockmw.Hold
+			err  error
+			at   time.Time
+		}
+		waits, granted := make(chan struct{}), make(chan grant, 1)
+		observer := &lockmw.Observer{Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(waits) }}
+		go func() {
+			_, hold, err := two[(i+1)%2].Lock(ctx, key, lockmw.WithObserver(observer))
+			granted <- grant{hold, err, time.Now()}
+		}()
+		select {
+		case <-waits:
+		case g := <-granted: // it failed
+			_ = hold.Unlock()
+			return nil, g.err
+		}
+		begun := time.Now()
+		unlockErr := hold.Unlock()
+		g := <-granted
+		if hold, err = g.hold, g.err; err == nil {
+			err = unlockErr
+		}
+		if i > 0 { // the first one subscribes
+			took = append(took, max(g.at.Sub(begun), 0))
+		}
+	}
+	return took, hold.Unlock()
+}
