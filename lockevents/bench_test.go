@@ -1,0 +1,43 @@
+package lockevents_test
+
+import (
+	"testing"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockevents"
+	"github.com/lockmw/go/lockmw"
+)
+
+// What a lock that nobody else wants costs more if its events are recorded.
+func BenchmarkPair(b *testing.B) {
+	for _, recorded := range []bool{false, true} {
+		name := map[bool]string{false: "alone", true: "recorded"}[recorded]
+		b.Run(name, func(b *testing.B) {
+			rdb := redistest.Redis(b).NewClient(b)
+			events, err := lockevents.New(rdb)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer events.Close()
+			var opts []lockmw.ClientOption
+			if recorded {
+				opts = append(opts, lockmw.WithObserver(events.Observer()))
+			}
+			locks, err := lockmw.New(rdb, opts...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer locks.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				_, hold, err := locks.Lock(b.Context(), "item:1")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := hold.Unlock(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

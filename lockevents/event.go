@@ -1,0 +1,119 @@
+package lockevents
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A Kind says what happened.
+type Kind string
+
+// The kinds of events.
+const (
+	Waits         Kind = "waits"          // a call found the lock taken and waits for it
+	Acquired      Kind = "acquired"       // a call got the lock
+	Failed        Kind = "failed"         // a call did not get it: see Outcome
+	FailedOpen    Kind = "failed_open"    // a call goes on without it (WithFailOpen)
+	RenewalFailed Kind = "renewal_failed" // the watchdog could not renew the lease; the first time of several
+	Lost          Kind = "lost"           // a hold ended before it was released: its lease ran out, or it was taken away
+	Released      Kind = "released"       // a hold was released
+)
+
+// isUsual reports whether such events are dropped before others.
+func (k Kind) isUsual() bool { return k == Acquired || k == Released }
+
+// An Event is what happened to a lock. What does not apply is empty.
+type Event struct {
+	At      time.Time     // by the clock of the process, to the microsecond
+	Kind    Kind          //
+	Process string        // host:pid, with which the Process of a lockmw.Holder begins
+	Key     string        // as it was given to Lock
+	Op      string        // lock, try_lock, lead or once
+	Mode    string        // exclusive, fair, read, write or permit
+	Label   string        // WithLabel's
+	Token   int64         // the fencing token of the hold
+	Waited  time.Duration // of a call that got the lock, or did not
+	Held    time.Duration // of a hold that ended
+	Outcome string        // of a call that failed: not_acquired, timeout, deadlock, canceled or error
+	Err     string        // why a call failed or a hold was lost
+	Behind  Behind        // of a call that waits: who has the lock
+	Dropped int           // with the last event of an entry: how many more there were
+}
+
+// A Behind is the holder that a call waits for, and its position in the queue.
+type Behind struct {
+	Process  string
+	Label    string
+	Token    int64
+	Position int
+}
+
+// A line is an event in the stream.
+type line struct {
+	At       int64   `json:"at_us"` // since 1970
+	Kind     Kind    `json:"event"`
+	Key      string  `json:"key,omitempty"`
+	KeyBytes string  `json:"key_base64,omitempty"` // if it is no UTF-8
+	Op       string  `json:"op,omitempty"`
+	Mode     string  `json:"mode,omitempty"`
+	Label    string  `json:"label,omitempty"`
+	Token    int64   `json:"token,omitempty"`
+	WaitedMS float64 `json:"waited_ms,omitempty"`
+	HeldMS   float64 `json:"held_ms,omitempty"`
+	Outcome  string  `json:"outcome,omitempty"`
+	Err      string  `json:"error,omitempty"`
+
+	BehindProcess string `json:"behind_process,omitempty"`
+	BehindLabel   string `json:"behind_label,omitempty"`
+	BehindToken   int64  `json:"behind_token,omitempty"`
+	Position      int    `json:"position,omitempty"`
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func fromMillis(ms float64) time.Duration { return time.Duration(ms*1000) * time.Microsecond }
+
+// encode returns events as they are in the stream.
+func encode(events []Event) string {
+	var b strings.Builder
+	lines := json.NewEncoder(&b)
+	for i := range events {
+		e := &events[i]
+		l := line{
+			At: e.At.UnixMicro(), Kind: e.Kind, Key: e.Key, Op: e.Op, Mode: e.Mode, Label: e.Label, Token: e.Token,
+			WaitedMS: millis(e.Waited), HeldMS: millis(e.Held), Outcome: e.Outcome, Err: e.Err,
+			BehindProcess: e.Behind.Process, BehindLabel: e.Behind.Label, BehindToken: e.Behind.Token, Position: e.Behind.Position,
+		}
+		if !utf8.ValidString(e.Key) {
+			l.Key, l.KeyBytes = "", base64.StdEncoding.EncodeToString([]byte(e.Key))
+		}
+		_ = lines.Encode(&l) // of strings and numbers, into memory
+	}
+	return b.String()
+}
+
+// decode is the reverse of encode. It skips what it does not understand: newer versions may write more.
+func decode(text, process string, dropped int) (events []Event) {
+	for text := range strings.Lines(text) {
+		var l line
+		if json.Unmarshal([]byte(text), &l) != nil || l.Kind == "" {
+			continue
+		}
+		e := Event{
+			At: time.UnixMicro(l.At), Kind: l.Kind, Process: process, Key: l.Key, Op: l.Op, Mode: l.Mode, Label: l.Label, Token: l.Token,
+			Waited: fromMillis(l.WaitedMS), Held: fromMillis(l.HeldMS), Outcome: l.Outcome, Err: l.Err,
+			Behind: Behind{Process: l.BehindProcess, Label: l.BehindLabel, Token: l.BehindToken, Position: l.Position},
+		}
+		if key, err := base64.StdEncoding.DecodeString(l.KeyBytes); err == nil && l.KeyBytes != "" {
+			e.Key = string(key)
+		}
+		events = append(events, e)
+	}
+	if n := len(events); n > 0 {
+		events[n-1].Dropped = dropped
+	}
+	return events
+}

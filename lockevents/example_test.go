@@ -1,0 +1,54 @@
+package lockevents_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/lockevents"
+	"github.com/lockmw/go/lockmw"
+)
+
+func Example() {
+	server := miniredis.NewMiniRedis() // instead of a Redis
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+
+	events, err := lockevents.New(rdb)
+	if err != nil {
+		panic(err)
+	}
+	locks, err := lockmw.New(rdb, lockmw.WithObserver(events.Observer()))
+	if err != nil {
+		panic(err)
+	}
+	err = lockmw.Do(context.Background(), locks, "user:42", func(context.Context) error { return nil }, lockmw.WithLabel("order-1"))
+	if err != nil {
+		panic(err)
+	}
+	_ = locks.Close()
+	if err := events.Close(); err != nil { // after the last lock
+		panic(err)
+	}
+
+	history, err := lockevents.NewHistory(rdb)
+	if err != nil {
+		panic(err)
+	}
+	recent, err := history.Recent(context.Background(), "user:42", 10)
+	if err != nil {
+		panic(err)
+	}
+	for _, e := range recent {
+		fmt.Println(e.Kind, e.Key, e.Label)
+	}
+	// Output:
+	// acquired user:42 order-1
+	// released user:42 order-1
+}

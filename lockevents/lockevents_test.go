@@ -1,0 +1,457 @@
+package lockevents_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockevents"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A book is a Recorder, and what it has recorded.
+type book struct {
+	*lockevents.Recorder
+	t       *testing.T
+	rdb     *redis.Client
+	history *lockevents.History
+}
+
+func newBook(t *testing.T, s *redistest.Server, opts ...lockevents.Option) *book {
+	t.Helper()
+	rdb := s.NewClient(t)
+	r, err := lockevents.New(rdb, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := lockevents.NewHistory(rdb, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &book{r, t, rdb, h}
+}
+
+// inBubble runs a test on an embedded Redis whose time passes only when there is nothing else to do.
+func inBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
+	t.Helper()
+	defer race.OneProcessor()()
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(10 * time.Second) }) // until the goroutines of go-redis have ended
+		test(t, redistest.Piped(t))
+	})
+}
+
+// recent closes the book and returns the last events of a key.
+func (b *book) recent(key string, n int) []lockevents.Event {
+	b.t.Helper()
+	if err := b.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	events, err := b.history.Recent(b.t.Context(), key, n)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return events
+}
+
+// wantKinds checks what happened, in which order.
+func wantKinds(t *testing.T, events []lockevents.Event, want ...lockevents.Kind) {
+	t.Helper()
+	var kinds []lockevents.Kind
+	for _, e := range events {
+		kinds = append(kinds, e.Kind)
+	}
+	if !slices.Equal(kinds, want) {
+		t.Fatalf("%v happened, want %v: %+v", kinds, want, events)
+	}
+}
+
+func TestTheLifeOfALockIsRecorded(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s)
+		locks := usertest.Client(t, s, lockmw.WithObserver(b.Observer()))
+		began := time.Now()
+		_, first := usertest.Lock(t, t.Context(), locks, "user:42", lockmw.WithLabel("order-1"))
+		time.AfterFunc(3*time.Second, func() { usertest.Unlock(t, first) })
+		_, second := usertest.Lock(t, t.Context(), locks, "user:42", lockmw.WithLabel("order-2"))
+		usertest.Unlock(t, second)
+		usertest.Lock(t, t.Context(), locks, "user:43")
+		events := b.recent("user:42", 100)
+		wantKinds(t, events, lockevents.Acquired, lockevents.Waits, lockevents.Released, lockevents.Acquired, lockevents.Released)
+		got, waits, released, then := events[0], events[1], events[2], events[3]
+		if got.Key != "user:42" || got.Label != "order-1" || got.Mode != "exclusive" || got.Op != "lock" || got.Token != first.Token() || got.Waited != 0 {
+			t.Errorf("acquired: %+v", got)
+		}
+		if at := got.At.Sub(began); at < 0 || at > time.Second {
+			t.Errorf("acquired after %v", at)
+		}
+		if waits.Label != "order-2" || waits.Token != 0 || waits.Behind.Label != "order-1" || waits.Behind.Token != first.Token() || !strings.HasPrefix(waits.Behind.Process, waits.Process+":") {
+			t.Errorf("waits: %+v", waits)
+		}
+		if released.Held != 3*time.Second || then.Waited != 3*time.Second || then.Token <= first.Token() {
+			t.Errorf("released: %+v; then: %+v", released, then)
+		}
+		all, err := b.history.Recent(t.Context(), "", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantKinds(t, all, lockevents.Released, lockevents.Acquired) // the last two of all keys
+		if all[1].Key != "user:43" {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+func TestWhatGoesWrongIsRecorded(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s)
+		locks := usertest.Client(t, s, lockmw.WithObserver(b.Observer()))
+		ctx, _ := usertest.Lock(t, t.Context(), locks, "user:42")
+		if _, _, err := locks.TryLock(t.Context(), "user:42"); err == nil {
+			t.Fatal("two hold it")
+		}
+		inspector, err := lockmw.NewInspector(b.rdb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, err := inspector.Get(t.Context(), "user:42")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := inspector.ForceUnlock(t.Context(), "user:42", status.Holders[0]); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		time.Sleep(time.Second)
+		events := b.recent("user:42", 100)
+		wantKinds(t, events, lockevents.Acquired, lockevents.Failed, lockevents.Lost)
+		if e := events[1]; e.Outcome != "not_acquired" || e.Op != "try_lock" || !strings.Contains(e.Err, "busy") {
+			t.Errorf("failed: %+v", e)
+		}
+		if e := events[2]; e.Err == "" || e.Token == 0 {
+			t.Errorf("lost: %+v", e)
+		}
+	})
+}
+
+func TestAFailedRenewalAndFailingOpenAreRecorded(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s)
+		o := b.Observer()
+		a := lockmw.Attempt{Key: "user:42"}
+		broken := &lockmw.Error{Op: "renew", Key: "user:42", Err: lockmw.ErrUnavailable}
+		ctx := o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+		o.Renewed(ctx, a, broken)
+		o.Renewed(ctx, a, broken) // once is enough
+		o.Renewed(ctx, a, nil)
+		o.Renewed(ctx, a, &lockmw.Error{Err: lockmw.ErrLost}) // which Lost reports
+		o.Renewed(ctx, a, nil)
+		o.Renewed(ctx, a, broken)
+		o.Lost(ctx, a, &lockmw.Error{Err: lockmw.ErrLost})
+		o.Released(ctx, a, lockmw.Release{Err: lockmw.ErrLost}) // it has been told
+		ctx = o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{FailedOpen: broken, Waited: time.Second})
+		o.Acquired(ctx, a, lockmw.Acquisition{FailedOpen: broken}) // as if it were mounted twice
+		o.Released(ctx, a, lockmw.Release{})                       // there was no hold
+		ctx = o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+		o.Released(ctx, a, lockmw.Release{Err: &lockmw.Error{Err: lockmw.ErrLost}})
+		events := b.recent("user:42", 100)
+		wantKinds(t, events, lockevents.Acquired, lockevents.RenewalFailed, lockevents.RenewalFailed, lockevents.Lost, lockevents.FailedOpen,
+			lockevents.Acquired, lockevents.Lost)
+		if e := events[4]; e.Waited != time.Second || !strings.Contains(e.Err, "unavailable") || strings.Contains(e.Err, "user:42") {
+			t.Errorf("failed open: %+v", e)
+		}
+	})
+}
+
+func TestMountedTwiceItRecordsOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s)
+		locks := usertest.Client(t, s, lockmw.WithObserver(b.Observer()))
+		_, hold := usertest.Lock(t, t.Context(), locks, "user:42", lockmw.WithObserver(b.Observer()))
+		usertest.Unlock(t, hold)
+		wantKinds(t, b.recent("user:42", 100), lockevents.Acquired, lockevents.Released)
+	})
+}
+
+// A busy key must cost the server little, and hide nothing that matters.
+func TestUsualEventsAreDroppedBeforeOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s)
+		o := b.Observer()
+		a := lockmw.Attempt{Key: "user:42"}
+		for range 300 {
+			o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+		}
+		for range 100 {
+			ctx := o.Start(t.Context(), a)
+			o.Failed(ctx, a, &lockmw.Error{Err: lockmw.ErrBusy, Waited: time.Minute})
+			o.Failed(ctx, a, lockmw.ErrBusy) // as if it were mounted twice
+		}
+		events := b.recent("", 1000)
+		count := make(map[lockevents.Kind]int)
+		for _, e := range events {
+			count[e.Kind]++
+			if e.Kind == lockevents.Failed && e.Waited != time.Minute {
+				t.Errorf("%+v", e)
+			}
+		}
+		if count[lockevents.Acquired] != 192 || count[lockevents.Failed] != 64 || events[len(events)-1].Dropped != 300-192+100-64 {
+			t.Errorf("%v, dropped %d", count, events[len(events)-1].Dropped)
+		}
+		if n := b.rdb.XLen(t.Context(), "lockmw:events").Val(); n != 1 {
+			t.Errorf("%d entries", n)
+		}
+	})
+}
+
+func TestEntriesAreWrittenInATimeAndBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s, lockevents.WithLength(10), lockevents.WithPrefix("shop"))
+		o := b.Observer()
+		a := lockmw.Attempt{Key: "user:42"}
+		for range 50 {
+			o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+			time.Sleep(30 * time.Millisecond)
+		}
+		if n := b.rdb.XLen(t.Context(), "shop:events").Val(); n != 10 { // miniredis drops all beyond
+			t.Errorf("%d entries", n)
+		}
+		if ttl := b.rdb.PTTL(t.Context(), "shop:events").Val(); ttl < 6*24*time.Hour || ttl > 7*24*time.Hour {
+			t.Errorf("it lives for %v", ttl)
+		}
+	})
+}
+
+func TestAKeyOfAnyBytesIsFound(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s)
+		o := b.Observer()
+		keys := []string{"user:\xff\x00", "user:<script>\n\"'", "größe:ü"}
+		for _, key := range keys {
+			a := lockmw.Attempt{Key: key}
+			o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+		}
+		for _, key := range keys {
+			if events := b.recent(key, 10); len(events) != 1 || events[0].Key != key {
+				t.Errorf("%q: %+v", key, events)
+			}
+		}
+	})
+}
+
+func TestWhatAnotherVersionWroteIsSkipped(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s)
+		for _, values := range [][]string{{"other", "1"}, {"events", "no JSON\n{}\n{\"event\":\"renamed\",\"key\":\"user:42\",\"new\":1}"}, {"process", "p", "dropped", "x"}} {
+			if err := b.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "lockmw:events", Values: values}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantKinds(t, b.recent("", 10), "renamed")
+	})
+}
+
+// Pages are of 100 entries.
+func TestRecentReadsAsFarBackAsNeeded(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s)
+		o := b.Observer()
+		for i := range 250 {
+			key := "user:42"
+			if i > 10 {
+				key = "user:43"
+			}
+			a := lockmw.Attempt{Key: key, Policy: lockmw.Policy{}}
+			o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{Waited: time.Duration(i) * time.Millisecond})
+			time.Sleep(25 * time.Millisecond)
+		}
+		events := b.recent("user:42", 5)
+		if len(events) != 5 || events[0].Waited != 6*time.Millisecond || events[4].Waited != 10*time.Millisecond {
+			t.Errorf("%+v", events)
+		}
+		if n := len(b.recent("user:43", 1000)); n != 239 {
+			t.Errorf("%d events", n)
+		}
+	})
+}
+
+func TestFollowYieldsWhatHappensFromNowOn(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
+		b := newBook(t, s)
+		o := b.Observer()
+		happens := func(key, label string) {
+			a := lockmw.Attempt{Key: key}
+			a.Policy.Label = label
+			o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+		}
+		happens("user:43", "before")
+		for b.rdb.XLen(t.Context(), "lockmw:events").Val() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		following, seen := make(chan struct{}), make(chan lockevents.Event)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for e, err := range b.history.Follow(ctx, "user:43") {
+				if err != nil {
+					t.Error(err)
+				}
+				seen <- e
+			}
+		})
+		go func() { // Follow begins at some time: until it has, events are none of its
+			defer close(following)
+			quiet := 1100 * time.Millisecond // at first for longer than a read lasts
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(quiet):
+				}
+				quiet = 50 * time.Millisecond
+				happens("user:42", "")
+				happens("user:43", "")
+			}
+		}()
+		for range 3 {
+			if e := <-seen; e.Key != "user:43" || e.Kind != lockevents.Acquired || e.Label != "" {
+				t.Errorf("%+v", e)
+			}
+		}
+		cancel()
+		<-following
+		go func() {
+			for range seen { // what was on its way
+			}
+		}()
+		wg.Wait()
+		close(seen)
+		_ = b.Close()
+	})
+}
+
+func TestAServerThatFailsIsToldOfAndDropsEvents(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		var log bytes.Buffer
+		b := newBook(t, s, lockevents.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		if err := b.rdb.Set(t.Context(), "lockmw:events", "foreign", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		o := b.Observer()
+		a := lockmw.Attempt{Key: "user:42"}
+		for range 3 {
+			o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(log.String(), "cannot be written"); n != 1 || !strings.Contains(log.String(), "WRONGTYPE") {
+			t.Errorf("logged %d times: %s", n, log.String())
+		}
+		if _, err := b.history.Recent(t.Context(), "", 1); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Errorf("Recent: %v", err)
+		}
+		for _, err := range b.history.Follow(t.Context(), "") {
+			if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+				t.Errorf("Follow: %v", err)
+			}
+		}
+		b.rdb.Del(t.Context(), "lockmw:events")
+		o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+		if events := b.recent("user:42", 10); len(events) != 1 || events[0].Dropped != 3 {
+			t.Errorf("%+v", events)
+		}
+	})
+}
+
+func TestACloseThatFailsSaysSo(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s, lockevents.WithLogger(slog.New(slog.DiscardHandler)))
+		o := b.Observer()
+		a := lockmw.Attempt{Key: "user:42"}
+		o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+		if err := b.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{}) // dropped
+		if err := b.Close(); err != nil {
+			t.Errorf("Close again: %v", err)
+		}
+		if n := len(b.recent("", 10)); n != 1 {
+			t.Errorf("%d events", n)
+		}
+	})
+}
+
+// A slow server takes a second for an entry.
+type slow struct{ redis.Hook }
+
+func (slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		time.Sleep(time.Second)
+		return next(ctx, cmds)
+	}
+}
+
+func TestWhatComesWhileAnEntryIsWrittenIsInTheNext(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s)
+		b.rdb.AddHook(slow{passing{}})
+		o := b.Observer()
+		a := lockmw.Attempt{Key: "user:42"}
+		for range 2 {
+			o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+			time.Sleep(500 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		if n := b.rdb.XLen(t.Context(), "lockmw:events").Val(); n != 2 {
+			t.Errorf("%d entries", n)
+		}
+		o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+		time.Sleep(500 * time.Millisecond) // the entry is being written
+		if n := len(b.recent("user:42", 10)); n != 3 {
+			t.Errorf("Close did not wait for the last entry: %d events", n)
+		}
+	})
+}
+
+// passing is a hook that does nothing.
+type passing struct{}
+
+func (passing) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (passing) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (passing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestInvalidOptionsAreRefused(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+	for name, opts := range map[string][]lockevents.Option{
+		"nil option": {nil}, "no prefix": {lockevents.WithPrefix("")}, "a brace": {lockevents.WithPrefix("a{b}")},
+		"no entries": {lockevents.WithLength(0)}, "too many": {lockevents.WithLength(1_000_001)},
+	} {
+		if _, err := lockevents.New(rdb, opts...); !errors.Is(err, lockmw.ErrInvalidOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := lockevents.NewHistory(rdb, opts...); !errors.Is(err, lockmw.ErrInvalidOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := lockevents.New(nil); !errors.Is(err, lockmw.ErrInvalidOption) {
+		t.Errorf("no client: %v", err)
+	}
+}

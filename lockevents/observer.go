@@ -1,0 +1,142 @@
+package lockevents
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/lockmw"
+)
+
+// An attempt is one call for a lock and the hold that it leads to.
+type attempt struct {
+	observe.Attempt[Recorder, attempt]
+
+	started time.Time
+	waited  time.Duration
+	token   int64
+	failing atomic.Bool // the last renewal has failed
+}
+
+// Observer returns what records the events of locks, to be mounted with lockmw.WithObserver: at a Client for all its locks, or at
+// a call. It may be mounted at any number of places.
+func (r *Recorder) Observer() *lockmw.Observer {
+	return &lockmw.Observer{
+		Start: r.start, Contended: r.contended, Acquired: r.acquired, Failed: r.failed, Renewed: r.renewed, Lost: r.lost, Released: r.released,
+	}
+}
+
+// start begins an attempt. If the observer is mounted twice, the second one is that of both: the first of two callbacks leaves
+// nothing to the second.
+func (r *Recorder) start(ctx context.Context, a lockmw.Attempt) context.Context {
+	s := &attempt{started: time.Now()}
+	s.Init(ctx, r, s, a.Key)
+	return s
+}
+
+// in returns the attempt of a callback if it is in phase p, else nil.
+func (r *Recorder) in(ctx context.Context, p observe.Phase) *attempt {
+	if s := observe.In[attempt](ctx, r); s != nil && s.Is(p) {
+		return s
+	}
+	return nil
+}
+
+// event returns one of a call.
+func event(kind Kind, a *lockmw.Attempt, s *attempt) Event {
+	return Event{Kind: kind, Key: a.Key, Op: a.Op, Mode: a.Mode, Label: a.Policy.Label, Token: s.token}
+}
+
+func (r *Recorder) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Contention) {
+	s := r.in(ctx, observe.Waiting)
+	if s == nil {
+		return
+	}
+	e := event(Waits, &a, s)
+	e.Behind.Position = c.Position
+	if len(c.Holders) > 0 {
+		h := &c.Holders[0]
+		e.Behind.Process, e.Behind.Label, e.Behind.Token = h.Process, h.Label, h.Token
+	}
+	r.record(e)
+}
+
+func (r *Recorder) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acquisition) context.Context {
+	s := r.in(ctx, observe.Waiting)
+	if s == nil {
+		return ctx
+	}
+	s.waited = g.Waited
+	if g.FailedOpen != nil {
+		s.Enter(observe.Over)
+		e := event(FailedOpen, &a, s)
+		e.Waited, e.Err = g.Waited, observe.Reason(g.FailedOpen).Error()
+		r.record(e)
+		return ctx
+	}
+	if g.Hold != nil {
+		s.token = g.Hold.Token()
+	}
+	s.Enter(observe.Holding)
+	e := event(Acquired, &a, s)
+	e.Waited = g.Waited
+	r.record(e)
+	return ctx
+}
+
+func (r *Recorder) failed(ctx context.Context, a lockmw.Attempt, err error) {
+	s := r.in(ctx, observe.Waiting)
+	if s == nil {
+		return
+	}
+	s.Enter(observe.Over)
+	e := event(Failed, &a, s)
+	e.Waited = time.Since(s.started)
+	if known, ok := errors.AsType[*lockmw.Error](err); ok && known.Waited > 0 {
+		e.Waited = known.Waited
+	}
+	e.Outcome, e.Err = observe.OutcomeOf(err).String(), observe.Reason(err).Error()
+	r.record(e)
+}
+
+func (r *Recorder) renewed(ctx context.Context, a lockmw.Attempt, err error) {
+	s := r.in(ctx, observe.Holding)
+	if s == nil || core.IsLoss(err) { // which Lost reports
+		return
+	}
+	if failing := err != nil; s.failing.Swap(failing) != failing && failing {
+		e := event(RenewalFailed, &a, s)
+		e.Err = observe.Reason(err).Error()
+		r.record(e)
+	}
+}
+
+func (r *Recorder) lost(ctx context.Context, a lockmw.Attempt, err error) {
+	if s := observe.In[attempt](ctx, r); s != nil && s.End() {
+		r.recordEnd(Lost, &a, s, time.Since(s.started)-s.waited, err)
+	}
+}
+
+func (r *Recorder) released(ctx context.Context, a lockmw.Attempt, end lockmw.Release) {
+	s := observe.In[attempt](ctx, r)
+	if s == nil || !s.End() {
+		return
+	}
+	kind := Released
+	if core.IsLoss(end.Err) {
+		kind = Lost
+	}
+	r.recordEnd(kind, &a, s, end.Held, end.Err)
+}
+
+func (r *Recorder) recordEnd(kind Kind, a *lockmw.Attempt, s *attempt, held time.Duration, err error) {
+	e := event(kind, a, s)
+	e.Held = held
+	if err != nil {
+		e.Err = observe.Reason(err).Error()
+	}
+	r.record(e)
+}

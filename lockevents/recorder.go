@@ -1,0 +1,178 @@
+package lockevents
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/lockmw"
+)
+
+// An Option changes where events are kept.
+type Option func(*config)
+
+type config struct {
+	prefix string
+	length int64
+	logger *slog.Logger
+}
+
+// WithPrefix sets what the stream's key begins with, lockmw by default: that of the locks (lockmw.WithPrefix), so that whoever
+// looks for their events finds them.
+func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
+
+// WithLength sets how many entries the stream has, about: Redis drops the oldest ones. Default 2000, from 1 to 1,000,000. An entry is what
+// one process saw in 20 ms, from one event of 150 bytes to 256 of them.
+func WithLength(entries int) Option { return func(c *config) { c.length = int64(entries) } }
+
+// WithLogger sets who is told that events cannot be written, slog.Default() by default.
+func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
+
+func newConfig(rdb redis.UniversalClient, opts []Option) (*config, error) {
+	c := &config{prefix: "lockmw", length: 2000}
+	for i, o := range opts {
+		if o == nil {
+			return nil, fmt.Errorf("lockevents: %w: option %d is nil", lockmw.ErrInvalidOption, i+1)
+		}
+		o(c)
+	}
+	switch {
+	case rdb == nil:
+		return nil, fmt.Errorf("lockevents: %w: the redis client is nil", lockmw.ErrInvalidOption)
+	case c.prefix == "" || strings.ContainsAny(c.prefix, "{}"):
+		return nil, fmt.Errorf("lockevents: %w: WithPrefix(%q): empty, or with a brace", lockmw.ErrInvalidOption, c.prefix)
+	case c.length < 1 || c.length > 1_000_000:
+		return nil, fmt.Errorf("lockevents: %w: WithLength(%d): not from 1 to 1,000,000", lockmw.ErrInvalidOption, c.length)
+	}
+	if c.logger == nil {
+		c.logger = slog.Default()
+	}
+	return c, nil
+}
+
+func (c *config) stream() string { return c.prefix + ":events" }
+
+const (
+	every    = 20 * time.Millisecond // between two entries of a process
+	most     = 256                   // events in an entry
+	mostBusy = most * 3 / 4          // of which so many may be usual ones
+	patience = 2 * time.Second       // with the server
+	kept     = 7 * 24 * time.Hour    // after the last event
+)
+
+// A Recorder writes events. Safe for concurrent use.
+type Recorder struct {
+	*config
+	rdb     redis.UniversalClient
+	process string
+	limit   loglimit.Limit
+
+	mu      sync.Mutex
+	pending []Event
+	dropped int
+	writing bool // an entry is being written, or about to be
+	closed  bool
+	idle    sync.Cond // writing is over
+}
+
+// New returns a Recorder, which sends nothing until there is an event. An error wraps
+// lockmw.ErrInvalidOption.
+func New(rdb redis.UniversalClient, opts ...Option) (*Recorder, error) {
+	c, err := newConfig(rdb, opts)
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	r := &Recorder{config: c, rdb: rdb, process: fmt.Sprintf("%s:%d", host, os.Getpid())}
+	r.idle.L = &r.mu
+	return r, nil
+}
+
+// record takes an event. It never waits.
+func (r *Recorder) record(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.pending)
+	if r.closed || n >= most || n >= mostBusy && e.Kind.isUsual() {
+		r.dropped++
+		return
+	}
+	e.At = time.Now()
+	r.pending = append(r.pending, e)
+	if !r.writing {
+		r.writing = true
+		time.AfterFunc(every, r.write)
+	}
+}
+
+// write writes what has come, and again after a while if more has.
+func (r *Recorder) write() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events, dropped := r.pending, r.dropped
+	r.pending, r.dropped = nil, 0
+	r.mu.Unlock()
+	err := r.send(events, dropped)
+	if err != nil {
+		r.warn(err)
+	}
+	r.mu.Lock()
+	if err != nil {
+		r.dropped += len(events) + dropped
+	}
+	if len(r.pending) > 0 && !r.closed {
+		time.AfterFunc(every, r.write)
+		return
+	}
+	r.writing = false
+	r.idle.Broadcast()
+}
+
+func (r *Recorder) warn(err error) {
+	if missed, ok := r.limit.Allow(loglimit.KindOf(err)); ok {
+		r.logger.Warn("lockevents: events of locks cannot be written", "key", r.stream(), "error", err, "suppressed", missed)
+	}
+}
+
+// send writes an entry.
+func (r *Recorder) send(events []Event, dropped int) error {
+	if len(events) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	values := []any{"process", r.process, "events", encode(events)}
+	if dropped > 0 {
+		values = append(values, "dropped", dropped)
+	}
+	_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.XAdd(ctx, &redis.XAddArgs{Stream: r.stream(), MaxLen: r.length, Approx: true, Values: values})
+		p.PExpire(ctx, r.stream(), kept)
+		return nil
+	})
+	return err
+}
+
+// Close writes what has come, and returns within some seconds. Events that come later are dropped. It returns why the last ones
+// could not be written. Close may be called again.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	for r.writing {
+		r.idle.Wait()
+	}
+	events, dropped := r.pending, r.dropped
+	r.pending, r.dropped = nil, 0
+	r.mu.Unlock()
+	return r.send(events, dropped)
+}
