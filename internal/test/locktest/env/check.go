@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"time"
 
@@ -71,11 +72,14 @@ func Next[T any](e *Env, from <-chan T) (v T) {
 }
 
 // Renewal returns how the next renewal of those that an observer reports ends. That an answer is late, as on a busy
-// machine, is no end.
+// machine, is no end. Nor is a connection that breaks on the way to one of several servers: go-redis does not send it again there,
+// as it does to one, but the watchdog does.
 func Renewal(e *Env, from <-chan error) error {
 	e.T.Helper()
 	for {
-		if err := Next(e, from); err == nil || !strings.Contains(err.Error(), "has not been answered yet") {
+		err := Next(e, from)
+		late := err != nil && strings.Contains(err.Error(), "has not been answered yet")
+		if broken := e.Config.Several && errors.Is(err, io.EOF); !late && !broken {
 			return err
 		}
 	}

@@ -25,7 +25,7 @@ var replays = []env.Scenario{
 	env.Case("of every command of a hold after its release changes nothing", replayAfterRelease, env.OnServer|env.OneNode|env.Shares),
 	env.Case("of every command of a hold after the same owner came back changes nothing", replayAfterReturn, env.OnServer|env.OneNode|env.Shares),
 	env.Case("of every command of a ticket after it was cancelled changes nothing", replayAfterCancel, env.OnServer|env.OneNode|env.Shares),
-	env.Case("of every message after what it was about is over starts nobody", replayOfMessages, env.OnServer|env.OneNode|env.Shares),
+	env.Case("of every message after what it was about is over starts nobody", replayOfMessages, env.OnServer|env.OneServer|env.Shares),
 }
 
 func lateAcquireAfterRelease(e *env.Env) {
