@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// An address is where Redis is, and how to get in.
+type address struct {
+	url, user, password, passwordFile, ca, cert, key string
+}
+
+// A connection is a client of the server, and by how much its clock is ahead of this machine's.
+type connection struct {
+	client redis.UniversalClient
+	ahead  time.Duration
+}
+
+func (c *connection) close() { _ = c.client.Close() } // nothing can be done about it
+
+// now is the time by the server's clock, by which it says since when locks are held.
+func (c *connection) now() time.Time { return time.Now().Add(c.ahead) }
+
+// A place is a parsed URL.
+type place struct {
+	sentinel, cluster bool
+	hosts             []string
+	master            string
+	options           *redis.Options // of the server
+	sentinelUser      string
+	sentinelPassword  string
+}
+
+// shown is the address without who gets in.
+func (a *address) shown() string {
+	scheme, rest, found := strings.Cut(a.url, "://")
+	if !found {
+		return a.url
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	if i := strings.LastIndex(rest, "@"); i >= 0 {
+		rest = rest[i+1:]
+	}
+	return scheme + "://" + rest
+}
+
+// parse reads a.url. No error has a word of it, as there may be a password in it.
+func (a *address) parse() (*place, error) {
+	p := &place{}
+	scheme, rest, found := strings.Cut(a.url, "://")
+	if !found {
+		scheme, rest = "redis", a.url
+	}
+	base, kind, _ := strings.Cut(scheme, "+")
+	p.sentinel, p.cluster = kind == "sentinel", kind == "cluster"
+	if base != "redis" && base != "rediss" || kind != "" && !p.sentinel && !p.cluster {
+		return nil, usage("--redis: a URL begins with redis://, redis+sentinel:// or redis+cluster://, and with rediss for TLS; or say host:port")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, usage("--redis: what follows the ? makes no sense")
+	}
+	p.sentinelUser, p.sentinelPassword = values.Get("sentinel_username"), values.Get("sentinel_password")
+	values.Del("sentinel_username")
+	values.Del("sentinel_password")
+	rest, path, _ := strings.Cut(rest, "/")
+	who := ""
+	if i := strings.LastIndex(rest, "@"); i >= 0 {
+		who, rest = rest[:i+1], rest[i+1:]
+	}
+	p.hosts = strings.Split(rest, ",")
+	switch {
+	case p.sentinel:
+		if p.master, path, _ = strings.Cut(path, "/"); p.master == "" {
+			return nil, usage("--redis: the name of the master is missing: redis+sentinel://host:26379/name")
+		}
+	case p.cluster && path != "":
+		return nil, usage("--redis: a Cluster has one database only")
+	case !p.cluster && len(p.hosts) > 1:
+		return nil, usage("--redis: several servers are a Cluster, redis+cluster://, or Sentinels, redis+sentinel://")
+	}
+	port := "6379"
+	if p.sentinel {
+		port = "26379"
+	}
+	for i, host := range p.hosts {
+		if !strings.Contains(host[strings.LastIndex(host, "]")+1:], ":") {
+			p.hosts[i] = host + ":" + port
+		}
+	}
+	parsed := base + "://" + who + p.hosts[0] + "/" + path
+	if len(values) > 0 {
+		parsed += "?" + values.Encode()
+	}
+	if p.options, err = redis.ParseURL(parsed); err != nil {
+		if _, ok := errors.AsType[*url.Error](err); ok {
+			err = errors.New("it cannot be parsed; what is special in a password is percent-encoded")
+		}
+		return nil, usage("--redis: %v", err)
+	}
+	return p, nil
+}
+
+// tlsFiles adds certificates to o.
+func (a *address) tlsFiles(o *redis.Options) error {
+	if a.ca == "" && a.cert == "" && a.key == "" {
+		return nil
+	}
+	if o.TLSConfig == nil {
+		return usage("--tls-ca, --tls-cert and --tls-key are for URLs that begin with rediss")
+	}
+	if a.ca != "" {
+		pem, err := os.ReadFile(a.ca)
+		if err != nil {
+			return usage("--tls-ca: %v", err)
+		}
+		o.TLSConfig.RootCAs = x509.NewCertPool()
+		if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return usage("--tls-ca: there is no certificate in %s", a.ca)
+		}
+	}
+	if a.cert != "" || a.key != "" {
+		cert, err := tls.LoadX509KeyPair(a.cert, a.key)
+		if err != nil {
+			return usage("--tls-cert and --tls-key: %v", err)
+		}
+		o.TLSConfig.Certificates = []tls.Certificate{cert}
+	}
+	return nil
+}
+
+// connect asks the server what it is and what time it has.
+func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets) (*connection, error) {
+	p, err := a.parse()
+	if err != nil {
+		return nil, err
+	}
+	o := p.options
+	if a.user != "" {
+		o.Username = a.user
+	}
+	if a.passwordFile != "" {
+		text, err := os.ReadFile(a.passwordFile)
+		if err != nil {
+			return nil, usage("--password-file: %v", err)
+		}
+		a.password = strings.TrimRight(string(text), "\r\n")
+	}
+	if a.password != "" {
+		o.Password = a.password
+	}
+	*s = append(*s, o.Password, p.sentinelPassword)
+	if err := a.tlsFiles(o); err != nil {
+		return nil, err
+	}
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries, o.MaxRetries = timeout, timeout, timeout, 1, 1
+	o.ContextTimeoutEnabled = true // Ctrl-C ends at once
+	conn := &connection{client: p.client()}
+	if !p.sentinel && !p.cluster {
+		if err := conn.lookAtServer(ctx, p); err != nil {
+			conn.close()
+			return nil, err
+		}
+	}
+	asked := time.Now()
+	now, err := conn.client.Time(ctx).Result()
+	if err == nil {
+		conn.ahead = now.Sub(asked.Add(time.Since(asked) / 2))
+	}
+	if err != nil && !isDenied(err) {
+		conn.close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// client returns a client for a place.
+func (p *place) client() redis.UniversalClient {
+	o := p.options
+	switch {
+	case p.cluster:
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: p.hosts, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+			DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+			ContextTimeoutEnabled: o.ContextTimeoutEnabled, DialerRetries: o.DialerRetries,
+		})
+	case p.sentinel:
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: p.master, SentinelAddrs: p.hosts, SentinelUsername: p.sentinelUser, SentinelPassword: p.sentinelPassword,
+			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
+			DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+			ContextTimeoutEnabled: o.ContextTimeoutEnabled, DialerRetries: o.DialerRetries, MaxRetries: o.MaxRetries,
+		})
+	}
+	return redis.NewClient(o)
+}
+
+// lookAtServer finds out what answers at the address of one server. A node of a Cluster leads to all of it.
+func (c *connection) lookAtServer(ctx context.Context, p *place) error {
+	info := c.client.Info(ctx, "server").Val() // it may be denied, and is no more than a help
+	switch {
+	case strings.Contains(info, "redis_mode:cluster"):
+		c.close()
+		p.cluster = true
+		c.client = p.client()
+	case strings.Contains(info, "redis_mode:sentinel"):
+		return fmt.Errorf("%s is a Sentinel: use redis+sentinel://%s/ and the name of the master", p.hosts[0], p.hosts[0])
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/lockmw"
+)
+
+func TestURLsOfAllKindsAreRead(t *testing.T) {
+	for text, want := range map[string]place{
+		"redis.internal:6380":                          {hosts: []string{"redis.internal:6380"}},
+		"redis.internal":                               {hosts: []string{"redis.internal:6379"}},
+		"[::1]:6380":                                   {hosts: []string{"[::1]:6380"}},
+		"redis://h:1/3":                                {hosts: []string{"h:1"}},
+		"redis+cluster://u:p@a:1,b:2":                  {hosts: []string{"a:1", "b:2"}, cluster: true},
+		"rediss+cluster://a":                           {hosts: []string{"a:6379"}, cluster: true},
+		"redis+sentinel://u:p@a:1,b/orders/3":          {hosts: []string{"a:1", "b:26379"}, sentinel: true, master: "orders"},
+		"rediss+sentinel://a/m?sentinel_password=pass": {hosts: []string{"a:26379"}, sentinel: true, master: "m", sentinelPassword: "pass"},
+	} {
+		a := address{url: text}
+		p, err := a.parse()
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if !slices.Equal(p.hosts, want.hosts) || p.cluster != want.cluster || p.sentinel != want.sentinel || p.master != want.master || p.sentinelPassword != want.sentinelPassword {
+			t.Errorf("%s is %+v", text, p)
+		}
+		o := p.options
+		if strings.Contains(text, "u:p@") != (o.Username == "u" && o.Password == "p") || strings.HasPrefix(text, "rediss") != (o.TLSConfig != nil) ||
+			strings.HasSuffix(text, "/3") != (o.DB == 3) {
+			t.Errorf("%s: user %q, database %d, TLS %t", text, o.Username, o.DB, o.TLSConfig != nil)
+		}
+		if shown := a.shown(); strings.Contains(shown, "p@") || strings.Contains(shown, "pass") {
+			t.Errorf("%s is shown as %s", text, shown)
+		}
+	}
+}
+
+func TestURLsThatMakeNoSenseAreRefused(t *testing.T) {
+	for _, text := range []string{
+		"http://h", "redis+ring://h", "redis://u:hush@h:port/0", "redis://u:hush%zz@h", "redis://h/x", "redis://a:1,b:2", "redis+sentinel://h", "redis+cluster://h/1",
+		"redis://u:hush@h?x=%zz", "redis://u:hush@h?unknown=1",
+	} {
+		r := call{args: []string{"ls", "--redis", text}}.run(t.Context())
+		if r.want(t, statusUsage, "--redis"); strings.Contains(r.out+r.err, "hush") {
+			t.Errorf("%s: the password is printed: %s", text, r.err)
+		}
+	}
+}
+
+func TestAServerThatIsNotThereIsNamed(t *testing.T) {
+	s := redistest.Redis(t)
+	s.Kill()
+	lockmwOn(t, s, "ls").want(t, statusFailed, "connection refused", "LOCKMW_REDIS")
+}
+
+func TestPasswordsNeedNoCommandLine(t *testing.T) {
+	s := redistest.Redis(t, "--requirepass", "hush")
+	lockmwOn(t, s, "ls").want(t, statusFailed, "LOCKMW_PASSWORD")
+	env := map[string]string{"LOCKMW_REDIS": s.Addr(), "LOCKMW_PASSWORD": "hush"}
+	call{args: []string{"ls"}, env: env}.run(t.Context()).want(t, statusNothing, "nobody has used the prefix")
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("hush\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lockmwOn(t, s, "ls", "--password-file", file).want(t, statusNothing)
+	r := call{args: []string{"ls", "--redis", "redis://:wrong@" + s.Addr()}}.run(t.Context())
+	if r.want(t, statusFailed, "WRONGPASS", "password is wrong"); strings.Contains(r.err, ":wrong@") {
+		t.Error("the password is printed")
+	}
+	call{args: []string{"ls"}, env: map[string]string{"LOCKMW_TIMEOUT": "soon"}}.run(t.Context()).want(t, statusUsage, "LOCKMW_TIMEOUT")
+}
+
+func TestAUserWhoMayNotScanIsTold(t *testing.T) {
+	s := redistest.Redis(t)
+	admin := s.NewClient(t)
+	if err := admin.Do(t.Context(), "acl", "setuser", "oncall", "reset", "on", ">hush", "~*", "&*", "+@all", "-scan").Err(); err != nil {
+		t.Fatal(err)
+	}
+	take(t, newClient(t, s), "user:42")
+	env := map[string]string{"LOCKMW_USER": "oncall", "LOCKMW_PASSWORD": "hush", "LOCKMW_REDIS": s.Addr()}
+	call{args: []string{"ls"}, env: env}.run(t.Context()).want(t, statusFailed, "NOPERM", "may not SCAN", "access-rights")
+	call{args: []string{"show", "user:42"}, env: env}.run(t.Context()).want(t, statusDone, "user:42: 1 hold", "kept places are not shown")
+}
+
+func TestTLSTakesCertificatesFromFiles(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // for its certificate
+	defer web.Close()
+	m := miniredis.NewMiniRedis()
+	if err := m.StartTLS(&tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12}); err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
+	if err := os.WriteFile(ca, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := "rediss://" + m.Addr()
+	call{args: []string{"ls", "--redis", url, "--tls-ca", ca}}.run(t.Context()).want(t, statusNothing, "nobody has used the prefix")
+	call{args: []string{"ls", "--redis", url}}.run(t.Context()).want(t, statusFailed, "--tls-ca")
+	for _, args := range [][]string{{"--tls-ca", ca + "x"}, {"--tls-cert", ca}, {"--tls-ca", ca, "--redis", m.Addr()}} {
+		call{args: append([]string{"ls", "--redis", url}, args...)}.run(t.Context()).want(t, statusUsage, "--tls")
+	}
+}
+
+func TestAClusterAndSentinelsAreFound(t *testing.T) {
+	suite.NeedsFull(t, "several servers take seconds to form")
+	t.Run("cluster", func(t *testing.T) {
+		c := redistest.NewCluster(t, 3, 0)
+		locks, err := lockmw.New(c.Client(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		keys := []string{c.KeyAt(0), c.KeyAt(1), c.KeyAt(2)}
+		for _, key := range keys {
+			take(t, locks, key)
+		}
+		for _, url := range []string{"redis+cluster://" + strings.Join(c.Addrs(), ","), c.Nodes[1].Addr()} {
+			call{args: []string{"ls", "--redis", url}}.run(t.Context()).want(t, statusDone, keys...)
+			call{args: []string{"show", keys[0], "--redis", url}}.run(t.Context()).want(t, statusDone, keys[0])
+		}
+	})
+	t.Run("sentinel", func(t *testing.T) {
+		s := redistest.NewSentinel(t, 1, 1)
+		o := s.Options()
+		locks, err := lockmw.New(s.Universal(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		take(t, locks, "user:42")
+		url := "redis+sentinel://" + strings.Join(o.Addrs, ",") + "/" + o.MasterName
+		call{args: []string{"ls", "--redis", url}}.run(t.Context()).want(t, statusDone, "user:42")
+		call{args: []string{"ls", "--redis", o.Addrs[0]}}.run(t.Context()).want(t, statusFailed, "Sentinel")
+	})
+}
+
+func TestNoErrorHasAPassword(t *testing.T) {
+	c := &command{secrets: secrets{"", "hush"}}
+	if got := c.secrets.hide(errors.New("dial redis://u:hush@h: hush").Error()); got != "dial redis://u:…@h: …" {
+		t.Errorf("it says %q", got)
+	}
+}

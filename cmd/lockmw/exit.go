@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// Exit statuses, which are documented: scripts rely on them.
+const (
+	statusDone        = 0
+	statusFailed      = 1 // Redis cannot be reached, or refuses
+	statusUsage       = 2 // the command line makes no sense
+	statusNothing     = 3 // no lock matches, or nobody holds the key
+	statusGone        = 4 // the hold that was named has ended
+	statusUnconfirmed = 5 // whoever was asked did not say yes
+)
+
+// A statusError is an error with an exit status of its own. One without text was told already.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+func usage(format string, args ...any) error {
+	return &statusError{statusUsage, fmt.Sprintf(format, args...)}
+}
+
+// exitStatus tells of an error in words that an operator can use, and returns the exit status for it.
+func (c *command) exitStatus(ctx context.Context, err error) int {
+	var own *statusError
+	switch {
+	case err == nil, errors.Is(err, syscall.EPIPE): // whoever reads has read enough
+		return statusDone
+	case errors.As(err, &own):
+		if own.text != "" {
+			fmt.Fprintln(c.io.err, "lockmw:", own.text)
+		}
+		return own.status
+	case ctx.Err() != nil:
+		return 130 // as shells say of an interrupt
+	}
+	fmt.Fprintln(c.io.err, "lockmw:", c.secrets.hide(err.Error()))
+	if h := hint(err); h != "" {
+		fmt.Fprintln(c.io.err, h)
+	}
+	return statusFailed
+}
+
+const rights = "https://github.com/lockmw/go/blob/main/docs/operations.md#access-rights"
+
+// hint says what to do about an error.
+func hint(err error) string {
+	text := err.Error()
+	has := func(words ...string) bool {
+		for _, w := range words {
+			if strings.Contains(text, w) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("WRONGPASS"):
+		return "  The user or the password is wrong: see LOCKMW_USER, LOCKMW_PASSWORD and --password-file."
+	case has("NOAUTH", "unauthenticated"):
+		return "  The server wants a password: set LOCKMW_PASSWORD or --password-file, and LOCKMW_USER if it is not the default user's."
+	case has("NOPERM") && has("scan"):
+		return "  This user may not SCAN, which lists of locks need; `lockmw show KEY` does without. Rights: " + rights
+	case has("NOPERM"):
+		return "  This user lacks a right: " + rights
+	case has("x509:", "tls:"):
+		return "  TLS: see --tls-ca, --tls-cert and --tls-key; without TLS the URL begins with redis://."
+	case has("connection refused", "i/o timeout", "no such host", "EOF", "connection reset", "deadline exceeded"):
+		return "  No Redis answers there: see --redis or LOCKMW_REDIS. A server with TLS wants rediss://."
+	case errors.Is(err, lockmw.ErrWrongType):
+		return "  Somebody else's data is at that key: choose another --prefix."
+	}
+	return ""
+}
+
+// secrets are passwords, which no output shows.
+type secrets []string
+
+func (s secrets) hide(text string) string {
+	for _, secret := range s {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
+	return text
+}
+
+// isDenied reports whether the server refuses a command for want of rights.
+func isDenied(err error) bool {
+	return err != nil && redis.HasErrorPrefix(err, "NOPERM") || err != nil && strings.Contains(err.Error(), "NOPERM")
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A list is a run of `lockmw ls`.
+type list struct {
+	*command
+	filter
+	sort  string
+	limit int
+	share float64
+
+	found  int
+	failed error
+	table  *tabwriter.Writer
+	rows   int // since the table was flushed
+}
+
+func (c *command) list() *cobra.Command {
+	l := &list{command: c}
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List locks: holders, waiters, longest waits",
+		Long: `Lists the locks that are held, waited for, or that a place is kept for, the longest wait first.
+
+Of a sorted list the first 1,000 are kept and printed; the others are counted. With --sort none, which is the default of
+--json, all are printed as they are found, however many they are. Listing takes at most --share of the server's time.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.json && !cmd.Flags().Changed("sort") {
+				l.sort = unsorted
+			}
+			if l.sort == unsorted && !cmd.Flags().Changed("limit") {
+				l.limit = 0
+			}
+			return l.run(cmd.Context())
+		},
+	}
+	l.filter.flags(cmd.Flags())
+	cmd.Flags().StringVar(&l.sort, "sort", "wait", "by what: wait, waiters, held, key; none: as they are found")
+	cmd.Flags().IntVar(&l.limit, "limit", 1000, "how many are printed at most; 0: all")
+	cmd.Flags().Float64Var(&l.share, "share", 0.5, "how much of a server's time the scan may take, up to 1")
+	return cmd
+}
+
+func (l *list) run(ctx context.Context) error {
+	compare, err := orderNamed(l.sort)
+	if err != nil {
+		return err
+	}
+	inspector, err := l.connect(ctx)
+	if err != nil {
+		return err
+	}
+	l.filter.prepare()
+	l.table = tabwriter.NewWriter(l.out, 0, 0, 2, ' ', 0)
+	kept := &best[*lockRecord]{compare: compare, most: l.limit}
+	progress, done := l.progress()
+	for s, err := range inspector.All(ctx, lockmw.WithShare(l.share), lockmw.WithScanProgress(progress)) {
+		if errors.Is(err, lockmw.ErrInvalidOption) {
+			done()
+			return usage("--share: it is more than 0 and at most 1")
+		}
+		if err != nil && s.Key == "" {
+			l.failed = errors.Join(l.failed, err)
+			break
+		}
+		r := recordOf(s, l.conn.now())
+		if err != nil {
+			r.Error = l.secrets.hide(err.Error())
+		}
+		if !l.filter.match(&r) {
+			continue
+		}
+		l.found++
+		if compare != nil {
+			kept.add(&r)
+			continue
+		}
+		if err := l.print(&r); err != nil {
+			l.failed = errors.Join(l.failed, err)
+			break
+		}
+		if l.limit > 0 && l.found >= l.limit {
+			break
+		}
+	}
+	done()
+	for _, r := range kept.sorted() {
+		if err := l.print(r); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(l.table.Flush(), l.out.Flush(), l.failed); err != nil {
+		return err
+	}
+	if kept.left > 0 {
+		fmt.Fprintf(l.io.err, "%d more are not shown: --limit 0 or --sort none shows all\n", kept.left)
+	}
+	if l.found == 0 {
+		return l.nothing(ctx, inspector, "no lock matches")
+	}
+	return nil
+}
+
+// flushRows is after how many rows a table is printed that may have no end.
+const flushRows = 200
+
+// print prints one lock.
+func (l *list) print(r *lockRecord) error {
+	if l.json {
+		return l.printJSON(r)
+	}
+	if l.rows == 0 {
+		fmt.Fprintln(l.table, "KEY\tMODE\tHOLDER\tHELD\tTTL\tWAIT\tLONGEST")
+	}
+	holder, held, ttl := "-", "-", "-"
+	if len(r.Holders) > 0 {
+		h := r.Holders[0]
+		holder, held, ttl = short(who(h.Label, h.Process), 50), ago(h.Held), ago(h.TTL)
+		if n := len(r.Holders); n > 1 {
+			holder = fmt.Sprintf("%s (+%d)", holder, n-1)
+		}
+		if h.Lingers {
+			holder += " (unlocked)"
+		}
+	}
+	mode := r.Mode
+	switch {
+	case r.Error != "":
+		mode, holder = "?", clean(r.Error)
+	case mode == "" && len(r.Kept) > 0 && r.Waiting == 0:
+		mode = "kept"
+	case mode == "":
+		mode = "free"
+	}
+	_, err := fmt.Fprintf(l.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", clean(r.Key), mode, holder, held, ttl, r.Waiting, ago(r.longest()))
+	if l.rows++; err == nil && l.rows%flushRows == 0 {
+		err = errors.Join(l.table.Flush(), l.out.Flush())
+	}
+	return err
+}
+
+// progress returns what shows on a terminal how far a scan has come, and what wipes that away.
+func (l *list) progress() (show func(lockmw.ScanProgress), wipe func()) {
+	f, ok := l.io.err.(*os.File)
+	if !ok || !term.IsTerminal(f.Fd()) {
+		return func(lockmw.ScanProgress) {}, func() {}
+	}
+	began, last := time.Now(), time.Now()
+	shown := false
+	show = func(p lockmw.ScanProgress) {
+		if time.Since(began) > time.Second && time.Since(last) > 200*time.Millisecond {
+			last, shown = time.Now(), true
+			fmt.Fprintf(f, "\r%d locks, %.0f %% of the keys…%s", p.Locks, 100*p.Part, ansi.EraseLineRight)
+		}
+	}
+	return show, func() {
+		if shown {
+			fmt.Fprint(f, "\r"+ansi.EraseLineRight)
+		}
+	}
+}
+
+// nothing says by a text that there is nothing, and under which other prefixes there are locks.
+func (c *command) nothing(ctx context.Context, inspector *lockmw.Inspector, text string) error {
+	text += " under the prefix " + clean(c.prefix)
+	prefixes, err := inspector.Prefixes(ctx)
+	var others []string
+	used := false
+	for _, p := range prefixes {
+		if p == c.prefix {
+			used = true
+		} else {
+			others = append(others, clean(p))
+		}
+	}
+	switch {
+	case err != nil: // it may not scan; the rest is true
+	case !used && len(others) > 0:
+		text = fmt.Sprintf("nobody has used the prefix %s; there are locks with --prefix %s", clean(c.prefix), strings.Join(others, ", "))
+	case !used:
+		text = fmt.Sprintf("nobody has used the prefix %s, nor any other, on this server", clean(c.prefix))
+	case len(others) > 0:
+		text += "; other prefixes are " + strings.Join(others, ", ")
+	}
+	return &statusError{statusNothing, text}
+}

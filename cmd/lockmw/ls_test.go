@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// waitBehind has a call of another process wait for a key until the test ends, and returns when it is in the queue.
+func waitBehind(t *testing.T, s *redistest.Server, key string, opts ...lockmw.Option) {
+	t.Helper()
+	queued := make(chan struct{})
+	l := fairlock.New(newClient(t, s))
+	done := make(chan struct{})
+	opts = append(opts, lockmw.WithObserver(&lockmw.Observer{Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(queued) }}))
+	go func() {
+		defer close(done)
+		_, _, _ = l.Lock(t.Context(), key, opts...) // it ends with the test, or gets the lock
+	}()
+	t.Cleanup(func() { <-done })
+	<-queued
+}
+
+func TestLocksAreListedByTheLongestWait(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		locks := newClient(t, s)
+		take(t, locks, "cart:1")
+		take(t, locks, "order:2", lockmw.WithLabel("req-7"))
+		waitBehind(t, s, "order:2")
+		r := lockmwOn(t, s, "ls")
+		r.want(t, statusDone)
+		lines := strings.Split(strings.TrimSpace(r.out), "\n")
+		if len(lines) != 3 {
+			t.Fatalf("it prints %d lines, want 3:\n%s", len(lines), r.out)
+		}
+		for i, want := range [][]string{
+			{"KEY", "MODE", "HOLDER", "HELD", "TTL", "WAIT", "LONGEST"}, {"order:2", "exclusive", "req-7 @ "}, {"cart:1", "exclusive"},
+		} {
+			for _, text := range want {
+				if !strings.Contains(lines[i], text) {
+					t.Errorf("line %d has no %q: %s", i+1, text, lines[i])
+				}
+			}
+		}
+		lockmwOn(t, s, "ls", "--sort", "key", "--limit", "1").want(t, statusDone, "cart:1", "1 more are not shown")
+		r = lockmwOn(t, s, "ls", "--waited")
+		if r.want(t, statusDone, "order:2"); strings.Contains(r.out, "cart:1") {
+			t.Error("a lock without waiters is listed with --waited")
+		}
+		lockmwOn(t, s, "ls", "--kind", "user").want(t, statusNothing, "no lock matches")
+	})
+}
+
+// fieldsOf are the names of an object's fields.
+func fieldsOf(v any) string { return strings.Join(slices.Sorted(maps.Keys(v.(map[string]any))), " ") }
+
+func TestTheNamesOfJSONStay(t *testing.T) {
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "order:2", lockmw.WithLabel("req-7"))
+	waitBehind(t, s, "order:2")
+	locks := fairlock.New(newClient(t, s))
+	if _, _, err := locks.TryLock(t.Context(), "order:2", lockmw.WithPlace("task", time.Minute)); err == nil {
+		t.Fatal("the lock is not busy")
+	}
+	var listed, shown map[string]any
+	for r, into := range map[*result]*map[string]any{
+		new(lockmwOn(t, s, "ls", "--json")): &listed, new(lockmwOn(t, s, "show", "order:2", "--json")): &shown,
+	} {
+		if err := json.Unmarshal([]byte(r.out), into); err != nil || r.status != statusDone {
+			t.Fatalf("%v: %+v", err, r)
+		}
+	}
+	for _, lock := range []map[string]any{listed, shown} {
+		for what, tt := range map[string]struct {
+			of   any
+			want string
+		}{
+			"lock":   {lock, "holders kept key longest_wait_seconds mode waiters waiting"},
+			"holder": {lock["holders"].([]any)[0], "fixed held_seconds id label lingers owner process since token ttl_seconds"},
+			"waiter": {lock["waiters"].([]any)[0], "calls label mode position process since ticket waiting_seconds"},
+			"place":  {lock["kept"].([]any)[0], "name since ttl_seconds"},
+		} {
+			if got := fieldsOf(tt.of); got != tt.want {
+				t.Errorf("a %s has %s, want %s", what, got, tt.want)
+			}
+		}
+		if since, err := time.Parse(time.RFC3339, lock["holders"].([]any)[0].(map[string]any)["since"].(string)); err != nil || since.IsZero() {
+			t.Errorf("since when it is held: %v, %v", since, err)
+		}
+	}
+}
+
+func TestWhoeverLooksUnderAnotherPrefixIsTold(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		take(t, newClient(t, s, lockmw.WithPrefix("shop")), "user:42")
+		for _, args := range [][]string{{"ls"}, {"show", "user:42"}} {
+			lockmwOn(t, s, args...).want(t, statusNothing, "nobody has used the prefix lockmw", "--prefix shop")
+		}
+		lockmwOn(t, s, "show", "user:43", "--prefix", "shop").want(t, statusNothing, "nobody holds or waits for user:43 under the prefix shop")
+		lockmwOn(t, s, "ls", "--prefix", "shop").want(t, statusDone, "user:42")
+	})
+}
+
+// closed is a pipe whose reader has read enough.
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, &wrapped{syscall.EPIPE} }
+
+type wrapped struct{ error }
+
+func (w *wrapped) Unwrap() error { return w.error }
+
+func TestAPipeThatIsClosedEarlyIsNoFailure(t *testing.T) {
+	s := redistest.Mini(t)
+	locks := newClient(t, s)
+	for i := range 3 {
+		take(t, locks, fmt.Sprint("user:", i))
+	}
+	for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"ls", "--sort", "none"}, {"show", "user:1"}, {"watch", "user:1"}, {"top", "--json"}} {
+		var err strings.Builder
+		c := console{in: strings.NewReader(""), out: closed{}, err: &err, env: func(string) string { return "" }}
+		if status := run(t.Context(), c, append(args, "--redis", s.Addr())); status != statusDone || err.Len() > 0 {
+			t.Errorf("%q ends with %d and says %q", args, status, err.String())
+		}
+	}
+}
+
+func TestAFilterMatches(t *testing.T) {
+	r := lockRecord{
+		Key: "order:7/a", Mode: "exclusive", Waiting: 2, LongestWait: new(5.0),
+		Holders: []holderRecord{{Process: "web-1:22:ab", Label: "req-7", Held: 60}}, Waiters: []waiterRecord{{Process: "web-2:9:cd"}},
+	}
+	for what, tt := range map[string]struct {
+		filter
+		want bool
+	}{
+		"all":                  {filter{}, true},
+		"a key":                {filter{key: "order:7/a"}, true},
+		"keys":                 {filter{key: "order:*"}, true},
+		"a character":          {filter{key: "order:?/a"}, true},
+		"a part of a key":      {filter{key: "order"}, false},
+		"no expression":        {filter{key: "order.7*"}, false},
+		"a kind":               {filter{kind: "order"}, true},
+		"another kind":         {filter{kind: "orders"}, false},
+		"a mode":               {filter{mode: "exclusive"}, true},
+		"another mode":         {filter{mode: "read"}, false},
+		"a process":            {filter{process: "web-1:*"}, true},
+		"a process that waits": {filter{process: "web-2*"}, true},
+		"another process":      {filter{process: "web-3*"}, false},
+		"a label":              {filter{label: "req-*"}, true},
+		"another label":        {filter{label: "task-*"}, false},
+		"held for longer":      {filter{heldLonger: time.Minute}, true},
+		"not for that long":    {filter{heldLonger: 61 * time.Second}, false},
+		"waited for longer":    {filter{waitingLonger: 5 * time.Second}, true},
+		"not waited so long":   {filter{waitingLonger: 6 * time.Second}, false},
+		"waited for":           {filter{waited: true}, true},
+		"several":              {filter{waited: true, kind: "order", process: "web-3*"}, false},
+	} {
+		tt.prepare()
+		if got := tt.match(&r); got != tt.want {
+			t.Errorf("%s: it matches: %t, want %t", what, got, tt.want)
+		}
+	}
+}
+
+func TestTheFirstOfAnOrderAreKept(t *testing.T) {
+	compare, err := orderNamed("waiters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &best[*lockRecord]{compare: compare, most: 3}
+	for _, waiting := range []int{4, 1, 9, 2, 7, 3} {
+		b.add(&lockRecord{Waiting: waiting})
+	}
+	var got []int
+	for _, r := range b.sorted() {
+		got = append(got, r.Waiting)
+	}
+	if want := []int{9, 7, 4}; !slices.Equal(got, want) || b.left != 3 {
+		t.Errorf("%v are kept and %d are not, want %v and 3", got, b.left, want)
+	}
+}
+
+func TestForeignTextDoesNoHarmInATerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"user:42": "user:42", `a "b"`: `a "b"`, "größe": "größe", "\x1b[2Jx": `\x1b[2Jx`, "a\nb": `a\nb`, "\u202e": `\u202e`, "<script>": "<script>",
+	} {
+		if got := clean(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+	if got := short("äöüabc", 4); got != "äöü…" {
+		t.Errorf("cut off, it is %q", got)
+	}
+}
+
+func TestTheHelpNamesEveryCommand(t *testing.T) {
+	r := call{args: []string{"--help"}}.run(t.Context())
+	r.want(t, statusDone, "ls ", "show ", "watch ", "unlock ", "top ", "version ", "LOCKMW_REDIS", "Exit statuses")
+	call{args: []string{"version"}}.run(t.Context()).want(t, statusDone, "lockmw ")
+	call{args: []string{"version", "--json"}}.run(t.Context()).want(t, statusDone, `{"version":`)
+	for _, args := range [][]string{{"list"}, {"show"}, {"ls", "x"}, {"ls", "--colour"}, {"ls", "--sort", "age"}, {"top", "--sort", "age"}, {"top"}} {
+		call{args: args}.run(t.Context()).want(t, statusUsage)
+	}
+}

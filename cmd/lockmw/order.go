@@ -1,0 +1,79 @@
+package main
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"strings"
+)
+
+// An order is by what locks are sorted.
+type order struct {
+	name    string
+	compare func(a, b *lockRecord) int // negative: a comes first
+}
+
+var orders = []order{
+	{"wait", func(a, b *lockRecord) int {
+		return cmp.Or(cmp.Compare(b.longest(), a.longest()), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.held(), a.held()), cmp.Compare(a.Key, b.Key))
+	}},
+	{"waiters", func(a, b *lockRecord) int {
+		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.longest(), a.longest()), cmp.Compare(a.Key, b.Key))
+	}},
+	{"held", func(a, b *lockRecord) int {
+		return cmp.Or(cmp.Compare(b.held(), a.held()), cmp.Compare(a.Key, b.Key))
+	}},
+	{"key", func(a, b *lockRecord) int { return cmp.Compare(a.Key, b.Key) }},
+}
+
+// unsorted is the order in which a scan finds locks.
+const unsorted = "none"
+
+func orderNamed(name string) (func(a, b *lockRecord) int, error) {
+	names := []string{}
+	for _, o := range orders {
+		if o.name == name {
+			return o.compare, nil
+		}
+		names = append(names, o.name)
+	}
+	if name == unsorted {
+		return nil, nil
+	}
+	return nil, usage("--sort %s: it is one of %s and %s", name, strings.Join(names, ", "), unsorted)
+}
+
+// A best keeps the first locks of an order, and no more of them than most.
+type best[T any] struct {
+	compare func(a, b T) int
+	most    int // 0: all
+	left    int // how many did not fit
+	records []T
+}
+
+// Len, Less, Swap, Push and Pop make a heap of it whose first record is the last of the order.
+func (b *best[T]) Len() int           { return len(b.records) }
+func (b *best[T]) Less(i, j int) bool { return b.compare(b.records[i], b.records[j]) > 0 }
+func (b *best[T]) Swap(i, j int)      { b.records[i], b.records[j] = b.records[j], b.records[i] }
+func (b *best[T]) Push(x any)         { b.records = append(b.records, x.(T)) }
+
+// Pop implements heap.Interface.
+func (b *best[T]) Pop() any {
+	last := b.records[len(b.records)-1]
+	b.records = slices.Delete(b.records, len(b.records)-1, len(b.records))
+	return last
+}
+
+func (b *best[T]) add(r T) {
+	heap.Push(b, r)
+	if b.most > 0 && len(b.records) > b.most {
+		heap.Pop(b)
+		b.left++
+	}
+}
+
+// sorted returns what was kept, in its order.
+func (b *best[T]) sorted() []T {
+	slices.SortFunc(b.records, b.compare)
+	return b.records
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// What --json prints. Names are never changed; new ones may come. Times are by the server's clock, in RFC 3339.
+
+type lockRecord struct {
+	Key         string         `json:"key"`
+	Mode        string         `json:"mode"` // "" if nobody holds it
+	Holders     []holderRecord `json:"holders"`
+	Waiting     int            `json:"waiting"` // calls
+	LongestWait *float64       `json:"longest_wait_seconds"`
+	Waiters     []waiterRecord `json:"waiters"`
+	Kept        []keptRecord   `json:"kept"`
+	Error       string         `json:"error,omitempty"` // why it could not be read
+}
+
+type holderRecord struct {
+	ID      string    `json:"id"` // what --holder takes
+	Label   string    `json:"label"`
+	Process string    `json:"process"`
+	Since   time.Time `json:"since"`
+	Held    float64   `json:"held_seconds"`
+	TTL     float64   `json:"ttl_seconds"`
+	Token   int64     `json:"token"`
+	Owner   string    `json:"owner"`
+	Fixed   bool      `json:"fixed"`   // the lease is not renewed
+	Lingers bool      `json:"lingers"` // it was unlocked, and the key stays taken
+	Weight  int       `json:"weight,omitempty"`
+	Slots   string    `json:"slots,omitempty"`
+	Trace   string    `json:"trace_id,omitempty"`
+}
+
+type waiterRecord struct {
+	Position int        `json:"position"` // 0: in the holder's process
+	Ticket   string     `json:"ticket,omitempty"`
+	Process  string     `json:"process"`
+	Mode     string     `json:"mode"`
+	Calls    int        `json:"calls"`
+	Label    string     `json:"label"`
+	Since    *time.Time `json:"since"`
+	Waiting  *float64   `json:"waiting_seconds"`
+	Weight   int        `json:"weight,omitempty"`
+}
+
+type keptRecord struct {
+	Name  string    `json:"name"`
+	Since time.Time `json:"since"`
+	TTL   float64   `json:"ttl_seconds"`
+}
+
+// seconds are those of a duration, to the millisecond.
+func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
+
+// idOf names a hold: by its token, and by whom of those that share one it is.
+func idOf(h lockmw.Holder) string { return fmt.Sprintf("%d-%.8s", h.Token, h.Owner) }
+
+// traceOf is the trace id in a traceparent.
+func traceOf(traceparent string) string {
+	if parts := strings.Split(traceparent, "-"); len(parts) >= 4 {
+		return parts[1]
+	}
+	return ""
+}
+
+func holderOf(h lockmw.Holder, now time.Time) holderRecord {
+	return holderRecord{
+		ID: idOf(h), Label: h.Label, Process: h.Process, Since: h.Since.UTC(), Held: seconds(max(now.Sub(h.Since), 0)), TTL: seconds(h.TTL),
+		Token: h.Token, Owner: h.Owner, Fixed: h.Fixed, Lingers: h.Lingers, Weight: h.Weight, Slots: h.Slots, Trace: traceOf(h.TraceParent),
+	}
+}
+
+// recordOf is a status as --json prints it.
+func recordOf(s lockmw.Status, now time.Time) lockRecord {
+	r := lockRecord{Key: s.Key, Mode: s.Mode, Waiting: s.Waiting(), Holders: []holderRecord{}, Waiters: []waiterRecord{}, Kept: []keptRecord{}}
+	for _, h := range s.Holders {
+		r.Holders = append(r.Holders, holderOf(h, now))
+	}
+	position := 0
+	for _, w := range s.Waiters {
+		record := waiterRecord{Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Weight: w.Weight}
+		if w.Ticket != "" {
+			position++
+			record.Position = position
+		}
+		if !w.Since.IsZero() {
+			since, waiting := w.Since.UTC(), seconds(max(now.Sub(w.Since), 0))
+			record.Since, record.Waiting = &since, &waiting
+			if r.LongestWait == nil || waiting > *r.LongestWait {
+				r.LongestWait = &waiting
+			}
+		}
+		r.Waiters = append(r.Waiters, record)
+	}
+	for _, k := range s.Kept {
+		r.Kept = append(r.Kept, keptRecord{k.Name, k.Since.UTC(), seconds(k.TTL)})
+	}
+	return r
+}
+
+// longest is the longest wait in seconds; -1 if nobody is known to wait.
+func (r *lockRecord) longest() float64 {
+	if r.LongestWait == nil {
+		return -1
+	}
+	return *r.LongestWait
+}
+
+// held is for how many seconds the first holder has had it; -1 if there is none.
+func (r *lockRecord) held() float64 {
+	if len(r.Holders) == 0 {
+		return -1
+	}
+	return r.Holders[0].Held
+}
+
+// printJSON prints one object on a line.
+func (c *command) printJSON(v any) error {
+	e := json.NewEncoder(c.out)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A console is what a command talks to.
+type console struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) string
+}
+
+// A command is a run of the program.
+type command struct {
+	io      console
+	out     *bufio.Writer // flushed at the end, and where somebody waits for a line
+	redis   address
+	prefix  string
+	json    bool
+	timeout time.Duration
+	secrets secrets
+
+	conn *connection
+}
+
+// run runs one command line, and returns the exit status.
+func run(ctx context.Context, io console, args []string) int {
+	c := &command{io: io, out: bufio.NewWriter(io.out)}
+	root := c.root()
+	root.SetArgs(args)
+	root.SetIn(io.in)
+	root.SetOut(io.out)
+	root.SetErr(io.err)
+	err := root.ExecuteContext(ctx)
+	if c.conn != nil {
+		c.conn.close()
+	}
+	return c.exitStatus(ctx, errors.Join(err, c.out.Flush()))
+}
+
+func (c *command) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "lockmw",
+		Short:         "Shows who holds Redis locks and who waits for them, and releases them",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Long: `Shows who holds Redis locks and who waits for them, and releases them.
+
+Each global flag has a variable: --redis is LOCKMW_REDIS, --tls-ca is LOCKMW_TLS_CA, and so on. A password needs no
+command line: LOCKMW_PASSWORD, or --password-file.
+
+--redis takes
+  host:port
+  redis://user@host:port/db                    rediss:// is with TLS, so for all of these
+  redis+sentinel://user@host:26379,host:26379/master/db
+  redis+cluster://user@host:port,host:port
+
+Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command line; 3 nothing found;
+4 the hold that was to be released has ended; 5 not confirmed.`,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.readVariables(cmd.Root().PersistentFlags()) },
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&c.redis.url, "redis", "localhost:6379", "where Redis is: host:port or a URL")
+	f.StringVar(&c.redis.user, "user", "", "user of Redis")
+	f.StringVar(&c.redis.passwordFile, "password-file", "", "file with the password")
+	f.StringVar(&c.redis.ca, "tls-ca", "", "file with the certificates of authorities to trust")
+	f.StringVar(&c.redis.cert, "tls-cert", "", "file with this client's certificate")
+	f.StringVar(&c.redis.key, "tls-key", "", "file with the key of that certificate")
+	f.StringVar(&c.prefix, "prefix", "lockmw", "of the locks: what WithPrefix says")
+	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "how long Redis may take to answer")
+	f.BoolVar(&c.json, "json", false, "print JSON, one object a line")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.AddCommand(c.list(), c.show(), c.watch(), c.unlock(), c.top(), c.version())
+	root.CompletionOptions.HiddenDefaultCmd = true
+	for _, sub := range root.Commands() {
+		check := sub.Args
+		sub.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage("%v: %s", err, cmd.UseLine())
+			}
+			return nil
+		}
+	}
+	root.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usage("there is no command %q: see lockmw --help", args[0])
+		}
+		return nil
+	}
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return root
+}
+
+// readVariables gives each of these flags that was not set the value of its variable.
+func (c *command) readVariables(flags *pflag.FlagSet) (failed error) {
+	c.redis.password = c.io.env("LOCKMW_PASSWORD")
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := "LOCKMW_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if value := c.io.env(name); value != "" && !f.Changed {
+			if err := f.Value.Set(value); err != nil && failed == nil {
+				failed = usage("%s: %v", name, err)
+			}
+		}
+	})
+	return failed
+}
+
+// connect finds the server, and returns what looks at its locks.
+func (c *command) connect(ctx context.Context) (*lockmw.Inspector, error) {
+	conn, err := c.redis.connect(ctx, c.timeout, &c.secrets)
+	if err != nil {
+		return nil, err
+	}
+	c.conn = conn
+	inspector, err := lockmw.NewInspector(conn.client, lockmw.WithPrefix(c.prefix))
+	if errors.Is(err, lockmw.ErrInvalidOption) {
+		return nil, usage("--prefix: %v", err)
+	}
+	return inspector, err
+}
+
+func (c *command) version() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := struct {
+				Version string `json:"version"`
+				Go      string `json:"go"`
+			}{"unknown", ""}
+			if info, ok := debug.ReadBuildInfo(); ok {
+				v.Version, v.Go = info.Main.Version, info.GoVersion
+			}
+			if c.json {
+				return c.printJSON(v)
+			}
+			fmt.Fprintln(c.out, "lockmw", v.Version, v.Go)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/table"
+	"charm.land/bubbles/v2/textinput"
+	"charm.land/bubbles/v2/viewport"
+	tea "charm.land/bubbletea/v2"
+)
+
+// A screen is what `lockmw top` shows. Scans are its commands, and so are looks at the first rows: a scan, and a look, begins a while
+// after the last one was answered.
+type screen struct {
+	ctx      context.Context
+	eyes     *eyes
+	interval time.Duration
+	where    string
+	prefix   string
+	hide     func(string) string
+
+	width, height int
+	table         table.Model
+	input         textinput.Model
+	page          viewport.Model
+	sort          int
+	typing        bool // a filter
+	paused        bool
+	open          string // the key that is shown alone; "" if all are
+	happened      []event
+
+	memory  memory
+	sight   *sight
+	rows    []*topRow          // of sight
+	hot     map[string]*topRow // that were looked at again
+	shown   []*topRow          // that match the filter, in their order
+	scanned time.Time          // when the scan began that is under way; zero: none is
+	ready   bool               // there was one
+	err     error
+	since   time.Time // of err
+}
+
+// What is heard of Redis and of the clock.
+type (
+	sightMsg struct{ *sight }
+	looksMsg struct {
+		looks []*look
+		err   error
+	}
+	scanMsg  struct{} // it is time for a scan
+	lookMsg  struct{} // it is time for a look
+	clockMsg struct{} // it is time to show the time
+)
+
+func newScreen(ctx context.Context, e *eyes, sort int, interval time.Duration) *screen {
+	s := &screen{
+		ctx: ctx, eyes: e, interval: interval, sort: sort, hide: func(text string) string { return text },
+		table: table.New(table.WithFocused(true), table.WithStyles(tableStyles())), input: textinput.New(), page: viewport.New(),
+		sight: &sight{longest: -1}, memory: make(memory),
+	}
+	s.input.Prompt = "filter keys: "
+	s.resize(80, 24)
+	return s
+}
+
+// Init implements tea.Model.
+func (s *screen) Init() tea.Cmd { return tea.Batch(s.scan(), s.look(), tick()) }
+
+// scan has the eyes look at all locks.
+func (s *screen) scan() tea.Cmd {
+	s.scanned = time.Now()
+	compare, known := topOrders[s.sort].compare, s.memory.copied()
+	return func() tea.Msg { return sightMsg{s.eyes.scan(s.ctx, compare, known)} }
+}
+
+// look has them look at the first rows.
+func (s *screen) look() tea.Cmd {
+	keys := hotKeys(s.shown, s.open)
+	return func() tea.Msg {
+		looks, err := s.eyes.lookAgain(s.ctx, keys)
+		return looksMsg{looks, err}
+	}
+}
+
+func tick() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return clockMsg{} }) }
+
+// Update implements tea.Model.
+func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := s.update(msg)
+	return s, cmd
+}
+
+func (s *screen) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		s.resize(msg.Width, msg.Height)
+	case tea.KeyPressMsg:
+		return s.press(msg)
+	case sightMsg:
+		s.seeAll(msg.sight)
+		return tea.Tick(s.interval, func(time.Time) tea.Msg { return scanMsg{} })
+	case looksMsg:
+		s.seeAgain(msg)
+		return tea.Tick(hotEvery, func(time.Time) tea.Msg { return lookMsg{} })
+	case scanMsg:
+		return s.scan()
+	case lookMsg:
+		return s.look()
+	case clockMsg:
+		return tick()
+	}
+	return nil
+}
+
+// seeAll shows what a scan has found.
+func (s *screen) seeAll(sight *sight) {
+	s.scanned, s.ready = time.Time{}, true
+	s.noteError(sight.err)
+	if sight.err == nil && !s.paused {
+		s.sight, s.rows = sight, s.memory.rows(sight.looks, true)
+		s.refresh()
+	}
+}
+
+// seeAgain shows what has become of the first rows.
+func (s *screen) seeAgain(msg looksMsg) {
+	if msg.err != nil || len(msg.looks) > 0 {
+		s.noteError(msg.err)
+	}
+	if s.paused {
+		return
+	}
+	s.hot = make(map[string]*topRow)
+	for _, l := range msg.looks {
+		events := s.memory.note(l)
+		s.hot[l.record.Key] = s.memory.row(l)
+		if l.record.Key == s.open {
+			s.happened = append(s.happened, events...)
+		}
+	}
+	s.happened = s.happened[max(len(s.happened)-8, 0):]
+	s.refresh()
+}
+
+func (s *screen) noteError(err error) {
+	if err != nil && s.err == nil {
+		s.since = time.Now()
+	}
+	s.err = err
+}
+
+// press does what a key says.
+func (s *screen) press(key tea.KeyPressMsg) (cmd tea.Cmd) {
+	name := key.String()
+	switch {
+	case name == "ctrl+c":
+		return tea.Quit
+	case s.typing:
+		switch name {
+		case "enter":
+			s.stopTyping()
+		case "esc":
+			s.input.SetValue("")
+			s.stopTyping()
+		default:
+			s.input, cmd = s.input.Update(key)
+		}
+	case name == "q":
+		return tea.Quit
+	case name == "p":
+		s.paused = !s.paused
+	case s.open != "":
+		if name == "esc" || name == "enter" || name == "backspace" || name == "left" {
+			s.open = ""
+		} else {
+			s.page, cmd = s.page.Update(key)
+		}
+	case name == "s":
+		s.sort = (s.sort + 1) % len(topOrders)
+	case name == "/":
+		s.typing = true
+		cmd = s.input.Focus()
+	case name == "esc":
+		s.input.SetValue("")
+	case name == "enter" || name == "right":
+		if i := s.table.Cursor(); i >= 0 && i < len(s.shown) {
+			s.open, s.happened = s.shown[i].Key, nil
+			s.page.GotoTop()
+		}
+	default:
+		s.table, cmd = s.table.Update(key)
+	}
+	s.refresh()
+	return cmd
+}
+
+func (s *screen) stopTyping() {
+	s.typing = false
+	s.input.Blur()
+}
+
+// resize fits all parts into the window.
+func (s *screen) resize(width, height int) {
+	s.width, s.height = max(width, 40), max(height, 8)
+	const numbers = 26 + 7 // with the spaces behind all columns
+	key := (s.width - numbers + 1) / 2
+	holder := s.width - numbers - key
+	if s.width < 66 { // there is no room for it
+		key, holder = s.width-numbers+1, 0
+	}
+	s.table.SetColumns([]table.Column{
+		{Title: "  KEY", Width: key}, {Title: "HOLDER", Width: holder}, {Title: "  HELD", Width: 6},
+		{Title: " WAIT", Width: 5}, {Title: "LONGEST", Width: 7}, {Title: "/S", Width: 4}, {Title: "LOST", Width: 4},
+	})
+	s.table.SetWidth(s.width)
+	s.table.SetHeight(s.height - 4)
+	s.page.SetWidth(s.width)
+	s.page.SetHeight(s.height - 4)
+	s.input.SetWidth(s.width - 20)
+	s.refresh()
+}
+
+// refresh sorts, filters and renders the rows.
+func (s *screen) refresh() {
+	s.shown = nil
+	filter := strings.ToLower(s.input.Value())
+	for _, r := range s.rows {
+		if fresh := s.hot[r.Key]; fresh != nil {
+			r = fresh
+		}
+		if strings.Contains(strings.ToLower(r.Key), filter) {
+			s.shown = append(s.shown, r)
+		}
+	}
+	slices.SortStableFunc(s.shown, topOrders[s.sort].compare)
+	rows := make([]table.Row, len(s.shown))
+	for i, r := range s.shown {
+		rows[i] = s.row(r)
+	}
+	s.table.SetRows(rows)
+	if len(rows) > 0 {
+		s.table.SetCursor(max(s.table.Cursor(), 0))
+		selected := rows[s.table.Cursor()]
+		selected[0] = "> " + strings.TrimPrefix(selected[0], "  ") // it shows without colours, too
+		s.table.SetRows(rows)
+	}
+	if s.open != "" {
+		s.page.SetContent(s.detail())
+	}
+}
+
+// row is a line of the table.
+func (s *screen) row(r *topRow) table.Row {
+	holder, wait, rate, losses := "-", "", "", ""
+	if len(r.Holders) > 0 {
+		holder = clean(who(r.Holders[0].Label, r.Holders[0].Process))
+		if n := len(r.Holders); n > 1 {
+			holder = fmt.Sprintf("(%d) %s", n, holder)
+		}
+	}
+	if r.Waiting > 0 {
+		wait = fmt.Sprint(r.Waiting)
+	}
+	if r.HandOffs >= 0.05 {
+		rate = fmt.Sprintf("%.1f", r.HandOffs)
+	}
+	if r.Losses > 0 {
+		losses = fmt.Sprint(r.Losses)
+	}
+	return table.Row{
+		"  " + clean(r.Key), holder, fmt.Sprintf("%6s", ago(r.held())), fmt.Sprintf("%5s", wait), fmt.Sprintf("%7s", ago(r.longest())),
+		fmt.Sprintf("%4s", rate), fmt.Sprintf("%4s", losses),
+	}
+}
+
+// detail is what is shown of one key.
+func (s *screen) detail() string {
+	var b strings.Builder
+	r := s.hot[s.open]
+	for _, row := range s.rows {
+		if r == nil && row.Key == s.open {
+			r = row
+		}
+	}
+	if r == nil {
+		return clean(s.open) + ": neither held nor waited for"
+	}
+	_ = printLock(&b, &r.lockRecord) // a Builder takes all
+	if len(r.Holders) > 0 {
+		fmt.Fprintf(&b, "\n  To release it: lockmw unlock '%s' --holder ID\n", clean(s.open))
+	}
+	for i, e := range s.happened {
+		if i == 0 {
+			b.WriteString("\n  lately\n")
+		}
+		fmt.Fprintf(&b, "  %s  %-11s %s\n", e.Time.Local().Format(time.TimeOnly), e.Event, clean(e.text()))
+	}
+	return b.String()
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+func (c *command) show() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show KEY",
+		Short: "Show one lock: holders, queue with positions, kept places",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			inspector, err := c.connect(ctx)
+			if err != nil {
+				return err
+			}
+			status, err := inspector.Get(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if status.Kept, err = inspector.Kept(ctx, args[0]); isDenied(err) {
+				fmt.Fprintln(c.io.err, "lockmw: this user may not SCAN: kept places are not shown")
+			} else if err != nil {
+				return err
+			}
+			r := recordOf(status, c.conn.now())
+			if c.json {
+				if err := c.printJSON(r); err != nil {
+					return err
+				}
+			}
+			if r.Mode == "" && len(r.Waiters) == 0 && len(r.Kept) == 0 {
+				return c.nothing(ctx, inspector, "nobody holds or waits for "+clean(args[0]))
+			}
+			if !c.json {
+				return printLock(c.out, &r)
+			}
+			return nil
+		},
+	}
+}
+
+// printLock prints all that is known of a lock.
+func printLock(out io.Writer, r *lockRecord) error {
+	held := 0
+	for _, h := range r.Holders {
+		if !h.Lingers {
+			held++
+		}
+	}
+	fmt.Fprintf(out, "%s: %d hold, %d wait", clean(r.Key), held, r.Waiting)
+	if r.LongestWait != nil {
+		fmt.Fprintf(out, ", the longest for %s", ago(*r.LongestWait))
+	}
+	fmt.Fprintln(out)
+	for _, h := range r.Holders {
+		fmt.Fprintf(out, "\n  %s  %s\n", r.Mode, clean(who(h.Label, h.Process)))
+		fmt.Fprintf(out, "    holder   %s\n", h.ID)
+		fmt.Fprintf(out, "    since    %s, for %s\n", h.Since.Local().Format(time.DateTime), ago(h.Held))
+		fmt.Fprintf(out, "    lease    %s\n", leaseOf(h))
+		if h.Weight > 0 {
+			fmt.Fprintf(out, "    permits  %d: slots %s\n", h.Weight, h.Slots)
+		}
+		if h.Trace != "" {
+			fmt.Fprintf(out, "    trace    %s\n", clean(h.Trace))
+		}
+	}
+	if len(r.Waiters) > 0 {
+		fmt.Fprintln(out)
+		t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "  #\tMODE\tCALLS\tWAITING\tWHO")
+		for _, w := range r.Waiters {
+			position, waiting := fmt.Sprint(w.Position), "?"
+			if w.Position == 0 {
+				position = "-" // behind the holder, in its own process
+			}
+			if w.Waiting != nil {
+				waiting = ago(*w.Waiting)
+			}
+			mode := w.Mode
+			if w.Weight > 1 {
+				mode = fmt.Sprintf("%s of %d", mode, w.Weight)
+			}
+			name := who(w.Label, w.Process)
+			if w.Position == 0 {
+				name += " (behind the holder, in its process)"
+			}
+			fmt.Fprintf(t, "  %s\t%s\t%d\t%s\t%s\n", position, mode, w.Calls, waiting, clean(name))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	for i, k := range r.Kept {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintf(out, "  away  %s, whose place since %s is kept for %s\n", clean(k.Name), k.Since.Local().Format(time.TimeOnly), ago(k.TTL))
+	}
+	return nil
+}
+
+// leaseOf says when a hold ends by itself.
+func leaseOf(h holderRecord) string {
+	switch {
+	case h.Lingers:
+		return "unlocked; the key stays taken for " + ago(h.TTL)
+	case h.Fixed:
+		return "ends in " + ago(h.TTL) + ", and is not renewed"
+	}
+	return "ends in " + ago(h.TTL) + " unless it is renewed"
+}
+
+// find returns the holders of a lock whose id is, or begins with, that.
+func find(s lockmw.Status, id string) (found []lockmw.Holder) {
+	for _, h := range s.Holders {
+		if idOf(h) == id {
+			found = append(found, h)
+		}
+	}
+	return found
+}
+
+// await returns after d, or when ctx ends: false.
+func await(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

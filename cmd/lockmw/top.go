@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+const (
+	topRows  = 500                    // how many locks top keeps of a scan
+	hotRows  = 15                     // how many of them it looks at between scans
+	hotEvery = 250 * time.Millisecond // how often
+	rateTime = 5 * time.Second        // over which hand-offs are averaged
+)
+
+// A topping is a run of `lockmw top`.
+type topping struct {
+	*command
+	filter
+	interval time.Duration
+	limit    time.Duration
+	sort     string
+}
+
+func (c *command) top() *cobra.Command {
+	t := &topping{command: c}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "A live screen of the busiest keys",
+		Long: `Shows the busiest locks and refreshes them. Keys: up and down select, enter opens one, s sorts, / filters, p pauses, q quits.
+
+Hand-offs are those that are seen by looking at the first keys four times a second: of a key that changes hands more often, some
+are missed, and what a process passes on within itself does not show. A loss is a lease that ran out.
+With --json it needs no terminal, and prints the locks once for each interval, on one line.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if t.interval < 100*time.Millisecond {
+				return usage("--interval: at least 100ms")
+			}
+			return t.run(cmd.Context())
+		},
+	}
+	t.filter.flags(cmd.Flags())
+	cmd.Flags().DurationVar(&t.interval, "interval", 2*time.Second, "pause between two lists of all locks")
+	cmd.Flags().DurationVar(&t.limit, "for", 0, "how long to run; 0: until q or Ctrl-C")
+	cmd.Flags().StringVar(&t.sort, "sort", "wait", "by what: wait, waiters, handoffs, held, key")
+	return cmd
+}
+
+func (t *topping) run(ctx context.Context) error {
+	sort := slices.IndexFunc(topOrders, func(o topOrder) bool { return o.name == t.sort })
+	if sort < 0 {
+		return usage("--sort %s: it is wait, waiters, handoffs, held or key", t.sort)
+	}
+	in, inIsFile := t.io.in.(*os.File)
+	out, outIsFile := t.io.out.(*os.File)
+	if !t.json && (!inIsFile || !outIsFile || !term.IsTerminal(in.Fd()) || !term.IsTerminal(out.Fd())) {
+		return usage("top needs a terminal; without one use top --json, ls or watch")
+	}
+	inspector, err := t.connect(ctx)
+	if err != nil {
+		return err
+	}
+	t.filter.prepare()
+	if t.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.limit)
+		defer cancel()
+	}
+	e := &eyes{inspector: inspector, match: t.filter.match, now: t.conn.now}
+	if t.json {
+		return t.lines(ctx, e, topOrders[sort].compare)
+	}
+	s := newScreen(ctx, e, sort, t.interval)
+	s.where, s.hide = t.redis.shown(), t.secrets.hide
+	s.prefix = t.prefix
+	_, err = tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out)).Run()
+	if ctx.Err() != nil || errors.Is(err, tea.ErrInterrupted) {
+		return nil // that is how it ends
+	}
+	return err
+}
+
+// lines prints what a screen would show, without one.
+func (t *topping) lines(ctx context.Context, e *eyes, compare func(a, b *topRow) int) error {
+	m := make(memory)
+	for ctx.Err() == nil {
+		s := e.scan(ctx, compare, m)
+		if ctx.Err() != nil {
+			break
+		}
+		rows := m.rows(s.looks, s.err == nil)
+		record := struct {
+			Time    time.Time `json:"time"`
+			Held    int       `json:"held"`
+			Waiting int       `json:"waiting"`
+			Locks   []*topRow `json:"locks"`
+			Error   string    `json:"error,omitempty"`
+		}{t.conn.now().UTC(), s.held, s.waiting, rows, ""}
+		if s.err != nil {
+			record.Error = t.secrets.hide(s.err.Error())
+		}
+		if err := errors.Join(t.printJSON(record), t.out.Flush()); err != nil {
+			return err
+		}
+		for until := time.Now().Add(t.interval); time.Now().Before(until) && await(ctx, min(hotEvery, time.Until(until))); {
+			looks, _ := e.lookAgain(ctx, hotKeys(rows, "")) // the next scan says what is wrong
+			m.rows(looks, false)
+		}
+	}
+	return nil //nolint:nilerr // the end of ctx is how it ends
+}
+
+// A heat is how often a key changed hands lately.
+type heat struct {
+	rate   float64 // hand-offs per second
+	at     time.Time
+	losses int
+	last   *look
+}
+
+// note counts hand-offs up to now.
+func (h *heat) note(handOffs int, now time.Time) {
+	if !h.at.IsZero() {
+		h.rate *= math.Exp(-now.Sub(h.at).Seconds() / rateTime.Seconds())
+	}
+	h.rate += float64(handOffs) / rateTime.Seconds()
+	h.at = now
+}
+
+// A topRow is a lock, and what was seen of it over time.
+type topRow struct {
+	lockRecord
+	HandOffs float64 `json:"hand_offs_per_second"`
+	Losses   int     `json:"losses"`
+}
+
+// A topOrder is by what the screen sorts.
+type topOrder struct {
+	name    string
+	compare func(a, b *topRow) int
+}
+
+var topOrders = func() (all []topOrder) {
+	for _, o := range orders {
+		all = append(all, topOrder{o.name, func(a, b *topRow) int { return o.compare(&a.lockRecord, &b.lockRecord) }})
+	}
+	byRate := topOrder{"handoffs", func(a, b *topRow) int {
+		if a.HandOffs != b.HandOffs {
+			return int(math.Copysign(1, b.HandOffs-a.HandOffs))
+		}
+		return all[0].compare(a, b)
+	}}
+	return slices.Insert(all, 2, byRate)
+}()
+
+// eyes look at locks. What they do at the same time touches only part.
+type eyes struct {
+	inspector *lockmw.Inspector
+	match     func(*lockRecord) bool
+	now       func() time.Time
+	part      atomic.Uint64 // how much of a scan is done, in thousandths
+}
+
+// A sight is what a scan has found.
+type sight struct {
+	looks         []*look // the first ones of the order
+	held, waiting int     // of all
+	longest       float64
+	err           error
+}
+
+// scan looks at all locks, and keeps the first ones of an order.
+func (e *eyes) scan(ctx context.Context, compare func(a, b *topRow) int, known memory) *sight {
+	s := &sight{longest: -1}
+	type found struct {
+		*look
+		row *topRow
+	}
+	kept := &best[found]{compare: func(a, b found) int { return compare(a.row, b.row) }, most: topRows}
+	progress := lockmw.WithScanProgress(func(p lockmw.ScanProgress) { e.part.Store(uint64(1000 * p.Part)) })
+	for status, err := range e.inspector.All(ctx, progress) {
+		if err != nil {
+			if status.Key == "" {
+				s.err = err
+				return s
+			}
+			continue
+		}
+		l := lookAt(status, e.now())
+		if !e.match(&l.record) {
+			continue
+		}
+		s.held += min(len(l.record.Holders), 1)
+		s.waiting += l.record.Waiting
+		s.longest = max(s.longest, l.record.longest())
+		kept.add(found{l, known.row(l)})
+	}
+	for _, f := range kept.sorted() {
+		s.looks = append(s.looks, f.look)
+	}
+	return s
+}
+
+// lookAgain looks at some keys.
+func (e *eyes) lookAgain(ctx context.Context, keys []string) (looks []*look, err error) {
+	for _, key := range keys {
+		status, err := e.inspector.Get(ctx, key)
+		if errors.Is(err, lockmw.ErrWrongType) {
+			continue
+		}
+		if err != nil {
+			return looks, err
+		}
+		looks = append(looks, lookAt(status, e.now()))
+	}
+	return looks, nil
+}
+
+// hotKeys are those of the first rows, and the one that is open.
+func hotKeys(rows []*topRow, open string) (keys []string) {
+	for _, r := range rows[:min(len(rows), hotRows)] {
+		keys = append(keys, r.Key)
+	}
+	if open != "" && !slices.Contains(keys, open) {
+		keys = append(keys, open)
+	}
+	return keys
+}
+
+// A memory is what was seen of keys over time.
+type memory map[string]*heat
+
+// row is what is known of a lock.
+func (m memory) row(l *look) *topRow {
+	r := &topRow{lockRecord: l.record}
+	if h := m[l.record.Key]; h != nil {
+		r.HandOffs, r.Losses = math.Round(10*h.rate)/10, h.losses
+	}
+	return r
+}
+
+// note compares a look with the one before it, and returns what has happened.
+func (m memory) note(l *look) []event {
+	h := m[l.record.Key]
+	if h == nil {
+		h = &heat{}
+		m[l.record.Key] = h
+	}
+	if h.last != nil && l.at.Before(h.last.at) {
+		return nil // a scan takes its time
+	}
+	var events []event
+	handOffs := 0
+	if h.last != nil {
+		events = l.since(h.last)
+	}
+	for _, e := range events {
+		switch e.Event {
+		case eventGranted, eventHandedOver:
+			handOffs++
+		case eventExpired:
+			h.losses++
+		}
+	}
+	h.note(handOffs, l.at)
+	h.last = l
+	return events
+}
+
+// rows notes looks, and forgets all other keys if that is said.
+func (m memory) rows(looks []*look, forget bool) (rows []*topRow) {
+	seen := make(map[string]bool, len(looks))
+	for _, l := range looks {
+		seen[l.record.Key] = true
+		m.note(l)
+		rows = append(rows, m.row(l))
+	}
+	for key := range m {
+		if forget && !seen[key] {
+			delete(m, key)
+		}
+	}
+	return rows
+}
+
+// copied is m for a goroutine that only reads it.
+func (m memory) copied() memory {
+	c := make(memory, len(m))
+	for key, h := range m {
+		c[key] = &heat{rate: h.rate, losses: h.losses}
+	}
+	return c
+}

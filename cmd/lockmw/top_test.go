@@ -1,0 +1,328 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// busy is a lock that is held, with so many waiters, the first of which has waited that long.
+func busy(key string, waiting int, longest float64, rate float64) *topRow {
+	r := &topRow{HandOffs: rate}
+	r.Key, r.Mode, r.Waiting = key, "exclusive", waiting
+	r.Holders = []holderRecord{{ID: "1-" + key, Label: "req-" + key, Process: "web-1:4711:abcdef01", Held: 3}}
+	if waiting > 0 {
+		r.LongestWait = &longest
+		r.Waiters = []waiterRecord{{Position: 1, Ticket: "t", Process: "web-2:12:ab", Mode: "exclusive", Calls: waiting, Waiting: &longest}}
+	}
+	return r
+}
+
+// sightOf is what a scan finds that finds these locks.
+func sightOf(rows ...*topRow) *sight {
+	s := &sight{longest: -1}
+	for _, r := range rows {
+		s.looks = append(s.looks, lookOf(r))
+		s.held++
+		s.waiting += r.Waiting
+		s.longest = max(s.longest, r.longest())
+	}
+	return s
+}
+
+func lookOf(r *topRow) *look {
+	return &look{at: time.Now(), record: r.lockRecord, holders: map[string]*holderRecord{r.Holders[0].ID: &r.Holders[0]}}
+}
+
+// onScreen is a screen of 80 × 24 that shows these locks.
+func onScreen(t *testing.T, rows ...*topRow) *screen {
+	t.Helper()
+	s := newScreen(t.Context(), &eyes{}, 0, time.Second)
+	s.where, s.prefix = "redis.internal:6379", "lockmw"
+	for _, r := range rows {
+		s.memory[r.Key] = &heat{rate: r.HandOffs, at: time.Now()}
+	}
+	s.Update(sightMsg{sightOf(rows...)})
+	return s
+}
+
+// text is what the screen shows, without colours. It checks that it fits.
+func text(t *testing.T, s *screen) string {
+	t.Helper()
+	lines := strings.Split(ansi.Strip(s.View().Content), "\n")
+	if len(lines) > s.height {
+		t.Errorf("the screen has %d lines:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+	for _, line := range lines {
+		if w := lipgloss.Width(line); w > s.width {
+			t.Errorf("a line is %d characters wide: %s", w, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func press(s *screen, keys ...string) {
+	for _, k := range keys {
+		switch k {
+		case "enter":
+			s.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
+		case "esc":
+			s.Update(tea.KeyPressMsg{Code: tea.KeyEscape})
+		case "down":
+			s.Update(tea.KeyPressMsg{Code: tea.KeyDown})
+		default:
+			s.Update(tea.KeyPressMsg{Code: rune(k[0]), Text: k})
+		}
+	}
+}
+
+// keysOf are the keys in the table, from top to bottom.
+func keysOf(shown string, keys ...string) []string {
+	slices.SortFunc(keys, func(a, b string) int { return strings.Index(shown, " "+a+" ") - strings.Index(shown, " "+b+" ") })
+	return slices.DeleteFunc(keys, func(k string) bool { return !strings.Contains(shown, " "+k+" ") })
+}
+
+func TestTheScreenShowsTheBusiestFirst(t *testing.T) {
+	s := onScreen(t, busy("user:1", 1, 9, 0), busy("item:2", 7, 4, 0.2), busy("cart:3", 0, 0, 3))
+	shown := text(t, s)
+	for _, want := range []string{
+		"lockmw top  redis.internal:6379  prefix lockmw", "3 keys held, 8 wait, the longest for 9.0s  ·  sorted by wait", "KEY", "HOLDER", "LONGEST",
+		"> user:1", "req-user:1 @ web-1", "q quit",
+	} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%q is missing:\n%s", want, shown)
+		}
+	}
+	all := func() []string { return keysOf(text(t, s), "user:1", "item:2", "cart:3") }
+	for _, want := range []string{"user:1 item:2 cart:3", "item:2 user:1 cart:3", "cart:3 item:2 user:1"} { // wait, waiters, handoffs
+		if got := strings.Join(all(), " "); got != want {
+			t.Errorf("sorted by %s: %s, want %s", topOrders[s.sort].name, got, want)
+		}
+		press(s, "s")
+	}
+}
+
+func TestTheScreenIsFiltered(t *testing.T) {
+	s := onScreen(t, busy("user:1", 1, 9, 0), busy("item:2", 7, 4, 0.2))
+	press(s, "/", "i", "t", "e")
+	if shown := text(t, s); !strings.Contains(shown, "filter keys: ite") || strings.Contains(shown, "user:1") || !strings.Contains(shown, "> item:2") {
+		t.Errorf("while one types:\n%s", shown)
+	}
+	press(s, "q") // it belongs to the filter
+	if shown := text(t, s); strings.Contains(shown, "item:2") {
+		t.Errorf("with a q:\n%s", shown)
+	}
+	press(s, "enter")
+	if shown := text(t, s); !strings.Contains(shown, "filter iteq") || !strings.Contains(shown, "no key matches") {
+		t.Errorf("with a filter that matches nothing:\n%s", shown)
+	}
+	press(s, "esc")
+	if shown := text(t, s); !strings.Contains(shown, "user:1") {
+		t.Errorf("without the filter:\n%s", shown)
+	}
+}
+
+func TestOneKeyIsOpened(t *testing.T) {
+	s := onScreen(t, busy("user:1", 1, 9, 0), busy("item:2", 7, 4, 0.2))
+	press(s, "down", "enter")
+	s.Update(looksMsg{looks: []*look{lookOf(busy("item:2", 7, 4, 1))}})
+	more := lookOf(busy("item:2", 8, 5, 1))
+	more.record.Waiters = append(more.record.Waiters, waiterRecord{Ticket: "u", Process: "web-9:1:a"})
+	s.Update(looksMsg{looks: []*look{more}})
+	shown := text(t, s)
+	for _, want := range []string{"item:2: 1 hold, 8 wait, the longest for 5.0s", "holder   1-item:2", "web-2:12:ab", "lockmw unlock 'item:2' --holder", "lately", "queued", "web-9:1:a", "esc back"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%q is missing:\n%s", want, shown)
+		}
+	}
+	press(s, "esc")
+	if shown := text(t, s); !strings.Contains(shown, "> item:2") {
+		t.Errorf("back in the table:\n%s", shown)
+	}
+}
+
+func TestTheScreenSaysThatRedisIsAway(t *testing.T) {
+	s := onScreen(t, busy("user:1", 1, 9, 0))
+	s.hide = secrets{"hush"}.hide
+	failed := fmt.Errorf("%w: dial tcp with hush: connection refused", lockmw.ErrUnavailable)
+	for _, msg := range []tea.Msg{sightMsg{&sight{err: failed}}, looksMsg{err: failed}} {
+		_, next := s.Update(msg)
+		if shown := text(t, s); !strings.Contains(shown, "no answer for ") || !strings.Contains(shown, ": dial tcp with …: connection refused") || !strings.Contains(shown, "> user:1") {
+			t.Errorf("while Redis is away:\n%s", shown)
+		}
+		if next == nil {
+			t.Error("it does not go on")
+		}
+		s.Update(sightMsg{sightOf(busy("user:2", 0, 0, 0))})
+		if shown := text(t, s); strings.Contains(shown, "no answer") || !strings.Contains(shown, "user:2") {
+			t.Errorf("when it is back:\n%s", shown)
+		}
+		s.Update(sightMsg{sightOf(busy("user:1", 1, 9, 0))})
+	}
+}
+
+func TestAPausedScreenStays(t *testing.T) {
+	s := onScreen(t, busy("user:1", 1, 9, 0))
+	press(s, "p")
+	s.Update(sightMsg{sightOf(busy("user:2", 0, 0, 0))})
+	if shown := text(t, s); !strings.Contains(shown, "paused") || !strings.Contains(shown, "user:1") || strings.Contains(shown, "user:2") {
+		t.Errorf("paused, it shows\n%s", shown)
+	}
+}
+
+func TestTheScreenFitsEveryWindow(t *testing.T) {
+	var rows []*topRow
+	for i := range 100 {
+		rows = append(rows, busy(fmt.Sprintf("k%d:with-a-long-id-\x1b[2J-that-goes-on-and-on", i), i, float64(i), 0))
+	}
+	s := onScreen(t, rows...)
+	for _, size := range [][2]int{{80, 24}, {50, 8}, {200, 60}, {81, 25}} {
+		s.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		if shown := text(t, s); !strings.Contains(shown, "> k99:wi") || !strings.Contains(shown, "select") {
+			t.Errorf("at %v:\n%s", size, shown)
+		}
+		press(s, "enter")
+		if shown := text(t, s); !strings.Contains(shown, "k99:with-a-long-id") {
+			t.Errorf("open, at %v:\n%s", size, shown)
+		}
+		press(s, "esc")
+	}
+	for range 99 {
+		press(s, "down")
+	}
+	if shown := text(t, s); !strings.Contains(shown, "> k0:wi") {
+		t.Errorf("at its end:\n%s", shown)
+	}
+}
+
+func TestTopSeesHandOffs(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		locks := newClient(t, s)
+		e, m := newEyes(t, s), make(memory)
+		_, hold := take(t, locks, "user:42")
+		first := e.scan(t.Context(), topOrders[0].compare, m)
+		rows := m.rows(first.looks, true)
+		if first.err != nil || first.held != 1 || len(rows) != 1 || rows[0].HandOffs != 0 {
+			t.Fatalf("at first it sees %+v", first)
+		}
+		rate := func() float64 {
+			t.Helper()
+			looks, err := e.lookAgain(t.Context(), hotKeys(rows, ""))
+			if err != nil || len(looks) != 1 {
+				t.Fatalf("it sees %+v, %v", looks, err)
+			}
+			m.rows(looks, false)
+			return m["user:42"].rate
+		}
+		if r := rate(); r != 0 {
+			t.Errorf("without a hand-off it counts %v", r)
+		}
+		if err := hold.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		_, hold = take(t, locks, "user:42")
+		if rate() <= 0 {
+			t.Error("it counts no hand-off")
+		}
+		m.note(first.looks[0]) // which is older
+		if m["user:42"].last == first.looks[0] {
+			t.Error("it takes an older look for the last one")
+		}
+		if err := hold.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		last := e.scan(t.Context(), topOrders[0].compare, m.copied())
+		if rows := m.rows(last.looks, true); len(rows) != 0 || len(m) != 0 {
+			t.Errorf("when all is free it remembers %+v", m)
+		}
+	})
+}
+
+func newEyes(t *testing.T, s *redistest.Server) *eyes {
+	t.Helper()
+	inspector, err := lockmw.NewInspector(s.NewClient(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &eyes{inspector: inspector, match: func(*lockRecord) bool { return true }, now: time.Now}
+}
+
+// A tail is the output of a program, which says when it has a text.
+type tail struct {
+	io.Writer
+	all  bytes.Buffer
+	text string
+	seen chan struct{}
+}
+
+func (w *tail) Write(p []byte) (int, error) {
+	had := strings.Contains(w.all.String(), w.text)
+	w.all.Write(p)
+	if !had && strings.Contains(w.all.String(), w.text) {
+		close(w.seen)
+	}
+	return len(p), nil
+}
+
+func TestTheScreenRunsAndGivesTheTerminalBack(t *testing.T) {
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "user:42")
+	e := newEyes(t, s)
+	out := &tail{text: "user:42", seen: make(chan struct{})}
+	p := tea.NewProgram(newScreen(t.Context(), e, 0, time.Second), tea.WithContext(t.Context()), tea.WithInput(nil), tea.WithOutput(out),
+		tea.WithWindowSize(80, 24), tea.WithEnvironment([]string{"TERM=xterm-256color"}), tea.WithoutSignalHandler())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Run()
+		ended <- err
+	}()
+	<-out.seen
+	p.Send(tea.KeyPressMsg{Code: 'q', Text: "q"})
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	shown := out.all.String()
+	if on, off := strings.Index(shown, ansi.SetModeAltScreenSaveCursor), strings.LastIndex(shown, ansi.ResetModeAltScreenSaveCursor); on < 0 || off < on {
+		t.Errorf("the other screen begins at %d and ends at %d", on, off)
+	}
+}
+
+func TestTopPrintsJSONWithoutATerminal(t *testing.T) {
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "user:42")
+	out, in := io.Pipe()
+	status := make(chan int, 1)
+	go func() {
+		c := console{in: strings.NewReader(""), out: in, err: io.Discard, env: func(string) string { return "" }}
+		status <- run(t.Context(), c, []string{"top", "--json", "--interval", "100ms", "--redis", s.Addr()})
+	}()
+	d := json.NewDecoder(out)
+	for range 2 {
+		var line struct {
+			Held  int
+			Locks []struct {
+				Key string
+			}
+		}
+		if err := d.Decode(&line); err != nil || line.Held != 1 || len(line.Locks) != 1 || line.Locks[0].Key != "user:42" {
+			t.Fatalf("it prints %+v, %v", line, err)
+		}
+	}
+	_ = out.CloseWithError(errors.New("enough")) // its writer is told
+	if got := <-status; got != statusFailed {
+		t.Errorf("it ends with %d", got)
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A release is a run of `lockmw unlock`.
+type release struct {
+	*command
+	key, id string
+	yes     bool
+}
+
+func (c *command) unlock() *cobra.Command {
+	u := &release{command: c}
+	cmd := &cobra.Command{
+		Use:   "unlock KEY --holder ID",
+		Short: "Release exactly one hold, after a question",
+		Long: `Releases the hold with that ID, as "lockmw show" prints it, and no other. It shows the holder and asks first.
+
+The lock goes to the next in the queue. The holder is told that it has lost the lock: at once if its process listens, else at its
+next renewal. Its code may still be at work until then, and longer if it hangs: make sure that it is not.
+
+If that hold has ended meanwhile, nothing is released, and the exit status is 4.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			u.key = args[0]
+			return u.run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&u.id, "holder", "", "ID of the hold, as lockmw show prints it")
+	cmd.Flags().BoolVar(&u.yes, "yes", false, "do not ask: for scripts")
+	return cmd
+}
+
+func (u *release) run(ctx context.Context) error {
+	inspector, err := u.connect(ctx)
+	if err != nil {
+		return err
+	}
+	status, err := inspector.Get(ctx, u.key)
+	if err != nil {
+		return err
+	}
+	r := recordOf(status, u.conn.now())
+	found := find(status, u.id)
+	switch {
+	case len(status.Holders) == 0 && u.id == "":
+		return &statusError{statusNothing, fmt.Sprintf("nobody holds %s under the prefix %s", clean(u.key), clean(u.prefix))}
+	case u.id == "":
+		return usage("say which hold: --holder ID\n%s", u.holders(&r))
+	case len(found) == 0:
+		return u.gone(&r)
+	case len(found) > 1:
+		return usage("%d holds have the id %s: this cannot tell them apart", len(found), u.id)
+	}
+	if !u.yes {
+		if err := u.confirm(ctx, &r); err != nil {
+			return err
+		}
+	}
+	if err := inspector.ForceUnlock(ctx, u.key, found[0]); errors.Is(err, lockmw.ErrNotHeld) {
+		now, getErr := inspector.Get(ctx, u.key)
+		if getErr != nil {
+			return getErr
+		}
+		r = recordOf(now, u.conn.now())
+		return u.gone(&r)
+	} else if err != nil {
+		return err
+	}
+	if u.json {
+		return u.printJSON(struct {
+			Key      string       `json:"key"`
+			Released holderRecord `json:"released"`
+		}{u.key, holderOf(found[0], u.conn.now())})
+	}
+	fmt.Fprintf(u.out, "released: %s no longer has %s\n", clean(who(found[0].Label, found[0].Process)), clean(u.key))
+	if status, err = inspector.Get(ctx, u.key); err == nil && len(status.Holders) > 0 { // it is done, whatever that says
+		r = recordOf(status, u.conn.now())
+		fmt.Fprintf(u.out, "it is held by:\n%s\n", u.holders(&r))
+	}
+	return nil
+}
+
+// holders lists who could be released.
+func (u *release) holders(r *lockRecord) string {
+	var b strings.Builder
+	for i, h := range r.Holders {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "  --holder %s  %s, for %s", h.ID, clean(who(h.Label, h.Process)), ago(h.Held))
+	}
+	return b.String()
+}
+
+// gone says that the hold has ended, and who has the lock now.
+func (u *release) gone(r *lockRecord) error {
+	text := fmt.Sprintf("nothing was released: the hold %s of %s has ended, by its holder, its lease or another operator.", u.id, clean(u.key))
+	if len(r.Holders) == 0 {
+		return &statusError{statusGone, text + " Nobody holds it now."}
+	}
+	return &statusError{statusGone, text + " It is held by:\n" + u.holders(r)}
+}
+
+// confirm shows the holder and asks.
+func (u *release) confirm(ctx context.Context, r *lockRecord) error {
+	if f, ok := u.io.in.(*os.File); ok && !term.IsTerminal(f.Fd()) {
+		return usage("there is no terminal to ask at: say --yes")
+	}
+	out := u.out
+	if u.json { // what is printed there is for a program
+		out = bufio.NewWriter(u.io.err)
+	}
+	if err := printLock(out, r); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nRelease %s? Its holder may still be at work. Type yes: ", u.id)
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	answer := make(chan string, 1)
+	go func() { // it ends with the process, if nobody answers
+		line, _ := bufio.NewReader(u.io.in).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case a := <-answer:
+		if a == "yes" || a == "y" {
+			return nil
+		}
+		return &statusError{statusUnconfirmed, "not confirmed: nothing was released"}
+	case <-ctx.Done():
+		fmt.Fprintln(u.io.err)
+		return &statusError{statusUnconfirmed, "not confirmed: nothing was released"}
+	}
+}
