@@ -103,6 +103,43 @@ func TestAScanYieldsEveryLockAndSaysHowFarItIs(t *testing.T) {
 	})
 }
 
+// repeating is a server whose SCAN returns everything twice, as it may.
+type repeating struct{ counted }
+
+func (r repeating) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := r.counted.ProcessHook(next)(ctx, cmd)
+		if scan, ok := cmd.(*redis.ScanCmd); ok {
+			page, cursor := scan.Val()
+			scan.SetVal(slices.Concat(page, page), cursor)
+		}
+		return err
+	}
+}
+
+func TestWhatComesTwiceIsYieldedOnce(t *testing.T) {
+	onManyLocks(t, func(i *Inspector, keys map[string]int) {
+		for key := range keys {
+			n := i.layout.KeySet(key)
+			if err := i.rdb.Set(t.Context(), n.Kept("task"), time.Now().UnixMicro(), time.Hour).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		i.rdb.AddHook(repeating{counted{new(atomic.Int64)}})
+		found := make(map[string]int)
+		for s, err := range i.All(t.Context(), inPages) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[s.Key]++
+			if len(s.Kept) != 1 {
+				t.Errorf("%s has the kept places %+v, want one", s.Key, s.Kept)
+			}
+		}
+		wantOnce(t, found, keys)
+	})
+}
+
 // counted counts what is sent: commands on their own, and pipelines.
 type counted struct{ sent *atomic.Int64 }
 
