@@ -20,6 +20,7 @@ const (
 	statusNothing     = 3 // no lock matches, or nobody holds the key
 	statusGone        = 4 // the hold that was named has ended
 	statusUnconfirmed = 5 // whoever was asked did not say yes
+	statusUnfit       = 6 // doctor found a failure
 )
 
 // A statusError is an error with an exit status of its own. One without text was told already.

@@ -69,7 +69,7 @@ command line: LOCKMW_PASSWORD, or --password-file.
   redis+cluster://user@host:port,host:port
 
 Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command line; 3 nothing found;
-4 the hold that was to be released has ended; 5 not confirmed.`,
+4 the hold that was to be released has ended; 5 not confirmed; 6 doctor found that locks do not work there.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.readVariables(cmd.Root().PersistentFlags()) },
 	}
 	f := root.PersistentFlags()
@@ -83,7 +83,7 @@ Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command li
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "how long Redis may take to answer")
 	f.BoolVar(&c.json, "json", false, "print JSON, one object a line")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
-	root.AddCommand(c.list(), c.show(), c.watch(), c.unlock(), c.top(), c.version())
+	root.AddCommand(c.list(), c.show(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.version())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	for _, sub := range root.Commands() {
 		check := sub.Args

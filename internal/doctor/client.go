@@ -30,13 +30,16 @@ func (e *examination) checkClient(ctx context.Context) {
 				"cluster-node-timeout is %v: a fail-over takes about twice that, and a lease of %v does not outlast it", away, e.options.Lease)
 		}
 	}
-	if len(e.findings) == before {
+	if len(e.findings) == before && !e.options.Borrowed {
 		e.note(check, OK, "", "its time-outs fit a lease of %v", e.options.Lease)
 	}
 }
 
 func (e *examination) checkTimeouts(read, dial time.Duration, pool int) {
 	const check = "client"
+	if e.options.Borrowed {
+		return
+	}
 	if read <= 0 { // go-redis has replaced 0 by its default
 		e.note(check, Failure, "set ReadTimeout, or leave it at its default", "ReadTimeout is off: a hung connection stays in use for ever")
 	} else if read > e.options.Lease {

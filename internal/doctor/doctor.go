@@ -53,6 +53,8 @@ type Finding struct {
 type Options struct {
 	Prefix string        // of the locks
 	Lease  time.Duration // of the locks that are planned
+	// Borrowed says that the client is not that of the program whose locks are planned: its time-outs are not examined.
+	Borrowed bool
 	// ReadOnly leaves out what writes to scratch keys: rights, messages and speed.
 	ReadOnly bool
 }

@@ -206,6 +206,10 @@ func TestTimeOutsThatContradictTheLeaseAreNoticed(t *testing.T) {
 		o := plan
 		o.ReadOnly = true
 		want(t, examine(t, s.NewClient(t, tt.edit), o), "client", tt.verdict, saw)
+		o.Borrowed = true
+		if slices.ContainsFunc(examine(t, s.NewClient(t, tt.edit), o), func(f doctor.Finding) bool { return f.Check == "client" }) {
+			t.Errorf("%s: the time-outs of a borrowed client are examined", saw)
+		}
 	}
 }
 

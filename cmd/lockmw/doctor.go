@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/go/internal/doctor"
+)
+
+// A visit is a run of `lockmw doctor`.
+type visit struct {
+	*command
+	lease            time.Duration
+	readOnly, strict bool
+}
+
+func (c *command) doctor() *cobra.Command {
+	v := &visit{command: c}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Examine whether locks will work on this Redis",
+		Long: `Examines what a careful engineer looks at before production, each with a verdict and a remedy: what the server is and whether
+one server is behind the address, memory and eviction, persistence, replicas, clocks, each right that locks need, messages, and
+how long scripts, a lock and a hand-over take.
+
+Rights are tried on scratch keys below the prefix, which end by themselves, and locks are taken there: --read-only does neither.
+
+Verdicts are ok, advice, unknown, warning and failure. The exit status is 6 after a failure, and with --strict after a
+warning, too.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if v.lease < 100*time.Millisecond || v.lease > 24*time.Hour {
+				return usage("--lease: from 100ms to 24h")
+			}
+			return v.run(cmd.Context())
+		},
+	}
+	cmd.Flags().DurationVar(&v.lease, "lease", 30*time.Second, "of the locks: what WithLease says")
+	cmd.Flags().BoolVar(&v.readOnly, "read-only", false, "write nothing: without rights, messages and speed")
+	cmd.Flags().BoolVar(&v.strict, "strict", false, "fail after a warning, too")
+	return cmd
+}
+
+// A findingRecord is what --json prints of a finding.
+type findingRecord struct {
+	Check   string `json:"check"`
+	Verdict string `json:"verdict"` // ok, advice, unknown, warning or failure
+	Server  string `json:"server"`  // "": all
+	Saw     string `json:"saw"`
+	Remedy  string `json:"remedy"`
+}
+
+func (v *visit) run(ctx context.Context) error {
+	if _, err := v.connect(ctx); err != nil {
+		return err
+	}
+	options := doctor.Options{Prefix: v.prefix, Lease: v.lease, Borrowed: true, ReadOnly: v.readOnly}
+	counts := make(map[doctor.Verdict]int)
+	for f := range doctor.Examine(ctx, v.conn.client, options) {
+		counts[f.Verdict]++
+		if err := v.tell(f); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if !v.json {
+		fmt.Fprintf(v.out, "\n%s, %s, %s\n", count(counts[doctor.Failure], "failure"), count(counts[doctor.Warning], "warning"), advice(counts[doctor.Advice]))
+	}
+	if counts[doctor.Failure] > 0 || v.strict && counts[doctor.Warning] > 0 {
+		return &statusError{status: statusUnfit}
+	}
+	return nil
+}
+
+// advice has no plural.
+func advice(n int) string {
+	if n == 1 {
+		return "1 piece of advice"
+	}
+	return fmt.Sprint(n, " pieces of advice")
+}
+
+// tell prints a finding at once: some take a second.
+func (v *visit) tell(f doctor.Finding) error {
+	saw := v.secrets.hide(f.Saw)
+	if v.json {
+		if err := v.printJSON(findingRecord{f.Check, f.Verdict.String(), f.Server, saw, f.Remedy}); err != nil {
+			return err
+		}
+		return v.out.Flush()
+	}
+	if f.Server != "" {
+		saw = f.Server + ": " + saw
+	}
+	fmt.Fprintf(v.out, "%-8s %-12s %s\n", f.Verdict, f.Check, clean(saw))
+	if f.Remedy != "" {
+		fmt.Fprintf(v.out, "%22s→ %s\n", "", clean(f.Remedy))
+	}
+	return v.out.Flush()
+}

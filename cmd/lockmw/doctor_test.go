@@ -1,0 +1,52 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+func TestDoctorFindsNothingWrongWithAServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	r := lockmwOn(t, s, "doctor")
+	r.want(t, statusDone, "ok       server       redis ", "ok       rights       the user may do", "advice   persistence", "→ WithQuarantine", "\n0 failures, ")
+	if strings.Contains(r.out, " client ") {
+		t.Errorf("it examines its own client:\n%s", r.out)
+	}
+}
+
+func TestDoctorSaysWhatIsWrongAndFails(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	lockmwOn(t, s, "doctor", "--read-only").want(t, statusUnfit, "failure  eviction     maxmemory-policy allkeys-lru", "→ CONFIG SET maxmemory-policy noeviction", "1 failure, ")
+	if err := s.NewClient(t).ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	lockmwOn(t, s, "doctor", "--read-only").want(t, statusDone, "warning  eviction", "0 failures, 1 warning")
+	lockmwOn(t, s, "doctor", "--read-only", "--strict").want(t, statusUnfit, "warning  eviction")
+}
+
+func TestDoctorPrintsJSON(t *testing.T) {
+	t.Parallel()
+	r := lockmwOn(t, redistest.Mini(t), "doctor", "--json", "--read-only")
+	r.want(t, statusDone)
+	checks := make(map[string]string)
+	for line := range strings.Lines(r.out) {
+		var f findingRecord
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		checks[f.Check] = f.Verdict
+	}
+	if checks["connection"] != "ok" || checks["eviction"] != "unknown" || checks["lock"] != "" {
+		t.Errorf("%v", checks)
+	}
+}
+
+func TestDoctorRefusesALeaseThatNoLockHas(t *testing.T) {
+	t.Parallel()
+	lockmwOn(t, redistest.Mini(t), "doctor", "--lease", "1ms").want(t, statusUsage, "--lease: from 100ms")
+}

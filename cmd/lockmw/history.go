@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/go/lockevents"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A reading is a run of `lockmw history`.
+type reading struct {
+	*command
+	key    string // "": all
+	most   int
+	follow bool
+}
+
+func (c *command) history() *cobra.Command {
+	r := &reading{command: c}
+	cmd := &cobra.Command{
+		Use:   "history [KEY]",
+		Short: "Print the recorded events of one lock, or of all",
+		Long: `Prints what has happened to a lock, or to all: who waited, got the lock, lost or released it, and for how long.
+
+This needs programs that record events with package lockevents. For others there is "lockmw watch", which looks at what is so now.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				r.key = args[0]
+			}
+			if r.most < 0 {
+				return usage("--last: not less than 0")
+			}
+			return r.run(cmd.Context())
+		},
+	}
+	cmd.Flags().IntVar(&r.most, "last", 50, "how many events")
+	cmd.Flags().BoolVar(&r.follow, "follow", false, "go on with what happens from now on, until Ctrl-C")
+	return cmd
+}
+
+// A recordedEvent is what --json prints of an event.
+type recordedEvent struct {
+	Time          time.Time `json:"time"` // by the clock of its process
+	Key           string    `json:"key"`
+	Event         string    `json:"event"` // waits, acquired, failed, failed_open, renewal_failed, lost or released
+	Process       string    `json:"process"`
+	Label         string    `json:"label"`
+	Op            string    `json:"op"`
+	Mode          string    `json:"mode"`
+	Token         int64     `json:"token,omitempty"`
+	Waited        float64   `json:"waited_seconds,omitempty"`
+	Held          float64   `json:"held_seconds,omitempty"`
+	Outcome       string    `json:"outcome,omitempty"`
+	Error         string    `json:"error,omitempty"`
+	BehindProcess string    `json:"behind_process,omitempty"`
+	BehindLabel   string    `json:"behind_label,omitempty"`
+	BehindToken   int64     `json:"behind_token,omitempty"`
+	Position      int       `json:"position,omitempty"`
+	Dropped       int       `json:"dropped,omitempty"` // how many more there were at that time, of any key
+}
+
+func (r *reading) run(ctx context.Context) error {
+	if _, err := r.connect(ctx); err != nil {
+		return err
+	}
+	history, err := lockevents.NewHistory(r.conn.client, lockevents.WithPrefix(r.prefix))
+	if errors.Is(err, lockmw.ErrInvalidOption) {
+		return usage("--prefix: %v", err)
+	} else if err != nil {
+		return err
+	}
+	events, err := history.Recent(ctx, r.key, r.most)
+	if err != nil {
+		return err
+	}
+	for i := range events {
+		if err := r.tell(&events[i]); err != nil {
+			return err
+		}
+	}
+	if !r.follow {
+		if len(events) == 0 {
+			return &statusError{statusNothing, r.none()}
+		}
+		return nil
+	}
+	if err := r.out.Flush(); err != nil {
+		return err
+	}
+	for e, err := range history.Follow(ctx, r.key) {
+		if err == nil {
+			err = r.tell(&e)
+		}
+		if err == nil {
+			err = r.out.Flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil // an interrupt is how it ends
+}
+
+func (r *reading) none() string {
+	of := "under the prefix " + clean(r.prefix)
+	if r.key != "" {
+		of = "of " + clean(r.key) + " " + of
+	}
+	return "no events are recorded " + of + ": do its programs mount lockevents?"
+}
+
+func (r *reading) tell(e *lockevents.Event) error {
+	if r.json {
+		return r.printJSON(recordedEvent{
+			Time: e.At.UTC(), Key: e.Key, Event: string(e.Kind), Process: e.Process, Label: e.Label, Op: e.Op, Mode: e.Mode, Token: e.Token,
+			Waited: seconds(e.Waited), Held: seconds(e.Held), Outcome: e.Outcome, Error: e.Err,
+			BehindProcess: e.Behind.Process, BehindLabel: e.Behind.Label, BehindToken: e.Behind.Token, Position: e.Behind.Position, Dropped: e.Dropped,
+		})
+	}
+	parts := []string{who(e.Label, e.Process)}
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if r.key == "" {
+		parts = []string{e.Key, parts[0]}
+	}
+	if e.Token != 0 {
+		add("token %d", e.Token)
+	}
+	if e.Waited >= time.Millisecond {
+		add("waited %s", ago(seconds(e.Waited)))
+	}
+	if e.Held > 0 {
+		add("after %s", ago(seconds(e.Held)))
+	}
+	if b := e.Behind; b.Process != "" {
+		add("behind %s", who(b.Label, b.Process))
+	}
+	if e.Behind.Position > 0 {
+		add("position %d", e.Behind.Position)
+	}
+	if e.Err != "" {
+		add("%s", e.Err)
+	}
+	_, err := fmt.Fprintf(r.out, "%s  %-14s %s\n", e.At.Local().Format("15:04:05.000"), e.Kind, clean(strings.Join(parts, "  ")))
+	if err == nil && e.Dropped > 0 {
+		_, err = fmt.Fprintf(r.out, "%14s%d more events of that time were dropped, of any key\n", "", e.Dropped)
+	}
+	return err
+}
