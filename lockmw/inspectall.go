@@ -57,6 +57,11 @@ func WithScanProgress(told func(ScanProgress)) ScanOption {
 // Memory is bounded, however many locks there are: some 10 MB, and what the names of all kept places need. A key comes once.
 // If there are more than 260,000 locks, one that changes hands meanwhile may come twice.
 func (i *Inspector) All(ctx context.Context, opts ...ScanOption) iter.Seq2[Status, error] {
+	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.inspector.All(ctx, how) })
+}
+
+// scanned yields what a scan with these options does.
+func scanned(opts []ScanOption, scan func(inspect.Scan) iter.Seq2[*inspect.Status, error]) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		how := inspect.Scan{Share: defaultShare}
 		for _, o := range opts {
@@ -69,7 +74,7 @@ func (i *Inspector) All(ctx context.Context, opts ...ScanOption) iter.Seq2[Statu
 				return
 			}
 		}
-		for s, err := range i.inspector.All(ctx, how) {
+		for s, err := range scan(how) {
 			var status Status
 			if s != nil {
 				status = statusOf(s)

@@ -84,6 +84,19 @@ func (l *Layout) AllKeptPattern() string { return globs.Replace(l.prefix) + ":{*
 // Pattern matches what the locks keep in Redis, as SCAN takes it.
 func (l *Layout) Pattern() string { return globs.Replace(l.prefix) + ":{*}*" }
 
+// QueuePattern matches the queues, as SCAN takes it, and perhaps what is no queue.
+func (l *Layout) QueuePattern() string { return globs.Replace(l.prefix) + ":{*}:*queue" }
+
+// QueueOf returns the key whose queue is at redisKey, if one is. Those who wait to read stand in two.
+func (l *Layout) QueueOf(redisKey string) (key string, ok bool) {
+	for _, suffix := range []string{queueSuffix, permitQueueSuffix} {
+		if holder, found := strings.CutSuffix(redisKey, suffix); found {
+			return l.Key(holder)
+		}
+	}
+	return "", false
+}
+
 var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // Inbox returns the channel of a process. Given the keys of a lock, it is one in their slot of a Cluster: it ends with the
