@@ -1,0 +1,262 @@
+package inspector
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A feed reads one thing from Redis again and again, for all who look at it, and only while somebody does.
+type feed[T any] struct {
+	pace  *pace
+	class int
+	every time.Duration // how long to wait after a read, at least
+	load  float64       // the part of its time in which a read asks the server; 0: all of it
+	// read reads it once. It may say that it gets on, and show what it has so far.
+	read func(ctx context.Context, alive func(), sofar func(T)) (T, error)
+
+	mu      sync.Mutex
+	viewers map[*viewer]bool
+	running bool               // a goroutine reads: from the first viewer on until the last has gone, and a read under way has ended
+	left    chan struct{}      // says that the last viewer has gone
+	cancel  context.CancelFunc // ends the read under way
+	abort   *time.Timer        // calls it, after the last viewer has gone
+
+	last  reading[T]
+	costs [2]time.Duration // what the last reads took
+	done  time.Time        // when the last read ended
+}
+
+// A reading is what was read last, and what has gone wrong since.
+type reading[T any] struct {
+	value T
+	at    time.Time // when it was read; zero: never
+	whole bool      // false: it is still being read for the first time
+	since time.Time // the read that is under way has shown nothing since then; zero: none is under way
+	err   error     // of the last read; nil: it succeeded
+}
+
+// A viewer is told when something that it looks at has changed.
+type viewer struct{ changed chan struct{} }
+
+func newViewer() *viewer { return &viewer{make(chan struct{}, 1)} }
+
+func (v *viewer) tell() {
+	select {
+	case v.changed <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// A pace says how often feeds may read: all together in a share of the time.
+type pace struct{ running [classes]atomic.Int64 }
+
+// share is the part of the time that all feeds of a handler may spend reading. Of that time the server spends a part
+// only: the rest is on the wire, and in this process.
+const share = 0.0125
+
+// The classes of feeds. Those of a class that run have its part of the share in common.
+const (
+	ofLocks  = iota // all of them
+	ofQueues        // the locks that are waited for
+	ofOthers        // a key, the server
+	classes
+)
+
+// parts are how the share is divided among the classes, if a feed of each runs.
+var parts = [classes]float64{ofLocks: 5, ofQueues: 3, ofOthers: 2}
+
+// pause is how long a feed of a class is to wait after a read that took so long.
+func (p *pace) pause(class int, took time.Duration) time.Duration {
+	all := 0.0
+	for c := range parts {
+		if c == class || p.running[c].Load() > 0 {
+			all += parts[c]
+		}
+	}
+	part := parts[class] / all / float64(max(p.running[class].Load(), 1))
+	return time.Duration(float64(took) / part / share)
+}
+
+// finishWithin is how long a read may go on when nobody looks any more. A reload soon shows what it has found: of very many locks
+// it may take longer than somebody waits for a page.
+const finishWithin = time.Minute
+
+// watch has v told of changes until leave is called, which does not wait for a read that is under way.
+func (f *feed[T]) watch(v *viewer) (leave func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.viewers == nil {
+		f.viewers, f.left = make(map[*viewer]bool), make(chan struct{}, 1)
+	}
+	f.viewers[v] = true
+	if f.abort != nil {
+		f.abort.Stop()
+	}
+	if !f.running {
+		f.running = true
+		go f.run()
+	}
+	return func() { f.leave(v) }
+}
+
+func (f *feed[T]) leave(v *viewer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if delete(f.viewers, v); len(f.viewers) > 0 {
+		return
+	}
+	if f.cancel != nil {
+		f.abort = time.AfterFunc(finishWithin, f.cancel)
+	}
+	select {
+	case f.left <- struct{}{}:
+	default: // it was said before, and not heard yet
+	}
+}
+
+// run reads until nobody looks.
+func (f *feed[T]) run() {
+	f.pace.running[f.class].Add(1)
+	defer f.pace.running[f.class].Add(-1)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for f.goesOn() {
+		wait := time.Until(f.due()) // which changes with what else is read
+		if wait <= 0 {
+			f.readOnce()
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-f.left:
+		}
+	}
+}
+
+// goesOn reports whether somebody looks. If nobody does, the goroutine is over.
+func (f *feed[T]) goesOn() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running = len(f.viewers) > 0
+	return f.running
+}
+
+func (f *feed[T]) readOnce() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	begun := time.Now()
+	alive := func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.last.since = time.Now()
+	}
+	f.mu.Lock()
+	f.cancel, f.last.since = cancel, begun
+	f.mu.Unlock()
+	value, err := f.read(ctx, alive, func(sofar T) {
+		f.update(func() {
+			if !f.last.whole {
+				f.last.value, f.last.at, f.last.err = sofar, time.Now(), nil
+			}
+		})
+	})
+	f.update(func() {
+		now := time.Now()
+		if f.abort != nil {
+			f.abort.Stop()
+		}
+		f.cancel, f.abort = nil, nil
+		f.done, f.last.since = now, time.Time{}
+		switch {
+		case err == nil:
+			f.last = reading[T]{value: value, at: now, whole: true}
+			f.costs = [2]time.Duration{f.costs[1], now.Sub(begun)}
+		case ctx.Err() != nil: // it took too long for nobody
+			f.costs[1] = max(f.costs[1], now.Sub(begun))
+		default:
+			f.last.err = err
+		}
+	})
+}
+
+// update changes what was read, and tells the viewers.
+func (f *feed[T]) update(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+	for v := range f.viewers {
+		v.tell()
+	}
+}
+
+// due is when to read next.
+func (f *feed[T]) due() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dueLocked()
+}
+
+func (f *feed[T]) dueLocked() time.Time {
+	if f.done.IsZero() {
+		return time.Time{}
+	}
+	took := f.costs[1]
+	if f.costs[0] > 0 {
+		took = min(took, f.costs[0]) // a server that stood still for a while was not busy with us
+	}
+	if f.load > 0 {
+		took = time.Duration(float64(took) * f.load)
+	}
+	return f.done.Add(max(f.every, f.pace.pause(f.class, took)))
+}
+
+// now returns the last reading.
+func (f *feed[T]) now() reading[T] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
+}
+
+// idle reports whether nobody looks, and the last reading is so old that it need not be kept.
+func (f *feed[T]) idle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.viewers) == 0 && time.Since(f.dueLocked()) > 0
+}
+
+// patience is how long a page waits for a server that says nothing, before it says so.
+const patience = 3 * time.Second
+
+// fresh waits for a reading that is not due to be read again.
+func (f *feed[T]) fresh(ctx context.Context) reading[T] {
+	v := newViewer()
+	defer f.watch(v)()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for {
+		f.mu.Lock()
+		r, due := f.last, f.dueLocked()
+		f.mu.Unlock()
+		if time.Until(due) > 0 && (r.whole || r.err != nil) {
+			return r
+		}
+		select {
+		case <-v.changed:
+		case <-limit.C:
+			return r
+		case <-ctx.Done():
+			return r
+		}
+	}
+}
+
+// silent is for how long the server has said nothing to a read that is under way; 0 if that is not worth a word.
+func (r *reading[T]) silent() time.Duration {
+	if r.since.IsZero() || time.Since(r.since) < patience-100*time.Millisecond {
+		return 0
+	}
+	return time.Since(r.since)
+}

@@ -1,0 +1,156 @@
+package inspector
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/lockmw/go/internal/option"
+	"github.com/lockmw/go/lockmw"
+)
+
+type handler struct {
+	*config
+	hub   *hub
+	vault *vault
+	same  *http.CrossOriginProtection
+}
+
+// Handler serves pages and JSON about the locks that insp sees, under whatever path it is mounted, with or without
+// http.StripPrefix. It has no authentication: put your own around it. It needs no Close. It panics if insp or an option is
+// nil.
+func Handler(insp *lockmw.Inspector, opts ...Option) http.Handler {
+	if option.IsNil(insp) {
+		panic("inspector: Handler: the Inspector is nil")
+	}
+	c := newConfig(opts)
+	return &handler{config: c, hub: newHub(insp, c.shown), vault: newVault(c.secret), same: http.NewCrossOriginProtection()}
+}
+
+// routes are what the last part of a path leads to.
+var routes = map[string]func(*handler, http.ResponseWriter, *http.Request){
+	"":             (*handler).servePage,
+	"key":          (*handler).servePage,
+	"redis":        (*handler).servePage,
+	"locks.json":   (*handler).serveJSON,
+	"key.json":     (*handler).serveJSON,
+	"redis.json":   (*handler).serveJSON,
+	"live":         (*handler).serveLive,
+	"force-unlock": (*handler).serveForceUnlock,
+	"style.css":    asset("assets/style.css"),
+	"live.js":      asset("assets/live.js"),
+	"icon.svg":     asset("assets/icon.svg"),
+}
+
+// routeOf returns what a path leads to. Nobody says where the handler is mounted: only the end of the path counts.
+func routeOf(urlPath string) string {
+	_, last := path.Split(urlPath)
+	return last
+}
+
+// ServeHTTP serves a page, an answer in JSON, or what pages need.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "same-origin") // not no-referrer, with which a browser sends no Origin either
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	name := routeOf(r.URL.Path)
+	serve, ok := routes[name]
+	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case !reading && (name != "force-unlock" || r.Method != http.MethodPost):
+		header.Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	case ok && name == "" && r.URL.Path == "", !ok && !strings.Contains(name, "."):
+		h.redirectToRoot(w, r)
+	case !ok:
+		http.NotFound(w, r)
+	default:
+		serve(h, w, r)
+	}
+}
+
+// redirectToRoot adds the slash to the path where the handler is mounted, so that links lead below it.
+func (h *handler) redirectToRoot(w http.ResponseWriter, r *http.Request) {
+	seen := r.URL.Path
+	if u, err := url.ParseRequestURI(r.RequestURI); err == nil { // StripPrefix leaves this as it was
+		seen = u.Path
+	}
+	to := "./" + url.PathEscape(path.Base(seen)) + "/"
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Location", to) // http.Redirect would put r.URL.Path before it, which may lack its beginning
+	w.WriteHeader(http.StatusFound)
+}
+
+// subject returns what a request is about: a page by its name.
+func (h *handler) subject(page string, values url.Values) (subject, error) {
+	switch page {
+	case "key":
+		key, err := h.addressed(values)
+		return &keyPage{h.hub, key, h.address(key).Encode()}, err
+	case "redis":
+		return &redisPage{h.hub}, nil
+	}
+	return &overview{h.hub, parseQuery(values)}, nil
+}
+
+func (h *handler) servePage(w http.ResponseWriter, r *http.Request) {
+	s, err := h.subject(routeOf(r.URL.Path), r.URL.Query())
+	if err != nil {
+		h.write(w, h.message(http.StatusNotFound, "No such key", err.Error()))
+		return
+	}
+	s.await(r.Context())
+	h.write(w, s.show(h.view(r)))
+}
+
+// message is a page that says one thing.
+func (h *handler) message(status int, title, text string) *page {
+	return &page{Name: "message", Title: title, Prefix: h.hub.insp.Prefix(), Status: status, Body: text}
+}
+
+//go:embed pages assets
+var files embed.FS
+
+// templates are the pages, each with the layout around it.
+var templates = func() map[string]*template.Template {
+	functions := template.FuncMap{"pieces": pieces, "plain": plain}
+	layout := template.Must(template.New("").Funcs(functions).ParseFS(files, "pages/layout.html", "pages/parts.html"))
+	all := make(map[string]*template.Template)
+	for _, name := range []string{"overview", "key", "redis", "force", "message"} {
+		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "pages/"+name+".html"))
+	}
+	return all
+}()
+
+// write sends a page.
+func (h *handler) write(w http.ResponseWriter, p *page) {
+	var b bytes.Buffer
+	if err := templates[p.Name].ExecuteTemplate(&b, "layout", p); err != nil {
+		h.logger.Error("lockmw: inspector: a page cannot be shown", "error", err)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(p.Status)
+	w.Write(b.Bytes())
+}
+
+// asset serves a file that pages need.
+func asset(name string) func(*handler, http.ResponseWriter, *http.Request) {
+	return func(_ *handler, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache")
+		http.ServeFileFS(w, r, files, name)
+	}
+}

@@ -1,0 +1,193 @@
+package inspector
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A hub has all that is read from Redis, once for all viewers.
+type hub struct {
+	insp  *lockmw.Inspector
+	shown func(key string) string
+	pace  pace
+
+	locks    *feed[*snapshot]
+	queues   *feed[*snapshot] // of the locks that are waited for, while all of them are not read often
+	servers  *feed[[]lockmw.Server]
+	prefixes *feed[[]string]
+
+	mu     sync.Mutex
+	keys   map[string]*keyFeeds
+	merged *snapshot // of what these two have read
+	from   [2]*snapshot
+}
+
+// The feeds of one key. Kept places are found by a scan, and so are read less often.
+type keyFeeds struct {
+	status *feed[keyStatus]
+	kept   *feed[[]lockmw.KeptPlace]
+}
+
+// A keyStatus is the status of a key, or why what Redis has there is none.
+type keyStatus struct {
+	lockmw.Status
+	wrong error
+}
+
+func newHub(insp *lockmw.Inspector, shown func(string) string) *hub {
+	h := &hub{insp: insp, shown: shown, keys: make(map[string]*keyFeeds)}
+	h.locks = &feed[*snapshot]{pace: &h.pace, class: ofLocks, every: time.Second, load: scanShare, read: h.readAll}
+	h.queues = newFeed(&h.pace, time.Second, h.readQueues)
+	h.queues.class, h.queues.load = ofQueues, scanShare
+	h.servers = newFeed(&h.pace, 2*time.Second, insp.Servers)
+	h.prefixes = newFeed(&h.pace, 30*time.Second, insp.Prefixes)
+	return h
+}
+
+func newFeed[T any](p *pace, every time.Duration, read func(context.Context) (T, error)) *feed[T] {
+	return &feed[T]{pace: p, class: ofOthers, every: every, read: func(ctx context.Context, _ func(), _ func(T)) (T, error) { return read(ctx) }}
+}
+
+// scanShare is the part of the server's time that a scan may have while it runs. The pauses between scans make up for it.
+const scanShare = 0.25
+
+// showEvery is how often a scan shows what it has found so far.
+const showEvery = 500 * time.Millisecond
+
+// readAll reads all locks.
+func (h *hub) readAll(ctx context.Context, alive func(), sofar func(*snapshot)) (*snapshot, error) {
+	var entries []*entry
+	shown := time.Now()
+	getsOn := func() {
+		alive()
+		if time.Since(shown) >= showEvery && len(entries) > 0 {
+			shown = time.Now()
+			sofar(newSnapshot(slices.Clip(entries)))
+		}
+	}
+	progress := lockmw.WithScanProgress(func(lockmw.ScanProgress) { getsOn() }) // also of pages without a lock
+	for status, err := range h.insp.All(ctx, lockmw.WithShare(scanShare), progress) {
+		if err != nil && status.Key == "" {
+			return nil, err
+		}
+		entries = append(entries, newEntry(status, err, time.Now(), h.shown(status.Key)))
+		getsOn()
+	}
+	return newSnapshot(entries), ctx.Err()
+}
+
+// often is how old a reading of all locks may be, so that there is no need to read those that are waited for.
+const often = 2 * time.Second
+
+// readQueues reads the locks that are waited for, and those that were when it last looked. It reads nothing if all locks have
+// just been read.
+func (h *hub) readQueues(ctx context.Context) (*snapshot, error) {
+	all := h.locks.now()
+	if !all.whole || time.Since(all.at) < often {
+		return nil, nil //nolint:nilnil // there is nothing to add
+	}
+	free := make(map[string]bool) // unless it comes
+	for _, e := range all.value.entries {
+		if e.waiting > 0 {
+			free[e.Key] = true
+		}
+	}
+	if last := h.queues.now().value; last != nil {
+		for _, e := range last.entries {
+			if e.state != stateFree {
+				free[e.Key] = true
+			}
+		}
+	}
+	var entries []*entry
+	add := func(status lockmw.Status, err error) {
+		entries = append(entries, newEntry(status, err, time.Now(), h.shown(status.Key)))
+	}
+	for status, err := range h.insp.Queued(ctx, slices.Collect(maps.Keys(free)), lockmw.WithShare(scanShare)) {
+		if err != nil && status.Key == "" {
+			return nil, err
+		}
+		delete(free, status.Key)
+		add(status, err)
+	}
+	for key := range free {
+		add(lockmw.Status{Key: key}, nil)
+	}
+	return &snapshot{entries: entries}, ctx.Err()
+}
+
+// all returns all locks, of which those that are waited for may have been read later than the others.
+func (h *hub) all() reading[*snapshot] {
+	all, queues := h.locks.now(), h.queues.now()
+	if !all.whole || queues.value == nil || !queues.at.After(all.at) {
+		return all
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if from := [2]*snapshot{all.value, queues.value}; h.from != from {
+		h.from, h.merged = from, merge(from[0], from[1])
+	}
+	all.value = h.merged
+	return all
+}
+
+// merge returns the locks of a snapshot, as a later one has them if it does.
+func merge(all, later *snapshot) *snapshot {
+	byKey := make(map[string]*entry, len(later.entries))
+	for _, e := range later.entries {
+		byKey[e.Key] = e
+	}
+	entries := make([]*entry, 0, len(all.entries)+len(later.entries))
+	for _, e := range all.entries {
+		if l, ok := byKey[e.Key]; ok {
+			delete(byKey, e.Key)
+			status := l.Status
+			status.Kept = e.Kept
+			e = newEntry(status, l.err, l.at, l.shown)
+		}
+		if e.state != stateFree {
+			entries = append(entries, e)
+		}
+	}
+	for _, e := range later.entries {
+		if byKey[e.Key] != nil && e.state != stateFree {
+			entries = append(entries, e)
+		}
+	}
+	return newSnapshot(entries)
+}
+
+// key returns the feeds of a key.
+func (h *hub) key(key string) *keyFeeds {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, ok := h.keys[key]
+	if !ok {
+		for old, f := range h.keys {
+			if f.status.idle() && f.kept.idle() {
+				delete(h.keys, old)
+			}
+		}
+		f = &keyFeeds{
+			status: newFeed(&h.pace, time.Second, func(ctx context.Context) (keyStatus, error) { return h.readKey(ctx, key) }),
+			kept:   newFeed(&h.pace, 5*time.Second, func(ctx context.Context) ([]lockmw.KeptPlace, error) { return h.insp.Kept(ctx, key) }),
+		}
+		h.keys[key] = f
+	}
+	return f
+}
+
+func (h *hub) readKey(ctx context.Context, key string) (keyStatus, error) {
+	status, err := h.insp.Get(ctx, key)
+	status.Key = key
+	if errors.Is(err, lockmw.ErrWrongType) {
+		return keyStatus{status, err}, nil
+	}
+	return keyStatus{status, nil}, err
+}

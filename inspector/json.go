@@ -1,0 +1,87 @@
+package inspector
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// What all answers in JSON begin with.
+type answer struct {
+	Prefix string     `json:"prefix"`
+	AsOf   *time.Time `json:"as_of"` // when the server was read; null: never
+	Age    millis     `json:"age_ms"`
+	Error  *problem   `json:"error,omitempty"` // why what follows is not the state of now
+}
+
+type locksAnswer struct {
+	answer
+	Complete bool    `json:"complete"` // false: locks are still being read for the first time
+	Totals   totals  `json:"totals"`
+	Matched  int     `json:"matched"`
+	Page     int     `json:"page"`
+	Pages    int     `json:"pages"`
+	Locks    []*lock `json:"locks"`
+}
+
+type keyAnswer struct {
+	answer
+	Lock *lock `json:"lock"`
+}
+
+type redisAnswer struct {
+	answer
+	Servers  []server `json:"servers"`
+	Prefixes []string `json:"prefixes"`
+}
+
+func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimSuffix(routeOf(r.URL.Path), ".json")
+	s, err := h.subject(name, r.URL.Query())
+	if err != nil {
+		h.writeJSON(w, http.StatusNotFound, answer{Prefix: h.hub.insp.Prefix(), Error: &problem{Type: "lock_invalid_key", Message: err.Error()}})
+		return
+	}
+	s.await(r.Context())
+	v := h.view(r)
+	v.keyPage = "key.json"
+	p := s.show(v)
+	a := answer{Prefix: p.Prefix, Age: p.Age}
+	if !p.AsOf.IsZero() {
+		a.AsOf = &p.AsOf
+	}
+	status := http.StatusOK
+	if p.failed() || p.Status != http.StatusOK {
+		status = http.StatusServiceUnavailable
+		if a.Error = p.Notice.Problem; a.Error == nil {
+			a.Error = &problem{Type: "lock_unavailable", Message: p.Notice.Text}
+		}
+	}
+	switch b := p.Body.(type) {
+	case *overviewBody:
+		h.writeJSON(w, status, locksAnswer{a, b.Whole, b.Totals, b.Matched, b.Query.page, b.Pages, orEmpty(b.Locks)})
+	case *keyBody:
+		h.writeJSON(w, status, keyAnswer{a, b.Lock})
+	case *redisBody:
+		h.writeJSON(w, status, redisAnswer{a, orEmpty(b.Servers), orEmpty(b.Prefixes)})
+	}
+}
+
+// orEmpty makes a list that is [] in JSON, not null.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func (h *handler) writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(body); err != nil { // the client has gone
+		h.logger.Debug("lockmw: inspector: an answer was not sent", "error", err)
+	}
+}

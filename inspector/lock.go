@@ -1,0 +1,194 @@
+package inspector
+
+import (
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// The states of a lock, in the order in which they matter to somebody on call.
+const (
+	stateContended = "contended" // it is held, and others wait
+	stateWaiting   = "waiting"   // nobody holds it, and somebody waits: it is being granted, or its waiters died
+	stateHeld      = "held"
+	stateLingering = "lingering" // it was unlocked, and a minimum hold keeps it taken
+	stateKept      = "kept"      // there are kept places only
+	stateUnknown   = "unknown"   // it could not be read
+	stateFree      = "free"
+)
+
+// A lock is what pages and JSON show of one key.
+type lock struct {
+	Key         string    `json:"key"`
+	Href        string    `json:"href"` // of its page, beside this one; that of its JSON in JSON
+	Mode        string    `json:"mode"`
+	State       string    `json:"state"`
+	Holders     []holder  `json:"holders"`
+	Waiting     int       `json:"waiting"`
+	LongestWait *millis   `json:"longest_wait_ms"` // nil: nobody waits, or nobody knows since when
+	Waiters     []waiter  `json:"waiters,omitempty"`
+	Kept        []kept    `json:"kept_places,omitempty"`
+	Error       *problem  `json:"error,omitempty"`
+	ReadAt      time.Time `json:"read_at"`
+}
+
+// First is the holder that the overview shows; nil if there is none.
+func (l *lock) First() *holder {
+	if len(l.Holders) == 0 {
+		return nil
+	}
+	return &l.Holders[0]
+}
+
+// More is how many holders there are besides.
+func (l *lock) More() int { return max(len(l.Holders)-1, 0) }
+
+// Free reports whether there is nothing to show.
+func (l *lock) Free() bool { return l.State == stateFree }
+
+type holder struct {
+	Owner       string    `json:"owner"`
+	Process     string    `json:"process"`
+	Label       string    `json:"label,omitempty"`
+	Token       int64     `json:"token"`
+	Since       time.Time `json:"since"`
+	Held        millis    `json:"held_ms"`
+	LeaseLeft   millis    `json:"lease_left_ms"`
+	Fixed       bool      `json:"fixed,omitempty"`
+	Lingers     bool      `json:"lingers,omitempty"`
+	Weight      int       `json:"weight,omitempty"`
+	Slots       string    `json:"slots,omitempty"`
+	TraceParent string    `json:"traceparent,omitempty"`
+	TraceURL    string    `json:"trace_url,omitempty"`
+	ForceHref   string    `json:"-"` // of the page that asks; "": the viewer may not take it away
+}
+
+type waiter struct {
+	Ticket   string     `json:"ticket,omitempty"`
+	Position int        `json:"position,omitempty"` // of its ticket; 0: it has none, and waits in the holder's process
+	Process  string     `json:"process"`
+	Mode     string     `json:"mode"`
+	Calls    int        `json:"calls"`
+	Label    string     `json:"label,omitempty"`
+	Since    *time.Time `json:"since"`
+	Waited   *millis    `json:"waited_ms"`
+	Weight   int        `json:"weight,omitempty"`
+}
+
+type kept struct {
+	Name    string    `json:"name"`
+	Since   time.Time `json:"since"`
+	KeptFor millis    `json:"kept_for_ms"`
+}
+
+// A problem is why something could not be read.
+type problem struct {
+	Type    string `json:"type"`    // as lockmw.Error's ErrorType
+	Message string `json:"message"` // for people
+	Help    string `json:"-"`       // what to do about it; may be empty
+}
+
+// lock describes s, which was read at a time, as it is now. Details are its waiters and kept places.
+func (v *view) lock(s *lockmw.Status, err error, at time.Time, details bool) *lock {
+	now := time.Now()
+	l := &lock{
+		Key: v.shown(s.Key), Href: v.href(s.Key), Mode: modeOf(s), State: stateOf(s, err), Holders: make([]holder, len(s.Holders)),
+		Waiting: s.Waiting(), ReadAt: at.UTC(), Error: v.problemOf(err),
+	}
+	if since := longestSince(s); !since.IsZero() {
+		wait := millisOf(now.Sub(since))
+		l.LongestWait = &wait
+	}
+	for i := range s.Holders {
+		l.Holders[i] = v.holder(s.Key, &s.Holders[i], at, now)
+	}
+	if !details {
+		return l
+	}
+	position := 0
+	for _, w := range s.Waiters {
+		shown := waiter{Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Weight: w.Weight}
+		if w.Ticket != "" {
+			position++
+			shown.Position = position
+		}
+		if !w.Since.IsZero() {
+			since, waited := w.Since.UTC(), millisOf(now.Sub(w.Since))
+			shown.Since, shown.Waited = &since, &waited
+		}
+		l.Waiters = append(l.Waiters, shown)
+	}
+	for _, k := range s.Kept {
+		l.Kept = append(l.Kept, kept{k.Name, k.Since.UTC(), millisOf(k.TTL - now.Sub(at))})
+	}
+	return l
+}
+
+func (v *view) holder(key string, h *lockmw.Holder, at, now time.Time) holder {
+	shown := holder{
+		Owner: h.Owner, Process: h.Process, Label: h.Label, Token: h.Token, Since: h.Since.UTC(), Held: millisOf(now.Sub(h.Since)),
+		LeaseLeft: millisOf(h.TTL - now.Sub(at)), Fixed: h.Fixed, Lingers: h.Lingers, Weight: h.Weight, Slots: h.Slots,
+	}
+	if traceID, spanID, ok := parseTraceParent(h.TraceParent); ok {
+		shown.TraceParent = h.TraceParent
+		if v.traceURL != "" {
+			shown.TraceURL = strings.NewReplacer("{trace_id}", traceID, "{span_id}", spanID).Replace(v.traceURL)
+		}
+	}
+	if v.mayForce {
+		shown.ForceHref = v.forceHref(key, h)
+	}
+	return shown
+}
+
+// parseTraceParent returns the two ids of a W3C traceparent. What is in Redis may be anything.
+func parseTraceParent(s string) (traceID, spanID string, ok bool) {
+	parts := strings.Split(s, "-")
+	if len(parts) < 4 || len(parts[1]) != 32 || len(parts[2]) != 16 {
+		return "", "", false
+	}
+	_, err := hex.DecodeString(strings.Join(parts[:4], ""))
+	return parts[1], parts[2], err == nil
+}
+
+// modeOf is that of the holders, or of the first waiter.
+func modeOf(s *lockmw.Status) string {
+	if s.Mode == "" && len(s.Waiters) > 0 {
+		return s.Waiters[0].Mode
+	}
+	return s.Mode
+}
+
+func stateOf(s *lockmw.Status, err error) string {
+	lingers := len(s.Holders) > 0
+	for _, h := range s.Holders {
+		lingers = lingers && h.Lingers
+	}
+	switch {
+	case err != nil:
+		return stateUnknown
+	case len(s.Waiters) > 0 && len(s.Holders) > 0:
+		return stateContended
+	case len(s.Waiters) > 0:
+		return stateWaiting
+	case lingers:
+		return stateLingering
+	case len(s.Holders) > 0:
+		return stateHeld
+	case len(s.Kept) > 0:
+		return stateKept
+	}
+	return stateFree
+}
+
+// longestSince is since when the one waits that has waited longest; zero if nobody knows.
+func longestSince(s *lockmw.Status) (since time.Time) {
+	for _, w := range s.Waiters {
+		if !w.Since.IsZero() && (since.IsZero() || w.Since.Before(since)) {
+			since = w.Since
+		}
+	}
+	return since
+}

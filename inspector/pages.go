@@ -1,0 +1,279 @@
+package inspector
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A subject is what a page is about. It can be looked at once, or watched.
+type subject interface {
+	// await waits until what is known is fresh, or patience is over.
+	await(ctx context.Context)
+	// watch has w told of changes until leave is called.
+	watch(w *viewer) (leave func())
+	// show makes the page of what is known.
+	show(v *view) *page
+}
+
+// A page is what the templates fill in.
+type page struct {
+	Name   string // of its template
+	Title  string
+	Prefix string
+	Live   string // where its changes come from; "": it does not change
+	Notice *notice
+	AsOf   time.Time // when it was read; zero: never
+	Age    millis
+	Body   any
+	Status int // of HTTP
+}
+
+// A notice says that what a page shows is not all there is.
+type notice struct {
+	Alarm   bool // else it is only information
+	Text    string
+	Problem *problem
+}
+
+// newPage makes a page of a reading, and says what is to be said of that.
+func newPage[T any](v *view, name, title string, r *reading[T]) *page {
+	p := &page{Name: name, Title: title, Prefix: v.hub.insp.Prefix(), AsOf: r.at.UTC(), Status: 200}
+	if r.at.IsZero() {
+		p.AsOf, p.Status = time.Time{}, 503
+	} else {
+		p.Age = millisOf(time.Since(r.at))
+	}
+	silent := millisOf(r.silent())
+	switch {
+	case r.err != nil && !r.at.IsZero():
+		p.Notice = &notice{true, fmt.Sprintf("Redis could not be read. This is what was known %v ago.", p.Age), v.problemOf(r.err)}
+	case r.err != nil:
+		p.Notice = &notice{true, "Redis could not be read.", v.problemOf(r.err)}
+	case silent > 0 && !r.at.IsZero():
+		p.Notice = &notice{true, fmt.Sprintf("Redis has not answered for %v. This is what was known %v ago.", silent, p.Age), nil}
+	case silent > 0:
+		p.Notice = &notice{true, fmt.Sprintf("Redis has not answered for %v.", silent), nil}
+	case r.at.IsZero():
+		p.Notice = &notice{false, "Redis has not answered yet.", nil}
+	}
+	return p
+}
+
+// failed reports whether the page shows no current state.
+func (p *page) failed() bool { return p.Notice != nil && p.Notice.Alarm }
+
+// The overview is a page of all locks.
+type overview struct {
+	hub   *hub
+	query query
+}
+
+type overviewBody struct {
+	Query    query
+	Totals   totals
+	Matched  int
+	Locks    []*lock
+	Columns  []column
+	Pages    int
+	Previous string // links to the pages beside this one; "": there is none
+	Next     string
+	Whole    bool
+	States   []string // that one can filter by
+	Modes    []string
+	Others   []string // prefixes in use, if there is no lock with this one
+}
+
+// What the overview can be filtered by.
+var (
+	states = []string{stateContended, stateHeld, stateWaiting, stateLingering, stateKept, stateUnknown}
+	modes  = []string{"exclusive", "fair", "read", "write", "permit"}
+)
+
+// A column of the overview can be sorted by.
+type column struct {
+	Name, Title, Href string
+	Sort              string // aria-sort; "": it is not sorted by this one
+	Numeric           bool
+}
+
+func (o *overview) await(ctx context.Context) {
+	r := o.hub.locks.fresh(ctx)
+	switch {
+	case r.whole && len(r.value.entries) == 0:
+		o.hub.prefixes.fresh(ctx)
+	case r.whole:
+		o.hub.queues.fresh(ctx)
+	}
+}
+
+func (o *overview) watch(w *viewer) (leave func()) {
+	return both(o.hub.locks.watch(w), o.hub.queues.watch(w))
+}
+
+func both(first, second func()) func() {
+	return func() {
+		first()
+		second()
+	}
+}
+
+func (o *overview) show(v *view) *page {
+	r := o.hub.all()
+	p := newPage(v, "overview", "Locks", &r)
+	p.Live = live("overview", o.query.encode())
+	b := &overviewBody{Query: o.query, Columns: o.columns(), Whole: r.whole, States: states, Modes: modes}
+	if p.Notice == nil && !r.whole {
+		p.Notice = &notice{Text: fmt.Sprintf("Still reading: %d locks so far.", len(r.value.entries))}
+	}
+	p.Body = b
+	if r.value == nil {
+		return p
+	}
+	b.Totals = r.value.total()
+	chosen := r.value.choose(o.query)
+	b.Matched, b.Pages = len(chosen), max((len(chosen)+perPage-1)/perPage, 1)
+	n := min(o.query.page, b.Pages)
+	b.Query.page = n
+	for _, e := range chosen[(n-1)*perPage : min(n*perPage, len(chosen))] {
+		b.Locks = append(b.Locks, v.lock(&e.Status, e.err, e.at, false))
+	}
+	if n > 1 {
+		b.Previous = "./?" + o.query.at(n-1).encode()
+	}
+	if n < b.Pages {
+		b.Next = "./?" + o.query.at(n+1).encode()
+	}
+	if len(r.value.entries) == 0 {
+		b.Others = slices.DeleteFunc(slices.Clone(o.hub.prefixes.now().value), func(s string) bool { return s == p.Prefix })
+	}
+	return p
+}
+
+func (o *overview) columns() []column {
+	all := []column{
+		{Name: "key", Title: "Key"}, {Name: "state", Title: "State"}, {Name: "mode", Title: "Mode"}, {Name: "holder", Title: "Holder"},
+		{Name: "held", Title: "Held for", Numeric: true}, {Name: "lease", Title: "Lease left", Numeric: true},
+		{Name: "waiting", Title: "Waiting", Numeric: true}, {Name: "wait", Title: "Longest wait", Numeric: true},
+	}
+	for i := range all {
+		c := &all[i]
+		c.Href = "./?" + o.query.by(c.Name).encode()
+		if c.Name == o.query.sort {
+			// What is sorted by waiting, or by how long, begins with the most.
+			down := slices.Contains([]string{"held", "waiting", "wait"}, c.Name)
+			c.Sort = map[bool]string{true: "descending", false: "ascending"}[down != o.query.backwards]
+		}
+	}
+	return all
+}
+
+// A keyPage is about one key.
+type keyPage struct {
+	hub   *hub
+	key   string
+	query string // that the page was asked for with
+}
+
+type keyBody struct {
+	Lock *lock
+}
+
+func (k *keyPage) feeds() *keyFeeds { return k.hub.key(k.key) }
+
+func (k *keyPage) await(ctx context.Context) {
+	f := k.feeds()
+	if r := f.status.fresh(ctx); r.err == nil {
+		f.kept.fresh(ctx)
+	}
+}
+
+func (k *keyPage) watch(w *viewer) (leave func()) {
+	f := k.feeds()
+	return both(f.status.watch(w), f.kept.watch(w))
+}
+
+func (k *keyPage) show(v *view) *page {
+	f := k.feeds()
+	r, places := f.status.now(), f.kept.now()
+	p := newPage(v, "key", v.shown(k.key), &r)
+	p.Live = live("key", k.query)
+	status := r.value.Status
+	status.Key = k.key
+	now := time.Now()
+	for _, place := range places.value {
+		place.TTL -= now.Sub(places.at) // lock counts from r.at
+		place.TTL += now.Sub(r.at)
+		if place.TTL > 0 {
+			status.Kept = append(status.Kept, place)
+		}
+	}
+	p.Body = &keyBody{v.lock(&status, r.value.wrong, r.at, true)}
+	return p
+}
+
+// A redisPage is about the server, or the masters of a Cluster.
+type redisPage struct{ hub *hub }
+
+type redisBody struct {
+	Servers  []server
+	Prefixes []string
+	Problem  *problem // of the prefixes
+	Read     bool     // the prefixes are known
+}
+
+type server struct {
+	Addr           string   `json:"addr,omitempty"`
+	Software       string   `json:"software,omitempty"`
+	Version        string   `json:"version,omitempty"`
+	Mode           string   `json:"mode,omitempty"`
+	Role           string   `json:"role,omitempty"`
+	UsedMemory     size     `json:"used_memory_bytes"`
+	MaxMemory      size     `json:"max_memory_bytes"`
+	EvictionPolicy string   `json:"eviction_policy,omitempty"`
+	Uptime         millis   `json:"uptime_ms"`
+	Latency        float64  `json:"ping_ms"`
+	Error          *problem `json:"error,omitempty"`
+}
+
+func (s *redisPage) await(ctx context.Context) {
+	if r := s.hub.servers.fresh(ctx); r.err == nil {
+		s.hub.prefixes.fresh(ctx)
+	}
+}
+
+func (s *redisPage) watch(w *viewer) (leave func()) {
+	return both(s.hub.servers.watch(w), s.hub.prefixes.watch(w))
+}
+
+func (s *redisPage) show(v *view) *page {
+	r, prefixes := s.hub.servers.now(), s.hub.prefixes.now()
+	p := newPage(v, "redis", "Redis", &r)
+	p.Live = live("redis", "")
+	b := &redisBody{Prefixes: prefixes.value, Problem: v.problemOf(prefixes.err), Read: !prefixes.at.IsZero()}
+	for i := range r.value {
+		b.Servers = append(b.Servers, v.server(&r.value[i]))
+	}
+	p.Body = b
+	return p
+}
+
+func (v *view) server(s *lockmw.Server) server {
+	return server{
+		Addr: s.Addr, Software: s.Software, Version: s.Version, Mode: s.Mode, Role: s.Role, UsedMemory: size(s.UsedMemory),
+		MaxMemory: size(s.MaxMemory), EvictionPolicy: s.EvictionPolicy, Uptime: millisOf(s.Uptime),
+		Latency: float64(s.Latency.Round(time.Microsecond).Microseconds()) / 1000, Error: v.problemOf(s.InfoErr),
+	}
+}
+
+// live is where the changes of a page come from.
+func live(page, query string) string {
+	href := "live?page=" + page
+	if query != "" {
+		href += "&" + query
+	}
+	return href
+}

@@ -1,0 +1,103 @@
+package inspector
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A piece of a text is shown as it is, or is an escape for what cannot be shown.
+type piece struct {
+	Text    string
+	Escaped bool
+}
+
+// pieces makes everything visible that a text may hide: control characters, marks that change the direction of writing, bytes
+// that are no UTF-8.
+func pieces(s string) (all []piece) {
+	begun := 0
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if escape := escapeOf(r, size, s[i]); escape != "" {
+			if begun < i {
+				all = append(all, piece{Text: s[begun:i]})
+			}
+			all = append(all, piece{escape, true})
+			begun = i + size
+		}
+		i += size
+	}
+	if begun < len(s) {
+		all = append(all, piece{Text: s[begun:]})
+	}
+	return all
+}
+
+func escapeOf(r rune, size int, first byte) string {
+	switch {
+	case r == utf8.RuneError && size == 1:
+		return fmt.Sprintf(`\x%02x`, first)
+	case r == '\n':
+		return `\n`
+	case r == '\t':
+		return `\t`
+	case unicode.IsPrint(r):
+		return ""
+	case r < 0x80:
+		return fmt.Sprintf(`\x%02x`, r)
+	case r <= 0xffff:
+		return fmt.Sprintf(`\u%04x`, r)
+	}
+	return fmt.Sprintf(`\U%08x`, r)
+}
+
+// plain is a text with the escapes of pieces.
+func plain(s string) string {
+	var b strings.Builder
+	for _, p := range pieces(s) {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// A millis is a duration in milliseconds.
+type millis int64
+
+func millisOf(d time.Duration) millis { return millis(max(d, 0).Milliseconds()) }
+
+// Number is what the script counts from.
+func (m millis) Number() int64 { return int64(m) }
+
+// String is for people. The script says it in the same way.
+func (m millis) String() string {
+	s := int64(m) / 1000
+	switch {
+	case m < 1000:
+		return fmt.Sprintf("%d ms", int64(m))
+	case s < 60:
+		return fmt.Sprintf("%d s", s)
+	case s < 3600:
+		return fmt.Sprintf("%d min %d s", s/60, s%60)
+	case s < 24*3600:
+		return fmt.Sprintf("%d h %d min", s/3600, s/60%60)
+	}
+	return fmt.Sprintf("%d d %d h", s/86400, s/3600%24)
+}
+
+// A size is a number of bytes.
+type size int64
+
+// String is for people.
+func (s size) String() string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	x, u := float64(s), 0
+	for x >= 1024 && u < len(units)-1 {
+		x, u = x/1024, u+1
+	}
+	if u == 0 {
+		return fmt.Sprintf("%d B", int64(s))
+	}
+	return fmt.Sprintf("%.1f %s", x, units[u])
+}
