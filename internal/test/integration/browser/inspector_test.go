@@ -1,0 +1,299 @@
+package browser_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/inspector"
+	"github.com/lockmw/go/internal/test/integration/browser"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// patience is for what must happen, on a busy machine.
+const patience = 2 * time.Minute
+
+// A desk is a browser that looks at the page.
+type desk struct {
+	*testing.T
+	server *redistest.Server
+	url    string
+	tab    context.Context
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	return newDeskOn(t, redistest.Mini(t))
+}
+
+func newDeskOn(t *testing.T, s *redistest.Server) *desk {
+	t.Helper()
+	tab := newTab(t)
+	insp, err := lockmw.NewInspector(s.NewClient(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := inspector.Handler(insp, inspector.WithForceUnlock(func(*http.Request) bool { return true }),
+		inspector.WithLogger(slog.New(slog.DiscardHandler)))
+	site := httptest.NewServer(http.StripPrefix("/ops/locks", page))
+	t.Cleanup(func() {
+		site.CloseClientConnections()
+		site.Close()
+	})
+	return &desk{t, s, site.URL + "/ops/locks", tab}
+}
+
+func (d *desk) client() *lockmw.Client { return usertest.Client(d.T, d.server) }
+
+// do does something in the tab.
+func (d *desk) do(what string, steps ...chromedp.Action[chromedp.Void]) {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(d.tab, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		d.Fatalf("%s: %v\n%s", what, err, d.text())
+	}
+}
+
+// text is what the page says.
+func (d *desk) text() string {
+	ctx, cancel := context.WithTimeout(d.tab, patience)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+func (d *desk) open(path string) {
+	d.Helper()
+	d.do("opening "+path, chromedp.Navigate(d.url+path))
+}
+
+// see waits until the page has what a selector finds.
+func (d *desk) see(selector string) {
+	d.Helper()
+	d.do("looking for "+selector, chromedp.WaitVisible(chromedp.CSS(selector)))
+}
+
+// miss waits until it has not.
+func (d *desk) miss(selector string) {
+	d.Helper()
+	d.do("waiting for the end of "+selector, chromedp.WaitNotPresent(chromedp.CSS(selector)))
+}
+
+func (d *desk) click(selector string) {
+	d.Helper()
+	d.do("clicking on "+selector, chromedp.Click(chromedp.CSS(selector)))
+}
+
+// await waits until an expression is true. While the browser goes to another page, there is none that could say so.
+func (d *desk) await(expression string) {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(d.tab, patience)
+	defer cancel()
+	for {
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if is && err == nil {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			d.Fatalf("%s: %v\n%s", expression, err, d.text())
+		}
+	}
+}
+
+// contend has a call wait for key, until the function that it returns is called.
+func (d *desk) contend(key string) (end func()) {
+	d.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	contended, waits := usertest.OnContended(d)
+	locks := d.client()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, hold, err := locks.Lock(ctx, key, contended, lockmw.WithLabel("req-2")); err == nil {
+			<-ctx.Done()
+			_ = hold.Unlock()
+		}
+	}()
+	waits()
+	end = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	d.Cleanup(end)
+	return end
+}
+
+// How soon that is, is tested where nothing depends on how fast the machine is: package inspector has the bubble.
+func TestContentionAppearsAndDisappears(t *testing.T) {
+	d := newDesk(t)
+	d.open("")
+	d.see(".empty")
+	d.see(".pulse.on")
+	release := usertest.Occupy(t, d.client(), "user:42")
+	d.see("tr.held")
+	began := time.Now()
+	end := d.contend("user:42")
+	d.see("tr.contended")
+	t.Logf("seen to be contended after %v", time.Since(began))
+	d.click("tr.contended a")
+	d.see(".queue")
+	d.see(".pulse.on")
+	began = time.Now()
+	end()
+	d.miss(".queue")
+	t.Logf("seen to be free of waiters after %v", time.Since(began))
+	release()
+	d.see(".empty")
+	d.click(".brand")
+	d.see(".empty")
+}
+
+func TestALockIsTakenAwayByClicking(t *testing.T) {
+	d := newDesk(t)
+	_, hold := usertest.Lock(t, t.Context(), d.client(), "user:42", lockmw.WithLabel("req-1"))
+	d.contend("user:42")
+	d.open("/key?key=user:42")
+	d.see(".queue")
+	d.click(".hold .danger")
+	d.see("form button.danger")
+	if text := d.text(); !strings.Contains(text, "req-1") || !strings.Contains(text, fmt.Sprint(hold.Token())) || !strings.Contains(text, "1 call waits") {
+		t.Errorf("the page that asks says\n%s", text)
+	}
+	d.click("form button.danger")
+	d.await(`document.body.innerText.includes("The lock was taken away")`)
+	d.click(".button")
+	d.await(`document.body.innerText.includes("req-2") && !document.body.innerText.includes("req-1")`)
+	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+		t.Errorf("the holder is told %v", err)
+	}
+}
+
+func TestAHostileKeyRunsNothing(t *testing.T) {
+	d := newDesk(t)
+	const key = `<script>pwned = 1</script><img src=x onerror="pwned = 1">"'--></td></table><b class=injected>` + "\r\ndata: x\n\n"
+	_, hold := usertest.Lock(t, t.Context(), d.client(), key)
+	d.open("/")
+	d.see(".pulse.on")
+	d.see("tr.held")
+	if text := d.text(); !strings.Contains(text, `<script>pwned = 1</script><img src=x onerror="pwned = 1">"'--></td></table><b class=injected>\x0d\ndata: x\n\n`) {
+		t.Errorf("the page says\n%s", text)
+	}
+	d.click("tr.held a")
+	d.see("h1")
+	d.see(".pulse.on")
+	d.click(".hold .danger")
+	d.see("form button.danger")
+	d.await(`typeof pwned === "undefined" && !document.querySelector(".injected, img[src=x]")`)
+	d.click("form button.danger")
+	d.await(`document.body.innerText.includes("The lock was taken away")`)
+	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
+		t.Errorf("the holder is told %v", err)
+	}
+}
+
+func TestTenThousandLocks(t *testing.T) {
+	d := newDeskOn(t, redistest.Redis(t)) // the embedded one takes long to scan
+	locks := d.client()
+	var group sync.WaitGroup
+	for part := range 20 {
+		group.Go(func() {
+			for i := range 500 {
+				if _, _, err := locks.Lock(context.Background(), fmt.Sprintf("item:%05d", part*500+i), lockmw.WithFixedLease(time.Hour)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	d.open("/?sort=key")
+	d.await(`document.querySelector("caption").innerText.startsWith("10000 locks")`)
+	d.await(`document.querySelectorAll("tbody tr").length === 100`)
+	d.click(".pager a[rel=next]")
+	d.await(`document.querySelector("tbody a")?.innerText === "item:00100"`)
+	d.do("filtering", chromedp.SendKeys(chromedp.CSS("input[type=search]"), "item:0777\n"))
+	d.await(`document.querySelectorAll("tbody tr").length === 10 && document.querySelector("tbody a").innerText === "item:07770"`)
+	d.click("tbody a")
+	d.await(`document.querySelector("h1")?.innerText === "item:07770"`)
+}
+
+func TestARedisThatCannotBeReachedIsShown(t *testing.T) {
+	d := newDesk(t)
+	usertest.Occupy(t, d.client(), "user:42")
+	d.open("/")
+	d.see("tr.held")
+	d.see(".pulse.on")
+	d.server.Mini.SetError("LOADING Redis is loading the dataset in memory")
+	d.see(".notice.alarm")
+	d.see("tr.held") // as it was last
+	d.server.Mini.SetError("")
+	d.miss(".notice.alarm")
+}
+
+func TestAPageFitsIntoANarrowWindow(t *testing.T) {
+	d := newDesk(t)
+	usertest.Occupy(t, d.client(), "user:42")
+	usertest.Occupy(t, d.client(), strings.Repeat("x", 1024))
+	usertest.Occupy(t, d.client(), strings.Repeat("<\"'>:/ ", 100))
+	d.contend("user:42")
+	for _, width := range []int64{320, 390, 640, 760} {
+		d.do("making the window narrow", browser.Window{Width: width, Height: 600, Phone: true}.Set())
+		for _, path := range []string{"/", "/key?key=user:42", "/key?key=" + strings.Repeat("x", 1024), "/redis"} {
+			d.open(path)
+			d.see("#live")
+			ctx, cancel := context.WithTimeout(d.tab, patience)
+			over, err := chromedp.Run(ctx, chromedp.Evaluate[int]("document.documentElement.scrollWidth - window.innerWidth"))
+			cancel()
+			if err != nil || over > 0 {
+				t.Errorf("%d wide, %.30s sticks out by %d, %v", width, path, over, err)
+			}
+		}
+	}
+}
+
+func TestFocusStaysWhileThePageChanges(t *testing.T) {
+	d := newDesk(t)
+	usertest.Occupy(t, d.client(), "user:42")
+	d.open("/")
+	d.see(".pulse.on")
+	d.do("focusing", chromedp.Focus(chromedp.CSS("tr.held a")))
+	d.await(`(seen = document.activeElement) && seen.innerText === "user:42"`)
+	usertest.Occupy(t, d.client(), "item:7")
+	d.await(`document.querySelectorAll("tbody tr").length === 2`)
+	d.contend("user:42")
+	d.see("tr.contended")
+	d.await(`document.activeElement === seen && seen.isConnected && !!seen.closest("tr.contended")`)
+}
+
+func TestWithoutScriptsAReloadShowsTheNewState(t *testing.T) {
+	d := newDesk(t)
+	d.do("switching scripts off", chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	}))
+	d.open("/")
+	d.see(".empty")
+	usertest.Occupy(t, d.client(), "user:42")
+	usertest.Eventually(t, "the lock is shown", patience, func() bool {
+		d.do("reloading", chromedp.Reload())
+		return strings.Contains(d.text(), "user:42")
+	})
+}

@@ -1,0 +1,55 @@
+package browser_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/test/integration/browser"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	stopChromium()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			println(err.Error())
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+var stopChromium = func() {}
+
+// chromium is one browser for all tests.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	ctx, stop, err := browser.Start(context.Background())
+	if err == nil {
+		stopChromium = stop
+	}
+	return ctx, err
+})
+
+// newTab opens a tab that is closed when the test ends. The test is skipped where there is no browser.
+func newTab(t *testing.T) context.Context {
+	t.Helper()
+	b, err := chromium()
+	switch {
+	case errors.Is(err, browser.ErrNotInstalled) && os.Getenv("LOCKMW_REQUIRE_BROWSER") != "1":
+		t.Skip(err)
+	case err != nil:
+		t.Fatalf("a browser is required: %v", err)
+	}
+	tab, cancel := chromedp.NewContext(b)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(tab); err != nil { // not with a limit, which would be that of the tab
+		t.Fatal(err)
+	}
+	return tab
+}

@@ -1,0 +1,85 @@
+// Command screenshots takes the pictures of the inspector's page that stand in docs/inspector.md.
+//
+//	go run ./internal/test/integration/screenshots -o docs
+//
+// It needs a Chromium on the PATH, and nothing else.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/lockmw/go/internal/test/integration/browser"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "screenshots: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// A shot is one picture.
+type shot struct {
+	file   string
+	path   string // of the page
+	ready  string // what to wait for, as a selector
+	window browser.Window
+}
+
+var shots = []shot{
+	{"inspector.png", "", `tr.contended`, browser.Window{Width: 1180, Height: 830}},
+	{"inspector-dark.png", "", `tr.contended`, browser.Window{Width: 1180, Height: 830, Dark: true}},
+	{"inspector-key.png", "key?key=user:42", `table.queue`, browser.Window{Width: 1180, Height: 610}},
+	{"inspector-phone.png", "", `tr.contended`, browser.Window{Width: 390, Height: 800, Phone: true}},
+}
+
+// run is the program; what flags have to say goes to stderr.
+func run(ctx context.Context, args []string, stderr io.Writer) error {
+	flags := flag.NewFlagSet("screenshots", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	out := flags.String("o", "docs", "put the pictures into this `folder`")
+	rest := flags.Duration("wait", 8*time.Second, "how old the locks are in the pictures")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	scene, err := newScene(ctx)
+	if err != nil {
+		return err
+	}
+	defer scene.close()
+	tab, stop, err := browser.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	time.Sleep(*rest)
+	for _, s := range shots {
+		err := chromedp.Do(tab, s.window.Set(), chromedp.Navigate(scene.site.URL+"/"+s.path),
+			chromedp.WaitVisible(chromedp.CSS(s.ready)), chromedp.WaitVisible(chromedp.CSS(".pulse.on")))
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.file, err)
+		}
+		png, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.file, err)
+		}
+		if err := os.WriteFile(filepath.Join(*out, s.file), png, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
