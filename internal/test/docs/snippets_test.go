@@ -16,6 +16,7 @@ import (
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/inspector"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
@@ -29,7 +30,7 @@ import (
 var _ = []any{
 	overNodes, firstLock, lockByHand, firstRoute, firstTask, sell,
 	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
-	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks,
+	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce,
 }
 
 type (
@@ -304,4 +305,21 @@ func tooMany() httpmw.Option {
 func exportTasks(locks *lockmw.Client, mux *asynq.ServeMux, handler asynq.Handler) {
 	byTenant := asynqmw.By("exports", asynqmw.Payload(func(e Export) string { return e.Tenant }))
 	mux.Handle("export", asynqmw.WithLock(semaphore.New(locks, 3), byTenant)(handler))
+}
+
+func pageOfLocks(rdb redis.UniversalClient, r chi.Router, oncall map[string]string) error {
+	insp, err := lockmw.NewInspector(rdb)
+	if err != nil {
+		return err
+	}
+	r.With(middleware.BasicAuth("locks", oncall)).Mount("/ops/locks", inspector.Handler(insp))
+	return nil
+}
+
+func mayForce(insp *lockmw.Inspector) http.Handler {
+	page := inspector.Handler(insp, inspector.WithForceUnlock(func(r *http.Request) bool {
+		user, _, _ := r.BasicAuth()
+		return user == "oncall"
+	}))
+	return page
 }
