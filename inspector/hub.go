@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockmw/go/internal/doctor"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -21,6 +22,7 @@ type hub struct {
 	queues   *feed[*snapshot] // of the locks that are waited for, while all of them are not read often
 	servers  *feed[[]lockmw.Server]
 	prefixes *feed[[]string]
+	findings *feed[[]doctor.Finding]
 
 	mu     sync.Mutex
 	keys   map[string]*keyFeeds
@@ -47,11 +49,21 @@ func newHub(insp *lockmw.Inspector, shown func(string) string) *hub {
 	h.queues.class, h.queues.load = ofQueues, scanShare
 	h.servers = newFeed(&h.pace, 2*time.Second, insp.Servers)
 	h.prefixes = newFeed(&h.pace, 30*time.Second, insp.Prefixes)
+	h.findings = newFeed(&h.pace, time.Minute, h.examine)
 	return h
 }
 
 func newFeed[T any](p *pace, every time.Duration, read func(context.Context) (T, error)) *feed[T] {
 	return &feed[T]{pace: p, class: ofOthers, every: every, read: func(ctx context.Context, _ func(), _ func(T)) (T, error) { return read(ctx) }}
+}
+
+// examine looks for what is wrong with the servers. It writes nothing.
+func (h *hub) examine(ctx context.Context) (findings []doctor.Finding, err error) {
+	o := doctor.Options{Prefix: h.insp.Prefix(), Lease: 30 * time.Second, ReadOnly: true}
+	for f := range doctor.Examine(ctx, h.insp.Redis(), o) {
+		findings = append(findings, f)
+	}
+	return findings, ctx.Err()
 }
 
 // scanShare is the part of the server's time that a scan may have while it runs. The pauses between scans make up for it.

@@ -34,6 +34,8 @@ type redisAnswer struct {
 	answer
 	Servers  []server `json:"servers"`
 	Prefixes []string `json:"prefixes"`
+	// Findings are what is looked at before production, as far as it can be seen without writing.
+	Findings []finding `json:"findings"`
 }
 
 func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +66,7 @@ func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 	case *keyBody:
 		h.writeJSON(w, status, keyAnswer{a, b.Lock})
 	case *redisBody:
-		h.writeJSON(w, status, redisAnswer{a, orEmpty(b.Servers), orEmpty(b.Prefixes)})
+		h.writeJSON(w, status, redisAnswer{a, orEmpty(b.Servers), orEmpty(b.Prefixes), orEmpty(b.Findings)})
 	}
 }
 

@@ -223,6 +223,16 @@ type redisBody struct {
 	Prefixes []string
 	Problem  *problem // of the prefixes
 	Read     bool     // the prefixes are known
+	Findings []finding
+}
+
+// A finding is what came of a check of the servers.
+type finding struct {
+	Check   string `json:"check"`
+	Verdict string `json:"verdict"` // ok, advice, unknown, warning or failure
+	Server  string `json:"server"`  // "": all
+	Saw     string `json:"saw"`
+	Remedy  string `json:"remedy"`
 }
 
 type server struct {
@@ -242,11 +252,12 @@ type server struct {
 func (s *redisPage) await(ctx context.Context) {
 	if r := s.hub.servers.fresh(ctx); r.err == nil {
 		s.hub.prefixes.fresh(ctx)
+		s.hub.findings.fresh(ctx)
 	}
 }
 
 func (s *redisPage) watch(w *viewer) (leave func()) {
-	return both(s.hub.servers.watch(w), s.hub.prefixes.watch(w))
+	return both(s.hub.servers.watch(w), both(s.hub.prefixes.watch(w), s.hub.findings.watch(w)))
 }
 
 func (s *redisPage) show(v *view) *page {
@@ -256,6 +267,9 @@ func (s *redisPage) show(v *view) *page {
 	b := &redisBody{Prefixes: prefixes.value, Problem: v.problemOf(prefixes.err), Read: !prefixes.at.IsZero()}
 	for i := range r.value {
 		b.Servers = append(b.Servers, v.server(&r.value[i]))
+	}
+	for _, f := range s.hub.findings.now().value {
+		b.Findings = append(b.Findings, finding{f.Check, f.Verdict.String(), f.Server, f.Saw, f.Remedy})
 	}
 	p.Body = b
 	return p

@@ -15,6 +15,7 @@ import (
 // and needs no Client and no Close. Safe for concurrent use.
 type Inspector struct {
 	inspector *inspect.Inspector
+	rdb       redis.UniversalClient
 }
 
 // NewInspector returns an Inspector for the locks of Clients with the same prefix; of the options
@@ -29,7 +30,7 @@ func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, 
 	if err != nil {
 		return nil, err
 	}
-	return &Inspector{i}, nil
+	return &Inspector{i, rdb}, nil
 }
 
 // A Status is what Redis holds for one key.

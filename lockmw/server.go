@@ -5,6 +5,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/internal/inspect"
 )
 
@@ -22,6 +24,9 @@ type Server struct {
 	Latency        time.Duration // of a PING just now
 	InfoErr        error         // why INFO was not answered: most often the user may not ask
 }
+
+// Redis returns the redis client that i looks through.
+func (i *Inspector) Redis() redis.UniversalClient { return i.rdb }
 
 // Prefix returns the prefix of the locks that i looks at.
 func (i *Inspector) Prefix() string { return i.inspector.Prefix() }

@@ -17,6 +17,7 @@ import (
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/inspector"
+	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
@@ -30,7 +31,7 @@ import (
 var _ = []any{
 	overNodes, firstLock, lockByHand, firstRoute, firstTask, sell,
 	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
-	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce,
+	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce, recorded,
 }
 
 type (
@@ -220,6 +221,17 @@ func traced(rdb *redis.Client) (*lockmw.Client, error) {
 func logged(rdb *redis.Client) (*lockmw.Client, error) {
 	locks, err := lockmw.New(rdb, lockmw.WithObserver(locklog.New(nil))) // nil: the default logger
 	return locks, err
+}
+
+func recorded(rdb *redis.Client) error {
+	events, err := lockevents.New(rdb)
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	locks, err := lockmw.New(rdb, lockmw.WithObserver(events.Observer()))
+	_ = locks
+	return err
 }
 
 func parts() {

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+// serves runs `lockmw serve` until the test ends, and returns where.
+func serves(t *testing.T, s *redistest.Server, args ...string) (where string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, in := io.Pipe()
+	ended := make(chan int, 1)
+	stderr := &strings.Builder{}
+	go func() {
+		ended <- run(ctx, console{in: strings.NewReader(""), out: in, err: stderr, env: func(string) string { return "" }},
+			append([]string{"serve", "--redis", s.Addr(), "--json"}, args...))
+		_ = in.Close()
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if status := <-ended; status != statusDone {
+			t.Errorf("the exit status is %d: %s", status, stderr)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	var told struct{ URL string }
+	if err := json.Unmarshal(line, &told); err != nil {
+		t.Fatal(err)
+	}
+	return told.URL
+}
+
+// fetch gets a page as a browser does that reaches it by some name.
+func fetch(t *testing.T, url, host string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = host
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+func TestServeServesThePage(t *testing.T) {
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "user:42")
+	where := serves(t, s, "localhost:0")
+	if status, body := fetch(t, where, ""); status != http.StatusOK || !strings.Contains(body, "user:42") {
+		t.Errorf("%d: %s", status, body)
+	}
+	if _, body := fetch(t, where+"key?key=user:42", ""); strings.Contains(body, "force-unlock") {
+		t.Error("whoever sees it may release locks")
+	}
+	for _, host := range []string{"127.0.0.1", "[::1]:8080", "localhost"} {
+		if status, _ := fetch(t, where, host); status != http.StatusOK {
+			t.Errorf("as %s: %d", host, status)
+		}
+	}
+	for _, host := range []string{"evil.example", "evil.example:8080", "192.0.2.1", "localhost.evil.example"} {
+		if status, body := fetch(t, where, host); status != http.StatusForbidden || strings.Contains(body, "user:42") {
+			t.Errorf("a page elsewhere whose name %s leads here: %d %s", host, status, body)
+		}
+	}
+}
+
+func TestServeMayLetLocksBeReleased(t *testing.T) {
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "user:42")
+	where := serves(t, s, "localhost:0", "--force-unlock", "--trace-url", "https://jaeger.example.com/trace/{trace_id}")
+	if _, body := fetch(t, where+"key?key=user:42", ""); !strings.Contains(body, "force-unlock") {
+		t.Errorf("nobody may:\n%s", body)
+	}
+}
+
+func TestServeWarnsWhereOthersReachIt(t *testing.T) {
+	var c command
+	var out, err strings.Builder
+	c.io, c.out = console{err: &err}, bufio.NewWriter(&out)
+	s := &serving{command: &c, forceUnlock: true}
+	if err := s.tellWhere("http://localhost:8080/", true); err != nil {
+		t.Error(err)
+	}
+	if out.String() != "http://localhost:8080/\n" || err.Len() > 0 {
+		t.Errorf("for this machine: %q, %q", out.String(), err.String())
+	}
+	if err := s.tellWhere("http://localhost:8080/", false); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(err.String(), "no authentication") || !strings.Contains(err.String(), "may release") {
+		t.Errorf("for all: %q", err.String())
+	}
+}
+
+func TestAddressesOfThisMachineAreKnown(t *testing.T) {
+	for addr, want := range map[string]struct {
+		own   bool
+		shown string
+	}{
+		"127.0.0.1:80": {true, "localhost:80"}, "[::1]:80": {true, "localhost:80"}, "[::]:80": {false, "localhost:80"},
+		"0.0.0.0:80": {false, "localhost:80"}, "192.0.2.1:80": {false, "192.0.2.1:80"},
+	} {
+		at := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))
+		if own, shown := isOwn(at), shownHost(at); own != want.own || shown != want.shown {
+			t.Errorf("%s: own %v, shown as %s", addr, own, shown)
+		}
+	}
+}
+
+func TestServeRefusesWhatItCannotServe(t *testing.T) {
+	s := redistest.Mini(t)
+	lockmwOn(t, s, "serve", "nowhere").want(t, statusUsage, "nowhere")
+	lockmwOn(t, s, "serve", "--trace-url", "javascript:{trace_id}").want(t, statusUsage, "--trace-url")
+	lockmwOn(t, s, "serve", "a", "b").want(t, statusUsage)
+}
