@@ -132,7 +132,7 @@ func (r *reading) tell(e *lockevents.Event) error {
 	if e.Token != 0 {
 		add("token %d", e.Token)
 	}
-	if e.Waited >= time.Millisecond {
+	if e.Waited >= 50*time.Millisecond {
 		add("waited %s", ago(seconds(e.Waited)))
 	}
 	if e.Held > 0 {

@@ -19,13 +19,10 @@ local fence = KEYS[4]
 --@run
 --@settle
 local place = redis.pcall('ZSCORE', KEYS[2], ARGV[1])
-local ids, last = {ARGV[1]}, redis.pcall('HGET', KEYS[1], 'id') -- an error if the key is of another type
+local ids, after = {ARGV[1]}
 for i = 5, #ARGV do ids[#ids + 1] = ARGV[i] end
 remove_ticket(unpack(ids)) -- all of them before somebody is granted the lock
-for _, id in ipairs(ids) do
-  if id == last then ids[1] = id end
-end
-local after = end_hold(ids[1])
+for _, id in ipairs(ids) do after = end_hold(id) or after end
 if ARGV[2] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[2]) end
 end_place(KEYS[7], tonumber(ARGV[3]), place, after == 'write', ARGV[4])
 return settle(after) and 2 or 1

@@ -143,6 +143,17 @@ func TestAllOfARunEndTogether(t *testing.T) {
 	}
 }
 
+// One of them may have got a hold of its own, and made it one to read.
+func TestACancelOfARunEndsWhatTheyReadBy(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		for _, id := range []string{"p2", "p3", "r1"} {
+			d.Read(id)
+		}
+		d.Want("cancel", d.CancelRun("p1", "p2", "p3"), script.Done)
+		d.WantReaders("r1")
+	})
+}
+
 // Who comes to wait to read, or in front of another, ends a run; who comes behind all others does not.
 func TestArrivalsThatEndARun(t *testing.T) {
 	for name, c := range map[string]struct {
