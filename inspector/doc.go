@@ -13,7 +13,7 @@
 // # Pages
 //
 //	./                 all locks, a hundred at a time: ?q= part of a key, process or label, ?state=, ?mode=, ?sort=, ?page=
-//	key?key=user:42    one lock: holders, queue, kept places
+//	key?key=user:42    one lock: holders, queue, kept places, recorded events
 //	redis              the server, or the masters of a Cluster; the prefixes in use
 //
 // They work without scripts: a reload shows the new state. With scripts they change by themselves, by server-sent events. Such a

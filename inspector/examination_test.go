@@ -6,7 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmw/go/inspector"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockevents"
+	"github.com/lockmw/go/lockmw"
 )
 
 func TestWhatIsWrongWithTheServerIsShown(t *testing.T) {
@@ -32,5 +36,59 @@ func TestWhatIsWrongWithTheServerIsShown(t *testing.T) {
 	}
 	if keys := d.server.NewClient(t).Keys(t.Context(), "*").Val(); len(keys) > 0 {
 		t.Errorf("looking at the page has written %v", keys)
+	}
+}
+
+func TestTheHistoryOfALockIsShown(t *testing.T) {
+	s := redistest.Mini(t)
+	events, err := lockevents.New(s.NewClient(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks := usertest.Client(t, s, lockmw.WithObserver(events.Observer()))
+	_, hold := usertest.Lock(t, t.Context(), locks, "user:42", lockmw.WithLabel("<order-1>"))
+	if _, _, err := locks.TryLock(t.Context(), "user:42"); err == nil {
+		t.Fatal("two hold it")
+	}
+	usertest.Unlock(t, hold)
+	usertest.Occupy(t, locks, "user:43")
+	if _, _, err := locks.TryLock(t.Context(), "user:43"); err == nil {
+		t.Fatal("two hold it")
+	}
+	if err := events.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for redacted, opts := range map[bool][]inspector.Option{false: nil, true: {inspector.WithKeyRedactor(func(string) string { return "a key" })}} {
+		d := newDeskOn(t, s, opts...)
+		path := "/key.json?key=user:42"
+		if redacted {
+			_, path, _ = strings.Cut(d.get("/locks.json", http.StatusOK), `"href": "`)
+			path, _, _ = strings.Cut(path, `"`)
+			path = "/" + path // of user:43, the one that is held
+		}
+		d.await(path, `"event": "acquired"`)
+		var answer struct {
+			History []struct{ Event, Label, Error string }
+		}
+		if err := json.Unmarshal([]byte(d.get(path, http.StatusOK)), &answer); err != nil {
+			t.Fatal(err)
+		}
+		h := answer.History
+		if redacted {
+			if len(h) != 2 || h[0].Event != "failed" || h[0].Error != "" { // errors may quote keys
+				t.Errorf("%+v", h)
+			}
+			continue
+		}
+		if len(h) != 3 || h[0].Event != "released" || h[1].Event != "failed" || h[1].Error == "" || h[2].Event != "acquired" || h[2].Label != "<order-1>" {
+			t.Errorf("%+v", h)
+		}
+		page := d.get("/key?key=user:42", http.StatusOK)
+		if !strings.Contains(page, "<h2>History</h2>") || !strings.Contains(page, "failed: not_acquired") || !strings.Contains(page, "&lt;order-1&gt;") {
+			t.Errorf("the page is\n%s", page)
+		}
+		if page := d.get("/key?key=user:44", http.StatusOK); strings.Contains(page, "History") {
+			t.Error("a key without a history has one")
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/doctor"
+	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -34,6 +35,7 @@ type hub struct {
 type keyFeeds struct {
 	status *feed[keyStatus]
 	kept   *feed[[]lockmw.KeptPlace]
+	events *feed[[]lockevents.Event]
 }
 
 // A keyStatus is the status of a key, or why what Redis has there is none.
@@ -182,13 +184,14 @@ func (h *hub) key(key string) *keyFeeds {
 	f, ok := h.keys[key]
 	if !ok {
 		for old, f := range h.keys {
-			if f.status.idle() && f.kept.idle() {
+			if f.status.idle() && f.kept.idle() && f.events.idle() {
 				delete(h.keys, old)
 			}
 		}
 		f = &keyFeeds{
 			status: newFeed(&h.pace, time.Second, func(ctx context.Context) (keyStatus, error) { return h.readKey(ctx, key) }),
 			kept:   newFeed(&h.pace, 5*time.Second, func(ctx context.Context) ([]lockmw.KeptPlace, error) { return h.insp.Kept(ctx, key) }),
+			events: newFeed(&h.pace, 2*time.Second, func(ctx context.Context) ([]lockevents.Event, error) { return h.readEvents(ctx, key) }),
 		}
 		h.keys[key] = f
 	}

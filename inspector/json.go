@@ -27,7 +27,8 @@ type locksAnswer struct {
 
 type keyAnswer struct {
 	answer
-	Lock *lock `json:"lock"`
+	Lock    *lock       `json:"lock"`
+	History []happening `json:"history"` // the latest first; empty if nothing is recorded
 }
 
 type redisAnswer struct {
@@ -64,7 +65,7 @@ func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 	case *overviewBody:
 		h.writeJSON(w, status, locksAnswer{a, b.Whole, b.Totals, b.Matched, b.Query.page, b.Pages, orEmpty(b.Locks)})
 	case *keyBody:
-		h.writeJSON(w, status, keyAnswer{a, b.Lock})
+		h.writeJSON(w, status, keyAnswer{a, b.Lock, orEmpty(b.History)})
 	case *redisBody:
 		h.writeJSON(w, status, redisAnswer{a, orEmpty(b.Servers), orEmpty(b.Prefixes), orEmpty(b.Findings)})
 	}

@@ -179,7 +179,8 @@ type keyPage struct {
 }
 
 type keyBody struct {
-	Lock *lock
+	Lock    *lock
+	History []happening
 }
 
 func (k *keyPage) feeds() *keyFeeds { return k.hub.key(k.key) }
@@ -188,12 +189,13 @@ func (k *keyPage) await(ctx context.Context) {
 	f := k.feeds()
 	if r := f.status.fresh(ctx); r.err == nil {
 		f.kept.fresh(ctx)
+		f.events.fresh(ctx)
 	}
 }
 
 func (k *keyPage) watch(w *viewer) (leave func()) {
 	f := k.feeds()
-	return both(f.status.watch(w), f.kept.watch(w))
+	return both(f.status.watch(w), both(f.kept.watch(w), f.events.watch(w)))
 }
 
 func (k *keyPage) show(v *view) *page {
@@ -211,7 +213,7 @@ func (k *keyPage) show(v *view) *page {
 			status.Kept = append(status.Kept, place)
 		}
 	}
-	p.Body = &keyBody{v.lock(&status, r.value.wrong, r.at, true)}
+	p.Body = &keyBody{v.lock(&status, r.value.wrong, r.at, true), v.happenings(f.events.now().value)}
 	return p
 }
 
