@@ -17,6 +17,7 @@ if h[1] ~= ARGV[1] then
   if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) == 0 then return 0 end
   if tonumber(ends) < now_ms + lease then call('HSET', KEYS[1], field, string.format('%.0f', now_ms + lease) .. rest) end
 else
-  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease))
+  local ttl = call('PTTL', KEYS[1])
+  call('PEXPIRE', KEYS[1], ttl < lease and ARGV[2] or ttl)
 end
 return h[2] == '1' and 2 or 1

@@ -11,7 +11,7 @@ local function find_run(ticket, second, other)
     return true
   end
   if not like or not second or not join(second, other) then return run end
-  local ids = redis.call('ZRANGE', KEYS[2], 2, MAX_RUN - 1)
+  local ids = redis.call('ZRANGE', KEYS[2], '2', LAST_OF_RUN)
   local texts = #ids > 0 and redis.call('HMGET', KEYS[3], unpack(ids)) or {}
   for i, id in ipairs(ids) do
     if not join(id, texts[i]) then break end

@@ -159,13 +159,14 @@ func DefaultParams(single bool) Params {
 	return Params{Single: single, AcceptWindow: AcceptWindow, QueueTTL: queueTTL, MaxAdmitted: MaxAdmitted}
 }
 
-// NewSet assembles the scripts.
+// NewSet assembles the scripts. Limits that commands are given are strings: Redis 7.0 takes as long to format a number as to
+// run a cheap command.
 func NewSet(p Params) *Set {
-	limits := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL, AHEAD, SINCE = %d, %d, %d, %d, %d\n"+
-		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, MAX_RUN, SINGLE = %d, %d, %d, %d, %t\n"+
+	limits := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL, AHEAD, SINCE = %d, '%d', '%d', %d, %d\n"+
+		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, LAST_OF_RUN, SINGLE = %d, %d, %d, '%d', %t\n"+
 		"local MAX_PERMITS, MAX_SLOTS_TOLD = %d, 200\n", // bytes
 		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(),
-		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, MaxRun, p.Single, core.MaxPermits)
+		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, MaxRun-1, p.Single, core.MaxPermits)
 	quarantine := "local function may_grant() return true end\n"
 	if p.Quarantine != nil {
 		quarantine = quarantineLua

@@ -3,7 +3,7 @@
 -- stay strings. Whatever is not usual is left to the rest, before the first write. A 'break' leaves it to the rest.
 if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and type(queued) == 'number' and queued > 0 then repeat
   if not may_grant() or call('EXISTS', KEYS[5]) == 1 then break end
-  local ids = call('ZRANGE', KEYS[2], 0, 1)
+  local ids = call('ZRANGE', KEYS[2], '0', '1')
   local head, second = ids[1], ids[2]
   local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched', second or head)
   if not t[1] or not t[2] or not t[3] then break end
@@ -48,7 +48,7 @@ if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and typ
   end
   if mode ~= 'exclusive' then field('mode', mode) end
   if trace ~= '' then field('trace', trace) end
-  if others > 0 then field('wanted', 1) end
+  if others > 0 then field('wanted', '1') end
   if calls ~= '' and calls + 0 > 1 then field('waiters', calls - 1) end
   call('HSET', KEYS[1], unpack(fields))
   call('PEXPIRE', KEYS[1], ACCEPT)

@@ -18,7 +18,7 @@ if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then repeat
   local now_ms = string.sub(now, 1, 13)
   if now_ms >= next or now_ms >= ends then break end
 
-  local line = redis.pcall('ZRANGE', KEYS[2], 0, 1)
+  local line = redis.pcall('ZRANGE', KEYS[2], '0', '1')
   local head, second = line[1], line[2]
   if not head then break end
   local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched', second or head, '@' .. (second or head))

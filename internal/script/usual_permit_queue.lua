@@ -11,7 +11,7 @@ repeat
   if used == '' or call('EXISTS', KEYS[5]) == 1 or call('ZSCORE', KEYS[2], id) then break end
 
   -- Where the clock is ahead of all tokens and places, the place is the time. All of them have 16 digits.
-  local counter, tail = redis.pcall('GET', fence), call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
+  local counter, tail = redis.pcall('GET', fence), call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2]
   if type(counter) ~= 'string' then break end
   local time = call('TIME')
   local now = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
@@ -24,7 +24,7 @@ repeat
   if tail then
     -- A script has looked after the queue just now, its head lives, and there is no room for it.
     if not touched or not string.find(touched, '^%d+$') or math.abs(now_ms - touched) >= POLL / 4 then break end
-    local head = call('ZRANGE', KEYS[2], 0, 0)[1]
+    local head = call('ZRANGE', KEYS[2], '0', '0')[1]
     local t = call('HMGET', KEYS[3], head, '@' .. head)
     local its, of = string.match(t[1] or '', '^[^ ]+ [^ ]+ (%d+) [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
     local seen = string.match(t[2] or '', '^[+-](%d+) ?%d*$')

@@ -17,7 +17,7 @@ repeat
   if ttl < 0 then break end
 
   -- Where the clock is ahead of all tokens and places, the place is the time. All of them have 16 digits.
-  local last, tail = redis.pcall('GET', fence), call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
+  local last, tail = redis.pcall('GET', fence), call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2]
   if type(last) ~= 'string' then break end
   local time = call('TIME')
   local now = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
@@ -47,7 +47,7 @@ repeat
     call('PEXPIRE', KEYS[3], QUEUE_TTL)
   end
   if h[9] ~= '1' then
-    redis.pcall('HSET', KEYS[1], 'wanted', 1) -- a full memory may refuse it
+    redis.pcall('HSET', KEYS[1], 'wanted', '1') -- a full memory may refuse it
     if call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end -- on an embedded server it has expired just now
   end
   if shared ~= '1' and (h[7] or 'exclusive') == 'exclusive' then publish(h[4], 'contended ' .. h[1]) end
