@@ -23,7 +23,9 @@
 --@quarantine
 local call, fence = redis.call, KEYS[4]
 if not may_grant() then return UNTRUSTED end
-if not ARGV[7] and call('EXISTS', KEYS[1], KEYS[2], KEYS[6]) == 0 then
+-- How many of these keys exist tells the short ways what there is.
+local there = ARGV[6] ~= 'read' and call('EXISTS', KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6])
+if not ARGV[7] and there == 0 then
   -- The common case has lines of its own: they do what hold.lua does for a lock without extras, if the
   -- counter lies behind the clock. Digits stay strings, because converting them takes longer than the rest.
   local time, last = call('TIME'), redis.pcall('GET', fence)

@@ -16,8 +16,8 @@ func TestABusyLockCostsFewCommands(t *testing.T) {
 		queue []string // who waits before
 		most  int64
 	}{
-		{"nobody waits", nil, 32},
-		{"others wait", []string{"b", "c"}, 29},
+		{"nobody waits", nil, 26},
+		{"others wait", []string{"b", "c"}, 27},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := scripttest.New(t, redistest.Redis(t).NewClient(t), t.Name())

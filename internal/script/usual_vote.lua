@@ -2,7 +2,7 @@
 -- tokens as are wanted, from the one that is proposed or from the clock on. It does what the rest of the script does, in less
 -- time: no function is defined, and digits stay strings. Whatever is not usual is left to the rest, before the first write.
 local token = ARGV[9]
-if token and token ~= '' and not ARGV[11] and ARGV[6] == 'exclusive' and call('EXISTS', KEYS[1], KEYS[2], KEYS[6]) == 0 then
+if token and token ~= '' and not ARGV[11] and ARGV[6] == 'exclusive' and there == 0 then
   local time, last = call('TIME'), redis.pcall('GET', fence)
   local now, first, count = time[1] * 1000000 + time[2], tonumber(token), tonumber(ARGV[7])
   if first <= now then
