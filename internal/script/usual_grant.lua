@@ -2,9 +2,10 @@
 -- seen just now. It does what the rest of the script does, in less time: no function is defined, and digits
 -- stay strings. Whatever is not usual is left to the rest, before the first write. A 'break' leaves it to the rest.
 if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and type(queued) == 'number' and queued > 0 then repeat
-  if not may_grant() or call('EXISTS', KEYS[5]) == 1 then break end
   local ids = call('ZRANGE', KEYS[2], '0', '1')
   local head, second = ids[1], ids[2]
+  -- If only one ticket is there, and it is not the one of all who wait to read, nobody waits to read.
+  if not may_grant() or head == '#readers' or second and call('EXISTS', KEYS[5]) == 1 then break end
   local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched', second or head)
   if not t[1] or not t[2] or not t[3] then break end
   local mode, wanted, runs, inbox, owner, trace = string.match(t[1], '^([^ ]+) [^ ]+ (%d+)(r?) ([^ ]+) ([^ ]+) [^ ]+ ?([^ ]*)$')
@@ -29,12 +30,12 @@ if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and typ
     first = string.format('%.0f', now - count + 1)
     for i = #run, count, -1 do run[i] = nil end -- there is no token for them
   end
-  call('DEL', KEYS[1])
   if others > 0 then
+    call('DEL', KEYS[1])
     call('ZREM', KEYS[2], head)
     call('HDEL', KEYS[3], head, '@' .. head)
   else
-    call('DEL', KEYS[2], KEYS[3])
+    call('DEL', KEYS[1], KEYS[2], KEYS[3])
   end
   call('SET', fence, now)
   local fields = {'id', head, 'owner', owner, 'token', first, 'inbox', inbox}
