@@ -24,8 +24,8 @@
 //
 // fence.lua, hold.lua, permits.lua, permits_shown.lua, publish.lua, quarantine.lua, queue.lua, readers.lua, run.lua, settle.lua,
 // tick.lua and vote.lua are parts that several scripts share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of
-// release.lua, that does what is usual for a lock that others wait for, and usual_vote.lua what is usual for one of
-// several; usual_permit_queue.lua and usual_permit_grant.lua are those for permits. The rest of these scripts can do all of it,
+// release.lua, that does what is usual for a lock that others wait for, usual_cancel.lua is that of cancel.lua, and usual_vote.lua does
+// what is usual for one of several; usual_permit_queue.lua and usual_permit_grant.lua are those for permits. The rest of these scripts can do all of it,
 // and what is not usual. The other files:
 //
 //	script.go   assembles the scripts
@@ -86,6 +86,8 @@ var (
 	usualQueueLua string
 	//go:embed usual_grant.lua
 	usualGrantLua string
+	//go:embed usual_cancel.lua
+	usualCancelLua string
 	//go:embed usual_permit_queue.lua
 	usualPermitQueueLua string
 	//go:embed usual_permit_grant.lua
@@ -179,6 +181,7 @@ func NewSet(p Params) *Set {
 	}
 	parts := strings.NewReplacer(quarantinePart, quarantine, "--@limits\n", limits, "--@publish\n", publishLua, "--@run\n", runLua,
 		"--@usual_vote\n", usual(usualVoteLua), "--@usual_queue\n", usual(usualQueueLua), "--@usual_grant\n", usual(usualGrantLua),
+		"--@usual_cancel\n", usual(usualCancelLua),
 		"--@usual_permit_queue\n", usual(usualPermitQueueLua), "--@usual_permit_grant\n", usual(usualPermitGrantLua),
 		"--@fence\n", fenceLua, "--@hold\n", holdLua, "--@readers\n", readersLua, "--@settle\n", queueLua+settleLua,
 		"--@permits\n", queueLua+permitsLua, "--@permits_shown\n", permitsShownLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
