@@ -24,13 +24,13 @@ call('ZCARD', KEYS[2]) -- errors of type have to come before the first write
 call('ZCARD', KEYS[5])
 call('HLEN', KEYS[3])
 call('PEXPIRE', KEYS[2], QUEUE_TTL) -- a full memory refuses neither this write nor those after it
-local places, alive = {}, {}
+local places, alive, one = {}, {}, liveness(ARGV[1], '1')
 for i = 2, #ARGV, 3 do
   local ahead = call('ZRANK', KEYS[2], ARGV[i]) or call('ZRANK', KEYS[5], ARGV[i])
   if ahead then
     places[i] = ahead + 1
     alive[#alive + 1] = '@' .. ARGV[i]
-    alive[#alive + 1] = liveness(ARGV[1], ARGV[i + 2])
+    alive[#alive + 1] = ARGV[i + 2] == '1' and one or liveness(ARGV[1], ARGV[i + 2])
   end
 end
 if #alive > 0 then call('HSET', KEYS[3], unpack(alive)) end
