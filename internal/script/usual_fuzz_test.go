@@ -15,8 +15,8 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// The short ways of usual_vote.lua, usual_queue.lua and usual_grant.lua do what the rest of the scripts does: every story is played with them and
-// without them, and all that is answered, written and published is the same.
+// The short ways of usual_vote.lua, usual_queue.lua, usual_grant.lua and usual_cancel.lua do what the rest of the scripts does: every story is
+// played with them and without them, and all that is answered, written and published is the same.
 func FuzzUsualWays(f *testing.F) {
 	playBothWays(f, append(stories, usualStories...), 40, func(seed uint64) string { return scripttest.RandomStory(seed, voteLine) })
 }
@@ -128,6 +128,17 @@ var usualStories = []string{
 	"wait a\nH hset since 123456789012345.\nwait b",
 	"wait a\nH hdel inbox\nwait b",
 	"wait a\nQ zadd 1234567890123456.5 x\nwait b",
+	"wait a\nwait b\nwait c\ncancel b\ncancel c\nwait d\nrelease a",
+	"wait a\nwait b\ncancel a\ncancel b\ncancel b",
+	"wait a\nwait b\nwait c\nH del\ncancel b",
+	"run a\nrun b\nrun c\nrun d\nrun e\nrelease a\nunserved c d e\nserved b",
+	"read a\nwait b\nH hset id x\ncancel b",
+	"wait a\nread b\nwait c\ncancel b\nrelease a",
+	"wait a\nkeep b\nleave b\naway b\nwait c\nrelease a",
+	"wait a\nwait b\nT set x\ncancel b\nrelease a",
+	"wait a\nwait b\nQ set x\ncancel b",
+	"wait a\nwait b\nH set x\ncancel b",
+	"wait a\nwait b\nH hset mode permit\ncancel b",
 	"vote a\nrelease a\nvote b 1 0\nrelease b\nvote c 1 1\nrelease c\nvote d 1 -1\nrelease d\nvote e 1 x trace y",
 	"vote a 65 500\nvote a 65 500\nrelease a\nvote b 65 500\nrelease b\nvote c 65 -500\nrelease c\nvote d 65 565",
 	"vote a 1 1000\nrelease a\nvote b 1 1001\nrelease b\nvote c 1 1002",
