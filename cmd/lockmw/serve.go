@@ -89,7 +89,7 @@ func (s *serving) run(ctx context.Context) error {
 		return err
 	case <-ctx.Done(): // an interrupt is how it ends; pages that wait for changes are not waited for
 		err := server.Close()
-		<-ended
+		_ = <-ended // that it was closed
 		return err
 	}
 }
