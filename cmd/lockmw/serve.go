@@ -89,7 +89,9 @@ func (s *serving) run(ctx context.Context) error {
 		return err
 	case <-ctx.Done(): // an interrupt is how it ends; pages that wait for changes are not waited for
 		err := server.Close()
-		_ = <-ended // that it was closed
+		if closed := <-ended; !errors.Is(closed, http.ErrServerClosed) {
+			err = errors.Join(err, closed)
+		}
 		return err
 	}
 }
