@@ -18,7 +18,7 @@ var replays = []env.Scenario{
 	env.Case("of an acquire after its release takes nothing", lateAcquireAfterRelease, env.OnServer|env.Shares|env.Sample),
 	env.Case("of an acquire after the same owner came back takes nothing", lateAcquireAfterReturn, env.OnServer|env.OneNode|env.Shares|env.Sample),
 	env.Case("of a try that found the lock busy takes nothing", lateBusyTry, env.OnServer|env.Shares),
-	env.Case("of an acquire that its cancel overtook takes nothing", lateAcquireAfterCancel, env.OnServer|env.Shares),
+	env.Case("of an acquire that its cancel overtook takes nothing", lateAcquireAfterCancel, env.OnServer|env.OneNode|env.Shares),
 	env.Case("of an acquire that its cancel overtook queues nothing", lateQueueingAfterCancel, env.OnServer|env.Shares),
 	env.Case("of a release after the same owner came back frees nothing", lateRelease, env.OnServer|env.OneNode|env.Shares|env.Sample),
 	env.Case("of a renewal gives nobody more time", lateRenewal, env.OnServer|env.Shares),
