@@ -83,7 +83,7 @@ Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command li
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "how long Redis may take to answer")
 	f.BoolVar(&c.json, "json", false, "print JSON, one object a line")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
-	root.AddCommand(c.list(), c.show(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.serve(), c.version())
+	root.AddCommand(c.list(), c.show(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.bench(), c.serve(), c.version())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	for _, sub := range root.Commands() {
 		check := sub.Args

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+func TestBenchMeasuresEachKindOfWork(t *testing.T) {
+	s := redistest.Mini(t)
+	r := lockmwOn(t, s, "bench", "--duration", "50ms", "--goroutines", "4")
+	r.want(t, statusDone, "one after the other", "4 at once, each its key", "4 at once, one key ", "4 at once, one key, fair")
+	if n := strings.Count(r.out, " ms "); n != 8 {
+		t.Errorf("%s", r.out)
+	}
+	if keys := s.NewClient(t).Keys(t.Context(), "lockmw:{*").Val(); len(keys) > 0 {
+		t.Errorf("it left %v", keys)
+	}
+}
+
+func TestBenchPrintsJSON(t *testing.T) {
+	r := lockmwOn(t, redistest.Mini(t), "bench", "--duration", "50ms", "--json")
+	r.want(t, statusDone)
+	var work []string
+	for line := range strings.Lines(r.out) {
+		var b benchRecord
+		if err := json.Unmarshal([]byte(line), &b); err != nil {
+			t.Fatal(err)
+		}
+		if b.PerSecond <= 0 || b.Median <= 0 || b.P99 < b.Median || b.Longest < b.P99 {
+			t.Errorf("%+v", b)
+		}
+		work = append(work, b.Work)
+	}
+	if got := strings.Join(work, " "); got != "alone own_keys one_key one_key_fair" {
+		t.Error(got)
+	}
+}
+
+func TestBenchEndsWithTheServersError(t *testing.T) {
+	s := redistest.Redis(t)
+	if err := s.NewClient(t).ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	lockmwOn(t, s, "bench", "--duration", "5s", "--timeout", "1s").want(t, statusFailed, "OOM")
+}
+
+func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
+	s := redistest.Mini(t)
+	lockmwOn(t, s, "bench", "--duration", "1ms").want(t, statusUsage, "--duration")
+	lockmwOn(t, s, "bench", "--goroutines", "0").want(t, statusUsage, "--goroutines")
+}
