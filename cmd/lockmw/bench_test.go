@@ -15,8 +15,11 @@ func TestBenchMeasuresEachKindOfWork(t *testing.T) {
 	if n := strings.Count(r.out, " ms "); n != 8 {
 		t.Errorf("%s", r.out)
 	}
-	if keys := s.NewClient(t).Keys(t.Context(), "lockmw:{*").Val(); len(keys) > 0 {
-		t.Errorf("it left %v", keys)
+	rdb := s.NewClient(t)
+	for _, key := range rdb.Keys(t.Context(), "lockmw:{*").Val() { // marks of calls that were repeated, on a busy machine
+		if rdb.PTTL(t.Context(), key).Val() <= 0 {
+			t.Errorf("it left %s", key)
+		}
 	}
 }
 
