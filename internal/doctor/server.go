@@ -107,22 +107,8 @@ func (s *server) ask(ctx context.Context) error {
 	if err := s.client.Ping(ctx).Err(); err != nil {
 		return err
 	}
-	s.info, s.infoErr = readInfo(ctx, s.client) // which may be denied
+	s.info, s.infoErr = script.ReadInfo(ctx, s.client) // which may be denied
 	return nil
-}
-
-func readInfo(ctx context.Context, client redis.Cmdable) (map[string]string, error) {
-	text, err := client.Info(ctx).Result()
-	if err != nil {
-		return nil, err
-	}
-	info := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
-		}
-	}
-	return info, nil
 }
 
 // remedyOf says what to do about an error of a connection.
@@ -245,14 +231,13 @@ func runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids ma
 	}()
 	for i := range open {
 		open[i] = client.Conn()
-		info, err := open[i].Info(ctx, "server").Result()
+		info, err := script.ReadInfo(ctx, open[i], "server")
 		if err != nil { // the pool may be small
 			_ = open[i].Close()
 			break
 		}
 		connections++
-		_, rest, _ := strings.Cut(info, "run_id:")
-		if id, _, ok := strings.Cut(rest, "\r"); ok {
+		if id := info["run_id"]; id != "" {
 			ids[id] = true
 		}
 	}

@@ -51,16 +51,9 @@ func (s *Server) ask(ctx context.Context, node redis.Cmdable) error {
 		}
 		s.Latency = time.Since(begun)
 	}
-	info, err := node.Info(ctx).Result()
-	if err != nil {
-		s.InfoErr = err
+	fields, err := script.ReadInfo(ctx, node)
+	if s.InfoErr = err; err != nil {
 		return nil //nolint:nilerr // the server may refuse to say more
-	}
-	fields := make(map[string]string)
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
 	}
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 if the server does not say

@@ -98,16 +98,23 @@ func askTopology(rdb redis.UniversalClient, prefix string) (Topology, error) {
 
 // EvictionPolicy returns the server's maxmemory-policy; "" if the server does not say.
 func EvictionPolicy(ctx context.Context, rdb redis.UniversalClient) (string, error) {
-	info, err := rdb.Info(ctx, "memory").Result()
+	info, err := ReadInfo(ctx, rdb, "memory")
+	return info["maxmemory_policy"], err
+}
+
+// ReadInfo returns what a server says of itself, by field; sections as of INFO. An error is most often that the user may not ask.
+func ReadInfo(ctx context.Context, rdb redis.Cmdable, sections ...string) (map[string]string, error) {
+	text, err := rdb.Info(ctx, sections...).Result()
 	if err != nil {
-		return "", err // not allowed, or not known to this server
+		return nil, err
 	}
-	for line := range strings.Lines(info) {
-		if policy, ok := strings.CutPrefix(line, "maxmemory_policy:"); ok {
-			return strings.TrimSpace(policy), nil
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
 		}
 	}
-	return "", nil
+	return fields, nil
 }
 
 // IsOneServer reports whether scripts run on one and the same server, whatever their keys are. A proxy
