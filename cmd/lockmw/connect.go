@@ -209,11 +209,11 @@ func (p *place) client() redis.UniversalClient {
 func (c *connection) lookAtServer(ctx context.Context, p *place) error {
 	info := c.client.Info(ctx, "server").Val() // it may be denied, and is no more than a help
 	switch {
-	case strings.Contains(info, "redis_mode:cluster"):
+	case strings.Contains(info, "_mode:cluster"): // redis_mode, or server_mode of Valkey
 		c.close()
 		p.cluster = true
 		c.client = p.client()
-	case strings.Contains(info, "redis_mode:sentinel"):
+	case strings.Contains(info, "_mode:sentinel"):
 		return fmt.Errorf("%s is a Sentinel: use redis+sentinel://%s/ and the name of the master", p.hosts[0], p.hosts[0])
 	}
 	return nil

@@ -12,7 +12,7 @@ func TestDoctorFindsNothingWrongWithAServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	r := lockmwOn(t, s, "doctor")
-	r.want(t, statusDone, "ok       server       redis ", "ok       rights       the user may do", "advice   persistence", "→ WithQuarantine", "\n0 failures, ")
+	r.want(t, statusDone, "ok       server       ", "ok       rights       the user may do", "advice   persistence", "→ WithQuarantine", "\n0 failures, ")
 	if strings.Contains(r.out, " client ") {
 		t.Errorf("it examines its own client:\n%s", r.out)
 	}

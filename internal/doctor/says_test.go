@@ -44,6 +44,7 @@ func TestWhatAServerSaysOfItselfIsJudged(t *testing.T) {
 		{"redis_version:10.1.0", "server", doctor.OK, "redis 10.1.0"},
 		{"redis_version:7.2.4 valkey_version:8.0.1", "server", doctor.OK, "valkey 8.0.1"},
 		{"redis_version:7.2.0 dragonfly_version:df-v1.23.0", "server", doctor.Warning, "dragonfly"},
+		{"redis_version:7.2.4 valkey_version:8.0.1 server_mode:sentinel", "server", doctor.Failure, "Sentinel"},
 		{"redis_version:7.0.0 redis_mode:sentinel", "server", doctor.Failure, "Sentinel"},
 		{"role:master maxmemory:1000 used_memory:950", "memory", doctor.Warning, "nearly full"},
 		{"aof_enabled:1 aof_last_write_status:err", "persistence", doctor.Failure, "append-only file failed"},

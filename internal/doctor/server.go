@@ -156,7 +156,7 @@ func (e *examination) checkServers(context.Context) {
 		switch {
 		case s.info == nil:
 			e.noteOf(s, check, Unknown, "allow +info, for a better examination", "INFO: %v", s.infoErr)
-		case s.info["redis_mode"] == "sentinel":
+		case s.info["redis_mode"] == "sentinel" || s.info["server_mode"] == "sentinel":
 			e.noteOf(s, check, Failure, "use a URL for Sentinel", "this is a Sentinel, which holds no data")
 		case version == "":
 			e.noteOf(s, check, Unknown, "", "INFO does not say which version it is")

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -63,7 +64,7 @@ func (s *Server) ask(ctx context.Context, node redis.Cmdable) error {
 	if v := fields["valkey_version"]; v != "" {
 		s.Software, s.Version = "valkey", v
 	}
-	s.Mode, s.Role, s.EvictionPolicy = fields["redis_mode"], fields["role"], fields["maxmemory_policy"]
+	s.Mode, s.Role, s.EvictionPolicy = cmp.Or(fields["redis_mode"], fields["server_mode"]), fields["role"], fields["maxmemory_policy"]
 	s.UsedMemory, s.MaxMemory = number("used_memory"), number("maxmemory")
 	s.Uptime = time.Duration(number("uptime_in_seconds")) * time.Second
 	return nil
