@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/lockmw"
 )
 
 // Pages are of 100 entries.
 func TestRecentReadsAsFarBackAsNeeded(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s)
 		o := b.Observer()
 		for i := range 250 {

@@ -8,12 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockevents"
@@ -42,16 +40,6 @@ func newBook(t *testing.T, s *redistest.Server, opts ...lockevents.Option) *book
 	return &book{r, t, rdb, h}
 }
 
-// inBubble runs a test on an embedded Redis whose time passes only when there is nothing else to do.
-func inBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
-	t.Helper()
-	defer race.OneProcessor()()
-	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(10 * time.Second) }) // until the goroutines of go-redis have ended
-		test(t, redistest.Piped(t))
-	})
-}
-
 // recent closes the book and returns the last events of a key.
 func (b *book) recent(key string, n int) []lockevents.Event {
 	b.t.Helper()
@@ -78,7 +66,7 @@ func wantKinds(t *testing.T, events []lockevents.Event, want ...lockevents.Kind)
 }
 
 func TestTheLifeOfALockIsRecorded(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s)
 		locks := usertest.Client(t, s, lockmw.WithObserver(b.Observer()))
 		began := time.Now()
@@ -114,7 +102,7 @@ func TestTheLifeOfALockIsRecorded(t *testing.T) {
 }
 
 func TestWhatGoesWrongIsRecorded(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s)
 		locks := usertest.Client(t, s, lockmw.WithObserver(b.Observer()))
 		ctx, _ := usertest.Lock(t, t.Context(), locks, "user:42")
@@ -146,7 +134,7 @@ func TestWhatGoesWrongIsRecorded(t *testing.T) {
 }
 
 func TestAFailedRenewalAndFailingOpenAreRecorded(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s)
 		o := b.Observer()
 		a := lockmw.Attempt{Key: "user:42"}
@@ -175,7 +163,7 @@ func TestAFailedRenewalAndFailingOpenAreRecorded(t *testing.T) {
 }
 
 func TestMountedTwiceItRecordsOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s)
 		locks := usertest.Client(t, s, lockmw.WithObserver(b.Observer()))
 		_, hold := usertest.Lock(t, t.Context(), locks, "user:42", lockmw.WithObserver(b.Observer()))
@@ -186,7 +174,7 @@ func TestMountedTwiceItRecordsOnce(t *testing.T) {
 
 // A busy key must cost the server little, and hide nothing that matters.
 func TestUsualEventsAreDroppedBeforeOthers(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s)
 		o := b.Observer()
 		a := lockmw.Attempt{Key: "user:42"}
@@ -216,7 +204,7 @@ func TestUsualEventsAreDroppedBeforeOthers(t *testing.T) {
 }
 
 func TestEntriesAreWrittenInATimeAndBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s, lockevents.WithLength(10), lockevents.WithPrefix("shop"))
 		o := b.Observer()
 		a := lockmw.Attempt{Key: "user:42"}
@@ -234,7 +222,7 @@ func TestEntriesAreWrittenInATimeAndBounded(t *testing.T) {
 }
 
 func TestAKeyOfAnyBytesIsFound(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s)
 		o := b.Observer()
 		keys := []string{"user:\xff\x00", "user:<script>\n\"'", "größe:ü"}
@@ -251,7 +239,7 @@ func TestAKeyOfAnyBytesIsFound(t *testing.T) {
 }
 
 func TestWhatAnotherVersionWroteIsSkipped(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s)
 		for _, values := range [][]string{{"other", "1"}, {"events", "no JSON\n{}\n{\"event\":\"renamed\",\"key\":\"user:42\",\"new\":1}"}, {"process", "p", "dropped", "x"}} {
 			if err := b.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "lockmw:events", Values: values}).Err(); err != nil {
@@ -263,7 +251,7 @@ func TestWhatAnotherVersionWroteIsSkipped(t *testing.T) {
 }
 
 func TestAServerThatFailsIsToldOfAndDropsEvents(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		var log bytes.Buffer
 		b := newBook(t, s, lockevents.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		if err := b.rdb.Set(t.Context(), "lockmw:events", "foreign", 0).Err(); err != nil {
@@ -295,7 +283,7 @@ func TestAServerThatFailsIsToldOfAndDropsEvents(t *testing.T) {
 }
 
 func TestACloseThatFailsSaysSo(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s, lockevents.WithLogger(slog.New(slog.DiscardHandler)))
 		o := b.Observer()
 		a := lockmw.Attempt{Key: "user:42"}
@@ -324,7 +312,7 @@ func (slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPip
 }
 
 func TestWhatComesWhileAnEntryIsWrittenIsInTheNext(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		b := newBook(t, s)
 		b.rdb.AddHook(slow{passing{}})
 		o := b.Observer()
