@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/lockmw/go/internal/pause"
 )
 
 const (
@@ -64,21 +66,9 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 		if p.Status != http.StatusOK && !p.failed() { // nothing is known yet, and it is too early to say so
 			continue
 		}
-		if !stream.send(p) || !rest(ctx) {
+		if !stream.send(p) || !pause.For(ctx, restFor) {
 			return
 		}
-	}
-}
-
-// rest waits a moment, in which changes add up; false if the stream is over.
-func rest(ctx context.Context) bool {
-	timer := time.NewTimer(restFor)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

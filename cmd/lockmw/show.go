@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -128,16 +127,4 @@ func find(s lockmw.Status, id string) (found []lockmw.Holder) {
 		}
 	}
 	return found
-}
-
-// await returns after d, or when ctx ends: false.
-func await(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
+	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -113,7 +114,7 @@ func (t *topping) lines(ctx context.Context, e *eyes, compare func(a, b *topRow)
 		if err := errors.Join(t.printJSON(record), t.out.Flush()); err != nil {
 			return err
 		}
-		for until := time.Now().Add(t.interval); time.Now().Before(until) && await(ctx, min(hotEvery, time.Until(until))); {
+		for until := time.Now().Add(t.interval); time.Now().Before(until) && pause.For(ctx, min(hotEvery, time.Until(until))); {
 			looks, _ := e.lookAgain(ctx, hotKeys(rows, "")) // the next scan says what is wrong
 			m.rows(looks, false)
 		}

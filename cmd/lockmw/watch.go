@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -68,7 +69,7 @@ func (w *watching) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if w.untilFree && err == nil && len(status.Holders) == 0 || !await(ended, w.interval) {
+		if w.untilFree && err == nil && len(status.Holders) == 0 || !pause.For(ended, w.interval) {
 			return nil
 		}
 	}

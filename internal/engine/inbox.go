@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"context"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/lockmw/go/internal/script"
 )
@@ -109,17 +107,5 @@ func (e *Engine) pollThose(chosen func(r *request) bool) {
 			e.schedule.set(&r.timer, e.now(), 0)
 		}
 		r.c.shard.mu.Unlock()
-	}
-}
-
-// pause returns true after d, or false when ctx ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

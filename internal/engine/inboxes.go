@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -77,7 +78,7 @@ func (all *inboxes) place(b *inbox) {
 			return
 		}
 		all.e.sender.Note(err)
-		if !pause(all.e.sender.Context(), inboxRetry) {
+		if !pause.For(all.e.sender.Context(), inboxRetry) {
 			return
 		}
 	}
@@ -106,7 +107,7 @@ func (all *inboxes) join(b *inbox, node *redis.Client) {
 
 // placeAgain has inboxes subscribed to after a pause. The goroutine that calls it is one of all.wg.
 func (all *inboxes) placeAgain(list []*inbox) {
-	if !pause(all.e.sender.Context(), inboxRetry) {
+	if !pause.For(all.e.sender.Context(), inboxRetry) {
 		return
 	}
 	for _, b := range list {

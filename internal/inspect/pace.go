@@ -3,6 +3,8 @@ package inspect
 import (
 	"context"
 	"time"
+
+	"github.com/lockmw/go/internal/pause"
 )
 
 // A pace keeps work for servers within a share of the time: after what took a while come pauses.
@@ -22,19 +24,7 @@ func (p *pace) work(ctx context.Context, f func()) bool {
 	if p.owed < shortestPause {
 		return ctx.Err() == nil
 	}
-	pause := p.owed
+	owed := p.owed
 	p.owed = 0
-	return rest(ctx, pause)
-}
-
-// rest returns after d, or when ctx ends: false.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pause.For(ctx, owed)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -35,7 +36,7 @@ func (i *Inspector) readAll(ctx context.Context, s *script.Sender, all []*wanted
 	i.readOnce(ctx, s, all)
 	for range movingTries {
 		moving := slices.DeleteFunc(slices.Clone(all), func(w *wanted) bool { return !script.IsMoving(w.err) })
-		if len(moving) == 0 || !rest(ctx, movingPause) {
+		if len(moving) == 0 || !pause.For(ctx, movingPause) {
 			return
 		}
 		for _, w := range moving {
