@@ -11,6 +11,6 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.ChildMain(workerSpec.run)
-	suite.SetFlags()
+	suite.Begin()
 	goleak.VerifyTestMain(m)
 }

@@ -9,6 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	suite.SetFlags()
+	suite.Begin()
 	goleak.VerifyTestMain(m)
 }

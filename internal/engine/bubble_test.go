@@ -176,11 +176,24 @@ func (b *bubble) wantSent(what string, want ...string) {
 	}
 }
 
-// warm has the server know the scripts, and the engine be subscribed.
+// warm has the server know the scripts that tests of locks send, and the engine be subscribed. An embedded server takes a
+// millisecond to read one.
 func (b *bubble) warm() {
 	b.Helper()
-	for _, s := range b.scripts() {
-		if err := b.rdb.ScriptLoad(b.Context(), s.Source).Err(); err != nil {
+	b.warmWith("acquire", "acquire_all", "poll", "renew", "tell", "release", "downgrade", "cancel")
+}
+
+// warmPermits does the same for permits.
+func (b *bubble) warmPermits() {
+	b.Helper()
+	b.warmWith("permit_acquire", "permit_poll", "permit_renew", "permit_release", "permit_cancel")
+}
+
+func (b *bubble) warmWith(names ...string) {
+	b.Helper()
+	scripts := b.scripts()
+	for _, name := range names {
+		if err := b.rdb.ScriptLoad(b.Context(), scripts[name].Source).Err(); err != nil {
 			b.Fatal(err)
 		}
 	}

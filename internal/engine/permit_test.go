@@ -38,7 +38,7 @@ func (b *bubble) passesAway(lease time.Duration) (since time.Time) {
 // One call of a process asks when the first permit may have ended, and all others at their own times.
 func TestAPermitThatEndsIsFoundAtOnceByOneCall(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		b.warm()
+		b.warmPermits()
 		since := b.passesAway(script.PollInterval / 2)
 		var calls []*calling
 		for range 3 {
@@ -70,7 +70,7 @@ func TestAPermitThatEndsIsFoundAtOnceByOneCall(t *testing.T) {
 // If the one that asks gives up, another one does.
 func TestAnotherCallAsksForPermitsThatEnd(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		b.warm()
+		b.warmPermits()
 		const lease = 2*script.PollInterval + script.PollInterval/2
 		since := b.passesAway(lease)
 		first, second := b.call(b.e, b.permit(1)), b.call(b.e, b.permit(1))
@@ -86,7 +86,7 @@ func TestAnotherCallAsksForPermitsThatEnd(t *testing.T) {
 // What limits how many wait does not count those that may be granted a permit at once.
 func TestOnlyQueuedRequestsForPermitsAreWaiters(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		b.warm()
+		b.warmPermits()
 		limited := func() *requester {
 			a := b.permit(3)
 			a.MaxWaiters = 1
@@ -170,7 +170,7 @@ func TestAReleaseOfAPermitThatAServerHasLostIsRepeated(t *testing.T) {
 // Permits that are given back together are not part of a release of several locks, which knows of none.
 func TestPermitsAreReleasedOneByOne(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		b.warm()
+		b.warmPermits()
 		h := b.permit(1).acquire(b.T, b.e)
 		r := &release{l: h.lease}
 		if r.isPlain() {

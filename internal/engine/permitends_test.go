@@ -53,7 +53,7 @@ func TestAPermitWhoseReleaseFailedIsGivenBack(t *testing.T) {
 // The cancel gets lost, and the ticket is granted the permit: the message of that has the permit given back at once.
 func TestAPermitForACallThatIsGoneIsGivenBackAtOnce(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		b.warm()
+		b.warmPermits()
 		const lease = script.PollInterval / 2
 		since := b.passesAway(lease)
 		first, second := b.call(b.e, b.permit(1)), b.call(b.e, b.permit(1))
@@ -79,7 +79,7 @@ func TestManyDeadTicketsForPermitsDoNotHoldUpTheQueue(t *testing.T) {
 	}
 	t.Run("release", func(t *testing.T) {
 		inBubble(t, func(b *bubble) {
-			b.warm()
+			b.warmPermits()
 			h := b.permit(1).acquire(b.T, b.e)
 			c := queue(b)
 			since := time.Now()
@@ -91,7 +91,7 @@ func TestManyDeadTicketsForPermitsDoNotHoldUpTheQueue(t *testing.T) {
 	})
 	t.Run("poll", func(t *testing.T) {
 		inBubble(t, func(b *bubble) {
-			b.warm()
+			b.warmPermits()
 			const lease = 4*script.PollInterval + script.PollInterval/2
 			since := b.passesAway(lease)
 			if took := b.until(queue(b), since); took > lease+10*time.Millisecond {
@@ -104,7 +104,7 @@ func TestManyDeadTicketsForPermitsDoNotHoldUpTheQueue(t *testing.T) {
 // A message of a grant leaves out long lists of slots, which the next answer has.
 func TestAPermitHasAllItsSlots(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		b.warm()
+		b.warmPermits()
 		const n = 300
 		var odd, even []*hold
 		for i := range n {

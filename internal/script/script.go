@@ -52,6 +52,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -185,11 +186,12 @@ func NewSet(p Params) *Set {
 		"--@usual_permit_queue\n", usual(usualPermitQueueLua), "--@usual_permit_grant\n", usual(usualPermitGrantLua),
 		"--@fence\n", fenceLua, "--@hold\n", holdLua, "--@readers\n", readersLua, "--@settle\n", queueLua+settleLua,
 		"--@permits\n", queueLua+permitsLua, "--@permits_shown\n", permitsShownLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
+	with := assembledWith{params: p, quarantine: p.Quarantine != nil}
+	with.params.Quarantine = nil
 	assemble := func(source string) *Script {
-		s := &Script{Source: p.Prelude + parts.Replace(source)}
-		sum := sha1.Sum([]byte(s.Source)) // as Redis names scripts
-		s.SHA = hex.EncodeToString(sum[:])
-		s.sha = s.SHA
+		with.source = source
+		text := with.text(parts)
+		s := &Script{Source: text.source, SHA: text.sha, sha: text.sha}
 		if strings.Contains(source, quarantinePart) {
 			s.grants = p.Quarantine
 		}
@@ -207,6 +209,32 @@ func NewSet(p Params) *Set {
 	s.acquire.votes = voteBatch(assemble(voteBatchLua))
 	s.release.batch = releaseBatch(assemble(releaseBatchLua))
 	return s
+}
+
+// assembledWith is what the text of a script depends on.
+type assembledWith struct {
+	params     Params // but for Quarantine
+	quarantine bool
+	source     string // before the shared parts are put in
+}
+
+// An assembledText is a script's text, and its name for EVALSHA.
+type assembledText struct{ source, sha string }
+
+// assembled has all texts by what they depend on: an assembledText by an assembledWith. Clients are made often in tests, and
+// share them.
+var assembled sync.Map
+
+// text returns the text with the shared parts put in.
+func (w assembledWith) text(parts *strings.Replacer) assembledText {
+	if known, ok := assembled.Load(w); ok {
+		return known.(assembledText)
+	}
+	t := assembledText{source: w.params.Prelude + parts.Replace(w.source)}
+	sum := sha1.Sum([]byte(t.source)) // as Redis names scripts
+	t.sha = hex.EncodeToString(sum[:])
+	assembled.Store(w, t)
+	return t
 }
 
 // All returns the scripts by the names of their files.

@@ -17,7 +17,7 @@ import (
 // are to make.
 func Main(m *testing.M, configs ...env.Config) {
 	env.ChildMain(roles(), configs)
-	suite.SetFlags()
+	suite.Begin()
 	goleak.VerifyTestMain(m, env.Diallers())
 }
 

@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	suite.SetFlags()
+	suite.Begin()
 	os.Exit(m.Run())
 }

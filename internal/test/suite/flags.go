@@ -2,6 +2,8 @@ package suite
 
 import (
 	"flag"
+	"os"
+	"runtime/debug"
 	"strconv"
 )
 
@@ -10,11 +12,21 @@ const (
 	width = 8
 	// rounds is how often the quick suite repeats tests of random operations; the whole suite has rapid's default, 100.
 	rounds = 30
+	// garbage is how much more memory than what lives may be garbage, in percent: embedded servers make much of it.
+	garbage = 400
 )
 
-// SetFlags sets what the command line has not set: how many tests run side by side, and how many rounds those of random
-// operations take. TestMain calls it. It panics if a flag does not take its value.
-func SetFlags() {
+// Begin prepares the tests of a package. TestMain calls it. What the command line and the environment have set stays:
+// how many tests run side by side, how many rounds those of random operations take, and how often garbage is collected. It
+// panics if a flag does not take its value.
+func Begin() {
+	setFlags()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
+}
+
+func setFlags() {
 	defaults := map[string]int{"test.parallel": width}
 	const checks = "rapid.checks"
 	if !Full() && flag.Lookup(checks) != nil {

@@ -1,0 +1,13 @@
+package engine
+
+import (
+	"os"
+	"testing"
+
+	"github.com/lockmw/go/internal/test/suite"
+)
+
+func TestMain(m *testing.M) {
+	suite.Begin()
+	os.Exit(m.Run())
+}
