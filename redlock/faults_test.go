@@ -19,11 +19,16 @@ import (
 // proxied returns a Locker whose connections run through proxies, so that they can be disturbed.
 func proxied(t *testing.T, all []*redistest.Server, opts ...redlock.Option) (*redlock.Locker, []*redistest.Proxy) {
 	t.Helper()
-	var proxies []*redistest.Proxy
+	nodes, proxies := proxiedClients(t, all)
+	return newLocker(t, nodes, opts...), proxies
+}
+
+func proxiedClients(t *testing.T, all []*redistest.Server, opts ...lockmw.ClientOption) (nodes []*lockmw.Client, proxies []*redistest.Proxy) {
+	t.Helper()
 	for _, s := range all {
 		proxies = append(proxies, s.NewProxy(t))
 	}
-	return newLocker(t, clients(t, all, func(i int, o *redis.Options) { proxies[i].Use(o) }), opts...), proxies
+	return clients(t, all, func(i int, o *redis.Options) { proxies[i].Use(o) }, opts...), proxies
 }
 
 func TestAMinorityThatFailsStopsNothing(t *testing.T) {
@@ -142,10 +147,14 @@ func restarted(t *testing.T, lease time.Duration, opts ...lockmw.ClientOption) (
 	t.Helper()
 	all := three(t)
 	opts = append(opts, lockmw.WithLease(lease))
-	a, b := newLocker(t, clients(t, all, nil, opts...)), newLocker(t, clients(t, all, nil, opts...))
+	nodes, proxies := proxiedClients(t, all, opts...)
+	a, b := newLocker(t, nodes), newLocker(t, clients(t, all, nil, opts...))
 	_, warm := lock(t, b, "warm")
 	unlock(t, warm)
 	ctx, held := lock(t, a, "item", lockmw.WithFixedLease(lease))
+	for _, p := range proxies { // else it tells a node that has come back
+		p.Off()
+	}
 	for _, s := range all[:2] {
 		s.Kill()
 		s.Restart(t)
@@ -155,6 +164,9 @@ func restarted(t *testing.T, lease time.Duration, opts ...lockmw.ClientOption) (
 		t.Fatal(err)
 	}
 	both = ctx.Err() == nil
+	for _, p := range proxies {
+		p.Restore()
+	}
 	unlock(t, second)
 	_ = held.Unlock()
 	return both
