@@ -17,6 +17,8 @@ var (
 	acquireBatchLua string
 	//go:embed vote_batch.lua
 	voteBatchLua string
+	//go:embed queue_batch.lua
+	queueBatchLua string
 )
 
 // An Acquire takes a lock, or queues a ticket for it. It is harmless when repeated.
@@ -78,6 +80,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 		a.addSpecialKeys(k)
 	}
 	k.votes = a.Vote != nil && !special && a.Mode == core.Exclusive
+	k.queues = a.Vote == nil && !special && a.QueueTokens > 0 && (a.Mode == core.Fair || a.Mode == core.Write)
 	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued())
 	if extra || a.Mode != core.Exclusive {
 		k.add(a.Mode.String())
@@ -186,6 +189,7 @@ const (
 	acquireIfQueued
 	acquireEnd // of one for the plain lock without extras
 
+	acquireMode     = acquireEnd
 	acquireTokens   = acquireEnd + 1
 	acquireTrace    = acquireEnd + 2
 	acquireProposal = acquireEnd + 3
@@ -204,6 +208,15 @@ func voteBatch(s *Script) *batchScript {
 	return &batchScript{
 		script: s, sharedKeys: []int{acquireFence}, keys: []int{acquireHolder, acquireQueue, acquireDone}, sharedArgs: []int{acquireInbox},
 		args: []int{acquireID, acquireLease, acquireOwner, acquireTokens, acquireTrace, acquireProposal},
+	}
+}
+
+// queueBatch is for tickets of one lock in strict order, where each caller has his own.
+func queueBatch(s *Script) *batchScript {
+	return &batchScript{
+		script: s, oneLock: true,
+		sharedKeys: []int{acquireHolder, acquireQueue, acquireTickets, acquireFence, acquireReaders}, keys: []int{acquireDone},
+		sharedArgs: []int{acquireLease, acquireInbox, acquireIfQueued, acquireMode}, args: []int{acquireID, acquireOwner, acquireTrace},
 	}
 }
 

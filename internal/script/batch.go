@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -11,7 +12,8 @@ import (
 // as it looked is left to the other script. The lists are places in the arguments of a Call.
 type batchScript struct {
 	script   *Script
-	plainLen int // how many arguments a plain run has; 0: the Call says that it is one
+	plainLen int  // how many arguments a plain run has; 0: the Call says that it is one
+	oneLock  bool // all runs are for the same lock
 
 	sharedKeys, keys []int // the same in all runs, and those of each
 	sharedArgs, args []int
@@ -28,35 +30,72 @@ func (k *Call) batch() *batchScript {
 	switch b := k.script.batch; {
 	case k.votes:
 		return k.script.votes
+	case k.queues:
+		return k.script.queues
 	case b != nil && len(k.args) == b.plainLen:
 		return b
 	}
 	return nil
 }
 
-// divide groups what batch scripts can do.
+// together says which calls a run of a batch script does.
+type together struct {
+	by   *batchScript
+	lock string // of those for one lock
+}
+
+func (k *Call) together() together {
+	t := together{by: k.batch()}
+	if t.by != nil && t.by.oneLock {
+		t.lock = k.key()
+	}
+	return t
+}
+
+// divide groups what batch scripts can do. The groups of one lock come first: who queues before its holder releases it is in
+// the run that is granted then.
 func (s *Sender) divide(batch []*Call) []group {
 	if len(batch) < minBatch || !s.batching.Load() {
 		return singly(batch)
 	}
-	plain := make(map[*batchScript][]*Call, 2)
-	var each []*Call
+	plain := make(map[together][]*Call, 2)
 	for _, k := range batch {
-		if b := k.batch(); b != nil {
-			plain[b] = append(plain[b], k)
-		} else {
-			each = append(each, k)
+		if t := k.together(); t.by != nil {
+			plain[t] = append(plain[t], k)
 		}
 	}
-	var groups []group
-	for _, calls := range plain {
-		if len(calls) < minBatch {
-			each = append(each, calls...)
-		} else {
-			groups = append(groups, group{calls: calls})
+	var ofOne, ofMany []group
+	for t, calls := range plain {
+		switch {
+		case len(calls) < minBatch || t.by.oneLock && !alike(calls, batch):
+			delete(plain, t)
+		case t.by.oneLock:
+			ofOne = append(ofOne, group{calls: calls})
+		default:
+			ofMany = append(ofMany, group{calls: calls})
 		}
 	}
-	return append(groups, singly(each)...)
+	groups := slices.Concat(ofOne, ofMany)
+	for i, k := range batch {
+		if plain[k.together()] == nil {
+			groups = append(groups, group{calls: batch[i : i+1]})
+		}
+	}
+	return groups
+}
+
+// alike reports whether calls want a ticket of the same kind for their lock, and nobody else in the batch wants that lock: those
+// who want it keep their order.
+func alike(calls, batch []*Call) bool {
+	first, n := calls[0], 0
+	for _, k := range batch {
+		if k.script == first.script && k.key() == first.key() {
+			n++
+		}
+	}
+	return n == len(calls) && !slices.ContainsFunc(calls, func(k *Call) bool {
+		return slices.ContainsFunc(first.batch().sharedArgs, func(i int) bool { return k.args[i] != first.args[i] })
+	})
 }
 
 // command returns the one for g, with the script's text if it is to be sent whole.
@@ -74,7 +113,11 @@ func (g *group) command(ctx context.Context, whole bool) *redis.Cmd {
 	}
 	pick := func(from *Call, places []int) {
 		for _, i := range places {
-			args = append(args, from.args[i])
+			if i < len(from.args) {
+				args = append(args, from.args[i])
+			} else {
+				args = append(args, "") // it has no trace
+			}
 		}
 	}
 	pick(g.calls[0], b.sharedKeys)

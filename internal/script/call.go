@@ -30,6 +30,7 @@ type Call struct {
 	before  int32     // copies when it was sent last
 	open    *open     // nil: it is to no Cluster, or was sent with others at once
 	votes   bool      // it is for a lock that is one of several, and as plain as those are
+	queues  bool      // it wants a ticket of its own if the lock is not free, and is plain but for its mode and trace
 	unknown bool      // the server did not know the script
 	few     error     // why what it wrote does not count yet; nil: it does
 

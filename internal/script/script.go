@@ -23,7 +23,7 @@
 // their KEYS and ARGV.
 //
 // fence.lua, hold.lua, permits.lua, permits_shown.lua, publish.lua, quarantine.lua, queue.lua, readers.lua, run.lua, settle.lua,
-// tick.lua and vote.lua are parts that several scripts share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of
+// tick.lua, usual_busy.lua, usual_queued.lua and vote.lua are parts that several scripts share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of
 // release.lua, that does what is usual for a lock that others wait for, usual_cancel.lua is that of cancel.lua, and usual_vote.lua does
 // what is usual for one of several; usual_permit_queue.lua and usual_permit_grant.lua are those for permits. The rest of these scripts can do all of it,
 // and what is not usual. The other files:
@@ -85,6 +85,10 @@ var (
 	usualVoteLua string
 	//go:embed usual_queue.lua
 	usualQueueLua string
+	//go:embed usual_busy.lua
+	usualBusyLua string
+	//go:embed usual_queued.lua
+	usualQueuedLua string
 	//go:embed usual_grant.lua
 	usualGrantLua string
 	//go:embed usual_cancel.lua
@@ -129,6 +133,7 @@ type Script struct {
 	grants  *Quarantine  // in which it grants nothing; nil: there is none, or it never grants
 	batch   *batchScript // does plain runs many at a time; nil: there is no such script
 	votes   *batchScript // the same for locks that are each one of several
+	queues  *batchScript // queues many tickets of one lock
 }
 
 // quarantinePart stands where quarantine.lua is put in.
@@ -180,8 +185,9 @@ func NewSet(p Params) *Set {
 		}
 		return part
 	}
+	queueing := strings.NewReplacer("  --@usual_busy\n", usualBusyLua, "  --@usual_queued\n", usualQueuedLua)
 	parts := strings.NewReplacer(quarantinePart, quarantine, "--@limits\n", limits, "--@publish\n", publishLua, "--@run\n", runLua,
-		"--@usual_vote\n", usual(usualVoteLua), "--@usual_queue\n", usual(usualQueueLua), "--@usual_grant\n", usual(usualGrantLua),
+		"--@usual_vote\n", usual(usualVoteLua), "--@usual_queue\n", usual(queueing.Replace(usualQueueLua)), "--@usual_grant\n", usual(usualGrantLua),
 		"--@usual_cancel\n", usual(usualCancelLua),
 		"--@usual_permit_queue\n", usual(usualPermitQueueLua), "--@usual_permit_grant\n", usual(usualPermitGrantLua),
 		"--@fence\n", fenceLua, "--@hold\n", holdLua, "--@readers\n", readersLua, "--@settle\n", queueLua+settleLua,
@@ -207,6 +213,7 @@ func NewSet(p Params) *Set {
 	s.acquire.extends, s.acquireAll.extends, s.renew.extends = true, true, true
 	s.acquire.batch = acquireBatch(assemble(acquireBatchLua))
 	s.acquire.votes = voteBatch(assemble(voteBatchLua))
+	s.acquire.queues = queueBatch(assemble(queueing.Replace(queueBatchLua)))
 	s.release.batch = releaseBatch(assemble(releaseBatchLua))
 	return s
 }
@@ -243,7 +250,7 @@ func (s *Set) All() map[string]*Script {
 		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
 		"cancel": s.cancel, "force": s.force, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark, "status": s.status,
 		"acquire_all": s.acquireAll, "acquire_batch": s.acquire.batch.script, "vote_batch": s.acquire.votes.script,
-		"release_batch": s.release.batch.script,
+		"queue_batch": s.acquire.queues.script, "release_batch": s.release.batch.script,
 	}
 	maps.Copy(all, s.permit.byName())
 	return all

@@ -15,10 +15,11 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// The short ways of usual_vote.lua, usual_queue.lua, usual_grant.lua and usual_cancel.lua do what the rest of the scripts does: every story is
-// played with them and without them, and all that is answered, written and published is the same.
+// The short ways of usual_vote.lua, usual_queue.lua, usual_grant.lua and usual_cancel.lua do what the rest of the scripts does, and so
+// does queue_batch.lua: every story is played with them and without them, and all that is answered, written and published is
+// the same.
 func FuzzUsualWays(f *testing.F) {
-	playBothWays(f, append(stories, usualStories...), 40, func(seed uint64) string { return scripttest.RandomStory(seed, voteLine) })
+	playBothWays(f, slices.Concat(stories, usualStories, crowdStories), 40, func(seed uint64) string { return scripttest.RandomStory(seed, usualLine) })
 }
 
 // playBothWays plays stories, and as many random ones as seeds says, with the short ways and without them.
@@ -31,6 +32,7 @@ func playBothWays(f *testing.F, stories []string, seeds uint64, random func(seed
 	}
 	short, long := newTwin(f), newTwin(f)
 	long.driver.Thoroughly()
+	long.singly = true
 	f.Fuzz(func(t *testing.T, story string, seed uint64) {
 		if seed != 0 {
 			story += "\n" + random(seed)
@@ -53,10 +55,13 @@ func playBothWays(f *testing.F, stories []string, seeds uint64, random func(seed
 	})
 }
 
-// voteLine makes up a line of a story in which the lock may be one of several.
-func voteLine(r scripttest.Teller) string {
-	if r.IntN(3) > 0 {
+// usualLine makes up a line of a story in which the lock may be one of several, and many may come at once.
+func usualLine(r scripttest.Teller) string {
+	switch r.IntN(6) {
+	case 0, 1, 2:
 		return scriptLine(r)
+	case 3:
+		return crowdLine(r)
 	}
 	return r.Pick("vote ", "vote+ ", "tryvote ") + r.ID() + r.Pick("", " 1 700", " 65 700", " 1 -700", " 65 0", " 3 999998", " 3 9999999 t y")
 }
@@ -128,6 +133,13 @@ var usualStories = []string{
 	"wait a\nH hset since 123456789012345.\nwait b",
 	"wait a\nH hdel inbox\nwait b",
 	"wait a\nQ zadd 1234567890123456.5 x\nwait b",
+	"wait a\nH hset token 9999999999999999 since 1234567890123456\nwait b",
+	"wait a\nH hset token 12345678901234567 since 1234567890123456\nwait b",
+	"wait a\nH hdel id\nwait b",
+	"read a\nH hset id x inbox y\nwait b",
+	"wait a\nwait b\nQ del\nR zadd 1 x\nwait c",
+	"wait a\nwait b\nT hset #touched x\nwait c",
+	"wait a\nwait b\nQ zadd 12345678901234567 x\nwait c",
 	"wait a\nwait b\nwait c\ncancel b\ncancel c\nwait d\nrelease a",
 	"wait a\nwait b\ncancel a\ncancel b\ncancel b",
 	"wait a\nwait b\nwait c\nH del\ncancel b",
@@ -167,6 +179,7 @@ type twin struct {
 	server *redistest.Server
 	driver *scripttest.Driver
 	stage  *stage
+	singly bool // a crowd comes one by one
 	said   []string
 	heard  func() []string
 }
@@ -197,6 +210,8 @@ func (w *twin) tells(words []string) string {
 	switch verb := words[0]; {
 	case strings.HasPrefix(verb, "permit"):
 		w.permit(words)
+	case strings.HasPrefix(verb, "crowd"):
+		w.crowd(verb, words[1:])
 	case scripttest.IsStranger(verb):
 		s.Stranger(verb, words[1:])
 	case verb == "later":
@@ -210,7 +225,16 @@ func (w *twin) tells(words []string) string {
 	for _, key := range w.server.Mini.Keys() {
 		left = append(left, fmt.Sprintf("%s for %v", key, w.server.Mini.TTL(key)))
 	}
-	return fmt.Sprintf("said %q\nheard %q\nleft %q\n%s", w.said, w.heard(), left, w.server.Mini.Dump())
+	heard := w.heard()
+	if strings.HasPrefix(words[0], "crowd") {
+		heard = slices.Compact(heard) // what one says for all
+	}
+	return fmt.Sprintf("said %q\nheard %q\nleft %q\n%s", w.said, heard, left, w.server.Mini.Dump())
+}
+
+// says notes an answer; an error names lines.
+func (w *twin) says(answer any, err error) {
+	w.said = append(w.said, fmt.Sprintf("%#v %t", answer, err != nil))
 }
 
 // DialHook implements redis.Hook.
@@ -221,7 +245,7 @@ func (w *twin) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		if c, ok := cmd.(*redis.Cmd); ok && slices.Contains([]string{"eval", "evalsha"}, cmd.Name()) {
-			w.said = append(w.said, fmt.Sprintf("%#v %t", c.Val(), err != nil)) // an error names lines
+			w.says(c.Val(), err)
 		}
 		return err
 	}
