@@ -186,6 +186,26 @@ func TestWhoDoesNotQueueWithTheOthersKeepsTheOrder(t *testing.T) {
 	}
 }
 
+// Calls that are not plain never queue together, also if they are alike.
+func TestOnlyPlainCallsQueueTogether(t *testing.T) {
+	for name, edit := range map[string]func(a *script.Acquire){
+		"tries":       func(a *script.Acquire) { a.QueueTokens = 0 },
+		"kept places": func(a *script.Acquire) { a.Place, a.KeepPlace = a.ID.String(), time.Minute },
+		"for several": func(a *script.Acquire) { a.Calls = 2 },
+		"successors":  func(a *script.Acquire) { a.Predecessor = &script.Predecessor{ID: scripttest.ID("x")} },
+		"votes":       func(a *script.Acquire) { a.Vote = new(core.Vote) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gather(t, redistest.Mini(t))
+			g.holds("b", "h")
+			for n := range 3 {
+				g.comes("b", fmt.Sprint("b", n), edit)
+			}
+			wantSent(t, g.goes(), 0, 3)
+		})
+	}
+}
+
 // What queue_batch.lua leaves is done by acquire.lua, in the same order.
 func TestALockThatIsNotBusyAsUsualIsQueuedForOneByOne(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
