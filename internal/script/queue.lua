@@ -98,10 +98,10 @@ local function live_ticket(id, amnesty)
   last = to_number(last)
   local fields = {}
   for field in string.gmatch(t[1] or '', '[^ ]+') do fields[#fields + 1] = field end
-  local tokens, runs = string.match(fields[3] or '', '^(%d+)(r?)$')
+  local tokens, flags = string.match(fields[3] or '', '^(%d+)(%l*)$') -- another version may have more flags
   if #fields < 6 or not to_number(tokens) or not last or (now_ms - last > 3 * POLL and now_ms >= amnesty) then return nil end
   return {
-    id = id, mode = fields[1], tokens = tokens, text = runs ~= '' and t[1], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
+    id = id, mode = fields[1], tokens = tokens, text = flags == 'r' and t[1], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
     fields = fields, calls = to_number(calls) or 1, mute = SINGLE and live == '+' and now_ms - last > POLL,
   }
 end

@@ -34,6 +34,14 @@ func grantOf(d *scripttest.Driver, heard []string) (ids []string, tokens string)
 	return strings.Split(fields[0], ","), fields[3]
 }
 
+// ofAnotherVersion has a ticket say something that this version does not know.
+func ofAnotherVersion(id string) func(d *scripttest.Driver) {
+	return func(d *scripttest.Driver) {
+		ticket := d.Redis.HGet(d.Context(), d.Keys.Tickets(), id).Val()
+		d.Redis.HSet(d.Context(), d.Keys.Tickets(), id, strings.Replace(ticket, " 1r ", " 1rx ", 1))
+	}
+}
+
 func TestAGrantIsForThoseRightBehindIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		queue     []string
@@ -50,8 +58,14 @@ func TestAGrantIsForThoseRightBehindIt(t *testing.T) {
 		"to write": {[]string{"p1"}, func(d *scripttest.Driver) {
 			d.Acquire(scripttest.Acquire{ID: "p2", Mode: core.Write, Runs: true, Process: "p"})
 		}, []string{"p1"}},
-		"with a strange id":    {[]string{"p1", "p2", "p,3", "p4"}, nil, []string{"p1", "p2"}},
-		"with a cancelled one": {[]string{"p1", "p2", "p3"}, func(d *scripttest.Driver) { d.Cancel("p2") }, []string{"p1", "p3"}},
+		"with a strange id":            {[]string{"p1", "p2", "p,3", "p4"}, nil, []string{"p1", "p2"}},
+		"with a cancelled one":         {[]string{"p1", "p2", "p3"}, func(d *scripttest.Driver) { d.Cancel("p2") }, []string{"p1", "p3"}},
+		"with one of another version":  {[]string{"p1", "p2", "p3"}, ofAnotherVersion("p2"), []string{"p1"}},
+		"before others of its version": {[]string{"p1", "p2"}, ofAnotherVersion("p1"), []string{"p1"}},
+		"before others, after a while": {[]string{"p1", "p2"}, func(d *scripttest.Driver) {
+			ofAnotherVersion("p1")(d)
+			d.Redis.HSet(d.Context(), d.Keys.Tickets(), "#touched", 1)
+		}, []string{"p1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scripttest.OnEachTidy(t, func(d *scripttest.Driver) {

@@ -8,7 +8,7 @@ if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and typ
   if not may_grant() or head == '#readers' or second and call('EXISTS', KEYS[5]) == 1 then break end
   local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched', second or head)
   if not t[1] or not t[2] or not t[3] then break end
-  local mode, wanted, runs, inbox, owner, trace = string.match(t[1], '^([^ ]+) [^ ]+ (%d+)(r?) ([^ ]+) ([^ ]+) [^ ]+ ?([^ ]*)$')
+  local mode, wanted, flags, inbox, owner, trace = string.match(t[1], '^([^ ]+) [^ ]+ (%d+)(%l*) ([^ ]+) ([^ ]+) [^ ]+ ?([^ ]*)$')
   local seen, calls = string.match(t[2], '^[+-](%d+) ?(%d*)$')
   if not mode or #wanted > 15 or not seen or #seen ~= 13 or #calls > 15 then break end
 
@@ -21,7 +21,7 @@ if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and typ
   if now_ms - seen > POLL or not string.find(t[3], '^%d+$') or math.abs(now_ms - t[3]) >= POLL / 4 then break end
 
   local others, first, count, run = queued - 1, now, 1, {}
-  if runs ~= '' then
+  if flags == 'r' then
     run = find_run(t[1], second, t[4])
     wanted = wanted + #run
   end
