@@ -122,12 +122,8 @@ func TestReleaseBatch(t *testing.T) {
 // What a Call has where is what a batch script takes from there.
 func TestABatchTakesWhatCallsHave(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		wire := s.NewWire()
-		sees := s.NewClient(t)
-		sender := script.NewSender(s.NewClient(t, wire.Use), script.Topology{Single: true}, time.Second, script.Replicas{})
-		t.Cleanup(sender.Stop)
-		sender.SetBatching(true)
-		set, layout := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", false)
+		g := gather(t, s)
+		wire, sees, set, layout := g.wire, g.sees, g.set, g.layout
 		const n = 5
 		keys, ids := make([]script.KeySet, n), make([]*script.ID, n)
 		sees.Set(t.Context(), layoutFence(&layout), 1, 0) // so that there are tokens for all
@@ -139,7 +135,7 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 			for i := range calls {
 				calls[i] = prepare(i, func(*script.Reply) { replies++ })
 			}
-			sender.RunBatch(t.Context(), calls)
+			g.sender.RunBatch(t.Context(), calls)
 			if replies != n {
 				t.Errorf("%s: %d answers", batch, replies)
 			}

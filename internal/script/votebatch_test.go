@@ -83,11 +83,8 @@ func TestABatchOfVotesGivesWhatIsProposed(t *testing.T) {
 // What a Call has where is what the batch script takes from there.
 func TestABatchOfVotesTakesWhatCallsHave(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		wire, sees := s.NewWire(), s.NewClient(t)
-		sender := script.NewSender(s.NewClient(t, wire.Use), script.Topology{Single: true}, time.Second, script.Replicas{})
-		t.Cleanup(sender.Stop)
-		sender.SetBatching(true)
-		set, layout := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", false)
+		g := gather(t, s)
+		wire, sees, set, layout := g.wire, g.sees, g.set, g.layout
 		const n, queues, busy, follows = 6, 3, 4, 5                // the last but one has another's key, the last one a predecessor
 		soon := time.Now().Add(900 * time.Millisecond).UnixMicro() // a second is too far
 		calls, answers, keys := make([]*script.Call, n), make([]script.Acquired, n), make([]script.KeySet, n)
@@ -114,7 +111,7 @@ func TestABatchOfVotesTakesWhatCallsHave(t *testing.T) {
 			})
 		}
 		wire.Record()
-		sender.RunBatch(t.Context(), calls)
+		g.sender.RunBatch(t.Context(), calls)
 		batch, alone := set.All()["vote_batch"], 0
 		for _, c := range wire.Sent() {
 			if c.IsScript() && c[1] != batch.SHA && c[1] != batch.Source {
