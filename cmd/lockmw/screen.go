@@ -11,6 +11,8 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/lockmw/go/internal/pause"
 )
 
 // A screen is what `lockmw top` shows. Scans are its commands, and so are looks at the first rows: a scan, and a look, begins a while
@@ -68,7 +70,7 @@ func newScreen(ctx context.Context, e *eyes, sort int, interval time.Duration) *
 }
 
 // Init implements tea.Model.
-func (s *screen) Init() tea.Cmd { return tea.Batch(s.scan(), s.look(), tick()) }
+func (s *screen) Init() tea.Cmd { return tea.Batch(s.scan(), s.look(), s.after(time.Second, clockMsg{})) }
 
 // scan has the eyes look at all locks.
 func (s *screen) scan() tea.Cmd {
@@ -86,7 +88,15 @@ func (s *screen) look() tea.Cmd {
 	}
 }
 
-func tick() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return clockMsg{} }) }
+// after sends a message after d. Unlike tea.Tick, which sleeps on when the screen is gone, it ends with the screen's ctx.
+func (s *screen) after(d time.Duration, msg tea.Msg) tea.Cmd {
+	return func() tea.Msg {
+		if !pause.For(s.ctx, d) {
+			return nil
+		}
+		return msg
+	}
+}
 
 // Update implements tea.Model.
 func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -102,16 +112,16 @@ func (s *screen) update(msg tea.Msg) tea.Cmd {
 		return s.press(msg)
 	case sightMsg:
 		s.seeAll(msg.sight)
-		return tea.Tick(s.interval, func(time.Time) tea.Msg { return scanMsg{} })
+		return s.after(s.interval, scanMsg{})
 	case looksMsg:
 		s.seeAgain(msg)
-		return tea.Tick(hotEvery, func(time.Time) tea.Msg { return lookMsg{} })
+		return s.after(hotEvery, lookMsg{})
 	case scanMsg:
 		return s.scan()
 	case lookMsg:
 		return s.look()
 	case clockMsg:
-		return tick()
+		return s.after(time.Second, clockMsg{})
 	}
 	return nil
 }
