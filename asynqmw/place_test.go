@@ -43,8 +43,9 @@ func TestAFairLockKeepsThePlaceOfATaskThatIsAway(t *testing.T) {
 	q.await(id, asynq.TaskStateRetry)
 	shutdown()
 
-	// Two requests that wait behind it: the first has the lock while the task is away.
-	first, second := enqueue(t, fair, "item:7"), enqueue(t, fair, "item:7")
+	// Two requests that wait behind it: the first has the lock while the task is away. They are of two processes, as one
+	// could pass it on to the second before it hears of the task.
+	first, second := enqueue(t, fair, "item:7"), enqueue(t, fairlock.New(usertest.Client(t, s)), "item:7")
 	if a, b := receive(t, first.position), receive(t, second.position); a != 1 || b != 2 {
 		t.Errorf("positions %d and %d, want 1 and 2: the task is away", a, b)
 	}
