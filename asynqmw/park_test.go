@@ -52,6 +52,7 @@ func TestTasksOfABusyKeyFollowOneAnother(t *testing.T) {
 func TestAParkedTaskIsCalledWhenAnotherHolderReleasesItsLock(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
 		release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
 		startServer(t, queueOn(s), parked(4), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
@@ -180,6 +181,7 @@ func TestParkedReadersReadTogetherAlsoBesideOthers(t *testing.T) {
 func TestParkedReadersReadTogether(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		q, rw := newQueue(t, queueOn(s)), rwlock.New(usertest.Client(t, s))
 		release := usertest.Occupy(t, rwlock.New(usertest.Client(t, s)), "item:7")
 		inside, together := make(chan struct{}, 3), make(chan struct{})

@@ -53,6 +53,7 @@ func TestSoManyTasksOfAKeyRunAtATime(t *testing.T) {
 func TestATaskWithoutAPermitIsParkedAndCalled(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		q := newQueue(t, queueOn(s))
 		others := semaphore.New(usertest.Client(t, s), 2)
 		_, first, err := others.Lock(t.Context(), "item:7")

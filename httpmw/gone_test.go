@@ -93,6 +93,7 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		usertest.Occupy(t, other, "user:secret-42")
 		logged, statuses := webtest.AccessLog(httpmw.WithLock(locks, secretUser, lockmw.WithWait(3*time.Second))(never(t)))

@@ -21,6 +21,7 @@ import (
 func TestAHandlerThatOutlivesTheMaximumHoldIsOvertaken(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		for name, tt := range map[string]struct {
 			answers func(http.ResponseWriter)
 			status  int
@@ -79,6 +80,7 @@ func TestASecondClickWithinTheMinimumHoldIsRefused(t *testing.T) {
 		least = 6 * time.Second // in which a busy machine answers three clicks
 	}
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		// The other click may well arrive at another process.
 		mux := http.NewServeMux()
 		for path, locks := range map[string]*lockmw.Client{"/one": usertest.Client(t, s), "/two": usertest.Client(t, s)} {

@@ -91,6 +91,7 @@ func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 func TestATimeoutOutsideLimitsTheWait(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		usertest.Occupy(t, other, "user:secret-42")
 		h := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience))(never(t))

@@ -25,6 +25,7 @@ var secretUser = httpmw.By("user", func(*http.Request) (string, error) { return 
 func TestARefusedRequestOverTheWire(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		locks, other := usertest.Client(t, s), usertest.Client(t, s)
 		usertest.Occupy(t, other, "user:secret-42")
 		refused := never(t)
@@ -177,6 +178,7 @@ func TestAShutdownOfTheLocksEndsTheWaitsThatTheServerWaitsFor(t *testing.T) {
 func TestALockIsLostOverTheWire(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		rdb := s.NewClient(t)
 		inspector, err := lockmw.NewInspector(rdb)
 		if err != nil {

@@ -121,6 +121,7 @@ func TestNobodyGetsALockThatAServerHasLostBeforeItsHolderIsDone(t *testing.T) {
 }
 
 func TestAServerThatIsNewGrantsNothingForTheQuarantine(t *testing.T) {
+	suite.NeedsFull(t, "the server has to grow old")
 	t.Parallel()
 	s := &succession{T: t}
 	begun := time.Now()

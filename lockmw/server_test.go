@@ -75,6 +75,7 @@ func TestAnInspectorFindsTheKeysThatCallsWaitFor(t *testing.T) {
 }
 
 func TestAnInspectorSaysWhatTheServerIs(t *testing.T) {
+	t.Parallel()
 	s := redistest.Redis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	inspector, err := lockmw.NewInspector(s.NewClient(t))
 	if err != nil {

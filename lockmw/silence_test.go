@@ -27,7 +27,7 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = withTLS.Close() }()
+	t.Cleanup(func() { _ = withTLS.Close() })
 	go func() {
 		for {
 			conn, err := withTLS.Accept()
@@ -51,6 +51,7 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 		"a port with TLS, after go-redis has told why": {withTLS.Addr().String(), time.Millisecond, 300 * time.Millisecond, []string{"EOF", "TLS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			rdb := redis.NewClient(&redis.Options{Addr: tt.addr, MinRetryBackoff: tt.backoff, MaxRetryBackoff: tt.backoff})
 			defer func() { _ = rdb.Close() }()
 			locks, err := lockmw.New(rdb)

@@ -70,7 +70,9 @@ func newScreen(ctx context.Context, e *eyes, sort int, interval time.Duration) *
 }
 
 // Init implements tea.Model.
-func (s *screen) Init() tea.Cmd { return tea.Batch(s.scan(), s.look(), s.after(time.Second, clockMsg{})) }
+func (s *screen) Init() tea.Cmd {
+	return tea.Batch(s.scan(), s.look(), s.after(time.Second, clockMsg{}))
+}
 
 // scan has the eyes look at all locks.
 func (s *screen) scan() tea.Cmd {

@@ -300,7 +300,7 @@ func TestATripWhoseAnswerIsLostIsAnsweredAgain(t *testing.T) {
 
 func TestATripOfACallThatOnlyTriesEndsWithTheServer(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, redistest.Mini(t))
+	r := newRig(t, redistest.Mini(t), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
 	r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
 	r.s.Mini.Close()
 	p := r.party(r.keys(3), func(r *core.Request) { r.Wait = 0 })

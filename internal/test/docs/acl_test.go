@@ -133,6 +133,7 @@ func TestACLLineSuffices(t *testing.T) {
 }
 
 func TestACLLineSufficesInACluster(t *testing.T) {
+	suite.NeedsFull(t, "the nodes have to find each other")
 	t.Parallel()
 	rules, further := aclLines(t)
 	cluster := redistest.NewCluster(t, 1, 0, noteAll...)

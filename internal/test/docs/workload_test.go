@@ -18,9 +18,10 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// A service is two processes that lock the same keys, and an operator.
+// A service is two processes that lock the same keys, one that waits for long, and an operator.
 type service struct {
 	mine, other *lockmw.Client
+	waiter      *lockmw.Client
 	inspector   *lockmw.Inspector
 	key         string
 }
@@ -28,6 +29,18 @@ type service struct {
 // everyCall makes each kind of call once, so that each script runs and every part of it that needs a
 // command of its own. It returns the first error.
 func (s *service) everyCall(ctx context.Context) error {
+	var silent error
+	var wg sync.WaitGroup
+	wg.Go(func() { silent = s.silence(ctx) }) // it takes as long as all the others
+	err := s.steps(ctx)
+	wg.Wait()
+	if err == nil && silent != nil {
+		err = fmt.Errorf("wait in silence: %w", silent)
+	}
+	return err
+}
+
+func (s *service) steps(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
 		run  func(context.Context) error
@@ -42,7 +55,6 @@ func (s *service) everyCall(ctx context.Context) error {
 		{"run a job once", s.once},
 		{"take permits and wait for them", s.permits},
 		{"inspect and release by force", s.operate},
-		{"wait in silence", s.silence},
 	} {
 		if err := step.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
@@ -270,13 +282,14 @@ func (s *service) operate(ctx context.Context) error {
 	return nil
 }
 
-// silence lasts until a process tests the connection of its subscription.
+// silence lasts until a process to which nothing is sent tests the connection of its subscription.
 func (s *service) silence(ctx context.Context) error {
-	_, hold, err := s.mine.Lock(ctx, s.key)
+	key := s.key + ":silent"
+	_, hold, err := s.mine.Lock(ctx, key)
 	if err != nil {
 		return err
 	}
-	_, _, err = s.other.Lock(ctx, s.key, lockmw.WithWait(6*time.Second))
+	_, _, err = s.waiter.Lock(ctx, key, lockmw.WithWait(6*time.Second))
 	if !errors.Is(err, lockmw.ErrBusy) {
 		return fmt.Errorf("Lock for 6 s: %w", err)
 	}
@@ -299,12 +312,13 @@ func newService(t *testing.T, c redis.UniversalClient, key string, logger *slog.
 	t.Helper()
 	mine, err1 := lockmw.New(c, lockmw.WithLogger(logger))
 	other, err2 := lockmw.New(c, lockmw.WithLogger(logger))
-	inspector, err3 := lockmw.NewInspector(c)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	waiter, err3 := lockmw.New(c, lockmw.WithLogger(logger))
+	inspector, err4 := lockmw.NewInspector(c)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
-	return &service{mine, other, inspector, key}, func() {
-		if err := errors.Join(other.Close(), mine.Close()); err != nil {
+	return &service{mine, other, waiter, inspector, key}, func() {
+		if err := errors.Join(waiter.Close(), other.Close(), mine.Close()); err != nil {
 			t.Error(err)
 		}
 	}

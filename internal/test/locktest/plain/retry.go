@@ -9,9 +9,9 @@ import (
 )
 
 var retries = []env.Scenario{
-	env.Case("is advised for the end of a minimum hold", retryAfterMinHold, env.Shares|env.Costly|env.Sample),
+	env.Case("is advised for the end of a minimum hold", retryAfterMinHold, env.Shares|env.Costly),
 	env.Case("is advised for the end of a fixed lease", retryAfterFixedLease, env.Shares),
-	env.Case("is advised within a second if the lock may become free at any time", retryAfterAnyTime, env.Shares),
+	env.Case("is advised within a second if the lock may become free at any time", retryAfterAnyTime, env.Shares|env.Sample),
 }
 
 // tried returns the error of a call that only tries.
