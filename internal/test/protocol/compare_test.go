@@ -66,6 +66,11 @@ func (w *twin) compareHolders() {
 			delete(w.promised, id)
 		}
 	}
+	for id := range w.runs {
+		if !w.state.has(id) { // a later hold by the same id has a run of its own
+			delete(w.runs, id)
+		}
+	}
 	if len(left) > 0 {
 		w.Errorf("the model does not have %v", left)
 	}
