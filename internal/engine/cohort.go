@@ -254,7 +254,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 		l.onChecked(then, r.snapshot)
 		return
 	}
-	c.giveToFirst(l)
+	c.giveToFirst(l, now)
 	if c.waiters.n == 0 {
 		return
 	}
@@ -289,21 +289,20 @@ func (c *cohort) detachKeepingID(r *request) {
 }
 
 // giveToFirst gives the lease to the first waiter, with the next token.
-func (c *cohort) giveToFirst(l *lease) {
+func (c *cohort) giveToFirst(l *lease, now instant) {
 	w := c.waiters.pop()
 	c.siblings.addWaiting(-1)
-	h := l.newHold(w.req, c.e.now())
+	h := l.newHold(w.req, now)
 	l.next++
 	w.finish(h, nil)
 }
 
 // passOn gives the lease to the next waiter of this process, if tokens and bounds allow it.
-func (c *cohort) passOn(l *lease) bool {
+func (c *cohort) passOn(l *lease, now instant) bool {
 	w := c.waiters.First()
 	if w == nil || l.isRead() || l.next > l.last || l.holds.First().req.Fixed || l.duration != w.req.Lease || w.req.Fixed {
 		return false
 	}
-	now := c.e.now()
 	if !l.isFresh(now) {
 		return false
 	}
@@ -314,7 +313,7 @@ func (c *cohort) passOn(l *lease) bool {
 		}
 	}
 	l.holds.Remove(l.holds.First())
-	c.giveToFirst(l)
+	c.giveToFirst(l, now)
 	return true
 }
 

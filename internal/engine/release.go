@@ -23,10 +23,11 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
+	now := c.e.now() // read once: within a process locks are passed on so fast that it counts
 	waiters = c.waiting()
 	err = h.ended()
-	if err == nil && h.Expired() {
-		err = fmt.Errorf("%w: %s", core.ErrLost, h.endReason(c.e.now()))
+	if err == nil && now >= h.deadline() {
+		err = fmt.Errorf("%w: %s", core.ErrLost, h.endReason(now))
 		l.endHold(h, err)
 		if l.isUnused() {
 			l.lose(err)
@@ -38,8 +39,8 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	if c.isShared() {
 		return waiters, h.beginReleaseOfShare(patience), nil
 	}
-	linger := h.lingers(c.e.now())
-	if linger <= 0 && (c.passOn(l) || l.passAlong(h)) {
+	linger := h.lingers(now)
+	if linger <= 0 && (c.passOn(l, now) || l.passAlong(h, now)) {
 		h.over = true
 		c.e.holdEnded()
 		return waiters, nil, nil
@@ -47,13 +48,13 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	deadline := h.deadline()
 	if linger <= 0 && c.waiters.n > 0 {
 		l.detach(nil)
-		c.shard.released.note(c, l.id, c.e.now())
+		c.shard.released.note(c, l.id, now)
 		c.sendRequest(&script.Predecessor{ID: l.id, Lease: l.duration})
 		return waiters, nil, nil
 	}
 	l.detachKeepingID(nil)
 	r = l.newRelease(h, patience, deadline)
-	c.releasing, c.sentAt = r, c.e.now()
+	c.releasing, c.sentAt = r, now
 	return waiters, r, nil
 }
 

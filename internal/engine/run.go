@@ -68,8 +68,8 @@ func (l *lease) endRun() {
 }
 
 // passAlong gives the lease to the next of its run, in the place of h. It reports whether it did.
-func (l *lease) passAlong(h *hold) bool {
-	n, now := l.run, l.c.e.now()
+func (l *lease) passAlong(h *hold, now instant) bool {
+	n := l.run
 	if n == nil || n.ends || len(n.next) == 0 || l.next > l.last || !l.isFresh(now) || now-l.grantedAt > l.duration/3 ||
 		l.c.siblings.greatest > l.last { // the server has granted the key since
 		return false
@@ -80,7 +80,7 @@ func (l *lease) passAlong(h *hold) bool {
 		return false
 	}
 	n.next = n.next[1:]
-	n.take(r)
+	n.take(r, now)
 	l.holds.Remove(h)
 	w := r.c.waiters.pop()
 	r.c.siblings.addWaiting(-1)
@@ -92,11 +92,11 @@ func (l *lease) passAlong(h *hold) bool {
 }
 
 // take notes that r is served by the lease. Its id stays known: a grant of it would prove that the lease is lost.
-func (n *run) take(r *request) {
+func (n *run) take(r *request, now instant) {
 	c := n.lease.c
 	r.c.detachKeepingID(r)
 	n.served = append(n.served, r)
-	c.shard.released.note(r.c, r.id, c.e.now())
+	c.shard.released.note(r.c, r.id, now)
 	if r.id.Copied() {
 		r.cancel() // a copy of its acquire may come when its ticket is gone
 	}
