@@ -80,6 +80,8 @@ type twin struct {
 	behind   map[ident]int           // how many calls wait behind an id in its process, as the server was told
 	tells    int
 	runs     map[ident]int // how many are granted the lock with an id
+
+	hadReaders bool // at the last comparison somebody waited to read
 }
 
 func (w *twin) done(id ident) string { return fmt.Sprintf("%s:done:%v", w.key, id) }
