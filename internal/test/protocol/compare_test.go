@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,16 +64,8 @@ func (w *twin) compareHolders() {
 		}
 		delete(left, id.String())
 	}
-	for id := range w.promised {
-		if !w.state.has(id) {
-			delete(w.promised, id)
-		}
-	}
-	for id := range w.runs {
-		if !w.state.has(id) { // a later hold by the same id has a run of its own
-			delete(w.runs, id)
-		}
-	}
+	maps.DeleteFunc(w.promised, func(id ident, _ time.Duration) bool { return !w.state.has(id) })
+	maps.DeleteFunc(w.runs, func(id ident, _ int) bool { return !w.state.has(id) }) // a later hold by the same id has a run of its own
 	if len(left) > 0 {
 		w.Errorf("the model does not have %v", left)
 	}

@@ -39,6 +39,21 @@ func waitEach(e *env.Env, n int, key string) []*env.Waiter {
 	return waiters
 }
 
+// runInAnyOrder lets calls that wait have the lock, which is free after a hold, each within d, and checks that tokens rise.
+func runInAnyOrder(e *env.Env, d time.Duration, before *judge.Held, waiters []*env.Waiter) {
+	e.T.Helper()
+	for token, left := before.Token(), waiters; len(left) > 0; {
+		w := env.First(d, left)
+		_, next := w.Gets(0)
+		if next.Token() <= token {
+			e.T.Errorf("token %d after %d", next.Token(), token)
+		}
+		token = next.Token()
+		e.Unlock(w.Ctx, next)
+		left = env.Without(left, w)
+	}
+}
+
 func killedHead(e *env.Env) {
 	p, key := e.Process(), e.Key("item")
 	ctx, held := e.Lock(e.Client(), key)
