@@ -30,7 +30,7 @@ add_reader(h.id, h.token + h.tokens - 1, lease, h.inbox, h.owner, h.trace, true)
 drop_other_fields()
 local queued = redis.pcall('ZCARD', KEYS[2])
 if type(queued) == 'table' or queued == 0 then return 1 end
-set_field(redis.pcall, 'wanted', count_writers() > 0 and 1 or 0)
+set_field(try_write, 'wanted', count_writers() > 0 and 1 or 0)
 if not may_grant() then return 1 end
 local _, more = admit_readers(mark_active())
 return more and 2 or 1

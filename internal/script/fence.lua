@@ -7,6 +7,16 @@ local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 
+-- Runs a write, and returns its answer; an error if the key is of another type, or memory is full. Any other refusal ends the
+-- script: a replica refuses every write, and the caller must not be answered as if it had been done.
+local function try_write(...)
+  local answer = redis.pcall(...)
+  if type(answer) == 'table' and not string.find(answer.err, 'WRONGTYPE', 1, true) and not string.find(answer.err, 'OOM', 1, true) then
+    return call(...) -- fails again
+  end
+  return answer
+end
+
 local MAX = 2 ^ 53 -- above it Lua's numbers lose digits
 
 -- Returns the number that text is the digits of; nil if it has other characters or is not below MAX.

@@ -11,33 +11,36 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
+// permitTurns lists what may happen to the holds h1 and h2 of three permits, and to the tickets w1 and w2.
+var permitTurns = map[string]func(d *scripttest.Driver) scripttest.Operation{
+	"acquire": func(d *scripttest.Driver) scripttest.Operation { return scripttest.Permit{ID: "n1", N: 3}.Operation(d) },
+	"acquire in the place of a ticket that got lost": func(d *scripttest.Driver) scripttest.Operation {
+		return scripttest.Permit{ID: "n1", N: 3, Predecessor: "w1", PredecessorPlace: 7}.Operation(d)
+	},
+	"poll": func(d *scripttest.Driver) scripttest.Operation { return d.PermitPolls(false, "w1", "w2") },
+	"release": func(d *scripttest.Driver) scripttest.Operation {
+		return &script.Release{Keys: d.Keys, ID: scripttest.ID("h1"), Permit: true, Mark: true}
+	},
+	"release that lingers": func(d *scripttest.Driver) scripttest.Operation {
+		return &script.Release{Keys: d.Keys, ID: scripttest.ID("h1"), Permit: true, Linger: time.Second}
+	},
+	"cancel of a hold": func(d *scripttest.Driver) scripttest.Operation {
+		return &script.Cancel{Keys: d.Keys, ID: "h1", Permit: true, Mark: true}
+	},
+	"cancel of a ticket": func(d *scripttest.Driver) scripttest.Operation {
+		return &script.Cancel{Keys: d.Keys, ID: "w1", Permit: true, Mark: true}
+	},
+	"renewal": func(d *scripttest.Driver) scripttest.Operation {
+		return &script.Renew{Keys: d.Keys, ID: scripttest.ID("h1"), Lease: time.Hour, Permit: true}
+	},
+}
+
 // A Cluster may end a script after any of its writes. What is there then grants no more than n, counts what is held, and the
 // next polls bring all who wait their permits.
 func TestPermitScriptsMayEndAfterAnyWrite(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Tidy = false // which a script is not that was cut off
-		for name, run := range map[string]func() scripttest.Operation{
-			"acquire": func() scripttest.Operation { return scripttest.Permit{ID: "n1", N: 3}.Operation(d) },
-			"acquire in the place of a ticket that got lost": func() scripttest.Operation {
-				return scripttest.Permit{ID: "n1", N: 3, Predecessor: "w1", PredecessorPlace: 7}.Operation(d)
-			},
-			"poll": func() scripttest.Operation { return d.PermitPolls(false, "w1", "w2") },
-			"release": func() scripttest.Operation {
-				return &script.Release{Keys: d.Keys, ID: scripttest.ID("h1"), Permit: true, Mark: true}
-			},
-			"release that lingers": func() scripttest.Operation {
-				return &script.Release{Keys: d.Keys, ID: scripttest.ID("h1"), Permit: true, Linger: time.Second}
-			},
-			"cancel of a hold": func() scripttest.Operation {
-				return &script.Cancel{Keys: d.Keys, ID: "h1", Permit: true, Mark: true}
-			},
-			"cancel of a ticket": func() scripttest.Operation {
-				return &script.Cancel{Keys: d.Keys, ID: "w1", Permit: true, Mark: true}
-			},
-			"renewal": func() scripttest.Operation {
-				return &script.Renew{Keys: d.Keys, ID: scripttest.ID("h1"), Lease: time.Hour, Permit: true}
-			},
-		} {
+		for name, run := range permitTurns {
 			for _, lapsed := range []bool{false, true} {
 				if lapsed && !suite.Full() {
 					continue
@@ -53,7 +56,7 @@ func TestPermitScriptsMayEndAfterAnyWrite(t *testing.T) {
 					}
 					d.EndAfter(writes)
 					var ended error
-					d.Untidy(func() { ended = d.Send(run()).Err })
+					d.Untidy(func() { ended = d.Send(run(d)).Err })
 					d.EndAtTheEnd()
 					if ended != nil && !strings.Contains(ended.Error(), "ended after so many writes") {
 						d.Fatalf("%s: %v", name, ended)

@@ -8,10 +8,10 @@
 
 -- Removes tickets of the queue. It does not touch keys of another type.
 local function drop_ticket(...)
-  redis.pcall('ZREM', KEYS[2], ...)
+  try_write('ZREM', KEYS[2], ...)
   local fields = {...}
   for i = 1, #fields do fields[#fields + 1] = '@' .. fields[i] end
-  fields = redis.pcall('HDEL', KEYS[3], unpack(fields))
+  fields = try_write('HDEL', KEYS[3], unpack(fields))
   if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
 end
 
@@ -66,11 +66,7 @@ end
 
 -- Notes a time for all tickets, and returns whether memory sufficed: it always does behind another write.
 local function note_time(field, ms)
-  local text = string.format('%.0f', ms)
-  local noted = redis.pcall('HSET', KEYS[3], field, text)
-  if type(noted) ~= 'table' then return true end
-  if string.find(noted.err, 'OOM', 1, true) then return false end
-  return call('HSET', KEYS[3], field, text) -- fails again
+  return type(try_write('HSET', KEYS[3], field, string.format('%.0f', ms))) ~= 'table'
 end
 
 -- Notes that a script looked after the queue now, and returns until when no ticket is taken for dead, and whether this is

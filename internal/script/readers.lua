@@ -12,7 +12,7 @@ local function reader_field(id) return 'reader:' .. id end
 local function is_read_hold(f) return f[1] == 'read' and to_number(f[2]) and to_number(f[3]) end
 
 -- Changes a field of a lock that exists. On an embedded server time goes on during a script, and the lock
--- must not come back to life if it has just expired. `run` is pcall for a write that a full memory may
+-- must not come back to life if it has just expired. `run` is try_write for a write that a full memory may
 -- refuse.
 local function set_field(run, field, value)
   local endless = call('PTTL', KEYS[1]) == -1
@@ -71,7 +71,7 @@ local function reap_readers()
     end
   end
   if not first then return over() end
-  set_field(redis.pcall, 'next', string.format('%.0f', first))
+  set_field(try_write, 'next', string.format('%.0f', first))
   return true
 end
 

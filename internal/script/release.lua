@@ -31,7 +31,7 @@ if ARGV[5] and (reads or type(queued) == 'number') then
   end
   redis.pcall('HDEL', KEYS[3], unpack(fields))
   local gone = redis.pcall('ZREM', KEYS[2], unpack(ARGV, 5))
-  if not reads then
+  if not reads and type(gone) == 'number' then -- a refused write is an error, and the next write ends the script with it
     queued = queued - gone
     if queued == 0 then redis.pcall('DEL', KEYS[3]) end
   end

@@ -50,7 +50,7 @@ local function sync_readers_ticket()
     call('ZADD', KEYS[2], first[2], READERS_TICKET)
   else
     call('ZREM', KEYS[2], READERS_TICKET)
-    redis.pcall('HDEL', KEYS[3], '#admit')
+    try_write('HDEL', KEYS[3], '#admit')
   end
 end
 
@@ -64,7 +64,7 @@ local function count_waiting() return count_writers() + call('ZCARD', KEYS[5]) e
 
 -- Removes tickets. It does not touch keys of another type.
 local function remove_ticket(...)
-  local read = redis.pcall('ZREM', KEYS[5], ...)
+  local read = try_write('ZREM', KEYS[5], ...)
   if type(read) == 'number' and read > 0 then sync_readers_ticket() end
   drop_ticket(...)
 end
@@ -135,7 +135,7 @@ local function admit_readers(amnesty, place, anyway)
     end
   end
   sync_readers_ticket()
-  if admitted > 0 and others > 0 then set_field(redis.pcall, 'wanted', 1) end
+  if admitted > 0 and others > 0 then set_field(try_write, 'wanted', 1) end
   if call('EXISTS', KEYS[2]) == 0 then
     call('DEL', KEYS[3])
   elseif #ids == MAX_ADMITTED and admitted + gone > 0 then
@@ -202,7 +202,7 @@ local function settle(after, queued)
   if type(queued) == 'table' then return false end -- of another type
   after = after or ended_mode
   if queued == 0 then
-    if reading then set_field(redis.pcall, 'wanted', 0) end
+    if reading then set_field(try_write, 'wanted', 0) end
     return false
   end
   local amnesty = mark_active()
@@ -214,7 +214,7 @@ local function settle(after, queued)
     if not place then
       local writer = grant_to_writer(amnesty, queued, true)
       if writer ~= false then return writer == nil end
-      set_field(redis.pcall, 'wanted', 0)
+      set_field(try_write, 'wanted', 0)
     end
     if crowd then admitted, more = admit_readers(amnesty, place) end
     return more
@@ -245,10 +245,10 @@ end
 -- on by themselves. `reads` says that the ticket waits to read. A run ends only if `ends_run` is set.
 local function signal_contention(h, reads, ends_run)
   if h.mode ~= 'read' then
-    if not h.wanted then set_field(redis.pcall, 'wanted', 1) end
+    if not h.wanted then set_field(try_write, 'wanted', 1) end
     if h.tokens > 1 and (ends_run or h.mode == 'exclusive') then publish(h.inbox, 'contended ' .. h.id) end
   elseif not reads and not h.wanted then
-    set_field(redis.pcall, 'wanted', 1)
+    set_field(try_write, 'wanted', 1)
     each_reader(MAX_ADMITTED, function(id, _, inbox) publish(inbox, 'contended ' .. id) end)
   end
 end

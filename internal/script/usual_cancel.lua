@@ -11,7 +11,7 @@ repeat
     fields[#fields + 1] = '@' .. id
   end
   if holds then break end
-  redis.pcall('ZREM', KEYS[2], unpack(ids))
+  if type(redis.pcall('ZREM', KEYS[2], unpack(ids))) ~= 'number' then break end -- it was refused
   local gone = redis.pcall('HDEL', KEYS[3], unpack(fields))
   if type(gone) == 'number' and redis.call('EXISTS', KEYS[2]) == 0 then redis.call('DEL', KEYS[3]) end
   if ARGV[2] ~= '0' then redis.call('SET', KEYS[6], '1', 'PX', ARGV[2]) end

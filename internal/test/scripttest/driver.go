@@ -1,9 +1,10 @@
 package scripttest
 
 import (
-	_ "embed" // endafter.lua
+	_ "embed" // endafter.lua, refuse.lua
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,17 +67,28 @@ func newDriver(t testing.TB, rdb *redis.Client, key string, cluster bool) *Drive
 	return d
 }
 
-//go:embed endafter.lua
-var endAfterLua string
+var (
+	//go:embed endafter.lua
+	endAfterLua string
+	//go:embed refuse.lua
+	refuseLua string
+)
 
 // EndAfter makes each run of a script end with an error after so many writes, as a Cluster may end it.
-func (d *Driver) EndAfter(writes int) {
+func (d *Driver) EndAfter(writes int) { d.begin(fmt.Sprintf(endAfterLua, writes)) }
+
+// Refuse makes the server refuse commands of scripts with that error.
+func (d *Driver) Refuse(refusal string, commands ...string) {
+	d.begin(fmt.Sprintf(refuseLua, refusal, strings.Join(commands, " ")))
+}
+
+func (d *Driver) begin(prelude string) {
 	p := script.DefaultParams(true)
-	p.Prelude = fmt.Sprintf(endAfterLua, writes)
+	p.Prelude = prelude
 	d.scripts = script.NewSet(p)
 }
 
-// EndAtTheEnd ends what EndAfter began.
+// EndAtTheEnd ends what EndAfter and Refuse began.
 func (d *Driver) EndAtTheEnd() { d.scripts = script.NewSet(script.DefaultParams(true)) }
 
 // Thoroughly has d run the scripts without the short ways for usual cases.
