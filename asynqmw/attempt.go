@@ -45,7 +45,7 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 	}
 	root, ok := ctx.Value(rootKey{}).(*rootContext)
 	if !ok {
-		root = &rootContext{Context: ctx, began: time.Now()}
+		root = &rootContext{Context: lockmw.WithoutHolds(ctx), began: time.Now()}
 		if a.onServer {
 			a.ctx = root
 		}
@@ -57,8 +57,8 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 	return a
 }
 
-// A rootContext is where the locks of an attempt begin. It hides a hold that the server's base context
-// may carry: all attempts would re-enter that together.
+// A rootContext is where the locks of an attempt begin. It carries no hold of the server's base context: all attempts would
+// re-enter that together.
 type rootContext struct {
 	context.Context
 	server *server // nil unless it is the base context that Configure has made
@@ -71,9 +71,5 @@ func (c *rootContext) Value(key any) any {
 	if key == (rootKey{}) {
 		return c
 	}
-	v := c.Context.Value(key)
-	if _, ok := v.(*lockmw.Hold); ok {
-		return nil
-	}
-	return v
+	return c.Context.Value(key)
 }

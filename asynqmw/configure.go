@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/lockmw"
 )
 
 // Configure returns cfg with changes, so that a task which WithLock queues again is not a failure:
@@ -52,7 +54,7 @@ func Configure(cfg asynq.Config) asynq.Config {
 	}
 	s := newServer(cfg.Concurrency)
 	cfg.BaseContext = func() context.Context {
-		return &rootContext{Context: base(), server: s, began: time.Now()}
+		return &rootContext{Context: lockmw.WithoutHolds(base()), server: s, began: time.Now()}
 	}
 	return cfg
 }

@@ -60,7 +60,7 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		g.refuse(w, r, &lockmw.Error{Op: opKey, Err: fmt.Errorf("no key for this request: %w", err)}, false)
 		return
 	}
-	waiting, limit := waitlimit.Start(r.Context(), g.longestWait)
+	waiting, limit := waitlimit.Start(ofRequest(r.Context()), g.longestWait)
 	defer limit.Release()
 	call := observe.NewCall(waiting)
 	ctx, hold, err := g.lock(call, r, key, g.optionsFor(r))

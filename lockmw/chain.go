@@ -8,11 +8,20 @@ import (
 
 // A chain is the holds of a context, whose innermost one is given. Implementations of locks ask the context for it when a
 // call waits: such a wait may be in a deadlock.
-type chain struct{ innermost *Hold }
+type chain struct {
+	innermost *Hold
+	scope     core.Scope // nil: all holds count
+}
+
+// chainOf returns the chain of the context of h.
+func chainOf(h *Hold) core.Chain { return chain{h, core.ScopeOf(h.ctx.parent)} }
+
+// Within implements core.Chain. A context further in has the scope, which includes that of the chain.
+func (c chain) Within(scope core.Scope) core.Chain { return chain{c.innermost, scope} }
 
 // Live implements core.Chain. Nobody learns of a loss by it.
 func (c chain) Live() (held []core.Held) {
-	for h := c.innermost; h != nil; h = h.outer {
+	for h := c.innermost.within(c.scope); h != nil; h = h.outer.within(c.scope) {
 		if h.unlocked.Load() || h.lock.backend == nil || h.lock.isLost() {
 			continue
 		}

@@ -13,8 +13,11 @@ type holdKey struct{}
 
 // FromContext returns the innermost hold that ctx carries.
 func FromContext(ctx context.Context) (*Hold, bool) {
-	h, ok := ctx.Value(holdKey{}).(*Hold)
-	return h, ok
+	h, _ := ctx.Value(holdKey{}).(*Hold)
+	if h != nil {
+		h = h.within(core.ScopeOf(ctx))
+	}
+	return h, h != nil
 }
 
 // Held returns the hold of key that ctx carries. It is for code that relies on a lock taken by its caller,
@@ -22,7 +25,7 @@ func FromContext(ctx context.Context) (*Hold, bool) {
 // lost.
 func Held(ctx context.Context, key string) (*Hold, error) {
 	h, _ := FromContext(ctx)
-	for ; h != nil; h = h.outer {
+	for ; h != nil; h = h.outerIn(ctx) {
 		if h.lock.req.Key != key || h.unlocked.Load() {
 			continue
 		}
@@ -100,7 +103,7 @@ func (c *holdContext) Value(key any) any {
 	case holdKey{}:
 		return c.hold
 	case core.ChainKey{}:
-		return chain{c.hold}
+		return chainOf(c.hold)
 	}
 	c.mu.Lock()
 	ctx := c.inner

@@ -56,7 +56,7 @@ func (l *KindLocker) split(ctx context.Context, keys []string) (nested, others [
 	for _, key := range keys {
 		h := outer
 		for h != nil && !(h.lock.isOf(l.locks) && h.lock.req.Key == key) {
-			h = h.outer
+			h = h.outerIn(ctx)
 		}
 		if h != nil {
 			nested = append(nested, key)

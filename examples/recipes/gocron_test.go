@@ -236,3 +236,17 @@ func TestASchedulerThatLostItsLockIsNoLeader(t *testing.T) {
 		}
 	})
 }
+
+// gocron.WithContext may give all runs of a job a context that has the lock.
+func TestRunsOfAJobDoNotShareAHoldOfTheirContext(t *testing.T) {
+	t.Parallel()
+	local := lockmw.NewLocal()
+	ctx, hold, err := local.Lock(t.Context(), "job:nightly-report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hold.Unlock()
+	if _, err := gocronlock.New(local).Lock(ctx, "nightly-report"); !errors.Is(err, lockmw.ErrBusy) {
+		t.Errorf("got %v, want ErrBusy", err)
+	}
+}

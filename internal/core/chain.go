@@ -12,6 +12,8 @@ type ChainKey struct{}
 type Chain interface {
 	// Live returns those that are not over, the innermost first.
 	Live() []Held
+	// Within returns the chain without the holds that are outside of scope.
+	Within(scope Scope) Chain
 }
 
 // A Held is a hold of a context.

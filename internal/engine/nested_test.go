@@ -16,6 +16,8 @@ type chainOf struct{ *hold }
 
 func (c chainOf) Live() []core.Held { return []core.Held{{Hold: c.hold, Key: "outer"}} }
 
+func (c chainOf) Within(core.Scope) core.Chain { return c }
+
 // A nestedCall is one whose context has a hold, of a key that others have.
 func (b *bubble) nestedCall(edit func(r *core.Request)) (w *waiter, c *cohort, end func()) {
 	b.Helper()
@@ -90,6 +92,8 @@ func TestAWaitThatIsNotNestedIsNoWork(t *testing.T) {
 type noChain struct{}
 
 func (noChain) Live() []core.Held { return nil }
+
+func (c noChain) Within(core.Scope) core.Chain { return c }
 
 // However a nested wait ends, nothing of it is left: see also checkGone, for its timer.
 func TestNothingOfANestedWaitIsLeft(t *testing.T) {

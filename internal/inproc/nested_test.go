@@ -15,6 +15,8 @@ type chainOf struct{ *call }
 
 func (c chainOf) Live() []core.Held { return []core.Held{{Hold: c.hold, Key: c.req.Key}} }
 
+func (c chainOf) Within(core.Scope) core.Chain { return c }
+
 // below starts a call whose context has the hold of another one.
 func (r *rig) below(outer *call, opts ...option) *call {
 	r.holds(outer)

@@ -23,9 +23,10 @@ type locker struct {
 	options []lockmw.Option
 }
 
-// Lock implements gocron.Locker. The key of the lock is job: and the job's name.
+// Lock implements gocron.Locker. The key of the lock is job: and the job's name. Runs of the job do not share a hold of the
+// context that gocron.WithContext has given them.
 func (l locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
-	_, hold, err := l.locks.Lock(ctx, lockmw.Key("job", job), l.options...)
+	_, hold, err := l.locks.Lock(lockmw.WithoutHolds(ctx), lockmw.Key("job", job), l.options...)
 	if err != nil {
 		return nil, err
 	}
