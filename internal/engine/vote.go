@@ -50,6 +50,14 @@ func (e *Engine) BeOneOfSeveral() { e.sender.BeOneOfSeveral() }
 // Context ends when the engine is closed. What is sent with a context that derives from it costs less.
 func (e *Engine) Context() context.Context { return e.sender.Context() }
 
+// LeaseFor returns the lease of a hold that is to last that long by the clock of this process.
+func (e *Engine) LeaseFor(hold time.Duration) time.Duration {
+	if e.cfg.Margin < 0 {
+		return hold + hold/99 + 3*time.Millisecond
+	}
+	return hold + min(e.cfg.Margin, hold/2)
+}
+
 // IsClosing reports whether the engine accepts nothing new.
 func (e *Engine) IsClosing() bool { return e.closing.Load() }
 

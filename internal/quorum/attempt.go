@@ -116,11 +116,7 @@ func (a *attempt) count() {
 	have := a.granted()
 	asked, inQueue := a.open()
 	if asked == 0 && len(have) >= k && a.e.l.cfg.Tokens {
-		for _, b := range outliers(have) {
-			b.drop()
-			b.state, b.err, a.why = failed, errTokenAhead, errTokenAhead
-		}
-		have = a.granted()
+		have = a.withoutOutliers(have)
 	}
 	switch {
 	case len(have) >= k:
@@ -132,6 +128,19 @@ func (a *attempt) count() {
 	case a.phase == climbs:
 		a.climb()
 	}
+}
+
+// withoutOutliers gives up nodes whose tokens are not believed, and returns the others.
+func (a *attempt) withoutOutliers(have []*ballot) []*ballot {
+	far := outliers(have)
+	for _, b := range far {
+		b.drop()
+		b.state, b.err, a.why = failed, errTokenAhead, errTokenAhead
+	}
+	if len(far) > 0 {
+		return a.granted()
+	}
+	return have
 }
 
 // settle finds out the token of an attempt that has enough nodes.
@@ -148,21 +157,25 @@ func (a *attempt) settle(have []*ballot, asked int) {
 		})
 	case asked > 0 && len(outliers(have)) > 0: // the others' tokens say who is right
 	default:
-		a.raise(have)
+		a.raise()
 	}
 }
 
 // raise has the nodes know the token that have given a lesser one.
-func (a *attempt) raise(have []*ballot) {
+func (a *attempt) raise() {
 	a.phase = raises
 	a.stopTimer()
-	token := a.chosen.first + int64(a.e.tokensWanted()) - 1
-	for _, b := range have {
-		if b.knows >= a.chosen.first {
+	a.onRaised()
+}
+
+// raiseRest raises the nodes that count and do not know the token. Some of them may have answered after it was chosen.
+func (a *attempt) raiseRest() {
+	for _, b := range a.granted() {
+		if b.knows >= a.chosen.first || b.raising {
 			continue
 		}
 		a.raising++
-		b.raise(token, func(err error) {
+		b.raise(a.chosen.first+int64(a.e.tokensWanted())-1, func(err error) {
 			if a.over || a.phase != raises || a.ballots[b.n.index] != b {
 				return
 			}
@@ -174,18 +187,23 @@ func (a *attempt) raise(have []*ballot) {
 			a.step()
 		})
 	}
-	a.onRaised()
 }
 
-// onRaised begins the lease when enough nodes count and know its token: deadlines are looked at after the last answer.
+// onRaised begins the lease when enough nodes count and know its token: deadlines are looked at after the last answer. A node that
+// has answered late may stand for one that does not count any more, and may have given a greater token.
 func (a *attempt) onRaised() {
 	k := a.e.l.cfg.Quorum
-	switch {
-	case knowing(a.ballots, a.chosen.first) >= k:
-		have := a.granted()
-		a.chosen.last = lastKnown(have, k)
-		a.succeed(have)
-	case a.raising == 0:
+	have := a.withoutOutliers(a.granted())
+	if len(have) >= k {
+		a.chosen.first = max(a.chosen.first, choose(have, k).first)
+		if lastKnown(have, k) >= a.chosen.first {
+			a.chosen.last = lastKnown(have, k)
+			a.succeed(have)
+			return
+		}
+	}
+	a.raiseRest()
+	if asked, _ := a.open(); a.raising == 0 && len(a.granted())+asked < k {
 		a.phase = asks
 		a.fail(a.granted())
 	}

@@ -28,6 +28,7 @@ type ballot struct {
 	holders []core.Holder // in the way
 	lost    atomic.Int64  // when it was seen to be over, in ns since the Locks were made; 0: it is not
 	failing bool          // its last renewal has failed
+	raising bool          // its node is being told of a token
 	late    *release      // that waits for the answer; nil: none
 }
 
@@ -123,7 +124,7 @@ func (b *ballot) onAnswer(hold core.Hold, err error) {
 		if !errors.Is(err, context.Canceled) {
 			b.n.note(err) // else a node that is dead would be asked each time
 		}
-		b.endLate()
+		b.endLate(false)
 		return
 	case err == nil && !b.n.isRaised(b.e.key):
 		b.n.note(errNotRaised)
@@ -164,10 +165,10 @@ func (b *ballot) drop() {
 func (b *ballot) letGo() {
 	b.lose()
 	b.e.l.spawn(func() {
-		_, _ = b.hold.Release(b.e.l.cfg.Unlock) // what fails is tried again by the engine
+		_, err := b.hold.Release(b.e.l.cfg.Unlock) // what fails is tried again by the engine
 		b.e.l.mu.Lock()
 		defer b.e.l.mu.Unlock()
-		b.endLate()
+		b.endLate(err == nil)
 	})
 }
 
@@ -180,13 +181,14 @@ func (b *ballot) dropFor(r *release) {
 	}
 	b.state, b.late = dropped, r
 	r.late++
+	r.unsure++
 }
 
-// endLate notes that the node is free.
-func (b *ballot) endLate() {
+// endLate notes that the node is free, or why a release does not wait for it any more.
+func (b *ballot) endLate(isFree bool) {
 	if r := b.late; r != nil {
 		b.late = nil
-		r.onLate()
+		r.onLate(isFree)
 	}
 }
 

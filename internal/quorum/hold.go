@@ -95,69 +95,6 @@ func (h *hold) ended() error {
 	return cmp.Or(h.lost, core.ErrNotHeld)
 }
 
-// Extend implements core.Hold. It has enough nodes when it returns without an error; the others are not waited for.
-func (h *hold) Extend(ctx context.Context, lease time.Duration) error {
-	l := h.lease.e.l
-	l.mu.Lock()
-	if err := h.ended(); err != nil {
-		l.mu.Unlock()
-		return err
-	}
-	members := *h.lease.members.Load()
-	errs := make(chan error, len(members))
-	n := 0
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for _, b := range members {
-		if b.isLost() {
-			continue
-		}
-		n++
-		l.spawn(func() { errs <- b.hold.Extend(ctx, lease) })
-	}
-	l.mu.Unlock()
-	return h.awaitExtended(errs, n)
-}
-
-// stragglersTime is for how long nodes are waited for that have not been extended when enough have.
-const stragglersTime = 50 * time.Millisecond
-
-func (h *hold) awaitExtended(errs <-chan error, n int) (err error) {
-	l := h.lease.e.l
-	done := 0
-	var late <-chan time.Time
-	for range n {
-		select {
-		case e := <-errs:
-			if errors.Is(e, core.ErrInvalidOption) {
-				return e
-			}
-			if e == nil {
-				done++
-			} else {
-				err = e
-			}
-		case <-late:
-			return nil
-		}
-		if done >= l.cfg.Quorum && late == nil {
-			late = time.After(stragglersTime)
-		}
-	}
-	if done >= l.cfg.Quorum {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if ended := h.ended(); ended != nil {
-		return ended
-	}
-	if err == nil || core.IsLoss(err) {
-		err = fmt.Errorf("%w: %d of %d nodes were extended, of %d that it needs", core.ErrUnavailable, done, len(l.nodes), l.cfg.Quorum)
-	}
-	return err
-}
-
 // Downgrade implements core.Hold: there are no readers.
 func (h *hold) Downgrade(context.Context) error { return errors.ErrUnsupported }
 

@@ -1,13 +1,18 @@
 package quorum
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
 
 // joinPause is between two tries to have nodes join a lease.
 const joinPause = time.Second
 
-// join asks the nodes that are no part of the lease, and are not away, to become that.
+// join asks the nodes that are no part of the lease, and are not away, to become that. A request queues: others may have the
+// node for a moment, in an attempt that comes to nothing, and the lease must not miss the next moment.
 func (l *lease) join(now time.Time) {
-	if l.over || now.Sub(l.joined) < joinPause || !l.isMissing() || l.terms.Fixed {
+	if l.over || now.Sub(l.joined) < joinPause || !l.isMissing() {
 		return
 	}
 	h := l.e.holder.Load()
@@ -16,15 +21,33 @@ func (l *lease) join(now time.Time) {
 	}
 	l.joined = now
 	for i, n := range l.e.l.nodes {
-		b := l.ballots[i]
-		if n.away || b != nil && (b.counts() || b.state == asking || b.state == queued) {
-			continue
+		switch b := l.ballots[i]; {
+		case n.away, b != nil && (b.state == asking || b.state == queued):
+		case b.counts() && (b.raising || l.has(b)):
+		case b.counts(): // its counter could not be raised
+			l.onBallot(b)
+		default:
+			l.askToJoin(n)
 		}
-		b = l.e.newBallot(n, l.terms, 0)
-		b.lease, b.vote.Token, b.vote.Tokens = l, l.last, 1
-		l.ballots[i] = b
-		b.send(background)
 	}
+}
+
+// askToJoin asks a node to become a part of the lease.
+func (l *lease) askToJoin(n *node) {
+	terms := l.terms
+	if ends := l.ends.Load(); ends != nil {
+		left := time.Until(*ends)
+		if left < slowAnswer {
+			return
+		}
+		rest := *terms
+		rest.Lease = min(n.engine.LeaseFor(left+l.e.l.cfg.Drift), terms.Lease)
+		terms = &rest
+	}
+	b := l.e.newBallot(n, terms, core.Forever)
+	b.lease, b.vote.Token, b.vote.Tokens = l, l.last, 1
+	l.ballots[n.index] = b
+	b.send(background)
 }
 
 // onBallot deals with the answer of a node that is to join. Its counter is raised before it counts.
@@ -32,30 +55,37 @@ func (l *lease) onBallot(b *ballot) {
 	switch {
 	case l.over:
 		b.drop()
-		return
+	case b.state == queued:
 	case b.state != granted:
-		if b.state != queued && l.ballots[b.n.index] == b {
-			l.ballots[b.n.index] = nil
-		}
-		return
-	case l.terms.Fixed: // it would move the deadline; the key is taken there all the same
-		return
+		l.giveUp(b)
 	case !l.e.l.cfg.Tokens, b.knows >= l.last:
 		l.add(b)
-		return
+	default:
+		b.raise(l.last, func(err error) { l.onRaised(b, err) })
 	}
-	b.raise(l.last, func(err error) {
-		switch {
-		case l.over:
-		case !b.counts():
-			b.drop()
-			if l.ballots[b.n.index] == b { // else the node was asked again meanwhile
-				l.ballots[b.n.index] = nil
-			}
-		case err == nil:
-			l.add(b)
-		} // else it is kept, so that nobody else has it, and does not count
-	})
+}
+
+// onRaised deals with the end of a raise. A node whose counter could not be raised is kept, so that nobody else has it, and does
+// not count.
+func (l *lease) onRaised(b *ballot, err error) {
+	switch {
+	case l.over:
+	case !b.counts():
+		b.drop()
+		l.giveUp(b)
+	case err == nil:
+		l.add(b)
+	default:
+		l.stepExtensions()
+	}
+}
+
+// giveUp goes on without a node that did not join.
+func (l *lease) giveUp(b *ballot) {
+	if l.ballots[b.n.index] == b { // else the node was asked again meanwhile
+		l.ballots[b.n.index] = nil
+	}
+	l.stepExtensions()
 }
 
 // add has a node count.
@@ -68,4 +98,5 @@ func (l *lease) add(b *ballot) {
 	}
 	members = append(members, b)
 	l.members.Store(&members)
+	l.stepExtensions()
 }

@@ -10,18 +10,21 @@ import (
 )
 
 // A lease is what most of the nodes have granted to this process. It is passed from hold to hold as long as there are
-// tokens. Each node's engine renews its own part. The mutex of Locks guards it, but for members.
+// tokens. Each node's engine renews its own part. The mutex of Locks guards it, but for members and ends.
 type lease struct {
 	e       *entry
-	terms   *core.Request             // of the caller that it was taken for
+	terms   *core.Request             // what nodes are asked for: of the caller that it was taken for, or as it was extended
 	ballots []*ballot                 // by node: part of it, or to join it; nil: neither
 	members atomic.Pointer[[]*ballot] // those that are part of it, and may be over
+	ends    atomic.Pointer[time.Time] // of a fixed lease: when it ends, even if nodes that joined later have it for longer
 	next    int64                     // token that is not used yet
 	last    int64                     // that k nodes know
 	passes  int                       // so far
 	told    time.Time                 // the deadline that observers know of
 	over    bool
 	joined  time.Time // when nodes were last asked to join
+
+	extensions []*extension // that are under way
 }
 
 // newLease begins a lease that the nodes in have make up, and gives it to a waiter. Others that were asked may join later.
@@ -46,6 +49,7 @@ func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
 	e.lease = l
 	e.l.leases[l] = struct{}{}
 	l.told = l.deadline()
+	l.fix(l.told)
 	for _, b := range all { // nodes that do not know the tokens yet
 		if b != nil && b.state == granted && !l.has(b) {
 			l.onBallot(b)
@@ -65,6 +69,13 @@ func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
 
 func (l *lease) has(b *ballot) bool { return slices.Contains(*l.members.Load(), b) }
 
+// fix sets when a fixed lease ends.
+func (l *lease) fix(ends time.Time) {
+	if l.terms.Fixed {
+		l.ends.Store(&ends)
+	}
+}
+
 // isMissing reports whether there are nodes that are no part of the lease.
 func (l *lease) isMissing() bool {
 	n := 0
@@ -83,7 +94,11 @@ func (l *lease) deadline() time.Time {
 	for _, b := range *l.members.Load() {
 		times = append(times, b.deadline())
 	}
-	return kthLatest(times, l.e.l.cfg.Quorum)
+	until := kthLatest(times, l.e.l.cfg.Quorum)
+	if ends := l.ends.Load(); ends != nil && ends.Before(until) {
+		return *ends
+	}
+	return until
 }
 
 // counting returns how many nodes count.
@@ -109,7 +124,8 @@ func (l *lease) isContended() bool {
 // onLost deals with a node that does not count any more. It returns what is to be called without the mutex; nil: nothing.
 func (l *lease) onLost(cause error) (tell func()) {
 	if l.over || l.counting() >= l.e.l.cfg.Quorum {
-		l.e.l.prober.want(l.e.l) // to have it join again
+		l.join(time.Now())
+		l.e.l.prober.want(l.e.l) // to ask again if that fails
 		return nil
 	}
 	cfg := l.e.l.cfg
@@ -141,6 +157,7 @@ func (l *lease) lose(cause error) (tell func()) {
 // detach takes the lease off the tables.
 func (l *lease) detach() {
 	l.over = true
+	l.stepExtensions()
 	delete(l.e.l.leases, l)
 	if l.e.lease == l {
 		l.e.lease = nil

@@ -34,7 +34,7 @@ func (h *hold) passOn() bool {
 	switch {
 	case w == nil, l.next > l.last, l.passes >= maxPasses:
 		return false
-	case h.req.Fixed, w.req.Fixed, h.req.Lease != w.req.Lease:
+	case l.terms.Fixed, w.req.Fixed, l.terms.Lease != w.req.Lease: // it may have been extended
 		return false
 	case time.Until(l.deadline()) < min(h.req.Lease/2, minFresh), l.isContended():
 		return false

@@ -21,6 +21,7 @@ type release struct {
 	begun     time.Time
 	left      int         // answers that are to come
 	late      int         // nodes that had not answered the acquire, and may not be free yet
+	unsure    int         // such nodes that may still confirm the release
 	grace     *time.Timer // for these; nil: not yet
 	ok        int
 	gone      int // nodes at which it was over
@@ -151,7 +152,9 @@ func (r *release) onLimit() {
 	l := r.e.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	r.unsure = 0
 	r.freeFirst()
+	r.step()
 	r.leave()
 }
 
@@ -177,7 +180,7 @@ func (r *release) step() {
 	if r.first != nil && r.left == 0 {
 		r.freeFirst()
 	}
-	if !r.done && r.first == nil && (r.ok >= k || r.left == 0) {
+	if !r.done && r.first == nil && (r.ok >= k || r.left+r.unsure == 0) {
 		r.done = true
 		r.confirmed <- r.outcome()
 	}
@@ -189,7 +192,9 @@ func (r *release) step() {
 		if r.grace != nil {
 			r.grace.Stop()
 		}
-		r.timer.Stop()
+		if r.done {
+			r.timer.Stop()
+		}
 		r.leave()
 	}
 }
@@ -199,11 +204,12 @@ func (r *release) step() {
 const lateGrace = time.Millisecond
 
 // onLate goes on when such a node is free, or has failed.
-func (r *release) onLate() {
-	if r.late > 0 {
-		r.late--
-		r.step()
+func (r *release) onLate(isFree bool) {
+	if isFree {
+		r.ok++
 	}
+	r.late, r.unsure = max(0, r.late-1), max(0, r.unsure-1)
+	r.step()
 }
 
 // giveUpLate goes on without such nodes. They still have the time that a node has for an answer.

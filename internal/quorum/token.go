@@ -59,25 +59,17 @@ func outliers(ballots []*ballot) (list []*ballot) {
 
 var errTokenAhead = fmt.Errorf("%w: its fencing tokens are more than %v ahead of those of the other nodes", core.ErrUnavailable, script.MaxAhead)
 
-// knowing returns how many of those that count know a token.
-func knowing(ballots []*ballot, token int64) (n int) {
-	for _, b := range ballots {
-		if b.counts() && b.knows >= token {
-			n++
-		}
-	}
-	return n
-}
-
 // raise has a node know a token, and then calls done with l.mu held.
 func (b *ballot) raise(token int64, done func(err error)) {
 	l := b.e.l
+	b.raising = true
 	l.spawn(func() {
 		ctx, cancel := context.WithTimeout(b.n.engine.Context(), l.cfg.Limit)
 		defer cancel()
 		err := b.n.engine.Raise(ctx, b.e.key, token)
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		b.raising = false
 		if err == nil {
 			b.knows = max(b.knows, token)
 			l.noteToken(token)

@@ -15,11 +15,14 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 			})
 		}
 	case asks:
-		y.askMoves(s, i, add)
+		if y.answerMoves(s, i, add) >= y.quorum() {
+			add("chooses its token", func(s *state) { y.choose(s, i) })
+		}
 		if y.late {
 			add("gives up", func(s *state) { y.giveUp(s, i) })
 		}
 	case raises:
+		count := y.answerMoves(s, i, add) // of nodes that are late
 		for n, v := range p.ballots {
 			if v.ballot == granted && v.knows < p.token {
 				add("raises a counter", func(s *state) { // of a node that may have forgotten the hold
@@ -29,7 +32,9 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 				})
 			}
 		}
-		if !y.keeps(raised) || y.knowing(s, &p) >= y.quorum() {
+		if least := y.leastToken(s, &p); count >= y.quorum() && p.token < least && y.keeps(chosenAgain) {
+			add("chooses its token again", func(s *state) { s.proc[i].token = least })
+		} else if !y.keeps(raised) || y.knowing(s, &p) >= y.quorum() {
 			add("begins to work", func(s *state) { y.begin(s, i) })
 		}
 	case works:
@@ -65,10 +70,9 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	}
 }
 
-// askMoves adds what can become of what an attempt has asked for.
-func (y *system) askMoves(s *state, i int, add func(string, func(*state))) {
+// answerMoves adds what can become of what an attempt has asked for, and returns how many nodes count.
+func (y *system) answerMoves(s *state, i int, add func(string, func(*state))) (count int8) {
 	p := s.proc[i]
-	count := int8(0)
 	id := y.id(i, p.attempt)
 	for n, v := range p.ballots {
 		switch v.ballot {
@@ -109,26 +113,27 @@ func (y *system) askMoves(s *state, i int, add func(string, func(*state))) {
 			}
 		}
 	}
-	if count >= y.quorum() {
-		add("chooses its token", func(s *state) { y.choose(s, i) })
-	}
+	return count
 }
 
-// choose has a process choose its token: the k-th smallest, so that k nodes that it counts have given no greater one.
+// choose has a process choose its token.
 func (y *system) choose(s *state, i int) {
 	p := &s.proc[i]
+	p.phase, p.token = raises, y.leastToken(s, p)
+}
+
+// leastToken returns the k-th smallest of the tokens that a process was given, so that k nodes that count have given no greater one.
+func (y *system) leastToken(s *state, p *process) int8 {
 	given := [nodes]int8{127, 127, 127}
 	for n, v := range p.ballots {
 		if v.ballot == granted && s.now < v.deadline {
 			given[n] = v.token
 		}
 	}
-	p.phase = raises
 	if !y.keeps(kthToken) {
-		p.token = min(given[0], given[1], given[2])
-		return
+		return min(given[0], given[1], given[2])
 	}
-	p.token = nth2(given, int8(nodes)+1-y.quorum())
+	return nth2(given, int8(nodes)+1-y.quorum())
 }
 
 // knowing returns how many nodes know the token and count.

@@ -11,6 +11,7 @@ const (
 	kthToken                         // the token is the k-th smallest, so that k nodes give it or less
 	raised                           // k nodes know the token
 	checkedAfter                     // which still count then
+	chosenAgain                      // and so do k that have given it or less: it rises if one that is late has given more
 	forgottenWait                    // a node that forgets grants nothing for a lease
 	forgottenRaised                  // and is raised before it grants again
 	firstLast                        // the first node is released when the others are

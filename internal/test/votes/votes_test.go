@@ -48,6 +48,7 @@ var needs = []struct {
 	{"the token is the k-th smallest", kthToken, "counters that differ", "a token goes back"},
 	{"k nodes know the token", raised, "counters that differ", "a token goes back"},
 	{"deadlines are checked after that", checkedAfter, "counters that differ", "a token goes back"},
+	{"a late answer may raise the token", chosenAgain, "counters that differ", "a token goes back"},
 	{"a node that forgets grants nothing for a lease", forgottenWait, "a node forgets", "two work"},
 	{"it is raised before it grants again", forgottenRaised, "a node forgets", "a token goes back"},
 	{"a node that forgets grants nothing in a run of several", gated, "votes go together to a node that forgets", "two work"},

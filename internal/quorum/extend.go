@@ -1,0 +1,164 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+)
+
+// An extension is one call of Extend. It asks the nodes of the lease, and those that join the lease before enough nodes have
+// answered. The mutex of Locks guards it.
+type extension struct {
+	hold  *hold
+	ctx   context.Context
+	lease time.Duration
+
+	asked  []*ballot
+	open   int         // answers to come
+	done   []*ballot   // that were extended
+	err    error       // why another one was not
+	hasty  bool        // it does not wait for nodes that are to join
+	timer  *time.Timer // ends it without the nodes that have not answered; nil: too few have
+	result chan error  // has room for it
+	over   bool
+}
+
+// stragglersTime is for how long nodes are waited for that have not been extended when enough have.
+const stragglersTime = 50 * time.Millisecond
+
+// Extend implements core.Hold. It has enough nodes when it returns without an error.
+func (h *hold) Extend(ctx context.Context, lease time.Duration) error {
+	s, l := h.lease, h.lease.e.l
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x := &extension{hold: h, ctx: ctx, lease: lease, result: make(chan error, 1)}
+	l.mu.Lock()
+	if err := h.ended(); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	s.extensions = append(s.extensions, x)
+	for _, b := range *s.members.Load() {
+		x.ask(b)
+	}
+	x.step()
+	l.mu.Unlock()
+	select {
+	case err := <-x.result:
+		return err
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	x.hasty = true
+	x.step()
+	l.mu.Unlock()
+	return <-x.result // the nodes heed the end of ctx
+}
+
+// ask extends the lease at one node.
+func (x *extension) ask(b *ballot) {
+	if b.isLost() || slices.Contains(x.asked, b) {
+		return
+	}
+	x.asked = append(x.asked, b)
+	x.open++
+	l := b.e.l
+	l.spawn(func() {
+		err := b.hold.Extend(x.ctx, x.lease)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		x.open--
+		if err == nil {
+			x.done = append(x.done, b)
+		} else {
+			x.err = err
+		}
+		x.step()
+	})
+}
+
+// step ends the call if its outcome is known.
+func (x *extension) step() {
+	s, k := x.hold.lease, x.hold.lease.e.l.cfg.Quorum
+	switch {
+	case x.over:
+	case len(x.done) >= k && x.open > 0:
+		if x.timer == nil {
+			x.timer = time.AfterFunc(stragglersTime, x.onStragglers)
+		}
+	case len(x.done) >= k:
+		x.end(nil)
+	case errors.Is(x.err, core.ErrInvalidOption):
+		x.end(x.err)
+	case x.open == 0 && (x.hasty || !s.expects()):
+		x.end(x.failure())
+	}
+}
+
+// onStragglers ends a call that has enough nodes.
+func (x *extension) onStragglers() {
+	l := x.hold.lease.e.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !x.over {
+		x.end(nil)
+	}
+}
+
+func (x *extension) end(err error) {
+	s := x.hold.lease
+	x.over = true
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	s.extensions = slices.DeleteFunc(s.extensions, func(other *extension) bool { return other == x })
+	if err == nil {
+		terms := *s.terms
+		terms.Lease = x.lease
+		s.terms = &terms
+		s.fix(kthLatest(deadlines(x.done), s.e.l.cfg.Quorum))
+	}
+	x.result <- err
+}
+
+// failure says why too few nodes were extended.
+func (x *extension) failure() error {
+	if ended := x.hold.ended(); ended != nil {
+		return ended
+	}
+	if l := x.hold.lease.e.l; x.err == nil || core.IsLoss(x.err) {
+		return fmt.Errorf("%w: %d of %d nodes were extended, of %d that it needs", core.ErrUnavailable, len(x.done), len(l.nodes), l.cfg.Quorum)
+	}
+	return x.err
+}
+
+// stepExtensions lets extensions that are under way go on after a node has joined, or will not.
+func (l *lease) stepExtensions() {
+	for _, x := range slices.Clone(l.extensions) {
+		if !l.over {
+			for _, b := range *l.members.Load() {
+				x.ask(b)
+			}
+		}
+		x.step()
+	}
+}
+
+// expects reports whether a node may join the lease soon, without being asked again.
+func (l *lease) expects() bool {
+	return !l.over && slices.ContainsFunc(l.ballots, func(b *ballot) bool {
+		return b != nil && !l.has(b) && (b.state == asking || b.state == queued || b.state == granted && b.raising)
+	})
+}
+
+// deadlines returns until when nodes count. It needs no mutex.
+func deadlines(ballots []*ballot) (times []time.Time) {
+	for _, b := range ballots {
+		times = append(times, b.deadline())
+	}
+	return times
+}
