@@ -16,7 +16,8 @@
 // way. Its deadline is the latest one until which enough nodes have it. If it is refused, it waits in the queue of one node,
 // the same for all calls of the key, and asks the others when that one hands it over. Nobody waits in a queue who does not
 // reach most of the nodes, so that he holds up nobody who does. A hold is over when too few nodes have it, and not when one
-// of them dies. One that comes back takes part again within about a second.
+// of them dies. One that comes back takes part again within about a second, also if it has lost its data; docs/redlock.md says
+// how nodes are restarted one by one.
 //
 // The token of a hold is one that k nodes know of before the hold begins, and greater than those of all earlier holds: the
 // nodes' clocks may differ.

@@ -17,6 +17,7 @@ type inboxes struct {
 	cluster script.Cluster // whose nodes have inboxes of their own; nil: there is one inbox for all
 	only    *inbox         // the one for all
 	silent  silentInbox
+	silence atomic.Int64 // how long a connection brings no message until it is tested (ns)
 	count   atomic.Int64 // subscriptions so far
 	anew    timer        // for polls after new subscriptions
 
@@ -38,6 +39,7 @@ func (all *inboxes) init(e *Engine) {
 	all.e, all.cluster = e, script.ClusterOf(e.rdb)
 	all.subscribers = make(map[*redis.Client]*subscriber)
 	all.anew.owner = all
+	all.silence.Store(int64(inboxSilence))
 	all.silent.init(e)
 	if all.cluster == nil {
 		all.only = newInbox(e.layout.Inbox(e.process, nil))

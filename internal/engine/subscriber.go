@@ -29,7 +29,7 @@ type subscriber struct {
 }
 
 const (
-	// inboxSilence is after how long without a message the connection is tested by a PING.
+	// inboxSilence is after how long without a message the connection is tested by a PING; votesSilence for one of several nodes.
 	inboxSilence = 5 * time.Second
 	// inboxLook is how much time is between two looks after the inboxes of a node, which come with messages and silences.
 	inboxLook = time.Second
@@ -148,7 +148,7 @@ func (s *subscriber) hangUp() { _ = s.pubsub.Close() }
 // receive handles messages until the connection fails, or does not answer the PING.
 func (s *subscriber) receive(ctx context.Context) error {
 	for tested := false; ; {
-		message, err := s.pubsub.ReceiveTimeout(ctx, inboxSilence)
+		message, err := s.pubsub.ReceiveTimeout(ctx, time.Duration(s.all.silence.Load()))
 		switch {
 		case err == nil:
 			tested = false

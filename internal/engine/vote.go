@@ -45,10 +45,20 @@ func (h *hold) IsContended() bool {
 }
 
 // BeOneOfSeveral says that the server is one of several that are asked at the same time.
-func (e *Engine) BeOneOfSeveral() { e.sender.BeOneOfSeveral() }
+func (e *Engine) BeOneOfSeveral() {
+	e.sender.BeOneOfSeveral()
+	e.inboxes.silence.Store(int64(votesSilence))
+}
+
+// votesSilence is inboxSilence for a server that is one of several: holds depend on it to learn of a restart.
+const votesSilence = time.Second
 
 // Context ends when the engine is closed. What is sent with a context that derives from it costs less.
 func (e *Engine) Context() context.Context { return e.sender.Context() }
+
+// Watch has a restart of the server be noticed when it happens, not at the next command: the connection of the inbox breaks then,
+// and a new one begins a recovery.
+func (e *Engine) Watch() { e.inboxes.use(e.inboxes.only) }
 
 // LeaseFor returns the lease of a hold that is to last that long by the clock of this process.
 func (e *Engine) LeaseFor(hold time.Duration) time.Duration {

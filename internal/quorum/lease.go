@@ -56,6 +56,7 @@ func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
 		}
 	}
 	e.give(l, lead)
+	e.l.watch()
 	if l.isMissing() {
 		e.l.prober.want(e.l)
 	}

@@ -18,6 +18,18 @@ type prober struct {
 // probeInterval is between two looks.
 const probeInterval = 250 * time.Millisecond
 
+// watch has restarts of the nodes be noticed when they happen, from the first lease on. A node that has forgotten a lease must not
+// learn of it as late as at the next renewal.
+func (l *Locks) watch() {
+	if l.watching || len(l.nodes) == 1 {
+		return
+	}
+	l.watching = true
+	for _, n := range l.nodes {
+		n.engine.Watch()
+	}
+}
+
 // want has the prober look after the nodes until that is not needed any more. l.mu is held.
 func (p *prober) want(l *Locks) {
 	p.wanted = true

@@ -62,15 +62,16 @@ type Locks struct {
 	idle      atomic.Int64     // how many are
 	idleTimes *script.Timeouts // until when they are
 
-	mu      sync.Mutex
-	entries map[string]*entry
-	leases  map[*lease]struct{}
-	clock   clock
-	prober  prober
-	closing bool
-	closed  bool
-	drained chan struct{} // closed when closing, and no hold is left
-	holds   int           // that are not over
+	mu       sync.Mutex
+	entries  map[string]*entry
+	leases   map[*lease]struct{}
+	clock    clock
+	prober   prober
+	watching bool // the nodes are watched for restarts
+	closing  bool
+	closed   bool
+	drained  chan struct{} // closed when closing, and no hold is left
+	holds    int           // that are not over
 
 	stalls   *script.Timeouts // for waits that are to be looked at
 	releases *script.Timeouts // for the confirmation of releases

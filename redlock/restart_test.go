@@ -1,0 +1,181 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/lockmw"
+)
+
+// rejoinTime is within what time after a node is back it has the holds again.
+const rejoinTime = time.Second
+
+// restartEmpty restarts a node without its data. The processes lose their connections.
+func (b *bubble) restartEmpty(node int, all ...*process) {
+	for _, p := range all {
+		p.wires[node].Cut()
+	}
+	b.node(node).Mini.FlushAll()
+	for _, p := range all {
+		p.wires[node].Restore()
+	}
+}
+
+// Nobody has sent a command to the node while it was away: only its broken connections tell.
+func TestANodeThatRestartedEmptyHasTheHoldsAgainWithinASecond(t *testing.T) {
+	for name, opt := range map[string]lockmw.Option{
+		"the default lease": lockmw.WithLease(30 * time.Second),
+		"a fixed lease":     lockmw.WithFixedLease(30 * time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(b *bubble) {
+				p, q := b.process().warm(), b.process().warm()
+				ctx, hold := lock(b.T, p, "item", opt)
+				until := hold.Deadline()
+				for node := range 3 {
+					time.Sleep(3*time.Second - rejoinTime)
+					b.restartEmpty(node, p, q)
+					time.Sleep(rejoinTime)
+					if !b.isHeld(node, "item") || b.counter(node) < hold.Token() {
+						b.Errorf("node %d has the hold: %t; its counter is %d, the token %d", node, b.isHeld(node, "item"), b.counter(node), hold.Token())
+					}
+					if _, _, err := q.TryLock(b.Context(), "item"); !errors.Is(err, lockmw.ErrBusy) {
+						b.Fatalf("TryLock after the restart of node %d: %v, want ErrBusy", node, err)
+					}
+				}
+				if ctx.Err() != nil {
+					b.Errorf("the hold has ended: %v", context.Cause(ctx))
+				}
+				if moved := hold.Deadline().Sub(until); name == "a fixed lease" && moved != 0 {
+					b.Errorf("the end of the fixed lease is moved by %v", moved)
+				}
+				unlock(b.T, hold)
+			})
+		})
+	}
+}
+
+// Others try all the time, wait at the node that is restarted, and take it for a moment.
+func TestNodesAreRestartedEmptyOneByOneWhileOthersWait(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		const rivals = 4
+		all := []*process{b.process().warm()}
+		rec := judge.NewRecorder(time.Minute)
+		ctx, cancel := context.WithCancel(b.Context())
+		var wg sync.WaitGroup
+		held, h, err := rec.Lock(b.Context(), all[0], "item", lockmw.WithLabel("holder"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for range rivals {
+			p := b.process().warm()
+			all = append(all, p)
+			p.crowd(ctx, &wg, 2, func(ctx context.Context) {
+				if _, held, err := rec.Lock(ctx, p, "item"); err == nil {
+					_ = held.Unlock()
+				}
+			})
+			p.crowd(ctx, &wg, 1, func(ctx context.Context) {
+				if _, hold, err := p.TryLock(ctx, "item"); err == nil {
+					_ = hold.Unlock()
+				}
+				time.Sleep(50 * time.Millisecond)
+			})
+		}
+		for i := range 9 {
+			time.Sleep(5*time.Second - rejoinTime)
+			b.restartEmpty(i%3, all...)
+			back := time.Now()
+			for !strings.HasSuffix(b.node(i%3).Mini.HGet("lockmw:{item}", "owner"), "label=holder") {
+				time.Sleep(10 * time.Millisecond)
+			}
+			b.Logf("node %d has the hold after %v", i%3, time.Since(back))
+		}
+		if held.Err() != nil {
+			b.Errorf("the hold has ended: %v", context.Cause(held))
+		}
+		cancel()
+		_ = h.Unlock()
+		wg.Wait()
+		for _, v := range rec.Violations() {
+			b.Error(v)
+		}
+	})
+}
+
+// Leaders are holds, too.
+func TestOneLeadsWhileNodesAreRestartedEmptyOneByOne(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		all := []*process{b.process().warm(), b.process().warm()}
+		ctx, cancel := context.WithCancel(b.Context())
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		leaders, most, terms := 0, 0, 0
+		for _, p := range all {
+			wg.Go(func() {
+				_ = lockmw.Lead(ctx, p, "leader", func(ctx context.Context) error {
+					mu.Lock()
+					leaders++
+					terms++
+					most = max(most, leaders)
+					mu.Unlock()
+					<-ctx.Done()
+					mu.Lock()
+					leaders--
+					mu.Unlock()
+					return ctx.Err()
+				})
+			})
+		}
+		synctest.Wait()
+		for i := range 6 {
+			time.Sleep(2 * time.Second)
+			b.restartEmpty(i%3, all...)
+		}
+		time.Sleep(rejoinTime)
+		mu.Lock()
+		if most != 1 || terms != 1 {
+			b.Errorf("%d led together, in %d terms", most, terms)
+		}
+		mu.Unlock()
+		cancel()
+		wg.Wait()
+	})
+}
+
+// The same with servers that are killed.
+func TestServersAreKilledAndStartedEmptyOneByOne(t *testing.T) {
+	suite.NeedsFull(t, "nodes have to come back")
+	t.Parallel()
+	all := three(t)
+	p, q := locker(t, all), locker(t, all)
+	ctx, hold := lock(t, p, "item", lockmw.WithLabel("holder"))
+	time.Sleep(time.Second)
+	for i, s := range all {
+		s.Kill()
+		s.Restart(t)
+		rdb, back := s.NewClient(t), time.Now()
+		eventually(t, "the node has the hold", func() bool {
+			return strings.HasSuffix(rdb.HGet(t.Context(), "lockmw:{item}", "owner").Val(), "label=holder")
+		})
+		took := time.Since(back)
+		t.Logf("node %d has the hold after %v", i, took)
+		if took > 5*time.Second { // the next renewal comes later
+			t.Errorf("node %d has the hold only after %v", i, took)
+		}
+		if _, _, err := q.Lock(t.Context(), "item", lockmw.WithWait(time.Second)); !errors.Is(err, lockmw.ErrBusy) {
+			t.Errorf("Lock after the restart of node %d: %v, want ErrBusy", i, err)
+		}
+	}
+	if ctx.Err() != nil {
+		t.Errorf("the hold has ended: %v", context.Cause(ctx))
+	}
+	unlock(t, hold)
+}
