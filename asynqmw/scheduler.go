@@ -34,7 +34,8 @@ type Scheduler interface {
 // words "not enqueued". redisOpt must make a new client each time, as those of asynq do.
 //
 // RunScheduler returns what lockmw.Lead returns: an error of newScheduler or Start, an *Error that wraps
-// lockmw.ErrClosed when the Client is shut down, or the error of ctx when ctx ends. The options are those of Lead.
+// lockmw.ErrClosed when the Client is shut down, or the error of ctx when ctx ends. The options are those of Lead, and so are
+// the Lockers that it refuses: one that reads, and a semaphore.
 //
 // What is due while nobody leads, within the lease of a leader that crashed, is not enqueued later. A tick may be enqueued
 // twice if the clocks of two replicas differ and the leader changes at that moment, and after a fail-over of a Redis that

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/semaphore"
 )
 
 const schedulerKey = "lead:scheduler"
@@ -115,6 +116,19 @@ func TestRunSchedulerReturnsWhatIsWrong(t *testing.T) {
 	}
 	if err := asynqmw.RunScheduler(t.Context(), l, schedulerKey, nil, nil); !errors.Is(err, lockmw.ErrInvalidOption) {
 		t.Errorf("without a connection: %v", err)
+	}
+}
+
+func TestRunSchedulerRefusesALockThatOthersShare(t *testing.T) {
+	local := lockmw.NewLocal()
+	for name, l := range map[string]lockmw.Locker{"a lock for reading": local.RLocker(), "a semaphore": semaphore.NewLocal(local, 1)} {
+		err := asynqmw.RunScheduler(t.Context(), l, schedulerKey, nowhere, func(asynq.RedisConnOpt) (asynqmw.Scheduler, error) {
+			t.Errorf("%s: a scheduler is made", name)
+			return nil, io.EOF
+		})
+		if !errors.Is(err, lockmw.ErrInvalidOption) {
+			t.Errorf("%s: %v, want ErrInvalidOption", name, err)
+		}
 	}
 }
 

@@ -45,12 +45,8 @@ func (l *KindLocker) policyFor(opts []Option) (Policy, error) {
 	if err == nil && policy.Place != "" && !l.kind.OwnTicket {
 		err = fmt.Errorf("%w: WithPlace needs a fair lock: fairlock.New", ErrInvalidOption)
 	}
-	if err == nil && policy.once && (l.kind.Mode == core.Read || l.kind.Permits > 0) {
-		what := "lock for reading"
-		if l.kind.Permits > 0 {
-			what = "semaphore"
-		}
-		err = fmt.Errorf("%w: a %s: replicas that run a job exclude one another", ErrInvalidOption, what)
+	if err == nil && policy.needsExclusion() {
+		err = checkExclusion(l.kind.Mode, l.kind.Permits)
 	}
 	if err == nil {
 		err = l.checkWeight(&policy)

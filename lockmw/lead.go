@@ -33,6 +33,10 @@ import (
 // that wraps the context's error if it did not lead. It returns ErrInvalidOption for WithWait, WithMinHold,
 // WithFixedLease and WithFailOpen: a leader waits, hands over at once, renews its lease, and is never two. Where these
 // are defaults of l they have no effect on Lead. WithMaxHold ends a leader's term: it competes again.
+//
+// It also returns ErrInvalidOption if several could lead: for a Locker that reads, for a semaphore, also one with a single
+// permit, as each process says how many there are, and for a ctx that holds the key. The Lock of a LockerFunc has to
+// exclude other callers itself: Lead cannot check that.
 func Lead(ctx context.Context, l Locker, key string, run func(context.Context) error, opts ...Option) error {
 	if option.IsNil(l) || run == nil {
 		return &Error{Op: "lead", Key: key, Err: fmt.Errorf("%w: an argument is nil", ErrInvalidOption)}
@@ -84,6 +88,10 @@ func (e *election) term(ctx context.Context) (again bool, err error) {
 	held, hold, err := e.locker.Lock(ctx, e.key, e.opts...)
 	if err != nil {
 		return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBusy), err
+	}
+	if err := hold.checkLeader(); err != nil {
+		_ = hold.Unlock() // nothing has run
+		return errors.Is(err, ErrUnavailable), hold.fail("lead", err)
 	}
 	e.pause = 0
 	defer func() {

@@ -89,6 +89,8 @@ func (l *heldLock) contradiction(p *Policy, given uint32) error {
 	switch {
 	case p.once:
 		return fmt.Errorf("%w: Once with a context that holds the lock of the job: its ticks do not overlap", ErrInvalidOption)
+	case p.leads:
+		return errNestedLead
 	case given&(1<<optLease) != 0 && (p.Lease != l.req.Lease || p.Fixed != l.req.Fixed):
 		return fmt.Errorf("%w: this call is nested in a hold with %s, and shares its lease", ErrInvalidOption, leaseOption(l.req.Lease, l.req.Fixed))
 	case given&(1<<optMinHold) != 0 && p.MinHold > 0 && l.req.Mode == core.Read && l.req.MinHold == 0:

@@ -39,8 +39,9 @@ import (
 // run returned. If the run has ended and cannot be marked, it wraps ErrUnavailable or ErrWrongType; the lock then stays
 // taken until the tick is Within ago, so that nobody runs it again, unless Redis does not answer for so long that the
 // lease ends. Once returns ErrInvalidOption for WithWait, WithMinHold, WithMaxHold, WithFixedLease, WithFailOpen and
-// WithPlace (as defaults of l they have no effect), for a Locker that reads, and for a ctx that holds the key. It returns
-// errors.ErrUnsupported for a Locker that is not made of a Client or a Local, or does not pass the options on to it.
+// WithPlace (as defaults of l they have no effect), for a Locker that reads, for a semaphore, and for a ctx that holds the
+// key. It returns errors.ErrUnsupported for a Locker that is not made of a Client or a Local, or does not pass the options
+// on to it.
 //
 // What Redis knows of ticks gets lost with its data, and is wrong if its clock is stepped: then a tick may be run twice.
 func Once(ctx context.Context, l Locker, key string, tick Tick, run func(context.Context) error, opts ...Option) (ran bool, err error) {

@@ -13,7 +13,8 @@ import (
 
 // New returns a Locker for gocron.WithDistributedLocker: while a job runs, no other scheduler begins the job of that
 // name. It never waits, because the job would then run again, once for each scheduler. Options may be
-// lockmw.WithMinHold, against clocks that differ, and lockmw.WithMaxHold.
+// lockmw.WithMinHold, against clocks that differ, and lockmw.WithMaxHold. l has to exclude all others: with a lock for
+// reading or a semaphore several schedulers run the job.
 func New(l lockmw.Locker, opts ...lockmw.Option) gocron.Locker {
 	return locker{l, append(slices.Clip(opts), lockmw.WithWait(0))}
 }
