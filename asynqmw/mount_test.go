@@ -39,6 +39,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"no handler to trace", func() { asynqmw.Trace(nil)(nil) }, "handler to trace is nil"},
 		{"a nil option", lock(nil), "option 1"},
 		{"a negative wait", lock(lockmw.WithWait(-time.Second)), "WithWait"},
+		{"a weight of a lock", lock(lockmw.WithWeight(2)), "WithWeight needs a semaphore"},
 		{"an unknown action", lock(asynqmw.WithOnBusy(9)), "BusyAction(9)"},
 		{"a negative delay", lock(asynqmw.WithRequeueDelay(-1, 1)), "WithRequeueDelay"},
 		{"delays the wrong way round", lock(asynqmw.WithRequeueDelay(2, 1)), "WithRequeueDelay"},

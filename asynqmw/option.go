@@ -207,8 +207,12 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 	}
 	policy, err := lockmw.NewPolicy(append([]lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0))}, c.lockOpts...)...)
 	c.waits = policy.Wait > 0
-	if err == nil && policy.Place != "" {
+	switch {
+	case err != nil:
+	case policy.Place != "":
 		err = fmt.Errorf("%w: WithPlace is for one task, use WithPlaceKept", lockmw.ErrInvalidOption)
+	default:
+		err = lockmw.CheckOptions(l, c.lockOpts...)
 	}
 	if err != nil {
 		panic(fmt.Errorf("asynqmw: WithLock: %w", err))

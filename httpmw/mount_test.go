@@ -37,6 +37,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"a nil option", lock(nil), "option 1"},
 		{"a pointer to an option", lock(lockmw.WithWait(0), new(lockmw.WithWait(0))), "option 2"},
 		{"a negative wait", lock(lockmw.WithWait(-time.Second)), "WithWait"},
+		{"a weight of a lock", lock(lockmw.WithWeight(2)), "WithWeight needs a semaphore"},
 		{"a lease of nothing", lock(lockmw.WithLease(0)), "lease"},
 		{"no method", lock(httpmw.WithMethods()), "WithMethods"},
 		{"a method in lower case", lock(httpmw.WithMethods("POST", "put")), `"put"`},

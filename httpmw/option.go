@@ -69,7 +69,7 @@ func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option 
 
 // newConfig adds up the options of a middleware. It panics if that cannot work, so that a mistake is
 // found at start and not at the first request.
-func newConfig(name string, locker any, noKey bool, opts []Option) *config {
+func newConfig(name string, locker lockmw.Locker, noKey bool, opts []Option) *config {
 	if option.IsNil(locker) {
 		panic(fmt.Sprintf("httpmw: %s: the Locker is nil", name))
 	}
@@ -93,6 +93,9 @@ func newConfig(name string, locker any, noKey bool, opts []Option) *config {
 		}
 	}
 	policy, err := lockmw.NewPolicy(c.lock[1:]...)
+	if err == nil && policy.Place == "" {
+		err = lockmw.CheckOptions(locker, c.lock[1:]...)
+	}
 	if err != nil {
 		panic(fmt.Errorf("httpmw: %s: %w", name, err))
 	}

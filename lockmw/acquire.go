@@ -64,7 +64,7 @@ func (p *Policy) op() string {
 	switch {
 	case p.leads:
 		return "lead"
-	case p.once:
+	case p.once():
 		return "once"
 	case p.Wait == 0:
 		return "try_lock"
@@ -161,7 +161,7 @@ func (l *KindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 			Key: key, Mode: l.modeFor(p), Owner: owner,
 			Wait: p.Wait, FailOpen: p.FailOpen, Lease: p.Lease, Fixed: p.Fixed,
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
-			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Detect: p.DeadlockDetection, Leads: p.leads, Once: p.once,
+			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Detect: p.DeadlockDetection, Leads: p.leads, Once: p.once(), Within: p.within,
 		},
 	}
 	if l.kind.Permits > 0 {
@@ -174,7 +174,7 @@ func (l *KindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 // modeFor returns the mode of a call. A job's hold is not passed on within the process: its id is used for one hold, so
 // that a late copy of a command is known for one (rule 20 of docs/protocol.md).
 func (l *KindLocker) modeFor(p *Policy) core.Mode {
-	if p.once && l.kind.Mode == core.Exclusive {
+	if p.once() && l.kind.Mode == core.Exclusive {
 		return core.Fair
 	}
 	return l.kind.Mode

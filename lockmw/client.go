@@ -24,7 +24,8 @@ var _ Locker = (*Client)(nil)
 // New returns a Client on rdb, which may be a *redis.Client, a Sentinel or a Cluster client, or a type that embeds one. It
 // sends nothing then. A wrapper that hides what is in it can have the method Unwrap() redis.UniversalClient; if it has
 // not, New asks the servers what they are, for 2 s at most, and refuses what it cannot tell. Every Option is also a
-// ClientOption: the default for all locks of the Client. An error wraps ErrInvalidOption.
+// ClientOption: the default for all locks of the Client. An error wraps ErrInvalidOption: an option is invalid or contradicts
+// another one, such as a lease that is longer than the quarantine.
 func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 	s, err := newClientSettings(opts)
 	if err != nil {
@@ -34,7 +35,12 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{locker: newKindLocker(e, core.Kind{Mode: core.Exclusive}, &s), engine: e}, nil
+	locker, err := newKindLocker(e, core.Kind{Mode: core.Exclusive}, &s)
+	if err != nil {
+		_ = e.Close()
+		return nil, err
+	}
+	return &Client{locker: locker, engine: e}, nil
 }
 
 // Lock implements Locker.

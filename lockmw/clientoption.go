@@ -87,14 +87,16 @@ func WithLocalPasses(n int) ClientOption {
 }
 
 // WithReplicas has a hold count only while at least n replicas have what it rests on: its grant, each renewal, and each
-// Extend. So a server that dies with locks it has just granted does not end in two holders of a key, if one of those n
+// Extend. The same goes for Once: a tick is begun, and marked as run, when n replicas have noted it, or Once returns an error.
+// So a server that dies with locks it has just granted does not end in two holders of a key, if one of those n
 // replicas takes its place. That is certain if n is the number of all replicas of the master, and as far as their clocks
 // agree: one whose clock is ahead ends leases early. In a Cluster n counts the replicas of the key's own master. n is from
 // 1 to 100, the timeout from 1 ms to half the ReadTimeout of the redis client, which is 5 s by default. Default: the answer
 // of the server itself is enough.
 //
 // A grant and a renewal take one round trip to the replicas more: the server is asked by WAIT after the script, on the same
-// connection. Unlock and locks that are passed on within this process need none. If fewer than n replicas have it within the
+// connection. Unlock and locks that are passed on within this process need none: a WithMinHold may be cut short by a fail-over
+// after the Unlock, and a place that was kept may be lost. If fewer than n replicas have it within the
 // timeout, the call goes on trying as long as it has time to wait, and fails with ErrUnavailable, and a renewal counts as
 // failed. Redis looks at the timeout about ten times a second only.
 //
@@ -117,10 +119,11 @@ func WithReplicas(n int, timeout time.Duration) ClientOption {
 // holds that the server still has go on: they are renewed and released. From 4 s to 24 h. Default: none, and two can hold a
 // lock that a server has lost, until the deadline of the first one.
 //
-// d must be longer than every lease, minimum hold and Extend: a call that wants more fails with ErrInvalidOption. Add the time
-// for which a master goes on that another one has replaced: min-replicas-max-lag, or cluster-node-timeout. All clients that
-// share keys, and their Inspectors, must have the same quarantine, or it promises nothing; a shorter one than that of
-// another client is refused when it first uses a server. A WithMinHold of a nested call is not checked.
+// d must be longer than every lease, minimum hold and Extend, and longer than twice the Within of each Tick of Once. New, a
+// wrapper or a call that wants more fails with ErrInvalidOption, and names both. Add the time for which a master continues
+// that another one has replaced: min-replicas-max-lag, or cluster-node-timeout. All clients that share keys, and their
+// Inspectors, must have the same quarantine, or it promises nothing; a shorter one than that of another client is refused
+// when it first uses a server.
 //
 // A lock costs a few microseconds more on the server. It must allow INFO, and should allow CONFIG GET. A planned
 // fail-over and a new server refuse locks for d, too, and so does one with replicas that no client with a quarantine has

@@ -9,7 +9,7 @@ import (
 // Lead and Once run in one of all their callers. So their holds exclude every other hold of the key.
 
 // needsExclusion reports whether the call is one of Lead or Once.
-func (p *Policy) needsExclusion() bool { return p.leads || p.once }
+func (p *Policy) needsExclusion() bool { return p.leads || p.once() }
 
 // checkExclusion returns an error if holds of that kind may share a key. A semaphore with one permit is no exception: each
 // process says how many permits there are, and they may differ.

@@ -39,14 +39,18 @@ func OverLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*KindLoc
 	if err != nil {
 		return nil, err
 	}
-	return newKindLocker(locks, kind, &s), nil
+	return newKindLocker(locks, kind, &s)
 }
 
-func newKindLocker(locks core.Locks, kind core.Kind, s *settings) *KindLocker {
-	return &KindLocker{
+func newKindLocker(locks core.Locks, kind core.Kind, s *settings) (*KindLocker, error) {
+	l := &KindLocker{
 		locks: locks, kind: kind, base: s.policy, unlockTimeout: s.engine.Unlock, logger: s.logger,
 		failedOpen: &loglimit.Limit{},
 	}
+	if err := l.checkTimes(l.base.Lease, l.base.MinHold); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // OfKind is not for users of this module, see OverLocks. It returns a Locker of another kind over the Client's locks, which ends with the Client's Close.
@@ -65,6 +69,9 @@ func (l *KindLocker) ofKind(kind core.Kind, opts []Option) (*KindLocker, error) 
 	if err == nil {
 		err = of.checkWeight(&of.base)
 	}
+	if err == nil {
+		err = of.checkTimes(of.base.Lease, of.base.MinHold)
+	}
 	return &of, err
 }
 
@@ -72,8 +79,8 @@ func (l *KindLocker) ofKind(kind core.Kind, opts []Option) (*KindLocker, error) 
 // Client; those given here take precedence. An error wraps ErrInvalidOption.
 func (c *Client) Over(locks core.Locks, kind core.Kind, opts ...Option) (*KindLocker, error) {
 	l := *c.locker
-	l.locks, l.kind = locks, kind
-	return &l, l.base.apply(opts)
+	l.locks = locks
+	return l.ofKind(kind, opts)
 }
 
 // Lock implements Locker.

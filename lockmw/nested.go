@@ -87,7 +87,7 @@ func (l *KindLocker) reenter(ctx context.Context, h *Hold, key string, p *Policy
 // contradiction returns an error if a nested call cannot have what its own options demand.
 func (l *heldLock) contradiction(p *Policy, given uint32) error {
 	switch {
-	case p.once:
+	case p.once():
 		return fmt.Errorf("%w: Once with a context that holds the lock of the job: its ticks do not overlap", ErrInvalidOption)
 	case p.leads:
 		return errNestedLead
@@ -95,6 +95,8 @@ func (l *heldLock) contradiction(p *Policy, given uint32) error {
 		return fmt.Errorf("%w: this call is nested in a hold with %s, and shares its lease", ErrInvalidOption, leaseOption(l.req.Lease, l.req.Fixed))
 	case given&(1<<optMinHold) != 0 && p.MinHold > 0 && l.req.Mode == core.Read && l.req.MinHold == 0:
 		return fmt.Errorf("%w: WithMinHold of a call that is nested in a read hold without it", ErrInvalidOption)
+	case given&(1<<optMinHold) != 0:
+		return l.locker.checkTimes(0, p.MinHold)
 	}
 	return nil
 }

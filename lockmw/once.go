@@ -43,7 +43,10 @@ import (
 // key. It returns errors.ErrUnsupported for a Locker that is not made of a Client or a Local, or does not pass the options
 // on to it.
 //
-// What Redis knows of ticks gets lost with its data, and is wrong if its clock is stepped: then a tick may be run twice.
+// What Redis knows of ticks gets lost with its data, and is wrong if its clock is stepped: then a tick may be run twice. With
+// WithReplicas the mark has to be acknowledged by replicas: until then Once writes it again, and it returns ErrUnavailable if
+// they have not by the time the tick is Within ago. WithQuarantine has to be longer than twice tick.Within, or Once returns
+// ErrInvalidOption.
 func Once(ctx context.Context, l Locker, key string, tick Tick, run func(context.Context) error, opts ...Option) (ran bool, err error) {
 	if option.IsNil(l) || run == nil {
 		return false, onceError(key, fmt.Errorf("%w: an argument is nil", ErrInvalidOption))
@@ -58,7 +61,8 @@ func Once(ctx context.Context, l Locker, key string, tick Tick, run func(context
 	lease := max(min(10*time.Second, t.Within/2), time.Second)
 	now := time.Now()
 	o := occasion{
-		locker: l, key: key, tick: t, run: run, opts: append([]Option{WithDefaults(WithLease(lease))}, opts...),
+		locker: l, key: key, tick: t, run: run,
+		opts:   slices.Concat([]Option{WithDefaults(WithLease(lease))}, opts, []Option{{kind: optOnce, duration: t.Within}}),
 		called: now, ends: now.Add(min(max(t.At.Add(t.Within).Sub(now), 0), 2*t.Within)),
 	}
 	for {
@@ -124,8 +128,7 @@ type occasion struct {
 
 // try waits for the lock, and runs the tick if nobody has. It reports whether to try again.
 func (o *occasion) try(ctx context.Context) (again bool, err error) {
-	wait := Option{kind: optOnce, duration: max(time.Until(o.ends), 0)}
-	held, hold, err := o.locker.Lock(ctx, o.key, append(slices.Clip(o.opts), wait)...)
+	held, hold, err := o.locker.Lock(ctx, o.key, append(slices.Clip(o.opts), WithWait(max(time.Until(o.ends), 0)))...)
 	if err != nil {
 		return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBusy), err
 	}

@@ -28,8 +28,8 @@ type Policy struct {
 	// DeadlockDetection is after how long a wait is looked at; 0: never.
 	DeadlockDetection time.Duration
 
-	leads bool // set by Lead
-	once  bool // set by Once
+	leads  bool          // set by Lead
+	within time.Duration // set by Once: how far from its tick a run may begin; 0: it is none of a job
 
 	set uint32 // bits by optionKind
 }
@@ -50,6 +50,30 @@ func NewPolicy(opts ...Option) (Policy, error) {
 	return p, err
 }
 
+// CheckOptions returns an error that wraps ErrInvalidOption if calls of l with opts cannot succeed: an option is invalid, or
+// contradicts another one or what l is made of. It is for wrappers, which find such a mistake at start by it. Of a Locker that
+// it does not know it checks the options alone.
+func CheckOptions(l Locker, opts ...Option) error {
+	k := kindLockerOf(l)
+	if k == nil {
+		_, err := NewPolicy(opts...)
+		return err
+	}
+	p, err := k.policyFor(opts)
+	if err != nil {
+		return err
+	}
+	return k.checkTimes(p.Lease, p.MinHold)
+}
+
+// checkTimes returns an error if each call with that lease and minimum hold would fail.
+func (l *KindLocker) checkTimes(lease, minHold time.Duration) error {
+	if limited, ok := l.locks.(core.LimitedLocks); ok {
+		return limited.CheckTimes(lease, minHold)
+	}
+	return nil
+}
+
 // apply adds options to p. A later option replaces an earlier one. Options in WithDefaults only set what is
 // still open after that, and nested defaults what is open then.
 func (p *Policy) apply(opts []Option) error {
@@ -64,7 +88,7 @@ func (p *Policy) apply(opts []Option) error {
 	if p.leads {
 		p.Wait, p.MinHold, p.Fixed, p.FailOpen = Forever, 0, false, false
 	}
-	if p.once {
+	if p.once() {
 		p.MinHold, p.MaxHold, p.Fixed, p.FailOpen = 0, 0, false, false
 		p.Place, p.KeepPlace = "", 0
 	}
@@ -90,13 +114,13 @@ func (p *Policy) applyAll(opts []Option, decided uint32, deferred []Option) ([]O
 	return deferred, nil
 }
 
-// bit is the bit of what an option decides. WithFixedLease decides the lease, and Once how long to wait.
+// once reports whether a call is one of Once.
+func (p *Policy) once() bool { return p.within > 0 }
+
+// bit is the bit of what an option decides. WithFixedLease decides the lease.
 func (o *Option) bit() uint32 {
-	switch o.kind {
-	case optFixedLease:
+	if o.kind == optFixedLease {
 		return 1 << optLease
-	case optOnce:
-		return 1 << optWait
 	}
 	return 1 << o.kind
 }
@@ -165,7 +189,7 @@ func (p *Policy) applyOne(o *Option) error {
 	case optLead:
 		p.leads = true
 	case optOnce:
-		p.once, p.Wait = true, o.duration
+		p.within = o.duration
 	case optObserver:
 		if o.observer == nil {
 			return fmt.Errorf("%w: WithObserver(nil)", ErrInvalidOption)

@@ -325,9 +325,8 @@ func TestWithQuarantineRefusesWhatItCannotProtect(t *testing.T) {
 			t.Errorf("WithQuarantine(%v): %v", d, err)
 		}
 	}
-	locks := (&succession{T: t}).on(redistest.Redis(t), lockmw.WithQuarantine(10*time.Second))
+	locks := (&succession{T: t}).on(redistest.Redis(t), lockmw.WithLease(time.Second), lockmw.WithQuarantine(10*time.Second))
 	for what, opts := range map[string][]lockmw.Option{
-		"the default lease":   nil,
 		"a lease as long":     {lockmw.WithLease(10 * time.Second)},
 		"a long minimum hold": {lockmw.WithLease(time.Second), lockmw.WithMinHold(time.Minute)},
 	} {

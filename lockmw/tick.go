@@ -15,7 +15,8 @@ type Tick struct {
 	At time.Time
 	// Within is how far from At a run may begin, sooner or later, by the clock of the Redis server; from 1 ms to 24 h.
 	// So it says by how much the clock of a replica may be off, and for how long a replica waits for one that may still
-	// crash. Default: 1 min, but it should be at most half of the time between two ticks.
+	// crash. Default: 1 min, but it should be at most half of the time between two ticks. WithQuarantine has to be longer
+	// than twice that, or Once returns ErrInvalidOption.
 	Within time.Duration
 }
 

@@ -14,6 +14,8 @@ func kindLockerOf(l Locker) *KindLocker {
 		return l
 	case *Client:
 		return l.locker
+	case *Local:
+		return l.writer
 	case interface{ KindLocker(of Locker) *KindLocker }:
 		return l.KindLocker(l.(Locker))
 	}
@@ -29,7 +31,7 @@ func (c *allCall) takeInTrips(l *KindLocker, keys []string) (left []string, err 
 		return keys, nil
 	}
 	policy, err := l.policyFor(c.opts)
-	if err != nil || policy.once || policy.leads || c.ctx.Err() != nil {
+	if err != nil || policy.once() || policy.leads || c.ctx.Err() != nil {
 		return keys, nil //nolint:nilerr // Lock will say so
 	}
 	nested, left := l.split(c.ctx, keys)

@@ -49,7 +49,7 @@ func lossDuring(h *Hold, lost, returned error) error {
 
 // WithLock guards fn with the lock that key names for each input. The returned function tries once
 // unless WithWait says otherwise, and returns what Do returns. WithLock panics if an argument is nil
-// or an option is invalid.
+// or CheckOptions returns an error.
 func WithLock[In any](l Locker, key KeyFunc[In], fn func(context.Context, In) error, opts ...Option) func(context.Context, In) error {
 	if fn == nil {
 		panic("lockmw: WithLock: fn is nil")
@@ -66,7 +66,7 @@ func WithLockValue[In, Out any](l Locker, key KeyFunc[In], fn func(context.Conte
 	if option.IsNil(l) || key == nil || fn == nil {
 		panic("lockmw: WithLock: an argument is nil")
 	}
-	if _, err := NewPolicy(opts...); err != nil {
+	if err := CheckOptions(l, opts...); err != nil {
 		panic(err)
 	}
 	opts = append([]Option{WithDefaults(WithWait(0))}, opts...)

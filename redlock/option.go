@@ -76,7 +76,7 @@ func WithNodeTimeout(d time.Duration) Option {
 
 // WithDrift sets by how much a hold ends earlier than the Clients' own margin has it (lockmw.WithClockMargin, by default 1 %
 // of the lease and 2 ms), for clocks that run at different speeds; default 0, at most 10 s. It should be much less than the
-// lease.
+// lease: if it leaves nothing of the lease, New and calls fail with lockmw.ErrInvalidOption.
 func WithDrift(d time.Duration) Option {
 	return func(s *settings) error {
 		if d < 0 || d > longestDrift {

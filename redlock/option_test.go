@@ -155,3 +155,13 @@ func TestAttemptsThatComeToNothingPauseAtRandom(t *testing.T) {
 		})
 	}
 }
+
+// What a node would refuse is refused before any is asked.
+func TestACallWithTimesThatCannotWorkIsRefused(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process(redlock.WithDrift(time.Second)).warm()
+		if _, _, err := p.Lock(b.Context(), "item", lockmw.WithLease(time.Second)); !errors.Is(err, lockmw.ErrInvalidOption) {
+			b.Errorf("a lease of which the drift leaves nothing: %v", err)
+		}
+	})
+}

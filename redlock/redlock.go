@@ -66,7 +66,8 @@ var _ lockmw.Locker = (*Locker)(nil)
 // prefix, lease and quarantine. A key should not be locked by a node's Client itself as well: that is one more contender.
 //
 // An error wraps lockmw.ErrInvalidOption, and says what to do: there is no node, one is nil or closed or given twice, one is
-// a Cluster, they differ in what has to be the same, or the quorum is not more than half of them. A server that is given
+// a Cluster, they differ in what has to be the same, the quorum is not more than half of them, or the lease is no shorter than
+// the quarantine of the nodes, or no longer than the drift. A server that is given
 // twice by different names has one vote all the same, as it grants a key once; calls that need its second vote fail with
 // ErrInvalidOption, and say so.
 func New(nodes []*lockmw.Client, opts ...Option) (*Locker, error) {
@@ -107,6 +108,15 @@ func (l *Locker) Lock(ctx context.Context, key string, opts ...lockmw.Option) (c
 // TryLock is Lock with WithWait(0).
 func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.locker.TryLock(ctx, key, opts...)
+}
+
+// KindLocker is not for users of this module: see lockmw.CheckOptions. It returns nil for a type that embeds l, whose Lock may
+// do more.
+func (l *Locker) KindLocker(of lockmw.Locker) *lockmw.KindLocker {
+	if of != lockmw.Locker(l) {
+		return nil
+	}
+	return l.locker
 }
 
 // Logger returns the logger of the first node's Client: see lockmw.Client.

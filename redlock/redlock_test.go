@@ -41,6 +41,10 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 	}
 	defer cluster.Close()
 	three := []*lockmw.Client{a, b, c}
+	var short []*lockmw.Client
+	for i := range 3 {
+		short = append(short, client(t, fmt.Sprintf("127.0.0.1:%d", i+7), lockmw.WithQuarantine(10*time.Second), lockmw.WithLease(5*time.Second)))
+	}
 	for name, tt := range map[string]struct {
 		nodes []*lockmw.Client
 		opts  []redlock.Option
@@ -63,6 +67,9 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"a negative drift":     {three, []redlock.Option{redlock.WithDrift(-1)}, "from 0"},
 		"delays that go down":  {three, []redlock.Option{redlock.WithRetryDelay(time.Second, time.Millisecond)}, "at least the first"},
 		"a nil option":         {three, []redlock.Option{nil}, "nil Option"},
+		"a drift as a lease":   {three, []redlock.Option{redlock.WithDrift(10 * time.Second), redlock.WithOptions(lockmw.WithLease(10 * time.Second))}, "lease of 10s: WithDrift(10s)"},
+		"a long lease":         {short, []redlock.Option{redlock.WithOptions(lockmw.WithLease(time.Minute))}, "lease of 1m0s: with WithQuarantine(10s)"},
+		"a long minimum hold":  {short, []redlock.Option{redlock.WithOptions(lockmw.WithMinHold(time.Minute))}, "hold of 1m0s: with WithQuarantine(10s)"},
 		"a lease out of range": {three, []redlock.Option{redlock.WithOptions(lockmw.WithLease(0))}, "lease of 0s"},
 	} {
 		l, err := redlock.New(tt.nodes, tt.opts...)

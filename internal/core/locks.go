@@ -44,6 +44,7 @@ type Request struct {
 	WantsMoves bool          // Events.Waiting is to be called
 	Leads      bool          // Events.ShuttingDown is to be called: the hold goes on until something tells it to end
 	Once       bool          // the hold is of a job that runs once for each tick: others wait for it however long it lasts
+	Within     time.Duration // of a job: how far from its tick it may begin
 	Wait       time.Duration // 0: try once; Forever: until the context ends
 	FailOpen   bool          // the caller goes on without the lock if the server is unavailable
 	Lease      time.Duration // how long the lock outlives its last renewal
@@ -108,6 +109,13 @@ type Wait struct {
 type Locks interface {
 	// Acquire takes the lock or returns an *AcquireError. The caller must Release the Hold.
 	Acquire(ctx context.Context, r *Request) (Hold, error)
+}
+
+// LimitedLocks are Locks that not every lease and minimum hold is good for.
+type LimitedLocks interface {
+	Locks
+	// CheckTimes returns an error that wraps ErrInvalidOption if each request with that lease and minimum hold would fail.
+	CheckTimes(lease, minHold time.Duration) error
 }
 
 // MaxTogether is how many locks are taken or released at once at most: nothing else runs on the server meanwhile.

@@ -12,6 +12,7 @@
 //	stall.go      a caller waits for another one of this process
 //	nested.go     a caller waits and has other locks: a deadlock is looked for
 //	request.go    a request is granted at once, or queued and granted later
+//	quarantine.go how long a quarantine lets a key be kept taken
 //	trip.go       several locks are taken at once
 //	poll.go       asks the server about queued requests
 //	slot.go       what locks in one slot of a Cluster have in common
@@ -183,16 +184,18 @@ func (e *Engine) now() instant                { return time.Since(e.epoch) }
 func (e *Engine) instant(t time.Time) instant { return t.Sub(e.epoch) }
 
 // margin is by how much a lease ends earlier here than at the server (rule 17 of docs/protocol.md).
-func (e *Engine) margin(lease time.Duration) time.Duration {
-	if e.cfg.Margin < 0 {
+func (e *Engine) margin(lease time.Duration) time.Duration { return e.cfg.margin(lease) }
+
+func (c *Config) margin(lease time.Duration) time.Duration {
+	if c.Margin < 0 {
 		return lease/100 + 2*time.Millisecond
 	}
-	return min(e.cfg.Margin, lease/3)
+	return min(c.Margin, lease/3)
 }
 
 // Acquire implements core.Locks.
 func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error) {
-	if err := e.checkQuarantine(max(r.Lease, r.MinHold)); err != nil {
+	if err := e.checkRequest(r); err != nil {
 		return nil, &core.AcquireError{Err: err}
 	}
 	c := e.lockCohort(e.cohortOf(r))
@@ -222,15 +225,6 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 		return nil, e.explain(err) // h is a typed nil, which would not be nil
 	}
 	return h, nil
-}
-
-// checkQuarantine reports whether a key may be kept taken for so long: a quarantine that ends before cannot protect it.
-func (e *Engine) checkQuarantine(d time.Duration) error {
-	longest := e.cfg.Quarantine - e.margin(e.cfg.Quarantine)
-	if e.cfg.Quarantine == 0 || d <= longest {
-		return nil
-	}
-	return fmt.Errorf("%w: with WithQuarantine(%v) a key may be kept taken for %v at most, not for %v", core.ErrInvalidOption, e.cfg.Quarantine, longest, d)
 }
 
 // lockCohort returns the cohort with that id, and makes it if there is none. The shard is locked.

@@ -98,7 +98,7 @@ func (h *hold) lingers(now instant) time.Duration {
 // Extend implements core.Hold.
 func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 	l, c := h.lease, h.lease.c
-	if err := c.e.checkQuarantine(duration); err != nil {
+	if err := c.e.cfg.checkTaken("an extension", duration); err != nil {
 		return err
 	}
 	c.shard.mu.Lock()

@@ -49,7 +49,7 @@ func (e *Engine) newTrip(ctx context.Context, rs []*core.Request) *trip {
 	n := len(rs)
 	first := rs[0]
 	if n > core.MaxTogether || first.Mode == core.Read || first.Mode == core.Permit || !e.sender.Mixes() || e.closing.Load() ||
-		e.checkQuarantine(max(first.Lease, first.MinHold)) != nil {
+		e.checkRequest(first) != nil {
 		return nil
 	}
 	t := &trip{e: e, legs: make([]leg, 0, n), signal: make(chan struct{}, 2*n), answered: make(chan error, 1)}

@@ -100,6 +100,9 @@ func New(engines []*engine.Engine, cfg Config) *Locks {
 
 // Acquire implements core.Locks.
 func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error) {
+	if err := l.CheckTimes(r.Lease, r.MinHold); err != nil {
+		return nil, &core.AcquireError{Err: err}
+	}
 	w := newWaiter(ctx, r)
 	l.mu.Lock()
 	if l.closing || l.closedByNodes.Load() {

@@ -36,7 +36,7 @@ func For[Req any](key lockmw.KeyFunc[Req]) lockmw.KeyFunc[any] {
 func Unary(l lockmw.Locker, keys Keys, opts ...lockmw.Option) grpc.UnaryServerInterceptor {
 	defaults := lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(5*time.Minute))
 	policy := lockmw.JoinOptions(append([]lockmw.Option{defaults}, opts...)...)
-	if _, err := lockmw.NewPolicy(policy); err != nil {
+	if err := lockmw.CheckOptions(l, policy); err != nil {
 		panic(err)
 	}
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {

@@ -14,6 +14,8 @@
 //   - Failed: a replica is told that the tick was begun twice only if two holds have begun it.
 //   - Waits: a replica goes home with "busy" only while another one has the lock.
 //
+// The server may restart without its data, and then grants nothing for the time of a quarantine (rule 22).
+//
 // The lock itself is taken for granted; package protocol has the model of that. Time goes in steps: a lease lasts for
 // one unless it is renewed. Whatever is sure to come soon, such as the answer to a script, comes before the next step
 // unless the fault of a step that is too early is spent on it.

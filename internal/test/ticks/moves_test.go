@@ -36,6 +36,9 @@ func (y *system) moves(s *state) (all []move) {
 			})
 		}
 	}
+	if s.faults.restarts > 0 {
+		add("the server restarts without its data", states.Nobody, false, func(s *state) { y.restart(s) })
+	}
 	y.steps(s, anySure, func(name string, i int, change func(*state)) { add(name, i, false, change) })
 	return all
 }
@@ -188,6 +191,24 @@ func (y *system) step(s *state, paused int) {
 		if s.now > s.note[t].until {
 			s.note[t] = note{}
 		}
+	}
+}
+
+// restart has the server lose all it had. Holders learn of it, and their holds end.
+func (y *system) restart(s *state) {
+	s.faults.restarts--
+	for i := range s.call {
+		if s.call[i].phase != dead && y.has(s, i) && !s.call[i].lost {
+			y.lose(s, i)
+		}
+	}
+	s.note = [maxTicks]note{}
+	length := int8(quarantine)
+	if !y.keeps(quarantineLasts) {
+		length-- // it is as long as 2 D, and no longer
+	}
+	for l := range s.lock {
+		s.lock[l] = lock{hold: -1, until: s.now + length - 1}
 	}
 }
 

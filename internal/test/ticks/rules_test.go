@@ -18,6 +18,7 @@ const (
 	failureIsMarked                  // so it is if the run failed
 	lossIsNotMarked                  // but not if the lock was lost while it ran
 	unmarkedKeeps                    // without the mark the lock stays taken until the tick is D ago
+	quarantineLasts                  // a server that may have lost marks grants nothing for more than 2 D
 
 	allRules = 1<<iota - 1
 )

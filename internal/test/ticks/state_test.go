@@ -9,6 +9,8 @@ const (
 	lease  = 1          // without a renewal
 	first  = 2 * within // the first tick
 	keep   = 2*within + lease
+
+	quarantine = 2*within + 1 // for so many steps a server that has lost what it had grants nothing
 	end    = first + period + 2*within + 2 // nothing happens after it
 )
 
@@ -35,6 +37,7 @@ type faults struct {
 	failures int8 // runs that fail
 	early    int8 // steps of time that are too early
 	quits    int8 // callers that give up before their run begins
+	restarts int8 // of the server, without its data
 }
 
 type phase int8

@@ -12,6 +12,7 @@ var (
 	oneTick  = []start{{0, 0}, {0, -2}, {0, 2}}
 	skewed   = []start{{0, -2}, {0, within + 3}, {0, 1}}
 	pair     = []start{{0, -2}, {0, 2}}
+	spread   = []start{{0, -within}, {0, within}, {0, 0}}
 	twoTicks = []start{{0, 1}, {1, -2}, {0, 0}}
 )
 
@@ -26,7 +27,8 @@ func TestNoStateBreaksAPromise(t *testing.T) {
 		"refusals and failures": {calls: oneTick, faults: faults{refusals: 1, failures: 1, deaths: 1}},
 		"a clock that is off":   {calls: skewed, faults: faults{deaths: 1, losses: 1}},
 		"two ticks":             {calls: twoTicks, faults: faults{deaths: 1, pauses: 1, losses: 1}},
-		"all faults":            {calls: pair, faults: faults{1, 1, 1, 1, 1, 1, 1, 1}},
+		"a server without data": {calls: spread, faults: faults{restarts: 1, deaths: 1, losses: 1}},
+		"all faults":            {calls: pair, faults: faults{1, 1, 1, 1, 1, 1, 1, 1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,6 +61,7 @@ var needs = []struct {
 	{"a mark without an answer is written again", markIsRepeated, system{calls: pair, faults: faults{losses: 1}}, once},
 	{"a run that failed is marked", failureIsMarked, system{calls: pair, faults: faults{failures: 1}}, once},
 	{"a run that lost its lock is not marked", lossIsNotMarked, system{calls: oneTick, faults: faults{pauses: 1, deaths: 1}}, elsewhere},
+	{"a quarantine is longer than a tick", quarantineLasts, system{calls: spread, faults: faults{restarts: 1}}, once},
 	{"without a mark the lock stays taken", unmarkedKeeps, system{calls: pair, faults: faults{refusals: 1}}, once},
 }
 
