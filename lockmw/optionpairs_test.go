@@ -61,7 +61,10 @@ func TestOptionsThatContradictEachOtherAreRefusedWhereTheyAreGiven(t *testing.T)
 		{"Lock", func() error { _, _, err := locks.Lock(t.Context(), "k", lease); return err }, "1m0s"},
 		{"LockAll", func() error { _, _, err := lockmw.LockAll(t.Context(), locks, []string{"a", "b"}, lease); return err }, "1m0s"},
 		{"Lead", func() error { return lockmw.Lead(t.Context(), locks, leadKey, untilEnd, lease) }, "1m0s"},
-		{"Once", func() error { _, err := lockmw.Once(t.Context(), locks, jobKey, lockmw.Every(time.Second), nothing(t), lease); return err }, "1m0s"},
+		{"Once", func() error {
+			_, err := lockmw.Once(t.Context(), locks, jobKey, lockmw.Every(time.Second), nothing(t), lease)
+			return err
+		}, "1m0s"},
 		{"Once with a tick", func() error {
 			_, err := lockmw.Once(t.Context(), locks, jobKey, lockmw.Tick{At: time.Now(), Within: 5 * time.Second}, nothing(t))
 			return err

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,6 +18,9 @@ func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, tim
 	b := script.Begin{Keys: &c.keys, ID: l.id, Token: h.token, Tick: t}
 	err := c.e.insist(ctx, unended, b.Call, func(r *script.Reply) (again bool, err error) {
 		a, err = r.Began()
+		if err == nil && a.Outcome == script.Done && a.Answer == core.TickBegun {
+			err = r.Few // other answers rest on nothing that this run has written
+		}
 		return !script.IsFinal(err), script.Failure(err)
 	})
 	if err == nil && a.Outcome == script.NotHeld {
@@ -44,6 +48,7 @@ func (h *hold) MarkTick(ctx context.Context, t core.Tick) (again bool, err error
 	m := script.Mark{Keys: &c.keys, Token: h.token, Tick: t}
 	err = c.e.insist(ctx, unended, m.Call, func(r *script.Reply) (tryAgain bool, err error) {
 		again, err = r.Marked()
+		err = cmp.Or(err, r.Few)
 		return !script.IsFinal(err), script.Failure(err)
 	})
 	return again, err

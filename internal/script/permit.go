@@ -38,7 +38,7 @@ func newPermitScripts(assemble func(string) *Script) permitScripts {
 		acquire: assemble(permitAcquireLua), poll: assemble(permitPollLua), renew: assemble(permitRenewLua),
 		release: assemble(permitReleaseLua), cancel: assemble(permitCancelLua), force: assemble(permitForceLua),
 	}
-	s.acquire.extends, s.renew.extends = true, true
+	s.acquire.rested, s.renew.rested = true, true
 	return s
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Replicas says how many replicas must have a run that moves a deadline before the deadline counts (rule 21 of
-// docs/protocol.md).
+// Replicas says how many replicas must have what a run writes before it counts: a deadline that it moves, or a note of a tick
+// (rule 21 of docs/protocol.md).
 type Replicas struct {
 	Count   int           // 0: the master's word is enough
 	Timeout time.Duration // how long the master waits for them
@@ -48,7 +48,7 @@ func (e *fewReplicasError) Error() string {
 }
 
 // wantsReplicas reports whether replicas must have what k writes.
-func (s *Sender) wantsReplicas(k *Call) bool { return s.replicas.Count > 0 && k.script.extends }
+func (s *Sender) wantsReplicas(k *Call) bool { return s.replicas.Count > 0 && k.script.rested }
 
 // A pipeliner is a client whose pipelines run on one connection. That of a Cluster is none: its nodes are.
 type pipeliner interface{ Pipeline() redis.Pipeliner }

@@ -60,20 +60,51 @@ func TestARedirectedRunAcknowledgesNoOther(t *testing.T) {
 	}
 }
 
+// changes returns how many changes of its data the server has counted.
+func changes(d *scripttest.Driver) string {
+	d.Helper()
+	info, err := d.Redis.Info(d.Context(), "persistence").Result()
+	if err != nil {
+		d.Fatal(err)
+	}
+	_, after, found := strings.Cut(info, "rdb_changes_since_last_save:")
+	if !found {
+		d.Fatalf("the server does not count its changes: %s", info)
+	}
+	return after[:strings.IndexByte(after, '\r')]
+}
+
+// As for a grant, and a copy of the run has to write, too.
+func TestARunThatSaysWhatBecameOfATickHasWritten(t *testing.T) {
+	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "job")
+	d.WantHeld("the job", d.Acquire(scripttest.Acquire{ID: "a", Mode: core.Fair, Lease: time.Hour}))
+	tick := tickNow()
+	token := d.Token()
+	for _, run := range []struct {
+		what string
+		run  func()
+	}{
+		{"begin", func() { wantBegun(d, "it", d.Begin("a", token, tick), core.TickBegun) }},
+		{"mark", func() {
+			if d.Mark(token, tick) {
+				t.Error("another hold has begun it")
+			}
+		}},
+	} {
+		for copy := range 3 {
+			before := changes(d)
+			run.run()
+			if changes(d) == before {
+				t.Errorf("run %d of %s has written nothing", copy+1, run.what)
+			}
+		}
+	}
+	d.Release("a")
+}
+
 // WAIT asks for what was written on its connection: a run that says "held" without a write would count at once.
 func TestARunThatSaysHeldHasWritten(t *testing.T) {
 	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "item")
-	changes := func() string {
-		info, err := d.Redis.Info(t.Context(), "persistence").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, after, found := strings.Cut(info, "rdb_changes_since_last_save:")
-		if !found {
-			t.Fatalf("the server does not count its changes: %s", info)
-		}
-		return after[:strings.IndexByte(after, '\r')]
-	}
 	for _, mode := range []core.Mode{core.Exclusive, core.Read} {
 		first := scripttest.Acquire{ID: "a1" + mode.String(), Mode: mode, Lease: time.Hour}
 		d.WantHeld("the first", d.Acquire(first))
@@ -85,9 +116,9 @@ func TestARunThatSaysHeldHasWritten(t *testing.T) {
 				d.WantRenewed("it", d.Renew(again.ID, again.Lease), script.Renewed{Outcome: script.Done})
 			},
 		} {
-			before := changes()
+			before := changes(d)
 			run()
-			if changes() == before {
+			if changes(d) == before {
 				t.Errorf("%s of mode %v has written nothing", what, mode)
 			}
 			if left := d.Redis.PTTL(t.Context(), d.Keys.Holder()).Val(); left < time.Hour/2 {

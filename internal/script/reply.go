@@ -42,8 +42,8 @@ type Grant struct {
 type Reply struct {
 	Sent time.Time // when the first byte of its call was sent
 	Err  error
-	// Few says why no deadline may rely on the run: fewer replicas than wanted have what it wrote. Nil: it counts. Only
-	// the answers to an Acquire and a Renew say so, and only if replicas are wanted.
+	// Few says why nothing may rely on the run: fewer replicas than wanted have what it wrote. Nil: it counts. Only the
+	// answers to an Acquire, a Renew, a Begin and a Mark say so, and only if replicas are wanted.
 	Few error
 
 	values []any

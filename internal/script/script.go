@@ -128,12 +128,12 @@ type Script struct {
 	Source string // the text
 	SHA    string // by which EVALSHA finds it
 
-	sha     any          // SHA, as an argument of a command
-	extends bool         // it moves a deadline
-	grants  *Quarantine  // in which it grants nothing; nil: there is none, or it never grants
-	batch   *batchScript // does plain runs many at a time; nil: there is no such script
-	votes   *batchScript // the same for locks that are each one of several
-	queues  *batchScript // queues many tickets of one lock
+	sha    any          // SHA, as an argument of a command
+	rested bool         // on what it writes: replicas may have to acknowledge it (rule 21 of docs/protocol.md)
+	grants *Quarantine  // in which it grants nothing; nil: there is none, or it never grants
+	batch  *batchScript // does plain runs many at a time; nil: there is no such script
+	votes  *batchScript // the same for locks that are each one of several
+	queues *batchScript // queues many tickets of one lock
 }
 
 // quarantinePart stands where quarantine.lua is put in.
@@ -210,7 +210,9 @@ func NewSet(p Params) *Set {
 		begin: assemble(beginLua), mark: assemble(markLua), status: assemble(statusLua),
 	}
 	s.permit = newPermitScripts(assemble)
-	s.acquire.extends, s.acquireAll.extends, s.renew.extends = true, true, true
+	for _, on := range []*Script{s.acquire, s.acquireAll, s.renew, s.begin, s.mark} {
+		on.rested = true
+	}
 	s.acquire.batch = acquireBatch(assemble(acquireBatchLua))
 	s.acquire.votes = voteBatch(assemble(voteBatchLua))
 	s.acquire.queues = queueBatch(assemble(queueing.Replace(queueBatchLua)))

@@ -8,8 +8,16 @@ import (
 )
 
 func TestNoTwoWorkAfterAFailover(t *testing.T) {
+	wantUnbroken(t, system{end: 5, faults: faults{failovers: 1, lost: 1}})
+}
+
+func TestNoMarkIsLostInAFailover(t *testing.T) {
+	wantUnbroken(t, system{jobs: true, end: 3, faults: faults{failovers: 1, lost: 1}})
+}
+
+func wantUnbroken(t *testing.T, y system) {
+	t.Helper()
 	race.FindsNothing(t)
-	y := system{end: 5, faults: faults{failovers: 1, lost: 1}}
 	found := y.search()
 	if found.Broken != "" {
 		t.Fatalf("after %d states %s:\n%s", found.States, found.Broken, found.Path)
@@ -25,6 +33,7 @@ var needs = []struct {
 }{
 	{"a grant counts only when the replica has it", grantsWait, faults{failovers: 1}},
 	{"a renewal counts only when the replica has it", renewalsWait, faults{failovers: 1}},
+	{"a mark counts only when the replica has it", notesWait, faults{failovers: 1}},
 	{"nobody begins on a message", pushesDoNot, faults{failovers: 1}},
 	{"a run that says \"held\" has written", runsWrite, faults{failovers: 1}},
 	{"WAIT is sent on the connection of the run", sameConnection, faults{failovers: 1}},
@@ -36,7 +45,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	for _, n := range needs {
 		untested &^= n.off
 		t.Run(n.name, func(t *testing.T) {
-			y := system{off: n.off, end: 4, faults: n.faults}
+			y := system{off: n.off, jobs: n.off == notesWait, end: 4, faults: n.faults}
 			found := y.search()
 			if found.Broken == "" {
 				t.Fatalf("without it, nothing breaks in %d states", found.States)

@@ -44,6 +44,9 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	case idle:
 		if works {
 			add("sends a renewal", func(s *state) { s.proc[i].phase, s.proc[i].sent = renews, s.now })
+			if y.jobs && !s.marked {
+				add("sends a mark", func(s *state) { s.proc[i].phase = marks })
+			}
 			if room {
 				add("releases", func(s *state) { y.release(s, i) })
 			}
@@ -60,9 +63,13 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 			add("is told that its lock is lost", func(s *state) { s.proc[i] = process{} })
 		case room:
 			add("has its renewal run", func(s *state) {
-				s.write(copied{me, s.now + lease, s.master.waiter})
-				y.answered(s, i, true, true)
+				y.renew(s, i)
+				y.answered(s, i, renews, true)
 			})
+		}
+	case marks:
+		if room {
+			add("has its mark written", func(s *state) { y.answered(s, i, marks, y.mark(s)) })
 		}
 	case waits:
 		if p.wrote == 0 {
@@ -80,15 +87,36 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 			}
 		})
 	}
-	if (p.phase == asks || p.phase == renews) && s.faults.lost > 0 {
+	if (p.phase == asks || p.phase == renews || p.phase == marks) && s.faults.lost > 0 {
 		add("gets no answer", func(s *state) {
 			s.faults.lost--
 			if p.phase == asks && room {
 				y.acquire(s, i)
 			}
+			if p.phase == marks && room {
+				y.mark(s)
+			}
 			s.again(i)
 		})
 	}
+}
+
+// renew runs renew.lua for the process that has the lock.
+func (y *system) renew(s *state, i int) {
+	to := s.master
+	to.holder, to.until = int8(i+1), s.now+lease
+	s.write(to)
+}
+
+// mark runs mark.lua, and reports whether that has written.
+func (y *system) mark(s *state) (wrote bool) {
+	if s.master.marked && !y.keeps(runsWrite) {
+		return false
+	}
+	to := s.master
+	to.marked = true
+	s.write(to)
+	return true
 }
 
 // acquire runs acquire.lua for a process.
@@ -96,25 +124,28 @@ func (y *system) acquire(s *state, i int) {
 	me, m := int8(i+1), s.master
 	switch m.holder {
 	case 0:
-		s.write(copied{me, s.now + lease, 0})
-		y.answered(s, i, false, true)
+		m.holder, m.until, m.waiter = me, s.now+lease, 0
+		s.write(m)
+		y.answered(s, i, asks, true)
 	case me: // the answer to an earlier run is repeated
 		writes := y.keeps(runsWrite) || m.until < s.now+lease
 		if writes {
-			s.write(copied{me, s.now + lease, m.waiter})
+			y.renew(s, i)
 		}
-		y.answered(s, i, false, writes)
+		y.answered(s, i, asks, writes)
 	default:
-		s.write(copied{m.holder, m.until, me})
+		m.waiter = me
+		s.write(m)
 		s.proc[i].phase = queued
 	}
 }
 
 // answered has a run of a process done, whose WAIT follows.
-func (y *system) answered(s *state, i int, renewal, wrote bool) {
+func (y *system) answered(s *state, i int, of phase, wrote bool) {
 	p := &s.proc[i]
-	if y.keeps(grantsWait) && !renewal || y.keeps(renewalsWait) && renewal {
-		p.phase, p.renewal, p.wrote = waits, renewal, 0
+	p.of = of
+	if y.keeps(map[phase]rule{asks: grantsWait, renews: renewalsWait, marks: notesWait}[of]) {
+		p.phase, p.wrote = waits, 0
 		if wrote && y.keeps(sameConnection) {
 			p.wrote = s.lag
 		}
@@ -123,9 +154,14 @@ func (y *system) answered(s *state, i int, renewal, wrote bool) {
 	s.counts(i)
 }
 
-// counts moves the deadline of a process.
+// counts moves the deadline of a process, or has it rely on its mark.
 func (s *state) counts(i int) {
 	p := &s.proc[i]
+	if p.of == marks {
+		s.marked = true
+		s.again(i)
+		return
+	}
 	*p = process{deadline: max(p.deadline, p.sent+lease)}
 }
 
@@ -138,12 +174,14 @@ func (y *system) release(s *state, i int) {
 	if s.master.holder != int8(i+1) {
 		return
 	}
-	next := s.master.waiter
-	if next == 0 {
-		s.write(copied{})
+	to := s.master
+	next := to.waiter
+	if to.free(); next == 0 {
+		s.write(to)
 		return
 	}
-	s.write(copied{next, s.now + lease, 0})
+	to.holder, to.until = next, s.now+lease
+	s.write(to)
 	if p := &s.proc[next-1]; p.phase == queued {
 		p.phase, p.sent = pushed, s.now
 	}
@@ -175,7 +213,7 @@ func (s *state) failOver() {
 	s.lag, s.behind = 0, [maxLag]copied{}
 	for i := range s.proc {
 		switch s.proc[i].phase {
-		case waits, asks, renews, queued:
+		case waits, asks, renews, marks, queued:
 			s.again(i)
 		}
 	}
@@ -184,6 +222,9 @@ func (s *state) failOver() {
 // expire frees a lock whose lease is over.
 func (c *copied) expire(now int8) {
 	if c.holder != 0 && now >= c.until {
-		*c = copied{}
+		c.free()
 	}
 }
+
+// free ends the hold, and the ticket with it.
+func (c *copied) free() { *c = copied{marked: c.marked} }

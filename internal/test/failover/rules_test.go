@@ -7,7 +7,8 @@ const (
 	grantsWait     rule = 1 << iota // a grant counts only when the replica has it
 	renewalsWait                    // and so does a renewal
 	pushesDoNot                     // a message of a grant is no reason to begin
-	runsWrite                       // a run that says "held" has written
+	notesWait                       // and so does what is noted of a tick
+	runsWrite                       // a run that is relied on has written
 	sameConnection                  // WAIT asks for what its own connection has written
 
 	allRules = 1<<iota - 1

@@ -9,6 +9,7 @@ const (
 // A system is what a search begins with.
 type system struct {
 	off    rule
+	jobs   bool // a process that works marks its tick
 	end    int8 // nothing happens after it
 	faults faults
 }
@@ -25,6 +26,7 @@ const (
 	idle   phase = iota
 	asks         // a run of acquire is on its way
 	renews       // a run of renew is
+	marks        // a run of mark is, which stands for all notes of ticks
 	waits        // the run is done, and WAIT is to answer
 	queued       // in the queue, and will be told
 	pushed       // a message of a grant is on its way
@@ -33,10 +35,10 @@ const (
 // A process wants the lock.
 type process struct {
 	phase    phase
-	sent     int8 // when the run was sent
-	renewal  bool // in the phase waits: the run was a renewal
-	wrote    int8 // in the phase waits: how many writes the replica has to get until WAIT answers; 0: none
-	deadline int8 // it works before that; 0: never
+	sent     int8  // when the run was sent
+	of       phase // in the phase waits: what the run was of
+	wrote    int8  // in the phase waits: how many writes the replica has to get until WAIT answers; 0: none
+	deadline int8  // it works before that; 0: never
 }
 
 // copied is what a server has of the lock.
@@ -44,6 +46,7 @@ type copied struct {
 	holder int8 // 0: free
 	until  int8
 	waiter int8 // 0: nobody
+	marked bool // the tick of the job was run
 }
 
 // A state is all there is at one time.
@@ -51,6 +54,7 @@ type state struct {
 	now    int8
 	faults faults
 	proc   [processes]process
+	marked bool // a process relies on its mark
 	master copied
 	lag    int8           // writes that the replica has not got
 	behind [maxLag]copied // what the replica has, and has after each of these writes but the last
@@ -59,8 +63,11 @@ type state struct {
 // Time returns when it is.
 func (s state) Time() int { return int(s.now) }
 
-// broken says that more than one process works.
+// broken says that more than one process works, or that a mark is lost.
 func (s *state) broken() string {
+	if s.marked && !s.master.marked {
+		return "a mark is lost"
+	}
 	workers := 0
 	for _, p := range s.proc {
 		if s.now < p.deadline {

@@ -10,8 +10,8 @@ const (
 	first  = 2 * within // the first tick
 	keep   = 2*within + lease
 
-	quarantine = 2*within + 1 // for so many steps a server that has lost what it had grants nothing
-	end    = first + period + 2*within + 2 // nothing happens after it
+	quarantine = 2*within + 1                  // for so many steps a server that has lost what it had grants nothing
+	end        = first + period + 2*within + 2 // nothing happens after it
 )
 
 // instant returns when a tick is, by a clock that is right.
