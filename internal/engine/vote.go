@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
@@ -138,6 +140,20 @@ func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*script.Reply, e
 	case <-ctx.Done():
 		return nil, errSilent
 	}
+}
+
+// ServerTime returns what the server's clock says.
+func (e *Engine) ServerTime(ctx context.Context) (time.Time, error) {
+	now, err := e.rdb.Time(ctx).Result()
+	return now, script.Failure(err)
+}
+
+// Addr returns the address of the server; "" if it is not known.
+func (e *Engine) Addr() string {
+	if c, ok := e.rdb.(*redis.Client); ok {
+		return c.Options().Addr
+	}
+	return ""
 }
 
 // Note notes at the server, by the name that Trusted has returned, that its counter was raised to those of other nodes.

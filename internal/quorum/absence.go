@@ -1,8 +1,10 @@
 package quorum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -69,27 +71,70 @@ func (a *attempt) waitedInVain() error {
 	return a.unavailable()
 }
 
-// unavailable says that too few nodes answer, and why.
-func (a *attempt) unavailable() error {
-	there, why := a.absence()
-	n, k := len(a.e.l.nodes), a.e.l.cfg.Quorum
-	if why == nil {
-		return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs", core.ErrUnavailable, there, n, k)
+// tooManyFailed reports whether the attempt could not have enough nodes even if nobody else had any. Then it is not known whether
+// somebody has the lock.
+func (a *attempt) tooManyFailed() bool {
+	left := 0
+	for i, n := range a.e.l.nodes {
+		if b := a.ballots[i]; b != nil && b.state != failed || b == nil && !n.away {
+			left++
+		}
 	}
-	return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs: %w", core.ErrUnavailable, there, n, k, why)
+	return left < a.e.l.cfg.Quorum
 }
 
-// absence returns how many nodes answer, and why another one does not.
-func (a *attempt) absence() (there int, why error) {
+// unavailable says that too few nodes answer, and why.
+func (a *attempt) unavailable() error {
+	there, absent := a.absence()
+	n, k := len(a.e.l.nodes), a.e.l.cfg.Quorum
+	if len(absent) == 0 {
+		return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs", core.ErrUnavailable, there, n, k)
+	}
+	return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs: %w", core.ErrUnavailable, there, n, k, absent)
+}
+
+// absence returns how many nodes answer, and why others do not.
+func (a *attempt) absence() (there int, absent nodeErrors) {
 	l, now := a.e.l, time.Now()
 	for i, n := range l.nodes {
 		b := a.ballots[i]
 		silent := b != nil && b.state == asking && now.Sub(a.begun) > slowAnswer
-		if n.answers(now) && !silent {
+		failed := b != nil && b.state == failed
+		if n.answers(now) && !silent && !failed {
 			there++
-		} else if n.err != nil {
-			why = unwrapAcquire(n.err)
+		} else if why := cmp.Or(n.err, b.failure()); why != nil {
+			absent = append(absent, n.explain(why))
 		}
 	}
-	return there, why
+	return there, absent
 }
+
+// failure returns why the request has failed; nil if it has not.
+func (b *ballot) failure() error {
+	if b == nil {
+		return nil
+	}
+	return b.err
+}
+
+// explain says at which node err has occurred.
+func (n *node) explain(err error) error {
+	err = unwrapAcquire(err)
+	if addr := n.engine.Addr(); addr != "" {
+		return fmt.Errorf("node %d (%s): %w", n.index+1, addr, err)
+	}
+	return fmt.Errorf("node %d: %w", n.index+1, err)
+}
+
+// nodeErrors are why nodes do not answer, in their order.
+type nodeErrors []error
+
+func (all nodeErrors) Error() string {
+	texts := make([]string, len(all))
+	for i, err := range all {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (all nodeErrors) Unwrap() []error { return all }

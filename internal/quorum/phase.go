@@ -26,7 +26,7 @@ func (a *attempt) fail(have []*ballot) {
 		e.tidy()
 		return
 	}
-	if !l.majority(time.Now()) {
+	if !l.majority(time.Now()) || a.tooManyFailed() {
 		if asked, _ := a.open(); asked > 0 {
 			return // their answers say whether there are enough
 		}

@@ -82,6 +82,9 @@ func (l *Locks) lookAfter(now time.Time) (needed bool) {
 	if !needed {
 		return false
 	}
+	if l.wantsTrust(key) { // else a node that was restarted would not join the holds of a process that makes no attempts
+		l.trustNodes(key, func() {})
+	}
 	for _, n := range l.nodes {
 		if n.away || now.Sub(n.answered) >= probeInterval {
 			n.probe(key)

@@ -3,6 +3,8 @@ package quorum
 import (
 	"context"
 	"time"
+
+	"github.com/lockmw/go/internal/script"
 )
 
 // A node with a quarantine that was restarted, or took another's place, may have forgotten fencing tokens. When its quarantine
@@ -80,17 +82,35 @@ func (n *node) becomeTrusted(key string, answers []trustAnswer) error {
 			greatest = max(greatest, a.last)
 		}
 	}
-	if all := len(answers); all > 1 && others < all-n.l.cfg.Quorum+1 {
-		return errNotRaised
-	}
 	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
 	defer cancel()
+	if all := len(answers); all > 1 && others < all-n.l.cfg.Quorum+1 {
+		most, err := n.mostForgotten(ctx)
+		if err != nil {
+			return err
+		}
+		greatest = max(greatest, most)
+	}
 	if greatest > 0 {
 		if err := n.engine.Raise(ctx, key, greatest); err != nil {
 			return err
 		}
 	}
 	return n.engine.Note(ctx, mine.id)
+}
+
+// clockSlack is by how much the clock of a server may be behind that of the one whose place it took.
+const clockSlack = 10 * time.Second
+
+// mostForgotten returns a token that is greater than all that the node can have forgotten. No token that a node knows is more than
+// script.MaxAhead ahead of its clock, and what the node has forgotten it did at least a quarantine ago. What it never knew does not
+// matter: that holds for every node.
+func (n *node) mostForgotten(ctx context.Context) (int64, error) {
+	now, err := n.engine.ServerTime(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return now.Add(script.MaxAhead - max(0, n.engine.Config().Quarantine-clockSlack)).UnixMicro(), nil
 }
 
 // each calls f for all nodes, side by side.

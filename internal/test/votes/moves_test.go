@@ -19,6 +19,9 @@ func (y *system) moves(s *state) (all []move) {
 	for n := range s.node {
 		y.nodeMoves(s, n, by(states.Nobody))
 	}
+	if y.clocks && !s.gone && s.forgets == 0 { // only then it matters
+		by(states.Nobody)("A is gone", func(s *state) { s.gone = true })
+	}
 	if s.now < y.end {
 		by(states.Nobody)("time goes on", func(s *state) {
 			s.now++
@@ -59,12 +62,23 @@ func (y *system) nodeMoves(s *state, n int, add func(string, func(*state))) {
 	if d.since != never && (s.now-d.since >= lease || !y.keeps(forgottenWait)) {
 		add(name+" is trusted", func(s *state) {
 			s.node[n].since = never
-			if y.keeps(forgottenRaised) { // to the greatest of N - k + 1 others, which are both of them
-				for other := range s.node {
-					s.node[n].counter = max(s.node[n].counter, s.node[other].counter)
-				}
-			}
+			y.raiseTrusted(s, n)
 		})
+	}
+}
+
+// raiseTrusted raises a node that may have forgotten tokens: to the greatest of N - k + 1 others, which are both of them. If one of
+// them is gone, the node's clock says how great a token it can have known when it forgot.
+func (y *system) raiseTrusted(s *state, n int) {
+	d := &s.node[n]
+	switch {
+	case !y.keeps(forgottenRaised):
+	case !s.gone:
+		for _, other := range s.node {
+			d.counter = max(d.counter, other.counter)
+		}
+	case y.keeps(clockRaised):
+		d.counter = max(d.counter, y.clock(s)-lease*unit+maxAhead)
 	}
 }
 
@@ -76,7 +90,7 @@ func (y *system) grant(s *state, n int, id int8) bool {
 		return false
 	case d.holder == 0:
 		d.holder = id
-		d.counter++
+		d.counter = max(d.counter+1, y.clock(s))
 	}
 	d.until = s.now + lease
 	return true
@@ -85,6 +99,9 @@ func (y *system) grant(s *state, n int, id int8) bool {
 // forget runs a cancel or a release, and wakes who waits.
 func (y *system) forget(s *state, n int, id int8) {
 	d := &s.node[n]
+	if !s.answers(n) {
+		return
+	}
 	if y.keeps(newIDs) {
 		d.done |= 1 << id
 	}

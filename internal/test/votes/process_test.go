@@ -24,7 +24,7 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	case raises:
 		count := y.answerMoves(s, i, add) // of nodes that are late
 		for n, v := range p.ballots {
-			if v.ballot == granted && v.knows < p.token {
+			if v.ballot == granted && v.knows < p.token && y.mayRaise(s, n, p.token) {
 				add("raises a counter", func(s *state) { // of a node that may have forgotten the hold
 					d := &s.node[n]
 					d.counter = max(d.counter, p.token)
@@ -77,6 +77,9 @@ func (y *system) answerMoves(s *state, i int, add func(string, func(*state))) (c
 	for n, v := range p.ballots {
 		switch v.ballot {
 		case asked, left:
+			if !s.answers(n) {
+				continue
+			}
 			if v.ballot == asked && y.together && i == 0 {
 				y.batchMoves(s, i, n, add)
 				continue

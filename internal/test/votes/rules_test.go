@@ -14,6 +14,8 @@ const (
 	chosenAgain                      // and so do k that have given it or less: it rises if one that is late has given more
 	forgottenWait                    // a node that forgets grants nothing for a lease
 	forgottenRaised                  // and is raised before it grants again
+	clockRaised                      // by its own clock, if too few others answer
+	clockBound                       // no node is told of a token that is further ahead of its clock than that
 	firstLast                        // the first node is released when the others are
 
 	// Of votes for several locks that go to a node in one run:

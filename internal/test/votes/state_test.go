@@ -6,6 +6,10 @@ const (
 	quorum    = 2
 	lease     = 2
 	never     = -1
+
+	// Of systems with clocks:
+	unit     = 4  // how far a clock goes while a lease is half over, in tokens
+	maxAhead = 12 // how far a token may be ahead of a node's clock
 )
 
 // A system is what a search begins with.
@@ -18,6 +22,7 @@ type system struct {
 	queues   bool // a process that is refused waits in the queue of the first node, and releases take time
 	slow     bool // answers to the first process take time
 	late     bool // processes give up, and what they have sent to the last node arrives late
+	clocks   bool // tokens follow the clocks, and the first node may be gone for good
 	together bool // acquires of the first process go out with those for other locks, and bring two tokens
 }
 
@@ -90,8 +95,25 @@ type state struct {
 	forgets int8
 	last    int8 // the greatest token that a process began to work with
 	back    bool // a process began with a lesser one
+	gone    bool // the first node answers nobody
 	proc    [processes]process
 	node    [nodes]node
+}
+
+// answers reports whether a node does.
+func (s *state) answers(n int) bool { return n != first || !s.gone }
+
+// clock is what the clock of a node says, in tokens.
+func (y *system) clock(s *state) int8 {
+	if !y.clocks {
+		return 0
+	}
+	return s.now * unit
+}
+
+// mayRaise reports whether a node may be told of a token.
+func (y *system) mayRaise(s *state, n int, token int8) bool {
+	return s.answers(n) && (!y.clocks || !y.keeps(clockBound) || token <= y.clock(s)+maxAhead)
 }
 
 // Time returns when it is.

@@ -15,6 +15,9 @@ var systems = map[string]system{
 	"a node forgets":          {end: 2, attempts: 1, ahead: 1, forgets: 1},
 	"one waits for the other": {end: 1, attempts: 1, queues: true},
 
+	"a node is gone, and one forgets":      {end: 2, attempts: 1, ahead: 9, forgets: 1, clocks: true},
+	"a counter is further ahead than that": {end: 2, attempts: 1, ahead: 13, forgets: 1, clocks: true},
+
 	"votes go together":                        {end: 2, attempts: 1, together: true},
 	"votes of two attempts go together":        {end: 0, attempts: 2, late: true, together: true},
 	"votes go together to a node that forgets": {end: 0, attempts: 1, forgets: 1, together: true},
@@ -51,6 +54,8 @@ var needs = []struct {
 	{"a late answer may raise the token", chosenAgain, "counters that differ", "a token goes back"},
 	{"a node that forgets grants nothing for a lease", forgottenWait, "a node forgets", "two work"},
 	{"it is raised before it grants again", forgottenRaised, "a node forgets", "a token goes back"},
+	{"or by its own clock", clockRaised, "a node is gone, and one forgets", "a token goes back"},
+	{"no node is told of a token that is further ahead", clockBound, "a counter is further ahead than that", "a token goes back"},
 	{"a node that forgets grants nothing in a run of several", gated, "votes go together to a node that forgets", "two work"},
 	{"a run of several takes what is free", freeOnes, "votes go together", "two work"},
 	{"it takes no lock for an id that is over", doneOnes, "votes of two attempts go together", "a node grants the lock to an id that is over"},
