@@ -21,6 +21,7 @@ type attempt struct {
 	requeued int  // how often the task was put back because of its lock, as far as this process knows
 	limited  bool // the context has a deadline
 	deadline time.Time
+	began    time.Time
 	timeout  time.Duration // from the beginning of the attempt to its deadline
 }
 
@@ -50,9 +51,9 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 			a.ctx = root
 		}
 	}
-	a.server = root.server
+	a.server, a.began = root.server, root.began
 	if a.deadline, a.limited = ctx.Deadline(); a.limited {
-		a.timeout = a.deadline.Sub(root.began)
+		a.timeout = a.deadline.Sub(a.began)
 	}
 	return a
 }

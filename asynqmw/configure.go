@@ -60,7 +60,7 @@ func Configure(cfg asynq.Config) asynq.Config {
 }
 
 // IsBusy reports whether err, which a handler under WithLock has returned, is no failure: the task, or
-// with WithRescue a copy of it, is queued again because its lock is busy or the lockmw.Client is closed.
+// a copy of it (see WithRescue), is queued again because its lock is busy or the lockmw.Client is closed.
 // It is for middlewares that count or log errors. One that wraps WithLock must return the error as it is,
 // or wrapped with %w. For a task that WithOnBusy(Drop) deletes IsBusy is false; that error wraps
 // asynq.RevokeTask.
@@ -75,7 +75,9 @@ type busyError struct {
 	delay time.Duration
 	drop  bool
 	copy  string // the ID of the task that was enqueued instead
-	nonce string // by which a parked task is known
+
+	nonce  string // by which a task is known that was parked or set aside
+	parked bool
 }
 
 func (e *busyError) putBack() bool { return !e.drop && e.copy == "" }
@@ -86,8 +88,10 @@ func (e *busyError) Error() string {
 		return "asynqmw: dropped because its lock is busy: " + e.err.Error()
 	case e.copy != "":
 		return "asynqmw: queued again as " + e.copy + ": " + e.err.Error()
-	case e.nonce != "":
+	case e.parked:
 		return "asynqmw: parked (" + e.nonce + "): " + e.err.Error()
+	case e.nonce != "":
+		return "asynqmw: queued again (" + e.nonce + "): " + e.err.Error()
 	}
 	return "asynqmw: queued again: " + e.err.Error()
 }

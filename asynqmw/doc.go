@@ -21,9 +21,9 @@
 // # What can go wrong
 //
 // asynq archives a task that does not succeed on its last attempt, whatever the reason. With WithRescue
-// a task that finds its lock busy on its last attempt goes on as a copy. Without it the last attempt
-// waits in its worker until shortly before the task's deadline, and is archived if the lock is still busy
-// then.
+// a task that finds its lock busy on its last attempt comes back later, as on other attempts. Without it the last attempt
+// waits in its worker until shortly before the task's deadline, unless half of the workers wait, and is archived if the
+// lock is still busy then.
 //
 // A wait in the worker uses up the task's timeout: let the timeout be longer than the longest wait and
 // the work together.

@@ -17,8 +17,10 @@ type lists struct{ rdb redis.UniversalClient }
 const (
 	// listsLast is how long a list outlives the last task that was parked.
 	listsLast = longestAway + 2*time.Minute
-	// arrival is how long a task that was called is waited for before the next one is called.
+	// arrival is how long a task that was called takes to wait for its lock at most.
 	arrival = 2 * time.Second
+	// answerIn is how long a call to Redis may take.
+	answerIn = 2 * time.Second
 	// looksAtMost is how many locks are looked at together.
 	looksAtMost = 1000
 )
@@ -48,32 +50,26 @@ const (
 	parkTask
 	refuseTask   // by what parkCall says
 	leaveGrouped // it cannot be called
-)
-
-// A parkWhen says when a task may be parked.
-type parkWhen int
-
-const (
-	parkAnyway parkWhen = iota
-	parkIfCalled
-	parkNever
+	letOlderGo   // ask again: an older task was called, and is to wait first
 )
 
 // A parkCall asks what becomes of a task with a busy lock.
 type parkCall struct {
 	crowdID
 
-	id      string
-	nonce   string // what the task's last error will have
-	state   string // of the task: active, or scheduled for a copy
-	mayWait bool
-	when    parkWhen
+	id       string
+	nonce    string        // which the task's last error will have
+	waited   time.Duration // so far
+	stay     time.Duration // how long it may wait in its worker
+	ifCalled bool          // it may be parked only if it was called
+	last     bool          // asynq archives it
+	hurried  bool          // it lets no older task go first
 }
 
 func (l lists) park(ctx context.Context, c parkCall) (parkAnswer, error) {
 	keys := []string{listOf(c.queue, c.lock), listsOf(c.queue), taskPrefix(c.queue) + c.id, inQueue(c.queue, "pending")}
-	got, err := parkScript.Run(ctx, l.rdb, keys,
-		c.id, c.nonce, c.lock, listsLast.Milliseconds(), c.state, flag(c.mayWait), int(c.when)).Int64Slice()
+	got, err := parkScript.Run(ctx, l.rdb, keys, c.id, c.nonce, c.lock, listsLast.Milliseconds(),
+		c.waited.Microseconds(), c.stay.Microseconds(), flag(c.ifCalled), flag(c.last), taskPrefix(c.queue), flag(c.hurried)).Int64Slice()
 	if err != nil {
 		return parkAnswer{}, err
 	}
@@ -83,22 +79,34 @@ func (l lists) park(ctx context.Context, c parkCall) (parkAnswer, error) {
 	return parkAnswer{what: parkAction(got[0]), rank: int(got[1]), called: got[2] == 1}, nil
 }
 
+// A callWhen says when tasks are to be called.
+type callWhen string
+
+const (
+	callAnyway callWhen = "anyway"
+	callAhead  callWhen = "ahead" // of the release, if no other task waits for a worker
+	callHeld   callWhen = "held"  // to wait with others, if no older task waits in its worker
+)
+
 // A promotion is what came of an attempt to call tasks.
 type promotion struct {
 	moved int
 	left  int  // how many are on the list; -1: it was not looked at
-	soon  bool // to be tried again at once
+	soon  bool // to be tried again immediately
 }
 
-// promote calls up to n tasks of a list. With ahead it does so only if no task waits for a worker.
-func (l lists) promote(ctx context.Context, id crowdID, n int, ahead bool) (promotion, error) {
-	queue, list := id.queue, listOf(id.queue, id.lock)
+// promote calls tasks of a list, until n are on their way or wait. Tasks that have got the lock leave the list.
+func (l lists) promote(ctx context.Context, id crowdID, n int, when callWhen, gone []string) (promotion, error) {
+	queue := id.queue
 	keys := []string{
-		list, listsOf(queue), list + ":called",
-		inQueue(queue, "pending"), inQueue(queue, "retry"), inQueue(queue, "scheduled"), inQueue(queue, "paused"),
+		listOf(queue, id.lock), listsOf(queue),
+		inQueue(queue, "pending"), inQueue(queue, "retry"), inQueue(queue, "archived"), inQueue(queue, "paused"),
 	}
-	got, err := promoteScript.Run(ctx, l.rdb, keys,
-		taskPrefix(queue), id.lock, n, flag(ahead), time.Now().UnixNano(), arrival.Milliseconds()).Int64Slice()
+	args := []any{taskPrefix(queue), id.lock, n, string(when), time.Now().UnixNano(), arrival.Microseconds()}
+	for _, task := range gone {
+		args = append(args, task)
+	}
+	got, err := promoteScript.Run(ctx, l.rdb, keys, args...).Int64Slice()
 	if err != nil {
 		return promotion{}, err
 	}

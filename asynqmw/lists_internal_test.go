@@ -2,9 +2,11 @@ package asynqmw
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -56,7 +58,7 @@ func (tb *table) task(id, state, what string) {
 }
 
 func (tb *table) call(id string) parkCall {
-	return parkCall{crowdID: tb.id, id: id, nonce: "N" + id, state: "active"}
+	return parkCall{crowdID: tb.id, id: id, nonce: "N" + id}
 }
 
 func (tb *table) asks(c parkCall, want parkAnswer) {
@@ -79,9 +81,9 @@ func (tb *table) parks(ids ...string) {
 	}
 }
 
-func (tb *table) promotes(n int, ahead bool, want promotion) {
+func (tb *table) promotes(n int, when callWhen, want promotion, gone ...string) {
 	tb.t.Helper()
-	got, err := tb.lists.promote(context.Background(), tb.id, n, ahead)
+	got, err := tb.lists.promote(context.Background(), tb.id, n, when, gone)
 	if err != nil || got != want {
 		tb.t.Errorf("promote: %+v %v, want %+v", got, err, want)
 	}
@@ -106,78 +108,184 @@ func (tb *table) listed(want ...string) {
 	}
 }
 
+// comes has a worker take a task that was called.
+func (tb *table) comes(id string) {
+	tb.t.Helper()
+	tb.do("LREM", inQueue("default", "pending"), 0, id)
+	tb.do("LPUSH", inQueue("default", "active"), id)
+	tb.do("HSET", taskPrefix("default")+id, "state", "active")
+}
+
+// ages has a task do for long what it does.
+func (tb *table) ages(id string) {
+	tb.t.Helper()
+	field, _ := tb.do("HGET", taskPrefix("default")+id, "lockmw").(string)
+	tb.do("HSET", taskPrefix("default")+id, "lockmw", regexp.MustCompile(`[0-9]+ `).ReplaceAllString(field, "1 "))
+}
+
 func TestParkedTasksAreCalledInTheOrderOfTheirArrival(t *testing.T) {
 	eachTable(t, func(tb *table) {
 		tb.parks("a", "b", "c")
 		tb.task("other", "pending", "")
-		tb.promotes(1, false, promotion{moved: 1, left: 2})
+		tb.promotes(1, callAnyway, promotion{moved: 1, left: 3})
 		tb.pendingAre("a", "other")
-		tb.listed("b", "c")
-		tb.promotes(1, false, promotion{left: -1}) // a has not arrived
-		tb.task("a", "active", "")
-		tb.promotes(2, false, promotion{moved: 2, left: 0})
+		tb.listed("a", "b", "c")
+		for _, comes := range []func(string){func(string) {}, tb.comes} {
+			comes("a")
+			tb.promotes(1, callAnyway, promotion{left: 3}) // a does not wait yet
+		}
+		tb.promotes(2, callAnyway, promotion{moved: 2, left: 2}, "a")
 		tb.pendingAre("b", "c", "other")
+		for _, id := range []string{"b", "c"} {
+			tb.comes(id)
+		}
+		tb.promotes(2, callAnyway, promotion{}, "b", "c")
 		for key, want := range map[string]any{inQueue("default", "retry"): int64(0), listsOf("default"): int64(0)} {
 			if got := tb.do("EXISTS", key); got != want {
 				tb.t.Errorf("%s exists: %v", key, got)
 			}
 		}
-		if state := tb.do("HGET", taskPrefix("default")+"c", "state"); state != "pending" {
-			tb.t.Errorf("c is %v", state)
-		}
+	})
+}
+
+// All workers may be busy for long.
+func TestACalledTaskThatNoWorkerTakesIsNotOvertaken(t *testing.T) {
+	eachTable(t, func(tb *table) {
+		tb.parks("a", "b")
+		tb.promotes(1, callAnyway, promotion{moved: 1, left: 2})
+		tb.ages("a")
+		tb.promotes(1, callAnyway, promotion{left: 2})
+		tb.pendingAre("a")
+	})
+}
+
+func TestATaskThatWaitedInItsWorkerHasThePlaceOfItsArrival(t *testing.T) {
+	eachTable(t, func(tb *table) {
+		tb.parks("a", "b")
+		tb.task("late", "active", "")
+		c := tb.call("late")
+		c.waited = time.Hour
+		tb.asks(c, parkAnswer{what: parkTask})
+		tb.listed("late", "a", "b")
+	})
+}
+
+func TestATaskWhoseServerIsShutDownWhileItWaitsKeepsItsPlace(t *testing.T) {
+	eachTable(t, func(tb *table) {
+		tb.task("first", "active", "")
+		tb.asks(tb.waits("first"), parkAnswer{what: waitInWorker})
+		tb.parks("a", "b")
+		tb.task("first", "pending", "")
+		tb.promotes(1, callAnyway, promotion{left: 3})
+		tb.task("first", "active", "")
+		c := tb.call("first")
+		c.nonce = "later"
+		tb.asks(c, parkAnswer{what: parkTask})
+		tb.listed("first", "a", "b")
 	})
 }
 
 func TestACalledTaskThatFindsItsLockBusyReturnsToItsPlace(t *testing.T) {
 	eachTable(t, func(tb *table) {
 		tb.parks("a", "b")
-		tb.promotes(1, false, promotion{moved: 1, left: 1})
-		tb.task("a", "active", "")
+		tb.promotes(1, callAnyway, promotion{moved: 1, left: 2})
+		tb.comes("a")
 		c := tb.call("a")
-		c.when = parkIfCalled
-		tb.asks(c, parkAnswer{what: parkTask, called: true})
-		tb.asks(c, parkAnswer{what: refuseTask}) // it stands on the list: not called
-		tb.listed("a", "b")
-		c.when = parkAnyway
-		tb.asks(c, parkAnswer{what: parkTask}) // again, as its answer was lost
+		c.ifCalled, c.nonce = true, "called"
+		for range 2 { // the answer was lost
+			tb.asks(c, parkAnswer{what: parkTask, called: true})
+			tb.listed("a", "b")
+		}
+		c.nonce = "later"
+		tb.asks(c, parkAnswer{what: refuseTask}) // it was not called again
+		c.ifCalled = false
+		tb.asks(c, parkAnswer{what: parkTask})
 		tb.listed("a", "b")
 	})
 }
 
-func TestOnlyTheFirstAndWhoWasCalledMayWaitAndNotBesideOthers(t *testing.T) {
+func (tb *table) waits(id string) parkCall {
+	c := tb.call(id)
+	c.stay = time.Minute
+	return c
+}
+
+func TestOnlyTheOldestAndCalledTasksWaitInTheirWorkerUnlessOthersNeedIt(t *testing.T) {
 	eachTable(t, func(tb *table) {
-		waits := func(id string) parkCall {
-			c := tb.call(id)
-			c.mayWait = true
-			return c
-		}
 		tb.task("a", "active", "")
-		tb.asks(waits("a"), parkAnswer{what: waitInWorker})
+		for range 2 { // the answer was lost
+			tb.asks(tb.waits("a"), parkAnswer{what: waitInWorker})
+		}
 		tb.task("other", "pending", "")
-		tb.asks(waits("a"), parkAnswer{what: parkTask})
+		tb.asks(tb.waits("a"), parkAnswer{what: parkTask})
 		tb.task("a", "retry", "(Na)")
 		tb.task("other", "active", "")
 		tb.task("b", "active", "")
-		tb.asks(waits("b"), parkAnswer{what: parkTask, rank: 1})
+		tb.asks(tb.waits("b"), parkAnswer{what: parkTask, rank: 1})
 		tb.task("b", "retry", "(Nb)")
-		tb.promotes(1, true, promotion{moved: 1, left: 1})
-		tb.promotes(1, true, promotion{left: -1})
+		tb.promotes(1, callAhead, promotion{moved: 1, left: 2})
+		tb.promotes(1, callAhead, promotion{left: -1})
+		tb.comes("a")
+		tb.asks(tb.waits("a"), parkAnswer{what: waitInWorker, called: true})
+	})
+}
+
+// An older task that was called may be on its way.
+func TestTasksThatWereCalledTogetherWaitInTheirOrder(t *testing.T) {
+	eachTable(t, func(tb *table) {
+		tb.parks("a", "b", "c")
+		tb.promotes(2, callAhead, promotion{moved: 2, left: 3})
+		tb.comes("b")
+		tb.asks(tb.waits("b"), parkAnswer{what: letOlderGo})
+		tb.comes("a")
+		tb.asks(tb.waits("b"), parkAnswer{what: letOlderGo})
+		tb.asks(tb.waits("a"), parkAnswer{what: waitInWorker, called: true})
+		tb.asks(tb.waits("b"), parkAnswer{what: waitInWorker, rank: 1, called: true})
+		tb.promotes(2, callAhead, promotion{left: 3}) // two wait
+		tb.promotes(3, callAhead, promotion{moved: 1, left: 3})
+		tb.comes("c")
+		tb.asks(tb.waits("c"), parkAnswer{what: waitInWorker, rank: 2, called: true})
+	})
+}
+
+func TestATaskDoesNotLetAnOlderOneGoFirstForLong(t *testing.T) {
+	eachTable(t, func(tb *table) {
+		tb.parks("a", "b")
+		tb.promotes(2, callAhead, promotion{moved: 2, left: 2})
+		tb.comes("a") // its worker dies
+		tb.comes("b")
+		c := tb.waits("b")
+		tb.asks(c, parkAnswer{what: letOlderGo})
+		c.hurried = true
+		tb.asks(c, parkAnswer{what: waitInWorker, rank: 1, called: true})
+		tb.ages("a")
+		c.hurried = false
+		tb.asks(c, parkAnswer{what: waitInWorker, rank: 1, called: true})
+	})
+}
+
+// A lock that is held for long has one task wait for it, in whichever process.
+func TestNoTaskIsCalledToAHeldLockWhileAnOlderOneWaits(t *testing.T) {
+	eachTable(t, func(tb *table) {
 		tb.task("a", "active", "")
-		tb.asks(waits("a"), parkAnswer{what: waitInWorker, called: true})
-		never := tb.call("a")
-		never.when = parkNever
-		tb.asks(never, parkAnswer{what: refuseTask})
+		tb.asks(tb.waits("a"), parkAnswer{what: waitInWorker})
+		tb.task("b", "active", "")
+		tb.asks(tb.waits("b"), parkAnswer{what: parkTask, rank: 1})
+		tb.task("b", "retry", "(Nb)")
+		tb.promotes(1, callHeld, promotion{left: 2})
+		tb.ages("a") // its worker has died
+		tb.promotes(1, callHeld, promotion{moved: 1, left: 2})
 	})
 }
 
 // What asynq, an operator or the handler itself has done with a task since it was parked stays as it is.
 func TestNoOtherTaskIsMoved(t *testing.T) {
 	for name, change := range map[string]func(tb *table){
-		"completed":                              func(tb *table) { tb.task("a", "completed", "asynqmw: parked (Na): busy") },
-		"archived":                               func(tb *table) { tb.task("a", "archived", "asynqmw: parked (Na): busy") },
-		"scheduled":                              func(tb *table) { tb.task("a", "scheduled", "a task of the same ID") },
-		"backing off for its own reasons":        func(tb *table) { tb.task("a", "retry", "no connection to the database") },
-		"backing off, with the nonce, as a copy": func(tb *table) { tb.task("a", "retry", "Na no connection") },
+		"completed":                       func(tb *table) { tb.task("a", "completed", "asynqmw: parked (Na): busy") },
+		"archived":                        func(tb *table) { tb.task("a", "archived", "asynqmw: parked (Na): busy") },
+		"scheduled":                       func(tb *table) { tb.task("a", "scheduled", "a task of the same ID") },
+		"backing off for its own reasons": func(tb *table) { tb.task("a", "retry", "no connection to the database") },
+		"backing off, with the nonce":     func(tb *table) { tb.task("a", "retry", "Na no connection") },
 		"deleted": func(tb *table) {
 			tb.task("a", "pending", "")
 			tb.do("RPOP", inQueue("default", "pending"))
@@ -190,22 +298,24 @@ func TestNoOtherTaskIsMoved(t *testing.T) {
 			eachTable(t, func(tb *table) {
 				tb.parks("a", "b")
 				change(tb)
-				tb.promotes(1, false, promotion{moved: 1, left: 0})
+				tb.promotes(1, callAnyway, promotion{moved: 1, left: 1})
 				tb.pendingAre("b")
-				tb.listed()
+				tb.listed("b")
 			})
 		})
 	}
 }
 
-func TestATaskThatIsStillActiveIsWaitedFor(t *testing.T) {
+func TestATaskThatIsStillActiveIsWaitedForAndNotOvertaken(t *testing.T) {
 	eachTable(t, func(tb *table) {
-		tb.parks("a")
-		tb.task("a", "active", "asynqmw: parked (Na): busy")
-		tb.promotes(1, false, promotion{left: 1, soon: true})
-		tb.listed("a")
-		tb.parks("b")
-		tb.promotes(1, false, promotion{moved: 1, left: 1})
+		tb.parks("a", "b")
+		tb.task("a", "active", "")
+		c := tb.call("a")
+		tb.asks(c, parkAnswer{what: parkTask})
+		tb.promotes(1, callAnyway, promotion{left: 2, soon: true})
+		tb.listed("a", "b")
+		tb.ages("a") // its worker has died
+		tb.promotes(1, callAnyway, promotion{moved: 1, left: 2})
 		tb.pendingAre("b")
 	})
 }
@@ -214,18 +324,8 @@ func TestNoTaskIsMovedInAPausedQueue(t *testing.T) {
 	eachTable(t, func(tb *table) {
 		tb.parks("a")
 		tb.do("SET", inQueue("default", "paused"), 1)
-		tb.promotes(1, false, promotion{left: -1})
+		tb.promotes(1, callAnyway, promotion{left: -1})
 		tb.pendingAre()
-	})
-}
-
-func TestACopyIsKnownByItsHeader(t *testing.T) {
-	eachTable(t, func(tb *table) {
-		tb.task("a~2-K", "scheduled", "header: 2-K")
-		c := parkCall{crowdID: tb.id, id: "a~2-K", nonce: "2-K", state: "scheduled"}
-		tb.asks(c, parkAnswer{what: parkTask})
-		tb.promotes(1, false, promotion{moved: 1, left: 0})
-		tb.pendingAre("a~2-K")
 	})
 }
 
@@ -263,8 +363,8 @@ func TestManyThatCannotBeMovedLeaveTheListBitByBit(t *testing.T) {
 		for _, id := range ids[:149] {
 			tb.do("DEL", taskPrefix("default")+id)
 		}
-		tb.promotes(1, false, promotion{left: 50, soon: true})
-		tb.promotes(1, false, promotion{moved: 1})
+		tb.promotes(1, callAnyway, promotion{left: 50, soon: true})
+		tb.promotes(1, callAnyway, promotion{moved: 1, left: 1})
 		tb.pendingAre("149")
 	})
 }

@@ -61,12 +61,13 @@ func (p *parking) goesOn(queue string, parked bool, err error) bool {
 // of this server waits: while there is always somebody who waits, a lock is never seen to be free. It reports
 // whether anything is parked.
 func (p *parking) lookOnce(queue string) (parked bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), arrival)
+	ctx, cancel := context.WithTimeout(context.Background(), answerIn)
 	defer cancel()
 	locks, err := p.lists.locks(ctx, queue)
 	if err != nil || len(locks) == 0 {
 		return false, err
 	}
+	rand.Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
 	pipe := p.locks.Redis.Pipeline()
 	exist := make([]*redis.IntCmd, len(locks))
 	for i, lock := range locks {
@@ -75,13 +76,16 @@ func (p *parking) lookOnce(queue string) (parked bool, err error) {
 	if _, err := pipe.Exec(ctx); err != nil {
 		return true, err
 	}
-	waits := p.server.waits()
+	waits := p.server.stays()
 	for i, lock := range locks {
 		id := crowdID{queue, lock}
 		held := exist[i].Val() > 0
 		if p.know(id); !held || !waits {
-			p.call(id, held)
-			waits = waits || held
+			when := callAnyway
+			if held {
+				when, waits = callHeld, true
+			}
+			p.call(id, when)
 		}
 	}
 	return true, nil

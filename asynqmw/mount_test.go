@@ -59,7 +59,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"a place kept by a plain lock", placeKept(new(lockmw.Client)), "fairlock"},
 		{"a place kept by a read-write lock", placeKept(new(rwlock.Locker)), "fairlock"},
 		{"no Redis of the queues", lock(asynqmw.WithQueueRedis(nil)), "WithQueueRedis(nil)"},
-		{"a Redis of the queues for tasks that come back by the clock", lock(asynqmw.WithQueueRedis(new(redis.Client)), asynqmw.WithRequeueDelay(0, 0)), "WithRequeueDelay"},
+		{"a Redis of the queues for tasks that do not come back", lock(asynqmw.WithQueueRedis(new(redis.Client)), asynqmw.WithOnBusy(asynqmw.Drop)), "WithQueueRedis"},
 		{"no place kept", lock(asynqmw.WithPlaceKept(0)), "WithPlaceKept"},
 		{"a place kept too long", lock(asynqmw.WithPlaceKept(25 * time.Hour)), "WithPlaceKept"},
 		{"a place kept for less than the task is away", lock(asynqmw.WithPlaceKept(10 * time.Second)), "15s"},

@@ -27,7 +27,8 @@ type BusyAction int
 
 const (
 	// Requeue parks the task: it is put back into the queue without spending a retry, and called when the lock is
-	// free. On the last attempt, unless there is WithRescue, the task waits in its worker instead. It is the default.
+	// free. On the last attempt, unless there is WithRescue or half of the workers wait, the task waits in its worker
+	// instead. It is the default.
 	Requeue BusyAction = iota
 	// Drop deletes the task: the holder of the lock does its work already.
 	Drop
@@ -114,25 +115,29 @@ func WithMaxRequeues(n int) Option {
 }
 
 // WithRescue saves a task whose lock is busy on its last attempt from being archived: when the wait that
-// lockmw.WithWait allows is over, a copy of it is enqueued. The copy has the same type, payload, headers,
-// queue and timeout, and one attempt too. Its ID is that of the task, "~", a number and some random
-// letters, which the header lockmw-rescued repeats. Until its delay is over it is in state scheduled,
-// without a last error. The client must be of the queue's Redis; the caller closes it.
+// lockmw.WithWait allows has ended, the task is set aside. asynq archives it, and it is put back into state retry
+// immediately afterwards: no retry is spent, and it has its ID, its deadline and what asynq.Unique keeps for it all the time.
+// asynq logs "Retry exhausted". Default: the task waits in its worker until shortly before its deadline, as long as not
+// half of the workers wait, and is archived if its lock is busy then. Last attempts that fail for another reason than
+// their lock, for example with lockmw.ErrUnavailable, are archived in any case.
 //
-// A middleware cannot find out what other options the task was enqueued with: give them as opts, for
-// example asynq.Retention. They may replace what the copy has by itself. The copy does not have the
-// task's asynq.Deadline, and may run later. Refused are a nil client, asynq.TaskID, asynq.Unique, a
-// Deadline that has passed, and options that asynq would refuse.
+// A task is set aside in the Redis of the queues: that of the locks, or of WithQueueRedis. If the task is not there, or
+// the user may not read and write "asynq:*", client enqueues a copy of the task instead, and a warning is logged, by the
+// logger of the lockmw.Client. The client must be of the queue's Redis; the caller closes it. The copy has the same type,
+// payload, headers, queue and timeout, and one attempt too. Its ID is that of the task, "~", a number and some random
+// letters, which the header lockmw-rescued repeats. Until its delay has passed it is in state scheduled, without a last
+// error. It does not have the task's asynq.Deadline, and is not unique: a task like it may be enqueued meanwhile. The
+// task itself is deleted, even if it has a retention; asynq warns of that in its log ("revoke task").
 //
-// The task itself is deleted, even if it has a retention; asynq warns of that in its log ("revoke task").
-// Its ID, and what asynq.Unique kept for it, are free from then on. If no copy can be enqueued, the task
-// waits for its lock as without WithRescue, and a warning is logged, by the logger of the lockmw.Client. Last attempts that
-// fail for another reason than their lock, for example with lockmw.ErrUnavailable, are archived all the
-// same.
+// A middleware cannot find out what other options the task was enqueued with: give those of the copy as opts, for
+// example asynq.Retention. They may replace what the copy has by itself. Refused are a nil client, asynq.TaskID,
+// asynq.Unique, a Deadline that has passed, and options that asynq would refuse. If no copy can be enqueued, the task
+// waits for its lock as without WithRescue, and a warning is logged.
 //
-// The task is left behind beside its copy if the server dies, its shutdown ends or asynq's Redis does not
-// answer in the instant after the copy was enqueued. Then the task is archived, or both run, one after the
-// other.
+// If the process ends in the instant after asynq has archived a task that is set aside, a server that parks tasks puts it
+// back within 12 minutes; with WithRequeueDelay or WithPlaceKept it stays archived. A task is left behind next to its
+// copy if the server dies, its shutdown ends or asynq's Redis does not answer in the instant after the copy was enqueued.
+// Then the task is archived, or both run, one after the other.
 func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 	opts = slices.Clone(opts)
 	return taskOption{apply: func(c *config) error {
@@ -151,8 +156,8 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 
 // WithQueueRedis says that asynq's queues are in the Redis, or the database, of rdb. Default: that of the locks.
 // Tasks that meet a busy lock are parked there: without it, or the right to read and write "asynq:*", they come back
-// after a delay and not when the lock is free, which is logged. The caller closes rdb. Refused are nil, and options with
-// which no task is parked: WithRequeueDelay, WithPlaceKept and a WithOnBusy other than Requeue.
+// after a delay and not when the lock is free, which is logged, and no task can be set aside on its last attempt (see
+// WithRescue). The caller closes rdb. Refused are nil, and a WithOnBusy other than Requeue.
 func WithQueueRedis(rdb redis.UniversalClient) Option {
 	return taskOption{apply: func(c *config) error {
 		if option.IsNil(rdb) {
@@ -169,7 +174,8 @@ func WithQueueRedis(rdb redis.UniversalClient) Option {
 // a request. Default: no place is kept.
 //
 // The place is of use only while the task waits in a worker, which it then does for 1 s by default
-// (lockmw.WithWait). With WithRequeueDelay(0, time.Second) it is away for the shortest time. The place is
+// (lockmw.WithWait). While half of the workers of its server wait, it only tries, and its place is kept all the same. With
+// WithRequeueDelay(0, time.Second) it is away for the shortest time. The place is
 // given up if the task does not come back within d, which must be longer than the longest
 // WithRequeueDelay and the server's DelayedTaskCheckInterval together. A lockmw.Client and an rwlock.Locker
 // are refused; with any other lock that keeps no places every attempt fails with lockmw.ErrInvalidOption.
@@ -235,8 +241,8 @@ func (c *config) contradiction(l lockmw.Locker) error {
 		return fmt.Errorf("%w: WithRescue with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
 	case (c.onBusy == Drop || c.onBusy == Archive) && c.placeKept != 0:
 		return fmt.Errorf("%w: WithPlaceKept with WithOnBusy(%v): the task does not come back", lockmw.ErrInvalidOption, c.onBusy)
-	case c.queueRedis != nil && !c.parks():
-		return fmt.Errorf("%w: WithQueueRedis with WithRequeueDelay, WithPlaceKept or WithOnBusy(%v): no task is parked", lockmw.ErrInvalidOption, c.onBusy)
+	case c.onBusy != Requeue && c.queueRedis != nil:
+		return fmt.Errorf("%w: WithQueueRedis with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
 	case c.placeKept != 0 && !mayBeFair(l):
 		return fmt.Errorf("%w: WithPlaceKept with a %T, which keeps no places: use fairlock.New", lockmw.ErrInvalidOption, l)
 	case c.placeKept != 0 && c.onBusy == Requeue && c.placeKept <= c.maxDelay:

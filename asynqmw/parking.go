@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +42,7 @@ type crowd struct {
 	mean    time.Duration // how long a task has the lock; 0: unknown
 	calling bool          // a promotion is on its way
 	again   bool          // and a release came after it
+	gone    []string      // tasks that have got the lock, and may be on the list
 }
 
 const (
@@ -80,7 +80,7 @@ func (p *parking) know(id crowdID) *crowd {
 
 // ask asks what becomes of a task with a busy lock.
 func (p *parking) ask(ctx context.Context, c parkCall) (parkAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, arrival)
+	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
 	answer, err := p.lists.park(ctx, c)
 	if err == nil && answer.what == parkTask {
@@ -90,18 +90,21 @@ func (p *parking) ask(ctx context.Context, c parkCall) (parkAnswer, error) {
 }
 
 // holds is called when a task of this server got a lock. What it returns is to be called after the release.
-func (p *parking) holds(id crowdID) (released func()) {
-	since := time.Now()
-	if p.isKnown(id) {
-		go p.call(id, !p.locks.Shared)
+func (p *parking) holds(id crowdID, a *attempt) (released func()) {
+	since, when := time.Now(), callAhead
+	if p.locks.Shared {
+		when = callAnyway // readers read together
+	}
+	p.mu.Lock()
+	c := p.crowds[id]
+	if c != nil {
+		c.gone = append(c.gone, a.id)
+	}
+	p.mu.Unlock()
+	if c != nil {
+		go p.call(id, when)
 	}
 	return func() { p.released(id, time.Since(since)) }
-}
-
-func (p *parking) isKnown(id crowdID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.crowds[id] != nil
 }
 
 // released is called when a task of this server, which had a lock for so long, has released it.
@@ -117,37 +120,45 @@ func (p *parking) released(id crowdID, had time.Duration) {
 	call := c != nil && c.waiting == 0
 	p.mu.Unlock()
 	if call { // before the worker takes another task
-		p.call(id, false)
+		p.call(id, callAnyway)
 	}
 }
 
-// call moves tasks of a crowd to the front of their queue: ahead of the release so many as may wait in workers, and
-// only if no other task waits for one; else one.
-func (p *parking) call(id crowdID, ahead bool) {
-	if n, c := p.beginCall(id, ahead); n > 0 {
-		p.promote(id, c, n, ahead, 0)
+// call moves tasks of a crowd to the front of their queue: ahead of the release as many as may wait in workers,
+// otherwise one.
+func (p *parking) call(id crowdID, when callWhen) {
+	if n, c := p.beginCall(id, when); n > 0 {
+		p.promote(id, c, n, when, 0)
 	}
 }
 
-// promote goes on with a call. Tasks on their way back into the queue are waited for in the background.
-func (p *parking) promote(id crowdID, c *crowd, n int, ahead bool, tries int) {
+// promote continues a call. Tasks on their way back into the queue are waited for in the background.
+func (p *parking) promote(id crowdID, c *crowd, n int, when callWhen, tries int) {
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), arrival)
-		done, err := p.lists.promote(ctx, id, n, ahead)
+		gone := p.takeGone(c)
+		ctx, cancel := context.WithTimeout(context.Background(), answerIn)
+		done, err := p.lists.promote(ctx, id, n, when, gone)
 		cancel()
 		if err == nil && done.soon && tries < maxTries && !p.isClosed() {
-			time.AfterFunc(time.Millisecond, func() { p.promote(id, c, n, ahead, tries+1) })
+			time.AfterFunc(time.Millisecond, func() { p.promote(id, c, n, when, tries+1) })
 			return
 		}
 		if !p.endCall(id, c, err == nil && done.left == 0) {
 			return
 		}
-		n, ahead, tries = 1, false, 0
+		n, when, tries = 1, callAnyway, 0
 	}
 }
 
-// beginCall returns how many tasks are to be called; 0 if that goes on already.
-func (p *parking) beginCall(id crowdID, ahead bool) (n int, c *crowd) {
+func (p *parking) takeGone(c *crowd) (gone []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	gone, c.gone = c.gone, nil
+	return gone
+}
+
+// beginCall returns how many tasks are to be called; 0 if others are being called already.
+func (p *parking) beginCall(id crowdID, when callWhen) (n int, c *crowd) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c = p.crowds[id]
@@ -155,12 +166,12 @@ func (p *parking) beginCall(id crowdID, ahead bool) (n int, c *crowd) {
 	case c == nil:
 		return 0, nil
 	case c.calling:
-		c.again = c.again || !ahead
+		c.again = c.again || when == callAnyway
 		return 0, c
-	case !ahead:
+	case when != callAhead:
 		n = 1
 	default:
-		n = c.depth(p.server.maxWaits()) - c.waiting
+		n = c.depth(p.server.maxWaits())
 	}
 	c.calling = n > 0
 	return n, c
@@ -190,16 +201,16 @@ func (c *crowd) depth(most int) int {
 	return min(max(1, int(fetching/c.mean)), most)
 }
 
-// stay reports whether a task may wait for its lock in its worker, and for how long. If so, leave has to be called.
-func (p *parking) stay(id crowdID) (wait time.Duration, leave func(), ok bool) {
+// stay returns how long a task may wait for its lock in its worker: 0 if it may not. Call leave in any case.
+func (p *parking) stay(id crowdID) (wait time.Duration, leave func()) {
 	c := p.know(id)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c == nil || c.waiting >= c.depth(p.server.maxWaits()) {
-		return 0, nil, false
+		return 0, func() {}
 	}
-	if !p.server.beginWait() {
-		return 0, nil, false
+	if !p.server.beginStay() {
+		return 0, func() {}
 	}
 	switch wait = longestStay; {
 	case p.server.workers == 1: // which others need
@@ -209,11 +220,11 @@ func (p *parking) stay(id crowdID) (wait time.Duration, leave func(), ok bool) {
 	}
 	c.waiting++
 	return wait, func() {
-		p.server.endWait()
+		p.server.endStay()
 		p.mu.Lock()
 		c.waiting--
 		p.mu.Unlock()
-	}, true
+	}
 }
 
 // away is how long a parked task is away if nothing calls it: by the time its turn should have come twice.
@@ -229,12 +240,6 @@ func (p *parking) away(id crowdID, rank int) time.Duration {
 		d = max(shortestAway, 2*time.Duration(rank)*mean)
 	}
 	return d + rand.N(d/4)
-}
-
-// parkCopy parks the copy of a task, which is scheduled. If that fails, the copy comes back after its delay.
-func (p *parking) parkCopy(ctx context.Context, id crowdID, copyID string) {
-	nonce := copyID[strings.LastIndexByte(copyID, '~')+1:] // which its header repeats
-	_, _ = p.ask(ctx, parkCall{crowdID: id, id: copyID, nonce: nonce, state: "scheduled"})
 }
 
 func (p *parking) isClosed() bool {

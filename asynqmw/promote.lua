@@ -1,37 +1,56 @@
--- Moves tasks from the list of a lock to the front of their queue. A task is moved only while it is put back because
--- of that lock: its last error names the nonce that it was parked with; a copy, which has no error yet, has it in a
--- header. All others leave the list. Harmless when repeated.
+-- Calls tasks of the list of a lock: moves them to the front of their queue. A task is called only while it is put back
+-- because of that lock: its last error names the nonce that it was parked with. If that was its last attempt, asynq has
+-- archived it, and restore.lua may not have run: the process died. Tasks that were called, or are active, stay on the
+-- list until they have got the lock; all others leave it. Harmless when repeated.
 --   KEYS 1 list: ids of tasks, by when they came first  2 lists: the locks that have a list
---        3 the task that was called last  4 pending tasks  5 tasks to be retried  6 scheduled tasks  7 mark of a paused queue
---   ARGV 1 what the keys of tasks begin with      2 lock      3 how many are to be moved
---        4 1: only if no task waits for a worker      5 now (ns)      6 how long a call is waited for (ms)
---   returns {how many were moved, how many are left in the list or -1, 1 if it is to be tried again at once}
+--        3 pending tasks  4 tasks to be retried  5 archived tasks  6 mark of a paused queue
+--   ARGV 1 what the keys of tasks begin with      2 lock      3 how many are to be on their way or wait for the lock
+--        4 when: anyway; "ahead": only if no other task waits for a worker; "held": only if no older task waits for the lock
+--        5 now (ns)      6 for how long a task counts that was called (µs)      7… tasks that have got the lock
+--   returns {how many were called, how many are left in the list or -1, 1 if it is to be tried again immediately}
+-- park.lua tells what the field lockmw of a task is.
 local call = redis.call
-if call('EXISTS', KEYS[7]) == 1 or (ARGV[4] == '1' and call('LLEN', KEYS[4]) > 0) then return {0, -1, 0} end
-local before = call('GET', KEYS[3])
-if before and call('HGET', ARGV[1] .. before, 'state') == 'pending' then return {0, -1, 0} end
-local chosen, from, most = {}, {}, tonumber(ARGV[3])
-for _, id in ipairs(call('ZRANGE', KEYS[1], 0, 99)) do
-  local task = call('HMGET', ARGV[1] .. id, 'state', 'msg', 'lockmw')
-  local nonce, set, sign = task[3] and string.match(task[3], '^%S+'), nil, nil
-  if nonce and task[1] == 'retry' then set, sign = KEYS[5], '(' .. nonce .. ')' end
-  if nonce and task[1] == 'scheduled' then set, sign = KEYS[6], nonce end
-  if set and string.find(task[2], sign, 1, true) and call('ZSCORE', set, id) then
-    chosen[#chosen + 1] = id
-    from[#from + 1] = set
-    if #chosen == most then break end
-  elseif task[1] ~= 'active' then -- which is on its way back into the queue, or has got the lock
+for i = 7, #ARGV do call('ZREM', KEYS[1], ARGV[i]) end
+if call('EXISTS', KEYS[6]) == 1 or ARGV[4] == 'ahead' and call('LLEN', KEYS[3]) > 0 then return {0, -1, 0} end
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local ahead, most = ARGV[4] == 'ahead', tonumber(ARGV[3])
+local chosen, coming, soon = {}, 0, 0
+local ids = call('ZRANGE', KEYS[1], 0, 99)
+for i, id in ipairs(ids) do
+  if coming + #chosen >= most then break end
+  local task = call('HMGET', ARGV[1] .. id, 'state', 'msg', 'lockmw', 'lockmw_back')
+  local nonce, letter, more, till, since = string.match(task[3] or '', '^(%S+) (%a)(%a*)(%d+) (%d+)$')
+  local fresh = nonce and tonumber(till) > now -- or it has got the lock, or its worker has died
+  local active, set = task[1] == 'active', nil
+  if nonce and string.find(task[2] or '', '(' .. nonce .. ')', 1, true) then
+    if task[1] == 'retry' then set = KEYS[4] end
+    if task[1] == 'archived' and string.find(more, 'A', 1, true) and task[4] ~= nonce then set = KEYS[5] end
+    if set and not call('ZSCORE', set, id) then set = nil end
+  end
+  if task[1] == 'pending' and (letter == 'c' or letter == 'w' and fresh) or active and letter == 'c' and fresh then
+    -- It is on its way. A task whose server is shut down while it waits is at the front of its queue.
+    if not ahead then break end
+    coming = coming + 1
+  elseif letter == 'w' and active and fresh then
+    if ARGV[4] == 'held' then break end
+    if ahead then coming = coming + 1 end
+  elseif (active or set == KEYS[5]) and fresh then -- it is on its way back into the queue
+    soon = 1
+    break
+  elseif set then
+    chosen[#chosen + 1] = {id, set, nonce .. ' c' .. string.format('%.0f', now + ARGV[6]) .. ' ' .. since}
+  elseif not active then
     call('ZREM', KEYS[1], id)
+    soon = i == 100 and 1 or 0
   end
 end
 for i = #chosen, 1, -1 do -- the first one is to be at the front
-  local id = chosen[i]
-  if i == #chosen then call('SET', KEYS[3], id, 'PX', ARGV[6]) end
-  call('RPUSH', KEYS[4], id)
-  call('ZREM', from[i], id)
-  call('HSET', ARGV[1] .. id, 'state', 'pending', 'pending_since', ARGV[5])
-  call('ZREM', KEYS[1], id)
+  local id, set, sign = unpack(chosen[i])
+  call('RPUSH', KEYS[3], id)
+  call('ZREM', set, id)
+  call('HSET', ARGV[1] .. id, 'state', 'pending', 'pending_since', ARGV[5], 'lockmw', sign)
 end
 local left = call('ZCARD', KEYS[1])
 if left == 0 then call('SREM', KEYS[2], ARGV[2]) end
-return {#chosen, left, #chosen == 0 and left > 0 and 1 or 0}
+return {#chosen, left, #chosen == 0 and soon == 1 and 1 or 0}

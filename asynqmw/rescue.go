@@ -33,7 +33,7 @@ func origin(id string, headers map[string]string) (string, int) {
 	return first, n
 }
 
-// A rescue enqueues a copy of a task that is on its last attempt, which asynq would archive.
+// A rescue enqueues a copy of a task that is on its last attempt and cannot be set aside: asynq would archive it.
 type rescue struct {
 	client *asynq.Client
 	opts   []asynq.Option

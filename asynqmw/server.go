@@ -14,7 +14,8 @@ import (
 // A server is what the tasks of one asynq server share.
 type server struct {
 	workers int
-	waiting atomic.Int32 // workers that wait for a lock
+	waiting atomic.Int32 // workers that wait for a lock, of them:
+	staying atomic.Int32 // for a second at most
 
 	mu       sync.Mutex
 	parkings map[parkingID]*parking
@@ -51,7 +52,7 @@ func (s *server) parking(locks core.Backend, queues redis.UniversalClient) *park
 // maxWaits is how many workers may wait for a lock at a time: half of them.
 func (s *server) maxWaits() int { return max(1, s.workers/2) }
 
-// beginWait reports whether another worker may wait.
+// beginWait reports whether another worker may wait. Call endWait then.
 func (s *server) beginWait() bool {
 	if int(s.waiting.Add(1)) <= s.maxWaits() {
 		return true
@@ -62,5 +63,19 @@ func (s *server) beginWait() bool {
 
 func (s *server) endWait() { s.waiting.Add(-1) }
 
-// waits reports whether a worker waits.
-func (s *server) waits() bool { return s.waiting.Load() > 0 }
+// beginStay is beginWait for a second at most. Call endStay then.
+func (s *server) beginStay() bool {
+	if !s.beginWait() {
+		return false
+	}
+	s.staying.Add(1)
+	return true
+}
+
+func (s *server) endStay() {
+	s.staying.Add(-1)
+	s.endWait()
+}
+
+// stays reports whether a worker waits for a second at most.
+func (s *server) stays() bool { return s.staying.Load() > 0 }

@@ -38,7 +38,7 @@ func TestTheRightsThatParkingNeeds(t *testing.T) {
 	admin, q := s.NewClient(t), newQueue(t, queueOn(s))
 	user := strings.Fields("ACL SETUSER locks reset on >secret ~lockmw:* &lockmw:inbox:* +evalsha +eval +subscribe +publish +ping " +
 		"+time +exists +del +pexpire +pttl +get +set +hset +hget +hmget +hgetall +hdel +hlen +hscan +zadd +zrem +zcard +zscore +zrank +zrange +zrangebyscore +zcount +info")
-	parks := strings.Fields("~asynq:* +llen +rpush +sadd +srem +srandmember")
+	parks := strings.Fields("~asynq:* +llen +rpush +sadd +srem +srandmember +decr")
 	for _, args := range [][]string{user, append([]string{"ACL", "SETUSER", "locks"}, parks...)} {
 		if err := admin.Do(t.Context(), asAny(args)...).Err(); err != nil {
 			t.Fatal(err)
@@ -46,12 +46,16 @@ func TestTheRightsThatParkingNeeds(t *testing.T) {
 	}
 	rdb := s.NewClient(t, func(o *redis.Options) { o.Username, o.Password, o.DisableIdentity = "locks", "secret", true })
 	release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
-	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem)(handle(func(context.Context) error { return nil })))
-	ids := []string{q.fulfil("7"), q.fulfil("7")}
+	rescue := asynqmw.WithRescue(q.client)
+	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem, rescue)(handle(func(context.Context) error { return nil })))
+	ids := []string{q.fulfil("7"), q.fulfil("7"), q.fulfil("7", asynq.MaxRetry(0))}
 	q.awaitParked(ids...)
 	release()
 	q.awaitDone(ids...)
 	nothingParked(t, admin)
+	if info, err := q.inspector.GetQueueInfo("default"); err != nil || info.Failed > 0 {
+		t.Errorf("%+v %v", info, err)
+	}
 	if denied := admin.Do(t.Context(), "ACL", "LOG").Val(); len(denied.([]any)) > 0 {
 		t.Errorf("denied: %v", denied)
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/keyed"
@@ -30,7 +31,7 @@ import (
 // spending a retry, and called when the lock is free: see WithOnBusy. As long as no other task waits for a worker,
 // it may wait for the lock in its own instead, for a second at most. Two kinds of attempts wait until shortly
 // before the task's deadline instead, whatever WithWait and WithMaxWaiters say: the last one of a task, unless
-// there is WithRescue, and every one on a server without Configure. A wait never outlasts the task's deadline.
+// there is WithRescue or half of the workers wait, and every one on a server without Configure. A wait never outlasts the task's deadline.
 //
 // A task without a valid key is archived without being retried (asynq.SkipRetry), as it will never
 // have one; other errors of key fail the attempt. When Redis is unavailable the attempt fails with
@@ -43,7 +44,7 @@ import (
 // handlers and is safe for concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc {
 	c := newConfig(l, key, opts)
-	g := &guard{config: c, locker: l, key: key, lot: newLot(c, l)}
+	g := &guard{config: c, locker: l, key: key, lot: newLot(c, l), queues: queuesOf(c, l)}
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {
 			panic("asynqmw: the handler to lock is nil")
@@ -65,9 +66,11 @@ type guard struct {
 	*config
 	locker lockmw.Locker
 	key    KeyFunc
-	lot    *lot // nil: tasks are not parked
+	lot    *lot                  // nil: tasks are not parked
+	queues redis.UniversalClient // nil: unknown
 	warn   sync.Once
 	closed sync.Once
+	copies sync.Once
 
 	requeues requeues
 	unsaved  loglimit.Limit // of the lines about copies that could not be enqueued
@@ -93,37 +96,50 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 			g.logger().WarnContext(ctx, "asynqmw: the server's Config was not wrapped in asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near and then spend a retry; on their last attempt they are archived, unless there is WithRescue", "type", task.Type())
 		})
 	}
-	mustWait := g.mustWait(a)
 	p, id := g.parkingOf(a, key)
-	ctx, hold, release, err := g.lock(a, key, mustWait)
-	if p != nil && isBusy(err) && a.ctx.Err() == nil && !mustWait {
-		release()
-		ctx, hold, release, err = g.park(p, id, a, key, err)
-	}
-	if g.toRescue(a, err) {
-		release()
-		copyID, failed := g.rescue.copyOf(a, task, g.backOff(a.requeued))
-		if failed == nil {
-			if p != nil {
-				p.parkCopy(a.ctx, id, copyID)
-			}
-			return storable(&busyError{err: err, copy: copyID})
-		}
-		if missed, ok := g.unsaved.Allow(loglimit.KindOf(failed)); ok {
-			g.logger().WarnContext(a.ctx, "asynqmw: a task on its last attempt waits for its lock, as WithRescue could not enqueue a copy", "type", task.Type(), "task", a.origin, "error", failed, "suppressed", missed)
-		}
-		if ctx, hold, release, err = g.lock(a, key, true); err != nil {
-			err = fmt.Errorf("%w (%w)", err, failed)
-		}
-	}
+	ctx, hold, release, err := g.lockOrLeave(a, task, p, id, key)
 	defer release()
 	if err != nil {
 		return storable(g.refused(a, task, err))
 	}
 	if p != nil {
-		defer p.holds(id)()
+		defer p.holds(id, a)()
 	}
 	return run(ctx, task, next, hold)
+}
+
+// lockOrLeave takes the lock. If it is busy, the error says what becomes of the task. As with lock, the function
+// returned ends the context.
+func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parking, id crowdID, key string) (context.Context, *lockmw.Hold, func(), error) {
+	mustWait, ctx, hold, release, err := g.lockFirst(a, key)
+	if p != nil && isBusy(err) && a.ctx.Err() == nil && !mustWait {
+		release()
+		ctx, hold, release, err = g.park(p, id, a, key, err)
+	}
+	if mustWait || !a.last || g.onBusy != Requeue || a.ctx.Err() != nil || !isBusy(err) && !isClosed(err) {
+		return ctx, hold, release, err
+	}
+	if _, parked := errors.AsType[*busyError](err); !parked {
+		release()
+		return g.save(a, task, p, id, key, err)
+	}
+	return ctx, hold, release, err
+}
+
+// lockFirst also reports whether it has waited until shortly before the task's deadline.
+func (g *guard) lockFirst(a *attempt, key string) (mustWait bool, _ context.Context, _ *lockmw.Hold, release func(), _ error) {
+	mustWait, leave := g.mustWait(a)
+	var more []lockmw.Option
+	if g.placeKept > 0 && !g.waits && !mustWait && a.server != nil {
+		if a.server.beginStay() {
+			leave = a.server.endStay
+		} else {
+			more = append(more, lockmw.WithWait(0)) // its place is kept all the same
+		}
+	}
+	defer leave()
+	ctx, hold, release, err := g.lock(a, key, mustWait, more...)
+	return mustWait, ctx, hold, release, err
 }
 
 // lock takes the lock. With mustWait it waits until shortly before the task's deadline. The context of the
@@ -162,25 +178,6 @@ func (g *guard) lock(a *attempt, key string, mustWait bool, more ...lockmw.Optio
 	return ctx, hold, limit.Release, limit.Stop(hold, err, "the task's deadline is near")
 }
 
-// mustWait reports whether returning would cost the task a retry, or the task itself.
-func (g *guard) mustWait(a *attempt) bool {
-	switch {
-	case !a.onServer || g.onBusy != Requeue:
-		return false
-	case a.last:
-		return g.rescue == nil
-	}
-	return a.server == nil
-}
-
-// toRescue reports whether the task is to go on as a copy, as it did not get its lock.
-func (g *guard) toRescue(a *attempt, err error) bool {
-	if err == nil || !a.last || g.rescue == nil || a.ctx.Err() != nil {
-		return false
-	}
-	return isClosed(err) || isBusy(err) && !g.tooOften(a)
-}
-
 // tooOften reports whether the task was put back as often as WithMaxRequeues allows.
 func (g *guard) tooOften(a *attempt) bool { return g.maxRequeues > 0 && a.requeued >= g.maxRequeues }
 
@@ -193,14 +190,17 @@ func isClosed(err error) bool { return errors.Is(err, lockmw.ErrClosed) }
 
 // refused returns the error for asynq of an attempt that did not get its lock.
 func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
-	if parked, ok := errors.AsType[*busyError](err); ok {
-		return parked
+	if left, ok := errors.AsType[*busyError](err); ok {
+		if a.last && left.nonce != "" {
+			g.restoreLater(a, left)
+		}
+		return left
 	}
 	switch {
 	case a.ctx.Err() != nil: // asynq ignores the answer
 		return hopeless(err)
 	case isClosed(err):
-		if g.onBusy != Requeue || a.last || g.mustWait(a) {
+		if g.onBusy != Requeue || a.last || a.server == nil && a.onServer {
 			return err
 		}
 		g.closed.Do(func() {
@@ -219,13 +219,13 @@ func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 		return fmt.Errorf("asynqmw: queued again %d times already because its lock was busy: %w", a.requeued, err)
 	case a.last:
 		return fmt.Errorf("asynqmw: the last attempt waited for its lock until its deadline: %w", err)
-	case g.mustWait(a):
+	case a.server == nil && a.onServer:
 		return fmt.Errorf("asynqmw: waited until the deadline on a server without Configure: %w", err)
 	}
 	return g.putBack(a, err)
 }
 
-func (g *guard) putBack(a *attempt, err error) error {
+func (g *guard) putBack(a *attempt, err error) *busyError {
 	if a.onServer {
 		g.requeues.set(a.name(), a.requeued+1)
 	}

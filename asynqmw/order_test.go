@@ -1,0 +1,71 @@
+package asynqmw_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// Tasks that find their lock busy get it in the order in which they came, however long it is held.
+func TestTasksThatWaitAreNotOvertaken(t *testing.T) {
+	const tasks = 10
+	plain := func(c *lockmw.Client) lockmw.Locker { return c }
+	fair := func(c *lockmw.Client) lockmw.Locker { return fairlock.New(c) }
+	for name, tt := range map[string]struct {
+		servers int
+		locker  func(*lockmw.Client) lockmw.Locker
+		opts    []asynqmw.Option
+		apart   time.Duration // between two tasks
+		held    time.Duration // after the last one
+	}{
+		"released while the oldest waits in its worker": {servers: 1, locker: plain, apart: 30 * time.Millisecond, held: 100 * time.Millisecond},
+		"released when the oldest has been parked":      {servers: 1, locker: plain, apart: 100 * time.Millisecond, held: 200 * time.Millisecond},
+		"held for long":                                    {servers: 1, locker: plain, apart: 100 * time.Millisecond, held: 5 * time.Second},
+		"with a fair lock":                                 {servers: 1, locker: fair, apart: 100 * time.Millisecond, held: 200 * time.Millisecond},
+		"on three servers":                                 {servers: 3, locker: plain, apart: 100 * time.Millisecond, held: 200 * time.Millisecond},
+		"on three servers, held for long":                  {servers: 3, locker: plain, apart: 100 * time.Millisecond, held: 5 * time.Second},
+		"on three servers with a fair lock, held for long": {servers: 3, locker: fair, apart: 100 * time.Millisecond, held: 5300 * time.Millisecond},
+		"a fair lock that keeps places, while all wait":    {servers: 2, locker: fair, apart: 30 * time.Millisecond, held: 100 * time.Millisecond, opts: []asynqmw.Option{asynqmw.WithPlaceKept(time.Minute)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+				s := redis.(pipedRedis).s
+				q, ran := newQueue(t, redis), make(chan string, tasks)
+				release := usertest.Occupy(t, tt.locker(usertest.Client(t, s)), "item:7")
+				h := asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
+					ran <- task.Headers()["n"]
+					<-time.After(30 * time.Millisecond) // the work: so long that only one is called at a time
+					return nil
+				})
+				for range tt.servers {
+					startServer(t, redis, parked(2*tasks), asynqmw.WithLock(tt.locker(usertest.Client(t, s)), byItem, tt.opts...)(h))
+				}
+				var want []string
+				for i := range tasks {
+					n := strconv.Itoa(i)
+					want = append(want, n)
+					q.enqueue(asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), map[string]string{"n": n}))
+					<-time.After(tt.apart)
+				}
+				<-time.After(tt.held)
+				release()
+				var got []string
+				for range tasks {
+					got = append(got, receive(t, ran))
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("they ran in the order %v", got)
+				}
+			})
+		})
+	}
+}
