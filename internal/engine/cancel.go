@@ -7,26 +7,28 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A cancellation has the server forget an id, whether it is queued, holds the lock, or its acquire is still
-// on the way. It is tried again until the server confirms it, or the id has expired by itself (rule 3 of
+// A cancellation has the server end ids, whether they are queued, hold the lock, or their acquires are still
+// on the way. It is tried again until the server confirms it, or the ids have expired by themselves (rule 3 of
 // docs/protocol.md).
 type cancellation struct {
-	e    *Engine
-	keys script.KeySet
-	cancelTarget
-	until instant
-	delay time.Duration
-	timer timer
+	e         *Engine
+	keys      script.KeySet
+	permit    bool // of a semaphore
+	prepare   prepareCall
+	confirmed func(sent time.Time) // is called when the server has confirmed it, to a run that was sent then
+	until     instant
+	delay     time.Duration
+	timer     timer
 }
 
 // A cancelTarget is an id that the server is to forget.
 type cancelTarget struct {
+	key       lockKey
 	id        string
 	lease     time.Duration // that a hold of the id may have
 	mark      bool          // the id is to be refused from now on
 	place     string        // the name of its kept place; "": none
 	keepPlace time.Duration // for how long the place is kept from now on; 0: not at all
-	permit    bool          // of a semaphore
 	endPlace  int64         // the token of a hold whose place ends instead; 0: none
 	served    []string      // ids of the run of its hold, which are forgotten, too
 }
@@ -39,16 +41,25 @@ const (
 
 // cancelID has the server forget an id.
 func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
-	c := &cancellation{e: e, keys: n, cancelTarget: u, until: e.now() + u.lease + script.AcceptWindow, delay: minCancelDelay}
+	run := &script.Cancel{
+		Keys: &n, ID: u.id, Mark: u.mark, Place: u.place, KeepPlace: u.keepPlace, EndPlace: u.endPlace, Permit: u.key.permit, Served: u.served,
+	}
+	confirmed := func(sent time.Time) { // it may have held the lock
+		e.noteEnded(u.key, u.id)
+		e.recovery.ended(sent)
+	}
+	e.cancel(&cancellation{keys: n, permit: u.key.permit, prepare: run.Call, confirmed: confirmed}, u.lease)
+}
+
+// cancel sends a cancellation of ids whose holds last no longer than a lease.
+func (e *Engine) cancel(c *cancellation, lease time.Duration) {
+	c.e, c.until, c.delay = e, e.now()+lease+script.AcceptWindow, minCancelDelay
 	c.timer.owner = c
 	c.send()
 }
 
 func (c *cancellation) send() {
-	run := script.Cancel{
-		Keys: &c.keys, ID: c.id, Mark: c.mark, Place: c.place, KeepPlace: c.keepPlace, EndPlace: c.endPlace, Permit: c.permit, Served: c.served,
-	}
-	k := run.Call(c.e.sender.Context(), c.e.scripts, c.onCancelled)
+	k := c.prepare(c.e.sender.Context(), c.e.scripts, c.onCancelled)
 	k.Limit = cancelTimeout
 	c.e.sender.Start(k)
 }
@@ -57,6 +68,7 @@ func (c *cancellation) onCancelled(a *script.Reply) {
 	e := c.e
 	switch outcome, err := a.Cancelled(); {
 	case err == nil:
+		c.confirmed(a.Sent)
 		if outcome == script.More {
 			e.settle(c.keys, c.permit)
 		}

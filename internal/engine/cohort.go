@@ -32,6 +32,7 @@ type cohort struct {
 	releasing  *release // on its way; nil: none
 	raising    bool     // raise.lua is on its way
 	raises     int8     // runs of it since the last grant
+	doubt      doubt    // about a holder of this process
 }
 
 // A cohortID says which callers are one cohort.
@@ -233,7 +234,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 	c.raises = 0
 	l := &lease{
 		c: c, id: r.id, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,
-		next: g.Token, last: g.Token + g.Tokens - 1, grantedAt: now,
+		first: g.Token, next: g.Token, last: g.Token + g.Tokens - 1, grantedAt: now,
 		contended: g.Waiting > 0 || r.contended, slots: g.Slots,
 	}
 	if l.contended {

@@ -32,6 +32,8 @@
 //	vote.go       the lock is one of several, and most of them count
 //	cancel.go     the server forgets ids that are not wanted any more
 //	recovery.go   a server that was away answers again
+//	released.go   what has ended lately, and is ended again then
+//	ownhold.go    the server names a hold of this process that is over
 //	schedule.go   one loop for all renewals, polls and deadlines
 //	close.go      Shutdown and Close
 //	ids.go        finds the request or the lease of an id

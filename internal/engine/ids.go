@@ -49,3 +49,38 @@ func listOf[T any](t *idTable) (list []T) {
 	}
 	return list
 }
+
+// inUse returns the numbers of the requests and leases of each key.
+func (t *idTable) inUse() map[lockKey][]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make(map[lockKey][]uint64)
+	for n, v := range t.m {
+		k := lockKeyOf(v)
+		all[k] = append(all[k], n)
+	}
+	return all
+}
+
+// of returns the requests and leases of a key.
+func (t *idTable) of(k lockKey) (all []any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, v := range t.m {
+		if lockKeyOf(v) == k {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// lockKeyOf returns the key of a *request or *lease.
+func lockKeyOf(v any) lockKey {
+	switch v := v.(type) {
+	case *request:
+		return v.c.lockKey()
+	case *lease:
+		return v.c.lockKey()
+	}
+	return lockKey{}
+}

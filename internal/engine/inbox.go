@@ -71,7 +71,7 @@ func (e *Engine) onGrant(m *script.Message) {
 	// No caller wants the id any more. It was released or cancelled, but the cancel may have been lost
 	// with its connection.
 	if key, ok := e.layout.Key(m.Holder); ok && strings.HasPrefix(m.ID, string(e.idStem)) {
-		e.cancelID(e.layout.KeySet(key), cancelTarget{id: m.ID, lease: script.AcceptWindow, mark: true, permit: m.Permit})
+		e.cancelID(e.layout.KeySet(key), cancelTarget{key: lockKey{key, m.Permit}, id: m.ID, lease: script.AcceptWindow, mark: true})
 	}
 }
 

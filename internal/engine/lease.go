@@ -27,6 +27,7 @@ type lease struct {
 	checking  bool             // a renewal is to say whether more readers may join
 	overdue   bool             // a renewal has no answer in good time, which the holders know
 
+	first        int64   // the token that it began with
 	next, last   int64   // tokens that are not used yet; a shared lease has only one
 	passes       int     // since it is contended
 	contendedAt  instant // when the last message said so
@@ -159,7 +160,7 @@ func (l *lease) setContended(contended bool) {
 func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 
 func (l *lease) target() cancelTarget {
-	t := cancelTarget{id: l.id.String(), lease: l.duration, mark: l.id.Copied(), permit: l.c.isPermit()}
+	t := cancelTarget{key: l.c.lockKey(), id: l.id.String(), lease: l.duration, mark: l.id.Copied()}
 	if l.placed != nil {
 		t.place, t.endPlace = l.placed.req.Place, l.placed.token
 	}

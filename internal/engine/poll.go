@@ -104,6 +104,7 @@ func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.Tick
 	case t.Outcome == script.Queued:
 		wait := a.Wait
 		wait.Position = t.Position
+		r.disownOld(reply.Sent, wait.Holders, func() {})
 		r.onQueued(reply.Sent, a.Stamp, wait, a.Next)
 	default: // it was taken for dead, its grant expired, or the server lost it: queue again in the old place, under a new id
 		c.detach(r)

@@ -14,11 +14,13 @@ import (
 
 // A recovery is what follows when a server answers again that was away: it may be another one by now, or an older state
 // of the same, which has lost what was written last. All leases are renewed at once, so that holders learn what they
-// have lost; tickets are polled for; and what was released lately is released again, so that it does not stay taken for its lease
+// have lost; tickets are polled for; and what has ended lately is ended again, so that it does not stay taken for its lease
 // (rule 13 of docs/protocol.md).
 type recovery struct {
 	e    *Engine
 	away atomic.Bool // an answer was missing, and none has come since
+
+	begun atomic.Int64 // an instant: when the last one began; 0: never
 
 	mu       sync.Mutex
 	timer    timer
@@ -42,6 +44,14 @@ func (y *recovery) note(err error) {
 	case isAway(err):
 		y.away.Store(true)
 	case y.away.Load() && (err == nil || script.IsReply(err) && !script.IsFinal(err)) && y.away.CompareAndSwap(true, false):
+		y.plan()
+	}
+}
+
+// ended deals with the end of an id that the server has confirmed, by a run that was sent at that time. If a recovery has
+// begun since then it has taken the id to be in use, and another server may have answered.
+func (y *recovery) ended(sent time.Time) {
+	if begun := y.begun.Load(); begun != 0 && y.e.instant(sent) < instant(begun) {
 		y.plan()
 	}
 }
@@ -95,6 +105,7 @@ func (y *recovery) due() {
 	y.mu.Lock()
 	y.last, y.planned = now, 0
 	y.mu.Unlock()
+	y.begun.Store(int64(now))
 	for _, l := range e.ids.leases() {
 		l.c.shard.mu.Lock()
 		if !l.over {
@@ -104,56 +115,5 @@ func (y *recovery) due() {
 		l.c.shard.mu.Unlock()
 	}
 	e.pollAll()
-	for i := range e.shards {
-		sh := &e.shards[i]
-		sh.mu.Lock()
-		again := sh.released.take(now)
-		sh.mu.Unlock()
-		for _, r := range again {
-			e.cancelID(e.layout.KeySet(r.key), cancelTarget{id: e.idStem.New(r.id).String(), lease: releaseLost, permit: r.permit})
-		}
-	}
-}
-
-// released is what was released last, of the keys of a shard. The shard's mutex guards it.
-type released struct {
-	ring []releasedID
-	next int
-}
-
-// A releasedID is an id that was released, or handed over.
-type releasedID struct {
-	key string
-	id  uint64
-	at  instant
-
-	permit bool // of a semaphore
-}
-
-const (
-	// maxReleased is how many of a shard are known.
-	maxReleased = 32
-	// releaseLost is for how long a release may be lost: replicas lag behind, and then it takes some time until it is seen
-	// that the master is away.
-	releaseLost = 15 * time.Second
-)
-
-// note notes that an id of a cohort was released.
-func (r *released) note(c *cohort, id *script.ID, now instant) {
-	if r.ring == nil {
-		r.ring = make([]releasedID, maxReleased)
-	}
-	r.ring[r.next] = releasedID{c.id.key, id.Number(), max(now, 1), c.isPermit()}
-	r.next = (r.next + 1) % maxReleased
-}
-
-// take returns and forgets all of which the release may be lost.
-func (r *released) take(now instant) (all []releasedID) {
-	for _, one := range r.ring {
-		if one.at != 0 && now-one.at < releaseLost {
-			all = append(all, one)
-		}
-	}
-	r.ring = nil
-	return all
+	e.repeatReleases()
 }

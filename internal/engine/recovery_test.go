@@ -2,13 +2,11 @@ package engine
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/script"
 )
 
 // goesAway has the server be away, and answer again when it has done what it does meanwhile. The engine notices both
@@ -115,30 +113,6 @@ func TestAHandOverThatAServerHasLostIsRepeated(t *testing.T) {
 		b.goesAway(forget)
 		b.wantFree()
 	})
-}
-
-func TestOnlyTheLastReleasesOfLateAreRepeated(t *testing.T) {
-	var r released
-	stem := script.IDStem("")
-	note := func(n uint64, at instant) { r.note(&cohort{id: cohortID{key: "key"}}, stem.New(n), at) }
-	const now = time.Hour
-	note(1, now-releaseLost)
-	for n := range uint64(maxReleased) {
-		note(2+n, now-releaseLost+1)
-	}
-	note(100, now)
-	all := r.take(now)
-	if len(all) != maxReleased || slices.ContainsFunc(all, func(one releasedID) bool { return one.id < 3 }) {
-		t.Errorf("%v", all)
-	}
-	if all := r.take(now); len(all) > 0 {
-		t.Errorf("once more: %v", all)
-	}
-	note(1, now-releaseLost)
-	note(2, now-releaseLost+1)
-	if all := r.take(now); len(all) != 1 || all[0].id != 2 {
-		t.Errorf("%v", all)
-	}
 }
 
 // A server that is away again and again, or one of several, does not have everything renewed all the time.

@@ -48,7 +48,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	deadline := h.deadline()
 	if linger <= 0 && c.waiters.n > 0 {
 		l.detach(nil)
-		c.shard.released.note(c, l.id, now)
+		c.shard.released.note(c.lockKey(), l.id.Number(), now)
 		c.sendRequest(&script.Predecessor{ID: l.id, Lease: l.duration})
 		return waiters, nil, nil
 	}
@@ -218,8 +218,9 @@ func (l *lease) onReleased(reply *script.Reply, deadline instant) error {
 	}
 	c.shard.mu.Lock()
 	c.releasing = nil
-	if err == nil {
-		c.shard.released.note(c, l.id, e.now())
+	if outcome != script.Unknown { // else its cancel is noted
+		c.shard.released.note(c.lockKey(), l.id.Number(), e.now())
+		e.recovery.ended(reply.Sent)
 	}
 	c.sendRequest(nil)
 	c.unlock()

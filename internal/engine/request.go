@@ -30,6 +30,7 @@ type request struct {
 	asked    int64           // the subscription when the last run was sent; 0: none
 	hears    int64           // the subscription from before the last answer that said "queued"; 0: none
 	pushed   bool            // a message of a grant has come
+	cleared  bool            // it is sent again, as a hold of this process was in its way that is over
 	push     *script.Message // came before the answer to acquire.lua
 
 	run       *run  // which it is one of; nil: none so far
@@ -71,6 +72,16 @@ func (r *request) call() *script.Call {
 		k.Late = r.onLateAnswer
 	}
 	return k
+}
+
+// sendCleared sends a request again that was not to be queued: a hold of this process that is over was in its way.
+func (r *request) sendCleared() {
+	r.c.shard.mu.Lock()
+	defer r.c.shard.mu.Unlock()
+	if !r.over {
+		r.cleared = true
+		r.send()
+	}
 }
 
 // aboutOf is what the server is told of a caller.
@@ -126,9 +137,12 @@ func (r *request) onAnswer(reply *script.Reply) {
 	case script.Queued:
 		r.place = a.Place
 		if !r.queues {
-			r.onBusy(a.Wait.Holders)
+			if r.cleared || !r.disownOld(reply.Sent, a.Wait.Holders, r.sendCleared) {
+				r.onBusy(a.Wait.Holders)
+			}
 			return
 		}
+		r.disownOld(reply.Sent, a.Wait.Holders, func() {})
 		r.onQueued(reply.Sent, a.Stamp, a.Wait, a.Next)
 		if p := r.push; p != nil && !r.over {
 			r.onPush(p)
@@ -239,12 +253,12 @@ func (r *request) cancel() {
 func (r *request) target(mark bool) cancelTarget {
 	want := r.leader.req
 	return cancelTarget{
-		id: r.id.String(), lease: want.Lease, mark: mark, place: want.Place, keepPlace: want.KeepPlace, permit: r.c.isPermit(),
+		key: r.c.lockKey(), id: r.id.String(), lease: want.Lease, mark: mark, place: want.Place, keepPlace: want.KeepPlace,
 	}
 }
 
 func (c *cohort) predecessorTarget(p *script.Predecessor) cancelTarget {
-	return cancelTarget{id: p.ID.String(), lease: p.Lease, mark: true, permit: c.isPermit()}
+	return cancelTarget{key: c.lockKey(), id: p.ID.String(), lease: p.Lease, mark: true}
 }
 
 // onQueued deals with an answer that says that the request is queued, and plans the next poll. permits is when the first permit

@@ -96,7 +96,7 @@ func (n *run) take(r *request, now instant) {
 	c := n.lease.c
 	r.c.detachKeepingID(r)
 	n.served = append(n.served, r)
-	c.shard.released.note(r.c, r.id, now)
+	c.shard.released.note(r.c.lockKey(), r.id.Number(), now)
 	if r.id.Copied() {
 		r.cancel() // a copy of its acquire may come when its ticket is gone
 	}

@@ -109,6 +109,17 @@ func turnsOf(s *scene) []turn {
 			return &script.Cancel{Keys: d.Keys, ID: id, Mark: true}
 		}})
 	}
+	for _, stem := range []string{"w", "r", "f"} {
+		t := turn{name: "disown " + stem + "1, but not " + stem + "2", run: func(d *scripttest.Driver) scripttest.Operation {
+			return &script.Disown{Keys: d.Keys, Stem: script.IDStem(stem), UpTo: 3, InUse: []uint64{2}}
+		}}
+		for _, id := range all {
+			if strings.HasPrefix(id, stem) && id[1:] != "2" && id[1:] <= "3" {
+				t.ends = append(t.ends, id)
+			}
+		}
+		turns = append(turns, t)
+	}
 	for _, id := range s.holds {
 		turns = append(turns,
 			turn{name: "release " + id, ends: []string{id}, run: func(d *scripttest.Driver) scripttest.Operation {

@@ -177,6 +177,7 @@ func TestWithFullMemoryReadersAreLookedThrough(t *testing.T) {
 		"release":   func(d *scripttest.Driver) { d.Want("release", d.Release("b"), script.Done) },
 		"renewal":   func(d *scripttest.Driver) { d.WantRenewed("renewal", d.Renew("a", time.Minute), scripttest.Contended) },
 		"cancel":    func(d *scripttest.Driver) { d.Want("cancel", d.Cancel("b"), script.Done) },
+		"disown":    func(d *scripttest.Driver) { d.Want("disown", d.Disown("", 11, 10), script.Done) }, // b, not a
 	} {
 		onFullMemory(t, what, func(d *scripttest.Driver) {
 			d.Read("a")

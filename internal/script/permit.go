@@ -30,13 +30,13 @@ var (
 )
 
 type permitScripts struct {
-	acquire, poll, renew, release, cancel, force *Script
+	acquire, poll, renew, release, cancel, disown, force *Script
 }
 
 func newPermitScripts(assemble func(string) *Script) permitScripts {
 	s := permitScripts{
 		acquire: assemble(permitAcquireLua), poll: assemble(permitPollLua), renew: assemble(permitRenewLua),
-		release: assemble(permitReleaseLua), cancel: assemble(permitCancelLua), force: assemble(permitForceLua),
+		release: assemble(permitReleaseLua), cancel: assemble(permitCancelLua), disown: assemble(permitDisownLua), force: assemble(permitForceLua),
 	}
 	s.acquire.rested, s.renew.rested = true, true
 	return s
@@ -45,7 +45,7 @@ func newPermitScripts(assemble func(string) *Script) permitScripts {
 func (s *permitScripts) byName() map[string]*Script {
 	return map[string]*Script{
 		"permit_acquire": s.acquire, "permit_poll": s.poll, "permit_renew": s.renew, "permit_release": s.release,
-		"permit_cancel": s.cancel, "permit_force": s.force,
+		"permit_cancel": s.cancel, "permit_disown": s.disown, "permit_force": s.force,
 	}
 }
 

@@ -275,6 +275,9 @@ func TestAServerThatIsNotTrustedGrantsNoPermit(t *testing.T) {
 		"cancel": func(d *scripttest.Driver, _ int64) scripttest.Operation {
 			return &script.Cancel{Keys: d.Keys, ID: "a", Permit: true, Mark: true}
 		},
+		"disown": func(d *scripttest.Driver, _ int64) scripttest.Operation {
+			return &script.Disown{Keys: d.Keys, UpTo: 10, Permit: true} // which is a
+		},
 		"force": func(d *scripttest.Driver, token int64) scripttest.Operation {
 			return &script.Force{Keys: d.Keys, Token: token, Owner: "owner-a", Permit: true}
 		},

@@ -78,6 +78,15 @@ func TestAServerThatIsNotTrustedGrantsNothing(t *testing.T) {
 				return &script.Cancel{Keys: d.Keys, ID: "a1", Mark: true}
 			}, false, "b1",
 		},
+		"disown": {
+			func(d *scripttest.Driver) {
+				d.Lock("a1")
+				d.Fair("b1")
+			},
+			func(d *scripttest.Driver) scripttest.Operation {
+				return &script.Disown{Keys: d.Keys, Stem: "a", UpTo: 1}
+			}, false, "b1",
+		},
 		"force": {
 			func(d *scripttest.Driver) {
 				d.Lock("a1")

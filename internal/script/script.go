@@ -12,6 +12,7 @@
 //	releaseall ends several holds, by release_batch.lua
 //	downgrade  makes a write hold a read hold
 //	cancel     has the server forget an id
+//	disown     ends all that a process has left at a key
 //	force      takes a lock away from its holder
 //	look       reads who is in whose way, for deadlocks
 //	status     reads what is stored of a lock, for people who look
@@ -22,7 +23,7 @@
 // Those whose names begin with permit_ do the same for the permits of semaphores; permit.go and the files of the operations fill
 // their KEYS and ARGV.
 //
-// fence.lua, hold.lua, permits.lua, permits_shown.lua, publish.lua, quarantine.lua, queue.lua, readers.lua, run.lua, settle.lua,
+// disowned.lua, fence.lua, hold.lua, permits.lua, permits_shown.lua, publish.lua, quarantine.lua, queue.lua, readers.lua, run.lua, settle.lua,
 // tick.lua, usual_busy.lua, usual_queued.lua and vote.lua are parts that several scripts share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of
 // release.lua, that does what is usual for a lock that others wait for, usual_cancel.lua is that of cancel.lua, and usual_vote.lua does
 // what is usual for one of several; usual_permit_queue.lua and usual_permit_grant.lua are those for permits. The rest of these scripts can do all of it,
@@ -141,7 +142,7 @@ const quarantinePart = "--@quarantine\n"
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, force, look, raise, begin, mark, status *Script
+	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, disown, force, look, raise, begin, mark, status *Script
 
 	permit permitScripts
 }
@@ -191,7 +192,7 @@ func NewSet(p Params) *Set {
 		"--@usual_cancel\n", usual(usualCancelLua),
 		"--@usual_permit_queue\n", usual(usualPermitQueueLua), "--@usual_permit_grant\n", usual(usualPermitGrantLua),
 		"--@fence\n", fenceLua, "--@hold\n", holdLua, "--@readers\n", readersLua, "--@settle\n", queueLua+settleLua,
-		"--@permits\n", queueLua+permitsLua, "--@permits_shown\n", permitsShownLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
+		"--@permits\n", queueLua+permitsLua, "--@permits_shown\n", permitsShownLua, "--@disowned\n", disownedLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
 	with := assembledWith{params: p, quarantine: p.Quarantine != nil}
 	with.params.Quarantine = nil
 	assemble := func(source string) *Script {
@@ -206,7 +207,7 @@ func NewSet(p Params) *Set {
 	s := &Set{
 		acquire: assemble(acquireLua), acquireAll: assemble(acquireAllLua), poll: assemble(pollLua), renew: assemble(renewLua), tell: assemble(tellLua),
 		release: assemble(releaseLua), downgrade: assemble(downgradeLua),
-		cancel: assemble(cancelLua), force: assemble(forceLua), look: assemble(lookLua), raise: assemble(raiseLua),
+		cancel: assemble(cancelLua), disown: assemble(disownLua), force: assemble(forceLua), look: assemble(lookLua), raise: assemble(raiseLua),
 		begin: assemble(beginLua), mark: assemble(markLua), status: assemble(statusLua),
 	}
 	s.permit = newPermitScripts(assemble)
@@ -250,7 +251,7 @@ func (w assembledWith) text(parts *strings.Replacer) assembledText {
 func (s *Set) All() map[string]*Script {
 	all := map[string]*Script{
 		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
-		"cancel": s.cancel, "force": s.force, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark, "status": s.status,
+		"cancel": s.cancel, "disown": s.disown, "force": s.force, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark, "status": s.status,
 		"acquire_all": s.acquireAll, "acquire_batch": s.acquire.batch.script, "vote_batch": s.acquire.votes.script,
 		"queue_batch": s.acquire.queues.script, "release_batch": s.release.batch.script,
 	}

@@ -110,6 +110,7 @@ func everything(d *scripttest.Driver) map[string]scripttest.Operation {
 		"linger":    &script.Release{Keys: d.Keys, ID: a, Linger: time.Second},
 		"give up":   &script.Release{Keys: d.Keys, ID: a, Mark: true, Place: "t"},
 		"cancel":    &script.Cancel{Keys: d.Keys, ID: "a", Mark: true},
+		"disown":    &script.Disown{Keys: d.Keys, UpTo: 10}, // which is a
 		"go away":   &script.Cancel{Keys: d.Keys, ID: "a", Mark: true, Place: "t", KeepPlace: time.Minute},
 		"undo":      &script.Cancel{Keys: d.Keys, ID: "a", Mark: true, Place: "t", EndPlace: 1},
 		"downgrade": &script.Downgrade{Keys: d.Keys, ID: a},
@@ -147,7 +148,11 @@ func TestAStrangerDoesNotKeepAReaderFromLeaving(t *testing.T) {
 					continue
 				}
 				for what, end := range map[string]func(id string) scripttest.Operation{
-					"cancel":  func(id string) scripttest.Operation { return &script.Cancel{Keys: d.Keys, ID: id, Mark: true} },
+					"cancel": func(id string) scripttest.Operation { return &script.Cancel{Keys: d.Keys, ID: id, Mark: true} },
+					"disown": func(id string) scripttest.Operation {
+						n, _ := script.IDStem("").Number(id)
+						return &script.Disown{Keys: d.Keys, UpTo: n, InUse: []uint64{n - 1}}
+					},
 					"release": func(id string) scripttest.Operation { return &script.Release{Keys: d.Keys, ID: scripttest.ID(id)} },
 				} {
 					d.Redis.FlushAll(d.Context())

@@ -106,6 +106,12 @@ func (d *Driver) CancelPermit(id string) script.Outcome {
 	return got
 }
 
+// DisownPermits is Disown for permits.
+func (d *Driver) DisownPermits(stem string, upTo uint64, inUse ...uint64) script.Outcome {
+	d.Helper()
+	return d.disown(&script.Disown{Stem: script.IDStem(stem), UpTo: upTo, InUse: inUse, Permit: true})
+}
+
 // Permits are what the keys of a semaphore hold at one time.
 type Permits struct {
 	Now     time.Time // by the server's clock

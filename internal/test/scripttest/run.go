@@ -329,6 +329,20 @@ func (d *Driver) cancel(op *script.Cancel) script.Outcome {
 	return got
 }
 
+// Disown runs disown.lua: ids that begin with stem end, up to a number, but for those in use.
+func (d *Driver) Disown(stem string, upTo uint64, inUse ...uint64) script.Outcome {
+	d.Helper()
+	return d.disown(&script.Disown{Stem: script.IDStem(stem), UpTo: upTo, InUse: inUse})
+}
+
+func (d *Driver) disown(op *script.Disown) script.Outcome {
+	d.Helper()
+	op.Keys = d.Keys
+	got, err := d.Send(op).Cancelled()
+	d.check("disown", string(op.Stem), err)
+	return got
+}
+
 // Force runs force.lua.
 func (d *Driver) Force(token int64, owner string) script.Outcome {
 	d.Helper()

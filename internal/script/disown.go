@@ -1,0 +1,41 @@
+package script
+
+import (
+	"context"
+	_ "embed"
+)
+
+var (
+	//go:embed disown.lua
+	disownLua string
+	//go:embed permit_disown.lua
+	permitDisownLua string
+	//go:embed disowned.lua
+	disownedLua string
+)
+
+// A Disown ends all that a process has at a key: holds and tickets whose ids have a number up to UpTo, but for those in use.
+// It is harmless when repeated.
+type Disown struct {
+	Keys   *KeySet
+	Stem   IDStem
+	UpTo   uint64
+	InUse  []uint64 // the numbers of ids that stay
+	Permit bool     // the key is a semaphore's
+}
+
+// Call prepares a run. done is called once, with the answer, which Cancelled reads.
+func (d *Disown) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+	var k *Call
+	if size := 2 + len(d.InUse); d.Permit {
+		k = permitCall(ctx, s.permit.disown, d.Keys, size, done)
+	} else {
+		k = newCall(ctx, s.disown, 5+size, done)
+		k.addKeys(d.Keys.five)
+	}
+	k.add(string(d.Stem), d.UpTo)
+	for _, n := range d.InUse {
+		k.add(d.Stem.New(n).String())
+	}
+	return k
+}
