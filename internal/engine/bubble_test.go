@@ -238,7 +238,7 @@ func (b *bubble) checkGone(e *Engine) {
 	e.schedule.mu.Lock()
 	for _, t := range e.schedule.timers {
 		switch t.owner.(type) {
-		case *recovery, *silentInbox, *inboxes: // of no lock
+		case *recovery, *silentInbox, *inboxes, *identity: // of no lock
 		default:
 			b.Errorf("a timer is left: of a %T", t.owner)
 		}

@@ -47,6 +47,7 @@ func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 	confirmed := func(sent time.Time) { // it may have held the lock
 		e.noteEnded(u.key, u.id)
 		e.recovery.ended(sent)
+		e.identity.ended(e.now())
 	}
 	e.cancel(&cancellation{keys: n, permit: u.key.permit, prepare: run.Call, confirmed: confirmed}, u.lease)
 }

@@ -249,6 +249,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 		c.startTally(l, unknown)
 	}
 	c.siblings.addLease(l)
+	e.identity.used(now)
 	e.ids.set(l.id, l) // replaces r: a push that comes now must find one of them
 	if c.isShared() {
 		c.admit(l, c.waiters.joined) // all waiters, even if a writer waits

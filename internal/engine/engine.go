@@ -33,6 +33,7 @@
 //	cancel.go     the server forgets ids that are not wanted any more
 //	recovery.go   a server that was away answers again
 //	released.go   what has ended lately, and is ended again then
+//	identity.go   a server has lost its latest writes, though no command has failed
 //	ownhold.go    the server names a hold of this process that is over
 //	schedule.go   one loop for all renewals, polls and deadlines
 //	close.go      Shutdown and Close
@@ -109,6 +110,7 @@ type Engine struct {
 	inboxes  inboxes
 	detector *deadlock.Detector
 	recovery recovery
+	identity identity
 	probed   sync.Once
 
 	closing   atomic.Bool  // nothing new is accepted
@@ -157,6 +159,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.detector = deadlock.NewDetector(cfg.Waits, site{e})
 	e.slots.init(e, topology.Cluster)
 	e.recovery.init(e)
+	e.identity.init(e, topology)
 	e.releaseTimeouts = script.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.stalls = script.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	e.schedule.init(e)

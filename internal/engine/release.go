@@ -221,6 +221,7 @@ func (l *lease) onReleased(reply *script.Reply, deadline instant) error {
 	if outcome != script.Unknown { // else its cancel is noted
 		c.shard.released.note(c.lockKey(), l.id.Number(), e.now())
 		e.recovery.ended(reply.Sent)
+		e.identity.ended(e.now())
 	}
 	c.sendRequest(nil)
 	c.unlock()

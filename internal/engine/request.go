@@ -281,6 +281,7 @@ func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait, permits 
 		return
 	}
 	e.inboxes.use(c.slot.inbox)
+	e.identity.used(e.now())
 	c.notifyWaiters(wait)
 	next, slack := r.nextEnd(&wait, permits), pollSlack
 	if next < script.PollInterval { // the holder may not come back

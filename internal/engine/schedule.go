@@ -35,7 +35,7 @@ type schedule struct {
 // A timer is an entry of the schedule. Its owner has it as a field, and the loop calls the owner when it is
 // due. The zero value is not set.
 type timer struct {
-	owner any // *lease, *run, *request, *release, *tally, *cancellation, *silentInbox, *recovery, *inboxes or *nested
+	owner any // *lease, *run, *request, *release, *tally, *cancellation, *silentInbox, *recovery, *inboxes, *nested or *identity
 	at    instant
 	slack time.Duration // by how much it may be early
 	index int           // index in the heap + 1; 0: not set
@@ -203,6 +203,8 @@ func (s *schedule) run(due []*timer) {
 		case *inboxes:
 			owner.due()
 		case *nested:
+			owner.due()
+		case *identity:
 			owner.due()
 		}
 	}
