@@ -90,7 +90,10 @@ func WithLocalPasses(n int) ClientOption {
 // Extend. The same goes for Once: a tick is begun, and marked as run, when n replicas have noted it, or Once returns an error.
 // So a server that dies with locks it has just granted does not end in two holders of a key, if one of those n
 // replicas takes its place. That is certain if n is the number of all replicas of the master, and as far as their clocks
-// agree: one whose clock is ahead ends leases early. In a Cluster n counts the replicas of the key's own master. n is from
+// agree: one whose clock is ahead ends leases early. In a Cluster n counts the replicas of the key's own master. If a slot moves
+// to another master, its holds are renewed immediately, and end after 1 s if the replicas there do not acknowledge them: the
+// Deadline becomes earlier. While the move is under way, and on servers older than Redis 7, that waits for the next renewal:
+// docs/topologies.md has the gap. n is from
 // 1 to 100, the timeout from 1 ms to half the ReadTimeout of the redis client, which is 5 s by default. Default: the answer
 // of the server itself is enough.
 //

@@ -243,6 +243,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 	l.timer.owner = l
 	l.expires.Store(int64(until))
 	l.renewAfter(now, (until-now)/3)
+	l.listen(then)
 	c.detachKeepingID(r)
 	c.lease = l
 	if r.several {

@@ -35,6 +35,7 @@
 //	released.go   what has ended lately, and is ended again then
 //	identity.go   a server has lost its latest writes, though no command has failed
 //	ownhold.go    the server names a hold of this process that is over
+//	moved.go      a slot goes to a master whose replicas have acknowledged nothing
 //	schedule.go   one loop for all renewals, polls and deadlines
 //	close.go      Shutdown and Close
 //	ids.go        finds the request or the lease of an id

@@ -18,6 +18,7 @@ type inbox struct {
 	subscription atomic.Int64
 	started      atomic.Bool  // it is subscribed to, or is going to be
 	used         atomic.Int64 // an instant: when somebody wanted its messages last
+	listeners    atomic.Int64 // leases that end soon if its slot moves
 
 	// The mutex of inboxes guards these.
 	subscriber *subscriber // nil: none yet

@@ -25,6 +25,8 @@ type lease struct {
 	contended bool             // another process waits for the lock
 	run       *run             // who may have it next, in strict order; nil: it has none
 	checking  bool             // a renewal is to say whether more readers may join
+	moved     bool             // its slot has, and replicas there have not acknowledged it
+	listens   bool             // counted by its inbox
 	overdue   bool             // a renewal has no answer in good time, which the holders know
 
 	first        int64   // the token that it began with
@@ -194,6 +196,9 @@ func (l *lease) detachKeepingID(cause error) (lost []*hold) {
 		}
 	}
 	l.over = true
+	if l.listens {
+		l.c.slot.inbox.listeners.Add(-1)
+	}
 	if l.c.lease == l {
 		l.c.lease = nil
 		l.c.endTally()

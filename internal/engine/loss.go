@@ -61,6 +61,8 @@ func (h *hold) endReason(now instant) string {
 	switch {
 	case h.req.MaxHold > 0 && now >= after(h.since, h.req.MaxHold):
 		return "its maximum hold is over"
+	case h.lease.moved:
+		return "its slot has moved, and replicas of the new master have not acknowledged it in time"
 	case h.req.Fixed:
 		return "its fixed lease is over"
 	case h.forgotten:

@@ -116,11 +116,17 @@ func (l *lease) noteRenewal(reply *script.Reply, duration time.Duration) error {
 	case a.Outcome == script.NotHeld:
 		return errNotHeldByID
 	case reply.Few != nil:
+		if reply.Moved {
+			l.doubt(l.c.e.now())
+		}
 		return reply.Few
 	}
 	e := l.c.e
 	sent := e.instant(reply.Sent)
-	l.confirmed, l.asked, l.overdue = true, 0, false
+	if sent < instant(l.c.slot.movedAt.Load()) {
+		return errSlotMoved
+	}
+	l.confirmed, l.moved, l.asked, l.overdue = true, false, 0, false
 	h := l.holds.First()
 	until := sent + duration - e.margin(duration)
 	if h != nil {

@@ -12,6 +12,7 @@ import (
 type slot struct {
 	inbox    *inbox
 	greatest atomic.Int64 // the greatest fencing token that this process has seen
+	movedAt  atomic.Int64 // an instant: when it was seen to have moved to other replicas; 0: never
 }
 
 // slots are the slots of the locks that were used so far.

@@ -249,6 +249,7 @@ func (s *subscriber) moved(list []*inbox) {
 		return
 	}
 	s.all.e.sender.Reload()
+	s.all.wg.Go(func() { s.all.e.onSlotsMoved(s.node, list) })
 	s.all.wg.Go(func() { s.all.placeAgain(list) })
 }
 
@@ -281,7 +282,7 @@ func (s *subscriber) sweep(ctx context.Context, now instant) {
 	var idle []string
 	for _, b := range s.inboxes {
 		b.started.Store(false) // before its use is looked at, which is noted before it is asked for
-		if now-instant(b.used.Load()) < inboxIdle {
+		if now-instant(b.used.Load()) < inboxIdle || b.listeners.Load() > 0 {
 			b.started.Store(true)
 			continue
 		}

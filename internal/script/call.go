@@ -33,6 +33,7 @@ type Call struct {
 	queues  bool      // it wants a ticket of its own if the lock is not free, and is plain but for its mode and trace
 	unknown bool      // the server did not know the script
 	few     error     // why what it wrote does not count yet; nil: it does
+	moved   bool      // few, and its slot has left the replicas of its former master
 
 	// What most calls need is allocated with them: room for the arguments, the context of a lane, and the first answer.
 	room     [firstKey + 11]any
@@ -92,7 +93,7 @@ func (k *Call) reply(value any, err error) *Reply {
 		r = new(Reply)
 	}
 	r.set(value, err, k.sent)
-	r.Few = k.few
+	r.Few, r.Moved = k.few, k.moved
 	return r
 }
 

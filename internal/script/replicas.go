@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -84,13 +85,29 @@ func (s *Sender) runAndWait(ctx context.Context, k *Call) *redis.Cmd {
 		cmd.SetErr(err)
 		return cmd
 	}
-	k.few = s.execAndWait(ctx, node, cmd)
+	k.few, k.moved = s.execAndWait(ctx, node, cmd), false
 	if next, asking := s.redirected(ctx, cmd.Err()); next != nil {
 		cmd = k.command(ctx)
 		k.few = s.execAndWait(ctx, next, append(asking, cmd)...)
+		if from, ok := node.(*redis.Client); ok && k.few != nil {
+			k.moved = s.IsMaster(from)
+		}
 	}
 	return cmd
 }
+
+// IsMaster asks a node of a Cluster whether it has slots. One that was deposed has none, by its own word.
+func (s *Sender) IsMaster(node *redis.Client) bool {
+	ctx, cancel := context.WithTimeout(s.ctx, isMasterTimeout)
+	defer cancel()
+	slots, err := node.ClusterSlots(ctx).Result()
+	return err == nil && slices.ContainsFunc(slots, func(r redis.ClusterSlot) bool {
+		return len(r.Nodes) > 0 && r.Nodes[0].Addr == node.Options().Addr
+	})
+}
+
+// isMasterTimeout is how long a node may take to say so.
+const isMasterTimeout = 500 * time.Millisecond
 
 // execAndWait runs cmds in one pipeline, and WAIT behind them on the same connection: it says nothing of what was written
 // on another one. It returns why what they wrote does not count yet, or nil.

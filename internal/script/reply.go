@@ -45,6 +45,8 @@ type Reply struct {
 	// Few says why nothing may rely on the run: fewer replicas than wanted have what it wrote. Nil: it counts. Only the
 	// answers to an Acquire, a Renew, a Begin and a Mark say so, and only if replicas are wanted.
 	Few error
+	// Moved says that too few replicas have it, and that the slot has left a node which is still a master.
+	Moved bool
 
 	values []any
 	single [1]any // what values is of, if the answer is not a list

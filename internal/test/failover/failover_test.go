@@ -11,6 +11,10 @@ func TestNoTwoWorkAfterAFailover(t *testing.T) {
 	wantUnbroken(t, system{end: 5, faults: faults{failovers: 1, lost: 1}})
 }
 
+func TestNoTwoWorkAfterTheSlotHasMoved(t *testing.T) {
+	wantUnbroken(t, system{end: 4, faults: faults{failovers: 1, moves: 1}})
+}
+
 func TestNoMarkIsLostInAFailover(t *testing.T) {
 	wantUnbroken(t, system{jobs: true, end: 3, faults: faults{failovers: 1, lost: 1}})
 }
@@ -34,6 +38,7 @@ var needs = []struct {
 	{"a grant counts only when the replica has it", grantsWait, faults{failovers: 1}},
 	{"a renewal counts only when the replica has it", renewalsWait, faults{failovers: 1}},
 	{"a mark counts only when the replica has it", notesWait, faults{failovers: 1}},
+	{"a hold whose slot has moved is acknowledged again, or ends", movesEnd, faults{failovers: 1, moves: 1}},
 	{"nobody begins on a message", pushesDoNot, faults{failovers: 1}},
 	{"a run that says \"held\" has written", runsWrite, faults{failovers: 1}},
 	{"WAIT is sent on the connection of the run", sameConnection, faults{failovers: 1}},

@@ -20,12 +20,21 @@ func (y *system) moves(s *state) (all []move) {
 	if s.lag > 0 {
 		add("the replica gets a write", func(s *state) { s.catchUp() })
 	}
-	if s.faults.failovers > 0 {
+	if s.faults.moves > 0 {
+		add("the slot moves to a master whose replica has nothing of it", func(s *state) { y.moveSlot(s) })
+	}
+	if s.faults.failovers > 0 && !s.moved { // it takes longer than a hold counts that is in doubt
 		add("the replica takes the master's place", func(s *state) { s.failOver() })
 	}
 	if s.now < y.end {
 		add("time goes on", func(s *state) {
 			s.now++
+			s.moved = false
+			for i := range s.proc {
+				if p := &s.proc[i]; p.doubtful {
+					p.deadline, p.doubtful = 0, false
+				}
+			}
 			s.master.expire(s.now)
 			for i := range s.behind {
 				s.behind[i].expire(s.now)
@@ -166,7 +175,9 @@ func (s *state) counts(i int) {
 }
 
 // again has a process that got no answer go on as it was.
-func (s *state) again(i int) { s.proc[i] = process{deadline: s.proc[i].deadline} }
+func (s *state) again(i int) {
+	s.proc[i] = process{deadline: s.proc[i].deadline, doubtful: s.proc[i].doubtful}
+}
 
 // release ends the hold of a process, and grants the lock to the one that waits.
 func (y *system) release(s *state, i int) {
@@ -201,6 +212,20 @@ func (s *state) catchUp() {
 	s.behind[s.lag] = copied{}
 	for i := range s.proc {
 		s.proc[i].wrote = max(s.proc[i].wrote-1, 0)
+	}
+}
+
+// moveSlot has the slot go to another master, with all data. The processes hear of it: what they were to be answered by the old
+// one does not count, and what they hold is in doubt.
+func (y *system) moveSlot(s *state) {
+	s.faults.moves--
+	s.lag, s.behind, s.moved = 1, [maxLag]copied{}, true
+	for i := range s.proc {
+		p := &s.proc[i]
+		if p.phase == waits {
+			s.again(i)
+		}
+		p.doubtful = p.deadline > s.now && y.keeps(movesEnd)
 	}
 }
 

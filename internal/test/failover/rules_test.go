@@ -8,6 +8,7 @@ const (
 	renewalsWait                    // and so does a renewal
 	pushesDoNot                     // a message of a grant is no reason to begin
 	notesWait                       // and so does what is noted of a tick
+	movesEnd                        // a hold whose slot has moved ends soon unless it is acknowledged again
 	runsWrite                       // a run that is relied on has written
 	sameConnection                  // WAIT asks for what its own connection has written
 

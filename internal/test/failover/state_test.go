@@ -17,6 +17,7 @@ type system struct {
 // faults are how many of each may still come.
 type faults struct {
 	failovers int8
+	moves     int8 // the slot goes to a master whose replica has nothing of it
 	lost      int8 // answers that get lost
 }
 
@@ -39,6 +40,7 @@ type process struct {
 	of       phase // in the phase waits: what the run was of
 	wrote    int8  // in the phase waits: how many writes the replica has to get until WAIT answers; 0: none
 	deadline int8  // it works before that; 0: never
+	doubtful bool  // the slot has moved, and the replica there has not acknowledged the hold
 }
 
 // copied is what a server has of the lock.
@@ -55,6 +57,7 @@ type state struct {
 	faults faults
 	proc   [processes]process
 	marked bool // a process relies on its mark
+	moved  bool // the slot, in this step
 	master copied
 	lag    int8           // writes that the replica has not got
 	behind [maxLag]copied // what the replica has, and has after each of these writes but the last

@@ -3,6 +3,7 @@ package redistest
 import (
 	"fmt"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -127,4 +128,25 @@ func (c *Cluster) AwaitPromoted(key string, old int) (promoted int) {
 		return ""
 	})
 	return promoted
+}
+
+// Starve has the replicas of a master get no more of its data. They still hear of the Cluster, and may take its place.
+func (c *Cluster) Starve(master int) {
+	c.t.Helper()
+	c.do(master, "CONFIG", "SET", "repl-diskless-sync", "yes", "repl-diskless-sync-delay", 3600, "repl-backlog-size", 16<<10)
+	replicas := c.Replicas(master)
+	for _, i := range replicas {
+		c.lag[i] = true
+		c.Nodes[i].Pause(c.t)
+	}
+	c.do(master, "CLIENT", "KILL", "TYPE", "replica")
+	key := c.KeyAt(master)
+	c.do(master, "SET", key, strings.Repeat("x", 1<<20)) // what they missed is gone from the backlog
+	c.do(master, "DEL", key)
+	for _, i := range replicas {
+		c.Nodes[i].Resume(c.t)
+	}
+	await(c.t, "its replicas wait for all data", func() string {
+		return strings.TrimPrefix(fmt.Sprint("replicas are online: ", c.ask(master, "WAIT", 1, 1)), "replicas are online: 0")
+	})
 }
