@@ -22,6 +22,9 @@
 // has not begun to answer, its success is not sent any more. Work that must not happen twice checks
 // the fencing token where it writes: see lockmw.Hold.Token and lockmw.Held.
 //
+// A slow client keeps the lock while its handler reads or writes, until the handler's context ends: mount a timeout outside.
+// See the section on slow clients in [docs/http.md].
+//
 // A server notices that a client has gone only when the request's body has been read. Give a wait a
 // limit with lockmw.WithWait; where there is none, the wait ends after 5 minutes.
 //

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/internal/slowclient"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/internal/withhold"
 	"github.com/lockmw/go/lockmw"
@@ -51,6 +52,7 @@ func guarding[K any](g *guard[K]) func(http.Handler) http.Handler {
 }
 
 func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	began := time.Now()
 	key, err := g.key(r)
 	if errors.Is(err, lockmw.ErrNoLock) {
 		next.ServeHTTP(w, r)
@@ -72,7 +74,10 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		g.refuse(w, r, err, call.Logged())
 		return
 	}
-	g.run(ctx, w, r, next, hold)
+	client := slowclient.New(ctx, w, began, isUnlock)
+	locked := r.WithContext(ctx)
+	locked.Body = client.Body(r.Body)
+	g.run(locked, w, r, client, next, hold)
 }
 
 // optionsFor returns the options for the lock of a request: its id, if it has one, is the label.
@@ -96,12 +101,15 @@ func tooLate(hold waitlimit.Unlocker, contexts ...context.Context) error {
 	return nil
 }
 
-// run calls next with a context that carries the hold, and releases the hold.
-func (g *guard[K]) run(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, hold waitlimit.Unlocker) {
-	locked := r.WithContext(ctx)
+// run calls next with the request locked, whose context carries the hold, and releases the hold. When the context ends, the
+// handler does not wait for its client any longer.
+func (g *guard[K]) run(locked *http.Request, w http.ResponseWriter, r *http.Request, client *slowclient.Guard, next http.Handler, hold waitlimit.Unlocker) {
+	ctx := locked.Context()
 	wrapped, response := withhold.Wrap(ctx, w, lossOf)
+	response.Pass(client)
 	returned := false
 	defer func() {
+		client.Close()
 		giveBack(r, locked)
 		lost := lossOf(ctx) // perhaps of an outer lock
 		err := hold.Unlock()
@@ -120,6 +128,10 @@ func (g *guard[K]) run(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	next.ServeHTTP(wrapped, locked)
 	returned = true
 }
+
+// isUnlock reports whether a handler's context has ended because the handler itself has released the lock. It may take its
+// time after that.
+func isUnlock(cause error) bool { return errors.Is(cause, lockmw.ErrNotHeld) }
 
 // giveBack copies to r what was set in locked, which the handler got: net/http removes the files of the
 // form, and logs name the route.

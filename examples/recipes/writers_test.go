@@ -118,6 +118,35 @@ func TestNoResponseBeginsAfterALoss(t *testing.T) {
 	}
 }
 
+// A client that sends no body does not keep the lock for longer than the handler has it.
+func TestASlowClientDoesNotKeepTheLock(t *testing.T) {
+	t.Parallel()
+	eachFramework(t, func(t *testing.T, serving func(*shop) http.Handler) {
+		read := make(chan error, 1)
+		h := serving(&shop{lock: byUser(lockmw.NewLocal(), lockmw.WithMaxHold(300*time.Millisecond)), raw: func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			read <- err
+			http.Error(w, "no body", http.StatusTeapot)
+		}})
+		server := httptest.NewServer(h)
+		t.Cleanup(server.Close)
+		body, w := io.Pipe()
+		defer w.Close()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/users/42/raw", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if err := <-read; !errors.Is(err, lockmw.ErrLost) || resp.StatusCode != http.StatusTeapot {
+			t.Errorf("status %d; the body ends with %v", resp.StatusCode, err)
+		}
+	})
+}
+
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }

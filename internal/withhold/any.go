@@ -21,17 +21,19 @@ func wrapAny(w http.ResponseWriter, r *Response) http.ResponseWriter {
 		},
 		Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
 			return func(b []byte) (int, error) {
-				if err := r.begin(); err != nil {
+				if err := r.enter(); err != nil {
 					return 0, err
 				}
+				defer r.leave()
 				return next(b)
 			}
 		},
 		WriteString: func(next httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
 			return func(s string) (int, error) {
-				if err := r.begin(); err != nil {
+				if err := r.enter(); err != nil {
 					return 0, err
 				}
+				defer r.leave()
 				return next(s)
 			}
 		},
@@ -40,16 +42,18 @@ func wrapAny(w http.ResponseWriter, r *Response) http.ResponseWriter {
 		},
 		Flush: func(next httpsnoop.FlushFunc) httpsnoop.FlushFunc {
 			return func() {
-				if r.begin() == nil {
+				if r.enter() == nil {
+					defer r.leave()
 					next()
 				}
 			}
 		},
 		FlushError: func(next httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
 			return func() error {
-				if err := r.begin(); err != nil {
+				if err := r.enter(); err != nil {
 					return err
 				}
+				defer r.leave()
 				return next()
 			}
 		},

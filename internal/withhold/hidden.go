@@ -71,6 +71,10 @@ func (p passage) FlushError() error {
 	if err := p.response.refused(); err != nil {
 		return err
 	}
+	if gate := p.response.gate; gate != nil {
+		gate.BeginWrite()
+		defer gate.EndWrite()
+	}
 	err := http.NewResponseController(p.ResponseWriter).Flush()
 	if !errors.Is(err, http.ErrNotSupported) {
 		p.response.begun.Store(true)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,7 +18,18 @@ import (
 type Response struct {
 	work
 	begun atomic.Bool // by a status other than 1xx, a body, or because the connection was taken over
+	gate  Gate        // nil: none
 }
+
+// A Gate is told of what may wait for the client.
+type Gate interface {
+	BeginWrite() // a write or a flush begins
+	EndWrite()
+	Close() // the connection was taken over
+}
+
+// Pass makes g the gate of the response. It is called before the handler is.
+func (r *Response) Pass(g Gate) { r.gate = g }
 
 // A work is what the handler does, and may become void.
 type work struct {
@@ -64,6 +76,21 @@ func (r *Response) begin() error {
 	return err
 }
 
+// enter is begin, and begins a write. The caller has to leave after it.
+func (r *Response) enter() error {
+	err := r.begin()
+	if err == nil && r.gate != nil {
+		r.gate.BeginWrite()
+	}
+	return err
+}
+
+func (r *Response) leave() {
+	if r.gate != nil {
+		r.gate.EndWrite()
+	}
+}
+
 // status notes a status and reports whether it may be sent.
 func (r *Response) status(code int) bool {
 	switch {
@@ -83,6 +110,9 @@ func (r *Response) hijack(next func() (net.Conn, *bufio.ReadWriter, error)) (net
 	conn, buf, err := next()
 	if err == nil {
 		r.begun.Store(true)
+		if r.gate != nil {
+			r.gate.Close()
+		}
 	}
 	return conn, buf, err
 }
@@ -92,7 +122,7 @@ func (r *Response) hijack(next func() (net.Conn, *bufio.ReadWriter, error)) (net
 // be void by then.
 func (r *Response) readFrom(w io.Writer, next func(io.Reader) (int64, error), src io.Reader) (int64, error) {
 	if r.begun.Load() {
-		return next(src)
+		return r.copyFrom(next, src)
 	}
 	const first = 512 // what net/http looks at to find the type of the content
 	n, err := io.CopyN(beginner{r, w}, src, first)
@@ -102,8 +132,42 @@ func (r *Response) readFrom(w io.Writer, next func(io.Reader) (int64, error), sr
 	if err != nil {
 		return n, err
 	}
-	rest, err := next(src)
+	rest, err := r.copyFrom(next, src)
 	return n + rest, err
+}
+
+// copyFrom copies src with next as one write, without the times in which src is read: it may be slow, too. A file is left
+// as it is, because the system may copy it.
+func (r *Response) copyFrom(next func(io.Reader) (int64, error), src io.Reader) (int64, error) {
+	if r.gate == nil {
+		return next(src)
+	}
+	r.gate.BeginWrite()
+	defer r.gate.EndWrite()
+	if isFile(src) {
+		return next(src)
+	}
+	return next(source{src, r.gate})
+}
+
+func isFile(src io.Reader) bool {
+	if l, ok := src.(*io.LimitedReader); ok {
+		src = l.R
+	}
+	_, ok := src.(*os.File)
+	return ok
+}
+
+// A source is what is copied. No write waits for the client while it is read.
+type source struct {
+	io.Reader
+	gate Gate
+}
+
+func (s source) Read(p []byte) (int, error) {
+	s.gate.EndWrite()
+	defer s.gate.BeginWrite()
+	return s.Reader.Read(p)
 }
 
 // A beginner writes to w what may begin a response.
@@ -113,8 +177,9 @@ type beginner struct {
 }
 
 func (b beginner) Write(p []byte) (int, error) {
-	if err := b.begin(); err != nil {
+	if err := b.enter(); err != nil {
 		return 0, err
 	}
+	defer b.leave()
 	return b.w.Write(p)
 }

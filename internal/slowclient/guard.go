@@ -1,0 +1,157 @@
+// Package slowclient ends the reads and writes of a handler that wait for its client when a context ends: a client that
+// sends or takes nothing otherwise keeps the handler for as long as it likes.
+//
+//	guard := slowclient.New(ctx, w, time.Now(), nil)
+//	defer guard.Close()
+//	r.Body = guard.Body(r.Body)
+//	guard.BeginWrite() // around each call of w that may wait
+//
+// No deadline of the connection is set before the context ends, so that none that the server or other middleware has set
+// is changed. The package knows nothing of locks.
+package slowclient
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// LastWrite is how long a write may take once the context has ended.
+const LastWrite = time.Second
+
+// A Guard watches the reads and writes of one request. It is safe for concurrent use.
+type Guard struct {
+	ctx     context.Context
+	ignores func(cause error) bool
+	w       http.ResponseWriter
+	// The server's own deadlines, or somewhat later ones; zero: none.
+	latestRead, latestWrite time.Time
+
+	mu       sync.Mutex
+	unwatch  func() bool // stops the watch of ctx; nil: nothing has waited yet
+	ended    error       // the cause of the end; nil: ctx has not ended, or its end does not matter
+	closed   bool
+	reading  int
+	writing  int
+	broken   bool // a read has been ended
+	unread   bool // the body has not come to its end
+	limiting bool // deadlines for a write are set
+}
+
+// New returns a Guard for a request that began at that time, or somewhat earlier, and is answered by w. The end of ctx has no
+// effect if ignores, which may be nil, returns true for its cause.
+func New(ctx context.Context, w http.ResponseWriter, began time.Time, ignores func(cause error) bool) *Guard {
+	g := &Guard{ctx: ctx, ignores: ignores, w: w}
+	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok {
+		g.latestRead, g.latestWrite = after(began, s.ReadTimeout), after(began, s.WriteTimeout)
+	}
+	return g
+}
+
+// after returns when a timeout of the server's is over; zero if there is none.
+func after(began time.Time, timeout time.Duration) (t time.Time) {
+	if timeout > 0 {
+		t = began.Add(timeout)
+	}
+	return t
+}
+
+// Close ends the watch: call it when the handler has returned, or has taken over the connection.
+func (g *Guard) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	if g.unwatch != nil {
+		g.unwatch()
+	}
+}
+
+// BeginWrite is to be called before each write or flush, and EndWrite after it.
+func (g *Guard) BeginWrite() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.look()
+	g.writing++
+	if g.ended != nil {
+		g.limit()
+	}
+}
+
+// EndWrite ends what BeginWrite has begun.
+func (g *Guard) EndWrite() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.writing--; g.writing == 0 {
+		g.restore()
+	}
+}
+
+// look begins the watch of ctx, and notices its end. g.mu is held.
+func (g *Guard) look() {
+	switch {
+	case g.closed || g.ended != nil:
+	case g.ctx.Err() != nil:
+		g.end()
+	case g.unwatch == nil:
+		g.unwatch = context.AfterFunc(g.ctx, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.end()
+		})
+	}
+}
+
+// end ends the reads and writes that are under way. g.mu is held.
+func (g *Guard) end() {
+	if g.closed || g.ended != nil {
+		return
+	}
+	cause := context.Cause(g.ctx)
+	if g.ignores != nil && g.ignores(cause) {
+		g.closed = true
+		return
+	}
+	g.ended = cause
+	if g.reading > 0 {
+		g.broken = true // net/http closes the connection after the response
+		_ = g.control().SetReadDeadline(time.Unix(1, 0))
+	}
+	if g.writing > 0 {
+		g.limit()
+	}
+}
+
+// limit gives writes LastWrite from now on, unless the server has given them less. For HTTP/1 the first one reads the rest of
+// the body, and needs time for the response after that. g.mu is held.
+func (g *Guard) limit() {
+	now := time.Now()
+	g.limiting = true
+	_ = g.control().SetWriteDeadline(earlier(now.Add(LastWrite), g.latestWrite))
+	if g.unread && !g.broken {
+		_ = g.control().SetReadDeadline(earlier(now.Add(LastWrite/2), g.latestRead))
+	}
+}
+
+// restore takes back what limit has set, so that the response can still be ended. g.mu is held.
+func (g *Guard) restore() {
+	if !g.limiting || g.closed {
+		return
+	}
+	g.limiting = false
+	_ = g.control().SetWriteDeadline(g.latestWrite)
+	if g.unread && !g.broken {
+		_ = g.control().SetReadDeadline(g.latestRead)
+	}
+}
+
+// control is made only where it is needed, which is seldom.
+func (g *Guard) control() *http.ResponseController { return http.NewResponseController(g.w) }
+
+// earlier returns the earlier of two times; limit may be zero.
+func earlier(t, limit time.Time) time.Time {
+	if !limit.IsZero() && limit.Before(t) {
+		return limit
+	}
+	return t
+}
