@@ -25,8 +25,9 @@
 // A slow client keeps the lock while its handler reads or writes, until the handler's context ends: mount a timeout outside.
 // See the section on slow clients in [docs/http.md].
 //
-// A server notices that a client has gone only when the request's body has been read. Give a wait a
-// limit with lockmw.WithWait; where there is none, the wait ends after 5 minutes.
+// A request that may wait is read first if its body is small. A server notices that a client of HTTP/1 has gone only when
+// the body has been read: with a longer or chunked one, a wait does not end when the client leaves. Give it a limit with
+// lockmw.WithWait; where there is none, the wait ends after 5 minutes.
 //
 // [docs/http.md]: https://github.com/lockmw/go/blob/main/docs/http.md
 package httpmw

@@ -88,8 +88,8 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 	})
 }
 
-// The server does not read a body that the handler has not begun to read, and so does not see the end of
-// the connection behind it.
+// The server does not read a long body that the handler has not begun to read, and so does not see the end of the
+// connection behind it.
 func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -100,7 +100,7 @@ func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
 		site := webtest.NewSite(t, logged)
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", site.Listener.Addr().String())
 		if err == nil {
-			_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nbegin")
+			_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nbegin")
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -28,6 +28,7 @@ type config struct {
 	name        string                                          // of the lock, in logs; "": its key's kind
 	unavailable loglimit.Limit                                  // of the lines about it
 	longestWait time.Duration                                   // 0: the Locker has been given a limit
+	waits       bool                                            // for a busy lock, as far as that is known
 }
 
 // WithMethods locks only requests with these methods; others are handled without a lock. Default:
@@ -102,12 +103,23 @@ func newConfig(name string, locker lockmw.Locker, noKey bool, opts []Option) *co
 	if policy.Place != "" {
 		panic(fmt.Errorf("httpmw: %s: %w: WithPlace: all requests would share one place in the queue", name, lockmw.ErrInvalidOption))
 	}
-	if policy.Wait == lockmw.Forever { // given here, or unknown: the Locker may have a default
-		c.longestWait = longestWait
-	}
+	c.limitWait(policy.Wait)
 	c.name = policy.Name
 	c.lock = slices.Clip(c.lock)
 	return c
+}
+
+// limitWait finds out whether requests wait, and limits that. given is what the options say, or Forever.
+func (c *config) limitWait(given time.Duration) {
+	l, _ := c.locker.(lockmw.Locker)
+	policy, known := lockmw.PolicyOf(l, c.lock...)
+	if !known { // its default may be to wait
+		policy, _ = lockmw.NewPolicy(c.lock...)
+	}
+	c.waits = policy.Wait > 0
+	if policy.Wait == lockmw.Forever || !known && given == lockmw.Forever {
+		c.longestWait = longestWait
+	}
 }
 
 // isToken reports whether s may be a method or the name of a header (RFC 9110, 5.6.2).

@@ -62,6 +62,7 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		g.refuse(w, r, &lockmw.Error{Op: opKey, Err: fmt.Errorf("no key for this request: %w", err)}, false)
 		return
 	}
+	body := g.readAhead(w, r, began)
 	waiting, limit := waitlimit.Start(ofRequest(r.Context()), g.longestWait)
 	defer limit.Release()
 	call := observe.NewCall(waiting)
@@ -76,7 +77,9 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	client := slowclient.New(ctx, w, began, isUnlock)
 	locked := r.WithContext(ctx)
-	locked.Body = client.Body(r.Body)
+	if locked.Body = body; !isRead(body) {
+		locked.Body = client.Body(body)
+	}
 	g.run(locked, w, r, client, next, hold)
 }
 

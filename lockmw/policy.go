@@ -74,6 +74,17 @@ func (l *KindLocker) checkTimes(lease, minHold time.Duration) error {
 	return nil
 }
 
+// PolicyOf returns the policy of a call of l with opts, with the defaults that l was made with. It is for middlewares, and
+// reports false if the defaults of l are unknown or an option is invalid.
+func PolicyOf(l Locker, opts ...Option) (p Policy, known bool) {
+	k := kindLockerOf(l)
+	if k == nil {
+		return p, false
+	}
+	p, err := k.policyFor(opts)
+	return p, err == nil
+}
+
 // apply adds options to p. A later option replaces an earlier one. Options in WithDefaults only set what is
 // still open after that, and nested defaults what is open then.
 func (p *Policy) apply(opts []Option) error {
