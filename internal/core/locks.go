@@ -168,6 +168,7 @@ type PermitHold interface {
 type Holder struct {
 	Owner       string        // identity of the logical execution, 32 hex digits
 	Process     string        // host, process id and a random part
+	Client      string        // the same of its Client of the server that was asked; it differs if the lock is one of several
 	TraceParent string        // W3C traceparent of the acquisition, may be empty
 	Token       int64         // fencing token of the hold
 	Since       time.Time     // when it was granted, by the server's clock

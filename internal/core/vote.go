@@ -1,14 +1,18 @@
 package core
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // A Vote says how a request differs that is for one of several independent nodes: the lock is had by who has it at most of
 // them (rule 24 of docs/protocol.md). Such a request has a ticket of its own. If it does not wait, it only tries.
 type Vote struct {
-	Token  int64         // proposed: the node gives this one if it may; 0: none
-	Tokens int           // how many are wanted, at least 1
-	Wants  bool          // the holder is to learn that somebody waits, though the request only tries
-	Drift  time.Duration // by how much the deadline is earlier than that of other holds
+	Token   int64         // proposed: the node gives this one if it may; 0: none
+	Tokens  int           // how many are wanted, at least 1
+	Wants   bool          // the holder is to learn that somebody waits, though the request only tries
+	Process string        // how an operator recognises the process, which has a name of its own at each node
+	Drift   time.Duration // by how much the deadline is earlier than that of other holds
 
 	// When there is a hold, these say when the acquire was sent that was answered, and the clock of the node meanwhile
 	// in microseconds; 0: it is not known.
@@ -21,6 +25,8 @@ type VoteHold interface {
 	Hold
 	// LastToken returns the last of the tokens that the node has given with the first.
 	LastToken() int64
+	// Raise has the node's counter be at least last, and has the node show token as that of the hold.
+	Raise(ctx context.Context, last, token int64) error
 	// IsContended reports whether somebody else is known to wait for the node.
 	IsContended() bool
 }

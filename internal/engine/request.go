@@ -86,7 +86,11 @@ func (r *request) sendCleared() {
 
 // aboutOf is what the server is told of a caller.
 func aboutOf(r *core.Request) script.About {
-	return script.About{Owner: r.Owner, Fixed: r.Fixed, MinHold: r.MinHold, Place: r.Place, Label: r.Label}
+	a := script.About{Owner: r.Owner, Fixed: r.Fixed, MinHold: r.MinHold, Place: r.Place, Label: r.Label}
+	if r.Vote != nil {
+		a.Process = r.Vote.Process
+	}
+	return a
 }
 
 // count notes how many callers the next run tells the server of.

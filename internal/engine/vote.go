@@ -35,6 +35,12 @@ func (r *request) noteClock(sent time.Time, clock int64) {
 	}
 }
 
+// Raise implements core.VoteHold.
+func (h *hold) Raise(ctx context.Context, last, token int64) error {
+	c := h.lease.c
+	return c.e.raise(ctx, script.Raise{Keys: &c.keys, Token: last, Always: true, Hold: h.lease.id, Shown: token})
+}
+
 // LastToken implements core.VoteHold.
 func (h *hold) LastToken() int64 { return h.lease.last }
 
@@ -115,17 +121,20 @@ func (e *Engine) Counter(ctx context.Context, key string) (last int64, err error
 // server's clock.
 func (e *Engine) Raise(ctx context.Context, key string, token int64) error {
 	keys := e.layout.KeySet(key)
-	raise := script.Raise{Keys: &keys, Token: token, Always: true}
+	return e.raise(ctx, script.Raise{Keys: &keys, Token: token, Always: true})
+}
+
+func (e *Engine) raise(ctx context.Context, raise script.Raise) error {
 	a, err := e.ask(ctx, raise.Call)
 	if err != nil {
 		return err
 	}
-	behind, err := a.Raised(token)
+	behind, err := a.Raised(raise.Token)
 	if behind > 0 {
 		return fmt.Errorf("%w: its clock is %v behind a fencing token", core.ErrUnavailable, behind.Round(time.Second))
 	}
 	if err == nil {
-		e.slotOf(&keys).noteToken(token)
+		e.slotOf(raise.Keys).noteToken(raise.Token)
 	}
 	return script.Failure(err)
 }

@@ -211,7 +211,7 @@ func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
 	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
 		w.Mode, w.Process = fields[0], i.layout.ProcessOf(fields[3])
 		about := script.ParseAbout(fields[4])
-		w.Label, w.place = about.Label, about.Place
+		w.Label, w.place, w.Process = about.Label, about.Place, cmp.Or(about.Process, w.Process)
 		if w.Mode == core.Permit.String() {
 			w.Weight, _ = strconv.Atoi(fields[2])
 		}

@@ -175,7 +175,7 @@ func (a *attempt) raiseRest() {
 			continue
 		}
 		a.raising++
-		b.raise(a.chosen.first+int64(a.e.tokensWanted())-1, func(err error) {
+		b.raise(a.chosen.first, a.chosen.first+int64(a.e.tokensWanted())-1, func(err error) {
 			if a.over || a.phase != raises || a.ballots[b.n.index] != b {
 				return
 			}

@@ -23,6 +23,7 @@ type ballot struct {
 
 	state   ballotState
 	hold    core.VoteHold // granted
+	shows   int64         // the token that the node shows as that of the hold
 	knows   int64         // the counter of the node, as far as is known
 	err     error         // failed
 	holders []core.Holder // in the way
@@ -49,7 +50,7 @@ func (e *entry) newBallot(n *node, r *core.Request, wait time.Duration) *ballot 
 	b.req.Vote, b.req.Events = &b.vote, b
 	b.req.Mode, b.req.Wait, b.req.MaxHold, b.req.MaxWaiters = core.Exclusive, wait, 0, 0
 	b.req.FailOpen, b.req.Leads, b.req.Once, b.req.Place, b.req.KeepPlace = false, false, false, "", 0
-	b.vote.Drift = e.l.cfg.Drift
+	b.vote.Drift, b.vote.Process = e.l.cfg.Drift, e.l.process()
 	return b
 }
 
@@ -110,7 +111,7 @@ func (b *ballot) onAnswer(hold core.Hold, err error) {
 	}
 	if err == nil {
 		b.hold = hold.(core.VoteHold)
-		b.knows = b.hold.LastToken()
+		b.knows, b.shows = b.hold.LastToken(), b.hold.Token()
 		l.noteToken(b.knows)
 		if b.vote.Clock != 0 {
 			b.n.noteClock(b.vote.Asked, b.vote.Clock)

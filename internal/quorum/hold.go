@@ -69,8 +69,8 @@ func (h *hold) end(lost error) {
 	h.lease.e.l.holdEnded()
 }
 
-// process is how an operator recognises this process.
-func (h *hold) process() string { return h.lease.e.l.nodes[0].engine.Process() }
+// process is how an operator recognises this process: by its name at the first node.
+func (l *Locks) process() string { return l.nodes[0].engine.Process() }
 
 // Token implements core.Hold.
 func (h *hold) Token() int64 { return h.token }

@@ -61,7 +61,7 @@ func (l *lease) onBallot(b *ballot) {
 	case !l.e.l.cfg.Tokens, b.knows >= l.last:
 		l.add(b)
 	default:
-		b.raise(l.last, func(err error) { l.onRaised(b, err) })
+		b.raise(l.shown(), l.last, func(err error) { l.onRaised(b, err) })
 	}
 }
 
@@ -98,5 +98,21 @@ func (l *lease) add(b *ballot) {
 	}
 	members = append(members, b)
 	l.members.Store(&members)
+	l.show(b)
 	l.stepExtensions()
+}
+
+// shown returns the token that nodes are to show as that of the hold.
+func (l *lease) shown() int64 {
+	if h := l.e.holder.Load(); h != nil && h.lease == l {
+		return h.token
+	}
+	return l.last
+}
+
+// show has a node show the token of the hold, in the background: it has given another one.
+func (l *lease) show(b *ballot) {
+	if l.e.l.cfg.Tokens && b.shows != l.shown() && !b.raising {
+		b.raise(l.shown(), l.last, func(error) {})
+	}
 }

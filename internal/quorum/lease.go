@@ -56,6 +56,9 @@ func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
 		}
 	}
 	e.give(l, lead)
+	for _, b := range *l.members.Load() {
+		l.show(b)
+	}
 	e.l.watch()
 	if l.isMissing() {
 		e.l.prober.want(e.l)
@@ -197,7 +200,7 @@ func (l *lease) describe() []core.Holder {
 		return nil
 	}
 	return []core.Holder{{
-		Owner: h.req.Owner, Process: h.process(), TraceParent: h.req.Trace, Token: h.token, Since: h.since,
+		Owner: h.req.Owner, Process: l.e.l.process(), TraceParent: h.req.Trace, Token: h.token, Since: h.since,
 		TTL: max(0, time.Until(l.deadline())), Label: h.req.Label, Fixed: h.req.Fixed,
 		MinRest: max(0, time.Until(h.since.Add(h.req.MinHold))),
 	}}

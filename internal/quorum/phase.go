@@ -85,7 +85,7 @@ func (a *attempt) sameServer() error {
 // isBehind reports whether the request met a holder that this process knows by another node.
 func (b *ballot) isBehind(other *node) bool {
 	for _, h := range b.holders {
-		if h.Process == other.engine.Process() {
+		if h.Client == other.engine.Process() {
 			return true
 		}
 	}
@@ -102,15 +102,35 @@ func (a *attempt) refusal() *core.AcquireError {
 
 // noteRefusal notes who is in the way.
 func (a *attempt) noteRefusal() {
+	var seen [][]core.Holder
 	for _, b := range a.ballots {
 		if b != nil && (b.state == refused || b.state == queued) {
 			a.isRefused = true
 			if len(b.holders) > 0 {
-				a.e.holders = b.holders
-				return
+				seen = append(seen, b.holders)
 			}
 		}
 	}
+	if len(seen) > 0 {
+		a.e.holders = seenMost(seen)
+	}
+}
+
+// seenMost returns the holders that most nodes name. Others may have a node for a moment, in attempts that come to nothing.
+func seenMost(seen [][]core.Holder) (holders []core.Holder) {
+	best := 0
+	for _, one := range seen {
+		n := 0
+		for _, other := range seen {
+			if one[0].Owner == other[0].Owner && one[0].Process == other[0].Process && one[0].Token == other[0].Token {
+				n++
+			}
+		}
+		if n > best {
+			best, holders = n, one
+		}
+	}
+	return holders
 }
 
 // allRefusedByNobody reports whether it was nodes that failed, and not holders, that were in the way.

@@ -59,20 +59,20 @@ func outliers(ballots []*ballot) (list []*ballot) {
 
 var errTokenAhead = fmt.Errorf("%w: its fencing tokens are more than %v ahead of those of the other nodes", core.ErrUnavailable, script.MaxAhead)
 
-// raise has a node know a token, and then calls done with l.mu held.
-func (b *ballot) raise(token int64, done func(err error)) {
+// raise has a node know the last token of a hold, and show the first as that of the hold. It then calls done with l.mu held.
+func (b *ballot) raise(first, last int64, done func(err error)) {
 	l := b.e.l
 	b.raising = true
 	l.spawn(func() {
 		ctx, cancel := context.WithTimeout(b.n.engine.Context(), l.cfg.Limit)
 		defer cancel()
-		err := b.n.engine.Raise(ctx, b.e.key, token)
+		err := b.hold.Raise(ctx, last, first)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		b.raising = false
 		if err == nil {
-			b.knows = max(b.knows, token)
-			l.noteToken(token)
+			b.knows, b.shows = max(b.knows, last), first
+			l.noteToken(last)
 		}
 		done(err)
 	})

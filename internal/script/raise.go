@@ -17,17 +17,22 @@ const MaxAhead = time.Minute
 type Raise struct {
 	Keys   *KeySet
 	Token  int64
-	Always bool // the counter is to have the token though the server's clock may be ahead of it
+	Hold   *ID   // that is to have ShownToken, if the server still has it; nil: none
+	Shown  int64 // the token of that hold
+	Always bool  // the counter is to have the token though the server's clock may be ahead of it
 }
 
 // Call prepares a run. done is called once, with the answer.
 func (a *Raise) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.raise, 2+3, done)
+	k := newCall(ctx, s.raise, 2+5, done)
 	k.addKey(a.Keys.Holder())
 	k.addKey(a.Keys.Fence())
 	k.add(a.Token, MaxAhead.Microseconds())
 	if a.Always {
 		k.add(1)
+	}
+	if a.Hold != nil {
+		k.add(a.Hold.String(), a.Shown)
 	}
 	return k
 }

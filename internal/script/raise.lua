@@ -3,6 +3,7 @@
 --   KEYS 1 holder: a proxy finds the server by it  2 fencing counter
 --   ARGV 1 token  2 how far it may be ahead of the server's clock (us)
 --        may follow: 3 the counter is written even if the clock is ahead of the token: the clock may be set back
+--        may follow: 4 the id of a hold  5 its token, which the lock is to show: nodes may have given different ones
 --   returns 1  the next token is greater      the time (us), as text  nothing is done, because it is too far ahead
 -- Rules 18 and 24 of docs/protocol.md.
 local fence = KEYS[2]
@@ -10,7 +11,14 @@ local fence = KEYS[2]
 --@fence
 local last, token = last_token(), to_number(ARGV[1])
 if not last or not token then return NOT_A_COUNTER end
-if token <= last or (token < now_us and not ARGV[3]) then return 1 end
-if token > now_us + tonumber(ARGV[2]) then return string.format('%.0f', now_us) end
-call('SET', fence, ARGV[1])
+if token > last and (token >= now_us or ARGV[3]) then
+  if token > now_us + tonumber(ARGV[2]) then return string.format('%.0f', now_us) end
+  call('SET', fence, ARGV[1])
+end
+if ARGV[4] and redis.pcall('HGET', KEYS[1], 'id') == ARGV[4] then
+  local given = call('HGET', KEYS[1], 'token')
+  if given ~= ARGV[5] then
+    call('HSET', KEYS[1], 'token', ARGV[5], 'since', call('HGET', KEYS[1], 'since') or given)
+  end
+end
 return 1

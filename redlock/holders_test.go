@@ -1,0 +1,66 @@
+package redlock_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// holderOf returns whom a try of the process finds in its way.
+func (p *process) holderOf(key string) lockmw.Holder {
+	p.b.Helper()
+	_, _, err := p.TryLock(p.b.Context(), key)
+	e, ok := errors.AsType[*lockmw.Error](err)
+	if !ok || !errors.Is(err, lockmw.ErrBusy) || len(e.Holders) != 1 {
+		p.b.Fatalf("TryLock: %v, want ErrBusy with one holder", err)
+	}
+	return e.Holders[0]
+}
+
+// The nodes have given different tokens, each node is away in turn, and one was restarted. Whoever asks learns of one holder, by
+// the token that the hold has, and by one name of its process.
+func TestTheHolderOfABusyLockIsTheSameAtEachNode(t *testing.T) {
+	for first := range 3 {
+		inBubble(t, 3, func(b *bubble) {
+			p, q := b.process().warm(), b.process().warm()
+			for i := range 3 {
+				b.setCounter((first+i)%3, time.Duration(i+1)*10*time.Second)
+			}
+			_, hold := lock(b.T, p, "item", lockmw.WithLabel("order-7"))
+			synctest.Wait()
+			want := p.holderOf("item")
+			check := func(when string) {
+				b.Helper()
+				if got := q.holderOf("item"); got.Token != hold.Token() || got.Process != want.Process || got.Label != "order-7" {
+					b.Errorf("%s: the holder is %+v; the token is %d, the process %s", when, got, hold.Token(), want.Process)
+				}
+				for i := range 3 {
+					inspector, err := lockmw.NewInspector(b.node(i).NewClient(b, plainConns))
+					if err != nil {
+						b.Fatal(err)
+					}
+					status, err := inspector.Get(b.Context(), "item")
+					if err != nil || len(status.Holders) != 1 || status.Holders[0].Token != hold.Token() || status.Holders[0].Process != want.Process {
+						b.Errorf("%s: node %d shows %+v, %v", when, i, status.Holders, err)
+					}
+				}
+			}
+			check("all nodes answer")
+			for away := range 3 {
+				q.wires[away].Cut()
+				check("a node is away")
+				time.Sleep(time.Second) // until that is known
+				check("it is left out")
+				q.wires[away].Restore()
+				time.Sleep(time.Second)
+			}
+			b.restartEmpty(1, p, q)
+			time.Sleep(2 * time.Second)
+			check("a node was restarted")
+			unlock(b.T, hold)
+		})
+	}
+}
