@@ -24,6 +24,11 @@ type office struct {
 	views func(ctx context.Context, keys []string) map[string]*deadlock.View
 	tell  func(n uint64) *deadlock.Graph // another process' answer; nil: it does not answer
 
+	secret      string
+	answering   func(m mail) // answers an ask in another way
+	secretReads int
+	asked       uint64 // questions so far
+
 	mu   sync.Mutex
 	sent []mail
 }
@@ -43,10 +48,12 @@ type question struct {
 
 func inOffice(t *testing.T, test func(o *office)) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &office{T: t, waits: deadlock.NewRegistry()}
+		o := &office{T: t, waits: deadlock.NewRegistry(), secret: "secret"}
 		o.ctx, o.stop = context.WithCancel(context.Background())
 		o.Detector = deadlock.NewDetector(o.waits, o)
 		o.views = func(context.Context, []string) map[string]*deadlock.View { return nil }
+		o.Prepare()
+		synctest.Wait()
 		test(o)
 		o.stop()
 		o.Stop()
@@ -60,15 +67,23 @@ func (o *office) Views(ctx context.Context, keys []string) map[string]*deadlock.
 func (o *office) Inbox(string) string       { return "mine" }
 func (o *office) Lasts(string, string) bool { return true }
 func (o *office) Context() context.Context  { return o.ctx }
+func (o *office) Secret(context.Context) string {
+	o.secretReads++
+	return o.secret
+}
 
 func (o *office) Send(_ context.Context, _, text string) {
 	var m mail
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(text, deadlock.Word)), &m); err != nil {
+	_, body, _ := strings.Cut(strings.TrimPrefix(text, deadlock.Word), " ")
+	if err := json.Unmarshal([]byte(body), &m); err != nil {
 		o.Error(err)
 	}
 	o.mu.Lock()
 	o.sent = append(o.sent, m)
 	o.mu.Unlock()
+	if m.Ask != nil && o.answering != nil {
+		o.answering(m)
+	}
 	if m.Ask != nil && o.tell != nil {
 		if g := o.tell(m.Number); g != nil {
 			o.receive(mail{Number: m.Number, Answer: g}, "")
@@ -88,12 +103,13 @@ func (o *office) receive(m mail, spaces string) {
 	if err != nil {
 		o.Error(err)
 	}
-	o.Receive(deadlock.Word + string(text) + spaces)
+	o.Receive("mine", deadlock.Seal("secret", "mine", string(text)+spaces))
 }
 
 // ask asks for the waits that block a lease, and returns the answer; nil: there is none.
 func (o *office) ask(lease string) *deadlock.Graph {
-	o.receive(mail{Number: 1, From: "yours", Ask: &question{Leases: []string{lease}}}, "")
+	o.asked++
+	o.receive(mail{Number: o.asked, From: "yours", Ask: &question{Leases: []string{lease}}}, "")
 	pass(time.Second)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,6 +128,7 @@ func (l lasting) State() (ticket string, waits bool) { return "", true }
 func (l lasting) Live() []core.Held {
 	return []core.Held{{Hold: standing{lease: l.lease}, Key: l.lease}}
 }
+func (l lasting) Within(core.Scope) core.Chain { return l }
 
 type standing struct {
 	core.Hold
@@ -307,7 +324,8 @@ func TestStopWaitsForAllAndNothingBeginsAfterIt(t *testing.T) {
 		}
 		n := o.wait("key", "lease")
 		o.Look(n)
-		o.receive(mail{Number: 1, From: "yours", Ask: &question{Leases: []string{"lease"}}}, "")
+		o.asked++
+		o.receive(mail{Number: o.asked, From: "yours", Ask: &question{Leases: []string{"lease"}}}, "")
 		synctest.Wait()
 		stopped := time.Now()
 		o.stop()

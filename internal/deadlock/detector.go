@@ -29,6 +29,8 @@ type Transport interface {
 	Site
 	// Send sends a message to an inbox. It may get lost.
 	Send(ctx context.Context, inbox, text string)
+	// Secret reads what only those know who may read and write the locks, and makes it if there is none; "": it cannot be read.
+	Secret(ctx context.Context) string
 	// Context ends with the Client.
 	Context() context.Context
 }
@@ -37,6 +39,7 @@ type Transport interface {
 type Detector struct {
 	waits *Registry
 	t     Transport
+	seals seals
 
 	wg        sync.WaitGroup
 	mu        sync.Mutex
@@ -50,7 +53,16 @@ type Detector struct {
 
 // NewDetector returns a Detector that does nothing yet.
 func NewDetector(waits *Registry, t Transport) *Detector {
-	return &Detector{waits: waits, t: t, asked: make(map[uint64]chan *Graph)}
+	return &Detector{waits: waits, t: t, seals: seals{t: t}, asked: make(map[uint64]chan *Graph)}
+}
+
+// Prepare has the secret read in good time, by which others seal their questions.
+func (d *Detector) Prepare() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.stopped && d.seals.mayRead(secretAge) {
+		d.wg.Go(func() { d.within(func(ctx context.Context) { d.seals.current(ctx, 0) }) })
+	}
 }
 
 // Look has a wait looked at soon.
@@ -215,7 +227,7 @@ func (d *Detector) askAll(from string, asks map[string]*ask) map[string]*Graph {
 		for inbox, a := range asks {
 			number, answer := d.expect()
 			numbers, waiting[inbox] = append(numbers, number), answer
-			d.t.Send(ctx, inbox, (&message{Number: number, From: from, Ask: a}).String())
+			d.post(ctx, inbox, &message{Number: number, From: from, Ask: a})
 		}
 		for inbox, answer := range waiting {
 			select {
@@ -246,15 +258,42 @@ func (d *Detector) forget(numbers []uint64) {
 }
 
 func (d *Detector) send(inbox string, m *message) {
-	d.within(func(ctx context.Context) { d.t.Send(ctx, inbox, m.String()) })
+	d.within(func(ctx context.Context) { d.post(ctx, inbox, m) })
 }
 
-// Receive deals with a message of another detector. It does not block.
-func (d *Detector) Receive(text string) {
+// post sends a sealed message. Without the secret nobody would read it.
+func (d *Detector) post(ctx context.Context, inbox string, m *message) {
+	if secret := d.seals.current(ctx, secretAge); secret != "" {
+		d.t.Send(ctx, inbox, Seal(secret, inbox, m.String()))
+	}
+}
+
+// Receive deals with a message of another detector to an inbox. It does not block.
+func (d *Detector) Receive(inbox, text string) {
 	if len(text) > longest {
 		return
 	}
-	m, ok := parse(text)
+	body, ok := d.seals.open(inbox, text)
+	if ok {
+		d.receive(body)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.stopped && d.seals.mayRead(secretGap) {
+		d.wg.Go(func() {
+			d.within(func(ctx context.Context) {
+				if body, ok := unseal(d.seals.current(ctx, 0), inbox, text); ok {
+					d.receive(body)
+				}
+			})
+		})
+	}
+}
+
+// receive deals with a message that another detector has sealed.
+func (d *Detector) receive(body string) {
+	m, ok := parse(body)
 	switch {
 	case !ok:
 	case m.Answer != nil:
@@ -268,7 +307,7 @@ func (d *Detector) Receive(text string) {
 	case m.Ask != nil && m.From != "":
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.answering < mostAnswers && !d.stopped {
+		if d.answering < mostAnswers && !d.stopped && d.seals.isNew(&m) {
 			d.answering++
 			d.wg.Go(func() { d.answer(&m) })
 		}

@@ -12,6 +12,7 @@
 //	collect.go   what this process knows of a wait, and what others tell
 //	detector.go  when to look, and what to do then
 //	message.go   what processes say to one another
+//	seal.go      how they know that it was one of them
 //
 // See docs/deadlocks.md.
 package deadlock

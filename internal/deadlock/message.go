@@ -1,9 +1,6 @@
 package deadlock
 
-import (
-	"encoding/json"
-	"strings"
-)
+import "encoding/json"
 
 // Word is what the messages of detectors begin with.
 const Word = "deadlock "
@@ -22,11 +19,10 @@ func (m *message) String() string {
 	if err != nil {
 		return ""
 	}
-	return Word + string(text)
+	return string(text)
 }
 
-// parse reads a message. Anybody may have sent it.
-func parse(text string) (m message, ok bool) {
-	text, ok = strings.CutPrefix(text, Word)
-	return m, ok && json.Unmarshal([]byte(text), &m) == nil
+// parse reads a message.
+func parse(body string) (m message, ok bool) {
+	return m, json.Unmarshal([]byte(body), &m) == nil
 }

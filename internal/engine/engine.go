@@ -17,6 +17,7 @@
 //	poll.go       asks the server about queued requests
 //	slot.go       what locks in one slot of a Cluster have in common
 //	inbox.go      a channel by which grants arrive; silentinbox.go finds out that none do
+//	hint.go       what follows from messages that anybody may have sent
 //	inboxes.go    all inboxes, and where they are subscribed to; subscriber.go is one connection for that
 //	lease.go      what the server granted to this process
 //	run.go        it is passed to the next in the queue
@@ -94,8 +95,11 @@ type Engine struct {
 	sender          *script.Sender
 	releaseTimeouts *script.Timeouts // for the confirmation of releases
 	look            look
+	secrets         *script.Secrets // of the tickets
 	outages         loglimit.Limit
 	unreleased      loglimit.Limit
+	forged          loglimit.Limit
+	unwanted        unwanted
 	stalls          *script.Timeouts // for waits that are to be looked at
 	process         string           // host, process id and a random part
 	epoch           time.Time
@@ -148,6 +152,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		sender:  script.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2), cfg.Replicas),
 		process: processName(random),
 		idStem:  script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
+		secrets: script.NewSecrets(),
 		epoch:   time.Now(),
 		seed:    maphash.MakeSeed(),
 		drained: make(chan struct{}),

@@ -102,9 +102,8 @@ func holderOf(t *testing.T, rdb *redis.Client, h *hold) string {
 
 // oldPush is a message that the lock was granted to the id of g, long ago.
 func oldPush(h *hold) *script.Message {
-	return &script.Message{
-		Kind: script.Granted, ID: h.lease.id.String(), Number: 1, Grant: script.Grant{Token: 1, Tokens: 1}, Holder: h.lease.c.keys.Holder(),
-	}
+	m, _ := script.ParseMessage(h.lease.c.e.prove("grant " + h.lease.id.String() + " 1 1 1 0 " + h.lease.c.keys.Holder()))
+	return &m
 }
 
 func TestALatePushDoesNotEndTheLease(t *testing.T) {

@@ -144,7 +144,8 @@ func (h *hold) onExtended(a *script.Reply, duration time.Duration) (lost []*hold
 	}
 	err = l.noteRenewal(a, duration)
 	if errors.Is(err, errNotHeldByID) {
-		return l.lose(errDeleted), errDeleted
+		cause := l.gone()
+		return l.lose(cause), cause
 	}
 	if err != nil {
 		return nil, script.Failure(err)

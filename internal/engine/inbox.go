@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"strings"
 	"sync/atomic"
 
 	"github.com/lockmw/go/internal/script"
@@ -58,10 +57,16 @@ func (e *Engine) onMessage(m *script.Message) {
 	}
 }
 
-// onGrant deals with a message that the server has granted the lock to an id.
+// onGrant deals with a message that the server has granted the lock to an id. One that no script has written is ignored,
+// before anything else is made of it (rule 27 of docs/protocol.md).
 func (e *Engine) onGrant(m *script.Message) {
+	n, ours := e.idStem.Number(m.ID)
+	if !ours || !m.IsProven(e.secrets.Of(n, m.Holder)) {
+		e.warnOfForgery()
+		return
+	}
 	e.inboxes.silent.heard(m.ID)
-	switch v := e.find(m.ID).(type) {
+	switch v := e.ids.find(n).(type) {
 	case *request:
 		if v.accepts(m) {
 			return
@@ -71,7 +76,7 @@ func (e *Engine) onGrant(m *script.Message) {
 	}
 	// No caller wants the id any more. It was released or cancelled, but the cancel may have been lost
 	// with its connection.
-	if key, ok := e.layout.Key(m.Holder); ok && strings.HasPrefix(m.ID, string(e.idStem)) {
+	if key, ok := e.layout.Key(m.Holder); ok && e.unwanted.allow(e.now()) {
 		e.cancelID(e.layout.KeySet(key), cancelTarget{key: lockKey{key, m.Permit}, id: m.ID, lease: script.AcceptWindow, mark: true})
 	}
 }
@@ -89,7 +94,9 @@ func (r *request) accepts(m *script.Message) bool {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
-		r.provesLoss()
+		if r.run != nil && m.Number > r.run.lease.last { // else the message is older than the lease
+			r.provesLoss()
+		}
 		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an answer that came just before granted it
 		return held
 	}

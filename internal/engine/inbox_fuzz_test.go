@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// Anybody may publish to an inbox. What it says never makes a hold unless it is a grant of an id that
-// waits, newer than the last answer; and it never ends a hold unless it names that. HELD and WAITS
-// stand for the ids of a hold and of a waiter, STEM for what all ids of this process begin with.
+// Anybody may publish to an inbox. What it says never makes a hold unless a script wrote it, about an id that
+// waits, and later than the last answer; and it never ends a hold. HELD and WAITS stand for the ids of a hold and of a waiter,
+// STEM for what all ids of this process begin with. A payload that begins with a '!' gets the proof that a script would have given it.
 func FuzzInbox(f *testing.F) {
 	for _, payload := range []string{
 		"grant WAITS 18 18 1 0 lockmw:{item:2}", "grant WAITS 18 18 40 3 lockmw:{item:2}", "grant WAITS 9223372036854775807 9223372036854775807 9223372036854775807 1 x",
@@ -22,9 +24,12 @@ func FuzzInbox(f *testing.F) {
 		"grant WAITS 18 18 -1 0 x", "grant WAITS 18 18 1 0", "grant WAITS 18 18 1 x y", "grant WAITS  18 1 0 x", "grant WAITS 1e3 1e3 1 0 x",
 		"grant WAITS 99999999999999999999 99999999999999999999 1 0 x", "grant HELD 18 18 1 0 lockmw:{item:1}", "grant STEMzz 18 18 1 0 lockmw:{item:1}",
 		"grant STEM 18 18 1 0 lockmw:{}", "grant x 18 18 1 0 lockmw:{item:1}", "grant  18 18 1 0 lockmw:{item:2}", "grant", "grant     ",
+		"grant WAITS,HELD 18 18 2 0 lockmw:{item:2}", "grant WAITS 18 18 1 0 lockmw:{item:1}", "grant WAITS 18 18 1 0 lockmw:{item:2} " + strings.Repeat("0", 40),
+		"permit WAITS 18 0 0 lockmw:{item:2}", "permit HELD 18 0 0 lockmw:{item:1}", "permit STEMzz 18 - 0 lockmw:{item:1}",
 		"lost HELD", "lost WAITS", "lost", "lost x", "lost HELD ", "lost STEM", "contended HELD", "contended WAITS", "contended", "", " ", "\x00", "GRANT WAITS 18 1 0 x",
 	} {
 		f.Add(payload)
+		f.Add("!" + payload)
 	}
 	f.Fuzz(func(t *testing.T, payload string) {
 		synctest.Test(t, func(t *testing.T) { hearPayload(t, payload) })
@@ -53,27 +58,61 @@ func hearPayload(t *testing.T, payload string) {
 	synctest.Wait()
 	ids := [2]string{firstArg(s.commands[0]), firstArg(s.commands[1])}
 	stem := ids[0][:strings.LastIndexByte(ids[0], '.')+1]
-	payload = strings.NewReplacer("HELD", ids[0], "WAITS", ids[1], "STEM", stem).Replace(payload)
+	text, isProven := strings.CutPrefix(strings.NewReplacer("HELD", ids[0], "WAITS", ids[1], "STEM", stem).Replace(payload), "!")
+	sent := text
+	if isProven = isProven && !strings.HasPrefix(text, "permit "); isProven { // nobody waits for a permit
+		sent = e.prove(text)
+	}
 	before := len(s.commands)
-	newSubscriber(&e.inboxes, nil).handle(&redis.Message{Channel: e.inboxes.only.name, Payload: payload})
+	newSubscriber(&e.inboxes, nil).handle(&redis.Message{Channel: e.inboxes.only.name, Payload: sent})
 	synctest.Wait()
-	if isLost := payload == "lost "+ids[0]; isLost != (len(holder.lost) > 0) || isLost != errors.Is(held.lost, errTakenAway) {
-		t.Errorf("%q: is the hold lost? %v", payload, held.lost)
+	if len(holder.lost) > 0 || held.lost != nil {
+		t.Errorf("%q: the hold is lost: %v", payload, held.lost)
 	}
 	time.Sleep(time.Millisecond) // of the bubble's time
-	cancelled := ""
+	asks := text == "lost "+ids[0] || text == "lost "+ids[1]
+	if n := len(s.commands) - before; n > 1 || n > 0 && !isProven && !asks {
+		t.Errorf("%q is followed by %q", payload, s.commands[before:])
+	}
 	for _, words := range s.commands[before:] {
-		if words[1] == e.scripts.All()["cancel"].SHA {
-			cancelled = firstArg(words)
+		if name := e.nameOf(words[1]); name != "cancel" && name != "permit_cancel" {
+			continue
+		} else if id := firstArg(words); id == ids[0] || id == ids[1] {
+			t.Errorf("%q cancels %s", payload, id)
 		}
 	}
-	if (cancelled == ids[0] || cancelled == ids[1]) && payload != "lost "+cancelled {
-		t.Errorf("%q cancels %s", payload, cancelled)
-	}
 	cancel()
-	if got, want := <-granted, pushedToken(payload, ids[1]); got != want {
+	want := int64(0)
+	if isProven {
+		want = pushedToken(text, ids[1])
+	}
+	if got := <-granted; got != want {
 		t.Errorf("%q grants token %d, want %d", payload, got, want)
 	}
+}
+
+// prove returns a message of a grant as a script would have written it.
+func (e *Engine) prove(text string) string {
+	words := strings.SplitN(text, " ", 7)
+	if words[0] == "permit" {
+		words = strings.SplitN(text, " ", 6)
+	}
+	if len(words) < 2 {
+		return text
+	}
+	id, _, _ := strings.Cut(words[1], ",")
+	n, _ := e.idStem.Number(id)
+	return scripttest.Prove(text, e.secrets.Of(n, words[len(words)-1]))
+}
+
+// nameOf returns the name of the script with a hash, or with a text.
+func (e *Engine) nameOf(script string) string {
+	for name, s := range e.scripts.All() {
+		if s.SHA == script || s.Source == script {
+			return name
+		}
+	}
+	return ""
 }
 
 // firstArg is the first argument of a script after its keys.
@@ -86,7 +125,10 @@ func firstArg(words []string) string {
 // it is none.
 func pushedToken(payload, id string) int64 {
 	words := strings.SplitN(payload, " ", 7)
-	if len(words) < 7 || words[0] != "grant" || words[1] != id {
+	if len(words) < 7 || words[0] != "grant" {
+		return 0
+	}
+	if first, _, _ := strings.Cut(words[1], ","); first != id {
 		return 0
 	}
 	var n [4]int64

@@ -27,6 +27,7 @@ type lease struct {
 	checking  bool             // a renewal is to say whether more readers may join
 	moved     bool             // its slot has, and replicas there have not acknowledged it
 	listens   bool             // counted by its inbox
+	takenAway bool             // a message says that an operator took it away, and no renewal has been answered since
 	overdue   bool             // a renewal has no answer in good time, which the holders know
 
 	first        int64   // the token that it began with
@@ -40,6 +41,7 @@ type lease struct {
 	renewAt instant       // 0: never
 	slack   time.Duration // by how much it may be early
 	asked   instant       // when the first renewal was sent that has no answer; 0: none
+	hintAt  instant       // when the last renewal was sent, or is going to be, that a message led to; 0: never
 	timer   timer         // for what comes first: a renewal, the deadline, or that an answer is overdue
 	timerAt instant       // when the timer is due; 0: not set
 }

@@ -32,29 +32,7 @@ func (l *lease) lose(cause error) []*hold {
 	return lost
 }
 
-// onTakenAway ends a lease that an operator took away.
-func (l *lease) onTakenAway() {
-	l.c.shard.mu.Lock()
-	if l.over {
-		l.c.unlock()
-		return
-	}
-	lost := l.lose(errTakenAway)
-	l.c.unlock()
-	notifyLost(lost)
-}
-
 var errTakenAway = fmt.Errorf("%w: an operator released it", core.ErrLost)
-
-// onTakenAway forgets a grant that the request has not used yet.
-func (r *request) onTakenAway() {
-	r.c.shard.mu.Lock()
-	defer r.c.unlock()
-	r.push = nil
-	if !r.over && r.queued {
-		r.c.e.schedule.set(&r.timer, r.c.e.now(), 0)
-	}
-}
 
 // endReason says why the hold is over.
 func (h *hold) endReason(now instant) string {

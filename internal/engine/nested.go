@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 	"time"
 
@@ -81,6 +82,7 @@ func (n *nested) wake(after time.Duration) {
 // in the slots of these. They answer to that of its own key.
 func (n *nested) due() {
 	n.c.e.inboxes.use(n.c.slot.inbox)
+	n.c.e.detector.Prepare()
 	n.EachHold(func(h core.Hold) {
 		if h, ok := h.(*hold); ok {
 			h.lease.c.e.inboxes.use(h.lease.c.slot.inbox)
@@ -208,6 +210,20 @@ func (w *waiter) lasts(e *Engine) bool {
 
 // Context implements deadlock.Transport.
 func (s site) Context() context.Context { return s.e.sender.Context() }
+
+// Secret implements deadlock.Transport. The server has another one after a month.
+func (s site) Secret(ctx context.Context) string {
+	const month = 30 * 24 * time.Hour
+	key, e := s.e.cfg.Prefix+":deadlock", s.e
+	if secret, err := e.rdb.Get(ctx, key).Result(); err == nil {
+		return secret
+	}
+	if err := e.rdb.SetNX(ctx, key, rand.Text(), month).Err(); err != nil {
+		return ""
+	}
+	secret, _ := e.rdb.Get(ctx, key).Result()
+	return secret
+}
 
 // Send implements deadlock.Transport. An inbox in a slot of a Cluster ends with the slot's tag: see publish.lua.
 func (s site) Send(ctx context.Context, inbox, text string) {

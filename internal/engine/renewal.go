@@ -89,7 +89,7 @@ func (l *lease) onRenewed(a *script.Reply, duration time.Duration, q snapshot) (
 	defer c.unlock()
 	err := l.noteRenewal(a, duration)
 	if errors.Is(err, errNotHeldByID) {
-		lost := l.lose(errDeleted)
+		lost := l.lose(l.gone())
 		return func() { notifyLost(lost) }
 	}
 	notify = l.reportRenewal(script.Failure(err))
@@ -127,6 +127,7 @@ func (l *lease) noteRenewal(reply *script.Reply, duration time.Duration) error {
 		return errSlotMoved
 	}
 	l.confirmed, l.moved, l.asked, l.overdue = true, false, 0, false
+	l.takenAway = l.takenAway && sent < l.hintAt
 	h := l.holds.First()
 	until := sent + duration - e.margin(duration)
 	if h != nil {
@@ -136,6 +137,9 @@ func (l *lease) noteRenewal(reply *script.Reply, duration time.Duration) error {
 	l.renewAfter(sent, duration/3)
 	if h != nil && h.req.Fixed {
 		l.renewAt = 0
+	}
+	if l.hintAt > e.now() {
+		l.renewAfter(l.hintAt, 0)
 	}
 	l.setContended(a.Contended || sent < l.contendedAt)
 	l.reschedule()

@@ -33,9 +33,11 @@ type request struct {
 	cleared  bool            // it is sent again, as a hold of this process was in its way that is over
 	push     *script.Message // came before the answer to acquire.lua
 
-	run       *run  // which it is one of; nil: none so far
-	contended bool  // a message said that others wait, before the answer that grants it
-	lastErr   error // of the last try or poll, or of the renewal that readers waited for
+	run       *run    // which it is one of; nil: none so far
+	hintAt    instant // when the last poll was sent, or is going to be, that a message led to; 0: never
+	doubted   bool    // a message said that the grant was taken away, before the answer that says "queued"
+	contended bool    // a message said that others wait, before the answer that grants it
+	lastErr   error   // of the last try or poll, or of the renewal that readers waited for
 	outage    outage
 	timer     timer // the next poll, or the next try while the server cannot answer
 }
@@ -66,6 +68,9 @@ func (r *request) call() *script.Call {
 	ctx := r.leader.ctx
 	if r.queued { // for whoever waits by now
 		ctx = e.sender.Context()
+	}
+	if queued > 0 {
+		a.Secret = e.secrets.Of(r.id.Number(), c.keys.Holder())
 	}
 	k := a.Call(ctx, e.scripts, r.onAcquired)
 	if e.sender.SendsAgain() {
@@ -294,6 +299,13 @@ func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait, permits 
 	if news && c.slot.inbox.subscription.Load() != r.snapshot.subscription {
 		next, slack = 0, 0 // a grant may have been published before the subscription began
 	}
+	if r.doubted {
+		r.doubted, r.acceptBy = false, 0
+		next, slack = 0, 0
+	}
+	if rest := r.hintAt - e.now(); rest > 0 && rest < next {
+		next, slack = rest, 0
+	}
 	e.schedule.set(&r.timer, e.now()+next, slack)
 }
 
@@ -330,7 +342,7 @@ func (r *request) onPush(p *script.Message) {
 			l.startRun(p.Run)
 		}
 	default:
-		r.c.e.schedule.set(&r.timer, now, 0)
+		r.pollSoon()
 	}
 }
 

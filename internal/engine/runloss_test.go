@@ -242,7 +242,7 @@ func TestAGrantOfARunIsHeardAgain(t *testing.T) {
 	inLine(t, core.Fair, 3, func(b *lineUp) {
 		h := b.begin()
 		run := append([]string{h.lease.id.String()}, b.queue()...)
-		again := fmt.Sprintf("grant %s %d %d 3 2 %s", strings.Join(run, ","), h.token, h.token, b.driver.Keys.Holder())
+		again := b.e.prove(fmt.Sprintf("grant %s %d %d 3 2 %s", strings.Join(run, ","), h.token, h.token, b.driver.Keys.Holder()))
 		for _, c := range b.calls[1:] {
 			b.rdb.Publish(b.Context(), b.inbox().name, again)
 			synctest.Wait()
@@ -265,7 +265,7 @@ func TestARunIsOfOneKey(t *testing.T) {
 		keys := b.e.layout.KeySet(key)
 		id := b.rdb.ZRange(b.Context(), keys.Queue(), 0, 0).Val()[0]
 		token := b.held.token + int64(time.Second/time.Microsecond)
-		b.rdb.Publish(b.Context(), b.inbox().name, fmt.Sprintf("grant %s,%s %d %d 2 0 %s", b.queue()[0], id, token, token, b.driver.Keys.Holder()))
+		b.rdb.Publish(b.Context(), b.inbox().name, b.e.prove(fmt.Sprintf("grant %s,%s %d %d 2 0 %s", b.queue()[0], id, token, token, b.driver.Keys.Holder())))
 		h := b.wantGranted("the first", b.calls[0])
 		if _, err := h.Release(time.Second); err != nil && !errors.Is(err, core.ErrLost) {
 			b.Error(err)
@@ -282,7 +282,7 @@ func TestNobodyHasATokenThatIsNotReserved(t *testing.T) {
 	inLine(t, core.Fair, 2, func(b *lineUp) {
 		token := b.held.token + int64(time.Second/time.Microsecond)
 		run := strings.Join(b.queue(), ",")
-		b.rdb.Publish(b.Context(), b.inbox().name, fmt.Sprintf("grant %s %d %d 1 1 %s", run, token, token, b.driver.Keys.Holder()))
+		b.rdb.Publish(b.Context(), b.inbox().name, b.e.prove(fmt.Sprintf("grant %s %d %d 1 1 %s", run, token, token, b.driver.Keys.Holder())))
 		h := b.wantGranted("the first", b.calls[0])
 		if _, err := h.Release(time.Second); err != nil && !errors.Is(err, core.ErrLost) {
 			b.Error(err)

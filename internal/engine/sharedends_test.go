@@ -64,6 +64,7 @@ func TestALostLeaseIsLostForAllReadersThatShareIt(t *testing.T) {
 				b.Fatalf("%+v, %v", status, err)
 			}
 			b.driver.Force(status.Holders[0].Token, status.Holders[0].Owner)
+			time.Sleep(time.Millisecond) // a renewal says so
 		},
 		"for want of a renewal": func(b *bubble) {
 			b.wire.Silence()

@@ -93,9 +93,10 @@ func TestAMessageThatComesAfterThePollIsEnough(t *testing.T) {
 		b := deaf{bubble}
 		b.warm()
 		b.byMessage()
-		b.e.inboxes.silent.expect("an id", b.inbox())
+		id := b.e.idStem.New(1000).String()
+		b.e.inboxes.silent.expect(id, b.inbox())
 		time.Sleep(lateMessage / 2)
-		b.e.onMessage(&script.Message{Kind: script.Granted, ID: "an id"})
+		b.forge(b.e.prove("grant " + id + " 1 1 1 0 " + b.driver.Keys.Holder()))
 		time.Sleep(lateMessage + inboxRetry)
 		b.wantSubscription(1)
 	})

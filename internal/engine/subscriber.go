@@ -184,7 +184,7 @@ func (s *subscriber) handle(message any) {
 		}
 	case *redis.Message:
 		if strings.HasPrefix(m.Payload, deadlock.Word) {
-			s.all.e.detector.Receive(m.Payload)
+			s.all.e.detector.Receive(m.Channel, m.Payload)
 		} else if m, ok := script.ParseMessage(m.Payload); ok {
 			s.all.e.onMessage(&m)
 		}

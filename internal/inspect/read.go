@@ -213,7 +213,8 @@ func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
 		about := script.ParseAbout(fields[4])
 		w.Label, w.place, w.Process = about.Label, about.Place, cmp.Or(about.Process, w.Process)
 		if w.Mode == core.Permit.String() {
-			w.Weight, _ = strconv.Atoi(fields[2])
+			weight, _, _ := strings.Cut(fields[2], ":") // the ticket's secret is not shown
+			w.Weight, _ = strconv.Atoi(weight)
 		}
 		if since, err := strconv.ParseInt(fields[5], 10, 64); err == nil {
 			w.Since = time.UnixMicro(since)

@@ -33,10 +33,11 @@ type Acquire struct {
 	Inbox      any  // the channel that is told of a grant, a string
 	Subscribed bool // the channel is subscribed
 
-	Tokens      int  // how many tokens are wanted if the lock is free
-	QueueTokens int  // how many if it is granted later; 0: do not queue
-	Runs        bool // its ticket may be one of a run
-	Calls       int  // of the process that it stands for, if they are several
+	Secret      Secret // of its ticket
+	Tokens      int    // how many tokens are wanted if the lock is free
+	QueueTokens int    // how many if it is granted later; 0: do not queue
+	Runs        bool   // its ticket may be one of a run
+	Calls       int    // of the process that it stands for, if they are several
 
 	Predecessor *Predecessor
 	Place       string        // the name of a kept place in the queue; "": none
@@ -81,7 +82,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	}
 	k.votes = a.Vote != nil && !special && a.Mode == core.Exclusive
 	k.queues = a.Vote == nil && !special && a.QueueTokens > 0 && (a.Mode == core.Fair || a.Mode == core.Write)
-	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued())
+	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(k))
 	if extra || a.Mode != core.Exclusive {
 		k.add(a.Mode.String())
 	}
@@ -141,22 +142,31 @@ func (a *Acquire) addSpecialArgs(k *Call) {
 	}
 }
 
-// ifQueued is what the script is told for the case that the lock is not free.
-func (a *Acquire) ifQueued() any {
-	switch { // the usual ones spare an allocation
-	case a.QueueTokens == 0:
+// ifQueued is what the script is told for the case that the lock is not free. It is kept in k.
+func (a *Acquire) ifQueued(k *Call) any {
+	if a.QueueTokens == 0 {
 		return "-0"
-	case a.Runs && a.Subscribed:
-		return "+1r"
-	case a.Runs:
-		return "-1r"
-	case a.QueueTokens == 1 && a.Subscribed:
-		return "+1"
-	case a.QueueTokens == 1:
-		return "-1"
 	}
-	return subscribedFlag(a.Subscribed) + strconv.Itoa(a.QueueTokens)
+	text := append(k.ifQueued.room[:0], subscribedFlag(a.Subscribed)...)
+	text = strconv.AppendInt(text, int64(a.QueueTokens), 10)
+	if a.Runs {
+		text = append(text, 'r')
+	}
+	if a.Secret != (Secret{}) {
+		text = append(append(text, ':'), a.Secret[:]...)
+	}
+	k.ifQueued.text = text
+	return &k.ifQueued
 }
+
+// A textArg is an argument of a command. Most find room in it.
+type textArg struct {
+	text []byte
+	room [24]byte
+}
+
+// MarshalBinary is called by go-redis when it writes the command.
+func (t *textArg) MarshalBinary() ([]byte, error) { return t.text, nil }
 
 // subscribedFlag is how the scripts are told whether an inbox is subscribed.
 func subscribedFlag(subscribed bool) string {
@@ -216,7 +226,7 @@ func queueBatch(s *Script) *batchScript {
 	return &batchScript{
 		script: s, oneLock: true,
 		sharedKeys: []int{acquireHolder, acquireQueue, acquireTickets, acquireFence, acquireReaders}, keys: []int{acquireDone},
-		sharedArgs: []int{acquireLease, acquireInbox, acquireIfQueued, acquireMode}, args: []int{acquireID, acquireOwner, acquireTrace},
+		sharedArgs: []int{acquireLease, acquireInbox, acquireMode}, args: []int{acquireID, acquireOwner, acquireTrace, acquireIfQueued},
 	}
 }
 

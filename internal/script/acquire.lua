@@ -4,7 +4,8 @@
 --        7 done mark of the predecessor  8 kept place: both only if the arguments below ask for them
 --   ARGV 1 id  2 lease (ms)  3 inbox  4 owner
 --        5 '+' if the inbox is subscribed, else '-', and how many tokens are wanted if the lock is granted
---          later, with an 'r' behind it if the ticket may be one of a run; 0: do not queue
+--          later, with an 'r' behind it if the ticket may be one of a run, and the secret of the ticket after a colon;
+--          0: do not queue
 --        may follow: 6 mode
 --        may follow: 7 tokens wanted if the lock is free  8 trace
 --        may follow: 9 if the lock is one of several, a token that is proposed, 0: none; '': it is not

@@ -24,3 +24,10 @@ func Overtake(rdb *redis.Client) (hook any) {
 
 // NewReply returns an answer.
 func NewReply(value any, err error) *Reply { return newReply(value, err, time.Time{}) }
+
+// Said is what m says, without its proof.
+func (m *Message) Said() Message {
+	said := *m
+	said.text, said.proof = "", ""
+	return said
+}

@@ -20,7 +20,7 @@ end
 local function add_tickets(queue, hash)
   for _, id in ipairs(call('ZRANGE', queue, 0, most - 1)) do
     local t = id ~= '#readers' and call('HMGET', hash, id, '@' .. id)
-    local w, inbox, n = string.match(t and t[1] or '', '^[^ ]+ [^ ]+ ([^ ]+) ([^ ]+) [^ ]* [^ ]+ ?([^ ]*)')
+    local w, inbox, n = string.match(t and t[1] or '', '^[^ ]+ [^ ]+ (%d+)[^ ]* ([^ ]+) [^ ]* [^ ]+ ?([^ ]*)')
     local seen = t and to_number(string.match(t[2] or '', '^[+-](%d+)'))
     if mode ~= 'permit' then w, n = '0', '0' end
     if inbox and to_number(w) and to_number(n) and seen and now_ms - seen <= 3 * POLL then add(tickets, id, inbox, w, n) end

@@ -1,11 +1,13 @@
 package script
 
 import (
+	"crypto/sha1" //nolint:gosec // see secret.go
 	"errors"
 	"strconv"
 	"strings"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/keyed"
 )
 
 // A MessageKind tells what a message is about.
@@ -30,22 +32,45 @@ type Message struct {
 	Holder string // the lock's first key
 	Permit bool   // of a semaphore
 	Run    string // the ids that may have the lock after it by the same hold, separated by commas
+
+	text, proof string // see IsProven
 }
 
-// ParseMessage reads the payload of a message. It returns false if no script wrote it.
+// maxMessage is the length of the longest message that a script writes: it has the ids of a run, numbers, a key, each byte of
+// which may be escaped, and a prefix.
+const maxMessage = MaxRun*64 + 512 + 3*keyed.MaxLen + 512
+
+// ParseMessage reads the payload of a message. It returns false if no script wrote it. A grant may still be forged: see
+// IsProven.
 func ParseMessage(payload string) (m Message, ok bool) {
+	if len(payload) > maxMessage {
+		return m, false
+	}
 	word, rest, _ := strings.Cut(payload, " ")
 	switch word {
-	case "grant":
-		return parseGrant(rest)
-	case "permit":
-		return parsePermitGrant(rest)
+	case "grant", "permit":
+		return parseProven(payload)
 	case "contended":
 		return Message{Kind: Contended, ID: rest}, true
 	case "lost":
 		return Message{Kind: TakenAway, ID: rest}, true
 	}
 	return Message{}, false
+}
+
+// parseProven reads the message of a grant, with the proof at its end.
+func parseProven(payload string) (m Message, ok bool) {
+	end := len(payload) - 2*sha1.Size - 1
+	if end < 0 || payload[end] != ' ' {
+		return m, false
+	}
+	if rest, isPermit := strings.CutPrefix(payload[:end], "permit "); isPermit {
+		m, ok = parsePermitGrant(rest)
+	} else {
+		m, ok = parseGrant(strings.TrimPrefix(payload[:end], "grant "))
+	}
+	m.text, m.proof = payload[:end], payload[end+1:]
+	return m, ok
 }
 
 // parseGrant reads "ids number token tokens waiting key"; behind the first of the ids are those of its run.

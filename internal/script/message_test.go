@@ -12,7 +12,7 @@ import (
 // What the scripts publish is what ParseMessage reads.
 func TestMessagesOfTheScriptsAreUnderstood(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		heard := d.Hear()
+		heard := d.HearWhole()
 		parse := func(want int) []script.Message {
 			d.Helper()
 			var all []script.Message
@@ -45,6 +45,9 @@ func TestMessagesOfTheScriptsAreUnderstood(t *testing.T) {
 			g.Token != d.Token() || g.Tokens != 1 || g.Waiting != 1 {
 			d.Errorf("to the next one: %+v", all[1])
 		}
+		if !all[1].IsProven(scripttest.Secret("w")) || all[1].IsProven(scripttest.Secret("v")) {
+			d.Errorf("whose secret proves it? %+v", all[1])
+		}
 	})
 }
 
@@ -59,8 +62,16 @@ func FuzzMessage(f *testing.F) {
 		f.Add(payload)
 	}
 	f.Fuzz(func(t *testing.T, payload string) {
-		m, ok := script.ParseMessage(payload)
+		secret := scripttest.Secret("a")
+		if m, ok := script.ParseMessage(payload); ok && m.IsProven(secret) {
+			t.Errorf("%q has a proof", payload)
+		}
+		proven := payload
 		word, rest, _ := strings.Cut(payload, " ")
+		if word == "grant" {
+			proven = scripttest.Prove(payload, secret)
+		}
+		m, ok := script.ParseMessage(proven)
 		switch word {
 		case "grant":
 			words := strings.SplitN(rest, " ", 6)
@@ -73,18 +84,24 @@ func FuzzMessage(f *testing.F) {
 			}
 			good = good && n[1] > 0 && n[2] > 0
 			if ok != good {
-				t.Fatalf("%q is read as %+v, %t", payload, m, ok)
+				t.Fatalf("%q is read as %+v, %t", proven, m, ok)
 			}
-			want := script.Message{}
-			if good {
-				id, run, _ := strings.Cut(words[0], ",")
-				want = script.Message{
-					Kind: script.Granted, ID: id, Run: run, Number: n[0], Holder: words[5],
-					Grant: script.Grant{Token: n[1], Tokens: n[2], Waiting: n[3]},
+			if !good {
+				return
+			}
+			id, run, _ := strings.Cut(words[0], ",")
+			want := script.Message{
+				Kind: script.Granted, ID: id, Run: run, Number: n[0], Holder: words[5],
+				Grant: script.Grant{Token: n[1], Tokens: n[2], Waiting: n[3]},
+			}
+			if m.Said() != want || !m.IsProven(secret) || m.IsProven(scripttest.Secret("b")) {
+				t.Errorf("%q is read as %+v", proven, m)
+			}
+			for i := range payload { // one that heard it changes something
+				changed := proven[:i] + string(proven[i]^1) + proven[i+1:]
+				if m, ok := script.ParseMessage(changed); ok && m.IsProven(secret) {
+					t.Errorf("%q has a proof", changed)
 				}
-			}
-			if good && m != want {
-				t.Errorf("%q is read as %+v", payload, m)
 			}
 		case "lost", "contended":
 			kind := map[string]script.MessageKind{"lost": script.TakenAway, "contended": script.Contended}[word]
@@ -97,4 +114,18 @@ func FuzzMessage(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestLongMessagesAreNotRead(t *testing.T) {
+	longest := strings.Repeat("x", 3*1024)
+	run := "a" + strings.Repeat(","+strings.Repeat("i", 36), script.MaxRun-1)
+	for key, want := range map[string]bool{longest: true, longest + longest: false} {
+		text := scripttest.Prove("grant "+run+" 1795358195100824 1795358195100824 4096 100000 "+strings.Repeat("p", 100)+":{"+key+"}", scripttest.Secret("a"))
+		if m, ok := script.ParseMessage(text); ok != want || ok && !m.IsProven(scripttest.Secret("a")) {
+			t.Errorf("a message of %d bytes is read: %t", len(text), ok)
+		}
+	}
+	if _, ok := script.ParseMessage("lost " + longest + longest); ok {
+		t.Error("a long message is read")
+	}
 }

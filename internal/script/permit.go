@@ -85,7 +85,7 @@ func (a *Acquire) permitCall(ctx context.Context, s *Set, done func(*Reply)) *Ca
 	if special {
 		a.addSpecialKeys(k)
 	}
-	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(), a.Permits, a.Weight, traceField(a.Trace))
+	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(k), a.Permits, a.Weight, traceField(a.Trace))
 	if special {
 		a.addSpecialArgs(k)
 	}

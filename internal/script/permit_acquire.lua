@@ -4,7 +4,7 @@
 --        6 queue of locks  7 their queue of readers
 --        8 done mark of the predecessor  9 kept place: both only if the arguments below ask for them
 --   ARGV 1 id  2 lease (ms)  3 inbox  4 owner
---        5 '+' if the inbox is subscribed, else '-', and 1; 0: do not queue
+--        5 '+' if the inbox is subscribed, else '-', and 1, with the secret of the ticket after a colon; 0: do not queue
 --        6 n  7 weight, at most n  8 trace
 --        may follow: 9 predecessor: the id of a hold to give up or of a ticket that got lost; '': none
 --        10 its place in the queue or ''  11 for how long it is marked as over (ms), 0: not at all
@@ -75,7 +75,7 @@ if queues then
     place = place_in_queue(ARGV[10], keep, kept, {KEYS[2]})
     call('ZADD', KEYS[2], place, id)
     fields[3] = id
-    fields[4] = table.concat({'permit', lease, w, inbox, owner, digits(now_us), n, trace}, ' ')
+    fields[4] = table.concat({'permit', lease, w .. string.sub(ARGV[5], 3), inbox, owner, digits(now_us), n, trace}, ' ')
     if keep ~= '0' then write_kept_place(kept, place, keep) end
   end
   call('HSET', KEYS[3], unpack(fields))

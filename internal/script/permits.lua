@@ -181,9 +181,9 @@ end
 local function grant_permit(p, t)
   local token = digits(reserve_tokens(1))
   local map, slots = take_slots(p.map, t.w, t.n)
-  local message = table.concat({
+  local message = prove(table.concat({
     'permit', t.id, token, #slots <= MAX_SLOTS_TOLD and slots or '-', math.max(call('ZCARD', KEYS[2]) - 1, 0), KEYS[1],
-  }, ' ')
+  }, ' '), t.secret)
   if t.mute and publish(t.inbox, message) == 0 then return false end
   p.map = map
   drop_ticket(t.id)

@@ -8,3 +8,10 @@ local function publish(inbox, message)
   end
   return redis.pcall('PUBLISH', inbox, message)
 end
+
+-- Returns the message of a grant with a proof at its end that a script wrote it, which knows the secret of the ticket. Nobody else
+-- learns the secret, as no message has it (rule 27 of docs/protocol.md). A ticket without one gets no proof.
+local function prove(message, secret)
+  if secret == '' then return message end
+  return message .. ' ' .. redis.sha1hex(message .. secret)
+end

@@ -1,6 +1,7 @@
 -- Part of the scripts that deal with a queue, of locks or of permits. It is the sorted set KEYS[2], in the order of the places.
 -- A ticket has two fields in the tickets hash. The field <id> says what it is granted: mode, lease, tokens
--- wanted, inbox, owner, since when it waits, trace. The field @<id> says when it was last seen, with '+' in
+-- wanted, inbox, owner, since when it waits, trace. Behind the tokens may be flags, and after a colon the secret by which its
+-- process knows the message of its grant. The field @<id> says when it was last seen, with '+' in
 -- front if its process was subscribed then, and behind a space for how many calls of its process it stood if
 -- they were several. Two more fields are for all tickets: '#touched' is when any ticket was last seen, and
 -- until '#amnesty' no ticket is taken for dead.
@@ -94,10 +95,10 @@ local function live_ticket(id, amnesty)
   last = to_number(last)
   local fields = {}
   for field in string.gmatch(t[1] or '', '[^ ]+') do fields[#fields + 1] = field end
-  local tokens, flags = string.match(fields[3] or '', '^(%d+)(%l*)$') -- another version may have more flags
+  local tokens, flags, secret = string.match(fields[3] or '', '^(%d+)(%l*):?(.*)$') -- another version may have more flags
   if #fields < 6 or not to_number(tokens) or not last or (now_ms - last > 3 * POLL and now_ms >= amnesty) then return nil end
   return {
     id = id, mode = fields[1], tokens = tokens, text = flags == 'r' and t[1], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
-    fields = fields, calls = to_number(calls) or 1, mute = SINGLE and live == '+' and now_ms - last > POLL,
+    fields = fields, secret = secret, calls = to_number(calls) or 1, mute = SINGLE and live == '+' and now_ms - last > POLL,
   }
 end

@@ -15,22 +15,23 @@ import (
 func (w *twin) crowd(verb string, ids []string) {
 	d := w.stage
 	kind, subscribed := strings.CutSuffix(verb, "+")
-	keys, args := d.FiveKeys(), []any{scripttest.Lease.Milliseconds(), d.Inbox("p"), "-1r", "fair"}
+	keys, args := d.FiveKeys(), []any{scripttest.Lease.Milliseconds(), d.Inbox("p"), "fair"}
+	queued := "-1r:"
 	if subscribed {
-		args[2] = "+1r"
+		queued = "+1r:"
 	}
 	all := make([]*script.Acquire, len(ids))
 	for i, id := range ids {
 		a := scripttest.Acquire{ID: id, Process: "p", Mode: core.Fair, Runs: true, Subscribed: subscribed}
 		switch kind {
 		case "crowdwrite":
-			a.Mode, args[3] = core.Write, "write"
+			a.Mode, args[2] = core.Write, "write"
 		case "crowdtrace":
 			a.Trace = "trace-" + id
 		}
 		all[i] = a.Operation(d.Driver)
 		keys = append(keys, d.Keys.Done(id))
-		args = append(args, id, all[i].About.String(), a.Trace)
+		args = append(args, id, all[i].About.String(), a.Trace, queued+secretText(id))
 	}
 	answers := make([]any, len(ids))
 	if !w.singly {

@@ -38,7 +38,7 @@ func grantOf(d *scripttest.Driver, heard []string) (ids []string, tokens string)
 func ofAnotherVersion(id string) func(d *scripttest.Driver) {
 	return func(d *scripttest.Driver) {
 		ticket := d.Redis.HGet(d.Context(), d.Keys.Tickets(), id).Val()
-		d.Redis.HSet(d.Context(), d.Keys.Tickets(), id, strings.Replace(ticket, " 1r ", " 1rx ", 1))
+		d.Redis.HSet(d.Context(), d.Keys.Tickets(), id, strings.Replace(ticket, " 1r:", " 1rx:", 1))
 	}
 }
 

@@ -79,8 +79,8 @@ end
 -- Publishes a grant to the ticket's process. Returns whether nobody listens. `number` is greater than all numbers
 -- before.
 local function push_missed(t, number, token, count, others)
-  return publish(t.inbox, string.format('grant %s %.0f %.0f %d %d %s',
-    name_run(t.id, t.run or {}), number, token, count, others, KEYS[1])) == 0
+  local message = string.format('grant %s %.0f %.0f %d %d %s', name_run(t.id, t.run or {}), number, token, count, others, KEYS[1])
+  return publish(t.inbox, prove(message, t.secret)) == 0
 end
 
 -- Grants to a ticket by `write`, and publishes that, unless its process certainly does not listen: then it returns false.

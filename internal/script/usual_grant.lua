@@ -8,7 +8,8 @@ if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and typ
   if not may_grant() or head == '#readers' or second and call('EXISTS', KEYS[5]) == 1 then break end
   local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched', second or head)
   if not t[1] or not t[2] or not t[3] then break end
-  local mode, wanted, flags, inbox, owner, trace = string.match(t[1], '^([^ ]+) [^ ]+ (%d+)(%l*) ([^ ]+) ([^ ]+) [^ ]+ ?([^ ]*)$')
+  local mode, wanted, flags, secret, inbox, owner, trace =
+    string.match(t[1], '^([^ ]+) [^ ]+ (%d+)(%l*):?([^ ]*) ([^ ]+) ([^ ]+) [^ ]+ ?([^ ]*)$')
   local seen, calls = string.match(t[2], '^[+-](%d+) ?(%d*)$')
   if not mode or #wanted > 15 or not seen or #seen ~= 13 or #calls > 15 then break end
 
@@ -53,6 +54,7 @@ if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and typ
   if calls ~= '' and calls + 0 > 1 then field('waiters', calls - 1) end
   call('HSET', KEYS[1], unpack(fields))
   call('PEXPIRE', KEYS[1], ACCEPT)
-  publish(inbox, 'grant ' .. name_run(head, run) .. ' ' .. first .. ' ' .. first .. ' ' .. count .. ' ' .. others .. ' ' .. KEYS[1])
+  local message = 'grant ' .. name_run(head, run) .. ' ' .. first .. ' ' .. first .. ' ' .. count .. ' ' .. others .. ' ' .. KEYS[1]
+  publish(inbox, prove(message, secret))
   return 1
 until true end

@@ -23,13 +23,13 @@ if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then repeat
   if not head then break end
   local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched', second or head, '@' .. (second or head))
   if not t[1] or not t[2] or not t[3] or not t[4] or not t[5] then break end
-  local inbox, owner, n, trace = string.match(t[1], '^[^ ]+ [^ ]+ 1 ([^ ]+) ([^ ]+) [^ ]+ (%d+) ?([^ ]*)$')
+  local w, secret, inbox, owner, n, trace = string.match(t[1], '^[^ ]+ [^ ]+ (%d+):?([^ ]*) ([^ ]+) ([^ ]+) [^ ]+ (%d+) ?([^ ]*)$')
   local seen = string.match(t[2], '^[+-](%d+) ?%d*$')
-  if n ~= used or not seen or #seen ~= 13 then break end
+  if w ~= '1' or n ~= used or not seen or #seen ~= 13 then break end
   -- Its process has shown that it lives within the last poll, and a script has looked after the queue just now.
   if now_ms - seen > POLL or not string.find(t[3], '^%d+$') or math.abs(now_ms - t[3]) >= POLL / 4 then break end
   if second then -- it lives, too, and there is no room for it
-    local its, of = string.match(t[4], '^[^ ]+ [^ ]+ (%d+) [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
+    local its, of = string.match(t[4], '^[^ ]+ [^ ]+ (%d+):?[^ ]* [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
     seen = string.match(t[5], '^[+-](%d+) ?%d*$')
     if not its or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
     if not seen or #seen ~= 13 or now_ms - seen > POLL then break end
@@ -55,6 +55,6 @@ if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then repeat
     ends .. ' ' .. now .. ' ' .. now .. ' ' .. n .. ' 1 ' .. slot .. ' ' .. inbox .. ' ' .. owner .. ' ' .. trace)
   call('HDEL', KEYS[1], field)
   call('PEXPIRE', KEYS[1], math.max(last - now_ms, others > 0 and QUEUE_TTL or 1000))
-  publish(inbox, 'permit ' .. head .. ' ' .. now .. ' ' .. slot .. ' ' .. others .. ' ' .. KEYS[1])
+  publish(inbox, prove('permit ' .. head .. ' ' .. now .. ' ' .. slot .. ' ' .. others .. ' ' .. KEYS[1], secret))
   return 1
 until true end

@@ -26,7 +26,7 @@ repeat
     if not touched or not string.find(touched, '^%d+$') or math.abs(now_ms - touched) >= POLL / 4 then break end
     local head = call('ZRANGE', KEYS[2], '0', '0')[1]
     local t = call('HMGET', KEYS[3], head, '@' .. head)
-    local its, of = string.match(t[1] or '', '^[^ ]+ [^ ]+ (%d+) [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
+    local its, of = string.match(t[1] or '', '^[^ ]+ [^ ]+ (%d+):?[^ ]* [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
     local seen = string.match(t[2] or '', '^[+-](%d+) ?%d*$')
     if not its or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
     if not seen or #seen ~= 13 or now_ms - seen > POLL then break end
@@ -36,7 +36,7 @@ repeat
 
   call('ZADD', KEYS[2], now, id)
   local seen = string.sub(ARGV[5], 1, 1) .. now_ms
-  local ticket = 'permit ' .. ARGV[2] .. ' ' .. w .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. ' ' .. n .. ' ' .. ARGV[8]
+  local ticket = 'permit ' .. ARGV[2] .. ' ' .. w .. string.sub(ARGV[5], 3) .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. ' ' .. n .. ' ' .. ARGV[8]
   if tail then
     call('HSET', KEYS[3], '@' .. id, seen, id, ticket)
   else

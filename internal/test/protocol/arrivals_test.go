@@ -37,6 +37,35 @@ func (e *expander) arrivals() {
 			})
 		}
 	}
+	if e.from.faults.forgeries > 0 {
+		e.forgeries()
+	}
+}
+
+// forgeries is what a client may publish that hears all messages (rule 27): each of them again, which changes nothing at the
+// server, and made-up ones.
+func (e *expander) forgeries() {
+	forge := func(what string, n push) {
+		e.can(move{text: what, id: n.id, kind: fault}, func(s *state) {
+			s.faults.forgeries--
+			e.arrived(s, n)
+		})
+	}
+	above := news{number: e.from.counter + 1, token: e.from.counter + 1}
+	for _, n := range e.from.pushes {
+		if n.id == nobody {
+			continue
+		}
+		forge("push arrives, and will again", n)
+		if !e.keeps(proofIsWhole) {
+			forge("push arrives with other numbers", push{n.id, above})
+		}
+	}
+	for i := range e.processes() {
+		if p := &e.from.process[i]; p.phase == queued && !e.keeps(pushIsProven) {
+			forge("push is made up", push{p.id, above})
+		}
+	}
 }
 
 var verbs = map[verb]string{release: "release", downgrade: "downgrade", renew: "renewal", cancel: "cancel"}

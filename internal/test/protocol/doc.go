@@ -29,6 +29,9 @@
 //     have ended and the lock is free. Faults, pushes and late copies are not among these moves. So every run
 //     in which faults come to an end arrives there, if whatever is possible again and again happens at last.
 //
+// Anybody may publish messages. So a push may arrive again, at any time. One that is made up or changed has no proof, and is
+// ignored (rule 27): it is a move only while the rule is off.
+//
 // Each rule of docs/protocol.md that the model has can be switched off (rules_test.go), and a test shows
 // which promise breaks (need_test.go); -v prints the shortest way to it. Random runs compare the model's
 // scripts with the real ones.

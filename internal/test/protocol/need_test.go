@@ -30,6 +30,8 @@ var (
 	runsLapse = system{roles: [maxProcesses]role{runner, runner, plain}, acquires: 2, polls: 1, faults: faults{delays: 1}}
 	runsLost  = system{roles: three(runner), acquires: 1, polls: 1, faults: faults{losses: 1}}
 	runsRead  = system{roles: [maxProcesses]role{runner, runner, reader}, acquires: 2, polls: 1, faults: faults{delays: 1}}
+	forging   = system{roles: two(plain), acquires: 1, polls: 1, faults: faults{forgeries: 1}}
+	changing  = system{roles: two(plain), acquires: 2, polls: 1, faults: faults{replays: 1, delays: 1, forgeries: 1}}
 	losing    = system{roles: [maxProcesses]role{fair, plain}, acquires: 2, polls: 1, faults: faults{delays: 1}}
 )
 
@@ -101,6 +103,9 @@ var needs = []struct {
 	{"so does the cancel that follows a release in vain", vainEndsRun, runsLost, "no ghost"},
 	{"so does the cancel that follows a release without an answer", undoEndsRun, runsEnd, "no ghost"},
 	{"so does the cancel of a lease that was lost", lossEndsRun, runsLapse, "no ghost"},
+
+	{"a push counts only if it proves that a script wrote it", pushIsProven, forging, "ME"},
+	{"the proof is for all that it says", proofIsWhole, changing, "ME"},
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {

@@ -19,6 +19,7 @@ var (
 	deaths       = flag.Uint("deaths", 0, "processes that die")
 	cuts         = flag.Uint("cuts", 0, "scripts that end after one of their writes")
 	losses       = flag.Uint("losses", 0, "holds that the server forgets too early")
+	forgeries    = flag.Uint("forgeries", 0, "messages that a process hears again")
 	pollsAtOnce  = flag.Int("polls", 1, "of one process, at most 2")
 	tries        = flag.Bool("tries", true, "some do not wait")
 	batch        = flag.Int("batch", 0, "readers admitted by one run; 0: all")
@@ -29,40 +30,44 @@ func three(r role) [maxProcesses]role { return [...]role{r, r, r} }
 
 // The systems that are visited. Each has what the others lack.
 var systems = map[string]system{
-	"deaths":             {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{0, 1, 1, 1, 0, 0}},
-	"polls overtaken":    {roles: two(plain), acquires: 2, polls: 2, faults: faults{1, 1, 0, 0, 0, 0}},
-	"three processes":    {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0, 0, 0}},
-	"three, one dies":    {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 0, 1, 0, 0}},
-	"readers in batches": {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, batch: 1, faults: faults{0, 0, 1, 1, 0, 0}},
-	"runs":               {roles: [...]role{runner, runner, plain}, acquires: 1, polls: 1, faults: faults{1, 0, 1, 0, 0, 0}},
-	"runs, one dies":     {roles: [...]role{runner, runner, plain}, acquires: 1, polls: 1, faults: faults{0, 1, 0, 1, 0, 0}},
-	"runs that are lost": {roles: three(runner), acquires: 1, polls: 1, faults: faults{0, 0, 0, 0, 0, 1}},
-	"cut off":            {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{0, 0, 1, 0, 1, 0}},
+	"deaths":             {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{0, 1, 1, 1, 0, 0, 0}},
+	"polls overtaken":    {roles: two(plain), acquires: 2, polls: 2, faults: faults{1, 1, 0, 0, 0, 0, 0}},
+	"three processes":    {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0, 0, 0, 0}},
+	"three, one dies":    {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 0, 1, 0, 0, 0}},
+	"readers in batches": {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, batch: 1, faults: faults{0, 0, 1, 1, 0, 0, 0}},
+	"runs":               {roles: [...]role{runner, runner, plain}, acquires: 1, polls: 1, faults: faults{1, 0, 1, 0, 0, 0, 0}},
+	"runs, one dies":     {roles: [...]role{runner, runner, plain}, acquires: 1, polls: 1, faults: faults{0, 1, 0, 1, 0, 0, 0}},
+	"runs that are lost": {roles: three(runner), acquires: 1, polls: 1, faults: faults{0, 0, 0, 0, 0, 1, 0}},
+	"heard again":        {roles: two(plain), acquires: 2, polls: 1, faults: faults{0, 1, 0, 0, 0, 0, 2}},
+	"cut off":            {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{0, 0, 1, 0, 1, 0, 0}},
 }
 
 // Those that take several seconds are left out of the quick suite.
 var largeSystems = map[string]system{
-	"kept twice":              {roles: two(fair), acquires: 2, polls: 1, faults: faults{1, 0, 1, 0, 0, 0}},
-	"reads, many faults":      {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{1, 1, 1, 1, 0, 0}},
-	"replays, tries":          {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 1, 1, 0, 0, 0}},
-	"many faults":             {roles: two(plain), acquires: 1, polls: 2, tries: true, faults: faults{2, 2, 1, 1, 0, 0}},
-	"cut off, replays":        {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 0, 1, 0, 1, 0}},
-	"cut off, delays":         {roles: two(both), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0, 1, 0}},
-	"cut off, a crowd":        {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, faults: faults{0, 0, 1, 0, 1, 0}},
-	"cut off, kept places":    {roles: two(fair), acquires: 2, polls: 1, faults: faults{0, 0, 1, 0, 1, 0}},
-	"reads and writes":        {roles: two(both), acquires: 2, polls: 1, faults: faults{1, 1, 0, 0, 0, 0}},
-	"readers":                 {roles: [...]role{writer, reader, reader}, acquires: 1, polls: 1, faults: faults{1, 1, 0, 0, 0, 0}},
-	"phases":                  {roles: [...]role{writer, reader, reader}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0, 0, 0}},
-	"three change sides":      {roles: three(both), acquires: 1, polls: 1, tries: true, faults: faults{0, 1, 1, 0, 0, 0}},
-	"runs, delays":            {roles: [...]role{runner, runner, plain}, acquires: 2, polls: 1, faults: faults{0, 1, 0, 0, 0, 0}},
-	"runs, replays":           {roles: three(runner), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0, 0, 0}},
-	"runs, cut off":           {roles: three(runner), acquires: 1, polls: 1, faults: faults{1, 0, 1, 0, 1, 0}},
-	"runs and a reader":       {roles: [...]role{runner, runner, reader}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0, 0, 0}},
-	"runs and a kept place":   {roles: [...]role{runner, runner, fair}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0, 0, 0}},
-	"kinds mixed":             {roles: [...]role{plain, reader, fair}, acquires: 1, polls: 1, tries: true, faults: faults{0, 1, 1, 1, 0, 0}},
-	"kept places":             {roles: [...]role{fair, reader, 0}, acquires: 3, polls: 1, faults: faults{0, 0, 2, 0, 0, 0}},
-	"kept places, tries":      {roles: [...]role{fair, reader, 0}, acquires: 2, polls: 1, tries: true, faults: faults{1, 0, 1, 0, 0, 0}},
-	"kept twice, and a third": {roles: [...]role{fair, fair, reader}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0, 0, 0}},
+	"kept twice":              {roles: two(fair), acquires: 2, polls: 1, faults: faults{1, 0, 1, 0, 0, 0, 0}},
+	"reads, many faults":      {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{1, 1, 1, 1, 0, 0, 0}},
+	"replays, tries":          {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 1, 1, 0, 0, 0, 0}},
+	"many faults":             {roles: two(plain), acquires: 1, polls: 2, tries: true, faults: faults{2, 2, 1, 1, 0, 0, 0}},
+	"cut off, replays":        {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 0, 1, 0, 1, 0, 0}},
+	"cut off, delays":         {roles: two(both), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0, 1, 0, 0}},
+	"cut off, a crowd":        {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, faults: faults{0, 0, 1, 0, 1, 0, 0}},
+	"cut off, kept places":    {roles: two(fair), acquires: 2, polls: 1, faults: faults{0, 0, 1, 0, 1, 0, 0}},
+	"reads and writes":        {roles: two(both), acquires: 2, polls: 1, faults: faults{1, 1, 0, 0, 0, 0, 0}},
+	"readers":                 {roles: [...]role{writer, reader, reader}, acquires: 1, polls: 1, faults: faults{1, 1, 0, 0, 0, 0, 0}},
+	"phases":                  {roles: [...]role{writer, reader, reader}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0, 0, 0, 0}},
+	"three change sides":      {roles: three(both), acquires: 1, polls: 1, tries: true, faults: faults{0, 1, 1, 0, 0, 0, 0}},
+	"runs, delays":            {roles: [...]role{runner, runner, plain}, acquires: 2, polls: 1, faults: faults{0, 1, 0, 0, 0, 0, 0}},
+	"runs, replays":           {roles: three(runner), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0, 0, 0, 0}},
+	"runs, cut off":           {roles: three(runner), acquires: 1, polls: 1, faults: faults{1, 0, 1, 0, 1, 0, 0}},
+	"runs and a reader":       {roles: [...]role{runner, runner, reader}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0, 0, 0, 0}},
+	"runs and a kept place":   {roles: [...]role{runner, runner, fair}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0, 0, 0, 0}},
+	"heard again, replays":    {roles: two(plain), acquires: 2, polls: 1, faults: faults{1, 1, 1, 0, 0, 0, 1}},
+	"runs, heard again":       {roles: three(runner), acquires: 1, polls: 1, faults: faults{0, 1, 0, 0, 0, 0, 1}},
+	"readers, heard again":    {roles: [...]role{writer, reader, reader}, acquires: 1, polls: 1, faults: faults{0, 1, 0, 0, 0, 0, 1}},
+	"kinds mixed":             {roles: [...]role{plain, reader, fair}, acquires: 1, polls: 1, tries: true, faults: faults{0, 1, 1, 1, 0, 0, 0}},
+	"kept places":             {roles: [...]role{fair, reader, 0}, acquires: 3, polls: 1, faults: faults{0, 0, 2, 0, 0, 0, 0}},
+	"kept places, tries":      {roles: [...]role{fair, reader, 0}, acquires: 2, polls: 1, tries: true, faults: faults{1, 0, 1, 0, 0, 0, 0}},
+	"kept twice, and a third": {roles: [...]role{fair, fair, reader}, acquires: 2, polls: 1, faults: faults{0, 0, 1, 0, 0, 0, 0}},
 }
 
 func TestNoStateBreaksAPromise(t *testing.T) {
@@ -90,7 +95,7 @@ func visit(t *testing.T, systems map[string]system) {
 func chosen(t *testing.T) system {
 	y := system{
 		acquires: *acquisitions, polls: min(*pollsAtOnce, 2), tries: *tries, batch: *batch,
-		faults: faults{uint8(*replays), uint8(*delays), uint8(*cancels), uint8(*deaths), uint8(*cuts), uint8(*losses)},
+		faults: faults{uint8(*replays), uint8(*delays), uint8(*cancels), uint8(*deaths), uint8(*cuts), uint8(*losses), uint8(*forgeries)},
 	}
 	names := strings.Split(*contenders, ",")
 	if len(names) > maxProcesses {

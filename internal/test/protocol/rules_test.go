@@ -79,6 +79,9 @@ const (
 	undoEndsRun     // rule 25: so does the cancel that follows a release without an answer
 	lossEndsRun     // rule 25: so does the cancel of a lease that was lost
 
+	pushIsProven // rule 27: a push counts only if it proves that a script wrote it
+	proofIsWhole // rule 27: the proof is for all that it says
+
 	allRules = 1<<iota - 1
 )
 

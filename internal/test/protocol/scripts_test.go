@@ -166,7 +166,7 @@ func (w *twin) acquire(t *rapid.T) {
 		args[4] = "-1"
 	}
 	if c.wait && c.runs {
-		args[4] = "-1r"
+		args[4] = "-1r:secret"
 	}
 	behind, held := w.drawBehind(t), w.state.has(c.id)
 	special := c.predecessor != nobody || c.keeps || behind > 0

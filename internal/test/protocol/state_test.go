@@ -146,9 +146,13 @@ type faults struct {
 	deaths  uint8 // of processes
 	cuts    uint8 // a script ends after one of its writes
 	losses  uint8 // the server forgets a hold too early
+
+	forgeries uint8 // somebody publishes what was heard before, or what no script has written
 }
 
-func (f faults) sum() uint8 { return f.replays + f.delays + f.cancels + f.deaths + f.cuts + f.losses }
+func (f faults) sum() uint8 {
+	return f.replays + f.delays + f.cancels + f.deaths + f.cuts + f.losses + f.forgeries
+}
 
 func (s *state) isFree() bool { return s.holder == nobody && s.readers[0] == nobody }
 

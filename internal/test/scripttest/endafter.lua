@@ -12,5 +12,6 @@ local redis = (function(server)
   return {
     call = function(...) count(...) return server.call(...) end,
     pcall = function(...) count(...) return server.pcall(...) end,
+    sha1hex = server.sha1hex,
   }
 end)(redis)

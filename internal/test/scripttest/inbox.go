@@ -4,11 +4,29 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/script"
 )
 
 // Hear subscribes to all inboxes. Each call of what it returns says what was published since the last:
-// the id of the inbox, a colon, and the message.
+// the id of the inbox, a colon, and the message, without its proof if that is right.
 func (d *Driver) Hear() (heard func() []string) {
+	d.Helper()
+	whole := d.HearWhole()
+	return func() []string {
+		all := whole()
+		for i, text := range all {
+			_, message, _ := strings.Cut(text, ": ")
+			if m, ok := script.ParseMessage(message); ok && m.Kind == script.Granted && m.IsProven(Secret(m.ID)) {
+				all[i] = text[:strings.LastIndexByte(text, ' ')]
+			}
+		}
+		return all
+	}
+}
+
+// HearWhole is Hear with proofs.
+func (d *Driver) HearWhole() (heard func() []string) {
 	d.Helper()
 	ctx := d.Context()
 	pubsub := d.Redis.PSubscribe(ctx, d.Inbox("*"))

@@ -11,5 +11,6 @@ local redis = (function(server)
       if refused[...] then return {err = refusal} end
       return server.pcall(...)
     end,
+    sha1hex = server.sha1hex,
   }
 end)(redis)

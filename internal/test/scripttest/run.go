@@ -3,6 +3,9 @@ package scripttest
 import (
 	"cmp"
 	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -72,7 +75,7 @@ type Acquire struct {
 func (a Acquire) Operation(d *Driver) *script.Acquire {
 	op := &script.Acquire{
 		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
-		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), Runs: a.Runs, Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
+		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), Secret: Secret(a.ID), Runs: a.Runs, Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
 		Place: a.Place, KeepPlace: a.KeepPlace, Vote: a.Vote,
 	}
 	if a.Lease == 0 {
@@ -91,6 +94,17 @@ func (a Acquire) Operation(d *Driver) *script.Acquire {
 		}
 	}
 	return op
+}
+
+// Secret is that of the ticket with an id.
+func Secret(id string) (s script.Secret) {
+	copy(s[:], fmt.Sprintf("%x", sha256.Sum256([]byte(id))))
+	return s
+}
+
+// Prove returns the message of a grant as a script writes it that knows the secret of the ticket.
+func Prove(text string, secret script.Secret) string {
+	return fmt.Sprintf("%s %x", text, sha1.Sum(append([]byte(text), secret[:]...)))
 }
 
 // AcquireOnce runs acquire.lua once.

@@ -211,7 +211,7 @@ func (s *Server) CheckClean() {
 		}
 		var left []string
 		for _, key := range keys {
-			if !strings.HasSuffix(key, ":fence") && !strings.Contains(key, "}:done:") {
+			if !strings.HasSuffix(key, ":fence") && key != s.Prefix+":deadlock" && !strings.Contains(key, "}:done:") {
 				left = append(left, key)
 			}
 		}
