@@ -1,8 +1,7 @@
 package lockmw
 
 import (
-	"time"
-
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -27,10 +26,10 @@ func (c chain) Live() (held []core.Held) {
 		}
 		live := core.Held{Hold: h.lock.backend, Key: h.lock.req.Key, Label: h.lock.req.Label}
 		if h.limit != nil {
-			live.Until = h.limit.at
-			if !time.Now().Before(live.Until) {
+			if clock.Until(h.limit.at) <= 0 {
 				continue
 			}
+			live.Until = h.limit.at.Time()
 		}
 		held = append(held, live)
 	}

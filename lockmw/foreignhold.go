@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -32,7 +33,7 @@ type foreignHold struct {
 
 func (g *foreignHold) Token() int64 { return g.token }
 
-func (g *foreignHold) Deadline() time.Time { return time.Time{} }
+func (g *foreignHold) Deadline() clock.Instant { return 0 }
 
 func (g *foreignHold) Expired() bool { return errors.Is(context.Cause(g.ctx), ErrLost) }
 

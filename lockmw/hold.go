@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/list"
 )
@@ -42,14 +43,15 @@ func (h *Hold) Token() int64 { return h.lock.token() }
 
 // Deadline returns when the hold ends unless it is renewed, by this process' clock. It is zero if there is no
 // such limit: after failing open, and for NewHold.
-func (h *Hold) Deadline() (deadline time.Time) {
+func (h *Hold) Deadline() time.Time {
+	var deadline clock.Instant
 	if h.lock.backend != nil {
 		deadline = h.lock.backend.Deadline()
 	}
 	if h.limit != nil && (deadline.IsZero() || h.limit.at.Before(deadline)) {
-		return h.limit.at
+		deadline = h.limit.at
 	}
-	return deadline
+	return deadline.Time()
 }
 
 // Extend sets the lease anew, counted from now. With WithFixedLease it is the way to hold the lock longer. The

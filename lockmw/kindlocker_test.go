@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/lockmw"
 )
@@ -34,7 +35,7 @@ func (n *nodes) Acquire(_ context.Context, r *core.Request) (core.Hold, error) {
 type nodesHold struct{ nodes *nodes }
 
 func (*nodesHold) Token() int64                                { return 17 }
-func (*nodesHold) Deadline() time.Time                         { return time.Time{} }
+func (*nodesHold) Deadline() clock.Instant                     { return 0 }
 func (*nodesHold) Extend(context.Context, time.Duration) error { return errors.ErrUnsupported }
 func (*nodesHold) KeepTaken(time.Duration)                     {}
 func (*nodesHold) Downgrade(context.Context) error             { return errors.ErrUnsupported }

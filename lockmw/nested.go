@@ -7,6 +7,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -17,8 +18,8 @@ import (
 
 // A holdLimit is the maximum hold of a nested call. It ends the nested hold, and not the lock.
 type holdLimit struct {
-	at    time.Time
-	timer *time.Timer // ends the context
+	at    clock.Instant
+	timer *clock.Timer // ends the context
 }
 
 var errNestedLimit = fmt.Errorf("%w: the maximum hold of the nested call is over", ErrLost)
@@ -30,8 +31,8 @@ func (h *Hold) limitTo(most time.Duration) {
 	}
 	limited := weak.Make(h) // a timer must not keep a hold that is forgotten
 	h.limit = &holdLimit{
-		at: time.Now().Add(most),
-		timer: time.AfterFunc(most, func() {
+		at: clock.Now().Add(most),
+		timer: clock.AfterFunc(most, func() {
 			if h := limited.Value(); h != nil {
 				h.ctx.end(errNestedLimit)
 			}
@@ -49,7 +50,7 @@ func (h *Hold) check() error {
 
 // checkLimit compares the clock with the nested hold's own maximum.
 func (h *Hold) checkLimit() error {
-	if h.limit == nil || time.Now().Before(h.limit.at) {
+	if h.limit == nil || clock.Until(h.limit.at) > 0 {
 		return nil
 	}
 	h.ctx.end(errNestedLimit)

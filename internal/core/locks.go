@@ -5,6 +5,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/lockmw/go/internal/clock"
 )
 
 // A Mode says how a hold excludes others.
@@ -142,7 +144,7 @@ type Released struct {
 type Hold interface {
 	Token() int64
 	// Deadline is when the hold is over unless a renewal succeeds before; zero if never.
-	Deadline() time.Time
+	Deadline() clock.Instant
 	// Expired compares the clock with the deadline.
 	Expired() bool
 	// Extend sets the lease, counted from now, and the deadline with it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/test/redistest"
 )
@@ -36,7 +37,7 @@ func TestABatchIsOneCommand(t *testing.T) {
 					r.Errorf("%s: the server has %v for token %d", res.key, h, last)
 				}
 				ttl := r.rdb.PTTL(r.Context(), res.grant.lease.c.keys.Holder()).Val()
-				if deadline := time.Until(res.grant.Deadline()); ttl > 30*time.Second || ttl < deadline {
+				if deadline := clock.Until(res.grant.Deadline()); ttl > 30*time.Second || ttl < deadline {
 					r.Errorf("%s: the server's lease is %v, ours %v", res.key, ttl, deadline)
 				}
 			}

@@ -137,7 +137,7 @@ func (c *cohort) localHolder() []core.Holder {
 	h, now := c.lease.holds.First(), c.e.now()
 	return []core.Holder{{
 		Owner: h.req.Owner, Process: c.e.process, TraceParent: h.req.Trace, Token: h.token,
-		Since: c.e.epoch.Add(h.since), TTL: max(0, instant(c.lease.expires.Load())-now),
+		Since: c.e.time(h.since), TTL: max(0, instant(c.lease.expires.Load())-now),
 		Label: h.req.Label, Fixed: h.req.Fixed, MinRest: max(0, h.req.MinHold-(now-h.since)),
 	}}
 }

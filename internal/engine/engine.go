@@ -62,6 +62,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/deadlock"
 	"github.com/lockmw/go/internal/loglimit"
@@ -102,7 +103,7 @@ type Engine struct {
 	unwanted        unwanted
 	stalls          *script.Timeouts // for waits that are to be looked at
 	process         string           // host, process id and a random part
-	epoch           time.Time
+	epoch           clock.Instant
 	ids             idTable
 	lastID          atomic.Uint64
 	soloCohorts     atomic.Uint64 // so far: cohorts of one caller
@@ -153,7 +154,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		process: processName(random),
 		idStem:  script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
 		secrets: script.NewSecrets(),
-		epoch:   time.Now(),
+		epoch:   clock.Now(),
 		seed:    maphash.MakeSeed(),
 		drained: make(chan struct{}),
 	}
@@ -188,11 +189,14 @@ func processName(random []byte) string {
 // newID returns an id that was never used before.
 func (e *Engine) newID() *script.ID { return e.idStem.New(e.lastID.Add(1)) }
 
-// An instant is a time by this process' monotonic clock.
+// An instant is a time by package clock, counted from the epoch of the Engine.
 type instant = time.Duration
 
-func (e *Engine) now() instant                { return time.Since(e.epoch) }
-func (e *Engine) instant(t time.Time) instant { return t.Sub(e.epoch) }
+func (e *Engine) now() instant                    { return clock.Since(e.epoch) }
+func (e *Engine) instant(t clock.Instant) instant { return t.Sub(e.epoch) }
+
+// time returns t by the clock that time.Now reads, for what others are told.
+func (e *Engine) time(t instant) time.Time { return e.epoch.Add(t).Time() }
 
 // margin is by how much a lease ends earlier here than at the server (rule 17 of docs/protocol.md).
 func (e *Engine) margin(lease time.Duration) time.Duration { return e.cfg.margin(lease) }

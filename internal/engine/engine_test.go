@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
@@ -252,7 +253,7 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 	}
 	<-fault.Caught()
 	eventually(t, "the grant was not renewed", func() bool {
-		return time.Until(h.Deadline()) > 2*script.AcceptWindow || len(waits.lost) > 0
+		return clock.Until(h.Deadline()) > 2*script.AcceptWindow || len(waits.lost) > 0
 	})
 	fault.Break()
 	if len(waits.lost) > 0 {

@@ -10,10 +10,10 @@ import (
 // findForgotten looks for holds that nobody can release any more. They end with the lease as it is now, even if it is
 // renewed for others that share it. A minimum hold is waited for. It returns a function that tells the callers, which
 // is called with no mutex held; nil if there is nothing to tell.
-func (l *lease) findForgotten(now instant) (report func()) {
+func (l *lease) findForgotten() (report func()) {
 	var found []*hold
 	for h := range l.holds.All() {
-		if !h.forgotten && h.lingers(now) <= 0 && h.req.Events.IsForgotten() {
+		if !h.forgotten && h.lingers() <= 0 && h.req.Events.IsForgotten() {
 			h.forgotten = true
 			h.limitTo(instant(l.expires.Load()))
 			found = append(found, h)
@@ -25,8 +25,8 @@ func (l *lease) findForgotten(now instant) (report func()) {
 	l.sortHolds()
 	return func() {
 		for _, h := range found {
-			since := l.c.e.epoch.Add(h.since)
-			h.req.Events.Forgotten(core.LocalHold{Request: h.req, Token: h.token, Since: since}, h.Deadline())
+			since := l.c.e.time(h.since)
+			h.req.Events.Forgotten(core.LocalHold{Request: h.req, Token: h.token, Since: since}, h.Deadline().Time())
 		}
 	}
 }

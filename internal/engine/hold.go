@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/script"
@@ -18,7 +19,7 @@ type hold struct {
 	req       *core.Request
 	token     int64
 	since     instant
-	keepUntil instant      // the key stays taken until then; 0: no longer than MinHold says
+	keepUntil time.Time    // the key stays taken until then, by the monotonic clock: that must not end early; zero: no longer than the hold
 	limit     atomic.Int64 // an instant: the end of the maximum hold or the fixed lease; 0: none
 	lost      error
 	over      bool
@@ -74,7 +75,7 @@ func (h *hold) keepsPlace() bool { return h.req.KeepPlace > 0 && !h.abandoned }
 func (h *hold) Token() int64 { return h.token }
 
 // Deadline implements core.Hold.
-func (h *hold) Deadline() time.Time { return h.lease.c.e.epoch.Add(h.deadline()) }
+func (h *hold) Deadline() clock.Instant { return h.lease.c.e.epoch.Add(h.deadline()) }
 
 // Expired implements core.Hold.
 func (h *hold) Expired() bool { return h.lease.c.e.now() >= h.deadline() }
@@ -84,15 +85,22 @@ func (h *hold) KeepTaken(d time.Duration) {
 	c := h.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	h.keepUntil = max(h.keepUntil, c.e.now()+d)
+	h.keepFor(d)
+}
+
+// keepFor keeps the key taken for at least d from now.
+func (h *hold) keepFor(d time.Duration) {
+	if until := time.Now().Add(d); until.After(h.keepUntil) {
+		h.keepUntil = until
+	}
 }
 
 // lingers returns for how long from now the key stays taken after a release.
-func (h *hold) lingers(now instant) time.Duration {
-	if h.abandoned {
+func (h *hold) lingers() time.Duration {
+	if h.abandoned || h.keepUntil.IsZero() {
 		return 0
 	}
-	return max(h.since+h.req.MinHold, h.keepUntil) - now
+	return time.Until(h.keepUntil)
 }
 
 // Extend implements core.Hold.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -92,7 +93,7 @@ func TestAHolderWaitsForTheServerNoLongerThanItHolds(t *testing.T) {
 		if err := change(b.Context()); !errors.Is(err, core.ErrLost) {
 			b.Errorf("%v, want ErrLost", err)
 		}
-		if late := time.Since(deadline); late < 0 || late > insistTimeout+maxTryPause {
+		if late := clock.Since(deadline); late < 0 || late > insistTimeout+maxTryPause {
 			b.Errorf("it returned %v after the hold's end", late)
 		}
 		end()

@@ -52,6 +52,9 @@ func (l *lease) newHold(r *core.Request, now instant) *hold {
 	if l.renewAt == 0 && !r.Fixed { // so far only forgotten holds shared the lease
 		l.renewAfter(now, 0)
 	}
+	if r.MinHold > 0 {
+		h.keepFor(r.MinHold)
+	}
 	l.holds.Push(h)
 	l.adoptTerms(h)
 	l.c.e.active.Add(1)
@@ -124,7 +127,7 @@ func (l *lease) due() (renew bool, lost []*hold, news []func()) {
 	}
 	if l.renewAt != 0 && now >= l.renewAt-l.slack {
 		if l.asked == 0 { // else an answer that is to come makes the lease longer
-			if report := l.findForgotten(now); report != nil {
+			if report := l.findForgotten(); report != nil {
 				news = append(news, report)
 			}
 		}

@@ -32,7 +32,7 @@ func (c *cohort) beginNested(w *waiter) *nested {
 	n := &nested{c: c, w: w}
 	n.timer.owner = n
 	n.Nested = deadlock.Nested{
-		Waits: e.cfg.Waits, Request: w.req, Began: e.epoch.Add(w.startedAt), Process: e.process, Site: site{e}, Call: n, Wake: n.wake,
+		Waits: e.cfg.Waits, Request: w.req, Began: e.time(w.startedAt), Process: e.process, Site: site{e}, Call: n, Wake: n.wake,
 	}
 	if w.req.Wait != core.Forever {
 		n.Until = n.Began.Add(w.req.Wait)
@@ -129,9 +129,9 @@ func (h *hold) Standing() core.Standing {
 	c := h.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	s := core.Standing{Lease: h.lease.id.String(), Granted: h.token, Since: c.e.epoch.Add(h.since), Over: h.over || h.forgotten}
+	s := core.Standing{Lease: h.lease.id.String(), Granted: h.token, Since: c.e.time(h.since), Over: h.over || h.forgotten}
 	if limit := instant(h.limit.Load()); limit != 0 {
-		s.Until = c.e.epoch.Add(limit)
+		s.Until = c.e.time(limit)
 	}
 	return s
 }
@@ -202,7 +202,7 @@ func (s site) Lasts(_, ticket string) bool {
 func (w *waiter) lasts(e *Engine) bool {
 	var end time.Time
 	if w.req.Wait != core.Forever {
-		end = e.epoch.Add(w.startedAt).Add(w.req.Wait)
+		end = e.time(w.startedAt).Add(w.req.Wait)
 	}
 	end = core.WaitEnd(w.ctx, end)
 	return !w.ended() && (end.IsZero() || time.Until(end) > deadlock.Soon)

@@ -96,7 +96,7 @@ func (e *Engine) warnOfOutage(since instant, err error) {
 	}
 	if missed, ok := e.outages.Allow(loglimit.KindOf(err)); ok {
 		e.look.tell(e.rdb, err, func(explained error) {
-			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", e.epoch.Add(since), "error", explained, "suppressed", missed)
+			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", e.time(since), "error", explained, "suppressed", missed)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
@@ -109,7 +110,7 @@ func TestAPollThatGrantsSetsTheLease(t *testing.T) {
 				if mode == core.Read {
 					server = b.driver.Ends(h.lease.id.String()).Sub(b.driver.Look().Now)
 				}
-				if left := time.Until(h.Deadline()); left < scripttest.Lease/2 || left > server {
+				if left := clock.Until(h.Deadline()); left < scripttest.Lease/2 || left > server {
 					b.Errorf("it takes itself to hold for %v, and does for %v", left, server)
 				}
 				deliver()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
@@ -39,7 +40,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	if c.isShared() {
 		return waiters, h.beginReleaseOfShare(patience), nil
 	}
-	linger := h.lingers(now)
+	linger := h.lingers()
 	if linger <= 0 && (c.passOn(l, now) || l.passAlong(h, now)) {
 		h.over = true
 		c.e.holdEnded()
@@ -79,11 +80,11 @@ func (h *hold) beginReleaseOfShare(patience time.Duration) *release {
 // the goroutine of the try.
 type release struct {
 	l        *lease
-	place    string   // the name of the hold's kept place; "": none
-	served   []string // ids of its run that may be in the queue
-	until    instant  // tries begin before
-	deadline instant  // of the hold
-	lingers  instant  // the key stays taken until then; 0: it does not
+	place    string    // the name of the hold's kept place; "": none
+	served   []string  // ids of its run that may be in the queue
+	until    instant   // tries begin before
+	deadline instant   // of the hold
+	lingers  time.Time // the key stays taken until then; zero: it does not
 	outage   outage
 	lastErr  error         // of the last try
 	timer    timer         // the next try
@@ -102,8 +103,8 @@ func (l *lease) newRelease(h *hold, patience time.Duration, deadline instant) *r
 	if l.run != nil {
 		r.served = l.run.servedIDs(l.run.gone)
 	}
-	if linger := h.lingers(now); linger > 0 && !l.c.isShared() {
-		r.lingers = now + linger
+	if h.lingers() > 0 && !l.c.isShared() {
+		r.lingers = h.keepUntil
 	}
 	return r
 }
@@ -112,8 +113,8 @@ func (l *lease) newRelease(h *hold, patience time.Duration, deadline instant) *r
 func (r *release) call() *script.Call {
 	l, c, e := r.l, r.l.c, r.l.c.e
 	n := script.Release{Keys: &c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Place: r.place, Permit: c.isPermit(), Served: r.served}
-	if r.lingers != 0 {
-		n.Linger = max(r.lingers-e.now(), 0)
+	if !r.lingers.IsZero() {
+		n.Linger = max(time.Until(r.lingers), 0)
 	}
 	k := n.Call(e.sender.Context(), e.scripts, r.onAnswer)
 	k.Limit = max(r.until-e.now(), time.Millisecond)
@@ -125,7 +126,7 @@ func (r *release) send() { r.l.c.e.sender.Start(r.call()) }
 
 // run sends release.lua, and waits for the end of the release for as long as the caller has patience.
 func (r *release) run(patience time.Duration) error {
-	begun := time.Now()
+	begun := clock.Now()
 	r.l.c.e.sendRelease(r.call(), patience)
 	return r.await(begun, patience)
 }
@@ -140,14 +141,14 @@ func (e *Engine) sendRelease(k *script.Call, patience time.Duration) {
 }
 
 // await waits for the end of the release, which was sent at that time, for as long as the caller has patience.
-func (r *release) await(begun time.Time, patience time.Duration) error {
+func (r *release) await(begun clock.Instant, patience time.Duration) error {
 	c, e := r.l.c, r.l.c.e
 	select {
 	case <-r.over:
 		return r.err
 	default:
 	}
-	now := time.Now()
+	now := clock.Now()
 	ctx := e.releaseTimeouts.Next(now)
 	if left := patience - now.Sub(begun); left < e.cfg.Unlock-time.Millisecond {
 		var cancel context.CancelFunc

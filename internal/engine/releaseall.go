@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
@@ -11,7 +12,7 @@ import (
 // ReleaseAll implements core.ManyLocks: plain releases of locks in one slot go out as one run (rule 23 of
 // docs/protocol.md), and all others at the same time.
 func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Released {
-	begun := time.Now()
+	begun := clock.Now()
 	results := make([]core.Released, len(holds))
 	releases := make([]*release, len(holds))
 	var calls []*script.Call
@@ -53,7 +54,7 @@ func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Re
 
 // isPlain reports whether release_batch.lua can do it.
 func (r *release) isPlain() bool {
-	return r.place == "" && r.lingers == 0 && len(r.served) == 0 && !r.l.isRead() && !r.l.c.isPermit() && !r.l.id.Copied()
+	return r.place == "" && r.lingers.IsZero() && len(r.served) == 0 && !r.l.isRead() && !r.l.c.isPermit() && !r.l.id.Copied()
 }
 
 // callForAll prepares one run for plain releases of locks in one slot.

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
@@ -245,7 +246,7 @@ func (r *request) forget() {
 func (r *request) lease() time.Duration { return r.leader.req.Lease }
 
 // leaseEnd returns until when a lease is good that a call sent at that time has set.
-func (r *request) leaseEnd(sent time.Time) instant {
+func (r *request) leaseEnd(sent clock.Instant) instant {
 	return r.c.e.instant(sent) + r.lease() - r.c.e.margin(r.lease()) - core.DriftOf(r.leader.req)
 }
 
@@ -272,7 +273,7 @@ func (c *cohort) predecessorTarget(p *script.Predecessor) cancelTarget {
 
 // onQueued deals with an answer that says that the request is queued, and plans the next poll. permits is when the first permit
 // may end, of a semaphore.
-func (r *request) onQueued(sent time.Time, stamp int64, wait core.Wait, permits time.Duration) {
+func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, permits time.Duration) {
 	c, e := r.c, r.c.e
 	news := !r.queued
 	if news {

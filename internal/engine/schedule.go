@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -130,16 +131,29 @@ func (s *schedule) loop() {
 			s.run(due)
 			continue // it may have set new timers
 		}
+		if !s.sleep(sleep, next) {
+			return
+		}
+	}
+}
+
+// sleep returns true when it is next, or the loop is woken, and false when it is stopped. Unless next is never, it looks at the
+// clock now and then: the timer stops while the machine sleeps.
+func (s *schedule) sleep(timer *time.Timer, next instant) bool {
+	for now := s.e.now(); now < next; now = s.e.now() {
 		if next != never {
-			sleep.Reset(next - s.e.now())
+			timer.Reset(min(next-now, clock.Interval))
 		}
 		select {
 		case <-s.quit:
-			return
+			return false
 		case <-s.wake:
-		case <-sleep.C:
+			return true
+		case <-timer.C:
+			clock.Look()
 		}
 	}
+	return true
 }
 
 // due removes the timers that are due, and returns when the next one is.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inspect"
 	"github.com/lockmw/go/internal/test/scripttest"
@@ -235,7 +236,7 @@ func TestExtendOfOneThatShares(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		_, grants := b.sharers(2, nil)
-		left := func(h *hold) time.Duration { return time.Until(h.Deadline()) }
+		left := func(h *hold) time.Duration { return clock.Until(h.Deadline()) }
 		if err := grants[0].Extend(b.Context(), time.Second); !errors.Is(err, core.ErrInvalidOption) {
 			b.Errorf("Extend for less: %v, want ErrInvalidOption", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
@@ -96,7 +97,7 @@ func TestADeadlineCountsFromTheSendingOfARenewal(t *testing.T) {
 			held.Deliver()
 			synctest.Wait()
 			server := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val()
-			if left := time.Until(h.Deadline()); left < scripttest.Lease/2 || left > server {
+			if left := clock.Until(h.Deadline()); left < scripttest.Lease/2 || left > server {
 				b.Errorf("it takes itself to hold for %v, and does for %v", left, server)
 			}
 			b.release(h)

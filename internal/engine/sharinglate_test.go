@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -126,7 +127,7 @@ func TestALeaseThatIsAboutToEndIsNotJoinedWithoutARenewal(t *testing.T) {
 		b.sent()
 		b.wire.Silence() // renewals are not answered
 		time.Sleep(lease * 6 / 10)
-		if left := time.Until(first.Deadline()); first.Expired() || left > lease/2 {
+		if left := clock.Until(first.Deadline()); first.Expired() || left > lease/2 {
 			b.Fatalf("%v are left", left)
 		}
 		join := b.call(b.e, reader())
@@ -134,7 +135,7 @@ func TestALeaseThatIsAboutToEndIsNotJoinedWithoutARenewal(t *testing.T) {
 		b.wire.Restore()
 		time.Sleep(lease / 6)
 		h := b.wantGranted("the join when the server answers", join)
-		if left := time.Until(h.Deadline()); left < lease/2 {
+		if left := clock.Until(h.Deadline()); left < lease/2 {
 			b.Errorf("%v are left of its lease", left)
 		}
 		b.release(h, first)

@@ -40,7 +40,7 @@ func (c *cohort) reportStall(w *waiter) {
 			}
 		}
 	}
-	if waits && found != nil && !found.Since.After(c.e.epoch.Add(w.startedAt)) {
+	if waits && found != nil && !found.Since.After(c.e.time(w.startedAt)) {
 		w.req.Events.Stalled(*found)
 	}
 }
@@ -63,5 +63,5 @@ func (e *Engine) localHold(key string) *core.LocalHold {
 	if h == nil {
 		return nil
 	}
-	return &core.LocalHold{Request: h.req, Token: h.token, Since: e.epoch.Add(h.since)}
+	return &core.LocalHold{Request: h.req, Token: h.token, Since: e.time(h.since)}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
@@ -29,9 +30,9 @@ func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
 }
 
 // noteClock notes what the answer that grants a vote says of the server's clock.
-func (r *request) noteClock(sent time.Time, clock int64) {
+func (r *request) noteClock(sent clock.Instant, server int64) {
 	if v := r.leader.req.Vote; v != nil {
-		v.Asked, v.Clock = sent, clock
+		v.Asked, v.Clock = sent.Time(), server
 	}
 }
 

@@ -3,6 +3,7 @@ package inproc
 import (
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -23,7 +24,7 @@ func (e *entry) findForgotten() (found []*hold) {
 			continue
 		}
 		h.forgotten = true
-		if ends := time.Now().Add(h.lease); h.deadline.IsZero() || ends.Before(h.deadline) {
+		if ends := clock.Now().Add(h.lease); h.deadline.IsZero() || ends.Before(h.deadline) {
 			h.deadline = ends
 			h.startLimit()
 		}
@@ -35,7 +36,7 @@ func (e *entry) findForgotten() (found []*hold) {
 // reportForgotten tells the callers of holds that were found.
 func (l *Locks) reportForgotten(found []*hold) {
 	for _, h := range found {
-		h.req.Events.Forgotten(core.LocalHold{Request: h.req, Token: h.token, Since: h.since}, h.Deadline())
+		h.req.Events.Forgotten(core.LocalHold{Request: h.req, Token: h.token, Since: h.since}, h.Deadline().Time())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -21,9 +22,10 @@ type hold struct {
 	since     time.Time
 	keep      time.Time     // the key stays taken until then; zero: no longer than MinHold says
 	lease     time.Duration // how long the hold lasts after a renewal
-	ends      time.Time     // when a fixed lease is over
-	deadline  time.Time     // zero: none, because the process that renews it is also the one that stores it
-	limit     *time.Timer   // ends the hold at its deadline; after a release, at the end of its minimum time
+	most      clock.Instant // the end of the maximum hold; zero: none
+	ends      clock.Instant // when a fixed lease is over
+	deadline  clock.Instant // zero: none, because the process that renews it is also the one that stores it
+	limit     *clock.Timer  // ends the hold at its deadline
 	forgotten bool          // nobody can release it any more
 	over      bool          // released or lost; after a release it may keep the key taken for a while
 	lost      bool
@@ -43,6 +45,9 @@ func (l *Locks) grant(e *entry, r *core.Request) *hold {
 	h := &hold{
 		locks: l, req: r, token: e.token, entry: e, index: len(e.holds), since: time.Now(), lease: r.Lease,
 	}
+	if r.MaxHold > 0 {
+		h.most = clock.Now().Add(r.MaxHold)
+	}
 	e.holds = append(e.holds, h)
 	e.takeSlots(h)
 	h.setDeadline()
@@ -52,11 +57,11 @@ func (l *Locks) grant(e *entry, r *core.Request) *hold {
 // setDeadline computes when the hold ends by itself, and starts the timer for that.
 func (h *hold) setDeadline() {
 	if h.req.Fixed {
-		h.ends = time.Now().Add(h.lease)
+		h.ends = clock.Now().Add(h.lease)
 		h.deadline = h.ends
 	}
-	if most := h.since.Add(h.req.MaxHold); h.req.MaxHold > 0 && (h.deadline.IsZero() || most.Before(h.deadline)) {
-		h.deadline = most
+	if !h.most.IsZero() && (h.deadline.IsZero() || h.most.Before(h.deadline)) {
+		h.deadline = h.most
 	}
 	h.startLimit()
 }
@@ -64,7 +69,7 @@ func (h *hold) setDeadline() {
 func (h *hold) startLimit() {
 	h.stopLimit()
 	if !h.deadline.IsZero() {
-		h.limit = time.AfterFunc(time.Until(h.deadline), h.expire)
+		h.limit = clock.AfterFunc(clock.Until(h.deadline), h.expire)
 	}
 }
 
@@ -97,7 +102,7 @@ func (h *hold) endCause() error {
 	return fmt.Errorf("%w: its time ran out", core.ErrLost)
 }
 
-func (h *hold) isPast() bool { return !h.deadline.IsZero() && !time.Now().Before(h.deadline) }
+func (h *hold) isPast() bool { return !h.deadline.IsZero() && clock.Until(h.deadline) <= 0 }
 
 // end ends h, and grants its key to the next; l.mu is held.
 func (l *Locks) end(h *hold) {
@@ -129,7 +134,7 @@ func (h *hold) describe() core.Holder {
 	case h.over:
 		d.TTL = d.MinRest
 	case h.req.Fixed:
-		d.TTL = max(0, time.Until(h.deadline))
+		d.TTL = max(0, clock.Until(h.deadline))
 	}
 	return d
 }
@@ -149,7 +154,7 @@ func (h *hold) check() error {
 func (h *hold) Token() int64 { return h.token }
 
 // Deadline implements core.Hold.
-func (h *hold) Deadline() time.Time {
+func (h *hold) Deadline() clock.Instant {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
 	return h.deadline
@@ -171,7 +176,7 @@ func (h *hold) Extend(_ context.Context, lease time.Duration) error {
 	}
 	has := h.lease
 	if h.req.Fixed {
-		has = time.Until(h.ends)
+		has = clock.Until(h.ends)
 	}
 	if err := core.RefuseShorter(lease, has); err != nil {
 		return err
@@ -234,7 +239,7 @@ func (h *hold) rest() time.Duration {
 func (h *hold) linger(rest time.Duration) {
 	h.over = true
 	h.stopLimit()
-	h.limit = time.AfterFunc(rest, func() {
+	time.AfterFunc(rest, func() {
 		h.locks.mu.Lock()
 		defer h.locks.mu.Unlock()
 		h.locks.end(h)

@@ -82,7 +82,7 @@ func (h *hold) Standing() core.Standing {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
 	return core.Standing{
-		Lease: h.id(), Granted: h.since.UnixMicro(), Since: h.since, Until: h.deadline, Over: h.over || h.forgotten,
+		Lease: h.id(), Granted: h.since.UnixMicro(), Since: h.since, Until: h.deadline.Time(), Over: h.over || h.forgotten,
 	}
 }
 

@@ -1,12 +1,14 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -27,7 +29,7 @@ type ballot struct {
 	knows   int64         // the counter of the node, as far as is known
 	err     error         // failed
 	holders []core.Holder // in the way
-	lost    atomic.Int64  // when it was seen to be over, in ns since the Locks were made; 0: it is not
+	lost    atomic.Int64  // a clock.Instant: when it was seen to be over; 0: it is not
 	failing bool          // its last renewal has failed
 	raising bool          // its node is being told of a token
 	late    *release      // that waits for the answer; nil: none
@@ -199,18 +201,16 @@ func (b *ballot) counts() bool {
 }
 
 // lose notes that what was granted is over.
-func (b *ballot) lose() { b.lost.CompareAndSwap(0, int64(max(time.Since(b.e.l.clock.base), 1))) }
+func (b *ballot) lose() { b.lost.CompareAndSwap(0, int64(clock.Now())) }
 
 // isLost reports whether that was noted. It needs no mutex.
 func (b *ballot) isLost() bool { return b.lost.Load() != 0 }
 
 // deadline returns until when the node counts. It needs no mutex.
-func (b *ballot) deadline() time.Time {
+func (b *ballot) deadline() clock.Instant {
 	d := b.hold.Deadline()
-	if lost := b.lost.Load(); lost != 0 {
-		if at := b.e.l.clock.base.Add(time.Duration(lost)); at.Before(d) {
-			return at
-		}
+	if lost := clock.Instant(b.lost.Load()); !lost.IsZero() {
+		return min(d, lost)
 	}
 	return d
 }
@@ -310,7 +310,7 @@ func drop(ballots []*ballot) {
 }
 
 // kthLatest returns the k-th latest of those times.
-func kthLatest(times []time.Time, k int) time.Time {
-	slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
+func kthLatest(times []clock.Instant, k int) clock.Instant {
+	slices.SortFunc(times, func(a, b clock.Instant) int { return cmp.Compare(b, a) })
 	return times[k-1]
 }

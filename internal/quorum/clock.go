@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// A clock proposes tokens: one that no node has given yet, and that is not behind the clock of any. If all nodes give the
+// A tokenClock proposes tokens: one that no node has given yet, and that is not behind the clock of any. If all nodes give the
 // same token, none has to be raised. A proposal that is wrong costs a round trip, and does no harm.
-type clock struct {
+type tokenClock struct {
 	base     time.Time // an instant that microseconds are counted from
 	greatest int64     // token that was seen
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -16,8 +17,8 @@ type hold struct {
 	req   *core.Request
 	token int64
 	since time.Time
-	limit time.Time   // the end of the maximum hold; zero: none
-	timer *time.Timer // ends it then
+	limit clock.Instant // the end of the maximum hold; zero: none
+	timer *clock.Timer  // ends it then
 
 	keep      time.Time // the key stays taken until then; zero: no longer than MinHold says
 	over      bool
@@ -34,8 +35,8 @@ func (e *entry) give(l *lease, w *waiter) {
 	}
 	l.next++
 	if most := w.req.MaxHold; most > 0 {
-		h.limit = h.since.Add(most)
-		h.timer = time.AfterFunc(most, h.onLimit)
+		h.limit = clock.Now().Add(most)
+		h.timer = clock.AfterFunc(most, h.onLimit)
 	}
 	e.l.holds++
 	e.holder.Store(h)
@@ -76,7 +77,7 @@ func (l *Locks) process() string { return l.nodes[0].engine.Process() }
 func (h *hold) Token() int64 { return h.token }
 
 // Deadline implements core.Hold.
-func (h *hold) Deadline() time.Time {
+func (h *hold) Deadline() clock.Instant {
 	d := h.lease.deadline()
 	if !h.limit.IsZero() && h.limit.Before(d) {
 		return h.limit
@@ -85,7 +86,7 @@ func (h *hold) Deadline() time.Time {
 }
 
 // Expired implements core.Hold.
-func (h *hold) Expired() bool { return !time.Now().Before(h.Deadline()) }
+func (h *hold) Expired() bool { return clock.Until(h.Deadline()) <= 0 }
 
 // ended returns how the hold has ended, or nil while it goes on.
 func (h *hold) ended() error {
@@ -125,7 +126,7 @@ func (h *hold) onForgotten() (tell func()) {
 		return nil
 	}
 	h.forgotten = true
-	ends := h.Deadline()
+	ends := h.Deadline().Time()
 	return func() {
 		h.req.Events.Forgotten(core.LocalHold{Request: h.req, Token: h.token, Since: h.since}, ends)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -20,7 +21,7 @@ type lease struct {
 	next    int64                     // token that is not used yet
 	last    int64                     // that k nodes know
 	passes  int                       // so far
-	told    time.Time                 // the deadline that observers know of
+	told    clock.Instant             // the deadline that observers know of
 	over    bool
 	joined  time.Time // when nodes were last asked to join
 
@@ -92,8 +93,8 @@ func (l *lease) isMissing() bool {
 }
 
 // deadline returns until when enough nodes count. It needs no mutex.
-func (l *lease) deadline() time.Time {
-	var room [16]time.Time
+func (l *lease) deadline() clock.Instant {
+	var room [16]clock.Instant
 	times := room[:0]
 	for _, b := range *l.members.Load() {
 		times = append(times, b.deadline())
@@ -175,7 +176,7 @@ func (l *lease) onRenewed(err error) (tell func()) {
 		return nil
 	}
 	if err == nil {
-		if d := l.deadline(); d.After(l.told) {
+		if d := l.deadline(); l.told.Before(d) {
 			l.told = d
 			return func() { h.req.Events.Renewed(nil) }
 		}
@@ -201,7 +202,7 @@ func (l *lease) describe() []core.Holder {
 	}
 	return []core.Holder{{
 		Owner: h.req.Owner, Process: l.e.l.process(), TraceParent: h.req.Trace, Token: h.token, Since: h.since,
-		TTL: max(0, time.Until(l.deadline())), Label: h.req.Label, Fixed: h.req.Fixed,
+		TTL: max(0, clock.Until(l.deadline())), Label: h.req.Label, Fixed: h.req.Fixed,
 		MinRest: max(0, time.Until(h.since.Add(h.req.MinHold))),
 	}}
 }

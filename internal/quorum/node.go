@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/engine"
 	"github.com/lockmw/go/internal/script"
@@ -59,7 +60,7 @@ func isBusy(err error) bool {
 
 // limited returns a context with the values of ctx that ends when the node has taken too long.
 func (n *node) limited(ctx context.Context) context.Context {
-	return &limitedContext{n.timeouts.Next(time.Now()), ctx}
+	return &limitedContext{n.timeouts.Next(clock.Now()), ctx}
 }
 
 // A limitedContext has the end of one context, and the values of another one before its own.

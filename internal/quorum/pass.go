@@ -1,6 +1,10 @@
 package quorum
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockmw/go/internal/clock"
+)
 
 const (
 	minBlock  = 64
@@ -36,7 +40,7 @@ func (h *hold) passOn() bool {
 		return false
 	case l.terms.Fixed, w.req.Fixed, l.terms.Lease != w.req.Lease: // it may have been extended
 		return false
-	case time.Until(l.deadline()) < min(h.req.Lease/2, minFresh), l.isContended():
+	case clock.Until(l.deadline()) < min(h.req.Lease/2, minFresh), l.isContended():
 		return false
 	}
 	l.passes++

@@ -65,7 +65,7 @@ type Locks struct {
 	mu       sync.Mutex
 	entries  map[string]*entry
 	leases   map[*lease]struct{}
-	clock    clock
+	clock    tokenClock
 	prober   prober
 	watching bool // the nodes are watched for restarts
 	closing  bool

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -59,8 +60,8 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 
 // endReason says why the hold is over.
 func (h *hold) endReason() string {
-	switch now := time.Now(); {
-	case !h.limit.IsZero() && !now.Before(h.limit):
+	switch {
+	case !h.limit.IsZero() && clock.Until(h.limit) <= 0:
 		return "its maximum hold is over"
 	case h.req.Fixed:
 		return "its fixed lease is over"
@@ -248,7 +249,7 @@ func (r *release) await() error {
 	default:
 	}
 	l := r.e.l
-	ctx := l.releases.Next(time.Now())
+	ctx := l.releases.Next(clock.Now())
 	if r.patience != l.cfg.Unlock {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(background, r.patience)

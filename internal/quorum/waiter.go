@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/list"
 )
@@ -83,7 +84,7 @@ func (w *waiter) await(e *entry) (*hold, error) {
 	}
 	var stalled <-chan struct{}
 	if w.req.Wait > core.StallAfter {
-		stalled = e.l.stalls.Next(w.begun).Done()
+		stalled = e.l.stalls.Next(clock.Now()).Done()
 	}
 	for {
 		select {

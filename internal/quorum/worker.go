@@ -1,6 +1,10 @@
 package quorum
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockmw/go/internal/clock"
+)
 
 // Requests are sent by goroutines that wait for the next one when they are done: their stacks have grown by then, which takes
 // a good part of the time of a short request in a new one.
@@ -38,7 +42,7 @@ func (l *Locks) nextWork() func() {
 	select {
 	case f := <-l.work:
 		return f
-	case <-l.idleTimes.Next(time.Now()).Done():
+	case <-l.idleTimes.Next(clock.Now()).Done():
 		return nil
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/clock"
 )
 
 // A Call is one run of a script: a command EVALSHA.
@@ -25,15 +27,15 @@ type Call struct {
 	route   *route // nil: it was sent with others at once
 	args    []any  // of the command, with its name
 	done    func(*Reply)
-	sent    time.Time // before the first byte was sent
-	copies  counter   // of how often it was written and may have done something; nil: nobody counts
-	before  int32     // copies when it was sent last
-	open    *open     // nil: it is to no Cluster, or was sent with others at once
-	votes   bool      // it is for a lock that is one of several, and as plain as those are
-	queues  bool      // it wants a ticket of its own if the lock is not free, and is plain but for its mode and trace
-	unknown bool      // the server did not know the script
-	few     error     // why what it wrote does not count yet; nil: it does
-	moved   bool      // few, and its slot has left the replicas of its former master
+	sent    clock.Instant // before the first byte was sent
+	copies  counter       // of how often it was written and may have done something; nil: nobody counts
+	before  int32         // copies when it was sent last
+	open    *open         // nil: it is to no Cluster, or was sent with others at once
+	votes   bool          // it is for a lock that is one of several, and as plain as those are
+	queues  bool          // it wants a ticket of its own if the lock is not free, and is plain but for its mode and trace
+	unknown bool          // the server did not know the script
+	few     error         // why what it wrote does not count yet; nil: it does
+	moved   bool          // few, and its slot has left the replicas of its former master
 
 	// What most calls need is allocated with them: room for the arguments, the context of a lane, and the first answer.
 	room     [firstKey + 11]any
@@ -105,7 +107,7 @@ func (k *Call) sendWhole() {
 }
 
 // markSent notes that k is sent now, and when it was sent first.
-func (k *Call) markSent(now time.Time) {
+func (k *Call) markSent(now clock.Instant) {
 	if k.sent.IsZero() {
 		k.sent = now
 	}

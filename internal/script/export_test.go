@@ -1,7 +1,6 @@
 package script
 
 import (
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -23,7 +22,7 @@ func Overtake(rdb *redis.Client) (hook any) {
 }
 
 // NewReply returns an answer.
-func NewReply(value any, err error) *Reply { return newReply(value, err, time.Time{}) }
+func NewReply(value any, err error) *Reply { return newReply(value, err, 0) }
 
 // Said is what m says, without its proof.
 func (m *Message) Said() Message {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/clock"
 )
 
 // A lane is a way to the server with short limits, on which calls run in the goroutines of their
@@ -46,7 +48,7 @@ func (l *lane) run(k *Call) redis.Cmder {
 	if !l.turnout.prepare(l.rdb) {
 		by = l.behind(l.node != nil)
 	}
-	now := time.Now()
+	now := clock.Now()
 	k.markSent(now)
 	k.laneCtx = callContext{Context: l.timeouts.Next(now), values: k.ctx, lane: l}
 	cmd := once{k.command(&k.laneCtx)}
@@ -62,7 +64,7 @@ type Timeouts struct {
 
 	mu     sync.Mutex
 	ctx    context.Context
-	begun  time.Time
+	begun  clock.Instant
 	cancel context.CancelFunc // of ctx; not called
 }
 
@@ -72,7 +74,7 @@ func NewTimeouts(parent context.Context, limit, step time.Duration) *Timeouts {
 }
 
 // Next returns a context that ends limit from now, which is the time now, or up to a step earlier.
-func (t *Timeouts) Next(now time.Time) context.Context {
+func (t *Timeouts) Next(now clock.Instant) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx == nil || now.Sub(t.begun) >= t.step {

@@ -2,9 +2,10 @@ package script
 
 import (
 	"context"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/clock"
 )
 
 // A group is calls that go out as one command: several by a batch script, or just one.
@@ -52,7 +53,7 @@ func singly(calls []*Call) []group {
 // replicas must have goes out behind the rest, which need not wait for them.
 func (s *Sender) send(ctx context.Context, groups []group, last bool) (left []*Call) {
 	waits, groups := s.wantingReplicas(groups)
-	sent := time.Now()
+	sent := clock.Now()
 	pipe := s.rdb.Pipeline()
 	for i := range groups {
 		_ = pipe.Process(ctx, s.forPipeline(groups[i].prepare(ctx, sent)))
@@ -76,7 +77,7 @@ func (s *Sender) forPipeline(cmd *redis.Cmd) redis.Cmder {
 }
 
 // prepare returns the command for g, which is sent now.
-func (g *group) prepare(ctx context.Context, now time.Time) *redis.Cmd {
+func (g *group) prepare(ctx context.Context, now clock.Instant) *redis.Cmd {
 	for _, k := range g.calls {
 		k.markSent(now)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -42,10 +43,10 @@ func NewQuarantine(rdb redis.UniversalClient, layout Layout, length time.Duratio
 type server struct {
 	id atomic.Value // a string: the replication id that is trusted, if one is
 
-	mu    sync.Mutex // of one examination at a time
-	seen  string     // that was seen last
-	since time.Time  // when it was seen first
-	next  time.Time  // not examined again before that
+	mu    sync.Mutex    // of one examination at a time
+	seen  string        // that was seen last
+	since time.Time     // when it was seen first; the monotonic clock alone, as the quarantine must not end early
+	next  clock.Instant // not examined again before that
 }
 
 // trusted returns the replication id that the server of a key is to have.
@@ -108,7 +109,7 @@ func (q *Quarantine) examine(ctx context.Context, key string, carried any) error
 	if id := s.id.Load(); id != nil && id != carried {
 		return nil // another call has found out meanwhile
 	}
-	if left := time.Until(s.next); left > 0 {
+	if left := clock.Until(s.next); left > 0 {
 		return &quarantineError{left}
 	}
 	id, err := q.look(ctx, client, key)
@@ -118,7 +119,7 @@ func (q *Quarantine) examine(ctx context.Context, key string, carried any) error
 	if e, ok := errors.AsType[*quarantineError](err); ok {
 		left := min(e.left, q.length-time.Since(s.since)) // the server's clock may have been set back
 		if left > 0 {
-			s.next = time.Now().Add(left)
+			s.next = clock.Now().Add(left)
 			return &quarantineError{left}
 		}
 		err = nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -176,7 +177,7 @@ func (s *Sender) sendAndWait(ctx context.Context, groups []group, last bool) (le
 	}
 	for node, part := range byNode {
 		cmds := make([]*redis.Cmd, len(part))
-		now := time.Now()
+		now := clock.Now()
 		for i, g := range part {
 			cmds[i] = g.prepare(ctx, now)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -40,7 +41,7 @@ type Grant struct {
 // A Reply is a script's answer. Each operation has a method that reads it, once. What Redis holds may
 // have been written by somebody else: reading past the end or a value of another type is an error.
 type Reply struct {
-	Sent time.Time // when the first byte of its call was sent
+	Sent clock.Instant // when the first byte of its call was sent
 	Err  error
 	// Few says why nothing may rely on the run: fewer replicas than wanted have what it wrote. Nil: it counts. Only the
 	// answers to an Acquire, a Renew, a Begin and a Mark say so, and only if replicas are wanted.
@@ -62,14 +63,14 @@ func valueOf(cmd redis.Cmder) any {
 	return nil
 }
 
-func newReply(value any, err error, sent time.Time) *Reply {
+func newReply(value any, err error, sent clock.Instant) *Reply {
 	r := new(Reply)
 	r.set(value, err, sent)
 	return r
 }
 
 // set makes r the answer.
-func (r *Reply) set(value any, err error, sent time.Time) {
+func (r *Reply) set(value any, err error, sent clock.Instant) {
 	r.Sent, r.Err = sent, err
 	switch v := value.(type) {
 	case []any:

@@ -35,7 +35,7 @@ func FuzzReply(f *testing.F) {
 			} else {
 				cmd.SetVal(v)
 			}
-			r := newReply(valueOf(cmd), cmd.Err(), time.Time{})
+			r := newReply(valueOf(cmd), cmd.Err(), 0)
 			use(r)
 			if want, ok := v.(error); ok && !errors.Is(r.Err, want) || !ok && r.Err != nil && !errors.Is(r.Err, errStrange) {
 				t.Errorf("reading %q: %v", text, r.Err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/list"
 )
@@ -188,7 +189,7 @@ func (s *Sender) fly(r *route, batch []*Call) {
 func (s *Sender) run(k *Call) redis.Cmder {
 	ctx, cancel := s.contextOf(k)
 	defer cancel()
-	started := time.Now()
+	started := clock.Now()
 	k.markSent(started)
 	var cmd *redis.Cmd
 	if s.wantsReplicas(k) {
@@ -198,7 +199,7 @@ func (s *Sender) run(k *Call) redis.Cmder {
 		_ = s.rdb.Process(ctx, cmd) // the error is cmd's
 	}
 	if k.route != nil {
-		k.route.quick.Store(time.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
+		k.route.quick.Store(clock.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
 	}
 	return cmd
 }
