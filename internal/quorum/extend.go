@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -156,7 +157,7 @@ func (l *lease) expects() bool {
 }
 
 // deadlines returns until when nodes count. It needs no mutex.
-func deadlines(ballots []*ballot) (times []time.Time) {
+func deadlines(ballots []*ballot) (times []clock.Instant) {
 	for _, b := range ballots {
 		times = append(times, b.deadline())
 	}

@@ -3,6 +3,7 @@ package quorum
 import (
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -36,7 +37,7 @@ func (l *lease) join(now time.Time) {
 func (l *lease) askToJoin(n *node) {
 	terms := l.terms
 	if ends := l.ends.Load(); ends != nil {
-		left := time.Until(*ends)
+		left := clock.Until(*ends)
 		if left < slowAnswer {
 			return
 		}

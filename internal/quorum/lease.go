@@ -17,7 +17,7 @@ type lease struct {
 	terms   *core.Request             // what nodes are asked for: of the caller that it was taken for, or as it was extended
 	ballots []*ballot                 // by node: part of it, or to join it; nil: neither
 	members atomic.Pointer[[]*ballot] // those that are part of it, and may be over
-	ends    atomic.Pointer[time.Time] // of a fixed lease: when it ends, even if nodes that joined later have it for longer
+	ends    atomic.Pointer[clock.Instant] // of a fixed lease: when it ends, even if nodes that joined later have it for longer
 	next    int64                     // token that is not used yet
 	last    int64                     // that k nodes know
 	passes  int                       // so far
@@ -75,7 +75,7 @@ func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
 func (l *lease) has(b *ballot) bool { return slices.Contains(*l.members.Load(), b) }
 
 // fix sets when a fixed lease ends.
-func (l *lease) fix(ends time.Time) {
+func (l *lease) fix(ends clock.Instant) {
 	if l.terms.Fixed {
 		l.ends.Store(&ends)
 	}
