@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
 )
@@ -15,7 +16,7 @@ type cancellation struct {
 	keys      script.KeySet
 	permit    bool // of a semaphore
 	prepare   prepareCall
-	confirmed func(sent time.Time) // is called when the server has confirmed it, to a run that was sent then
+	confirmed func(sent clock.Instant) // is called when the server has confirmed it, to a run that was sent then
 	until     instant
 	delay     time.Duration
 	timer     timer
@@ -44,7 +45,7 @@ func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 	run := &script.Cancel{
 		Keys: &n, ID: u.id, Mark: u.mark, Place: u.place, KeepPlace: u.keepPlace, EndPlace: u.endPlace, Permit: u.key.permit, Served: u.served,
 	}
-	confirmed := func(sent time.Time) { // it may have held the lock
+	confirmed := func(sent clock.Instant) { // it may have held the lock
 		e.noteEnded(u.key, u.id)
 		e.recovery.ended(sent)
 		e.identity.ended(e.now())

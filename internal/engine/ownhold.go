@@ -1,8 +1,7 @@
 package engine
 
 import (
-	"time"
-
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -18,7 +17,7 @@ type doubt struct {
 
 // disownOld deals with the holders that an answer names, to a run for r that was sent at that time. If one is of this
 // process, and over, it has the server end that, and reports that it does. then is called afterwards.
-func (r *request) disownOld(sent time.Time, holders []core.Holder, then func()) bool {
+func (r *request) disownOld(sent clock.Instant, holders []core.Holder, then func()) bool {
 	c, e := r.c, r.c.e
 	token := c.namedHere(holders)
 	if token == 0 || c.shard.released.endedAfter(c.lockKey(), e.instant(sent)) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -50,7 +51,7 @@ func (y *recovery) note(err error) {
 
 // ended deals with the end of an id that the server has confirmed, by a run that was sent at that time. If a recovery has
 // begun since then it has taken the id to be in use, and another server may have answered.
-func (y *recovery) ended(sent time.Time) {
+func (y *recovery) ended(sent clock.Instant) {
 	if begun := y.begun.Load(); begun != 0 && y.e.instant(sent) < instant(begun) {
 		y.plan()
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/script"
 )
@@ -145,5 +146,5 @@ func (e *Engine) disown(k lockKey, upTo uint64, inUse []uint64, then func()) {
 			run.InUse = append(run.InUse, n)
 		}
 	}
-	e.cancel(&cancellation{keys: keys, permit: k.permit, prepare: run.Call, confirmed: func(time.Time) { then() }}, releaseLost)
+	e.cancel(&cancellation{keys: keys, permit: k.permit, prepare: run.Call, confirmed: func(clock.Instant) { then() }}, releaseLost)
 }

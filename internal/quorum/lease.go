@@ -14,14 +14,14 @@ import (
 // tokens. Each node's engine renews its own part. The mutex of Locks guards it, but for members and ends.
 type lease struct {
 	e       *entry
-	terms   *core.Request             // what nodes are asked for: of the caller that it was taken for, or as it was extended
-	ballots []*ballot                 // by node: part of it, or to join it; nil: neither
-	members atomic.Pointer[[]*ballot] // those that are part of it, and may be over
+	terms   *core.Request                 // what nodes are asked for: of the caller that it was taken for, or as it was extended
+	ballots []*ballot                     // by node: part of it, or to join it; nil: neither
+	members atomic.Pointer[[]*ballot]     // those that are part of it, and may be over
 	ends    atomic.Pointer[clock.Instant] // of a fixed lease: when it ends, even if nodes that joined later have it for longer
-	next    int64                     // token that is not used yet
-	last    int64                     // that k nodes know
-	passes  int                       // so far
-	told    clock.Instant             // the deadline that observers know of
+	next    int64                         // token that is not used yet
+	last    int64                         // that k nodes know
+	passes  int                           // so far
+	told    clock.Instant                 // the deadline that observers know of
 	over    bool
 	joined  time.Time // when nodes were last asked to join
 
