@@ -39,7 +39,7 @@ func Held(ctx context.Context, key string) (*Hold, error) {
 
 // A holdContext is the context of a hold. It ends with its parent, at Unlock, and at the loss of the lock.
 // Err compares the clock with the lock's deadline itself, because a timer may be late: the process may have
-// been stopped, and woken after its lease ran out.
+// been stopped, or its machine asleep, and have resumed after its lease expired. Done is closed up to clock.Interval after that.
 //
 // Most holds end before any code waits for their context. So a real context is only made when Done is
 // called, or context.Cause after the end.

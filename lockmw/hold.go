@@ -41,8 +41,9 @@ func (h *Hold) Key() string { return h.lock.req.Key }
 // write happens, and refuse smaller ones. It fits a BIGINT. It is 0 only if the lock failed open.
 func (h *Hold) Token() int64 { return h.lock.token() }
 
-// Deadline returns when the hold ends unless it is renewed, by this process' clock. It is zero if there is no
-// such limit: after failing open, and for NewHold.
+// Deadline returns when the hold ends unless it is renewed, as an instant to compare with time.Now. Call it for each
+// comparison: a renewal moves the deadline later, and a sleep of the machine, or a step forward of its wall clock, moves it earlier,
+// because time.Now may not show the time that has passed. It is zero if there is no such limit: after failing open, and for NewHold.
 func (h *Hold) Deadline() time.Time {
 	var deadline clock.Instant
 	if h.lock.backend != nil {

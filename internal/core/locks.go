@@ -143,7 +143,7 @@ type Released struct {
 // A Hold is one acquired lock, as its implementation has it.
 type Hold interface {
 	Token() int64
-	// Deadline is when the hold is over unless a renewal succeeds before; zero if never.
+	// Deadline is when the hold ends unless a renewal succeeds before; zero if never.
 	Deadline() clock.Instant
 	// Expired compares the clock with the deadline.
 	Expired() bool
