@@ -98,15 +98,18 @@ func alike(calls, batch []*Call) bool {
 	})
 }
 
-// command returns the one for g, with the script's text if it is to be sent whole.
-func (g *group) command(ctx context.Context, whole bool) *redis.Cmd {
+// command returns the one for g.
+func (g *group) command(ctx context.Context) *redis.Cmd {
 	if len(g.calls) == 1 {
+		if g.whole {
+			g.calls[0].sendWhole()
+		}
 		return g.calls[0].command(ctx)
 	}
 	b := g.calls[0].batch()
 	keys := len(b.sharedKeys) + len(g.calls)*len(b.keys)
 	args := make([]any, 0, firstKey+keys+len(b.sharedArgs)+len(g.calls)*len(b.args))
-	if whole {
+	if g.whole {
 		args = append(args, "eval", b.script.Source, keys)
 	} else {
 		args = append(args, "evalsha", b.script.sha, keys)
@@ -137,13 +140,7 @@ func (g *group) command(ctx context.Context, whole bool) *redis.Cmd {
 }
 
 // finishBatch hands the answers over, and returns the calls that are to be run each on its own.
-func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
-	if isMissingScript(g.cmd.Err()) {
-		for _, k := range g.calls {
-			k.didNothing()
-		}
-		s.processWhole(ctx, g)
-	}
+func (s *Sender) finishBatch(g *group) (left []*Call) {
 	s.Note(g.cmd.Err())
 	switch err := g.cmd.Err(); {
 	case err == nil:
@@ -173,17 +170,4 @@ func (s *Sender) finishBatch(ctx context.Context, g *group) (left []*Call) {
 		}
 	}
 	return left
-}
-
-// processWhole runs g with the script's text, which the server does not know yet.
-func (s *Sender) processWhole(ctx context.Context, g *group) {
-	g.cmd = g.command(ctx, true)
-	if !s.wantsReplicas(g.calls[0]) {
-		_ = s.rdb.Process(ctx, g.cmd)
-		return
-	}
-	few := s.execAndWait(ctx, s.rdb, g.cmd) // which is one server: it runs batch scripts
-	for _, k := range g.calls {
-		k.few = few
-	}
 }

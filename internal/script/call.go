@@ -22,20 +22,19 @@ type Call struct {
 	// AfterBatch, which done may set, is called when all calls of a batch are done; may be nil.
 	AfterBatch func()
 
-	ctx     context.Context // the caller's: go-redis begins no retry after its end
-	script  *Script
-	route   *route // nil: it was sent with others at once
-	args    []any  // of the command, with its name
-	done    func(*Reply)
-	sent    clock.Instant // before the first byte was sent
-	copies  counter       // of how often it was written and may have done something; nil: nobody counts
-	before  int32         // copies when it was sent last
-	open    *open         // nil: it is to no Cluster, or was sent with others at once
-	votes   bool          // it is for a lock that is one of several, and as plain as those are
-	queues  bool          // it wants a ticket of its own if the lock is not free, and is plain but for its mode and trace
-	unknown bool          // the server did not know the script
-	few     error         // why what it wrote does not count yet; nil: it does
-	moved   bool          // few, and its slot has left the replicas of its former master
+	ctx    context.Context // the caller's: go-redis begins no retry after its end
+	script *Script
+	route  *route // nil: it was sent with others at once
+	args   []any  // of the command, with its name
+	done   func(*Reply)
+	sent   clock.Instant // before the first byte was sent
+	copies counter       // of how often it was written and may have done something; nil: nobody counts
+	before int32         // copies when it was sent last
+	open   *open         // nil: it is to no Cluster, or was sent with others at once
+	votes  bool          // it is for a lock that is one of several, and as plain as those are
+	queues bool          // it wants a ticket of its own if the lock is not free, and is plain but for its mode and trace
+	few    error         // why what it wrote does not count yet; nil: it does
+	moved  bool          // few, and its slot has left the replicas of its former master
 
 	// What most calls need is allocated with them: room for the arguments, the context of a lane, and the first answer.
 	room     [firstKey + 11]any
@@ -99,6 +98,9 @@ func (k *Call) reply(value any, err error) *Reply {
 	r.Few, r.Moved = k.few, k.moved
 	return r
 }
+
+// isWhole reports whether k sends the script's text.
+func (k *Call) isWhole() bool { return k.args[0] == "eval" }
 
 // sendWhole makes k send the script's text, which the server does not know yet.
 func (k *Call) sendWhole() {

@@ -10,33 +10,29 @@ import (
 
 // A group is calls that go out as one command: several by a batch script, or just one.
 type group struct {
-	calls []*Call
-	cmd   *redis.Cmd
+	calls  []*Call
+	cmd    *redis.Cmd
+	whole  bool // the command has the text of its script
+	missed int  // how often the server did not know the script
 }
 
-// RunBatch runs calls in one pipeline per node. What a batch script leaves, and what a server does not know, goes out in a
-// second one.
+// script returns the one that the command of g runs.
+func (g *group) script() *Script {
+	if len(g.calls) > 1 {
+		return g.calls[0].batch().script
+	}
+	return g.calls[0].script
+}
+
+// RunBatch runs calls in one pipeline per node. What a batch script leaves, and what a server does not know, goes out in
+// further ones.
 func (s *Sender) RunBatch(ctx context.Context, batch []*Call) {
-	if left := s.send(ctx, s.divide(batch), false); len(left) > 0 {
-		s.sendEachScript(left)
-		s.send(ctx, singly(left), true)
+	for left := s.send(ctx, s.divide(batch)); len(left) > 0; left = s.send(ctx, left) {
+		s.sendScripts(left)
 	}
 	for _, k := range batch {
 		if k.AfterBatch != nil {
 			k.AfterBatch()
-		}
-	}
-}
-
-// sendEachScript has the first call to each node with a script that was not known send it whole. The others come behind it.
-func (s *Sender) sendEachScript(calls []*Call) {
-	for _, group := range s.ByNode(calls) {
-		sent := make(map[*Script]bool)
-		for _, k := range group {
-			if k.unknown && !sent[k.script] {
-				sent[k.script] = true
-				k.sendWhole()
-			}
 		}
 	}
 }
@@ -49,9 +45,9 @@ func singly(calls []*Call) []group {
 	return groups
 }
 
-// send runs groups in one pipeline per node, and returns the calls that are still to be run; none the last time. What
-// replicas must have goes out behind the rest, which need not wait for them.
-func (s *Sender) send(ctx context.Context, groups []group, last bool) (left []*Call) {
+// send runs groups in one pipeline per node, and returns what is still to be run. What replicas must have goes out behind the
+// rest, which need not wait for them.
+func (s *Sender) send(ctx context.Context, groups []group) (left []group) {
 	waits, groups := s.wantingReplicas(groups)
 	sent := clock.Now()
 	pipe := s.rdb.Pipeline()
@@ -61,9 +57,9 @@ func (s *Sender) send(ctx context.Context, groups []group, last bool) (left []*C
 	_, err := pipe.Exec(ctx)
 	for i := range groups {
 		setMissing(groups[i].cmd, err)
-		left = append(left, s.finishGroup(ctx, &groups[i], nil, last)...)
+		left = append(left, s.finishGroup(&groups[i], nil)...)
 	}
-	return append(left, s.sendAndWait(ctx, waits, last)...)
+	return append(left, s.sendAndWait(ctx, waits)...)
 }
 
 // forPipeline returns cmd as it goes into a pipeline. A Cluster's client that follows the redirect of one command, and
@@ -81,7 +77,7 @@ func (g *group) prepare(ctx context.Context, now clock.Instant) *redis.Cmd {
 	for _, k := range g.calls {
 		k.markSent(now)
 	}
-	g.cmd = g.command(ctx, false)
+	g.cmd = g.command(ctx)
 	return g.cmd
 }
 
@@ -93,21 +89,18 @@ func setMissing(cmd *redis.Cmd, err error) {
 	}
 }
 
-// finishGroup hands the answers over, and returns the calls that are still to be run. Few says why what was written does
-// not count yet; nil: it does.
-func (s *Sender) finishGroup(ctx context.Context, g *group, few error, last bool) (left []*Call) {
+// finishGroup hands the answers over, and returns what is still to be run. Few says why what was written does not count yet;
+// nil: it does.
+func (s *Sender) finishGroup(g *group, few error) (left []group) {
 	for _, k := range g.calls {
 		k.few = few
 	}
-	if len(g.calls) > 1 {
-		return s.finishBatch(ctx, g)
+	switch {
+	case g.misses():
+		return []group{{calls: g.calls, missed: g.missed}}
+	case len(g.calls) > 1:
+		return singly(s.finishBatch(g))
 	}
-	k := g.calls[0]
-	if !last && isMissingScript(g.cmd.Err()) {
-		k.didNothing()
-		k.unknown = true
-		return g.calls
-	}
-	s.finish(k, g.cmd)
+	s.finish(g.calls[0], g.cmd)
 	return nil
 }

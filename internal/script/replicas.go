@@ -161,7 +161,7 @@ func (s *Sender) redirected(ctx context.Context, err error) (node pipeliner, fir
 }
 
 // sendAndWait runs groups in one pipeline per node, and waits for the replicas of each.
-func (s *Sender) sendAndWait(ctx context.Context, groups []group, last bool) (left []*Call) {
+func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []group) {
 	if len(groups) == 0 {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (s *Sender) sendAndWait(ctx context.Context, groups []group, last bool) (le
 				s.finish(g.calls[0], s.run(g.calls[0])) // which follows
 				continue
 			}
-			left = append(left, s.finishGroup(ctx, g, few, last)...)
+			left = append(left, s.finishGroup(g, few)...)
 		}
 	}
 	return left

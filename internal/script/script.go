@@ -42,6 +42,7 @@
 //	message.go  reads what scripts publish
 //	server.go   what kind of server there is
 //	reload.go   asks which nodes of a Cluster are masters
+//	repeat.go   repeats runs of scripts that the server did not know
 //	resend.go   sends again what a node has not answered that is no master any more
 //	errors.go   what a failed command means
 package script

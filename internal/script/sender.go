@@ -204,28 +204,6 @@ func (s *Sender) run(k *Call) redis.Cmder {
 	return cmd
 }
 
-// finish hands the answer over; a script that the server does not know yet is sent whole before.
-func (s *Sender) finish(k *Call, cmd redis.Cmder) {
-	if isMissingScript(cmd.Err()) {
-		k.didNothing()
-		k.sendWhole()
-		cmd = s.run(k)
-	}
-	if didNothing(cmd.Err()) {
-		k.didNothing()
-	}
-	if isUntrusted(cmd.Err()) {
-		args := cmd.Args()
-		if err := k.script.grants.examine(s.ctx, k.key(), args[len(args)-1]); err != nil {
-			s.answer(k, k.reply(nil, err))
-			return
-		}
-		cmd = s.run(k)
-	}
-	s.Note(cmd.Err())
-	s.answer(k, k.reply(valueOf(cmd), cmd.Err()))
-}
-
 // Note notes how something that was sent to the servers has ended.
 func (s *Sender) Note(err error) {
 	if (err == nil || IsReply(err)) && !s.inSight.Load() {
@@ -346,11 +324,21 @@ func (s *Sender) ByNode(calls []*Call) map[*redis.Client][]*Call {
 	}
 	groups := make(map[*redis.Client][]*Call)
 	for _, k := range calls {
-		node, err := s.cluster.MasterForKey(s.ctx, k.key())
-		if err != nil {
-			node = nil // the cluster client will find out again, and say so
-		}
+		node := s.clusterNode(k)
 		groups[node] = append(groups[node], k)
 	}
 	return groups
+}
+
+// clusterNode returns the node of a Cluster that has the key of k; nil if there is no Cluster, or its client does not know: it
+// finds out again, and says so.
+func (s *Sender) clusterNode(k *Call) *redis.Client {
+	if s.cluster == nil {
+		return nil
+	}
+	node, err := s.cluster.MasterForKey(s.ctx, k.key())
+	if err != nil {
+		return nil
+	}
+	return node
 }
