@@ -132,7 +132,7 @@ func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, err
 			failure.Err = held.explainStall(failure.Err)
 		}
 		err = failure
-		if !p.FailOpen || !errors.Is(err, ErrUnavailable) || a.ctx.Err() != nil {
+		if !p.FailOpen || !isOutage(err) || a.ctx.Err() != nil {
 			if held.watch != nil {
 				held.watch.failed(err)
 			}
@@ -151,6 +151,11 @@ func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, err
 	a.hold.attach(observed)
 	held.startEvents()
 	return &a.hold.ctx, a.hold, nil
+}
+
+// isOutage reports whether the server cannot be used because of itself, or of the way to it.
+func isOutage(err error) bool {
+	return errors.Is(err, ErrUnavailable) && core.FaultOf(err) == core.Outage
 }
 
 // newHeldLock prepares the request for a lock.

@@ -28,7 +28,8 @@ import (
 // by FromContext).
 //
 // Once waits for a busy lock, and for a Redis that is unavailable, until the tick is tick.Within ago, by the clock of
-// this process: then it returns ErrBusy or ErrUnavailable. The tick may have been run nevertheless. Once does not make
+// this process: then it returns ErrBusy or ErrUnavailable. It does not wait for what waiting does not change, such as NOPERM or a
+// redis client that is closed. The tick may have been run nevertheless. Once does not make
 // up for ticks that were missed. The clock of the Redis server decides whether the tick is near enough; if not, the
 // error wraps ErrClockOff and a *ClockError that names the difference, and nothing runs.
 //
@@ -130,7 +131,7 @@ type occasion struct {
 func (o *occasion) try(ctx context.Context) (again bool, err error) {
 	held, hold, err := o.locker.Lock(ctx, o.key, append(slices.Clip(o.opts), WithWait(max(time.Until(o.ends), 0)))...)
 	if err != nil {
-		return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBusy), err
+		return mayPass(err) || errors.Is(err, ErrBusy), err
 	}
 	ticks, ok := hold.lock.backend.(core.TickHold)
 	if !ok || !hold.lock.req.Once {
@@ -160,7 +161,12 @@ func (o *occasion) try(ctx context.Context) (again bool, err error) {
 	case err == nil:
 		err = lost
 	}
-	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLost), onceError(o.key, err)
+	return mayPass(err) || errors.Is(err, ErrLost), onceError(o.key, err)
+}
+
+// mayPass reports whether the server is unavailable for a while only.
+func mayPass(err error) bool {
+	return errors.Is(err, ErrUnavailable) && core.FaultOf(err) != core.Lasting
 }
 
 // decline returns the result of a call that is not to run its tick.

@@ -127,9 +127,11 @@ func WithDeadlockDetection(after time.Duration) Option {
 	return Option{kind: optDeadlock, duration: after}
 }
 
-// WithFailOpen lets a call go on without a lock when Redis is unavailable: its Hold has Token 0, and the
+// WithFailOpen lets a call continue without a lock during an outage of Redis: its Hold has Token 0, and the
 // observers see Acquisition.FailedOpen. Other holders may run at the same time then, so it is only for work
-// that is safe without the lock. Such a call does not wait for the end of an outage, whatever WithWait says. A store that
+// that is safe without the lock. Such a call does not wait for the end of an outage, whatever WithWait says. It does not open
+// for mistakes of this process or its configuration, such as an exhausted pool of connections, a closed redis client or a wrong
+// password: it then fails with ErrUnavailable. docs/locks.md has a table of what opens. A store that
 // refuses smaller tokens refuses 0: docs/locks.md has a statement for both. Off by default.
 func WithFailOpen() Option { return Option{kind: optFailOpen} }
 

@@ -97,6 +97,7 @@ func (e *Engine) close() {
 	e.detector.Stop()
 	e.inboxes.stop()
 	e.look.stop()
+	e.nodeLooks.stop()
 	e.sender.Stop()
 }
 

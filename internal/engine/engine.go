@@ -97,6 +97,7 @@ type Engine struct {
 	releaseTimeouts *script.Timeouts // for the confirmation of releases
 	look            look
 	secrets         *script.Secrets // of the tickets
+	nodeLooks       nodeLooks
 	outages         loglimit.Limit
 	unreleased      loglimit.Limit
 	forged          loglimit.Limit
@@ -222,7 +223,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 	w.startedAt = e.now()
 	if err := c.enqueue(w); err != nil {
 		c.unlock()
-		return nil, err
+		return nil, e.explain(r.Key, err)
 	}
 	holders, contended := c.knownHolders()
 	// While the lock moves from this process to another its holder is unknown. The answer will say.
@@ -237,7 +238,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 	}
 	h, err := w.await(c)
 	if err != nil {
-		return nil, e.explain(err) // h is a typed nil, which would not be nil
+		return nil, e.explain(r.Key, err) // h is a typed nil, which would not be nil
 	}
 	return h, nil
 }

@@ -35,6 +35,11 @@ func (c *cohort) giveUp(w *waiter, ended error) error {
 // leave ends the wait of w. What nobody waits for any more is cancelled.
 func (c *cohort) leave(w *waiter) {
 	c.removeWaiter(w)
+	c.dropUnwanted()
+}
+
+// dropUnwanted cancels what nobody waits for any more.
+func (c *cohort) dropUnwanted() {
 	c.cancelIfUnwanted()
 	c.cancelLeaseIfUnused()
 	c.sendRequest(nil)

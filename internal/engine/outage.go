@@ -63,19 +63,38 @@ func (r *request) tryAgain() {
 }
 
 // failHurried ends the waits of callers that do not wait for a server that answers with err. A slot that moves is no outage
-// to them as long as that is quick. A caller whose context has ended is told so instead: a connection that heeds the
-// context's deadline fails at the same time.
+// to them as long as that is quick, and a pool of connections that is exhausted is none before the server was looked at.
 func (c *cohort) failHurried(err error, quick bool) {
-	moves := script.IsMoving(err)
+	moves, exhausted := script.IsMoving(err), script.IsPoolTimeout(err)
+	c.failThose(script.Failure(err), func(w *waiter) bool {
+		return w.req.Wait == 0 && !(moves && quick) || w.endsWithOutage() && !moves && !exhausted
+	})
+}
+
+// failThose ends the waits of those that are chosen. A caller whose context has ended is told so instead: a connection that heeds
+// the context's deadline fails at the same time.
+func (c *cohort) failThose(err error, chosen func(w *waiter) bool) {
 	for w := range c.waiters.All() {
-		if w.ended() {
-			continue
-		}
-		if w.req.Wait == 0 && !(moves && quick) || w.endsWithOutage() && !moves {
+		if !w.ended() && chosen(w) {
 			c.removeWaiter(w)
-			w.finish(nil, &core.AcquireError{Err: script.Failure(err)})
+			w.finish(nil, &core.AcquireError{Err: err})
 		}
 	}
+}
+
+// findOutage looks, in the background, whether the pool of connections is exhausted because of an outage. Then it ends the waits
+// of those who do not wait for its end.
+func (e *Engine) findOutage(c *cohort, err error) {
+	rdb, look := e.lookFor(c.id.key)
+	look.tell(rdb, script.Failure(err), func(explained error) {
+		if core.FaultOf(explained) != core.Outage {
+			return
+		}
+		c.shard.mu.Lock()
+		defer c.unlock()
+		c.failThose(explained, (*waiter).endsWithOutage)
+		c.dropUnwanted()
+	})
 }
 
 // hurry ends the pause of the cohort's request for a caller that does not wait for the server, but wants to know
@@ -90,12 +109,13 @@ func (c *cohort) hurry() {
 const longOutage = time.Second
 
 // warnOfOutage logs that calls have been waiting for the server since then.
-func (e *Engine) warnOfOutage(since instant, err error) {
+func (e *Engine) warnOfOutage(key string, since instant, err error) {
 	if e.now()-since < longOutage {
 		return
 	}
 	if missed, ok := e.outages.Allow(loglimit.KindOf(err)); ok {
-		e.look.tell(e.rdb, err, func(explained error) {
+		rdb, look := e.lookFor(key)
+		look.tell(rdb, err, func(explained error) {
 			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", e.time(since), "error", explained, "suppressed", missed)
 		})
 	}

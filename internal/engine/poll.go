@@ -117,9 +117,13 @@ func (r *request) missesPush() bool {
 	return !r.pushed && r.hears != 0 && r.hears == r.c.slot.inbox.subscription.Load()
 }
 
-// onPollFailed notes the error. The wait goes on, unless the server will go on refusing.
+// onPollFailed deals with an error as onFailed does: the wait continues only if that helps. So a queued call learns what a new
+// call of the process learns. While somebody mends the server it keeps its place.
 func (r *request) onPollFailed(err error) {
-	if !script.IsFinal(err) {
+	switch {
+	case r.c.e.sender.Context().Err() != nil: // Close ends the wait
+		return
+	case script.IsPassing(err), script.IsMended(err):
 		r.lastErr = err
 		return
 	}

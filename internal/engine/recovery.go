@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/script"
 )
@@ -71,7 +69,7 @@ func (y *recovery) deposed() {
 // isAway reports whether an error says that the server is away, or is not what it was. That an answer took longer than a
 // caller had time says nothing.
 func isAway(err error) bool {
-	return script.IsPassing(err) && !script.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, redis.ErrPoolTimeout)
+	return script.IsPassing(err) && !script.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !script.IsPoolTimeout(err)
 }
 
 // plan has the recovery begin soon.

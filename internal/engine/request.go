@@ -108,7 +108,10 @@ const maxWaitKept = 10 * time.Minute
 // onAcquired deals with the answer to acquire.lua.
 func (r *request) onAcquired(reply *script.Reply) {
 	if since, err := r.use(reply); err != nil {
-		r.c.e.warnOfOutage(since, err)
+		r.c.e.warnOfOutage(r.c.id.key, since, err)
+		if script.IsPoolTimeout(err) {
+			r.c.e.findOutage(r.c, err)
+		}
 	}
 }
 

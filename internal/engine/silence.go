@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 )
 
 // errSilent is the error of a call whose time was over before the server had answered.
@@ -34,15 +37,52 @@ type look struct {
 	stopped bool
 	over    chan struct{} // closed at the end of the connection under way; nil: there is none
 	at      time.Time     // of what was met last
-	err     error
+	meeting
 }
 
-// explain adds what a connection of its own meets to errSilent, and to the end of a connection.
-func (k *look) explain(rdb redis.UniversalClient, err error) error {
-	client, ok := rdb.(*redis.Client)
+// A meeting is what a connection of its own has met.
+type meeting struct {
+	answers bool  // the server does its work
+	err     error // what is wrong; nil: nothing, or it takes too long
+}
+
+// A pooled is the client of one server.
+type pooled interface {
+	Options() *redis.Options
+	PoolStats() *redis.PoolStats
+}
+
+// explain adds what a connection of its own meets to errSilent, to the end of a connection, and to what the client says when its
+// pool of connections is exhausted: that tells whether there is an outage.
+func (k *look) explain(rdb any, err error) error {
+	client, ok := rdb.(pooled)
 	if !ok || !isUnexplained(err) {
 		return err
 	}
+	k.meet(client)
+	met, noConnection := k.met(), script.IsPoolTimeout(err)
+	switch {
+	case met.err != nil && (script.IsFinal(met.err) || errors.Is(met.err, errNoRedis)):
+		return core.WithFault(fmt.Errorf("%w: %w", err, met.err), core.Lasting)
+	case met.err != nil:
+		return core.WithFault(fmt.Errorf("%w: %w", err, met.err), core.Outage)
+	case met.answers && (noConnection || errors.Is(err, errSilent) && isExhausted(client)):
+		return core.WithFault(fmt.Errorf("%w: the server answers a new connection, but all %d of the client's pool are in use",
+			err, client.Options().PoolSize), core.Exhausted)
+	case noConnection:
+		return core.WithFault(err, core.Outage)
+	}
+	return err
+}
+
+// isExhausted reports whether all connections of a client are in use.
+func isExhausted(client pooled) bool {
+	pool := client.PoolStats()
+	return int(pool.TotalConns) >= client.Options().PoolSize && pool.IdleConns == 0
+}
+
+// meet waits for what a connection of its own meets, unless that was seen of late.
+func (k *look) meet(client pooled) {
 	if over := k.begin(client.Options()); over != nil {
 		timer := time.NewTimer(lookTimeout)
 		defer timer.Stop()
@@ -51,14 +91,10 @@ func (k *look) explain(rdb redis.UniversalClient, err error) error {
 		case <-timer.C:
 		}
 	}
-	if met := k.met(); met != nil {
-		return fmt.Errorf("%w: %w", err, met)
-	}
-	return err
 }
 
 // tell calls told with what explain returns, in the background if that takes time.
-func (k *look) tell(rdb redis.UniversalClient, err error, told func(explained error)) {
+func (k *look) tell(rdb any, err error, told func(explained error)) {
 	k.mu.Lock()
 	inBackground := isUnexplained(err) && !k.stopped
 	if inBackground {
@@ -81,23 +117,23 @@ func (k *look) begin(o *redis.Options) <-chan struct{} {
 	over := make(chan struct{})
 	k.over = over
 	k.wg.Go(func() {
-		err := meet(o)
+		m := meet(o)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.err, k.at, k.over = err, time.Now(), nil
+		k.meeting, k.at, k.over = m, time.Now(), nil
 		close(over)
 	})
 	return over
 }
 
-// met returns what was met of late; nil if that is nothing.
-func (k *look) met() error {
+// met returns what was met of late.
+func (k *look) met() meeting {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.isFresh() {
-		return k.err
+		return k.meeting
 	}
-	return nil
+	return meeting{}
 }
 
 func (k *look) isFresh() bool { return !k.at.IsZero() && time.Since(k.at) <= lookedFor }
@@ -110,49 +146,99 @@ func (k *look) stop() {
 	k.wg.Wait()
 }
 
-// meet connects to the server and says a word to it. It returns nil if nothing is wrong with that, or it takes
-// too long.
-func meet(o *redis.Options) error {
+var errNoRedis = errors.New("what answers is no Redis without TLS")
+
+// meet connects to the server and sends a PING.
+func meet(o *redis.Options) meeting {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	conn, err := o.Dialer(ctx, o.Network, o.Addr)
 	if err != nil {
 		if isTimeout(err) {
-			return nil
+			return meeting{}
 		}
-		return err
+		return meeting{err: err}
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(lookTimeout))
 	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
-		return nil
+		return meeting{}
 	}
-	answer := make([]byte, 1)
-	switch _, err := io.ReadFull(conn, answer); {
-	case err == nil && (answer[0] == '+' || answer[0] == '-'), isTimeout(err):
-		return nil
-	case err == nil:
-		return errors.New("what answers is no Redis without TLS")
+	answer := make([]byte, len("-NOAUTH"))
+	switch n, err := io.ReadFull(conn, answer); {
+	case n > 0 && (answer[0] == '+' || answer[0] == '-'):
+		return meeting{answers: answer[0] == '+' || string(answer) == "-NOAUTH"} // else LOADING, BUSY …
+	case n > 0:
+		return meeting{err: errNoRedis}
+	case isTimeout(err):
+		return meeting{}
 	default:
-		return errors.New("it closes the connection, perhaps because it wants TLS")
+		return meeting{err: errors.New("it closes the connection, perhaps because it wants TLS")}
 	}
 }
 
 // isUnexplained reports whether a connection of one's own may say more.
-func isUnexplained(err error) bool { return errors.Is(err, errSilent) || isHungUp(err) }
+func isUnexplained(err error) bool {
+	return errors.Is(err, errSilent) || isHungUp(err) || script.IsPoolTimeout(err)
+}
 
 // isHungUp reports whether the other side has ended the connection.
 func isHungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// explain adds to the error of a call that ended without an answer why there is none.
-func (e *Engine) explain(err error) error {
+// explain adds to the error of a call for a key that ended without an answer why there is none.
+func (e *Engine) explain(key string, err error) error {
 	failure, ok := errors.AsType[*core.AcquireError](err)
-	if !ok {
+	if !ok || !isUnexplained(failure.Err) {
 		return err
 	}
+	rdb, look := e.lookFor(key)
 	explained := *failure // which other calls may have
-	explained.Err = e.look.explain(e.rdb, failure.Err)
+	explained.Err = look.explain(rdb, failure.Err)
 	return &explained
+}
+
+// A nodeLooks has a look for each node of a Cluster that did not answer.
+type nodeLooks struct {
+	mu      sync.Mutex
+	stopped bool
+	looks   map[*redis.Client]*look
+}
+
+// lookFor returns the client of the server that has a key, and the look at it.
+func (e *Engine) lookFor(key string) (client any, k *look) {
+	ctx, cancel := context.WithTimeout(e.sender.Context(), lookTimeout)
+	defer cancel()
+	keys := e.layout.KeySet(key)
+	node := e.sender.NodeFor(ctx, keys.Holder())
+	if node == nil {
+		return e.rdb, &e.look
+	}
+	return node, e.nodeLooks.of(node)
+}
+
+func (n *nodeLooks) of(node *redis.Client) *look {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := n.looks[node]
+	if k == nil {
+		k = &look{stopped: n.stopped}
+		if n.looks == nil {
+			n.looks = make(map[*redis.Client]*look)
+		}
+		n.looks[node] = k
+	}
+	return k
+}
+
+// stop returns when no connection is under way, and none will be.
+func (n *nodeLooks) stop() {
+	n.mu.Lock()
+	n.stopped = true
+	looks := slices.Collect(maps.Values(n.looks))
+	n.mu.Unlock()
+	for _, k := range looks {
+		k.stop()
+	}
 }

@@ -86,7 +86,7 @@ func (s *subscriber) drop(b *inbox) {
 // warn logs, once, that this process may not subscribe.
 func (all *inboxes) warn(b *inbox, err error) {
 	all.mu.Lock()
-	warn := script.IsFinal(err) && !all.warned
+	warn := script.IsReply(err) && script.IsFinal(err) && !all.warned
 	all.warned = all.warned || warn
 	all.mu.Unlock()
 	if warn {

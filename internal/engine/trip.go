@@ -38,7 +38,7 @@ func (e *Engine) AcquireAll(ctx context.Context, rs []*core.Request) ([]core.Hol
 	holds := t.holds()
 	if holds == nil || err != nil {
 		t.giveBack()
-		return nil, e.explain(err)
+		return nil, e.explain(rs[0].Key, err)
 	}
 	return holds, nil
 }

@@ -138,3 +138,12 @@ func (all nodeErrors) Error() string {
 }
 
 func (all nodeErrors) Unwrap() []error { return all }
+
+// Fault is for core.FaultOf: waiting helps if that helps at one of the nodes.
+func (all nodeErrors) Fault() core.Fault {
+	least := core.Lasting
+	for _, err := range all {
+		least = min(least, core.FaultOf(err))
+	}
+	return least
+}

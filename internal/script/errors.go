@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Failure is a failed command as callers see it: it wraps core.ErrWrongType or core.ErrUnavailable. It
-// returns nil for nil.
+// Failure is a failed command as callers see it: it wraps core.ErrWrongType, or core.ErrUnavailable with its fault. It returns
+// nil for nil.
 func Failure(err error) error {
 	switch {
 	case err == nil:
@@ -22,11 +23,19 @@ func Failure(err error) error {
 	case isWrongType(err):
 		return fmt.Errorf("%w: %w", core.ErrWrongType, err)
 	case redis.HasErrorPrefix(err, "CROSSSLOT"):
-		return fmt.Errorf("%w: the server is a node of a Redis Cluster, which needs a client of redis.NewClusterClient: %w", core.ErrUnavailable, err)
+		err = fmt.Errorf("the server is a node of a Redis Cluster, which needs a client of redis.NewClusterClient: %w", err)
 	case redis.HasErrorPrefix(err, "MOVED"):
-		return fmt.Errorf("%w: the key is at another node of the Redis Cluster, which a client of redis.NewClusterClient finds: %w", core.ErrUnavailable, err)
+		err = fmt.Errorf("the key is at another node of the Redis Cluster, which a client of redis.NewClusterClient finds: %w", err)
 	case isUnauthenticated(err):
-		return fmt.Errorf("%w: the server wants a password: %w", core.ErrUnavailable, err)
+		err = fmt.Errorf("the server wants a password: %w", err)
+	case IsPoolTimeout(err):
+		err = fmt.Errorf("the client's pool of connections is exhausted: %w", err)
+	}
+	switch {
+	case IsFinal(err):
+		err = core.WithFault(err, core.Lasting)
+	case IsPoolTimeout(err):
+		err = core.WithFault(err, core.Exhausted)
 	}
 	return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 }
@@ -56,25 +65,72 @@ var writesNothing = append([]string{
 	"CROSSSLOT", "NOSCRIPT", "NOAUTH", "WRONGPASS",
 }, moving...)
 
-// IsFinal reports whether the server will go on refusing.
+// How errors are judged, for every operation (rule 14 of docs/protocol.md):
+//
+//	IsPassing  a call that has time waits: acquires, polls, renewals, extensions and releases
+//	IsMended   somebody has to make room for the server. A new call ends, and one that is queued keeps its place and waits
+//	IsFinal    nothing is tried again, not even in the background: somebody has to change the configuration
+//	others     a call ends, also one that is queued. A cancel, and the begin or mark of a tick, is tried again
+
+// IsFinal reports whether the server will go on refusing, or never be reached.
 func IsFinal(err error) bool {
-	return isUnprotected(err) || isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, []string{"NOPERM", "NOAUTH", "WRONGPASS"})
+	switch {
+	case err == nil:
+		return false
+	case IsReply(err):
+		return isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, final)
+	}
+	return isUnprotected(err) || isClosed(err) || isTLSMistake(err)
 }
 
-// IsPassing reports whether it may help to wait: a server is away, starts, fails over or is busy, or its slots move
-// (rule 14 of docs/protocol.md).
+// IsMended reports whether the server refuses to write because its memory or its disk is full.
+func IsMended(err error) bool { return hasPrefix(err, []string{"OOM ", "MISCONF "}) }
+
+var final = []string{
+	"NOPERM", "NOAUTH", "WRONGPASS", "DENIED ", "CROSSSLOT", "unknown command", "AUTH ", "DB index is out of range", "invalid DB index",
+	"SELECT is not allowed in cluster mode", "This instance has cluster support disabled",
+}
+
+// isClosed reports whether this process has closed what it would send by.
+func isClosed(err error) bool {
+	return errors.Is(err, redis.ErrClosed) || errors.Is(err, core.ErrClosed)
+}
+
+// isTLSMistake reports whether one side refuses the other's certificate or version of TLS, or does not speak TLS.
+func isTLSMistake(err error) bool {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" { // an alert of TLS
+		return true
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		if strings.HasPrefix(err.Error(), "tls: ") { // most errors of the package have no type
+			return true
+		}
+	}
+	return false
+}
+
+// IsPassing reports whether it may help to wait: a server is away, starts, fails over or is busy, its slots move, or the pool of
+// connections is exhausted.
 func IsPassing(err error) bool {
 	switch {
 	case err == nil:
 		return false
 	case IsReply(err):
 		return hasPrefix(err, passing) || isCutOff(err)
-	case errors.Is(err, errStrange), isUnprotected(err), errors.Is(err, context.Canceled), errors.Is(err, core.ErrClosed), errors.Is(err, redis.ErrClosed):
-		return false
 	}
-	_, plain := errors.AsType[tls.RecordHeaderError](err)
-	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	return !plain && !untrusted
+	return !IsFinal(err) && !errors.Is(err, errStrange) && !errors.Is(err, context.Canceled)
+}
+
+// IsPoolTimeout reports whether the client had no connection to send by. That says nothing of the server: connections may be in
+// use because it does not answer, or by commands of others that take long.
+func IsPoolTimeout(err error) bool {
+	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
 }
 
 var passing = append([]string{

@@ -36,14 +36,18 @@ func sendings(layout script.Layout) []sending {
 		for _, f := range edit {
 			f(&a)
 		}
-		return func(set *script.Set, done func(*script.Reply)) *script.Call { return a.Call(context.Background(), set, done) }
+		return func(set *script.Set, done func(*script.Reply)) *script.Call {
+			return a.Call(context.Background(), set, done)
+		}
 	}
 	fair := func(a *script.Acquire) { a.Mode, a.Runs = core.Fair, true }
 	vote := func(a *script.Acquire) { a.Vote = new(core.Vote) }
 	release := func(key string) func(*script.Set, func(*script.Reply)) *script.Call {
 		keys := layout.KeySet(key)
 		l := script.Release{Keys: &keys, ID: scripttest.ID("a1")}
-		return func(set *script.Set, done func(*script.Reply)) *script.Call { return l.Call(context.Background(), set, done) }
+		return func(set *script.Set, done func(*script.Reply)) *script.Call {
+			return l.Call(context.Background(), set, done)
+		}
 	}
 	all := func(prepare ...func(*script.Set, func(*script.Reply)) *script.Call) func(*script.Set, func(*script.Reply)) []*script.Call {
 		return func(set *script.Set, done func(*script.Reply)) []*script.Call {

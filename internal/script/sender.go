@@ -333,10 +333,15 @@ func (s *Sender) ByNode(calls []*Call) map[*redis.Client][]*Call {
 // clusterNode returns the node of a Cluster that has the key of k; nil if there is no Cluster, or its client does not know: it
 // finds out again, and says so.
 func (s *Sender) clusterNode(k *Call) *redis.Client {
+	return s.NodeFor(s.ctx, k.key())
+}
+
+// NodeFor returns the node of a Cluster that has a Redis key; nil if there is no Cluster, or its client does not know.
+func (s *Sender) NodeFor(ctx context.Context, key string) *redis.Client {
 	if s.cluster == nil {
 		return nil
 	}
-	node, err := s.cluster.MasterForKey(s.ctx, k.key())
+	node, err := s.cluster.MasterForKey(ctx, key)
 	if err != nil {
 		return nil
 	}
