@@ -48,7 +48,7 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 	}{
 		"a port where nobody listens":                  {nobody, time.Second, 300 * time.Millisecond, []string{"connection refused"}},
 		"a port with TLS":                              {withTLS.Addr().String(), time.Second, 300 * time.Millisecond, []string{"not answered", "TLS"}},
-		"a port with TLS, after go-redis has told why": {withTLS.Addr().String(), time.Millisecond, 300 * time.Millisecond, []string{"EOF", "TLS"}},
+		"a port with TLS, after go-redis has told why": {withTLS.Addr().String(), time.Millisecond, 3 * time.Second, []string{"EOF", "TLS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
