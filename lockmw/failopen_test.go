@@ -148,7 +148,7 @@ var openings = map[string][]any{
 	"a database or a script command that the server does not have, a node of a Cluster without a Cluster client": {
 		serverError("ERR DB index is out of range"), serverError("ERR unknown command 'evalsha'"), serverError("CROSSSLOT Keys in request don't hash to the same slot"),
 	},
-	"another kind of value at the key": {func(o *opening) { o.server.Mini.Set("lockmw:{item:7}", "a stranger's") }},
+	"another kind of value at the key": {func(o *opening) { _ = o.server.Mini.Set("lockmw:{item:7}", "a stranger's") }},
 	"options that contradict each other, or those of another client (`WithQuarantine`)": {func(o *opening) {
 		o.newLocks(lockmw.WithQuarantine(10*time.Second), lockmw.WithLease(5*time.Second))
 		_, hold, err := o.locks.Lock(o.Context(), "item:7", lockmw.WithFailOpen(), lockmw.WithLease(time.Minute))

@@ -83,15 +83,15 @@ const maskBits = 5
 func newForgetful(t *testing.T) *forgetful {
 	f := &forgetful{s: redistest.Mini(t)}
 	f.s.Mini.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
-		switch {
-		case cmd == "INFO":
+		switch cmd {
+		case "INFO":
 			c.WriteBulk(fmt.Sprintf("# Server\r\nuptime_in_seconds:1000\r\n# Replication\r\nrole:master\r\nmaster_replid:%040[1]d\r\n"+
 				"master_replid2:%040[2]d\r\nrepl_backlog_active:0\r\n", 1, 0))
-		case cmd == "CONFIG":
+		case "CONFIG":
 			c.WriteStrings([]string{"repl-backlog-ttl", "3600"})
-		case cmd == "WAIT":
+		case "WAIT":
 			c.WriteInt(1)
-		case cmd == "EVALSHA":
+		case "EVALSHA":
 			n := min(f.evalsha, maskBits) // the last bit is for all that follow
 			f.evalsha++
 			if f.mask&(1<<n) == 0 {
