@@ -1,7 +1,7 @@
 package script
 
 import (
-	"crypto/sha1" //nolint:gosec // see secret.go
+	"crypto/sha1"
 	"errors"
 	"strconv"
 	"strings"
