@@ -74,7 +74,7 @@ func Look() {
 func read() (r reading, ok bool) {
 	for range 10 {
 		begun := time.Now()
-		if begun == begun.Round(0) {
+		if begun == begun.Round(0) { //nolint:staticcheck // Equal would not see whether there is a monotonic time
 			return r, false // it has no monotonic time
 		}
 		r.boot, r.hasBoot = bootTime()
