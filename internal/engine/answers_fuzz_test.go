@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -165,6 +166,13 @@ func (s *oracle) granted(token int64) bool {
 		}
 	}
 	return false
+}
+
+// sent returns all commands so far.
+func (s *oracle) sent() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.commands)
 }
 
 func (s *oracle) answer(cmd redis.Cmder) error {

@@ -56,25 +56,28 @@ func hearPayload(t *testing.T, payload string) {
 		granted <- token
 	}()
 	synctest.Wait()
-	ids := [2]string{firstArg(s.commands[0]), firstArg(s.commands[1])}
+	commands := s.sent()
+	ids := [2]string{firstArg(commands[0]), firstArg(commands[1])}
 	stem := ids[0][:strings.LastIndexByte(ids[0], '.')+1]
 	text, isProven := strings.CutPrefix(strings.NewReplacer("HELD", ids[0], "WAITS", ids[1], "STEM", stem).Replace(payload), "!")
 	sent := text
 	if isProven = isProven && !strings.HasPrefix(text, "permit "); isProven { // nobody waits for a permit
 		sent = e.prove(text)
 	}
-	before := len(s.commands)
+	before := len(s.sent())
 	newSubscriber(&e.inboxes, nil).handle(&redis.Message{Channel: e.inboxes.only.name, Payload: sent})
 	synctest.Wait()
 	if len(holder.lost) > 0 || held.lost != nil {
 		t.Errorf("%q: the hold is lost: %v", payload, held.lost)
 	}
 	time.Sleep(time.Millisecond) // of the bubble's time
+	synctest.Wait()
+	commands = s.sent()[before:]
 	asks := text == "lost "+ids[0] || text == "lost "+ids[1]
-	if n := len(s.commands) - before; n > 1 || n > 0 && !isProven && !asks {
-		t.Errorf("%q is followed by %q", payload, s.commands[before:])
+	if n := len(commands); n > 1 || n > 0 && !isProven && !asks {
+		t.Errorf("%q is followed by %q", payload, commands)
 	}
-	for _, words := range s.commands[before:] {
+	for _, words := range commands {
 		if name := e.nameOf(words[1]); name != "cancel" && name != "permit_cancel" {
 			continue
 		} else if id := firstArg(words); id == ids[0] || id == ids[1] {
