@@ -29,7 +29,7 @@ var start = time.Now()
 
 // Now returns the current Instant. It costs about as much as time.Now.
 func Now() Instant {
-	_, i := now()
+	_, i := Both()
 	return i
 }
 
@@ -39,8 +39,8 @@ func Since(i Instant) time.Duration { return Now().Sub(i) }
 // Until returns how much time is left until i.
 func Until(i Instant) time.Duration { return i.Sub(Now()) }
 
-// now returns one moment by both clocks.
-func now() (time.Time, Instant) {
+// Both returns the current time as time.Now tells it, and the Instant of that moment, for little more than Now alone.
+func Both() (time.Time, Instant) {
 	t := time.Now()
 	mono := int64(t.Sub(start))
 	if process.isOff(t.UnixNano() - mono) {
@@ -74,6 +74,6 @@ func (i Instant) Time() time.Time {
 	if i == 0 {
 		return time.Time{}
 	}
-	t, at := now()
+	t, at := Both()
 	return t.Add(i.Sub(at))
 }

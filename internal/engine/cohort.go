@@ -82,9 +82,9 @@ func (c *cohort) removeIfIdle() {
 }
 
 // enqueue queues w, and prepares a request if the cohort has none. It returns an error if w may not wait.
-func (c *cohort) enqueue(w *waiter) error {
+func (c *cohort) enqueue(w *waiter, at moment) error {
 	waiting := c.waiting()
-	holders, held := c.knownHolders()
+	holders, held := c.knownHolders(at)
 	switch {
 	case c.e.closing.Load():
 		return &core.AcquireError{Err: core.ErrClosed}
@@ -120,12 +120,12 @@ func tooMany(waiting int, holders []core.Holder) *core.AcquireError {
 }
 
 // knownHolders returns the holders as far as they are known, and whether the lock is certainly held.
-func (c *cohort) knownHolders() (holders []core.Holder, held bool) {
+func (c *cohort) knownHolders(at moment) (holders []core.Holder, held bool) {
 	switch {
 	case c.lease != nil && c.isShared():
 		return nil, false // it may be shared
 	case c.lease != nil:
-		return c.localHolder(), true
+		return c.localHolder(at), true
 	case c.request != nil:
 		return c.request.holders, c.request.queued || c.request.predecessor != nil && !c.isShared()
 	}
@@ -133,11 +133,11 @@ func (c *cohort) knownHolders() (holders []core.Holder, held bool) {
 }
 
 // localHolder describes the holder in this process.
-func (c *cohort) localHolder() []core.Holder {
-	h, now := c.lease.holds.First(), c.e.now()
+func (c *cohort) localHolder(at moment) []core.Holder {
+	h, now := c.lease.holds.First(), at.now
 	return []core.Holder{{
 		Owner: h.req.Owner, Process: c.e.process, TraceParent: h.req.Trace, Token: h.token,
-		Since: c.e.time(h.since), TTL: max(0, instant(c.lease.expires.Load())-now),
+		Since: at.timeOf(h.since), TTL: max(0, instant(c.lease.expires.Load())-now),
 		Label: h.req.Label, Fixed: h.req.Fixed, MinRest: max(0, h.req.MinHold-(now-h.since)),
 	}}
 }
@@ -261,7 +261,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 	if c.waiters.n == 0 {
 		return
 	}
-	holders := c.localHolder()
+	holders := c.localHolder(c.e.moment())
 	c.failTryLocks(busy(holders), c.waiters.joined)
 	c.notifyWaiters(core.Wait{Holders: holders})
 }

@@ -199,6 +199,21 @@ func (e *Engine) instant(t clock.Instant) instant { return t.Sub(e.epoch) }
 // time returns t by the clock that time.Now reads, for what others are told.
 func (e *Engine) time(t instant) time.Time { return e.epoch.Add(t).Time() }
 
+// A moment is now, as an instant and by the clock that time.Now reads.
+type moment struct {
+	now  instant
+	time time.Time
+}
+
+// moment reads the clocks once: each call for a lock that this process holds needs both.
+func (e *Engine) moment() moment {
+	t, at := clock.Both()
+	return moment{at.Sub(e.epoch), t}
+}
+
+// timeOf returns t by the clock that time.Now reads.
+func (m moment) timeOf(t instant) time.Time { return m.time.Add(t - m.now) }
+
 // margin is by how much a lease ends earlier here than at the server (rule 17 of docs/protocol.md).
 func (e *Engine) margin(lease time.Duration) time.Duration { return e.cfg.margin(lease) }
 
@@ -220,12 +235,13 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 		return h, nil
 	}
 	w := newWaiter(ctx, r)
-	w.startedAt = e.now()
-	if err := c.enqueue(w); err != nil {
+	at := e.moment()
+	w.startedAt = at.now
+	if err := c.enqueue(w, at); err != nil {
 		c.unlock()
 		return nil, e.explain(r.Key, err)
 	}
-	holders, contended := c.knownHolders()
+	holders, contended := c.knownHolders(at)
 	// While the lock moves from this process to another its holder is unknown. The answer will say.
 	w.notified = contended && (len(holders) > 0 || c.request.queued)
 	notify := w.notified

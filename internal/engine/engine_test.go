@@ -295,7 +295,7 @@ func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
 	gone.MinHold = time.Hour
 	w := newWaiter(t.Context(), &gone.Request)
 	c := e.lockCohort(cohortID{key: "item:1"})
-	if err := c.enqueue(w); err != nil {
+	if err := c.enqueue(w, c.e.moment()); err != nil {
 		t.Fatal(err)
 	}
 	c.unlock()

@@ -161,7 +161,7 @@ func TestAPlaceIsKeptIfTheGrantComesTooLate(t *testing.T) {
 		a.Place, a.KeepPlace = "t", time.Minute
 		w := newWaiter(b.Context(), &a.Request)
 		c := b.e.lockCohort(b.e.cohortOf(&a.Request))
-		if err := c.enqueue(w); err != nil {
+		if err := c.enqueue(w, c.e.moment()); err != nil {
 			b.Fatal(err)
 		}
 		c.unlock()

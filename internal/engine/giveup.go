@@ -55,7 +55,7 @@ const slowAnswer = 50 * time.Millisecond
 // waitError returns the error of a caller whose wait ended: the lock is busy, or the server did not answer.
 // It wraps ended, the error of the caller's context, if that is not nil.
 func (c *cohort) waitError(ended error) error {
-	holders, held := c.knownHolders()
+	holders, held := c.knownHolders(c.e.moment())
 	err := busy(holders)
 	switch r := c.request; {
 	case r != nil && r.lastErr != nil:

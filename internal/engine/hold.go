@@ -19,7 +19,7 @@ type hold struct {
 	req       *core.Request
 	token     int64
 	since     instant
-	keepUntil time.Time    // the key stays taken until then, by the monotonic clock: that must not end early; zero: no longer than the hold
+	keepUntil *time.Time   // the key stays taken until then, by the monotonic clock: that must not end early; nil: no longer than the hold
 	limit     atomic.Int64 // an instant: the end of the maximum hold or the fixed lease; 0: none
 	lost      error
 	over      bool
@@ -90,17 +90,17 @@ func (h *hold) KeepTaken(d time.Duration) {
 
 // keepFor keeps the key taken for at least d from now.
 func (h *hold) keepFor(d time.Duration) {
-	if until := time.Now().Add(d); until.After(h.keepUntil) {
-		h.keepUntil = until
+	if until := time.Now().Add(d); h.keepUntil == nil || until.After(*h.keepUntil) {
+		h.keepUntil = &until
 	}
 }
 
 // lingers returns for how long from now the key stays taken after a release.
 func (h *hold) lingers() time.Duration {
-	if h.abandoned || h.keepUntil.IsZero() {
+	if h.abandoned || h.keepUntil == nil {
 		return 0
 	}
-	return time.Until(h.keepUntil)
+	return time.Until(*h.keepUntil)
 }
 
 // Extend implements core.Hold.

@@ -116,7 +116,7 @@ func (c *cohort) endDeadlocked(w *waiter, d *core.DeadlockError) (*hold, error) 
 		defer c.shard.mu.Unlock()
 		return w.hold, w.err
 	}
-	holders, _ := c.knownHolders()
+	holders, _ := c.knownHolders(c.e.moment())
 	c.leave(w)
 	c.unlock()
 	err := busy(holders)

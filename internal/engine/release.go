@@ -104,7 +104,7 @@ func (l *lease) newRelease(h *hold, patience time.Duration, deadline instant) *r
 		r.served = l.run.servedIDs(l.run.gone)
 	}
 	if h.lingers() > 0 && !l.c.isShared() {
-		r.lingers = h.keepUntil
+		r.lingers = *h.keepUntil
 	}
 	return r
 }
