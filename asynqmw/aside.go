@@ -37,7 +37,7 @@ func (g *guard) mustWait(a *attempt) (waits bool, leave func()) {
 }
 
 // save keeps a task on its last attempt, whose lock is busy or whose Client is closed, from being archived: it is set
-// aside, or WithRescue enqueues a copy of it, or it waits. The results are those of lock.
+// aside, or WithRescue enqueues a copy of it, or it waits. It returns what lock returns.
 func (g *guard) save(a *attempt, task *asynq.Task, p *parking, id crowdID, key string, busy error) (context.Context, *lockmw.Hold, func(), error) {
 	if g.rescue == nil && isClosed(busy) || g.rescue != nil && isBusy(busy) && g.tooOften(a) {
 		return nil, nil, func() {}, busy

@@ -129,7 +129,7 @@ func WithMaxRequeues(n int) Option {
 // error. It does not have the task's asynq.Deadline, and is not unique: a task like it may be enqueued meanwhile. The
 // task itself is deleted, even if it has a retention; asynq warns of that in its log ("revoke task").
 //
-// A middleware cannot find out what other options the task was enqueued with: give those of the copy as opts, for
+// A middleware cannot find out what other options the task was enqueued with: give the options of the copy as opts, for
 // example asynq.Retention. They may replace what the copy has by itself. Refused are a nil client, asynq.TaskID,
 // asynq.Unique, a Deadline that has passed, and options that asynq would refuse. If no copy can be enqueued, the task
 // waits for its lock as without WithRescue, and a warning is logged.

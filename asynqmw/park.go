@@ -59,7 +59,7 @@ func (g *guard) parkingOf(a *attempt, key string) (*parking, crowdID) {
 }
 
 // park has a task whose lock is busy wait for it in its worker, if no other task needs that; otherwise it parks the
-// task. The results are those of lock. A task that was parked has an error that puts it back.
+// task. It returns what lock returns. A task that was parked has an error that puts it back.
 func (g *guard) park(p *parking, id crowdID, a *attempt, key string, busy error) (context.Context, *lockmw.Hold, func(), error) {
 	c := parkCall{crowdID: id, id: a.id, nonce: newNonce(), last: a.last, ifCalled: g.tooOften(a)}
 	leave := func() {}

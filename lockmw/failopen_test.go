@@ -149,7 +149,7 @@ var openings = map[string][]any{
 		serverError("ERR DB index is out of range"), serverError("ERR unknown command 'evalsha'"), serverError("CROSSSLOT Keys in request don't hash to the same slot"),
 	},
 	"another kind of value at the key": {func(o *opening) { _ = o.server.Mini.Set("lockmw:{item:7}", "a stranger's") }},
-	"options that contradict each other, or those of another client (`WithQuarantine`)": {func(o *opening) {
+	"options that contradict each other, or the options of another client (`WithQuarantine`)": {func(o *opening) {
 		o.newLocks(lockmw.WithQuarantine(10*time.Second), lockmw.WithLease(5*time.Second))
 		_, hold, err := o.locks.Lock(o.Context(), "item:7", lockmw.WithFailOpen(), lockmw.WithLease(time.Minute))
 		if hold != nil || !errors.Is(err, lockmw.ErrInvalidOption) {
@@ -176,7 +176,7 @@ func TestWhatFailsOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(page), "| what the call meets | goes on without the lock |\n|---|---|\n")
+	_, table, _ := strings.Cut(string(page), "| what the call meets | runs without the lock |\n|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := make(map[string]bool)
 	for row := range strings.Lines(table) {

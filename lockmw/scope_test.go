@@ -35,7 +35,7 @@ func TestWithoutHoldsALockIsNotReentered(t *testing.T) {
 	}
 }
 
-// The holds are those of three flows of work, of which each starts from a context of the one before.
+// The holds belong to three flows of work. Each starts from a context of the one before.
 func TestWithoutHoldsOnlyLaterHoldsCount(t *testing.T) {
 	local := lockmw.NewLocal()
 	ctx := t.Context()

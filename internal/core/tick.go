@@ -28,7 +28,7 @@ type TickHold interface {
 	Hold
 	// BeginTick asks whether the holder is to run a tick, and counts it as begun if so. It also returns the time of
 	// the server. Without an answer, or while too few replicas have it, it tries again until ctx ends. An error is ErrLost
-	// if the hold is over.
+	// if the hold has ended.
 	BeginTick(ctx context.Context, t Tick) (TickAnswer, time.Time, error)
 	// MarkTick notes that a tick was run which BeginTick let begin. The hold need not last that long. Without an
 	// answer, or while too few replicas have the mark, it tries again until ctx ends. It reports whether another hold has begun the tick since.

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Anybody who may publish to an inbox may send any message there, and hears those of others. So detectors seal their messages by
-// a secret that is kept beside the locks: only who may read and write these knows it (rule 27 of docs/protocol.md). A seal is for one inbox,
+// Anybody who may publish to an inbox may send any message there, and hears the messages of others. So detectors seal their messages by
+// a secret that is kept next to the locks: only a client that may read and write these knows it (rule 27 of docs/protocol.md). A seal is for one inbox,
 // and a question counts once: who repeats what was heard gets no second answer.
 
 // Seal returns a message to an inbox with its seal. body is the message itself.

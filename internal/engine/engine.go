@@ -35,7 +35,7 @@
 //	recovery.go   a server that was away answers again
 //	released.go   what has ended lately, and is ended again then
 //	identity.go   a server has lost its latest writes, though no command has failed
-//	ownhold.go    the server names a hold of this process that is over
+//	ownhold.go    the server names a hold of this process that has ended
 //	moved.go      a slot goes to a master whose replicas have acknowledged nothing
 //	schedule.go   one loop for all renewals, polls and deadlines
 //	close.go      Shutdown and Close

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// The replicas that have acknowledged a hold are those of one master. If its slot moves to another one, the hold rests on
+// The replicas that have acknowledged a hold belong to one master. If its slot moves to another one, the hold rests on
 // nothing until the replicas of that one have it, too (rule 21 of docs/protocol.md). So a process that wants replicas is
 // subscribed in each slot in which it holds locks: the node ends the subscription when the slot leaves it.
 

@@ -28,7 +28,7 @@ func TestAHoldWhoseSlotHasMovedEndsUnlessReplicasAcknowledgeIt(t *testing.T) {
 			b.doubt(h)
 			time.Sleep(2 * movedGrace)
 			if got := h.Deadline(); h.gone() != nil || got.Before(deadline) || !fixed && !deadline.Before(got) {
-				b.Errorf("acknowledged at once: %v, the deadline is %v later", h.gone(), got.Sub(deadline))
+				b.Errorf("acknowledged immediately: %v, the deadline is %v later", h.gone(), got.Sub(deadline))
 			}
 
 			b.replicas.have.Store(1)

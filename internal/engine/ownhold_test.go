@@ -174,7 +174,7 @@ func TestARecoveryEndsNoTicketThatWaits(t *testing.T) {
 	})
 }
 
-// The process has noticed nothing. The answer to its next call names a hold that is over.
+// The process has noticed nothing. The answer to its next call names a hold that has ended.
 func TestAHoldOfItsOwnThatIsOverDelaysNoCall(t *testing.T) {
 	eachKind(t, func(b *bubble, want func() *requester) {
 		for _, idle := range []time.Duration{0, time.Minute} {

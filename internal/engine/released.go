@@ -23,7 +23,7 @@ type released struct {
 	order list.List[*releasedKey] // the one that ended first to begin with
 }
 
-// A releasedKey says that ids of this process at a key are over.
+// A releasedKey says that ids of this process at a key have ended.
 type releasedKey struct {
 	list.Links[*releasedKey]
 
@@ -41,7 +41,7 @@ const (
 	releaseLost = 15 * time.Second
 )
 
-// note notes that an id of a key is over.
+// note notes that an id of a key has ended.
 func (r *released) note(k lockKey, id uint64, now instant) {
 	one := r.keys[k]
 	if one == nil {
@@ -95,7 +95,7 @@ func (r *released) endedAfter(k lockKey, then instant) bool {
 	return one != nil && one.at > then
 }
 
-// noteEnded notes that an id of a key is over, as the server has confirmed.
+// noteEnded notes that an id of a key has ended, as the server has confirmed.
 func (e *Engine) noteEnded(k lockKey, id string) {
 	n, ok := e.idStem.Number(id)
 	if !ok {
@@ -123,7 +123,7 @@ func (e *Engine) endedLately() (all []releasedKey) {
 }
 
 // repeatReleases has the server end all that has ended lately, as it may have lost that. What is in use stays: an id of this
-// process is known for as long as it is, so one that is not known, and whose number was used, is over.
+// process is known for as long as it is, so one that is not known, and whose number was used, has ended.
 func (e *Engine) repeatReleases() {
 	ended := e.endedLately()
 	if len(ended) == 0 {

@@ -31,7 +31,7 @@ type request struct {
 	asked    int64           // the subscription when the last run was sent; 0: none
 	hears    int64           // the subscription from before the last answer that said "queued"; 0: none
 	pushed   bool            // a message of a grant has come
-	cleared  bool            // it is sent again, as a hold of this process was in its way that is over
+	cleared  bool            // it is sent again, as a hold of this process that has ended was in its way
 	push     *script.Message // came before the answer to acquire.lua
 
 	run       *run    // which it is one of; nil: none so far
@@ -80,7 +80,7 @@ func (r *request) call() *script.Call {
 	return k
 }
 
-// sendCleared sends a request again that was not to be queued: a hold of this process that is over was in its way.
+// sendCleared sends a request again that was not to be queued: a hold of this process that has ended was in its way.
 func (r *request) sendCleared() {
 	r.c.shard.mu.Lock()
 	defer r.c.shard.mu.Unlock()

@@ -23,7 +23,7 @@ type hold struct {
 	keep      time.Time     // the key stays taken until then; zero: no longer than MinHold says
 	lease     time.Duration // how long the hold lasts after a renewal
 	most      clock.Instant // the end of the maximum hold; zero: none
-	ends      clock.Instant // when a fixed lease is over
+	ends      clock.Instant // when a fixed lease ends
 	deadline  clock.Instant // zero: none, because the process that renews it is also the one that stores it
 	limit     *clock.Timer  // ends the hold at its deadline
 	forgotten bool          // nobody can release it any more

@@ -81,7 +81,7 @@ func (l *lease) onRaised(b *ballot, err error) {
 	}
 }
 
-// giveUp goes on without a node that did not join.
+// giveUp continues without a node that did not join.
 func (l *lease) giveUp(b *ballot) {
 	if l.ballots[b.n.index] == b { // else the node was asked again meanwhile
 		l.ballots[b.n.index] = nil

@@ -13,7 +13,7 @@
 //	clock.go      which token to propose
 //	lease.go      what most nodes have granted
 //	hold.go       one caller's turn with a lease
-//	extend.go     a lease is extended at most of its nodes
+//	extend.go     a lease is extended at a majority of its nodes
 //	pass.go       a lease is passed on within the process
 //	release.go    a lease ends
 //	join.go       a node that comes back takes part in a lease again

@@ -24,13 +24,13 @@ type Call struct {
 
 	ctx    context.Context // the caller's: go-redis begins no retry after its end
 	script *Script
-	route  *route // nil: it was sent with others at once
+	route  *route // nil: it was sent together with others
 	args   []any  // of the command, with its name
 	done   func(*Reply)
 	sent   clock.Instant // before the first byte was sent
 	copies counter       // of how often it was written and may have done something; nil: nobody counts
 	before int32         // copies when it was sent last
-	open   *open         // nil: it is to no Cluster, or was sent with others at once
+	open   *open         // nil: it is to no Cluster, or was sent together with others
 	votes  bool          // it is for a lock that is one of several, and as plain as those are
 	queues bool          // it wants a ticket of its own if the lock is not free, and is plain but for its mode and trace
 	few    error         // why what it wrote does not count yet; nil: it does

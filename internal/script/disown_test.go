@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// Ids in use, later ones and those of other processes stay.
+// Ids in use, later ids and ids of other processes stay.
 func TestADisownEndsWhatIsOverOnly(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Read("a1")
@@ -22,7 +22,7 @@ func TestADisownEndsWhatIsOverOnly(t *testing.T) {
 	})
 }
 
-// It grants the lock as a release does. A ticket that is over does not get it.
+// It grants the lock as a release does. A ticket that has ended does not get it.
 func TestADisownPassesTheLockOn(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Fair("a1")

@@ -49,7 +49,7 @@ func New(ctx context.Context, w http.ResponseWriter, began time.Time, ignores fu
 	return g
 }
 
-// after returns when a timeout of the server's is over; zero if there is none.
+// after returns when a timeout of the server ends; zero if there is none.
 func after(began time.Time, timeout time.Duration) (t time.Time) {
 	if timeout > 0 {
 		t = began.Add(timeout)

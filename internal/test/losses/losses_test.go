@@ -49,7 +49,7 @@ var needs = []struct {
 }
 
 const (
-	stays = "a hold that is over stays"
+	stays = "a hold that has ended stays"
 	kills = "a hold in use was ended"
 )
 

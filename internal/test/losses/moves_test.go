@@ -145,7 +145,7 @@ func (y *system) recoveryMoves(s *state, add func(string, func(*state))) {
 		if !d.posted {
 			continue
 		}
-		add("the run of a recovery ends what is over", func(s *state) {
+		add("the run of a recovery ends what has ended here", func(s *state) {
 			s.disowns[i] = disown{}
 			for id := range s.made {
 				if s.server.has(id) && d.ends.has(id) && !d.stay.has(id) {

@@ -11,7 +11,7 @@ const (
 	numbersFirst                     // which ids are in use is read after the numbers
 	eachTime                         // each recovery repeats all, also what one before has repeated
 	latePlansAgain                   // an end that was confirmed after a recovery, and sent before, leads to another one
-	namedIsDisowned                  // a hold of its own that an answer names, and that is over, is ended
+	namedIsDisowned                  // a hold of its own that an answer names, and that has ended here, is ended there
 
 	allRules = 1<<iota - 1
 )

@@ -83,7 +83,7 @@ type state struct {
 	read    disown
 	disowns [maxDisowns]disown
 	killed  bool // a hold in use was ended
-	shown   bool // an answer has named a hold that is over
+	shown   bool // an answer has named a hold that has ended
 }
 
 // Time returns 0: there is no clock.
@@ -119,7 +119,7 @@ func (y *system) broken(s *state) string {
 	}
 	for id := range s.made {
 		if s.server.has(id) && s.calls[id].phase == over {
-			return "a hold that is over stays"
+			return "a hold that has ended stays"
 		}
 	}
 	return ""

@@ -1,5 +1,3 @@
-// Package suspend tests what becomes of holds while the machine of their process is asleep: the monotonic clock stands still then,
-// and the server's time does not.
 package suspend
 
 import (
@@ -251,7 +249,7 @@ func TestANestedHoldHasEndedWhenItsMachineResumes(t *testing.T) {
 		}
 		m.sleep(2 * time.Minute)
 		if inner.Err() == nil || time.Now().Before(nested.Deadline()) {
-			m.Errorf("the nested hold goes on until %v", nested.Deadline())
+			m.Errorf("the nested hold lasts until %v", nested.Deadline())
 		}
 		resumed := time.Now()
 		<-waiting.Done()
