@@ -237,6 +237,9 @@ func (b *bubble) checkGone(e *Engine) {
 	e.ids.mu.Unlock()
 	e.schedule.mu.Lock()
 	for _, t := range e.schedule.timers {
+		if e.schedule.stopped {
+			break // what the server has not confirmed
+		}
 		switch t.owner.(type) {
 		case *recovery, *silentInbox, *inboxes, *identity: // of no lock
 		default:

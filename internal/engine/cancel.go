@@ -17,6 +17,8 @@ type cancellation struct {
 	permit    bool // of a semaphore
 	prepare   prepareCall
 	confirmed func(sent clock.Instant) // is called when the server has confirmed it, to a run that was sent then
+	isHold    bool                     // of a lease that is not over
+	failed    bool                     // for good
 	until     instant
 	delay     time.Duration
 	timer     timer
@@ -32,6 +34,7 @@ type cancelTarget struct {
 	keepPlace time.Duration // for how long the place is kept from now on; 0: not at all
 	endPlace  int64         // the token of a hold whose place ends instead; 0: none
 	served    []string      // ids of the run of its hold, which are forgotten, too
+	isHold    bool          // of a lease that is not over
 }
 
 const (
@@ -50,14 +53,24 @@ func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 		e.recovery.ended(sent)
 		e.identity.ended(e.now())
 	}
-	e.cancel(&cancellation{keys: n, permit: u.key.permit, prepare: run.Call, confirmed: confirmed}, u.lease)
+	e.cancel(&cancellation{keys: n, permit: u.key.permit, prepare: run.Call, confirmed: confirmed, isHold: u.isHold}, u.lease)
 }
 
 // cancel sends a cancellation of ids whose holds last no longer than a lease.
 func (e *Engine) cancel(c *cancellation, lease time.Duration) {
 	c.e, c.until, c.delay = e, e.now()+lease+script.AcceptWindow, minCancelDelay
 	c.timer.owner = c
+	e.endings.begin(c.isHold)
 	c.send()
+}
+
+// due sends it again, or notes that its hold has expired.
+func (c *cancellation) due() {
+	if c.failed {
+		c.e.endings.expired()
+	} else {
+		c.send()
+	}
 }
 
 func (c *cancellation) send() {
@@ -74,10 +87,17 @@ func (c *cancellation) onCancelled(a *script.Reply) {
 		if outcome == script.More {
 			e.settle(c.keys, c.permit)
 		}
-	case e.sender.Context().Err() != nil:
+		e.endings.done(c.isHold)
+	case e.sender.Context().Err() != nil: // Close has given up
 	case script.IsFinal(err) || e.now() > c.until:
 		c.warn(err)
+		e.endings.failed(err)
+		if c.failed = true; c.isHold {
+			e.schedule.set(&c.timer, c.until, 0)
+		}
+		e.endings.giveUp()
 	default:
+		e.endings.failed(err)
 		delay := c.delay
 		c.delay = min(2*delay, maxCancelDelay) // before the next try, which reads it, can begin
 		e.schedule.set(&c.timer, e.now()+delay, 0)

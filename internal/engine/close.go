@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/lockmw/go/internal/core"
 )
@@ -19,7 +18,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	case <-e.drained:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("holds that have not ended: %d: %w", e.active.Load(), ctx.Err())
 	}
 }
 
@@ -55,35 +54,13 @@ func (e *Engine) drain() {
 }
 
 // Close ends waits and holds, releases the locks, and returns when no goroutine is left (rule 16 of
-// docs/protocol.md).
-func (e *Engine) Close() error {
-	e.closeOnce.Do(e.close)
-	return nil
+// docs/protocol.md). Its error says how many locks are left. Further calls do nothing.
+func (e *Engine) Close() (err error) {
+	e.closeOnce.Do(func() { err = e.close() })
+	return err
 }
 
-// closePatience is how long Close waits for the server to confirm releases and cancellations.
-const closePatience = 2 * time.Second
-
-// AwaitEndings returns when the server has confirmed all releases and cancellations, or had time for that.
-func (e *Engine) AwaitEndings() {
-	if e.sender.Context().Err() == nil {
-		e.waitConfirmed(closePatience)
-	}
-}
-
-// waitConfirmed returns when no call is on its way to the server and no release or cancellation waits to be tried
-// again, or after patience.
-func (e *Engine) waitConfirmed(patience time.Duration) {
-	for until := e.now() + patience; ; time.Sleep(minCancelDelay) {
-		before := e.schedule.hasEndings() // a call on its way may be one that fails and waits again
-		e.sender.WaitIdle(until - e.now())
-		if !before && !e.schedule.hasEndings() || e.now() >= until {
-			return
-		}
-	}
-}
-
-func (e *Engine) close() {
+func (e *Engine) close() error {
 	e.closing.Store(true)
 	e.eachCohort(func(c *cohort) { c.failAll(&core.AcquireError{Err: core.ErrClosed}) })
 	leases, lost := e.detachLeases()
@@ -91,7 +68,7 @@ func (e *Engine) close() {
 	for _, l := range leases {
 		l.cancel()
 	}
-	e.waitConfirmed(closePatience)
+	left := e.AwaitEndings()
 	e.sender.Cancel()
 	e.schedule.stop()
 	e.detector.Stop()
@@ -99,6 +76,7 @@ func (e *Engine) close() {
 	e.look.stop()
 	e.nodeLooks.stop()
 	e.sender.Stop()
+	return left.Report(e.cfg.Logger)
 }
 
 // detachLeases ends all leases on this side.

@@ -126,6 +126,7 @@ type Engine struct {
 	drained   chan struct{}
 	drainOnce sync.Once
 	closeOnce sync.Once
+	endings   endings
 }
 
 // A shard is a part of the cohorts. Its mutex guards their state and that of their requests, leases and

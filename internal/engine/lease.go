@@ -168,6 +168,7 @@ func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 
 func (l *lease) target() cancelTarget {
 	t := cancelTarget{key: l.c.lockKey(), id: l.id.String(), lease: l.duration, mark: l.id.Copied()}
+	t.isHold = l.c.e.now() < instant(l.expires.Load())
 	if l.placed != nil {
 		t.place, t.endPlace = l.placed.req.Place, l.placed.token
 	}

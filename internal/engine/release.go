@@ -97,6 +97,7 @@ func (l *lease) newRelease(h *hold, patience time.Duration, deadline instant) *r
 	now := l.c.e.now()
 	r := &release{l: l, until: now + patience, deadline: deadline, over: make(chan struct{})}
 	r.timer.owner = r
+	l.c.e.endings.begin(true)
 	if h.keepsPlace() {
 		r.place = h.req.Place
 	}
@@ -177,6 +178,7 @@ func (r *release) onAnswer(reply *script.Reply) {
 		reply.Err = r.lastErr // which says more than that the time is over
 	}
 	r.err = r.l.onReleased(reply, r.deadline)
+	r.l.c.e.endings.done(true) // if it has failed, a cancellation has begun
 	close(r.over)
 }
 
@@ -194,6 +196,7 @@ func (r *release) waitOut(err error) bool {
 		return false
 	}
 	r.lastErr = err
+	e.endings.failed(err)
 	e.schedule.set(&r.timer, next, 0)
 	return true
 }

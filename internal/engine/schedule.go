@@ -98,19 +98,6 @@ func (s *schedule) remove(t *timer) {
 	}
 }
 
-// hasEndings reports whether a release or a cancellation is to be tried again.
-func (s *schedule) hasEndings() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.timers, func(t *timer) bool {
-		switch t.owner.(type) {
-		case *release, *cancellation:
-			return true
-		}
-		return false
-	})
-}
-
 // stop ends the loop and waits for it and for its pipelines. The end of the sender has cut these short.
 func (s *schedule) stop() {
 	s.mu.Lock()
@@ -209,7 +196,7 @@ func (s *schedule) run(due []*timer) {
 		case *release:
 			owner.send()
 		case *cancellation:
-			owner.send()
+			owner.due()
 		case *silentInbox:
 			owner.due()
 		case *recovery:

@@ -3,8 +3,11 @@ package quorum
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/engine"
 )
 
 // watchNodes has the locks end with their nodes' engines.
@@ -51,7 +54,9 @@ func (l *Locks) Shutdown(ctx context.Context) error {
 	case <-l.drained:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return fmt.Errorf("holds that have not ended: %d: %w", l.holds, ctx.Err())
 	}
 }
 
@@ -74,7 +79,7 @@ func (l *Locks) drain() {
 }
 
 // Close ends waits and holds, releases the locks, and returns when no goroutine is left, and the nodes have confirmed what is
-// released or were given time for that. The engines stay open.
+// released or confirm nothing more: its error says how many locks are left. The engines stay open.
 func (l *Locks) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -99,6 +104,19 @@ func (l *Locks) Close() error {
 	}
 	l.cancel()
 	l.wg.Wait()
-	each(l.nodes, func(n *node) { n.engine.AwaitEndings() })
-	return nil
+	return l.awaitEndings().Report(l.nodes[0].engine.Config().Logger)
+}
+
+// awaitEndings waits until the nodes have confirmed what is released, or confirm nothing more. A lock is free when a quorum has.
+func (l *Locks) awaitEndings() engine.Left {
+	var mu sync.Mutex
+	var all []engine.Left
+	each(l.nodes, func(n *node) {
+		left := n.engine.AwaitEndings()
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, left)
+	})
+	slices.SortFunc(all, func(a, b engine.Left) int { return a.Holds - b.Holds })
+	return all[l.cfg.Quorum-1] // a node that leaves more than another is taken to leave the same ones, and further ones
 }

@@ -250,8 +250,8 @@ func (s *Sender) Stop() {
 	s.wg.Wait()
 }
 
-// WaitIdle returns when nothing is under way, or after a while.
-func (s *Sender) WaitIdle(patience time.Duration) {
+// WaitIdle returns true when nothing is under way, and false if that takes longer than patience.
+func (s *Sender) WaitIdle(patience time.Duration) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	s.mu.Lock()
@@ -264,7 +264,9 @@ func (s *Sender) WaitIdle(patience time.Duration) {
 	s.mu.Unlock()
 	select {
 	case <-idle:
+		return true
 	case <-timer.C:
+		return false
 	}
 }
 

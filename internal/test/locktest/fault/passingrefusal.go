@@ -113,6 +113,9 @@ func (r refusal) lasts(e *env.Env) {
 		}
 		e.Unlock(e.Ctx, next)
 	}
+	if err := c.Close(); err != nil { // it may not have been told that the lease of what was left has run out
+		e.Is("Close", err, lockmw.ErrUnavailable)
+	}
 }
 
 // tells checks that err has the server's words.

@@ -103,6 +103,7 @@ func refusedByACL(e *env.Env, rules ...string) {
 	_, held := e.Lock(c, key, lockmw.WithLease(e.Ample(600*time.Millisecond)))
 	setUser(e, rules...)
 	e.Is("Unlock", held.Unlock(), lockmw.ErrUnavailable)
+	e.Is("Close", c.Close(), lockmw.ErrUnavailable) // the lock is left until its lease runs out
 }
 
 func refusedChannels(e *env.Env) {

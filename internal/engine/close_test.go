@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+// A slowPipeline is a hook that lets a pipeline of scripts take a second. Once it has let so many pass, the others fail.
+type slowPipeline struct {
+	redis.Hook
+
+	passes int
+	failed error
+}
+
+func (s *slowPipeline) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (s *slowPipeline) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (s *slowPipeline) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() != "evalsha" { // of a new connection
+			return next(ctx, cmds)
+		}
+		time.Sleep(time.Second)
+		if s.passes--; s.passes >= 0 {
+			return next(ctx, cmds)
+		}
+		for _, cmd := range cmds {
+			cmd.SetErr(s.failed)
+		}
+		return s.failed
+	}
+}
+
+// hold takes n locks of other keys.
+func (b *bubble) hold(n int) {
+	b.Helper()
+	for i := range n {
+		newRequester(fmt.Sprint("held:", i)).acquire(b.T, b.e)
+	}
+}
+
+// holders counts the locks that the server has.
+func holders(t *testing.T, rdb redis.UniversalClient) (n int) {
+	t.Helper()
+	keys, err := redistest.Keys(t.Context(), rdb, "lockmw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if rdb.Type(t.Context(), key).Val() == "hash" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestCloseGoesOnWhileTheServerConfirms(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.hold(2000) // many pipelines
+		b.e.rdb.AddHook(&slowPipeline{passes: 1000})
+		start := time.Now()
+		if err := b.e.Close(); err != nil {
+			b.Error(err)
+		}
+		if n := holders(b.T, b.rdb); n > 0 {
+			b.Errorf("%d locks are left", n)
+		}
+		if took := time.Since(start); took < 2*closePatience {
+			b.Fatalf("Close took only %v: nothing was shown", took)
+		}
+	})
+}
+
+func TestCloseReportsWhatIsLeft(t *testing.T) {
+	for name, failed := range map[string]replyError{
+		"for now":  "LOADING Redis is loading the dataset in memory",
+		"for good": "NOPERM this user has no permissions to run the 'evalsha' command",
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				var log bytes.Buffer
+				b.e.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				b.hold(2000)
+				b.e.rdb.AddHook(&slowPipeline{passes: 6, failed: failed})
+				err := b.e.Close()
+				n := holders(b.T, b.rdb)
+				if n == 0 || n == 2000 {
+					b.Fatalf("%d locks are left: nothing was shown", n)
+				}
+				if words := fmt.Sprintf("run out: %d: ", n); !errors.Is(err, core.ErrUnavailable) ||
+					!strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), string(failed)) {
+					b.Errorf("%v, want ErrUnavailable that says %q and %q", err, words, failed)
+				}
+				if got := log.String(); strings.Count(got, "Close could not release all locks") != 1 || !strings.Contains(got, fmt.Sprintf("locks=%d ", n)) {
+					b.Errorf("the log does not say once that %d are left: %s", n, got)
+				}
+				if err := b.e.Close(); err != nil {
+					b.Errorf("a second Close: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Whose time is over by this process' clock has no lock that others wait for.
+func TestCloseDoesNotReportExpiredLeases(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.hold(3)
+		b.wire.Cut()
+		time.Sleep(40 * time.Second)
+		if err := b.e.Close(); err != nil {
+			b.Error(err)
+		}
+		b.wire.Restore()
+	})
+}
+
+func TestCloseDoesNotReportWhatCouldNotBeReleasedLongAgo(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		b.s.Mini.SetError("NOPERM this user has no permissions")
+		_, err := h.Release(b.e.cfg.Unlock)
+		synctest.Wait() // a cancellation fails as well
+		b.s.Mini.SetError("")
+		b.wantUnavailable("Release", err, "NOPERM")
+		time.Sleep(2 * h.req.Lease)
+		if err := b.e.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+}
+
+// Shutdown counts holds only, and Close may follow it at once.
+func TestCloseWaitsForAReleaseThatIsNotSentYet(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		_, r, err := h.beginRelease(b.e.cfg.Unlock)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := b.e.Shutdown(b.Context()); err != nil {
+			b.Error(err)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- b.e.Close() }()
+		time.Sleep(closePatience / 2)
+		synctest.Wait()
+		if len(closed) > 0 {
+			b.Fatal("Close has returned")
+		}
+		if err := r.run(b.e.cfg.Unlock); err != nil {
+			b.Error(err)
+		}
+		if err := <-closed; err != nil {
+			b.Error(err)
+		}
+		b.wantFree()
+	})
+}
+
+func TestShutdownSaysHowManyHoldsGoOn(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.hold(3)
+		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
+		defer cancel()
+		if err := b.e.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not ended: 3: ") {
+			b.Errorf("%v, want DeadlineExceeded that says that 3 holds go on", err)
+		}
+		if err := b.e.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+}
