@@ -103,9 +103,7 @@ func (e *Engine) prove(text string) string {
 	if len(words) < 2 {
 		return text
 	}
-	id, _, _ := strings.Cut(words[1], ",")
-	n, _ := e.idStem.Number(id)
-	return scripttest.Prove(text, e.secrets.Of(n, words[len(words)-1]))
+	return scripttest.Prove(text, e.secrets.Of(words[len(words)-1]))
 }
 
 // nameOf returns the name of the script with a hash, or with a text.

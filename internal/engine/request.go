@@ -71,7 +71,7 @@ func (r *request) call() *script.Call {
 		ctx = e.sender.Context()
 	}
 	if queued > 0 {
-		a.Secret = e.secrets.Of(r.id.Number(), c.keys.Holder())
+		a.Secret = e.secrets.Of(c.keys.Holder())
 	}
 	k := a.Call(ctx, e.scripts, r.onAcquired)
 	if e.sender.SendsAgain() {

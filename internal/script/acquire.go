@@ -1,6 +1,7 @@
 package script
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"strconv"
@@ -33,7 +34,7 @@ type Acquire struct {
 	Inbox      any  // the channel that is told of a grant, a string
 	Subscribed bool // the channel is subscribed
 
-	Secret      Secret // of its ticket
+	Secret      Secret // of its ticket, see Secrets
 	Tokens      int    // how many tokens are wanted if the lock is free
 	QueueTokens int    // how many if it is granted later; 0: do not queue
 	Runs        bool   // its ticket may be one of a run
@@ -168,6 +169,15 @@ type textArg struct {
 // MarshalBinary is called by go-redis when it writes the command.
 func (t *textArg) MarshalBinary() ([]byte, error) { return t.text, nil }
 
+// sameArg reports whether two arguments of commands are the same.
+func sameArg(a, b any) bool {
+	if t, ok := a.(*textArg); ok {
+		u, ok := b.(*textArg)
+		return ok && bytes.Equal(t.text, u.text)
+	}
+	return a == b
+}
+
 // subscribedFlag is how the scripts are told whether an inbox is subscribed.
 func subscribedFlag(subscribed bool) string {
 	if subscribed {
@@ -226,7 +236,7 @@ func queueBatch(s *Script) *batchScript {
 	return &batchScript{
 		script: s, oneLock: true,
 		sharedKeys: []int{acquireHolder, acquireQueue, acquireTickets, acquireFence, acquireReaders}, keys: []int{acquireDone},
-		sharedArgs: []int{acquireLease, acquireInbox, acquireMode}, args: []int{acquireID, acquireOwner, acquireTrace, acquireIfQueued},
+		sharedArgs: []int{acquireLease, acquireInbox, acquireIfQueued, acquireMode}, args: []int{acquireID, acquireOwner, acquireTrace},
 	}
 }
 

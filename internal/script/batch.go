@@ -94,7 +94,7 @@ func alike(calls, batch []*Call) bool {
 		}
 	}
 	return n == len(calls) && !slices.ContainsFunc(calls, func(k *Call) bool {
-		return slices.ContainsFunc(first.batch().sharedArgs, func(i int) bool { return k.args[i] != first.args[i] })
+		return slices.ContainsFunc(first.batch().sharedArgs, func(i int) bool { return !sameArg(k.args[i], first.args[i]) })
 	})
 }
 

@@ -1,7 +1,7 @@
 -- Part of the scripts that deal with a queue, of locks or of permits. It is the sorted set KEYS[2], in the order of the places.
 -- A ticket has two fields in the tickets hash. The field <id> says what it is granted: mode, lease, tokens
 -- wanted, inbox, owner, since when it waits, trace. Behind the tokens may be flags, and after a colon the secret by which its
--- process knows the message of its grant. The field @<id> says when it was last seen, with '+' in
+-- process knows the messages of grants of this lock. The field @<id> says when it was last seen, with '+' in
 -- front if its process was subscribed then, and behind a space for how many calls of its process it stood if
 -- they were several. Two more fields are for all tickets: '#touched' is when any ticket was last seen, and
 -- until '#amnesty' no ticket is taken for dead.

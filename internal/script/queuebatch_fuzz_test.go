@@ -15,23 +15,22 @@ import (
 func (w *twin) crowd(verb string, ids []string) {
 	d := w.stage
 	kind, subscribed := strings.CutSuffix(verb, "+")
-	keys, args := d.FiveKeys(), []any{scripttest.Lease.Milliseconds(), d.Inbox("p"), "fair"}
-	queued := "-1r:"
+	keys, args := d.FiveKeys(), []any{scripttest.Lease.Milliseconds(), d.Inbox("p"), "-1r:" + secretText("p"), "fair"}
 	if subscribed {
-		queued = "+1r:"
+		args[2] = "+1r:" + secretText("p")
 	}
 	all := make([]*script.Acquire, len(ids))
 	for i, id := range ids {
 		a := scripttest.Acquire{ID: id, Process: "p", Mode: core.Fair, Runs: true, Subscribed: subscribed}
 		switch kind {
 		case "crowdwrite":
-			a.Mode, args[2] = core.Write, "write"
+			a.Mode, args[3] = core.Write, "write"
 		case "crowdtrace":
 			a.Trace = "trace-" + id
 		}
 		all[i] = a.Operation(d.Driver)
 		keys = append(keys, d.Keys.Done(id))
-		args = append(args, id, all[i].About.String(), a.Trace, queued+secretText(id))
+		args = append(args, id, all[i].About.String(), a.Trace)
 	}
 	answers := make([]any, len(ids))
 	if !w.singly {

@@ -6,14 +6,13 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/hex"
 )
 
-// Secrets make the secrets of the tickets of one engine. Each goes to the server with its ticket, and is in no message: the
-// script that grants the lock proves with it that the message of the grant is its own (rule 27 of docs/protocol.md).
-// They are made of a key that never leaves the process. So the message of a grant can still be judged when its request is
-// forgotten. Secrets are safe for concurrent use.
+// Secrets make the secrets of one engine, one for each lock. It goes to the server with the tickets for that lock, and is in no
+// message: the script that grants the lock proves with it that the message of the grant is its own (rule 27 of
+// docs/protocol.md). They are made of a key that never leaves the process. So the message of a grant can still be judged when its
+// request is forgotten. Secrets are safe for concurrent use.
 type Secrets struct {
 	key [32]byte
 }
@@ -21,7 +20,7 @@ type Secrets struct {
 // secretLen is the length of a Secret: 96 bits are beyond guessing.
 const secretLen = 16
 
-// A Secret is that of one ticket, as text. The zero value is none.
+// A Secret is that of a process' tickets for one lock, as text. The zero value is none.
 type Secret [secretLen]byte
 
 // NewSecrets returns Secrets that nobody can guess.
@@ -31,18 +30,15 @@ func NewSecrets() *Secrets {
 	return s
 }
 
-// Of returns the secret of the ticket with an id's number, for the lock whose first key is holder.
-func (s *Secrets) Of(id uint64, holder string) (secret Secret) {
+// Of returns the secret of the tickets for the lock whose first key is holder.
+func (s *Secrets) Of(holder string) (secret Secret) {
 	room := [512]byte{}
-	text := append(room[:0], s.key[:]...)
-	text = binary.LittleEndian.AppendUint64(text, id)
-	text = append(text, holder...)
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(append(append(room[:0], s.key[:]...), holder...))
 	base64.RawURLEncoding.Encode(secret[:], sum[:secretLen*3/4])
 	return secret
 }
 
-// IsProven reports whether the script that knows a ticket's secret has written the message of its grant.
+// IsProven reports whether a script that knows the secret of the ticket has written the message of its grant.
 func (m *Message) IsProven(secret Secret) bool {
 	room := [512]byte{}
 	sum := sha1.Sum(append(append(room[:0], m.text...), secret[:]...)) // as prove in publish.lua does

@@ -16,8 +16,8 @@ func (d *Driver) Hear() (heard func() []string) {
 	return func() []string {
 		all := whole()
 		for i, text := range all {
-			_, message, _ := strings.Cut(text, ": ")
-			if m, ok := script.ParseMessage(message); ok && m.Kind == script.Granted && m.IsProven(Secret(m.ID)) {
+			process, message, _ := strings.Cut(text, ": ")
+			if m, ok := script.ParseMessage(message); ok && m.Kind == script.Granted && m.IsProven(Secret(process)) {
 				all[i] = text[:strings.LastIndexByte(text, ' ')]
 			}
 		}
