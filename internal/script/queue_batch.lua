@@ -16,20 +16,35 @@ repeat
   local others = there == 3
   if there ~= 1 and not others then break end
   --@usual_busy
-  local seen, fields, before = string.sub(ARGV[3], 1, 1) .. now_ms, {}, others and call('ZCARD', KEYS[2]) or 0
+  local seen, first, before = string.sub(ARGV[3], 1, 1) .. now_ms, now + 0, others and call('ZCARD', KEYS[2]) or 0
   local like = ARGV[4] .. ' ' .. ARGV[1] .. ' ' .. string.sub(ARGV[3], 2) .. ' ' .. ARGV[2] .. ' '
-  local length = before
+  -- One that has the lock or a ticket already is left, with all behind it: they keep their order.
+  local places, most = {}, n
   for i = 1, n do
-    local id, place = ARGV[3 * i + 2], now + length - before
-    -- One that has the lock or a ticket already is left, with all behind it: they keep their order.
-    if id == h[1] or call('ZADD', KEYS[2], 'NX', string.format('%.0f', place), id) == 0 then break end -- the first write
-    local f = #fields
-    fields[f + 1], fields[f + 2] = '@' .. id, seen
-    fields[f + 3], fields[f + 4] = id, like .. ARGV[3 * i + 3] .. ' ' .. now .. ' ' .. ARGV[3 * i + 4]
-    length = length + 1
-    answers[i] = {0, last + 0, length, length, place, ttl, now, h[2] or '', h[4], token + 0, since + 0, h[6] or ''}
+    local id = ARGV[3 * i + 2]
+    if id == h[1] then
+      most = i - 1
+      break
+    end
+    places[2 * i - 1], places[2 * i] = string.format('%.0f', first + i - 1), id
   end
-  if length == before then break end
+  if most == 0 then break end
+  if call('ZADD', KEYS[2], 'NX', unpack(places)) < most then -- the first write; one has another place already
+    local new = 1
+    while call('ZSCORE', KEYS[2], places[2 * new]) == places[2 * new - 1] do new = new + 1 end
+    for i = new + 1, most do
+      if call('ZSCORE', KEYS[2], places[2 * i]) == places[2 * i - 1] then call('ZREM', KEYS[2], places[2 * i]) end
+    end
+    most = new - 1
+    if most == 0 then break end
+  end
+  local fields, length = {}, before + most
+  for i = 1, most do
+    local id, f = places[2 * i], 4 * i
+    fields[f - 3], fields[f - 2] = '@' .. id, seen
+    fields[f - 1], fields[f] = id, like .. ARGV[3 * i + 3] .. ' ' .. now .. ' ' .. ARGV[3 * i + 4]
+    answers[i] = {0, last + 0, before + i, before + i, first + i - 1, ttl, now, h[2] or '', h[4], token + 0, since + 0, h[6] or ''}
+  end
   if not others then
     fields[#fields + 1] = '#touched'
     fields[#fields + 1] = now_ms
