@@ -122,8 +122,13 @@ func (a *attempt) acquire() (context.Context, *Hold, error) {
 // end ends the attempt with what the implementation of locks has returned.
 func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, error) {
 	held, p, l := a.held, a.policy, a.held.locker
-	acquired := time.Now()
-	waited, contended := acquired.Sub(a.start), held.isContended()
+	var acquired time.Time
+	var waited time.Duration
+	var contended bool
+	if err != nil || held.watch != nil { // else nobody is told
+		acquired = time.Now()
+		waited, contended = acquired.Sub(a.start), held.isContended()
+	}
 	if err == nil {
 		held.backend = backend
 	} else {

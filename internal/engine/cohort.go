@@ -83,16 +83,19 @@ func (c *cohort) removeIfIdle() {
 
 // enqueue queues w, and prepares a request if the cohort has none. It returns an error if w may not wait.
 func (c *cohort) enqueue(w *waiter, at moment) error {
-	waiting := c.waiting()
-	holders, held := c.knownHolders(at)
-	switch {
-	case c.e.closing.Load():
+	if c.e.closing.Load() {
 		return &core.AcquireError{Err: core.ErrClosed}
-	case w.req.Wait == 0 && held:
-		return busy(holders)
+	}
+	if w.req.Wait == 0 {
+		if holders, held := c.knownHolders(at); held {
+			return busy(holders)
+		}
+	}
+	switch waiting := c.waiting(); {
 	case w.isHurried() && c.releasing != nil && c.releasing.lastErr != nil:
 		return &core.AcquireError{Err: script.Failure(c.releasing.lastErr)} // nobody gets the lock before the release
 	case w.req.MaxWaiters > 0 && waiting >= w.req.MaxWaiters:
+		holders, _ := c.knownHolders(at)
 		return tooMany(waiting, holders)
 	}
 	c.e.probed.Do(c.e.probe)
