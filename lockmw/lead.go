@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/option"
 )
@@ -27,8 +25,9 @@ import (
 //
 // The lock is released when run has returned: the next leader follows at once after that, and after a crash within
 // the lease, which is 10 s by default. If run returns while it leads, Lead ends with its result. After a loss Lead
-// drops what run returned, and competes again. It does so too when Redis is unavailable, but not when the redis client is closed. The pauses before it competes
-// again grow from 100 ms to 5 s. A panic in run goes on after the release.
+// drops what run returned, and competes again. It does so too when Redis is unavailable, but not for what does not pass by
+// waiting, such as NOPERM or a closed redis client: then it returns an *Error that wraps ErrUnavailable. The pauses before it
+// competes again grow from 100 ms to 5 s. A panic in run goes on after the release.
 //
 // Lead waits for as long as ctx lives. It returns an *Error that wraps ErrClosed when the Client is shut down or
 // closed, and also what run returned if that is an error. If ctx ends, Lead returns what run returned, or an *Error
@@ -89,7 +88,7 @@ type election struct {
 func (e *election) term(ctx context.Context) (again bool, err error) {
 	held, hold, err := e.locker.Lock(ctx, e.key, e.opts...)
 	if err != nil {
-		return (errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBusy)) && !errors.Is(err, redis.ErrClosed), err
+		return mayPass(err) || errors.Is(err, ErrBusy), err
 	}
 	if err := hold.checkLeader(); err != nil {
 		_ = hold.Unlock() // nothing has run

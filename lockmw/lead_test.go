@@ -3,6 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -320,13 +321,20 @@ func TestLeadTriesAgainWhileRedisIsAway(t *testing.T) {
 }
 
 func TestLeadEndsWithOtherErrorsOfTheLock(t *testing.T) {
-	closed := &nodes{fail: lockmw.ErrClosed}
-	l, err := lockmw.OverLocks(closed, core.Kind{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lockmw.Lead(t.Context(), l, leadKey, untilEnd); !errors.Is(err, lockmw.ErrClosed) || len(closed.requests) != 1 {
-		t.Errorf("Lead: %v after %d requests, want ErrClosed after one", err, len(closed.requests))
+	for _, fail := range []error{
+		lockmw.ErrClosed,
+		core.WithFault(fmt.Errorf("%w: NOPERM", lockmw.ErrUnavailable), core.Lasting),
+	} {
+		failing := &nodes{fail: fail}
+		l, err := lockmw.OverLocks(failing, core.Kind{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := lockmw.Lead(ctx, l, leadKey, untilEnd); !errors.Is(err, fail) || len(failing.requests) != 1 {
+			t.Errorf("Lead: %v after %d requests, want %v after one", err, len(failing.requests), fail)
+		}
 	}
 	if err := lockmw.Lead(t.Context(), lockmw.NewLocal(), "", untilEnd); !errors.Is(err, lockmw.ErrInvalidKey) {
 		t.Errorf("Lead without a key: %v", err)
