@@ -68,12 +68,12 @@ func (c *Client) Engine() *engine.Engine { return c.engine }
 func (c *Client) Policy() Policy { return c.locker.base }
 
 // Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have
-// ended or ctx does: then its error wraps ctx.Err and says how many holds go on. The watchdog goes on meanwhile. Call Close afterwards.
+// ended or ctx does. In the second case its error wraps ctx.Err and says how many holds have not ended. Meanwhile the watchdog
+// renews leases. Call Close afterwards.
 func (c *Client) Shutdown(ctx context.Context) error { return c.engine.Shutdown(ctx) }
 
 // Close ends everything now: waits and holds end with ErrClosed, and the locks are released. It returns when
-// the Client's goroutines have ended. It goes on for as long as Redis confirms releases. When Redis has confirmed none for 2 s,
-// Close waits for the redis client to give up the commands on their way, logs how many locks are left, and returns an
-// ErrUnavailable that says so: these become free when their leases run out. The redis client stays open. Further calls of Close
-// do nothing.
+// the Client's goroutines have ended. It continues for as long as Redis confirms releases. After 2 s without a confirmation it
+// waits for the redis client to give up its commands, logs how many locks are left, and returns an ErrUnavailable with that
+// number. These locks become free when their leases expire. The redis client stays open. Further calls of Close do nothing.
 func (c *Client) Close() error { return c.engine.Close() }

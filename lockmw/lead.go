@@ -27,7 +27,7 @@ import (
 // the lease, which is 10 s by default. If run returns while it leads, Lead ends with its result. After a loss Lead
 // drops what run returned, and competes again. It does so too when Redis is unavailable, but not for what does not pass by
 // waiting, such as NOPERM or a closed redis client: then it returns an *Error that wraps ErrUnavailable. The pauses before it
-// competes again grow from 100 ms to 5 s. A panic in run goes on after the release.
+// competes again grow from 100 ms to 5 s. A panic in run continues after the release.
 //
 // Lead waits for as long as ctx lives. It returns an *Error that wraps ErrClosed when the Client is shut down or
 // closed, and also what run returned if that is an error. If ctx ends, Lead returns what run returned, or an *Error

@@ -122,13 +122,13 @@ func (l *Locker) KindLocker(of lockmw.Locker) *lockmw.KindLocker {
 // Logger returns the logger of the first node's Client: see lockmw.Client.
 func (l *Locker) Logger() *slog.Logger { return l.locker.Logger() }
 
-// Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have ended or ctx does: then its
-// error wraps ctx.Err and says how many holds go on. The watchdog goes on meanwhile. Call Close afterwards.
+// Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have ended or ctx does. In the second
+// case its error wraps ctx.Err and says how many holds have not ended. Meanwhile the watchdog renews leases. Call Close afterwards.
 func (l *Locker) Shutdown(ctx context.Context) error { return l.locks.Shutdown(ctx) }
 
 // Close ends everything now: waits and holds end with ErrClosed, and the locks are released. It returns when the Locker's
-// goroutines have ended. It goes on for as long as the nodes confirm releases. When one has confirmed none for 2 s, Close does
-// not wait for it any longer. If fewer nodes than a quorum have confirmed, Close logs how many locks are left, and returns an
-// ErrUnavailable that says so: these become free when their leases run out. The nodes' Clients stay open: close them after it. A Locker whose Clients are all closed is closed,
+// goroutines have ended. It continues for as long as the nodes confirm releases, and stops waiting for a node that has confirmed
+// none for 2 s. If a quorum of nodes has not confirmed all releases, Close logs how many locks are left, and returns an
+// ErrUnavailable with that number. These locks become free when their leases expire. The nodes' Clients stay open: close them after it. A Locker whose Clients are all closed is closed,
 // too. Further calls of Close do nothing.
 func (l *Locker) Close() error { return l.locks.Close() }

@@ -100,7 +100,7 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 				if n == 0 || n == 2000 {
 					b.Fatalf("%d locks are left: nothing was shown", n)
 				}
-				if words := fmt.Sprintf("run out: %d: ", n); !errors.Is(err, core.ErrUnavailable) ||
+				if words := fmt.Sprintf("expire: %d: ", n); !errors.Is(err, core.ErrUnavailable) ||
 					!strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), string(failed)) {
 					b.Errorf("%v, want ErrUnavailable that says %q and %q", err, words, failed)
 				}
@@ -115,7 +115,7 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Whose time is over by this process' clock has no lock that others wait for.
+// The server gives a lock whose lease has expired to others.
 func TestCloseDoesNotReportExpiredLeases(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.hold(3)
@@ -143,7 +143,7 @@ func TestCloseDoesNotReportWhatCouldNotBeReleasedLongAgo(t *testing.T) {
 	})
 }
 
-// Shutdown counts holds only, and Close may follow it at once.
+// Shutdown counts holds only, and Close may follow it immediately.
 func TestCloseWaitsForAReleaseThatIsNotSentYet(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
@@ -171,13 +171,13 @@ func TestCloseWaitsForAReleaseThatIsNotSentYet(t *testing.T) {
 	})
 }
 
-func TestShutdownSaysHowManyHoldsGoOn(t *testing.T) {
+func TestShutdownSaysHowManyHoldsHaveNotEnded(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.hold(3)
 		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
 		defer cancel()
 		if err := b.e.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not ended: 3: ") {
-			b.Errorf("%v, want DeadlineExceeded that says that 3 holds go on", err)
+			b.Errorf("%v, want DeadlineExceeded that says that 3 holds have not ended", err)
 		}
 		if err := b.e.Close(); err != nil {
 			b.Error(err)

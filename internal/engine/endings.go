@@ -13,7 +13,7 @@ import (
 // its last, so that none can be overlooked between two tries.
 type endings struct {
 	begun, ended atomic.Int64
-	unreleased   atomic.Int64          // holds that may still be at the server; not those of requests without an answer
+	unreleased   atomic.Int64          // holds that may still be at the server; a request without an answer is not counted
 	lastErr      atomic.Pointer[error] // of a try that failed
 }
 
@@ -69,9 +69,9 @@ func (l Left) Report(log *slog.Logger) error {
 	if l.Holds == 0 {
 		return nil
 	}
-	log.Warn("lockmw: Close could not release all locks; those that are left become free when their leases run out",
+	log.Warn("lockmw: Close could not release all locks; those that are left become free when their leases expire",
 		"locks", l.Holds, "error", l.Err)
-	return fmt.Errorf("not all locks could be released; left until their leases run out: %d: %w", l.Holds, l.Err)
+	return fmt.Errorf("not all locks could be released; left until their leases expire: %d: %w", l.Holds, l.Err)
 }
 
 // closePatience is for how long Close waits for the server to confirm one more release or cancellation.
