@@ -70,7 +70,7 @@ func (b *benchmark) run(ctx context.Context) error {
 	defer locks.Close()
 	fair := fairlock.New(locks)
 	if !b.json {
-		fmt.Fprintf(b.out, "%-30s %10s %10s %10s %10s\n", "", "locks/s", "median", "99 %", "longest")
+		printf(b.out, "%-30s %10s %10s %10s %10s\n", "", "locks/s", "median", "99 %", "longest")
 	}
 	for _, w := range []struct {
 		name, text string
@@ -102,7 +102,7 @@ func (b *benchmark) tell(r *benchRecord, text string) error {
 		}
 		return b.out.Flush()
 	}
-	fmt.Fprintf(b.out, "%-30s %10.0f %7.2f ms %7.2f ms %7.1f ms\n", text, r.PerSecond, r.Median, r.P99, r.Longest)
+	printf(b.out, "%-30s %10.0f %7.2f ms %7.2f ms %7.1f ms\n", text, r.PerSecond, r.Median, r.P99, r.Longest)
 	return b.out.Flush()
 }
 

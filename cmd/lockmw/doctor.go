@@ -69,7 +69,7 @@ func (v *visit) run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if !v.json {
-		fmt.Fprintf(v.out, "\n%s, %s, %s\n", count(counts[doctor.Failure], "failure"), count(counts[doctor.Warning], "warning"), advice(counts[doctor.Advice]))
+		printf(v.out, "\n%s, %s, %s\n", count(counts[doctor.Failure], "failure"), count(counts[doctor.Warning], "warning"), advice(counts[doctor.Advice]))
 	}
 	if counts[doctor.Failure] > 0 || v.strict && counts[doctor.Warning] > 0 {
 		return &statusError{status: statusUnfit}
@@ -97,9 +97,9 @@ func (v *visit) tell(f doctor.Finding) error {
 	if f.Server != "" {
 		saw = f.Server + ": " + saw
 	}
-	fmt.Fprintf(v.out, "%-8s %-12s %s\n", f.Verdict, f.Check, clean(saw))
+	printf(v.out, "%-8s %-12s %s\n", f.Verdict, f.Check, saw)
 	if f.Remedy != "" {
-		fmt.Fprintf(v.out, "%22s→ %s\n", "", clean(f.Remedy))
+		printf(v.out, "%22s→ %s\n", "", f.Remedy)
 	}
 	return v.out.Flush()
 }

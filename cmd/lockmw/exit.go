@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"syscall"
 
@@ -26,13 +25,13 @@ const (
 // A statusError is an error with an exit status of its own. One without text was told already.
 type statusError struct {
 	status int
-	text   string
+	text   safe
 }
 
-func (e *statusError) Error() string { return e.text }
+func (e *statusError) Error() string { return string(e.text) }
 
 func usage(format string, args ...any) error {
-	return &statusError{statusUsage, fmt.Sprintf(format, args...)}
+	return &statusError{statusUsage, say(format, args...)}
 }
 
 // exitStatus tells of an error in words that an operator can use, and returns the exit status for it.
@@ -43,15 +42,15 @@ func (c *command) exitStatus(ctx context.Context, err error) int {
 		return statusDone
 	case errors.As(err, &own):
 		if own.text != "" {
-			fmt.Fprintln(c.io.err, "lockmw:", own.text)
+			printf(c.io.err, "lockmw: %s\n", own.text)
 		}
 		return own.status
 	case ctx.Err() != nil:
 		return 130 // as shells say of an interrupt
 	}
-	fmt.Fprintln(c.io.err, "lockmw:", c.secrets.hide(err.Error()))
+	printf(c.io.err, "lockmw: %s\n", paragraph(c.secrets.hide(err.Error())))
 	if h := hint(err); h != "" {
-		fmt.Fprintln(c.io.err, h)
+		printf(c.io.err, "%s\n", h)
 	}
 	return statusFailed
 }

@@ -108,12 +108,12 @@ func (r *reading) run(ctx context.Context) error {
 	return nil // an interrupt is how it ends
 }
 
-func (r *reading) none() string {
-	of := "under the prefix " + clean(r.prefix)
+func (r *reading) none() safe {
+	of := ""
 	if r.key != "" {
-		of = "of " + clean(r.key) + " " + of
+		of = "of " + r.key + " "
 	}
-	return "no events are recorded " + of + ": do its programs mount lockevents?"
+	return say("no events are recorded %sunder the prefix %s: do its programs mount lockevents?", of, r.prefix)
 }
 
 func (r *reading) tell(e *lockevents.Event) error {
@@ -147,9 +147,9 @@ func (r *reading) tell(e *lockevents.Event) error {
 	if e.Err != "" {
 		add("%s", e.Err)
 	}
-	_, err := fmt.Fprintf(r.out, "%s  %-14s %s\n", e.At.Local().Format("15:04:05.000"), e.Kind, clean(strings.Join(parts, "  ")))
-	if err == nil && e.Dropped > 0 {
-		_, err = fmt.Fprintf(r.out, "%14s%d more events of that time were dropped, of any key\n", "", e.Dropped)
+	printf(r.out, "%s  %-14s %s\n", e.At.Local().Format("15:04:05.000"), e.Kind, strings.Join(parts, "  "))
+	if e.Dropped > 0 {
+		printf(r.out, "%14s%d more events of that time were dropped, of any key\n", "", e.Dropped)
 	}
-	return err
+	return nil
 }

@@ -109,7 +109,7 @@ func (l *list) run(ctx context.Context) error {
 		return err
 	}
 	if kept.left > 0 {
-		fmt.Fprintf(l.io.err, "%d more are not shown: --limit 0 or --sort none shows all\n", kept.left)
+		printf(l.io.err, "%d more are not shown: --limit 0 or --sort none shows all\n", kept.left)
 	}
 	if l.found == 0 {
 		return l.nothing(ctx, inspector, "no lock matches")
@@ -126,7 +126,7 @@ func (l *list) print(r *lockRecord) error {
 		return l.printJSON(r)
 	}
 	if l.rows == 0 {
-		fmt.Fprintln(l.table, "KEY\tMODE\tHOLDER\tHELD\tTTL\tWAIT\tLONGEST")
+		printf(l.table, "KEY\tMODE\tHOLDER\tHELD\tTTL\tWAIT\tLONGEST\n")
 	}
 	holder, held, ttl := "-", "-", "-"
 	if len(r.Holders) > 0 {
@@ -142,17 +142,17 @@ func (l *list) print(r *lockRecord) error {
 	mode := r.Mode
 	switch {
 	case r.Error != "":
-		mode, holder = "?", clean(r.Error)
+		mode, holder = "?", r.Error
 	case mode == "" && len(r.Kept) > 0 && r.Waiting == 0:
 		mode = "kept"
 	case mode == "":
 		mode = "free"
 	}
-	_, err := fmt.Fprintf(l.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", clean(r.Key), mode, holder, held, ttl, r.Waiting, ago(r.longest()))
-	if l.rows++; err == nil && l.rows%flushRows == 0 {
-		err = errors.Join(l.table.Flush(), l.out.Flush())
+	printf(l.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", r.Key, mode, holder, held, ttl, r.Waiting, ago(r.longest()))
+	if l.rows++; l.rows%flushRows == 0 {
+		return errors.Join(l.table.Flush(), l.out.Flush())
 	}
-	return err
+	return nil
 }
 
 // progress returns what shows on a terminal how far a scan has come, and what wipes that away.
@@ -166,19 +166,19 @@ func (l *list) progress() (show func(lockmw.ScanProgress), wipe func()) {
 	show = func(p lockmw.ScanProgress) {
 		if time.Since(began) > time.Second && time.Since(last) > 200*time.Millisecond {
 			last, shown = time.Now(), true
-			fmt.Fprintf(f, "\r%d locks, %.0f %% of the keys…%s", p.Locks, 100*p.Part, ansi.EraseLineRight)
+			printf(f, "\r%d locks, %.0f %% of the keys…%s", p.Locks, 100*p.Part, safe(ansi.EraseLineRight))
 		}
 	}
 	return show, func() {
 		if shown {
-			fmt.Fprint(f, "\r"+ansi.EraseLineRight)
+			printf(f, "\r%s", safe(ansi.EraseLineRight))
 		}
 	}
 }
 
 // nothing says by a text that there is nothing, and under which other prefixes there are locks.
-func (c *command) nothing(ctx context.Context, inspector *lockmw.Inspector, text string) error {
-	text += " under the prefix " + clean(c.prefix)
+func (c *command) nothing(ctx context.Context, inspector *lockmw.Inspector, text safe) error {
+	text = say("%s under the prefix %s", text, c.prefix)
 	prefixes, err := inspector.Prefixes(ctx)
 	var others []string
 	used := false
@@ -186,17 +186,17 @@ func (c *command) nothing(ctx context.Context, inspector *lockmw.Inspector, text
 		if p == c.prefix {
 			used = true
 		} else {
-			others = append(others, clean(p))
+			others = append(others, p)
 		}
 	}
 	switch {
 	case err != nil: // it may not scan; the rest is true
 	case !used && len(others) > 0:
-		text = fmt.Sprintf("nobody has used the prefix %s; there are locks with --prefix %s", clean(c.prefix), strings.Join(others, ", "))
+		text = say("nobody has used the prefix %s; there are locks with --prefix %s", c.prefix, strings.Join(others, ", "))
 	case !used:
-		text = fmt.Sprintf("nobody has used the prefix %s, nor any other, on this server", clean(c.prefix))
+		text = say("nobody has used the prefix %s, nor any other, on this server", c.prefix)
 	case len(others) > 0:
-		text += "; other prefixes are " + strings.Join(others, ", ")
+		text = say("%s; other prefixes are %s", text, strings.Join(others, ", "))
 	}
 	return &statusError{statusNothing, text}
 }

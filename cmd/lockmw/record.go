@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/lockmw/go/lockmw"
 )
@@ -121,9 +125,34 @@ func (r *lockRecord) held() float64 {
 	return r.Holders[0].Held
 }
 
-// printJSON prints one object on a line.
+// printJSON prints one object on a line. Characters that a terminal obeys are escaped, so that the line is harmless there and says
+// the same to a program.
 func (c *command) printJSON(v any) error {
-	e := json.NewEncoder(c.out)
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := c.out.Write(escapeJSON(line.Bytes()))
+	return err
+}
+
+// escapeJSON escapes what cannot be seen in the strings of a line of JSON; elsewhere there is none of it.
+func escapeJSON(line []byte) []byte {
+	escaped := make([]byte, 0, len(line))
+	for len(line) > 0 {
+		r, size := utf8.DecodeRune(line)
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			escaped = append(escaped, line[:size]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
+		default:
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		}
+		line = line[size:]
+	}
+	return escaped
 }

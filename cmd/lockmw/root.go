@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"runtime/debug"
 	"strings"
@@ -148,7 +147,7 @@ func (c *command) version() *cobra.Command {
 			if c.json {
 				return c.printJSON(v)
 			}
-			fmt.Fprintln(c.out, "lockmw", v.Version, v.Go)
+			printf(c.out, "lockmw %s %s\n", v.Version, v.Go)
 			return nil
 		},
 	}

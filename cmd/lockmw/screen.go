@@ -299,17 +299,17 @@ func (s *screen) detail() string {
 		}
 	}
 	if r == nil {
-		return clean(s.open) + ": neither held nor waited for"
+		return string(say("%s: neither held nor waited for", s.open))
 	}
 	_ = printLock(&b, &r.lockRecord) // a Builder takes all
 	if len(r.Holders) > 0 {
-		fmt.Fprintf(&b, "\n  To release it: lockmw unlock '%s' --holder ID\n", clean(s.open))
+		printf(&b, "\n  To release it: lockmw unlock '%s' --holder ID\n", s.open)
 	}
 	for i, e := range s.happened {
 		if i == 0 {
-			b.WriteString("\n  lately\n")
+			printf(&b, "\n  lately\n")
 		}
-		fmt.Fprintf(&b, "  %s  %-11s %s\n", e.Time.Local().Format(time.TimeOnly), e.Event, clean(e.text()))
+		printf(&b, "  %s  %-11s %s\n", e.Time.Local().Format(time.TimeOnly), e.Event, e.text())
 	}
 	return b.String()
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -103,11 +102,11 @@ func (s *serving) tellWhere(where string, own bool) error {
 		}{where})
 		return errors.Join(err, s.out.Flush())
 	}
-	fmt.Fprintln(s.out, where)
+	printf(s.out, "%s\n", where)
 	if !own {
-		fmt.Fprintln(s.io.err, "lockmw: whoever reaches this address sees the locks: there is no authentication")
+		printf(s.io.err, "lockmw: whoever reaches this address sees the locks: there is no authentication\n")
 		if s.forceUnlock {
-			fmt.Fprintln(s.io.err, "lockmw: and may release them")
+			printf(s.io.err, "lockmw: and may release them\n")
 		}
 	}
 	return s.out.Flush()

@@ -27,7 +27,7 @@ func (c *command) show() *cobra.Command {
 				return err
 			}
 			if status.Kept, err = inspector.Kept(ctx, args[0]); isDenied(err) {
-				fmt.Fprintln(c.io.err, "lockmw: this user may not SCAN: kept places are not shown")
+				printf(c.io.err, "lockmw: this user may not SCAN: kept places are not shown\n")
 			} else if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func (c *command) show() *cobra.Command {
 				}
 			}
 			if r.Mode == "" && len(r.Waiters) == 0 && len(r.Kept) == 0 {
-				return c.nothing(ctx, inspector, "nobody holds or waits for "+clean(args[0]))
+				return c.nothing(ctx, inspector, say("nobody holds or waits for %s", args[0]))
 			}
 			if !c.json {
 				return printLock(c.out, &r)
@@ -56,27 +56,27 @@ func printLock(out io.Writer, r *lockRecord) error {
 			held++
 		}
 	}
-	fmt.Fprintf(out, "%s: %d hold, %d wait", clean(r.Key), held, r.Waiting)
+	printf(out, "%s: %d hold, %d wait", r.Key, held, r.Waiting)
 	if r.LongestWait != nil {
-		fmt.Fprintf(out, ", the longest for %s", ago(*r.LongestWait))
+		printf(out, ", the longest for %s", ago(*r.LongestWait))
 	}
-	fmt.Fprintln(out)
+	printf(out, "\n")
 	for _, h := range r.Holders {
-		fmt.Fprintf(out, "\n  %s  %s\n", r.Mode, clean(who(h.Label, h.Process)))
-		fmt.Fprintf(out, "    holder   %s\n", h.ID)
-		fmt.Fprintf(out, "    since    %s, for %s\n", h.Since.Local().Format(time.DateTime), ago(h.Held))
-		fmt.Fprintf(out, "    lease    %s\n", leaseOf(h))
+		printf(out, "\n  %s  %s\n", r.Mode, who(h.Label, h.Process))
+		printf(out, "    holder   %s\n", h.ID)
+		printf(out, "    since    %s, for %s\n", h.Since.Local().Format(time.DateTime), ago(h.Held))
+		printf(out, "    lease    %s\n", leaseOf(h))
 		if h.Weight > 0 {
-			fmt.Fprintf(out, "    permits  %d: slots %s\n", h.Weight, h.Slots)
+			printf(out, "    permits  %d: slots %s\n", h.Weight, h.Slots)
 		}
 		if h.Trace != "" {
-			fmt.Fprintf(out, "    trace    %s\n", clean(h.Trace))
+			printf(out, "    trace    %s\n", h.Trace)
 		}
 	}
 	if len(r.Waiters) > 0 {
-		fmt.Fprintln(out)
+		printf(out, "\n")
 		t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "  #\tMODE\tCALLS\tWAITING\tWHO")
+		printf(t, "  #\tMODE\tCALLS\tWAITING\tWHO\n")
 		for _, w := range r.Waiters {
 			position, waiting := fmt.Sprint(w.Position), "?"
 			if w.Position == 0 {
@@ -93,7 +93,7 @@ func printLock(out io.Writer, r *lockRecord) error {
 			if w.Position == 0 {
 				name += " (behind the holder, in its process)"
 			}
-			fmt.Fprintf(t, "  %s\t%s\t%d\t%s\t%s\n", position, mode, w.Calls, waiting, clean(name))
+			printf(t, "  %s\t%s\t%d\t%s\t%s\n", position, mode, w.Calls, waiting, name)
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -101,9 +101,9 @@ func printLock(out io.Writer, r *lockRecord) error {
 	}
 	for i, k := range r.Kept {
 		if i == 0 {
-			fmt.Fprintln(out)
+			printf(out, "\n")
 		}
-		fmt.Fprintf(out, "  away  %s, whose place since %s is kept for %s\n", clean(k.Name), k.Since.Local().Format(time.TimeOnly), ago(k.TTL))
+		printf(out, "  away  %s, whose place since %s is kept for %s\n", k.Name, k.Since.Local().Format(time.TimeOnly), ago(k.TTL))
 	}
 	return nil
 }

@@ -2,11 +2,52 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 )
+
+// A safe text obeys no stranger: what others have chosen in it went through clean.
+type safe string
+
+// say formats a text for a terminal. Every argument that is text becomes harmless, whoever chose it; a safe one stays as it is.
+func say(format string, args ...any) safe {
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case safe:
+			args[i] = string(v)
+		case error:
+			args[i] = clean(v.Error())
+		case fmt.Stringer:
+			args[i] = clean(v.String())
+		default:
+			switch reflect.ValueOf(arg).Kind() {
+			case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
+			default:
+				args[i] = clean(fmt.Sprint(arg))
+			}
+		}
+	}
+	return safe(fmt.Sprintf(format, args...))
+}
+
+// printf prints what say says. All that this program prints for people goes through it. It returns no error: standard output is
+// buffered, and its Flush repeats the first error.
+func printf(out io.Writer, format string, args ...any) {
+	_, _ = io.WriteString(out, string(say(format, args...)))
+}
+
+// paragraph makes the text of an error harmless that may have several lines, of which it indents all but the first.
+func paragraph(text string) safe {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = clean(line)
+	}
+	return safe(strings.Join(lines, "\n  "))
+}
 
 // clean makes text that others have chosen harmless in a terminal.
 func clean(text string) string {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -56,7 +55,7 @@ func (u *release) run(ctx context.Context) error {
 	found := find(status, u.id)
 	switch {
 	case len(status.Holders) == 0 && u.id == "":
-		return &statusError{statusNothing, fmt.Sprintf("nobody holds %s under the prefix %s", clean(u.key), clean(u.prefix))}
+		return &statusError{statusNothing, say("nobody holds %s under the prefix %s", u.key, u.prefix)}
 	case u.id == "":
 		return usage("say which hold: --holder ID\n%s", u.holders(&r))
 	case len(found) == 0:
@@ -85,29 +84,29 @@ func (u *release) run(ctx context.Context) error {
 			Released holderRecord `json:"released"`
 		}{u.key, holderOf(found[0], u.conn.now())})
 	}
-	fmt.Fprintf(u.out, "released: %s no longer has %s\n", clean(who(found[0].Label, found[0].Process)), clean(u.key))
+	printf(u.out, "released: %s no longer has %s\n", who(found[0].Label, found[0].Process), u.key)
 	if status, err = inspector.Get(ctx, u.key); err == nil && len(status.Holders) > 0 { // it is done, whatever that says
 		r = recordOf(status, u.conn.now())
-		fmt.Fprintf(u.out, "it is held by:\n%s\n", u.holders(&r))
+		printf(u.out, "it is held by:\n%s\n", u.holders(&r))
 	}
 	return nil
 }
 
 // holders lists who could be released.
-func (u *release) holders(r *lockRecord) string {
+func (u *release) holders(r *lockRecord) safe {
 	var b strings.Builder
 	for i, h := range r.Holders {
 		if i > 0 {
-			b.WriteByte('\n')
+			printf(&b, "\n")
 		}
-		fmt.Fprintf(&b, "  --holder %s  %s, for %s", h.ID, clean(who(h.Label, h.Process)), ago(h.Held))
+		printf(&b, "  --holder %s  %s, for %s", h.ID, who(h.Label, h.Process), ago(h.Held))
 	}
-	return b.String()
+	return safe(b.String())
 }
 
 // gone says that the hold has ended, and who has the lock now.
 func (u *release) gone(r *lockRecord) error {
-	text := fmt.Sprintf("nothing was released: the hold %s of %s has ended, by its holder, its lease or another operator.", u.id, clean(u.key))
+	text := say("nothing was released: the hold %s of %s has ended, by its holder, its lease or another operator.", u.id, u.key)
 	if len(r.Holders) == 0 {
 		return &statusError{statusGone, text + " Nobody holds it now."}
 	}
@@ -126,7 +125,7 @@ func (u *release) confirm(ctx context.Context, r *lockRecord) error {
 	if err := printLock(out, r); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nRelease %s? Its holder may still be at work. Type yes: ", u.id)
+	printf(out, "\nRelease %s? Its holder may still be at work. Type yes: ", u.id)
 	if err := out.Flush(); err != nil {
 		return err
 	}
@@ -142,7 +141,7 @@ func (u *release) confirm(ctx context.Context, r *lockRecord) error {
 		}
 		return &statusError{statusUnconfirmed, "not confirmed: nothing was released"}
 	case <-ctx.Done():
-		fmt.Fprintln(u.io.err)
+		printf(u.io.err, "\n")
 		return &statusError{statusUnconfirmed, "not confirmed: nothing was released"}
 	}
 }

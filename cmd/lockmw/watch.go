@@ -108,7 +108,7 @@ func (w *watching) tell(e event) error {
 		}
 		return w.out.Flush()
 	}
-	fmt.Fprintf(w.out, "%s  %-11s %s\n", e.Time.Local().Format("15:04:05.000"), e.Event, clean(e.text()))
+	printf(w.out, "%s  %-11s %s\n", e.Time.Local().Format("15:04:05.000"), e.Event, e.text())
 	return w.out.Flush()
 }
 

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// hostile is text that a stranger stores in Redis to change what an operator sees: ESC, BEL, DEL, C1 and bidi controls, a zero-width
+// space and a new line.
+const hostile = "\x1b[2JPWNED\x07\x7f\u009b31m\u202e\u2066\u200b\nlockmw:"
+
+// unsafeRunes are the characters of a text that a terminal obeys.
+func unsafeRunes(text string) (found []string) {
+	for _, r := range text {
+		if r != '\n' && !unicode.IsPrint(r) {
+			found = append(found, fmt.Sprintf("%U", r))
+		}
+	}
+	return found
+}
+
+// storeHostile writes a lock, its queue and its history with hostile text wherever text can be.
+func storeHostile(t *testing.T, rdb redis.UniversalClient, key string) {
+	t.Helper()
+	at := fmt.Sprint(time.Now().UnixMicro())
+	inbox := "lockmw:inbox:" + hostile
+	lock := "lockmw:{" + strings.NewReplacer("\x1b", "%1B", "\x07", "%07", "\x7f", "%7F", "\n", "%0A").Replace(key) + "}"
+	field := strings.NewReplacer(" ", "", "\n", "").Replace(hostile) // fields of a ticket are separated by spaces
+	event, err := json.Marshal(map[string]any{
+		"at_us": time.Now().UnixMicro(), "event": hostile, "key": key, "op": hostile, "mode": hostile, "label": hostile, "outcome": hostile,
+		"error": hostile, "behind_process": hostile, "behind_label": hostile, "position": 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]any{
+		{
+			"hset", lock, "id", "1", "token", at, "since", at, "mode", "fair" + hostile, "inbox", inbox,
+			"owner", hostile + ";process=" + hostile + ";label=" + hostile, "trace", "00-" + hostile + "-1-01", "waiters", "1 " + hostile,
+		},
+		{"pexpire", lock, "60000"},
+		{"zadd", lock + ":queue", at, hostile},
+		{"hset", lock + ":tickets", hostile, "read" + field + " 1 1 " + field + " o" + field + ";process=" + field + ";label=" + field + " " + at},
+		{"set", lock + ":kept:n\u202e", at, "px", "60000"},
+		{"set", "other" + hostile + ":{k}:fence", "1"},
+		{"xadd", "lockmw:events", "*", "process", hostile, "events", string(event)},
+	} {
+		if err := rdb.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+	}
+}
+
+func TestNoTextFromRedisControlsTheTerminal(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		key := "user:" + hostile
+		storeHostile(t, s.NewClient(t), key)
+		id := idFor(t, s, key)
+		for _, args := range [][]string{
+			{"ls"}, {"ls", "--sort", "none"}, {"show", key}, {"show", "free" + hostile}, {"watch", key, "--for", "50ms"}, {"history"}, {"history", key},
+			{"history", "free" + hostile}, {"top", "--json", "--for", "300ms"}, {"unlock", key}, {"unlock", key, "--holder", hostile}, {"ls", "--prefix", "none" + hostile},
+			{"ls", "--prefix", "none"}, {"ls", "--sort", hostile}, {"ls", hostile}, {hostile}, {"ls", "--" + hostile}, {"show"},
+			{"doctor", "--read-only"}, {"unlock", key, "--holder", id, "--yes"},
+		} {
+			for _, more := range [][]string{nil, {"--json"}} {
+				r := lockmwOn(t, s, append(args, more...)...)
+				if found := unsafeRunes(r.out + r.err); len(found) > 0 {
+					t.Errorf("%q prints %s:\n%q\n%q", append(args, more...), found, r.out, r.err)
+				}
+				for line := range strings.Lines(r.out + r.err) {
+					if more == nil && args[0] != "top" && strings.HasPrefix(line, "lockmw:") && strings.Contains(r.out, line) {
+						t.Errorf("%q: a stranger wrote the line %q", args, line)
+					}
+					if more != nil && strings.Contains(r.out, line) && !json.Valid([]byte(line)) {
+						t.Errorf("%q prints what is no JSON: %s", args, line)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestJSONKeepsEveryText(t *testing.T) {
+	s := redistest.Mini(t)
+	key := "user:" + hostile + "größe\U000e0001"
+	take(t, newClient(t, s), key)
+	r := lockmwOn(t, s, "ls", "--json")
+	var lock lockRecord
+	if err := json.Unmarshal([]byte(r.out), &lock); err != nil || lock.Key != key {
+		t.Errorf("it prints %s, which is %q: %v", r.out, lock.Key, err)
+	}
+	if !strings.Contains(r.out, "größe") {
+		t.Errorf("letters are escaped: %s", r.out)
+	}
+}
+
+func TestNoErrorControlsTheTerminal(t *testing.T) {
+	for _, err := range []error{
+		errors.New("ERR " + hostile), &statusError{statusNothing, say("nobody holds %s", hostile)}, usage("--sort %s", hostile),
+		errors.Join(errors.New("ERR "+hostile), fmt.Errorf("%w: %s", lockmw.ErrUnavailable, hostile)),
+	} {
+		var out strings.Builder
+		c := &command{io: console{err: &out}}
+		c.exitStatus(context.Background(), err)
+		if found := unsafeRunes(out.String()); len(found) > 0 || !strings.Contains(out.String(), "PWNED") || strings.Count(out.String(), "\nlockmw:") > 0 {
+			t.Errorf("%q is printed as %q", err, out.String())
+		}
+	}
+}
+
+func TestNoTextFromRedisControlsTheScreen(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		key := "user:" + hostile
+		storeHostile(t, s.NewClient(t), key)
+		e := newEyes(t, s)
+		m := newScreen(t.Context(), e, 0, time.Second)
+		m.where, m.prefix = hostile, hostile
+		m.Update(tea.WindowSizeMsg{Width: 400, Height: 60})
+		check := func(what string) {
+			t.Helper()
+			shown := ansi.Strip(strings.ReplaceAll(m.View().Content, "\x1b[2J", "CLEAR")) // styles are the program's own
+			if found := unsafeRunes(shown); len(found) > 0 || strings.Contains(shown, "CLEAR") || !strings.Contains(shown, "PWNED") {
+				t.Errorf("%s: it shows %s:\n%q", what, found, shown)
+			}
+		}
+		m.Update(sightMsg{e.scan(t.Context(), topOrders[0].compare, m.memory)})
+		check("the table")
+		press(m, "enter")
+		looks, err := e.lookAgain(t.Context(), []string{key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Update(looksMsg{looks: looks})
+		check("one lock")
+		m.Update(looksMsg{err: errors.New("ERR " + hostile)})
+		check("an error")
+	})
+}
+
+// Only text.go prints, by a function that makes texts harmless.
+func TestOnlyOneFilePrints(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	prints := regexp.MustCompile(`fmt\.F?[Pp]rint|\.WriteString\(|io\.Copy`)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name != "text.go" && !strings.HasSuffix(name, "_test.go") {
+			for line := range strings.Lines(string(text)) {
+				if prints.MatchString(line) {
+					t.Errorf("%s prints without printf: %s", name, strings.TrimSpace(line))
+				}
+			}
+		}
+	}
+}
