@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -173,4 +174,57 @@ func TestOnlyOneFilePrints(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestACommandToCopyRunsNoOther(t *testing.T) {
+	texts := []string{
+		"user:42", "user:x'; touch PWNED; '", "a b", "$(touch PWNED)", "`touch PWNED`", `a\b"c`, "~", "-x", "--yes", "!!", "*", "a;b", "a&b|c>d", "größe", "=ls", "#", "'", "",
+		`\'`, "{a,b}", "user:{42}",
+	}
+	for _, text := range texts {
+		quoted, ok := shellArgument(text)
+		if !ok {
+			t.Errorf("%q cannot be quoted", text)
+			continue
+		}
+		got, err := exec.CommandContext(t.Context(), "sh", "-c", `printf %s, x `+quoted).Output()
+		if err != nil || string(got) != "x,"+text+"," {
+			t.Errorf("%q is quoted as %s, which a shell takes for %q, %v", text, quoted, got, err)
+		}
+	}
+	for _, text := range []string{hostile, "a\nb", "a\tb", "\xff", "\u202e", "\u00a0"} {
+		if quoted, ok := shellArgument(text); ok {
+			t.Errorf("%q is quoted as %s", text, quoted)
+		}
+	}
+	for key, want := range map[string]string{
+		"user:42": "lockmw unlock user:42 --holder", "user:x'; touch PWNED; '": `lockmw unlock 'user:x'\''; touch PWNED; '\''' --holder`,
+		"-x": "lockmw unlock --holder ID -- -x\n", "two\nlines": "", "\u202e": "",
+	} {
+		s := onScreen(t, busy(key, 1, 9, 0))
+		s.Update(tea.WindowSizeMsg{Width: 200, Height: 30})
+		press(s, "enter")
+		shown := regexp.MustCompile(` +\n`).ReplaceAllString(text(t, s), "\n")
+		if want != "" && !strings.Contains(shown, want) || want == "" && strings.Contains(shown, "lockmw unlock") {
+			t.Errorf("for %q it shows\n%s", key, shown)
+		}
+	}
+}
+
+func TestNamesToCopyAreQuoted(t *testing.T) {
+	s := redistest.Mini(t)
+	rdb := s.NewClient(t)
+	for _, prefix := range []string{"x;touch PWNED", "plain", "two;\nls"} {
+		if err := rdb.Set(t.Context(), prefix+":fence", "1", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lockmwOn(t, s, "ls").want(t, statusNothing, "there are locks with --prefix plain, 'two;\\nls', 'x;touch PWNED'\n")
+	lockmwOn(t, s, "ls", "--prefix", "plain").want(t, statusNothing, "other prefixes are 'two;\\nls', 'x;touch PWNED'\n")
+	storeHostile(t, rdb, "user:42")
+	at := fmt.Sprint(time.Now().UnixMicro())
+	if err := rdb.HSet(t.Context(), "lockmw:{user:42}", "token", at, "owner", "'&ls&'").Err(); err != nil {
+		t.Fatal(err)
+	}
+	lockmwOn(t, s, "unlock", "user:42").want(t, statusUsage, `--holder '`+at+`-'\''&ls&'\'''  `)
 }

@@ -186,7 +186,7 @@ func (c *command) nothing(ctx context.Context, inspector *lockmw.Inspector, text
 		if p == c.prefix {
 			used = true
 		} else {
-			others = append(others, p)
+			others = append(others, asArgument(p))
 		}
 	}
 	switch {

@@ -302,8 +302,12 @@ func (s *screen) detail() string {
 		return string(say("%s: neither held nor waited for", s.open))
 	}
 	_ = printLock(&b, &r.lockRecord) // a Builder takes all
-	if len(r.Holders) > 0 {
-		printf(&b, "\n  To release it: lockmw unlock '%s' --holder ID\n", s.open)
+	if key, ok := shellArgument(s.open); ok && len(r.Holders) > 0 {
+		arguments := key + " --holder ID"
+		if strings.HasPrefix(key, "-") {
+			arguments = "--holder ID -- " + key
+		}
+		printf(&b, "\n  To release it: lockmw unlock %s\n", arguments)
 	}
 	for i, e := range s.happened {
 		if i == 0 {

@@ -58,6 +58,27 @@ func clean(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
+// shellArgument writes text as one argument of a POSIX shell, for a command that an operator may copy. It reports false if text has
+// characters that cannot be seen: such a command says something else than it does.
+func shellArgument(text string) (argument string, ok bool) {
+	if clean(text) != text {
+		return "", false
+	}
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.:/@%+,", r)
+	}
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return text, true
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'", true
+}
+
+// asArgument is shellArgument of the text as it is printed. A copy of it runs nothing, and names nothing if characters were escaped.
+func asArgument(text string) string {
+	argument, _ := shellArgument(clean(text))
+	return argument
+}
+
 // short is clean text that is cut off after so many characters.
 func short(text string, most int) string {
 	text = clean(text)

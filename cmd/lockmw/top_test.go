@@ -143,7 +143,7 @@ func TestOneKeyIsOpened(t *testing.T) {
 	more.record.Waiters = append(more.record.Waiters, waiterRecord{Ticket: "u", Process: "web-9:1:a"})
 	s.Update(looksMsg{looks: []*look{more}})
 	shown := text(t, s)
-	for _, want := range []string{"item:2: 1 hold, 8 wait, the longest for 5.0s", "holder   1-item:2", "web-2:12:ab", "lockmw unlock 'item:2' --holder", "lately", "queued", "web-9:1:a", "esc back"} {
+	for _, want := range []string{"item:2: 1 hold, 8 wait, the longest for 5.0s", "holder   1-item:2", "web-2:12:ab", "lockmw unlock item:2 --holder", "lately", "queued", "web-9:1:a", "esc back"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("%q is missing:\n%s", want, shown)
 		}

@@ -99,7 +99,7 @@ func (u *release) holders(r *lockRecord) safe {
 		if i > 0 {
 			printf(&b, "\n")
 		}
-		printf(&b, "  --holder %s  %s, for %s", h.ID, who(h.Label, h.Process), ago(h.Held))
+		printf(&b, "  --holder %s  %s, for %s", asArgument(h.ID), who(h.Label, h.Process), ago(h.Held))
 	}
 	return safe(b.String())
 }
