@@ -36,24 +36,30 @@ type place struct {
 	hosts             []string
 	master            string
 	options           *redis.Options // of the server
+	path              string         // as it was given: a database, a master
 	sentinelUser      string
 	sentinelPassword  string
+	secrets           secrets
 }
 
-// shown is the address without who gets in.
+// shown is the address without who gets in; "" if it cannot be read.
 func (a *address) shown() string {
-	scheme, rest, found := strings.Cut(a.url, "://")
+	p, err := a.parse()
+	if err != nil {
+		return ""
+	}
+	scheme, _, found := strings.Cut(a.url, "://")
+	text := strings.Join(p.hosts, ",") + p.path
 	if !found {
-		return a.url
+		return text
 	}
-	rest, _, _ = strings.Cut(rest, "?")
-	if i := strings.LastIndex(rest, "@"); i >= 0 {
-		rest = rest[i+1:]
-	}
-	return scheme + "://" + rest
+	return scheme + "://" + text
 }
 
-// parse reads a.url. No error has a word of it, as there may be a password in it.
+// errSpecial is why a URL is refused in which a part of a password may stand where a host, a path or an option belongs.
+var errSpecial = usage("--redis: an @ stands behind the first / or ? or #: what is special in a password is percent-encoded")
+
+// parse reads a.url. No error shows what may be a password, or a part of one.
 func (a *address) parse() (*place, error) {
 	p := &place{}
 	scheme, rest, found := strings.Cut(a.url, "://")
@@ -73,11 +79,19 @@ func (a *address) parse() (*place, error) {
 	p.sentinelUser, p.sentinelPassword = values.Get("sentinel_username"), values.Get("sentinel_password")
 	values.Del("sentinel_username")
 	values.Del("sentinel_password")
-	rest, path, _ := strings.Cut(rest, "/")
+	rest, path, found := strings.Cut(rest, "/")
+	if found {
+		p.path = "/" + path
+	}
 	who := ""
 	if i := strings.LastIndex(rest, "@"); i >= 0 {
 		who, rest = rest[:i+1], rest[i+1:]
 	}
+	if strings.Contains(path, "@") || isPassword(query) || strings.Contains(who, "#") {
+		return nil, errSpecial
+	}
+	_, password, _ := strings.Cut(strings.TrimSuffix(who, "@"), ":")
+	p.secrets = secrets{password, p.sentinelPassword, url.QueryEscape(p.sentinelPassword)}
 	p.hosts = strings.Split(rest, ",")
 	switch {
 	case p.sentinel:
@@ -108,7 +122,18 @@ func (a *address) parse() (*place, error) {
 		}
 		return nil, usage("--redis: %v", err)
 	}
+	p.secrets = append(p.secrets, p.options.Password)
 	return p, nil
+}
+
+// isPassword reports whether what follows a ? is rather a part of a password: an @ stands in it.
+func isPassword(query string) bool {
+	for option := range strings.SplitSeq(query, "&") {
+		if strings.Contains(option, "@") && !strings.HasPrefix(option, "sentinel_") {
+			return true
+		}
+	}
+	return false
 }
 
 // tlsFiles adds certificates to o.
@@ -159,7 +184,7 @@ func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets
 	if a.password != "" {
 		o.Password = a.password
 	}
-	*s = append(*s, o.Password, p.sentinelPassword)
+	*s = append(append(*s, o.Password), p.secrets...)
 	if err := a.tlsFiles(o); err != nil {
 		return nil, err
 	}

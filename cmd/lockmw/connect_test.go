@@ -52,7 +52,7 @@ func TestURLsOfAllKindsAreRead(t *testing.T) {
 func TestURLsThatMakeNoSenseAreRefused(t *testing.T) {
 	for _, text := range []string{
 		"http://h", "redis+ring://h", "redis://u:hush@h:port/0", "redis://u:hush%zz@h", "redis://h/x", "redis://a:1,b:2", "redis+sentinel://h", "redis+cluster://h/1",
-		"redis://u:hush@h?x=%zz", "redis://u:hush@h?unknown=1",
+		"redis://u:hush@h?x=%zz", "redis://u:hush@h?unknown=1", "redis://:6379#hush@h", "redis://:6379/hush@h",
 	} {
 		r := call{args: []string{"ls", "--redis", text}}.run(t.Context())
 		if r.want(t, statusUsage, "--redis"); strings.Contains(r.out+r.err, "hush") {
@@ -154,5 +154,50 @@ func TestNoErrorHasAPassword(t *testing.T) {
 	c := &command{secrets: secrets{"", "hush"}}
 	if got := c.secrets.hide(errors.New("dial redis://u:hush@h: hush").Error()); got != "dial redis://u:…@h: …" {
 		t.Errorf("it says %q", got)
+	}
+}
+
+func TestNoPasswordIsShown(t *testing.T) {
+	s := redistest.Redis(t)
+	at := s.Addr()
+	for _, text := range []string{
+		":s3cret@" + at, "u:s3cret@" + at, "redis://:s3cret@" + at, "redis://u:s3cret@" + at + "/1?read_timeout=1s", "rediss://u:s3cret@" + at,
+		"redis://:s3c/ret@" + at, "redis://:s3c?ret@" + at, "redis://:s3c?ret=1@" + at, "redis://:s3c#ret@" + at, "redis://:6379#s3cret@" + at, ":s3c/ret@" + at,
+		":6379/s3cret@" + at, ":6379?s3cret@" + at, ":6379?s3cret=@" + at, "redis://:s3c%72et@" + at, "redis://:s3c%zzret@" + at, "redis://:s3c@ret@" + at,
+		"redis+sentinel://u:s3cret@" + at + "/m", "redis+sentinel://" + at + "/m?sentinel_password=s3cret", "redis+sentinel://" + at + "/m?sentinel_password=s3c%zzret",
+		"redis+cluster://u:s3cret@" + at, "redis+cluster://u:s3cret@" + at + ",u:s3cret@" + at, "redis://u:s3cret@" + at + ",other",
+		"redis://u:s3cret@" + at + "/no-number", "redis://u:s3cret@" + at + "?s=1", "redis://u:s3cret@127.0.0.1:1", "redis://u:s3cret@[::1", "redis://u:s3cret@h:port",
+	} {
+		for _, args := range [][]string{
+			{"ls", "--redis", text}, {"top", "--json", "--for", "1ms", "--redis", text}, {"doctor", "--read-only", "--redis", text}, {text}, {"ls", text}, {"show", "k", text},
+			{"ls", "--address=" + text}, {"ls", "-redis=" + text}, {"ls", "-r" + text}, {"ls", "-r", text}, {"ls", "--redis", at, "--timeout", "5s", text},
+		} {
+			r := call{args: append(args, "--timeout", "300ms")}.run(t.Context())
+			for _, part := range []string{"s3c", "ret@", "ret=", "%72"} {
+				if strings.Contains(r.out+r.err, part) {
+					t.Errorf("%q shows the password: %s%s", args, r.out, r.err)
+					break
+				}
+			}
+		}
+		a := address{url: text}
+		if shown := a.shown(); strings.Contains(shown, "s3c") || strings.Contains(shown, "ret") {
+			t.Errorf("top shows %s as %s", text, shown)
+		}
+	}
+	for text, want := range map[string]string{
+		":s3cret@h:1": "h:1", "h": "h:6379", "redis://u:s3cret@h:1/3?read_timeout=1s": "redis://h:1/3", "rediss://h": "rediss://h:6379",
+		"redis+sentinel://u:s3cret@a:1,b/m/3": "redis+sentinel://a:1,b:26379/m/3",
+	} {
+		a := address{url: text}
+		if got := a.shown(); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+	}
+	for _, text := range []string{"redis+sentinel://a:1/m?sentinel_password=p@ss", "redis://u:p%40%2F%3F%23@h", "redis://h?client_name=a%40b"} {
+		a := address{url: text}
+		if _, err := a.parse(); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

@@ -88,6 +88,7 @@ func advice(n int) string {
 // tell prints a finding at once: some take a second.
 func (v *visit) tell(f doctor.Finding) error {
 	saw := v.secrets.hide(f.Saw)
+	f.Remedy = v.secrets.hide(f.Remedy)
 	if v.json {
 		if err := v.printJSON(findingRecord{f.Check, f.Verdict.String(), f.Server, saw, f.Remedy}); err != nil {
 			return err

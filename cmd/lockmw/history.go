@@ -117,6 +117,7 @@ func (r *reading) none() safe {
 }
 
 func (r *reading) tell(e *lockevents.Event) error {
+	e.Err = r.secrets.hide(e.Err)
 	if r.json {
 		return r.printJSON(recordedEvent{
 			Time: e.At.UTC(), Key: e.Key, Event: string(e.Kind), Process: e.Process, Label: e.Label, Op: e.Op, Mode: e.Mode, Token: e.Token,

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,26 +83,42 @@ Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command li
 	f.StringVar(&c.prefix, "prefix", "lockmw", "of the locks: what WithPrefix says")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "how long Redis may take to answer")
 	f.BoolVar(&c.json, "json", false, "print JSON, one object a line")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() != "" {
+			return usage("unknown flag: -%.1s", unknown.GetSpecifiedShortnames()) // the rest may be a password
+		}
+		return usage("%v", err)
+	})
 	root.AddCommand(c.list(), c.show(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.bench(), c.serve(), c.version())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	for _, sub := range root.Commands() {
 		check := sub.Args
 		sub.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usage("%v: %s", err, cmd.UseLine())
+				return usage("%s: %s", withoutURLs(err, args), cmd.UseLine())
 			}
 			return nil
 		}
 	}
 	root.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usage("there is no command %q: see lockmw --help", args[0])
+			return usage("%s: see lockmw --help", withoutURLs(fmt.Errorf("there is no command %q", args[0]), args))
 		}
 		return nil
 	}
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return root
+}
+
+// withoutURLs is the text of an error about arguments, without those that may be URLs: there may be passwords in them.
+func withoutURLs(err error, args []string) string {
+	text := err.Error()
+	for _, arg := range args {
+		if strings.Contains(arg, "@") || strings.Contains(arg, "://") {
+			text = strings.ReplaceAll(text, strconv.Quote(arg), "…")
+		}
+	}
+	return text
 }
 
 // readVariables gives each of these flags that was not set the value of its variable.
