@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +23,7 @@ type serving struct {
 	addr        string
 	forceUnlock bool
 	traceURL    string
+	hosts       []string
 }
 
 func (c *command) serve() *cobra.Command {
@@ -30,6 +34,9 @@ func (c *command) serve() *cobra.Command {
 		Long: `Serves the page of package inspector: all locks, one lock, the server. It is for this machine unless another address is given:
 it has no authentication, so whoever reaches it sees keys, labels and hosts, and with --force-unlock releases locks.
 
+It answers to localhost, to IP addresses and to the names of --host. A request with another name in its Host header is refused:
+the name of a stranger's page may lead here (DNS rebinding).
+
 :8080 is all addresses of this machine. It ends with Ctrl-C.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,11 +46,15 @@ it has no authentication, so whoever reaches it sees keys, labels and hosts, and
 			if s.traceURL != "" && !isTraceURL(s.traceURL) {
 				return usage("--trace-url: an http or https URL with {trace_id} in it")
 			}
+			if err := s.checkHosts(cmd.Flags().Changed("host")); err != nil {
+				return err
+			}
 			return s.run(cmd.Context())
 		},
 	}
 	cmd.Flags().BoolVar(&s.forceUnlock, "force-unlock", false, "let who sees the page release locks")
 	cmd.Flags().StringVar(&s.traceURL, "trace-url", "", "link holds to traces, such as https://jaeger.example.com/trace/{trace_id}")
+	cmd.Flags().StringSliceVar(&s.hosts, "host", nil, "name by which browsers reach the page, such as locks.internal; may be repeated")
 	return cmd
 }
 
@@ -72,11 +83,7 @@ func (s *serving) run(ctx context.Context) error {
 		return usage("%v", err)
 	}
 	own := isOwn(listener.Addr())
-	page := inspector.Handler(insp, opts...)
-	server := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second}
-	if own {
-		server.Handler = onlyHere(page)
-	}
+	server := &http.Server{Handler: s.checkingHost(inspector.Handler(insp, opts...)), ReadHeaderTimeout: 10 * time.Second}
 	where := url.URL{Scheme: "http", Host: shownHost(listener.Addr()), Path: "/"}
 	if err := s.tellWhere(where.String(), own); err != nil {
 		return errors.Join(err, listener.Close())
@@ -96,13 +103,13 @@ func (s *serving) run(ctx context.Context) error {
 }
 
 func (s *serving) tellWhere(where string, own bool) error {
-	if s.json {
-		err := s.printJSON(struct {
-			URL string `json:"url"`
-		}{where})
-		return errors.Join(err, s.out.Flush())
+	if !s.json {
+		printf(s.out, "%s\n", where)
+	} else if err := s.printJSON(struct {
+		URL string `json:"url"`
+	}{where}); err != nil {
+		return err
 	}
-	printf(s.out, "%s\n", where)
 	if !own {
 		printf(s.io.err, "lockmw: whoever reaches this address sees the locks: there is no authentication\n")
 		if s.forceUnlock {
@@ -130,18 +137,47 @@ func shownHost(addr net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// onlyHere refuses requests for other hosts: a page elsewhere could have its name lead to this machine, and read all in its visitor's
-// browser.
-func onlyHere(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
+// hostName is what a Host header may name besides localhost and addresses.
+var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?$`)
+
+// checkHosts prepares the names that --host lists.
+func (s *serving) checkHosts(given bool) error {
+	if given && len(s.hosts) == 0 {
+		s.hosts = []string{""}
+	}
+	for i, name := range s.hosts {
+		s.hosts[i] = normalHost(name)
+		if !hostName.MatchString(s.hosts[i]) {
+			return usage("--host %q: a name such as locks.internal, without scheme and port", name)
 		}
-		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-			http.Error(w, "this page is for localhost only", http.StatusForbidden)
+	}
+	return nil
+}
+
+// normalHost is the name of a host, as names are compared.
+func normalHost(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// checkingHost answers requests for localhost, for addresses and for the names of --host. Another name can belong to a stranger who
+// has it lead to this address (DNS rebinding): that stranger's page would read all, and release locks, in its visitor's browser.
+func (s *serving) checkingHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.isOurs(r.Host) {
+			http.Error(w, "this page does not answer to that name: see lockmw serve --host", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func (s *serving) isOurs(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	} else if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		host = host[1 : len(host)-1]
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	name := normalHost(host)
+	return name == "localhost" || slices.Contains(s.hosts, name)
 }

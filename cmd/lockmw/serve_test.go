@@ -74,15 +74,38 @@ func TestServeServesThePage(t *testing.T) {
 	if _, body := fetch(t, where+"key?key=user:42", ""); strings.Contains(body, "force-unlock") {
 		t.Error("whoever sees it may release locks")
 	}
-	for _, host := range []string{"127.0.0.1", "[::1]:8080", "localhost"} {
-		if status, _ := fetch(t, where, host); status != http.StatusOK {
-			t.Errorf("as %s: %d", host, status)
+}
+
+// The name of a page elsewhere may lead to this address (DNS rebinding): its visitor's browser then asks here with that name.
+func TestServeAnswersToItsOwnNamesOnly(t *testing.T) {
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "user:42")
+	for _, args := range [][]string{
+		{"localhost:0", "--force-unlock", "--host", "Locks.Internal,other.internal"}, {"0.0.0.0:0", "--force-unlock", "--host", "locks.internal", "--host", "other.internal"},
+	} {
+		where := serves(t, s, args...)
+		for _, host := range []string{
+			"127.0.0.1", "[::1]:8080", "[::1]", "localhost", "LOCALHOST:8080", "localhost.", "192.0.2.1", "192.0.2.1:8080", "[2001:db8::1]:8080",
+			"locks.internal", "LOCKS.internal:8080", "other.internal",
+		} {
+			if status, _ := fetch(t, where, host); status != http.StatusOK {
+				t.Errorf("%s: as %s: %d", args[0], host, status)
+			}
+		}
+		for _, host := range []string{
+			"evil.example", "evil.example:8080", "localhost.evil.example", "locks.internal.evil.example", "evil.locks.internal", "127.0.0.1.evil.example", "127.1", "0x7f000001", "2130706433",
+			"[::1].evil.example", ":8080", "locks.internal,evil.example", "évil.example",
+		} {
+			for _, path := range []string{"", "key?key=user:42", "locks.json", "style.css", "nothing"} {
+				status, body := fetch(t, where+path, host)
+				if status != http.StatusForbidden || strings.Contains(body, "user:42") || strings.Contains(body, "force-unlock") || !strings.Contains(body, "--host") {
+					t.Errorf("%s: %s as %s: %d %s", args[0], path, host, status, body)
+				}
+			}
 		}
 	}
-	for _, host := range []string{"evil.example", "evil.example:8080", "192.0.2.1", "localhost.evil.example"} {
-		if status, body := fetch(t, where, host); status != http.StatusForbidden || strings.Contains(body, "user:42") {
-			t.Errorf("a page elsewhere whose name %s leads here: %d %s", host, status, body)
-		}
+	for _, name := range []string{"http://locks.internal", "locks.internal:8080", "a b", "", "*"} {
+		lockmwOn(t, s, "serve", "localhost:0", "--host", name).want(t, statusUsage, "--host")
 	}
 }
 
@@ -111,6 +134,15 @@ func TestServeWarnsWhereOthersReachIt(t *testing.T) {
 	}
 	if !strings.Contains(err.String(), "no authentication") || !strings.Contains(err.String(), "may release") {
 		t.Errorf("for all: %q", err.String())
+	}
+	out.Reset()
+	err.Reset()
+	c.json = true
+	if err := s.tellWhere("http://localhost:8080/", false); err != nil {
+		t.Error(err)
+	}
+	if out.String() != `{"url":"http://localhost:8080/"}`+"\n" || !strings.Contains(err.String(), "no authentication") || !strings.Contains(err.String(), "may release") {
+		t.Errorf("in JSON: %q, %q", out.String(), err.String())
 	}
 }
 
