@@ -11,7 +11,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/internal/logged"
 	"github.com/lockmw/go/internal/slowclient"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/internal/withhold"
@@ -65,7 +65,7 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	body := g.readAhead(w, r, began)
 	waiting, limit := waitlimit.Start(ofRequest(r.Context()), g.longestWait)
 	defer limit.Release()
-	call := observe.NewCall(waiting)
+	call := logged.NewCall(waiting)
 	ctx, hold, err := g.lock(call, r, key, g.optionsFor(r))
 	err = limit.Stop(hold, err, whyTooLong)
 	if err == nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -257,12 +259,16 @@ func TestAFailedReleaseIsLogged(t *testing.T) {
 func TestFailingOpenIsLogged(t *testing.T) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))
-		c := usertest.Client(t, s, lockmw.WithObserver(j.observer), lockmw.WithFailOpen())
+		var log usertest.Output
+		c := usertest.Client(t, s, lockmw.WithObserver(j.observer), lockmw.WithFailOpen(), lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		s.Mini.SetError("LOADING not yet")
 		_, hold := usertest.Lock(t, t.Context(), c, "item:7")
 		time.Sleep(time.Minute)
 		usertest.Unlock(t, hold)
 		s.Mini.SetError("")
+		if got := log.String(); strings.Contains(got, "without a lock") {
+			t.Errorf("the Client logs it, too: %s", got)
+		}
 		l := j.messages(failedOpen)[0] // it was no hold
 		l.want(t, line{"level": "WARN", "lock.key": "item:7", "lock.token": nil, "lock.outcome": "error", "error.type": "lock_unavailable"})
 		if l.duration("lock.waited") < 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/logged"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
@@ -81,6 +82,7 @@ func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 	if g.FailedOpen != nil {
 		s.Enter(observe.Over)
 		r.logUnavailable(ctx, msgFailedOpen, &a, s, seen, g.FailedOpen)
+		r.setLogged(ctx)
 		return ctx
 	}
 	s.Enter(observe.Holding)
@@ -118,8 +120,13 @@ func (r *reporter) failed(ctx context.Context, a lockmw.Attempt, err error) {
 	default:
 		return
 	}
+	r.setLogged(ctx)
+}
+
+// setLogged notes that no other line is needed, if warnings are logged.
+func (r *reporter) setLogged(ctx context.Context) {
 	if r.loggerFor(ctx, slog.LevelWarn) != nil {
-		observe.SetLogged(ctx)
+		logged.Set(ctx)
 	}
 }
 

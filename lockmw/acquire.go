@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/keyed"
+	"github.com/lockmw/go/internal/logged"
 	"github.com/lockmw/go/internal/loglimit"
 )
 
@@ -121,7 +122,7 @@ func (a *attempt) acquire() (context.Context, *Hold, error) {
 
 // end ends the attempt with what the implementation of locks has returned.
 func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, error) {
-	held, p, l := a.held, a.policy, a.held.locker
+	held, p := a.held, a.policy
 	var acquired time.Time
 	var waited time.Duration
 	var contended bool
@@ -143,19 +144,40 @@ func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, err
 			}
 			return a.ctx, nil, err
 		}
-		if missed, ok := l.failedOpen.Allow(loglimit.KindOf(err)); ok {
-			l.Logger().WarnContext(a.ctx, "lockmw: going on without a lock", "name", p.nameFor(held.req.Key), "error", errors.Unwrap(err), "suppressed", missed)
-		}
 	}
 	observed := a.observed
 	if held.watch != nil {
 		held.watch.since = acquired
-		held.watch.acquired(Acquisition{Hold: a.hold, Waited: waited, Contended: contended, FailedOpen: err})
+		a.tellAcquired(Acquisition{Hold: a.hold, Waited: waited, Contended: contended, FailedOpen: err})
 		observed = held.watch.ctx
+	} else if err != nil {
+		a.logFailedOpen(err)
 	}
 	a.hold.attach(observed)
 	held.startEvents()
 	return &a.hold.ctx, a.hold, nil
+}
+
+// tellAcquired tells the observers. A call that failed open is logged, unless one of them does that.
+func (a *attempt) tellAcquired(g Acquisition) {
+	w := a.held.watch
+	if g.FailedOpen == nil {
+		w.acquired(g)
+		return
+	}
+	call := logged.NewCall(w.ctx)
+	w.ctx = call
+	w.acquired(g)
+	if !call.Logged() {
+		a.logFailedOpen(g.FailedOpen)
+	}
+}
+
+func (a *attempt) logFailedOpen(err error) {
+	l := a.held.locker
+	if missed, ok := l.lines.Allow(loglimit.KindOf(err)); ok {
+		l.Logger().WarnContext(a.ctx, "lockmw: continuing without a lock", "name", a.policy.nameFor(a.held.req.Key), "error", errors.Unwrap(err), "suppressed", missed)
+	}
 }
 
 // isOutage reports whether the server cannot be used because of itself, or of the way to it.

@@ -24,17 +24,24 @@ import (
 )
 
 func TestCallsThatFailOpenDoNotFillTheLog(t *testing.T) {
-	var log usertest.Output
-	server := redistest.Mini(t)
-	c := usertest.Client(t, server, lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), lockmw.WithFailOpen())
-	server.Mini.SetError("MISCONF Redis is configured to save RDB snapshots")
-	for range 3 {
-		_, hold := usertest.Lock(t, t.Context(), c, "item:7", lockmw.WithWait(0))
-		usertest.Unlock(t, hold)
-	}
-	server.Mini.SetError("")
-	if n := strings.Count(log.String(), "going on without a lock"); n != 1 {
-		t.Errorf("3 calls have %d lines, want one: %s", n, log.String())
+	for name, opts := range map[string][]lockmw.ClientOption{
+		"plain":    {lockmw.WithFailOpen()},
+		"observed": {lockmw.WithFailOpen(), lockmw.WithObserver(&lockmw.Observer{})}, // by one that does not log
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log usertest.Output
+			server := redistest.Mini(t)
+			c := usertest.Client(t, server, append(opts, lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))...)
+			server.Mini.SetError("MISCONF Redis is configured to save RDB snapshots")
+			for range 3 {
+				_, hold := usertest.Lock(t, t.Context(), c, "item:7", lockmw.WithWait(0))
+				usertest.Unlock(t, hold)
+			}
+			server.Mini.SetError("")
+			if n := strings.Count(log.String(), "continuing without a lock"); n != 1 {
+				t.Errorf("3 calls have %d lines, want one: %s", n, log.String())
+			}
+		})
 	}
 }
 

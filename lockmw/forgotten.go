@@ -73,6 +73,10 @@ func (l *heldLock) IsForgotten() bool {
 
 // Forgotten implements core.Events.
 func (l *heldLock) Forgotten(h core.LocalHold, ends time.Time) {
-	args := append([]any{slog.String("key", l.req.Key), slog.Time("ends", ends)}, l.describe(h)...)
+	missed, ok := l.locker.lines.Allow("forgotten")
+	if !ok {
+		return
+	}
+	args := append([]any{slog.String("key", l.req.Key), slog.Time("ends", ends), slog.Int("suppressed", missed)}, l.describe(h)...)
 	l.locker.Logger().Warn("lockmw: a hold was forgotten: nothing refers to it or to its context, so nobody can unlock it; it is not renewed, and ends with its lease", args...)
 }

@@ -21,8 +21,8 @@ type KindLocker struct {
 	kind          core.Kind
 	base          Policy
 	unlockTimeout time.Duration
-	logger        *slog.Logger // WithLogger's; nil: the default one
-	failedOpen    *loglimit.Limit
+	logger        *slog.Logger    // WithLogger's; nil: the default one
+	lines         *loglimit.Limit // of each kind one in a while
 }
 
 var _ Locker = (*KindLocker)(nil)
@@ -45,7 +45,7 @@ func OverLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*KindLoc
 func newKindLocker(locks core.Locks, kind core.Kind, s *settings) (*KindLocker, error) {
 	l := &KindLocker{
 		locks: locks, kind: kind, base: s.policy, unlockTimeout: s.engine.Unlock, logger: s.logger,
-		failedOpen: &loglimit.Limit{},
+		lines: &loglimit.Limit{},
 	}
 	if err := l.checkTimes(l.base.Lease, l.base.MinHold); err != nil {
 		return nil, err

@@ -12,9 +12,13 @@ import (
 )
 
 // Stalled implements core.Events: the call waits for a hold of this process. That may be a hold of its own
-// caller, which then waits for itself. Each hold is logged once, however many calls wait for it.
+// caller, which then waits for itself. Each hold is logged once, however many calls wait for it, and one hold in 10 s.
 func (l *heldLock) Stalled(h core.LocalHold) {
 	if l.req.Leads || l.req.Once { // it waits for a leader, or a job, of its own process if it has to
+		return
+	}
+	calls := callers()
+	if calls.areOfMiddleware() { // the holder is another request, or another task
 		return
 	}
 	l.mu.Lock()
@@ -24,8 +28,12 @@ func (l *heldLock) Stalled(h core.LocalHold) {
 	if !ok || l.locker == nil || holder.blamed.Swap(true) {
 		return
 	}
-	args := append([]any{"key", l.req.Key}, l.about()...)
-	args = append(args, callers().describe("call")...)
+	missed, ok := l.locker.lines.Allow("self-wait")
+	if !ok {
+		return
+	}
+	args := append([]any{"key", l.req.Key, "suppressed", missed}, l.about()...)
+	args = append(args, calls.describe("call")...)
 	l.locker.Logger().Warn("lockmw: a call waits for a lock that its own process holds; if its caller is the holder, it has to use the context that Lock returned",
 		append(args, slog.Group("holder", holder.describe(h)...))...)
 }
@@ -102,6 +110,18 @@ func (s *stack) callSite() (site string, calledBy []string) {
 		}
 	}
 	return site, calledBy
+}
+
+// areOfMiddleware reports whether a middleware of this module called. It never calls within its own hold without the context of
+// that.
+func (s *stack) areOfMiddleware() bool {
+	site, _ := s.callSite()
+	for _, pkg := range []string{"httpmw.", "asynqmw."} {
+		if strings.HasPrefix(site, "github.com/lockmw/go/"+pkg) {
+			return true
+		}
+	}
+	return false
 }
 
 // isOwn reports whether a function is of the packages between a call site and the wait.

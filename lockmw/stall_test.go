@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -185,6 +186,39 @@ func takeTheLock(ctx context.Context, l lockmw.Locker, opts ...lockmw.Option) (c
 func forgetTheContext(ctx context.Context, l lockmw.Locker) error {
 	_, _, err := l.Lock(ctx, "user:42", lockmw.WithWait(5*time.Second))
 	return err
+}
+
+func TestManyCallsThatWaitForTheirProcessHaveOneLine(t *testing.T) {
+	eachLocker(t, func(t *testing.T, hold, wait lockmw.Locker, log func() string) {
+		waitForAll := func(from, to int) {
+			var wg sync.WaitGroup
+			for i := from; i < to; i++ {
+				key := fmt.Sprint("user:", i)
+				_, held, err := hold.Lock(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wg.Go(func() {
+					if _, _, err := wait.Lock(t.Context(), key, lockmw.WithWait(2*time.Second)); !errors.Is(err, lockmw.ErrBusy) {
+						t.Error(err)
+					}
+					if err := held.Unlock(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		}
+		waitForAll(0, 50)
+		if n := strings.Count(log(), "its own process holds"); n != 1 {
+			t.Errorf("50 calls have %d lines, want one", n)
+		}
+		time.Sleep(10 * time.Second) // of the bubble's time
+		waitForAll(50, 51)
+		if n := strings.Count(log(), "its own process holds"); n != 2 || !strings.Contains(log(), "suppressed=49") {
+			t.Errorf("%d lines, want a second one that counts 49 others: %s", n, log())
+		}
+	})
 }
 
 // A queue that moves on is no sign of a mistake, and neither is a short wait.
