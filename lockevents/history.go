@@ -31,28 +31,66 @@ func NewHistory(rdb redis.UniversalClient, opts ...Option) (*History, error) {
 // pageSize is how many entries are read at once.
 const pageSize = 100
 
-// Recent returns the last n events of a key, or of all keys if it is "", the latest one last. It reads the stream from its end,
-// in pages, until it has them, and all of it if there are fewer. Without a stream there are none. An error is Redis' own.
+// Recent returns the last n events of a key, or of all keys if it is "", in the order of their times. It reads the stream from its
+// end, in pages, until it has them, and all of it if there are fewer. Without a stream there are none. An error is Redis' own.
 func (h *History) Recent(ctx context.Context, key string, n int) (events []Event, err error) {
-	end := "+"
-	for len(events) < n {
-		entries, err := h.rdb.XRevRangeN(ctx, h.stream(), end, "-", pageSize).Result()
+	if n <= 0 {
+		return nil, nil
+	}
+	for page, err := range h.Back(ctx, "") {
 		if err != nil {
-			return nil, fmt.Errorf("lockevents: %w", err)
+			return nil, err
 		}
-		for _, entry := range entries { // the latest one first
-			end = "(" + entry.ID
-			all := eventsOf(entry, key)
-			slices.Reverse(all)
-			events = append(events, all...)
+		for _, e := range page.Events {
+			if key == "" || e.Key == key {
+				events = append(events, e)
+			}
 		}
-		if len(entries) < pageSize {
+		if len(events) >= n {
 			break
 		}
 	}
-	events = events[:min(n, len(events))]
-	slices.Reverse(events)
-	return events, nil
+	SortByTime(events)
+	return events[max(len(events)-n, 0):], nil
+}
+
+// SortByTime sorts events by At. In the stream, those of several processes are mixed.
+func SortByTime(events []Event) {
+	slices.SortStableFunc(events, func(a, b Event) int { return a.At.Compare(b.At) })
+}
+
+// A Page has the events of some entries of the stream.
+type Page struct {
+	Events []Event // of all keys, in the order in which each process wrote them
+	LastID string  // of the latest of these entries
+}
+
+// Back yields the events of all keys in pages of 100 entries, from the end of the stream back to the entry after an id, or to the
+// beginning if it is "". A reader that gives the LastID of the first page next time gets only what was written since. It reads a page
+// when it is asked for it. An error comes once, and ends it; it is Redis' own.
+func (h *History) Back(ctx context.Context, after string) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		start, end := "-", "+"
+		if after != "" {
+			start = "(" + after
+		}
+		for more := true; more; {
+			entries, err := h.rdb.XRevRangeN(ctx, h.stream(), end, start, pageSize).Result()
+			if err != nil {
+				yield(Page{}, fmt.Errorf("lockevents: %w", err))
+				return
+			}
+			if len(entries) == 0 {
+				return
+			}
+			page := Page{LastID: entries[0].ID}
+			for _, entry := range slices.Backward(entries) {
+				page.Events = append(page.Events, eventsOf(entry, "")...)
+			}
+			end = "(" + entries[len(entries)-1].ID
+			more = yield(page, nil) && len(entries) == pageSize
+		}
+	}
 }
 
 // eventsOf returns those of a key in an entry.

@@ -2,9 +2,13 @@ package lockevents_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
@@ -92,4 +96,60 @@ func TestFollowYieldsWhatHappensFromNowOn(t *testing.T) {
 		close(seen)
 		_ = b.Close()
 	})
+}
+
+// Each process writes every 20 ms what it has seen since: an entry may be later in the stream than one with later events.
+func TestRecentIsInTheOrderOfTimes(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	b := newBook(t, s)
+	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	for process, offsets := range [][]int{{4, 20, 5}, {3, 10}, {30, 1}} {
+		lines := ""
+		for _, ms := range offsets {
+			lines += fmt.Sprintf(`{"at_us":%d,"event":"acquired","key":"user:42","label":"%d"}`+"\n", at.UnixMicro()+int64(1000*ms), ms)
+		}
+		values := []any{"process", fmt.Sprint(process), "events", lines}
+		if err := b.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "lockmw:events", Values: values}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, want := range map[int]string{7: "1 3 4 5 10 20 30", 3: "10 20 30", 0: ""} {
+		var labels []string
+		for _, e := range b.recent("user:42", n) {
+			labels = append(labels, e.Label)
+		}
+		if got := strings.Join(labels, " "); got != want {
+			t.Errorf("the last %d are %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestBackReadsOnlyWhatIsNew(t *testing.T) {
+	t.Parallel()
+	b := newBook(t, redistest.Mini(t))
+	write := func(n int) {
+		for range n {
+			values := []any{"process", "web:1", "events", `{"at_us":1,"event":"acquired","key":"user:42"}`}
+			if err := b.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "lockmw:events", Values: values}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var last string
+	for _, want := range []int{250, 0, 1, 100} {
+		write(want)
+		got, first := 0, true
+		for page, err := range b.history.Back(t.Context(), last) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got += len(page.Events); first {
+				last, first = page.LastID, false
+			}
+		}
+		if got != want {
+			t.Errorf("%d events, want %d", got, want)
+		}
+	}
 }
