@@ -13,7 +13,8 @@ type feed[T any] struct {
 	class int
 	every time.Duration // how long to wait after a read, at least
 	load  float64       // the part of its time in which a read asks the server; 0: all of it
-	// read reads it once. It may say that it gets on, and show what it has so far.
+	first bool          // there are many like it: their first reads have a bound
+	// read reads it once. It may say that it gets on, which keeps it waiting while nobody looks, and show what it has so far.
 	read func(ctx context.Context, alive func(), sofar func(T)) (T, error)
 
 	mu      sync.Mutex
@@ -22,6 +23,8 @@ type feed[T any] struct {
 	left    chan struct{}      // says that the last viewer has gone
 	cancel  context.CancelFunc // ends the read under way
 	abort   *time.Timer        // calls it, after the last viewer has gone
+	came    sync.Cond          // says that there is a viewer again, or that the read under way is cancelled
+	begun   time.Time          // when the read under way began
 
 	last  reading[T]
 	costs [2]time.Duration // what the last reads took
@@ -50,7 +53,44 @@ func (v *viewer) tell() {
 }
 
 // A pace says how often feeds may read: all together in a share of the time.
-type pace struct{ running [classes]atomic.Int64 }
+type pace struct {
+	running [classes]atomic.Int64
+
+	mu    sync.Mutex
+	first int       // how many first reads are under way
+	paid  time.Time // until when the first reads so far have used up their share
+}
+
+const (
+	firstReads = 4               // side by side
+	ahead      = 5 * time.Second // by how much first reads may be ahead of their share: some 60 of a server that is near
+	askAgain   = 50 * time.Millisecond
+)
+
+// admit lets a first read begin, or returns after what time to ask again.
+func (p *pace) admit() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if early := time.Until(p.paid.Add(-ahead)); early > 0 {
+		return early
+	}
+	if p.first >= firstReads {
+		return askAgain
+	}
+	p.first++
+	return 0
+}
+
+// admitted ends a first read.
+func (p *pace) admitted(took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.first--
+	if now := time.Now(); p.paid.Before(now) {
+		p.paid = now
+	}
+	p.paid = p.paid.Add(time.Duration(float64(took) / share))
+}
 
 // share is the part of the time that all feeds of a handler may spend reading. Of that time the server spends a part
 // only: the rest is on the wire, and in this process.
@@ -79,18 +119,19 @@ func (p *pace) pause(class int, took time.Duration) time.Duration {
 	return time.Duration(float64(took) / part / share)
 }
 
-// finishWithin is how long a read may go on when nobody looks any more. A reload soon shows what it has found: of very many locks
-// it may take longer than somebody waits for a page.
-const finishWithin = time.Minute
+// keepFor is how long a read that began so long ago is kept when nobody looks any more: ten times as long, up to a minute. It asks
+// the server nothing meanwhile. A reload continues it: of very many locks it may take longer than somebody waits for a page.
+func keepFor(began time.Duration) time.Duration { return min(max(10*began, time.Second), time.Minute) }
 
 // watch has v told of changes until leave is called, which does not wait for a read that is under way.
 func (f *feed[T]) watch(v *viewer) (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.viewers == nil {
-		f.viewers, f.left = make(map[*viewer]bool), make(chan struct{}, 1)
+		f.viewers, f.left, f.came.L = make(map[*viewer]bool), make(chan struct{}, 1), &f.mu
 	}
 	f.viewers[v] = true
+	f.came.Broadcast()
 	if f.abort != nil {
 		f.abort.Stop()
 	}
@@ -108,7 +149,13 @@ func (f *feed[T]) leave(v *viewer) {
 		return
 	}
 	if f.cancel != nil {
-		f.abort = time.AfterFunc(finishWithin, f.cancel)
+		cancel := f.cancel
+		f.abort = time.AfterFunc(keepFor(time.Since(f.begun)), func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			cancel()
+			f.came.Broadcast()
+		})
 	}
 	select {
 	case f.left <- struct{}{}:
@@ -124,6 +171,9 @@ func (f *feed[T]) run() {
 	defer timer.Stop()
 	for f.goesOn() {
 		wait := time.Until(f.due()) // which changes with what else is read
+		if wait <= 0 && f.isFirst() {
+			wait = f.pace.admit()
+		}
 		if wait <= 0 {
 			f.readOnce()
 			continue
@@ -144,17 +194,33 @@ func (f *feed[T]) goesOn() bool {
 	return f.running
 }
 
+// isFirst reports whether the next read is a first one that needs to be admitted.
+func (f *feed[T]) isFirst() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.first && f.done.IsZero()
+}
+
 func (f *feed[T]) readOnce() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	begun := time.Now()
+	var rested time.Duration
 	alive := func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		began := time.Now()
+		for len(f.viewers) == 0 && ctx.Err() == nil {
+			f.came.Wait()
+		}
 		f.last.since = time.Now()
+		rested += f.last.since.Sub(began)
+	}
+	if f.isFirst() {
+		defer func() { f.pace.admitted(time.Since(begun)) }()
 	}
 	f.mu.Lock()
-	f.cancel, f.last.since = cancel, begun
+	f.cancel, f.begun, f.last.since = cancel, begun, begun
 	f.mu.Unlock()
 	value, err := f.read(ctx, alive, func(sofar T) {
 		f.update(func() {
@@ -170,12 +236,13 @@ func (f *feed[T]) readOnce() {
 		}
 		f.cancel, f.abort = nil, nil
 		f.done, f.last.since = now, time.Time{}
+		took := now.Sub(begun) - rested
 		switch {
 		case err == nil:
 			f.last = reading[T]{value: value, at: now, whole: true}
-			f.costs = [2]time.Duration{f.costs[1], now.Sub(begun)}
+			f.costs = [2]time.Duration{f.costs[1], took}
 		case ctx.Err() != nil: // it took too long for nobody
-			f.costs[1] = max(f.costs[1], now.Sub(begun))
+			f.costs[1] = max(f.costs[1], took)
 		default:
 			f.last.err = err
 		}

@@ -98,7 +98,10 @@ func (h *handler) subject(page string, values url.Values) (subject, error) {
 	switch page {
 	case "key":
 		key, err := h.addressed(values)
-		return &keyPage{h.hub, key, h.address(key).Encode()}, err
+		if err != nil {
+			return nil, err
+		}
+		return &keyPage{h.hub, key, h.hub.key(key), h.address(key).Encode()}, nil
 	case "redis":
 		return &redisPage{h.hub}, nil
 	}

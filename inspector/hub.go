@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/doctor"
-	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -23,19 +22,14 @@ type hub struct {
 	queues   *feed[*snapshot] // of the locks that are waited for, while all of them are not read often
 	servers  *feed[[]lockmw.Server]
 	prefixes *feed[[]string]
+	kept     *feed[map[string][]string] // names of kept places, by key
+	events   *feed[*past]
 	findings *feed[[]doctor.Finding]
 
 	mu     sync.Mutex
-	keys   map[string]*keyFeeds
+	keys   map[string]*feed[keyStatus]
 	merged *snapshot // of what these two have read
 	from   [2]*snapshot
-}
-
-// The feeds of one key. Kept places are found by a scan, and so are read less often.
-type keyFeeds struct {
-	status *feed[keyStatus]
-	kept   *feed[[]lockmw.KeptPlace]
-	events *feed[[]lockevents.Event]
 }
 
 // A keyStatus is the status of a key, or why what Redis has there is none.
@@ -45,18 +39,31 @@ type keyStatus struct {
 }
 
 func newHub(insp *lockmw.Inspector, shown func(string) string) *hub {
-	h := &hub{insp: insp, shown: shown, keys: make(map[string]*keyFeeds)}
+	h := &hub{insp: insp, shown: shown, keys: make(map[string]*feed[keyStatus])}
 	h.locks = &feed[*snapshot]{pace: &h.pace, class: ofLocks, every: time.Second, load: scanShare, read: h.readAll}
-	h.queues = newFeed(&h.pace, time.Second, h.readQueues)
-	h.queues.class, h.queues.load = ofQueues, scanShare
+	h.queues = &feed[*snapshot]{pace: &h.pace, class: ofQueues, every: time.Second, load: scanShare, read: h.readQueues}
 	h.servers = newFeed(&h.pace, 2*time.Second, insp.Servers)
-	h.prefixes = newFeed(&h.pace, 30*time.Second, insp.Prefixes)
+	h.prefixes = newScan(&h.pace, 30*time.Second, insp.Prefixes)
+	h.kept = newScan(&h.pace, 5*time.Second, insp.KeptNames)
+	h.events = &feed[*past]{pace: &h.pace, class: ofOthers, every: 2 * time.Second, load: scanShare, read: h.readEvents}
 	h.findings = newFeed(&h.pace, time.Minute, h.examine)
 	return h
 }
 
 func newFeed[T any](p *pace, every time.Duration, read func(context.Context) (T, error)) *feed[T] {
 	return &feed[T]{pace: p, class: ofOthers, every: every, read: func(ctx context.Context, _ func(), _ func(T)) (T, error) { return read(ctx) }}
+}
+
+// newScan returns a feed of what a scan finds.
+func newScan[T any](p *pace, every time.Duration, scan func(context.Context, ...lockmw.ScanOption) (T, error)) *feed[T] {
+	return &feed[T]{pace: p, class: ofOthers, every: every, load: scanShare, read: func(ctx context.Context, alive func(), _ func(T)) (T, error) {
+		return scan(ctx, lockmw.WithShare(scanShare), aliveAt(alive))
+	}}
+}
+
+// aliveAt tells a feed of each page of a scan.
+func aliveAt(alive func()) lockmw.ScanOption {
+	return lockmw.WithScanProgress(func(lockmw.ScanProgress) { alive() })
 }
 
 // examine looks for what is wrong with the servers. It writes nothing.
@@ -101,7 +108,7 @@ const often = 2 * time.Second
 
 // readQueues reads the locks that are waited for, and those that were when it last looked. It reads nothing if all locks have
 // just been read.
-func (h *hub) readQueues(ctx context.Context) (*snapshot, error) {
+func (h *hub) readQueues(ctx context.Context, alive func(), _ func(*snapshot)) (*snapshot, error) {
 	all := h.locks.now()
 	if !all.whole || time.Since(all.at) < often {
 		return nil, nil //nolint:nilnil // there is nothing to add
@@ -123,7 +130,7 @@ func (h *hub) readQueues(ctx context.Context) (*snapshot, error) {
 	add := func(status lockmw.Status, err error) {
 		entries = append(entries, newEntry(status, err, time.Now(), h.shown(status.Key)))
 	}
-	for status, err := range h.insp.Queued(ctx, slices.Collect(maps.Keys(free)), lockmw.WithShare(scanShare)) {
+	for status, err := range h.insp.Queued(ctx, slices.Collect(maps.Keys(free)), lockmw.WithShare(scanShare), aliveAt(alive)) {
 		if err != nil && status.Key == "" {
 			return nil, err
 		}
@@ -177,29 +184,26 @@ func merge(all, later *snapshot) *snapshot {
 	return newSnapshot(entries)
 }
 
-// key returns the feeds of a key.
-func (h *hub) key(key string) *keyFeeds {
+// key returns the feed of a key.
+func (h *hub) key(key string) *feed[keyStatus] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f, ok := h.keys[key]
 	if !ok {
 		for old, f := range h.keys {
-			if f.status.idle() && f.kept.idle() && f.events.idle() {
+			if f.idle() {
 				delete(h.keys, old)
 			}
 		}
-		f = &keyFeeds{
-			status: newFeed(&h.pace, time.Second, func(ctx context.Context) (keyStatus, error) { return h.readKey(ctx, key) }),
-			kept:   newFeed(&h.pace, 5*time.Second, func(ctx context.Context) ([]lockmw.KeptPlace, error) { return h.insp.Kept(ctx, key) }),
-			events: newFeed(&h.pace, 2*time.Second, func(ctx context.Context) ([]lockevents.Event, error) { return h.readEvents(ctx, key) }),
-		}
+		f = newFeed(&h.pace, time.Second, func(ctx context.Context) (keyStatus, error) { return h.readKey(ctx, key) })
+		f.first = true
 		h.keys[key] = f
 	}
 	return f
 }
 
 func (h *hub) readKey(ctx context.Context, key string) (keyStatus, error) {
-	status, err := h.insp.Get(ctx, key)
+	status, err := h.insp.Get(ctx, key, h.kept.now().value[key]...)
 	status.Key = key
 	if errors.Is(err, lockmw.ErrWrongType) {
 		return keyStatus{status, err}, nil

@@ -165,11 +165,17 @@ func TestViewersShareWhatIsRead(t *testing.T) {
 type slowConn struct {
 	net.Conn
 	busy *atomic.Int64 // how long it has taken, of all of them
+	now  *atomic.Int64 // how many of them are taking their time
+	most *atomic.Int64
 }
 
 func (c slowConn) Write(b []byte) (int, error) {
 	const far = 30 * time.Millisecond
 	c.busy.Add(int64(far))
+	for n := c.now.Add(1); n > c.most.Load(); { // one too many does no harm
+		c.most.Store(n)
+	}
+	defer c.now.Add(-1)
 	time.Sleep(far)
 	return c.Conn.Write(b)
 }
@@ -177,19 +183,27 @@ func (c slowConn) Write(b []byte) (int, error) {
 // farAway has the page ask its server from far away. It returns how long it has asked.
 func (d *desk) farAway() *atomic.Int64 {
 	d.Helper()
-	busy := new(atomic.Int64)
+	busy, _ := d.farAwayTogether()
+	return busy
+}
+
+// farAwayTogether also returns how often it was asked side by side, at most.
+func (d *desk) farAwayTogether() (busy, most *atomic.Int64) {
+	d.Helper()
+	busy, most = new(atomic.Int64), new(atomic.Int64)
+	now := new(atomic.Int64)
 	insp, err := lockmw.NewInspector(d.server.NewClient(d, func(o *redis.Options) {
 		dial := o.Dialer
 		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dial(ctx, network, addr)
-			return slowConn{conn, busy}, err
+			return slowConn{conn, busy, now, most}, err
 		}
 	}))
 	if err != nil {
 		d.Fatal(err)
 	}
 	d.page = inspector.Handler(insp)
-	return busy
+	return busy, most
 }
 
 // A page does not wait for all of very many locks, but reading them goes on.

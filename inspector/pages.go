@@ -173,47 +173,37 @@ func (o *overview) columns() []column {
 
 // A keyPage is about one key.
 type keyPage struct {
-	hub   *hub
-	key   string
-	query string // that the page was asked for with
+	hub    *hub
+	key    string
+	status *feed[keyStatus]
+	query  string // that the page was asked for with
 }
 
 type keyBody struct {
 	Lock    *lock
 	History []happening
+	Since   time.Time // of the history, if it may have been longer; else zero
 }
 
-func (k *keyPage) feeds() *keyFeeds { return k.hub.key(k.key) }
-
 func (k *keyPage) await(ctx context.Context) {
-	f := k.feeds()
-	if r := f.status.fresh(ctx); r.err == nil {
-		f.kept.fresh(ctx)
-		f.events.fresh(ctx)
+	k.hub.kept.fresh(ctx) // the status is read with their names
+	if r := k.status.fresh(ctx); r.err == nil {
+		k.hub.events.fresh(ctx)
 	}
 }
 
 func (k *keyPage) watch(w *viewer) (leave func()) {
-	f := k.feeds()
-	return both(f.status.watch(w), both(f.kept.watch(w), f.events.watch(w)))
+	return both(k.status.watch(w), both(k.hub.kept.watch(w), k.hub.events.watch(w)))
 }
 
 func (k *keyPage) show(v *view) *page {
-	f := k.feeds()
-	r, places := f.status.now(), f.kept.now()
+	r := k.status.now()
 	p := newPage(v, "key", v.shown(k.key), &r)
 	p.Live = live("key", k.query)
 	status := r.value.Status
 	status.Key = k.key
-	now := time.Now()
-	for _, place := range places.value {
-		place.TTL -= now.Sub(places.at) // lock counts from r.at
-		place.TTL += now.Sub(r.at)
-		if place.TTL > 0 {
-			status.Kept = append(status.Kept, place)
-		}
-	}
-	p.Body = &keyBody{v.lock(&status, r.value.wrong, r.at, true), v.happenings(f.events.now().value)}
+	events, since := k.hub.events.now().value.of(k.key)
+	p.Body = &keyBody{v.lock(&status, r.value.wrong, r.at, true), v.happenings(events), since}
 	return p
 }
 

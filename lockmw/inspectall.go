@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/option"
 )
 
-// A ScanOption says how Inspector.All scans.
+// A ScanOption says how Inspector.All and other methods scan.
 type ScanOption func(*inspect.Scan) error
 
 // defaultShare is WithShare's default.
@@ -60,19 +60,28 @@ func (i *Inspector) All(ctx context.Context, opts ...ScanOption) iter.Seq2[Statu
 	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.inspector.All(ctx, how) })
 }
 
+// scanOf adds up options.
+func scanOf(opts []ScanOption) (inspect.Scan, error) {
+	how := inspect.Scan{Share: defaultShare}
+	for _, o := range opts {
+		err := fmt.Errorf("%w: a nil ScanOption", ErrInvalidOption)
+		if !option.IsNil(o) {
+			err = o(&how)
+		}
+		if err != nil {
+			return how, err
+		}
+	}
+	return how, nil
+}
+
 // scanned yields what a scan with these options does.
 func scanned(opts []ScanOption, scan func(inspect.Scan) iter.Seq2[*inspect.Status, error]) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		how := inspect.Scan{Share: defaultShare}
-		for _, o := range opts {
-			err := fmt.Errorf("%w: a nil ScanOption", ErrInvalidOption)
-			if !option.IsNil(o) {
-				err = o(&how)
-			}
-			if err != nil {
-				yield(Status{}, &Error{Op: "inspect", Err: err})
-				return
-			}
+		how, err := scanOf(opts)
+		if err != nil {
+			yield(Status{}, &Error{Op: "inspect", Err: err})
+			return
 		}
 		for s, err := range scan(how) {
 			var status Status

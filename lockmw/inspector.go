@@ -44,7 +44,7 @@ type Status struct {
 	Waiters []Waiter
 
 	// Kept is the places that are kept for callers who are away (WithPlace), in their order. Until they come back, the
-	// lock passes over them. Get does not look for them: see All and Kept.
+	// lock passes over them. Get does not look for them: see All, Kept and KeptNames.
 	Kept []KeptPlace
 }
 
@@ -75,17 +75,12 @@ func (s Status) Waiting() int {
 	return calls
 }
 
-// Get returns the status of key, without kept places. It is empty if the key is neither held nor waited for. An
-// error is an *Error that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
-func (i *Inspector) Get(ctx context.Context, key string) (Status, error) {
+// Get returns the status of key, with those of its kept places that are named. It is empty if the key is neither held nor waited
+// for. An error is an *Error that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
+func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (Status, error) {
 	if err := keyed.Check(key); err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
 	}
-	return i.get(ctx, key, nil)
-}
-
-// get is Get with the kept places of those names.
-func (i *Inspector) get(ctx context.Context, key string, kept []string) (Status, error) {
 	s, err := i.inspector.Get(ctx, key, kept...)
 	if err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
@@ -104,8 +99,22 @@ func (i *Inspector) Kept(ctx context.Context, key string) ([]KeptPlace, error) {
 	if err != nil {
 		return nil, &Error{Op: "inspect", Key: key, Err: err}
 	}
-	s, err := i.get(ctx, key, names)
+	s, err := i.Get(ctx, key, names...)
 	return s.Kept, err
+}
+
+// KeptNames returns the names of all kept places, by key, for Get. One scan finds those of all keys, at All's share of each
+// server's time; it takes All's options. An error is an *Error that wraps ErrInvalidOption or ErrUnavailable.
+func (i *Inspector) KeptNames(ctx context.Context, opts ...ScanOption) (map[string][]string, error) {
+	how, err := scanOf(opts)
+	var names map[string][]string
+	if err == nil {
+		names, err = i.inspector.KeptNames(ctx, how)
+	}
+	if err != nil {
+		return nil, &Error{Op: "inspect", Err: err}
+	}
+	return names, nil
 }
 
 func statusOf(s *inspect.Status) Status {
@@ -123,10 +132,14 @@ func statusOf(s *inspect.Status) Status {
 
 // Prefixes returns the prefixes (WithPrefix) under which Clients have taken locks on this server, in alphabetic
 // order. An Inspector with another prefix than the locks sees none of them, and this says what to give to
-// NewInspector. A foreign key that ends in ":fence" counts, too. It scans the server, which takes time with many
-// keys. An error is an *Error that wraps ErrUnavailable.
-func (i *Inspector) Prefixes(ctx context.Context) ([]string, error) {
-	prefixes, err := i.inspector.Prefixes(ctx)
+// NewInspector. A foreign key that ends in ":fence" counts, too. It scans the server at All's share of its time, and takes All's
+// options. An error is an *Error that wraps ErrInvalidOption or ErrUnavailable.
+func (i *Inspector) Prefixes(ctx context.Context, opts ...ScanOption) ([]string, error) {
+	how, err := scanOf(opts)
+	var prefixes []string
+	if err == nil {
+		prefixes, err = i.inspector.Prefixes(ctx, how)
+	}
 	if err != nil {
 		return nil, &Error{Op: "inspect", Err: err}
 	}

@@ -33,7 +33,7 @@ func (i *Inspector) Prefix() string { return i.inspector.Prefix() }
 
 // Queued yields the status of every key that calls wait for with a ticket, and of those in also that are held, in no order, without
 // kept places. Calls that wait behind the holder in its own process have no ticket. It scans like All, but reads so much less that it
-// can be asked every few seconds with many locks. It takes All's options; the progress is not told. An error is like All's.
+// can be asked every few seconds with many locks. It takes All's options. An error is like All's.
 func (i *Inspector) Queued(ctx context.Context, also []string, opts ...ScanOption) iter.Seq2[Status, error] {
 	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.inspector.Queued(ctx, also, how) })
 }

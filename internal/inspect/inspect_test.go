@@ -148,7 +148,7 @@ func TestAnInspectorSaysWhichPrefixesThereAre(t *testing.T) {
 				d.Fatal(err)
 			}
 		}
-		got, err := newInspector(d).Prefixes(d.Context())
+		got, err := newInspector(d).Prefixes(d.Context(), inspect.Scan{Share: 1})
 		if want := []string{"a:b", "lockmw", "shop"}; err != nil || !slices.Equal(got, want) {
 			d.Errorf("%q, %v; want %q", got, err, want)
 		}

@@ -90,6 +90,17 @@ func (i *Inspector) KeptFor(ctx context.Context, key string) ([]string, error) {
 	return kept[key], script.Failure(err)
 }
 
+// KeptNames scans for the names of all kept places, by key.
+func (i *Inspector) KeptNames(ctx context.Context, how Scan) (map[string][]string, error) {
+	nodes, err := i.masters(ctx)
+	if err != nil {
+		return nil, script.Failure(err)
+	}
+	p := &pages{pace: &pace{share: how.Share}, nodes: nodes, size: pageSize, scans: 1}
+	kept, err := i.keptPlaces(ctx, p, i.layout.AllKeptPattern(), func() { how.tell(Progress{Part: p.part()}) })
+	return kept, script.Failure(err)
+}
+
 // masters returns the servers to scan.
 func (i *Inspector) masters(ctx context.Context) ([]redis.Cmdable, error) {
 	cluster := script.ClusterOf(i.rdb)

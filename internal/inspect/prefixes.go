@@ -5,32 +5,28 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/go/internal/script"
 )
 
 // Prefixes scans for the prefixes that locks were taken with, in alphabetic order: each has a fencing counter.
-func (i *Inspector) Prefixes(ctx context.Context) ([]string, error) {
+func (i *Inspector) Prefixes(ctx context.Context, how Scan) ([]string, error) {
 	nodes, err := i.masters(ctx)
 	if err != nil {
 		return nil, script.Failure(err)
 	}
 	seen := make(map[string]bool)
-	for _, node := range nodes {
-		if err := seePrefixes(ctx, node, seen); err != nil {
-			return nil, script.Failure(err)
+	p := &pages{pace: &pace{share: how.Share}, nodes: nodes, size: pageSize, scans: 1}
+	err = p.each(ctx, script.CounterPattern, func(redisKeys []string) error {
+		for _, redisKey := range redisKeys {
+			if prefix, ok := script.PrefixOfCounter(redisKey); ok {
+				seen[prefix] = true
+			}
 		}
+		how.tell(Progress{Part: p.part()})
+		return nil
+	})
+	if err != nil {
+		return nil, script.Failure(err)
 	}
 	return slices.Sorted(maps.Keys(seen)), nil
-}
-
-func seePrefixes(ctx context.Context, node redis.Cmdable, seen map[string]bool) error {
-	keys := node.Scan(ctx, 0, script.CounterPattern, 1000).Iterator()
-	for keys.Next(ctx) {
-		if prefix, ok := script.PrefixOfCounter(keys.Val()); ok {
-			seen[prefix] = true
-		}
-	}
-	return keys.Err()
 }

@@ -17,7 +17,7 @@ func (i *Inspector) Queued(ctx context.Context, also []string, how Scan) iter.Se
 	return func(yield func(*Status, error) bool) {
 		s := &scan{
 			Inspector: i, ctx: ctx, pace: pace{share: how.Share}, sender: i.newSender(), yield: yield, seen: newSeen(maxSeen),
-			told: func(Progress) {},
+			told: how.tell,
 		}
 		defer s.sender.Stop()
 		if err := s.runQueued(also); err != nil && !errors.Is(err, errEnough) {
@@ -45,7 +45,9 @@ func (s *scan) runQueued(also []string) error {
 				found = want(found, key)
 			}
 		}
-		return s.read(found)
+		err := s.read(found)
+		s.tell()
+		return err
 	})
 	if err != nil {
 		return err

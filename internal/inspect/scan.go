@@ -22,6 +22,13 @@ type Scan struct {
 	pageSize, maxSeen int // tests have less
 }
 
+// tell reports how far the scan has come.
+func (s *Scan) tell(p Progress) {
+	if s.Progress != nil {
+		s.Progress(p)
+	}
+}
+
 // A Progress is how far a scan has come.
 type Progress struct {
 	Locks int     // how many were read
@@ -54,11 +61,7 @@ func (i *Inspector) All(ctx context.Context, how Scan) iter.Seq2[*Status, error]
 		}
 		s.pages = pages{pace: &s.pace, size: how.pageSize, scans: 2}
 		defer s.sender.Stop()
-		s.told = func(p Progress) {
-			if how.Progress != nil {
-				how.Progress(p)
-			}
-		}
+		s.told = how.tell
 		if err := s.run(); err != nil && !errors.Is(err, errEnough) {
 			yield(nil, script.Failure(err))
 		}

@@ -1,0 +1,173 @@
+package inspector_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// fill stores n keys that are no locks.
+func fill(t *testing.T, rdb *redis.Client, n int) {
+	t.Helper()
+	for i := 0; i < n; i += 1000 {
+		var pairs []any
+		for j := range 1000 {
+			pairs = append(pairs, fmt.Sprintf("session:%d", i+j), "x")
+		}
+		if err := rdb.MSet(t.Context(), pairs...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// calls is how often a server has run a command.
+func calls(t *testing.T, rdb *redis.Client, command string) (n int) {
+	t.Helper()
+	info, err := rdb.Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// abandon sends requests side by side, and gives each up after a while. It returns when all have been answered.
+func (d *desk) abandon(after time.Duration, paths ...string) {
+	var all sync.WaitGroup
+	for _, path := range paths {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), after)
+			defer cancel()
+			d.page.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil).WithContext(ctx))
+		})
+	}
+	all.Wait()
+}
+
+// A scan of 20,000 keys is 80 pages.
+func TestOneScanServesAllWhoLook(t *testing.T) {
+	for what, path := range map[string]string{"keys": "/key?key=nobody:%d", "overviews": "/?q=%d", "servers": "/redis?x=%d"} {
+		t.Run(what, func(t *testing.T) {
+			d := newDeskOn(t, redistest.Redis(t))
+			rdb := d.server.NewClient(t)
+			fill(t, rdb, 20_000)
+			var paths []string
+			for i := range 50 {
+				paths = append(paths, fmt.Sprintf(path, i))
+			}
+			d.abandon(500*time.Millisecond, paths...)
+			time.Sleep(500 * time.Millisecond)
+			if n := calls(t, rdb, "scan"); n == 0 || n > 500 {
+				t.Errorf("fifty requests led to %d SCAN calls", n)
+			}
+		})
+	}
+}
+
+func TestAReadRestsWhileNobodyLooks(t *testing.T) {
+	inBubble(t, func(d *desk) {
+		busy := d.farAway()
+		locks := d.client()
+		for i := range 1200 {
+			usertest.Lock(d, d.Context(), locks, fmt.Sprintf("item:%d", i), lockmw.WithFixedLease(time.Hour))
+		}
+		d.abandon(time.Second, "/")
+		synctest.Wait()
+		time.Sleep(time.Second) // one command may be under way
+		before := busy.Load()
+		time.Sleep(20 * time.Second)
+		if asked := time.Duration(busy.Load() - before); asked != 0 {
+			d.Errorf("the server was asked for %v after the last viewer had gone", asked)
+		}
+	})
+}
+
+// Each key that somebody looks at has to be read once. It takes 30 ms here.
+func TestFirstReadsKeepToTheShare(t *testing.T) {
+	inBubble(t, func(d *desk) {
+		busy := d.farAway()
+		began := time.Now()
+		for i := range 600 {
+			d.abandon(100*time.Millisecond, fmt.Sprintf("/key?key=nobody:%d", i))
+		}
+		if share := float64(busy.Load()) / float64(time.Since(began)); share > 0.04 { // 1.25 % for them, as much for the rest, connections
+			d.Errorf("the server was asked for %.2f %% of the time", 100*share)
+		}
+		d.get("/key?key=nobody:7", http.StatusOK) // later
+	})
+}
+
+func TestFewFirstReadsRunSideBySide(t *testing.T) {
+	inBubble(t, func(d *desk) {
+		_, most := d.farAwayTogether()
+		var paths []string
+		for i := range 50 {
+			paths = append(paths, fmt.Sprintf("/key?key=nobody:%d", i))
+		}
+		d.abandon(time.Second, paths...)
+		if n := most.Load(); n > 8 {
+			d.Errorf("%d commands were sent side by side", n)
+		}
+	})
+}
+
+// Each entry of the stream is read once, however many keys are looked at.
+func TestOneReadingOfTheHistoryServesAllKeys(t *testing.T) {
+	d := newDeskOn(t, redistest.Redis(t))
+	rdb := d.server.NewClient(t)
+	for i := range 1000 {
+		line := fmt.Sprintf(`{"at_us":%d,"event":"acquired","key":"item:%d"}`, 1+i, i)
+		if err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "lockmw:events", Values: []any{"process", "web:1", "events", line}}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 {
+		d.await(fmt.Sprintf("/key.json?key=item:%d", i), `"event": "acquired"`)
+	}
+	if n := calls(t, rdb, "xrevrange"); n > 20 {
+		t.Errorf("twenty keys led to %d XREVRANGE calls", n)
+	}
+}
+
+func TestTheHistoryOfTheLastEventsIsKnown(t *testing.T) {
+	d := newDesk(t)
+	rdb := d.server.NewClient(t)
+	write := func(n int, key string) {
+		for ; n > 0; n -= 250 {
+			line := fmt.Sprintf(`{"at_us":%d,"event":"acquired","key":"%s"}`+"\n", time.Now().UnixMicro(), key)
+			if err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "lockmw:events", Values: []any{"process", "web:1", "events", strings.Repeat(line, min(n, 250))}}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(1, "user:1")
+	write(10_000, "busy")
+	write(1, "user:2")
+	d.await("/key?key=user:1", "have recorded, the latest first")
+	write(10_000, "busy")
+	write(1, "user:3")
+	d.await("/key?key=user:3", "have recorded since <time")
+	d.await("/key?key=user:2", "<h2>History</h2>")
+	if page := d.get("/key?key=user:1", http.StatusOK); strings.Contains(page, "<h2>History</h2>") {
+		t.Errorf("more than the last 20,000 events are kept:\n%s", page)
+	}
+	if n := strings.Count(d.get("/key.json?key=busy", http.StatusOK), `"event": "acquired"`); n != 20 {
+		t.Errorf("%d events of a busy key", n)
+	}
+}
