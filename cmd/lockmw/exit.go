@@ -17,7 +17,7 @@ const (
 	statusFailed      = 1 // Redis cannot be reached, or refuses
 	statusUsage       = 2 // the command line makes no sense
 	statusNothing     = 3 // no lock matches, or nobody holds the key
-	statusGone        = 4 // the hold that was named has ended
+	statusGone        = 4 // there is no such hold, or it has ended
 	statusUnconfirmed = 5 // whoever was asked did not say yes
 	statusUnfit       = 6 // doctor found a failure
 )

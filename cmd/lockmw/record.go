@@ -64,7 +64,10 @@ type keptRecord struct {
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
 
 // idOf names a hold: by its token, and by whom of those that share one it is.
-func idOf(h lockmw.Holder) string { return fmt.Sprintf("%d-%.8s", h.Token, h.Owner) }
+func idOf(h lockmw.Holder) string { return fmt.Sprintf("%d-%.*s", h.Token, ownerInID, h.Owner) }
+
+// ownerInID is how many characters of the owner an ID has.
+const ownerInID = 8
 
 // traceOf is the trace id in a traceparent.
 func traceOf(traceparent string) string {

@@ -70,7 +70,7 @@ command line: LOCKMW_PASSWORD, or --password-file.
   redis+cluster://user@host:port,host:port
 
 Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command line; 3 nothing found;
-4 the hold that was to be released has ended; 5 not confirmed; 6 doctor found that locks do not work there.`,
+4 the hold that was to be released has ended, or never was; 5 not confirmed; 6 doctor found that locks do not work there.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.readVariables(cmd.Root().PersistentFlags()) },
 	}
 	f := root.PersistentFlags()

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
@@ -30,7 +32,7 @@ func (c *command) unlock() *cobra.Command {
 The lock goes to the next in the queue. The holder is told that it has lost the lock: at once if its process listens, else at its
 next renewal. Its code may still be at work until then, and longer if it hangs: make sure that it is not.
 
-If that hold has ended meanwhile, nothing is released, and the exit status is 4.`,
+If the lock has no hold of that ID, or it has ended meanwhile, nothing is released, and the exit status is 4.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			u.key = args[0]
@@ -59,7 +61,7 @@ func (u *release) run(ctx context.Context) error {
 	case u.id == "":
 		return usage("say which hold: --holder ID\n%s", u.holders(&r))
 	case len(found) == 0:
-		return u.gone(&r)
+		return u.none(&r)
 	case len(found) > 1:
 		return usage("%d holds have the id %s: this cannot tell them apart", len(found), u.id)
 	}
@@ -74,7 +76,7 @@ func (u *release) run(ctx context.Context) error {
 			return getErr
 		}
 		r = recordOf(now, u.conn.now())
-		return u.gone(&r)
+		return u.ended(&r)
 	} else if err != nil {
 		return err
 	}
@@ -104,13 +106,33 @@ func (u *release) holders(r *lockRecord) safe {
 	return safe(b.String())
 }
 
-// gone says that the hold has ended, and who has the lock now.
-func (u *release) gone(r *lockRecord) error {
-	text := say("nothing was released: the hold %s of %s has ended, by its holder, its lease or another operator.", u.id, u.key)
-	if len(r.Holders) == 0 {
-		return &statusError{statusGone, text + " Nobody holds it now."}
+// isID reports whether text has the form of an ID that idOf makes.
+func isID(text string) bool {
+	token, owner, found := strings.Cut(text, "-")
+	_, err := strconv.ParseInt(token, 10, 64)
+	return found && err == nil && owner != "" && utf8.RuneCountInString(owner) <= ownerInID
+}
+
+// none says that the lock has no hold of that ID, and who holds it. A text that is no ID is a mistake of the command line.
+func (u *release) none(r *lockRecord) error {
+	status, hint := statusGone, "If lockmw show printed it, it has ended."
+	if !isID(u.id) {
+		status, hint = statusUsage, "lockmw show prints the IDs."
 	}
-	return &statusError{statusGone, text + " It is held by:\n" + u.holders(r)}
+	return &statusError{status, say("there is no such hold of %s: %s; nothing was released. %s %s", u.key, u.id, safe(hint), u.heldBy(r))}
+}
+
+// ended says that the hold that was seen has ended, and who holds the lock now.
+func (u *release) ended(r *lockRecord) error {
+	const text = "nothing was released: the hold %s of %s has ended, by its holder, its lease or another operator. %s"
+	return &statusError{statusGone, say(text, u.id, u.key, u.heldBy(r))}
+}
+
+func (u *release) heldBy(r *lockRecord) safe {
+	if len(r.Holders) == 0 {
+		return "Nobody holds it now."
+	}
+	return say("It is held by:\n%s", u.holders(r))
 }
 
 // confirm shows the holder and asks.

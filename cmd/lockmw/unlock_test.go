@@ -38,6 +38,25 @@ func TestExactlyOneHoldIsReleased(t *testing.T) {
 	})
 }
 
+func TestAHoldThatNeverWasIsNotSaidToHaveEnded(t *testing.T) {
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "user:42")
+	id := idFor(t, s, "user:42")
+	for _, holder := range []string{"garbage", "-", "12", "1-", "-abc", "x-abc", id + " ", "99999999999999999999-abc", id[:len(id)-8], "user:42"} {
+		r := lockmwOn(t, s, "unlock", "user:42", "--yes", "--holder="+holder)
+		r.want(t, statusUsage, "there is no such hold", "nothing was released", "--holder "+id)
+		if strings.Contains(r.err, "has ended") {
+			t.Errorf("%q has ended: %s", holder, r.err)
+		}
+	}
+	r := lockmwOn(t, s, "unlock", "user:42", "--yes", "--holder", "1-abc")
+	if r.want(t, statusGone, "there is no such hold", "nothing was released", "--holder "+id); strings.Contains(r.err, "another operator") {
+		t.Errorf("it knows why: %s", r.err)
+	}
+	lockmwOn(t, s, "unlock", "user:43", "--yes", "--holder", "garbage").want(t, statusUsage, "there is no such hold", "Nobody holds it now")
+	lockmwOn(t, s, "unlock", "user:43", "--yes", "--holder", id).want(t, statusGone, "there is no such hold", "Nobody holds it now")
+}
+
 // meanwhile is an operator who thinks about his answer while something happens.
 type meanwhile struct {
 	happens func()
