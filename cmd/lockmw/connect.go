@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -204,9 +205,54 @@ func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets
 	}
 	if err != nil && !isDenied(err) {
 		conn.close()
-		return nil, err
+		return nil, p.explain(ctx, err)
 	}
 	return conn, nil
+}
+
+// explain returns what is wrong with a place if it can be found out, and otherwise the error that a client has met.
+func (p *place) explain(ctx context.Context, met error) error {
+	switch {
+	case p.cluster && strings.Contains(met.Error(), "cluster support disabled"):
+		return fmt.Errorf("%s is no Cluster: use redis://%s", strings.Join(p.hosts, ","), p.hosts[0])
+	case !p.sentinel:
+		return met
+	}
+	for _, host := range p.hosts {
+		names, err := p.mastersOf(ctx, host)
+		switch {
+		case err != nil && strings.Contains(err.Error(), "unknown command"):
+			return fmt.Errorf("%s is no Sentinel: use redis://%s", host, host)
+		case err != nil || slices.Contains(names, p.master): // then something else is wrong
+		case len(names) == 0:
+			return errors.New("the Sentinels know no master")
+		default:
+			return fmt.Errorf("no master is named \"%s\": the Sentinels know %s", p.master, strings.Join(names, ", "))
+		}
+	}
+	return met
+}
+
+// mastersOf asks a Sentinel for the names of the masters that it knows.
+func (p *place) mastersOf(ctx context.Context, host string) (names []string, err error) {
+	o := p.options
+	sentinel := redis.NewSentinelClient(&redis.Options{
+		Addr: host, Username: p.sentinelUser, Password: p.sentinelPassword, TLSConfig: o.TLSConfig, DialTimeout: o.DialTimeout,
+		ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, ContextTimeoutEnabled: true, DialerRetries: 1, MaxRetries: -1,
+		Protocol: 2, // whose maps are lists
+	})
+	defer sentinel.Close()
+	masters, err := sentinel.Masters(ctx).Result()
+	for _, master := range masters {
+		fields, _ := master.([]any)
+		for i := 0; i+1 < len(fields); i += 2 {
+			if name, ok := fields[i+1].(string); ok && fields[i] == "name" {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, err
 }
 
 // client returns a client for a place.

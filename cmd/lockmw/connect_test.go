@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"encoding/pem"
 	"errors"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
@@ -200,4 +202,54 @@ func TestNoPasswordIsShown(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+}
+
+// sentinelOf is a Sentinel that knows masters of these names, at an address.
+func sentinelOf(t *testing.T, at string, masters ...string) (addr string) {
+	t.Helper()
+	s := redistest.Mini(t)
+	host, port, _ := net.SplitHostPort(at)
+	err := s.Mini.Server().Register("SENTINEL", func(c *server.Peer, _ string, args []string) {
+		switch what := strings.ToLower(args[0]); {
+		case what == "masters":
+			c.WriteLen(len(masters))
+			for _, name := range masters {
+				c.WriteStrings([]string{"name", name, "ip", host, "port", port})
+			}
+		case what == "get-master-addr-by-name" && slices.Contains(masters, args[1]):
+			c.WriteStrings([]string{host, port})
+		case what == "get-master-addr-by-name":
+			c.WriteNull()
+		default:
+			c.WriteLen(0)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Addr()
+}
+
+func TestAnUnknownMasterIsNamedWithTheKnownOnes(t *testing.T) {
+	s := redistest.Mini(t)
+	at := sentinelOf(t, s.Addr(), "orders", "us\u202eers")
+	ls := func(url string) result {
+		return call{args: []string{"ls", "--redis", url, "--timeout", "1s"}}.run(t.Context())
+	}
+	ls("redis+sentinel://"+at+"/orders").want(t, statusNothing, "nobody has used the prefix")
+	for _, hosts := range []string{at, "127.0.0.1:1," + at} {
+		r := ls("redis+sentinel://" + hosts + "/ord\u202eer")
+		r.want(t, statusFailed, `no master is named "ord\u202eer"`, `the Sentinels know orders, us\u202eers`)
+		if strings.Contains(r.err, "unreachable") || len(unsafeRunes(r.err)) > 0 {
+			t.Errorf("it says %q", r.err)
+		}
+	}
+	ls("redis+sentinel://"+sentinelOf(t, s.Addr())+"/orders").want(t, statusFailed, "the Sentinels know no master")
+	ls("redis+sentinel://"+s.Addr()+"/orders").want(t, statusFailed, s.Addr()+" is no Sentinel")
+	ls("redis+sentinel://127.0.0.1:1/orders").want(t, statusFailed, "127.0.0.1:1", "No Redis answers there")
+}
+
+func TestAServerThatIsNoClusterIsNamed(t *testing.T) {
+	s := redistest.Redis(t)
+	call{args: []string{"ls", "--redis", "redis+cluster://" + s.Addr()}}.run(t.Context()).want(t, statusFailed, s.Addr(), "is no Cluster", "redis://"+s.Addr())
 }
