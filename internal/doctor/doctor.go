@@ -24,6 +24,9 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
+// pages is where the documents about operations are.
+const pages = "https://github.com/lockmw/go/blob/main/docs/operations.md"
+
 // A Verdict says how a check went.
 type Verdict int
 

@@ -25,7 +25,7 @@ func (s *server) config(ctx context.Context, name string) string {
 const nearlyFull = 0.9
 
 func (e *examination) checkMemory(context.Context) {
-	const check, remedy = "memory", "give it more memory: a full one refuses new locks, see docs/operations.md, Memory"
+	const check, remedy = "memory", "give it more memory: a full one refuses new locks, see " + pages + "#memory"
 	for _, s := range e.masters() {
 		used, most := s.number("used_memory"), s.number("maxmemory")
 		switch share := float64(used) / float64(max(most, 1)); {
@@ -74,7 +74,7 @@ func (e *examination) checkEviction(context.Context) {
 
 func (e *examination) checkPersistence(ctx context.Context) {
 	const check = "persistence"
-	const remedy = "WithQuarantine keeps two holders apart after a crash; without it only tokens do: see docs/operations.md, Persistence"
+	const remedy = "WithQuarantine keeps two holders apart after a crash; without it only tokens do: see " + pages + "#persistence-restarts-fail-over"
 	for _, s := range e.masters() {
 		aof := s.info["aof_enabled"] == "1"
 		switch fsync := s.config(ctx, "appendfsync"); {
