@@ -32,7 +32,8 @@ func (c *command) bench() *cobra.Command {
 goroutine its own key, and all of them one key, with the plain lock and with the fair one.
 
 It loads the server: not for one that others need now. The keys are below the prefix and end by themselves.`,
-		Args: cobra.NoArgs,
+		Example: `  lockmw bench --duration 5s --goroutines 8`,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case b.duration < 10*time.Millisecond || b.duration > time.Hour:

@@ -30,6 +30,8 @@ Rights are tried on scratch keys below the prefix, which end by themselves, and 
 
 Verdicts are ok, advice, unknown, warning and failure. The exit status is 6 after a failure, and with --strict after a
 warning, too.`,
+		Example: `  lockmw doctor
+  lockmw doctor --read-only --strict`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if v.lease < 100*time.Millisecond || v.lease > 24*time.Hour {
@@ -98,9 +100,10 @@ func (v *visit) tell(f doctor.Finding) error {
 	if f.Server != "" {
 		saw = f.Server + ": " + saw
 	}
-	printf(v.out, "%-8s %-12s %s\n", f.Verdict, f.Check, saw)
+	const indent = 8 + 1 + 12 + 1
+	printf(v.out, "%-8s %-12s %s\n", f.Verdict, f.Check, safe(wrap(clean(saw), columns-indent, indent)))
 	if f.Remedy != "" {
-		printf(v.out, "%22s→ %s\n", "", f.Remedy)
+		printf(v.out, "%*s→ %s\n", indent, "", safe(wrap(clean(f.Remedy), columns-indent-2, indent+2)))
 	}
 	return v.out.Flush()
 }

@@ -55,7 +55,7 @@ func (c *command) exitStatus(ctx context.Context, err error) int {
 	return statusFailed
 }
 
-const rights = "https://github.com/lockmw/go/blob/main/docs/operations.md#access-rights"
+const rights = documents + "operations.md#access-rights"
 
 // hint says what to do about an error.
 func hint(err error) string {

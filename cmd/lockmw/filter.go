@@ -17,6 +17,9 @@ type filter struct {
 	keys, processes, labels *regexp.Regexp
 }
 
+// modes are the ways in which locks are held.
+var modes = []string{"exclusive", "fair", "read", "write", "permit"}
+
 func (f *filter) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key, "key", "", "only keys like this one: * is any text, ? any character")
 	flags.StringVar(&f.kind, "kind", "", "only keys of this kind, which is what stands before the first colon")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -92,4 +93,10 @@ func idFor(t *testing.T, s *redistest.Server, key string) string {
 		t.Fatalf("%s is %+v, %v", key, status, err)
 	}
 	return idOf(status.Holders[0])
+}
+
+// limited is a context for a command that runs until it is interrupted.
+func limited(t *testing.T) (context.Context, context.CancelFunc) {
+	t.Helper()
+	return context.WithTimeout(t.Context(), 300*time.Millisecond)
 }

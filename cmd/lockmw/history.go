@@ -29,6 +29,8 @@ func (c *command) history() *cobra.Command {
 		Long: `Prints what has happened to a lock, or to all: who waited, got the lock, lost or released it, and for how long.
 
 This needs programs that record events with package lockevents. For others there is "lockmw watch", which looks at what is so now.`,
+		Example: `  lockmw history order:1001
+  lockmw history --last 0 --follow`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -39,6 +39,9 @@ func (c *command) list() *cobra.Command {
 
 Of a sorted list the first 1,000 are kept and printed; the others are counted. With --sort none, which is the default of
 --json, all are printed as they are found, however many they are. Listing takes at most --share of the server's time.`,
+		Example: `  lockmw ls --waited
+  lockmw ls --kind order --waiting-longer 5s
+  lockmw ls --json | jq -r .key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.json && !cmd.Flags().Changed("sort") {
@@ -52,6 +55,8 @@ Of a sorted list the first 1,000 are kept and printed; the others are counted. W
 	}
 	l.filter.flags(cmd.Flags())
 	cmd.Flags().StringVar(&l.sort, "sort", "wait", "by what: wait, waiters, held, key; none: as they are found")
+	completes(cmd, "sort", "wait", "waiters", "held", "key", unsorted)
+	completes(cmd, "mode", modes...)
 	cmd.Flags().IntVar(&l.limit, "limit", 1000, "how many are printed at most; 0: all")
 	cmd.Flags().Float64Var(&l.share, "share", 0.5, "how much of a server's time the scan may take, up to 1")
 	return cmd

@@ -6,7 +6,7 @@
 //	lockmw unlock KEY --holder ID    release exactly that hold
 //	lockmw top                       a live screen of the busiest keys
 //
-// It says with --redis where Redis is, or in LOCKMW_REDIS. docs/operations.md describes it.
+// It says with --redis where Redis is, or in LOCKMW_REDIS. https://github.com/lockmw/go/blob/main/docs/command.md describes it.
 package main
 
 import (

@@ -65,12 +65,16 @@ command line: LOCKMW_PASSWORD, or --password-file.
 
 --redis takes
   host:port
-  redis://user@host:port/db                    rediss:// is with TLS, so for all of these
+  redis://user@host:port/db       rediss:// is with TLS, so for all of these
   redis+sentinel://user@host:26379,host:26379/master/db
   redis+cluster://user@host:port,host:port
 
+Each command has a help: lockmw ls --help. The manual is
+` + documents + `command.md
+
 Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command line; 3 nothing found;
 4 the hold that was to be released has ended, or never was; 5 not confirmed; 6 doctor found that locks do not work there.`,
+		Version:           strings.TrimPrefix(versionText(), "lockmw "),
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.readVariables(cmd.Root().PersistentFlags()) },
 	}
 	f := root.PersistentFlags()
@@ -83,6 +87,7 @@ Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command li
 	f.StringVar(&c.prefix, "prefix", "lockmw", "of the locks: what WithPrefix says")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "how long Redis may take to answer")
 	f.BoolVar(&c.json, "json", false, "print JSON, one object a line")
+	root.SetVersionTemplate("lockmw {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() != "" {
 			return usage("unknown flag: -%.1s", unknown.GetSpecifiedShortnames()) // the rest may be a password
@@ -90,8 +95,9 @@ Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command li
 		return usage("%v", err)
 	})
 	root.AddCommand(c.list(), c.show(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.bench(), c.serve(), c.version())
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpFunc(printHelp)
 	for _, sub := range root.Commands() {
+		sub.ValidArgsFunction = cobra.NoFileCompletions
 		check := sub.Args
 		sub.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
@@ -149,23 +155,37 @@ func (c *command) connect(ctx context.Context) (*lockmw.Inspector, error) {
 	return inspector, err
 }
 
+// A build says how this program was built.
+type build struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+}
+
+func readBuild() build {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return build{info.Main.Version, info.GoVersion}
+	}
+	return build{Version: "unknown"}
+}
+
+// versionText is what --version and the command version print.
+func versionText() string {
+	b := readBuild()
+	return strings.TrimSpace("lockmw " + b.Version + " " + b.Go)
+}
+
 func (c *command) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
-		Args:  cobra.NoArgs,
+		Example: `  lockmw version
+  lockmw version --json`,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := struct {
-				Version string `json:"version"`
-				Go      string `json:"go"`
-			}{"unknown", ""}
-			if info, ok := debug.ReadBuildInfo(); ok {
-				v.Version, v.Go = info.Main.Version, info.GoVersion
-			}
 			if c.json {
-				return c.printJSON(v)
+				return c.printJSON(readBuild())
 			}
-			printf(c.out, "lockmw %s %s\n", v.Version, v.Go)
+			printf(c.out, "%s\n", versionText())
 			return nil
 		},
 	}

@@ -38,6 +38,8 @@ It answers to localhost, to IP addresses and to the names of --host. A request w
 the name of a stranger's page may lead here (DNS rebinding).
 
 :8080 is all addresses of this machine. It ends with Ctrl-C.`,
+		Example: `  lockmw serve
+  lockmw serve :8080 --host locks.internal`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -13,9 +13,10 @@ import (
 
 func (c *command) show() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show KEY",
-		Short: "Show one lock: holders, queue with positions, kept places",
-		Args:  cobra.ExactArgs(1),
+		Use:     "show KEY",
+		Short:   "Show one lock: holders, queue with positions, kept places",
+		Example: `  lockmw show order:1001`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			inspector, err := c.connect(ctx)

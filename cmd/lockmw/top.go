@@ -43,6 +43,8 @@ func (c *command) top() *cobra.Command {
 Hand-offs are those that are seen by looking at the first keys four times a second: of a key that changes hands more often, some
 are missed, and what a process passes on within itself does not show. A loss is a lease that ran out.
 With --json it needs no terminal, and prints the locks once for each interval, on one line.`,
+		Example: `  lockmw top --sort waiters
+  lockmw top --json --for 10s | jq .waiting`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if t.interval < 100*time.Millisecond {
@@ -55,6 +57,8 @@ With --json it needs no terminal, and prints the locks once for each interval, o
 	cmd.Flags().DurationVar(&t.interval, "interval", 2*time.Second, "pause between two lists of all locks")
 	cmd.Flags().DurationVar(&t.limit, "for", 0, "how long to run; 0: until q or Ctrl-C")
 	cmd.Flags().StringVar(&t.sort, "sort", "wait", "by what: wait, waiters, handoffs, held, key")
+	completes(cmd, "sort", "wait", "waiters", "handoffs", "held", "key")
+	completes(cmd, "mode", modes...)
 	return cmd
 }
 

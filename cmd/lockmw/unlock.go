@@ -33,6 +33,8 @@ The lock goes to the next in the queue. The holder is told that it has lost the 
 next renewal. Its code may still be at work until then, and longer if it hangs: make sure that it is not.
 
 If the lock has no hold of that ID, or it has ended meanwhile, nothing is released, and the exit status is 4.`,
+		Example: `  lockmw unlock order:1001
+  lockmw unlock order:1001 --holder 1795358697406599-d9e6085e`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			u.key = args[0]

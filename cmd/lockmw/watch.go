@@ -29,6 +29,8 @@ func (c *command) watch() *cobra.Command {
 		Long: `Prints what happens to a lock: who is queued, is granted the lock, renews it, releases it, or lets its lease expire.
 
 It looks at the key at intervals: what begins and ends between two looks is not seen. It ends with Ctrl-C.`,
+		Example: `  lockmw watch order:1001
+  lockmw watch order:1001 --until-free`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w.key = args[0]
