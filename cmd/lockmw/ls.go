@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -26,8 +26,8 @@ type list struct {
 
 	found  int
 	failed error
-	table  *tabwriter.Writer
-	rows   int // since the table was flushed
+	table  *lockTable
+	rows   int
 }
 
 func (c *command) list() *cobra.Command {
@@ -38,7 +38,9 @@ func (c *command) list() *cobra.Command {
 		Long: `Lists the locks that are held, waited for, or that a place is kept for, the longest wait first.
 
 Of a sorted list the first 1,000 are kept and printed; the others are counted. With --sort none, which is the default of
---json, all are printed as they are found, however many they are. Listing takes at most --share of the server's time.`,
+--json, all are printed as they are found, however many they are. Listing takes at most --share of the server's time.
+
+A terminal shows the beginning of a key that does not fit. Through a pipe, as in lockmw ls | cat, and with --json keys are whole.`,
 		Example: `  lockmw ls --waited
   lockmw ls --kind order --waiting-longer 5s
   lockmw ls --json | jq -r .key`,
@@ -72,7 +74,7 @@ func (l *list) run(ctx context.Context) error {
 		return err
 	}
 	l.filter.prepare()
-	l.table = tabwriter.NewWriter(l.out, 0, 0, 2, ' ', 0)
+	l.table = &lockTable{out: l.out, width: l.io.terminalWidth()}
 	kept := &best[*lockRecord]{compare: compare, most: l.limit}
 	progress, done := l.progress()
 	for s, err := range inspector.All(ctx, lockmw.WithShare(l.share), lockmw.WithScanProgress(progress)) {
@@ -110,7 +112,8 @@ func (l *list) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := errors.Join(l.table.Flush(), l.out.Flush(), l.failed); err != nil {
+	l.table.flush()
+	if err := errors.Join(l.out.Flush(), l.failed); err != nil {
 		return err
 	}
 	if kept.left > 0 {
@@ -131,7 +134,7 @@ func (l *list) print(r *lockRecord) error {
 		return l.printJSON(r)
 	}
 	if l.rows == 0 {
-		printf(l.table, "KEY\tMODE\tHOLDER\tHELD\tTTL\tWAIT\tLONGEST\n")
+		l.table.add("KEY", "MODE", "HOLDER", "HELD", "TTL", "WAIT", "LONGEST")
 	}
 	holder, held, ttl := "-", "-", "-"
 	if len(r.Holders) > 0 {
@@ -153,9 +156,10 @@ func (l *list) print(r *lockRecord) error {
 	case mode == "":
 		mode = "free"
 	}
-	printf(l.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", r.Key, mode, holder, held, ttl, r.Waiting, ago(r.longest()))
+	l.table.add(r.Key, short(mode, 12), holder, held, ttl, strconv.Itoa(r.Waiting), ago(r.longest()))
 	if l.rows++; l.rows%flushRows == 0 {
-		return errors.Join(l.table.Flush(), l.out.Flush())
+		l.table.flush()
+		return l.out.Flush()
 	}
 	return nil
 }

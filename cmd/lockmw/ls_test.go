@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
@@ -211,5 +213,52 @@ func TestTheHelpNamesEveryCommand(t *testing.T) {
 	call{args: []string{"version", "--json"}}.run(t.Context()).want(t, statusDone, `{"version":`)
 	for _, args := range [][]string{{"list"}, {"show"}, {"ls", "x"}, {"ls", "--colour"}, {"ls", "--sort", "age"}, {"top", "--sort", "age"}, {"top"}} {
 		call{args: args}.run(t.Context()).want(t, statusUsage)
+	}
+}
+
+func TestAListFitsTheTerminal(t *testing.T) {
+	s := redistest.Mini(t)
+	locks := newClient(t, s)
+	long := "order:" + strings.Repeat("x", 900)
+	take(t, locks, "cart:7", lockmw.WithLabel("req-7"))
+	take(t, locks, long, lockmw.WithLabel(strings.Repeat("label-", 10)))
+	take(t, locks, "鍵:"+strings.Repeat("鍵", 300))
+	take(t, locks, "two\nlines\t"+strings.Repeat("\x1b", 50))
+	if err := s.NewClient(t).Set(t.Context(), "lockmw:{wrong}", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	ls := func(width int, args ...string) []string {
+		t.Helper()
+		var out, errs strings.Builder
+		c := console{in: strings.NewReader(""), out: &out, err: &errs, env: func(string) string { return "" }, width: width}
+		if status := run(t.Context(), c, append([]string{"ls", "--redis", s.Addr()}, args...)); status != statusDone {
+			t.Fatalf("%d: %s", status, errs.String())
+		}
+		return strings.Split(strings.TrimSpace(out.String()), "\n")
+	}
+	for _, width := range []int{20, 40, 66, 80, 81, 133, 2000} {
+		for _, args := range [][]string{nil, {"--sort", "none"}} {
+			lines := ls(width, args...)
+			for _, line := range lines {
+				if w := ansi.StringWidth(line); w > width {
+					t.Errorf("at %d a line is %d wide: %s", width, w, line)
+				}
+			}
+			all := strings.Join(lines, "\n")
+			if len(lines) != 6 || !strings.Contains(all, "…") && width < 1000 || width >= 66 && !strings.Contains(all, "cart:7  ") || strings.Contains(all, long) != (width > 1000) {
+				t.Errorf("at %d it prints\n%s", width, all)
+			}
+			if width >= 80 && !strings.Contains(all, "req-7 @ ") {
+				t.Errorf("at %d no holder is shown:\n%s", width, all)
+			}
+		}
+	}
+	for _, line := range ls(0) { // a pipe gets all of a key, and no row is padded for another
+		if !strings.Contains(line, "x") && !strings.Contains(line, "鍵") && !strings.HasPrefix(line, "wrong") && ansi.StringWidth(line) > 200 {
+			t.Errorf("a row is padded to %d: %s", ansi.StringWidth(line), line)
+		}
+	}
+	if all := strings.Join(ls(0), "\n"); !strings.Contains(all, long) {
+		t.Errorf("a pipe gets no whole key:\n%s", all)
 	}
 }

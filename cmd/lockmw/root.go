@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -22,6 +24,18 @@ type console struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
+	width    int // of the terminal that out is; 0: that of out, if it is a terminal
+}
+
+// terminalWidth is how many columns the terminal has that is written to; 0 if it is none.
+func (c *console) terminalWidth() int {
+	if f, ok := c.out.(*os.File); ok && c.width == 0 {
+		width, _, err := term.GetSize(f.Fd())
+		if err == nil {
+			return width
+		}
+	}
+	return c.width
 }
 
 // A command is a run of the program.

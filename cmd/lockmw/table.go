@@ -1,0 +1,98 @@
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// A lockTable prints locks in columns. On a terminal it fits the width: long keys and holders are cut off. Elsewhere each cell is
+// whole, and a long one moves the rest of its row instead of widening all rows.
+type lockTable struct {
+	out   io.Writer
+	width int // of the terminal; 0: there is none
+	rows  [][]string
+}
+
+// The columns that may be long.
+const (
+	keyColumn    = 0
+	holderColumn = 2
+)
+
+// widestCell is how far cells are padded without a terminal.
+const widestCell = 60
+
+// add notes a row, which flush prints.
+func (t *lockTable) add(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = clean(cell)
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// flush prints the rows so far.
+func (t *lockTable) flush() {
+	widths := t.widths()
+	for _, row := range t.rows {
+		var line strings.Builder
+		for i, cell := range row {
+			if t.width > 0 {
+				cell = ansi.Truncate(cell, widths[i], "…")
+			}
+			gap := max(widths[i]-ansi.StringWidth(cell), 0) + 2
+			printf(&line, "%s%s", cell, strings.Repeat(" ", gap))
+		}
+		text := strings.TrimRight(line.String(), " ")
+		if t.width > 0 {
+			text = ansi.Truncate(text, t.width, "…")
+		}
+		printf(t.out, "%s\n", text)
+	}
+	t.rows = nil
+}
+
+// widths says how wide each column is.
+func (t *lockTable) widths() []int {
+	var widths []int
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], ansi.StringWidth(cell))
+			if t.width == 0 {
+				widths[i] = min(widths[i], widestCell)
+			}
+		}
+	}
+	if t.width == 0 || len(widths) <= holderColumn {
+		return widths
+	}
+	room := t.width
+	for i, width := range widths {
+		if i > 0 {
+			room -= 2
+		}
+		if i != keyColumn && i != holderColumn {
+			room -= width
+		}
+	}
+	widths[keyColumn], widths[holderColumn] = share(max(room, 2), widths[keyColumn], widths[holderColumn])
+	return widths
+}
+
+// share divides room among two that want so much of it: each has half, or what the other leaves.
+func share(room, a, b int) (forA, forB int) {
+	half := room / 2
+	switch {
+	case a+b <= room:
+		return a, b
+	case a <= half:
+		return a, room - a
+	case b <= half:
+		return room - b, b
+	}
+	return room - half, half
+}
