@@ -253,6 +253,11 @@ func TestAListFitsTheTerminal(t *testing.T) {
 			}
 		}
 	}
+	for _, line := range ls(80)[1:] {
+		if !strings.Contains(line, "exclusive  ") && !strings.Contains(line, "?  ") {
+			t.Errorf("a long key hides the other columns: %s", line)
+		}
+	}
 	for _, line := range ls(0) { // a pipe gets all of a key, and no row is padded for another
 		if !strings.Contains(line, "x") && !strings.Contains(line, "鍵") && !strings.HasPrefix(line, "wrong") && ansi.StringWidth(line) > 200 {
 			t.Errorf("a row is padded to %d: %s", ansi.StringWidth(line), line)

@@ -37,6 +37,9 @@ type screen struct {
 
 	memory  memory
 	sight   *sight
+	later   map[string]*look   // of queues that were read after sight; nil: the lock became free
+	seenAt  time.Time          // when sight came
+	begun   time.Time          // when its scan began
 	rows    []*topRow          // of sight
 	hot     map[string]*topRow // that were looked at again
 	shown   []*topRow          // that match the filter, in their order
@@ -48,13 +51,18 @@ type screen struct {
 
 // What is heard of Redis and of the clock.
 type (
-	sightMsg struct{ *sight }
+	sightMsg  struct{ *sight }
+	queuesMsg struct {
+		*sight
+		asked []string // also of these
+	}
 	looksMsg struct {
 		looks []*look
 		err   error
 	}
 	scanMsg  struct{} // it is time for a scan
 	lookMsg  struct{} // it is time for a look
+	queueMsg struct{} // it is time to read the queues
 	clockMsg struct{} // it is time to show the time
 )
 
@@ -71,7 +79,7 @@ func newScreen(ctx context.Context, e *eyes, sort int, interval time.Duration) *
 
 // Init implements tea.Model.
 func (s *screen) Init() tea.Cmd {
-	return tea.Batch(s.scan(), s.look(), s.after(time.Second, clockMsg{}))
+	return tea.Batch(s.scan(), s.queues(), s.look(), s.after(time.Second, clockMsg{}))
 }
 
 // scan has the eyes look at all locks.
@@ -79,6 +87,24 @@ func (s *screen) scan() tea.Cmd {
 	s.scanned = time.Now()
 	compare, known := topOrders[s.sort].compare, s.memory.copied()
 	return func() tea.Msg { return sightMsg{s.eyes.scan(s.ctx, compare, known)} }
+}
+
+// queues has them look at the locks that are waited for. That takes much less time than a scan of all, so it comes first, and again
+// while a scan takes long.
+func (s *screen) queues() tea.Cmd {
+	var asked []string
+	for _, r := range s.rows {
+		if r.Waiting > 0 {
+			asked = append(asked, r.Key)
+		}
+	}
+	for key, l := range s.later {
+		if l != nil && !slices.Contains(asked, key) {
+			asked = append(asked, key)
+		}
+	}
+	compare, known := topOrders[s.sort].compare, s.memory.copied()
+	return func() tea.Msg { return queuesMsg{s.eyes.scanQueues(s.ctx, compare, known, asked), asked} }
 }
 
 // look has them look at the first rows.
@@ -118,6 +144,14 @@ func (s *screen) update(msg tea.Msg) tea.Cmd {
 	case looksMsg:
 		s.seeAgain(msg)
 		return s.after(hotEvery, lookMsg{})
+	case queuesMsg:
+		s.seeQueues(msg)
+		return s.after(s.interval, queueMsg{})
+	case queueMsg:
+		if s.ready && time.Since(s.seenAt) < s.interval+time.Second { // all locks are read often
+			return s.after(s.interval, queueMsg{})
+		}
+		return s.queues()
 	case scanMsg:
 		return s.scan()
 	case lookMsg:
@@ -130,12 +164,49 @@ func (s *screen) update(msg tea.Msg) tea.Cmd {
 
 // seeAll shows what a scan has found.
 func (s *screen) seeAll(sight *sight) {
-	s.scanned, s.ready = time.Time{}, true
+	s.begun, s.scanned, s.ready, s.seenAt = s.scanned, time.Time{}, true, time.Now()
 	s.noteError(sight.err)
 	if sight.err == nil && !s.paused {
 		s.sight, s.rows = sight, s.memory.rows(sight.looks, true)
+		s.dropOlder(sight)
 		s.refresh()
 	}
+}
+
+// dropOlder drops what the scan of all locks has read after the queues.
+func (s *screen) dropOlder(sight *sight) {
+	read := make(map[string]time.Time, len(sight.looks))
+	for _, l := range sight.looks {
+		read[l.record.Key] = l.at
+	}
+	for key, l := range s.later {
+		at, found := read[key]
+		if l == nil || found && l.at.Before(at) || !found && l.at.Before(s.begun) {
+			delete(s.later, key)
+		}
+	}
+}
+
+// seeQueues shows which locks are waited for.
+func (s *screen) seeQueues(msg queuesMsg) {
+	s.noteError(msg.err)
+	if msg.err != nil || s.paused {
+		return
+	}
+	if s.later == nil {
+		s.later = make(map[string]*look)
+	}
+	for _, key := range msg.asked {
+		s.later[key] = nil // unless it comes
+	}
+	for _, l := range msg.looks {
+		s.later[l.record.Key] = l
+		s.memory.note(l)
+	}
+	if !s.ready {
+		s.sight = msg.sight
+	}
+	s.refresh()
 }
 
 // seeAgain shows what has become of the first rows.
@@ -240,7 +311,7 @@ func (s *screen) resize(width, height int) {
 func (s *screen) refresh() {
 	s.shown = nil
 	filter := strings.ToLower(s.input.Value())
-	for _, r := range s.rows {
+	for _, r := range s.known() {
 		if fresh := s.hot[r.Key]; fresh != nil {
 			r = fresh
 		}
@@ -263,6 +334,26 @@ func (s *screen) refresh() {
 	if s.open != "" {
 		s.page.SetContent(s.detail())
 	}
+}
+
+// known is the rows of all locks, as they were read last.
+func (s *screen) known() (rows []*topRow) {
+	listed := make(map[string]bool, len(s.rows))
+	for _, r := range s.rows {
+		listed[r.Key] = true
+		if l, ok := s.later[r.Key]; ok && l == nil {
+			continue
+		} else if ok {
+			r = s.memory.row(l)
+		}
+		rows = append(rows, r)
+	}
+	for key, l := range s.later {
+		if l != nil && !listed[key] {
+			rows = append(rows, s.memory.row(l))
+		}
+	}
+	return rows
 }
 
 // row is a line of the table.
@@ -293,7 +384,7 @@ func (s *screen) row(r *topRow) table.Row {
 func (s *screen) detail() string {
 	var b strings.Builder
 	r := s.hot[s.open]
-	for _, row := range s.rows {
+	for _, row := range s.known() {
 		if r == nil && row.Key == s.open {
 			r = row
 		}

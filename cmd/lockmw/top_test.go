@@ -14,6 +14,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
@@ -324,5 +325,86 @@ func TestTopPrintsJSONWithoutATerminal(t *testing.T) {
 	_ = out.CloseWithError(errors.New("enough")) // its writer is told
 	if got := <-status; got != statusFailed {
 		t.Errorf("it ends with %d", got)
+	}
+}
+
+// fill stores so many locks that nobody waits for.
+func fill(t *testing.T, rdb redis.UniversalClient, locks int) {
+	t.Helper()
+	const script = `for i = 1, tonumber(ARGV[1]) do
+		local k = 'lockmw:{item:' .. i .. '}'
+		redis.call('hset', k, 'id', '1', 'token', ARGV[2], 'inbox', 'lockmw:inbox:web-1:1', 'owner', 'o') redis.call('pexpire', k, 600000) end`
+	if err := rdb.Eval(t.Context(), script, nil, locks, time.Now().UnixMicro()).Err(); !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
+	}
+}
+
+func TestContendedLocksAreShownWhileAllAreRead(t *testing.T) {
+	s := redistest.Redis(t)
+	fill(t, s.NewClient(t), 30_000)
+	take(t, newClient(t, s), "user:42")
+	waitBehind(t, s, "user:42")
+	begun := time.Now()
+	out := &tail{text: "> user:42", seen: make(chan struct{})}
+	m := newScreen(t.Context(), newEyes(t, s), 0, time.Second)
+	p := tea.NewProgram(m, tea.WithContext(t.Context()), tea.WithInput(nil), tea.WithOutput(out),
+		tea.WithWindowSize(80, 24), tea.WithEnvironment([]string{"TERM=xterm-256color"}), tea.WithoutSignalHandler())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Run()
+		ended <- err
+	}()
+	<-out.seen
+	took := time.Since(begun)
+	p.Send(tea.KeyPressMsg{Code: 'q', Text: "q"})
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if m.ready || took > 3*time.Second {
+		t.Errorf("it came after %s; all locks were read by then: %t", took, m.ready)
+	}
+	if shown := text(t, m); !strings.Contains(shown, "1 wait") || !strings.Contains(shown, "so far") || !strings.Contains(shown, "reading, ") {
+		t.Errorf("meanwhile it shows\n%s", shown)
+	}
+}
+
+func TestWaitsThatChangeWhileAllLocksAreReadAreShown(t *testing.T) {
+	all := func(s *screen) string {
+		return strings.Join(keysOf(text(t, s), "user:1", "item:2", "cart:3", "new:4"), " ")
+	}
+	s := onScreen(t, busy("user:1", 1, 9, 0), busy("item:2", 7, 4, 0), busy("cart:3", 0, 0, 0))
+	queues := func(asked []string, rows ...*topRow) { s.Update(queuesMsg{sightOf(rows...), asked}) }
+	queues([]string{"user:1", "item:2"}, busy("item:2", 8, 20, 0), busy("new:4", 1, 2, 0), busy("user:1", 0, 0, 0))
+	if got := all(s); got != "item:2 new:4 cart:3 user:1" {
+		t.Errorf("it shows %s:\n%s", got, text(t, s))
+	}
+	queues([]string{"item:2", "new:4"}, busy("new:4", 1, 3, 0))
+	if got := all(s); got != "new:4 cart:3 user:1" {
+		t.Errorf("after a lock became free it shows %s:\n%s", got, text(t, s))
+	}
+	press(s, "p")
+	queues(nil, busy("item:2", 1, 30, 0))
+	if got := all(s); got != "new:4 cart:3 user:1" {
+		t.Errorf("paused it shows %s", got)
+	}
+	press(s, "p")
+	old := sightOf(busy("new:4", 5, 50, 0), busy("cart:3", 0, 0, 0)) // read before the queues were
+	for _, l := range old.looks {
+		l.at = l.at.Add(-time.Minute)
+	}
+	s.Update(sightMsg{old})
+	if shown := text(t, s); all(s) != "new:4 cart:3 user:1" || !strings.Contains(shown, "3.0s") || strings.Contains(shown, "    50s") {
+		t.Errorf("a scan that took long shows\n%s", shown)
+	}
+	s.scanned = time.Now()
+	s.Update(sightMsg{sightOf(busy("cart:3", 0, 0, 0))})
+	if got := all(s); got != "cart:3" {
+		t.Errorf("after all were read again it shows %s", got)
+	}
+	failed := sightOf()
+	failed.err = fmt.Errorf("%w: gone", lockmw.ErrUnavailable)
+	s.Update(queuesMsg{failed, []string{"cart:3"}})
+	if shown := text(t, s); !strings.Contains(shown, "no answer for ") || all(s) != "cart:3" {
+		t.Errorf("while Redis is away it shows\n%s", shown)
 	}
 }

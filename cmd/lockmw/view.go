@@ -58,6 +58,9 @@ func (s *screen) summary() string {
 	if s.sight.longest < 0 {
 		text = fmt.Sprintf("%s held, %d wait", count(s.sight.held, "key"), s.sight.waiting)
 	}
+	if !s.ready {
+		text += " so far"
+	}
 	text += "  ·  sorted by " + topOrders[s.sort].name
 	if filter := s.input.Value(); filter != "" && !s.typing {
 		text += "  ·  filter " + clean(filter)
