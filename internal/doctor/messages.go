@@ -28,6 +28,8 @@ func (e *examination) checkMessages(ctx context.Context) {
 	case denied(err) != "":
 		e.note(check, Warning, "ACL SETUSER … +subscribe '&"+e.options.Prefix+":inbox:*'; in a Cluster +ssubscribe +sunsubscribe, too",
 			"the user may not subscribe: waiting calls have to poll, which is slow: %v", err)
+	case refusal(err) != "":
+		e.note(check, Unknown, refusal(err), "the server takes no messages: %v", err)
 	case err != nil:
 		e.note(check, Warning, "look for a proxy that does not forward messages, and for firewalls",
 			"messages do not arrive: waiting calls have to poll, which is slow: %v", err)

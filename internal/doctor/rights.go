@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -123,6 +124,10 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, tag string) 
 		err := s.client.(interface { // all clients have it
 			Do(ctx context.Context, args ...any) *redis.Cmd
 		}).Do(ctx, args...).Err()
+		if remedy := refusal(err); remedy != "" {
+			e.noteOf(s, check, Unknown, remedy, "the user's rights are not known, as the server refuses commands: %v", err)
+			return
+		}
 		switch right := denied(err); {
 		case right == "":
 		case right == "~" || right == "&":
@@ -131,7 +136,7 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, tag string) 
 			return
 		case t.only != "":
 			optional[t.only] = append(optional[t.only], "+"+t.right)
-		default:
+		case !slices.Contains(missing, "+"+t.right): // some are tried for several kinds of keys
 			missing = append(missing, "+"+t.right)
 		}
 	}
@@ -148,6 +153,15 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, tag string) 
 	if len(missing) == 0 {
 		e.noteOf(s, check, OK, "", "the user may do what locks need: %d commands tried", rights)
 	}
+}
+
+// refusal returns what to do about an answer that the server gives whatever it is asked, such as CLUSTERDOWN; "" for another error.
+func refusal(err error) (remedy string) {
+	var answer redis.Error
+	if errors.As(err, &answer) && denied(err) == "" {
+		return remedyOf(err)
+	}
+	return ""
 }
 
 // denied returns what a command was denied for: a command, keys (~) or channels (&); "" if it was not.

@@ -128,6 +128,7 @@ func remedyOf(err error) string {
 		{"LOADING", "wait: the server reads its data"},
 		{"MASTERDOWN", "a master is missing: wait for its replica, or start it"},
 		{"CLUSTERDOWN", "a master is missing: wait for its replica, or start it"},
+		{"MISCONF", "the server cannot write to its disk: look at its space, or at its log"},
 		{"connection refused", "no server listens there: look at host and port, and whether it runs"},
 		{"cluster support disabled", "the server is no Cluster: use a URL for a single one"},
 		{"MOVED", "the server belongs to a Cluster: use a URL for a Cluster"},

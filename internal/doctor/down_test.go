@@ -1,0 +1,140 @@
+package doctor_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/doctor"
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+func TestEachMissingRightIsNamedOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	admin := s.NewClient(t)
+	for _, denied := range [][]string{{"pexpire"}, {"pexpire", "zadd", "evalsha"}, {"info"}, {"scan", "info", "wait", "pexpire"}} {
+		line := []any{"acl", "setuser", "app", "reset", "on", ">hush", "~*", "&*", "+@all"}
+		for _, right := range denied {
+			line = append(line, "-"+right)
+		}
+		if err := admin.Do(t.Context(), line...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		rdb := s.NewClient(t, func(o *redis.Options) { o.Username, o.Password = "app", "hush" })
+		var named []string
+		for _, f := range examine(t, rdb, plan) {
+			if f.Check == "rights" && f.Verdict != doctor.OK {
+				for _, text := range []string{f.Saw, f.Remedy} {
+					rights := slices.DeleteFunc(strings.Fields(text), func(word string) bool { return !strings.HasPrefix(word, "+") })
+					if slices.Sort(rights); len(slices.Compact(slices.Clone(rights))) != len(rights) {
+						t.Errorf("without %q it says %q", denied, text)
+					}
+					named = append(named, rights...)
+				}
+			}
+		}
+		for _, right := range denied {
+			if !slices.Contains(named, "+"+right) {
+				t.Errorf("without %q it names %q", denied, named)
+			}
+		}
+	}
+}
+
+// failing has each of these commands fail with an answer of the server.
+type failing struct {
+	answer   string
+	commands []string // none: all but those that read what the server is
+}
+
+// An answer is an error of a server.
+type answer string
+
+func (a answer) Error() string { return string(a) }
+func (answer) RedisError()     {}
+
+func (failing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f failing) fails(cmd redis.Cmder) bool {
+	if len(f.commands) > 0 {
+		return slices.Contains(f.commands, cmd.Name())
+	}
+	return !slices.Contains([]string{"ping", "info", "config", "time", "hello", "client"}, cmd.Name())
+}
+
+func (f failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if f.fails(cmd) {
+			cmd.SetErr(answer(f.answer))
+			return answer(f.answer)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (f failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if slices.ContainsFunc(cmds, f.fails) {
+			for _, cmd := range cmds {
+				cmd.SetErr(answer(f.answer))
+			}
+			return answer(f.answer)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// What a server answers to everything is told as it is, whatever was being looked at.
+func TestAServerThatRefusesIsNotTakenForSomethingElse(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	for text, remedy := range map[string]string{
+		"CLUSTERDOWN Hash slot not served": "a master is missing", "CLUSTERDOWN The cluster is down": "a master is missing", "LOADING Redis is loading": "wait",
+		"READONLY You can't write against a read only replica.": "master", "MASTERDOWN Link with MASTER is down": "a master is missing",
+		"MISCONF Redis is configured to save RDB snapshots": "disk", "OOM command not allowed": "memory",
+	} {
+		for _, commands := range [][]string{nil, {"publish"}} {
+			rdb := s.NewClient(t)
+			rdb.AddHook(failing{text, commands})
+			complaints := 0
+			for _, f := range examine(t, rdb, plan) {
+				if strings.Contains(f.Remedy, "proxy") || f.Check == "rights" && f.Verdict == doctor.OK && commands == nil {
+					t.Errorf("%s: %+v", text, f)
+				}
+				if strings.Contains(f.Saw, text[:8]) {
+					if complaints++; !strings.Contains(f.Remedy, remedy) {
+						t.Errorf("%s: the remedy is %q: %+v", text, f.Remedy, f)
+					}
+				}
+			}
+			if complaints == 0 {
+				t.Errorf("%s, for %q: nothing is said", text, commands)
+			}
+		}
+	}
+}
+
+func TestAClusterWithoutSlotsIsDown(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t, "--cluster-enabled", "yes")
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}})
+	defer cluster.Close()
+	for _, rdb := range []redis.UniversalClient{s.NewClient(t), cluster} {
+		findings := examine(t, rdb, plan)
+		if doctor.Worst(findings) != doctor.Failure {
+			t.Errorf("%T: %+v", rdb, findings)
+		}
+		for _, f := range findings {
+			if strings.Contains(f.Remedy, "proxy") || f.Check == "rights" && f.Verdict == doctor.OK {
+				t.Errorf("%T: %+v", rdb, f)
+			}
+			if strings.Contains(f.Saw, "CLUSTERDOWN") && !strings.Contains(f.Remedy, "a master is missing") {
+				t.Errorf("%T: %+v", rdb, f)
+			}
+		}
+	}
+}
