@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
 )
 
@@ -62,5 +63,32 @@ func TestAFarFirstNodeIsAskedOnce(t *testing.T) {
 			b.Fatalf("the lock is not handed over at once: %v", waits.err)
 		}
 		unlock(b.T, waits.hold)
+	})
+}
+
+// One node does not answer. The two others fall silent after they have granted the lock, for longer than the lease, and before
+// the second one knows its token.
+func TestAnAttemptThatLosesAllItsNodesBeginsAnew(t *testing.T) {
+	const lease = 300 * time.Millisecond
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process(redlock.WithNodeTimeout(time.Second)).warm()
+		ahead := b.setCounter(1, 30*time.Second)
+		p.wires[0].Silence()
+		raise := p.wires[2].HoldReply(strconv.FormatInt(ahead+1, 10))
+		c := p.call(firstAt(1, 3), lockmw.WithLease(lease))
+		<-raise.Caught()
+		for _, w := range p.wires {
+			w.Silence()
+		}
+		time.Sleep(3 * lease)
+		for _, w := range p.wires {
+			w.Restore()
+		}
+		raise.Deliver()
+		<-c.done
+		if c.err != nil {
+			b.Fatalf("Lock: %v", c.err)
+		}
+		unlock(b.T, c.hold)
 	})
 }

@@ -43,6 +43,9 @@ func lastKnown(ballots []*ballot, k int) int64 {
 // outliers returns those whose tokens are so far ahead of the others' that they are not believed: a clock that is years
 // ahead must not make all counters run ahead for ever.
 func outliers(ballots []*ballot) (list []*ballot) {
+	if len(ballots) == 0 {
+		return nil
+	}
 	given := make([]int64, 0, len(ballots))
 	for _, b := range ballots {
 		given = append(given, b.hold.Token())
