@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +18,11 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// A slowPipeline is a hook that lets a pipeline of scripts take a second. Once it has let so many pass, the others fail.
+// A slowPipeline is a hook that lets a pipeline of scripts take a second. The first ones pass, and the others fail.
 type slowPipeline struct {
 	redis.Hook
 
-	passes int
+	passes atomic.Int32
 	failed error
 }
 
@@ -34,7 +35,7 @@ func (s *slowPipeline) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 			return next(ctx, cmds)
 		}
 		time.Sleep(time.Second)
-		if s.passes--; s.passes >= 0 {
+		if s.passes.Add(-1) >= 0 {
 			return next(ctx, cmds)
 		}
 		for _, cmd := range cmds {
@@ -42,6 +43,13 @@ func (s *slowPipeline) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 		}
 		return s.failed
 	}
+}
+
+// slowDown has the next pipelines of the engine be slow, and the later ones fail.
+func (b *bubble) slowDown(passes int32, failed error) {
+	s := &slowPipeline{failed: failed}
+	s.passes.Store(passes)
+	b.e.rdb.AddHook(s)
 }
 
 // hold takes n locks of other keys.
@@ -69,8 +77,8 @@ func holders(t *testing.T, rdb redis.UniversalClient) (n int) {
 
 func TestCloseGoesOnWhileTheServerConfirms(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		b.hold(2000) // many pipelines
-		b.e.rdb.AddHook(&slowPipeline{passes: 1000})
+		b.hold(2000) // more pipelines than are sent in closePatience
+		b.slowDown(1000, nil)
 		start := time.Now()
 		if err := b.e.Close(); err != nil {
 			b.Error(err)
@@ -85,6 +93,7 @@ func TestCloseGoesOnWhileTheServerConfirms(t *testing.T) {
 }
 
 func TestCloseReportsWhatIsLeft(t *testing.T) {
+	const many = 800 // more than three pipelines
 	for name, failed := range map[string]replyError{
 		"for now":  "LOADING Redis is loading the dataset in memory",
 		"for good": "NOPERM this user has no permissions to run the 'evalsha' command",
@@ -93,11 +102,11 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				var log bytes.Buffer
 				b.e.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-				b.hold(2000)
-				b.e.rdb.AddHook(&slowPipeline{passes: 6, failed: failed})
+				b.hold(many)
+				b.slowDown(3, failed)
 				err := b.e.Close()
 				n := holders(b.T, b.rdb)
-				if n == 0 || n == 2000 {
+				if n == 0 || n == many {
 					b.Fatalf("%d locks are left: nothing was shown", n)
 				}
 				if words := fmt.Sprintf("expire: %d: ", n); !errors.Is(err, core.ErrUnavailable) ||
