@@ -39,8 +39,13 @@ var _ lockmw.Locker = (*Locker)(nil)
 // New returns a Locker over the locks of c. It sends nothing. The Locker ends when c is closed. The options are
 // the defaults of its locks, and take precedence over those of c. New panics if an option is invalid or c is
 // nil.
-func New(c *lockmw.Client, opts ...lockmw.Option) *Locker {
-	l, err := c.OfKind(core.Kind{Mode: core.Fair, OwnTicket: true}, opts...)
+func New(c *lockmw.Client, opts ...lockmw.Option) *Locker { return over(c.OfKind, opts) }
+
+// NewLocal is New for locks within this process: for tests, and for programs of one process. They exclude the other locks of l.
+func NewLocal(l *lockmw.Local, opts ...lockmw.Option) *Locker { return over(l.OfKind, opts) }
+
+func over(ofKind func(core.Kind, ...lockmw.Option) (*lockmw.KindLocker, error), opts []lockmw.Option) *Locker {
+	l, err := ofKind(core.Kind{Mode: core.Fair, OwnTicket: true}, opts...)
 	if err != nil {
 		panic(err)
 	}

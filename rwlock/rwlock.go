@@ -58,9 +58,14 @@ var ErrUpgrade = lockmw.ErrUpgrade
 // New returns a Locker over the locks of c. It sends nothing. The Locker ends when c is closed. The options are
 // the defaults of its locks, and take precedence over those of c. New panics if an option is invalid or c is
 // nil.
-func New(c *lockmw.Client, opts ...lockmw.Option) *Locker {
+func New(c *lockmw.Client, opts ...lockmw.Option) *Locker { return over(c.OfKind, opts) }
+
+// NewLocal is New for locks within this process: for tests, and for programs of one process. They exclude the other locks of l.
+func NewLocal(l *lockmw.Local, opts ...lockmw.Option) *Locker { return over(l.OfKind, opts) }
+
+func over(ofKind func(core.Kind, ...lockmw.Option) (*lockmw.KindLocker, error), opts []lockmw.Option) *Locker {
 	side := func(mode core.Mode) *lockmw.KindLocker {
-		l, err := c.OfKind(core.Kind{Mode: mode}, opts...)
+		l, err := ofKind(core.Kind{Mode: mode}, opts...)
 		if err != nil {
 			panic(err)
 		}
