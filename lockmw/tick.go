@@ -24,15 +24,21 @@ const (
 	defaultWithin = time.Minute
 	minWithin     = time.Millisecond
 	maxWithin     = maxLease
+	tooShort      = time.Duration(-1) // is the Within of a period that is
 )
+
+// At returns the tick of a job that is scheduled for t, with the default Within. A cron job that is due at 02:30 passes that
+// instant, as its scheduler computed it, not the time of its call.
+func At(t time.Time) Tick { return Tick{At: t} }
 
 // Every returns the tick of a job that runs once in each period: the multiple of the period, since the zero time, that
 // is nearest to now. Within is half the period, and at most 1 min. For a period of 1 h that is the full hour (UTC), if
-// it is called within a minute of it. A period has to be at least 2 ms: Once refuses the tick of a shorter one.
+// it is called within a minute of it. A job that runs at another time, such as daily at 02:30, needs At. A period has to be at
+// least 2 ms: Once refuses the tick of a shorter one.
 func Every(period time.Duration) Tick {
 	t := Tick{At: time.Now().Round(period), Within: min(period/2, defaultWithin)}
-	if t.Within == 0 { // which would be the default
-		t.Within = -1
+	if period < 2*minWithin {
+		t.Within = tooShort
 	}
 	return t
 }
@@ -44,9 +50,10 @@ func (t Tick) check() (core.Tick, error) {
 		return core.Tick{}, fmt.Errorf("%w: a tick without an instant", ErrInvalidOption)
 	case t.Within == 0:
 		t.Within = defaultWithin
+	case t.Within == tooShort:
+		return core.Tick{}, fmt.Errorf("%w: the period of Every is too short, must be at least %v", ErrInvalidOption, 2*minWithin)
 	case t.Within < minWithin || t.Within > maxWithin:
-		return core.Tick{}, fmt.Errorf("%w: a tick within %v, must be from %v to %v, and a period twice that",
-			ErrInvalidOption, t.Within, minWithin, maxWithin)
+		return core.Tick{}, fmt.Errorf("%w: Within of a tick is %v, must be from %v to %v", ErrInvalidOption, t.Within, minWithin, maxWithin)
 	}
 	return core.Tick{At: t.At.Truncate(time.Millisecond), Within: t.Within}, nil
 }
@@ -59,13 +66,13 @@ type ClockError struct {
 	Within time.Duration // how far from the tick it may be
 }
 
-// Error names the difference.
+// Error names the difference. A job that is not due at a multiple of its period needs At instead of Every.
 func (e *ClockError) Error() string {
 	than := "behind"
 	if e.Difference() > 0 {
 		than = "ahead of"
 	}
-	return fmt.Sprintf("%v: the tick %s is %v %s the server's clock, more than %v", ErrClockOff,
+	return fmt.Sprintf("%v, or this is not the time of the job: the tick %s is %v %s the server's clock, more than %v", ErrClockOff,
 		e.Tick.UTC().Format(time.RFC3339Nano), e.Difference().Abs().Round(time.Millisecond), than, e.Within)
 }
 
