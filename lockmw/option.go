@@ -82,7 +82,7 @@ func WithMinHold(d time.Duration) Option { return Option{kind: optMinHold, durat
 // ErrTooManyWaiters at once. Default 0: no limit.
 func WithMaxWaiters(n int) Option { return Option{kind: optMaxWaiters, n: n} }
 
-// WithPlace keeps a call's place in the queue of a fair lock. If the call ends without the lock, its place is
+// WithPlace keeps a call's place in the queue of a lock that is first come, first served. If the call ends without the lock, its place is
 // kept for that long under the name, and the next call for the key with the same name continues from there,
 // in this process or another. Meanwhile the lock passes over it. The place ends when a hold that came of it
 // is unlocked or lost. It is for tasks that are put back while a key is busy and must not lose their turn: the name
@@ -90,7 +90,7 @@ func WithMaxWaiters(n int) Option { return Option{kind: optMaxWaiters, n: n} }
 //
 // A call that only tries (WithWait(0)) keeps its place too, but gets only a lock that is free. With an
 // unknown or expired name the call starts at the end of the queue. A name has 1 to 200 bytes, and is
-// kept for 1 ms to 24 h. Default: no place. It is ErrInvalidOption for a lock that is not fair, and for New,
+// kept for 1 ms to 24 h. Default: no place. Semaphores and Local keep places, too. It is ErrInvalidOption for other locks, and for New,
 // httpmw.WithLock and asynqmw.WithLock, whose calls would all share one place.
 func WithPlace(name string, keep time.Duration) Option {
 	return Option{kind: optPlace, text: name, duration: keep}
