@@ -149,6 +149,7 @@ func TestAClusterAndSentinelsAreFound(t *testing.T) {
 		url := "redis+sentinel://" + strings.Join(o.Addrs, ",") + "/" + o.MasterName
 		call{args: []string{"ls", "--redis", url}}.run(t.Context()).want(t, statusDone, "user:42")
 		call{args: []string{"ls", "--redis", o.Addrs[0]}}.run(t.Context()).want(t, statusFailed, "Sentinel")
+		call{args: []string{"ls", "--redis", "redis+sentinel://" + o.Addrs[0] + "/other"}}.run(t.Context()).want(t, statusFailed, `named "other"`, "the Sentinels know "+o.MasterName)
 	})
 }
 
