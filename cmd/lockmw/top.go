@@ -44,7 +44,8 @@ func (c *command) top() *cobra.Command {
 Hand-offs are those that are seen by looking at the first keys four times a second: of a key that changes hands more often, some
 are missed, and what a process passes on within itself does not show. A loss is a lease that ran out.
 While all locks are read, which takes half a minute with 50,000, it shows those that calls wait for.
-With --json it needs no terminal, and prints the locks once for each interval, on one line.`,
+With --json it needs no terminal, and prints the locks once for each interval, on one line.
+A line with partial has only the locks that calls wait for.`,
 		Example: `  lockmw top --sort waiters
   lockmw top --json --for 10s | jq .waiting`,
 		Args: cobra.NoArgs,
@@ -102,22 +103,15 @@ func (t *topping) run(ctx context.Context) error {
 func (t *topping) lines(ctx context.Context, e *eyes, compare func(a, b *topRow) int) error {
 	m := make(memory)
 	for ctx.Err() == nil {
-		s := e.scan(ctx, compare, m)
+		s, err := t.scan(ctx, e, compare, m)
+		if err != nil {
+			return err
+		}
 		if ctx.Err() != nil {
 			break
 		}
 		rows := m.rows(s.looks, s.err == nil)
-		record := struct {
-			Time    time.Time `json:"time"`
-			Held    int       `json:"held"`
-			Waiting int       `json:"waiting"`
-			Locks   []*topRow `json:"locks"`
-			Error   string    `json:"error,omitempty"`
-		}{t.conn.now().UTC(), s.held, s.waiting, rows, ""}
-		if s.err != nil {
-			record.Error = t.secrets.hide(s.err.Error())
-		}
-		if err := errors.Join(t.printJSON(record), t.out.Flush()); err != nil {
+		if err := t.printSight(s, rows, false); err != nil {
 			return err
 		}
 		for until := time.Now().Add(t.interval); time.Now().Before(until) && pause.For(ctx, min(hotEvery, time.Until(until))); {
@@ -126,6 +120,52 @@ func (t *topping) lines(ctx context.Context, e *eyes, compare func(a, b *topRow)
 		}
 	}
 	return nil //nolint:nilerr // the end of ctx is how it ends
+}
+
+// patience is how long a scan may take before lines of the locks that are waited for come meanwhile.
+const patience = time.Second
+
+// scan looks at all locks. While that takes long it prints lines of the locks that are waited for.
+func (t *topping) scan(ctx context.Context, e *eyes, compare func(a, b *topRow) int, m memory) (*sight, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	scanned, known := make(chan *sight, 1), m.copied()
+	go func() { scanned <- e.scan(ctx, compare, known) }()
+	wait := time.NewTimer(patience)
+	defer wait.Stop()
+	for {
+		select {
+		case s := <-scanned:
+			cancel()
+			return s, nil
+		case <-wait.C:
+			wait.Reset(t.interval)
+		}
+		s := e.scanQueues(ctx, compare, known, nil)
+		if s.err != nil {
+			continue // the scan says what is wrong
+		}
+		if err := t.printSight(s, m.rows(s.looks, false), true); err != nil {
+			cancel()
+			<-scanned
+			return nil, err
+		}
+	}
+}
+
+// printSight prints what a scan has found, or of a partial one the locks that are waited for.
+func (t *topping) printSight(s *sight, rows []*topRow, partial bool) error {
+	record := struct {
+		Time    time.Time `json:"time"`
+		Partial bool      `json:"partial,omitempty"` // only the locks that are waited for, and held and waiting are of these
+		Held    int       `json:"held"`
+		Waiting int       `json:"waiting"`
+		Locks   []*topRow `json:"locks"`
+		Error   string    `json:"error,omitempty"`
+	}{t.conn.now().UTC(), partial, s.held, s.waiting, rows, ""}
+	if s.err != nil {
+		record.Error = t.secrets.hide(s.err.Error())
+	}
+	return errors.Join(t.printJSON(record), t.out.Flush())
 }
 
 // A heat is how often a key changed hands lately.

@@ -408,3 +408,43 @@ func TestWaitsThatChangeWhileAllLocksAreReadAreShown(t *testing.T) {
 		t.Errorf("while Redis is away it shows\n%s", shown)
 	}
 }
+
+func TestJSONHasContendedLocksWhileAllAreRead(t *testing.T) {
+	s := redistest.Redis(t)
+	fill(t, s.NewClient(t), 10_000)
+	take(t, newClient(t, s), "user:42")
+	waitBehind(t, s, "user:42")
+	begun := time.Now()
+	out, in := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c := console{in: strings.NewReader(""), out: in, err: io.Discard, env: func(string) string { return "" }}
+		run(t.Context(), c, []string{"top", "--json", "--interval", "200ms", "--redis", s.Addr()})
+	}()
+	type line struct {
+		Partial       bool
+		Held, Waiting int
+		Locks         []struct{ Key string }
+	}
+	var first, l line
+	d := json.NewDecoder(out)
+	if err := d.Decode(&first); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(begun)
+	if !first.Partial || len(first.Locks) != 1 || first.Locks[0].Key != "user:42" || first.Held != 1 || first.Waiting != 1 || took > 3*time.Second {
+		t.Errorf("after %s it prints %+v", took, first)
+	}
+	for l = first; l.Partial; {
+		l = line{}
+		if err := d.Decode(&l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.Held != 10_001 || l.Locks[0].Key != "user:42" {
+		t.Errorf("of all locks it prints %d, the first %q", l.Held, l.Locks[0].Key)
+	}
+	_ = out.CloseWithError(errors.New("enough"))
+	<-ended // and its scan
+}
