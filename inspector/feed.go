@@ -235,6 +235,7 @@ func (f *feed[T]) readOnce() {
 			f.abort.Stop()
 		}
 		f.cancel, f.abort = nil, nil
+		answered := f.last.since.Sub(begun) - rested // until the server has last said something
 		f.done, f.last.since = now, time.Time{}
 		took := now.Sub(begun) - rested
 		switch {
@@ -242,7 +243,7 @@ func (f *feed[T]) readOnce() {
 			f.last = reading[T]{value: value, at: now, whole: true}
 			f.costs = [2]time.Duration{f.costs[1], took}
 		case ctx.Err() != nil: // it took too long for nobody
-			f.costs[1] = max(f.costs[1], took)
+			f.costs[1] = max(f.costs[1], answered)
 		default:
 			f.last.err = err
 		}

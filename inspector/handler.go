@@ -18,6 +18,8 @@ type handler struct {
 	hub   *hub
 	vault *vault
 	same  *http.CrossOriginProtection
+
+	streams, requests bound
 }
 
 // Handler serves pages and JSON about the locks that insp sees, under whatever path it is mounted, with or without
@@ -28,18 +30,21 @@ func Handler(insp *lockmw.Inspector, opts ...Option) http.Handler {
 		panic("inspector: Handler: the Inspector is nil")
 	}
 	c := newConfig(opts)
-	return &handler{config: c, hub: newHub(insp, c.shown), vault: newVault(c.secret), same: http.NewCrossOriginProtection()}
+	return &handler{
+		config: c, hub: newHub(insp, c.shown), vault: newVault(c.secret), same: http.NewCrossOriginProtection(),
+		streams: make(bound, mostStreams), requests: make(bound, mostRequests),
+	}
 }
 
 // routes are what the last part of a path leads to.
 var routes = map[string]func(*handler, http.ResponseWriter, *http.Request){
-	"":             (*handler).servePage,
-	"key":          (*handler).servePage,
-	"redis":        (*handler).servePage,
-	"locks.json":   (*handler).serveJSON,
-	"key.json":     (*handler).serveJSON,
-	"redis.json":   (*handler).serveJSON,
-	"live":         (*handler).serveLive,
+	"":             bounded(requests, (*handler).servePage),
+	"key":          bounded(requests, (*handler).servePage),
+	"redis":        bounded(requests, (*handler).servePage),
+	"locks.json":   bounded(requests, (*handler).serveJSON),
+	"key.json":     bounded(requests, (*handler).serveJSON),
+	"redis.json":   bounded(requests, (*handler).serveJSON),
+	"live":         bounded(streams, (*handler).serveLive),
 	"force-unlock": (*handler).serveForceUnlock,
 	"style.css":    asset("assets/style.css"),
 	"live.js":      asset("assets/live.js"),
@@ -115,7 +120,12 @@ func (h *handler) servePage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.await(r.Context())
-	h.write(w, s.show(h.view(r)))
+	p := s.show(h.view(r))
+	if p == nil {
+		h.refuse(w, r)
+		return
+	}
+	h.write(w, p)
 }
 
 // message is a page that says one thing.

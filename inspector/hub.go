@@ -18,6 +18,7 @@ type hub struct {
 	shown func(key string) string
 	pace  pace
 
+	searches *queue
 	locks    *feed[*snapshot]
 	queues   *feed[*snapshot] // of the locks that are waited for, while all of them are not read often
 	servers  *feed[[]lockmw.Server]
@@ -39,7 +40,7 @@ type keyStatus struct {
 }
 
 func newHub(insp *lockmw.Inspector, shown func(string) string) *hub {
-	h := &hub{insp: insp, shown: shown, keys: make(map[string]*feed[keyStatus])}
+	h := &hub{insp: insp, shown: shown, searches: newQueue(), keys: make(map[string]*feed[keyStatus])}
 	h.locks = &feed[*snapshot]{pace: &h.pace, class: ofLocks, every: time.Second, load: scanShare, read: h.readAll}
 	h.queues = &feed[*snapshot]{pace: &h.pace, class: ofQueues, every: time.Second, load: scanShare, read: h.readQueues}
 	h.servers = newFeed(&h.pace, 2*time.Second, insp.Servers)

@@ -50,6 +50,10 @@ func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 	v := h.view(r)
 	v.keyPage = "key.json"
 	p := s.show(v)
+	if p == nil {
+		h.refuse(w, r)
+		return
+	}
 	a := answer{Prefix: p.Prefix, Age: p.Age}
 	if !p.AsOf.IsZero() {
 		a.AsOf = &p.AsOf

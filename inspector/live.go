@@ -51,7 +51,7 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-viewer.changed:
 		case <-aging.C:
-			if p := s.show(v); !p.failed() {
+			if p := s.show(v); p != nil && !p.failed() {
 				continue
 			}
 		case <-silence.C:
@@ -63,6 +63,13 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		p := s.show(v)
+		if p == nil { // many search
+			viewer.tell()
+			if !pause.For(ctx, restFor) {
+				return
+			}
+			continue
+		}
 		if p.Status != http.StatusOK && !p.failed() { // nothing is known yet, and it is too early to say so
 			continue
 		}

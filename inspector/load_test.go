@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/inspector"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -170,4 +171,63 @@ func TestTheHistoryOfTheLastEventsIsKnown(t *testing.T) {
 	if n := strings.Count(d.get("/key.json?key=busy", http.StatusOK), `"event": "acquired"`); n != 20 {
 		t.Errorf("%d events of a busy key", n)
 	}
+}
+
+// refused wants an answer that says when to try again.
+func (d *desk) refused(path string) {
+	d.Helper()
+	if w := d.do(http.MethodGet, path); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		d.Errorf("%s: %d, try again after %q", path, w.Code, w.Header().Get("Retry-After"))
+	}
+}
+
+func TestStreamsHaveABound(t *testing.T) {
+	inBubble(t, func(d *desk) {
+		var all []*watcher
+		for range 200 {
+			all = append(all, d.watch("page=overview"))
+		}
+		synctest.Wait()
+		d.refused("/live?page=overview")
+		d.refused("/live?page=redis")
+		d.get("/locks.json", http.StatusOK)
+		all[7].cancel()
+		synctest.Wait()
+		d.watch("page=overview").until("No locks with prefix")
+	})
+}
+
+func TestRequestsThatWaitForRedisHaveABound(t *testing.T) {
+	inBubble(t, func(d *desk) {
+		wire := d.server.NewWire()
+		insp, err := lockmw.NewInspector(d.server.NewClient(d, wire.Use))
+		if err != nil {
+			d.Fatal(err)
+		}
+		d.page = inspector.Handler(insp)
+		d.get("/", http.StatusOK)
+		time.Sleep(time.Minute)
+		wire.Silence()
+		var paths []string
+		for i := range 100 {
+			paths = append(paths, fmt.Sprintf("/?q=%d", i))
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			d.abandon(time.Minute, paths...)
+		}()
+		synctest.Wait()
+		began := time.Now()
+		for _, path := range []string{"/", "/key?key=user:42", "/redis.json"} {
+			d.refused(path)
+		}
+		if took := time.Since(began); took != 0 {
+			d.Errorf("it took %v to refuse them", took)
+		}
+		<-done
+		wire.Restore()
+		time.Sleep(time.Minute)
+		d.get("/", http.StatusOK)
+	})
 }

@@ -15,7 +15,7 @@ type subject interface {
 	await(ctx context.Context)
 	// watch has w told of changes until leave is called.
 	watch(w *viewer) (leave func())
-	// show makes the page of what is known.
+	// show makes the page of what is known; nil if too many search for something.
 	show(v *view) *page
 }
 
@@ -134,7 +134,10 @@ func (o *overview) show(v *view) *page {
 		return p
 	}
 	b.Totals = r.value.total()
-	chosen := r.value.choose(o.query)
+	chosen, ok := r.value.choose(v.ctx, o.query, o.hub.searches)
+	if !ok {
+		return nil
+	}
 	b.Matched, b.Pages = len(chosen), max((len(chosen)+perPage-1)/perPage, 1)
 	n := min(o.query.page, b.Pages)
 	b.Query.page = n

@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -85,25 +86,42 @@ func (s *snapshot) total() totals {
 	return t
 }
 
-// choose returns the locks that a query asks for, in its order, of all its pages.
-func (s *snapshot) choose(q query) []*entry {
+// choose returns the locks that a query asks for, in its order, of all its pages. It searches when it is its turn: false if that
+// does not come.
+func (s *snapshot) choose(ctx context.Context, q query, turns *queue) ([]*entry, bool) {
 	q.page = 0
+	if found, ok := s.known(q); ok {
+		return found, true
+	}
+	if !turns.enter(ctx) {
+		return nil, false
+	}
+	defer turns.leave()
+	if found, ok := s.known(q); ok { // another has searched for the same
+		return found, true
+	}
+	var found []*entry
+	for _, e := range s.entries {
+		if q.matches(e) {
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, q.compare)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.chosen) >= 100 { // as many as somebody types
+		clear(s.chosen)
+	}
+	s.chosen[q] = found
+	return found, true
+}
+
+// known returns what was found for a query before.
+func (s *snapshot) known(q query) ([]*entry, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, ok := s.chosen[q]
-	if !ok {
-		for _, e := range s.entries {
-			if q.matches(e) {
-				found = append(found, e)
-			}
-		}
-		slices.SortFunc(found, q.compare)
-		if len(s.chosen) >= 100 { // as many as somebody types
-			clear(s.chosen)
-		}
-		s.chosen[q] = found
-	}
-	return found
+	return found, ok
 }
 
 // matches reports whether the query asks for a lock. Redacted keys are searched as they are shown.

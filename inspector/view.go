@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -13,12 +14,13 @@ import (
 // A view is what one request may see.
 type view struct {
 	*handler
+	ctx      context.Context //nolint:containedctx // a view is of one request
 	mayForce bool
 	keyPage  string // what links to keys lead to
 }
 
 func (h *handler) view(r *http.Request) *view {
-	return &view{h, h.config.mayForce != nil && h.config.mayForce(r), "key"}
+	return &view{h, r.Context(), h.config.mayForce != nil && h.config.mayForce(r), "key"}
 }
 
 // shown is what viewers see of a key.
