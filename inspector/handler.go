@@ -75,6 +75,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !reading && (name != "force-unlock" || r.Method != http.MethodPost):
 		header.Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	case reading && isForeign(r):
+		http.Error(w, "the request came from another site", http.StatusForbidden)
 	case ok && name == "" && r.URL.Path == "", !ok && !strings.Contains(name, "."):
 		h.redirectToRoot(w, r)
 	case !ok:
