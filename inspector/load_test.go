@@ -231,3 +231,26 @@ func TestRequestsThatWaitForRedisHaveABound(t *testing.T) {
 		d.get("/", http.StatusOK)
 	})
 }
+
+// A read that nobody waited for any more says nothing of how busy the server was.
+func TestASilentServerIsReadSoonAfterwards(t *testing.T) {
+	inBubble(t, func(d *desk) {
+		wire := d.server.NewWire()
+		insp, err := lockmw.NewInspector(d.server.NewClient(d, wire.Use, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = time.Hour, -1 }))
+		if err != nil {
+			d.Fatal(err)
+		}
+		d.page = inspector.Handler(insp)
+		d.get("/redis", http.StatusOK)
+		time.Sleep(time.Minute)
+		wire.Silence()
+		d.abandon(4*time.Second, "/")
+		time.Sleep(2 * time.Minute)
+		wire.Restore()
+		began := time.Now()
+		d.get("/", http.StatusOK)
+		if took := time.Since(began); took > 10*time.Second {
+			d.Errorf("it took %v", took)
+		}
+	})
+}
