@@ -16,15 +16,18 @@ type pace struct {
 // shortestPause is below which pauses add up: timers are no more exact than that.
 const shortestPause = time.Millisecond
 
-// work runs f, which asks a server, and pauses. It reports whether ctx has time left.
-func (p *pace) work(ctx context.Context, f func()) bool {
+// work runs f, which asks a server, and pauses. It returns f's error immediately, and the end of ctx.
+func (p *pace) work(ctx context.Context, f func() error) error {
 	started := time.Now()
-	f()
+	if err := f(); err != nil {
+		return err
+	}
 	p.owed += time.Duration(float64(time.Since(started)) * (1/p.share - 1))
 	if p.owed < shortestPause {
-		return ctx.Err() == nil
+		return ctx.Err()
 	}
 	owed := p.owed
 	p.owed = 0
-	return pause.For(ctx, owed)
+	pause.For(ctx, owed)
+	return ctx.Err()
 }

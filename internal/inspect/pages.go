@@ -31,11 +31,10 @@ func (p *pages) each(ctx context.Context, pattern string, f func(redisKeys []str
 	for _, node := range p.nodes {
 		for more := true; more; more = p.cursor != 0 {
 			var keys []string
-			var err error
-			goesOn := p.pace.work(ctx, func() { keys, p.cursor, err = node.Scan(ctx, p.cursor, pattern, int64(p.size)).Result() })
-			if err == nil && !goesOn {
-				err = ctx.Err()
-			}
+			err := p.pace.work(ctx, func() (err error) {
+				keys, p.cursor, err = node.Scan(ctx, p.cursor, pattern, int64(p.size)).Result()
+				return err
+			})
 			if err == nil && p.cursor == 0 {
 				p.done++
 			}

@@ -112,14 +112,27 @@ func (s *scan) tell() { s.told(Progress{Locks: s.locks, Part: s.pages.part()}) }
 // read reads statuses and yields them, a batch at a time.
 func (s *scan) read(found []*wanted) error {
 	for batch := range slices.Chunk(found, batchSize) {
-		goesOn := s.pace.work(s.ctx, func() { s.readAll(s.ctx, s.sender, batch) })
+		err := s.pace.work(s.ctx, func() error {
+			s.readAll(s.ctx, s.sender, batch)
+			return outage(batch)
+		})
 		for _, w := range batch {
 			if err := s.show(w); err != nil {
 				return err
 			}
 		}
-		if !goesOn {
-			return s.ctx.Err()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outage returns an error that is not of one key alone.
+func outage(batch []*wanted) error {
+	for _, w := range batch {
+		if w.err != nil && !errors.Is(w.failure(), core.ErrWrongType) && !script.IsMoving(w.err) {
+			return w.err
 		}
 	}
 	return nil
