@@ -25,7 +25,8 @@
 // the server's clock; durations are in milliseconds and their names end in _ms; href leads to the JSON of one lock and is
 // relative to the answer. Names stay as they are; new ones may come. A state is one of contended, held, waiting (nobody holds it),
 // lingering (unlocked, and a minimum hold keeps it taken), kept (there are only kept places), unknown (it cannot be read) and free.
-// While Redis cannot be read the status is 503, and with an error comes what was known at as_of.
+// While Redis cannot be read the status is 503, also of pages, and with an error comes what was known at as_of. If no lock was ever
+// read, totals is null. A query that makes no sense, such as state=bogus, is 400.
 //
 // # Cost
 //

@@ -213,7 +213,7 @@ func (f *feed[T]) readOnce() {
 		for len(f.viewers) == 0 && ctx.Err() == nil {
 			f.came.Wait()
 		}
-		f.last.since = time.Now()
+		f.last.since, f.last.err = time.Now(), nil // it answers
 		rested += f.last.since.Sub(began)
 	}
 	if f.isFirst() {
@@ -298,23 +298,27 @@ func (f *feed[T]) idle() bool {
 // patience is how long a page waits for a server that says nothing, before it says so.
 const patience = 3 * time.Second
 
-// fresh waits for a reading that is not due to be read again.
-func (f *feed[T]) fresh(ctx context.Context) reading[T] {
+// glance is how long a page waits for something newer than what is known.
+const glance = 300 * time.Millisecond
+
+// fresh waits for a reading that is not due to be read again: until ctx ends, or until the end of a glance if there is a reading, or
+// the last one has failed.
+func (f *feed[T]) fresh(ctx context.Context, glance time.Time) reading[T] {
 	v := newViewer()
 	defer f.watch(v)()
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(time.Until(glance))
 	defer limit.Stop()
-	for {
+	for over := false; ; {
 		f.mu.Lock()
 		r, due := f.last, f.dueLocked()
 		f.mu.Unlock()
-		if time.Until(due) > 0 && (r.whole || r.err != nil) {
+		if (over || time.Until(due) > 0) && (r.whole || r.err != nil) {
 			return r
 		}
 		select {
 		case <-v.changed:
 		case <-limit.C:
-			return r
+			over = true
 		case <-ctx.Done():
 			return r
 		}

@@ -2,12 +2,15 @@ package inspector
 
 import (
 	"bytes"
+	"context"
 	"embed"
+	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
@@ -101,7 +104,14 @@ func (h *handler) redirectToRoot(w http.ResponseWriter, r *http.Request) {
 }
 
 // subject returns what a request is about: a page by its name.
-func (h *handler) subject(page string, values url.Values) (subject, error) {
+func (h *handler) subject(page string, r *http.Request) (subject, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, queryError("the query cannot be read")
+	}
+	if routeOf(r.URL.Path) == "live" { // the first is the page's name
+		values["page"] = values["page"][min(1, len(values["page"])):]
+	}
 	switch page {
 	case "key":
 		key, err := h.addressed(values)
@@ -112,16 +122,33 @@ func (h *handler) subject(page string, values url.Values) (subject, error) {
 	case "redis":
 		return &redisPage{h.hub}, nil
 	}
-	return &overview{h.hub, parseQuery(values)}, nil
+	q, err := parseQuery(values)
+	return &overview{h.hub, q}, err
+}
+
+// statusOf is the status and the title of the answer if there is no subject.
+func statusOf(err error) (status int, title string) {
+	if _, ok := errors.AsType[queryError](err); ok {
+		return http.StatusBadRequest, "Bad request"
+	}
+	return http.StatusNotFound, "No such key"
+}
+
+// await waits until what is known of s is fresh. It waits for all that is read together.
+func await(ctx context.Context, s subject) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s.await(ctx, time.Now().Add(glance))
 }
 
 func (h *handler) servePage(w http.ResponseWriter, r *http.Request) {
-	s, err := h.subject(routeOf(r.URL.Path), r.URL.Query())
+	s, err := h.subject(routeOf(r.URL.Path), r)
 	if err != nil {
-		h.write(w, h.message(http.StatusNotFound, "No such key", err.Error()))
+		status, title := statusOf(err)
+		h.write(w, h.message(status, title, err.Error()))
 		return
 	}
-	s.await(r.Context())
+	await(r.Context(), s)
 	p := s.show(h.view(r))
 	if p == nil {
 		h.refuse(w, r)

@@ -18,7 +18,7 @@ type answer struct {
 type locksAnswer struct {
 	answer
 	Complete bool    `json:"complete"` // false: locks are still being read for the first time
-	Totals   totals  `json:"totals"`
+	Totals   *totals `json:"totals"`   // null: no lock was ever read
 	Matched  int     `json:"matched"`
 	Page     int     `json:"page"`
 	Pages    int     `json:"pages"`
@@ -41,12 +41,17 @@ type redisAnswer struct {
 
 func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimSuffix(routeOf(r.URL.Path), ".json")
-	s, err := h.subject(name, r.URL.Query())
+	s, err := h.subject(name, r)
 	if err != nil {
-		h.writeJSON(w, http.StatusNotFound, answer{Prefix: h.hub.insp.Prefix(), Error: &problem{Type: "lock_invalid_key", Message: err.Error()}})
+		status, _ := statusOf(err)
+		p := &problem{Type: "lock_invalid_key", Message: err.Error()}
+		if status == http.StatusBadRequest {
+			p.Type = "bad_request"
+		}
+		h.writeJSON(w, status, answer{Prefix: h.hub.insp.Prefix(), Error: p})
 		return
 	}
-	s.await(r.Context())
+	await(r.Context(), s)
 	v := h.view(r)
 	v.keyPage = "key.json"
 	p := s.show(v)
@@ -58,20 +63,18 @@ func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 	if !p.AsOf.IsZero() {
 		a.AsOf = &p.AsOf
 	}
-	status := http.StatusOK
-	if p.failed() || p.Status != http.StatusOK {
-		status = http.StatusServiceUnavailable
+	if p.Status != http.StatusOK {
 		if a.Error = p.Notice.Problem; a.Error == nil {
 			a.Error = &problem{Type: "lock_unavailable", Message: p.Notice.Text}
 		}
 	}
 	switch b := p.Body.(type) {
 	case *overviewBody:
-		h.writeJSON(w, status, locksAnswer{a, b.Whole, b.Totals, b.Matched, b.Query.page, b.Pages, orEmpty(b.Locks)})
+		h.writeJSON(w, p.Status, locksAnswer{a, b.Whole, b.Totals, b.Matched, b.Query.page, b.Pages, orEmpty(b.Locks)})
 	case *keyBody:
-		h.writeJSON(w, status, keyAnswer{a, b.Lock, orEmpty(b.History)})
+		h.writeJSON(w, p.Status, keyAnswer{a, b.Lock, orEmpty(b.History)})
 	case *redisBody:
-		h.writeJSON(w, status, redisAnswer{a, orEmpty(b.Servers), orEmpty(b.Prefixes), orEmpty(b.Findings)})
+		h.writeJSON(w, p.Status, redisAnswer{a, orEmpty(b.Servers), orEmpty(b.Prefixes), orEmpty(b.Findings)})
 	}
 }
 

@@ -24,10 +24,10 @@ const (
 
 // serveLive sends the part of a page that changes, as server-sent events: at once, and whenever it is another one.
 func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
-	values := r.URL.Query()
-	s, err := h.subject(values.Get("page"), values)
+	s, err := h.subject(r.URL.Query().Get("page"), r)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
+		status, _ := statusOf(err)
+		http.Error(w, err.Error(), status)
 		return
 	}
 	header := w.Header()

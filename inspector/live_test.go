@@ -294,7 +294,7 @@ func TestAServerThatIsAwayIsShownWithWhatWasKnown(t *testing.T) {
 	defer d.server.Mini.SetError("")
 	for _, path := range []string{"/", "/key?key=user:42"} {
 		d.await(path, "notice alarm")
-		if page := d.get(path, http.StatusOK); !strings.Contains(page, "user:42") || !strings.Contains(page, "LOADING") {
+		if page := d.get(path, http.StatusServiceUnavailable); !strings.Contains(page, "user:42") || !strings.Contains(page, "LOADING") {
 			t.Errorf("%s:\n%s", path, page)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // A subject is what a page is about. It can be looked at once, or watched.
 type subject interface {
-	// await waits until what is known is fresh, or patience is over.
-	await(ctx context.Context)
+	// await waits until what is known is fresh: until ctx ends, or until the end of a glance for what is known already.
+	await(ctx context.Context, glance time.Time)
 	// watch has w told of changes until leave is called.
 	watch(w *viewer) (leave func())
 	// show makes the page of what is known; nil if too many search for something.
@@ -60,6 +60,9 @@ func newPage[T any](v *view, name, title string, r *reading[T]) *page {
 	case r.at.IsZero():
 		p.Notice = &notice{false, "Redis has not answered yet.", nil}
 	}
+	if p.failed() {
+		p.Status = 503 // for programs and for people: what is shown is not the state of now
+	}
 	return p
 }
 
@@ -74,7 +77,7 @@ type overview struct {
 
 type overviewBody struct {
 	Query    query
-	Totals   totals
+	Totals   *totals // nil: no lock was ever read
 	Matched  int
 	Locks    []*lock
 	Columns  []column
@@ -100,13 +103,13 @@ type column struct {
 	Numeric           bool
 }
 
-func (o *overview) await(ctx context.Context) {
-	r := o.hub.locks.fresh(ctx)
+func (o *overview) await(ctx context.Context, glance time.Time) {
+	r := o.hub.locks.fresh(ctx, glance)
 	switch {
 	case r.whole && len(r.value.entries) == 0:
-		o.hub.prefixes.fresh(ctx)
+		o.hub.prefixes.fresh(ctx, glance)
 	case r.whole:
-		o.hub.queues.fresh(ctx)
+		o.hub.queues.fresh(ctx, glance)
 	}
 }
 
@@ -133,7 +136,8 @@ func (o *overview) show(v *view) *page {
 	if r.value == nil {
 		return p
 	}
-	b.Totals = r.value.total()
+	t := r.value.total()
+	b.Totals = &t
 	chosen, ok := r.value.choose(v.ctx, o.query, o.hub.searches)
 	if !ok {
 		return nil
@@ -188,10 +192,12 @@ type keyBody struct {
 	Since   time.Time // of the history, if it may have been longer; else zero
 }
 
-func (k *keyPage) await(ctx context.Context) {
-	k.hub.kept.fresh(ctx) // the status is read with their names
-	if r := k.status.fresh(ctx); r.err == nil {
-		k.hub.events.fresh(ctx)
+func (k *keyPage) await(ctx context.Context, glance time.Time) {
+	some, cancel := context.WithTimeout(ctx, patience/3)
+	defer cancel()
+	k.hub.kept.fresh(some, glance) // the status is read with their names
+	if r := k.status.fresh(ctx, glance); r.err == nil {
+		k.hub.events.fresh(ctx, glance)
 	}
 }
 
@@ -205,8 +211,12 @@ func (k *keyPage) show(v *view) *page {
 	p.Live = live("key", k.query)
 	status := r.value.Status
 	status.Key = k.key
+	l := v.lock(&status, r.value.wrong, r.at, true)
+	if r.at.IsZero() {
+		l.State = stateUnknown
+	}
 	events, since := k.hub.events.now().value.of(k.key)
-	p.Body = &keyBody{v.lock(&status, r.value.wrong, r.at, true), v.happenings(events), since}
+	p.Body = &keyBody{l, v.happenings(events), since}
 	return p
 }
 
@@ -219,6 +229,7 @@ type redisBody struct {
 	Problem  *problem // of the prefixes
 	Read     bool     // the prefixes are known
 	Findings []finding
+	Away     bool // the servers do not answer: what was known of them may be wrong
 }
 
 // A finding is what came of a check of the servers.
@@ -240,14 +251,14 @@ type server struct {
 	MaxMemory      size     `json:"max_memory_bytes"`
 	EvictionPolicy string   `json:"eviction_policy,omitempty"`
 	Uptime         millis   `json:"uptime_ms"`
-	Latency        float64  `json:"ping_ms"`
+	Latency        *float64 `json:"ping_ms"` // null: it does not answer now
 	Error          *problem `json:"error,omitempty"`
 }
 
-func (s *redisPage) await(ctx context.Context) {
-	if r := s.hub.servers.fresh(ctx); r.err == nil {
-		s.hub.prefixes.fresh(ctx)
-		s.hub.findings.fresh(ctx)
+func (s *redisPage) await(ctx context.Context, glance time.Time) {
+	if r := s.hub.servers.fresh(ctx, glance); r.err == nil {
+		s.hub.prefixes.fresh(ctx, glance)
+		s.hub.findings.fresh(ctx, glance)
 	}
 }
 
@@ -259,22 +270,37 @@ func (s *redisPage) show(v *view) *page {
 	r, prefixes := s.hub.servers.now(), s.hub.prefixes.now()
 	p := newPage(v, "redis", "Redis", &r)
 	p.Live = live("redis", "")
-	b := &redisBody{Prefixes: prefixes.value, Problem: v.problemOf(prefixes.err), Read: !prefixes.at.IsZero()}
+	b := &redisBody{Prefixes: prefixes.value, Problem: v.problemOf(prefixes.err), Read: !prefixes.at.IsZero(), Away: p.failed()}
 	for i := range r.value {
-		b.Servers = append(b.Servers, v.server(&r.value[i]))
+		shown := v.server(&r.value[i])
+		if b.Away {
+			shown.Latency = nil
+		}
+		b.Servers = append(b.Servers, shown)
 	}
-	for _, f := range s.hub.findings.now().value {
-		b.Findings = append(b.Findings, finding{f.Check, f.Verdict.String(), f.Server, f.Saw, f.Remedy})
+	if !b.Away {
+		for _, f := range s.hub.findings.now().value {
+			b.Findings = append(b.Findings, finding{f.Check, f.Verdict.String(), f.Server, f.Saw, f.Remedy})
+		}
 	}
 	p.Body = b
 	return p
 }
 
+// Ping is how long the last PING took, as a text.
+func (s server) Ping() string {
+	if s.Latency == nil {
+		return "no answer"
+	}
+	return fmt.Sprintf("%.2f ms", *s.Latency)
+}
+
 func (v *view) server(s *lockmw.Server) server {
+	latency := float64(s.Latency.Round(time.Microsecond).Microseconds()) / 1000
 	return server{
 		Addr: s.Addr, Software: s.Software, Version: s.Version, Mode: s.Mode, Role: s.Role, UsedMemory: size(s.UsedMemory),
 		MaxMemory: size(s.MaxMemory), EvictionPolicy: s.EvictionPolicy, Uptime: millisOf(s.Uptime),
-		Latency: float64(s.Latency.Round(time.Microsecond).Microseconds()) / 1000, Error: v.problemOf(s.InfoErr),
+		Latency: &latency, Error: v.problemOf(s.InfoErr),
 	}
 }
 

@@ -1,7 +1,9 @@
 package inspector
 
 import (
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,16 +38,39 @@ func (q query) Sort() string {
 
 const defaultSort = "waiting"
 
-// parseQuery reads a query. What makes no sense is left out.
-func parseQuery(values url.Values) query {
-	q := query{text: values.Get("q"), mode: values.Get("mode"), state: values.Get("state"), sort: defaultSort, page: 1}
-	if name, backwards := strings.CutPrefix(values.Get("sort"), "-"); orders[name] != nil {
-		q.sort, q.backwards = name, backwards
+// A queryError is why a query makes no sense. Its answer must not look like one to a query that nothing matches.
+type queryError string
+
+func (q queryError) Error() string { return string(q) }
+
+// parseQuery reads a query. An error is a queryError.
+func parseQuery(values url.Values) (query, error) {
+	for _, name := range []string{"q", "mode", "state", "sort", "page"} {
+		if len(values[name]) > 1 {
+			return query{}, queryError(name + " is given more than once")
+		}
 	}
-	if n, err := strconv.Atoi(values.Get("page")); err == nil && n > 1 {
+	q := query{text: values.Get("q"), mode: values.Get("mode"), state: values.Get("state"), sort: defaultSort, page: 1}
+	if q.mode != "" && !slices.Contains(modes, q.mode) {
+		return query{}, queryError("there is no such mode; there are " + strings.Join(modes, ", "))
+	}
+	if q.state != "" && !slices.Contains(states, q.state) {
+		return query{}, queryError("locks cannot be filtered by this state, but by " + strings.Join(states, ", "))
+	}
+	if s := values.Get("sort"); s != "" {
+		q.sort, q.backwards = strings.CutPrefix(s, "-")
+		if orders[q.sort] == nil {
+			return query{}, queryError("there is no such column to sort by; there are " + strings.Join(slices.Sorted(maps.Keys(orders)), ", "))
+		}
+	}
+	if s := values.Get("page"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return query{}, queryError("a page is a number from 1 on")
+		}
 		q.page = n
 	}
-	return q
+	return q, nil
 }
 
 // encode is the reverse of parseQuery, without what is the default.
