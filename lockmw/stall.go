@@ -112,8 +112,7 @@ func (s *stack) callSite() (site string, calledBy []string) {
 	return site, calledBy
 }
 
-// areOfMiddleware reports whether a middleware of this module called. It never calls within its own hold without the context of
-// that.
+// areOfMiddleware reports whether a middleware of this module called. Its calls within a hold use the context of that hold.
 func (s *stack) areOfMiddleware() bool {
 	site, _ := s.callSite()
 	for _, pkg := range []string{"httpmw.", "asynqmw."} {

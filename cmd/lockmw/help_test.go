@@ -34,7 +34,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// What a help shows as an example is a command line that is understood.
+// The examples of each help text are valid command lines.
 func TestExamplesAreCommandLines(t *testing.T) {
 	s := redistest.Mini(t)
 	n := 0

@@ -233,7 +233,7 @@ func (e *eyes) scan(ctx context.Context, compare func(a, b *topRow) int, known m
 	return e.sightOf(e.inspector.All(ctx, progress), compare, known)
 }
 
-// scanQueues looks at the locks that have a queue, and at those of keys that are held.
+// scanQueues reads the locks that have a queue, and the locks of keys that are held.
 func (e *eyes) scanQueues(ctx context.Context, compare func(a, b *topRow) int, known memory, keys []string) *sight {
 	return e.sightOf(e.inspector.Queued(ctx, keys), compare, known)
 }

@@ -88,7 +88,7 @@ func (f failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// What a server answers to everything is told as it is, whatever was being looked at.
+// An answer that the server gives to every command is reported as it is, whatever the check.
 func TestAServerThatRefusesIsNotTakenForSomethingElse(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)

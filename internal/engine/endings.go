@@ -38,7 +38,7 @@ func (n *endings) done(isHold bool) {
 // failed notes why a try has failed.
 func (n *endings) failed(err error) { n.lastErr.Store(&err) }
 
-// giveUp notes that there are no more tries. A hold is left at the server until it is expired.
+// giveUp notes that there are no more tries. The server keeps the hold until its lease expires.
 func (n *endings) giveUp() { n.ended.Add(1) }
 
 // expired notes that a hold is not at the server any more.

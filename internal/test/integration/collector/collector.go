@@ -39,7 +39,7 @@ type Collector struct {
 // Start starts a Collector on a free port of the local host; ctx is for starting only.
 func Start(ctx context.Context) (*Collector, error) { return start(ctx, true) }
 
-// StartForSpans starts one that, as Jaeger, takes no metrics: exports of them fail as unimplemented.
+// StartForSpans starts one that, as Jaeger, takes no metrics: exports of them fail with codes.Unimplemented.
 func StartForSpans(ctx context.Context) (*Collector, error) { return start(ctx, false) }
 
 func start(ctx context.Context, takesMetrics bool) (*Collector, error) {
