@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -91,4 +92,37 @@ func TestAnAttemptThatLosesAllItsNodesBeginsAnew(t *testing.T) {
 		}
 		unlock(b.T, c.hold)
 	})
+}
+
+// One node refuses, one cannot be reached, and the third has not answered yet: its answer decides whether the lock is busy or
+// too few nodes are there.
+func TestATryWaitsForTheAnswerThatTellsBusyFromUnavailable(t *testing.T) {
+	for name, answers := range map[string]bool{"it answers": true, "it does not": false} {
+		inBubble(t, 3, func(b *bubble) {
+			p, q := b.process(redlock.WithNodeTimeout(time.Second)).warm(), b.process().warm()
+			_, held := lock(b.T, q, "item")
+			synctest.Wait() // until all nodes have it
+			late := p.wires[2].HoldReply("{item}")
+			p.wires[0].Cut()
+			var err error
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _, err = p.TryLock(b.Context(), "item")
+			}()
+			<-late.Caught()
+			want := lockmw.ErrUnavailable
+			if answers {
+				time.Sleep(700 * time.Millisecond) // until the node that cannot be reached has failed
+				late.Deliver()
+				want = lockmw.ErrBusy
+			}
+			<-done
+			if !errors.Is(err, want) {
+				b.Errorf("%s: TryLock: %v, want %v", name, err, want)
+			}
+			late.Deliver()
+			unlock(b.T, held)
+		})
+	}
 }

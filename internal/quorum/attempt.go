@@ -97,6 +97,16 @@ func (a *attempt) open() (asked, inQueue int) {
 	return asked, inQueue
 }
 
+// answers returns how many nodes have granted or refused the lock.
+func (a *attempt) answers() (n int) {
+	for _, b := range a.ballots {
+		if b != nil && (b.state == granted || b.state == queued || b.state == refused) {
+			n++
+		}
+	}
+	return n
+}
+
 // step goes on after something has happened.
 func (a *attempt) step() {
 	if a.over {

@@ -36,6 +36,9 @@ func (a *attempt) fail(have []*ballot) {
 		a.pauseOrEnd()
 		return
 	}
+	if asked, _ := a.open(); asked > 0 && a.answers() < l.cfg.Quorum && !e.waits() {
+		return // their answers say whether the lock is busy or too few nodes are there
+	}
 	a.noteRefusal()
 	e.failAll(a.refusal(), func(w *waiter) bool { return w.req.Wait == 0 && w.seq <= a.joined })
 	if !e.waits() { // there may be tries that have come since
