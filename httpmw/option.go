@@ -56,7 +56,8 @@ func WithMethods(methods ...string) Option {
 // WithErrorHandler replaces WriteError: h answers a request that is not handled because of its lock. The
 // error wraps one of lockmw's, or ErrNoClaim or ErrWiring; an error of the key function comes as a
 // *lockmw.Error with Op "key". h may call WriteError for other errors. If h sends neither a status nor a
-// body, WriteError answers: a refusal is never an empty 200. h is not called if the request was cancelled
+// body, WriteError answers: a refusal is never an empty 200. h finds Cache-Control: no-store, which it may change, and no
+// header that describes the intended response or lets a cache store it. h is not called if the request was cancelled
 // without a cause, for example because the client has gone, nor if the response has begun.
 func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option {
 	return httpOption{apply: func(c *config) error {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/lockmw/go/internal/withhold"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -104,6 +105,9 @@ func (p problem) about(e *lockmw.Error) problem {
 // nothing: the middleware logs every 500, and what makes a lock unavailable, before it calls an error
 // handler.
 //
+// No cache stores the answer. WriteError removes headers that earlier middleware has set for the intended response, such as
+// ETag, Expires and CDN-Cache-Control.
+//
 // 401 has WWW-Authenticate: Bearer, unless the response has that header already.
 //
 // 409 and 503 have a Retry-After header in whole seconds. It is 1, unless the lock is known to be taken for longer,
@@ -112,12 +116,9 @@ func (p problem) about(e *lockmw.Error) problem {
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	p := problemOf(err)
 	h := w.Header()
-	for _, name := range []string{"Content-Encoding", "Content-Length", "Etag", "Last-Modified"} {
-		h.Del(name) // they describe the response that is not sent
-	}
+	withhold.Clear(h)
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
 	if p.Status == http.StatusUnauthorized && h.Get("Www-Authenticate") == "" {
 		h.Set("Www-Authenticate", "Bearer") // a 401 must have a challenge (RFC 9110, 15.5.2)
 	}

@@ -162,6 +162,7 @@ func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error, log
 	case errors.Is(cause, context.Canceled):
 		// The client has gone. Without a status, access logs would show a 200, and so would the response
 		// if the context was cancelled for another reason.
+		withhold.Clear(w.Header())
 		w.WriteHeader(statusClientGone)
 	default:
 		g.answer(w, r, fmt.Errorf("%w: the request was cancelled: %w", lockmw.ErrUnavailable, cause))
@@ -182,6 +183,7 @@ func (g *guard[K]) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func (g *guard[K]) answer(w http.ResponseWriter, r *http.Request, err error) {
 	if g.onError != nil {
+		withhold.Clear(w.Header())
 		custom := withhold.NewExplicit(w)
 		if g.onError(custom, r, err); custom.Begun() {
 			return

@@ -131,6 +131,7 @@ func TestTheHeaderOfTheResponseThatIsNotSentIsWithdrawn(t *testing.T) {
 	gone := []string{
 		"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Location",
 		"Content-Range", "Etag", "Expires", "Last-Modified", "Location", "Refresh", "Retry-After", "Trailer", http.TrailerPrefix + "X-Sum",
+		"CDN-Cache-Control", "Surrogate-Control", "X-Accel-Redirect",
 	}
 	guarded := guard(func(w http.ResponseWriter, _ *http.Request, void func()) {
 		for _, name := range gone {

@@ -5,12 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
-	"slices"
-	"strings"
 	"sync/atomic"
 )
 
@@ -41,19 +38,10 @@ type work struct {
 // Begun reports whether the response has begun, so that no other can be sent instead.
 func (r *Response) Begun() bool { return r.begun.Load() }
 
-// described are the headers that belong to one response and to no other.
-var described = []string{
-	"Accept-Ranges", "Content-Digest", "Content-Disposition", "Content-Encoding", "Content-Language",
-	"Content-Length", "Content-Location", "Content-Range", "Digest", "Etag", "Expires", "Last-Modified",
-	"Location", "Refresh", "Repr-Digest", "Retry-After", "Trailer",
-}
-
-// Withdraw removes from h what the handler has said of the response that is not sent: headers that
-// describe it, trailers, and cookies. Those that were set before Wrap are not the handler's.
+// Withdraw removes from h what the handler has said of the response that is not sent, with Clear, and its cookies. Those that
+// were set before Wrap are not the handler's.
 func (r *Response) Withdraw(h http.Header) {
-	maps.DeleteFunc(h, func(name string, _ []string) bool {
-		return slices.Contains(described, name) || strings.HasPrefix(name, http.TrailerPrefix)
-	})
+	Clear(h)
 	if set := h["Set-Cookie"]; len(set) > r.cookies {
 		h["Set-Cookie"] = set[:r.cookies]
 	}
