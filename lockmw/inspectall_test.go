@@ -1,10 +1,15 @@
 package lockmw_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -42,4 +47,48 @@ func TestAScanTakesItsOptions(t *testing.T) {
 			}
 		}
 	}
+}
+
+// slow answers each command after a while.
+type slow struct{ answer time.Duration }
+
+func (s slow) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		time.Sleep(s.answer)
+		return next(ctx, cmd)
+	}
+}
+
+func (s slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestKeptScansAtItsShareOfTheTime(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		rdb := s.NewClient(t)
+		const answer = 10 * time.Millisecond
+		inspector, err := lockmw.NewInspector(rdb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := inspector.Kept(t.Context(), "user:42"); err != nil { // it connects
+			t.Fatal(err)
+		}
+		rdb.AddHook(slow{answer})
+		for share, opts := range map[int][]lockmw.ScanOption{4: nil, 2: {lockmw.WithShare(0.5)}} {
+			began := time.Now()
+			if kept, err := inspector.Kept(t.Context(), "user:42", opts...); err != nil || len(kept) > 0 {
+				t.Fatal(kept, err)
+			}
+			// One page of SCAN, and a status.
+			if got, want := time.Since(began), time.Duration(share+1)*answer; got.Round(time.Millisecond) != want {
+				t.Errorf("with a share of 1/%d it takes %v, want %v", share, got, want)
+			}
+		}
+		if _, err := inspector.Kept(t.Context(), "user:42", lockmw.WithShare(0)); !errors.Is(err, lockmw.ErrInvalidOption) {
+			t.Errorf("without a share, %v", err)
+		}
+	})
 }

@@ -88,13 +88,17 @@ func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (Status
 	return statusOf(s), nil
 }
 
-// Kept returns the places that are kept for key while their callers are away, in their order. It scans the
-// server, which takes time with many keys. An error is like Get's.
-func (i *Inspector) Kept(ctx context.Context, key string) ([]KeptPlace, error) {
-	err := keyed.Check(key)
+// Kept returns the places that are kept for key while their callers are away, in their order. It scans the server at All's
+// share of its time, which takes seconds with many keys, and takes All's options. An error is like Get's, or an *Error that wraps
+// ErrInvalidOption.
+func (i *Inspector) Kept(ctx context.Context, key string, opts ...ScanOption) ([]KeptPlace, error) {
+	how, err := scanOf(opts)
+	if err == nil {
+		err = keyed.Check(key)
+	}
 	var names []string
 	if err == nil {
-		names, err = i.inspector.KeptFor(ctx, key)
+		names, err = i.inspector.KeptFor(ctx, key, how)
 	}
 	if err != nil {
 		return nil, &Error{Op: "inspect", Key: key, Err: err}

@@ -76,7 +76,7 @@ func (l *list) run(ctx context.Context) error {
 	l.filter.prepare()
 	l.table = &lockTable{out: l.out, width: l.io.terminalWidth()}
 	kept := &best[*lockRecord]{compare: compare, most: l.limit}
-	progress, done := l.progress()
+	progress, done := l.progress(func(p lockmw.ScanProgress) string { return fmt.Sprintf("%d locks", p.Locks) })
 	for s, err := range inspector.All(ctx, lockmw.WithShare(l.share), lockmw.WithScanProgress(progress)) {
 		if errors.Is(err, lockmw.ErrInvalidOption) {
 			done()
@@ -164,9 +164,9 @@ func (l *list) print(r *lockRecord) error {
 	return nil
 }
 
-// progress returns what shows on a terminal how far a scan has come, and what wipes that away.
-func (l *list) progress() (show func(lockmw.ScanProgress), wipe func()) {
-	f, ok := l.io.err.(*os.File)
+// progress returns what shows on a terminal how far a scan has come, after what of says, and what wipes that away.
+func (c *command) progress(of func(lockmw.ScanProgress) string) (show func(lockmw.ScanProgress), wipe func()) {
+	f, ok := c.io.err.(*os.File)
 	if !ok || !term.IsTerminal(f.Fd()) {
 		return func(lockmw.ScanProgress) {}, func() {}
 	}
@@ -175,7 +175,7 @@ func (l *list) progress() (show func(lockmw.ScanProgress), wipe func()) {
 	show = func(p lockmw.ScanProgress) {
 		if time.Since(began) > time.Second && time.Since(last) > 200*time.Millisecond {
 			last, shown = time.Now(), true
-			printf(f, "\r%d locks, %.0f %% of the keys…%s", p.Locks, 100*p.Part, safe(ansi.EraseLineRight))
+			printf(f, "\r%s, %.0f %% of the keys…%s", of(p), 100*p.Part, safe(ansi.EraseLineRight))
 		}
 	}
 	return show, func() {

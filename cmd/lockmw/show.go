@@ -27,7 +27,9 @@ func (c *command) show() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if status.Kept, err = inspector.Kept(ctx, args[0]); isDenied(err) {
+			progress, done := c.progress(func(lockmw.ScanProgress) string { return "looking for kept places" })
+			status.Kept, err = inspector.Kept(ctx, args[0], lockmw.WithScanProgress(progress))
+			if done(); isDenied(err) {
 				printf(c.io.err, "lockmw: this user may not SCAN: kept places are not shown\n")
 			} else if err != nil {
 				return err

@@ -159,7 +159,7 @@ func TestAnInspectorSaysWhichPrefixesThereAre(t *testing.T) {
 func kept(d *scripttest.Driver) (names []string) {
 	d.Helper()
 	i := newInspector(d)
-	found, err := i.KeptFor(d.Context(), d.Key)
+	found, err := i.KeptFor(d.Context(), d.Key, inspect.Scan{Share: 1})
 	if err != nil {
 		d.Fatal(err)
 	}

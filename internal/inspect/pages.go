@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,25 +79,25 @@ func (i *Inspector) keptPlaces(ctx context.Context, p *pages, pattern string, to
 	return kept, err
 }
 
-// KeptFor scans for the places that are kept for a key.
-func (i *Inspector) KeptFor(ctx context.Context, key string) ([]string, error) {
-	nodes, err := i.masters(ctx)
-	if err != nil {
-		return nil, script.Failure(err)
-	}
-	p := &pages{pace: &pace{share: 1}, nodes: nodes, size: pageSize, scans: 1}
-	kept, err := i.keptPlaces(ctx, p, i.layout.KeptPattern(key), func() {})
-	return kept[key], script.Failure(err)
+// KeptFor scans for the names of the places that are kept for a key.
+func (i *Inspector) KeptFor(ctx context.Context, key string, how Scan) ([]string, error) {
+	kept, err := i.keptLike(ctx, i.layout.KeptPattern(key), how)
+	return kept[key], err
 }
 
 // KeptNames scans for the names of all kept places, by key.
 func (i *Inspector) KeptNames(ctx context.Context, how Scan) (map[string][]string, error) {
+	return i.keptLike(ctx, i.layout.AllKeptPattern(), how)
+}
+
+// keptLike scans for the names of the kept places whose Redis keys match a pattern, by key.
+func (i *Inspector) keptLike(ctx context.Context, pattern string, how Scan) (map[string][]string, error) {
 	nodes, err := i.masters(ctx)
 	if err != nil {
 		return nil, script.Failure(err)
 	}
-	p := &pages{pace: &pace{share: how.Share}, nodes: nodes, size: pageSize, scans: 1}
-	kept, err := i.keptPlaces(ctx, p, i.layout.AllKeptPattern(), func() { how.tell(Progress{Part: p.part()}) })
+	p := &pages{pace: &pace{share: how.Share}, nodes: nodes, size: cmp.Or(how.pageSize, pageSize), scans: 1}
+	kept, err := i.keptPlaces(ctx, p, pattern, func() { how.tell(Progress{Part: p.part()}) })
 	return kept, script.Failure(err)
 }
 
