@@ -366,7 +366,7 @@ func TestRightsThatAreMissingAreNamed(t *testing.T) {
 	}
 	d := newDeskOn(t, s)
 	d.await("/", "NOPERM")
-	if page := d.get("/", http.StatusServiceUnavailable); !strings.Contains(page, "&#43;scan") {
+	if page := d.get("/", http.StatusServiceUnavailable); !strings.Contains(page, "&#43;scan") || !strings.Contains(page, `href="https://github.com/lockmw/go/blob/main/docs/operations.md#access-rights"`) {
 		t.Errorf("without SCAN:\n%s", page)
 	}
 	if a := d.json("/redis.json", http.StatusOK); len(a.Servers) != 1 || a.Servers[0].Error == nil || a.Servers[0].Version != "" {

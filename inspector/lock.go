@@ -88,6 +88,7 @@ type problem struct {
 	Type    string `json:"type"`    // as lockmw.Error's ErrorType
 	Message string `json:"message"` // for people
 	Help    string `json:"-"`       // what to do about it; may be empty
+	Page    string `json:"-"`       // that says more about that; may be empty
 }
 
 // lock describes s, which was read at a time, as it is now. Details are its waiters and kept places.

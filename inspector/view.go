@@ -75,6 +75,9 @@ func (h *handler) addressHold(key, owner, token string) url.Values {
 	return values
 }
 
+// rights is where the rights are listed that an Inspector needs.
+const rights = "https://github.com/lockmw/go/blob/main/docs/operations.md#access-rights"
+
 // problemOf says what an error is; nil if there is none.
 func (c *config) problemOf(err error) *problem {
 	if err == nil {
@@ -88,7 +91,7 @@ func (c *config) problemOf(err error) *problem {
 	case errors.Is(err, lockmw.ErrWrongType):
 		p.Help = "Somebody else's data is at the lock's key in Redis."
 	case strings.Contains(err.Error(), "NOPERM"):
-		p.Help = "The user of this page needs the rights that docs/operations.md lists for lockmw.Inspector: +scan among them."
+		p.Help, p.Page = "The user of this page needs the rights of an Inspector, +scan among them.", rights
 	case strings.Contains(err.Error(), "WRONGPASS"), strings.Contains(err.Error(), "NOAUTH"):
 		p.Help = "Redis does not accept the user or the password of this page."
 	case errors.Is(err, lockmw.ErrUnavailable):
