@@ -36,6 +36,10 @@ func ExampleHandler() {
 		inspector.WithForceUnlock(func(r *http.Request) bool {
 			user, _, _ := r.BasicAuth()
 			return user == "oncall"
+		}),
+		inspector.WithOperator(func(r *http.Request) string {
+			user, _, _ := r.BasicAuth() // which the middleware has checked
+			return user
 		}))
 	r := chi.NewRouter()
 	r.With(middleware.BasicAuth("locks", map[string]string{"dev": "secret", "oncall": "other secret"})).

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -29,6 +30,7 @@ type forceBody struct {
 	Back    string     // to the page of the key
 	Done    bool
 	Problem *problem
+	Lost    *problem // why the release is not in the history; nil: it is
 }
 
 // serveForceUnlock shows a hold and asks, or takes the lock away from it.
@@ -143,12 +145,10 @@ func (h *handler) forceUnlock(w http.ResponseWriter, r *http.Request, v *view, t
 	err := h.hub.insp.ForceUnlock(r.Context(), target.key, *found)
 	switch {
 	case err == nil:
-		h.logger.Warn("lockmw: inspector: a lock was taken away from its holder",
-			"lock.key", v.shown(target.key), "lock.token", found.Token, "process", found.Process, "label", found.Label, "client.address", r.RemoteAddr)
-		b.Done = true
+		lost := h.record(r, v, lockevents.Taken{Key: target.key, Mode: b.Lock.Mode, Holder: *found})
 		taken := b.Holder
 		p, b, _ = h.look(r.Context(), v, target) // who has it now
-		p.Status, b.Holder, b.Done = http.StatusOK, taken, true
+		p.Status, b.Holder, b.Done, b.Lost = http.StatusOK, taken, true, v.problemOf(lost)
 	case errors.Is(err, lockmw.ErrNotHeld): // somebody else was quicker, or the holder has unlocked
 		p, b, _ = h.look(r.Context(), v, target)
 		p.Status, b.Holder = http.StatusConflict, nil

@@ -1,6 +1,7 @@
 package inspector_test
 
 import (
+	"encoding/json"
 	"errors"
 	"html"
 	"net/http"
@@ -213,4 +214,47 @@ func TestAConfirmationEnds(t *testing.T) {
 			d.Errorf("after ten minutes: %d\n%s", w.Code, w.Body)
 		}
 	}, inspector.WithForceUnlock(everybody))
+}
+
+func TestTheHistorySaysWhoForcedARelease(t *testing.T) {
+	for want, opts := range map[string][]inspector.Option{
+		"page": nil, "alice <x>": {inspector.WithOperator(func(*http.Request) string { return "alice <x>" })},
+	} {
+		d := newDesk(t, append(opts, inspector.WithForceUnlock(everybody))...)
+		usertest.Lock(d, d.Context(), d.client(), "user:42", lockmw.WithLabel("req-1"))
+		process := d.json("/locks.json", http.StatusOK).Locks[0].Holders[0].Process
+		if w := d.ask("/key?key=user:42").confirm(); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "not in the history") {
+			t.Fatalf("%d\n%s", w.Code, w.Body)
+		}
+		d = newDeskOn(t, d.server) // which has not read the history yet
+		if page := d.get("/key?key=user:42", http.StatusOK); !strings.Contains(page, "forced by <bdi>"+html.EscapeString(want)+"</bdi>") {
+			t.Errorf("the page has not who forced it:\n%s", page)
+		}
+		var a struct {
+			History []struct {
+				Event, By, Label string
+				Holder           string `json:"holder_process"`
+			}
+		}
+		if err := json.Unmarshal([]byte(d.get("/key.json?key=user:42", http.StatusOK)), &a); err != nil || len(a.History) != 1 {
+			t.Fatalf("%v, %+v", err, a)
+		}
+		if h := a.History[0]; h.Event != "forced" || h.By != want || h.Label != "req-1" || h.Holder != process {
+			t.Errorf("%+v, want by %s, of %s", h, want, process)
+		}
+	}
+}
+
+func TestAReleaseThatCannotBeRecordedIsDone(t *testing.T) {
+	d := newDesk(t, inspector.WithForceUnlock(everybody))
+	if err := d.server.NewClient(t).Set(t.Context(), "lockmw:events", "not a stream", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	usertest.Lock(d, d.Context(), d.client(), "user:42")
+	if w := d.ask("/key?key=user:42").confirm(); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "The release is not in the history") {
+		t.Errorf("%d\n%s", w.Code, w.Body)
+	}
+	if !usertest.IsFree(d.client(), "user:42") {
+		t.Error("the lock is still held")
+	}
 }

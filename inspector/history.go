@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -35,7 +36,12 @@ type happening struct {
 	Held    millis    `json:"held_ms,omitempty"`
 	Outcome string    `json:"outcome,omitempty"`
 	Error   string    `json:"error,omitempty"`
+	Holder  string    `json:"holder_process,omitempty"` // of a forced release: whose hold it ended
+	By      string    `json:"by,omitempty"`             // of a forced release: the operator
 }
+
+// Whose is the process whose attempt or hold the event is about.
+func (h happening) Whose() string { return cmp.Or(h.Holder, h.Process) }
 
 // readEvents reads what package lockevents has recorded since it last looked. A page without it says nothing of that: most programs
 // record nothing, and the user of the page may lack the right. Like a scan, it pauses between pages.
@@ -112,7 +118,10 @@ func (v *view) happenings(events []lockevents.Event) []happening {
 		e := &events[i]
 		h := happening{
 			At: e.At.UTC(), Event: string(e.Kind), Process: e.Process, Label: e.Label, Token: e.Token, Waited: millisOf(e.Waited), Held: millisOf(e.Held),
-			Outcome: e.Outcome,
+			Outcome: e.Outcome, By: e.By,
+		}
+		if e.Kind == lockevents.Forced {
+			h.Holder = e.Behind.Process
 		}
 		if v.redactKey == nil {
 			h.Error = e.Err

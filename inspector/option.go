@@ -17,14 +17,15 @@ type Option func(*config)
 type config struct {
 	traceURL  string                   // "": no links
 	mayForce  func(*http.Request) bool // nil: nobody
-	redactKey func(string) string      // nil: keys are shown
-	secret    []byte                   // nil: a random one
+	operator  func(*http.Request) string
+	redactKey func(string) string // nil: keys are shown
+	secret    []byte              // nil: a random one
 	logger    *slog.Logger
 }
 
 // newConfig adds up the options. It panics if a value is invalid.
 func newConfig(opts []Option) *config {
-	c := &config{logger: slog.Default()}
+	c := &config{logger: slog.Default(), operator: func(*http.Request) string { return "" }}
 	for i, o := range opts {
 		if o == nil {
 			panic(fmt.Sprintf("inspector: Handler: option %d is nil", i+1))
@@ -53,6 +54,16 @@ func WithForceUnlock(may func(*http.Request) bool) Option {
 		panic("inspector: WithForceUnlock(nil): say who may")
 	}
 	return func(c *config) { c.mayForce = may }
+}
+
+// WithOperator says who sends a request, for the log and the history of forced releases: name is to return what the service's own
+// authentication knows, or "". Default: "", which the history has as "page". name must be safe for concurrent use. WithOperator
+// panics if name is nil.
+func WithOperator(name func(*http.Request) string) Option {
+	if name == nil {
+		panic("inspector: WithOperator(nil): leave the option out for its default")
+	}
+	return func(c *config) { c.operator = name }
 }
 
 // WithKeyRedactor shows what f returns in place of every key: on pages, in JSON and in the log. tracing.HashKey and

@@ -20,6 +20,7 @@ const (
 	RenewalFailed Kind = "renewal_failed" // the watchdog could not renew the lease; the first time of several
 	Lost          Kind = "lost"           // a hold ended before it was released: its lease ran out, or it was taken away
 	Released      Kind = "released"       // a hold was released
+	Forced        Kind = "forced"         // an operator released a hold by force (Recorder.ForceUnlocked)
 )
 
 // isUsual reports whether such events are dropped before others.
@@ -29,7 +30,7 @@ func (k Kind) isUsual() bool { return k == Acquired || k == Released }
 type Event struct {
 	At      time.Time     // by the clock of the process, to the microsecond
 	Kind    Kind          //
-	Process string        // host:pid, with which the Process of a lockmw.Holder begins
+	Process string        // that recorded it: host:pid, with which the Process of a lockmw.Holder begins
 	Key     string        // as it was given to Lock
 	Op      string        // lock, try_lock, lead or once
 	Mode    string        // exclusive, fair, read, write or permit
@@ -39,7 +40,8 @@ type Event struct {
 	Held    time.Duration // of a hold that ended
 	Outcome string        // of a call that failed: not_acquired, timeout, deadlock, canceled or error
 	Err     string        // why a call failed or a hold was lost
-	Behind  Behind        // of a call that waits: who has the lock
+	Behind  Behind        // of a call that waits: the lock's holder; of a forced release: the holder whose hold it ended
+	By      string        // of a forced release: the operator, or page or command if nobody has said who it is
 	Dropped int           // with the last event of an entry: how many more there were
 }
 
@@ -70,6 +72,7 @@ type line struct {
 	BehindLabel   string `json:"behind_label,omitempty"`
 	BehindToken   int64  `json:"behind_token,omitempty"`
 	Position      int    `json:"position,omitempty"`
+	By            string `json:"by,omitempty"`
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -86,6 +89,7 @@ func encode(events []Event) string {
 			At: e.At.UnixMicro(), Kind: e.Kind, Key: e.Key, Op: e.Op, Mode: e.Mode, Label: e.Label, Token: e.Token,
 			WaitedMS: millis(e.Waited), HeldMS: millis(e.Held), Outcome: e.Outcome, Err: e.Err,
 			BehindProcess: e.Behind.Process, BehindLabel: e.Behind.Label, BehindToken: e.Behind.Token, Position: e.Behind.Position,
+			By: e.By,
 		}
 		if !utf8.ValidString(e.Key) {
 			l.Key, l.KeyBytes = "", base64.StdEncoding.EncodeToString([]byte(e.Key))
@@ -106,6 +110,7 @@ func decode(text, process string, dropped int) (events []Event) {
 			At: time.UnixMicro(l.At), Kind: l.Kind, Process: process, Key: l.Key, Op: l.Op, Mode: l.Mode, Label: l.Label, Token: l.Token,
 			Waited: fromMillis(l.WaitedMS), Held: fromMillis(l.HeldMS), Outcome: l.Outcome, Err: l.Err,
 			Behind: Behind{Process: l.BehindProcess, Label: l.BehindLabel, Token: l.BehindToken, Position: l.Position},
+			By:     l.By,
 		}
 		if key, err := base64.StdEncoding.DecodeString(l.KeyBytes); err == nil && l.KeyBytes != "" {
 			e.Key = string(key)

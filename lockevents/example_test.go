@@ -52,3 +52,56 @@ func Example() {
 	// acquired user:42 order-1
 	// released user:42 order-1
 }
+
+// An operator's release by force is recorded with the operator's name.
+func ExampleRecorder_ForceUnlocked() {
+	server := miniredis.NewMiniRedis() // yours is elsewhere
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	locks, err := lockmw.New(rdb)
+	if err != nil {
+		panic(err)
+	}
+	defer locks.Close()
+	ctx := context.Background()
+	if _, _, err := locks.Lock(ctx, "user:42", lockmw.WithLabel("order-1")); err != nil {
+		panic(err)
+	}
+
+	events, err := lockevents.New(rdb)
+	if err != nil {
+		panic(err)
+	}
+	defer events.Close()
+	inspector, err := lockmw.NewInspector(rdb)
+	if err != nil {
+		panic(err)
+	}
+	status, err := inspector.Get(ctx, "user:42")
+	if err != nil {
+		panic(err)
+	}
+	holder := status.Holders[0]
+	if err := inspector.ForceUnlock(ctx, status.Key, holder); err != nil {
+		panic(err)
+	}
+	taken := lockevents.Taken{Key: status.Key, Mode: status.Mode, Holder: holder}
+	if err := events.ForceUnlocked(ctx, "alice", taken); err != nil {
+		panic(err)
+	}
+
+	history, err := lockevents.NewHistory(rdb)
+	if err != nil {
+		panic(err)
+	}
+	last, err := history.Recent(ctx, "user:42", 1)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(last[0].Kind, last[0].Label, "by", last[0].By)
+	// Output: forced order-1 by alice
+}

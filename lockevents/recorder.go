@@ -28,7 +28,10 @@ type config struct {
 // looks for their events finds them.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithLength sets how many entries the stream has, about: Redis drops the oldest ones. Default 2000, from 1 to 1,000,000. An entry is what
+// MaxLength is the most that WithLength takes.
+const MaxLength = 1_000_000
+
+// WithLength sets how many entries the stream has, about: Redis drops the oldest ones. Default 2000, from 1 to MaxLength. An entry is what
 // one process saw in 20 ms, from one event of 150 bytes to 256 of them.
 func WithLength(entries int) Option { return func(c *config) { c.length = int64(entries) } }
 
@@ -48,7 +51,7 @@ func newConfig(rdb redis.UniversalClient, opts []Option) (*config, error) {
 		return nil, fmt.Errorf("lockevents: %w: the redis client is nil", lockmw.ErrInvalidOption)
 	case c.prefix == "" || strings.ContainsAny(c.prefix, "{}"):
 		return nil, fmt.Errorf("lockevents: %w: WithPrefix(%q): empty, or with a brace", lockmw.ErrInvalidOption, c.prefix)
-	case c.length < 1 || c.length > 1_000_000:
+	case c.length < 1 || c.length > MaxLength:
 		return nil, fmt.Errorf("lockevents: %w: WithLength(%d): not from 1 to 1,000,000", lockmw.ErrInvalidOption, c.length)
 	}
 	if c.logger == nil {
@@ -122,7 +125,7 @@ func (r *Recorder) write() {
 	events, dropped := r.pending, r.dropped
 	r.pending, r.dropped = nil, 0
 	r.mu.Unlock()
-	err := r.send(events, dropped)
+	err := r.send(context.Background(), events, dropped)
 	if err != nil {
 		r.warn(err)
 	}
@@ -145,11 +148,11 @@ func (r *Recorder) warn(err error) {
 }
 
 // send writes an entry.
-func (r *Recorder) send(events []Event, dropped int) error {
+func (r *Recorder) send(ctx context.Context, events []Event, dropped int) error {
 	if len(events) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	values := []any{"process", r.process, "events", encode(events)}
 	if dropped > 0 {
@@ -174,5 +177,5 @@ func (r *Recorder) Close() error {
 	events, dropped := r.pending, r.dropped
 	r.pending, r.dropped = nil, 0
 	r.mu.Unlock()
-	return r.send(events, dropped)
+	return r.send(context.Background(), events, dropped)
 }

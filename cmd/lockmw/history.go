@@ -51,7 +51,7 @@ This needs programs that record events with package lockevents. For others there
 type recordedEvent struct {
 	Time          time.Time `json:"time"` // by the clock of its process
 	Key           string    `json:"key"`
-	Event         string    `json:"event"` // waits, acquired, failed, failed_open, renewal_failed, lost or released
+	Event         string    `json:"event"` // waits, acquired, failed, failed_open, renewal_failed, lost, released or forced
 	Process       string    `json:"process"`
 	Label         string    `json:"label"`
 	Op            string    `json:"op"`
@@ -65,6 +65,7 @@ type recordedEvent struct {
 	BehindLabel   string    `json:"behind_label,omitempty"`
 	BehindToken   int64     `json:"behind_token,omitempty"`
 	Position      int       `json:"position,omitempty"`
+	By            string    `json:"by,omitempty"`      // who has forced a release
 	Dropped       int       `json:"dropped,omitempty"` // how many more there were at that time, of any key
 }
 
@@ -124,10 +125,13 @@ func (r *reading) tell(e *lockevents.Event) error {
 		return r.printJSON(recordedEvent{
 			Time: e.At.UTC(), Key: e.Key, Event: string(e.Kind), Process: e.Process, Label: e.Label, Op: e.Op, Mode: e.Mode, Token: e.Token,
 			Waited: seconds(e.Waited), Held: seconds(e.Held), Outcome: e.Outcome, Error: e.Err,
-			BehindProcess: e.Behind.Process, BehindLabel: e.Behind.Label, BehindToken: e.Behind.Token, Position: e.Behind.Position, Dropped: e.Dropped,
+			BehindProcess: e.Behind.Process, BehindLabel: e.Behind.Label, BehindToken: e.Behind.Token, Position: e.Behind.Position, By: e.By, Dropped: e.Dropped,
 		})
 	}
-	parts := []string{who(e.Label, e.Process)}
+	parts, behind := []string{who(e.Label, e.Process)}, e.Behind
+	if e.Kind == lockevents.Forced {
+		parts, behind.Process = []string{who(behind.Label, behind.Process)}, ""
+	}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if r.key == "" {
 		parts = []string{e.Key, parts[0]}
@@ -141,11 +145,14 @@ func (r *reading) tell(e *lockevents.Event) error {
 	if e.Held > 0 {
 		add("after %s", ago(seconds(e.Held)))
 	}
-	if b := e.Behind; b.Process != "" {
-		add("behind %s", who(b.Label, b.Process))
+	if behind.Process != "" {
+		add("behind %s", who(behind.Label, behind.Process))
 	}
 	if e.Behind.Position > 0 {
 		add("position %d", e.Behind.Position)
+	}
+	if e.By != "" {
+		add("by %s @ %s", e.By, e.Process)
 	}
 	if e.Err != "" {
 		add("%s", e.Err)

@@ -45,7 +45,7 @@ func storeHostile(t *testing.T, rdb redis.UniversalClient, key string) {
 	field := strings.NewReplacer(" ", "", "\n", "").Replace(hostile) // fields of a ticket are separated by spaces
 	event, err := json.Marshal(map[string]any{
 		"at_us": time.Now().UnixMicro(), "event": hostile, "key": key, "op": hostile, "mode": hostile, "label": hostile, "outcome": hostile,
-		"error": hostile, "behind_process": hostile, "behind_label": hostile, "position": 1,
+		"error": hostile, "behind_process": hostile, "behind_label": hostile, "position": 1, "by": hostile,
 	})
 	if err != nil {
 		t.Fatal(err)

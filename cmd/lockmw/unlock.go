@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/user"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
+	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -20,6 +22,7 @@ type release struct {
 	*command
 	key, id string
 	yes     bool
+	by      string
 }
 
 func (c *command) unlock() *cobra.Command {
@@ -32,6 +35,8 @@ func (c *command) unlock() *cobra.Command {
 The lock goes to the next in the queue. The holder is told that it has lost the lock: at once if its process listens, else at its
 next renewal. Its code may still be at work until then, and longer if it hangs: make sure that it is not.
 
+The release is recorded with its operator, for "lockmw history" and the page.
+
 If the lock has no hold of that ID, or it has ended meanwhile, nothing is released, and the exit status is 4.`,
 		Example: `  lockmw unlock order:1001
   lockmw unlock order:1001 --holder 1795358697406599-d9e6085e`,
@@ -43,6 +48,7 @@ If the lock has no hold of that ID, or it has ended meanwhile, nothing is releas
 	}
 	cmd.Flags().StringVar(&u.id, "holder", "", "ID of the hold, as lockmw show prints it")
 	cmd.Flags().BoolVar(&u.yes, "yes", false, "do not ask: for scripts")
+	cmd.Flags().StringVar(&u.by, "by", "", "who releases it, for the history (default: the user who runs this)")
 	return cmd
 }
 
@@ -82,6 +88,7 @@ func (u *release) run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	u.record(ctx, lockevents.Taken{Key: u.key, Mode: status.Mode, Holder: found[0]})
 	if u.json {
 		return u.printJSON(struct {
 			Key      string       `json:"key"`
@@ -94,6 +101,25 @@ func (u *release) run(ctx context.Context) error {
 		printf(u.out, "it is held by:\n%s\n", u.holders(&r))
 	}
 	return nil
+}
+
+// record notes in the history who has released the hold. That it cannot does not change what was done.
+func (u *release) record(ctx context.Context, taken lockevents.Taken) {
+	by := u.by
+	if by == "" {
+		by = "command"
+		if me, err := user.Current(); err == nil && me.Username != "" {
+			by = me.Username
+		}
+	}
+	// The programs that record events say how long the stream is.
+	events, err := lockevents.New(u.conn.client, lockevents.WithPrefix(u.prefix), lockevents.WithLength(lockevents.MaxLength))
+	if err == nil {
+		err = events.ForceUnlocked(context.WithoutCancel(ctx), by, taken)
+	}
+	if err != nil {
+		printf(u.io.err, "lockmw: the release is not in the history: %s\n", u.secrets.hide(err.Error()))
+	}
 }
 
 // holders lists who could be released.

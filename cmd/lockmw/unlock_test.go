@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"io"
+	"os/user"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -101,4 +103,28 @@ func TestAReleaseSaysInJSONWhatItReleased(t *testing.T) {
 	if !strings.HasPrefix(r.out, `{"key":"user:42","released":{"id":"`+id+`",`) || strings.Count(r.out, "\n") != 1 {
 		t.Errorf("it prints %s", r.out)
 	}
+}
+
+func TestAReleaseIsInTheHistoryWithItsOperator(t *testing.T) {
+	s := redistest.Mini(t)
+	me, err := user.Current()
+	if err != nil {
+		t.Skip(err)
+	}
+	for by, flags := range map[string][]string{me.Username: nil, "alice": {"--by", "alice"}} {
+		_, hold := take(t, newClient(t, s), "user:42", lockmw.WithLabel("req-7"))
+		unlock := append([]string{"unlock", "user:42", "--holder", idFor(t, s, "user:42"), "--yes"}, flags...)
+		lockmwOn(t, s, unlock...).want(t, statusDone)
+		lockmwOn(t, s, "history", "user:42", "--last", "1").want(t, statusDone, "forced         req-7 @ ", "by "+by+" @ ", strconv.FormatInt(hold.Token(), 10))
+		lockmwOn(t, s, "history", "--last", "1", "--json").want(t, statusDone, `"event":"forced"`, `"by":"`+by+`"`, `"behind_label":"req-7"`)
+	}
+}
+
+func TestAReleaseThatCannotBeRecordedIsDone(t *testing.T) {
+	s := redistest.Mini(t)
+	if err := s.NewClient(t).Set(t.Context(), "lockmw:events", "not a stream", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	take(t, newClient(t, s), "user:42")
+	lockmwOn(t, s, "unlock", "user:42", "--holder", idFor(t, s, "user:42"), "--yes").want(t, statusDone, "released", "not in the history", "WRONGTYPE")
 }

@@ -335,3 +335,11 @@ func mayForce(insp *lockmw.Inspector) http.Handler {
 	}))
 	return page
 }
+
+func operators(insp *lockmw.Inspector) http.Handler {
+	page := inspector.Handler(insp, inspector.WithOperator(func(r *http.Request) string {
+		user, _, _ := r.BasicAuth()
+		return user
+	}))
+	return page
+}
