@@ -23,8 +23,12 @@ func (e *examination) checkClient(ctx context.Context) {
 		e.note(check, Unknown, "", "a redis client of type %T does not show its options", e.rdb)
 		return
 	}
-	if e.topology.Cluster && len(e.servers) > 0 {
-		ms, _ := strconv.Atoi(e.servers[0].config(ctx, "cluster-node-timeout"))
+	if e.topology.Cluster {
+		ms := 0 // the longest
+		for _, s := range e.servers {
+			n, _ := strconv.Atoi(s.config(ctx, "cluster-node-timeout"))
+			ms = max(ms, n)
+		}
 		if away := time.Duration(ms) * time.Millisecond; away > e.options.Lease/2 {
 			e.note(check, Warning, "use a smaller cluster-node-timeout, or a longer lease",
 				"cluster-node-timeout is %v: a fail-over takes about twice that, and a lease of %v does not outlast it", away, e.options.Lease)

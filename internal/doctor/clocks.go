@@ -45,7 +45,7 @@ func (e *examination) checkClocks(ctx context.Context) {
 		e.note(check, Advice, "let NTP set this machine's clock, or the servers'; lockmw.Once refuses a tick that is too far off",
 			"the servers' clocks are %v %s this machine's", off.Round(time.Millisecond), side)
 	default:
-		e.note(check, OK, "", "%d of %d agree with this machine's to %v", n, len(e.servers), max(most.ahead.Abs(), least.ahead.Abs(), widest.within).Round(time.Millisecond))
+		e.note(check, OK, "", "%d of %d agree with this machine's to %v", n, len(e.servers)+e.absent, max(most.ahead.Abs(), least.ahead.Abs(), widest.within).Round(time.Millisecond))
 	}
 }
 

@@ -2,6 +2,7 @@
 // what it forgets, what the user may do there, and how fast it is.
 //
 //	server.go    what the servers are, and whether they are what they seem to be
+//	replicas.go  the replicas of a server outside a Cluster
 //	memory.go    what they throw away, and what a crash takes
 //	clocks.go    whether their clocks agree
 //	client.go    the time-outs of the client
@@ -47,7 +48,7 @@ func (v Verdict) String() string { return verdicts[v] }
 type Finding struct {
 	Check   string // its name, which stays the same: a word or two
 	Verdict Verdict
-	Server  string // host:port of the one that it is about; "": all
+	Server  string // host:port of the servers that it is about; "": all that the check is about
 	Saw     string // what was seen
 	Remedy  string // what to do; "": nothing
 }
@@ -74,6 +75,7 @@ var (
 func Examine(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		e := &examination{rdb: rdb, options: o, patience: patience}
+		defer e.close()
 		for _, check := range e.checks() {
 			e.findings = nil
 			check(ctx)
@@ -99,12 +101,15 @@ const patience = 5 * time.Second
 
 // An examination is under way.
 type examination struct {
-	rdb      redis.UniversalClient
-	options  Options
-	patience time.Duration
-	topology script.Topology
-	servers  []*server
-	findings []Finding // of the check that runs
+	rdb       redis.UniversalClient
+	options   Options
+	patience  time.Duration
+	topology  script.Topology
+	servers   []*server
+	opened    []*redis.Client // to replicas
+	absent    int             // how many replicas are not examined
+	unreached []Finding       // why
+	findings  []Finding       // of the check that runs
 }
 
 func (e *examination) checks() []func(context.Context) {
@@ -128,16 +133,21 @@ func (e *examination) note(check string, v Verdict, remedy, format string, args 
 	e.findings = append(e.findings, Finding{Check: check, Verdict: v, Saw: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// noteOf adds a finding about one server. If there is one only, it is not named.
+// noteOf adds a finding about one server. If there is one only, it is not named. A replica is no reason for failure before it
+// is promoted.
 func (e *examination) noteOf(s *server, check string, v Verdict, remedy, format string, args ...any) {
+	if s.replica && v == Failure {
+		v = Warning
+	}
 	e.note(check, v, remedy, format, args...)
 	if len(e.servers) > 1 {
 		e.findings[len(e.findings)-1].Server = s.addr
 	}
 }
 
-// noteSame adds one finding for servers that have the same verdict and the same words.
-func (e *examination) noteSame() {
+// noteSame makes one finding for servers that have the same verdict and the same words. If it is about all servers that
+// were examined, it names none.
+func (e *examination) noteSame(examined []*server) {
 	var merged []Finding
 	for _, f := range e.findings {
 		i := slices.IndexFunc(merged, func(m Finding) bool {
@@ -150,7 +160,7 @@ func (e *examination) noteSame() {
 		}
 	}
 	for i := range merged {
-		if len(strings.Fields(merged[i].Server)) == len(e.servers) {
+		if len(strings.Fields(merged[i].Server)) == len(examined) {
 			merged[i].Server = ""
 		}
 	}

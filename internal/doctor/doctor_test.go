@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/go/internal/doctor"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 // plan is the usual one.
@@ -90,7 +91,23 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 func TestAClusterIsHealthy(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.NewCluster(t, 2, 1)
+	admin := cluster.Client(t)
+	for master := range 2 { // a server does not name replicas that have received nothing yet
+		admin.Set(t.Context(), cluster.KeyAt(master), "1", time.Second)
+	}
+	usertest.Eventually(t, "the replicas are known", 30*time.Second, func() bool {
+		for _, node := range cluster.Nodes {
+			ranges, _ := node.NewClient(t).Do(t.Context(), "CLUSTER", "SLOTS").Slice()
+			for _, r := range ranges {
+				if nodes := len(r.([]any)) - 2; nodes != 2 { // the first two are the ends of the range
+					return false
+				}
+			}
+		}
+		return true
+	})
 	findings := examine(t, cluster.Client(t), plan)
+	want(t, findings, "connection", doctor.OK, "2 masters and 2 replicas")
 	wantHealthy(t, findings, doctor.ReadOnlyChecks, doctor.WritingChecks)
 	want(t, findings, "address", doctor.OK, "all slots")
 	want(t, findings, "replicas", doctor.Advice, "a fail-over may lose")

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// masters returns those that hold locks and said something of themselves.
-func (e *examination) masters() (all []*server) {
-	for _, s := range e.servers {
-		if !s.replica && s.info != nil {
+// informative returns the servers that said something of themselves. Replicas are among them: any may be promoted.
+func informative(servers []*server) (all []*server) {
+	for _, s := range servers {
+		if s.info != nil {
 			all = append(all, s)
 		}
 	}
@@ -26,7 +26,7 @@ const nearlyFull = 0.9
 
 func (e *examination) checkMemory(context.Context) {
 	const check, remedy = "memory", "give it more memory: a full one refuses new locks, see " + pages + "#memory"
-	for _, s := range e.masters() {
+	for _, s := range informative(e.servers) {
 		used, most := s.number("used_memory"), s.number("maxmemory")
 		switch share := float64(used) / float64(max(most, 1)); {
 		case s.info["maxmemory"] == "":
@@ -41,7 +41,7 @@ func (e *examination) checkMemory(context.Context) {
 			e.noteOf(s, check, OK, "", "%.0f %% of %s used", share*100, bytes(most))
 		}
 	}
-	e.noteSame()
+	e.noteSame(e.servers)
 }
 
 func bytes(n int64) string {
@@ -57,7 +57,7 @@ func bytes(n int64) string {
 
 func (e *examination) checkEviction(context.Context) {
 	const check, remedy = "eviction", "CONFIG SET maxmemory-policy noeviction, or keep locks apart from the cache"
-	for _, s := range e.masters() {
+	for _, s := range informative(e.servers) {
 		switch policy, limited := s.info["maxmemory_policy"], s.number("maxmemory") > 0; {
 		case policy == "":
 			e.noteOf(s, check, Unknown, remedy, "INFO does not say maxmemory-policy")
@@ -69,13 +69,13 @@ func (e *examination) checkEviction(context.Context) {
 			e.noteOf(s, check, Warning, remedy, "maxmemory-policy %s: with a limit (maxmemory is 0 now) locks would be thrown away", policy)
 		}
 	}
-	e.noteSame()
+	e.noteSame(e.servers)
 }
 
 func (e *examination) checkPersistence(ctx context.Context) {
 	const check = "persistence"
 	const remedy = "WithQuarantine keeps two holders apart after a crash; without it only tokens do: see " + pages + "#persistence-restarts-fail-over"
-	for _, s := range e.masters() {
+	for _, s := range informative(e.servers) {
 		aof := s.info["aof_enabled"] == "1"
 		switch fsync := s.config(ctx, "appendfsync"); {
 		case s.info["aof_enabled"] == "":
@@ -92,18 +92,18 @@ func (e *examination) checkPersistence(ctx context.Context) {
 			e.noteOf(s, check, Advice, remedy, "no append-only file: a crash loses the locks since the last snapshot, or all")
 		}
 	}
-	e.noteSame()
+	e.noteSame(e.servers)
 }
 
 func (e *examination) checkReplicas(ctx context.Context) {
 	const check = "replicas"
-	for _, s := range e.masters() {
+	for _, s := range informative(e.masters()) {
 		n := s.number("connected_slaves")
 		least := s.config(ctx, "min-replicas-to-write")
 		var behind []string
-		for i := range n {
-			if state := s.info[fmt.Sprintf("slave%d", i)]; state != "" && !strings.Contains(state, "state=online") {
-				behind = append(behind, state)
+		for _, r := range s.replicas() {
+			if r["state"] != "online" {
+				behind = append(behind, r["ip"]+":"+r["port"]+" is in state "+r["state"])
 			}
 		}
 		switch {
@@ -122,5 +122,5 @@ func (e *examination) checkReplicas(ctx context.Context) {
 			e.noteOf(s, check, OK, "", "%d, and min-replicas-to-write is %s", n, least)
 		}
 	}
-	e.noteSame()
+	e.noteSame(e.masters())
 }

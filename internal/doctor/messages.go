@@ -38,10 +38,7 @@ func (e *examination) checkMessages(ctx context.Context) {
 	}
 }
 
-func (e *examination) firstMaster() *server {
-	i := slices.IndexFunc(e.servers, func(s *server) bool { return !s.replica })
-	return e.servers[max(i, 0)]
-}
+func (e *examination) firstMaster() *server { return e.masters()[0] }
 
 // sendMessages returns how long messages to a channel took to arrive.
 func (e *examination) sendMessages(ctx context.Context, channel string, sharded bool) (took []time.Duration, err error) {

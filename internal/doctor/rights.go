@@ -66,20 +66,44 @@ var tries = []try{
 	{right: "wait", command: []any{"wait", "0", "1"}, only: "for WithReplicas"},
 }
 
-// checkRights tries what locks need, at each master: rights are given at each.
+// A demand is a set of rights that some code needs.
+type demand struct {
+	check, by string                       // the name of the check, and the code
+	names     func(tag string) map[any]any // the names for scratchKey and scratchChannel
+	patterns  map[string]string            // what allows them: keys by "~", channels by "&"
+	tries     []try
+}
+
+// demands are what to try.
+func (e *examination) demands() []demand {
+	prefix := e.options.Prefix
+	all := []demand{{
+		check: "rights", by: "locks", tries: tries,
+		names: func(tag string) map[any]any {
+			return map[any]any{scratchKey: prefix + ":" + tag, scratchChannel: prefix + ":inbox:" + tag}
+		},
+		patterns: map[string]string{"~": "~" + prefix + ":*", "&": "&" + prefix + ":inbox:*"},
+	}}
+	return all
+}
+
+// checkRights tries what locks need, and asynq if that is asked for, at each master: rights are given at each.
 func (e *examination) checkRights(ctx context.Context) {
-	for _, s := range e.servers {
-		if s.replica {
-			continue
+	var all []Finding
+	for _, d := range e.demands() {
+		e.findings = nil
+		for _, s := range e.masters() {
+			tag, err := e.tagAt(ctx, s)
+			if err != nil {
+				e.noteOf(s, d.check, Unknown, remedyOf(err), "%v", err)
+				continue
+			}
+			e.checkRightsAt(ctx, s, d, tag)
 		}
-		tag, err := e.tagAt(ctx, s)
-		if err != nil {
-			e.noteOf(s, "rights", Unknown, remedyOf(err), "%v", err)
-			continue
-		}
-		e.checkRightsAt(ctx, s, tag)
+		e.noteSame(e.masters())
+		all = append(all, e.findings...)
 	}
-	e.noteSame()
+	e.findings = all
 }
 
 // tagAt returns a hash tag whose keys are at a server.
@@ -103,13 +127,12 @@ func (e *examination) tagAt(ctx context.Context, s *server) (string, error) {
 	}
 }
 
-func (e *examination) checkRightsAt(ctx context.Context, s *server, tag string) {
-	const check = "rights"
-	names := map[any]any{scratchKey: e.options.Prefix + ":" + tag, scratchChannel: e.options.Prefix + ":inbox:" + tag}
+func (e *examination) checkRightsAt(ctx context.Context, s *server, d demand, tag string) {
+	names := d.names(tag)
 	var missing []string
 	optional := make(map[string][]string) // by what they are for
 	rights := 0
-	for _, t := range tries {
+	for _, t := range d.tries {
 		if t.cluster && !e.topology.Cluster {
 			continue
 		}
@@ -121,38 +144,54 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, tag string) 
 				args[i] = name
 			}
 		}
-		err := s.client.(interface { // all clients have it
-			Do(ctx context.Context, args ...any) *redis.Cmd
-		}).Do(ctx, args...).Err()
+		err := s.do(ctx, args)
 		if remedy := refusal(err); remedy != "" {
-			e.noteOf(s, check, Unknown, remedy, "the user's rights are not known, as the server refuses commands: %v", err)
+			e.noteOf(s, d.check, Unknown, remedy, "the user's rights are not known, as the server refuses commands: %v", err)
 			return
 		}
-		switch right := denied(err); {
+		right, rule := denied(err), "+"+t.right
+		if pattern := d.patterns[right]; pattern != "" {
+			rule = "'" + pattern + "'"
+		}
+		switch {
 		case right == "":
-		case right == "~" || right == "&":
-			pattern := right + e.options.Prefix + map[string]string{"~": ":*", "&": ":inbox:*"}[right]
-			e.noteOf(s, check, Failure, "ACL SETUSER … '"+pattern+"'", "%v", err)
-			return
 		case t.only != "":
-			optional[t.only] = append(optional[t.only], "+"+t.right)
-		case !slices.Contains(missing, "+"+t.right): // some are tried for several kinds of keys
-			missing = append(missing, "+"+t.right)
+			optional[t.only] = append(optional[t.only], rule)
+		case right != "+":
+			e.noteOf(s, d.check, Failure, "ACL SETUSER … "+rule, "%v", err)
+			return
+		case !slices.Contains(missing, rule): // some are tried for several kinds of keys
+			missing = append(missing, rule)
 		}
 	}
 	if len(missing) > 0 {
 		rights := strings.Join(missing, " ")
-		e.noteOf(s, check, Failure, "ACL SETUSER … "+rights, "the user may not do what locks need: %s", rights)
+		e.noteOf(s, d.check, Failure, "ACL SETUSER … "+rights, "the user may not do what %s need: %s", d.by, rights)
 	}
-	for _, t := range tries {
+	for _, t := range d.tries {
 		if rights := strings.Join(optional[t.only], " "); rights != "" {
-			e.noteOf(s, check, Advice, "ACL SETUSER … "+rights, "the user may not do what is needed %s: %s", t.only, rights)
+			e.noteOf(s, d.check, Advice, "ACL SETUSER … "+rights, "the user may not do what is needed %s: %s", t.only, rights)
 			delete(optional, t.only)
 		}
 	}
 	if len(missing) == 0 {
-		e.noteOf(s, check, OK, "", "the user may do what locks need: %d commands tried", rights)
+		e.noteOf(s, d.check, OK, "", "the user may do what %s need: %d commands tried", d.by, rights)
 	}
+}
+
+// do sends a command.
+func (s *server) do(ctx context.Context, args []any) error {
+	if args[0] != "subscribe" {
+		return s.client.(interface { // all clients have it
+			Do(ctx context.Context, args ...any) *redis.Cmd
+		}).Do(ctx, args...).Err()
+	}
+	sub := s.client.(interface { // this, too
+		Subscribe(ctx context.Context, channels ...string) *redis.PubSub
+	}).Subscribe(ctx, args[1].(string))
+	defer sub.Close()
+	_, err := sub.ReceiveTimeout(ctx, patience)
+	return err
 }
 
 // refusal returns what to do about an answer that the server gives whatever it is asked, such as CLUSTERDOWN; "" for another error.

@@ -50,8 +50,8 @@ func TestWhatAServerSaysOfItselfIsJudged(t *testing.T) {
 		{"aof_enabled:1 aof_last_write_status:err", "persistence", doctor.Failure, "append-only file failed"},
 		{"aof_enabled:1", "persistence", doctor.Advice, "the last second"},
 		{"aof_enabled:0 rdb_last_bgsave_status:err", "persistence", doctor.Warning, "snapshot failed"},
-		{"connected_slaves:1 slave0:ip=10.0.0.2,port=6379,state=wait_bgsave", "replicas", doctor.Warning, "not in step"},
-		{"connected_slaves:1 slave0:ip=10.0.0.2,port=6379,state=online", "replicas", doctor.Advice, "may lose the newest"},
+		{"connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=wait_bgsave", "replicas", doctor.Warning, "not in step"},
+		{"connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=online", "replicas", doctor.Advice, "may lose the newest"},
 	} {
 		rdb := s.NewClient(t)
 		rdb.AddHook(saying{tt.says})

@@ -21,7 +21,7 @@ type server struct {
 	client  redis.Cmdable
 	info    map[string]string // what INFO says; nil: nothing
 	infoErr error
-	replica bool // in a Cluster
+	replica bool
 }
 
 // number returns a number of INFO; 0 if it does not say.
@@ -43,23 +43,19 @@ func (e *examination) connect(ctx context.Context) {
 		e.note(check, Failure, remedyOf(err), "%v", err)
 		return
 	}
-	what := "one server answers"
-	if e.topology.Cluster {
-		masters, replicas := 0, 0
-		for _, s := range e.servers {
-			if s.replica {
-				replicas++
-			} else {
-				masters++
-			}
-		}
+	masters := len(e.masters())
+	replicas := len(e.servers) - masters
+	switch {
+	case e.topology.Cluster:
 		e.note(check, OK, "", "a Cluster of %d masters and %d replicas answers", masters, replicas)
-		return
+	case replicas > 0:
+		e.note(check, OK, "", "a master and its replicas answer: %d", replicas)
+	case !e.topology.Single:
+		e.note(check, OK, "", "a server that Sentinel knows answers")
+	default:
+		e.note(check, OK, "", "one server answers")
 	}
-	if !e.topology.Single {
-		what = "a server that Sentinel knows answers"
-	}
-	e.note(check, OK, "", "%s", what)
+	e.findings = append(e.findings, e.unreached...)
 }
 
 func (e *examination) findServers(ctx context.Context) error {
@@ -70,20 +66,23 @@ func (e *examination) findServers(ctx context.Context) error {
 			s.addr = c.Options().Addr
 		}
 		e.servers = []*server{s}
-		return s.ask(ctx)
+		if err := s.ask(ctx); err != nil {
+			return err
+		}
+		e.findReplicas(ctx, s)
+		return nil
 	}
 	var mu sync.Mutex
 	add := func(replica bool) func(context.Context, *redis.Client) error {
 		return func(ctx context.Context, c *redis.Client) error {
 			s := &server{client: c, addr: c.Options().Addr, replica: replica}
-			if err := s.ask(ctx); err != nil && !replica {
+			err := s.ask(ctx)
+			if err != nil && !replica {
 				return err
-			} else if err != nil {
-				s.infoErr = err
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			e.servers = append(e.servers, s)
+			e.add(s, err)
 			return nil
 		}
 	}
@@ -96,7 +95,7 @@ func (e *examination) findServers(ctx context.Context) error {
 		_ = c.ForEachSlave(ctx, add(true)) // add fails for masters only
 	}
 	slices.SortFunc(e.servers, func(a, b *server) int { return strings.Compare(a.addr, b.addr) })
-	if len(e.servers) == 0 {
+	if len(e.masters()) == 0 {
 		return errors.New("the Cluster has no masters")
 	}
 	return nil
@@ -169,7 +168,7 @@ func (e *examination) checkServers(context.Context) {
 			e.noteOf(s, check, OK, "", "%s %s", name, version)
 		}
 	}
-	e.noteSame()
+	e.noteSame(e.servers)
 }
 
 // software returns what the server says that it is.
@@ -248,9 +247,9 @@ func runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids ma
 // checkRoles looks whether the servers take writes.
 func (e *examination) checkRoles(context.Context) {
 	const check = "role"
-	for _, s := range e.servers {
+	for _, s := range e.masters() {
 		switch {
-		case s.replica || s.info == nil:
+		case s.info == nil:
 		case s.info["role"] == "":
 			e.noteOf(s, check, Unknown, "", "INFO does not say whether it is a master")
 		case s.info["role"] == "slave":
@@ -259,5 +258,5 @@ func (e *examination) checkRoles(context.Context) {
 			e.noteOf(s, check, OK, "", "a master")
 		}
 	}
-	e.noteSame()
+	e.noteSame(e.masters())
 }

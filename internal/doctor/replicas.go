@@ -1,0 +1,113 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// masters returns the servers that take locks. There is at least one.
+func (e *examination) masters() []*server {
+	return slices.DeleteFunc(slices.Clone(e.servers), func(s *server) bool { return s.replica })
+}
+
+// replicas returns what a server says of each of its replicas: ip, port, state.
+func (s *server) replicas() (all []map[string]string) {
+	for i := 0; ; i++ {
+		line, found := s.info[fmt.Sprintf("slave%d", i)]
+		if !found {
+			return all
+		}
+		fields := make(map[string]string)
+		for field := range strings.SplitSeq(line, ",") {
+			name, value, _ := strings.Cut(field, "=")
+			fields[name] = value
+		}
+		all = append(all, fields)
+	}
+}
+
+// replicaPatience is how long a replica has for all of its answers.
+const replicaPatience = 2 * time.Second
+
+// findReplicas adds the replicas of a server outside a Cluster, at the addresses that it knows them by, and their replicas.
+func (e *examination) findReplicas(ctx context.Context, of *server) {
+	replicas := of.replicas()
+	if len(replicas) == 0 {
+		return
+	}
+	c, ok := e.rdb.(interface{ Options() *redis.Options })
+	if !ok {
+		e.absent += len(replicas)
+		e.unreached = append(e.unreached, Finding{Check: "connection", Verdict: Unknown,
+			Saw: fmt.Sprintf("replicas are not examined, as a redis client of type %T does not show its options: %d", e.rdb, len(replicas))})
+		return
+	}
+	found, failed := make([]*server, len(replicas)), make([]error, len(replicas))
+	var asked sync.WaitGroup
+	for i, r := range replicas {
+		addr := net.JoinHostPort(r["ip"], r["port"])
+		if e.knows(addr) {
+			continue
+		}
+		client := redis.NewClient(e.replicaOptions(c.Options(), addr))
+		e.opened = append(e.opened, client)
+		found[i] = &server{addr: addr, client: client, replica: true}
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, replicaPatience)
+			defer cancel()
+			failed[i] = found[i].ask(ctx)
+		})
+	}
+	asked.Wait()
+	for i, s := range found {
+		if s != nil && !e.knows(s.addr) {
+			e.add(s, failed[i])
+		}
+	}
+	for _, s := range found {
+		if s != nil {
+			e.findReplicas(ctx, s)
+		}
+	}
+}
+
+// replicaOptions returns how to reach a replica: as its master is reached.
+func (e *examination) replicaOptions(master *redis.Options, addr string) *redis.Options {
+	o := *master
+	o.Network, o.Addr, o.DB = "tcp", addr, 0
+	o.PoolSize, o.MinIdleConns, o.MaxRetries, o.DialerRetries = 1, 0, -1, 1
+	if !e.topology.Single {
+		o.Dialer = nil // that of Sentinel leads to the master, whatever the address
+	}
+	return &o
+}
+
+func (e *examination) knows(addr string) bool {
+	return slices.ContainsFunc(e.servers, func(s *server) bool { return s.addr == addr })
+}
+
+// add adds a server. A replica that does not answer is only reported.
+func (e *examination) add(s *server, err error) {
+	if err == nil {
+		e.servers = append(e.servers, s)
+		return
+	}
+	e.absent++
+	e.unreached = append(e.unreached, Finding{
+		Check: "connection", Verdict: Unknown, Server: s.addr, Remedy: remedyOf(err),
+		Saw: fmt.Sprintf("a replica is not examined, as it does not answer: %v", err),
+	})
+}
+
+func (e *examination) close() {
+	for _, c := range e.opened {
+		_ = c.Close()
+	}
+}
