@@ -15,6 +15,7 @@ type visit struct {
 	*command
 	lease            time.Duration
 	readOnly, strict bool
+	asynq            bool
 }
 
 func (c *command) doctor() *cobra.Command {
@@ -27,21 +28,27 @@ one server is behind the address, memory and eviction, persistence, replicas, cl
 how long scripts, a lock and a hand-over take.
 
 Rights are tried on scratch keys below the prefix, which end by themselves, and locks are taken there: --read-only does neither.
+With --asynq, it also tries the rights that asynq needs, on a key of asynq:* and on the channel asynq:cancel.
 
 Verdicts are ok, advice, unknown, warning and failure. The exit status is 6 after a failure, and with --strict after a
 warning, too.`,
 		Example: `  lockmw doctor
-  lockmw doctor --read-only --strict`,
+  lockmw doctor --read-only --strict
+  lockmw doctor --asynq`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if v.lease < 100*time.Millisecond || v.lease > 24*time.Hour {
 				return usage("--lease: from 100ms to 24h")
+			}
+			if v.asynq && v.readOnly {
+				return usage("--asynq tries rights on scratch keys: leave out --read-only")
 			}
 			return v.run(cmd.Context())
 		},
 	}
 	cmd.Flags().DurationVar(&v.lease, "lease", 30*time.Second, "of the locks: what WithLease says")
 	cmd.Flags().BoolVar(&v.readOnly, "read-only", false, "write nothing: without rights, messages and speed")
+	cmd.Flags().BoolVar(&v.asynq, "asynq", false, "also try the rights that asynq needs")
 	cmd.Flags().BoolVar(&v.strict, "strict", false, "fail after a warning, too")
 	return cmd
 }
@@ -59,7 +66,7 @@ func (v *visit) run(ctx context.Context) error {
 	if _, err := v.connect(ctx); err != nil {
 		return err
 	}
-	options := doctor.Options{Prefix: v.prefix, Lease: v.lease, Borrowed: true, ReadOnly: v.readOnly}
+	options := doctor.Options{Prefix: v.prefix, Lease: v.lease, Borrowed: true, Asynq: v.asynq, ReadOnly: v.readOnly}
 	counts := make(map[doctor.Verdict]int)
 	for f := range doctor.Examine(ctx, v.conn.client, options) {
 		counts[f.Verdict]++

@@ -50,3 +50,10 @@ func TestDoctorRefusesALeaseThatNoLockHas(t *testing.T) {
 	t.Parallel()
 	lockmwOn(t, redistest.Mini(t), "doctor", "--lease", "1ms").want(t, statusUsage, "--lease: from 100ms")
 }
+
+func TestDoctorTriesTheRightsOfAsynq(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	lockmwOn(t, s, "doctor", "--asynq").want(t, statusDone, "ok       asynq        the user may do what asynq and asynqmw need: ")
+	lockmwOn(t, s, "doctor", "--asynq", "--read-only").want(t, statusUsage, "--asynq tries rights on scratch keys")
+}

@@ -7,6 +7,7 @@
 //	clocks.go    whether their clocks agree
 //	client.go    the time-outs of the client
 //	rights.go    what the user may do, tried on scratch keys
+//	asynq.go     what asynq needs besides
 //	messages.go  whether messages arrive
 //	speed.go     how long scripts, a lock and a hand-over take
 package doctor
@@ -59,11 +60,13 @@ type Options struct {
 	Lease  time.Duration // of the locks that are planned
 	// Borrowed says that the client is not that of the program whose locks are planned: its time-outs are not examined.
 	Borrowed bool
+	// Asynq asks for the rights that asynq needs, as well.
+	Asynq bool
 	// ReadOnly leaves out what writes to scratch keys: rights, messages and speed.
 	ReadOnly bool
 }
 
-// ReadOnlyChecks and WritingChecks are the names of all checks, in their order.
+// ReadOnlyChecks and WritingChecks are the names of all checks, in their order. With Asynq, "asynq" follows "rights".
 var (
 	ReadOnlyChecks = []string{"connection", "server", "address", "role", "memory", "eviction", "persistence", "replicas", "clocks", "client"}
 	WritingChecks  = []string{"rights", "messages", "scripts", "lock", "hand-over"}

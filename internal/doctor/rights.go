@@ -84,6 +84,9 @@ func (e *examination) demands() []demand {
 		},
 		patterns: map[string]string{"~": "~" + prefix + ":*", "&": "&" + prefix + ":inbox:*"},
 	}}
+	if e.options.Asynq {
+		all = append(all, asynqDemand)
+	}
 	return all
 }
 

@@ -16,9 +16,9 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// aclLines returns what the two lines with ACL SETUSER in docs/operations.md allow: patterns and commands
-// for every user, and the commands that a Cluster needs besides.
-func aclLines(t *testing.T) (everywhere, inCluster []string) {
+// aclLines returns what the three lines with ACL SETUSER in docs/operations.md allow: patterns and commands for every user, the
+// commands that a Cluster also needs, and what asynq also needs.
+func aclLines(t *testing.T) (everywhere, inCluster, forAsynq []string) {
 	t.Helper()
 	text, err := os.ReadFile(root + "/docs/operations.md")
 	if err != nil {
@@ -39,10 +39,10 @@ func aclLines(t *testing.T) (everywhere, inCluster []string) {
 		}
 		lines = append(lines, rules)
 	}
-	if len(lines) != 2 || len(lines[0]) < 3 || len(lines[1]) == 0 {
-		t.Fatalf("docs/operations.md does not have the two lines: %q", lines)
+	if len(lines) != 3 || len(lines[0]) < 3 || len(lines[1]) == 0 || len(lines[2]) < 3 {
+		t.Fatalf("docs/operations.md does not have the three lines: %q", lines)
 	}
-	return lines[0], lines[1]
+	return lines[0], lines[1], lines[2]
 }
 
 // An aclServer is a server with a user for each set of rules.
@@ -127,7 +127,7 @@ func (s *aclServer) suffices(t *testing.T, user string, c redis.UniversalClient)
 
 func TestACLLineSuffices(t *testing.T) {
 	t.Parallel()
-	rules, _ := aclLines(t)
+	rules, _, _ := aclLines(t)
 	s := newACLServer(t, redistest.Redis(t, noteAll...))
 	s.suffices(t, "orders", s.user(t, "orders", rules))
 }
@@ -135,7 +135,7 @@ func TestACLLineSuffices(t *testing.T) {
 func TestACLLineSufficesInACluster(t *testing.T) {
 	suite.NeedsFull(t, "the nodes have to find each other")
 	t.Parallel()
-	rules, further := aclLines(t)
+	rules, further, _ := aclLines(t)
 	cluster := redistest.NewCluster(t, 1, 0, noteAll...)
 	s := newACLServer(t, cluster.Nodes[0])
 	s.allow(t, "orders", append(rules, further...))
@@ -144,7 +144,7 @@ func TestACLLineSufficesInACluster(t *testing.T) {
 
 func TestNothingIsTooMuchInTheACLLine(t *testing.T) {
 	suite.NeedsFull(t, "makes all calls once for each item of the line")
-	rules, _ := aclLines(t)
+	rules, _, _ := aclLines(t)
 	s := newACLServer(t, redistest.Redis(t, noteAll...))
 	for i, rule := range rules {
 		t.Run(rule, func(t *testing.T) {

@@ -21,7 +21,7 @@ func examine(t *testing.T, rdb redis.UniversalClient) (findings []doctor.Finding
 
 func TestTheACLLineIsAllThatTheDoctorMisses(t *testing.T) {
 	t.Parallel()
-	rules, _ := aclLines(t)
+	rules, _, _ := aclLines(t)
 	s := newACLServer(t, redistest.Redis(t))
 	for _, f := range examine(t, s.user(t, "orders", rules)) {
 		optional := strings.Contains(f.Saw, "+wait") || strings.Contains(f.Saw, "+config|get")
@@ -33,7 +33,7 @@ func TestTheACLLineIsAllThatTheDoctorMisses(t *testing.T) {
 
 func TestTheDoctorNamesWhatTheACLLineLacks(t *testing.T) {
 	t.Parallel()
-	rules, _ := aclLines(t)
+	rules, _, _ := aclLines(t)
 	s := newACLServer(t, redistest.Redis(t))
 	for i, rule := range rules {
 		t.Run(rule, func(t *testing.T) {
