@@ -96,7 +96,7 @@ type Engine struct {
 	sender          *script.Sender
 	releaseTimeouts *script.Timeouts // for the confirmation of releases
 	look            look
-	secrets         *script.Secrets // of the tickets
+	secretOf        func(holder string) script.Secret // of the tickets for a lock
 	nodeLooks       nodeLooks
 	outages         loglimit.Limit
 	unreleased      loglimit.Limit
@@ -151,14 +151,14 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	_, _ = rand.Read(random) // never fails
 	e := &Engine{
 		cfg: cfg, rdb: rdb,
-		layout:  script.NewLayout(cfg.Prefix, topology.Cluster),
-		sender:  script.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2), cfg.Replicas),
-		process: processName(random),
-		idStem:  script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
-		secrets: script.NewSecrets(),
-		epoch:   clock.Now(),
-		seed:    maphash.MakeSeed(),
-		drained: make(chan struct{}),
+		layout:   script.NewLayout(cfg.Prefix, topology.Cluster),
+		sender:   script.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2), cfg.Replicas),
+		process:  processName(random),
+		idStem:   script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
+		secretOf: script.NewSecrets().Of,
+		epoch:    clock.Now(),
+		seed:     maphash.MakeSeed(),
+		drained:  make(chan struct{}),
 	}
 	params := script.DefaultParams(topology.Single)
 	e.quarantine = script.NewQuarantine(rdb, e.layout, cfg.Quarantine)

@@ -61,7 +61,7 @@ func (e *Engine) onMessage(m *script.Message) {
 // before anything else is made of it (rule 27 of docs/protocol.md).
 func (e *Engine) onGrant(m *script.Message) {
 	n, ours := e.idStem.Number(m.ID)
-	if !ours || !m.IsProven(e.secrets.Of(m.Holder)) {
+	if !ours || !m.IsProven(e.secretOf(m.Holder)) {
 		e.warnOfForgery()
 		return
 	}

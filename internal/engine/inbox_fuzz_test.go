@@ -103,7 +103,7 @@ func (e *Engine) prove(text string) string {
 	if len(words) < 2 {
 		return text
 	}
-	return scripttest.Prove(text, e.secrets.Of(words[len(words)-1]))
+	return scripttest.Prove(text, e.secretOf(words[len(words)-1]))
 }
 
 // nameOf returns the name of the script with a hash, or with a text.

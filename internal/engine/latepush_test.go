@@ -33,7 +33,7 @@ func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 			<-looked
 			c.shard.mu.Lock()
 			l.detachKeepingID(nil)
-			r := l.newRelease(h, c.e.cfg.Unlock, h.deadline())
+			r := l.newRelease(h, c.e.now(), c.e.cfg.Unlock, h.deadline())
 			c.releasing, c.sentAt = r, c.e.now()
 			c.shard.mu.Unlock()
 			released.Store(true)

@@ -38,7 +38,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 		return waiters, nil, err
 	}
 	if c.isShared() {
-		return waiters, h.beginReleaseOfShare(patience), nil
+		return waiters, h.beginReleaseOfShare(now, patience), nil
 	}
 	linger := h.lingers()
 	if linger <= 0 && (c.passOn(l, now) || l.passAlong(h, now)) {
@@ -54,13 +54,13 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 		return waiters, nil, nil
 	}
 	l.detachKeepingID(nil)
-	r = l.newRelease(h, patience, deadline)
+	r = l.newRelease(h, now, patience, deadline)
 	c.releasing, c.sentAt = r, now
 	return waiters, r, nil
 }
 
 // beginReleaseOfShare ends a share in a lease. With the last one it returns the release of the lease.
-func (h *hold) beginReleaseOfShare(patience time.Duration) *release {
+func (h *hold) beginReleaseOfShare(now instant, patience time.Duration) *release {
 	l := h.lease
 	deadline := h.deadline()
 	first := l.holds.First() == h
@@ -72,7 +72,7 @@ func (h *hold) beginReleaseOfShare(patience time.Duration) *release {
 		return nil
 	}
 	l.detachKeepingID(nil)
-	return l.newRelease(h, patience, deadline)
+	return l.newRelease(h, now, patience, deadline)
 }
 
 // A release is the way of a lease back to the server: release.lua is sent, and sent again while the server cannot
@@ -80,6 +80,7 @@ func (h *hold) beginReleaseOfShare(patience time.Duration) *release {
 // the goroutine of the try.
 type release struct {
 	l        *lease
+	begun    instant
 	place    string    // the name of the hold's kept place; "": none
 	served   []string  // ids of its run that may be in the queue
 	until    instant   // tries begin before
@@ -93,9 +94,8 @@ type release struct {
 }
 
 // newRelease prepares a release of the lease, after detachKeepingID.
-func (l *lease) newRelease(h *hold, patience time.Duration, deadline instant) *release {
-	now := l.c.e.now()
-	r := &release{l: l, until: now + patience, deadline: deadline, over: make(chan struct{})}
+func (l *lease) newRelease(h *hold, now instant, patience time.Duration, deadline instant) *release {
+	r := &release{l: l, begun: now, until: now + patience, deadline: deadline, over: make(chan struct{})}
 	r.timer.owner = r
 	l.c.e.endings.begin(true)
 	if h.keepsPlace() {
@@ -110,26 +110,25 @@ func (l *lease) newRelease(h *hold, patience time.Duration, deadline instant) *r
 	return r
 }
 
-// call prepares a run of release.lua. The key stays taken for what is left of the minimum hold.
-func (r *release) call() *script.Call {
+// call prepares a run of release.lua that is sent now. The key stays taken for what is left of the minimum hold.
+func (r *release) call(now instant) *script.Call {
 	l, c, e := r.l, r.l.c, r.l.c.e
 	n := script.Release{Keys: &c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Place: r.place, Permit: c.isPermit(), Served: r.served}
 	if !r.lingers.IsZero() {
 		n.Linger = max(time.Until(r.lingers), 0)
 	}
 	k := n.Call(e.sender.Context(), e.scripts, r.onAnswer)
-	k.Limit = max(r.until-e.now(), time.Millisecond)
+	k.Limit = max(r.until-now, time.Millisecond)
 	return k
 }
 
 // send sends release.lua again.
-func (r *release) send() { r.l.c.e.sender.Start(r.call()) }
+func (r *release) send() { r.l.c.e.sender.Start(r.call(r.l.c.e.now())) }
 
 // run sends release.lua, and waits for the end of the release for as long as the caller has patience.
 func (r *release) run(patience time.Duration) error {
-	begun := clock.Now()
-	r.l.c.e.sendRelease(r.call(), patience)
-	return r.await(begun, patience)
+	r.l.c.e.sendRelease(r.call(r.begun), patience)
+	return r.await(patience)
 }
 
 // sendRelease sends what ends holds.
@@ -141,8 +140,8 @@ func (e *Engine) sendRelease(k *script.Call, patience time.Duration) {
 	}
 }
 
-// await waits for the end of the release, which was sent at that time, for as long as the caller has patience.
-func (r *release) await(begun clock.Instant, patience time.Duration) error {
+// await waits for the end of the release for as long as the caller has patience.
+func (r *release) await(patience time.Duration) error {
 	c, e := r.l.c, r.l.c.e
 	select {
 	case <-r.over:
@@ -151,7 +150,7 @@ func (r *release) await(begun clock.Instant, patience time.Duration) error {
 	}
 	now := clock.Now()
 	ctx := e.releaseTimeouts.Next(now)
-	if left := patience - now.Sub(begun); left < e.cfg.Unlock-time.Millisecond {
+	if left := patience - (e.instant(now) - r.begun); left < e.cfg.Unlock-time.Millisecond {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, left)
 		defer cancel()
@@ -223,9 +222,10 @@ func (l *lease) onReleased(reply *script.Reply, deadline instant) error {
 	c.shard.mu.Lock()
 	c.releasing = nil
 	if outcome != script.Unknown { // else its cancel is noted
-		c.shard.released.note(c.lockKey(), l.id.Number(), e.now())
+		now := e.now()
+		c.shard.released.note(c.lockKey(), l.id.Number(), now)
 		e.recovery.ended(reply.Sent)
-		e.identity.ended(e.now())
+		e.identity.ended(now)
 	}
 	c.sendRequest(nil)
 	c.unlock()

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
@@ -12,7 +11,6 @@ import (
 // ReleaseAll implements core.ManyLocks: plain releases of locks in one slot go out as one run (rule 23 of
 // docs/protocol.md), and all others at the same time.
 func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Released {
-	begun := clock.Now()
 	results := make([]core.Released, len(holds))
 	releases := make([]*release, len(holds))
 	var calls []*script.Call
@@ -29,7 +27,7 @@ func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Re
 			}
 			plain[r.l.c.slot] = append(plain[r.l.c.slot], r)
 		default:
-			calls = append(calls, r.call())
+			calls = append(calls, r.call(r.begun))
 		}
 	}
 	for _, rs := range plain {
@@ -46,7 +44,7 @@ func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Re
 	}
 	for i, r := range releases {
 		if r != nil {
-			results[i].Err = r.await(begun, patience)
+			results[i].Err = r.await(patience)
 		}
 	}
 	return results
@@ -60,7 +58,7 @@ func (r *release) isPlain() bool {
 // callForAll prepares one run for plain releases of locks in one slot.
 func (e *Engine) callForAll(rs []*release) *script.Call {
 	if len(rs) == 1 {
-		return rs[0].call()
+		return rs[0].call(rs[0].begun)
 	}
 	all := script.ReleaseAll{Locks: make([]script.IDOf, len(rs))}
 	for i, r := range rs {
@@ -75,6 +73,6 @@ func (e *Engine) callForAll(rs []*release) *script.Call {
 			}
 		}
 	})
-	k.Limit = max(rs[0].until-e.now(), time.Millisecond)
+	k.Limit = max(rs[0].until-rs[0].begun, time.Millisecond)
 	return k
 }

@@ -71,7 +71,7 @@ func (r *request) call() *script.Call {
 		ctx = e.sender.Context()
 	}
 	if queued > 0 {
-		a.Secret = e.secrets.Of(c.keys.Holder())
+		a.SecretOf = e.secretOf
 	}
 	k := a.Call(ctx, e.scripts, r.onAcquired)
 	if e.sender.SendsAgain() {

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -34,11 +35,11 @@ type Acquire struct {
 	Inbox      any  // the channel that is told of a grant, a string
 	Subscribed bool // the channel is subscribed
 
-	Secret      Secret // of its ticket, see Secrets
-	Tokens      int    // how many tokens are wanted if the lock is free
-	QueueTokens int    // how many if it is granted later; 0: do not queue
-	Runs        bool   // its ticket may be one of a run
-	Calls       int    // of the process that it stands for, if they are several
+	SecretOf    func(holder string) Secret // makes that of the tickets for a lock: Secrets.Of; nil: they have none
+	Tokens      int                        // how many tokens are wanted if the lock is free
+	QueueTokens int                        // how many if it is granted later; 0: do not queue
+	Runs        bool                       // its ticket may be one of a run
+	Calls       int                        // of the process that it stands for, if they are several
 
 	Predecessor *Predecessor
 	Place       string        // the name of a kept place in the queue; "": none
@@ -148,31 +149,44 @@ func (a *Acquire) ifQueued(k *Call) any {
 	if a.QueueTokens == 0 {
 		return "-0"
 	}
-	text := append(k.ifQueued.room[:0], subscribedFlag(a.Subscribed)...)
+	q := &k.ifQueued
+	text := append(q.room[:0], subscribedFlag(a.Subscribed)...)
 	text = strconv.AppendInt(text, int64(a.QueueTokens), 10)
 	if a.Runs {
 		text = append(text, 'r')
 	}
-	if a.Secret != (Secret{}) {
-		text = append(append(text, ':'), a.Secret[:]...)
-	}
-	k.ifQueued.text = text
-	return &k.ifQueued
+	q.text, q.holder, q.secretOf = text, k.key(), a.SecretOf
+	return q
 }
 
-// A textArg is an argument of a command. Most find room in it.
-type textArg struct {
-	text []byte
-	room [24]byte
+// A queueArg is an argument of a command. The secret is made when it is written: most runs that take a lock are done by
+// acquire_batch.lua, which takes none.
+type queueArg struct {
+	text     []byte // in room, without the secret
+	holder   string
+	secretOf func(holder string) Secret // nil: it has no secret
+	once     sync.Once
+	room     [40]byte
 }
 
 // MarshalBinary is called by go-redis when it writes the command.
-func (t *textArg) MarshalBinary() ([]byte, error) { return t.text, nil }
+func (q *queueArg) MarshalBinary() ([]byte, error) {
+	if q.secretOf == nil {
+		return q.text, nil
+	}
+	n := len(q.text)
+	q.once.Do(func() { // a command may be written twice at the same time: see resend.go
+		secret := q.secretOf(q.holder)
+		q.room[n] = ':'
+		copy(q.room[n+1:], secret[:])
+	})
+	return q.room[:n+1+secretLen], nil
+}
 
-// sameArg reports whether two arguments of commands are the same.
+// sameArg reports whether two arguments of commands for one lock are the same. The secrets of its tickets are.
 func sameArg(a, b any) bool {
-	if t, ok := a.(*textArg); ok {
-		u, ok := b.(*textArg)
+	if t, ok := a.(*queueArg); ok {
+		u, ok := b.(*queueArg)
 		return ok && bytes.Equal(t.text, u.text)
 	}
 	return a == b

@@ -38,7 +38,7 @@ type Call struct {
 
 	// What most calls need is allocated with them: room for the arguments, the context of a lane, and the first answer.
 	room     [firstKey + 11]any
-	ifQueued textArg
+	ifQueued queueArg
 	laneCtx  callContext
 	answered atomic.Bool
 	first    Reply

@@ -44,7 +44,7 @@ func (g *gathering) comes(key, id string, edit ...func(a *script.Acquire)) {
 	keys := g.layout.KeySet(key)
 	a := script.Acquire{
 		Keys: &keys, ID: scripttest.ID(id), Lease: time.Minute, About: script.About{Owner: "owner-" + id}, Mode: core.Fair,
-		Inbox: "inbox", Secret: scripttest.Secret("p"), Tokens: 1, QueueTokens: 1, Runs: true,
+		Inbox: "inbox", SecretOf: scripttest.SecretOf("p"), Tokens: 1, QueueTokens: 1, Runs: true,
 	}
 	for _, f := range edit {
 		f(&a)
@@ -163,7 +163,6 @@ func TestWhoDoesNotQueueWithTheOthersKeepsTheOrder(t *testing.T) {
 		"another lease":   func(a *script.Acquire) { a.Lease = time.Hour },
 		"a subscriber":    func(a *script.Acquire) { a.Subscribed = true },
 		"one without run": func(a *script.Acquire) { a.Runs = false },
-		"another secret":  func(a *script.Acquire) { a.Secret = scripttest.Secret("q") },
 		"another mode":    func(a *script.Acquire) { a.Mode = core.Write },
 		"another inbox":   func(a *script.Acquire) { a.Inbox = "other" },
 		"a kept place":    func(a *script.Acquire) { a.Place, a.KeepPlace = "t", time.Minute },

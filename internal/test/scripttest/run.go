@@ -75,7 +75,7 @@ type Acquire struct {
 func (a Acquire) Operation(d *Driver) *script.Acquire {
 	op := &script.Acquire{
 		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
-		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), Secret: Secret(cmp.Or(a.Process, a.ID)), Runs: a.Runs, Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
+		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), SecretOf: SecretOf(cmp.Or(a.Process, a.ID)), Runs: a.Runs, Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
 		Place: a.Place, KeepPlace: a.KeepPlace, Vote: a.Vote,
 	}
 	if a.Lease == 0 {
@@ -100,6 +100,11 @@ func (a Acquire) Operation(d *Driver) *script.Acquire {
 func Secret(process string) (s script.Secret) {
 	copy(s[:], fmt.Sprintf("%x", sha256.Sum256([]byte(process))))
 	return s
+}
+
+// SecretOf has all tickets of a process have its secret.
+func SecretOf(process string) func(holder string) script.Secret {
+	return func(string) script.Secret { return Secret(process) }
 }
 
 // Prove returns the message of a grant as a script writes it that knows the secret of the ticket.
