@@ -172,7 +172,7 @@ func TestWorkloadsThatAreComparedTakeTurns(t *testing.T) {
 	}
 	want := []string{
 		"queue10 queue100 queue1000 queue5000",
-		"hot32-alone hot32-cluster", "spread64-alone spread64-cluster", "handoff-alone handoff-cluster",
+		"hot32-alone hot32-cluster", "spread64-alone spread64-cluster", "handoff-alone handoff-cluster", "spread64-nopage spread64-page",
 		"solo-nodes3 solo-nodes3-dead", "solo-nodes5 solo-nodes5-dead",
 	}
 	if !slices.Equal(got, want) {

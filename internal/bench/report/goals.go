@@ -122,6 +122,8 @@ func goals() []Goal {
 		Goal{"held10k", "goroutines for each hold", 0.001, false, figure("held10k", "goroutines_per_hold")},
 		Goal{"held10k", "pipelines in a tick", 1, false, figure("held10k", "pipelines_per_tick")},
 		Goal{"held10k", "heap for each hold, bytes", 1024, false, figure("held10k", "heap_per_hold_bytes")},
+		Goal{"spread64-page", "ops/s / without the page", 0.9, true, quotient("spread64-page", ours, "spread64-nopage", ours, OpsPerS)},
+		Goal{"spread64-page", "SCANs a second of the page", 350, false, figure("spread64-page", "scans_per_s")},
 		Goal{"reentry", "commands", 0, false, figure("reentry", CmdsPer)},
 		Goal{"reentry", "p50, ns", 300, false, func(t table) float64 { return 1000 * t.value("reentry", ours, P50) }},
 		Goal{"all8", "p50 of Lock / one", 1.5, false, figure("all8", "lock_vs_one")},

@@ -249,6 +249,20 @@ func TestHoldsAreWeighedAndRenewed(t *testing.T) {
 	}
 }
 
+func TestThePageIsOnASecondProcess(t *testing.T) {
+	t.Parallel()
+	s := use(t)
+	for name, on := range map[string]bool{"spread64-page": true, "spread64-nopage": false} {
+		r := measure(t, s, name, lockmw(t), brief)
+		if len(r.Reports) != 2 || r.Reports[0].Pairs == 0 || r.Reports[1].Pairs != 0 {
+			t.Fatalf("%s: the reports are %+v", name, r.Reports)
+		}
+		if scans := r.Reports[1].More["scans_per_s"]; on != (scans > 0) {
+			t.Errorf("%s: %v SCANs a second", name, scans)
+		}
+	}
+}
+
 func TestDistanceIsFelt(t *testing.T) {
 	t.Parallel()
 	r := measure(t, use(t), "solo-rtt1ms", lockmw(t), brief)

@@ -1,0 +1,128 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/inspector"
+	"github.com/lockmw/go/internal/bench/library"
+	"github.com/lockmw/go/lockmw"
+)
+
+// beside are workloads of one process, and the same beside viewers of the inspector's page, in another process, on a server with
+// many other keys. They take turns, and the server has the same keys in both.
+func beside(w Workload) []Workload {
+	w.Processes, w.Runs, w.Group = 2, only("lockmw"), w.Name+"-page"
+	w.Window = func(d time.Duration) time.Duration { return max(2*d, 2*viewing) }
+	pairs := w.work
+	withViewers := func(on bool) func(*Worker) error {
+		return func(w *Worker) error {
+			if w.Config.Index == 0 {
+				return pairs(w)
+			}
+			return w.view(on)
+		}
+	}
+	alone, on := w, w
+	alone.Name, alone.work = w.Name+"-nopage", withViewers(false)
+	on.Name, on.work = w.Name+"-page", withViewers(true)
+	on.About += fmt.Sprintf("; %d viewers of keys that nobody watches leave the page after %v", viewers, viewing)
+	return []Workload{alone, on}
+}
+
+const (
+	viewers   = 50
+	viewing   = 500 * time.Millisecond
+	otherKeys = 200_000
+)
+
+// view requests pages for the window, if it is on, and reports how often the page has asked the server for keys.
+func (w *Worker) view(on bool) error {
+	rdb := redis.NewClient(&redis.Options{Addr: w.Config.Addr})
+	defer rdb.Close()
+	if err := fill(rdb, w.Key, otherKeys); err != nil {
+		return err
+	}
+	scans := &scanCount{}
+	rdb.AddHook(scans)
+	insp, err := lockmw.NewInspector(rdb)
+	if err != nil {
+		return err
+	}
+	page := inspector.Handler(insp)
+	if err := w.start(); err != nil {
+		return err
+	}
+	if !on {
+		if err := library.Pause(context.Background(), w.Window); err != nil {
+			return err
+		}
+		return w.finish(&Report{})
+	}
+	for n, end := 0, time.Now().Add(w.Window); time.Now().Before(end); n += viewers {
+		var all sync.WaitGroup
+		for i := range viewers {
+			all.Go(func() { leaveEarly(page, fmt.Sprintf("/key?key=nobody:%d", n+i)) })
+		}
+		all.Wait()
+	}
+	return w.finish(&Report{More: map[string]float64{"scans_per_s": float64(scans.n.Load()) / w.Window.Seconds()}})
+}
+
+// leaveEarly requests a page, and gives the request up.
+func leaveEarly(page http.Handler, path string) {
+	ctx, cancel := context.WithTimeout(context.Background(), viewing)
+	defer cancel()
+	page.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+	<-ctx.Done() // a viewer that was answered reads the page
+}
+
+// fill stores keys that are no locks.
+func fill(rdb *redis.Client, prefix string, n int) error {
+	const atOnce = 1000
+	for i := 0; i < n; i += atOnce {
+		pairs := make([]any, 0, 2*atOnce)
+		for j := range atOnce {
+			pairs = append(pairs, fmt.Sprintf("%s:session:%d", prefix, i+j), "x")
+		}
+		if err := rdb.MSet(context.Background(), pairs...).Err(); err != nil {
+			return fmt.Errorf("storing other keys: %w", err)
+		}
+	}
+	return nil
+}
+
+// A scanCount is a hook of go-redis that counts SCAN.
+type scanCount struct{ n atomic.Int64 }
+
+func (c *scanCount) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *scanCount) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.note(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *scanCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			c.note(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (c *scanCount) note(cmd redis.Cmder) {
+	if strings.EqualFold(cmd.Name(), "scan") {
+		c.n.Add(1)
+	}
+}
