@@ -85,14 +85,16 @@ func (g *guard) setAside(p *parking, id crowdID, a *attempt, err error) *busyErr
 }
 
 // isHere reports whether the task is where asynq keeps it, in the Redis that is known.
-func (g *guard) isHere(a *attempt) bool {
+func (g *guard) isHere(a *attempt) bool { return g.stateOf(a, a.id) == "active" }
+
+// stateOf returns the state of a task of the same queue; "" if there is none, or the queue cannot be seen.
+func (g *guard) stateOf(a *attempt, id string) string {
 	if g.queues == nil {
-		return false
+		return ""
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, answerIn)
 	defer cancel()
-	state, err := g.queues.HGet(ctx, taskPrefix(a.queue)+a.id, "state").Result()
-	return err == nil && state == "active"
+	return g.queues.HGet(ctx, taskPrefix(a.queue)+id, "state").Val()
 }
 
 // restoreFor is how long asynq is given to archive a task that was set aside.

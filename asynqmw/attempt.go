@@ -39,6 +39,7 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 		a.id, _ = asynq.GetTaskID(ctx)
 		a.queue, _ = asynq.GetQueueName(ctx)
 		a.origin, a.requeued = origin(a.id, task.Headers())
+		g.checkOrigin(a, task.Type())
 		if retried > 0 { // a copy that was retried: its header counts what was before
 			a.requeued = 0
 		}

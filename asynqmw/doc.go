@@ -36,5 +36,15 @@
 // Middleware around WithLock must return its error, as it is or wrapped with %w: asynq takes nil for a
 // task that is done.
 //
+// # Trust
+//
+// The producer of a task chooses its payload, headers and ID. Payload and headers choose the key, as far as the KeyFunc reads
+// them, and no more: a header that claims that the task is a copy of another one (see WithRescue) counts only if the ID agrees
+// and that other task does not exist any more. Where asynqmw cannot see the queue it only compares the ID, and a producer that
+// chooses both can use the place and the count of another task of the same key.
+//
+// A user who may write asynq's keys in Redis can move, change and delete every task, and one who may write the keys of locks
+// can end and forge holds. No signature of a task would change that: keep these rights with your own processes.
+//
 // [docs/tasks.md]: https://github.com/lockmw/go/blob/main/docs/tasks.md
 package asynqmw

@@ -68,27 +68,36 @@ func TestOldRequeuesAreForgotten(t *testing.T) {
 }
 
 func TestOriginOfACopy(t *testing.T) {
+	const k = "ABCDEF27"
 	for _, tt := range []struct {
 		id, header, origin string
 		requeued           int
 	}{
 		{"a", "", "a", 0},
-		{"a~2-K", "2-K", "a", 2},
-		{"a~2-K~3-M", "3-M", "a~2-K", 3},
-		{"a~2-K", "", "a~2-K", 0},
+		{"a~2-" + k, "2-" + k, "a", 2},
+		{"a~2-" + k + "~3-" + k, "3-" + k, "a~2-" + k, 3},
+		{"a~2-" + k, "", "a~2-" + k, 0},
 		{"a~2", "2", "a~2", 0},
-		{"a", "2-K", "a", 0},
-		{"a~0-K", "0-K", "a~0-K", 0},
+		{"a", "2-" + k, "a", 0},
+		{"~2-" + k, "2-" + k, "~2-" + k, 0},
+		{"a~0-" + k, "0-" + k, "a~0-" + k, 0},
+		{"a~02-" + k, "02-" + k, "a~02-" + k, 0},
+		{"a~+2-" + k, "+2-" + k, "a~+2-" + k, 0},
 		{"a~-2", "-2", "a~-2", 0},
-		{"a~x-K", "x-K", "a~x-K", 0},
-		{"a~" + strings.Repeat("9", 30) + "-K", strings.Repeat("9", 30) + "-K", "a~" + strings.Repeat("9", 30) + "-K", 0},
-		{"a~9223372036854775807-K", "9223372036854775807-K", "a~9223372036854775807-K", 0},
+		{"a~x-" + k, "x-" + k, "a~x-" + k, 0},
+		{"a~2-K", "2-K", "a~2-K", 0},
+		{"a~2-abcdefgh", "2-abcdefgh", "a~2-abcdefgh", 0},
+		{"a~2-" + k + "\n", "2-" + k + "\n", "a~2-" + k + "\n", 0},
+		{"a~9223372036854775807-" + k, "9223372036854775807-" + k, "a~9223372036854775807-" + k, 0},
 		{"", "", "", 0},
 	} {
 		first, n := origin(tt.id, map[string]string{rescuedHeader: tt.header})
 		if first != tt.origin || n != tt.requeued {
 			t.Errorf("origin(%q, %q) = %q, %d, want %q, %d", tt.id, tt.header, first, n, tt.origin, tt.requeued)
 		}
+	}
+	if m := newMark(7); !mark.MatchString(m) {
+		t.Errorf("%q is no mark", m)
 	}
 	if first, n := origin("a~1", nil); first != "a~1" || n != 0 {
 		t.Errorf("without headers: %q, %d", first, n)

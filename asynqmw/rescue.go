@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -20,17 +20,35 @@ import (
 // value of the header.
 const rescuedHeader = "lockmw-rescued"
 
+// newMark returns a value for the header.
+func newMark(requeued int) string { return strconv.Itoa(requeued) + "-" + rand.Text()[:8] }
+
+var mark = regexp.MustCompile(`^([1-9][0-9]{0,8})-[A-Z2-7]{8}$`)
+
 // origin returns the ID of the first task of which id is a copy, or a copy of a copy, and how often that
-// was put back before; id and 0 if it is no copy.
+// was put back before; id and 0 if it is no copy. Only a mark that newMark may have made counts.
 func origin(id string, headers map[string]string) (string, int) {
-	mark := headers[rescuedHeader]
-	number, _, marked := strings.Cut(mark, "-")
-	n, err := strconv.Atoi(number)
-	first, isCopy := strings.CutSuffix(id, "~"+mark)
-	if !marked || err != nil || n < 1 || n > math.MaxInt32 || !isCopy {
+	header := headers[rescuedHeader]
+	found := mark.FindStringSubmatch(header)
+	first, isCopy := strings.CutSuffix(id, "~"+header)
+	if found == nil || !isCopy || first == "" {
 		return id, 0
 	}
+	n, _ := strconv.Atoi(found[1])
 	return first, n
+}
+
+// checkOrigin keeps a task from using what belongs to another one, its place and its count: the producer of a task
+// chooses its ID and headers. A copy is enqueued in place of its task, which is deleted. So a task that still exists in
+// the queue has no copy. Where the queue cannot be seen, the mark is all that there is.
+func (g *guard) checkOrigin(a *attempt, typename string) {
+	if a.origin == a.id || g.stateOf(a, a.origin) == "" {
+		return
+	}
+	if missed, ok := g.forged.Allow("copy"); ok {
+		g.logger().WarnContext(a.ctx, "asynqmw: a task claims to be a copy of one that still exists, and is not treated as a copy", "type", typename, "queue", a.queue, "task", a.id, "suppressed", missed)
+	}
+	a.origin, a.requeued = a.id, 0
 }
 
 // A rescue enqueues a copy of a task that is on its last attempt and cannot be set aside: asynq would archive it.
@@ -71,7 +89,7 @@ func (r *rescue) copyOf(a *attempt, task *asynq.Task, delay time.Duration) (stri
 	if headers == nil {
 		headers = make(map[string]string)
 	}
-	headers[rescuedHeader] = strconv.Itoa(n) + "-" + rand.Text()[:8]
+	headers[rescuedHeader] = newMark(n)
 	id := a.origin + "~" + headers[rescuedHeader]
 	opts := []asynq.Option{asynq.TaskID(id), asynq.Queue(a.queue), asynq.MaxRetry(0), asynq.ProcessIn(delay)}
 	if a.limited {

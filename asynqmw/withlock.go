@@ -74,6 +74,7 @@ type guard struct {
 
 	requeues requeues
 	unsaved  loglimit.Limit // of the lines about copies that could not be enqueued
+	forged   loglimit.Limit // of the lines about tasks that pass for copies
 }
 
 // logger returns the logger of the Locker, as it has no caller to tell.
