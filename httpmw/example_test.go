@@ -2,6 +2,7 @@ package httpmw_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -181,6 +182,33 @@ func ExampleHeader() {
 	// Output:
 	// 400
 	// 200
+}
+
+// The key is in the body, which the handler reads again.
+func ExampleJSON() {
+	locks := lockmw.NewLocal()
+	orders := httpmw.WithLock(locks, httpmw.By("customer", httpmw.JSON("/customer/id")))(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			hold, _ := lockmw.FromContext(r.Context())
+			var order struct{ Item string }
+			err := json.NewDecoder(r.Body).Decode(&order)
+			fmt.Println("locked:", hold.Key(), order.Item, err)
+		}))
+
+	for _, body := range []string{
+		`{"customer": {"id": 42}, "item": "lamp"}`,
+		`{"customer": {"id": null}, "item": "lamp"}`,
+		`{"customer": {"id": 42, "id": 43}}`,
+	} {
+		rec := httptest.NewRecorder()
+		orders.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader(body)))
+		fmt.Println(rec.Code)
+	}
+	// Output:
+	// locked: customer:42 lamp <nil>
+	// 200
+	// 400
+	// 400
 }
 
 // Only what changes the user is locked. Methods are compared exactly: "post" would lock nothing, and

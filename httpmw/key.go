@@ -12,8 +12,8 @@ import (
 // A KeyFunc says which lock a request needs. It may be any function of this shape; By makes one of
 // parts. If it returns lockmw.ErrNoLock the request is handled without a lock. Any other error refuses
 // the request: with status 400 if it wraps lockmw.ErrInvalidKey, as it should where the request is at
-// fault, 401 for ErrNoClaim, 503 for lockmw.ErrUnavailable and context.DeadlineExceeded. Others are
-// logged, with status 500. An empty key is a 400.
+// fault, 413 for a *http.MaxBytesError, 401 for ErrNoClaim, 503 for lockmw.ErrUnavailable and context.DeadlineExceeded.
+// Others are logged, with status 500. An empty key is a 400.
 //
 // The same key means the same lock everywhere, in tasks and plain functions too.
 type KeyFunc func(*http.Request) (string, error)
@@ -69,6 +69,15 @@ func All(keys ...KeyFunc) KeysFunc {
 		}
 		return all, nil
 	}
+}
+
+// A partError is why a part refuses a request. Nothing that the client has sent is in it, so that it may be logged.
+type partError struct{ error }
+
+func (e *partError) Unwrap() error { return e.error }
+
+func invalid(format string, args ...any) error {
+	return &partError{fmt.Errorf("%w: %w", lockmw.ErrInvalidKey, fmt.Errorf(format, args...))}
 }
 
 // checked is f, and refuses an empty key: not every Locker does.

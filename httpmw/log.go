@@ -4,8 +4,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 
+	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
@@ -27,6 +29,32 @@ func (c *config) logUnavailable(r *http.Request, err error) {
 // logLoss records a loss that the response does not show: it is the handler's own.
 func (c *config) logLoss(r *http.Request, err error) {
 	c.log(r, slog.LevelWarn, "httpmw: the lock was lost while the request was handled", err)
+}
+
+// logKey records why a request has no key, for whoever has chosen the parts: for each number of a part one line in a while,
+// as clients may send many such requests. An error's text is shown only if it is of a part of this package: others may quote
+// the request.
+func (c *config) logKey(r *http.Request, err error) {
+	e, ok := errors.AsType[*lockmw.Error](err)
+	if !ok || e.Op != opKey {
+		return // a key that is too long
+	}
+	shown := lockmw.ErrInvalidKey
+	if own, ok := errors.AsType[*partError](err); ok {
+		shown = own
+	} else if errors.Is(err, keyed.ErrEmpty) {
+		shown = keyed.ErrEmpty
+	}
+	var more []any
+	number, kind := 0, ""
+	if part, ok := errors.AsType[*keyed.PartError](err); ok {
+		number, kind = part.Number, part.Kind
+		more = []any{"part", number}
+	}
+	if missed, ok := c.invalid.Allow(strconv.Itoa(number)); ok {
+		c.log(r, slog.LevelInfo, "httpmw: a request was refused because it has no valid key",
+			&lockmw.Error{Key: kind + ":", Err: shown}, append(more, "suppressed", missed)...)
+	}
 }
 
 // log writes a line without the key, which may be personal data; its kind is shown, and the label, such as the request's

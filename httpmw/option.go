@@ -27,6 +27,7 @@ type config struct {
 	onError     func(http.ResponseWriter, *http.Request, error) // nil: WriteError
 	name        string                                          // of the lock, in logs; "": its key's kind
 	unavailable loglimit.Limit                                  // of the lines about it
+	invalid     loglimit.Limit                                  // of the lines about keys that cannot be made
 	longestWait time.Duration                                   // 0: the Locker has been given a limit
 	waits       bool                                            // for a busy lock, as far as that is known
 }

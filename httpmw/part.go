@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
-
-	"github.com/lockmw/go/lockmw"
 )
 
 var (
@@ -61,14 +59,14 @@ func decoded(route *chi.Context, u *url.URL, value string) (string, error) {
 	if strings.Contains(u.Path, value) {
 		switch plain, escaped := origin(route, u); {
 		case plain == escaped:
-			return "", fmt.Errorf("%w: a path parameter may be escaped or not", lockmw.ErrInvalidKey)
+			return "", invalid("a path parameter may be escaped or not")
 		case plain:
 			return value, nil
 		}
 	}
 	unescaped, err := url.PathUnescape(value)
 	if err != nil {
-		return "", fmt.Errorf("%w: a path parameter is not properly escaped", lockmw.ErrInvalidKey)
+		return "", invalid("a path parameter is not properly escaped")
 	}
 	return unescaped, nil
 }
@@ -129,7 +127,7 @@ func Header(name string) Part {
 	return func(r *http.Request) (string, error) {
 		value := r.Header.Get(name)
 		if value == "" {
-			return "", fmt.Errorf("%w: the request has no header %s", lockmw.ErrInvalidKey, name)
+			return "", invalid("the request has no header %s", name)
 		}
 		return value, nil
 	}

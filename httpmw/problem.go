@@ -49,6 +49,10 @@ var (
 		"lock-invalid-key", "Bad request", http.StatusBadRequest,
 		"What the request says it is about is missing or not valid.", 0,
 	}
+	problemTooLarge = problem{
+		"lock-body-too-large", "Content too large", http.StatusRequestEntityTooLarge,
+		"The request is too long to find out what it is about.", 0,
+	}
 	problemClaim = problem{
 		"lock-no-claim", "Unauthorized", http.StatusUnauthorized,
 		"The request does not say who it is from.", 0,
@@ -69,6 +73,8 @@ func problemOf(err error) problem {
 		return problemInternal
 	case errors.Is(err, lockmw.ErrLost):
 		return problemLost
+	case errors.As(err, new(*http.MaxBytesError)):
+		return problemTooLarge
 	case errors.Is(err, lockmw.ErrInvalidKey):
 		return problemKey
 	case errors.Is(err, lockmw.ErrTooManyWaiters):

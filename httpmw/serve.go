@@ -53,8 +53,9 @@ func guarding[K any](g *guard[K]) func(http.Handler) http.Handler {
 
 func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	began := time.Now()
-	key, err := g.key(r)
+	key, body, err := g.keyOf(w, r, began)
 	if errors.Is(err, lockmw.ErrNoLock) {
+		r.Body = body
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -62,7 +63,7 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		g.refuse(w, r, &lockmw.Error{Op: opKey, Err: fmt.Errorf("no key for this request: %w", err)}, false)
 		return
 	}
-	body := g.readAhead(w, r, began)
+	body = g.readAhead(w, r, body, began)
 	waiting, limit := waitlimit.Start(ofRequest(r.Context()), g.longestWait)
 	defer limit.Release()
 	call := logged.NewCall(waiting)
@@ -169,14 +170,16 @@ func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error, log
 	}
 }
 
-// fail answers a request that failed because of its lock, and logs what clients have not caused. A request that was
-// too late to ask for its lock is not the lock's failure.
+// fail answers a request that failed because of its lock, and logs what clients have not caused, and which part of its key a
+// request lacks. A request that was too late to ask for its lock is not the lock's failure.
 func (g *guard[K]) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch p := problemOf(err); {
 	case p.Status == http.StatusInternalServerError:
 		g.logError(r, err)
 	case p.Type == problemUnavailable.Type && !errors.Is(err, lockmw.ErrNotRequested):
 		g.logUnavailable(r, err)
+	case p == problemKey, p == problemTooLarge:
+		g.logKey(r, err)
 	}
 	g.answer(w, r, err)
 }

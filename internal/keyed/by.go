@@ -35,8 +35,20 @@ func NewPattern[Part any](pkg, calls, kind string, parts []Part) Pattern[Part] {
 	return Pattern[Part]{kind, slices.Clone(parts)}
 }
 
-// Key makes one key; value calls a part and returns what it found. An error names the number of the
-// part that failed or is empty.
+// A PartError says which part of a key failed or is empty.
+type PartError struct {
+	Kind   string // of the key
+	Number int    // of the part, from 1
+	Err    error
+}
+
+func (e *PartError) Error() string {
+	return fmt.Sprintf("part %d of key %q: %v", e.Number, e.Kind, e.Err)
+}
+
+func (e *PartError) Unwrap() error { return e.Err }
+
+// Key makes one key; value calls a part and returns what it found. Its error is a *PartError.
 func (p Pattern[Part]) Key(value func(Part) (string, error)) (string, error) {
 	values := make([]string, len(p.parts))
 	for i, part := range p.parts {
@@ -45,7 +57,7 @@ func (p Pattern[Part]) Key(value func(Part) (string, error)) (string, error) {
 			err = ErrEmpty
 		}
 		if err != nil {
-			return "", fmt.Errorf("part %d of key %q: %w", i+1, p.kind, err)
+			return "", &PartError{p.kind, i + 1, err}
 		}
 		values[i] = v
 	}

@@ -240,6 +240,7 @@ func parts() {
 		httpmw.By("user", httpmw.PathValue("userID")), // net/http: POST /users/{userID}/orders
 		httpmw.By("user", httpmw.Claim(userID)),       // what authentication has put into the context
 		httpmw.By("tenant", httpmw.Header("X-Tenant")),
+		httpmw.By("customer", httpmw.JSON("/customer/id")), // a JSON pointer (RFC 6901) into the body
 	}
 }
 

@@ -1,0 +1,165 @@
+package httpmw
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// JSON is the value in the request's body at a JSON pointer (RFC 6901), such as "/customer/id", or "/items/0/sku" for the first
+// element of an array. In a name, ~ is written ~0 and / is written ~1. JSON panics if pointer is not a JSON pointer.
+//
+// The value is a string, which may not be empty, a number or a boolean. A number is taken as it is written: 42 and 42.0 make
+// two keys, 42 and "42" make one. So decode it into an integer or a string: encoding/json then refuses other spellings.
+//
+// The request has no key, and status 400, if the body is not JSON, or the value is missing, null, an object or an array. The
+// same holds if an object on the path has the name twice, also in another case: encoding/json takes the last one, other
+// parsers the first, and the handler might work on a value that is not locked.
+//
+// The body is read before the lock is requested, and the handler reads all of it again. It may have 64 KiB; the status is 413
+// for a longer one, and for a shorter limit of http.MaxBytesHandler outside. It has to arrive within 5 minutes and the
+// request's deadline. JSON does not look at Content-Type. A compressed body is not JSON before other middleware has unpacked
+// it.
+//
+// The client chooses the value. It is not an identity: for that there is Claim.
+func JSON(pointer string) Part {
+	path, err := parsePointer(pointer)
+	if err != nil {
+		panic(fmt.Sprintf("httpmw: JSON(%q): %v", pointer, err))
+	}
+	return func(r *http.Request) (string, error) {
+		value, err := valueAt(r, path)
+		if err != nil && !errors.Is(err, lockmw.ErrNotRequested) {
+			err = invalid("JSON(%q): %w", pointer, err)
+		}
+		return value, err
+	}
+}
+
+func valueAt(r *http.Request, path []string) (string, error) {
+	text, err := readBody(r)
+	if err != nil {
+		return "", err
+	}
+	return lookUp(text, path)
+}
+
+// parsePointer returns the names and indices of a JSON pointer.
+func parsePointer(pointer string) ([]string, error) {
+	if pointer == "" {
+		return nil, nil
+	}
+	if pointer[0] != '/' || !utf8.ValidString(pointer) {
+		return nil, errors.New(`not a JSON pointer: it begins with "/"`)
+	}
+	path := strings.Split(pointer[1:], "/")
+	for i, name := range path {
+		if strings.Count(name, "~") != strings.Count(name, "~0")+strings.Count(name, "~1") {
+			return nil, errors.New("not a JSON pointer: ~ is written ~0")
+		}
+		path[i] = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
+	}
+	return path, nil
+}
+
+var errNoBody = errors.New("the request has no body")
+
+// readBody returns the body of r, and leaves it to the handler.
+func readBody(r *http.Request) ([]byte, error) {
+	b := newBody(r.Body, nil, time.Now())
+	if b == nil {
+		return nil, errNoBody
+	}
+	r.Body = b
+	if r.ContentLength > smallBody {
+		return nil, &http.MaxBytesError{Limit: smallBody}
+	}
+	b.ahead(r.Context(), r.ContentLength, smallBody)
+	switch {
+	case len(b.rest) > smallBody:
+		return nil, &http.MaxBytesError{Limit: smallBody}
+	case b.err == io.EOF: //nolint:errorlint // Readers return it as it is
+		if len(b.rest) == 0 {
+			return nil, errNoBody
+		}
+		return b.rest, nil
+	case r.Context().Err() != nil, errors.Is(b.err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%w: %w", lockmw.ErrNotRequested, b.err)
+	}
+	return nil, fmt.Errorf("the body cannot be read: %w", b.err)
+}
+
+// lookUp returns the value at path in a JSON text.
+func lookUp(text []byte, path []string) (string, error) {
+	if !json.Valid(text) {
+		return "", errors.New("the body is not a JSON text")
+	}
+	value := bytes.TrimSpace(text)
+	for _, name := range path {
+		var err error
+		if value, err = child(value, name); err != nil {
+			return "", err
+		}
+	}
+	switch value[0] {
+	case '{':
+		return "", errors.New("the value is an object")
+	case '[':
+		return "", errors.New("the value is an array")
+	case 'n':
+		return "", errors.New("the value is null")
+	case '"':
+		var s string
+		err := json.Unmarshal(value, &s)
+		return s, err
+	}
+	return string(value), nil
+}
+
+// child returns what an object has at a name, or an array at an index. The value is valid JSON.
+func child(value json.RawMessage, name string) (found json.RawMessage, err error) {
+	in := json.NewDecoder(bytes.NewReader(value))
+	opened, err := in.Token()
+	if err != nil {
+		return nil, err
+	}
+	isObject := opened == json.Delim('{')
+	seen := false
+	for i := 0; in.More(); i++ {
+		at := strconv.Itoa(i) // "01" and "-" are no indices (RFC 6901, 4)
+		if isObject {
+			token, err := in.Token()
+			if err != nil {
+				return nil, err
+			}
+			at, _ = token.(string)
+		}
+		var member json.RawMessage
+		if err := in.Decode(&member); err != nil {
+			return nil, err
+		}
+		if at == name {
+			found = member
+		}
+		if strings.EqualFold(at, name) { // as encoding/json compares them
+			if seen {
+				return nil, errors.New("an object has the name twice")
+			}
+			seen = true
+		}
+	}
+	if found == nil {
+		return nil, errors.New("there is no such value")
+	}
+	return found, nil
+}
