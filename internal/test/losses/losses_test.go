@@ -3,7 +3,6 @@ package losses
 import (
 	"testing"
 
-	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/states"
 )
 
@@ -14,38 +13,24 @@ var (
 )
 
 func TestWhatHasEndedDoesNotComeBack(t *testing.T) {
-	race.FindsNothing(t)
-	for name, y := range map[string]system{
+	states.Unbroken(t, map[string]system{
 		"one holds":              {capacity: 1, ids: 3, faults: givesUp},
 		"several hold":           {capacity: 2, ids: 3, faults: once},
 		"the server loses twice": {capacity: 2, ids: 2, faults: faults{saves: 2, losses: 2, gives: 1}},
 		"nobody notices":         {capacity: 1, ids: 3, blind: true, faults: once},
-	} {
-		t.Run(name, func(t *testing.T) {
-			found := y.search()
-			if found.Broken != "" {
-				t.Fatalf("after %d states %s:\n%s", found.States, found.Broken, found.Path)
-			}
-			t.Logf("%d states", found.States)
-		})
-	}
+	})
 }
 
 // Without the rule, a promise breaks. The test finds the shortest way to that.
-var needs = []struct {
-	name   string
-	off    rule
-	in     system
-	breaks string
-}{
-	{"what was released is ended again", releasesRepeat, system{capacity: 1, ids: 1, faults: once}, stays},
-	{"so is what was cancelled", cancelsRepeat, system{capacity: 1, ids: 1, faults: givesUp}, stays},
-	{"ids in use stay", usedStay, system{capacity: 2, ids: 2, faults: once}, kills},
-	{"later ids stay", laterStay, system{capacity: 1, ids: 2, faults: once}, kills},
-	{"what is in use is read after the numbers", numbersFirst, system{capacity: 2, ids: 3, faults: once}, kills},
-	{"each recovery repeats all", eachTime, system{capacity: 1, ids: 1, faults: twice}, stays},
-	{"an end that is confirmed late is repeated", latePlansAgain, system{capacity: 1, ids: 1, faults: once}, stays},
-	{"a hold that an answer names is ended", namedIsDisowned, system{capacity: 1, ids: 2, blind: true, faults: once}, stays},
+var needs = []states.Need[rule, system]{
+	states.Without("what was released is ended again", releasesRepeat, system{capacity: 1, ids: 1, faults: once}.without, stays),
+	states.Without("so is what was cancelled", cancelsRepeat, system{capacity: 1, ids: 1, faults: givesUp}.without, stays),
+	states.Without("ids in use stay", usedStay, system{capacity: 2, ids: 2, faults: once}.without, kills),
+	states.Without("later ids stay", laterStay, system{capacity: 1, ids: 2, faults: once}.without, kills),
+	states.Without("what is in use is read after the numbers", numbersFirst, system{capacity: 2, ids: 3, faults: once}.without, kills),
+	states.Without("each recovery repeats all", eachTime, system{capacity: 1, ids: 1, faults: twice}.without, stays),
+	states.Without("an end that is confirmed late is repeated", latePlansAgain, system{capacity: 1, ids: 1, faults: once}.without, stays),
+	states.Without("a hold that an answer names is ended", namedIsDisowned, system{capacity: 1, ids: 2, blind: true, faults: once}.without, stays),
 }
 
 const (
@@ -53,26 +38,14 @@ const (
 	kills = "a hold in use was ended"
 )
 
-func TestEachRuleIsNeeded(t *testing.T) {
-	race.FindsNothing(t)
-	untested := rule(allRules)
-	for _, n := range needs {
-		untested &^= n.off
-		t.Run(n.name, func(t *testing.T) {
-			y := n.in
-			y.off = n.off
-			found := y.search()
-			if found.Broken != n.breaks {
-				t.Fatalf("without it, %q breaks in %d states, want %q:\n%s", found.Broken, found.States, n.breaks, found.Path)
-			}
-			t.Logf("without it, %s after %d states:\n%s", found.Broken, found.States, found.Path)
-		})
-	}
-	if untested != 0 {
-		t.Errorf("no test switches off the rules %b", untested)
-	}
+func TestEachRuleIsNeeded(t *testing.T) { states.EachIsNeeded(t, rule(allRules), needs) }
+
+func (y system) without(off rule) system {
+	y.off = off
+	return y
 }
 
-func (y *system) search() states.Found {
+// Search implements states.System.
+func (y system) Search() states.Found {
 	return states.Search(state{faults: y.faults, ended: -1}, y.moves, y.broken)
 }

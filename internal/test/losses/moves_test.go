@@ -6,15 +6,10 @@ import (
 	"github.com/lockmw/go/internal/test/states"
 )
 
-type move = states.Move[state]
-
 // moves returns what can happen next.
-func (y *system) moves(s *state) (all []move) {
-	add := func(name string, change func(*state)) {
-		to := *s
-		change(&to)
-		all = append(all, move{Process: states.Nobody, Name: name, To: to})
-	}
+func (y *system) moves(s *state) []states.Move[state] {
+	steps := states.From(s)
+	add := steps.By(states.Nobody)
 	if s.made < y.ids {
 		add(fmt.Sprintf("call %d asks for the lock", s.made), func(s *state) {
 			s.calls[s.made].phase = asks
@@ -34,7 +29,7 @@ func (y *system) moves(s *state) (all []move) {
 		})
 	}
 	y.recoveryMoves(s, add)
-	return all
+	return steps.All
 }
 
 // callMoves adds what a call can do, and what can become of what it has sent.

@@ -2,21 +2,13 @@ package permits
 
 import "github.com/lockmw/go/internal/test/states"
 
-type move = states.Move[state]
-
 // moves returns what can happen next.
-func (y *system) moves(s *state) (all []move) {
-	by := func(process int) func(string, func(*state)) {
-		return func(name string, change func(*state)) {
-			to := *s
-			change(&to)
-			all = append(all, move{Process: process, Name: name, To: to})
-		}
-	}
+func (y *system) moves(s *state) []states.Move[state] {
+	steps := states.From(s)
 	for i := range y.processes {
-		y.processMoves(s, i, by(i))
+		y.processMoves(s, i, steps.By(i))
 	}
-	add := by(states.Nobody)
+	add := steps.By(states.Nobody)
 	if s.late.kind != nothing {
 		kind, id := s.late.kind, s.late.id
 		add("a late copy runs", func(s *state) {
@@ -46,7 +38,7 @@ func (y *system) moves(s *state) (all []move) {
 			}
 		})
 	}
-	return all
+	return steps.All
 }
 
 // do runs a command of which nobody waits for the answer.

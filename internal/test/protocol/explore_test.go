@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+
+	"github.com/lockmw/go/internal/test/states"
 )
 
 // A search visits all states of a system, breadth first. A state that was visited is known by a hash
@@ -96,6 +98,15 @@ func (h *search) stuck() int {
 		}
 	}
 	return slices.Index(h.good, false)
+}
+
+// found is what the search has found: state i breaks a promise; -1: none does.
+func (h *search) found(i int, broken string) states.Found {
+	f := states.Found{States: len(h.hashes)}
+	if i >= 0 {
+		f.Broken, f.Path = broken, h.trace(i)
+	}
+	return f
 }
 
 // trace lists the moves that lead to state i, with the names that processes and ids have on the way.

@@ -3,7 +3,7 @@ package protocol
 import (
 	"testing"
 
-	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/states"
 )
 
 // The systems in which rules are switched off have only the faults that are necessary to break a promise.
@@ -36,104 +36,96 @@ var (
 )
 
 // Without the rule, the promise is broken. The test finds the shortest way to that.
-var needs = []struct {
-	name    string
-	off     rule
-	in      system
+var needs = []states.Need[rule, quest]{
+	states.Without("ids live once", idsAreNew, quitting.breaking("ME"), "ME"),
+	states.Without("release compares the id, not the owner", idsAreCompared, repeated.breaking("ME"), "ME"),
+	states.Without("acquire refuses ids that are over", doneIsRefused, quitting.breaking("no ghost"), "no ghost"),
+	states.Without("an undo marks the id as over", undoMarks, quitting.breaking("no ghost"), "no ghost"),
+	states.Without("a ticket that takes the place of a lost one marks the lost one", requeueMarks, repeated.breaking("no ghost"), "no ghost"),
+	states.Without("release marks an id of which there are copies", releaseMarks, repeated.breaking("no ghost"), "no ghost"),
+	states.Without("a hand-over marks an id of which there are copies", handOverMarks, repeated.breaking("no ghost"), "no ghost"),
+	states.Without("a cancel of what was lost marks an id of which there are copies", lossMarks, repeated.breaking("no ghost"), "no ghost"),
+	states.Without("a release in vain is followed by a cancel if there are copies", vainIsUndone, repeated.breaking("no ghost"), "no ghost"),
+	states.Without("a busy try is cancelled if there are copies", busyIsUndone, trying.breaking("no ghost"), "no ghost"),
+	states.Without("an acquire with an unknown outcome is cancelled", endIsUndone, quitting.breaking("no ghost"), "no ghost"),
+	states.Without("a cancel ends a hold too", cancelFrees, quitting.breaking("no ghost"), "no ghost"),
+	states.Without("a lost hold is cancelled", lossIsReleased, slow.breaking("no ghost"), "no ghost"),
+	states.Without("a push counts only if its token is above the stamp", stampIsCompared, repeated.breaking("ME"), "ME"),
+	states.Without("a push counts only within the accept window", windowIsChecked, slow.breaking("ME"), "ME"),
+	states.Without("a grant that comes too late does not count", lateIsUnused, slow.breaking("ME"), "ME"),
+	states.Without("it is polled for, and not given up", lateIsPolled, slow.breaking("order"), "order"),
+	states.Without("a deadline is earlier than the server's expiry", deadlineIsFirst, slow.breaking("ME"), "ME"),
+	states.Without("a renewal does not move a deadline that has passed", lapseIsLoss, repeated.breaking("F"), "F"),
+	states.Without("each grant takes the next token", tokensRise, slow.breaking("F"), "F"),
+	states.Without("a waiter polls", polls, mortal.breaking(stuck), stuck),
+	states.Without("a poll grants a free lock", settles, mortal.breaking(stuck), stuck),
+	states.Without("a grant that is not accepted expires", grantsExpire, mortal.breaking(stuck), stuck),
+	states.Without("dead tickets are reaped", deadAreReaped, mortal.breaking(stuck), stuck),
+
+	states.Without("acquire does nothing for an id that reads", heldIsAnswered, rereading.breaking("leases"), "leases"),
+	states.Without("a request that is admitted at once leaves no ticket", takersLeave, rereading.breaking("leases"), "leases"),
+	states.Without("the renewal of a reader adds no reader", renewalsTouch, rereading.breaking("no ghost"), "no ghost"),
+	states.Without("readers are admitted with a number of their own", numberIsReserved, crossing.breaking("ME"), "ME"),
+	states.Without("a reader ends its own hold only", ownShareEnds, readers.breaking("ME"), "ME"),
+	states.Without("from the request for a downgrade on, the hold excludes no readers", downgradeReads, sharing.breaking("ME"), "ME"),
+	states.Without("readers have the token of the writer before", readersFollow, sharing.breaking("F"), "F"),
+	states.Without("the end of a writer admits readers", readersGoFirst, writers.breaking("fairness"), "fairness"),
+	states.Without("the end of a phase of readers admits a writer", writersGoFirst, readers.breaking("fairness"), "fairness"),
+	states.Without("so that a waiting writer has its turn", writersGoFirst, rereaders.breaking("turns"), "turns"),
+	states.Without("all waiting readers are admitted together", allAtOnce, readers.breaking("fairness"), "fairness"),
+	states.Without("no writer comes in between if several runs admit them", restIsAdmitted, batches.breaking("fairness"), "fairness"),
+	states.Without("a reader that comes while a writer waits is queued", writersHoldBack, readers.breaking("fairness"), "fairness"),
+	states.Without("a dead writer holds nobody back", deadHoldNobody, dying.breaking("fairness"), "fairness"),
+	states.Without("a downgrade admits readers", downgradesAdmit, readers.breaking("fairness"), "fairness"),
+	states.Without("a repeated downgrade admits nobody", downgradeIsOnce, writers.breaking("fairness"), "fairness"),
+	states.Without("release ends a kept place", keptIsReleased, returning.breaking("places"), "places"),
+	states.Without("so does the cancel that follows an unanswered release", keptIsUndone, returning.breaking("places"), "places"),
+	states.Without("so does the cancel of a hold that was lost", lossEndsPlace, losing.breaking("places"), "places"),
+	states.Without("cancel keeps no place that has ended", placeIsCompared, returning.breaking("places"), "places"),
+	states.Without("a grant is published when it is written", pushIsLast, cutOff.breaking("ME"), "ME"),
+	states.Without("a downgrade changes the hold in place", holdIsNeverAway, cutOff.breaking("ME"), "ME"),
+
+	states.Without("a run ends before the first ticket that is not one of it", runIsInOrder, runsLapse.breaking("order"), "order"),
+	states.Without("a grant reserves a token for each of its run", runHasTokens, inRuns.breaking("F"), "F"),
+	states.Without("there is no run while somebody waits to read", readersEndRuns, runsRead.breaking("fairness"), "fairness"),
+	states.Without("a reader behind a run ends it", latecomersEndIt, runsRead.breaking("fairness"), "fairness"),
+	states.Without("a lease is passed to calls only whose acquire is answered", answeredAreNext, runsAgain.breaking("no ghost"), "no ghost"),
+	states.Without("a pass marks the next one if there are copies", passMarks, runsAgain.breaking("no ghost"), "no ghost"),
+	states.Without("a lease whose deadline has passed is passed to nobody", lapsedIsKept, runsLapse.breaking("ME"), "ME"),
+	states.Without("a grant of an id of the run proves that the lease is lost", grantIsLoss, runsLost.breaking("ME"), "ME"),
+	states.Without("release takes off those who were served", releaseEndsRun, inRuns.breaking("no ghost"), "no ghost"),
+	states.Without("it does so before it grants", servedGoFirst, inRuns.breaking("no ghost"), "no ghost"),
+	states.Without("so does the cancel that follows a release in vain", vainEndsRun, runsLost.breaking("no ghost"), "no ghost"),
+	states.Without("so does the cancel that follows a release without an answer", undoEndsRun, runsEnd.breaking("no ghost"), "no ghost"),
+	states.Without("so does the cancel of a lease that was lost", lossEndsRun, runsLapse.breaking("no ghost"), "no ghost"),
+
+	states.Without("a push counts only if it proves that a script wrote it", pushIsProven, forging.breaking("ME"), "ME"),
+	states.Without("the proof is for all that it says", proofIsWhole, changing.breaking("ME"), "ME"),
+}
+
+func TestEachRuleIsNeeded(t *testing.T) { states.EachIsNeeded(t, rule(allRules), needs) }
+
+// A quest is for what breaks one promise.
+type quest struct {
+	system
 	promise string
-}{
-	{"ids live once", idsAreNew, quitting, "ME"},
-	{"release compares the id, not the owner", idsAreCompared, repeated, "ME"},
-	{"acquire refuses ids that are over", doneIsRefused, quitting, "no ghost"},
-	{"an undo marks the id as over", undoMarks, quitting, "no ghost"},
-	{"a ticket that takes the place of a lost one marks the lost one", requeueMarks, repeated, "no ghost"},
-	{"release marks an id of which there are copies", releaseMarks, repeated, "no ghost"},
-	{"a hand-over marks an id of which there are copies", handOverMarks, repeated, "no ghost"},
-	{"a cancel of what was lost marks an id of which there are copies", lossMarks, repeated, "no ghost"},
-	{"a release in vain is followed by a cancel if there are copies", vainIsUndone, repeated, "no ghost"},
-	{"a busy try is cancelled if there are copies", busyIsUndone, trying, "no ghost"},
-	{"an acquire with an unknown outcome is cancelled", endIsUndone, quitting, "no ghost"},
-	{"a cancel ends a hold too", cancelFrees, quitting, "no ghost"},
-	{"a lost hold is cancelled", lossIsReleased, slow, "no ghost"},
-	{"a push counts only if its token is above the stamp", stampIsCompared, repeated, "ME"},
-	{"a push counts only within the accept window", windowIsChecked, slow, "ME"},
-	{"a grant that comes too late does not count", lateIsUnused, slow, "ME"},
-	{"it is polled for, and not given up", lateIsPolled, slow, "order"},
-	{"a deadline is earlier than the server's expiry", deadlineIsFirst, slow, "ME"},
-	{"a renewal does not move a deadline that has passed", lapseIsLoss, repeated, "F"},
-	{"each grant takes the next token", tokensRise, slow, "F"},
-	{"a waiter polls", polls, mortal, stuck},
-	{"a poll grants a free lock", settles, mortal, stuck},
-	{"a grant that is not accepted expires", grantsExpire, mortal, stuck},
-	{"dead tickets are reaped", deadAreReaped, mortal, stuck},
-
-	{"acquire does nothing for an id that reads", heldIsAnswered, rereading, "leases"},
-	{"a request that is admitted at once leaves no ticket", takersLeave, rereading, "leases"},
-	{"the renewal of a reader adds no reader", renewalsTouch, rereading, "no ghost"},
-	{"readers are admitted with a number of their own", numberIsReserved, crossing, "ME"},
-	{"a reader ends its own hold only", ownShareEnds, readers, "ME"},
-	{"from the request for a downgrade on, the hold excludes no readers", downgradeReads, sharing, "ME"},
-	{"readers have the token of the writer before", readersFollow, sharing, "F"},
-	{"the end of a writer admits readers", readersGoFirst, writers, "fairness"},
-	{"the end of a phase of readers admits a writer", writersGoFirst, readers, "fairness"},
-	{"so that a waiting writer has its turn", writersGoFirst, rereaders, "turns"},
-	{"all waiting readers are admitted together", allAtOnce, readers, "fairness"},
-	{"no writer comes in between if several runs admit them", restIsAdmitted, batches, "fairness"},
-	{"a reader that comes while a writer waits is queued", writersHoldBack, readers, "fairness"},
-	{"a dead writer holds nobody back", deadHoldNobody, dying, "fairness"},
-	{"a downgrade admits readers", downgradesAdmit, readers, "fairness"},
-	{"a repeated downgrade admits nobody", downgradeIsOnce, writers, "fairness"},
-	{"release ends a kept place", keptIsReleased, returning, "places"},
-	{"so does the cancel that follows an unanswered release", keptIsUndone, returning, "places"},
-	{"so does the cancel of a hold that was lost", lossEndsPlace, losing, "places"},
-	{"cancel keeps no place that has ended", placeIsCompared, returning, "places"},
-	{"a grant is published when it is written", pushIsLast, cutOff, "ME"},
-	{"a downgrade changes the hold in place", holdIsNeverAway, cutOff, "ME"},
-
-	{"a run ends before the first ticket that is not one of it", runIsInOrder, runsLapse, "order"},
-	{"a grant reserves a token for each of its run", runHasTokens, inRuns, "F"},
-	{"there is no run while somebody waits to read", readersEndRuns, runsRead, "fairness"},
-	{"a reader behind a run ends it", latecomersEndIt, runsRead, "fairness"},
-	{"a lease is passed to calls only whose acquire is answered", answeredAreNext, runsAgain, "no ghost"},
-	{"a pass marks the next one if there are copies", passMarks, runsAgain, "no ghost"},
-	{"a lease whose deadline has passed is passed to nobody", lapsedIsKept, runsLapse, "ME"},
-	{"a grant of an id of the run proves that the lease is lost", grantIsLoss, runsLost, "ME"},
-	{"release takes off those who were served", releaseEndsRun, inRuns, "no ghost"},
-	{"it does so before it grants", servedGoFirst, inRuns, "no ghost"},
-	{"so does the cancel that follows a release in vain", vainEndsRun, runsLost, "no ghost"},
-	{"so does the cancel that follows a release without an answer", undoEndsRun, runsEnd, "no ghost"},
-	{"so does the cancel of a lease that was lost", lossEndsRun, runsLapse, "no ghost"},
-
-	{"a push counts only if it proves that a script wrote it", pushIsProven, forging, "ME"},
-	{"the proof is for all that it says", proofIsWhole, changing, "ME"},
 }
 
-func TestEachRuleIsNeeded(t *testing.T) {
-	race.FindsNothing(t)
-	untested := rule(allRules)
-	for _, n := range needs {
-		untested &^= n.off
-		t.Run(n.name, func(t *testing.T) {
-			n.in.off = n.off
-			h := n.in.newSearch()
-			found := h.find(n.promise)
-			if found < 0 {
-				t.Fatalf("without it, nothing is found in %d states", len(h.hashes))
-			}
-			t.Logf("without it, %s is broken after %d states:\n%s", n.promise, len(h.hashes), h.trace(found))
-		})
-	}
-	if untested != 0 {
-		t.Errorf("no test switches off the rules %b", untested)
+// breaking returns what searches the system without some rules.
+func (y system) breaking(promise string) func(off rule) quest {
+	return func(off rule) quest {
+		y.off = off
+		return quest{y, promise}
 	}
 }
 
-// find returns the nearest state that breaks a promise, or -1.
-func (h *search) find(promise string) int {
-	if promise == stuck {
+// Search implements states.System.
+func (q quest) Search() states.Found {
+	h := q.newSearch()
+	if q.promise == stuck {
 		h.run(func(*system, *state) string { return "" })
-		return h.stuck()
+		return h.found(h.stuck(), stuck)
 	}
-	i, _ := h.run(promises[promise])
-	return i
+	i, _ := h.run(promises[q.promise])
+	return h.found(i, q.promise)
 }

@@ -4,9 +4,8 @@ import (
 	"flag"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/states"
 	"github.com/lockmw/go/internal/test/suite"
 )
 
@@ -71,23 +70,13 @@ var largeSystems = map[string]system{
 }
 
 func TestNoStateBreaksAPromise(t *testing.T) {
-	race.FindsNothing(t)
 	if *contenders != "" {
-		clean(t, chosen(t))
+		states.Unbroken(t, map[string]system{*contenders: chosen(t)})
 		return
 	}
-	visit(t, systems)
+	states.Unbroken(t, systems)
 	if suite.Full() {
-		visit(t, largeSystems)
-	}
-}
-
-func visit(t *testing.T, systems map[string]system) {
-	for name, y := range systems {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			clean(t, y)
-		})
+		states.Unbroken(t, largeSystems)
 	}
 }
 
@@ -109,14 +98,11 @@ func chosen(t *testing.T) system {
 	return y
 }
 
-func clean(t *testing.T, y system) {
-	start := time.Now()
+// Search implements states.System.
+func (y system) Search() states.Found {
 	h := y.newSearch()
 	if i, what := h.run(allWell); i >= 0 {
-		t.Fatalf("after %d states: %s:\n%s", len(h.hashes), what, h.trace(i))
+		return h.found(i, what)
 	}
-	if i := h.stuck(); i >= 0 {
-		t.Fatalf("nothing leads on from here:\n%s", h.trace(i))
-	}
-	t.Logf("%d states, %.1f s", len(h.hashes), time.Since(start).Seconds())
+	return h.found(h.stuck(), stuck)
 }

@@ -2,20 +2,12 @@ package quarantine
 
 import "github.com/lockmw/go/internal/test/states"
 
-type move = states.Move[state]
-
 // moves returns what can happen next.
-func (y *system) moves(s *state) (all []move) {
-	by := func(process int) func(string, func(*state)) {
-		return func(name string, change func(*state)) {
-			to := *s
-			change(&to)
-			all = append(all, move{Process: process, Name: name, To: to})
-		}
-	}
-	add := by(states.Nobody)
+func (y *system) moves(s *state) []states.Move[state] {
+	steps := states.From(s)
+	add := steps.By(states.Nobody)
 	for i := range y.processes {
-		y.processMoves(s, i, by(i))
+		y.processMoves(s, i, steps.By(i))
 	}
 	if s.saved != s.data {
 		add("the data are saved", func(s *state) { s.saved = s.data })
@@ -37,7 +29,7 @@ func (y *system) moves(s *state) (all []move) {
 			}
 		})
 	}
-	return all
+	return steps.All
 }
 
 // processMoves adds what a process can do, and what can become of what it has sent.

@@ -23,6 +23,24 @@ type Move[S State] struct {
 // Nobody is no process: what happens to all of them.
 const Nobody = -1
 
+// Steps are the moves from a state.
+type Steps[S State] struct {
+	from *S
+	All  []Move[S]
+}
+
+// From collects the moves from a state.
+func From[S State](s *S) *Steps[S] { return &Steps[S]{from: s} }
+
+// By returns what adds a move of a process: how it changes a copy of the state.
+func (t *Steps[S]) By(process int) func(name string, change func(*S)) {
+	return func(name string, change func(*S)) {
+		to := *t.from
+		change(&to)
+		t.All = append(t.All, Move[S]{Process: process, Name: name, To: to})
+	}
+}
+
 // Found is what a search has found.
 type Found struct {
 	States int    // that were visited

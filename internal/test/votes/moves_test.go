@@ -2,28 +2,20 @@ package votes
 
 import "github.com/lockmw/go/internal/test/states"
 
-type move = states.Move[state]
-
 // moves returns what can happen next.
-func (y *system) moves(s *state) (all []move) {
-	by := func(process int) func(string, func(*state)) {
-		return func(name string, change func(*state)) {
-			to := *s
-			change(&to)
-			all = append(all, move{Process: process, Name: name, To: to})
-		}
-	}
+func (y *system) moves(s *state) []states.Move[state] {
+	steps := states.From(s)
 	for i := range s.proc {
-		y.processMoves(s, i, by(i))
+		y.processMoves(s, i, steps.By(i))
 	}
 	for n := range s.node {
-		y.nodeMoves(s, n, by(states.Nobody))
+		y.nodeMoves(s, n, steps.By(states.Nobody))
 	}
 	if y.clocks && !s.gone && s.forgets == 0 { // only then it matters
-		by(states.Nobody)("A is gone", func(s *state) { s.gone = true })
+		steps.By(states.Nobody)("A is gone", func(s *state) { s.gone = true })
 	}
 	if s.now < y.end {
-		by(states.Nobody)("time goes on", func(s *state) {
+		steps.By(states.Nobody)("time goes on", func(s *state) {
 			s.now++
 			for n := range s.node {
 				if d := &s.node[n]; s.now >= d.until {
@@ -32,7 +24,7 @@ func (y *system) moves(s *state) (all []move) {
 			}
 		})
 	}
-	return all
+	return steps.All
 }
 
 // nodeMoves adds what becomes of a node, and of what is late on its way to it.

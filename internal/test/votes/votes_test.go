@@ -3,7 +3,6 @@ package votes
 import (
 	"testing"
 
-	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/states"
 )
 
@@ -23,69 +22,39 @@ var systems = map[string]system{
 	"votes go together to a node that forgets": {end: 0, attempts: 1, forgets: 1, together: true},
 }
 
-func TestNoTwoWorkAndTokensRise(t *testing.T) {
-	race.FindsNothing(t)
-	for name, y := range systems {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			found := y.search()
-			if found.Broken != "" {
-				t.Fatalf("after %d states %s:\n%s", found.States, found.Broken, found.Path)
-			}
-			t.Logf("%d states", found.States)
-		})
-	}
-}
+func TestNoTwoWorkAndTokensRise(t *testing.T) { states.Unbroken(t, systems) }
 
 // Without the rule a promise is broken. The test finds the shortest way to that.
-var needs = []struct {
-	name   string
-	off    rule
-	system string
-	broken string
-}{
-	{"each attempt has an id of its own", newIDs, "a second attempt", "a token goes back"},
-	{"a hold counts at more than half of the nodes", majority, "counters that differ", "two work"},
-	{"a deadline is the k-th latest", kthLatest, "counters that differ", "two work"},
-	{"a deadline counts from when the node was asked", fromSending, "slow answers", "two work"},
-	{"the token is the k-th smallest", kthToken, "counters that differ", "a token goes back"},
-	{"k nodes know the token", raised, "counters that differ", "a token goes back"},
-	{"deadlines are checked after that", checkedAfter, "counters that differ", "a token goes back"},
-	{"a late answer may raise the token", chosenAgain, "counters that differ", "a token goes back"},
-	{"a node that forgets grants nothing for a lease", forgottenWait, "a node forgets", "two work"},
-	{"it is raised before it grants again", forgottenRaised, "a node forgets", "a token goes back"},
-	{"or by its own clock", clockRaised, "a node is gone, and one forgets", "a token goes back"},
-	{"no node is told of a token that is further ahead", clockBound, "a counter is further ahead than that", "a token goes back"},
-	{"a node that forgets grants nothing in a run of several", gated, "votes go together to a node that forgets", "two work"},
-	{"a run of several takes what is free", freeOnes, "votes go together", "two work"},
-	{"it takes no lock for an id that is over", doneOnes, "votes of two attempts go together", "a node grants the lock to an id that is over"},
-	{"it takes a lock once", oneOfAKey, "votes of two attempts go together", "two work"},
-	{"it counts all tokens", countsAll, "votes go together", "a token goes back"},
-	{"the first node is released last", firstLast, "one waits for the other", "a process is woken by a release that is in its way"},
+var needs = []states.Need[rule, system]{
+	states.Without("each attempt has an id of its own", newIDs, systems["a second attempt"].without, "a token goes back"),
+	states.Without("a hold counts at more than half of the nodes", majority, systems["counters that differ"].without, "two work"),
+	states.Without("a deadline is the k-th latest", kthLatest, systems["counters that differ"].without, "two work"),
+	states.Without("a deadline counts from when the node was asked", fromSending, systems["slow answers"].without, "two work"),
+	states.Without("the token is the k-th smallest", kthToken, systems["counters that differ"].without, "a token goes back"),
+	states.Without("k nodes know the token", raised, systems["counters that differ"].without, "a token goes back"),
+	states.Without("deadlines are checked after that", checkedAfter, systems["counters that differ"].without, "a token goes back"),
+	states.Without("a late answer may raise the token", chosenAgain, systems["counters that differ"].without, "a token goes back"),
+	states.Without("a node that forgets grants nothing for a lease", forgottenWait, systems["a node forgets"].without, "two work"),
+	states.Without("it is raised before it grants again", forgottenRaised, systems["a node forgets"].without, "a token goes back"),
+	states.Without("or by its own clock", clockRaised, systems["a node is gone, and one forgets"].without, "a token goes back"),
+	states.Without("no node is told of a token that is further ahead", clockBound, systems["a counter is further ahead than that"].without, "a token goes back"),
+	states.Without("a node that forgets grants nothing in a run of several", gated, systems["votes go together to a node that forgets"].without, "two work"),
+	states.Without("a run of several takes what is free", freeOnes, systems["votes go together"].without, "two work"),
+	states.Without("it takes no lock for an id that is over", doneOnes, systems["votes of two attempts go together"].without, "a node grants the lock to an id that is over"),
+	states.Without("it takes a lock once", oneOfAKey, systems["votes of two attempts go together"].without, "two work"),
+	states.Without("it counts all tokens", countsAll, systems["votes go together"].without, "a token goes back"),
+	states.Without("the first node is released last", firstLast, systems["one waits for the other"].without, "a process is woken by a release that is in its way"),
 }
 
-func TestEachRuleIsNeeded(t *testing.T) {
-	race.FindsNothing(t)
-	untested := rule(allRules)
-	for _, n := range needs {
-		untested &^= n.off
-		t.Run(n.name, func(t *testing.T) {
-			t.Parallel()
-			y := systems[n.system]
-			y.off = n.off
-			found := y.search()
-			if found.Broken != n.broken {
-				t.Fatalf("without it, %q breaks in %d states, want %q:\n%s", found.Broken, found.States, n.broken, found.Path)
-			}
-			t.Logf("without it, %s after %d states:\n%s", found.Broken, found.States, found.Path)
-		})
-	}
-	if untested != 0 {
-		t.Errorf("no test switches off the rules %b", untested)
-	}
+func TestEachRuleIsNeeded(t *testing.T) { states.EachIsNeeded(t, rule(allRules), needs) }
+
+func (y system) without(off rule) system {
+	y.off = off
+	return y
 }
 
-func (y *system) search() states.Found {
+// Search implements states.System.
+func (y system) Search() states.Found {
 	begin := state{forgets: y.forgets}
 	for n := range begin.node {
 		begin.node[n].since = never

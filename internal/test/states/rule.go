@@ -1,0 +1,77 @@
+package states
+
+import (
+	"testing"
+
+	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/suite"
+)
+
+// A Rule has a bit for each part of a rule of docs/protocol.md that can be switched off, to see what breaks.
+type Rule interface{ ~uint32 | ~uint64 }
+
+// A System is what a search begins with.
+type System interface {
+	// Search visits the states of the system.
+	Search() Found
+}
+
+// Unbroken searches the systems, and fails the test if one breaks a promise.
+func Unbroken[Y System](t *testing.T, systems map[string]Y) {
+	t.Helper()
+	race.FindsNothing(t)
+	for name, y := range systems {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := y.Search()
+			if found.Broken != "" {
+				t.Fatalf("broken after %d states: %s:\n%s", found.States, found.Broken, found.Path)
+			}
+			t.Logf("%d states", found.States)
+		})
+	}
+}
+
+// A Need is a system that breaks a promise without a rule.
+type Need[R Rule, Y System] struct {
+	name   string
+	off    R
+	in     func(off R) Y
+	broken string
+	long   bool
+}
+
+// Without is the need for the rules off: the system that in returns without them breaks that promise.
+func Without[R Rule, Y System, P ~string](name string, off R, in func(off R) Y, promise P) Need[R, Y] {
+	return Need[R, Y]{name: name, off: off, in: in, broken: string(promise)}
+}
+
+// InFull leaves the need to the full suite: the search is long.
+func (n Need[R, Y]) InFull() Need[R, Y] {
+	n.long = true
+	return n
+}
+
+// EachIsNeeded switches off rules, and fails the test if that does not break the promise, or if one of all rules is never off. The
+// log has the shortest way to what breaks.
+func EachIsNeeded[R Rule, Y System](t *testing.T, all R, needs []Need[R, Y]) {
+	t.Helper()
+	race.FindsNothing(t)
+	for _, n := range needs {
+		all &^= n.off
+		t.Run(n.name, func(t *testing.T) {
+			if n.long {
+				suite.NeedsFull(t, "the way to what breaks is long")
+			}
+			t.Parallel()
+			found := n.in(n.off).Search()
+			if found.Broken != n.broken {
+				t.Fatalf("without it, %q breaks in %d states, want %q:\n%s", found.Broken, found.States, n.broken, found.Path)
+			}
+			t.Logf("without it, %s after %d states:\n%s", found.Broken, found.States, found.Path)
+		})
+	}
+	if all != 0 {
+		t.Errorf("no test switches off the rules %b", all)
+	}
+}
