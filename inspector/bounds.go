@@ -3,6 +3,7 @@ package inspector
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -79,10 +80,10 @@ func requests(h *handler) bound { return h.requests }
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", retryAfter)
 	const text = "Too many look at this page. Try again in some seconds."
-	switch routeOf(r.URL.Path) {
-	case "live":
+	switch name := routeOf(r.URL.Path); {
+	case name == "live":
 		http.Error(w, text, http.StatusServiceUnavailable)
-	case "locks.json", "key.json", "redis.json":
+	case strings.HasSuffix(name, ".json"):
 		h.writeJSON(w, http.StatusServiceUnavailable, answer{Prefix: h.hub.insp.Prefix(), Error: &problem{Type: "too_many_requests", Message: text}})
 	default:
 		h.write(w, h.message(http.StatusServiceUnavailable, "Too many requests", text))

@@ -14,6 +14,7 @@
 //
 //	./                 all locks, a hundred at a time: ?q= part of a key, process or label, ?state=, ?mode=, ?sort=, ?page=
 //	key?key=user:42    one lock: holders, queue, kept places, recorded events
+//	process            all processes; process?process=web-1 those of a host, or one: what they hold and wait for
 //	redis              the server, or the masters of a Cluster; the prefixes in use
 //
 // They work without scripts: a reload shows the new state. With scripts they change by themselves, by server-sent events. Such a
@@ -21,7 +22,7 @@
 //
 // # JSON
 //
-// The same for programs, with the same parameters: locks.json, key.json?key=user:42 and redis.json. Times are in RFC 3339, by
+// The same for programs, with the same parameters: locks.json, key.json?key=user:42, process.json and redis.json. Times are in RFC 3339, by
 // the server's clock; durations are in milliseconds and their names end in _ms; href leads to the JSON of one lock and is
 // relative to the answer. Names stay as they are; new ones may come. A state is one of contended, held, waiting (nobody holds it),
 // lingering (unlocked, and a minimum hold keeps it taken), kept (there are only kept places), unknown (it cannot be read) and free.

@@ -36,24 +36,9 @@ type forceBody struct {
 // serveForceUnlock shows a hold and asks, or takes the lock away from it.
 func (h *handler) serveForceUnlock(w http.ResponseWriter, r *http.Request) {
 	v := h.view(r)
-	if !v.mayForce {
-		h.write(w, h.message(http.StatusForbidden, "Not allowed", "You may look at locks here, but not take them away."))
+	values, ok := h.instruction(w, r, v)
+	if !ok {
 		return
-	}
-	values := r.URL.Query()
-	if r.Method == http.MethodPost {
-		// The check of the site looks at Sec-Fetch-Site, or at Origin where browsers do not send that.
-		if err := h.same.Check(r); err != nil {
-			h.write(w, h.message(http.StatusForbidden, "Not from this page", "The request came from another site. Nothing was done."))
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, 1<<14)
-		if err := r.ParseForm(); err != nil {
-			h.write(w, h.message(http.StatusBadRequest, "Bad request", "The form cannot be read. Nothing was done."))
-			return
-		}
-		// In one field, encoded: browsers change line ends and bytes that are no UTF-8.
-		values, _ = url.ParseQuery(r.PostForm.Get("hold")) // what is wrong is missing, and so is not found
 	}
 	key, err := h.addressed(values)
 	if err != nil {
@@ -66,6 +51,41 @@ func (h *handler) serveForceUnlock(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.ask(w, r, v, target)
+}
+
+// instruction returns what somebody who may force releases asks about, or has confirmed, and whether there is anything to do.
+func (h *handler) instruction(w http.ResponseWriter, r *http.Request, v *view) (values url.Values, ok bool) {
+	if !v.mayForce {
+		h.write(w, h.message(http.StatusForbidden, "Not allowed", "You may look at locks here, but not take them away."))
+		return nil, false
+	}
+	if r.Method != http.MethodPost {
+		return r.URL.Query(), true
+	}
+	// The check of the site looks at Sec-Fetch-Site, or at Origin where browsers do not send that.
+	if err := h.same.Check(r); err != nil {
+		h.write(w, h.message(http.StatusForbidden, "Not from this page", "The request came from another site. Nothing was done."))
+		return nil, false
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<14)
+	if err := r.ParseForm(); err != nil {
+		h.write(w, h.message(http.StatusBadRequest, "Bad request", "The form cannot be read. Nothing was done."))
+		return nil, false
+	}
+	// In one field, encoded: browsers change line ends and bytes that are no UTF-8.
+	values, _ = url.ParseQuery(r.PostForm.Get("target")) // what is wrong is missing, and so is not found
+	return values, true
+}
+
+// form returns the fields of a form that confirms what was asked about: the target, and what is signed of it.
+func (h *handler) form(w http.ResponseWriter, r *http.Request, target url.Values, signed ...string) url.Values {
+	nonce := h.nonce(w, r)
+	until := strconv.FormatInt(time.Now().Add(confirmWithin).Unix(), 10)
+	return url.Values{
+		"target":       {target.Encode()},
+		"until":        {until},
+		"confirmation": {h.vault.sign(append([]string{nonce, until}, signed...)...)},
+	}
 }
 
 // look returns what is held under the key now, and the hold that is meant, if it is still there.
@@ -95,13 +115,7 @@ func (h *handler) look(ctx context.Context, v *view, target hold) (*page, *force
 func (h *handler) ask(w http.ResponseWriter, r *http.Request, v *view, target hold) {
 	p, b, _ := h.look(r.Context(), v, target)
 	if b.Holder != nil {
-		nonce := h.nonce(w, r)
-		until := strconv.FormatInt(time.Now().Add(confirmWithin).Unix(), 10)
-		b.Fields = url.Values{
-			"hold":         {h.addressHold(target.key, target.owner, target.token).Encode()},
-			"until":        {until},
-			"confirmation": {h.vault.sign(nonce, until, target.key, target.owner, target.token)},
-		}
+		b.Fields = h.form(w, r, h.addressHold(target.key, target.owner, target.token), target.key, target.owner, target.token)
 	}
 	h.write(w, p)
 }
@@ -119,22 +133,22 @@ func (h *handler) nonce(w http.ResponseWriter, r *http.Request) string {
 	return nonce
 }
 
-// confirmed reports whether the browser was asked about this very hold, not long ago.
-func (h *handler) confirmed(r *http.Request, target hold) bool {
+// confirmed reports whether the browser was asked about this very target, not long ago. If not it says so.
+func (h *handler) confirmed(w http.ResponseWriter, r *http.Request, signed ...string) bool {
 	c, err := r.Cookie(cookieName)
-	if err != nil || c.Value == "" {
-		return false
-	}
 	until := r.PostForm.Get("until")
-	ends, err := strconv.ParseInt(until, 10, 64)
-	return err == nil && time.Now().Before(time.Unix(ends, 0)) &&
-		h.vault.signed(r.PostForm.Get("confirmation"), c.Value, until, target.key, target.owner, target.token)
+	ends, endsErr := strconv.ParseInt(until, 10, 64)
+	if err == nil && c.Value != "" && endsErr == nil && time.Now().Before(time.Unix(ends, 0)) &&
+		h.vault.signed(r.PostForm.Get("confirmation"), append([]string{c.Value, until}, signed...)...) {
+		return true
+	}
+	h.write(w, h.message(http.StatusForbidden, "Please confirm again", "This page was shown too long ago, by another replica, "+
+		"before a restart, or to a browser that takes no cookies. Nothing was done: go back and ask again."))
+	return false
 }
 
 func (h *handler) forceUnlock(w http.ResponseWriter, r *http.Request, v *view, target hold) {
-	if !h.confirmed(r, target) {
-		h.write(w, h.message(http.StatusForbidden, "Please confirm again", "This page was shown too long ago, by another replica, "+
-			"before a restart, or to a browser that takes no cookies. Nothing was done: go back to the key."))
+	if !h.confirmed(w, r, target.key, target.owner, target.token) {
 		return
 	}
 	p, b, found := h.look(r.Context(), v, target)
@@ -145,6 +159,8 @@ func (h *handler) forceUnlock(w http.ResponseWriter, r *http.Request, v *view, t
 	err := h.hub.insp.ForceUnlock(r.Context(), target.key, *found)
 	switch {
 	case err == nil:
+		h.logger.Warn("lockmw: inspector: a lock was taken away from its holder", "lock.key", v.shown(target.key), "lock.token", found.Token,
+			"process", found.Process, "label", found.Label, "operator", h.operator(r), "client.address", r.RemoteAddr)
 		lost := h.record(r, v, lockevents.Taken{Key: target.key, Mode: b.Lock.Mode, Holder: *found})
 		taken := b.Holder
 		p, b, _ = h.look(r.Context(), v, target) // who has it now

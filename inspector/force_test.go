@@ -24,6 +24,7 @@ func everybody(*http.Request) bool { return true }
 // An operator is a browser that was asked whether to take a lock away.
 type operator struct {
 	*desk
+	action string // what the form is sent to
 	cookie *http.Cookie
 	form   url.Values
 }
@@ -39,11 +40,17 @@ func (d *desk) ask(keyPage string) *operator {
 		d.Fatalf("nobody may take the lock away:\n%s", page)
 	}
 	link, _, _ = strings.Cut(link, `"`)
-	w := d.do(http.MethodGet, "/force-unlock?"+html.UnescapeString(link))
+	return d.askAt("/force-unlock", html.UnescapeString(link))
+}
+
+// askAt opens a page that asks.
+func (d *desk) askAt(action, query string) *operator {
+	d.Helper()
+	w := d.do(http.MethodGet, action+"?"+query)
 	if w.Code != http.StatusOK || len(w.Result().Cookies()) != 1 {
 		d.Fatalf("asked, %d with cookies %v:\n%s", w.Code, w.Result().Cookies(), w.Body)
 	}
-	o := &operator{d, w.Result().Cookies()[0], make(url.Values)}
+	o := &operator{d, action, w.Result().Cookies()[0], make(url.Values)}
 	for _, field := range hidden.FindAllStringSubmatch(w.Body.String(), -1) {
 		o.form.Set(field[1], html.UnescapeString(field[2]))
 	}
@@ -53,7 +60,7 @@ func (d *desk) ask(keyPage string) *operator {
 // confirm sends the form.
 func (o *operator) confirm(header ...string) *httptest.ResponseRecorder {
 	o.Helper()
-	r := httptest.NewRequest(http.MethodPost, "/force-unlock", strings.NewReader(o.form.Encode()))
+	r := httptest.NewRequest(http.MethodPost, o.action, strings.NewReader(o.form.Encode()))
 	if o.cookie != nil {
 		r.AddCookie(o.cookie)
 	}
@@ -63,11 +70,11 @@ func (o *operator) confirm(header ...string) *httptest.ResponseRecorder {
 // edit changes which hold the form is about.
 func (o *operator) edit(old, changed string) []string {
 	o.Helper()
-	hold := strings.Replace(o.form.Get("hold"), old, changed, 1)
-	if hold == o.form.Get("hold") {
+	hold := strings.Replace(o.form.Get("target"), old, changed, 1)
+	if hold == o.form.Get("target") {
 		o.Errorf("%s is not about %s", hold, old)
 	}
-	o.form.Set("hold", hold)
+	o.form.Set("target", hold)
 	return nil
 }
 

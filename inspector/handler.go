@@ -41,17 +41,20 @@ func Handler(insp *lockmw.Inspector, opts ...Option) http.Handler {
 
 // routes are what the last part of a path leads to.
 var routes = map[string]func(*handler, http.ResponseWriter, *http.Request){
-	"":             bounded(requests, (*handler).servePage),
-	"key":          bounded(requests, (*handler).servePage),
-	"redis":        bounded(requests, (*handler).servePage),
-	"locks.json":   bounded(requests, (*handler).serveJSON),
-	"key.json":     bounded(requests, (*handler).serveJSON),
-	"redis.json":   bounded(requests, (*handler).serveJSON),
-	"live":         bounded(streams, (*handler).serveLive),
-	"force-unlock": (*handler).serveForceUnlock,
-	"style.css":    asset("assets/style.css"),
-	"live.js":      asset("assets/live.js"),
-	"icon.svg":     asset("assets/icon.svg"),
+	"":                bounded(requests, (*handler).servePage),
+	"key":             bounded(requests, (*handler).servePage),
+	"process":         bounded(requests, (*handler).servePage),
+	"redis":           bounded(requests, (*handler).servePage),
+	"locks.json":      bounded(requests, (*handler).serveJSON),
+	"key.json":        bounded(requests, (*handler).serveJSON),
+	"process.json":    bounded(requests, (*handler).serveJSON),
+	"redis.json":      bounded(requests, (*handler).serveJSON),
+	"live":            bounded(streams, (*handler).serveLive),
+	"force-unlock":    (*handler).serveForceUnlock,
+	"release-process": bounded(requests, (*handler).serveReleaseProcess),
+	"style.css":       asset("assets/style.css"),
+	"live.js":         asset("assets/live.js"),
+	"icon.svg":        asset("assets/icon.svg"),
 }
 
 // routeOf returns what a path leads to. Nobody says where the handler is mounted: only the end of the path counts.
@@ -75,7 +78,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve, ok := routes[name]
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
-	case !reading && (name != "force-unlock" || r.Method != http.MethodPost):
+	case !reading && (r.Method != http.MethodPost || name != "force-unlock" && name != "release-process"):
 		header.Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 	case reading && isForeign(r):
@@ -119,12 +122,31 @@ func (h *handler) subject(page string, r *http.Request) (subject, error) {
 			return nil, err
 		}
 		return &keyPage{h.hub, key, h.hub.key(key), h.address(key).Encode()}, nil
+	case "process":
+		return h.process(values)
 	case "redis":
 		return &redisPage{h.hub}, nil
 	}
 	q, err := parseQuery(values)
 	return &overview{h.hub, q}, err
 }
+
+// process returns the page of the process that a query names.
+func (h *handler) process(values url.Values) (subject, error) {
+	name := values.Get("process")
+	switch {
+	case len(values["process"]) > 1:
+		return nil, queryError("process is given more than once")
+	case len(name) > mostName:
+		return nil, queryError("the name of a process is shorter")
+	case name == "":
+		return &processPage{hub: h.hub}, nil
+	}
+	return &processPage{h.hub, name, h.hub.process(name)}, nil
+}
+
+// mostName is how many bytes the name of a process has at most: that of its host, which has 253, and two numbers.
+const mostName = 512
 
 // statusOf is the status and the title of the answer if there is no subject.
 func statusOf(err error) (status int, title string) {
@@ -170,7 +192,7 @@ var templates = func() map[string]*template.Template {
 	functions := template.FuncMap{"pieces": pieces, "plain": plain}
 	layout := template.Must(template.New("").Funcs(functions).ParseFS(files, "pages/layout.html", "pages/parts.html"))
 	all := make(map[string]*template.Template)
-	for _, name := range []string{"overview", "key", "redis", "force", "message"} {
+	for _, name := range []string{"overview", "key", "process", "redis", "force", "release", "message"} {
 		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "pages/"+name+".html"))
 	}
 	return all

@@ -27,10 +27,11 @@ type hub struct {
 	events   *feed[*past]
 	findings *feed[[]doctor.Finding]
 
-	mu     sync.Mutex
-	keys   map[string]*feed[keyStatus]
-	merged *snapshot // of what these two have read
-	from   [2]*snapshot
+	mu        sync.Mutex
+	keys      map[string]*feed[keyStatus]
+	processes map[string]*feed[*presence]
+	merged    *snapshot // of what these two have read
+	from      [2]*snapshot
 }
 
 // A keyStatus is the status of a key, or why what Redis has there is none.
@@ -40,7 +41,7 @@ type keyStatus struct {
 }
 
 func newHub(insp *lockmw.Inspector, shown func(string) string) *hub {
-	h := &hub{insp: insp, shown: shown, searches: newQueue(), keys: make(map[string]*feed[keyStatus])}
+	h := &hub{insp: insp, shown: shown, searches: newQueue(), keys: make(map[string]*feed[keyStatus]), processes: make(map[string]*feed[*presence])}
 	h.locks = &feed[*snapshot]{pace: &h.pace, class: ofLocks, every: time.Second, load: scanShare, read: h.readAll}
 	h.queues = &feed[*snapshot]{pace: &h.pace, class: ofQueues, every: time.Second, load: scanShare, read: h.readQueues}
 	h.servers = newFeed(&h.pace, 2*time.Second, insp.Servers)

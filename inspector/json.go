@@ -31,6 +31,15 @@ type keyAnswer struct {
 	History []happening `json:"history"` // the latest first; empty if nothing is recorded
 }
 
+type processAnswer struct {
+	answer
+	Complete  bool         `json:"complete"` // as in locksAnswer
+	Processes []process    `json:"processes"`
+	Holds     []heldLock   `json:"holds"`
+	Waits     []wantedLock `json:"waits"`
+	Silence   *silence     `json:"silence"` // null: the name is none of one process
+}
+
 type redisAnswer struct {
 	answer
 	Servers  []server `json:"servers"`
@@ -73,6 +82,8 @@ func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 		h.writeJSON(w, p.Status, locksAnswer{a, b.Whole, b.Totals, b.Matched, b.Query.page, b.Pages, orEmpty(b.Locks)})
 	case *keyBody:
 		h.writeJSON(w, p.Status, keyAnswer{a, b.Lock, orEmpty(b.History)})
+	case *processBody:
+		h.writeJSON(w, p.Status, processAnswer{a, b.Whole, orEmpty(b.Processes), orEmpty(b.Holds), orEmpty(b.Waits), b.Silence})
 	case *redisBody:
 		h.writeJSON(w, p.Status, redisAnswer{a, orEmpty(b.Servers), orEmpty(b.Prefixes), orEmpty(b.Findings)})
 	}

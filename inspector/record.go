@@ -8,19 +8,13 @@ import (
 	"github.com/lockmw/go/lockevents"
 )
 
-// record notes in the log and in the history which holds an operator has released by force. It returns why they are not in the
+// record notes in the history which holds an operator has released by force. It returns why they are not in the
 // history: that does not change what was done.
 func (h *handler) record(r *http.Request, v *view, taken ...lockevents.Taken) error {
-	operator := h.operator(r)
-	for i := range taken {
-		t := &taken[i]
-		h.logger.Warn("lockmw: inspector: a lock was taken away from its holder", "lock.key", v.shown(t.Key), "lock.token", t.Holder.Token,
-			"process", t.Holder.Process, "label", t.Holder.Label, "operator", operator, "client.address", r.RemoteAddr)
-	}
 	// The programs that record events say how long the stream is.
 	events, err := lockevents.New(h.hub.insp.Redis(), lockevents.WithPrefix(h.hub.insp.Prefix()), lockevents.WithLength(lockevents.MaxLength))
 	if err == nil { // the browser may have left meanwhile
-		err = events.ForceUnlocked(context.WithoutCancel(r.Context()), cmp.Or(operator, "page"), taken...)
+		err = events.ForceUnlocked(context.WithoutCancel(r.Context()), cmp.Or(h.operator(r), "page"), taken...)
 	}
 	if err != nil {
 		h.logger.Warn("lockmw: inspector: forced releases are not in the history", "error", v.problemOf(err).Message)

@@ -63,6 +63,7 @@ type Waiter struct {
 	Calls   int       // how many calls of its process wait there, at least 1
 	Label   string    // WithLabel's, of the call that the ticket was made for
 	Since   time.Time // when it was queued, by the server's clock; zero without a ticket
+	Seen    time.Time // when its process has last shown that it waits, by the server's clock; zero without a ticket
 	Weight  int       // how many permits of a semaphore it wants; 0: it waits for a lock
 }
 
@@ -125,7 +126,7 @@ func statusOf(s *inspect.Status) Status {
 	status := Status{Key: s.Key, Mode: s.Mode, Holders: holdersOf(s.Holders)}
 	for _, w := range s.Waiters {
 		status.Waiters = append(status.Waiters, Waiter{
-			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Since: w.Since, Weight: w.Weight,
+			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Since: w.Since, Seen: w.Seen, Weight: w.Weight,
 		})
 	}
 	for _, k := range s.Kept {

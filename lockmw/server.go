@@ -38,6 +38,12 @@ func (i *Inspector) Queued(ctx context.Context, also []string, opts ...ScanOptio
 	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.inspector.Queued(ctx, also, how) })
 }
 
+// Read yields the status of each of keys, in no order, without kept places, and nothing of those that are free. It reads them in
+// pipelines, at All's share of each server's time, and takes All's options. An error is like All's.
+func (i *Inspector) Read(ctx context.Context, keys []string, opts ...ScanOption) iter.Seq2[Status, error] {
+	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.inspector.Read(ctx, keys, how) })
+}
+
 // Servers returns what the server says of itself; in a Cluster all masters, in no order. A user without the right to INFO
 // learns the latency only. An error is an *Error that wraps ErrUnavailable.
 func (i *Inspector) Servers(ctx context.Context) ([]Server, error) {

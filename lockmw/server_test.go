@@ -103,3 +103,45 @@ func TestAnInspectorSaysWhatTheServerIs(t *testing.T) {
 		t.Errorf("without a server it is %+v, %v", servers, err)
 	}
 }
+
+func TestAnInspectorReadsSomeKeys(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		locks, other := usertest.Client(t, s), usertest.Client(t, s)
+		usertest.Occupy(t, locks, "a")
+		usertest.Occupy(t, locks, "b")
+		usertest.Occupy(t, locks, "c")
+		ctx, cancel := context.WithCancel(t.Context())
+		contended, waits := usertest.OnContended(t)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _, _ = other.Lock(ctx, "b", contended)
+		}()
+		t.Cleanup(func() { cancel(); <-done })
+		waits()
+		inspector, err := lockmw.NewInspector(s.NewClient(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read []string
+		for status, err := range inspector.Read(t.Context(), []string{"a", "free", "b", "a"}, lockmw.WithShare(1)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			read = append(read, status.Key)
+			for _, w := range status.Waiters {
+				if w.Seen.Before(w.Since.Truncate(time.Millisecond)) || time.Since(w.Seen) > time.Minute {
+					t.Errorf("a waiter since %v was seen %v", w.Since, w.Seen)
+				}
+			}
+		}
+		if slices.Sort(read); !slices.Equal(read, []string{"a", "b"}) {
+			t.Errorf("it reads %q", read)
+		}
+		for _, err := range inspector.Read(t.Context(), []string{"a"}, lockmw.WithShare(2)) {
+			if !errors.Is(err, lockmw.ErrInvalidOption) {
+				t.Errorf("with a share of 2: %v", err)
+			}
+		}
+	})
+}

@@ -42,6 +42,7 @@ type Waiter struct {
 	Calls                        int // of its process
 	Weight                       int // of a permit that is wanted; 0: it is a lock
 	Since                        time.Time
+	Seen                         time.Time // when its process has last shown that it waits
 
 	place string // the name of its kept place
 }

@@ -14,16 +14,40 @@ const queuedPage = 1000
 // Queued yields the status of each key that has a queue, and of the keys in also. It scans as All does, but reads the statuses of
 // these keys only, without kept places.
 func (i *Inspector) Queued(ctx context.Context, also []string, how Scan) iter.Seq2[*Status, error] {
+	return i.reading(ctx, how, func(s *scan) error { return s.runQueued(also) })
+}
+
+// Read yields the status of each of keys, without kept places; nothing of those that are free.
+func (i *Inspector) Read(ctx context.Context, keys []string, how Scan) iter.Seq2[*Status, error] {
+	return i.reading(ctx, how, func(s *scan) error {
+		err := s.read(s.want(keys))
+		s.tell()
+		return err
+	})
+}
+
+// reading yields what run reads.
+func (i *Inspector) reading(ctx context.Context, how Scan, run func(*scan) error) iter.Seq2[*Status, error] {
 	return func(yield func(*Status, error) bool) {
 		s := &scan{
 			Inspector: i, ctx: ctx, pace: pace{share: how.Share}, sender: i.newSender(), yield: yield, seen: newSeen(maxSeen),
 			told: how.tell,
 		}
 		defer s.sender.Stop()
-		if err := s.runQueued(also); err != nil && !errors.Is(err, errEnough) {
+		if err := run(s); err != nil && !errors.Is(err, errEnough) {
 			yield(nil, script.Failure(err))
 		}
 	}
+}
+
+// want prepares to read those of keys that were not read yet.
+func (s *scan) want(keys []string) (found []*wanted) {
+	for _, key := range keys {
+		if s.seen.add(key) {
+			found = append(found, &wanted{key: key})
+		}
+	}
+	return found
 }
 
 func (s *scan) runQueued(also []string) error {
@@ -32,29 +56,19 @@ func (s *scan) runQueued(also []string) error {
 		return err
 	}
 	s.pages = pages{pace: &s.pace, size: queuedPage, nodes: nodes, scans: 1}
-	want := func(found []*wanted, key string) []*wanted {
-		if s.seen.add(key) {
-			found = append(found, &wanted{key: key})
-		}
-		return found
-	}
 	err = s.pages.each(s.ctx, s.layout.QueuePattern(), func(redisKeys []string) error {
-		var found []*wanted
+		var queued []string
 		for _, redisKey := range redisKeys {
 			if key, ok := s.layout.QueueOf(redisKey); ok {
-				found = want(found, key)
+				queued = append(queued, key)
 			}
 		}
-		err := s.read(found)
+		err := s.read(s.want(queued))
 		s.tell()
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	var left []*wanted
-	for _, key := range also {
-		left = want(left, key)
-	}
-	return s.read(left)
+	return s.read(s.want(also))
 }

@@ -206,8 +206,11 @@ func countOf(field string) int {
 
 // readTicket reads what acquire.lua and poll.lua wrote of a ticket.
 func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
-	_, calls, _ := strings.Cut(tickets["@"+id], " ")
+	seen, calls, _ := strings.Cut(tickets["@"+id], " ")
 	w := Waiter{Ticket: id, Calls: max(countOf(calls), 1)}
+	if ms, err := strconv.ParseInt(strings.TrimPrefix(seen, "+"), 10, 64); err == nil {
+		w.Seen = time.UnixMilli(ms)
+	}
 	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
 		w.Mode, w.Process = fields[0], i.layout.ProcessOf(fields[3])
 		about := script.ParseAbout(fields[4])

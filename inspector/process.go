@@ -1,0 +1,321 @@
+package inspector
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A presence is what is known of one process. It does not change.
+type presence struct {
+	watch   *watch
+	entries map[string]*entry // by key: those that were read for it; a key that is free has no holder
+}
+
+const (
+	// mostWatched is how many keys of a process are read every second: its leases run out together.
+	mostWatched = 64
+	// mostShown is how many rows of each kind a page of a process has.
+	mostShown = 200
+)
+
+// process returns the feed of a process. What was known of one is kept as long as a confirmation is good for.
+func (h *hub) process(name string) *feed[*presence] {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, ok := h.processes[name]
+	if !ok {
+		for old, f := range h.processes {
+			if r := f.now(); f.idle() && (r.value == nil || len(r.value.entries) == 0 || time.Since(r.at) > confirmWithin) {
+				delete(h.processes, old)
+			}
+		}
+		f = &feed[*presence]{pace: &h.pace, class: ofOthers, every: time.Second, load: scanShare, first: true}
+		f.read = func(ctx context.Context, alive func(), _ func(*presence)) (*presence, error) {
+			return h.readProcess(ctx, name, f.now().value, alive)
+		}
+		h.processes[name] = f
+	}
+	return f
+}
+
+// readProcess reads again what a process holds and waits for, as far as that was found.
+func (h *hub) readProcess(ctx context.Context, name string, last *presence, alive func()) (*presence, error) {
+	var all []*entry
+	if found := h.all().value; found != nil {
+		all = found.entries
+	}
+	if last == nil {
+		last = new(presence)
+	}
+	keys, newest := last.toRead(name, all)
+	now := &presence{entries: make(map[string]*entry)}
+	for _, key := range keys {
+		now.entries[key] = newEntry(lockmw.Status{Key: key}, nil, time.Now(), h.shown(key)) // unless it comes
+	}
+	var statuses []lockmw.Status
+	for s, err := range h.insp.Read(ctx, keys, lockmw.WithShare(scanShare), aliveAt(alive)) {
+		if err != nil && s.Key == "" {
+			return nil, err
+		}
+		now.entries[s.Key] = newEntry(s, err, time.Now(), h.shown(s.Key))
+		statuses = append(statuses, s)
+	}
+	now.watch = last.watch.see(name, statuses, newest, time.Now())
+	return now, ctx.Err()
+}
+
+// toRead returns which keys of all to read next for a process, and when the newest of its holds began. A watch stays with what it has
+// seen; then come those whose leases end first.
+func (p *presence) toRead(name string, all []*entry) (keys []string, newest time.Time) {
+	found := make(map[string]time.Duration) // how long the first lease of the process lasts, by key
+	for e := range p.and(all) {
+		left := time.Duration(-1)
+		for i := range e.Holders {
+			hd := &e.Holders[i]
+			if hd.Process != name {
+				continue
+			}
+			if left < 0 || hd.TTL < left {
+				left = hd.TTL
+			}
+			if hd.Since.After(newest) {
+				newest = hd.Since
+			}
+		}
+		if left < 0 && slices.ContainsFunc(e.Waiters, func(w lockmw.Waiter) bool { return w.Process == name }) {
+			left = time.Hour // its poll is the sign
+		}
+		if left >= 0 {
+			found[e.Key] = left
+		}
+	}
+	isSeen := func(key string) int {
+		if p.entries[key] != nil {
+			return 0
+		}
+		return 1
+	}
+	keys = slices.SortedFunc(maps.Keys(found), func(a, b string) int {
+		return cmp.Or(cmp.Compare(isSeen(a), isSeen(b)), cmp.Compare(found[a], found[b]), cmp.Compare(a, b))
+	})
+	return keys[:min(len(keys), mostWatched)], newest
+}
+
+// and yields the entries that were read for the process, and those of all others.
+func (p *presence) and(all []*entry) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for _, e := range p.entries {
+			if !yield(e) {
+				return
+			}
+		}
+		for _, e := range all {
+			if p.entries[e.Key] == nil && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// of returns the entries that a process of that name, or those of that host, have a part in. What was read for the process is newer.
+func (p *presence) of(all *snapshot, name string) (found []*entry) {
+	var entries []*entry
+	if all != nil {
+		entries = all.entries
+	}
+	if p == nil {
+		p = new(presence)
+	}
+	for e := range p.and(entries) {
+		if e.concerns(name) {
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, func(a, b *entry) int { return cmp.Compare(a.shown, b.shown) })
+	return found
+}
+
+// isOf reports whether process is the one of that name, or one of several: a host, or a host with a process id.
+func isOf(process, name string) bool {
+	rest, ok := strings.CutPrefix(process, name)
+	return ok && (rest == "" || rest[0] == ':' || name == "")
+}
+
+// concerns reports whether a process of that name holds the lock, or waits for it.
+func (e *entry) concerns(name string) bool {
+	return slices.ContainsFunc(e.Holders, func(h lockmw.Holder) bool { return isOf(h.Process, name) }) ||
+		slices.ContainsFunc(e.Waiters, func(w lockmw.Waiter) bool { return isOf(w.Process, name) })
+}
+
+// processHref is a link to what is said of a process, relative to all pages.
+func processHref(name string) string { return "process?" + url.Values{"process": {name}}.Encode() }
+
+// ProcessHref leads to the page of the process.
+func (h holder) ProcessHref() string    { return processHref(h.Process) }
+func (w waiter) ProcessHref() string    { return processHref(w.Process) }
+func (h happening) ProcessHref() string { return processHref(h.Whose()) }
+func (p process) ProcessHref() string   { return processHref(p.Process) }
+
+// A processPage is about one process, or those of a host, or all.
+type processPage struct {
+	hub  *hub
+	name string
+	feed *feed[*presence] // nil: the name is empty
+}
+
+// A process is one that holds locks or waits for some.
+type process struct {
+	Process string `json:"process"`
+	Holds   int    `json:"holds"`
+	Waiting int    `json:"waiting"` // calls
+}
+
+// A heldLock is a hold of a process; a wantedLock is what some calls of a process wait for.
+type (
+	heldLock struct {
+		Key     string `json:"key"`
+		Href    string `json:"href"` // as that of a lock
+		State   string `json:"state"`
+		Mode    string `json:"mode"`
+		Waiting int    `json:"waiting"` // calls of all processes
+		holder
+	}
+	wantedLock struct {
+		Key   string `json:"key"`
+		Href  string `json:"href"`
+		State string `json:"state"`
+		waiter
+	}
+)
+
+type processBody struct {
+	Name      string
+	Processes []process
+	Holds     []heldLock
+	Waits     []wantedLock
+	Silence   *silence
+	Release   string // link to the page that asks; "": the viewer may not, or not yet
+	Whole     bool
+}
+
+func (p *processPage) await(ctx context.Context, glance time.Time) {
+	p.hub.locks.fresh(ctx, glance)
+	if p.feed != nil {
+		p.feed.fresh(ctx, glance)
+	}
+}
+
+func (p *processPage) watch(w *viewer) (leave func()) {
+	if p.feed == nil {
+		return p.hub.locks.watch(w)
+	}
+	return both(p.hub.locks.watch(w), p.feed.watch(w))
+}
+
+func (p *processPage) show(v *view) *page {
+	all := p.hub.all()
+	title := p.name
+	if title == "" {
+		title = "Processes"
+	}
+	shown := newPage(v, "process", title, &all)
+	shown.Live = live("process", url.Values{"process": {p.name}}.Encode())
+	b := &processBody{Name: p.name, Whole: all.whole}
+	shown.Body = b
+	var known reading[*presence]
+	if p.feed != nil {
+		known = p.feed.now()
+	}
+	found := known.value.of(all.value, p.name)
+	byName := make(map[string]*process)
+	count := func(name string) *process {
+		if byName[name] == nil {
+			byName[name] = &process{Process: name}
+		}
+		return byName[name]
+	}
+	for _, e := range found {
+		l := v.lock(&e.Status, e.err, e.at, true)
+		for _, h := range l.Holders {
+			if isOf(h.Process, p.name) {
+				count(h.Process).Holds++
+				b.Holds = append(b.Holds, heldLock{l.Key, l.Href, l.State, l.Mode, l.Waiting, h})
+			}
+		}
+		for _, w := range l.Waiters {
+			if isOf(w.Process, p.name) {
+				count(w.Process).Waiting += w.Calls
+				b.Waits = append(b.Waits, wantedLock{l.Key, l.Href, l.State, w})
+			}
+		}
+	}
+	for _, one := range byName {
+		b.Processes = append(b.Processes, *one)
+	}
+	slices.SortFunc(b.Processes, func(a, b process) int {
+		return cmp.Or(cmp.Compare(b.Holds, a.Holds), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Process, b.Process))
+	})
+	if p.name == "" {
+		b.Holds, b.Waits = nil, nil
+	}
+	if len(b.Processes) == 1 && b.Processes[0].Process == p.name || len(b.Processes) == 0 && p.name != "" {
+		b.Silence = silenceOf(&known, len(b.Holds))
+		if v.mayForce && b.Silence.Silent {
+			b.Release = "release-process?" + url.Values{"process": {p.name}}.Encode()
+		}
+	}
+	return shown
+}
+
+// The rows that a page has. JSON has all of them.
+func (b *processBody) SomeProcesses() []process {
+	return b.Processes[:min(len(b.Processes), mostShown)]
+}
+func (b *processBody) SomeHolds() []heldLock   { return b.Holds[:min(len(b.Holds), mostShown)] }
+func (b *processBody) SomeWaits() []wantedLock { return b.Waits[:min(len(b.Waits), mostShown)] }
+
+// A silence is whether a process may be dead, as far as Redis shows.
+type silence struct {
+	Silent bool       `json:"silent"`
+	Since  *time.Time `json:"since"` // nothing was a sign of life since then; null: it was not read yet
+	Reason string     `json:"reason"`
+}
+
+// Reasons why a process counts as silent, or not.
+const (
+	reasonNothing = "It holds nothing, and waits for nothing."
+	reasonUnread  = "What it holds was not read yet, or cannot be read now."
+	reasonSilent  = "It gives no sign of life: a whole lease has run out that it did not renew, and it has renewed no other, taken or released no lock, and asked for none."
+	reasonFixed   = "It has no lease that it renews, so Redis cannot tell whether it is alive. Release its holds one by one if you know that it is dead."
+	reasonWait    = "It counts as dead only after a whole lease without a sign of life, and while this page looks. No lease has run out yet"
+)
+
+// silenceOf says why what a process holds can be released together, or not.
+func silenceOf(known *reading[*presence], holds int) *silence {
+	if known.value == nil || known.err != nil || known.silent() > 0 {
+		return &silence{Reason: reasonUnread}
+	}
+	w := known.value.watch
+	since := w.since.UTC()
+	s := &silence{Since: &since}
+	left, renews := w.waitsFor(time.Now())
+	switch {
+	case holds == 0 && len(w.tickets) == 0:
+		s.Reason = reasonNothing
+	case w.ranOut:
+		s.Silent, s.Reason = true, reasonSilent
+	case !renews:
+		s.Reason = reasonFixed
+	default:
+		s.Reason = reasonWait + ": the first ends in " + millisOf(left).String() + " unless it is renewed."
+	}
+	return s
+}

@@ -1,0 +1,93 @@
+package inspector
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/lockmw/go/lockevents"
+	"github.com/lockmw/go/lockmw"
+)
+
+// mostReleased is how many holds one confirmation releases.
+const mostReleased = 1000
+
+type releaseBody struct {
+	*processBody
+	Fields   url.Values // of the form; nil: there is none
+	Back     string     // to the page of the process
+	Most     int        // holds that are released together
+	Done     bool
+	Released int
+	Ended    int      // holds that had ended before
+	Problem  *problem // why no more were released
+	Lost     *problem // why the releases are not in the history
+}
+
+// serveReleaseProcess shows what a silent process holds and asks, or releases it.
+func (h *handler) serveReleaseProcess(w http.ResponseWriter, r *http.Request) {
+	v := h.view(r)
+	values, ok := h.instruction(w, r, v)
+	if !ok {
+		return
+	}
+	found, err := h.process(values)
+	s, isPage := found.(*processPage)
+	if err != nil || !isPage || s.name == "" {
+		h.write(w, h.message(http.StatusNotFound, "No such process", "The link names no process. Nothing was done."))
+		return
+	}
+	signed := []string{"process", s.name, "all"} // as many as of a hold, and none is a token
+	if r.Method == http.MethodPost && !h.confirmed(w, r, signed...) {
+		return
+	}
+	await(r.Context(), s)
+	p := s.show(v)
+	p.Name, p.Live = "release", ""
+	known := p.Body.(*processBody)
+	b := &releaseBody{processBody: known, Back: processHref(s.name), Most: mostReleased}
+	p.Body = b
+	switch {
+	case p.failed():
+	case known.Release == "": // it is alive, or it is not known yet that it is not
+		p.Status = http.StatusConflict
+	case r.Method == http.MethodPost:
+		h.release(r, v, s, b)
+		if b.Problem != nil {
+			p.Status = http.StatusServiceUnavailable
+		}
+	default:
+		b.Fields = h.form(w, r, url.Values{"process": {s.name}}, signed...)
+	}
+	h.write(w, p)
+}
+
+// release releases what the process holds, as it was just read.
+func (h *handler) release(r *http.Request, v *view, s *processPage, b *releaseBody) {
+	b.Done = true
+	var taken []lockevents.Taken
+	for _, e := range s.feed.now().value.of(h.hub.all().value, s.name) {
+		for i := range e.Holders {
+			if e.Holders[i].Process == s.name && len(taken) < mostReleased {
+				taken = append(taken, lockevents.Taken{Key: e.Key, Mode: e.Mode, Holder: e.Holders[i]})
+			}
+		}
+	}
+	released := taken[:0]
+	for _, t := range taken {
+		err := h.hub.insp.ForceUnlock(r.Context(), t.Key, t.Holder)
+		if err != nil && !errors.Is(err, lockmw.ErrNotHeld) {
+			b.Problem = v.problemOf(err)
+			break
+		}
+		if err != nil {
+			b.Ended++
+			continue
+		}
+		released = append(released, t)
+	}
+	b.Released = len(released)
+	h.logger.Warn("lockmw: inspector: the locks of a silent process were taken away", "process", s.name, "holds", b.Released,
+		"operator", h.operator(r), "client.address", r.RemoteAddr)
+	b.Lost = v.problemOf(h.record(r, v, released...))
+}
