@@ -127,7 +127,7 @@ func (c *result) retriesEach() string {
 	if c.RetriesPerPurchase == nil {
 		return fmt.Sprintf("%d for none", c.Retries)
 	}
-	return fmt.Sprintf("%.2g", *c.RetriesPerPurchase)
+	return short(*c.RetriesPerPurchase)
 }
 
 // wait is how long a purchase took.

@@ -11,8 +11,11 @@ const MaxLabel = 100
 // CheckLabel returns an error that wraps ErrInvalidOption unless label can be stored with a lock: its fields there
 // are separated by spaces.
 func CheckLabel(label string) error {
-	if len(label) > MaxLabel || strings.ContainsFunc(label, isUnfit) {
-		return fmt.Errorf("%w: a label of %d bytes, must be at most %d, printable ASCII without spaces", ErrInvalidOption, len(label), MaxLabel)
+	if i := strings.IndexFunc(label, isUnfit); i >= 0 {
+		return fmt.Errorf("%w: a label with %.1q at byte %d, must be printable ASCII without spaces", ErrInvalidOption, label[i:], i+1)
+	}
+	if len(label) > MaxLabel {
+		return fmt.Errorf("%w: a label of %d bytes, more than %d", ErrInvalidOption, len(label), MaxLabel)
 	}
 	return nil
 }

@@ -8,6 +8,22 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
+// A length that is no mistake is not mentioned.
+func TestABadLabelIsToldWhatIsWrongWithIt(t *testing.T) {
+	for text, want := range map[string]string{
+		"two words":                    "lockmw: invalid option: a label with \" \" at byte 4, must be printable ASCII without spaces",
+		"é":                            "lockmw: invalid option: a label with \"é\" at byte 1, must be printable ASCII without spaces",
+		"ab\x00":                       `lockmw: invalid option: a label with "\x00" at byte 3, must be printable ASCII without spaces`,
+		"a\xff":                        `lockmw: invalid option: a label with "\xff" at byte 2, must be printable ASCII without spaces`,
+		strings.Repeat("x", 200) + " ": "lockmw: invalid option: a label with \" \" at byte 201, must be printable ASCII without spaces",
+		strings.Repeat("x", 101):       "lockmw: invalid option: a label of 101 bytes, more than 100",
+	} {
+		if err := core.CheckLabel(text); err == nil || err.Error() != want {
+			t.Errorf("%.20q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestALabelOfAnyTextIsAGoodOne(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "",

@@ -36,6 +36,7 @@ func TestFiguresSayWhetherTheyReachTheirGoal(t *testing.T) {
 	}{
 		{figure{"a", 1.3, []float64{1, 9, 1.3}}, true, "a\t1.30\t<= 1.3\t[1.00 9.00 1.30]"},
 		{figure{"b", 1.3, []float64{1.4}}, false, "b\t1.40\t<= 1.3 missed\t[1.40]"},
+		{figure{"n", 2e6, []float64{1e6}}, true, "n\t1000000.00\t<= 2000000\t[1000000.00]"}, // no exponents
 		{figure{"c", 0, []float64{7}}, true, "c\t7.00\t\t[7.00]"},
 	} {
 		if got := tt.f.String(); got != tt.says || tt.f.isMet() != tt.met {

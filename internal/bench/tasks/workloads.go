@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -26,7 +27,7 @@ func (f figure) isMet() bool { return f.goal == 0 || median(f.values) <= f.goal 
 func (f figure) String() string {
 	goal := ""
 	if f.goal > 0 {
-		goal = fmt.Sprintf("<= %g", f.goal)
+		goal = "<= " + strconv.FormatFloat(f.goal, 'f', -1, 64)
 	}
 	if !f.isMet() {
 		goal += " missed"

@@ -89,7 +89,7 @@ func Report(w io.Writer, c settings.Settings, unlocked, locked Result) error {
 	line("shipped twice", unlocked.ShippedTwice, locked.ShippedTwice)
 	line("locks lost", unlocked.LostLocks, locked.LostLocks)
 	line("tasks queued again", unlocked.requeued, locked.requeued)
-	line("requests per second", math.Round(unlocked.PerSecond), math.Round(locked.PerSecond))
+	line("requests per second", fmt.Sprintf("%.0f", unlocked.PerSecond), fmt.Sprintf("%.0f", locked.PerSecond))
 	line("wait p50", fmt.Sprintf("%.1f ms", unlocked.WaitP50), fmt.Sprintf("%.1f ms", locked.WaitP50))
 	line("wait p99", fmt.Sprintf("%.1f ms", unlocked.WaitP99), fmt.Sprintf("%.1f ms", locked.WaitP99))
 	if err := t.Flush(); err != nil {

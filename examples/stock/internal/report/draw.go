@@ -243,7 +243,7 @@ type decades struct{}
 // Ticks implements plot.Ticker.
 func (decades) Ticks(from, to float64) (marks []plot.Tick) {
 	for x := math.Ceil(from); x <= to; x++ {
-		marks = append(marks, plot.Tick{Value: x, Label: strconv.FormatFloat(math.Pow(10, x), 'g', 6, 64)})
+		marks = append(marks, plot.Tick{Value: x, Label: strconv.FormatFloat(math.Pow(10, x), 'f', -1, 64)})
 	}
 	return marks
 }
