@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -94,7 +95,7 @@ func (g *guard) stateOf(a *attempt, id string) string {
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, answerIn)
 	defer cancel()
-	return g.queues.HGet(ctx, taskPrefix(a.queue)+id, "state").Val()
+	return g.queues.HGet(ctx, parked.TaskPrefix(a.queue)+id, "state").Val()
 }
 
 // restoreFor is how long asynq is given to archive a task that was set aside.
@@ -133,8 +134,8 @@ func (g *guard) restore(a *attempt, nonce string, due time.Time) (active bool, e
 	now := time.Now().UTC()
 	day := now.Format(time.DateOnly)
 	keys := []string{
-		taskPrefix(a.queue) + a.id, inQueue(a.queue, "archived"), inQueue(a.queue, "retry"),
-		inQueue(a.queue, "processed:"+day), inQueue(a.queue, "failed:"+day), inQueue(a.queue, "processed"), inQueue(a.queue, "failed"),
+		parked.TaskPrefix(a.queue) + a.id, parked.InQueue(a.queue, "archived"), parked.InQueue(a.queue, "retry"),
+		parked.InQueue(a.queue, "processed:"+day), parked.InQueue(a.queue, "failed:"+day), parked.InQueue(a.queue, "processed"), parked.InQueue(a.queue, "failed"),
 	}
 	what, err := restoreScript.Run(ctx, g.queues, keys, a.id, nonce, due.Unix(), now.Unix()/86400).Int()
 	return what == 2, err

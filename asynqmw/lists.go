@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/parked"
 )
 
 // A lists is what is kept in the Redis of the queues about parked tasks: for each queue and lock the list of the tasks
@@ -67,9 +69,9 @@ type parkCall struct {
 }
 
 func (l lists) park(ctx context.Context, c parkCall) (parkAnswer, error) {
-	keys := []string{listOf(c.queue, c.lock), listsOf(c.queue), taskPrefix(c.queue) + c.id, inQueue(c.queue, "pending")}
+	keys := []string{parked.ListOf(c.queue, c.lock), parked.LocksOf(c.queue), parked.TaskPrefix(c.queue) + c.id, parked.InQueue(c.queue, "pending")}
 	got, err := parkScript.Run(ctx, l.rdb, keys, c.id, c.nonce, c.lock, listsLast.Milliseconds(),
-		c.waited.Microseconds(), c.stay.Microseconds(), flag(c.ifCalled), flag(c.last), taskPrefix(c.queue), flag(c.hurried)).Int64Slice()
+		c.waited.Microseconds(), c.stay.Microseconds(), flag(c.ifCalled), flag(c.last), parked.TaskPrefix(c.queue), flag(c.hurried)).Int64Slice()
 	if err != nil {
 		return parkAnswer{}, err
 	}
@@ -99,10 +101,10 @@ type promotion struct {
 func (l lists) promote(ctx context.Context, id crowdID, n int, when callWhen, gone []string) (promotion, error) {
 	queue := id.queue
 	keys := []string{
-		listOf(queue, id.lock), listsOf(queue),
-		inQueue(queue, "pending"), inQueue(queue, "retry"), inQueue(queue, "archived"), inQueue(queue, "paused"),
+		parked.ListOf(queue, id.lock), parked.LocksOf(queue),
+		parked.InQueue(queue, "pending"), parked.InQueue(queue, "retry"), parked.InQueue(queue, "archived"), parked.InQueue(queue, "paused"),
 	}
-	args := []any{taskPrefix(queue), id.lock, n, string(when), time.Now().UnixNano(), arrival.Microseconds()}
+	args := []any{parked.TaskPrefix(queue), id.lock, n, string(when), time.Now().UnixNano(), arrival.Microseconds()}
 	for _, task := range gone {
 		args = append(args, task)
 	}
@@ -118,13 +120,8 @@ func (l lists) promote(ctx context.Context, id crowdID, n int, when callWhen, go
 
 // locks returns locks that have a list in a queue: all, or some at random if there are many.
 func (l lists) locks(ctx context.Context, queue string) ([]string, error) {
-	return l.rdb.SRandMemberN(ctx, listsOf(queue), looksAtMost).Result()
+	return l.rdb.SRandMemberN(ctx, parked.LocksOf(queue), looksAtMost).Result()
 }
-
-func inQueue(queue, name string) string { return "asynq:{" + queue + "}:" + name }
-func taskPrefix(queue string) string    { return inQueue(queue, "t:") }
-func listsOf(queue string) string       { return inQueue(queue, "lockmw:locks") }
-func listOf(queue, lock string) string  { return inQueue(queue, "lockmw:parked:") + lock }
 
 func flag(b bool) int {
 	if b {

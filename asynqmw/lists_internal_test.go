@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
@@ -42,18 +43,18 @@ func (tb *table) do(args ...any) any {
 // task puts a task into a state. what is its message.
 func (tb *table) task(id, state, what string) {
 	tb.t.Helper()
-	key := taskPrefix("default") + id
+	key := parked.TaskPrefix("default") + id
 	tb.do("HSET", key, "state", state, "msg", what)
 	for _, set := range []string{"retry", "scheduled", "archived", "completed"} {
-		tb.do("ZREM", inQueue("default", set), id)
+		tb.do("ZREM", parked.InQueue("default", set), id)
 	}
-	tb.do("LREM", inQueue("default", "active"), 0, id)
-	tb.do("LREM", inQueue("default", "pending"), 0, id)
+	tb.do("LREM", parked.InQueue("default", "active"), 0, id)
+	tb.do("LREM", parked.InQueue("default", "pending"), 0, id)
 	switch state {
 	case "active", "pending":
-		tb.do("LPUSH", inQueue("default", state), id)
+		tb.do("LPUSH", parked.InQueue("default", state), id)
 	default:
-		tb.do("ZADD", inQueue("default", state), 2e9, id)
+		tb.do("ZADD", parked.InQueue("default", state), 2e9, id)
 	}
 }
 
@@ -92,7 +93,7 @@ func (tb *table) promotes(n int, when callWhen, want promotion, gone ...string) 
 // pendingAre compares what waits for a worker, the next one first.
 func (tb *table) pendingAre(want ...string) {
 	tb.t.Helper()
-	got, err := tb.rdb.LRange(context.Background(), inQueue("default", "pending"), 0, -1).Result()
+	got, err := tb.rdb.LRange(context.Background(), parked.InQueue("default", "pending"), 0, -1).Result()
 	slices.Reverse(got)
 	if err != nil || !slices.Equal(got, want) {
 		tb.t.Errorf("pending: %v %v, want %v", got, err, want)
@@ -102,7 +103,7 @@ func (tb *table) pendingAre(want ...string) {
 // listed compares the list.
 func (tb *table) listed(want ...string) {
 	tb.t.Helper()
-	got, err := tb.rdb.ZRange(context.Background(), listOf(tb.id.queue, tb.id.lock), 0, -1).Result()
+	got, err := tb.rdb.ZRange(context.Background(), parked.ListOf(tb.id.queue, tb.id.lock), 0, -1).Result()
 	if err != nil || !slices.Equal(got, want) {
 		tb.t.Errorf("listed: %v %v, want %v", got, err, want)
 	}
@@ -111,16 +112,16 @@ func (tb *table) listed(want ...string) {
 // comes has a worker take a task that was called.
 func (tb *table) comes(id string) {
 	tb.t.Helper()
-	tb.do("LREM", inQueue("default", "pending"), 0, id)
-	tb.do("LPUSH", inQueue("default", "active"), id)
-	tb.do("HSET", taskPrefix("default")+id, "state", "active")
+	tb.do("LREM", parked.InQueue("default", "pending"), 0, id)
+	tb.do("LPUSH", parked.InQueue("default", "active"), id)
+	tb.do("HSET", parked.TaskPrefix("default")+id, "state", "active")
 }
 
 // ages has a task do for long what it does.
 func (tb *table) ages(id string) {
 	tb.t.Helper()
-	field, _ := tb.do("HGET", taskPrefix("default")+id, "lockmw").(string)
-	tb.do("HSET", taskPrefix("default")+id, "lockmw", regexp.MustCompile(`[0-9]+ `).ReplaceAllString(field, "1 "))
+	field, _ := tb.do("HGET", parked.TaskPrefix("default")+id, "lockmw").(string)
+	tb.do("HSET", parked.TaskPrefix("default")+id, "lockmw", regexp.MustCompile(`[0-9]+ `).ReplaceAllString(field, "1 "))
 }
 
 func TestParkedTasksAreCalledInTheOrderOfTheirArrival(t *testing.T) {
@@ -140,7 +141,7 @@ func TestParkedTasksAreCalledInTheOrderOfTheirArrival(t *testing.T) {
 			tb.comes(id)
 		}
 		tb.promotes(2, callAnyway, promotion{}, "b", "c")
-		for key, want := range map[string]any{inQueue("default", "retry"): int64(0), listsOf("default"): int64(0)} {
+		for key, want := range map[string]any{parked.InQueue("default", "retry"): int64(0), parked.LocksOf("default"): int64(0)} {
 			if got := tb.do("EXISTS", key); got != want {
 				tb.t.Errorf("%s exists: %v", key, got)
 			}
@@ -288,11 +289,11 @@ func TestNoOtherTaskIsMoved(t *testing.T) {
 		"backing off, with the nonce":     func(tb *table) { tb.task("a", "retry", "Na no connection") },
 		"deleted": func(tb *table) {
 			tb.task("a", "pending", "")
-			tb.do("RPOP", inQueue("default", "pending"))
-			tb.do("DEL", taskPrefix("default")+"a")
+			tb.do("RPOP", parked.InQueue("default", "pending"))
+			tb.do("DEL", parked.TaskPrefix("default")+"a")
 		},
-		"in no set":      func(tb *table) { tb.do("ZREM", inQueue("default", "retry"), "a") },
-		"enqueued again": func(tb *table) { tb.do("DEL", taskPrefix("default")+"a"); tb.task("a", "scheduled", "Na") },
+		"in no set":      func(tb *table) { tb.do("ZREM", parked.InQueue("default", "retry"), "a") },
+		"enqueued again": func(tb *table) { tb.do("DEL", parked.TaskPrefix("default")+"a"); tb.task("a", "scheduled", "Na") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachTable(t, func(tb *table) {
@@ -323,7 +324,7 @@ func TestATaskThatIsStillActiveIsWaitedForAndNotOvertaken(t *testing.T) {
 func TestNoTaskIsMovedInAPausedQueue(t *testing.T) {
 	eachTable(t, func(tb *table) {
 		tb.parks("a")
-		tb.do("SET", inQueue("default", "paused"), 1)
+		tb.do("SET", parked.InQueue("default", "paused"), 1)
 		tb.promotes(1, callAnyway, promotion{left: -1})
 		tb.pendingAre()
 	})
@@ -335,7 +336,7 @@ func TestTasksThatCannotBeParked(t *testing.T) {
 		tb.task("a", "retry", "") // asynq has given its worker up
 		tb.asks(tb.call("a"), parkAnswer{what: unknownTask})
 		tb.task("b", "active", "")
-		tb.do("HSET", taskPrefix("default")+"b", "group", "g")
+		tb.do("HSET", parked.TaskPrefix("default")+"b", "group", "g")
 		tb.asks(tb.call("b"), parkAnswer{what: leaveGrouped})
 		tb.listed()
 	})
@@ -344,7 +345,7 @@ func TestTasksThatCannotBeParked(t *testing.T) {
 func TestListsEndByThemselves(t *testing.T) {
 	eachTable(t, func(tb *table) {
 		tb.parks("a")
-		for _, key := range []string{listOf(tb.id.queue, tb.id.lock), listsOf("default")} {
+		for _, key := range []string{parked.ListOf(tb.id.queue, tb.id.lock), parked.LocksOf("default")} {
 			if ttl, _ := tb.do("PTTL", key).(int64); ttl <= longestAway.Milliseconds() || ttl > listsLast.Milliseconds() {
 				tb.t.Errorf("%s ends in %d ms", key, ttl)
 			}
@@ -361,7 +362,7 @@ func TestManyThatCannotBeMovedLeaveTheListBitByBit(t *testing.T) {
 		}
 		tb.parks(ids...)
 		for _, id := range ids[:149] {
-			tb.do("DEL", taskPrefix("default")+id)
+			tb.do("DEL", parked.TaskPrefix("default")+id)
 		}
 		tb.promotes(1, callAnyway, promotion{left: 50, soon: true})
 		tb.promotes(1, callAnyway, promotion{moved: 1, left: 1})

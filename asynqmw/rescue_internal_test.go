@@ -3,6 +3,7 @@ package asynqmw
 import (
 	"testing"
 
+	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -22,7 +23,7 @@ func TestACopyOfATaskThatStillExistsIsNoCopy(t *testing.T) {
 			check(g, "a~2-ABCDEFGH", 0)
 		}
 		check(&guard{config: &config{}}, "a", 2) // the queue is unknown
-		tb.do("SET", taskPrefix("default")+"a", "not a task")
+		tb.do("SET", parked.TaskPrefix("default")+"a", "not a task")
 		check(g, "a", 2)
 	})
 }

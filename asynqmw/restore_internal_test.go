@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/lockmw/go/internal/parked"
 )
 
 // asideTable is a table with a task that asynq has archived, as its lock was busy on its last attempt.
@@ -30,7 +32,7 @@ func (tb *table) archives(id, why string) {
 	tb.t.Helper()
 	tb.task(id, "archived", why)
 	now := time.Now().UTC()
-	tb.do("ZADD", inQueue("default", "archived"), now.Unix(), id)
+	tb.do("ZADD", parked.InQueue("default", "archived"), now.Unix(), id)
 	for _, key := range counters(now) {
 		tb.do("INCR", key)
 	}
@@ -38,18 +40,18 @@ func (tb *table) archives(id, why string) {
 
 func counters(now time.Time) (keys []string) {
 	for _, what := range []string{"processed", "failed"} {
-		keys = append(keys, inQueue("default", what), inQueue("default", what+":"+now.Format(time.DateOnly)))
+		keys = append(keys, parked.InQueue("default", what), parked.InQueue("default", what+":"+now.Format(time.DateOnly)))
 	}
 	return keys
 }
 
 func (tb *table) isIn(id, state, set string) {
 	tb.t.Helper()
-	if got := tb.do("HGET", taskPrefix("default")+id, "state"); got != state {
+	if got := tb.do("HGET", parked.TaskPrefix("default")+id, "state"); got != state {
 		tb.t.Errorf("%s is %v, want %s", id, got, state)
 	}
 	for _, other := range []string{"archived", "retry"} {
-		if there := tb.do("ZSCORE", inQueue("default", other), id) != nil; there != (other == set) {
+		if there := tb.do("ZSCORE", parked.InQueue("default", other), id) != nil; there != (other == set) {
 			tb.t.Errorf("%s is in the set %s: %v", id, other, there)
 		}
 	}
@@ -62,7 +64,7 @@ func TestATaskThatWasSetAsideIsRestoredAndNotCountedAsFailed(t *testing.T) {
 		for range 2 { // the answer was lost
 			restores(false)
 			tb.isIn("a", "retry", "retry")
-			if due := tb.do("ZSCORE", inQueue("default", "retry"), "a"); due != 3e9 && due != "3000000000" {
+			if due := tb.do("ZSCORE", parked.InQueue("default", "retry"), "a"); due != 3e9 && due != "3000000000" {
 				tb.t.Errorf("due at %v", due)
 			}
 			for _, key := range counters(time.Now().UTC()) {
@@ -91,8 +93,8 @@ func TestOnlyATaskThatAsynqHasArchivedForItsLockIsRestored(t *testing.T) {
 		"for another reason":       {func(tb *table, _ func(bool)) { tb.archives("a", "context deadline exceeded") }, "archived", "archived"},
 		"run again by an operator": {func(tb *table, _ func(bool)) { tb.task("a", "pending", "asynqmw: parked (Na): busy") }, "pending", ""},
 		"deleted": {func(tb *table, _ func(bool)) {
-			tb.do("DEL", taskPrefix("default")+"a")
-			tb.do("ZREM", inQueue("default", "archived"), "a")
+			tb.do("DEL", parked.TaskPrefix("default")+"a")
+			tb.do("ZREM", parked.InQueue("default", "archived"), "a")
 		}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,13 +102,13 @@ func TestOnlyATaskThatAsynqHasArchivedForItsLockIsRestored(t *testing.T) {
 				restores := asideTable(tb)
 				tt.change(tb, restores)
 				tb.ages("a")
-				pending := tb.do("LRANGE", inQueue("default", "pending"), 0, -1).([]any)
+				pending := tb.do("LRANGE", parked.InQueue("default", "pending"), 0, -1).([]any)
 				restores(false)
 				tb.promotes(1, callAnyway, promotion{})
 				if tt.state != "" {
 					tb.isIn("a", tt.state, tt.set)
 				}
-				if now := tb.do("LRANGE", inQueue("default", "pending"), 0, -1).([]any); len(now) != len(pending) {
+				if now := tb.do("LRANGE", parked.InQueue("default", "pending"), 0, -1).([]any); len(now) != len(pending) {
 					tb.t.Errorf("pending: %v", now)
 				}
 			})
@@ -130,7 +132,7 @@ func TestATaskThatWasSetAsideIsCalledIfItsProcessDied(t *testing.T) {
 func TestAFailureOfAnotherDayStaysCounted(t *testing.T) {
 	eachTable(t, func(tb *table) {
 		restores := asideTable(tb)
-		tb.do("ZADD", inQueue("default", "archived"), strconv.FormatInt(time.Now().Unix()-2*86400, 10), "a")
+		tb.do("ZADD", parked.InQueue("default", "archived"), strconv.FormatInt(time.Now().Unix()-2*86400, 10), "a")
 		restores(false)
 		tb.isIn("a", "retry", "retry")
 		for _, key := range counters(time.Now().UTC()) {

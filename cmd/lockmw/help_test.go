@@ -9,7 +9,7 @@ import (
 )
 
 // commandLines are the commands, with "" for the program.
-var commandLines = []string{"", "ls", "show", "watch", "unlock", "top", "history", "doctor", "bench", "serve", "version", "completion", "completion bash"}
+var commandLines = []string{"", "ls", "show", "tasks", "watch", "unlock", "top", "history", "doctor", "bench", "serve", "version", "completion", "completion bash"}
 
 func TestHelpFitsTheTerminal(t *testing.T) {
 	for _, name := range commandLines {

@@ -18,6 +18,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/parkedtest"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -66,6 +67,7 @@ func storeHostile(t *testing.T, rdb redis.UniversalClient, key string) {
 			t.Fatalf("%q: %v", args, err)
 		}
 	}
+	parkedtest.Park(t, rdb, "q"+hostile, lock, time.Now(), "task"+hostile)
 }
 
 func TestNoTextFromRedisControlsTheTerminal(t *testing.T) {
@@ -74,7 +76,7 @@ func TestNoTextFromRedisControlsTheTerminal(t *testing.T) {
 		storeHostile(t, s.NewClient(t), key)
 		id := idFor(t, s, key)
 		for _, args := range [][]string{
-			{"ls"}, {"ls", "--sort", "none"}, {"show", key}, {"show", "free" + hostile}, {"watch", key, "--for", "50ms"}, {"history"}, {"history", key},
+			{"ls"}, {"ls", "--sort", "none"}, {"show", key}, {"show", "free" + hostile}, {"tasks"}, {"tasks", key}, {"watch", key, "--for", "50ms"}, {"history"}, {"history", key},
 			{"history", "free" + hostile}, {"top", "--json", "--for", "300ms"}, {"unlock", key}, {"unlock", key, "--holder", hostile}, {"ls", "--prefix", "none" + hostile},
 			{"ls", "--prefix", "none"}, {"ls", "--sort", hostile}, {"ls", hostile}, {hostile}, {"ls", "--" + hostile}, {"show"},
 			{"doctor", "--read-only"}, {"unlock", key, "--holder", id, "--yes"},

@@ -23,7 +23,10 @@ type lockRecord struct {
 	LongestWait *float64       `json:"longest_wait_seconds"`
 	Waiters     []waiterRecord `json:"waiters"`
 	Kept        []keptRecord   `json:"kept"`
+	Tasks       []taskRecord   `json:"tasks,omitempty"` // of asynq, that wait; show only
 	Error       string         `json:"error,omitempty"` // why it could not be read
+
+	moreTasks int
 }
 
 type holderRecord struct {

@@ -108,7 +108,7 @@ Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command li
 		}
 		return usage("%v", err)
 	})
-	root.AddCommand(c.list(), c.show(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.bench(), c.serve(), c.version())
+	root.AddCommand(c.list(), c.show(), c.tasks(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.bench(), c.serve(), c.version())
 	root.SetHelpFunc(printHelp)
 	for _, sub := range root.Commands() {
 		sub.ValidArgsFunction = cobra.NoFileCompletions

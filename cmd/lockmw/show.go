@@ -14,7 +14,7 @@ import (
 func (c *command) show() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show KEY",
-		Short:   "Show one lock: holders, queue with positions, kept places",
+		Short:   "Show one lock: holders, queue with positions, kept places, tasks",
 		Example: `  lockmw show order:1001`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,12 +35,15 @@ func (c *command) show() *cobra.Command {
 				return err
 			}
 			r := recordOf(status, c.conn.now())
+			if err := c.readTasks(ctx, &r); err != nil {
+				return err
+			}
 			if c.json {
 				if err := c.printJSON(r); err != nil {
 					return err
 				}
 			}
-			if r.Mode == "" && len(r.Waiters) == 0 && len(r.Kept) == 0 {
+			if r.Mode == "" && len(r.Waiters) == 0 && len(r.Kept) == 0 && len(r.Tasks) == 0 {
 				return c.nothing(ctx, inspector, say("nobody holds or waits for %s", args[0]))
 			}
 			if !c.json {
@@ -108,7 +111,7 @@ func printLock(out io.Writer, r *lockRecord) error {
 		}
 		printf(out, "  away  %s, whose place since %s is kept for %s\n", k.Name, k.Since.Local().Format(time.TimeOnly), ago(k.TTL))
 	}
-	return nil
+	return printTasksOf(out, r)
 }
 
 // leaseOf says when a hold ends by itself.

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/go/internal/parked"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A taskRecord is what --json prints of a task of asynq that waits for a lock.
+type taskRecord struct {
+	Key     string    `json:"key"`
+	Queue   string    `json:"queue"`
+	Task    string    `json:"task"`
+	Place   int       `json:"place"`
+	Since   time.Time `json:"since"`
+	Waiting float64   `json:"waiting_seconds"`
+	State   string    `json:"state"` // parked, called or waiting
+}
+
+func taskRecords(list parked.List, now time.Time) []taskRecord {
+	records := make([]taskRecord, len(list.Tasks))
+	for i, t := range list.Tasks {
+		records[i] = taskRecord{t.Key, t.Queue, t.ID, t.Place, t.Since.UTC(), seconds(max(now.Sub(t.Since), 0)), t.State}
+	}
+	return records
+}
+
+func (c *command) tasks() *cobra.Command {
+	return &cobra.Command{
+		Use:   "tasks [KEY]",
+		Short: "List tasks of asynq that wait for locks, and their places",
+		Long: `Lists the tasks of asynq that wait for a lock, or for any: in which queue, since when and at which place. Package
+asynqmw parks a task whose lock is busy; asynq's own tools show it in state retry.
+
+A task is parked, which is back in its queue; called, which is on its way to a worker; or waiting in its worker. Of each
+queue and lock the first 100 are listed. Tasks that come back by the clock are not: show has their kept places, if there
+are any.
+
+--redis is the Redis of the queues. The user needs +smembers +sscan +eval +time +zrange +zcard +hmget on ~asynq:*.`,
+		Example: `  lockmw tasks
+  lockmw tasks order:1001 --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			inspector, err := c.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return c.printTasks(cmd.Context(), inspector, args)
+		},
+	}
+}
+
+func (c *command) printTasks(ctx context.Context, inspector *lockmw.Inspector, args []string) error {
+	reader := parked.NewReader(c.conn.client, c.prefix)
+	lists, what := reader.All(ctx), say("no task waits for a lock")
+	if len(args) == 1 {
+		what = say("no task waits for %s", args[0])
+		lists = func(yield func(parked.List, error) bool) { yield(reader.Tasks(ctx, args[0])) }
+	}
+	table := &lockTable{out: c.out, width: c.io.terminalWidth()}
+	found, more := 0, 0
+	for list, err := range lists {
+		if err != nil {
+			return err
+		}
+		more += list.More
+		for _, r := range taskRecords(list, c.conn.now()) {
+			found++
+			if c.json {
+				if err := c.printJSON(r); err != nil {
+					return err
+				}
+				continue
+			}
+			if found == 1 {
+				table.add("KEY", "QUEUE", "TASK", "PLACE", "WAITING", "STATE")
+			}
+			table.add(r.Key, r.Queue, r.Task, fmt.Sprint(r.Place), ago(r.Waiting), r.State)
+			if found%flushRows == 0 {
+				table.flush()
+			}
+		}
+	}
+	table.flush()
+	if found == 0 {
+		return c.nothing(ctx, inspector, what)
+	}
+	if more > 0 {
+		printf(c.io.err, "%d more are not shown\n", more)
+	}
+	return nil
+}
+
+// readTasks adds the tasks that wait for a lock.
+func (c *command) readTasks(ctx context.Context, r *lockRecord) error {
+	list, err := parked.NewReader(c.conn.client, c.prefix).Tasks(ctx, r.Key)
+	if isDenied(err) {
+		printf(c.io.err, "lockmw: this user may not read asynq:*: tasks that wait are not shown\n")
+		return nil
+	}
+	r.Tasks = taskRecords(list, c.conn.now())
+	r.moreTasks = list.More
+	return err
+}
+
+// printTasksOf prints the tasks that wait for one lock.
+func printTasksOf(out io.Writer, r *lockRecord) error {
+	if len(r.Tasks) == 0 {
+		return nil
+	}
+	printf(out, "\n")
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	printf(t, "  PLACE\tQUEUE\tTASK\tWAITING\tSTATE\n")
+	for _, task := range r.Tasks {
+		printf(t, "  %d\t%s\t%s\t%s\t%s\n", task.Place, task.Queue, task.Task, ago(task.Waiting), task.State)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.moreTasks > 0 {
+		printf(out, "  and %d more\n", r.moreTasks)
+	}
+	return nil
+}

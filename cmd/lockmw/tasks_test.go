@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/go/internal/test/parkedtest"
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+func TestTasksThatWaitAreListedAndShown(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	take(t, newClient(t, s), "item:7")
+	lockmwOn(t, s, "tasks").want(t, statusNothing, "no task waits for a lock")
+	minuteAgo := time.Now().Add(-time.Minute)
+	parkedtest.Park(t, s.NewClient(t), "default", "lockmw:{item:7}", minuteAgo, "first", "second")
+	parkedtest.Park(t, s.NewClient(t), "low", "lockmw:{item:8}", minuteAgo, "third")
+
+	lockmwOn(t, s, "tasks").want(t, statusDone, "KEY     QUEUE    TASK    PLACE  WAITING  STATE\n",
+		"item:7  default  first   1      1m00s    parked\n", "item:7  default  second  2      1m00s    parked\n", "item:8  low      third   1      1m00s    parked\n")
+	if r := lockmwOn(t, s, "tasks", "item:8"); strings.Contains(r.out, "item:7") || !strings.Contains(r.out, "third") {
+		t.Errorf("of one key it lists\n%s", r.out)
+	}
+	lockmwOn(t, s, "tasks", "item:9").want(t, statusNothing, "no task waits for item:9")
+	lockmwOn(t, s, "show", "item:7").want(t, statusDone, "item:7: 1 hold, 0 wait", "  PLACE  QUEUE    TASK    WAITING  STATE\n", "  2      default  second  1m00s    parked\n")
+	lockmwOn(t, s, "show", "item:8").want(t, statusDone, "item:8: 0 hold, 0 wait", "third")
+
+	var lock lockRecord
+	r := lockmwOn(t, s, "show", "item:7", "--json")
+	if err := json.Unmarshal([]byte(r.out), &lock); err != nil || len(lock.Tasks) != 2 {
+		t.Fatalf("%v: %s", err, r.out)
+	}
+	if got := lock.Tasks[1]; got.Key != "item:7" || got.Queue != "default" || got.Task != "second" || got.Place != 2 || got.State != "parked" || got.Waiting < 60 || got.Waiting > 600 {
+		t.Errorf("%+v", got)
+	}
+	if n := strings.Count(lockmwOn(t, s, "tasks", "--json").out, "\n"); n != 3 {
+		t.Errorf("%d lines of JSON for 3 tasks", n)
+	}
+}
+
+func TestShowSaysThatItMayNotReadTasks(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	take(t, newClient(t, s), "item:7")
+	if err := s.NewClient(t).Do(t.Context(), "acl", "setuser", "app", "on", ">hush", "~lockmw:*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"LOCKMW_PASSWORD": "hush", "LOCKMW_USER": "app"}
+	call{args: []string{"show", "item:7", "--redis", s.Addr()}, env: env}.run(t.Context()).want(t, statusDone, "item:7: 1 hold", "may not read asynq:*")
+	call{args: []string{"tasks", "--redis", s.Addr()}, env: env}.run(t.Context()).want(t, statusFailed, "NOPERM")
+}

@@ -1,0 +1,169 @@
+package parked
+
+import (
+	"context"
+	_ "embed" // the script
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/script"
+)
+
+//go:embed list.lua
+var listLua string
+
+// A Task waits for a lock.
+type Task struct {
+	Key   string // of the lock
+	Queue string
+	ID    string
+	Place int       // among the tasks of its queue that wait for the lock; 1 is the next
+	Since time.Time // when its first attempt began, by the clock of the queue's Redis
+	// State is parked for a task that was put back into its queue, called for one on its way to a worker, and waiting for one
+	// that waits in its worker.
+	State string
+}
+
+// A List is the tasks that wait for one lock, by queue and place.
+type List struct {
+	Tasks []Task
+	More  int // about how many are not in Tasks
+}
+
+const (
+	// Most is how many tasks of a queue and lock are read at most.
+	Most = 100
+	// queuesKnownFor is how long a Reader does not ask for the queues again.
+	queuesKnownFor = 5 * time.Second
+	// page is how many locks are asked for together.
+	page = 500
+)
+
+// A Reader reads the lists of the locks with a prefix. Safe for concurrent use.
+type Reader struct {
+	rdb    redis.UniversalClient
+	layout script.Layout
+
+	mu     sync.Mutex
+	queues []string
+	asked  time.Time // when the queues were read
+}
+
+// NewReader returns a Reader for the Redis of asynq's queues.
+func NewReader(rdb redis.UniversalClient, prefix string) *Reader {
+	return &Reader{rdb: rdb, layout: script.NewLayout(prefix, false)} // the names of holders are the same in a Cluster
+}
+
+// Tasks returns the tasks that wait for a key. Without asynq there are none.
+func (r *Reader) Tasks(ctx context.Context, key string) (List, error) {
+	queues, err := r.allQueues(ctx)
+	if err != nil || len(queues) == 0 {
+		return List{}, err
+	}
+	keys := r.layout.KeySet(key)
+	places := make([]place, len(queues))
+	for i, queue := range queues {
+		places[i] = place{queue, key, keys.Holder()}
+	}
+	return r.read(ctx, places)
+}
+
+// All yields the tasks that wait for any key, by queue. It ends with an error, if there is one.
+func (r *Reader) All(ctx context.Context) iter.Seq2[List, error] {
+	return func(yield func(List, error) bool) {
+		queues, err := r.allQueues(ctx)
+		for _, queue := range queues {
+			for cursor, more := uint64(0), true; more && err == nil; more = cursor != 0 {
+				var locks []string
+				if locks, cursor, err = r.rdb.SScan(ctx, LocksOf(queue), cursor, "", page).Result(); err != nil {
+					break
+				}
+				var list List
+				if list, err = r.read(ctx, r.placesOf(queue, locks)); err == nil && !yield(list, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(List{}, err)
+		}
+	}
+}
+
+// A place is where the list of one lock is.
+type place struct{ queue, key, lock string }
+
+// placesOf leaves out locks with another prefix.
+func (r *Reader) placesOf(queue string, locks []string) (places []place) {
+	slices.Sort(locks)
+	for _, lock := range locks {
+		if key, ok := r.layout.Key(lock); ok {
+			places = append(places, place{queue, key, lock})
+		}
+	}
+	return places
+}
+
+func (r *Reader) allQueues(ctx context.Context) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.asked.IsZero() && time.Since(r.asked) < queuesKnownFor {
+		return r.queues, nil
+	}
+	queues, err := r.rdb.SMembers(ctx, AllQueues).Result()
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(queues)
+	r.queues, r.asked = queues, time.Now()
+	return queues, nil
+}
+
+func (r *Reader) read(ctx context.Context, places []place) (all List, err error) {
+	pipe := r.rdb.Pipeline()
+	answers := make([]*redis.Cmd, len(places))
+	for i, p := range places {
+		answers[i] = pipe.Eval(ctx, listLua, []string{ListOf(p.queue, p.lock)}, TaskPrefix(p.queue), Most)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return List{}, err
+	}
+	for i, answer := range answers {
+		if err := all.add(places[i], answer); err != nil {
+			return List{}, err
+		}
+	}
+	return all, nil
+}
+
+// add adds an answer of list.lua.
+func (l *List) add(p place, answer *redis.Cmd) error {
+	fields, err := answer.Slice()
+	if err != nil {
+		return err
+	}
+	if len(fields)%3 != 1 {
+		return fmt.Errorf("unexpected answer %v of list.lua", fields)
+	}
+	more, err := strconv.Atoi(fmt.Sprint(fields[0]))
+	if err != nil {
+		return fmt.Errorf("unexpected answer %v of list.lua: %w", fields, err)
+	}
+	l.More += more
+	for i := 1; i < len(fields); i += 3 {
+		since, err := strconv.ParseInt(fmt.Sprint(fields[i+1]), 10, 64)
+		if err != nil {
+			return fmt.Errorf("unexpected answer %v of list.lua: %w", fields, err)
+		}
+		l.Tasks = append(l.Tasks, Task{
+			Key: p.key, Queue: p.queue, ID: fmt.Sprint(fields[i]), Place: i/3 + 1, Since: time.UnixMicro(since), State: fmt.Sprint(fields[i+2]),
+		})
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+// Package parkedtest stores tasks as asynq and asynqmw leave them when a lock is busy, for tests of whoever reads them.
+package parkedtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/parked"
+)
+
+// Park stores tasks of a queue that are parked since a time, one behind the other, for a lock with that Redis key.
+func Park(t testing.TB, rdb redis.UniversalClient, queue, lock string, since time.Time, ids ...string) {
+	t.Helper()
+	ctx := t.Context()
+	_, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.SAdd(ctx, parked.AllQueues, queue)
+		pipe.SAdd(ctx, parked.LocksOf(queue), lock)
+		for i, id := range ids {
+			pipe.HSet(ctx, parked.TaskPrefix(queue)+id, "state", "retry", "msg", "asynqmw: parked (N): busy", "lockmw", "N p1 1")
+			pipe.ZAdd(ctx, parked.ListOf(queue, lock), redis.Z{Score: float64(since.UnixMicro() + int64(i)), Member: id})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
