@@ -22,7 +22,7 @@
 //
 // # JSON
 //
-// The same for programs, with the same parameters: locks.json, key.json?key=user:42, process.json and redis.json. Times are in RFC 3339, by
+// The same for programs, with the same parameters: locks.json, key.json?key=user:42, process.json, trends.json and redis.json. Times are in RFC 3339, by
 // the server's clock; durations are in milliseconds and their names end in _ms; href leads to the JSON of one lock and is
 // relative to the answer. Names stay as they are; new ones may come. A state is one of contended, held, waiting (nobody holds it),
 // lingering (unlocked, and a minimum hold keeps it taken), kept (there are only kept places), unknown (it cannot be read) and free.

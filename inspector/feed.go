@@ -137,6 +137,7 @@ func (f *feed[T]) watch(v *viewer) (leave func()) {
 	}
 	if !f.running {
 		f.running = true
+		f.pace.running[f.class].Add(1) // here, so that what is watched together shares the time from the beginning
 		go f.run()
 	}
 	return func() { f.leave(v) }
@@ -165,8 +166,6 @@ func (f *feed[T]) leave(v *viewer) {
 
 // run reads until nobody looks.
 func (f *feed[T]) run() {
-	f.pace.running[f.class].Add(1)
-	defer f.pace.running[f.class].Add(-1)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for f.goesOn() {
@@ -190,7 +189,9 @@ func (f *feed[T]) run() {
 func (f *feed[T]) goesOn() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.running = len(f.viewers) > 0
+	if f.running = len(f.viewers) > 0; !f.running {
+		f.pace.running[f.class].Add(-1)
+	}
 	return f.running
 }
 

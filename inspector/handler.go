@@ -48,6 +48,7 @@ var routes = map[string]func(*handler, http.ResponseWriter, *http.Request){
 	"locks.json":      bounded(requests, (*handler).serveJSON),
 	"key.json":        bounded(requests, (*handler).serveJSON),
 	"process.json":    bounded(requests, (*handler).serveJSON),
+	"trends.json":     bounded(requests, (*handler).serveJSON),
 	"redis.json":      bounded(requests, (*handler).serveJSON),
 	"live":            bounded(streams, (*handler).serveLive),
 	"force-unlock":    (*handler).serveForceUnlock,

@@ -57,6 +57,7 @@ func (h *hub) readEvents(ctx context.Context, alive func(), _ func(*past)) (*pas
 	now := &past{lastID: before.lastID, since: before.since}
 	whole := true
 	began := time.Now()
+	rest := func() bool { return pause.For(ctx, time.Duration(float64(time.Since(began))*(1/scanShare-1))) }
 	for page, err := range history.Back(ctx, before.lastID) {
 		if err != nil {
 			return nil, err
@@ -69,12 +70,16 @@ func (h *hub) readEvents(ctx context.Context, alive func(), _ func(*past)) (*pas
 			whole = false
 			break
 		}
-		if !pause.For(ctx, time.Duration(float64(time.Since(began))*(1/scanShare-1))) {
+		if !rest() {
 			return nil, ctx.Err()
 		}
 		alive()
 		began = time.Now()
 	}
+	if len(now.events) == 0 && !rest() { // there was no page
+		return nil, ctx.Err()
+	}
+	h.trend.count(now.events)
 	switch {
 	case len(now.events) == 0:
 		return before, nil

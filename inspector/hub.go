@@ -19,6 +19,7 @@ type hub struct {
 	pace  pace
 
 	searches *queue
+	trend    *trend
 	locks    *feed[*snapshot]
 	queues   *feed[*snapshot] // of the locks that are waited for, while all of them are not read often
 	servers  *feed[[]lockmw.Server]
@@ -41,7 +42,7 @@ type keyStatus struct {
 }
 
 func newHub(insp *lockmw.Inspector, shown func(string) string) *hub {
-	h := &hub{insp: insp, shown: shown, searches: newQueue(), keys: make(map[string]*feed[keyStatus]), processes: make(map[string]*feed[*presence])}
+	h := &hub{insp: insp, shown: shown, searches: newQueue(), trend: newTrend(), keys: make(map[string]*feed[keyStatus]), processes: make(map[string]*feed[*presence])}
 	h.locks = &feed[*snapshot]{pace: &h.pace, class: ofLocks, every: time.Second, load: scanShare, read: h.readAll}
 	h.queues = &feed[*snapshot]{pace: &h.pace, class: ofQueues, every: time.Second, load: scanShare, read: h.readQueues}
 	h.servers = newFeed(&h.pace, 2*time.Second, insp.Servers)
@@ -102,7 +103,11 @@ func (h *hub) readAll(ctx context.Context, alive func(), sofar func(*snapshot)) 
 		entries = append(entries, newEntry(status, err, time.Now(), h.shown(status.Key)))
 		getsOn()
 	}
-	return newSnapshot(entries), ctx.Err()
+	all := newSnapshot(entries)
+	if ctx.Err() == nil {
+		h.trend.wait(all.totals.Waiting)
+	}
+	return all, ctx.Err()
 }
 
 // often is how old a reading of all locks may be, so that there is no need to read those that are waited for.
@@ -155,6 +160,7 @@ func (h *hub) all() reading[*snapshot] {
 	defer h.mu.Unlock()
 	if from := [2]*snapshot{all.value, queues.value}; h.from != from {
 		h.from, h.merged = from, merge(from[0], from[1])
+		h.trend.wait(h.merged.totals.Waiting)
 	}
 	all.value = h.merged
 	return all

@@ -25,6 +25,11 @@ type locksAnswer struct {
 	Locks    []*lock `json:"locks"`
 }
 
+type trendsAnswer struct {
+	answer
+	Trends *trendsBody `json:"trends"` // null: Redis was never read
+}
+
 type keyAnswer struct {
 	answer
 	Lock    *lock       `json:"lock"`
@@ -79,6 +84,10 @@ func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 	}
 	switch b := p.Body.(type) {
 	case *overviewBody:
+		if name == "trends" {
+			h.writeJSON(w, p.Status, trendsAnswer{a, b.Trends})
+			return
+		}
 		h.writeJSON(w, p.Status, locksAnswer{a, b.Whole, b.Totals, b.Matched, b.Query.page, b.Pages, orEmpty(b.Locks)})
 	case *keyBody:
 		h.writeJSON(w, p.Status, keyAnswer{a, b.Lock, orEmpty(b.History)})

@@ -87,6 +87,7 @@ type overviewBody struct {
 	Whole    bool
 	States   []string // that one can filter by
 	Modes    []string
+	Trends   *trendsBody
 	Others   []string // prefixes in use, if there is no lock with this one
 }
 
@@ -111,10 +112,13 @@ func (o *overview) await(ctx context.Context, glance time.Time) {
 	case r.whole:
 		o.hub.queues.fresh(ctx, glance)
 	}
+	some, cancel := context.WithDeadline(ctx, glance) // trends are not worth a wait
+	defer cancel()
+	o.hub.events.fresh(some, glance)
 }
 
 func (o *overview) watch(w *viewer) (leave func()) {
-	return both(o.hub.locks.watch(w), o.hub.queues.watch(w))
+	return both(o.hub.locks.watch(w), both(o.hub.queues.watch(w), o.hub.events.watch(w)))
 }
 
 func both(first, second func()) func() {
@@ -137,7 +141,7 @@ func (o *overview) show(v *view) *page {
 		return p
 	}
 	t := r.value.total()
-	b.Totals = &t
+	b.Totals, b.Trends = &t, o.hub.trends()
 	chosen, ok := r.value.choose(v.ctx, o.query, o.hub.searches)
 	if !ok {
 		return nil

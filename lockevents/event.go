@@ -38,11 +38,14 @@ type Event struct {
 	Token   int64         // the fencing token of the hold
 	Waited  time.Duration // of a call that got the lock, or did not
 	Held    time.Duration // of a hold that ended
-	Outcome string        // of a call that failed: not_acquired, timeout, deadlock, canceled or error
-	Err     string        // why a call failed or a hold was lost
-	Behind  Behind        // of a call that waits: the lock's holder; of a forced release: the holder whose hold it ended
-	By      string        // of a forced release: the operator, or page or command if nobody has said who it is
-	Dropped int           // with the last event of an entry: how many more there were
+
+	Contended bool // of a call that got the lock: others held it or waited for it when the call came
+
+	Outcome string // of a call that failed: not_acquired, timeout, deadlock, canceled or error
+	Err     string // why a call failed or a hold was lost
+	Behind  Behind // of a call that waits: the lock's holder; of a forced release: the holder whose hold it ended
+	By      string // of a forced release: the operator, or page or command if nobody has said who it is
+	Dropped int    // with the last event of an entry: how many more there were
 }
 
 // A Behind is the holder that a call waits for, and its position in the queue.
@@ -55,18 +58,19 @@ type Behind struct {
 
 // A line is an event in the stream.
 type line struct {
-	At       int64   `json:"at_us"` // since 1970
-	Kind     Kind    `json:"event"`
-	Key      string  `json:"key,omitempty"`
-	KeyBytes string  `json:"key_base64,omitempty"` // if it is no UTF-8
-	Op       string  `json:"op,omitempty"`
-	Mode     string  `json:"mode,omitempty"`
-	Label    string  `json:"label,omitempty"`
-	Token    int64   `json:"token,omitempty"`
-	WaitedMS float64 `json:"waited_ms,omitempty"`
-	HeldMS   float64 `json:"held_ms,omitempty"`
-	Outcome  string  `json:"outcome,omitempty"`
-	Err      string  `json:"error,omitempty"`
+	At        int64   `json:"at_us"` // since 1970
+	Kind      Kind    `json:"event"`
+	Key       string  `json:"key,omitempty"`
+	KeyBytes  string  `json:"key_base64,omitempty"` // if it is no UTF-8
+	Op        string  `json:"op,omitempty"`
+	Mode      string  `json:"mode,omitempty"`
+	Label     string  `json:"label,omitempty"`
+	Token     int64   `json:"token,omitempty"`
+	WaitedMS  float64 `json:"waited_ms,omitempty"`
+	HeldMS    float64 `json:"held_ms,omitempty"`
+	Contended bool    `json:"contended,omitempty"`
+	Outcome   string  `json:"outcome,omitempty"`
+	Err       string  `json:"error,omitempty"`
 
 	BehindProcess string `json:"behind_process,omitempty"`
 	BehindLabel   string `json:"behind_label,omitempty"`
@@ -87,7 +91,7 @@ func encode(events []Event) string {
 		e := &events[i]
 		l := line{
 			At: e.At.UnixMicro(), Kind: e.Kind, Key: e.Key, Op: e.Op, Mode: e.Mode, Label: e.Label, Token: e.Token,
-			WaitedMS: millis(e.Waited), HeldMS: millis(e.Held), Outcome: e.Outcome, Err: e.Err,
+			WaitedMS: millis(e.Waited), HeldMS: millis(e.Held), Contended: e.Contended, Outcome: e.Outcome, Err: e.Err,
 			BehindProcess: e.Behind.Process, BehindLabel: e.Behind.Label, BehindToken: e.Behind.Token, Position: e.Behind.Position,
 			By: e.By,
 		}
@@ -108,7 +112,7 @@ func decode(text, process string, dropped int) (events []Event) {
 		}
 		e := Event{
 			At: time.UnixMicro(l.At), Kind: l.Kind, Process: process, Key: l.Key, Op: l.Op, Mode: l.Mode, Label: l.Label, Token: l.Token,
-			Waited: fromMillis(l.WaitedMS), Held: fromMillis(l.HeldMS), Outcome: l.Outcome, Err: l.Err,
+			Waited: fromMillis(l.WaitedMS), Held: fromMillis(l.HeldMS), Contended: l.Contended, Outcome: l.Outcome, Err: l.Err,
 			Behind: Behind{Process: l.BehindProcess, Label: l.BehindLabel, Token: l.BehindToken, Position: l.Position},
 			By:     l.By,
 		}

@@ -78,7 +78,7 @@ func TestTheLifeOfALockIsRecorded(t *testing.T) {
 		events := b.recent("user:42", 100)
 		wantKinds(t, events, lockevents.Acquired, lockevents.Waits, lockevents.Released, lockevents.Acquired, lockevents.Released)
 		got, waits, released, then := events[0], events[1], events[2], events[3]
-		if got.Key != "user:42" || got.Label != "order-1" || got.Mode != "exclusive" || got.Op != "lock" || got.Token != first.Token() || got.Waited != 0 {
+		if got.Key != "user:42" || got.Label != "order-1" || got.Mode != "exclusive" || got.Op != "lock" || got.Token != first.Token() || got.Waited != 0 || got.Contended {
 			t.Errorf("acquired: %+v", got)
 		}
 		if at := got.At.Sub(began); at < 0 || at > time.Second {
@@ -87,7 +87,7 @@ func TestTheLifeOfALockIsRecorded(t *testing.T) {
 		if waits.Label != "order-2" || waits.Token != 0 || waits.Behind.Label != "order-1" || waits.Behind.Token != first.Token() || !strings.HasPrefix(waits.Behind.Process, waits.Process+":") {
 			t.Errorf("waits: %+v", waits)
 		}
-		if released.Held != 3*time.Second || then.Waited != 3*time.Second || then.Token <= first.Token() {
+		if released.Held != 3*time.Second || then.Waited != 3*time.Second || !then.Contended || then.Token <= first.Token() {
 			t.Errorf("released: %+v; then: %+v", released, then)
 		}
 		all, err := b.history.Recent(t.Context(), "", 2)

@@ -82,7 +82,7 @@ func (r *Recorder) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 	}
 	s.Enter(observe.Holding)
 	e := event(Acquired, &a, s)
-	e.Waited = g.Waited
+	e.Waited, e.Contended = g.Waited, g.Contended
 	r.record(e)
 	return ctx
 }

@@ -59,6 +59,7 @@ type recordedEvent struct {
 	Token         int64     `json:"token,omitempty"`
 	Waited        float64   `json:"waited_seconds,omitempty"`
 	Held          float64   `json:"held_seconds,omitempty"`
+	Contended     bool      `json:"contended,omitempty"` // of one that got the lock: it had to wait
 	Outcome       string    `json:"outcome,omitempty"`
 	Error         string    `json:"error,omitempty"`
 	BehindProcess string    `json:"behind_process,omitempty"`
@@ -124,7 +125,7 @@ func (r *reading) tell(e *lockevents.Event) error {
 	if r.json {
 		return r.printJSON(recordedEvent{
 			Time: e.At.UTC(), Key: e.Key, Event: string(e.Kind), Process: e.Process, Label: e.Label, Op: e.Op, Mode: e.Mode, Token: e.Token,
-			Waited: seconds(e.Waited), Held: seconds(e.Held), Outcome: e.Outcome, Error: e.Err,
+			Waited: seconds(e.Waited), Held: seconds(e.Held), Contended: e.Contended, Outcome: e.Outcome, Error: e.Err,
 			BehindProcess: e.Behind.Process, BehindLabel: e.Behind.Label, BehindToken: e.Behind.Token, Position: e.Behind.Position, By: e.By, Dropped: e.Dropped,
 		})
 	}

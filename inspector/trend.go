@@ -1,0 +1,198 @@
+package inspector
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/lockevents"
+)
+
+const (
+	// trendSteps is how many points a trend has at most. When there are more, two become one.
+	trendSteps = 120
+	// firstStep is how much time a point stands for at first.
+	firstStep = 10 * time.Second
+)
+
+// A trend is what has happened since a page began to run, in bounded memory: its points stand for more and more time.
+type trend struct {
+	mu    sync.Mutex
+	begun time.Time
+	step  time.Duration
+	// By steps from begun on. Nothing was seen of waits in a step with -1.
+	waiting, losses, handOvers []int
+}
+
+func newTrend() *trend { return &trend{begun: time.Now(), step: firstStep} }
+
+// at returns the step of an instant, after making room for it; false if that was before the trend began. Clocks of other machines may
+// be ahead.
+func (t *trend) at(instant time.Time) (step int, ok bool) {
+	now := time.Now()
+	if instant.After(now) {
+		instant = now
+	}
+	if instant.Before(t.begun) {
+		return 0, false
+	}
+	for now.Sub(t.begun)/t.step >= trendSteps {
+		t.step *= 2
+		t.waiting = halve(t.waiting, func(a, b int) int { return max(a, b) })
+		t.losses, t.handOvers = halve(t.losses, sum), halve(t.handOvers, sum)
+	}
+	for last := int(now.Sub(t.begun) / t.step); len(t.waiting) <= last; {
+		t.waiting, t.losses, t.handOvers = append(t.waiting, -1), append(t.losses, 0), append(t.handOvers, 0)
+	}
+	return int(instant.Sub(t.begun) / t.step), true
+}
+
+func sum(a, b int) int { return a + b }
+
+// halve makes one point of each two.
+func halve(points []int, join func(a, b int) int) []int {
+	for i := range points {
+		if i%2 == 0 {
+			points[i/2] = points[i]
+		} else {
+			points[i/2] = join(points[i/2], points[i])
+		}
+	}
+	return points[:(len(points)+1)/2]
+}
+
+// wait notes how many calls wait now.
+func (t *trend) wait(calls int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i, ok := t.at(time.Now()); ok {
+		t.waiting[i] = max(t.waiting[i], calls)
+	}
+}
+
+// count counts events that were not read before.
+func (t *trend) count(events []lockevents.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range events {
+		e := &events[i]
+		isHandOver := e.Kind == lockevents.Acquired && e.Contended
+		if e.Kind != lockevents.Lost && !isHandOver {
+			continue
+		}
+		switch step, ok := t.at(e.At); {
+		case !ok:
+		case isHandOver:
+			t.handOvers[step]++
+		default:
+			t.losses[step]++
+		}
+	}
+}
+
+// A line is a trend of one thing.
+type line struct {
+	Title string
+	Class string // of its colour
+	Now   string
+	Note  string
+	Path  string // of SVG, in a box of trendSteps times lineHeight
+}
+
+const lineHeight = 32
+
+// A trendsBody is all trends. What was not seen is null in JSON.
+type trendsBody struct {
+	Since     time.Time `json:"since"`
+	Step      millis    `json:"step_ms"` // how much time a point stands for
+	Waiting   []*int    `json:"waiting"` // the most calls that were seen to wait
+	Losses    []int     `json:"losses"`
+	HandOvers []int     `json:"hand_overs"`
+
+	recorded bool // events of losses and hand-overs were read
+}
+
+// show returns the trends so far. recorded says whether programs record events.
+func (t *trend) show(recorded bool) *trendsBody {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.at(time.Now())
+	b := &trendsBody{Since: t.begun.UTC(), Step: millisOf(t.step), recorded: recorded}
+	for i, calls := range t.waiting {
+		if calls < 0 {
+			b.Waiting = append(b.Waiting, nil)
+		} else {
+			b.Waiting = append(b.Waiting, &calls)
+		}
+		b.Losses, b.HandOvers = append(b.Losses, t.losses[i]), append(b.HandOvers, t.handOvers[i])
+	}
+	return b
+}
+
+// Lines are what a page draws.
+func (b *trendsBody) Lines() []line {
+	most := 0
+	for _, calls := range b.Waiting {
+		if calls != nil {
+			most = max(most, *calls)
+		}
+	}
+	lines := []line{{Title: "Calls waiting", Class: "contended", Now: fmt.Sprint(most, " at most"), Path: drawn(b.Waiting)}}
+	add := func(title, class string, counts []int) {
+		l := line{Title: title, Class: class, Note: "not recorded"}
+		if b.recorded {
+			points, total := make([]*int, len(counts)), 0
+			for i := range counts {
+				points[i] = &counts[i]
+				total += counts[i]
+			}
+			l.Note, l.Now, l.Path = "", fmt.Sprint(total, " in all"), drawn(points)
+		}
+		lines = append(lines, l)
+	}
+	add("Losses", "alarm", b.Losses)
+	add("Hand-overs", "held", b.HandOvers)
+	return lines
+}
+
+// drawn draws points, from the left edge to the right one; where there is none the line has a gap.
+func drawn(points []*int) string {
+	most := 1
+	for _, p := range points {
+		if p != nil {
+			most = max(most, *p)
+		}
+	}
+	width := float64(trendSteps) / float64(max(len(points)-1, 1))
+	var b strings.Builder
+	pen := false
+	for i, p := range points {
+		if p == nil {
+			pen = false
+			continue
+		}
+		y := float64(lineHeight-2) - float64(*p)/float64(most)*(lineHeight-4)
+		if !pen { // a point alone is a dot
+			fmt.Fprintf(&b, "M%.1f %.1fh.01", float64(i)*width, y)
+		} else {
+			fmt.Fprintf(&b, "L%.1f %.1f", float64(i)*width, y)
+		}
+		pen = true
+	}
+	return b.String()
+}
+
+// Says is what a line says to those who do not see it.
+func (l line) Says() string {
+	if l.Note != "" {
+		return l.Title + ": " + l.Note
+	}
+	return l.Title + ": " + l.Now
+}
+
+// trends returns what a page draws.
+func (h *hub) trends() *trendsBody {
+	events := h.events.now().value
+	return h.trend.show(events != nil && len(events.events) > 0)
+}
