@@ -119,6 +119,7 @@ func TestOnlyATaskThatAsynqHasArchivedForItsLockIsRestored(t *testing.T) {
 func TestATaskThatWasSetAsideIsCalledIfItsProcessDied(t *testing.T) {
 	eachTable(t, func(tb *table) {
 		restores := asideTable(tb)
+		tb.staysFresh("a")
 		tb.promotes(1, callAnyway, promotion{left: 1, soon: true}) // its process may be about to restore it
 		tb.isIn("a", "archived", "archived")
 		tb.ages("a")
