@@ -163,7 +163,7 @@ func wantHolders(d *scripttest.Driver, want ...string) {
 
 // More than can be looked at is not looked at; of a longer queue the head is.
 func TestALookHasBounds(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
+	scripttest.OnEachCrowded(t, func(d *scripttest.Driver) {
 		many := deadlock.MaxHolders
 		for i := range many {
 			d.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("p", i), N: many})
