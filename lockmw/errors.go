@@ -39,7 +39,8 @@ var (
 	// ErrInvalidOption: an option's value is out of its range, or an option of a nested call contradicts the
 	// outer hold.
 	ErrInvalidOption = core.ErrInvalidOption
-	// ErrWrongType: the lock's key in Redis holds something that is not a lock; it was not touched.
+	// ErrWrongType: a key of the lock in Redis holds something else, which was not touched, or no fencing token can be made.
+	// The error says which, and what to do.
 	ErrWrongType = core.ErrWrongType
 	// ErrNoLock is returned by a KeyFunc that wants this call to run without a lock.
 	ErrNoLock = core.ErrNoLock

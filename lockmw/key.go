@@ -27,4 +27,7 @@ func By[In any](kind string, parts ...func(In) string) KeyFunc[In] {
 // escaped (':' is %3A, '%' is %25), so that different parts never make the same key. An empty kind
 // or part makes the whole key empty, which every call refuses with ErrInvalidKey: a missing ID can
 // never mean one lock shared by all.
+//
+// Keys are compared byte by byte: "Ann" and "ann" are two locks, as are the composed and the decomposed form of "é". If they
+// mean one thing to you, change case and Unicode normalisation before you make the key.
 func Key(kind string, parts ...string) string { return keyed.Join(kind, parts...) }

@@ -55,3 +55,16 @@ func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
 	lockmwOn(t, s, "bench", "--duration", "1ms").want(t, statusUsage, "--duration")
 	lockmwOn(t, s, "bench", "--goroutines", "0").want(t, statusUsage, "--goroutines")
 }
+
+// The error says what to do: nothing is added that contradicts it.
+func TestACounterThatIsUsedUpIsNoStrangersKey(t *testing.T) {
+	s := redistest.Mini(t)
+	if err := s.NewClient(t).Set(t.Context(), "lockmw:fence", 1<<53-1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	r := lockmwOn(t, s, "bench", "--duration", "50ms")
+	r.want(t, statusFailed, "fencing counter lockmw:fence is used up", "delete it")
+	if strings.Contains(r.err, "choose another --prefix") {
+		t.Error(r.err)
+	}
+}

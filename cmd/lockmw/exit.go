@@ -81,6 +81,8 @@ func hint(err error) string {
 		return "  TLS: see --tls-ca, --tls-cert and --tls-key; without TLS the URL begins with redis://."
 	case has("connection refused", "i/o timeout", "no such host", "EOF", "connection reset", "deadline exceeded"):
 		return "  No Redis answers there: see --redis or LOCKMW_REDIS. A server with TLS wants rediss://."
+	case has("fencing"): // it says itself what to do
+		return ""
 	case errors.Is(err, lockmw.ErrWrongType):
 		return "  Somebody else's data is at that key: choose another --prefix."
 	}

@@ -28,10 +28,10 @@ if not may_grant() then return UNTRUSTED end
 local there = ARGV[6] ~= 'read' and call('EXISTS', KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6])
 if not ARGV[7] and there == 0 then
   -- The common case has lines of its own: they do what hold.lua does for a lock without extras, if the
-  -- counter lies behind the clock. Digits stay strings, because converting them takes longer than the rest.
+  -- counter lies behind the clock, and that is far from the last token. Digits stay strings, because converting them takes longer than the rest.
   local time, last = call('TIME'), redis.pcall('GET', fence)
   local token = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
-  if not last or (#last == #token and last < token and not string.find(last, '%D')) then
+  if token < '9' and (not last or (#last == #token and last < token and not string.find(last, '%D'))) then
     call('SET', fence, token)
     if ARGV[6] then
       call('HSET', KEYS[1], 'id', ARGV[1], 'owner', ARGV[4], 'token', token, 'inbox', ARGV[3], 'mode', ARGV[6])
@@ -66,7 +66,7 @@ local place = call('ZSCORE', line, id)
 call('ZCARD', KEYS[2])
 call('ZCARD', KEYS[5])
 call('HLEN', KEYS[3])
-if not reserve_tokens(1) then return NOT_A_COUNTER end
+if not reserve_tokens(1) then return counter_error() end
 
 local after
 if predecessor ~= '' then

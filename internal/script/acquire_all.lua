@@ -16,7 +16,7 @@ local function id_of(i) return ARGV[5 + i] end
 
 if call('EXISTS', unpack(KEYS, 1, 3 * n)) == 0 then
   local first = reserve_tokens(1)
-  if not first then return NOT_A_COUNTER end
+  if not first then return counter_error() end
   local token = string.format('%.0f', first)
   call('SET', fence, token) -- a full memory refuses this write, and none after it
   -- The fields are those of hold.lua.

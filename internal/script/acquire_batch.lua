@@ -11,7 +11,7 @@ if not may_grant() then return UNTRUSTED end
 --@fence
 local wanted = (#KEYS - 1) / 3
 local first, count = reserve_tokens(wanted)
-if not first then return NOT_A_COUNTER end
+if not first then return counter_error() end
 call('SET', fence, string.format('%.0f', first + count - 1)) -- a full memory refuses this write
 local tokens, inbox = {}, ARGV[1]
 for i = 1, wanted do

@@ -32,10 +32,8 @@ local function last_token()
   if not last then return 0 end
   return to_number(last)
 end
-local NOT_A_COUNTER = {err = 'WRONGTYPE the fencing counter is not one of ours'}
-
 -- Returns the first of up to `want` tokens that are greater than every token before, and how many there
--- are; nil if the counter is not one of ours. The caller writes the counter. More than one token is taken
+-- are; nil if there is none: see counter_error. The caller writes the counter. More than one token is taken
 -- only from microseconds that have passed, so that the counter never runs ahead of the clock that seeds it.
 local function reserve_tokens(want)
   local last = last_token()
@@ -44,4 +42,16 @@ local function reserve_tokens(want)
   local top = math.max(last + count, now_us)
   if top >= MAX then return nil end
   return top - count + 1, count
+end
+
+-- Returns an error that says why no token can be reserved.
+local function counter_error()
+  if not last_token() then
+    return {err = 'WRONGTYPE ' .. fence .. ' is not a fencing counter, which is a number below 2^53: choose another prefix, or delete it'}
+  end
+  if now_us >= MAX then
+    return {err = 'WRONGTYPE the server has no fencing token, as its clock is past the year 2255: set the clock'}
+  end
+  return {err = 'WRONGTYPE the fencing counter ' .. fence .. ' is used up at 2^53 - 1: when no lock is held, delete it, '
+    .. 'and reset the tokens that are stored with your data'}
 end

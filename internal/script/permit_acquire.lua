@@ -36,7 +36,7 @@ call('HLEN', KEYS[3])
 if p.isNew and call('EXISTS', KEYS[6], KEYS[7]) > 0 then
   return {err = 'WRONGTYPE locks of the key are waited for, and this is a semaphore'}
 end
-if not reserve_tokens(1) then return NOT_A_COUNTER end
+if not reserve_tokens(1) then return counter_error() end
 
 local more = reap_permits(p)
 if predecessor ~= '' then

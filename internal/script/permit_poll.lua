@@ -16,7 +16,7 @@ local call, fence = redis.call, KEYS[4]
 --@permits
 local p = read_permits()
 if p.err then return p end
-if not last_token() then return NOT_A_COUNTER end
+if not last_token() then return counter_error() end
 call('ZCARD', KEYS[2]) -- errors of type have to come before the first write
 call('HLEN', KEYS[3])
 call('PEXPIRE', KEYS[2], QUEUE_TTL) -- a full memory refuses neither this write nor those after it

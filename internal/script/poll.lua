@@ -19,7 +19,7 @@ local fence = KEYS[4]
 --@settle
 local h = read_holder()
 if h and h.err then return h end
-if not last_token() then return NOT_A_COUNTER end
+if not last_token() then return counter_error() end
 call('ZCARD', KEYS[2]) -- errors of type have to come before the first write
 call('ZCARD', KEYS[5])
 call('HLEN', KEYS[3])

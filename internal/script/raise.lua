@@ -10,7 +10,8 @@ local fence = KEYS[2]
 --@limits
 --@fence
 local last, token = last_token(), to_number(ARGV[1])
-if not last or not token then return NOT_A_COUNTER end
+if not last then return counter_error() end
+if not token then return {err = 'WRONGTYPE the token is not a number below 2^53'} end
 if token > last and (token >= now_us or ARGV[3]) then
   if token > now_us + tonumber(ARGV[2]) then return string.format('%.0f', now_us) end
   call('SET', fence, ARGV[1])

@@ -12,7 +12,7 @@ if not may_grant() then return UNTRUSTED end
 --@fence
 --@vote
 local last = last_token()
-if not last then return NOT_A_COUNTER end
+if not last then return counter_error() end
 local answers, taken = {}, {}
 for i = 1, (#KEYS - 1) / 3 do
   local k, a = 3 * i - 1, 6 * i - 4
