@@ -101,7 +101,13 @@ type lockJSON struct {
 		Name    string
 		KeptFor int `json:"kept_for_ms"`
 	} `json:"kept_places"`
-	Error *errorJSON
+	Tasks []struct {
+		Queue, ID, State string
+		Place            int
+		Waited           int `json:"waited_ms"`
+	}
+	MoreTasks int `json:"more_tasks"`
+	Error     *errorJSON
 }
 
 type errorJSON struct{ Type, Message string }

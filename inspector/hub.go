@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/doctor"
+	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -20,6 +21,7 @@ type hub struct {
 
 	searches *queue
 	trend    *trend
+	tasks    *taskReader
 	locks    *feed[*snapshot]
 	queues   *feed[*snapshot] // of the locks that are waited for, while all of them are not read often
 	servers  *feed[[]lockmw.Server]
@@ -39,10 +41,12 @@ type hub struct {
 type keyStatus struct {
 	lockmw.Status
 	wrong error
+	tasks parked.List
 }
 
 func newHub(insp *lockmw.Inspector, shown func(string) string) *hub {
 	h := &hub{insp: insp, shown: shown, searches: newQueue(), trend: newTrend(), keys: make(map[string]*feed[keyStatus]), processes: make(map[string]*feed[*presence])}
+	h.tasks = &taskReader{reader: parked.NewReader(insp.Redis(), insp.Prefix())}
 	h.locks = &feed[*snapshot]{pace: &h.pace, class: ofLocks, every: time.Second, load: scanShare, read: h.readAll}
 	h.queues = &feed[*snapshot]{pace: &h.pace, class: ofQueues, every: time.Second, load: scanShare, read: h.readQueues}
 	h.servers = newFeed(&h.pace, 2*time.Second, insp.Servers)
@@ -214,7 +218,11 @@ func (h *hub) readKey(ctx context.Context, key string) (keyStatus, error) {
 	status, err := h.insp.Get(ctx, key, h.kept.now().value[key]...)
 	status.Key = key
 	if errors.Is(err, lockmw.ErrWrongType) {
-		return keyStatus{status, err}, nil
+		return keyStatus{Status: status, wrong: err}, nil
 	}
-	return keyStatus{status, nil}, err
+	if err != nil {
+		return keyStatus{Status: status}, err
+	}
+	tasks, err := h.tasks.read(ctx, key)
+	return keyStatus{Status: status, tasks: tasks}, err
 }

@@ -30,6 +30,8 @@ type lock struct {
 	LongestWait *millis   `json:"longest_wait_ms"` // nil: nobody waits, or nobody knows since when
 	Waiters     []waiter  `json:"waiters,omitempty"`
 	Kept        []kept    `json:"kept_places,omitempty"`
+	Tasks       []task    `json:"tasks,omitempty"` // of asynq, that wait for it
+	MoreTasks   int       `json:"more_tasks,omitempty"`
 	Error       *problem  `json:"error,omitempty"`
 	ReadAt      time.Time `json:"read_at"`
 }

@@ -216,6 +216,7 @@ func (k *keyPage) show(v *view) *page {
 	status := r.value.Status
 	status.Key = k.key
 	l := v.lock(&status, r.value.wrong, r.at, true)
+	l.addTasks(r.value.tasks)
 	if r.at.IsZero() {
 		l.State = stateUnknown
 	}
