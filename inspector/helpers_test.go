@@ -45,7 +45,10 @@ func newDeskOn(t *testing.T, s *redistest.Server, opts ...inspector.Option) *des
 // inBubble runs test with a page whose minutes pass at once.
 func inBubble(t *testing.T, test func(d *desk), opts ...inspector.Option) {
 	t.Helper()
-	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) { test(newDeskOn(t, s, opts...)) })
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		t.Cleanup(func() { time.Sleep(2 * time.Minute) }) // until the last read that nobody waits for is given up
+		test(newDeskOn(t, s, opts...))
+	})
 }
 
 func (d *desk) client() *lockmw.Client { return usertest.Client(d.T, d.server) }
