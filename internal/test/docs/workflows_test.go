@@ -14,7 +14,7 @@ var (
 
 // A tag can be moved to other code; a commit cannot.
 func TestWorkflowsPinActionsToCommits(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(root, ".github/workflows/*.yml"))
+	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("workflows: %v, %v", files, err)
 	}
