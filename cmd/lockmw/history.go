@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +42,7 @@ This needs programs that record events with package lockevents. For others there
 		},
 	}
 	cmd.Flags().IntVar(&r.most, "last", 50, "how many events")
-	cmd.Flags().BoolVar(&r.follow, "follow", false, "go on with what happens from now on, until Ctrl-C")
+	cmd.Flags().BoolVar(&r.follow, "follow", false, "continue with new events, until Ctrl-C")
 	return cmd
 }
 
@@ -158,7 +157,7 @@ func (r *reading) tell(e *lockevents.Event) error {
 	if e.Err != "" {
 		add("%s", e.Err)
 	}
-	printf(r.out, "%s  %-14s %s\n", e.At.Local().Format("15:04:05.000"), e.Kind, strings.Join(parts, "  "))
+	printf(r.out, "%s\n", hanging(say("%s  %-14s ", e.At.Local().Format("15:04:05.000"), e.Kind), parts, r.io.terminalWidth()))
 	if e.Dropped > 0 {
 		printf(r.out, "%14s%d more events of that time were dropped, of any key\n", "", e.Dropped)
 	}

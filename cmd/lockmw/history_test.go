@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/lockmw"
@@ -126,4 +128,25 @@ func TestHistoryFollows(t *testing.T) {
 		t.Errorf("the exit status is %d", status)
 	}
 	_ = in.Close()
+}
+
+func TestHistoryFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	recorded(t, s, "user:42")
+	for _, width := range []int{0, 40, 80, 100} {
+		var out strings.Builder
+		c := console{in: strings.NewReader(""), out: &out, err: io.Discard, env: func(string) string { return "" }, width: width}
+		if status := run(t.Context(), c, []string{"history", "--redis", s.Addr()}); status != statusDone {
+			t.Fatalf("the exit status is %d", status)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := ansi.StringWidth(strings.TrimSuffix(line, "\n")); width > 0 && n > max(width, 60) { // a part is not broken
+				t.Errorf("at %d a line has %d columns: %s", width, n, line)
+			}
+		}
+		if n := strings.Count(out.String(), "\n"); width == 0 && n != 3 || width == 80 && (n < 4 || !strings.Contains(out.String(), "\n"+strings.Repeat(" ", 29)+"after ")) {
+			t.Errorf("at %d it prints\n%s", width, out.String())
+		}
+	}
 }

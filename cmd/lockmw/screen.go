@@ -379,32 +379,3 @@ func (s *screen) row(r *topRow) table.Row {
 		fmt.Sprintf("%4s", rate), fmt.Sprintf("%4s", losses),
 	}
 }
-
-// detail is what is shown of one key.
-func (s *screen) detail() string {
-	var b strings.Builder
-	r := s.hot[s.open]
-	for _, row := range s.known() {
-		if r == nil && row.Key == s.open {
-			r = row
-		}
-	}
-	if r == nil {
-		return string(say("%s: neither held nor waited for", s.open))
-	}
-	_ = printLock(&b, &r.lockRecord) // a Builder takes all
-	if key, ok := shellArgument(s.open); ok && len(r.Holders) > 0 {
-		arguments := key + " --holder ID"
-		if strings.HasPrefix(key, "-") {
-			arguments = "--holder ID -- " + key
-		}
-		printf(&b, "\n  To release it: lockmw unlock %s\n", arguments)
-	}
-	for i, e := range s.happened {
-		if i == 0 {
-			printf(&b, "\n  lately\n")
-		}
-		printf(&b, "  %s  %-11s %s\n", e.Time.Local().Format(time.TimeOnly), e.Event, e.text())
-	}
-	return b.String()
-}

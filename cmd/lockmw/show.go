@@ -97,7 +97,7 @@ func printLock(out io.Writer, r *lockRecord) error {
 			}
 			name := who(w.Label, w.Process)
 			if w.Position == 0 {
-				name += " (behind the holder, in its process)"
+				name += " (behind the holder)"
 			}
 			printf(t, "  %s\t%s\t%d\t%s\t%s\n", position, mode, w.Calls, waiting, name)
 		}

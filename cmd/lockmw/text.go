@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // A safe text obeys no stranger: what others have chosen in it went through clean.
@@ -86,6 +88,34 @@ func short(text string, most int) string {
 		return string(runes[:most-1]) + "…"
 	}
 	return text
+}
+
+// hanging is a line of a head and parts. In a terminal that is so wide, a part that does not fit begins a new line, indented to where the
+// parts begin; 0: there is no terminal.
+func hanging(head safe, parts []string, width int) safe {
+	indent := ansi.StringWidth(string(head))
+	if indent > width/2 {
+		indent = 4
+	}
+	var b strings.Builder
+	b.WriteString(string(head))
+	used := ansi.StringWidth(string(head))
+	for i, part := range parts {
+		part = clean(part)
+		n := ansi.StringWidth(part)
+		switch {
+		case i == 0:
+		case width > 0 && used+2+n > width:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			used = indent
+		default:
+			b.WriteString("  ")
+			used += 2
+		}
+		b.WriteString(part)
+		used += n
+	}
+	return safe(b.String())
 }
 
 // ago writes seconds as a person says them: 0.4s, 12s, 3m20s, 2h5m, 3d4h.

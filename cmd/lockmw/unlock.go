@@ -32,8 +32,8 @@ func (c *command) unlock() *cobra.Command {
 		Short: "Release exactly one hold, after a question",
 		Long: `Releases the hold with that ID, as "lockmw show" prints it, and no other. It shows the holder and asks first.
 
-The lock goes to the next in the queue. The holder is told that it has lost the lock: at once if its process listens, else at its
-next renewal. Its code may still be at work until then, and longer if it hangs: make sure that it is not.
+The lock goes to the next in the queue. The holder is told that it has lost the lock: immediately if its process listens, otherwise at
+its next renewal. Its code may still be at work until then, and longer if it hangs: make sure that it is not.
 
 The release is recorded with its operator, for "lockmw history" and the page.
 

@@ -54,8 +54,12 @@ func (s *screen) title() string {
 }
 
 func (s *screen) summary() string {
-	text := fmt.Sprintf("%s held, %d wait, the longest for %s", count(s.sight.held, "key"), s.sight.waiting, ago(s.sight.longest))
-	if s.sight.longest < 0 {
+	longest := s.sight.longest
+	for _, r := range s.shown { // some were read later
+		longest = max(longest, r.longest())
+	}
+	text := fmt.Sprintf("%s held, %d wait, the longest for %s", count(s.sight.held, "key"), s.sight.waiting, ago(longest))
+	if longest < 0 {
 		text = fmt.Sprintf("%s held, %d wait", count(s.sight.held, "key"), s.sight.waiting)
 	}
 	if !s.ready {
@@ -90,4 +94,33 @@ func (s *screen) trouble() string {
 		return faintStyle.Render("nobody holds a lock")
 	}
 	return ""
+}
+
+// detail is what is shown of one key.
+func (s *screen) detail() string {
+	var b strings.Builder
+	r := s.hot[s.open]
+	for _, row := range s.known() {
+		if r == nil && row.Key == s.open {
+			r = row
+		}
+	}
+	if r == nil {
+		return string(say("%s: neither held nor waited for", s.open))
+	}
+	_ = printLock(&b, &r.lockRecord) // a Builder takes all
+	if key, ok := shellArgument(s.open); ok && len(r.Holders) > 0 {
+		arguments := key + " --holder ID"
+		if strings.HasPrefix(key, "-") {
+			arguments = "--holder ID -- " + key
+		}
+		printf(&b, "\n  To release it: lockmw unlock %s\n", arguments)
+	}
+	for i, e := range s.happened {
+		if i == 0 {
+			printf(&b, "\n  lately\n")
+		}
+		printf(&b, "%s\n", e.line("  "+time.TimeOnly, s.width))
+	}
+	return b.String()
 }

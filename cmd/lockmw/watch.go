@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,7 +109,7 @@ func (w *watching) tell(e event) error {
 		}
 		return w.out.Flush()
 	}
-	printf(w.out, "%s  %-11s %s\n", e.Time.Local().Format("15:04:05.000"), e.Event, e.text())
+	printf(w.out, "%s\n", e.line("15:04:05.000", w.io.terminalWidth()))
 	return w.out.Flush()
 }
 
@@ -143,9 +142,8 @@ type event struct {
 	Error   string        `json:"error,omitempty"`
 }
 
-// text is what a person reads of it.
-func (e *event) text() string {
-	var parts []string
+// parts are what a person reads of it.
+func (e *event) parts() (parts []string) {
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if h := e.Holder; h != nil {
 		add("%s", who(h.Label, h.Process))
@@ -179,7 +177,12 @@ func (e *event) text() string {
 	} else if e.Event != eventBack {
 		add("%d wait", e.Waiting)
 	}
-	return strings.Join(parts, "  ")
+	return parts
+}
+
+// line is a line about it for a terminal that is so wide.
+func (e *event) line(layout string, width int) safe {
+	return hanging(say("%s  %-11s ", e.Time.Local().Format(layout), e.Event), e.parts(), width)
 }
 
 // A look is what was seen of a lock at a time.

@@ -166,7 +166,7 @@ func TestWhatHasHappenedBetweenTwoLooks(t *testing.T) {
 		var got []string
 		for _, e := range tt.now.since(tt.before) {
 			got = append(got, e.Event)
-			if text := e.text(); text == "" {
+			if text := strings.Join(e.parts(), "  "); text == "" {
 				t.Errorf("%s: %s has no text", what, e.Event)
 			}
 		}
