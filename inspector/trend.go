@@ -147,6 +147,9 @@ func (b *trendsBody) Lines() []line {
 				points[i] = &counts[i]
 				total += counts[i]
 			}
+			if len(points) > 1 {
+				points[len(points)-1] = nil // its time has not passed yet: fewer in it mean nothing
+			}
 			l.Note, l.Now, l.Path = "", fmt.Sprint(total, " in all"), drawn(points)
 		}
 		lines = append(lines, l)
@@ -173,8 +176,8 @@ func drawn(points []*int) string {
 			continue
 		}
 		y := float64(lineHeight-2) - float64(*p)/float64(most)*(lineHeight-4)
-		if !pen { // a point alone is a dot
-			fmt.Fprintf(&b, "M%.1f %.1fh.01", float64(i)*width, y)
+		if !pen { // a point alone is a dash
+			fmt.Fprintf(&b, "M%.1f %.1fh1", min(float64(i)*width, trendSteps-1), y)
 		} else {
 			fmt.Fprintf(&b, "L%.1f %.1f", float64(i)*width, y)
 		}

@@ -46,7 +46,7 @@ func TestATrendHasAllOfItsTimeInBoundedMemory(t *testing.T) {
 
 func TestALineHasGapsWhereNobodyLooked(t *testing.T) {
 	one, three := 1, 3
-	if got, want := drawn([]*int{&three, &one, nil, &one, nil}), "M0.0 2.0h.01L30.0 20.7M90.0 20.7h.01"; got != want {
+	if got, want := drawn([]*int{&three, &one, nil, &one, nil}), "M0.0 2.0h1L30.0 20.7M90.0 20.7h1"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got := drawn([]*int{nil}); got != "" {

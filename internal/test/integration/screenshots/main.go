@@ -39,10 +39,10 @@ type shot struct {
 }
 
 var shots = []shot{
-	{"inspector.png", "", `tr.contended`, browser.Window{Width: 1180, Height: 830}},
-	{"inspector-dark.png", "", `tr.contended`, browser.Window{Width: 1180, Height: 830, Dark: true}},
+	{"inspector.png", "", `tr.contended`, browser.Window{Width: 1180, Height: 960}},
+	{"inspector-dark.png", "", `tr.contended`, browser.Window{Width: 1180, Height: 960, Dark: true}},
 	{"inspector-key.png", "key?key=user:42", `table.queue`, browser.Window{Width: 1180, Height: 610}},
-	{"inspector-phone.png", "", `tr.contended`, browser.Window{Width: 390, Height: 800, Phone: true}},
+	{"inspector-phone.png", "", `tr.contended`, browser.Window{Width: 390, Height: 844, Phone: true}},
 }
 
 // run is the program; what flags have to say goes to stderr.
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("screenshots", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("o", "docs", "put the pictures into this `folder`")
-	rest := flags.Duration("wait", 8*time.Second, "how old the locks are in the pictures")
+	rest := flags.Duration("wait", 2*time.Minute, "how long the locks have been there in the pictures")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -66,7 +66,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		return err
 	}
 	defer stop()
-	time.Sleep(*rest)
+	for began := time.Now(); time.Since(began) < *rest; time.Sleep(time.Second) { // the trends need somebody who looks
+		if err := chromedp.Do(tab, chromedp.Navigate(scene.site.URL)); err != nil {
+			return err
+		}
+	}
 	for _, s := range shots {
 		err := chromedp.Do(tab, s.window.Set(), chromedp.Navigate(scene.site.URL+"/"+s.path),
 			chromedp.WaitVisible(chromedp.CSS(s.ready)), chromedp.WaitVisible(chromedp.CSS(".pulse.on")))

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/inspector"
+	"github.com/lockmw/go/internal/pause"
+	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 	"github.com/lockmw/go/semaphore"
@@ -24,6 +27,9 @@ type scene struct {
 	site    *httptest.Server
 	mini    *miniredis.Miniredis
 	clients []*lockmw.Client
+	events  *lockevents.Recorder
+	holds   []*lockmw.Hold // a hold that nobody refers to would end
+	trade   sync.WaitGroup
 	cancel  context.CancelFunc
 	names   []string // of processes: what they are called, and what they are called in the pictures
 }
@@ -45,8 +51,11 @@ func newScene(ctx context.Context) (_ *scene, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.events, err = lockevents.New(dial()); err != nil {
+		return nil, err
+	}
 	for _, name := range []string{"web-1:4711:5f0c2a81", "web-2:4702:c81d03be", "worker-1:310:77e0914a"} {
-		c, err := lockmw.New(dial(), lockmw.WithLogger(slog.New(slog.DiscardHandler)))
+		c, err := lockmw.New(dial(), lockmw.WithLogger(slog.New(slog.DiscardHandler)), lockmw.WithObserver(s.events.Observer()))
 		if err != nil {
 			return nil, err
 		}
@@ -75,8 +84,12 @@ func (s *scene) close() {
 		s.site.Close()
 	}
 	s.cancel()
+	s.trade.Wait()
 	for _, c := range s.clients {
 		_ = c.Close()
+	}
+	if s.events != nil {
+		_ = s.events.Close()
 	}
 	s.mini.Close()
 }
@@ -88,6 +101,7 @@ func (s *scene) take(ctx context.Context) error {
 	lock := func(l lockmw.Locker, key string, opts ...lockmw.Option) *lockmw.Hold {
 		_, hold, err := l.Lock(ctx, key, opts...)
 		failed = errors.Join(failed, err)
+		s.holds = append(s.holds, hold)
 		return hold
 	}
 	lock(web1, "user:42", lockmw.WithLabel("req-8f21"))
@@ -119,7 +133,20 @@ func (s *scene) take(ctx context.Context) error {
 	wait(worker, "user:42", "task-548")
 	wait(web1, "user:42", "req-9b77")
 	wait(fairlock.New(web1), "invoice:2031", "req-77aa")
+	for i, c := range s.clients { // for the trends
+		s.trade.Go(func() { s.sell(ctx, c, time.Duration(40+30*i)*time.Millisecond) })
+	}
 	return failed
+}
+
+// sell takes and releases one lock until ctx ends, for longer and longer.
+func (s *scene) sell(ctx context.Context, c *lockmw.Client, held time.Duration) {
+	for began := time.Now(); ctx.Err() == nil; {
+		if _, hold, err := c.Lock(ctx, "stock:17", lockmw.WithLabel("order")); err == nil {
+			pause.For(ctx, held+time.Since(began)/200)
+			_ = hold.Unlock()
+		}
+	}
 }
 
 // renamed calls the processes in everything that h says by names that stay the same, and are not those of this machine.
