@@ -97,6 +97,7 @@ func TestOneLockIsShown(t *testing.T) {
 }
 
 func TestKeptPlacesAndPermitsAreShown(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	web := d.client()
 	usertest.Lock(d, d.Context(), semaphore.New(web, 3), "export", lockmw.WithWeight(2))

@@ -285,6 +285,7 @@ func TestReloadsReadNoMoreThanAStream(t *testing.T) {
 }
 
 func TestAServerThatIsAwayIsShownWithWhatWasKnown(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	usertest.Lock(t, t.Context(), d.client(), "user:42", lockmw.WithFixedLease(time.Hour))
 	d.get("/", http.StatusOK)

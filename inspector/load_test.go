@@ -63,6 +63,7 @@ func (d *desk) abandon(after time.Duration, paths ...string) {
 
 // A scan of 20,000 keys is 80 pages.
 func TestOneScanServesAllWhoLook(t *testing.T) {
+	t.Parallel()
 	for what, path := range map[string]string{"keys": "/key?key=nobody:%d", "overviews": "/?q=%d", "servers": "/redis?x=%d"} {
 		t.Run(what, func(t *testing.T) {
 			d := newDeskOn(t, redistest.Redis(t))
@@ -147,6 +148,7 @@ func TestOneReadingOfTheHistoryServesAllKeys(t *testing.T) {
 }
 
 func TestTheHistoryOfTheLastEventsIsKnown(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	rdb := d.server.NewClient(t)
 	write := func(n int, key string) {

@@ -62,6 +62,7 @@ func TestWhatWasNeverReadIsNotShownAsNothing(t *testing.T) {
 
 // A monitor must not take the state of some time ago for that of now.
 func TestPagesAndJSONAgreeWhetherRedisIsThere(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	usertest.Lock(t, t.Context(), d.client(), "user:42", lockmw.WithFixedLease(time.Hour))
 	paths := []string{"/", "/locks.json", "/key?key=user:42", "/key.json?key=user:42", "/redis", "/redis.json"}
@@ -89,6 +90,7 @@ func TestPagesAndJSONAgreeWhetherRedisIsThere(t *testing.T) {
 
 // go-redis dials again and again: it takes seconds until it says that it cannot connect. Here it takes until the test ends.
 func TestPagesDoNotWaitForAServerThatIsAway(t *testing.T) {
+	t.Parallel()
 	s := redistest.Mini(t)
 	ends := make(chan struct{})
 	defer close(ends)
