@@ -53,7 +53,7 @@ func TestAnInspectorSeesReadersAndTickets(t *testing.T) {
 		d.Read("b")
 		d.Read("over")
 		d.Write("w")
-		d.Read("r")
+		d.Acquire(scripttest.Acquire{ID: "r", Mode: core.Read, Subscribed: true})
 		d.Keep("f", "t", time.Minute)
 		d.Keep("away", "u", time.Minute)
 		d.CancelKeeping("away", "u", time.Minute)
@@ -73,7 +73,7 @@ func TestAnInspectorSeesReadersAndTickets(t *testing.T) {
 		var waiters []string
 		for _, w := range s.Waiters {
 			waiters = append(waiters, w.Ticket+" "+w.Mode)
-			if w.Process != w.Ticket || time.Since(w.Since) > time.Minute {
+			if w.Process != w.Ticket || time.Since(w.Since) > time.Minute || w.Seen.Before(w.Since.Truncate(time.Millisecond)) {
 				d.Errorf("a waiter is %+v", w)
 			}
 		}

@@ -204,11 +204,11 @@ func countOf(field string) int {
 	return max(n, 0)
 }
 
-// readTicket reads what acquire.lua and poll.lua wrote of a ticket.
+// readTicket reads what acquire.lua and poll.lua wrote of a ticket. The sign of when it was seen says whether its inbox is subscribed.
 func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
 	seen, calls, _ := strings.Cut(tickets["@"+id], " ")
 	w := Waiter{Ticket: id, Calls: max(countOf(calls), 1)}
-	if ms, err := strconv.ParseInt(strings.TrimPrefix(seen, "+"), 10, 64); err == nil {
+	if ms, err := strconv.ParseInt(strings.TrimLeft(seen, "+-"), 10, 64); err == nil {
 		w.Seen = time.UnixMilli(ms)
 	}
 	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
