@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/loglimit"
@@ -46,14 +45,14 @@ func (c *config) logKey(r *http.Request, err error) {
 		shown = keyed.ErrEmpty
 	}
 	var more []any
-	number, kind := 0, ""
+	number, key := 0, "" // of which only the kind is shown
 	if part, ok := errors.AsType[*keyed.PartError](err); ok {
-		number, kind = part.Number, part.Kind
+		number, key = part.Number, keyed.Join(part.Kind, "?")
 		more = []any{"part", number}
 	}
 	if missed, ok := c.invalid.Allow(strconv.Itoa(number)); ok {
 		c.log(r, slog.LevelInfo, "httpmw: a request was refused because it has no valid key",
-			&lockmw.Error{Key: kind + ":", Err: shown}, append(more, "suppressed", missed)...)
+			&lockmw.Error{Key: key, Err: shown}, append(more, "suppressed", missed)...)
 	}
 }
 
@@ -62,8 +61,8 @@ func (c *config) logKey(r *http.Request, err error) {
 func (c *config) log(r *http.Request, level slog.Level, text string, err error, more ...any) {
 	name := c.name
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {
-		if kind, _, found := strings.Cut(e.Key, ":"); found && name == "" {
-			name = kind
+		if e.Key != "" && name == "" {
+			name = keyed.Kind(e.Key)
 		}
 		if e.Label != "" {
 			more = append([]any{"label", e.Label}, more...)

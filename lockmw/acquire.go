@@ -91,7 +91,7 @@ func (l *KindLocker) newAttempt(p *Policy, op, key, owner string) attempt {
 	}
 	if len(p.Observers) > 0 {
 		held.watch = newWatch(Attempt{
-			Key: key, Name: p.nameFor(key), Op: op, Mode: held.req.Mode.String(), Policy: *p,
+			Key: key, Name: l.nameOf(key, p), Op: op, Mode: held.req.Mode.String(), Policy: *p,
 		}, l.Logger())
 	}
 	return attempt{policy: p, op: op, held: held, hold: held.newHold()}
@@ -176,7 +176,7 @@ func (a *attempt) tellAcquired(g Acquisition) {
 func (a *attempt) logFailedOpen(err error) {
 	l := a.held.locker
 	if missed, ok := l.lines.Allow(loglimit.KindOf(err)); ok {
-		l.Logger().WarnContext(a.ctx, "lockmw: continuing without a lock", "name", a.policy.nameFor(a.held.req.Key), "error", errors.Unwrap(err), "suppressed", missed)
+		l.Logger().WarnContext(a.ctx, "lockmw: continuing without a lock", "name", l.nameOf(a.held.req.Key, a.policy), "error", errors.Unwrap(err), "suppressed", missed)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/option"
 )
@@ -23,6 +24,7 @@ type KindLocker struct {
 	unlockTimeout time.Duration
 	logger        *slog.Logger    // WithLogger's; nil: the default one
 	lines         *loglimit.Limit // of each kind one in a while
+	names         *keyed.Kinds
 }
 
 var _ Locker = (*KindLocker)(nil)
@@ -45,7 +47,7 @@ func OverLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*KindLoc
 func newKindLocker(locks core.Locks, kind core.Kind, s *settings) (*KindLocker, error) {
 	l := &KindLocker{
 		locks: locks, kind: kind, base: s.policy, unlockTimeout: s.engine.Unlock, logger: s.logger,
-		lines: &loglimit.Limit{},
+		lines: &loglimit.Limit{}, names: &keyed.Kinds{},
 	}
 	if err := l.checkTimes(l.base.Lease, l.base.MinHold); err != nil {
 		return nil, err
@@ -99,6 +101,18 @@ func (l *KindLocker) Logger() *slog.Logger {
 		return slog.Default()
 	}
 	return l.logger
+}
+
+// nameOf returns the name of a key's lock in spans, metrics and log lines.
+func (l *KindLocker) nameOf(key string, p *Policy) string {
+	if p.Name != "" {
+		return p.Name
+	}
+	name, first := l.names.Name(key)
+	if first {
+		l.Logger().Warn(fmt.Sprintf("lockmw: keys of more than %d kinds: spans and metrics call the others %q; the kind stands before the first colon of a key and has no ID, or WithName says the name", keyed.MaxKinds, name))
+	}
+	return name
 }
 
 // Backend is not for users of this module: it tells asynqmw where the locks live, if that is in Redis.

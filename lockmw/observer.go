@@ -42,7 +42,7 @@ type Observer struct {
 // An Attempt is one call for a lock.
 type Attempt struct {
 	Key    string
-	Name   string // WithName's, else the part of the key before the first ':'
+	Name   string // WithName's, else the kind of the key: see there
 	Op     string // "lock", "try_lock"; by Lead "lead", by Once "once"
 	Mode   string // exclusive, fair, read or write
 	Policy Policy

@@ -101,8 +101,10 @@ func WithPlace(name string, keep time.Duration) Option {
 // shares the permits of the outer hold, and gets ErrUpgrade if it wants more.
 func WithWeight(w int) Option { return Option{kind: optWeight, n: w} }
 
-// WithName sets the name under which spans and metrics show the lock. It should have few different values: a
-// route or a task type, not an ID. Default: the key's kind, which is the part before its first ':'.
+// WithName sets the name under which spans, metrics and log lines show the lock. It should have few different values: a
+// route or a task type, not an ID. Default: the key's kind, which is the part before its first ':'. A key without one has
+// the name "lock". The first 100 kinds of a Client or Local have names of their own; the others have the name "other", and one
+// line is logged.
 func WithName(name string) Option { return Option{kind: optName, text: name} }
 
 // WithLabel says what a hold is for: a request id, a task id. Others who meet the lock see the label in their

@@ -3,7 +3,6 @@ package lockmw
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -211,16 +210,4 @@ func (p *Policy) applyOne(o *Option) error {
 	}
 	p.set |= o.bit()
 	return nil
-}
-
-// nameFor returns the label of a key's lock in spans and metrics.
-func (p *Policy) nameFor(key string) string {
-	if p.Name != "" {
-		return p.Name
-	}
-	kind, _, _ := strings.Cut(key, ":")
-	if kind == key { // a key without a kind may be anything, which no label may show
-		return "lock"
-	}
-	return kind
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/lockmw/go/internal/keyed"
 )
 
 // A filter says which locks are wanted.
@@ -22,7 +24,7 @@ var modes = []string{"exclusive", "fair", "read", "write", "permit"}
 
 func (f *filter) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key, "key", "", "only keys like this one: * is any text, ? any character")
-	flags.StringVar(&f.kind, "kind", "", "only keys of this kind, which is what stands before the first colon")
+	flags.StringVar(&f.kind, "kind", "", "only keys of this kind, which is what stands before the first colon; lock: keys without a kind")
 	flags.StringVar(&f.mode, "mode", "", "only locks that are held like this: exclusive, fair, read, write or permit")
 	flags.StringVar(&f.process, "process", "", "only locks that a process like this one holds or waits for (* and ?)")
 	flags.StringVar(&f.label, "label", "", "only locks that a call with a label like this one holds or waits for (* and ?)")
@@ -46,10 +48,9 @@ func (f *filter) prepare() {
 }
 
 func (f *filter) match(r *lockRecord) bool {
-	kind, _, _ := strings.Cut(r.Key, ":")
 	switch {
 	case f.keys != nil && !f.keys.MatchString(r.Key),
-		f.kind != "" && f.kind != kind,
+		f.kind != "" && f.kind != keyed.Kind(r.Key),
 		f.mode != "" && f.mode != r.Mode,
 		f.waited && r.Waiting == 0,
 		f.waitingLonger > 0 && r.longest() < f.waitingLonger.Seconds():

@@ -60,6 +60,11 @@ func TestLocksAreListedByTheLongestWait(t *testing.T) {
 			t.Error("a lock without waiters is listed with --waited")
 		}
 		lockmwOn(t, s, "ls", "--kind", "user").want(t, statusNothing, "no lock matches")
+		take(t, locks, "payments")
+		r = lockmwOn(t, s, "ls", "--kind", "lock") // as metrics call keys without a kind
+		if r.want(t, statusDone, "payments"); strings.Contains(r.out, "cart:1") {
+			t.Error("a key of another kind is listed")
+		}
 	})
 }
 

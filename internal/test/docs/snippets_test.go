@@ -299,7 +299,7 @@ func permits(ctx context.Context, locks *lockmw.Client, tenant string) error {
 }
 
 func bulkhead(locks *lockmw.Client, r chi.Router) {
-	r.With(httpmw.WithLock(semaphore.New(locks, 20), httpmw.Const("payments"))).
+	r.With(httpmw.WithLock(semaphore.New(locks, 20), httpmw.Const("payments", "gateway"))).
 		Post("/payments", pay)
 }
 
