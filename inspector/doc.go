@@ -14,7 +14,7 @@
 //
 //	./                 all locks, a hundred at a time: ?q= part of a key, process or label, ?state=, ?mode=, ?sort=, ?page=
 //	key?key=user:42    one lock: holders, queue, kept places, recorded events
-//	process            all processes; process?process=web-1 those of a host, or one: what they hold and wait for
+//	process            all processes, or what process?process=web-1 names: a host, or one process; what they hold and wait for
 //	redis              the server, or the masters of a Cluster; the prefixes in use
 //
 // They work without scripts: a reload shows the new state. With scripts they change by themselves, by server-sent events. Such a

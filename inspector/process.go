@@ -26,7 +26,7 @@ const (
 	mostShown = 200
 )
 
-// process returns the feed of a process. What was known of one is kept as long as a confirmation is good for.
+// process returns the feed of a process. The last reading is kept as long as a confirmation is good for.
 func (h *hub) process(name string) *feed[*presence] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *presence) toRead(name string, all []*entry) (keys []string, newest time
 	return keys[:min(len(keys), mostWatched)], newest
 }
 
-// and yields the entries that were read for the process, and those of all others.
+// and yields the entries that were read for the process, and the entries of all other keys.
 func (p *presence) and(all []*entry) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, e := range p.entries {
@@ -125,7 +125,8 @@ func (p *presence) and(all []*entry) iter.Seq[*entry] {
 	}
 }
 
-// of returns the entries that a process of that name, or those of that host, have a part in. What was read for the process is newer.
+// of returns the locks that a process of that name, or the processes of that host, hold or wait for. An entry that was read for the
+// process is newer.
 func (p *presence) of(all *snapshot, name string) (found []*entry) {
 	var entries []*entry
 	if all != nil {
@@ -143,7 +144,7 @@ func (p *presence) of(all *snapshot, name string) (found []*entry) {
 	return found
 }
 
-// isOf reports whether process is the one of that name, or one of several: a host, or a host with a process id.
+// isOf reports whether a process has that name, or is on the host of that name, or has that host and process id.
 func isOf(process, name string) bool {
 	rest, ok := strings.CutPrefix(process, name)
 	return ok && (rest == "" || rest[0] == ':' || name == "")
@@ -164,7 +165,7 @@ func (w waiter) ProcessHref() string    { return processHref(w.Process) }
 func (h happening) ProcessHref() string { return processHref(h.Whose()) }
 func (p process) ProcessHref() string   { return processHref(p.Process) }
 
-// A processPage is about one process, or those of a host, or all.
+// A processPage is about one process, or the processes of a host, or all.
 type processPage struct {
 	hub  *hub
 	name string

@@ -58,40 +58,41 @@ func (d *desk) process(name string) (a processJSON) {
 }
 
 func TestAPageShowsWhatAProcessHoldsAndWaitsFor(t *testing.T) {
-	d := newDesk(t)
-	one, other := d.client(), d.client()
-	usertest.Lock(d, d.Context(), one, "user:1", lockmw.WithLabel("req-1"))
-	usertest.Lock(d, d.Context(), one, "user:2", lockmw.WithFixedLease(time.Hour))
-	usertest.Lock(d, d.Context(), other, "user:3")
-	d.wait(one, "user:3", lockmw.WithLabel("req-2"))
-	name := d.json("/key.json?key=user:1", http.StatusOK).Lock.Holders[0].Process
-	host, _, _ := strings.Cut(name, ":")
-	a := d.process(name)
-	if len(a.Processes) != 1 || a.Processes[0].Holds != 2 || a.Processes[0].Waiting != 1 || len(a.Holds) != 2 || a.Holds[0].Key != "user:1" ||
-		a.Holds[0].Label != "req-1" || !a.Holds[1].Fixed || a.Holds[1].LeaseLeft == 0 || len(a.Waits) != 1 || a.Waits[0].Key != "user:3" {
-		t.Errorf("of %s: %+v", name, a)
-	}
-	if a.Silence == nil || a.Silence.Silent || !strings.Contains(a.Silence.Reason, "unless it is renewed") {
-		t.Errorf("of %s: %+v", name, a.Silence)
-	}
-	for _, name := range []string{host, host + name[len(host):strings.LastIndex(name, ":")], ""} {
-		if a := d.process(name); len(a.Processes) != 2 || a.Processes[0].Holds != 2 || a.Silence != nil {
-			t.Errorf("of %q: %+v", name, a)
+	inBubble(t, func(d *desk) {
+		one, other := d.client(), d.client()
+		usertest.Lock(d, d.Context(), one, "user:1", lockmw.WithLabel("req-1"))
+		usertest.Lock(d, d.Context(), one, "user:2", lockmw.WithFixedLease(time.Hour))
+		usertest.Lock(d, d.Context(), other, "user:3")
+		d.wait(one, "user:3", lockmw.WithLabel("req-2"))
+		name := d.json("/key.json?key=user:1", http.StatusOK).Lock.Holders[0].Process
+		host, _, _ := strings.Cut(name, ":")
+		a := d.process(name)
+		if len(a.Processes) != 1 || a.Processes[0].Holds != 2 || a.Processes[0].Waiting != 1 || len(a.Holds) != 2 || a.Holds[0].Key != "user:1" ||
+			a.Holds[0].Label != "req-1" || !a.Holds[1].Fixed || a.Holds[1].LeaseLeft == 0 || len(a.Waits) != 1 || a.Waits[0].Key != "user:3" {
+			d.Errorf("of %s: %+v", name, a)
 		}
-	}
-	for _, name := range []string{host[:len(host)-1], "nobody", name + "x"} {
-		if a := d.process(name); len(a.Processes) != 0 || len(a.Holds) != 0 || a.Silence == nil || a.Silence.Silent {
-			t.Errorf("of %q: %+v", name, a)
+		if a.Silence == nil || a.Silence.Silent || !strings.Contains(a.Silence.Reason, "unless it is renewed") {
+			d.Errorf("of %s: %+v", name, a.Silence)
 		}
-	}
-	link := `href="process?process=` + url.QueryEscape(name) + `"`
-	for path, text := range map[string]string{"/": link, "/key?key=user:1": link, "/process": link, "/process?process=" + name: "req-2"} {
-		if page := d.get(path, http.StatusOK); !strings.Contains(page, text) {
-			t.Errorf("%s has no %s:\n%s", path, text, page)
+		for _, name := range []string{host, host + name[len(host):strings.LastIndex(name, ":")], ""} {
+			if a := d.process(name); len(a.Processes) != 2 || a.Processes[0].Holds != 2 || a.Silence != nil {
+				d.Errorf("of %q: %+v", name, a)
+			}
 		}
-	}
-	d.get("/process?process=a&process=b", http.StatusBadRequest)
-	d.get("/process.json?process="+strings.Repeat("x", 600), http.StatusBadRequest)
+		for _, name := range []string{host[:len(host)-1], "nobody", name + "x"} {
+			if a := d.process(name); len(a.Processes) != 0 || len(a.Holds) != 0 || a.Silence == nil || a.Silence.Silent {
+				d.Errorf("of %q: %+v", name, a)
+			}
+		}
+		link := `href="process?process=` + url.QueryEscape(name) + `"`
+		for path, text := range map[string]string{"/": link, "/key?key=user:1": link, "/process": link, "/process?process=" + name: "req-2"} {
+			if page := d.get(path, http.StatusOK); !strings.Contains(page, text) {
+				d.Errorf("%s has no %s:\n%s", path, text, page)
+			}
+		}
+		d.get("/process?process=a&process=b", http.StatusBadRequest)
+		d.get("/process.json?process="+strings.Repeat("x", 600), http.StatusBadRequest)
+	})
 }
 
 func TestWhatADeadProcessHoldsIsReleasedAfterAWholeLease(t *testing.T) {
