@@ -208,7 +208,7 @@ func TestLinksAreRightWhereverThePageIsMounted(t *testing.T) {
 			if err != nil || w.Code != http.StatusFound || to.String() != "/ops/locks/?q=user" {
 				t.Errorf("without a slash: %d, to %v, %v", w.Code, to, err)
 			}
-			for _, from := range []string{"/ops/locks/", "/ops/locks/key?key=user:42", "/ops/locks/redis"} {
+			for _, from := range []string{"/ops/locks/", "/ops/locks/key?key=user:42", "/ops/locks/process", "/ops/locks/redis"} {
 				for _, link := range linksOf(d.get(from, http.StatusOK)) {
 					base, _ := url.Parse(from)
 					to, err := base.Parse(link)
@@ -230,7 +230,7 @@ func TestLinksAreRightWhereverThePageIsMounted(t *testing.T) {
 func linksOf(page string) (links []string) {
 	for _, part := range strings.Split(page, `="`)[1:] {
 		value, _, _ := strings.Cut(part, `"`)
-		if strings.HasPrefix(value, "./") || strings.HasPrefix(value, "key?") || value == "redis" || strings.HasSuffix(value, ".css") ||
+		if strings.HasPrefix(value, "./") || strings.HasPrefix(value, "key?") || strings.HasPrefix(value, "process") || value == "redis" || strings.HasSuffix(value, ".css") ||
 			strings.HasSuffix(value, ".js") || strings.HasSuffix(value, ".svg") || strings.HasPrefix(value, "live?") {
 			links = append(links, strings.ReplaceAll(value, "&amp;", "&"))
 		}

@@ -1,12 +1,14 @@
 package inspector_test
 
 import (
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/lockmw/go/inspector"
@@ -55,6 +57,19 @@ func showHostile(d *desk, hostile []string) {
 	if len(a.Locks) != len(hostile) {
 		t.Errorf("%d locks of %d", len(a.Locks), len(hostile))
 	}
+	rdb := d.server.NewClient(t)
+	for i, name := range hostile {
+		name = name[:min(len(name), 500)]
+		err := rdb.HSet(d.Context(), fmt.Sprintf("lockmw:{by:%d}", i), "id", "x", "owner", "o;fixed;label=l", "token", 1, "inbox", "lockmw:inbox:"+name).Err()
+		if err == nil {
+			err = rdb.PExpire(d.Context(), fmt.Sprintf("lockmw:{by:%d}", i), time.Hour).Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := d.get("/process?process="+url.QueryEscape(name), http.StatusOK)
+		pages = append(pages, page, d.get("/process", http.StatusOK), d.do(http.MethodGet, "/release-process?process="+url.QueryEscape(name)).Body.String())
+	}
 	for _, key := range hostile {
 		pages = append(pages, d.get("/?q="+url.QueryEscape(key), http.StatusOK))
 	}
@@ -89,6 +104,9 @@ func TestRedactedKeysAreNowhere(t *testing.T) {
 				t.Fatalf("locks %+v", a.Locks)
 			}
 			seen := d.get("/", http.StatusOK) + d.get("/locks.json", http.StatusOK)
+			for _, query := range []string{"", "?process=" + a.Locks[0].Holders[0].Process} {
+				seen += d.get("/process"+query, http.StatusOK) + d.get("/process.json"+query, http.StatusOK)
+			}
 			for _, l := range a.Locks {
 				seen += d.get("/"+l.Href, http.StatusOK) + d.get("/"+strings.Replace(l.Href, ".json", "", 1), http.StatusOK)
 			}
