@@ -155,7 +155,8 @@ func (h *holder) unlock(i int) error {
 	return nil
 }
 
-// pipelines is a hook of go-redis that counts what goes out together. A nil one counts nothing.
+// pipelines is a hook of go-redis that counts the scripts that go out, and how often some go out together. A nil one counts
+// nothing.
 type pipelines struct {
 	trips, commands atomic.Int64
 }
@@ -164,17 +165,28 @@ func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		p.trips.Add(1)
-		p.commands.Add(1)
+		p.count(cmd)
 		return next(ctx, cmd)
 	}
 }
 
 func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		p.trips.Add(1)
-		p.commands.Add(int64(len(cmds)))
+		p.count(cmds...)
 		return next(ctx, cmds)
+	}
+}
+
+func (p *pipelines) count(cmds ...redis.Cmder) {
+	scripts := int64(0)
+	for _, cmd := range cmds {
+		if cmd.Name() == "evalsha" {
+			scripts++
+		}
+	}
+	if scripts > 0 {
+		p.trips.Add(1)
+		p.commands.Add(scripts)
 	}
 }
 
