@@ -48,14 +48,10 @@ func (h *hub) process(name string) *feed[*presence] {
 
 // readProcess reads again what a process holds and waits for, as far as that was found.
 func (h *hub) readProcess(ctx context.Context, name string, last *presence, alive func()) (*presence, error) {
-	var all []*entry
-	if found := h.all().value; found != nil {
-		all = found.entries
-	}
 	if last == nil {
 		last = new(presence)
 	}
-	keys, newest := last.toRead(name, all)
+	keys, newest := last.toRead(name, h.all().value.of(name))
 	now := &presence{entries: make(map[string]*entry)}
 	for _, key := range keys {
 		now.entries[key] = newEntry(lockmw.Status{Key: key}, nil, time.Now(), h.shown(key)) // unless it comes
@@ -128,14 +124,10 @@ func (p *presence) and(all []*entry) iter.Seq[*entry] {
 // of returns the locks that a process of that name, or the processes of that host, hold or wait for. An entry that was read for the
 // process is newer.
 func (p *presence) of(all *snapshot, name string) (found []*entry) {
-	var entries []*entry
-	if all != nil {
-		entries = all.entries
-	}
 	if p == nil {
 		p = new(presence)
 	}
-	for e := range p.and(entries) {
+	for e := range p.and(all.of(name)) {
 		if e.concerns(name) {
 			found = append(found, e)
 		}
@@ -144,10 +136,61 @@ func (p *presence) of(all *snapshot, name string) (found []*entry) {
 	return found
 }
 
+// An attendance is what one process has a part in.
+type attendance struct {
+	process
+	entries []*entry
+}
+
+// findProcesses returns what each process has a part in, by its name.
+func (s *snapshot) findProcesses() map[string]*attendance {
+	all := make(map[string]*attendance)
+	at := func(name string, e *entry) *process {
+		a := all[name]
+		if a == nil {
+			a = &attendance{process: process{Process: name}}
+			all[name] = a
+		}
+		if n := len(a.entries); n == 0 || a.entries[n-1] != e {
+			a.entries = append(a.entries, e)
+		}
+		return &a.process
+	}
+	for _, e := range s.entries {
+		for i := range e.Holders {
+			at(e.Holders[i].Process, e).Holds++
+		}
+		for i := range e.Waiters {
+			at(e.Waiters[i].Process, e).Waiting += e.Waiters[i].Calls
+		}
+	}
+	return all
+}
+
+// of returns the entries that a process of that name, or the processes of that host, have a part in. The snapshot may be nil.
+func (s *snapshot) of(name string) (entries []*entry) {
+	if s == nil {
+		return nil
+	}
+	found := make(map[*entry]bool)
+	for process, a := range s.processes() {
+		if !isOf(process, name) {
+			continue
+		}
+		for _, e := range a.entries {
+			if !found[e] {
+				found[e] = true
+				entries = append(entries, e)
+			}
+		}
+	}
+	return entries
+}
+
 // isOf reports whether a process has that name, or is on the host of that name, or has that host and process id.
 func isOf(process, name string) bool {
 	rest, ok := strings.CutPrefix(process, name)
-	return ok && (rest == "" || rest[0] == ':' || name == "")
+	return ok && (rest == "" || rest[0] == ':')
 }
 
 // concerns reports whether a process of that name holds the lock, or waits for it.
@@ -235,6 +278,15 @@ func (p *processPage) show(v *view) *page {
 	if p.feed != nil {
 		known = p.feed.now()
 	}
+	if p.name == "" {
+		if all.value != nil {
+			for _, a := range all.value.processes() {
+				b.Processes = append(b.Processes, a.process)
+			}
+		}
+		b.sort()
+		return shown
+	}
 	found := known.value.of(all.value, p.name)
 	byName := make(map[string]*process)
 	count := func(name string) *process {
@@ -261,19 +313,21 @@ func (p *processPage) show(v *view) *page {
 	for _, one := range byName {
 		b.Processes = append(b.Processes, *one)
 	}
-	slices.SortFunc(b.Processes, func(a, b process) int {
-		return cmp.Or(cmp.Compare(b.Holds, a.Holds), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Process, b.Process))
-	})
-	if p.name == "" {
-		b.Holds, b.Waits = nil, nil
-	}
-	if len(b.Processes) == 1 && b.Processes[0].Process == p.name || len(b.Processes) == 0 && p.name != "" {
+	b.sort()
+	if len(b.Processes) == 0 || len(b.Processes) == 1 && b.Processes[0].Process == p.name {
 		b.Silence = silenceOf(&known, len(b.Holds))
 		if v.mayForce && b.Silence.Silent {
 			b.Release = "release-process?" + url.Values{"process": {p.name}}.Encode()
 		}
 	}
 	return shown
+}
+
+// sort puts the processes first that hold most.
+func (b *processBody) sort() {
+	slices.SortFunc(b.Processes, func(a, b process) int {
+		return cmp.Or(cmp.Compare(b.Holds, a.Holds), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Process, b.Process))
+	})
 }
 
 // The rows that a page has. JSON has all of them.

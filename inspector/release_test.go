@@ -75,7 +75,7 @@ func TestAPageShowsWhatAProcessHoldsAndWaitsFor(t *testing.T) {
 			d.Errorf("of %s: %+v", name, a.Silence)
 		}
 		for _, name := range []string{host, host + name[len(host):strings.LastIndex(name, ":")], ""} {
-			if a := d.process(name); len(a.Processes) != 2 || a.Processes[0].Holds != 2 || a.Silence != nil {
+			if a := d.process(name); len(a.Processes) != 2 || a.Processes[0].Holds != 2 || a.Processes[1].Holds != 1 || a.Silence != nil {
 				d.Errorf("of %q: %+v", name, a)
 			}
 		}

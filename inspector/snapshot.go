@@ -30,6 +30,8 @@ type snapshot struct {
 	entries []*entry
 	totals  totals
 
+	processes func() map[string]*attendance // by name; found when somebody asks
+
 	mu     sync.Mutex
 	chosen map[query][]*entry // by query without its page: many viewers look at the same
 }
@@ -54,6 +56,7 @@ func newEntry(s lockmw.Status, err error, at time.Time, shown string) *entry {
 
 func newSnapshot(entries []*entry) *snapshot {
 	s := &snapshot{entries: entries, chosen: make(map[query][]*entry)}
+	s.processes = sync.OnceValue(s.findProcesses)
 	t := &s.totals
 	t.Locks = len(entries)
 	for _, e := range entries {
