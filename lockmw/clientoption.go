@@ -170,7 +170,8 @@ func WithClockMargin(d time.Duration) ClientOption {
 // WithLogger sets the logger for events without a caller: failed releases in the background, a maxmemory
 // policy that evicts locks, observers that panic, holds that were forgotten; and for calls that have waited for
 // 1 s for a hold of their own process, which may be their own caller's. Packages httpmw and asynqmw log to it too.
-// Default slog.Default().
+// Default slog.Default(). go-redis has a logger of its own, which writes to stderr while Redis is down: docs/operations.md says how
+// to set it.
 func WithLogger(logger *slog.Logger) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if logger == nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/httpmw"
@@ -30,6 +31,7 @@ import (
 type restock struct{ Item string }
 
 func main() {
+	redis.SetLogger(&logging.VoidLogger{}) // what fails is returned
 	if err := run(context.Background(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "onekey:", err)
 		os.Exit(1)

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/examples/internal/redislog"
 	"github.com/lockmw/go/examples/orders/internal/figures"
 )
 
@@ -22,6 +25,7 @@ Three clicks at once; one is accepted:
 
 // serve keeps a locked shop open until ctx ends.
 func (w *world) serve(ctx context.Context, stdout io.Writer) (err error) {
+	redis.SetLogger(&redislog.Logger{}) // a service runs while Redis is down, and says so
 	s, err := w.open(ctx, w.Serve, usual(true))
 	if err != nil {
 		return err

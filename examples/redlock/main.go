@@ -24,6 +24,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
@@ -33,7 +34,7 @@ func main() {
 	nodes := flag.String("nodes", "", "addresses of independent Redis servers; empty: five embedded ones")
 	phase := flag.Duration("phase", 2*time.Second, "how long each phase lasts")
 	flag.Parse()
-	redis.SetLogger(quiet{}) // that servers are gone is what this shows
+	redis.SetLogger(&logging.VoidLogger{}) // that servers are gone is what this shows
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Stdout, *nodes, *phase)
 	stop()
@@ -42,11 +43,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-// quiet is a logger of go-redis.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // run has two processes take one lock all the time, while nodes die.
 func run(ctx context.Context, out io.Writer, nodes string, phase time.Duration) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // A Server is a Redis, embedded or not: one server, a Cluster, or the master that Sentinels name.
@@ -152,9 +153,5 @@ func unlink(ctx context.Context, rdb *redis.Client, name string) error {
 	return nil
 }
 
-// quiet drops the redis client's remarks on single connections: what matters comes back as errors.
-type quiet struct{}
-
-var quietRedis = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
-
-func (quiet) Printf(context.Context, string, ...any) {}
+// quietRedis drops the redis client's remarks on single connections: what matters comes back as errors.
+var quietRedis = sync.OnceFunc(func() { redis.SetLogger(&logging.VoidLogger{}) })

@@ -16,11 +16,15 @@ import (
 	"syscall"
 	"text/tabwriter"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/lockmw/go/internal/bench/crew"
 	"github.com/lockmw/go/internal/bench/server"
 )
 
 func main() {
+	redis.SetLogger(&logging.VoidLogger{}) // what fails is returned, too
 	crew.Main(work)
 	rounds := flag.Int("rounds", 3, "how often to measure each")
 	list := flag.String("work", "", "`list` of workloads, separated by commas (default all): "+strings.Join(names(), ", "))

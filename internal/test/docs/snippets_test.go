@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/fairlock"
@@ -31,7 +32,7 @@ import (
 var _ = []any{
 	overNodes, firstLock, lockByHand, firstRoute, firstTask, sell,
 	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
-	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce, operators, recorded,
+	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce, operators, recorded, silenced,
 }
 
 type (
@@ -221,6 +222,10 @@ func traced(rdb *redis.Client) (*lockmw.Client, error) {
 func logged(rdb *redis.Client) (*lockmw.Client, error) {
 	locks, err := lockmw.New(rdb, lockmw.WithObserver(locklog.New(nil))) // nil: the default logger
 	return locks, err
+}
+
+func silenced() {
+	redis.SetLogger(&logging.VoidLogger{}) // github.com/redis/go-redis/v9/logging
 }
 
 func recorded(rdb *redis.Client) error {
