@@ -60,11 +60,13 @@ type Waiter struct {
 	Ticket  string // "" if they wait in the holder's process
 	Process string
 	Mode    string
-	Calls   int       // how many calls of its process wait there, at least 1
-	Label   string    // WithLabel's, of the call that the ticket was made for
-	Since   time.Time // when it was queued, by the server's clock; zero without a ticket
-	Seen    time.Time // when its process has last shown that it waits, by the server's clock; zero without a ticket
-	Weight  int       // how many permits of a semaphore it wants; 0: it waits for a lock
+	Calls   int    // how many calls of its process wait there, at least 1
+	Label   string // WithLabel's, of the call that the ticket was made for
+	// Since is when it was queued, by the server's clock. Without a ticket it is when the first of the calls began to wait, and
+	// zero while that is less than one to two seconds ago.
+	Since  time.Time
+	Seen   time.Time // when its process has last shown that it waits, by the server's clock; zero without a ticket
+	Weight int       // how many permits of a semaphore it wants; 0: it waits for a lock
 }
 
 // Waiting returns how many calls wait, in all processes.

@@ -1,10 +1,13 @@
 package engine
 
-import "github.com/lockmw/go/internal/script"
+import (
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
+)
 
 // Callers of the plain lock that wait for a holder of their own process have no ticket. The process tells the
-// server how many they are, for who inspects the lock: with the acquire that goes out for the first of them, and
-// by tell.lua when the number has changed since. A ticket that several callers share says how many with its acquire
+// server how many they are, and since when the first of them waits if that is long, for who inspects the lock: with the acquire
+// that goes out for the first of them, and by tell.lua when something has changed since. A ticket that several callers share says how many with its acquire
 // and its polls (rule 10 of docs/protocol.md).
 
 // tellAfter is how long after a change the server is told, at the latest, and tellSlack by how much sooner it may be.
@@ -17,29 +20,54 @@ const (
 // A tally is how many callers wait behind a lease, as the server was told. The shard's mutex guards it.
 type tally struct {
 	lease *lease
-	told  int   // which the server has confirmed; unknown if it may have another number
+	told  crowd // which the server has confirmed
 	runs  int   // of tell.lua so far
-	timer timer // when to compare the number with what was told
+	timer timer // when to compare the crowd with what was told
 	isSet bool  // the timer
 }
 
-const unknown = -1
+// A crowd is the callers that wait behind a lease.
+type crowd struct {
+	calls int     // unknown if the server may have another number
+	long  bool    // the first of them has waited for longWait
+	since instant // when it began to; only if it is long
+}
+
+const (
+	unknown  = -1
+	longWait = core.StallAfter
+)
+
+// crowd returns who waits behind the lease now.
+func (c *cohort) crowd() crowd {
+	now := crowd{calls: c.waiters.n}
+	if w := c.waiters.First(); w != nil && c.e.now()-w.startedAt >= longWait {
+		now.long, now.since = true, w.startedAt
+	}
+	return now
+}
+
+// hasChanged reports whether the server may have to be told of the crowd: soon, if nobody has waited for long yet.
+func (t *tally) hasChanged() bool {
+	w := t.lease.c.waiters.First()
+	return t.told.calls != t.lease.c.waiters.n || w != nil && (!t.told.long || t.told.since != w.startedAt)
+}
 
 // startTally begins the tally of a lease of which the server was told so many.
 func (c *cohort) startTally(l *lease, told int) {
 	if c.id.group != 0 {
 		return // other callers have tickets
 	}
-	c.tally = &tally{lease: l, told: told}
+	c.tally = &tally{lease: l, told: crowd{calls: told}}
 	c.tally.timer.owner = c.tally
 }
 
-// keepTally makes sure that the server is told how many callers wait behind the lease.
+// keepTally makes sure that the server is told who waits behind the lease.
 func (c *cohort) keepTally() {
 	if c.tally == nil {
 		c.startTally(c.lease, 0)
 	}
-	if t := c.tally; t != nil && !t.isSet && t.told != c.waiters.n {
+	if t := c.tally; t != nil && !t.isSet && t.hasChanged() {
 		t.isSet = true
 		c.e.schedule.set(&t.timer, c.e.now()+tellAfter, tellSlack)
 	}
@@ -53,30 +81,37 @@ func (c *cohort) endTally() {
 	}
 }
 
-// due is called when the timer is due. It prepares a run of tell.lua; nil if the server has the number already.
+// due is called when the timer is due. It prepares a run of tell.lua; nil if the server knows the crowd already.
 func (t *tally) due() *script.Call {
 	l, c := t.lease, t.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	calls := c.waiters.n
-	if l.over || t.told == calls {
+	if l.over || !t.hasChanged() {
 		t.isSet = false
 		return nil
 	}
-	c.e.schedule.set(&t.timer, c.e.now()+tellAfter, tellSlack) // whether or not this run is answered
-	t.told = unknown
+	now := c.e.now()
+	c.e.schedule.set(&t.timer, now+tellAfter, tellSlack) // whether or not this run is answered
+	waiting := c.crowd()
+	if t.told == waiting {
+		return nil
+	}
+	t.told.calls = unknown
 	t.runs++
-	n := script.Tell{Keys: &c.keys, ID: l.id, Calls: calls, Number: t.runs}
-	k := n.Call(c.e.sender.Context(), c.e.scripts, func(a *script.Reply) { t.onTold(a, calls, n.Number) })
+	n := script.Tell{Keys: &c.keys, ID: l.id, Calls: waiting.calls, Number: t.runs}
+	if waiting.long {
+		n.Waited = now - waiting.since
+	}
+	k := n.Call(c.e.sender.Context(), c.e.scripts, func(a *script.Reply) { t.onTold(a, waiting, n.Number) })
 	k.Timeout = script.PollInterval
 	return k
 }
 
 // onTold deals with the answer to a run of tell.lua. If the lease is gone from the server, its renewal will say so.
-func (t *tally) onTold(a *script.Reply, calls, run int) {
+func (t *tally) onTold(a *script.Reply, waiting crowd, run int) {
 	t.lease.c.shard.mu.Lock()
 	defer t.lease.c.shard.mu.Unlock()
 	if _, err := a.Told(); err == nil && run == t.runs {
-		t.told = calls
+		t.told = waiting
 	}
 }

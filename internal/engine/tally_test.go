@@ -12,9 +12,8 @@ import (
 // promptly is within which time an operator sees how many calls wait.
 const promptly = time.Second
 
-// waiting is what an operator sees of those who wait: how many calls behind the holder, and for how many each
-// ticket stands.
-func (b *bubble) waiting() string {
+// status is what an operator sees.
+func (b *bubble) status() *inspect.Status {
 	b.Helper()
 	i, err := inspect.New(b.rdb, DefaultConfig().Prefix, 0)
 	if err != nil {
@@ -24,8 +23,15 @@ func (b *bubble) waiting() string {
 	if err != nil {
 		b.Fatal(err)
 	}
+	return s
+}
+
+// waiting is what an operator sees of those who wait: how many calls behind the holder, and for how many each
+// ticket stands.
+func (b *bubble) waiting() string {
+	b.Helper()
 	behind, tickets := 0, []int{}
-	for _, w := range s.Waiters {
+	for _, w := range b.status().Waiters {
 		if w.Ticket == "" {
 			behind = w.Calls
 		} else {
@@ -138,6 +144,75 @@ func TestAnOperatorSeesReadersWhoShareATicket(t *testing.T) {
 	})
 }
 
+// longest is since when the first of those waits who wait behind the holder, as an operator sees it.
+func (b *bubble) longest() time.Time {
+	b.Helper()
+	for _, w := range b.status().Waiters {
+		if w.Ticket == "" {
+			return w.Since
+		}
+	}
+	return time.Time{}
+}
+
+func (b *bubble) wantLongest(what string, after time.Duration, since time.Time) {
+	b.Helper()
+	time.Sleep(after)
+	if got := b.longest(); got.Sub(since).Abs() > 10*time.Millisecond {
+		b.Errorf("%s: the first is seen to wait since %v, want %v", what, got, since)
+	}
+}
+
+func TestAnOperatorSeesSinceWhenTheFirstWaitsInTheHoldersProcess(t *testing.T) {
+	for name, edit := range terms {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				a := b.requester(core.Exclusive)
+				edit(&a.Request)
+				h := a.acquire(b.T, b.e)
+				first := time.Now()
+				one := b.crowd(b.e, 1, edit)
+				time.Sleep(100 * time.Millisecond)
+				second := time.Now()
+				two := b.crowd(b.e, 1, edit)
+				b.wantLongest("both wait", longWait+promptly, first)
+				b.wantLongest("later", time.Minute/2, first)
+				b.stop(one)
+				b.wantLongest("the first has left", promptly, second)
+				third := time.Now()
+				more := b.crowd(b.e, 1, edit)
+				b.release(h)
+				h = b.wantGranted("the second", two[0])
+				b.wantLongest("the third waits for the second", longWait+promptly, third)
+				b.release(h)
+				b.release(b.wantGranted("the third", more[0]))
+				b.wantFree()
+			})
+		})
+	}
+}
+
+// Of a lock that is passed on quickly nobody has to know since when the first waits.
+func TestBriefWaitsBehindOneAnotherAreNotTold(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		waiting := b.crowd(b.e, 3)
+		for range 100 {
+			b.release(h)
+			h = b.wantGranted("the next", waiting[0])
+			waiting = append(waiting[1:], b.crowd(b.e, 1)...)
+			time.Sleep(100 * time.Millisecond)
+			if since := b.longest(); !since.IsZero() {
+				b.Fatalf("the first is seen to wait since %v", since)
+			}
+		}
+		b.stop(waiting)
+		b.release(h)
+	})
+}
+
 // What the lock's next holder has behind it is seen at once, and right within a second.
 func TestAnOperatorSeesWhoWaitsWhenTheLockChangesHands(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -176,7 +251,7 @@ func TestTheServerIsToldOfAChangeOnly(t *testing.T) {
 		crowd := b.crowd(b.e, 10)
 		b.stop(crowd[8:])
 		time.Sleep(10 * time.Minute)
-		b.wantSent("calls that wait", "tell")
+		b.wantSent("calls that wait", "tell", "tell") // how many they are, and since when
 		for range 100 {
 			b.stop(b.crowd(b.e, 2))
 			time.Sleep(100 * time.Millisecond)

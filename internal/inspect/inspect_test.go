@@ -224,3 +224,25 @@ func TestAnInspectorIsNotFooledByStrangersAtKeptPlaces(t *testing.T) {
 		}
 	})
 }
+
+// The first call that waits in the holder's process has waited for long, or not.
+func TestAnInspectorSeesSinceWhenCallsWaitBehindTheirProcess(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Lock("a")
+		for number, waited := range []time.Duration{0, time.Hour, 0} {
+			tell := &script.Tell{Keys: d.Keys, ID: scripttest.ID("a"), Calls: 3, Waited: waited, Number: number + 1}
+			for range 2 { // the first answer was lost
+				if told, err := d.Send(tell).Told(); err != nil || told != script.Done {
+					d.Fatal(told, err)
+				}
+			}
+			w := status(d).Waiters
+			if len(w) != 1 || w[0].Calls != 3 {
+				d.Fatalf("it has %+v", w)
+			}
+			if since := w[0].Since; waited == 0 && !since.IsZero() || waited > 0 && (time.Since(since)-waited).Abs() > time.Minute {
+				d.Errorf("after %v they are seen to wait since %v", waited, since)
+			}
+		}
+	})
+}

@@ -192,7 +192,13 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	script.DescribeHolder(&s.Holders[0], h["owner"], now)
 	s.Holders[0].Lingers = h["id"] == "-"
 	if calls := countOf(h["waiters"]); calls > 0 {
-		s.Waiters = append(s.Waiters, Waiter{Process: s.Holders[0].Process, Mode: s.Mode, Calls: calls})
+		w := Waiter{Process: s.Holders[0].Process, Mode: s.Mode, Calls: calls}
+		if fields := strings.Fields(h["waiters"]); len(fields) == 3 { // the first of them waits for long
+			if ms, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+				w.Since = time.UnixMilli(ms)
+			}
+		}
+		s.Waiters = append(s.Waiters, w)
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
--- Notes how many calls of its own process wait behind a hold. Only who inspects the lock reads that. Harmless
--- when repeated, and when it comes late.
+-- Notes how many calls of its own process wait behind a hold, and since when the first of them does. Only who inspects
+-- the lock reads that. Harmless when repeated, and when it comes late.
 --   KEYS 1 holder: only one key, as for renew.lua
 --   ARGV 1 id  2 how many calls wait  3 number of the run among those for this hold
+--        4 for how long the first of them has waited (ms); 0: not for long
 --   returns 1  done, now or by a later run      0  not held by this id
 -- Rule 10 of docs/protocol.md.
 local call = redis.call
@@ -9,9 +10,14 @@ local h = call('HMGET', KEYS[1], 'id', 'waiters')
 if h[1] ~= ARGV[1] then return 0 end
 local last = string.match(h[2] or '', ' (%d+)$') or 0
 if tonumber(last) >= tonumber(ARGV[3]) then return 1 end
+local note = ARGV[2]
+if ARGV[4] ~= '0' then
+  local clock = call('TIME')
+  note = note .. string.format(' %.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) - ARGV[4])
+end
 local endless = call('PTTL', KEYS[1]) == -1
 call('HDEL', KEYS[1], 'waiters') -- a full memory refuses neither this write nor those after it
-call('HSET', KEYS[1], 'waiters', ARGV[2] .. ' ' .. ARGV[3])
+call('HSET', KEYS[1], 'waiters', note .. ' ' .. ARGV[3])
 -- On an embedded server the hash may have expired just now.
 if not endless and call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end
 return 1
