@@ -1,9 +1,11 @@
 package redlock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -39,4 +41,30 @@ func TestCloseReportsLocksThatAQuorumHasNotReleased(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A call that unlocks a hold in the instant in which Close ends it, before its observers know, hears of Close.
+func TestAHoldThatCloseEndsDidNotRunOut(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process()
+		var holds [2]*lockmw.Hold
+		var told atomic.Bool
+		unlockOther := lockmw.WithObserver(&lockmw.Observer{Lost: func(_ context.Context, a lockmw.Attempt, _ error) {
+			if told.Swap(true) {
+				return
+			}
+			for _, h := range holds {
+				if err := h.Unlock(); h.Key() != a.Key && (!errors.Is(err, lockmw.ErrClosed) || errors.Is(err, lockmw.ErrLost)) {
+					b.Errorf("Unlock: %v, want ErrClosed", err)
+				}
+			}
+		}})
+		for i := range holds {
+			_, holds[i] = lock(b.T, p, fmt.Sprint("item:", i), unlockOther)
+		}
+		synctest.Wait() // until all nodes have answered
+		if err := p.Close(); err != nil {
+			b.Errorf("Close: %v", err)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"testing"
@@ -125,4 +126,28 @@ func TestATryWaitsForTheAnswerThatTellsBusyFromUnavailable(t *testing.T) {
 			unlock(b.T, held)
 		})
 	}
+}
+
+// A lateContext ends some time after its deadline, as one does whose timer is late on a busy machine.
+type lateContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// An attempt may notice that the time of the last call is over before that call does.
+func TestACallWhoseAttemptHasEndedWithItsDeadlineIsToldWhy(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process()
+		for _, w := range p.wires {
+			w.Cut()
+		}
+		ctx, cancel := context.WithCancel(b.Context())
+		time.AfterFunc(5*time.Second, cancel)
+		_, _, err := p.Lock(lateContext{ctx, time.Now().Add(time.Second)}, "item")
+		if !errors.Is(err, lockmw.ErrUnavailable) || errors.Is(err, lockmw.ErrBusy) || !errors.Is(err, context.Canceled) {
+			b.Errorf("Lock: %v, want ErrUnavailable and the context's error", err)
+		}
+	})
 }

@@ -59,10 +59,12 @@ func unwrapAcquire(err error) error {
 // ErrBusy.
 const slowAnswer = 50 * time.Millisecond
 
-// waitedInVain says that too few nodes answer a caller whose wait has ended, and why; nil if enough do, or there was no time
-// to find out.
-func (a *attempt) waitedInVain() error {
+// whyInVain says that too few nodes answer a caller whose wait has ended, and why; nil if enough do, if somebody has the lock, or
+// if there was no time to find out.
+func (a *attempt) whyInVain() error {
 	switch there, _ := a.absence(); {
+	case a.isRefused:
+		return nil
 	case there >= a.e.l.cfg.Quorum:
 		return a.why
 	case a.phase == asks && time.Since(a.begun) <= slowAnswer && a.e.delays == 0:

@@ -22,6 +22,7 @@ type entry struct {
 	release *release           // under way; nil: none
 	holder  atomic.Pointer[hold]
 
+	why       error         // why the last attempt came to nothing before its callers knew; nil: it is not known
 	holders   []core.Holder // of other processes, that were in the way last
 	contended bool          // others waited when the last lease was released
 	delays    int           // attempts in a row that came to nothing
@@ -78,7 +79,7 @@ func (e *entry) start() {
 		return
 	}
 	a := &attempt{e: e, begun: time.Now(), ballots: make([]*ballot, len(e.l.nodes))}
-	e.attempt = a
+	e.attempt, e.why = a, nil
 	a.begin()
 }
 

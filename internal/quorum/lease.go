@@ -18,6 +18,7 @@ type lease struct {
 	ballots []*ballot                     // by node: part of it, or to join it; nil: neither
 	members atomic.Pointer[[]*ballot]     // those that are part of it, and may be over
 	ends    atomic.Pointer[clock.Instant] // of a fixed lease: when it ends, even if nodes that joined later have it for longer
+	final   atomic.Pointer[clock.Instant] // the deadline that it had when it was released or lost; nil: it was not
 	next    int64                         // token that is not used yet
 	last    int64                         // that k nodes know
 	passes  int                           // so far
@@ -92,8 +93,12 @@ func (l *lease) isMissing() bool {
 	return n < len(l.e.l.nodes)
 }
 
-// deadline returns until when enough nodes count. It needs no mutex.
+// deadline returns until when enough nodes count. It needs no mutex. That nodes are given up at its end is no reason to take the
+// lease for one that ran out.
 func (l *lease) deadline() clock.Instant {
+	if final := l.final.Load(); final != nil {
+		return *final
+	}
 	var room [16]clock.Instant
 	times := room[:0]
 	for _, b := range *l.members.Load() {
@@ -161,6 +166,8 @@ func (l *lease) lose(cause error) (tell func()) {
 
 // detach takes the lease off the tables.
 func (l *lease) detach() {
+	final := l.deadline()
+	l.final.Store(&final)
 	l.over = true
 	l.stepExtensions()
 	delete(l.e.l.leases, l)

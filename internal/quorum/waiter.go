@@ -164,10 +164,12 @@ func (w *waiter) giveUp(e *entry, ended error) error {
 
 // waitError returns the error of a caller whose wait ended.
 func (e *entry) waitError() *core.AcquireError {
-	if a := e.attempt; a != nil && !a.isRefused {
-		if err := a.waitedInVain(); err != nil {
-			return &core.AcquireError{Err: err}
-		}
+	why := e.why
+	if a := e.attempt; a != nil {
+		why = a.whyInVain()
+	}
+	if why != nil {
+		return &core.AcquireError{Err: why}
 	}
 	holders, _ := e.knownHolders()
 	return busy(holders)

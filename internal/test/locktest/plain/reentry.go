@@ -13,7 +13,7 @@ var reentry = []env.Scenario{
 	env.Case("a goroutine started inside inherits the hold", inheritedByGoroutine, env.Shares|env.Sample),
 	env.Case("a new context does not re-enter", newContextDoesNot, env.Shares|env.Sample),
 	env.Case("through the lock of another key", throughAnotherKey, env.Shares|env.Sample),
-	env.Case("sends nothing", reentersLocally, env.OnServer|env.Shares),
+	env.Case("sends nothing", reentersLocally, env.OnServer|env.OneNode|env.Shares),
 	env.Case("after the last unlock takes the lock anew", reentryAfterUnlock, env.Shares),
 	env.Case("after a loss is refused", reentryAfterLoss, env.Shares),
 }
