@@ -192,7 +192,9 @@ func (y *system) pushed(s *state, i int, n news) {
 func (y *system) arrived(s *state, n push) {
 	i := n.id.process()
 	p := &s.process[i]
+	holder := s.user(n.id)
 	switch {
+	case holder != nil && holder.held == n.id && holder.phase != releasing: // the lease is known, also if it was passed on
 	case p.id != n.id || p.phase == releasing || p.held != nobody && p.held != n.id:
 		if y.keeps(grantIsLoss) {
 			y.loseRunOf(s, n.id)

@@ -347,7 +347,8 @@ func (w *twin) drawBehind(t *rapid.T) int {
 func (w *twin) tell(t *rapid.T) {
 	id, behind := drawID(t, "id"), w.drawBehind(t)
 	w.tells++
-	got, _ := w.run("tell", nil, id.String(), behind, w.tells)
+	waited := rapid.SampledFrom([]int{0, 1500}).Draw(t, "waited")
+	got, _ := w.run("tell", nil, id.String(), behind, w.tells, waited)
 	if w.state.holder != id {
 		w.want("telling", got, notHeld, 0)
 		return
