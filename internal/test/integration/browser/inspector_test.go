@@ -241,9 +241,11 @@ func TestARedisThatCannotBeReachedIsShown(t *testing.T) {
 	d.open("/")
 	d.see("tr.held")
 	d.see(".pulse.on")
+	d.await(`document.querySelector("table.locks").isMarked = true`)
 	d.server.Mini.SetError("LOADING Redis is loading the dataset in memory")
 	d.see(".notice.alarm")
-	d.see("tr.held") // as it was last
+	d.see("tr.held")                                          // as it was last
+	d.await(`document.querySelector("table.locks").isMarked`) // it is the same table: a click under way is not lost
 	d.server.Mini.SetError("")
 	d.miss(".notice.alarm")
 }
