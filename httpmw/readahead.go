@@ -13,7 +13,7 @@ import (
 // smallBody is the longest body that is read before a request waits for its lock, and in which JSON looks for its value.
 const smallBody = 64 << 10
 
-// A body is that of a request that comes to its lock. What is read of it ahead of the handler is replayed to the handler.
+// A body is that of a request that comes to its lock. The part that is read ahead of the handler is replayed to the handler.
 type body struct {
 	io.ReadCloser
 	w     http.ResponseWriter // of the request; nil: a read cannot be ended

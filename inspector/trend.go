@@ -102,7 +102,7 @@ type line struct {
 
 const lineHeight = 32
 
-// A trendsBody is all trends. What was not seen is null in JSON.
+// A trendsBody is all trends. A value that was not seen is null in JSON.
 type trendsBody struct {
 	Since     time.Time `json:"since"`
 	Step      millis    `json:"step_ms"` // how much time a point stands for

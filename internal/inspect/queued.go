@@ -40,7 +40,7 @@ func (i *Inspector) reading(ctx context.Context, how Scan, run func(*scan) error
 	}
 }
 
-// want prepares to read those of keys that were not read yet.
+// want prepares to read the keys that were not read yet.
 func (s *scan) want(keys []string) (found []*wanted) {
 	for _, key := range keys {
 		if s.seen.add(key) {

@@ -237,7 +237,7 @@ func (a *attempt) succeed(have []*ballot) {
 	newLease(e, lead, a.chosen, have, a.ballots)
 }
 
-// giveUp ends an attempt that nobody waits for. There may be callers whose time is over, and who do not know it yet.
+// giveUp ends an attempt that nobody waits for. There may be callers whose time has ended, and who do not know it yet.
 func (a *attempt) giveUp() {
 	a.e.why = a.whyInVain()
 	a.end()

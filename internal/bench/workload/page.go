@@ -17,9 +17,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// beside are workloads of one process, and the same beside viewers of the inspector's page, in another process, on a server with
+// withPage are workloads of one process, and the same with viewers of the inspector's page, in another process, on a server with
 // many other keys. They take turns, and the server has the same keys in both.
-func beside(w Workload) []Workload {
+func withPage(w Workload) []Workload {
 	w.Processes, w.Runs, w.Group = 2, only("lockmw"), w.Name+"-page"
 	w.Window = func(d time.Duration) time.Duration { return max(2*d, 2*viewing) }
 	pairs := w.work
