@@ -97,8 +97,8 @@ func (a *attempt) open() (asked, inQueue int) {
 	return asked, inQueue
 }
 
-// answers returns how many nodes have granted or refused the lock.
-func (a *attempt) answers() (n int) {
+// answered returns how many nodes have granted or refused the lock.
+func (a *attempt) answered() (n int) {
 	for _, b := range a.ballots {
 		if b != nil && (b.state == granted || b.state == queued || b.state == refused) {
 			n++

@@ -36,7 +36,7 @@ func (a *attempt) fail(have []*ballot) {
 		a.pauseOrEnd()
 		return
 	}
-	if asked, _ := a.open(); asked > 0 && a.answers() < l.cfg.Quorum && !e.waits() {
+	if asked, _ := a.open(); asked > 0 && a.answered() < l.cfg.Quorum && !e.waits() {
 		return // their answers say whether the lock is busy or too few nodes are there
 	}
 	a.noteRefusal()

@@ -80,7 +80,7 @@ func (w *Worker) openHeld() (library.Locker, *pipelines, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &pipelines{}
+	p := &pipelines{of: "evalsha"}
 	l.RDB.AddHook(p)
 	return l, p, w.extendOnce(l)
 }
@@ -155,9 +155,10 @@ func (h *holder) unlock(i int) error {
 	return nil
 }
 
-// pipelines is a hook of go-redis that counts the scripts that go out, and how often some go out together. A nil one counts
+// pipelines is a hook of go-redis that counts commands of one name, and how often some go out together. A nil one counts
 // nothing.
 type pipelines struct {
+	of              string // lower case
 	trips, commands atomic.Int64
 }
 
@@ -178,15 +179,15 @@ func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 }
 
 func (p *pipelines) count(cmds ...redis.Cmder) {
-	scripts := int64(0)
+	n := int64(0)
 	for _, cmd := range cmds {
-		if cmd.Name() == "evalsha" {
-			scripts++
+		if cmd.Name() == p.of {
+			n++
 		}
 	}
-	if scripts > 0 {
+	if n > 0 {
 		p.trips.Add(1)
-		p.commands.Add(scripts)
+		p.commands.Add(n)
 	}
 }
 

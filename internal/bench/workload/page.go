@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -51,7 +49,7 @@ func (w *Worker) view(on bool) error {
 	if err := fill(rdb, w.Key, otherKeys); err != nil {
 		return err
 	}
-	scans := &scanCount{}
+	scans := &pipelines{of: "scan"}
 	rdb.AddHook(scans)
 	insp, err := lockmw.NewInspector(rdb)
 	if err != nil {
@@ -74,7 +72,7 @@ func (w *Worker) view(on bool) error {
 		}
 		all.Wait()
 	}
-	return w.finish(&Report{More: map[string]float64{"scans_per_s": float64(scans.n.Load()) / w.Window.Seconds()}})
+	return w.finish(&Report{More: map[string]float64{"scans_per_s": float64(scans.commands.Load()) / w.Window.Seconds()}})
 }
 
 // leaveEarly requests a page, and gives the request up.
@@ -98,31 +96,4 @@ func fill(rdb *redis.Client, prefix string, n int) error {
 		}
 	}
 	return nil
-}
-
-// A scanCount is a hook of go-redis that counts SCAN.
-type scanCount struct{ n atomic.Int64 }
-
-func (c *scanCount) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c *scanCount) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.note(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (c *scanCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			c.note(cmd)
-		}
-		return next(ctx, cmds)
-	}
-}
-
-func (c *scanCount) note(cmd redis.Cmder) {
-	if strings.EqualFold(cmd.Name(), "scan") {
-		c.n.Add(1)
-	}
 }
