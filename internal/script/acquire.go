@@ -3,24 +3,12 @@ package script
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
-)
-
-var (
-	//go:embed acquire.lua
-	acquireLua string
-	//go:embed acquire_batch.lua
-	acquireBatchLua string
-	//go:embed vote_batch.lua
-	voteBatchLua string
-	//go:embed queue_batch.lua
-	queueBatchLua string
 )
 
 // An Acquire takes a lock, or queues a ticket for it. It is harmless when repeated.

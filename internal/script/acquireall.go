@@ -2,15 +2,11 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
 )
-
-//go:embed acquire_all.lua
-var acquireAllLua string
 
 // An AcquireAll takes several free locks, or none (rule 23 of docs/protocol.md). It is harmless when repeated.
 type AcquireAll struct {

@@ -2,14 +2,10 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
 )
-
-//go:embed begin.lua
-var beginLua string
 
 // A Begin begins a tick of a job, if the hold is to run it. It is harmless when repeated.
 type Begin struct {

@@ -2,12 +2,8 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"time"
 )
-
-//go:embed cancel.lua
-var cancelLua string
 
 // A Cancel has the server forget an id, whether it is queued, holds the lock, or its acquire is still on
 // the way. It is harmless when repeated.

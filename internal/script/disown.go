@@ -1,18 +1,6 @@
 package script
 
-import (
-	"context"
-	_ "embed"
-)
-
-var (
-	//go:embed disown.lua
-	disownLua string
-	//go:embed permit_disown.lua
-	permitDisownLua string
-	//go:embed disowned.lua
-	disownedLua string
-)
+import "context"
 
 // A Disown ends all that a process has at a key: holds and tickets whose ids have a number up to UpTo, but for those in use.
 // It is harmless when repeated.

@@ -1,12 +1,6 @@
 package script
 
-import (
-	"context"
-	_ "embed"
-)
-
-//go:embed downgrade.lua
-var downgradeLua string
+import "context"
 
 // A Downgrade makes a write hold a read hold with the same id, and admits waiting readers. It is
 // harmless when repeated.

@@ -2,12 +2,8 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"strconv"
 )
-
-//go:embed force.lua
-var forceLua string
 
 // A Force takes the lock away from one holder and grants it to the next ticket.
 type Force struct {

@@ -2,14 +2,10 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"strconv"
 
 	"github.com/lockmw/go/internal/deadlock"
 )
-
-//go:embed look.lua
-var lookLua string
 
 // A Look reads who holds a lock and who waits for it, to find deadlocks.
 type Look struct {

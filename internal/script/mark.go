@@ -2,13 +2,9 @@ package script
 
 import (
 	"context"
-	_ "embed"
 
 	"github.com/lockmw/go/internal/core"
 )
-
-//go:embed mark.lua
-var markLua string
 
 // A Mark notes that a tick of a job was run. It is harmless when repeated, and when it comes late.
 type Mark struct {

@@ -2,7 +2,6 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,29 +13,14 @@ import (
 // The scripts for the permits of semaphores (rule 26 of docs/protocol.md). A permit is a hold, so the operations are those of
 // locks: each prepares a run of its permit's script if it is told that it is for one.
 
-var (
-	//go:embed permit_acquire.lua
-	permitAcquireLua string
-	//go:embed permit_poll.lua
-	permitPollLua string
-	//go:embed permit_renew.lua
-	permitRenewLua string
-	//go:embed permit_release.lua
-	permitReleaseLua string
-	//go:embed permit_cancel.lua
-	permitCancelLua string
-	//go:embed permit_force.lua
-	permitForceLua string
-)
-
 type permitScripts struct {
 	acquire, poll, renew, release, cancel, disown, force *Script
 }
 
 func newPermitScripts(assemble func(string) *Script) permitScripts {
 	s := permitScripts{
-		acquire: assemble(permitAcquireLua), poll: assemble(permitPollLua), renew: assemble(permitRenewLua),
-		release: assemble(permitReleaseLua), cancel: assemble(permitCancelLua), disown: assemble(permitDisownLua), force: assemble(permitForceLua),
+		acquire: assemble("permit_acquire"), poll: assemble("permit_poll"), renew: assemble("permit_renew"),
+		release: assemble("permit_release"), cancel: assemble("permit_cancel"), disown: assemble("permit_disown"), force: assemble("permit_force"),
 	}
 	s.acquire.rested, s.renew.rested = true, true
 	return s

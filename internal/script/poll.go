@@ -2,14 +2,10 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
 )
-
-//go:embed poll.lua
-var pollLua string
 
 // A Poll shows that tickets of one key are alive, and asks what became of them. Without tickets it only
 // grants a lock that has become free.

@@ -2,12 +2,8 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"time"
 )
-
-//go:embed raise.lua
-var raiseLua string
 
 // MaxAhead is how far a token may be ahead of the server's clock to be believed: one server whose clock was years ahead
 // must not make all counters run ahead for ever.

@@ -2,15 +2,7 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"time"
-)
-
-var (
-	//go:embed release.lua
-	releaseLua string
-	//go:embed release_batch.lua
-	releaseBatchLua string
 )
 
 // A Release ends one hold and grants the lock to the next ticket. It is harmless when repeated.

@@ -2,12 +2,8 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"time"
 )
-
-//go:embed renew.lua
-var renewLua string
 
 // A Renew renews the lease of one hold. It never shortens it.
 type Renew struct {

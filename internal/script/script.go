@@ -1,6 +1,6 @@
 // Package script is the Redis side of the locks: the Lua scripts, and how they are sent.
 //
-// Each operation has a .lua file and, beside it, a Go file of the same name. The Go file has a struct
+// Each operation has a file lua/<operation>.lua and a Go file of the same name. The Go file has a struct
 // that fills the script's KEYS and ARGV, and a method of Reply that reads its answer:
 //
 //	acquire    takes a lock, or queues a ticket for it
@@ -23,11 +23,8 @@
 // Those whose names begin with permit_ do the same for the permits of semaphores; permit.go and the files of the operations fill
 // their KEYS and ARGV.
 //
-// disowned.lua, fence.lua, hold.lua, permits.lua, permits_shown.lua, publish.lua, quarantine.lua, queue.lua, readers.lua, run.lua, settle.lua,
-// tick.lua, usual_busy.lua, usual_queued.lua and vote.lua are parts that several scripts share. usual_queue.lua is the part of acquire.lua, and usual_grant.lua that of
-// release.lua, that does what is usual for a lock that others wait for, usual_cancel.lua is that of cancel.lua, and usual_vote.lua does
-// what is usual for one of several; usual_permit_queue.lua and usual_permit_grant.lua are those for permits. The rest of these scripts can do all of it,
-// and what is not usual. The other files:
+// What several scripts share is in lua/parts. A part whose name begins with fast_ does what is usual in less time; the rest of
+// the script can do all of it, and what is not usual. The other files:
 //
 //	script.go   assembles the scripts
 //	keys.go     the Redis keys of a lock
@@ -49,7 +46,7 @@ package script
 
 import (
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -82,48 +79,10 @@ const (
 	MaxPolled = 128
 )
 
-var (
-	//go:embed usual_vote.lua
-	usualVoteLua string
-	//go:embed usual_queue.lua
-	usualQueueLua string
-	//go:embed usual_busy.lua
-	usualBusyLua string
-	//go:embed usual_queued.lua
-	usualQueuedLua string
-	//go:embed usual_grant.lua
-	usualGrantLua string
-	//go:embed usual_cancel.lua
-	usualCancelLua string
-	//go:embed usual_permit_queue.lua
-	usualPermitQueueLua string
-	//go:embed usual_permit_grant.lua
-	usualPermitGrantLua string
-	//go:embed publish.lua
-	publishLua string
-	//go:embed fence.lua
-	fenceLua string
-	//go:embed run.lua
-	runLua string
-	//go:embed hold.lua
-	holdLua string
-	//go:embed readers.lua
-	readersLua string
-	//go:embed queue.lua
-	queueLua string
-	//go:embed permits.lua
-	permitsLua string
-	//go:embed permits_shown.lua
-	permitsShownLua string
-	//go:embed settle.lua
-	settleLua string
-	//go:embed tick.lua
-	tickLua string
-	//go:embed quarantine.lua
-	quarantineLua string
-	//go:embed vote.lua
-	voteLua string
-)
+// The scripts, and in lua/parts what several of them share: the line "--@fence" stands for parts/fence.lua.
+//
+//go:embed lua
+var texts embed.FS
 
 // A Script is a Lua script with the shared parts put in.
 type Script struct {
@@ -137,9 +96,6 @@ type Script struct {
 	votes  *batchScript // the same for locks that are each one of several
 	queues *batchScript // queues many tickets of one lock
 }
-
-// quarantinePart stands where quarantine.lua is put in.
-const quarantinePart = "--@quarantine\n"
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
@@ -177,48 +133,31 @@ func NewSet(p Params) *Set {
 		"local MAX_PERMITS, MAX_SLOTS_TOLD = %d, 200\n", // bytes
 		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(),
 		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, MaxRun-1, p.Single, core.MaxPermits)
-	quarantine := "local function may_grant() return true end\n"
-	if p.Quarantine != nil {
-		quarantine = quarantineLua
-	}
-	usual := func(part string) string {
-		if p.Thorough {
-			return ""
-		}
-		return part
-	}
-	queueing := strings.NewReplacer("  --@usual_busy\n", usualBusyLua, "  --@usual_queued\n", usualQueuedLua)
-	parts := strings.NewReplacer(quarantinePart, quarantine, "--@limits\n", limits, "--@publish\n", publishLua, "--@run\n", runLua,
-		"--@usual_vote\n", usual(usualVoteLua), "--@usual_queue\n", usual(queueing.Replace(usualQueueLua)), "--@usual_grant\n", usual(usualGrantLua),
-		"--@usual_cancel\n", usual(usualCancelLua),
-		"--@usual_permit_queue\n", usual(usualPermitQueueLua), "--@usual_permit_grant\n", usual(usualPermitGrantLua),
-		"--@fence\n", fenceLua, "--@hold\n", holdLua, "--@readers\n", readersLua, "--@settle\n", queueLua+settleLua,
-		"--@permits\n", queueLua+permitsLua, "--@permits_shown\n", permitsShownLua, "--@disowned\n", disownedLua, "--@tick\n", tickLua, "--@vote\n", voteLua)
 	with := assembledWith{params: p, quarantine: p.Quarantine != nil}
 	with.params.Quarantine = nil
-	assemble := func(source string) *Script {
-		with.source = source
-		text := with.text(parts)
+	assemble := func(name string) *Script {
+		with.name = name
+		text := with.text(limits)
 		s := &Script{Source: text.source, SHA: text.sha, sha: text.sha}
-		if strings.Contains(source, quarantinePart) {
+		if text.grants {
 			s.grants = p.Quarantine
 		}
 		return s
 	}
 	s := &Set{
-		acquire: assemble(acquireLua), acquireAll: assemble(acquireAllLua), poll: assemble(pollLua), renew: assemble(renewLua), tell: assemble(tellLua),
-		release: assemble(releaseLua), downgrade: assemble(downgradeLua),
-		cancel: assemble(cancelLua), disown: assemble(disownLua), force: assemble(forceLua), look: assemble(lookLua), raise: assemble(raiseLua),
-		begin: assemble(beginLua), mark: assemble(markLua), status: assemble(statusLua),
+		acquire: assemble("acquire"), acquireAll: assemble("acquire_all"), poll: assemble("poll"), renew: assemble("renew"), tell: assemble("tell"),
+		release: assemble("release"), downgrade: assemble("downgrade"),
+		cancel: assemble("cancel"), disown: assemble("disown"), force: assemble("force"), look: assemble("look"), raise: assemble("raise"),
+		begin: assemble("begin"), mark: assemble("mark"), status: assemble("status"),
 	}
 	s.permit = newPermitScripts(assemble)
 	for _, on := range []*Script{s.acquire, s.acquireAll, s.renew, s.begin, s.mark} {
 		on.rested = true
 	}
-	s.acquire.batch = acquireBatch(assemble(acquireBatchLua))
-	s.acquire.votes = voteBatch(assemble(voteBatchLua))
-	s.acquire.queues = queueBatch(assemble(queueing.Replace(queueBatchLua)))
-	s.release.batch = releaseBatch(assemble(releaseBatchLua))
+	s.acquire.batch = acquireBatch(assemble("acquire_batch"))
+	s.acquire.votes = voteBatch(assemble("vote_batch"))
+	s.acquire.queues = queueBatch(assemble("queue_batch"))
+	s.release.batch = releaseBatch(assemble("release_batch"))
 	return s
 }
 
@@ -226,22 +165,51 @@ func NewSet(p Params) *Set {
 type assembledWith struct {
 	params     Params // but for Quarantine
 	quarantine bool
-	source     string // before the shared parts are put in
+	name       string // of the file
 }
 
 // An assembledText is a script's text, and its name for EVALSHA.
-type assembledText struct{ source, sha string }
+type assembledText struct {
+	source, sha string
+	grants      bool // it has the part "quarantine"
+}
 
 // assembled has all texts by what they depend on: an assembledText by an assembledWith. Clients are made often in tests, and
 // share them.
 var assembled sync.Map
 
 // text returns the text with the shared parts put in.
-func (w assembledWith) text(parts *strings.Replacer) assembledText {
+func (w assembledWith) text(limits string) assembledText {
 	if known, ok := assembled.Load(w); ok {
 		return known.(assembledText)
 	}
-	t := assembledText{source: w.params.Prelude + parts.Replace(w.source)}
+	var t assembledText
+	var b strings.Builder
+	var add func(file string)
+	add = func(file string) {
+		text, err := texts.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			panic(err) // a script names a part that does not exist
+		}
+		for line := range strings.Lines(string(text)) {
+			part, ok := strings.CutPrefix(strings.TrimSpace(line), "--@")
+			t.grants = t.grants || part == "quarantine"
+			switch {
+			case !ok:
+				b.WriteString(line)
+			case part == "limits":
+				b.WriteString(limits)
+			case part == "quarantine" && !w.quarantine:
+				b.WriteString("local function may_grant() return true end\n")
+			case strings.HasPrefix(part, "fast_") && w.params.Thorough:
+			default:
+				add("parts/" + part)
+			}
+		}
+	}
+	b.WriteString(w.params.Prelude)
+	add(w.name)
+	t.source = b.String()
 	sum := sha1.Sum([]byte(t.source)) // as Redis names scripts
 	t.sha = hex.EncodeToString(sum[:])
 	assembled.Store(w, t)

@@ -3,15 +3,11 @@ package script
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 )
-
-//go:embed status.lua
-var statusLua string
 
 // A Status reads what is stored of one lock, in one run.
 type Status struct {

@@ -2,12 +2,8 @@ package script
 
 import (
 	"context"
-	_ "embed"
 	"time"
 )
-
-//go:embed tell.lua
-var tellLua string
 
 // A Tell notes how many calls of its own process wait behind a hold, and since when, for who inspects the lock. It is harmless
 // when repeated, and when it comes late.

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// The same as FuzzUsualWays for usual_permit_queue.lua and usual_permit_grant.lua.
+// The same as FuzzUsualWays for fast_permit_queue.lua and fast_permit_grant.lua.
 func FuzzUsualWaysOfPermits(f *testing.F) {
 	playBothWays(f, permitStories, 100, func(seed uint64) string {
 		return scripttest.RandomStory(2*seed+1, permitLine) + "\n" + scripttest.RandomStory(seed, permitLine)

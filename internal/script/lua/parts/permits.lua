@@ -1,3 +1,4 @@
+--@queue
 -- Part of the scripts that deal with permits. The hash of a semaphore has the mode 'permit', and a field p:<id> for each
 -- permit: when its hold ends (ms), since when it is held (us), token, n, weight, slots, inbox, owner and trace. Four more fields
 -- are for all of them: how much weight is taken ('used'); each slot in its turn, '1' if it is taken, 'x' if its last hold

@@ -43,9 +43,9 @@ if not ARGV[7] and there == 0 then
   end
 end
 --@limits
---@usual_vote
+--@fast_vote
 --@publish
---@usual_queue
+--@fast_queue
 --@run
 --@fence
 --@vote

@@ -20,7 +20,7 @@ local call, fence = redis.call, KEYS[4]
 if not may_grant() then return UNTRUSTED end
 --@limits
 --@permits_shown
---@usual_permit_queue
+--@fast_permit_queue
 --@publish
 --@fence
 --@permits

@@ -10,7 +10,7 @@
 --   returns 1  done      2  done, and a poll is to be run at once
 -- Rules 2, 3, 11 and 25 of docs/protocol.md.
 --@quarantine
---@usual_cancel
+--@fast_cancel
 local fence = KEYS[4]
 --@limits
 --@fence

@@ -1,4 +1,4 @@
-  -- Part of usual_queue.lua and queue_batch.lua, in their loops: what follows when tickets are written.
+  -- Part of fast_queue.lua and queue_batch.lua, in their loops: what follows when tickets are written.
   if not others then
     call('PEXPIRE', KEYS[2], QUEUE_TTL)
     call('PEXPIRE', KEYS[3], QUEUE_TTL)

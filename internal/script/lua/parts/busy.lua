@@ -1,4 +1,4 @@
-  -- Part of usual_queue.lua and queue_batch.lua, in their loops. It leaves the loop unless everything is as it usually is: somebody has the
+  -- Part of fast_queue.lua and queue_batch.lua, in their loops. It leaves the loop unless everything is as it usually is: somebody has the
   -- lock for himself, and if there are others, they wait in a queue that a script has looked after just now.
   local h = call('HMGET', KEYS[1], 'id', 'owner', 'token', 'inbox', 'since', 'trace', 'mode', 'tokens', 'wanted')
   local token, since, shared = h[3], h[5] or h[3], h[8] or '1'

@@ -1,3 +1,4 @@
+--@queue
 -- Part of the scripts that deal with the queue of locks.
 -- Tickets that wait to read have a queue of their
 -- own, and READERS_TICKET stands in the queue for all of them, at the place of the first. Readers up to the

@@ -10,7 +10,7 @@
 local call, fence = redis.call, KEYS[4]
 --@limits
 --@publish
---@usual_permit_grant
+--@fast_permit_grant
 --@fence
 --@permits
 local p = read_permits()

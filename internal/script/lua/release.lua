@@ -36,7 +36,7 @@ if ARGV[5] and (reads or type(queued) == 'number') then
     if queued == 0 then redis.pcall('DEL', KEYS[3]) end
   end
 end
---@usual_grant
+--@fast_grant
 if not reads then
   if linger ~= '0' then
     call('PEXPIRE', KEYS[1], linger)
