@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/test/states"
-	"github.com/lockmw/go/internal/test/suite"
 )
 
 func (y system) without(off rule) system {
@@ -34,36 +33,29 @@ var (
 )
 
 func TestNoMorePermitsThanAgreed(t *testing.T) {
-	systems := map[string]system{
+	states.Unbroken(t, map[string]system{
 		"commands run twice": repeated, "scripts are cut off": cutOff, "a heavy one": heavy, "a roll-out": rollOut,
 		"a call gives up": quitting, "a lock of the same key": mixed,
 		"leases run out": lapsing, "two at a time": wide,
-	}
-	if !suite.Full() {
-		for name, y := range systems {
-			y.end--
-			systems[name] = y
-		}
-	}
-	states.Unbroken(t, systems)
+	})
 }
 
 // Without the rule, the promise is broken. The test finds the shortest way to that.
 var needs = []states.Need[rule, system]{
 	states.Without("a grant asks for the granted one's own n", ownCapacity, rollOut.without, "more permits than n"),
-	states.Without("a permit that is over is not renewed", lapsedIsOver, crashing.without, "two have a slot").InFull(),
+	states.Without("a permit that is over is not renewed", lapsedIsOver, crashing.without, "two have a slot"),
 	states.Without("it counts no longer", lapsedIsReaped, mixed.without, "the head waits though it fits"),
 	states.Without("a permit is written together with what counts it", oneWrite, cutOff.without, "permits are counted that are not there, or not counted"),
 	states.Without("a grant is published when it is written", pushIsLast, cutTwice.without, "more permits than n"),
 	states.Without("nobody overtakes a ticket", strictOrder, heavy.without, "one was overtaken"),
 	states.Without("not even one that does not fit", headFirst, heavy.without, "one was overtaken"),
 	states.Without("a release grants", releaseGrants, repeated.without, "the head waits though it fits"),
-	states.Without("the hash lives until its last permit has ended", ttlIsLatest, wide.without, "two have a slot").InFull(),
+	states.Without("the hash lives until its last permit has ended", ttlIsLatest, wide.without, "two have a slot"),
 	states.Without("and while somebody waits", ttlCoversQueue, mixed.without, "a lock while somebody waits for a permit"),
 	states.Without("no permit is granted beside a lock", kindsAreTold, mixed.without, "a permit beside a lock"),
 	states.Without("an id that is over is refused", doneIsRefused, quitting.without, "nobody knows of what is left"),
 	states.Without("a call that ends cancels its id", endIsUndone, quitting.without, "nobody knows of what is left"),
-	states.Without("a push counts only if its token is above the stamp", stampIsCompared, repeated.without, "nobody knows of what is left").InFull(),
+	states.Without("a push counts only if its token is above the stamp", stampIsCompared, repeated.without, "nobody knows of what is left"),
 	states.Without("a push counts only within the accept window", windowIsChecked, lapsing.without, "more permits than n"),
 	states.Without("a deadline counts from when the command was sent", deadlineFirst, lapsing.without, "more permits than n"),
 	states.Without("each grant takes the next token", tokensRise, wide.without, "a slot has no greater token than before"),

@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"hash/maphash"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,6 +15,8 @@ import (
 // lucky is not the next time, as the hash is seeded.
 type search struct {
 	*system
+	most    int  // states to visit
+	cut     bool // there are more
 	seed    maphash.Seed
 	index   map[uint64]uint32 // of a hash, in the order of visits
 	hashes  []uint64
@@ -29,7 +32,11 @@ type edges struct {
 }
 
 func (y *system) newSearch() *search {
-	return &search{system: y, seed: maphash.MakeSeed(), index: make(map[uint64]uint32)}
+	h := &search{system: y, most: states.Limit(), seed: maphash.MakeSeed(), index: make(map[uint64]uint32)}
+	if *contenders != "" {
+		h.most = math.MaxInt
+	}
+	return h
 }
 
 func (h *search) hash(s *state) uint64 { return maphash.Comparable(h.seed, *s) }
@@ -49,7 +56,7 @@ func (h *search) visit(s *state, parent int) (i int, fresh bool) {
 }
 
 // run visits states until there are no more, or until one breaks a promise. It returns the index of that
-// one, and how it breaks it; -1 if there is none.
+// one, and how it breaks it; -1 if there is none, or if there are too many states.
 func (h *search) run(wrong promise) (i int, what string) {
 	s := h.start()
 	h.canonical(&s)
@@ -59,6 +66,9 @@ func (h *search) run(wrong promise) (i int, what string) {
 	for len(level) > 0 {
 		var next []state
 		for l := range level {
+			if h.cut = i == h.most; h.cut {
+				return -1, ""
+			}
 			h.edges.first = append(h.edges.first, uint32(len(h.edges.targets)))
 			steps := e.expand(&level[l])
 			for k := range steps {
@@ -83,8 +93,11 @@ func (h *search) run(wrong promise) (i int, what string) {
 	return -1, ""
 }
 
-// stuck returns the nearest state from which no sure moves lead to one where all is over, or -1.
+// stuck returns the nearest state from which no sure moves lead to one where all is over, or -1. It needs all states.
 func (h *search) stuck() int {
+	if h.cut {
+		return -1
+	}
 	for changed := true; changed; {
 		changed = false
 		for i := len(h.good) - 1; i >= 0; i-- {
@@ -102,7 +115,7 @@ func (h *search) stuck() int {
 
 // found is what the search has found: state i breaks a promise; -1: none does.
 func (h *search) found(i int, broken string) states.Found {
-	f := states.Found{States: len(h.hashes)}
+	f := states.Found{States: len(h.hashes), Cut: h.cut}
 	if i >= 0 {
 		f.Broken, f.Path = broken, h.trace(i)
 	}

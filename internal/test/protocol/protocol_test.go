@@ -29,11 +29,6 @@ func three(r role) [maxProcesses]role { return [...]role{r, r, r} }
 
 // The systems that are visited. Each has what the others lack.
 var systems = map[string]system{
-	"deaths":             {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{0, 1, 1, 1, 0, 0, 0}},
-	"polls overtaken":    {roles: two(plain), acquires: 2, polls: 2, faults: faults{1, 1, 0, 0, 0, 0, 0}},
-	"three processes":    {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0, 0, 0, 0}},
-	"three, one dies":    {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 0, 1, 0, 0, 0}},
-	"readers in batches": {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, batch: 1, faults: faults{0, 0, 1, 1, 0, 0, 0}},
 	"runs":               {roles: [...]role{runner, runner, plain}, acquires: 1, polls: 1, faults: faults{1, 0, 1, 0, 0, 0, 0}},
 	"runs, one dies":     {roles: [...]role{runner, runner, plain}, acquires: 1, polls: 1, faults: faults{0, 1, 0, 1, 0, 0, 0}},
 	"runs that are lost": {roles: three(runner), acquires: 1, polls: 1, faults: faults{0, 0, 0, 0, 0, 1, 0}},
@@ -43,6 +38,11 @@ var systems = map[string]system{
 
 // Those that take several seconds are left out of the quick suite.
 var largeSystems = map[string]system{
+	"deaths":                  {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{0, 1, 1, 1, 0, 0, 0}},
+	"polls overtaken":         {roles: two(plain), acquires: 2, polls: 2, faults: faults{1, 1, 0, 0, 0, 0, 0}},
+	"three processes":         {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0, 0, 0, 0}},
+	"three, one dies":         {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 0, 1, 0, 0, 0}},
+	"readers in batches":      {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, batch: 1, faults: faults{0, 0, 1, 1, 0, 0, 0}},
 	"kept twice":              {roles: two(fair), acquires: 2, polls: 1, faults: faults{1, 0, 1, 0, 0, 0, 0}},
 	"reads, many faults":      {roles: two(both), acquires: 1, polls: 1, tries: true, faults: faults{1, 1, 1, 1, 0, 0, 0}},
 	"replays, tries":          {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{1, 1, 1, 0, 0, 0, 0}},

@@ -27,7 +27,7 @@ func Unbroken[Y System](t *testing.T, systems map[string]Y) {
 			if found.Broken != "" {
 				t.Fatalf("broken after %d states: %s:\n%s", found.States, found.Broken, found.Path)
 			}
-			t.Logf("%d states", found.States)
+			t.Logf("%d states; there may be more: %v", found.States, found.Cut)
 		})
 	}
 }
@@ -38,18 +38,11 @@ type Need[R Rule, Y System] struct {
 	off    R
 	in     func(off R) Y
 	broken string
-	long   bool
 }
 
 // Without is the need for the rules off: the system that in returns without them breaks that promise.
 func Without[R Rule, Y System, P ~string](name string, off R, in func(off R) Y, promise P) Need[R, Y] {
 	return Need[R, Y]{name: name, off: off, in: in, broken: string(promise)}
-}
-
-// InFull leaves the need to the full suite: the search is long.
-func (n Need[R, Y]) InFull() Need[R, Y] {
-	n.long = true
-	return n
 }
 
 // EachIsNeeded switches off rules, and fails the test if that does not break the promise, or if one of all rules is never off. The
@@ -60,11 +53,11 @@ func EachIsNeeded[R Rule, Y System](t *testing.T, all R, needs []Need[R, Y]) {
 	for _, n := range needs {
 		all &^= n.off
 		t.Run(n.name, func(t *testing.T) {
-			if n.long {
-				suite.NeedsFull(t, "the way to what breaks is long")
-			}
 			t.Parallel()
 			found := n.in(n.off).Search()
+			if found.Cut {
+				suite.NeedsFull(t, "the way to what breaks is long")
+			}
 			if found.Broken != n.broken {
 				t.Fatalf("without it, %q breaks in %d states, want %q:\n%s", found.Broken, found.States, n.broken, found.Path)
 			}

@@ -3,9 +3,20 @@ package states
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/lockmw/go/internal/test/suite"
 )
+
+// Limit is how many states a search visits at most: all of them in the full suite.
+func Limit() int {
+	if suite.Full() {
+		return math.MaxInt
+	}
+	return 50_000
+}
 
 // A State is all there is in a model at one time. Two that are equal are the same.
 type State interface {
@@ -44,6 +55,7 @@ func (t *Steps[S]) By(process int) func(name string, change func(*S)) {
 // Found is what a search has found.
 type Found struct {
 	States int    // that were visited
+	Cut    bool   // there are more than Limit
 	Broken string // the promise that the last of them breaks; empty: none does
 	Path   string // the moves that lead to that one, each on a line with its time
 }
@@ -55,9 +67,13 @@ func Search[S State](first S, moves func(*S) []Move[S], broken func(*S) string) 
 		Move[S]
 		parent int
 	}
+	limit := Limit()
 	list := []visited{{Move: Move[S]{To: first}}}
 	index := map[S]struct{}{first: {}}
 	for i := 0; i < len(list); i++ {
+		if i == limit {
+			return Found{States: i, Cut: true}
+		}
 		s := list[i].To
 		if why := broken(&s); why != "" {
 			var path []string
@@ -70,7 +86,7 @@ func Search[S State](first S, moves func(*S) []Move[S], broken func(*S) string) 
 				path = append(path, fmt.Sprintf("%2d  %s%s", list[m.parent].To.Time(), who, m.Name))
 			}
 			slices.Reverse(path)
-			return Found{len(list), why, strings.Join(path, "\n")}
+			return Found{States: len(list), Broken: why, Path: strings.Join(path, "\n")}
 		}
 		for _, m := range moves(&s) {
 			if _, ok := index[m.To]; !ok {
