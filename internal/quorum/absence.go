@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
-
-var errSilent = fmt.Errorf("%w: it has not answered yet", core.ErrUnavailable)
 
 // majorityMayAnswer reports whether it is not known that too few nodes answer.
 func (l *Locks) majorityMayAnswer() bool {
@@ -55,10 +54,6 @@ func unwrapAcquire(err error) error {
 	return err
 }
 
-// slowAnswer is after how long without an answer a node counts as unavailable. A caller whose time is over sooner gets
-// ErrBusy.
-const slowAnswer = 50 * time.Millisecond
-
 // whyInVain says that too few nodes answer a caller whose wait has ended, and why; nil if enough do, if somebody has the lock, or
 // if there was no time to find out.
 func (a *attempt) whyInVain() error {
@@ -67,7 +62,7 @@ func (a *attempt) whyInVain() error {
 		return nil
 	case there >= a.e.l.cfg.Quorum:
 		return a.why
-	case a.phase == asks && time.Since(a.begun) <= slowAnswer && a.e.delays == 0:
+	case a.phase == asks && time.Since(a.begun) <= localq.SlowAnswer && a.e.delays == 0:
 		return nil
 	}
 	return a.unavailable()
@@ -100,7 +95,7 @@ func (a *attempt) absence() (there int, absent nodeErrors) {
 	l, now := a.e.l, time.Now()
 	for i, n := range l.nodes {
 		b := a.ballots[i]
-		silent := b != nil && b.state == asking && now.Sub(a.begun) > slowAnswer
+		silent := b != nil && b.state == asking && now.Sub(a.begun) > localq.SlowAnswer
 		failed := b != nil && b.state == failed
 		if n.answers(now) && !silent && !failed {
 			there++

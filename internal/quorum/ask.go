@@ -4,18 +4,19 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // ask asks the nodes, all at once. One that is away is left out, unless it is needed.
 func (a *attempt) ask() {
 	e, l, now := a.e, a.e.l, time.Now()
-	lead := e.leader()
+	lead := e.waiters.Leader()
 	if lead == nil {
 		a.giveUp()
 		return
 	}
 	a.phase, a.isPatient, a.isRefused, a.chosen, a.raising = asks, false, false, choice{}, 0
-	a.terms, a.begun, a.joined = lead.req, now, e.joined
+	a.terms, a.begun, a.joined = lead.Req, now, e.waiters.Joined
 	if a.order == nil {
 		a.order = l.order(e.key)
 	}
@@ -38,9 +39,9 @@ func (a *attempt) ask() {
 			wait = core.Forever
 		}
 		b := e.newBallot(n, a.terms, wait)
-		b.attempt, b.vote.Token, b.vote.Tokens, b.vote.Wants = a, token, e.tokensWanted(), lead.req.Wait != 0
+		b.attempt, b.vote.Token, b.vote.Tokens, b.vote.Wants = a, token, e.tokensWanted(), lead.Req.Wait != 0
 		a.ballots[n.index] = b
-		b.send(lead.ctx)
+		b.send(lead.Ctx)
 	}
 }
 
@@ -58,7 +59,7 @@ func (a *attempt) findFirst() *node {
 }
 
 // queueAt has the attempt wait in the queue of a node.
-func (a *attempt) queueAt(n *node, lead *waiter) {
+func (a *attempt) queueAt(n *node, lead *localq.Waiter) {
 	b := a.e.newBallot(n, a.terms, core.Forever)
 	b.attempt, b.vote.Tokens, b.vote.Wants = a, a.e.tokensWanted(), true
 	if first := a.ballots[a.first.index]; first != nil && first.state == granted {
@@ -69,12 +70,12 @@ func (a *attempt) queueAt(n *node, lead *waiter) {
 	}
 	a.ballots[n.index] = b
 	b.req.WantsMoves = n == a.first
-	b.send(lead.ctx)
+	b.send(lead.Ctx)
 }
 
 // askRest asks the other nodes when the first is had.
 func (a *attempt) askRest(first *ballot) {
-	e, lead := a.e, a.e.leader()
+	e, lead := a.e, a.e.waiters.Leader()
 	if lead == nil {
 		a.giveUp()
 		return
@@ -88,7 +89,7 @@ func (a *attempt) askRest(first *ballot) {
 		b := e.newBallot(n, a.terms, 0)
 		b.attempt, b.vote.Token, b.vote.Tokens, b.vote.Wants = a, first.hold.Token(), e.tokensWanted(), true
 		a.ballots[n.index] = b
-		b.send(lead.ctx)
+		b.send(lead.Ctx)
 	}
 	if asked, _ := a.open(); asked == 0 {
 		a.count()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // An attempt is one way to a lease: it asks the nodes, and waits for them. The mutex of Locks guards it.
@@ -68,7 +69,7 @@ func (a *attempt) onProbed() {
 	case l.majorityMayAnswer():
 		a.ask()
 	default:
-		a.e.failAll(&core.AcquireError{Err: a.unavailable()}, (*waiter).isHurried)
+		a.e.failAll(&core.AcquireError{Err: a.unavailable()}, (*localq.Waiter).IsHurried)
 		a.pauseOrEnd()
 	}
 }
@@ -222,12 +223,12 @@ func (a *attempt) onRaised() {
 // succeed makes a lease of what the nodes have granted.
 func (a *attempt) succeed(have []*ballot) {
 	e := a.e
-	lead := e.leader()
+	lead := e.waiters.Leader()
 	switch {
 	case lead == nil:
 		a.giveUp()
 		return
-	case lead.req.Lease != a.terms.Lease || lead.req.Fixed != a.terms.Fixed: // who it was made for has left
+	case lead.Req.Lease != a.terms.Lease || lead.Req.Fixed != a.terms.Fixed: // who it was made for has left
 		a.retreat()
 		a.begin()
 		return

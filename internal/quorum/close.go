@@ -41,14 +41,14 @@ func (l *Locks) Shutdown(ctx context.Context) error {
 	l.failCalls()
 	var leaders []*hold
 	for s := range l.leases {
-		if h := s.e.holder.Load(); h != nil && h.req.Leads {
+		if h := s.e.holder.Load(); h != nil && h.Req.Leads {
 			leaders = append(leaders, h)
 		}
 	}
 	l.drain()
 	l.mu.Unlock()
 	for _, h := range leaders {
-		h.req.Events.ShuttingDown()
+		h.Req.Events.ShuttingDown()
 	}
 	select {
 	case <-l.drained:

@@ -1,12 +1,11 @@
 package quorum
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/list"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // An entry is the state of one key in this process. It exists while it is used.
@@ -14,12 +13,10 @@ type entry struct {
 	l   *Locks
 	key string
 
-	waiters list.List[*waiter] // in the order of their calls
-	n       int                // of waiters
-	joined  int64              // how many ever joined
-	attempt *attempt           // under way; nil: none
-	lease   *lease             // held by one of this process; nil: none
-	release *release           // under way; nil: none
+	waiters localq.Queue
+	attempt *attempt // under way; nil: none
+	lease   *lease   // held by one of this process; nil: none
+	release *release // under way; nil: none
 	holder  atomic.Pointer[hold]
 
 	why       error         // why the last attempt came to nothing before its callers knew; nil: it is not known
@@ -30,23 +27,20 @@ type entry struct {
 }
 
 // enqueue queues w, and returns an error if it may not wait.
-func (e *entry) enqueue(w *waiter) error {
+func (e *entry) enqueue(w *localq.Waiter) error {
 	holders, held := e.knownHolders()
-	waiting := e.n
+	waiting := e.waiters.Len
 	if e.lease == nil && e.release == nil && !held && waiting > 0 {
 		waiting-- // who may have the lock at once
 	}
-	switch most := w.req.MaxWaiters; {
-	case w.req.Wait == 0 && held:
-		return busy(holders)
+	switch most := w.Req.MaxWaiters; {
+	case w.Tries() && held:
+		return localq.Busy(holders)
 	case most > 0 && waiting >= most:
-		return &core.AcquireError{Err: fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, waiting), Holders: holders}
+		return localq.TooMany(waiting, holders)
 	}
 	e.waiters.Push(w)
-	e.n++
-	e.joined++
-	w.seq = e.joined
-	if a := e.attempt; a != nil && a.phase == pauses && w.isHurried() {
+	if a := e.attempt; a != nil && a.phase == pauses && w.IsHurried() {
 		a.stopTimer()
 		a.begin() // it does not wait for nodes that are away, but wants to know whether they still are
 	}
@@ -64,17 +58,12 @@ func (e *entry) knownHolders() (holders []core.Holder, held bool) {
 	return nil, false
 }
 
-// busy returns the error of a caller that the holders are in the way of.
-func busy(holders []core.Holder) *core.AcquireError {
-	return &core.AcquireError{Err: core.ErrBusy, Holders: holders, RetryAfter: core.RetryAfter(holders)}
-}
-
 // start makes an attempt if one is needed.
 func (e *entry) start() {
 	if e.attempt != nil || e.lease != nil || e.release != nil {
 		return
 	}
-	if e.leader() == nil {
+	if e.waiters.Leader() == nil {
 		e.tidy()
 		return
 	}
@@ -83,35 +72,24 @@ func (e *entry) start() {
 	a.begin()
 }
 
-// leader returns the first waiter that is not about to leave, nil if there is none.
-func (e *entry) leader() *waiter {
-	for w := range e.waiters.All() {
-		if !w.ended() {
-			return w
-		}
-	}
-	return nil
-}
-
 // waits reports whether somebody wants more than one try.
 func (e *entry) waits() bool {
 	for w := range e.waiters.All() {
-		if w.req.Wait != 0 && !w.ended() {
+		if !w.Tries() && !w.HasEnded() {
 			return true
 		}
 	}
 	return false
 }
 
-// finish ends the wait of w.
-func (e *entry) finish(w *waiter, h *hold, err error) {
+// finish ends the wait of w: the call returns err, or h if that is nil.
+func (e *entry) finish(w *localq.Waiter, h core.Hold, err error) {
 	e.waiters.Remove(w)
-	e.n--
-	w.finish(h, err)
+	w.Finish(h, err)
 }
 
 // failAll ends all waits, or those that fail says.
-func (e *entry) failAll(err error, fail func(*waiter) bool) {
+func (e *entry) failAll(err error, fail func(*localq.Waiter) bool) {
 	for w := range e.waiters.All() {
 		if fail == nil || fail(w) {
 			e.finish(w, nil, err)
@@ -124,14 +102,61 @@ func (e *entry) notify(wait core.Wait) {
 	if wait.Holders != nil {
 		e.holders = wait.Holders
 	}
-	for w := range e.waiters.All() {
-		w.notify(wait)
+	e.waiters.Notify(wait)
+}
+
+// Lock implements localq.Line.
+func (e *entry) Lock() { e.l.mu.Lock() }
+
+// Unlock implements localq.Line.
+func (e *entry) Unlock() { e.l.mu.Unlock() }
+
+// Busy implements localq.Line.
+func (e *entry) Busy() *core.AcquireError {
+	holders, _ := e.knownHolders()
+	return localq.Busy(holders)
+}
+
+// InVain implements localq.Line.
+func (e *entry) InVain() *core.AcquireError {
+	why := e.why
+	if a := e.attempt; a != nil {
+		why = a.whyInVain()
 	}
+	if why != nil {
+		return &core.AcquireError{Err: why}
+	}
+	return e.Busy()
+}
+
+// Leave implements localq.Line.
+func (e *entry) Leave(w *localq.Waiter) {
+	e.waiters.Remove(w)
+	e.abandon()
+}
+
+// GiveBack implements localq.Line.
+func (e *entry) GiveBack(h core.Hold) {
+	held := h.(*hold)
+	e.Lock()
+	held.Abandoned = true
+	e.Unlock()
+	_, _ = h.Release(localq.GiveUpPatience) // what fails is tried again in the background
+}
+
+// InTheWay implements localq.Line.
+func (e *entry) InTheWay(*localq.Waiter) *core.LocalHold {
+	h := e.holder.Load()
+	if h == nil {
+		return nil
+	}
+	local := h.Local()
+	return &local
 }
 
 // abandon ends the attempt if nobody waits for it any more.
 func (e *entry) abandon() {
-	if a := e.attempt; a != nil && e.n == 0 {
+	if a := e.attempt; a != nil && e.waiters.Len == 0 {
 		a.end()
 		drop(a.ballots)
 	}
@@ -140,7 +165,7 @@ func (e *entry) abandon() {
 
 // tidy removes the entry if it is not used.
 func (e *entry) tidy() {
-	if e.n == 0 && e.attempt == nil && e.lease == nil && e.release == nil && e.l.entries[e.key] == e {
+	if e.waiters.Len == 0 && e.attempt == nil && e.lease == nil && e.release == nil && e.l.entries[e.key] == e {
 		delete(e.l.entries, e.key)
 	}
 }

@@ -38,7 +38,7 @@ func (h *hold) Extend(ctx context.Context, lease time.Duration) error {
 	defer cancel()
 	x := &extension{hold: h, ctx: ctx, lease: lease, result: make(chan error, 1)}
 	l.mu.Lock()
-	if err := h.ended(); err != nil {
+	if err := h.Ended(); err != nil {
 		l.mu.Unlock()
 		return err
 	}
@@ -128,7 +128,7 @@ func (x *extension) end(err error) {
 
 // failure says why too few nodes were extended.
 func (x *extension) failure() error {
-	if ended := x.hold.ended(); ended != nil {
+	if ended := x.hold.Ended(); ended != nil {
 		return ended
 	}
 	if l := x.hold.lease.e.l; x.err == nil || core.IsLoss(x.err) {

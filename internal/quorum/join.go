@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // joinPause is between two tries to have nodes join a lease.
@@ -17,7 +18,7 @@ func (l *lease) join(now time.Time) {
 		return
 	}
 	h := l.e.holder.Load()
-	if h == nil || h.forgotten {
+	if h == nil || h.Forgotten {
 		return
 	}
 	l.joined = now
@@ -38,7 +39,7 @@ func (l *lease) askToJoin(n *node) {
 	terms := l.terms
 	if ends := l.ends.Load(); ends != nil {
 		left := clock.Until(*ends)
-		if left < slowAnswer {
+		if left < localq.SlowAnswer {
 			return
 		}
 		rest := *terms
@@ -46,7 +47,7 @@ func (l *lease) askToJoin(n *node) {
 		terms = &rest
 	}
 	b := l.e.newBallot(n, terms, core.Forever)
-	b.lease, b.vote.Token, b.vote.Tokens = l, l.last, 1
+	b.lease, b.vote.Token, b.vote.Tokens = l, l.tokens.Last(), 1
 	l.ballots[n.index] = b
 	b.send(background)
 }
@@ -59,10 +60,10 @@ func (l *lease) onBallot(b *ballot) {
 	case b.state == queued:
 	case b.state != granted:
 		l.giveUp(b)
-	case !l.e.l.cfg.Tokens, b.knows >= l.last:
+	case !l.e.l.cfg.Tokens, b.knows >= l.tokens.Last():
 		l.add(b)
 	default:
-		b.raise(l.shown(), l.last, func(err error) { l.onRaised(b, err) })
+		b.raise(l.shown(), l.tokens.Last(), func(err error) { l.onRaised(b, err) })
 	}
 }
 
@@ -106,14 +107,14 @@ func (l *lease) add(b *ballot) {
 // shown returns the token that nodes are to show as that of the hold.
 func (l *lease) shown() int64 {
 	if h := l.e.holder.Load(); h != nil && h.lease == l {
-		return h.token
+		return h.Token()
 	}
-	return l.last
+	return l.tokens.Last()
 }
 
 // show has a node show the token of the hold, in the background: it has given another one.
 func (l *lease) show(b *ballot) {
 	if l.e.l.cfg.Tokens && b.shows != l.shown() && !b.raising {
-		b.raise(l.shown(), l.last, func(error) {})
+		b.raise(l.shown(), l.tokens.Last(), func(error) {})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // A lease is what most of the nodes have granted to this process. It is passed from hold to hold as long as there are
@@ -19,8 +20,7 @@ type lease struct {
 	members atomic.Pointer[[]*ballot]     // those that are part of it, and may be over
 	ends    atomic.Pointer[clock.Instant] // of a fixed lease: when it ends, even if nodes that joined later have it for longer
 	final   atomic.Pointer[clock.Instant] // the deadline that it had when it was released or lost; nil: it was not
-	next    int64                         // token that is not used yet
-	last    int64                         // that k nodes know
+	tokens  localq.Tokens                 // not used yet; k nodes know the last one
 	passes  int                           // so far
 	told    clock.Instant                 // the deadline that observers know of
 	over    bool
@@ -30,11 +30,11 @@ type lease struct {
 }
 
 // newLease begins a lease that the nodes in have make up, and gives it to a waiter. Others that were asked may join later.
-func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
-	l := &lease{e: e, terms: lead.req, ballots: all, next: tokens.first, last: tokens.last, joined: time.Now()}
+func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*ballot) {
+	l := &lease{e: e, terms: lead.Req, ballots: all, tokens: localq.NewTokens(tokens.first, tokens.last), joined: time.Now()}
 	members := make([]*ballot, 0, len(all))
 	for _, b := range have {
-		if !e.l.cfg.Tokens || b.knows >= l.last {
+		if !e.l.cfg.Tokens || b.knows >= l.tokens.Last() {
 			members = append(members, b)
 		}
 	}
@@ -65,11 +65,11 @@ func newLease(e *entry, lead *waiter, tokens choice, have, all []*ballot) {
 	if l.isMissing() {
 		e.l.prober.want(e.l)
 	}
-	if e.n == 0 {
+	if e.waiters.Len == 0 {
 		return
 	}
 	holders := l.describe()
-	e.failAll(busy(holders), func(w *waiter) bool { return w.req.Wait == 0 })
+	e.failAll(localq.Busy(holders), (*localq.Waiter).Tries)
 	e.notify(core.Wait{Holders: holders})
 }
 
@@ -156,9 +156,9 @@ func (l *lease) lose(cause error) (tell func()) {
 	e := l.e
 	l.detach()
 	drop(l.ballots)
-	if h != nil && !h.over {
+	if h != nil && !h.Over {
 		h.end(cause)
-		tell = func() { h.req.Events.Lost(cause) }
+		tell = func() { h.Req.Events.Lost(cause) }
 	}
 	e.start()
 	return tell
@@ -179,13 +179,13 @@ func (l *lease) detach() {
 // onRenewed deals with the renewal of a node. It returns what tells the holder; nil: nothing.
 func (l *lease) onRenewed(err error) (tell func()) {
 	h := l.e.holder.Load()
-	if l.over || h == nil || h.over {
+	if l.over || h == nil || h.Over {
 		return nil
 	}
 	if err == nil {
 		if d := l.deadline(); l.told.Before(d) {
 			l.told = d
-			return func() { h.req.Events.Renewed(nil) }
+			return func() { h.Req.Events.Renewed(nil) }
 		}
 		return nil
 	}
@@ -198,7 +198,7 @@ func (l *lease) onRenewed(err error) (tell func()) {
 	if well >= l.e.l.cfg.Quorum {
 		return nil
 	}
-	return func() { h.req.Events.Renewed(err) }
+	return func() { h.Req.Events.Renewed(err) }
 }
 
 // describe describes the holder in this process.
@@ -207,9 +207,5 @@ func (l *lease) describe() []core.Holder {
 	if h == nil {
 		return nil
 	}
-	return []core.Holder{{
-		Owner: h.req.Owner, Process: l.e.l.process(), TraceParent: h.req.Trace, Token: h.token, Since: h.since,
-		TTL: max(0, clock.Until(l.deadline())), Label: h.req.Label, Fixed: h.req.Fixed,
-		MinRest: max(0, time.Until(h.since.Add(h.req.MinHold))),
-	}}
+	return []core.Holder{h.Describe(l.e.l.process(), clock.Until(l.deadline()))}
 }

@@ -4,24 +4,21 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/localq"
 )
 
-const (
-	minBlock  = 64
-	maxBlock  = 4096 // passes within the process that have tokens at most
-	maxPasses = maxBlock
-	minFresh  = 1500 * time.Millisecond
-)
+// minFresh is how much has to be left at most of a lease that is passed on.
+const minFresh = 1500 * time.Millisecond
 
 // tokensWanted returns how many tokens an attempt wants: one for the hold, and one for each pass within the process. The
 // block doubles each time while nobody else wants the lock.
 func (e *entry) tokensWanted() int {
-	if e.n <= 1 || e.contended {
+	if e.waiters.Len <= 1 || e.contended {
 		e.block = 0
 		return 1
 	}
 	if a := e.attempt; a == nil || a.tokens == 0 {
-		e.block = min(max(minBlock, 2*e.n, 2*e.block), maxBlock)
+		e.block = localq.NextBlock(e.block, e.waiters.Len)
 		if a != nil {
 			a.tokens = 1 + e.block
 		}
@@ -34,13 +31,13 @@ func (e *entry) tokensWanted() int {
 // there are tokens, enough is left of the lease, and nobody else is known to wait.
 func (h *hold) passOn() bool {
 	l := h.lease
-	w := l.e.leader()
+	w := l.e.waiters.Leader()
 	switch {
-	case w == nil, l.next > l.last, l.passes >= maxPasses:
+	case w == nil, l.tokens.AreUsed(), l.passes >= localq.MaxBlock:
 		return false
-	case l.terms.Fixed, w.req.Fixed, l.terms.Lease != w.req.Lease: // it may have been extended
+	case !localq.MayFollow(l.terms, l.terms.Lease, w.Req): // it may have been extended
 		return false
-	case clock.Until(l.deadline()) < min(h.req.Lease/2, minFresh), l.isContended():
+	case clock.Until(l.deadline()) < min(h.Req.Lease/2, minFresh), l.isContended():
 		return false
 	}
 	l.passes++

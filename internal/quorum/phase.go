@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // fail goes on when the nodes that were asked are not enough. It has those that are given.
@@ -32,7 +33,7 @@ func (a *attempt) fail(have []*ballot) {
 		}
 		a.retreat()
 		err := &core.AcquireError{Err: a.unavailable()}
-		e.failAll(err, (*waiter).isHurried)
+		e.failAll(err, (*localq.Waiter).IsHurried)
 		a.pauseOrEnd()
 		return
 	}
@@ -40,14 +41,14 @@ func (a *attempt) fail(have []*ballot) {
 		return // their answers say whether the lock is busy or too few nodes are there
 	}
 	a.noteRefusal()
-	e.failAll(a.refusal(), func(w *waiter) bool { return w.req.Wait == 0 && w.seq <= a.joined })
+	e.failAll(a.refusal(), func(w *localq.Waiter) bool { return w.Tries() && w.Seq <= a.joined })
 	if !e.waits() { // there may be tries that have come since
 		a.end()
 		drop(a.ballots)
 		e.start()
 		return
 	}
-	e.failAll(a.refusal(), func(w *waiter) bool { return w.req.Wait == 0 }) // those that have come since are behind one who waits
+	e.failAll(a.refusal(), (*localq.Waiter).Tries) // those that have come since are behind one who waits
 	e.notify(core.Wait{Holders: e.holders})
 	hasFirst := first != nil && first.counts()
 	switch {
@@ -64,7 +65,7 @@ func (a *attempt) fail(have []*ballot) {
 	default:
 		a.dropOthers()
 		a.phase = waits
-		a.queueAt(a.first, e.leader())
+		a.queueAt(a.first, e.waiters.Leader())
 		l.prober.want(l)
 	}
 }
@@ -100,7 +101,7 @@ func (a *attempt) refusal() *core.AcquireError {
 	if a.why != nil && !a.isRefused {
 		return &core.AcquireError{Err: a.why}
 	}
-	return busy(a.e.holders)
+	return localq.Busy(a.e.holders)
 }
 
 // noteRefusal notes who is in the way.
@@ -158,7 +159,7 @@ func (a *attempt) dropOthers() {
 
 // retreat gives up all nodes.
 func (a *attempt) retreat() {
-	if time.Since(a.begun) > slowAnswer {
+	if time.Since(a.begun) > localq.SlowAnswer {
 		for _, b := range a.ballots {
 			if b != nil && b.state == asking {
 				b.n.answered = time.Time{} // it has not, for so long
@@ -187,7 +188,7 @@ const climbTime = 200 * time.Millisecond
 // climb queues at the next node of the order that has refused, one after the other.
 func (a *attempt) climb() {
 	l := a.e.l
-	lead := a.e.leader()
+	lead := a.e.waiters.Leader()
 	if lead == nil {
 		a.giveUp()
 		return
@@ -206,7 +207,7 @@ func (a *attempt) climb() {
 			q := a.e.newBallot(n, a.terms, core.Forever)
 			q.attempt, q.vote.Tokens, q.vote.Wants = a, a.e.tokensWanted(), true
 			a.ballots[n.index] = q
-			q.send(lead.ctx)
+			q.send(lead.Ctx)
 			return
 		}
 	}
@@ -227,7 +228,7 @@ func (a *attempt) delay() {
 // pauseOrEnd lets the attempt begin anew after a random time, if somebody waits for it.
 func (a *attempt) pauseOrEnd() {
 	e, l := a.e, a.e.l
-	if e.leader() == nil {
+	if e.waiters.Leader() == nil {
 		a.giveUp()
 		return
 	}

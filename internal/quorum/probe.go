@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // A prober asks nodes whether they answer, as long as that matters: calls wait, which need most of the nodes, a node is
@@ -103,7 +104,7 @@ func (a *attempt) lookAfter(now time.Time) {
 	case !l.majority(now):
 		err := &core.AcquireError{Err: a.unavailable()}
 		a.retreat()
-		a.e.failAll(err, (*waiter).isHurried)
+		a.e.failAll(err, (*localq.Waiter).IsHurried)
 		a.pauseOrEnd()
 	case a.phase == waits && a.first.away && l.cfg.Quorum < len(l.nodes):
 		a.retreat()

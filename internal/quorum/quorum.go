@@ -4,7 +4,6 @@
 //
 //	quorum.go     Acquire finds the entry of the key
 //	entry.go      callers of this process queue there; one attempt at a time is made for them
-//	waiter.go     one caller waits for its hold
 //	attempt.go    an attempt asks the nodes
 //	phase.go      what an attempt does when it has not got most of them
 //	absence.go    too few nodes answer, and why
@@ -33,8 +32,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -103,7 +104,7 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 	if err := l.CheckTimes(r.Lease, r.MinHold); err != nil {
 		return nil, &core.AcquireError{Err: err}
 	}
-	w := newWaiter(ctx, r)
+	w := localq.NewWaiter(ctx, r, clock.Now())
 	l.mu.Lock()
 	if l.closing || l.closedByNodes.Load() {
 		l.mu.Unlock()
@@ -116,18 +117,18 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 		return nil, err
 	}
 	holders, held := e.knownHolders()
-	w.notified = held && len(holders) > 0
-	notify := w.notified
+	w.Told = held && len(holders) > 0
+	notify := w.Told
 	e.start()
 	l.mu.Unlock()
 	if notify {
 		r.Events.Contended(core.Wait{Holders: holders})
 	}
-	h, err := w.await(e)
-	if err != nil {
-		return nil, err
+	var stalled <-chan struct{}
+	if r.Wait > core.StallAfter {
+		stalled = l.stalls.Next(w.Began).Done()
 	}
-	return h, nil
+	return w.Await(e, stalled, nil)
 }
 
 // entry returns the entry of a key, and makes it if there is none.

@@ -36,19 +36,19 @@ type release struct {
 func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 	e, l := h.lease.e, h.lease.e.l
 	l.mu.Lock()
-	waiters = e.n
-	if err = h.ended(); err != nil {
+	waiters = e.waiters.Len
+	if err = h.Ended(); err != nil {
 		l.mu.Unlock()
 		return waiters, err
 	}
 	if h.Expired() {
-		err = fmt.Errorf("%w: %s", core.ErrLost, h.endReason())
+		err = h.outOfTime()
 		h.end(err)
 		h.lease.lose(err)
 		l.mu.Unlock()
 		return waiters, err
 	}
-	rest := h.rest()
+	rest := h.Rest()
 	if rest <= 0 && h.passOn() {
 		l.mu.Unlock()
 		return waiters, nil
@@ -56,19 +56,6 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 	r := h.newRelease(rest, patience)
 	l.mu.Unlock()
 	return waiters, r.await()
-}
-
-// endReason says why the hold is over.
-func (h *hold) endReason() string {
-	switch {
-	case !h.limit.IsZero() && clock.Until(h.limit) <= 0:
-		return "its maximum hold is over"
-	case h.req.Fixed:
-		return "its fixed lease is over"
-	case h.forgotten:
-		return "it was forgotten: nobody could unlock it any more"
-	}
-	return "its lease ran out without a renewal at enough nodes"
 }
 
 // newRelease begins to release the lease of h.

@@ -1,0 +1,117 @@
+package localq
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/core"
+)
+
+// A Hold is what all implementations know of one caller's turn. They embed it.
+type Hold struct {
+	Req   *core.Request
+	Since clock.Instant
+
+	Over      bool  // it was released or lost
+	Lost      error // why it was lost; nil: it was not
+	Forgotten bool  // nobody can release it any more
+	Abandoned bool  // its caller gave up before it knew of the hold
+
+	token int64
+	kept  *time.Time // the key stays taken until then, by the monotonic clock: that must not end early; nil: no longer than the hold
+}
+
+// NewHold returns the hold of a call, with its token.
+func NewHold(r *core.Request, token int64, since clock.Instant) Hold {
+	h := Hold{Req: r, token: token, Since: since}
+	if r.MinHold > 0 {
+		h.Keep(r.MinHold)
+	}
+	return h
+}
+
+// Token implements core.Hold.
+func (h *Hold) Token() int64 { return h.token }
+
+// Ended returns how the hold has ended, or nil while it lasts.
+func (h *Hold) Ended() error {
+	if !h.Over {
+		return nil
+	}
+	return cmp.Or(h.Lost, core.ErrNotHeld)
+}
+
+// End notes that the hold is over. lost is nil if it was released.
+func (h *Hold) End(lost error) { h.Over, h.Lost = true, lost }
+
+// Keep keeps the key taken for at least d from now.
+func (h *Hold) Keep(d time.Duration) {
+	if until := time.Now().Add(d); h.kept == nil || until.After(*h.kept) {
+		h.kept = &until
+	}
+}
+
+// Rest returns for how long from now the key stays taken after a release.
+func (h *Hold) Rest() time.Duration {
+	if h.Abandoned || h.kept == nil {
+		return 0
+	}
+	return max(time.Until(*h.kept), 0)
+}
+
+// KeptUntil returns when that ends; zero: it stays taken no longer than the hold lasts.
+func (h *Hold) KeptUntil() time.Time {
+	if h.Rest() == 0 {
+		return time.Time{}
+	}
+	return *h.kept
+}
+
+// Local is the hold as others of this process are told of it.
+func (h *Hold) Local() core.LocalHold {
+	return core.LocalHold{Request: h.Req, Token: h.token, Since: h.Since.Time()}
+}
+
+// Describe describes the holder. ttl is until when the hold lasts if nobody renews it.
+func (h *Hold) Describe(process string, ttl time.Duration) core.Holder {
+	now, at := clock.Both()
+	held := at.Sub(h.Since)
+	return core.Holder{
+		Owner: h.Req.Owner, Process: process, TraceParent: h.Req.Trace, Token: h.token, Since: now.Add(-held), TTL: max(0, ttl),
+		Label: h.Req.Label, Fixed: h.Req.Fixed, MinRest: max(0, h.Req.MinHold-held),
+	}
+}
+
+// BecomesForgotten notes that nobody can release the hold any more, if that is so, and reports whether it is news. A minimum
+// hold is waited for.
+func (h *Hold) BecomesForgotten() bool {
+	if h.Over || h.Forgotten || h.Rest() > 0 || !h.Req.Events.IsForgotten() {
+		return false
+	}
+	h.Forgotten = true
+	return true
+}
+
+// MaxEnd returns when the maximum hold is over; zero: there is none.
+func (h *Hold) MaxEnd() clock.Instant {
+	if h.Req.MaxHold == 0 {
+		return 0
+	}
+	return h.Since.Add(h.Req.MaxHold)
+}
+
+// OutOfTime returns the loss of a hold whose time is over at now. ranOut says so of a lease that was not renewed.
+func (h *Hold) OutOfTime(now clock.Instant, ranOut string) error {
+	why := ranOut
+	switch end := h.MaxEnd(); {
+	case end != 0 && !now.Before(end):
+		why = "its maximum hold is over"
+	case h.Req.Fixed:
+		why = "its fixed lease is over"
+	case h.Forgotten:
+		why = "it was forgotten: nobody could unlock it any more"
+	}
+	return fmt.Errorf("%w: %s", core.ErrLost, why)
+}
