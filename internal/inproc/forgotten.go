@@ -20,10 +20,9 @@ const longestPause = 24 * time.Hour
 // because that would cost something where a lock is only busy. A minimum hold is waited for.
 func (e *entry) findForgotten() (found []*hold) {
 	for _, h := range e.holds {
-		if h.over || h.forgotten || h.req.Fixed || time.Since(h.since) < core.StallAfter || h.rest() > 0 || !h.req.Events.IsForgotten() {
+		if h.Req.Fixed || clock.Since(h.Since) < core.StallAfter || !h.BecomesForgotten() {
 			continue
 		}
-		h.forgotten = true
 		if ends := clock.Now().Add(h.lease); h.deadline.IsZero() || ends.Before(h.deadline) {
 			h.deadline = ends
 			h.startLimit()
@@ -36,13 +35,16 @@ func (e *entry) findForgotten() (found []*hold) {
 // reportForgotten tells the callers of holds that were found.
 func (l *Locks) reportForgotten(found []*hold) {
 	for _, h := range found {
-		h.req.Events.Forgotten(core.LocalHold{Request: h.req, Token: h.token, Since: h.since}, h.Deadline().Time())
+		h.Req.Events.Forgotten(h.Local(), h.Deadline().Time())
 	}
 }
 
-func (l *Locks) lookForForgotten(e *entry) {
-	l.mu.Lock()
-	found := e.findForgotten()
-	l.mu.Unlock()
-	l.reportForgotten(found)
+// lookForForgotten looks now and then until stop.
+func (w *waiter) lookForForgotten() *pauses {
+	return startPauses(core.StallAfter, func() {
+		w.Lock()
+		found := w.entry.findForgotten()
+		w.Unlock()
+		w.locks.reportForgotten(found)
+	})
 }

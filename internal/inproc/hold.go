@@ -2,33 +2,27 @@ package inproc
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
-// A hold is one acquisition of a key. Its fields other than the first four are guarded by locks.mu.
+// A hold is one acquisition of a key. Its fields other than the first three are guarded by locks.mu.
 type hold struct {
+	localq.Hold
 	locks *Locks
-	req   *core.Request
-	token int64
 	slots []int // of a permit
 
-	entry     *entry
-	index     int    // in the entry's holds; -1: not there any more
-	name      string // for detectors of deadlocks; "": none has asked yet
-	since     time.Time
-	keep      time.Time     // the key stays taken until then; zero: no longer than MinHold says
-	lease     time.Duration // how long the hold lasts after a renewal
-	most      clock.Instant // the end of the maximum hold; zero: none
-	ends      clock.Instant // when a fixed lease ends
-	deadline  clock.Instant // zero: none, because the process that renews it is also the one that stores it
-	limit     *clock.Timer  // ends the hold at its deadline
-	forgotten bool          // nobody can release it any more
-	over      bool          // released or lost; after a release it may keep the key taken for a while
-	lost      bool
+	entry    *entry
+	index    int           // in the entry's holds; -1: not there any more
+	name     string        // for detectors of deadlocks; "": none has asked yet
+	granted  int64         // as they order it (µs)
+	lease    time.Duration // how long the hold lasts after a renewal
+	ends     clock.Instant // when a fixed lease ends
+	deadline clock.Instant // zero: none, because the process that renews it is also the one that stores it
+	limit    *clock.Timer  // ends the hold at its deadline
 }
 
 // grant makes r a holder of e; l.mu is held.
@@ -43,10 +37,7 @@ func (l *Locks) grant(e *entry, r *core.Request) *hold {
 		e.token = l.token
 	}
 	h := &hold{
-		locks: l, req: r, token: e.token, entry: e, index: len(e.holds), since: time.Now(), lease: r.Lease,
-	}
-	if r.MaxHold > 0 {
-		h.most = clock.Now().Add(r.MaxHold)
+		Hold: localq.NewHold(r, e.token, clock.Now()), locks: l, entry: e, index: len(e.holds), lease: r.Lease,
 	}
 	e.holds = append(e.holds, h)
 	e.takeSlots(h)
@@ -56,12 +47,12 @@ func (l *Locks) grant(e *entry, r *core.Request) *hold {
 
 // setDeadline computes when the hold ends by itself, and starts the timer for that.
 func (h *hold) setDeadline() {
-	if h.req.Fixed {
+	if h.Req.Fixed {
 		h.ends = clock.Now().Add(h.lease)
 		h.deadline = h.ends
 	}
-	if !h.most.IsZero() && (h.deadline.IsZero() || h.most.Before(h.deadline)) {
-		h.deadline = h.most
+	if most := h.MaxEnd(); !most.IsZero() && (h.deadline.IsZero() || most.Before(h.deadline)) {
+		h.deadline = most
 	}
 	h.startLimit()
 }
@@ -82,31 +73,27 @@ func (h *hold) stopLimit() {
 // expire ends the hold as lost if its deadline has passed; an Extend may have moved it.
 func (h *hold) expire() {
 	h.locks.mu.Lock()
-	lost := !h.over && h.isPast()
+	lost := !h.Over && h.isPast()
 	if lost {
-		h.lost = true
-		h.entry.endPlace(h.req.Place)
-		h.locks.end(h)
+		h.entry.endPlace(h.Req.Place)
+		h.locks.end(h, h.outOfTime())
 	}
 	h.locks.mu.Unlock()
 	if lost {
-		h.req.Events.Lost(h.endCause())
+		h.Req.Events.Lost(h.Lost)
 	}
 }
 
-// endCause says why the hold is over, which does not change after its end.
-func (h *hold) endCause() error {
-	if h.forgotten {
-		return fmt.Errorf("%w: it was forgotten: nobody could unlock it any more", core.ErrLost)
-	}
-	return fmt.Errorf("%w: its time ran out", core.ErrLost)
-}
+// outOfTime returns the loss of a hold whose deadline has passed.
+func (h *hold) outOfTime() error { return h.OutOfTime(clock.Now(), "its time ran out") }
 
 func (h *hold) isPast() bool { return !h.deadline.IsZero() && clock.Until(h.deadline) <= 0 }
 
-// end ends h, and grants its key to the next; l.mu is held.
-func (l *Locks) end(h *hold) {
-	h.over = true
+// end ends h, and grants its key to the next; l.mu is held. lost is nil if it was released.
+func (l *Locks) end(h *hold, lost error) {
+	if !h.Over {
+		h.End(lost)
+	}
 	h.stopLimit()
 	if h.index < 0 {
 		return
@@ -123,17 +110,15 @@ func (l *Locks) end(h *hold) {
 
 // describe describes h as a holder. It has no lease that could run out, but for a fixed one.
 func (h *hold) describe() core.Holder {
-	d := core.Holder{
-		Owner: h.req.Owner, Process: "local", TraceParent: h.req.Trace, Token: h.token, Since: h.since,
-		Label: h.req.Label, Fixed: h.req.Fixed, MinRest: max(0, time.Until(h.since.Add(h.req.MinHold))), Lingers: h.over,
-	}
-	if h.req.Permits > 0 {
-		d.Weight, d.Slots = h.req.Weight, core.FormatSlots(h.slots)
+	d := h.Describe("local", 0)
+	d.Lingers = h.Over
+	if h.Req.Permits > 0 {
+		d.Weight, d.Slots = h.Req.Weight, core.FormatSlots(h.slots)
 	}
 	switch {
-	case h.over:
+	case h.Over:
 		d.TTL = d.MinRest
-	case h.req.Fixed:
+	case h.Req.Fixed:
 		d.TTL = max(0, clock.Until(h.deadline))
 	}
 	return d
@@ -141,17 +126,11 @@ func (h *hold) describe() core.Holder {
 
 // check returns why h is over, nil if it is not.
 func (h *hold) check() error {
-	switch {
-	case h.lost, !h.over && h.isPast():
+	if !h.Over && h.isPast() {
 		return core.ErrLost
-	case h.over:
-		return core.ErrNotHeld
 	}
-	return nil
+	return h.Ended()
 }
-
-// Token implements core.Hold.
-func (h *hold) Token() int64 { return h.token }
 
 // Deadline implements core.Hold.
 func (h *hold) Deadline() clock.Instant {
@@ -164,7 +143,7 @@ func (h *hold) Deadline() clock.Instant {
 func (h *hold) Expired() bool {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
-	return h.lost || !h.over && h.isPast()
+	return h.Lost != nil || !h.Over && h.isPast()
 }
 
 // Extend implements core.Hold.
@@ -175,7 +154,7 @@ func (h *hold) Extend(_ context.Context, lease time.Duration) error {
 		return err
 	}
 	has := h.lease
-	if h.req.Fixed {
+	if h.Req.Fixed {
 		has = clock.Until(h.ends)
 	}
 	if err := core.RefuseShorter(lease, has); err != nil {
@@ -190,9 +169,7 @@ func (h *hold) Extend(_ context.Context, lease time.Duration) error {
 func (h *hold) KeepTaken(d time.Duration) {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
-	if until := time.Now().Add(d); until.After(h.keep) {
-		h.keep = until
-	}
+	h.Keep(d)
 }
 
 // Downgrade implements core.Hold.
@@ -215,33 +192,25 @@ func (h *hold) Release(time.Duration) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waiters, err := e.waiting(), h.check()
-	if h.over {
+	if h.Over {
 		return waiters, err
 	}
-	h.lost = err != nil // and its timer is late
-	e.endPlace(h.req.Place)
-	if !h.lost {
-		if rest := h.rest(); rest > 0 {
-			h.linger(rest)
-			return waiters, nil
-		}
+	e.endPlace(h.Req.Place)
+	if rest := h.Rest(); err == nil && rest > 0 {
+		h.linger(rest)
+		return waiters, nil
 	}
-	l.end(h)
+	l.end(h, err) // an error says that its timer is late
 	return waiters, err
-}
-
-// rest returns for how long from now the key stays taken after a release.
-func (h *hold) rest() time.Duration {
-	return max(time.Until(h.since.Add(h.req.MinHold)), time.Until(h.keep))
 }
 
 // linger keeps the key taken for a while though the hold is over.
 func (h *hold) linger(rest time.Duration) {
-	h.over = true
+	h.End(nil)
 	h.stopLimit()
 	time.AfterFunc(rest, func() {
 		h.locks.mu.Lock()
 		defer h.locks.mu.Unlock()
-		h.locks.end(h)
+		h.locks.end(h, nil)
 	})
 }

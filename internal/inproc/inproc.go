@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // Locks implements core.Locks. The zero value is ready to use.
@@ -58,11 +58,12 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 	}
 	w := l.enqueue(ctx, e, r)
 	snapshot := core.Wait{Holders: e.holders(), Position: e.position(w), Queued: e.waiting()}
+	w.Tell(snapshot)
 	l.mu.Unlock()
 
 	l.reportForgotten(found)
 	r.Events.Contended(snapshot)
-	return l.wait(ctx, e, w, snapshot.Position)
+	return w.await()
 }
 
 func (l *Locks) entry(key string) *entry {
@@ -93,119 +94,11 @@ func (l *Locks) refuse(e *entry, r *core.Request) error {
 	switch waiting := e.waiting(); {
 	case r.Wait == 0:
 		l.keepPlace(e, r, e.placeOf(r))
-		return e.busy(core.ErrBusy)
+		return localq.Busy(e.holders())
 	case r.MaxWaiters > 0 && waiting >= r.MaxWaiters:
-		return &core.AcquireError{
-			Err:     fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, waiting),
-			Holders: e.holders(),
-		}
+		return localq.TooMany(waiting, e.holders())
 	}
 	return nil
-}
-
-// wait returns the hold of w, or why there is none. reported is the position that its caller knows.
-func (l *Locks) wait(ctx context.Context, e *entry, w *waiter, reported int) (core.Hold, error) {
-	var limit <-chan time.Time
-	if w.req.Wait != core.Forever {
-		timer := time.NewTimer(w.req.Wait)
-		defer timer.Stop()
-		limit = timer.C
-	}
-	var look *time.Timer
-	var looks <-chan time.Time
-	pause := core.StallAfter
-	if w.req.Wait > pause {
-		look = time.NewTimer(pause)
-		defer look.Stop()
-		looks = look.C
-	}
-	n := l.beginNested(ctx, w)
-	defer n.end()
-	nestedLooks, found := n.news()
-	for {
-		select {
-		case h := <-w.ready:
-			return h, nil
-		case <-nestedLooks:
-			n.due()
-		case d := <-found:
-			return l.endDeadlocked(e, w, d)
-		case <-looks:
-			if pause == core.StallAfter {
-				l.reportStall(e, w)
-			}
-			l.lookForForgotten(e)
-			if pause *= 2; pause <= longestPause {
-				look.Reset(pause)
-			}
-		case s := <-w.snapshots:
-			if s.Position != reported && len(w.ready) == 0 {
-				reported = s.Position
-				w.req.Events.Waiting(s)
-			}
-		case <-limit:
-			return nil, l.giveUp(e, w, core.ErrBusy)
-		case <-ctx.Done():
-			return nil, l.giveUp(e, w, fmt.Errorf("%w: %w", core.ErrBusy, ctx.Err()))
-		}
-	}
-}
-
-// reportStall lets the caller know if a hold has been in its way since it began to wait. Then it may be its own.
-func (l *Locks) reportStall(e *entry, w *waiter) {
-	l.mu.Lock()
-	var found *hold
-	for _, h := range e.holds {
-		if !h.over && !h.since.After(w.since) {
-			found = h
-			break
-		}
-	}
-	held := found != nil && len(w.ready) == 0
-	l.mu.Unlock()
-	if held {
-		w.req.Events.Stalled(core.LocalHold{Request: found.req, Token: found.token, Since: found.since})
-	}
-}
-
-// giveUp ends the wait of w without the lock.
-func (l *Locks) giveUp(e *entry, w *waiter, err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case h := <-w.ready: // granted in this instant: the next waiter gets it
-		l.end(h)
-	default:
-		l.leave(e, w)
-	}
-	return e.busy(err)
-}
-
-// endDeadlocked ends the wait of w, which is in a deadlock. It returns the hold that w was given in this instant, if so.
-func (l *Locks) endDeadlocked(e *entry, w *waiter, d *core.DeadlockError) (core.Hold, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case h := <-w.ready:
-		return h, nil
-	default:
-		l.leave(e, w)
-		return nil, e.busy(d)
-	}
-}
-
-// leave takes w off the queue; l.mu is held.
-func (l *Locks) leave(e *entry, w *waiter) {
-	e.queueOf(w.req.Mode).remove(w)
-	l.keepPlace(e, w.req, w.place)
-	l.notifyLater(e)
-	l.settle(e)
-}
-
-// busy returns err as the error of a call that the holders are in the way of.
-func (e *entry) busy(err error) *core.AcquireError {
-	holders := e.holders()
-	return &core.AcquireError{Err: err, Holders: holders, RetryAfter: core.RetryAfter(holders)}
 }
 
 // settle grants e to the waiters that may have it. After a writer these are all waiting readers, after
@@ -235,9 +128,9 @@ func (l *Locks) admitReaders(e *entry) {
 }
 
 func (l *Locks) grantTo(e *entry, w *waiter) {
-	l.keepPlace(e, w.req, w.place) // after a loss a call may come back to it
+	l.keepPlace(e, w.Req, w.place) // after a loss a call may come back to it
 	l.notifyLater(e)
-	w.ready <- l.grant(e, w.req)
+	w.Finish(l.grant(e, w.Req), nil)
 }
 
 // shownHolders is how many holders a snapshot has at most, as on Redis.
@@ -256,7 +149,7 @@ func (e *entry) holders() []core.Holder {
 // Expire loses the holds of key.
 func (l *Locks) Expire(key string) {
 	for _, h := range l.expire(key) {
-		h.req.Events.Lost(fmt.Errorf("%w: its lease ran out", core.ErrLost))
+		h.Req.Events.Lost(fmt.Errorf("%w: its lease ran out", core.ErrLost))
 	}
 }
 
@@ -269,12 +162,11 @@ func (l *Locks) expire(key string) (lost []*hold) {
 		return nil
 	}
 	for _, h := range slices.Clone(e.holds) {
-		if !h.over {
-			h.lost = true
-			e.endPlace(h.req.Place)
+		if !h.Over {
+			e.endPlace(h.Req.Place)
 			lost = append(lost, h)
 		}
-		l.end(h)
+		l.end(h, core.ErrLost)
 	}
 	return lost
 }

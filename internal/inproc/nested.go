@@ -15,27 +15,26 @@ type nested struct {
 	deadlock.Nested
 	w      *waiter
 	ticket string
-	look   *time.Timer
-	pause  time.Duration // before the next look
+	looks  *pauses // between looks; nil: there are none
 }
 
 // beginNested registers a wait, if it is nested; else it returns nil.
-func (l *Locks) beginNested(ctx context.Context, w *waiter) *nested {
-	chain, ok := ctx.Value(core.ChainKey{}).(core.Chain)
-	if !ok || w.req.Once || w.req.Leads {
+func (w *waiter) beginNested() *nested {
+	chain, ok := w.Ctx.Value(core.ChainKey{}).(core.Chain)
+	if !ok || w.Req.Once || w.Req.Leads {
 		return nil
 	}
-	l.mu.Lock()
-	n := &nested{w: w, ticket: w.id(), pause: w.req.Detect}
-	l.mu.Unlock()
+	w.Lock()
+	n := &nested{w: w, ticket: w.id()}
+	w.Unlock()
 	n.Nested = deadlock.Nested{
-		Waits: deadlock.Shared, Request: w.req, Began: w.since, Until: w.until(), Process: "local", Site: l, Call: n, Wake: func(time.Duration) {},
+		Waits: deadlock.Shared, Request: w.Req, Began: w.Began.Time(), Until: w.Until(), Process: "local", Site: w.locks, Call: n, Wake: func(time.Duration) {},
 	}
 	if !n.Begin(chain) {
 		return nil
 	}
-	if n.pause > 0 {
-		n.look = time.NewTimer(n.pause)
+	if w.Req.Detect > 0 {
+		n.looks = startPauses(w.Req.Detect, n.LookWithin)
 	}
 	return n
 }
@@ -43,31 +42,25 @@ func (l *Locks) beginNested(ctx context.Context, w *waiter) *nested {
 // end ends the registration; n may be nil.
 func (n *nested) end() {
 	if n != nil {
+		n.looks.stop()
 		n.End()
 	}
 }
 
-// news returns when to look, and the deadlock that was found; n may be nil.
-func (n *nested) news() (looks <-chan time.Time, found <-chan *core.DeadlockError) {
-	switch {
-	case n == nil:
-		return nil, nil
-	case n.look == nil:
-		return nil, n.Found
+// found returns the channel of the deadlock that was found; n may be nil.
+func (n *nested) found() <-chan *core.DeadlockError {
+	if n == nil {
+		return nil
 	}
-	return n.look.C, n.Found
-}
-
-// due looks for a deadlock. The pauses between looks have an end, as those of lookForForgotten.
-func (n *nested) due() {
-	n.LookWithin()
-	if n.pause = max(2*n.pause, deadlock.Every); n.pause <= longestPause {
-		n.look.Reset(n.pause)
-	}
+	return n.Found
 }
 
 // State implements deadlock.Call.
-func (n *nested) State() (ticket string, waits bool) { return n.ticket, len(n.w.ready) == 0 }
+func (n *nested) State() (ticket string, waits bool) {
+	n.w.Lock()
+	defer n.w.Unlock()
+	return n.ticket, !n.w.IsOver()
+}
 
 // id is the waiter's ticket for detectors of deadlocks. locks.mu is held.
 func (w *waiter) id() string {
@@ -82,14 +75,14 @@ func (h *hold) Standing() core.Standing {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
 	return core.Standing{
-		Lease: h.id(), Granted: h.since.UnixMicro(), Since: h.since, Until: h.deadline.Time(), Over: h.over || h.forgotten,
+		Lease: h.id(), Granted: h.granted, Since: h.Since.Time(), Until: h.deadline.Time(), Over: h.Over || h.Forgotten,
 	}
 }
 
 // id is the hold's lease for detectors of deadlocks. locks.mu is held.
 func (h *hold) id() string {
 	if h.name == "" {
-		h.name = deadlock.Shared.NewID()
+		h.name, h.granted = deadlock.Shared.NewID(), h.Since.Time().UnixMicro()
 	}
 	return h.name
 }
@@ -113,15 +106,15 @@ func (e *entry) view() *deadlock.View {
 		return v
 	}
 	for _, h := range e.holds {
-		if !h.over { // else the key only stays taken
-			v.Holders = append(v.Holders, deadlock.Holder{Lease: h.id(), Reads: e.phase == core.Read, Weight: h.req.Weight})
+		if !h.Over { // else the key only stays taken
+			v.Holders = append(v.Holders, deadlock.Holder{Lease: h.id(), Reads: e.phase == core.Read, Weight: h.Req.Weight})
 		}
 	}
 	if e.phase != core.Read && e.phase != core.Permit {
 		return v // who waits behind an exclusive hold does not matter
 	}
 	for _, w := range e.writers[:min(len(e.writers), deadlock.MaxHolders)] {
-		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: w.id(), Weight: w.req.Weight, Of: w.req.Permits})
+		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: w.id(), Weight: w.Req.Weight, Of: w.Req.Permits})
 	}
 	return v
 }
@@ -143,14 +136,6 @@ func (l *Locks) Lasts(key, ticket string) bool {
 
 // lasts reports whether the wait does not end by itself within deadlock.Soon.
 func (w *waiter) lasts() bool {
-	until := w.until()
-	return until.IsZero() || time.Until(until) > deadlock.Soon
-}
-
-// until returns when the wait ends by itself; zero: never.
-func (w *waiter) until() (until time.Time) {
-	if w.req.Wait != core.Forever {
-		until = w.since.Add(w.req.Wait)
-	}
-	return core.WaitEnd(w.ctx, until)
+	until := w.Until()
+	return !w.HasEnded() && (until.IsZero() || time.Until(until) > deadlock.Soon)
 }

@@ -22,9 +22,9 @@ func (e *entry) checkKind(r *core.Request) error {
 func (e *entry) anyRequest() *core.Request {
 	switch {
 	case len(e.holds) > 0:
-		return e.holds[0].req
+		return e.holds[0].Req
 	case len(e.writers) > 0:
-		return e.writers[0].req
+		return e.writers[0].Req
 	}
 	return nil
 }
@@ -36,18 +36,18 @@ func (e *entry) fits(r *core.Request) bool {
 
 // grantPermits grants permits to the head of the queue for as long as its weight is free.
 func (l *Locks) grantPermits(e *entry) {
-	for len(e.writers) > 0 && e.fits(e.writers[0].req) {
+	for len(e.writers) > 0 && e.fits(e.writers[0].Req) {
 		l.grantTo(e, e.writers.pop())
 	}
 }
 
 // takeSlots takes the lowest slots that are free.
 func (e *entry) takeSlots(h *hold) {
-	if h.req.Permits == 0 {
+	if h.Req.Permits == 0 {
 		return
 	}
-	e.used += h.req.Weight
-	for slot := 0; len(h.slots) < h.req.Weight; slot++ {
+	e.used += h.Req.Weight
+	for slot := 0; len(h.slots) < h.Req.Weight; slot++ {
 		if slot == len(e.slots) {
 			e.slots = append(e.slots, false)
 		}
@@ -60,10 +60,10 @@ func (e *entry) takeSlots(h *hold) {
 
 // freeSlots gives back what takeSlots took.
 func (e *entry) freeSlots(h *hold) {
-	if h.req.Permits == 0 {
+	if h.Req.Permits == 0 {
 		return
 	}
-	e.used -= h.req.Weight
+	e.used -= h.Req.Weight
 	for _, slot := range h.slots {
 		e.slots[slot] = false
 	}

@@ -6,22 +6,22 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // notifyInterval is how often waiters are notified at most that they have moved. So a queue that moves all
 // the time costs little, however long it is.
 const notifyInterval = 750 * time.Millisecond
 
-// A waiter is a call that waits.
+// A waiter is a call that waits. It implements localq.Line.
 type waiter struct {
-	ctx       context.Context
-	req       *core.Request
-	place     int64
-	ticket    string // for detectors of deadlocks; "": none has asked yet
-	since     time.Time
-	ready     chan *hold     // has room for one
-	snapshots chan core.Wait // has room for the latest
+	*localq.Waiter
+	locks  *Locks
+	entry  *entry
+	place  int64
+	ticket string // for detectors of deadlocks; "": none has asked yet
 }
 
 // A queue has waiters in the order of their places. Calls that share a kept place stand in the order of
@@ -68,7 +68,7 @@ func (e *entry) waiting() int { return len(e.writers) + len(e.readers) }
 
 // position returns the position of w: 1 plus the number of waiters before it, in both queues.
 func (e *entry) position(w *waiter) int {
-	if w.req.Mode == core.Read {
+	if w.Req.Mode == core.Read {
 		return e.readers.index(w) + e.writers.before(w.place) + 1
 	}
 	return e.writers.index(w) + e.readers.before(w.place) + 1
@@ -76,7 +76,7 @@ func (e *entry) position(w *waiter) int {
 
 // enqueue makes r a waiter, in its place.
 func (l *Locks) enqueue(ctx context.Context, e *entry, r *core.Request) *waiter {
-	w := &waiter{ctx: ctx, req: r, place: e.placeOf(r), since: time.Now(), ready: make(chan *hold, 1), snapshots: make(chan core.Wait, 1)}
+	w := &waiter{Waiter: localq.NewWaiter(ctx, r, clock.Now()), locks: l, entry: e, place: e.placeOf(r)}
 	e.queueOf(r.Mode).add(w)
 	if r.Place != "" {
 		e.occupyPlace(r.Place, w.place)
@@ -104,12 +104,8 @@ func (l *Locks) notify(e *entry) {
 	snapshot := core.Wait{Holders: e.holders(), Queued: e.waiting()}
 	for _, q := range []queue{e.writers, e.readers} {
 		for _, w := range q {
-			select {
-			case <-w.snapshots: // older, and not read yet
-			default:
-			}
 			snapshot.Position = e.position(w)
-			w.snapshots <- snapshot
+			w.Notify(snapshot)
 		}
 	}
 }

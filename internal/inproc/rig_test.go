@@ -122,7 +122,7 @@ func (r *rig) settled(mode core.Mode, opts []option) *call {
 
 func (r *rig) start(mode core.Mode, opts ...option) *call {
 	c := &call{r: r, done: make(chan struct{})}
-	c.req = core.Request{Key: key, Mode: mode, Wait: core.Forever, Lease: time.Minute, Events: c}
+	c.req = core.Request{Key: key, Mode: mode, Wait: core.Forever, Lease: time.Minute, WantsMoves: true, Events: c}
 	for _, opt := range opts {
 		opt(c)
 	}

@@ -23,7 +23,7 @@ type tickNote struct {
 	until time.Time
 }
 
-func (h *hold) tickID(t core.Tick) tickID { return tickID{h.req.Key, t.At.UnixMilli()} }
+func (h *hold) tickID(t core.Tick) tickID { return tickID{h.Req.Key, t.At.UnixMilli()} }
 
 // BeginTick implements core.TickHold.
 func (h *hold) BeginTick(_ context.Context, t core.Tick) (core.TickAnswer, time.Time, error) {
@@ -45,7 +45,7 @@ func (h *hold) BeginTick(_ context.Context, t core.Tick) (core.TickAnswer, time.
 	case len(n.by) == 2:
 		return core.TickFailed, now, nil
 	}
-	n.by, n.until = append(n.by, h.token), now.Add(t.Keep)
+	n.by, n.until = append(n.by, h.Token()), now.Add(t.Keep)
 	return core.TickBegun, now, nil
 }
 
@@ -59,7 +59,7 @@ func (h *hold) MarkTick(_ context.Context, t core.Tick) (again bool, err error) 
 		n = l.noteTick(h.tickID(t))
 	}
 	n.ran, n.until = true, time.Now().Add(t.Keep)
-	return slices.ContainsFunc(n.by, func(token int64) bool { return token > h.token }), nil
+	return slices.ContainsFunc(n.by, func(token int64) bool { return token > h.Token() }), nil
 }
 
 // noteTick begins a note; l.mu is held.

@@ -132,6 +132,9 @@ func (w *Waiter) Notify(wait core.Wait) {
 	}
 }
 
+// Tell notes that the caller is being told of wait by its own goroutine, which has made the Waiter.
+func (w *Waiter) Tell(wait core.Wait) { w.Told, w.wait = true, wait }
+
 // tryPatience is how long a call that only tries waits for a server. With its defaults go-redis would wait for 10 s and more.
 const tryPatience = 2 * time.Second
 

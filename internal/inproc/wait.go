@@ -1,0 +1,100 @@
+package inproc
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/localq"
+)
+
+// await returns the hold of w, or why there is none.
+func (w *waiter) await() (core.Hold, error) {
+	var stalled <-chan struct{}
+	if w.Req.Wait > core.StallAfter {
+		ctx, cancel := context.WithTimeout(context.Background(), core.StallAfter)
+		defer cancel()
+		stalled = ctx.Done()
+		defer w.lookForForgotten().stop()
+	}
+	n := w.beginNested()
+	defer n.end()
+	return w.Await(w, stalled, n.found())
+}
+
+// Lock implements localq.Line.
+func (w *waiter) Lock() { w.locks.mu.Lock() }
+
+// Unlock implements localq.Line.
+func (w *waiter) Unlock() { w.locks.mu.Unlock() }
+
+// Busy implements localq.Line.
+func (w *waiter) Busy() *core.AcquireError { return localq.Busy(w.entry.holders()) }
+
+// InVain implements localq.Line.
+func (w *waiter) InVain() *core.AcquireError { return w.Busy() }
+
+// Leave implements localq.Line.
+func (w *waiter) Leave(*localq.Waiter) {
+	l, e := w.locks, w.entry
+	e.queueOf(w.Req.Mode).remove(w)
+	l.keepPlace(e, w.Req, w.place)
+	l.notifyLater(e)
+	l.settle(e)
+}
+
+// GiveBack implements localq.Line: the next waiter gets the lock.
+func (w *waiter) GiveBack(h core.Hold) {
+	w.Lock()
+	defer w.Unlock()
+	w.locks.end(h.(*hold), nil)
+}
+
+// InTheWay implements localq.Line.
+func (w *waiter) InTheWay(*localq.Waiter) *core.LocalHold {
+	w.Lock()
+	defer w.Unlock()
+	for _, h := range w.entry.holds {
+		if !h.Over && !w.Began.Before(h.Since) {
+			local := h.Local()
+			return &local
+		}
+	}
+	return nil
+}
+
+// pauses are pauses of a call that waits, after each of which something is done. Each is at least twice as long as the one before.
+type pauses struct {
+	mu    sync.Mutex
+	timer *time.Timer
+	over  bool
+}
+
+func startPauses(first time.Duration, do func()) *pauses {
+	p, next := &pauses{}, first
+	p.mu.Lock() // until the timer is known
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(first, func() {
+		do()
+		next = max(2*next, deadlock.Every)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.over && next <= longestPause {
+			p.timer.Reset(next)
+		}
+	})
+	return p
+}
+
+// stop ends the pauses; p may be nil.
+func (p *pauses) stop() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	p.timer.Stop()
+}
