@@ -97,23 +97,23 @@ func TestOneLockIsShown(t *testing.T) {
 }
 
 func TestKeptPlacesAndPermitsAreShown(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	web := d.client()
-	usertest.Lock(d, d.Context(), semaphore.New(web, 3), "export", lockmw.WithWeight(2))
-	if h := d.json("/key.json?key=export", http.StatusOK).Lock.Holders[0]; h.Weight != 2 || h.Slots != "0-1" {
-		t.Errorf("the permit is %+v", h)
-	}
-	fair := fairlock.New(web)
-	usertest.Lock(d, d.Context(), fair, "user:42")
-	usertest.Refused(d, d.Context(), fair, "user:42", lockmw.WithPlace("task <7>", time.Minute), lockmw.WithWait(50*time.Millisecond))
-	d.await("/key?key=user:42", "Kept places")
-	if k := d.json("/key.json?key=user:42", http.StatusOK).Lock.Kept; len(k) != 1 || k[0].Name != "task <7>" || k[0].KeptFor > 60_000 || k[0].KeptFor <= 0 {
-		t.Errorf("the kept places are %+v", k)
-	}
-	if page := d.get("/key?key=user:42", http.StatusOK); !strings.Contains(page, "task &lt;7&gt;") {
-		t.Errorf("the page has no kept place:\n%s", page)
-	}
+	inBubble(t, func(d *desk) {
+		web := d.client()
+		usertest.Lock(d, d.Context(), semaphore.New(web, 3), "export", lockmw.WithWeight(2))
+		if h := d.json("/key.json?key=export", http.StatusOK).Lock.Holders[0]; h.Weight != 2 || h.Slots != "0-1" {
+			d.Errorf("the permit is %+v", h)
+		}
+		fair := fairlock.New(web)
+		usertest.Lock(d, d.Context(), fair, "user:42")
+		usertest.Refused(d, d.Context(), fair, "user:42", lockmw.WithPlace("task <7>", time.Minute), lockmw.WithWait(50*time.Millisecond))
+		d.await("/key?key=user:42", "Kept places")
+		if k := d.json("/key.json?key=user:42", http.StatusOK).Lock.Kept; len(k) != 1 || k[0].Name != "task <7>" || k[0].KeptFor > 60_000 || k[0].KeptFor <= 0 {
+			d.Errorf("the kept places are %+v", k)
+		}
+		if page := d.get("/key?key=user:42", http.StatusOK); !strings.Contains(page, "task &lt;7&gt;") {
+			d.Errorf("the page has no kept place:\n%s", page)
+		}
+	})
 }
 
 func TestLocksAreFilteredAndSorted(t *testing.T) {

@@ -285,28 +285,28 @@ func TestReloadsReadNoMoreThanAStream(t *testing.T) {
 }
 
 func TestAServerThatIsAwayIsShownWithWhatWasKnown(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	usertest.Lock(t, t.Context(), d.client(), "user:42", lockmw.WithFixedLease(time.Hour))
-	d.get("/", http.StatusOK)
-	d.get("/key?key=user:42", http.StatusOK)
-	d.get("/redis", http.StatusOK)
-	d.server.Mini.SetError("LOADING Redis is loading the dataset in memory")
-	defer d.server.Mini.SetError("")
-	for _, path := range []string{"/", "/key?key=user:42"} {
-		d.await(path, "notice alarm")
-		if page := d.get(path, http.StatusServiceUnavailable); !strings.Contains(page, "user:42") || !strings.Contains(page, "LOADING") {
-			t.Errorf("%s:\n%s", path, page)
+	inBubble(t, func(d *desk) {
+		usertest.Lock(d, d.Context(), d.client(), "user:42", lockmw.WithFixedLease(time.Hour))
+		d.get("/", http.StatusOK)
+		d.get("/key?key=user:42", http.StatusOK)
+		d.get("/redis", http.StatusOK)
+		d.server.Mini.SetError("LOADING Redis is loading the dataset in memory")
+		defer d.server.Mini.SetError("")
+		for _, path := range []string{"/", "/key?key=user:42"} {
+			d.await(path, "notice alarm")
+			if page := d.get(path, http.StatusServiceUnavailable); !strings.Contains(page, "user:42") || !strings.Contains(page, "LOADING") {
+				d.Errorf("%s:\n%s", path, page)
+			}
 		}
-	}
-	if a := d.json("/locks.json", http.StatusServiceUnavailable); len(a.Locks) != 1 || a.Error == nil || a.Error.Type != "lock_unavailable" || a.AsOf == nil {
-		t.Errorf("in JSON it is %+v", a)
-	}
-	usertest.Eventually(t, "the page of the server says so", time.Minute, func() bool {
-		return d.do(http.MethodGet, "/redis.json").Code == http.StatusServiceUnavailable
+		if a := d.json("/locks.json", http.StatusServiceUnavailable); len(a.Locks) != 1 || a.Error == nil || a.Error.Type != "lock_unavailable" || a.AsOf == nil {
+			d.Errorf("in JSON it is %+v", a)
+		}
+		usertest.Eventually(d, "the page of the server says so", time.Minute, func() bool {
+			return d.do(http.MethodGet, "/redis.json").Code == http.StatusServiceUnavailable
+		})
+		d.server.Mini.SetError("")
+		usertest.Eventually(d, "the page shows the state of now", time.Minute, func() bool { return !strings.Contains(d.get("/", http.StatusOK), "notice alarm") })
 	})
-	d.server.Mini.SetError("")
-	usertest.Eventually(t, "the page shows the state of now", time.Minute, func() bool { return !strings.Contains(d.get("/", http.StatusOK), "notice alarm") })
 }
 
 // await reloads until a page has that text.

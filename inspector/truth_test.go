@@ -62,29 +62,29 @@ func TestWhatWasNeverReadIsNotShownAsNothing(t *testing.T) {
 
 // A monitor must not take the state of some time ago for that of now.
 func TestPagesAndJSONAgreeWhetherRedisIsThere(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	usertest.Lock(t, t.Context(), d.client(), "user:42", lockmw.WithFixedLease(time.Hour))
-	paths := []string{"/", "/locks.json", "/key?key=user:42", "/key.json?key=user:42", "/redis", "/redis.json"}
-	for _, path := range paths {
-		d.get(path, http.StatusOK)
-	}
-	d.await("/redis", `class="badge ok"`)
-	d.server.Mini.SetError("LOADING Redis is loading the dataset in memory")
-	for _, path := range paths {
-		d.await(path, "LOADING")
-		d.get(path, http.StatusServiceUnavailable)
-	}
-	page := d.get("/redis", http.StatusServiceUnavailable)
-	if strings.Contains(page, "PING now") || strings.Contains(page, `class="badge ok"`) {
-		t.Errorf("all is well while Redis is down:\n%s", page)
-	}
-	if text := d.get("/redis.json", http.StatusServiceUnavailable); !strings.Contains(text, `"ping_ms": null`) || !strings.Contains(text, `"findings": []`) {
-		t.Errorf("in JSON it is\n%s", text)
-	}
-	d.server.Mini.SetError("")
-	usertest.Eventually(t, "all is well again", time.Minute, func() bool {
-		return d.do(http.MethodGet, "/redis").Code == http.StatusOK && strings.Contains(d.get("/redis", http.StatusOK), "PING now")
+	inBubble(t, func(d *desk) {
+		usertest.Lock(d, d.Context(), d.client(), "user:42", lockmw.WithFixedLease(time.Hour))
+		paths := []string{"/", "/locks.json", "/key?key=user:42", "/key.json?key=user:42", "/redis", "/redis.json"}
+		for _, path := range paths {
+			d.get(path, http.StatusOK)
+		}
+		d.await("/redis", `class="badge ok"`)
+		d.server.Mini.SetError("LOADING Redis is loading the dataset in memory")
+		for _, path := range paths {
+			d.await(path, "LOADING")
+			d.get(path, http.StatusServiceUnavailable)
+		}
+		page := d.get("/redis", http.StatusServiceUnavailable)
+		if strings.Contains(page, "PING now") || strings.Contains(page, `class="badge ok"`) {
+			d.Errorf("all is well while Redis is down:\n%s", page)
+		}
+		if text := d.get("/redis.json", http.StatusServiceUnavailable); !strings.Contains(text, `"ping_ms": null`) || !strings.Contains(text, `"findings": []`) {
+			d.Errorf("in JSON it is\n%s", text)
+		}
+		d.server.Mini.SetError("")
+		usertest.Eventually(d, "all is well again", time.Minute, func() bool {
+			return d.do(http.MethodGet, "/redis").Code == http.StatusOK && strings.Contains(d.get("/redis", http.StatusOK), "PING now")
+		})
 	})
 }
 
