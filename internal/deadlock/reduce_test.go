@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/test/race"
 )
 
 // A rule can be switched off, to see what breaks.
@@ -277,6 +278,7 @@ func youngest(g *deadlock.Graph, stuck map[string]bool) *deadlock.Wait {
 const worlds = 1500
 
 func TestWhatIsReportedIsStuckAndWhatIsStuckIsReported(t *testing.T) {
+	race.FindsNothing(t)
 	v := judge(0, worlds)
 	if v.falsely != 0 || v.missed != 0 || v.left != 0 || v.found < worlds/2 || v.ends < worlds/4 {
 		t.Errorf("%+v", v)
@@ -285,6 +287,7 @@ func TestWhatIsReportedIsStuckAndWhatIsStuckIsReported(t *testing.T) {
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {
+	race.FindsNothing(t)
 	without := func(name string, off rule, breaks func(v verdict) bool) {
 		t.Run(name, func(t *testing.T) {
 			v := judge(off, worlds)

@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/test/race"
 )
 
 // Each process looks from waits of its own. They must not end two waits for one deadlock.
 func TestFromWhereverOneLooksTheVictimsAreTheSame(t *testing.T) {
+	race.FindsNothing(t)
 	looks, victims := 0, 0
 	for seed := range 3 * worlds {
 		w := newWorld(rand.New(rand.NewPCG(uint64(seed), 21)))

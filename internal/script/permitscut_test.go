@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/scripttest"
 	"github.com/lockmw/go/internal/test/suite"
 )
@@ -38,6 +39,7 @@ var permitTurns = map[string]func(d *scripttest.Driver) scripttest.Operation{
 // A Cluster may end a script after any of its writes. What is there then grants no more than n, counts what is held, and the
 // next polls bring all who wait their permits.
 func TestPermitScriptsMayEndAfterAnyWrite(t *testing.T) {
+	race.FindsNothing(t)
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Tidy = false // which a script is not that was cut off
 		for name, run := range permitTurns {

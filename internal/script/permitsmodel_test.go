@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
@@ -87,6 +88,7 @@ func (m *permitModel) acquire(p modelPermit, try bool) script.Outcome {
 
 // Random calls, copies that come late, and time: the scripts do what the model does, and count what is there.
 func TestPermitsDoWhatASimpleModelDoes(t *testing.T) {
+	race.FindsNothing(t)
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Tidy = false // it is checked after each operation
 		rapid.Check(t, func(r *rapid.T) {

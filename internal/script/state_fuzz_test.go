@@ -3,6 +3,7 @@ package script_test
 import (
 	"testing"
 
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
@@ -16,6 +17,7 @@ func FuzzStateOnMiniredis(f *testing.F) { fuzzState(f, redistest.Mini(f)) }
 func FuzzStateOnRedis(f *testing.F) { fuzzState(f, redistest.Redis(f)) }
 
 func fuzzState(f *testing.F, s *redistest.Server) {
+	race.FindsNothing(f)
 	for _, story := range stories {
 		f.Add(story, uint64(0))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
@@ -19,6 +20,7 @@ import (
 // does queue_batch.lua: every story is played with them and without them, and all that is answered, written and published is
 // the same.
 func FuzzUsualWays(f *testing.F) {
+	race.FindsNothing(f)
 	playBothWays(f, slices.Concat(stories, usualStories, crowdStories), 40, func(seed uint64) string { return scripttest.RandomStory(seed, usualLine) })
 }
 

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
 // The same as FuzzUsualWays for fast_permit_queue.lua and fast_permit_grant.lua.
 func FuzzUsualWaysOfPermits(f *testing.F) {
+	race.FindsNothing(f)
 	playBothWays(f, permitStories, 100, func(seed uint64) string {
 		return scripttest.RandomStory(2*seed+1, permitLine) + "\n" + scripttest.RandomStory(seed, permitLine)
 	})

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -29,4 +30,22 @@ func TestWorkflowsPinActionsToCommits(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What a hosted CI runs side by side is all that .ci/run runs in turn.
+func TestTheWorkflowRunsAllPartsOfCI(t *testing.T) {
+	parts := regexp.MustCompile(`(?m)^parts=\(([a-z ]+)\)$`).FindStringSubmatch(read(t, ".ci/run"))
+	matrix := regexp.MustCompile(`(?m)^ *part: \[([a-z, ]+)\]$`).FindStringSubmatch(read(t, ".github/workflows/ci.yml"))
+	if parts == nil || matrix == nil || parts[1] != strings.ReplaceAll(matrix[1], ",", "") {
+		t.Errorf(".ci/run has the parts %q, the workflow %q", parts, matrix)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
@@ -105,8 +106,9 @@ func (d *Driver) With(t *testing.T) *Driver {
 	return &with
 }
 
-// OnEach runs test on each server.
+// OnEach runs test on each server, without the race detector: the scripts run one at a time.
 func OnEach(t *testing.T, test func(d *Driver)) {
+	race.FindsNothing(t)
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) { test(New(t, s.NewClient(t), t.Name())) })
 }
 
@@ -121,6 +123,7 @@ func OnEachTidy(t *testing.T, test func(d *Driver)) {
 // OnEachCrowded is OnEachTidy for tests with so many tickets that on a slow machine they are taken for
 // dead before the test is over: the embedded server's clock stands still.
 func OnEachCrowded(t *testing.T, test func(d *Driver)) {
+	race.FindsNothing(t)
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		if s.Mini != nil {
 			s.Mini.SetTime(time.Now())
