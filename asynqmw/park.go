@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/kinds"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -39,8 +40,8 @@ func queuesOf(c *config, l lockmw.Locker) redis.UniversalClient {
 
 // backendOf returns where the locks are. Locks within the process are for tests.
 func backendOf(l lockmw.Locker) (core.Backend, bool) {
-	if b, ok := l.(interface{ Backend() (core.Backend, bool) }); ok {
-		return b.Backend()
+	if k, ok := kinds.Of(l); ok {
+		return k.Backend()
 	}
 	return core.Backend{}, false
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/go/internal/kinds"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
@@ -114,7 +115,7 @@ func newConfig(name string, locker lockmw.Locker, noKey bool, opts []Option) *co
 // limitWait finds out whether requests wait, and limits that. given is what the options say, or Forever.
 func (c *config) limitWait(given time.Duration) {
 	l, _ := c.locker.(lockmw.Locker)
-	policy, known := lockmw.PolicyOf(l, c.lock...)
+	policy, known := kinds.PolicyOf(l, c.lock...)
 	if !known { // its default may be to wait
 		policy, _ = lockmw.NewPolicy(c.lock...)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/internal/loglimit"
 )
 
-func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (context.Context, *Hold, error) {
+func (l *kindLocker) lock(ctx context.Context, key string, opts []Option) (context.Context, *Hold, error) {
 	policy, err := l.policyFor(opts)
 	op := policy.op()
 	if err == nil {
@@ -40,7 +40,7 @@ func (l *KindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 }
 
 // policyFor returns the policy of a call with opts. With an error it has what those after the mistake say, too.
-func (l *KindLocker) policyFor(opts []Option) (Policy, error) {
+func (l *kindLocker) policyFor(opts []Option) (Policy, error) {
 	policy := l.base
 	err := policy.apply(opts)
 	if err == nil && policy.Place != "" && !l.kind.OwnTicket {
@@ -84,7 +84,7 @@ type attempt struct {
 	start    time.Time
 }
 
-func (l *KindLocker) newAttempt(p *Policy, op, key, owner string) attempt {
+func (l *kindLocker) newAttempt(p *Policy, op, key, owner string) attempt {
 	held := l.newHeldLock(p, key, owner)
 	if p.Stacks {
 		held.takenAt = callers()
@@ -186,7 +186,7 @@ func isOutage(err error) bool {
 }
 
 // newHeldLock prepares the request for a lock.
-func (l *KindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
+func (l *kindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 	held := &heldLock{
 		locker: l,
 		req: core.Request{
@@ -205,7 +205,7 @@ func (l *KindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 
 // modeFor returns the mode of a call. A job's hold is not passed on within the process: its id is used for one hold, so
 // that a late copy of a command is known for one (rule 20 of docs/protocol.md).
-func (l *KindLocker) modeFor(p *Policy) core.Mode {
+func (l *kindLocker) modeFor(p *Policy) core.Mode {
 	if p.once() && l.kind.Mode == core.Exclusive {
 		return core.Fair
 	}

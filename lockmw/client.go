@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/inside"
 )
 
 // A Client takes locks in Redis: the plain, reentrant lock. Goroutines of one Client that want the same key
@@ -15,9 +16,12 @@ import (
 // bounded number of times. Safe for concurrent use. One Client per process is enough; several Clients do not
 // re-enter one another's locks.
 type Client struct {
-	locker *KindLocker
+	mark
+	locker *kindLocker
 	engine *engine.Engine
 }
+
+type mark = inside.Mark // an alias, so that the documentation shows no fields
 
 var _ Locker = (*Client)(nil)
 
@@ -40,7 +44,9 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 		_ = e.Close()
 		return nil, err
 	}
-	return &Client{locker: locker, engine: e}, nil
+	c := &Client{locker: locker, engine: e}
+	c.mark = inside.NewMark(c, locker)
+	return c, nil
 }
 
 // Lock implements Locker.
@@ -56,16 +62,6 @@ func (c *Client) TryLock(ctx context.Context, key string, opts ...Option) (conte
 // Logger returns the logger of WithLogger, or slog.Default(). Packages httpmw and asynqmw log to the Logger of their
 // Locker: one that wraps a Client passes it on by having this method, too.
 func (c *Client) Logger() *slog.Logger { return c.locker.Logger() }
-
-// Backend is not for users of this module: it tells asynqmw where the locks live. A Locker that wraps a Client passes
-// it on by having this method, too.
-func (c *Client) Backend() (core.Backend, bool) { return c.locker.Backend() }
-
-// Engine is not for users of this module: it is the Client's part of a lock over several nodes.
-func (c *Client) Engine() *engine.Engine { return c.engine }
-
-// Policy returns what the Client's options add up to: the defaults of its locks.
-func (c *Client) Policy() Policy { return c.locker.base }
 
 // Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have
 // ended or ctx does. In the second case its error wraps ctx.Err and says how many holds have not ended. Meanwhile the watchdog

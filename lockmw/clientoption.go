@@ -19,7 +19,7 @@ type clientOption struct {
 	apply func(*settings) error
 }
 
-// settings is what the options of New, NewInspector and OverLocks add up to.
+// settings is what the options of New, NewInspector and NewLocal add up to.
 type settings struct {
 	engine engine.Config
 	policy Policy

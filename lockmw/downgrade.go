@@ -8,7 +8,7 @@ import (
 )
 
 // downgrade makes h, which l took, a hold for reading.
-func (l *KindLocker) downgrade(ctx context.Context, h *Hold) error {
+func (l *kindLocker) downgrade(ctx context.Context, h *Hold) error {
 	if h == nil {
 		return h.fail("downgrade", errNilHold)
 	}

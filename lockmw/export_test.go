@@ -2,6 +2,9 @@ package lockmw
 
 import "github.com/lockmw/go/internal/deadlock"
 
+// OverLocks returns a Locker over an implementation of locks.
+var OverLocks = overLocks
+
 // AsOwnProcess has the detectors of deadlocks take a Client for one of another process.
 func AsOwnProcess() ClientOption {
 	return clientOption{apply: func(s *settings) error {

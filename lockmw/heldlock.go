@@ -16,7 +16,7 @@ import (
 // A heldLock is one lock that was acquired, shared by the holds that re-entered it. It implements core.Events:
 // the implementation of locks reports to it.
 type heldLock struct {
-	locker  *KindLocker // nil: NewHold made it
+	locker  *kindLocker // nil: NewHold made it
 	req     core.Request
 	backend core.Hold // nil if failed open
 	watch   *watch    // nil if nobody observes

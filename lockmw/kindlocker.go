@@ -10,14 +10,11 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/loglimit"
-	"github.com/lockmw/go/internal/option"
 )
 
-// A KindLocker is not for users of this module, but what fairlock and rwlock are made of: a Locker of one kind.
-// It has what all kinds share: re-entry, holds and their contexts,
-// options, observers, failing open. Packages of this module make one with Client.OfKind or OverLocks and
-// show their users as much of it as the kind has. Safe for concurrent use.
-type KindLocker struct {
+// A kindLocker is a Locker of one kind. It has what all kinds share: re-entry, holds and their contexts, options, observers,
+// failing open. The other packages of this module make theirs with internal/kinds. Safe for concurrent use.
+type kindLocker struct {
 	locks         core.Locks
 	kind          core.Kind
 	base          Policy
@@ -27,16 +24,11 @@ type KindLocker struct {
 	names         *keyed.Kinds
 }
 
-var _ Locker = (*KindLocker)(nil)
+var _ Locker = (*kindLocker)(nil)
 
-// OverLocks is not for users of this module: no other module can name the types of its parameters. It returns a
-// Locker over an implementation of locks. The options are the defaults of its locks;
-// of those that are not an Option only WithLogger and WithUnlockTimeout matter. An error wraps
-// ErrInvalidOption. For a backend of your own write a LockerFunc with NewHold.
-func OverLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*KindLocker, error) {
-	if option.IsNil(locks) {
-		return nil, fmt.Errorf("%w: the implementation of locks is nil", ErrInvalidOption)
-	}
+// overLocks returns a Locker over an implementation of locks. The options are the defaults of its locks; of those that are
+// not an Option only WithLogger and WithUnlockTimeout matter.
+func overLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*kindLocker, error) {
 	s, err := newSettings(opts)
 	if err != nil {
 		return nil, err
@@ -44,8 +36,8 @@ func OverLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*KindLoc
 	return newKindLocker(locks, kind, &s)
 }
 
-func newKindLocker(locks core.Locks, kind core.Kind, s *settings) (*KindLocker, error) {
-	l := &KindLocker{
+func newKindLocker(locks core.Locks, kind core.Kind, s *settings) (*kindLocker, error) {
+	l := &kindLocker{
 		locks: locks, kind: kind, base: s.policy, unlockTimeout: s.engine.Unlock, logger: s.logger,
 		lines: &loglimit.Limit{}, names: &keyed.Kinds{},
 	}
@@ -55,18 +47,10 @@ func newKindLocker(locks core.Locks, kind core.Kind, s *settings) (*KindLocker, 
 	return l, nil
 }
 
-// OfKind is not for users of this module, see OverLocks. It returns a Locker of another kind over the Client's locks, which ends with the Client's Close.
-// The options take precedence over the Client's. An error wraps ErrInvalidOption.
-func (c *Client) OfKind(kind core.Kind, opts ...Option) (*KindLocker, error) {
-	if c == nil {
-		return nil, fmt.Errorf("%w: the Client is nil", ErrInvalidOption)
-	}
-	return c.locker.ofKind(kind, opts)
-}
-
-func (l *KindLocker) ofKind(kind core.Kind, opts []Option) (*KindLocker, error) {
+// Over implements kinds.Locker.
+func (l *kindLocker) Over(locks core.Locks, kind core.Kind, opts ...Option) (Locker, error) {
 	of := *l
-	of.kind = kind
+	of.locks, of.kind = locks, kind
 	err := of.base.apply(opts)
 	if err == nil {
 		err = of.checkWeight(&of.base)
@@ -77,26 +61,18 @@ func (l *KindLocker) ofKind(kind core.Kind, opts []Option) (*KindLocker, error) 
 	return &of, err
 }
 
-// Over is not for users of this module, see OverLocks. It returns a Locker over other locks that has the options of the
-// Client; those given here take precedence. An error wraps ErrInvalidOption.
-func (c *Client) Over(locks core.Locks, kind core.Kind, opts ...Option) (*KindLocker, error) {
-	l := *c.locker
-	l.locks = locks
-	return l.ofKind(kind, opts)
-}
-
 // Lock implements Locker.
-func (l *KindLocker) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+func (l *kindLocker) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
 	return l.lock(ctx, key, opts)
 }
 
 // TryLock is Lock with WithWait(0).
-func (l *KindLocker) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+func (l *kindLocker) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
 	return l.lock(ctx, key, append(slices.Clip(opts), WithWait(0)))
 }
 
 // Logger returns the Client's logger: see Client.Logger.
-func (l *KindLocker) Logger() *slog.Logger {
+func (l *kindLocker) Logger() *slog.Logger {
 	if l.logger == nil {
 		return slog.Default()
 	}
@@ -104,7 +80,7 @@ func (l *KindLocker) Logger() *slog.Logger {
 }
 
 // nameOf returns the name of a key's lock in spans, metrics and log lines.
-func (l *KindLocker) nameOf(key string, p *Policy) string {
+func (l *kindLocker) nameOf(key string, p *Policy) string {
 	if p.Name != "" {
 		return p.Name
 	}
@@ -115,8 +91,14 @@ func (l *KindLocker) nameOf(key string, p *Policy) string {
 	return name
 }
 
-// Backend is not for users of this module: it tells asynqmw where the locks live, if that is in Redis.
-func (l *KindLocker) Backend() (b core.Backend, ok bool) {
+// Locks implements kinds.Locker.
+func (l *kindLocker) Locks() core.Locks { return l.locks }
+
+// Policy implements kinds.Locker.
+func (l *kindLocker) Policy(opts ...Option) (Policy, error) { return l.policyFor(opts) }
+
+// Backend implements kinds.Locker.
+func (l *kindLocker) Backend() (b core.Backend, ok bool) {
 	locks, ok := l.locks.(interface{ Backend() core.Backend })
 	if ok {
 		b = locks.Backend()
@@ -125,5 +107,5 @@ func (l *KindLocker) Backend() (b core.Backend, ok bool) {
 	return b, ok
 }
 
-// Downgrade makes h, a write hold that l took, a read hold: see rwlock.Locker.
-func (l *KindLocker) Downgrade(ctx context.Context, h *Hold) error { return l.downgrade(ctx, h) }
+// Downgrade implements kinds.Locker.
+func (l *kindLocker) Downgrade(ctx context.Context, h *Hold) error { return l.downgrade(ctx, h) }

@@ -3,7 +3,6 @@ package lockmw_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -104,25 +103,6 @@ func TestOverLocksKeepsPlacesOfCallsWithPlacesOfTheirOwn(t *testing.T) {
 		}
 		if _, _, err := l.Lock(t.Context(), "k", lockmw.WithPlace("id", time.Minute)); !errors.Is(err, want) {
 			t.Errorf("own tickets %t: %v, want %v", own, err, want)
-		}
-	}
-}
-
-func TestOverLocksRefusesWhatCannotBe(t *testing.T) {
-	var none *nodes
-	for name, make := range map[string]func() (*lockmw.KindLocker, error){
-		"no implementation": func() (*lockmw.KindLocker, error) { return lockmw.OverLocks(nil, core.Kind{}) },
-		"a nil one":         func() (*lockmw.KindLocker, error) { return lockmw.OverLocks(none, core.Kind{}) },
-		"an invalid option": func() (*lockmw.KindLocker, error) {
-			return lockmw.OverLocks(&nodes{}, core.Kind{}, lockmw.WithWait(-1))
-		},
-		"no logger": func() (*lockmw.KindLocker, error) {
-			return lockmw.OverLocks(&nodes{}, core.Kind{}, lockmw.WithLogger((*slog.Logger)(nil)))
-		},
-		"a nil Client": func() (*lockmw.KindLocker, error) { return (*lockmw.Client)(nil).OfKind(core.Kind{}) },
-	} {
-		if _, err := make(); !errors.Is(err, lockmw.ErrInvalidOption) {
-			t.Errorf("%s: %v, want ErrInvalidOption", name, err)
 		}
 	}
 }

@@ -2,10 +2,10 @@ package lockmw
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inproc"
+	"github.com/lockmw/go/internal/inside"
 )
 
 // Local is a Locker within this process that behaves like the ones on Redis. It is for tests of code that
@@ -18,9 +18,10 @@ import (
 // call wants its key: that call logs it to slog.Default(), and the hold is lost a lease later. It is noticed at the
 // earliest when it is 1 s old.
 type Local struct {
+	mark
 	locks  *inproc.Locks
-	writer *KindLocker
-	reader *KindLocker
+	writer *kindLocker
+	reader *kindLocker
 }
 
 var _ RWLocker = (*Local)(nil)
@@ -29,14 +30,15 @@ var _ RWLocker = (*Local)(nil)
 // the other wrappers of this package it panics if one is invalid.
 func NewLocal(opts ...Option) *Local {
 	l := &Local{locks: &inproc.Locks{}}
-	side := func(mode core.Mode) *KindLocker {
-		locker, err := OverLocks(l.locks, core.Kind{Mode: mode, OwnTicket: true}, JoinOptions(opts...))
+	side := func(mode core.Mode) *kindLocker {
+		locker, err := overLocks(l.locks, core.Kind{Mode: mode, OwnTicket: true}, JoinOptions(opts...))
 		if err != nil {
 			panic(err)
 		}
 		return locker
 	}
 	l.writer, l.reader = side(core.Exclusive), side(core.Read)
+	l.mark = inside.NewMark(l, l.writer)
 	return l
 }
 
@@ -59,15 +61,6 @@ func (l *Local) RLocker() Locker { return l.reader }
 // until they are unlocked or downgraded. It returns ErrNotHeld if h was unlocked or is no write hold of this
 // Local, and ErrLost if it was lost.
 func (l *Local) Downgrade(ctx context.Context, h *Hold) error { return l.writer.downgrade(ctx, h) }
-
-// OfKind is not for users of this module, see OverLocks. It returns a Locker of another kind over the same locks. The options
-// take precedence over those of l. An error wraps ErrInvalidOption.
-func (l *Local) OfKind(kind core.Kind, opts ...Option) (*KindLocker, error) {
-	if l == nil {
-		return nil, fmt.Errorf("%w: the Local is nil", ErrInvalidOption)
-	}
-	return l.writer.ofKind(kind, opts)
-}
 
 // Expire ends all holds of key as lost, as if their leases had run out: their contexts end with cause ErrLost,
 // and the next waiter gets the lock.

@@ -59,7 +59,7 @@ func (h *Hold) checkLimit() error {
 
 // reenter takes one more hold of a lock that the context of outer holds h carries; nil if it carries none for
 // key. Of the options p, which opts have added up to, the call gets what a nested hold can have.
-func (l *KindLocker) reenter(ctx context.Context, h *Hold, key string, p *Policy, opts []Option) (*Hold, error) {
+func (l *kindLocker) reenter(ctx context.Context, h *Hold, key string, p *Policy, opts []Option) (*Hold, error) {
 	for ; h != nil; h = h.outerIn(ctx) {
 		if !h.lock.isOf(l.locks) || h.lock.req.Key != key {
 			continue

@@ -16,13 +16,6 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// recovered returns the error with which f panics.
-func recovered(f func()) (err error) {
-	defer func() { err, _ = recover().(error) }()
-	f()
-	return nil
-}
-
 // Options that contradict each other fail where they are given, and not with each call. The error names both values.
 func TestOptionsThatContradictEachOtherAreRefusedWhereTheyAreGiven(t *testing.T) {
 	s := redistest.Mini(t)
@@ -41,7 +34,7 @@ func TestOptionsThatContradictEachOtherAreRefusedWhereTheyAreGiven(t *testing.T)
 			return err
 		}
 	}
-	panics := func(f func()) func() error { return func() error { return recovered(f) } }
+	panics := func(f func()) func() error { return func() error { return usertest.Recovered(f) } }
 	job := func(context.Context, string) error { return nil }
 	lease := lockmw.WithLease(time.Minute)
 	for _, tt := range []struct {

@@ -31,7 +31,7 @@ func (h *Hold) Slot() int {
 func (p *Policy) weight() int { return max(p.Weight, 1) }
 
 // checkWeight returns an error if l has not so many permits.
-func (l *KindLocker) checkWeight(p *Policy) error {
+func (l *kindLocker) checkWeight(p *Policy) error {
 	switch {
 	case p.Weight > 0 && l.kind.Permits == 0:
 		return fmt.Errorf("%w: WithWeight needs a semaphore: semaphore.New", ErrInvalidOption)

@@ -66,22 +66,11 @@ func CheckOptions(l Locker, opts ...Option) error {
 }
 
 // checkTimes returns an error if each call with that lease and minimum hold would fail.
-func (l *KindLocker) checkTimes(lease, minHold time.Duration) error {
+func (l *kindLocker) checkTimes(lease, minHold time.Duration) error {
 	if limited, ok := l.locks.(core.LimitedLocks); ok {
 		return limited.CheckTimes(lease, minHold)
 	}
 	return nil
-}
-
-// PolicyOf returns the policy of a call of l with opts, with the defaults that l was made with. It is for middlewares, and
-// reports false if the defaults of l are unknown or an option is invalid.
-func PolicyOf(l Locker, opts ...Option) (p Policy, known bool) {
-	k := kindLockerOf(l)
-	if k == nil {
-		return p, false
-	}
-	p, err := k.policyFor(opts)
-	return p, err == nil
 }
 
 // apply adds options to p. A later option replaces an earlier one. Options in WithDefaults only set what is

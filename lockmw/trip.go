@@ -4,28 +4,26 @@ import (
 	"context"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inside"
 )
 
 // kindLockerOf returns what l takes its locks with, if it is known. A type that embeds a Locker of this module may have a
 // Lock of its own, and is not known.
-func kindLockerOf(l Locker) *KindLocker {
-	switch l := l.(type) {
-	case *KindLocker:
-		return l
-	case *Client:
-		return l.locker
-	case *Local:
-		return l.writer
-	case interface{ KindLocker(of Locker) *KindLocker }:
-		return l.KindLocker(l.(Locker))
+func kindLockerOf(l Locker) *kindLocker {
+	if k, ok := l.(*kindLocker); ok {
+		return k
 	}
-	return nil
+	if inside.IsEmbedded(l) {
+		return nil
+	}
+	k, _ := inside.PartOf(l).(*kindLocker)
+	return k
 }
 
 // takeInTrips takes the locks of keys in as few trips as possible, and returns the keys that are left to be taken one after
 // the other. Each trip is all or none, and does not wait. So no lock is waited for while one of a greater key is held: what
 // is held are locks that the caller's context had before, and of smaller keys.
-func (c *allCall) takeInTrips(l *KindLocker, keys []string) (left []string, err error) {
+func (c *allCall) takeInTrips(l *kindLocker, keys []string) (left []string, err error) {
 	many, ok := l.locks.(core.ManyLocks)
 	if !ok || l.kind.Mode == core.Read || l.kind.Permits > 0 {
 		return keys, nil
@@ -50,7 +48,7 @@ func (c *allCall) takeInTrips(l *KindLocker, keys []string) (left []string, err 
 }
 
 // split divides keys into those whose locks ctx may carry, and others.
-func (l *KindLocker) split(ctx context.Context, keys []string) (nested, others []string) {
+func (l *kindLocker) split(ctx context.Context, keys []string) (nested, others []string) {
 	outer, _ := FromContext(ctx)
 	if outer == nil {
 		return nil, keys
@@ -72,7 +70,7 @@ func (l *KindLocker) split(ctx context.Context, keys []string) (nested, others [
 // makeTrip takes the locks of keys at once, or the first of them only if it has to be waited for or cannot be had together
 // with the others. It returns how many it has taken. Observers learn of one attempt after the other, as with Lock: the
 // first one has the trip, and its traceparent is stored with all locks.
-func (c *allCall) makeTrip(l *KindLocker, many core.ManyLocks, p *Policy, keys []string) (taken int, err error) {
+func (c *allCall) makeTrip(l *kindLocker, many core.ManyLocks, p *Policy, keys []string) (taken int, err error) {
 	outer, _ := FromContext(c.ctx)
 	owner, op := ownerOf(outer), p.op()
 	attempts, requests := make([]attempt, len(keys)), make([]*core.Request, len(keys))

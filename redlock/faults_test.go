@@ -200,10 +200,10 @@ func TestCallersWhoReachAMinorityStopNobody(t *testing.T) {
 	suite.NeedsFull(t, "silent nodes are waited for")
 	t.Parallel()
 	all := three(t)
-	far, proxies := proxied(t, all, redlock.RequireAll()) // so that each node is needed
-	proxies[1].Swallow()                                  // so that it takes time to find out
+	far, proxies := proxied(t, all, redlock.WithQuorum(len(all))) // so that each node is needed
+	proxies[1].Swallow()                                          // so that it takes time to find out
 	proxies[2].Swallow()
-	near := locker(t, all, redlock.RequireAll())
+	near := locker(t, all, redlock.WithQuorum(len(all)))
 	key := firstAt(0, len(all))
 	alone := series(t, near, key)
 	ctx, cancel := context.WithCancel(t.Context())

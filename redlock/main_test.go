@@ -12,9 +12,9 @@ import (
 
 func TestMain(m *testing.M) { locktest.Main(m, env.RedisNodes(3, patientlyOver)) }
 
-func over(nodes []*lockmw.Client) (env.NodesLocker, error) { return redlock.New(nodes) }
+func over(nodes []*lockmw.Client) env.NodesLocker { return redlock.New(nodes) }
 
 // patientlyOver is over for real nodes, which a busy machine may let wait for longer than they have to answer.
-func patientlyOver(nodes []*lockmw.Client) (env.NodesLocker, error) {
+func patientlyOver(nodes []*lockmw.Client) env.NodesLocker {
 	return redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
 }

@@ -5,45 +5,59 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/kinds"
 	"github.com/lockmw/go/lockmw"
 )
 
 // mostNodes is how many there may be.
 const mostNodes = 15
 
-// checkNodes returns an error that says what is wrong with the nodes.
-func checkNodes(nodes []*lockmw.Client) error {
+// enginesOf returns the nodes' parts of the lock, or an error that says what is wrong with the nodes.
+func enginesOf(nodes []*lockmw.Client) (engines []*engine.Engine, err error) {
 	switch {
 	case len(nodes) == 0:
-		return invalid("there are no nodes: give it the Clients of three or five servers")
+		return nil, invalid("there are no nodes: give it the Clients of three or five servers")
 	case len(nodes) > mostNodes:
-		return invalid("%d nodes, must be at most %d: three or five are enough", len(nodes), mostNodes)
+		return nil, invalid("%d nodes, must be at most %d: three or five are enough", len(nodes), mostNodes)
 	}
+	var first kinds.Locker
 	for i, c := range nodes {
+		if c == nil {
+			return nil, invalid("node %d is nil: look at the error of lockmw.New", i+1)
+		}
+		node, ok := kinds.Of(c)
+		if !ok {
+			return nil, invalid("node %d was not made by lockmw.New", i+1)
+		}
+		if i == 0 {
+			first = node
+		}
+		e := node.Locks().(*engine.Engine)
 		switch {
-		case c == nil:
-			return invalid("node %d is nil: look at the error of lockmw.New", i+1)
-		case c.Engine().IsClosing():
-			return invalid("node %d is closed: close the Locker before its Clients", i+1)
-		case c.Engine().IsCluster():
-			return invalid("node %d is a Cluster, which has one set of data: use the Client itself, or servers that know nothing of one another", i+1)
+		case e.IsClosing():
+			return nil, invalid("node %d is closed: close the Locker before its Clients", i+1)
+		case e.IsCluster():
+			return nil, invalid("node %d is a Cluster, which has one set of data: use the Client itself, or servers that know nothing of one another", i+1)
 		}
-		if err := compare(nodes[0], c, i+1); err != nil {
-			return err
+		if err := compare(first, node, i+1); err != nil {
+			return nil, err
 		}
-		for j, other := range nodes[:i] {
-			if isSame(c, other) {
-				return invalid("nodes %d and %d are the same server, which has one vote: each node has to be a server of its own", j+1, i+1)
+		for j, other := range engines {
+			if isSame(e, other) {
+				return nil, invalid("nodes %d and %d are the same server, which has one vote: each node has to be a server of its own", j+1, i+1)
 			}
 		}
+		engines = append(engines, e)
 	}
-	return nil
+	return engines, nil
 }
 
 // compare returns an error if a node has not what the first one has.
-func compare(first, c *lockmw.Client, n int) error {
-	a, b := first.Engine().Config(), c.Engine().Config()
-	p, q := first.Policy(), c.Policy()
+func compare(first, node kinds.Locker, n int) error {
+	a, b := first.Locks().(*engine.Engine).Config(), node.Locks().(*engine.Engine).Config()
+	p, _ := first.Policy()
+	q, _ := node.Policy()
 	switch {
 	case a.Prefix != b.Prefix:
 		return invalid("nodes 1 and %d have the prefixes %q and %q: give all Clients the same WithPrefix", n, a.Prefix, b.Prefix)
@@ -55,20 +69,10 @@ func compare(first, c *lockmw.Client, n int) error {
 	return nil
 }
 
-// isSame reports whether two Clients are certainly of the same server.
-func isSame(a, b *lockmw.Client) bool {
-	if a == b {
-		return true
-	}
-	ofA, okA := a.Backend()
-	ofB, okB := b.Backend()
-	if !okA || !okB {
-		return false
-	}
-	if ofA.Redis == ofB.Redis {
-		return true
-	}
-	return addrOf(ofA.Redis) != "" && addrOf(ofA.Redis) == addrOf(ofB.Redis)
+// isSame reports whether two nodes are certainly the same server.
+func isSame(a, b *engine.Engine) bool {
+	ofA, ofB := a.Backend().Redis, b.Backend().Redis
+	return ofA == ofB || addrOf(ofA) != "" && addrOf(ofA) == addrOf(ofB)
 }
 
 // addrOf returns the address of a single server; "" if it is not known.

@@ -1,8 +1,7 @@
 // Package redlock is a lock over several independent Redis servers: who has it at most of them has it.
 //
 //	nodes := []*lockmw.Client{a, b, c} // of three servers that know nothing of one another
-//	locks, err := redlock.New(nodes)
-//	…
+//	locks := redlock.New(nodes)
 //	ctx, hold, err := locks.Lock(ctx, lockmw.Key("item", id))
 //
 // A lock on one server is as available as that server. Here a minority may die, hang or be cut off: holds go on, and new ones
@@ -39,9 +38,11 @@ package redlock
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/inside"
+	"github.com/lockmw/go/internal/kinds"
 	"github.com/lockmw/go/internal/quorum"
 	"github.com/lockmw/go/lockmw"
 )
@@ -50,11 +51,12 @@ import (
 // answered. Safe for concurrent use. One Locker per process is enough: several do not re-enter one another's locks, and do
 // not pass them on to one another.
 type Locker struct {
-	locker *lockmw.KindLocker
+	mark
+	locker kinds.Locker
 	locks  *quorum.Locks
-	nodes  []*lockmw.Client
-	quorum int
 }
+
+type mark = inside.Mark // an alias, so that the documentation shows no fields
 
 var _ lockmw.Locker = (*Locker)(nil)
 
@@ -65,13 +67,23 @@ var _ lockmw.Locker = (*Locker)(nil)
 // The Locker has the options of the first Client, and WithOptions takes precedence. The other Clients must have the same
 // prefix, lease and quarantine. A key should not be locked by a node's Client itself as well: that is one more contender.
 //
-// An error wraps lockmw.ErrInvalidOption, and says what to do: there is no node, one is nil or closed or given twice, one is
+// New panics if that cannot work, with an error that wraps lockmw.ErrInvalidOption and says what to do: there is no node, one is nil or closed or given twice, one is
 // a Cluster, they differ in what has to be the same, the quorum is not more than half of them, or the lease is no shorter than
-// the quarantine of the nodes, or no longer than the drift. A server that is given
+// the quarantine of the nodes. A server that is given
 // twice by different names has one vote all the same, as it grants a key once; calls that need its second vote fail with
 // ErrInvalidOption, and say so.
-func New(nodes []*lockmw.Client, opts ...Option) (*Locker, error) {
-	s := settings{cfg: quorum.Config{Tokens: true, Limit: defaultLimit, MinDelay: defaultMinDelay, MaxDelay: defaultMaxDelay}}
+func New(nodes []*lockmw.Client, opts ...Option) *Locker {
+	l, err := newLocker(nodes, opts)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+func newLocker(nodes []*lockmw.Client, opts []Option) (*Locker, error) {
+	s := settings{cfg: quorum.Config{
+		Tokens: true, Limit: 500 * time.Millisecond, MinDelay: 10 * time.Millisecond, MaxDelay: 500 * time.Millisecond,
+	}}
 	for _, o := range opts {
 		if o == nil {
 			return nil, invalid("a nil Option")
@@ -80,23 +92,21 @@ func New(nodes []*lockmw.Client, opts ...Option) (*Locker, error) {
 			return nil, err
 		}
 	}
-	if err := checkNodes(nodes); err != nil {
+	engines, err := enginesOf(nodes)
+	if err != nil {
 		return nil, err
 	}
 	if err := s.setQuorum(len(nodes)); err != nil {
 		return nil, err
 	}
-	engines := make([]*engine.Engine, len(nodes))
-	for i, c := range nodes {
-		engines[i] = c.Engine()
-	}
 	s.cfg.Unlock = engines[0].Config().Unlock
-	l := &Locker{locks: quorum.New(engines, s.cfg), nodes: nodes, quorum: s.cfg.Quorum}
-	var err error
-	if l.locker, err = nodes[0].Over(l.locks, core.Kind{Mode: core.Exclusive}, s.options...); err != nil {
+	l := &Locker{locks: quorum.New(engines, s.cfg)}
+	first, _ := kinds.Of(nodes[0])
+	if l.locker, err = kinds.Over(first, l.locks, core.Kind{Mode: core.Exclusive}, s.options...); err != nil {
 		_ = l.locks.Close()
 		return nil, err
 	}
+	l.mark = inside.NewMark(l, l.locker)
 	return l, nil
 }
 
@@ -108,15 +118,6 @@ func (l *Locker) Lock(ctx context.Context, key string, opts ...lockmw.Option) (c
 // TryLock is Lock with WithWait(0).
 func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.locker.TryLock(ctx, key, opts...)
-}
-
-// KindLocker is not for users of this module: see lockmw.CheckOptions. It returns nil for a type that embeds l, whose Lock may
-// do more.
-func (l *Locker) KindLocker(of lockmw.Locker) *lockmw.KindLocker {
-	if of != lockmw.Locker(l) {
-		return nil
-	}
-	return l.locker
 }
 
 // Logger returns the logger of the first node's Client: see lockmw.Client.

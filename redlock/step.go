@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lockmw/go/internal/engine"
 	"github.com/lockmw/go/internal/quorum"
 	"github.com/lockmw/go/lockmw"
 )
@@ -65,12 +64,9 @@ func (c *Configuration) check() error {
 // it uses a new one. It returns an error that wraps lockmw.ErrUnavailable if too few of the Locker's nodes answer, or a new
 // one does not, or its clock is more than a minute behind.
 func (l *Locker) CarryTokens(ctx context.Context, to ...*lockmw.Client) error {
-	if err := checkNodes(to); err != nil {
+	engines, err := enginesOf(to)
+	if err != nil {
 		return err
-	}
-	engines := make([]*engine.Engine, len(to))
-	for i, c := range to {
-		engines[i] = c.Engine()
 	}
 	if err := l.locks.CarryTokens(ctx, engines); err != nil {
 		return fmt.Errorf("redlock: tokens are not carried over: %w", err)

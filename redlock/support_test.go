@@ -49,10 +49,7 @@ func locker(t *testing.T, all []*redistest.Server, opts ...redlock.Option) *redl
 
 func newLocker(t *testing.T, nodes []*lockmw.Client, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	l, err := redlock.New(nodes, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := redlock.New(nodes, opts...)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }

@@ -39,14 +39,19 @@ import (
 	"log/slog"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inside"
+	"github.com/lockmw/go/internal/kinds"
 	"github.com/lockmw/go/lockmw"
 )
 
 // A Locker takes locks for writing and for reading. Its errors are those of lockmw.Client. Safe for
 // concurrent use.
 type Locker struct {
-	writer, reader *lockmw.KindLocker
+	mark
+	writer, reader kinds.Locker
 }
+
+type mark = inside.Mark // an alias, so that the documentation shows no fields
 
 var _ lockmw.RWLocker = (*Locker)(nil)
 
@@ -58,20 +63,18 @@ var ErrUpgrade = lockmw.ErrUpgrade
 // New returns a Locker over the locks of c. It sends nothing. The Locker ends when c is closed. The options are
 // the defaults of its locks, and take precedence over those of c. New panics if an option is invalid or c is
 // nil.
-func New(c *lockmw.Client, opts ...lockmw.Option) *Locker { return over(c.OfKind, opts) }
+func New(c *lockmw.Client, opts ...lockmw.Option) *Locker { return over(c, opts) }
 
 // NewLocal is New for locks within this process: for tests, and for programs of one process. They exclude the other locks of l.
-func NewLocal(l *lockmw.Local, opts ...lockmw.Option) *Locker { return over(l.OfKind, opts) }
+func NewLocal(l *lockmw.Local, opts ...lockmw.Option) *Locker { return over(l, opts) }
 
-func over(ofKind func(core.Kind, ...lockmw.Option) (*lockmw.KindLocker, error), opts []lockmw.Option) *Locker {
-	side := func(mode core.Mode) *lockmw.KindLocker {
-		l, err := ofKind(core.Kind{Mode: mode}, opts...)
-		if err != nil {
-			panic(err)
-		}
-		return l
+func over(locks lockmw.Locker, opts []lockmw.Option) *Locker {
+	l := &Locker{
+		writer: kinds.New(locks, core.Kind{Mode: core.Write}, opts...),
+		reader: kinds.New(locks, core.Kind{Mode: core.Read}, opts...),
 	}
-	return &Locker{writer: side(core.Write), reader: side(core.Read)}
+	l.mark = inside.NewMark(l, l.writer)
+	return l
 }
 
 // Lock takes the lock for writing: nobody else reads or writes meanwhile.
@@ -111,17 +114,5 @@ func (l *Locker) Downgrade(ctx context.Context, h *lockmw.Hold) error {
 	return l.writer.Downgrade(ctx, h)
 }
 
-// KindLocker is not for users of this module: it tells lockmw.LockAll what takes the locks of a Locker, if that is l
-// itself. It returns nil for a type that embeds l, whose Lock may do more.
-func (l *Locker) KindLocker(of lockmw.Locker) *lockmw.KindLocker {
-	if of != lockmw.Locker(l) {
-		return nil
-	}
-	return l.writer
-}
-
 // Logger returns the Client's logger: see lockmw.Client.
 func (l *Locker) Logger() *slog.Logger { return l.writer.Logger() }
-
-// Backend is not for users of this module: see lockmw.Client.
-func (l *Locker) Backend() (core.Backend, bool) { return l.writer.Backend() }

@@ -39,6 +39,8 @@ import (
 	"log/slog"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inside"
+	"github.com/lockmw/go/internal/kinds"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -47,8 +49,11 @@ const MaxPermits = core.MaxPermits
 
 // A Locker takes permits. Its errors are those of lockmw.Client. Safe for concurrent use.
 type Locker struct {
-	locker *lockmw.KindLocker
+	mark
+	locker kinds.Locker
 }
+
+type mark = inside.Mark // an alias, so that the documentation shows no fields
 
 var _ lockmw.Locker = (*Locker)(nil)
 
@@ -60,20 +65,18 @@ func WithWeight(w int) lockmw.Option { return lockmw.WithWeight(w) }
 // closed. The options are the defaults of its locks, and take precedence over those of c. As fairlock.New does, New panics if
 // n is not from 1 to MaxPermits, if an option is invalid or asks for more than n permits, or if c is nil: with an error that
 // wraps lockmw.ErrInvalidOption.
-func New(c *lockmw.Client, n int, opts ...lockmw.Option) *Locker { return over(c.OfKind, n, opts) }
+func New(c *lockmw.Client, n int, opts ...lockmw.Option) *Locker { return over(c, n, opts) }
 
 // NewLocal is New for locks within this process: for tests, and for programs of one process.
-func NewLocal(l *lockmw.Local, n int, opts ...lockmw.Option) *Locker { return over(l.OfKind, n, opts) }
+func NewLocal(l *lockmw.Local, n int, opts ...lockmw.Option) *Locker { return over(l, n, opts) }
 
-func over(ofKind func(core.Kind, ...lockmw.Option) (*lockmw.KindLocker, error), n int, opts []lockmw.Option) *Locker {
+func over(locks lockmw.Locker, n int, opts []lockmw.Option) *Locker {
 	if n < 1 || n > MaxPermits {
 		panic(fmt.Errorf("%w: a semaphore with %d permits, must be from 1 to %d", lockmw.ErrInvalidOption, n, MaxPermits))
 	}
-	l, err := ofKind(core.Kind{Mode: core.Permit, OwnTicket: true, Permits: n}, opts...)
-	if err != nil {
-		panic(err)
-	}
-	return &Locker{l}
+	l := &Locker{locker: kinds.New(locks, core.Kind{Mode: core.Permit, OwnTicket: true, Permits: n}, opts...)}
+	l.mark = inside.NewMark(l, l.locker)
+	return l
 }
 
 // Lock implements lockmw.Locker.
@@ -86,17 +89,5 @@ func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option)
 	return l.locker.TryLock(ctx, key, opts...)
 }
 
-// KindLocker is not for users of this module: it tells lockmw.LockAll what takes the locks of a Locker, if that is l
-// itself. It returns nil for a type that embeds l, whose Lock may do more.
-func (l *Locker) KindLocker(of lockmw.Locker) *lockmw.KindLocker {
-	if of != lockmw.Locker(l) {
-		return nil
-	}
-	return l.locker
-}
-
 // Logger returns the Client's logger: see lockmw.Client.
 func (l *Locker) Logger() *slog.Logger { return l.locker.Logger() }
-
-// Backend is not for users of this module: see lockmw.Client.
-func (l *Locker) Backend() (core.Backend, bool) { return l.locker.Backend() }

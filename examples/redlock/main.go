@@ -128,11 +128,7 @@ func connect(addrs []string) (*redlock.Locker, func(), error) {
 		}
 		nodes, clients = append(nodes, c), append(clients, rdb)
 	}
-	locks, err := redlock.New(nodes)
-	if err != nil {
-		closeNodes()
-		return nil, nil, err
-	}
+	locks := redlock.New(nodes)
 	return locks, func() { _ = locks.Close(); closeNodes() }, nil
 }
 

@@ -37,7 +37,7 @@ func openOverNodes(c Config, opts []redlock.Option) (Locker, error) {
 	return l, nil
 }
 
-func (l *over) open(addrs []string, opts []redlock.Option) (err error) {
+func (l *over) open(addrs []string, opts []redlock.Option) error {
 	for _, addr := range addrs {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})
 		l.rdbs = append(l.rdbs, rdb)
@@ -47,8 +47,8 @@ func (l *over) open(addrs []string, opts []redlock.Option) (err error) {
 		}
 		l.nodes = append(l.nodes, node)
 	}
-	l.locker, err = redlock.New(l.nodes, opts...)
-	return err
+	l.locker = redlock.New(l.nodes, opts...)
+	return nil
 }
 
 // Lock implements Locker.

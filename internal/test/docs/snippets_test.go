@@ -64,10 +64,7 @@ func overNodes() error {
 		defer node.Close()
 		nodes = append(nodes, node)
 	}
-	locks, err := redlock.New(nodes)
-	if err != nil {
-		return err
-	}
+	locks := redlock.New(nodes)
 	defer locks.Close()
 	return lockmw.Do(context.Background(), locks, lockmw.Key("user", "42"), placeOrder)
 }

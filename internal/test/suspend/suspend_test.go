@@ -79,10 +79,7 @@ var kinds = map[string]func(m *machine) (sleeper, other lockmw.Locker){
 			for _, s := range servers {
 				nodes = append(nodes, m.client(s))
 			}
-			l, err := redlock.New(nodes)
-			if err != nil {
-				m.Fatal(err)
-			}
+			l := redlock.New(nodes)
 			m.Cleanup(func() { _ = l.Close() })
 			return l
 		}

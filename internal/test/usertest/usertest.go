@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -179,4 +180,19 @@ func (o *Output) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Len()
+}
+
+// Recovered returns the error with which f panics; nil if it does not.
+func Recovered(f func()) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case error:
+			err = p
+		default:
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	f()
+	return nil
 }

@@ -83,10 +83,7 @@ func (e *Env) overNodes(wire *redistest.Wire, edit func(*redis.Options), opts []
 		}
 		nodes = append(nodes, c)
 	}
-	l, err := e.Config.OverNodes(nodes)
-	if err != nil {
-		e.T.Fatal(err)
-	}
+	l := e.Config.OverNodes(nodes)
 	e.T.Cleanup(func() {
 		wire.Restore()
 		if err := l.Close(); err != nil {

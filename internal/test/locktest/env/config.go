@@ -38,7 +38,7 @@ type Config struct {
 	// Wrap makes the Locker of a Client; nil: the Client itself.
 	Wrap func(c *lockmw.Client) lockmw.Locker
 	// OverNodes makes the Locker of the Clients of independent servers; nil: there are none.
-	OverNodes func(nodes []*lockmw.Client) (NodesLocker, error)
+	OverNodes func(nodes []*lockmw.Client) NodesLocker
 
 	shared redistest.Deployment // of the scenarios that share one; nil: none
 	pace   *judge.Pace          // nil: they run in bubbles
@@ -73,14 +73,14 @@ type NodesLocker interface {
 const NodesMode = "nodes"
 
 // PipedNodes is the Config of a Locker over n embedded servers, in bubbles.
-func PipedNodes(n int, over func([]*lockmw.Client) (NodesLocker, error)) Config {
+func PipedNodes(n int, over func([]*lockmw.Client) NodesLocker) Config {
 	return Config{Bubble: true, Mode: ClientMode, OverNodes: over, Server: func(t testing.TB) redistest.Deployment {
 		return redistest.NewNodes(t, n, redistest.Piped)
 	}}
 }
 
 // RedisNodes is the Config of a Locker over n real servers, in real time.
-func RedisNodes(n int, over func([]*lockmw.Client) (NodesLocker, error)) Config {
+func RedisNodes(n int, over func([]*lockmw.Client) NodesLocker) Config {
 	return Config{Mode: ClientMode, OverNodes: over, Server: func(t testing.TB) redistest.Deployment {
 		return redistest.NewNodes(t, n, func(t testing.TB) *redistest.Server { return redistest.Redis(t) })
 	}}
