@@ -42,7 +42,6 @@ func prices() []price {
 		{name: "unsampled", observer: tracing.New(never, noMetrics), most: 7},
 		{name: "metrics", observer: tracing.New(noSpans, metrics), most: 3},
 		{name: "sampled", observer: tracing.New(always, noMetrics), most: 3, sdk: true},
-		{name: "sampled, hold only", observer: tracing.New(always, noMetrics, tracing.WithUncontendedSpans(false)), most: 8},
 		{name: "sampled, metrics", observer: tracing.New(always, metrics), most: 3, sdk: true},
 	}
 }

@@ -39,7 +39,7 @@ type attempt struct {
 	holderLabel string
 	extra       []attribute.KeyValue
 	links       []trace.SpanContext
-	acquire     trace.Span // nil if the call has none, or not yet
+	acquire     trace.Span
 	acquireCtx  context.Context
 	acquireEnd  time.Time // zero if the acquire span is not recorded
 	granted     time.Time
@@ -78,34 +78,22 @@ func (s *attempt) lockIn(p observe.Phase) bool {
 	return true
 }
 
-// startAcquire starts the acquire span unless there is one. It begins at the time of the call.
-func (s *attempt) startAcquire(a *lockmw.Attempt) {
-	if s.acquire != nil {
-		return
-	}
-	s.acquireCtx, s.acquire = s.Observer().tracer.Start(s.caller, s.labels.acquire, trace.WithTimestamp(s.started))
-	s.prepare(s.acquire, a)
-}
-
 // startHold starts the hold span after the acquire span.
 func (s *attempt) startHold(a *lockmw.Attempt) {
 	s.holdStart = s.granted
 	switch {
-	case s.acquire == nil:
-		s.holdCtx, s.hold = s.Observer().tracer.Start(s.caller, s.labels.hold)
-	case s.acquireEnd.IsZero():
-		if !isOwn(s.caller, s.acquire) { // nor would the hold span be
-			s.holdCtx, s.hold = s.acquireCtx, s.acquire
-			return
-		}
-		s.holdCtx, s.hold = s.Observer().tracer.Start(s.caller, s.labels.hold)
-	default:
+	case !s.acquireEnd.IsZero():
 		// Jaeger's critical path drops a span that starts within the one before it.
 		s.holdStart = s.acquireEnd.Add(time.Microsecond)
 		b := buffers.Get().(*buffer)
 		b.start[0] = trace.WithTimestamp(s.holdStart)
 		s.holdCtx, s.hold = s.Observer().tracer.Start(s.caller, s.labels.hold, b.start[:]...)
 		b.free()
+	case isOwn(s.caller, s.acquire):
+		s.holdCtx, s.hold = s.Observer().tracer.Start(s.caller, s.labels.hold)
+	default: // nor would the hold span be a new one
+		s.holdCtx, s.hold = s.acquireCtx, s.acquire
+		return
 	}
 	s.prepare(s.hold, a)
 	s.show(s.holdCtx)

@@ -53,6 +53,7 @@
 //
 // Their attributes are distributed_lock.name, .mode and .outcome as on the spans; the outcome of a
 // renewal is renewed or error. A renewal that finds the lock gone is not counted: the hold is lost.
+// The histograms have buckets from 1 ms to 60 s, of holds to 300 s; a view of the MeterProvider replaces them.
 // Exemplars point to the lock's own spans. The file grafana/dashboard.json shows the metrics in Grafana, under the
 // names that OpenTelemetry's exporter for Prometheus gives them; [docs/operations.md] has alerts.
 //

@@ -19,9 +19,6 @@ func (s *attempt) endWait(a *lockmw.Attempt, o observe.Outcome, err error, now t
 		t.waiters.Add(s.acquireCtx, -1, s.labels.level...)
 	}
 	t.wait.Record(s.acquireCtx, now.Sub(s.started).Seconds(), s.labels.record[o]...)
-	if s.acquire == nil {
-		return
-	}
 	if !s.acquire.IsRecording() {
 		s.acquire.End()
 		return

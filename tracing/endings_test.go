@@ -14,7 +14,6 @@ import (
 
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
-	"github.com/lockmw/go/tracing"
 )
 
 func TestFailedAttempts(t *testing.T) {
@@ -213,14 +212,7 @@ func TestAWaitIsCountedOnceAndOnlyIfItWasReported(t *testing.T) {
 }
 
 func TestFailingOpenHasNoHoldSpan(t *testing.T) {
-	for _, uncontended := range []bool{true, false} {
-		testFailingOpen(t, newTelemetry(t, tracing.WithUncontendedSpans(uncontended)))
-	}
-}
-
-func testFailingOpen(t *testing.T, m *telemetry) {
-	t.Helper()
-	s := newScript(m).acquire(lockmw.Acquisition{FailedOpen: &lockmw.Error{Op: "lock", Err: lockmw.ErrUnavailable}})
+	s := newScript(newTelemetry(t)).acquire(lockmw.Acquisition{FailedOpen: &lockmw.Error{Op: "lock", Err: lockmw.ErrUnavailable}})
 	if sc := trace.SpanContextFromContext(s.Ctx); sc.IsValid() {
 		t.Error("the guarded work nests in a span that has ended")
 	}
@@ -229,7 +221,7 @@ func testFailingOpen(t *testing.T, m *telemetry) {
 	if span.Status().Code != codes.Error || attributesOf(span)["distributed_lock.outcome"] != "error" {
 		t.Errorf("status %v, attributes %v", span.Status(), attributesOf(span))
 	}
-	if len(m.spans.Started()) != 1 {
+	if len(s.spans.Started()) != 1 {
 		t.Error("a lock that is not held has a hold span")
 	}
 	s.countersAtZero()

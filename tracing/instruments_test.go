@@ -3,11 +3,9 @@ package tracing_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"go.opentelemetry.io/otel/metric"
-	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
@@ -113,41 +111,5 @@ func TestAMetricIsReportedWithoutSpansAndOtherMetrics(t *testing.T) {
 			newScript(m).run()
 			m.wantMetrics(func(other string) bool { return other == name })
 		})
-	}
-}
-
-// A late meter notes what histograms it is to make, and makes them only when it knows where they go, as that of
-// OpenTelemetry's global provider.
-type late struct {
-	metricnoop.Meter
-	given map[string][]metric.Float64HistogramOption
-}
-
-func (m late) Float64Histogram(name string, opts ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
-	m.given[name] = opts
-	return metricnoop.Float64Histogram{}, nil
-}
-
-type lateProvider struct {
-	metricnoop.MeterProvider
-	meter late
-}
-
-func (p lateProvider) Meter(string, ...metric.MeterOption) metric.Meter { return p.meter }
-
-func TestBucketsDoNotFollowTheCallersSlice(t *testing.T) {
-	meter := late{given: make(map[string][]metric.Float64HistogramOption)}
-	wait, hold := []float64{1, 2}, []float64{3, 4}
-	newTelemetry(t, tracing.WithMeterProvider(lateProvider{meter: meter}),
-		tracing.WithWaitBuckets(wait...), tracing.WithHoldBuckets(hold...))
-	clear(wait)
-	clear(hold)
-	for name, want := range map[string][]float64{
-		"distributed_lock.wait.duration": {1, 2}, "distributed_lock.hold.duration": {3, 4},
-	} {
-		got := metric.NewFloat64HistogramConfig(meter.given[name]...).ExplicitBucketBoundaries()
-		if !slices.Equal(got, want) {
-			t.Errorf("%s has bounds %v, want %v", name, got, want)
-		}
 	}
 }

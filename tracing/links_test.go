@@ -224,14 +224,12 @@ func TestReservedFlagsAreNotStored(t *testing.T) {
 	caller := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: 0xff, Remote: true,
 	}))
-	for _, uncontended := range []bool{true, false} {
-		m := newTelemetry(t, tracing.WithUncontendedSpans(uncontended))
-		s := newScriptIn(caller, m)
-		if p := m.observer.TraceParent(s.Ctx); len(p) != 55 || !strings.HasSuffix(p, "-03") {
-			t.Errorf("uncontended spans %v: %q is stored, want flags 03", uncontended, p)
-		}
-		s.run()
+	m := newTelemetry(t)
+	s := newScriptIn(caller, m)
+	if p := m.observer.TraceParent(s.Ctx); len(p) != 55 || !strings.HasSuffix(p, "-03") {
+		t.Errorf("%q is stored, want flags 03", p)
 	}
+	s.run()
 }
 
 func TestWithoutHolderLinks(t *testing.T) {

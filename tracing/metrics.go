@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"slices"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -14,13 +15,16 @@ type instruments struct {
 	renewals      metric.Int64Counter
 }
 
-func newInstruments(m metric.Meter, c *config) instruments {
+// waitBuckets are in seconds. A view of the program's MeterProvider replaces them.
+var waitBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
+func newInstruments(m metric.Meter) instruments {
 	wait, waitErr := m.Float64Histogram(metricWait, metric.WithUnit("s"),
 		metric.WithDescription("How long calls for a lock took, until the grant or the failure."),
-		metric.WithExplicitBucketBoundaries(c.waitBuckets...))
+		metric.WithExplicitBucketBoundaries(waitBuckets...))
 	hold, holdErr := m.Float64Histogram(metricHold, metric.WithUnit("s"),
 		metric.WithDescription("How long locks were held."),
-		metric.WithExplicitBucketBoundaries(c.holdBuckets...))
+		metric.WithExplicitBucketBoundaries(append(slices.Clip(waitBuckets), 120, 300)...))
 	waiters, waitersErr := m.Int64UpDownCounter(metricWaiters, metric.WithUnit("{waiter}"),
 		metric.WithDescription("Calls that are waiting for a lock."))
 	held, heldErr := m.Int64UpDownCounter(metricHeld, metric.WithUnit("{lock}"),

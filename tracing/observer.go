@@ -33,7 +33,7 @@ func New(opts ...Option) *lockmw.Observer {
 		config: c,
 		tracer: c.tracerProvider.Tracer(ScopeName, trace.WithInstrumentationVersion(Version())),
 		instruments: newInstruments(
-			c.meterProvider.Meter(ScopeName, metric.WithInstrumentationVersion(Version())), c),
+			c.meterProvider.Meter(ScopeName, metric.WithInstrumentationVersion(Version()))),
 	}
 	return &lockmw.Observer{
 		Start:       t.start,
@@ -63,20 +63,16 @@ func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	if !t.wants(ctx, a) {
 		return t.ignore(ctx, outer)
 	}
-	l, acquireCtx, acquire := t.labelsOf(&a), ctx, trace.Span(nil)
-	if t.uncontended {
-		acquireCtx, acquire = t.tracer.Start(ctx, l.acquire)
-		if !isOwn(ctx, acquire) && !t.enabled(ctx) {
-			return t.ignore(ctx, outer)
-		}
+	l := t.labelsOf(&a)
+	acquireCtx, acquire := t.tracer.Start(ctx, l.acquire)
+	if !isOwn(ctx, acquire) && !t.enabled(ctx) {
+		return t.ignore(ctx, outer)
 	}
 	s := &attempt{
 		labels: l, caller: ctx, started: time.Now(), acquire: acquire, acquireCtx: acquireCtx,
 	}
 	s.Init(acquireCtx, t, s, a.Key)
-	if acquire != nil {
-		s.prepare(acquire, &a)
-	}
+	s.prepare(acquire, &a)
 	return s
 }
 
@@ -99,7 +95,7 @@ func (t *tracer) traceParent(ctx context.Context) string {
 	return traceParentOf(trace.SpanContextFromContext(s.Context))
 }
 
-func (t *tracer) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Contention) {
+func (t *tracer) contended(ctx context.Context, _ lockmw.Attempt, c lockmw.Contention) {
 	s := t.attemptIn(ctx)
 	if !s.lockIn(observe.Waiting) {
 		return
@@ -109,7 +105,6 @@ func (t *tracer) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Conte
 		return
 	}
 	s.contended, s.counted, s.position = true, true, c.Position
-	s.startAcquire(&a)
 	s.link(c.Holders)
 	t.waiters.Add(s.acquireCtx, 1, s.labels.level...)
 }
@@ -127,7 +122,6 @@ func (t *tracer) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acquis
 	now := time.Now()
 	if g.FailedOpen != nil {
 		s.Enter(observe.Over)
-		s.startAcquire(&a)
 		s.endWait(&a, observe.Failed, g.FailedOpen, now)
 		s.show(s.caller)
 		return ctx
@@ -148,7 +142,6 @@ func (t *tracer) failed(ctx context.Context, a lockmw.Attempt, err error) {
 	}
 	defer s.mu.Unlock()
 	s.Enter(observe.Over)
-	s.startAcquire(&a)
 	o := observe.OutcomeOf(err)
 	s.contended = s.contended || o == observe.NotAcquired
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {

@@ -3,7 +3,6 @@ package tracing
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"go.opentelemetry.io/otel"
@@ -28,15 +27,11 @@ type config struct {
 	filter         func(context.Context, lockmw.Attempt) bool
 	redactKey      func(string) string
 	holderLinks    bool
-	uncontended    bool
 	quoteErrors    bool
-	waitBuckets    []float64
-	holdBuckets    []float64
 }
 
 // newConfig adds up the options. It panics if a value is invalid.
 func newConfig(opts []Option) *config {
-	wait := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	c := &config{
 		tracerProvider: otel.GetTracerProvider(),
 		meterProvider:  otel.GetMeterProvider(),
@@ -45,10 +40,7 @@ func newConfig(opts []Option) *config {
 		filter:         func(context.Context, lockmw.Attempt) bool { return true },
 		redactKey:      func(key string) string { return key },
 		holderLinks:    true,
-		uncontended:    true,
 		quoteErrors:    true,
-		waitBuckets:    wait,
-		holdBuckets:    append(slices.Clip(wait), 120, 300),
 	}
 	for i, o := range opts {
 		if o == nil {
@@ -71,25 +63,12 @@ func newConfig(opts []Option) *config {
 			panic("tracing: New: " + o.name + "(nil): leave the option out for its default")
 		}
 	}
-	checkBuckets("WithWaitBuckets", c.waitBuckets)
-	checkBuckets("WithHoldBuckets", c.holdBuckets)
 	for _, a := range c.attributes {
 		if !a.Valid() || !isClean(a) {
 			panic(fmt.Sprintf("tracing: New: WithAttributes: attribute %q is not valid: it has no key or no value, or is not UTF-8", a.Key))
 		}
 	}
 	return c
-}
-
-func checkBuckets(name string, bounds []float64) {
-	if len(bounds) == 0 {
-		panic("tracing: New: " + name + ": no bounds: leave the option out for its default")
-	}
-	for i, b := range bounds {
-		if math.IsNaN(b) || math.IsInf(b, 0) || b < 0 || i > 0 && b <= bounds[i-1] {
-			panic(fmt.Sprintf("tracing: New: %s(%v): bounds must be finite, not negative and ascending", name, bounds))
-		}
-	}
 }
 
 // WithTracerProvider sets where spans go. Default: otel.GetTracerProvider.
@@ -142,26 +121,4 @@ func WithKeyRedactor(f func(key string) string) Option {
 // stored with a lock, for others to link to, does not depend on it.
 func WithHolderLinks(on bool) Option {
 	return func(c *config) { c.holderLinks = on }
-}
-
-// WithUncontendedSpans sets whether a call that got its lock without waiting has an acquire_lock span.
-// Default true. If false, tracing a lock that nobody else wants costs about 60 % as much. But such a span
-// may then begin too late for others to link to: they link to the span of the caller instead, and the
-// redis client's own spans nest there too. Holds, failures and metrics are reported all the same.
-func WithUncontendedSpans(on bool) Option {
-	return func(c *config) { c.uncontended = on }
-}
-
-// WithWaitBuckets sets the bounds of distributed_lock.wait.duration in seconds, ascending. Default
-// .001 .0025 .005 .01 .025 .05 .1 .25 .5 1 2.5 5 10 30 60.
-func WithWaitBuckets(bounds ...float64) Option {
-	bounds = slices.Clone(bounds)
-	return func(c *config) { c.waitBuckets = bounds }
-}
-
-// WithHoldBuckets sets the bounds of distributed_lock.hold.duration in seconds, ascending. Default
-// as WithWaitBuckets, then 120 300.
-func WithHoldBuckets(bounds ...float64) Option {
-	bounds = slices.Clone(bounds)
-	return func(c *config) { c.holdBuckets = bounds }
 }

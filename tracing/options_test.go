@@ -2,13 +2,10 @@ package tracing_test
 
 import (
 	"context"
-	"math"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel"
@@ -34,15 +31,7 @@ func TestInvalidOptionsPanic(t *testing.T) {
 		"WithSpanNameFormatter(nil): leave the option out ": tracing.WithSpanNameFormatter(nil),
 		"WithFilter(nil): leave the option out ":            tracing.WithFilter(nil),
 		"WithKeyRedactor(nil): leave the option out ":       tracing.WithKeyRedactor(nil),
-		"WithAttributes: ":                           tracing.WithAttributes(attribute.KeyValue{}),
-		"WithWaitBuckets: no bounds: leave ":         tracing.WithWaitBuckets(),
-		"WithHoldBuckets: no bounds: leave ":         tracing.WithHoldBuckets([]float64{}...),
-		"WithWaitBuckets([2 1]): bounds must be ":    tracing.WithWaitBuckets(2, 1),
-		"WithHoldBuckets([1 1]): bounds must be ":    tracing.WithHoldBuckets(1, 1),
-		"WithHoldBuckets([-1]): bounds must be ":     tracing.WithHoldBuckets(-1),
-		"WithHoldBuckets([1 NaN]): bounds must be ":  tracing.WithHoldBuckets(1, math.NaN()),
-		"WithHoldBuckets([1 +Inf]): bounds must be ": tracing.WithHoldBuckets(1, math.Inf(1)),
-		"WithHoldBuckets([-Inf 1]): bounds must be ": tracing.WithHoldBuckets(math.Inf(-1), 1),
+		"WithAttributes: ": tracing.WithAttributes(attribute.KeyValue{}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -175,20 +164,17 @@ func TestAttributesOfTheUser(t *testing.T) {
 }
 
 func TestSpanAttributesAreAskedForInTheCallersContext(t *testing.T) {
-	for _, uncontended := range []bool{true, false} {
-		var seen []trace.SpanID
-		m := newTelemetry(t, tracing.WithUncontendedSpans(uncontended),
-			tracing.WithSpanAttributes(func(ctx context.Context, _ lockmw.Attempt) []attribute.KeyValue {
-				seen = append(seen, trace.SpanContextFromContext(ctx).SpanID())
-				return nil
-			}))
-		caller, span := m.tracer.Start(t.Context(), "caller")
-		newScriptIn(caller, m).acquire(lockmw.Acquisition{})
-		newScriptIn(caller, m).run()
-		span.End()
-		if id := span.SpanContext().SpanID(); !slices.Equal(seen, []trace.SpanID{id, id}) {
-			t.Errorf("uncontended spans %v: seen in the spans %v, want twice in %v, the caller's", uncontended, seen, id)
-		}
+	var seen []trace.SpanID
+	m := newTelemetry(t, tracing.WithSpanAttributes(func(ctx context.Context, _ lockmw.Attempt) []attribute.KeyValue {
+		seen = append(seen, trace.SpanContextFromContext(ctx).SpanID())
+		return nil
+	}))
+	caller, span := m.tracer.Start(t.Context(), "caller")
+	newScriptIn(caller, m).acquire(lockmw.Acquisition{})
+	newScriptIn(caller, m).run()
+	span.End()
+	if id := span.SpanContext().SpanID(); !slices.Equal(seen, []trace.SpanID{id, id}) {
+		t.Errorf("seen in the spans %v, want twice in %v, the caller's", seen, id)
 	}
 }
 
@@ -235,52 +221,6 @@ func TestAFilteredAttemptLeavesOthersAlone(t *testing.T) {
 		t.Errorf("spans: %v", got)
 	}
 	m.countersAtZero()
-}
-
-func TestWithoutUncontendedSpans(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newTelemetry(t, tracing.WithUncontendedSpans(false))
-		local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-		callerCtx, caller := m.tracer.Start(t.Context(), "caller")
-		_, hold := usertest.Lock(t, callerCtx, local, "item:7")
-		time.AfterFunc(time.Second, func() { usertest.Unlock(t, hold) })
-		_, second := usertest.Lock(t, t.Context(), local, "item:7", lockmw.WithName("second"))
-		usertest.Refused(t, t.Context(), local, "item:7", lockmw.WithName("third"), lockmw.WithWait(0))
-		usertest.Unlock(t, second)
-		synctest.Wait() // for the first Unlock to return
-		caller.End()
-
-		want := []string{"hold_lock item", "acquire_lock second", "acquire_lock third", "hold_lock second", "caller"}
-		got := m.names()
-		slices.Sort(want)
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("spans: %q, want %q", got, want)
-		}
-		s := m.span("acquire_lock second")
-		if lasted := s.EndTime().Sub(s.StartTime()); lasted != time.Second {
-			t.Errorf("the wait's span lasts %v, want 1s", lasted)
-		}
-		if links := s.Links(); len(links) != 1 || links[0].SpanContext.SpanID() != caller.SpanContext().SpanID() {
-			t.Errorf("links %v, want one to the holder's caller", links)
-		}
-		if m.span("hold_lock item").Parent().SpanID() != caller.SpanContext().SpanID() {
-			t.Error("hold_lock is not in the caller's span")
-		}
-		m.allEnded()
-		m.countersAtZero()
-	})
-}
-
-func TestAFailureWithoutContentionHasASpanFromTheCallOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(newTelemetry(t, tracing.WithUncontendedSpans(false)))
-		time.Sleep(time.Second)
-		s.Failed(&lockmw.Error{Err: lockmw.ErrUnavailable})
-		if span := s.span("acquire_lock item"); span.EndTime().Sub(span.StartTime()) != time.Second {
-			t.Errorf("the span lasts %v, want 1s", span.EndTime().Sub(span.StartTime()))
-		}
-	})
 }
 
 func TestNamesAndKeysAreMadeValidUTF8(t *testing.T) {

@@ -115,10 +115,9 @@ func TestProvidersThatMakeNoSpansLeaveTheCallersCurrent(t *testing.T) {
 	defer span.End()
 	noMetrics := tracing.WithMeterProvider(metricnoop.NewMeterProvider())
 	for name, m := range map[string]*telemetry{
-		"noop":                  newTelemetry(t, tracing.WithTracerProvider(tracenoop.NewTracerProvider()), noMetrics),
-		"forwarding":            newTelemetry(t, tracing.WithTracerProvider(forwarding{tracenoop.NewTracerProvider()}), noMetrics),
-		"noop with metrics":     newTelemetry(t, tracing.WithTracerProvider(tracenoop.NewTracerProvider())),
-		"no uncontended, no-op": newTelemetry(t, tracing.WithTracerProvider(forwarding{tracenoop.NewTracerProvider()}), tracing.WithUncontendedSpans(false)),
+		"noop":              newTelemetry(t, tracing.WithTracerProvider(tracenoop.NewTracerProvider()), noMetrics),
+		"forwarding":        newTelemetry(t, tracing.WithTracerProvider(forwarding{tracenoop.NewTracerProvider()}), noMetrics),
+		"noop with metrics": newTelemetry(t, tracing.WithTracerProvider(tracenoop.NewTracerProvider())),
 	} {
 		t.Run(name, func(t *testing.T) {
 			local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
@@ -133,7 +132,7 @@ func TestProvidersThatMakeNoSpansLeaveTheCallersCurrent(t *testing.T) {
 			usertest.Unlock(t, inner)
 			usertest.Unlock(t, outer)
 			m.countersAtZero()
-			if strings.Contains(name, "metrics") != (len(m.histogram("distributed_lock.wait.duration")) > 0) && !strings.Contains(name, "uncontended") {
+			if strings.Contains(name, "metrics") != (len(m.histogram("distributed_lock.wait.duration")) > 0) {
 				t.Error("metrics depend on spans")
 			}
 		})
