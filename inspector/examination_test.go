@@ -41,10 +41,7 @@ func TestWhatIsWrongWithTheServerIsShown(t *testing.T) {
 
 func TestTheHistoryOfALockIsShown(t *testing.T) {
 	s := redistest.Mini(t)
-	events, err := lockevents.New(s.NewClient(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := lockevents.New(usertest.Inspector(t, s.NewClient(t)))
 	locks := usertest.Client(t, s, lockmw.WithObserver(events.Observer()))
 	_, hold := usertest.Lock(t, t.Context(), locks, "user:42", lockmw.WithLabel("<order-1>"))
 	if _, _, err := locks.TryLock(t.Context(), "user:42"); err == nil {

@@ -46,10 +46,7 @@ func (h happening) Whose() string { return cmp.Or(h.Holder, h.Process) }
 // readEvents reads what package lockevents has recorded since it last looked. A page without it says nothing of that: most programs
 // record nothing, and the user of the page may lack the right. Like a scan, it pauses between pages.
 func (h *hub) readEvents(ctx context.Context, alive func(), _ func(*past)) (*past, error) {
-	history, err := lockevents.NewHistory(h.insp.Redis(), lockevents.WithPrefix(h.insp.Prefix()))
-	if err != nil {
-		return nil, err
-	}
+	history := lockevents.NewHistory(h.insp)
 	before := h.events.now().value
 	if before == nil {
 		before = new(past)

@@ -12,10 +12,9 @@ import (
 // history: that does not change what was done.
 func (h *handler) record(r *http.Request, v *view, taken ...lockevents.Taken) error {
 	// The programs that record events say how long the stream is.
-	events, err := lockevents.New(h.hub.insp.Redis(), lockevents.WithPrefix(h.hub.insp.Prefix()), lockevents.WithLength(lockevents.MaxLength))
-	if err == nil { // the browser may have left meanwhile
-		err = events.ForceUnlocked(context.WithoutCancel(r.Context()), cmp.Or(h.operator(r), "page"), taken...)
-	}
+	events := lockevents.New(h.hub.insp, lockevents.WithLength(lockevents.MaxLength))
+	// The browser may have left meanwhile.
+	err := events.ForceUnlocked(context.WithoutCancel(r.Context()), cmp.Or(h.operator(r), "page"), taken...)
 	if err != nil {
 		h.logger.Warn("lockmw: inspector: forced releases are not in the history", "error", v.problemOf(err).Message)
 	}

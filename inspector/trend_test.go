@@ -19,10 +19,7 @@ func TestTheOverviewHasTrends(t *testing.T) {
 		if first := w.until("Calls waiting"); !strings.Contains(first, "not recorded") {
 			d.Errorf("nothing is recorded yet:\n%s", first)
 		}
-		events, err := lockevents.New(d.server.NewClient(d))
-		if err != nil {
-			d.Fatal(err)
-		}
+		events := lockevents.New(usertest.Inspector(d, d.server.NewClient(d)))
 		d.Cleanup(func() { _ = events.Close() })
 		observed := usertest.Client(d.T, d.server, lockmw.WithObserver(events.Observer()))
 		other := usertest.Client(d.T, d.server, lockmw.WithObserver(events.Observer()))

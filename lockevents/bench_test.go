@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/lockmw"
 )
@@ -14,10 +15,7 @@ func BenchmarkPair(b *testing.B) {
 		name := map[bool]string{false: "alone", true: "recorded"}[recorded]
 		b.Run(name, func(b *testing.B) {
 			rdb := redistest.Redis(b).NewClient(b)
-			events, err := lockevents.New(rdb)
-			if err != nil {
-				b.Fatal(err)
-			}
+			events := lockevents.New(usertest.Inspector(b, rdb))
 			defer events.Close()
 			var opts []lockmw.ClientOption
 			if recorded {

@@ -2,14 +2,15 @@
 Package lockevents keeps the recent history of locks in a Redis stream: who waited, who got the lock and lost it, and for how
 long. It answers what an Inspector cannot, which sees only what is so now.
 
-	events, err := lockevents.New(rdb) // the redis client of the locks, or another one
+	insp, err := lockmw.NewInspector(rdb) // the redis client of the locks, or another one
 	…
+	events := lockevents.New(insp)
 	defer events.Close()
 	locks, err := lockmw.New(rdb, lockmw.WithObserver(events.Observer()))
 
 It is off unless it is mounted so. What happened is read with a History:
 
-	for e, err := range lockevents.NewHistory(rdb).Follow(ctx, "user:42") {
+	for e, err := range lockevents.NewHistory(insp).Follow(ctx, "user:42") {
 		…
 	}
 

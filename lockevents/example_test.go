@@ -20,10 +20,11 @@ func Example() {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer rdb.Close()
 
-	events, err := lockevents.New(rdb)
+	inspector, err := lockmw.NewInspector(rdb) // or with another redis client
 	if err != nil {
 		panic(err)
 	}
+	events := lockevents.New(inspector)
 	locks, err := lockmw.New(rdb, lockmw.WithObserver(events.Observer()))
 	if err != nil {
 		panic(err)
@@ -37,10 +38,7 @@ func Example() {
 		panic(err)
 	}
 
-	history, err := lockevents.NewHistory(rdb)
-	if err != nil {
-		panic(err)
-	}
+	history := lockevents.NewHistory(inspector)
 	recent, err := history.Recent(context.Background(), "user:42", 10)
 	if err != nil {
 		panic(err)
@@ -72,15 +70,12 @@ func ExampleRecorder_ForceUnlocked() {
 		panic(err)
 	}
 
-	events, err := lockevents.New(rdb)
-	if err != nil {
-		panic(err)
-	}
-	defer events.Close()
 	inspector, err := lockmw.NewInspector(rdb)
 	if err != nil {
 		panic(err)
 	}
+	events := lockevents.New(inspector)
+	defer events.Close()
 	status, err := inspector.Get(ctx, "user:42")
 	if err != nil {
 		panic(err)
@@ -94,10 +89,7 @@ func ExampleRecorder_ForceUnlocked() {
 		panic(err)
 	}
 
-	history, err := lockevents.NewHistory(rdb)
-	if err != nil {
-		panic(err)
-	}
+	history := lockevents.NewHistory(inspector)
 	last, err := history.Recent(ctx, "user:42", 1)
 	if err != nil {
 		panic(err)

@@ -10,22 +10,21 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/option"
+	"github.com/lockmw/go/lockmw"
 )
 
 // A History reads the events of locks. Safe for concurrent use.
 type History struct {
-	*config
-	rdb redis.UniversalClient
+	rdb    redis.UniversalClient
+	stream string
 }
 
-// NewHistory returns the History of the locks with a prefix; of the options only WithPrefix matters. An error wraps
-// lockmw.ErrInvalidOption.
-func NewHistory(rdb redis.UniversalClient, opts ...Option) (*History, error) {
-	c, err := newConfig(rdb, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &History{c, rdb}, nil
+// NewHistory returns the History of the locks that an Inspector looks at. It panics if the Inspector is nil.
+func NewHistory(insp *lockmw.Inspector) *History {
+	option.NotNil(insp, "lockevents: NewHistory: the Inspector is nil")
+	return &History{insp.Redis(), streamOf(insp)}
 }
 
 // pageSize is how many entries are read at once.
@@ -75,7 +74,7 @@ func (h *History) Back(ctx context.Context, after string) iter.Seq2[Page, error]
 			start = "(" + after
 		}
 		for more := true; more; {
-			entries, err := h.rdb.XRevRangeN(ctx, h.stream(), end, start, pageSize).Result()
+			entries, err := h.rdb.XRevRangeN(ctx, h.stream, end, start, pageSize).Result()
 			if err != nil {
 				yield(Page{}, fmt.Errorf("lockevents: %w", err))
 				return
@@ -118,7 +117,7 @@ func (h *History) Follow(ctx context.Context, key string) iter.Seq2[Event, error
 		last, err := h.lastID(ctx)
 		for err == nil {
 			var streams []redis.XStream
-			streams, err = h.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{h.stream(), last}, Count: pageSize, Block: blocks}).Result()
+			streams, err = h.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{h.stream, last}, Count: pageSize, Block: blocks}).Result()
 			if errors.Is(err, redis.Nil) {
 				err = nil // there was none
 			}
@@ -144,7 +143,7 @@ func (h *History) Follow(ctx context.Context, key string) iter.Seq2[Event, error
 
 // lastID returns the id of the last entry.
 func (h *History) lastID(ctx context.Context) (string, error) {
-	entries, err := h.rdb.XRevRangeN(ctx, h.stream(), "+", "-", 1).Result()
+	entries, err := h.rdb.XRevRangeN(ctx, h.stream, "+", "-", 1).Result()
 	if err != nil || len(entries) == 0 {
 		return "0", err
 	}

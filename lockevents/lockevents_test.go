@@ -3,7 +3,6 @@ package lockevents_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -29,15 +28,8 @@ type book struct {
 func newBook(t *testing.T, s *redistest.Server, opts ...lockevents.Option) *book {
 	t.Helper()
 	rdb := s.NewClient(t)
-	r, err := lockevents.New(rdb, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := lockevents.NewHistory(rdb, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &book{r, t, rdb, h}
+	insp := usertest.Inspector(t, rdb)
+	return &book{lockevents.New(insp, opts...), t, rdb, lockevents.NewHistory(insp)}
 }
 
 // recent closes the book and returns the last events of a key.
@@ -205,17 +197,17 @@ func TestUsualEventsAreDroppedBeforeOthers(t *testing.T) {
 
 func TestEntriesAreWrittenInATimeAndBounded(t *testing.T) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
-		b := newBook(t, s, lockevents.WithLength(10), lockevents.WithPrefix("shop"))
+		b := newBook(t, s, lockevents.WithLength(10))
 		o := b.Observer()
 		a := lockmw.Attempt{Key: "user:42"}
 		for range 50 {
 			o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
 			time.Sleep(30 * time.Millisecond)
 		}
-		if n := b.rdb.XLen(t.Context(), "shop:events").Val(); n != 10 { // miniredis drops all beyond
+		if n := b.rdb.XLen(t.Context(), "lockmw:events").Val(); n != 10 { // miniredis drops all beyond
 			t.Errorf("%d entries", n)
 		}
-		if ttl := b.rdb.PTTL(t.Context(), "shop:events").Val(); ttl < 6*24*time.Hour || ttl > 7*24*time.Hour {
+		if ttl := b.rdb.PTTL(t.Context(), "lockmw:events").Val(); ttl < 6*24*time.Hour || ttl > 7*24*time.Hour {
 			t.Errorf("it lives for %v", ttl)
 		}
 	})
@@ -342,21 +334,30 @@ func (passing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return next
 }
 
-func TestInvalidOptionsAreRefused(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{})
-	defer rdb.Close()
-	for name, opts := range map[string][]lockevents.Option{
-		"nil option": {nil}, "no prefix": {lockevents.WithPrefix("")}, "a brace": {lockevents.WithPrefix("a{b}")},
-		"no entries": {lockevents.WithLength(0)}, "too many": {lockevents.WithLength(1_000_001)},
-	} {
-		if _, err := lockevents.New(rdb, opts...); !errors.Is(err, lockmw.ErrInvalidOption) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := lockevents.NewHistory(rdb, opts...); !errors.Is(err, lockmw.ErrInvalidOption) {
-			t.Errorf("%s: %v", name, err)
-		}
+func TestTheStreamHasThePrefixOfTheLocks(t *testing.T) {
+	s := redistest.Mini(t)
+	insp := usertest.Inspector(t, s.NewClient(t), lockmw.WithPrefix("shop"))
+	if err := lockevents.New(insp).ForceUnlocked(t.Context(), "alice", lockevents.Taken{Key: "user:42"}); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := lockevents.New(nil); !errors.Is(err, lockmw.ErrInvalidOption) {
-		t.Errorf("no client: %v", err)
+	events, err := lockevents.NewHistory(insp).Recent(t.Context(), "user:42", 1)
+	if err != nil || len(events) != 1 || s.NewClient(t).Exists(t.Context(), "shop:events").Val() != 1 {
+		t.Errorf("%v, %v", events, err)
+	}
+}
+
+func TestMistakesPanic(t *testing.T) {
+	insp := usertest.Inspector(t, redistest.Mini(t).NewClient(t))
+	for want, do := range map[string]func(){
+		"New: option 1 is nil":          func() { lockevents.New(insp, nil) },
+		"New: WithLength(0)":            func() { lockevents.New(insp, lockevents.WithLength(0)) },
+		"New: WithLength(1000001)":      func() { lockevents.New(insp, lockevents.WithLength(1_000_001)) },
+		"New: WithLogger(nil)":          func() { lockevents.New(insp, lockevents.WithLogger(nil)) },
+		"New: the Inspector is nil":     func() { lockevents.New(nil) },
+		"NewHistory: the Inspector is ": func() { lockevents.NewHistory(nil) },
+	} {
+		if err := usertest.Recovered(do); err == nil || !strings.HasPrefix(err.Error(), "lockevents: "+want) {
+			t.Errorf("%s: panics with %v", want, err)
+		}
 	}
 }

@@ -5,28 +5,23 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
 
-// An Option changes where events are kept.
+// An Option changes how events are kept.
 type Option func(*config)
 
 type config struct {
-	prefix string
 	length int64
 	logger *slog.Logger
 }
-
-// WithPrefix sets what the stream's key begins with, lockmw by default: that of the locks (lockmw.WithPrefix), so that whoever
-// looks for their events finds them.
-func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
 // MaxLength is the most that WithLength takes.
 const MaxLength = 1_000_000
@@ -38,29 +33,8 @@ func WithLength(entries int) Option { return func(c *config) { c.length = int64(
 // WithLogger sets who is told that events cannot be written, slog.Default() by default.
 func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
 
-func newConfig(rdb redis.UniversalClient, opts []Option) (*config, error) {
-	c := &config{prefix: "lockmw", length: 2000}
-	for i, o := range opts {
-		if o == nil {
-			return nil, fmt.Errorf("lockevents: %w: option %d is nil", lockmw.ErrInvalidOption, i+1)
-		}
-		o(c)
-	}
-	switch {
-	case rdb == nil:
-		return nil, fmt.Errorf("lockevents: %w: the redis client is nil", lockmw.ErrInvalidOption)
-	case c.prefix == "" || strings.ContainsAny(c.prefix, "{}"):
-		return nil, fmt.Errorf("lockevents: %w: WithPrefix(%q): empty, or with a brace", lockmw.ErrInvalidOption, c.prefix)
-	case c.length < 1 || c.length > MaxLength:
-		return nil, fmt.Errorf("lockevents: %w: WithLength(%d): not from 1 to 1,000,000", lockmw.ErrInvalidOption, c.length)
-	}
-	if c.logger == nil {
-		c.logger = slog.Default()
-	}
-	return c, nil
-}
-
-func (c *config) stream() string { return c.prefix + ":events" }
+// streamOf returns the key of the events of the locks that an Inspector looks at.
+func streamOf(i *lockmw.Inspector) string { return i.Prefix() + ":events" }
 
 const (
 	every    = 20 * time.Millisecond // between two entries of a process
@@ -72,8 +46,9 @@ const (
 
 // A Recorder writes events. Safe for concurrent use.
 type Recorder struct {
-	*config
+	config
 	rdb     redis.UniversalClient
+	stream  string
 	process string
 	limit   loglimit.Limit
 
@@ -85,20 +60,30 @@ type Recorder struct {
 	idle    sync.Cond // writing is over
 }
 
-// New returns a Recorder, which sends nothing until there is an event. An error wraps
-// lockmw.ErrInvalidOption.
-func New(rdb redis.UniversalClient, opts ...Option) (*Recorder, error) {
-	c, err := newConfig(rdb, opts)
-	if err != nil {
-		return nil, err
+// New returns a Recorder, which sends nothing until there is an event. It writes to the redis client of an Inspector, next to
+// the locks with its prefix. It panics if the Inspector is nil or an option is invalid.
+func New(insp *lockmw.Inspector, opts ...Option) *Recorder {
+	option.NotNil(insp, "lockevents: New: the Inspector is nil")
+	r := &Recorder{config: config{length: 2000, logger: slog.Default()}, rdb: insp.Redis(), stream: streamOf(insp)}
+	for i, o := range opts {
+		if o == nil {
+			panic(fmt.Sprintf("lockevents: New: option %d is nil", i+1))
+		}
+		o(&r.config)
+	}
+	switch {
+	case r.length < 1 || r.length > MaxLength:
+		panic(fmt.Sprintf("lockevents: New: WithLength(%d), must be from 1 to %d", r.length, MaxLength))
+	case r.logger == nil:
+		panic("lockevents: New: WithLogger(nil)")
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	r := &Recorder{config: c, rdb: rdb, process: fmt.Sprintf("%s:%d", host, os.Getpid())}
+	r.process = fmt.Sprintf("%s:%d", host, os.Getpid())
 	r.idle.L = &r.mu
-	return r, nil
+	return r
 }
 
 // record takes an event. It never waits.
@@ -143,7 +128,7 @@ func (r *Recorder) write() {
 
 func (r *Recorder) warn(err error) {
 	if missed, ok := r.limit.Allow(loglimit.KindOf(err)); ok {
-		r.logger.Warn("lockevents: events of locks cannot be written", "key", r.stream(), "error", err, "suppressed", missed)
+		r.logger.Warn("lockevents: events of locks cannot be written", "key", r.stream, "error", err, "suppressed", missed)
 	}
 }
 
@@ -159,8 +144,8 @@ func (r *Recorder) send(ctx context.Context, events []Event, dropped int) error 
 		values = append(values, "dropped", dropped)
 	}
 	_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.XAdd(ctx, &redis.XAddArgs{Stream: r.stream(), MaxLen: r.length, Approx: true, Values: values})
-		p.PExpire(ctx, r.stream(), kept)
+		p.XAdd(ctx, &redis.XAddArgs{Stream: r.stream, MaxLen: r.length, Approx: true, Values: values})
+		p.PExpire(ctx, r.stream, kept)
 		return nil
 	})
 	return err

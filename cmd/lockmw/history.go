@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockmw/go/lockevents"
-	"github.com/lockmw/go/lockmw"
 )
 
 // A reading is a run of `lockmw history`.
@@ -70,15 +68,11 @@ type recordedEvent struct {
 }
 
 func (r *reading) run(ctx context.Context) error {
-	if _, err := r.connect(ctx); err != nil {
+	inspector, err := r.connect(ctx)
+	if err != nil {
 		return err
 	}
-	history, err := lockevents.NewHistory(r.conn.client, lockevents.WithPrefix(r.prefix))
-	if errors.Is(err, lockmw.ErrInvalidOption) {
-		return usage("--prefix: %v", err)
-	} else if err != nil {
-		return err
-	}
+	history := lockevents.NewHistory(inspector)
 	events, err := history.Recent(ctx, r.key, r.most)
 	if err != nil {
 		return err

@@ -18,10 +18,11 @@ import (
 // recorded has a lock be waited for, held and released, and what happened be recorded.
 func recorded(t *testing.T, s *redistest.Server, key string) {
 	t.Helper()
-	events, err := lockevents.New(s.NewClient(t))
+	inspector, err := lockmw.NewInspector(s.NewClient(t))
 	if err != nil {
 		t.Fatal(err)
 	}
+	events := lockevents.New(inspector)
 	locks := newClient(t, s, lockmw.WithObserver(events.Observer()))
 	_, hold := take(t, locks, key, lockmw.WithLabel("order-1"))
 	if _, _, err := locks.TryLock(t.Context(), key, lockmw.WithLabel("order-2")); err == nil {

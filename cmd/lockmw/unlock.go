@@ -88,7 +88,7 @@ func (u *release) run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	u.record(ctx, lockevents.Taken{Key: u.key, Mode: status.Mode, Holder: found[0]})
+	u.record(ctx, inspector, lockevents.Taken{Key: u.key, Mode: status.Mode, Holder: found[0]})
 	if u.json {
 		return u.printJSON(struct {
 			Key      string       `json:"key"`
@@ -104,7 +104,7 @@ func (u *release) run(ctx context.Context) error {
 }
 
 // record notes in the history who has released the hold. That it cannot does not change what was done.
-func (u *release) record(ctx context.Context, taken lockevents.Taken) {
+func (u *release) record(ctx context.Context, inspector *lockmw.Inspector, taken lockevents.Taken) {
 	by := u.by
 	if by == "" {
 		by = "command"
@@ -113,11 +113,8 @@ func (u *release) record(ctx context.Context, taken lockevents.Taken) {
 		}
 	}
 	// The programs that record events say how long the stream is.
-	events, err := lockevents.New(u.conn.client, lockevents.WithPrefix(u.prefix), lockevents.WithLength(lockevents.MaxLength))
-	if err == nil {
-		err = events.ForceUnlocked(context.WithoutCancel(ctx), by, taken)
-	}
-	if err != nil {
+	events := lockevents.New(inspector, lockevents.WithLength(lockevents.MaxLength))
+	if err := events.ForceUnlocked(context.WithoutCancel(ctx), by, taken); err != nil {
 		printf(u.io.err, "lockmw: the release is not in the history: %s\n", u.secrets.hide(err.Error()))
 	}
 }

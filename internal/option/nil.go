@@ -13,3 +13,10 @@ func IsNil(value any) bool {
 	}
 	return false
 }
+
+// NotNil panics with the text if value is nil in the sense of IsNil.
+func NotNil(value any, text string) {
+	if IsNil(value) {
+		panic(text)
+	}
+}

@@ -226,10 +226,11 @@ func silenced() {
 }
 
 func recorded(rdb *redis.Client) error {
-	events, err := lockevents.New(rdb)
+	inspector, err := lockmw.NewInspector(rdb)
 	if err != nil {
 		return err
 	}
+	events := lockevents.New(inspector)
 	defer events.Close()
 	locks, err := lockmw.New(rdb, lockmw.WithObserver(events.Observer()))
 	_ = locks

@@ -52,6 +52,16 @@ func ClientOf(t testing.TB, rdb *redis.Client, opts ...lockmw.ClientOption) *loc
 	return c
 }
 
+// Inspector returns an Inspector.
+func Inspector(t testing.TB, rdb redis.UniversalClient, opts ...lockmw.ClientOption) *lockmw.Inspector {
+	t.Helper()
+	i, err := lockmw.NewInspector(rdb, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
 // Lock takes a lock that can be had.
 func Lock(t testing.TB, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
 	t.Helper()

@@ -51,9 +51,7 @@ func newScene(ctx context.Context) (_ *scene, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.events, err = lockevents.New(dial()); err != nil {
-		return nil, err
-	}
+	s.events = lockevents.New(insp)
 	for _, name := range []string{"web-1:4711:5f0c2a81", "web-2:4702:c81d03be", "worker-1:310:77e0914a"} {
 		c, err := lockmw.New(dial(), lockmw.WithLogger(slog.New(slog.DiscardHandler)), lockmw.WithObserver(s.events.Observer()))
 		if err != nil {
