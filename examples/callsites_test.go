@@ -174,7 +174,7 @@ func Example_severalAtOnce() {
 	fmt.Println(len(holds), ctx.Err())
 
 	r := chi.NewRouter()
-	r.With(httpmw.WithLocks(locks, httpmw.All(
+	r.With(httpmw.WithLockAll(locks, httpmw.All(
 		httpmw.By("user", httpmw.Header("X-User")),
 		httpmw.By("item", httpmw.URLParam("itemID")),
 	), lockmw.WithWait(lockmw.Forever))).Post("/items/{itemID}/orders", create)

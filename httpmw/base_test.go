@@ -67,8 +67,8 @@ func TestARequestDoesNotEnterAHoldOfTheServersContext(t *testing.T) {
 				"WithRWLock": func(_ *testing.T, l *lockmw.Local) func(http.Handler) http.Handler {
 					return httpmw.WithRWLock(l, user42)
 				},
-				"WithLocks": func(_ *testing.T, l *lockmw.Local) func(http.Handler) http.Handler {
-					return httpmw.WithLocks(l, httpmw.All(item("7"), user42))
+				"WithLockAll": func(_ *testing.T, l *lockmw.Local) func(http.Handler) http.Handler {
+					return httpmw.WithLockAll(l, httpmw.All(item("7"), user42))
 				},
 				"below a lock of the request": func(t *testing.T, l *lockmw.Local) func(http.Handler) http.Handler {
 					first, inner := lockedFirst(t, l, "item:7"), httpmw.WithLock(l, user42)

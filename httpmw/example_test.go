@@ -115,10 +115,10 @@ func ExampleWithRWLock() {
 }
 
 // A transfer locks both accounts.
-func ExampleWithLocks() {
+func ExampleWithLockAll() {
 	locks := lockmw.NewLocal()
 	mux := http.NewServeMux()
-	mux.Handle("POST /transfers/{from}/{to}", httpmw.WithLocks(locks, httpmw.All(
+	mux.Handle("POST /transfers/{from}/{to}", httpmw.WithLockAll(locks, httpmw.All(
 		httpmw.By("account", httpmw.PathValue("from")),
 		httpmw.By("account", httpmw.PathValue("to")),
 	))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

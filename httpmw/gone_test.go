@@ -37,7 +37,7 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 			},
 			"several": func(c *lockmw.Client) func(http.Handler) http.Handler {
 				first := httpmw.By("account", func(*http.Request) (string, error) { return "1", nil })
-				return httpmw.WithLocks(c, httpmw.All(first, secretUser), wait)
+				return httpmw.WithLockAll(c, httpmw.All(first, secretUser), wait)
 			},
 			"for ever": func(c *lockmw.Client) func(http.Handler) http.Handler {
 				return httpmw.WithLock(c, secretUser, lockmw.WithWait(lockmw.Forever))

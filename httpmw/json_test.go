@@ -117,7 +117,7 @@ func TestABodyThatHasTheKeyIsReadAgain(t *testing.T) {
 		limited = httpmw.WithLock(locks, httpmw.By("x", id), opts...)(echo)
 		mux.Handle(path, limited)
 		mux.Handle(path+"/twice", httpmw.WithLock(locks, httpmw.By("y", id, id), opts...)(echo))
-		mux.Handle(path+"/all", httpmw.WithLocks(locks, httpmw.All(httpmw.By("x", id), httpmw.By("y", id)), opts...)(echo))
+		mux.Handle(path+"/all", httpmw.WithLockAll(locks, httpmw.All(httpmw.By("x", id), httpmw.By("y", id)), opts...)(echo))
 		mux.Handle(path+"/nested", httpmw.WithLock(locks, httpmw.By("x", id), opts...)(httpmw.WithLock(locks, httpmw.By("y", id), opts...)(echo)))
 	}
 	mux.Handle("/limited", http.MaxBytesHandler(limited, 1000))

@@ -30,7 +30,7 @@ func labelOf(t *testing.T, id string, before []func(http.Handler) http.Handler, 
 	})
 	r.With(httpmw.WithLock(local, user42, opts...)).Handle("/one", handler)
 	r.With(httpmw.WithRWLock(local, user42, opts...)).Handle("/rw", handler)
-	r.With(httpmw.WithLocks(local, httpmw.All(user42), opts...)).Handle("/all", handler)
+	r.With(httpmw.WithLockAll(local, httpmw.All(user42), opts...)).Handle("/all", handler)
 	for i, route := range []string{"/one", "/rw", "/all"} {
 		last := label
 		req := httptest.NewRequest(http.MethodPost, route, nil)

@@ -100,7 +100,7 @@ func TestWithoutRedis(t *testing.T) {
 		locks := usertest.ClientOf(t, s.NewClient(t, impatient), observed)
 		r := chi.NewRouter()
 		r.With(httpmw.WithLock(locks, secretUser)).Handle("/closed", never(t))
-		r.With(httpmw.WithLocks(locks, httpmw.All(secretUser))).Handle("/closed/all", never(t))
+		r.With(httpmw.WithLockAll(locks, httpmw.All(secretUser))).Handle("/closed/all", never(t))
 		open := httpmw.WithLock(locks, secretUser, lockmw.WithFailOpen(), lockmw.WithWait(time.Second))
 		r.With(open).Handle("/open", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			hold, err := lockmw.Held(r.Context(), "user:secret-42")

@@ -47,9 +47,9 @@ func transfer(from, to string) *http.Request {
 	return r
 }
 
-func TestWithLocksTakesAllOrNone(t *testing.T) {
+func TestWithLockAllTakesAllOrNone(t *testing.T) {
 	local := lockmw.NewLocal()
-	h := httpmw.WithLocks(local, httpmw.All(header("From"), header("To")))
+	h := httpmw.WithLockAll(local, httpmw.All(header("From"), header("To")))
 	both := h(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, key := range []string{"account:1", "account:2"} {
 			if _, err := lockmw.Held(r.Context(), key); err != nil {
@@ -70,13 +70,13 @@ func TestWithLocksTakesAllOrNone(t *testing.T) {
 	}
 }
 
-func TestWithLocksOfOppositeOrdersDoNotBlockEachOther(t *testing.T) {
+func TestWithLockAllOfOppositeOrdersDoNotBlockEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(time.Millisecond)
 			w.WriteHeader(http.StatusCreated)
 		})
-		h := httpmw.WithLocks(lockmw.NewLocal(), httpmw.All(header("From"), header("To")), lockmw.WithWait(lockmw.Forever))(slow)
+		h := httpmw.WithLockAll(lockmw.NewLocal(), httpmw.All(header("From"), header("To")), lockmw.WithWait(lockmw.Forever))(slow)
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {
@@ -97,8 +97,8 @@ func TestAllLeavesOutKeysThatWantNoLock(t *testing.T) {
 	none := func(*http.Request) (string, error) { return "", lockmw.ErrNoLock }
 	var keys []string
 	l := recording(lockmw.NewLocal(), &keys)
-	post(httpmw.WithLocks(l, httpmw.All(none, user42))(ok), "/")
-	if rec := post(httpmw.WithLocks(l, httpmw.All(none, none))(ok), "/"); rec.Code != http.StatusCreated {
+	post(httpmw.WithLockAll(l, httpmw.All(none, user42))(ok), "/")
+	if rec := post(httpmw.WithLockAll(l, httpmw.All(none, none))(ok), "/"); rec.Code != http.StatusCreated {
 		t.Errorf("without any key: status %d", rec.Code)
 	}
 	if want := []string{"user:42"}; !slices.Equal(keys, want) {
@@ -106,7 +106,7 @@ func TestAllLeavesOutKeysThatWantNoLock(t *testing.T) {
 	}
 }
 
-func TestWithLocksNeverRunsUnlockedByMistake(t *testing.T) {
+func TestWithLockAllNeverRunsUnlockedByMistake(t *testing.T) {
 	captureLog(t)
 	for name, tt := range map[string]struct {
 		keys   httpmw.KeysFunc
@@ -117,7 +117,7 @@ func TestWithLocksNeverRunsUnlockedByMistake(t *testing.T) {
 		"an error":     {func(*http.Request) ([]string, error) { return []string{"a"}, errors.New("no") }, 500},
 		"a part":       {httpmw.All(user42, header("From")), 400},
 	} {
-		if rec := post(httpmw.WithLocks(lockmw.NewLocal(), tt.keys)(never(t)), "/"); rec.Code != tt.status {
+		if rec := post(httpmw.WithLockAll(lockmw.NewLocal(), tt.keys)(never(t)), "/"); rec.Code != tt.status {
 			t.Errorf("%s: status %d, want %d", name, rec.Code, tt.status)
 		}
 	}

@@ -28,7 +28,7 @@ func TestATransferLocksAllAccountsOrNone(t *testing.T) {
 		wire := s.NewWire()
 		locks, other := usertest.ClientOf(t, s.NewClient(t, wire.Use)), usertest.Client(t, s)
 		mux := http.NewServeMux()
-		mux.Handle("/transfers/{from}/{to}/{via}", httpmw.WithLocks(locks, accounts("from", "to", "via"))(
+		mux.Handle("/transfers/{from}/{to}/{via}", httpmw.WithLockAll(locks, accounts("from", "to", "via"))(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				for _, key := range []string{"account:a", "account:b", "account:c"} {
 					if hold, err := lockmw.Held(r.Context(), key); err != nil || hold.Token() == 0 || usertest.IsFree(other, key) {
@@ -80,8 +80,8 @@ func TestTransfersInOppositeDirectionsDoNotDeadlock(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 		})
 		// Two processes, which name the accounts in opposite order.
-		mux.Handle("/there/{from}/{to}", httpmw.WithLocks(usertest.Client(t, s), accounts("from", "to"), lockmw.WithWait(patience))(exclusive))
-		mux.Handle("/back/{from}/{to}", httpmw.WithLocks(usertest.Client(t, s), accounts("to", "from"), lockmw.WithWait(patience))(exclusive))
+		mux.Handle("/there/{from}/{to}", httpmw.WithLockAll(usertest.Client(t, s), accounts("from", "to"), lockmw.WithWait(patience))(exclusive))
+		mux.Handle("/back/{from}/{to}", httpmw.WithLockAll(usertest.Client(t, s), accounts("to", "from"), lockmw.WithWait(patience))(exclusive))
 		site := webtest.NewSite(t, mux)
 		var all sync.WaitGroup
 		const each = 40

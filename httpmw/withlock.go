@@ -54,11 +54,11 @@ func WithRWLock(l lockmw.RWLocker, key KeyFunc, opts ...Option) func(http.Handle
 	})
 }
 
-// WithLocks is WithLock for several locks at once: the request gets all of them or none. They are
+// WithLockAll is WithLock for several locks at once: the request gets all of them or none. They are
 // taken in sorted order, so that requests with overlapping keys do not wait for each other in a
 // circle, and lockmw.WithWait limits the wait for all of them together.
-func WithLocks(l lockmw.Locker, keys KeysFunc, opts ...Option) func(http.Handler) http.Handler {
-	c := newConfig("WithLocks", l, keys == nil, opts)
+func WithLockAll(l lockmw.Locker, keys KeysFunc, opts ...Option) func(http.Handler) http.Handler {
+	c := newConfig("WithLockAll", l, keys == nil, opts)
 	return guarding(&guard[[]string]{
 		config: c,
 		key:    keys.checked,

@@ -75,7 +75,7 @@ func TestACircleThroughTheQueueOfASemaphore(t *testing.T) {
 			one := nest(t, permits1).has("p")
 			time.Sleep(10 * time.Millisecond)
 			young := nest(t, lock3).has("l")
-			heavy := nest(t, permits2).wants("p", semaphore.WithWeight(2), lockmw.WithWait(wait))
+			heavy := nest(t, permits2).wants("p", lockmw.WithWeight(2), lockmw.WithWait(wait))
 			one.wantsBy(lock1, "l")
 			young.wantsBy(permits3, "p")
 			if deadlocks == 0 {

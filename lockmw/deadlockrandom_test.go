@@ -109,7 +109,7 @@ func (m *rambler) nest(ctx context.Context, depth int) error {
 	key, label := fmt.Sprint("k", i), m.r.label()
 	opts, locker := []lockmw.Option{lockmw.WithLabel(label)}, m.lockers[m.rand.IntN(len(m.lockers))]
 	if i == 0 {
-		opts, locker = append(opts, semaphore.WithWeight(1+m.rand.IntN(2))), m.permits
+		opts, locker = append(opts, lockmw.WithWeight(1+m.rand.IntN(2))), m.permits
 	}
 	switch m.rand.IntN(6) {
 	case 0:

@@ -96,8 +96,8 @@ func WithPlace(name string, keep time.Duration) Option {
 	return Option{kind: optPlace, text: name, duration: keep}
 }
 
-// WithWeight is how many permits of a semaphore a call takes, all or none: see package semaphore, whose WithWeight this is.
-// Default 1. It is ErrInvalidOption for less, for more than the semaphore has, and for locks of other kinds. A nested call
+// WithWeight sets how many permits of a semaphore (package semaphore) a call takes, all or none; default 1. It is
+// ErrInvalidOption for less, for more than the semaphore has, and for locks of other kinds. A nested call
 // shares the permits of the outer hold, and gets ErrUpgrade if it wants more.
 func WithWeight(w int) Option { return Option{kind: optWeight, n: w} }
 

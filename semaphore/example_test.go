@@ -31,12 +31,12 @@ func Example() {
 }
 
 // A call that needs more than others takes several permits at once.
-func ExampleWithWeight() {
+func Example_weight() {
 	workers := semaphore.NewLocal(lockmw.NewLocal(), 8)
 	_ = lockmw.Do(context.Background(), workers, "workers:pool", func(ctx context.Context) error {
 		hold, _ := lockmw.FromContext(ctx)
 		fmt.Println("slots", hold.Slots())
 		return nil
-	}, semaphore.WithWeight(3))
+	}, lockmw.WithWeight(3))
 	// Output: slots [0 1 2]
 }

@@ -11,7 +11,7 @@
 // # Order
 //
 // It is first come, first served, in the order in which Redis saw the calls; no client's clock matters. Nobody overtakes a call
-// that waits, TryLock included. WithWeight takes several permits, all or none. A call of weight 5 at the head of the
+// that waits, TryLock included. lockmw.WithWeight takes several permits, all or none. A call of weight 5 at the head of the
 // queue waits until 5 are free, and those behind it wait, too, even if they would fit: so heavy calls are not
 // overtaken for ever, and permits lie idle meanwhile. docs/semaphore.md says how many.
 //
@@ -56,10 +56,6 @@ type Locker struct {
 type mark = inside.Mark // an alias, so that the documentation shows no fields
 
 var _ lockmw.Locker = (*Locker)(nil)
-
-// WithWeight is how many permits a call takes, all or none; default 1. More than n are lockmw.ErrInvalidOption. A nested call
-// shares the permits of the outer hold; it gets lockmw.ErrUpgrade if it wants more. Given to New it is the default of all calls.
-func WithWeight(w int) lockmw.Option { return lockmw.WithWeight(w) }
 
 // New returns a Locker of which n can hold a key at the same time, over the locks of c. It sends nothing. The Locker ends when c is
 // closed. The options are the defaults of its locks, and take precedence over those of c. As fairlock.New does, New panics if

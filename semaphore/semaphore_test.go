@@ -26,13 +26,13 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 		"no permits":           func() { semaphore.New(c, 0) },
 		"less than none":       func() { semaphore.New(c, -1) },
 		"too many":             func() { semaphore.New(c, semaphore.MaxPermits+1) },
-		"too heavy":            func() { semaphore.New(c, 3, semaphore.WithWeight(4)) },
-		"no weight":            func() { semaphore.New(c, 3, semaphore.WithWeight(0)) },
+		"too heavy":            func() { semaphore.New(c, 3, lockmw.WithWeight(4)) },
+		"no weight":            func() { semaphore.New(c, 3, lockmw.WithWeight(0)) },
 		"another bad option":   func() { semaphore.New(c, 3, lockmw.WithWait(-1)) },
 		"no Client":            func() { semaphore.New(nil, 3) },
 		"no Local":             func() { semaphore.NewLocal(nil, 3) },
 		"too many of a Local":  func() { semaphore.NewLocal(lockmw.NewLocal(), semaphore.MaxPermits+1) },
-		"too heavy of a Local": func() { semaphore.NewLocal(lockmw.NewLocal(), 1, semaphore.WithWeight(2)) },
+		"too heavy of a Local": func() { semaphore.NewLocal(lockmw.NewLocal(), 1, lockmw.WithWeight(2)) },
 	} {
 		func() {
 			defer func() {
@@ -43,14 +43,14 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 			make()
 		}()
 	}
-	semaphore.New(c, semaphore.MaxPermits, semaphore.WithWeight(semaphore.MaxPermits))
+	semaphore.New(c, semaphore.MaxPermits, lockmw.WithWeight(semaphore.MaxPermits))
 	for name, call := range map[string]func() error{
 		"more than there are": func() error {
-			_, _, err := semaphore.New(c, 3).Lock(t.Context(), "k", semaphore.WithWeight(4))
+			_, _, err := semaphore.New(c, 3).Lock(t.Context(), "k", lockmw.WithWeight(4))
 			return err
 		},
 		"a weight of a lock": func() error {
-			_, _, err := c.Lock(t.Context(), "k", semaphore.WithWeight(1))
+			_, _, err := c.Lock(t.Context(), "k", lockmw.WithWeight(1))
 			return err
 		},
 		"a job": func() error {
@@ -88,7 +88,7 @@ func TestALocalSemaphore(t *testing.T) {
 		l := semaphore.NewLocal(local, 4)
 		take := func(w int, opts ...lockmw.Option) *lockmw.Hold {
 			t.Helper()
-			_, hold, err := l.Lock(t.Context(), "k", append(opts, semaphore.WithWeight(w))...)
+			_, hold, err := l.Lock(t.Context(), "k", append(opts, lockmw.WithWeight(w))...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestALocalSemaphore(t *testing.T) {
 		got := make(chan *lockmw.Hold)
 		for _, w := range []int{3, 1} {
 			go func() {
-				_, hold, err := l.Lock(t.Context(), "k", semaphore.WithWeight(w))
+				_, hold, err := l.Lock(t.Context(), "k", lockmw.WithWeight(w))
 				if err != nil {
 					t.Error(err)
 				}

@@ -200,7 +200,7 @@ func (s *service) once(ctx context.Context) error {
 }
 
 func (s *service) permits(ctx context.Context) error {
-	mine, other := semaphore.New(s.mine, 2), semaphore.New(s.other, 2, semaphore.WithWeight(2))
+	mine, other := semaphore.New(s.mine, 2), semaphore.New(s.other, 2, lockmw.WithWeight(2))
 	_, hold, err := mine.Lock(ctx, s.key)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/lockmw"
-	"github.com/lockmw/go/semaphore"
 )
 
 type context = stdcontext.Context
@@ -89,11 +88,11 @@ func nested(e *env.Env) {
 	l := over(c, 4)
 	ctx, outer := lock(e, l, key, 2)
 	c.Wire.Record()
-	_, inner, err := l.Lock(ctx, key, semaphore.WithWeight(2))
+	_, inner, err := l.Lock(ctx, key, lockmw.WithWeight(2))
 	if err != nil || !slices.Equal(inner.Slots(), outer.Slots()) || inner.Token() != outer.Token() {
 		e.T.Fatalf("a nested call: %v, the slots %v and %v", err, outer.Slots(), inner.Slots())
 	}
-	_, _, err = l.Lock(ctx, key, semaphore.WithWeight(3))
+	_, _, err = l.Lock(ctx, key, lockmw.WithWeight(3))
 	e.Is("a nested call that wants more", err, lockmw.ErrUpgrade)
 	_, _, err = c.Redis.Lock(ctx, key)
 	e.Is("a lock nested in a permit", err, lockmw.ErrWrongType)
@@ -204,7 +203,7 @@ func manySlots(e *env.Env) {
 		_, holds[i] = lock(e, l, key, 1)
 	}
 	b := e.Client()
-	heavy := e.Wait(b.With(over(b, n, semaphore.WithWeight(n/2))), key)
+	heavy := e.Wait(b.With(over(b, n, lockmw.WithWeight(n/2))), key)
 	e.Server.TicketsQueued(key, 1)
 	var want []int
 	for i, h := range holds {
@@ -231,7 +230,7 @@ func shown(e *env.Env) {
 	l := over(c, 3)
 	_, one := lock(e, l, key, 1, lockmw.WithLabel("first"))
 	_, two := lock(e, l, key, 2)
-	waits := e.Wait(c.With(over(c, 3, semaphore.WithWeight(2))), key)
+	waits := e.Wait(c.With(over(c, 3, lockmw.WithWeight(2))), key)
 	e.Server.TicketsQueued(key, 1)
 	s := e.Server.Status(key)
 	if s.Mode != env.PermitMode || len(s.Holders) != 2 || len(s.Waiters) != 1 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/lockmw"
-	"github.com/lockmw/go/semaphore"
 )
 
 // A watch sees who holds a key, each from when it knows until just before it unlocks.
@@ -74,7 +73,7 @@ func contend(e *env.Env, permits func(client int) int) {
 		for range contenders {
 			wg.Go(func() {
 				for range rounds {
-					_, hold, err := l.Lock(e.Ctx, key, semaphore.WithWeight(1+rand.IntN(n)))
+					_, hold, err := l.Lock(e.Ctx, key, lockmw.WithWeight(1+rand.IntN(n)))
 					if err != nil {
 						e.T.Errorf("Lock: %v", err)
 						return
@@ -102,7 +101,7 @@ func contend(e *env.Env, permits func(client int) int) {
 func heavyIsNotOvertaken(e *env.Env) {
 	a, b, key := over(e.Client(), 4), e.Client(), e.Key("pool")
 	_, light := lock(e, a, key, 1)
-	heavy := e.Wait(b.With(over(b, 4, semaphore.WithWeight(4))), key)
+	heavy := e.Wait(b.With(over(b, 4, lockmw.WithWeight(4))), key)
 	e.Server.TicketsQueued(key, 1)
 	for range 3 {
 		if _, _, err := a.TryLock(e.Ctx, key); err == nil {
@@ -118,7 +117,7 @@ func heavyIsNotOvertaken(e *env.Env) {
 // lock takes permits that must be had at once.
 func lock(e *env.Env, l lockmw.Locker, key string, weight int, opts ...lockmw.Option) (context, *lockmw.Hold) {
 	e.T.Helper()
-	ctx, hold, err := l.Lock(e.Ctx, key, append(opts, semaphore.WithWeight(weight))...)
+	ctx, hold, err := l.Lock(e.Ctx, key, append(opts, lockmw.WithWeight(weight))...)
 	if err != nil {
 		e.T.Fatalf("Lock: %v", err)
 	}
