@@ -47,29 +47,6 @@ func TestPermitsAreGrantedUpToN(t *testing.T) {
 
 func sameGrant(a, b script.Acquired) bool { return a.Outcome == b.Outcome && a.Grant == b.Grant }
 
-// A heavy one at the head is overtaken by nobody, though others would fit.
-func TestPermitsAreGrantedInTheOrderOfTheQueue(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		d.AcquirePermit(scripttest.Permit{ID: "a", N: 4, Weight: 2})
-		d.AcquirePermit(scripttest.Permit{ID: "b", N: 4})
-		d.AcquirePermit(scripttest.Permit{ID: "h", N: 4, Weight: 3})
-		d.AcquirePermit(scripttest.Permit{ID: "l", N: 4})
-		d.Want("a try that would fit", d.AcquirePermit(scripttest.Permit{ID: "t", N: 4, Try: true}).Outcome, script.Queued)
-		d.ReleasePermit("b")
-		if live := d.LookAtPermits().Live(); !slices.Equal(live, []string{"a"}) {
-			d.Errorf("%q have permits, and the heavy one waits", live)
-		}
-		d.ReleasePermit("a")
-		if live := d.LookAtPermits().Live(); !slices.Equal(live, []string{"h", "l"}) {
-			d.Errorf("%q have permits", live)
-		}
-		if s := d.LookAtPermits(); s.All["h"].Slots != "0-2" || s.All["l"].Slots != "3" {
-			d.Errorf("the slots are %q and %q", s.All["h"].Slots, s.All["l"].Slots)
-		}
-		d.CheckPermits(true)
-	})
-}
-
 // During a roll-out each call says what it takes n to be, and its grant goes by that, whoever runs the script.
 func TestAGrantGoesByTheNOfWhoIsGranted(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {

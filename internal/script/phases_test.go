@@ -40,46 +40,6 @@ func TestReadersAndWritersTakeTurns(t *testing.T) {
 	})
 }
 
-func TestWhenNobodyOfTheOtherSideWaitsTheSameHasItsTurn(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		d.Write("w1")
-		d.Write("w2")
-		d.Release("w1")
-		d.WantWriter("w2")
-		d.Read("r1")
-		d.Release("w2")
-		d.WantReaders("r1")
-		d.Read("r2") // nobody waits
-		d.WantReaders("r1", "r2")
-	})
-}
-
-// What ends otherwise than by a script leaves the turn to the first in the queue.
-func TestIfItIsUnknownWhatEndedTheFirstInTheQueueHasItsTurn(t *testing.T) {
-	for name, order := range map[string][]string{"a writer": {"w", "r", "v", "s"}, "a reader": {"r", "w", "s", "v"}} {
-		t.Run(name, func(t *testing.T) {
-			scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-				d.Write("held")
-				for _, id := range order {
-					if id < "t" {
-						d.Read(id)
-					} else {
-						d.Write(id)
-					}
-				}
-				d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease ran out
-				d.Poll("v")
-				if order[0] == "w" {
-					d.WantWriter("w")
-					d.WantReaders()
-				} else {
-					d.WantReaders("r", "s")
-				}
-			})
-		})
-	}
-}
-
 // The order is that in which the server saw them, also of those that it saw in the same instant, or while
 // its clock was behind the counter.
 func TestPlacesOfBothSidesAreInOrder(t *testing.T) {
@@ -96,51 +56,6 @@ func TestPlacesOfBothSidesAreInOrder(t *testing.T) {
 		d.Redis.Del(d.Context(), d.Keys.Holder())
 		d.Settle()
 		d.WantWriter("q0")
-	})
-}
-
-// A reader's phase that ends because the last one's time is over ends like any other.
-func TestAWriterFollowsReadersThatExpire(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		d.Read("a")
-		d.Write("w")
-		d.Read("r")
-		d.Expire("a")
-		all := d.Poll("r", "w").Tickets
-		if all[0].Outcome != script.Queued || all[1].Outcome != script.Held {
-			d.Errorf("the reader that waits behind the writer got %+v, the writer %+v", all[0], all[1])
-		}
-		d.WantWriter("w")
-	})
-}
-
-func TestAWriterThatGivesUpAdmitsReaders(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		heard := d.Hear()
-		token := d.Read("a").Grant.Token
-		d.Write("w1")
-		d.Write("w2")
-		d.Read("r")
-		d.Read("s")
-		d.Cancel("w1")
-		d.WantReaders("a")
-		d.WantRenewed("renewal while a writer waits", d.Renew("a", time.Minute), scripttest.Contended)
-		heard()
-		d.Cancel("w2")
-		d.WantReaders("a", "r", "s")
-		d.WantRenewed("renewal when none waits", d.Renew("a", time.Minute), scripttest.Renewed)
-		all := d.Poll("r", "s").Tickets
-		var want []string
-		for i, id := range []string{"r", "s"} {
-			if all[i].Outcome != script.Held || all[i].Grant.Token != token || all[i].Grant.Waiting != 0 {
-				d.Errorf("%s got %+v", id, all[i])
-			}
-			number, _ := d.Look().Counter()
-			want = append(want, fmt.Sprintf("%s: grant %s %d %d 1 0 %s", id, id, number, token, d.Keys.Holder()))
-		}
-		if got := heard(); !slices.Equal(got, want) {
-			d.Errorf("published: %q, want %q", got, want)
-		}
 	})
 }
 
@@ -245,22 +160,6 @@ func TestGrantsToReadersWaitToBeAccepted(t *testing.T) {
 		if ttl := d.Redis.PTTL(d.Context(), d.Keys.Holder()).Val(); ttl < scripttest.Lease-2*time.Second {
 			d.Errorf("the key lasts %v", ttl)
 		}
-	})
-}
-
-// A process that is killed in the instant in which it was admitted delays a writer by the accept window.
-func TestReadersThatDoNotAcceptExpire(t *testing.T) {
-	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
-		d.Write("w")
-		d.Read("dead")
-		d.Write("v")
-		d.Release("w")
-		d.WantReaders("dead")
-		for range 4 {
-			later(script.AcceptWindow / 4)
-			d.PollOne("v")
-		}
-		d.WantWriter("v")
 	})
 }
 

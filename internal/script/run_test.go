@@ -96,21 +96,6 @@ func TestAGrantIsForThoseRightBehindIt(t *testing.T) {
 	}
 }
 
-// A reader that waits has its turn after one writer.
-func TestThereIsNoRunWhileSomebodyWaitsToRead(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		lineUp(d, "h0", "p1", "p2")
-		d.Read("r1")
-		scripttest.PassToken(d, d.Token())
-		d.Redis.Del(d.Context(), d.Keys.Holder()) // so that the head of the queue decides
-		heard := d.Hear()
-		d.Settle()
-		if ids, _ := grantOf(d, heard()); !slices.Equal(ids, []string{"p1"}) {
-			d.Errorf("granted to %q", ids)
-		}
-	})
-}
-
 // A grant that passes over somebody who does not listen is for nobody else.
 func TestThereIsNoRunIfSomebodyIsPassedOver(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
@@ -124,37 +109,6 @@ func TestThereIsNoRunIfSomebodyIsPassedOver(t *testing.T) {
 			d.Errorf("%v", got)
 		}
 	})
-}
-
-// Those who were served leave the queue before somebody is granted the lock, and if the hold is gone, too.
-func TestAllOfARunEndTogether(t *testing.T) {
-	for name, end := range map[string]func(d *scripttest.Driver) script.Outcome{
-		"release": func(d *scripttest.Driver) script.Outcome { return d.ReleaseRun("p1", "p2", "p3") },
-		"cancel":  func(d *scripttest.Driver) script.Outcome { return d.CancelRun("p1", "p2", "p3") },
-		"cancel of no hold": func(d *scripttest.Driver) script.Outcome {
-			d.Redis.Del(d.Context(), d.Keys.Holder())
-			return d.CancelRun("p1", "p2", "p3")
-		},
-		"cancel of a hold of their own": func(d *scripttest.Driver) script.Outcome {
-			d.Redis.Del(d.Context(), d.Keys.Holder())
-			d.Settle()
-			return d.CancelRun("p1", "p2", "p3")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-				lineUp(d, "h0", "p1", "p2", "p3", "q1")
-				d.Release("h0")
-				d.Untidy(func() { d.Want(name, end(d), script.Done) })
-				if got := d.Look(); got.HolderID() != "q1" || len(got.Writers()) > 0 {
-					d.Errorf("%v", got)
-				}
-				if name == "release" {
-					d.Want("repeated", end(d), script.NotHeld)
-				}
-			})
-		})
-	}
 }
 
 // One of them may have got a hold of its own, and made it one to read.
@@ -191,24 +145,6 @@ func TestArrivalsThatEndARun(t *testing.T) {
 					d.Errorf("heard %q", got)
 				}
 			})
-		})
-	}
-}
-
-// Tokens are taken from microseconds that have passed: a run is no longer than that.
-func TestARunHasATokenForEach(t *testing.T) {
-	for _, thorough := range []bool{false, true} {
-		scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
-			if thorough {
-				d.Thoroughly()
-			}
-			lineUp(d, "h0", "p1", "p2", "p3", "p4")
-			later(3 * time.Microsecond)
-			heard := d.Hear()
-			d.Release("h0")
-			if ids, tokens := grantOf(d, heard()); !slices.Equal(ids, []string{"p1", "p2", "p3"}) || tokens != "3" {
-				d.Errorf("granted to %q with %s tokens", ids, tokens)
-			}
 		})
 	}
 }

@@ -27,15 +27,6 @@ func TestAcquireAnswersTheSameWhenRepeated(t *testing.T) {
 	})
 }
 
-func TestAcquireAfterItsCancelIsRefused(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		d.Cancel("a") // overtakes
-		d.Want("acquire", d.Lock("a").Outcome, script.Over)
-		d.Want("a try", d.TryLock("a").Outcome, script.Over)
-		d.WantHolder("")
-	})
-}
-
 func TestAcquireAfterAMarkedReleaseIsRefused(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Lock("a")
@@ -47,21 +38,6 @@ func TestAcquireAfterAMarkedReleaseIsRefused(t *testing.T) {
 		d.ReleaseMarked("b")
 		d.Want("a late copy of acquire while others wait", d.Lock("b").Outcome, script.Over)
 		d.WantHolder("c")
-	})
-}
-
-func TestReleaseFreesOnlyItsOwnID(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		d.Lock("a")
-		d.Want("release", d.Release("a"), script.Done)
-		d.Lock("b")
-		d.Want("a late copy of release", d.Release("a"), script.NotHeld)
-		d.WantRenewed("a late renewal", d.Renew("a", time.Hour), scripttest.NotRenewed)
-		d.Cancel("a")
-		d.WantHolder("b")
-		if ttl := d.Redis.PTTL(d.Context(), d.Keys.Holder()).Val(); ttl > 30*time.Second {
-			d.Errorf("the next holder's lease is %v now", ttl)
-		}
 	})
 }
 
@@ -87,25 +63,6 @@ func TestReleaseGrantsToTheHeadOfTheQueue(t *testing.T) {
 	})
 }
 
-func TestNobodyTakesAFreeLockFromALiveTicket(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		d.Lock("a")
-		d.Lock("b")
-		d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease ran out
-		d.Want("try", d.TryLock("c").Outcome, script.Queued)
-		d.WantHolder("b")
-	})
-}
-
-func TestAHolderThatExpiresIsSucceeded(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		d.Lock("a")
-		d.Lock("b")
-		d.Redis.Del(d.Context(), d.Keys.Holder())
-		d.Want("poll", d.PollOne("b"), script.Held)
-	})
-}
-
 func TestHandOver(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Lock("a1")
@@ -118,26 +75,6 @@ func TestHandOver(t *testing.T) {
 		d.WantHolder("a2")
 		d.Want("hand-over with nobody waiting", d.HandOver("a2", "a3").Outcome, script.Held)
 		d.WantHolder("a3")
-	})
-}
-
-// A copy of the first acquire may still be on its way.
-func TestACopyOfAnAcquireThatWasHandedOverIsRefused(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		d.Lock("a1")
-		d.Acquire(scripttest.Acquire{ID: "a2", Predecessor: "a1", Copied: true})
-		d.Want("a late copy", d.Lock("a1").Outcome, script.Over)
-		d.WantHolder("a2")
-	})
-}
-
-func TestHandOverToACancelledIDStillReleases(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		d.Lock("a1")
-		d.Lock("b")
-		d.Cancel("a2")
-		d.Want("hand-over", d.HandOver("a1", "a2").Outcome, script.Over)
-		d.WantHolder("b")
 	})
 }
 
@@ -233,15 +170,6 @@ func TestWhoWaitsIsNotReapedByTheFirstReleaseAfterTheServerWasAway(t *testing.T)
 	d.Release("a")
 	d.WantHolder("b")
 	d.Want("poll of c", d.PollOne("c"), script.Queued)
-}
-
-func TestRenewalAnswersWhetherOthersWait(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		d.Lock("a")
-		d.WantRenewed("renewal", d.Renew("a", time.Minute), scripttest.Renewed)
-		d.Lock("b")
-		d.WantRenewed("renewal with a waiter", d.Renew("a", time.Minute), scripttest.Contended)
-	})
 }
 
 func TestScriptsLeaveStrangersAlone(t *testing.T) {

@@ -55,31 +55,6 @@ func TestHoweverAWriterEndsReadersHaveTheirTurn(t *testing.T) {
 	})
 }
 
-// As readers that are admitted by others than a release are.
-func TestAReaderLearnsFromThePollThatAWriterWaits(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		d.Write("held")
-		d.Write("w")
-		d.Read("r")
-		d.Release("held")
-		all := d.Poll("r").Tickets
-		if all[0].Outcome != script.Held || all[0].Grant.Waiting != 1 {
-			d.Errorf("a reader that was admitted got %+v", all[0])
-		}
-		d.WantRenewed("renewal", d.Renew("r", time.Minute), scripttest.Contended)
-	})
-}
-
-func TestReadersShareAgainWhenTheOnlyWriterHasGone(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		d.Read("a")
-		d.Write("w")
-		d.WantRenewed("renewal while a writer waits", d.Renew("a", time.Minute), scripttest.Contended)
-		d.Cancel("w")
-		d.WantRenewed("renewal when none waits", d.Renew("a", time.Minute), scripttest.Renewed)
-	})
-}
-
 // Who comes after a batch waits for the writers that stand before him, and no longer.
 func TestTheEndOfABatchIsTheEndOfItsPrivilege(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
