@@ -208,7 +208,7 @@ func TestAHoldInUseIsNotForgotten(t *testing.T) {
 			withAmnesia(t, func(a *amnesia) {
 				var unlock func() error
 				apart(func() { unlock = use(a) })
-				a.pass(30)
+				a.pass(12) // a forgotten hold ends within half of that
 				a.busy("item:7")
 				if err := unlock(); err != nil {
 					t.Error(err)

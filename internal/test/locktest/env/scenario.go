@@ -65,7 +65,7 @@ func (s *Scenario) chosen(c Config) bool {
 	case c.Several:
 		return suite.Several() || sample && (own || s.needs&(OnServer|InRealTime) != 0)
 	case suite.Full(): // under the slow race detector what all kinds have in common runs for one of them, and what runs on a real server too only there
-		raced := sample || (plain || own) && (!c.Bubble || c.Server == nil || s.needs&InBubble != 0)
+		raced := sample && !c.Bubble || (plain || own) && (!c.Bubble || c.Server == nil || s.needs&InBubble != 0)
 		return raced && !suite.Unraced() || !raced && !race.Enabled
 	case costly && !plain:
 		return false
