@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/engine"
 	"github.com/lockmw/go/internal/option"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A ClientOption is any Option, or one of those that concern a Client as a whole.
@@ -111,7 +111,7 @@ func WithReplicas(n int, timeout time.Duration) ClientOption {
 		if n < 1 || n > 100 || timeout < time.Millisecond {
 			return fmt.Errorf("%w: WithReplicas(%d, %v), must be from 1 to 100 replicas, and at least 1ms", ErrInvalidOption, n, timeout)
 		}
-		s.engine.Replicas = script.Replicas{Count: n, Timeout: timeout}
+		s.engine.Replicas = transport.Replicas{Count: n, Timeout: timeout}
 		return nil
 	}}
 }

@@ -23,7 +23,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // pages is where the documents about operations are.
@@ -107,7 +107,7 @@ type examination struct {
 	rdb       redis.UniversalClient
 	options   Options
 	patience  time.Duration
-	topology  script.Topology
+	topology  transport.Topology
 	servers   []*server
 	opened    []*redis.Client // to replicas
 	absent    int             // how many replicas are not examined

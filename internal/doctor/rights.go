@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A try is a command that locks need, on a scratch key. Those who need it only at times say for what.
@@ -111,7 +111,7 @@ func (e *examination) checkRights(ctx context.Context) {
 
 // tagAt returns a hash tag whose keys are at a server.
 func (e *examination) tagAt(ctx context.Context, s *server) (string, error) {
-	cluster := script.ClusterOf(e.rdb)
+	cluster := transport.ClusterOf(e.rdb)
 	for {
 		tag := "{doctor:" + rand.Text()[:10] + "}"
 		if cluster == nil {

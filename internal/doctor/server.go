@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A server is one of those that hold locks, or a replica.
@@ -36,7 +36,7 @@ func (e *examination) connect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	var err error
-	if e.topology, err = script.TopologyOf(e.rdb, e.options.Prefix); err == nil {
+	if e.topology, err = transport.TopologyOf(e.rdb, e.options.Prefix); err == nil {
 		err = e.findServers(ctx)
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func (e *examination) connect(ctx context.Context) {
 }
 
 func (e *examination) findServers(ctx context.Context) error {
-	cluster := script.ClusterOf(e.rdb)
+	cluster := transport.ClusterOf(e.rdb)
 	if cluster == nil {
 		s := &server{client: e.rdb}
 		if c, ok := e.rdb.(interface{ Options() *redis.Options }); ok {
@@ -106,7 +106,7 @@ func (s *server) ask(ctx context.Context) error {
 	if err := s.client.Ping(ctx).Err(); err != nil {
 		return err
 	}
-	s.info, s.infoErr = script.ReadInfo(ctx, s.client) // which may be denied
+	s.info, s.infoErr = transport.ReadInfo(ctx, s.client) // which may be denied
 	return nil
 }
 
@@ -231,7 +231,7 @@ func runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids ma
 	}()
 	for i := range open {
 		open[i] = client.Conn()
-		info, err := script.ReadInfo(ctx, open[i], "server")
+		info, err := transport.ReadInfo(ctx, open[i], "server")
 		if err != nil { // the pool may be small
 			_ = open[i].Close()
 			break

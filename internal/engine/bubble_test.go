@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 const bubbleKey = "item:1"
@@ -153,9 +153,9 @@ func (b *bubble) sent() map[string]int {
 }
 
 // scripts are those that engines send on their own, by their names.
-func (b *bubble) scripts() map[string]*script.Script {
+func (b *bubble) scripts() map[string]*transport.Script {
 	all := b.e.scripts.All()
-	maps.DeleteFunc(all, func(name string, _ *script.Script) bool {
+	maps.DeleteFunc(all, func(name string, _ *transport.Script) bool {
 		return name == "force" || strings.HasSuffix(name, "_batch")
 	})
 	return all

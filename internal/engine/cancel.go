@@ -6,6 +6,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A cancellation has the server end ids, whether they are queued, hold the lock, or their acquires are still
@@ -79,9 +80,9 @@ func (c *cancellation) send() {
 	c.e.sender.Start(k)
 }
 
-func (c *cancellation) onCancelled(a *script.Reply) {
+func (c *cancellation) onCancelled(a *transport.Reply) {
 	e := c.e
-	switch outcome, err := a.Cancelled(); {
+	switch outcome, err := script.CancelAnswer(a); {
 	case err == nil:
 		c.confirmed(a.Sent)
 		if outcome == script.More {
@@ -89,7 +90,7 @@ func (c *cancellation) onCancelled(a *script.Reply) {
 		}
 		e.endings.done(c.isHold)
 	case e.sender.Context().Err() != nil: // Close has given up
-	case script.IsFinal(err) || e.now() > c.until:
+	case transport.IsFinal(err) || e.now() > c.until:
 		c.warn(err)
 		e.endings.failed(err)
 		if c.failed = true; c.isHold {
@@ -115,8 +116,8 @@ func (c *cancellation) warn(err error) {
 // settle sends a poll without tickets: there was more to do in a queue than one run of a script does.
 func (e *Engine) settle(n script.KeySet, permits bool) {
 	p := script.Poll{Keys: &n, Permits: permits, Subscribed: e.slotOf(&n).inbox.isLive()}
-	e.sender.Start(p.Call(e.sender.Context(), e.scripts, func(reply *script.Reply) {
-		if a, _ := reply.Polled(0, e.layout.InboxPrefix()); a.More {
+	e.sender.Start(p.Call(e.sender.Context(), e.scripts, func(reply *transport.Reply) {
+		if a, _ := script.PollAnswer(reply, 0, e.layout.InboxPrefix()); a.More {
 			e.settle(n, permits)
 		}
 	}))

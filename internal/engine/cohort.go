@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A cohort is the callers of this process that want one key and share one ticket in Redis, in the order of
@@ -93,7 +94,7 @@ func (c *cohort) enqueue(w *waiter, at moment) error {
 	}
 	switch waiting := c.waiting(); {
 	case w.isHurried() && c.releasing != nil && c.releasing.lastErr != nil:
-		return &core.AcquireError{Err: script.Failure(c.releasing.lastErr)} // nobody gets the lock before the release
+		return &core.AcquireError{Err: transport.Failure(c.releasing.lastErr)} // nobody gets the lock before the release
 	case w.req.MaxWaiters > 0 && waiting >= w.req.MaxWaiters:
 		holders, _ := c.knownHolders(at)
 		return tooMany(waiting, holders)

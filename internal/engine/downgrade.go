@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // Downgrade implements core.Hold.
@@ -21,7 +22,7 @@ func (h *hold) Downgrade(ctx context.Context) error {
 	}
 	c.shard.mu.Unlock()
 	d := script.Downgrade{Keys: &c.keys, ID: l.id}
-	return c.e.insist(ctx, h.gone, d.Call, func(a *script.Reply) (again bool, err error) {
+	return c.e.insist(ctx, h.gone, d.Call, func(a *transport.Reply) (again bool, err error) {
 		lost, err := h.onDowngraded(a)
 		notifyLost(lost)
 		return isPassing(a), err
@@ -29,17 +30,17 @@ func (h *hold) Downgrade(ctx context.Context) error {
 }
 
 // onDowngraded deals with the answer to downgrade.lua.
-func (h *hold) onDowngraded(a *script.Reply) (lost []*hold, err error) {
+func (h *hold) onDowngraded(a *transport.Reply) (lost []*hold, err error) {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
 	if err := h.ended(); err != nil {
 		return nil, err
 	}
-	outcome, failed := a.Downgraded()
+	outcome, failed := script.DowngradeAnswer(a)
 	switch {
 	case failed != nil:
-		return nil, script.Failure(failed)
+		return nil, transport.Failure(failed)
 	case outcome == script.NotHeld:
 		return l.lose(errDeleted), errDeleted
 	case outcome == script.More:

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // endings counts the releases and cancellations, which Close waits for. One is counted from before its first try until after
@@ -53,7 +53,7 @@ func (n *endings) isDone() bool {
 func (n *endings) left() Left {
 	left := Left{Holds: int(n.unreleased.Load()), Err: errSilent}
 	if err := n.lastErr.Load(); err != nil {
-		left.Err = script.Failure(*err)
+		left.Err = transport.Failure(*err)
 	}
 	return left
 }

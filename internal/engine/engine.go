@@ -67,13 +67,14 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Config is what New needs to know.
 type Config struct {
 	Prefix      string
 	LocalPasses int // within this process while another process waits
-	Replicas    script.Replicas
+	Replicas    transport.Replicas
 	Quarantine  time.Duration // 0: none
 	Margin      time.Duration // by which deadlines are early; negative: 1 % of the lease + 2 ms
 	Unlock      time.Duration // how long a release may take to be confirmed
@@ -93,8 +94,8 @@ type Engine struct {
 	layout          script.Layout
 	scripts         *script.Set
 	quarantine      *script.Quarantine // nil: none
-	sender          *script.Sender
-	releaseTimeouts *script.Timeouts // for the confirmation of releases
+	sender          *transport.Sender
+	releaseTimeouts *transport.Timeouts // for the confirmation of releases
 	look            look
 	secretOf        func(holder string) script.Secret // of the tickets for a lock
 	nodeLooks       nodeLooks
@@ -102,8 +103,8 @@ type Engine struct {
 	unreleased      loglimit.Limit
 	forged          loglimit.Limit
 	unwanted        unwanted
-	stalls          *script.Timeouts // for waits that are to be looked at
-	process         string           // host, process id and a random part
+	stalls          *transport.Timeouts // for waits that are to be looked at
+	process         string              // host, process id and a random part
 	epoch           clock.Instant
 	ids             idTable
 	lastID          atomic.Uint64
@@ -140,7 +141,7 @@ type shard struct {
 
 // New returns an engine that has sent nothing yet.
 func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
-	topology, err := script.TopologyOf(rdb, cfg.Prefix)
+	topology, err := transport.TopologyOf(rdb, cfg.Prefix)
 	if err == nil {
 		err = cfg.Replicas.Check(rdb)
 	}
@@ -152,7 +153,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, rdb: rdb,
 		layout:   script.NewLayout(cfg.Prefix, topology.Cluster),
-		sender:   script.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2), cfg.Replicas),
+		sender:   transport.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2), cfg.Replicas),
 		process:  processName(random),
 		idStem:   script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
 		secretOf: script.NewSecrets().Of,
@@ -169,8 +170,8 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.slots.init(e, topology.Cluster)
 	e.recovery.init(e)
 	e.identity.init(e, topology)
-	e.releaseTimeouts = script.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
-	e.stalls = script.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
+	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
+	e.stalls = transport.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	e.schedule.init(e)
 	e.beKnown()
 	return e, nil

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // giveUp ends the wait of w, because its time is over or its context ended. A hold that w was given in this
@@ -59,9 +59,9 @@ func (c *cohort) waitError(ended error) error {
 	err := busy(holders)
 	switch r := c.request; {
 	case r != nil && r.lastErr != nil:
-		err.Err = script.Failure(r.lastErr)
+		err.Err = transport.Failure(r.lastErr)
 	case c.releasing != nil && c.releasing.lastErr != nil:
-		err.Err = script.Failure(c.releasing.lastErr)
+		err.Err = transport.Failure(c.releasing.lastErr)
 	case !held && c.e.now()-c.sentAt > slowAnswer:
 		err.Err = errSilent
 	}

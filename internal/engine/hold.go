@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/list"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A hold is one caller's turn with a lease, or its share in it. It implements core.Hold.
@@ -119,7 +119,7 @@ func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 		return err
 	}
 	n := l.renewal(duration)
-	return c.e.insist(ctx, h.gone, n.Call, func(a *script.Reply) (again bool, err error) {
+	return c.e.insist(ctx, h.gone, n.Call, func(a *transport.Reply) (again bool, err error) {
 		lost, err := h.onExtended(a, duration)
 		notifyLost(lost)
 		return isPassing(a), err
@@ -143,7 +143,7 @@ func (h *hold) refuseShorter(duration time.Duration) error {
 }
 
 // onExtended deals with the answer to renew.lua.
-func (h *hold) onExtended(a *script.Reply, duration time.Duration) (lost []*hold, err error) {
+func (h *hold) onExtended(a *transport.Reply, duration time.Duration) (lost []*hold, err error) {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -156,7 +156,7 @@ func (h *hold) onExtended(a *script.Reply, duration time.Duration) (lost []*hold
 		return l.lose(cause), cause
 	}
 	if err != nil {
-		return nil, script.Failure(err)
+		return nil, transport.Failure(err)
 	}
 	if !c.isShared() {
 		l.duration = duration // the other readers do not want that

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // An identity notices that a server has lost its latest writes, though no command has failed: it was restarted while this process
@@ -36,7 +36,7 @@ const (
 	identityTimeout = time.Second
 )
 
-func (y *identity) init(e *Engine, t script.Topology) {
+func (y *identity) init(e *Engine, t transport.Topology) {
 	y.e, y.timer.owner = e, y
 	y.known = make(map[*redis.Client]string)
 	y.roams = !t.Single && !t.Cluster
@@ -115,12 +115,12 @@ func (y *identity) ask(node *redis.Client) {
 	}
 	ctx, cancel := context.WithTimeout(e.sender.Context(), identityTimeout)
 	defer cancel()
-	info, err := script.ReadInfo(ctx, client, "replication")
+	info, err := transport.ReadInfo(ctx, client, "replication")
 	id := info["master_replid"]
 	if e.sender.Context().Err() != nil {
 		return
 	}
-	if err != nil && script.IsPassing(err) {
+	if err != nil && transport.IsPassing(err) {
 		e.sender.Note(err)
 		return
 	}

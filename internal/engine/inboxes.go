@@ -9,13 +9,14 @@ import (
 
 	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // inboxes are all inboxes of this process, and the connections by which it listens to them.
 type inboxes struct {
 	e       *Engine
-	cluster script.Cluster // whose nodes have inboxes of their own; nil: there is one inbox for all
-	only    *inbox         // the one for all
+	cluster transport.Cluster // whose nodes have inboxes of their own; nil: there is one inbox for all
+	only    *inbox            // the one for all
 	silent  silentInbox
 	silence atomic.Int64 // how long a connection brings no message until it is tested (ns)
 	count   atomic.Int64 // subscriptions so far
@@ -36,7 +37,7 @@ const (
 )
 
 func (all *inboxes) init(e *Engine) {
-	all.e, all.cluster = e, script.ClusterOf(e.rdb)
+	all.e, all.cluster = e, transport.ClusterOf(e.rdb)
 	all.subscribers = make(map[*redis.Client]*subscriber)
 	all.anew.owner = all
 	all.silence.Store(int64(inboxSilence))

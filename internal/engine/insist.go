@@ -8,16 +8,17 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // insistTimeout is after how long without an answer insist tries again. What is late does no harm.
 const insistTimeout = time.Second
 
 // A prepareCall prepares a run of a script.
-type prepareCall func(context.Context, *script.Set, func(*script.Reply)) *script.Call
+type prepareCall func(context.Context, *script.Set, func(*transport.Reply)) *transport.Call
 
 // A readAnswer reads the answer, and says whether to try again after an error.
-type readAnswer func(*script.Reply) (again bool, err error)
+type readAnswer func(*transport.Reply) (again bool, err error)
 
 // unended is for what is tried until its context ends.
 func unended() error { return nil }
@@ -62,8 +63,8 @@ func (e *Engine) await(ctx context.Context, d time.Duration, last error) error {
 func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, insistTimeout)
 	defer cancel()
-	answers := make(chan *script.Reply, 1)
-	e.sender.Start(prepare(ctx, e.scripts, func(r *script.Reply) { answers <- r }))
+	answers := make(chan *transport.Reply, 1)
+	e.sender.Start(prepare(ctx, e.scripts, func(r *transport.Reply) { answers <- r }))
 	select {
 	case r := <-answers:
 		return read(r)
@@ -73,4 +74,4 @@ func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) 
 }
 
 // isPassing reports whether it may help to run a script again that was answered so (rules 14 and 21 of docs/protocol.md).
-func isPassing(a *script.Reply) bool { return script.IsPassing(a.Err) || a.Few != nil }
+func isPassing(a *transport.Reply) bool { return transport.IsPassing(a.Err) || a.Few != nil }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A breaker is a hook that answers commands with an error once there is one.
@@ -125,7 +126,7 @@ func TestAQueuedCallLearnsWhatANewCallLearns(t *testing.T) {
 				if !fails.returned() || fails.err == nil || time.Since(start) > 0 {
 					b.Fatalf("a new call: %v after %v", fails.err, time.Since(start))
 				}
-				if script.IsMended(fails.err) {
+				if transport.IsMended(fails.err) {
 					time.Sleep(10 * script.PollInterval)
 					b.wantWaiting("the queued call, whose place is kept", queued)
 					queued.stop()

@@ -9,6 +9,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/deadlock"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A nested wait is one whose context has other holds: it may be in a deadlock, which is looked for while it lasts. For
@@ -150,8 +151,8 @@ func (s site) Views(ctx context.Context, keys []string) map[string]*deadlock.Vie
 	for _, key := range keys {
 		keySet := e.layout.KeySet(key)
 		l := script.Look{Keys: &keySet}
-		e.sender.Start(l.Call(ctx, e.scripts, func(r *script.Reply) {
-			v, err := r.Looked()
+		e.sender.Start(l.Call(ctx, e.scripts, func(r *transport.Reply) {
+			v, err := script.LookAnswer(r)
 			if err != nil {
 				v = nil
 			}
@@ -228,7 +229,7 @@ func (s site) Secret(ctx context.Context) string {
 // Send implements deadlock.Transport. An inbox in a slot of a Cluster ends with the slot's tag: see publish.lua.
 func (s site) Send(ctx context.Context, inbox, text string) {
 	if strings.HasSuffix(inbox, "}") {
-		if err := s.e.rdb.SPublish(ctx, inbox, text).Err(); !script.IsUnknownCommand(err) {
+		if err := s.e.rdb.SPublish(ctx, inbox, text).Err(); !transport.IsUnknownCommand(err) {
 			return
 		}
 	}

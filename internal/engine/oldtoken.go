@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // The tokens of a counter only rise (rule 18 of docs/protocol.md), but a server may lose the counter, and the one that takes
@@ -47,19 +48,19 @@ func (r *request) onOldToken() {
 const maxRaises = 3
 
 // onRaised deals with the answer to raise.lua. If the counter was not raised, the next grant is old again.
-func (r *request) onRaised(a *script.Reply) {
+func (r *request) onRaised(a *transport.Reply) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
 	c.raising = false
-	behind, err := a.Raised(r.seen)
+	behind, err := script.RaiseAnswer(a, r.seen)
 	switch {
 	case behind > 0:
 		c.failWaiters(&core.AcquireError{Err: fmt.Errorf(
 			"%w: its clock is %v behind a fencing token that was granted before, and it has lost count of its tokens",
 			core.ErrUnavailable, behind.Round(time.Second))})
-	case err != nil && !script.IsPassing(err):
-		c.failWaiters(&core.AcquireError{Err: script.Failure(err)})
+	case err != nil && !transport.IsPassing(err):
+		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
 	case c.raises > maxRaises: // perhaps a proxy leads to another server each time
 		c.failWaiters(&core.AcquireError{Err: fmt.Errorf("%w: its fencing tokens do not rise, though the counter was raised", core.ErrUnavailable)})
 		c.raises = 0

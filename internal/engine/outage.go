@@ -6,7 +6,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/loglimit"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // An outage is the time in which the server cannot do what it is asked for: it is away, starts, fails over or is busy, or
@@ -65,8 +65,8 @@ func (r *request) tryAgain() {
 // failHurried ends the waits of callers that do not wait for a server that answers with err. A slot that moves is no outage
 // to them as long as that is quick, and a pool of connections that is exhausted is none before the server was looked at.
 func (c *cohort) failHurried(err error, quick bool) {
-	moves, exhausted := script.IsMoving(err), script.IsPoolTimeout(err)
-	c.failThose(script.Failure(err), func(w *waiter) bool {
+	moves, exhausted := transport.IsMoving(err), transport.IsPoolTimeout(err)
+	c.failThose(transport.Failure(err), func(w *waiter) bool {
 		return w.req.Wait == 0 && !(moves && quick) || w.endsWithOutage() && !moves && !exhausted
 	})
 }
@@ -86,7 +86,7 @@ func (c *cohort) failThose(err error, chosen func(w *waiter) bool) {
 // of those who do not wait for its end.
 func (e *Engine) findOutage(c *cohort, err error) {
 	rdb, look := e.lookFor(c.id.key)
-	look.tell(rdb, script.Failure(err), func(explained error) {
+	look.tell(rdb, transport.Failure(err), func(explained error) {
 		if core.FaultOf(explained) != core.Outage {
 			return
 		}

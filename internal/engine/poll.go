@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // due is called when the request's timer is due. It reports whether the request is to be polled for; a
@@ -25,13 +26,13 @@ func (r *request) due() (poll bool) {
 }
 
 // polls prepares runs of poll.lua, for many tickets of a key at a time (rule 7 of docs/protocol.md).
-func (e *Engine) polls(requests []*request) []*script.Call {
+func (e *Engine) polls(requests []*request) []*transport.Call {
 	type line struct { // of tickets that one run asks for
 		key     string
 		permits bool
 	}
 	groups := make(map[line][]*request)
-	var calls []*script.Call
+	var calls []*transport.Call
 	for _, r := range requests {
 		key := line{r.c.id.key, r.c.isPermit()}
 		groups[key] = append(groups[key], r)
@@ -47,12 +48,12 @@ func (e *Engine) polls(requests []*request) []*script.Call {
 }
 
 // poll prepares a run of poll.lua for tickets of one key.
-func (e *Engine) poll(group []*request) *script.Call {
+func (e *Engine) poll(group []*request) *transport.Call {
 	p := script.Poll{Keys: &group[0].c.keys, Subscribed: group[0].c.slot.inbox.isLive(), Permits: group[0].c.isPermit()}
 	for _, r := range group {
 		p.Tickets = append(p.Tickets, r.ticket())
 	}
-	k := p.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { e.onPolled(group, a) })
+	k := p.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) { e.onPolled(group, a) })
 	k.Timeout = script.PollInterval
 	return k
 }
@@ -65,8 +66,8 @@ func (r *request) ticket() script.PolledTicket {
 }
 
 // onPolled deals with the answer to poll.lua.
-func (e *Engine) onPolled(group []*request, reply *script.Reply) {
-	a, err := reply.Polled(len(group), e.layout.InboxPrefix())
+func (e *Engine) onPolled(group []*request, reply *transport.Reply) {
+	a, err := script.PollAnswer(reply, len(group), e.layout.InboxPrefix())
 	for i, r := range group {
 		t := script.TicketAnswer{Err: err}
 		if err == nil {
@@ -80,7 +81,7 @@ func (e *Engine) onPolled(group []*request, reply *script.Reply) {
 }
 
 // onPolled deals with what poll.lua answered for the request.
-func (r *request) onPolled(reply *script.Reply, a *script.Polled, t *script.TicketAnswer) {
+func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.TicketAnswer) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -123,11 +124,11 @@ func (r *request) onPollFailed(err error) {
 	switch {
 	case r.c.e.sender.Context().Err() != nil: // Close ends the wait
 		return
-	case script.IsPassing(err), script.IsMended(err):
+	case transport.IsPassing(err), transport.IsMended(err):
 		r.lastErr = err
 		return
 	}
 	r.c.detach(r)
 	r.cancel()
-	r.c.failWaiters(&core.AcquireError{Err: script.Failure(err)})
+	r.c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A poll's answer is news as well: what was published before it is not relied on any more.
@@ -144,7 +145,7 @@ func TestAPollThatIsNotAnsweredIsFollowedByAnother(t *testing.T) {
 // A poll may be answered when its call has ended, and its cancel was refused: it has made the lease of the grant whole.
 func TestALatePollThatFindsAGrantOfNobodyIsFollowedByACancel(t *testing.T) {
 	late := func(r *request) {
-		r.onPolled(&script.Reply{}, &script.Polled{}, &script.TicketAnswer{Outcome: script.Held})
+		r.onPolled(&transport.Reply{}, &script.Polled{}, &script.TicketAnswer{Outcome: script.Held})
 	}
 	inBubble(t, func(b *bubble) {
 		b.warm()

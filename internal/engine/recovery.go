@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/clock"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A recovery is what follows when a server answers again that was away: it may be another one by now, or an older state
@@ -42,7 +42,7 @@ func (y *recovery) note(err error) {
 	switch {
 	case isAway(err):
 		y.away.Store(true)
-	case y.away.Load() && (err == nil || script.IsReply(err) && !script.IsFinal(err)) && y.away.CompareAndSwap(true, false):
+	case y.away.Load() && (err == nil || transport.IsReply(err) && !transport.IsFinal(err)) && y.away.CompareAndSwap(true, false):
 		y.plan()
 	}
 }
@@ -69,7 +69,7 @@ func (y *recovery) deposed() {
 // isAway reports whether an error says that the server is away, or is not what it was. That an answer took longer than a
 // caller had time says nothing.
 func isAway(err error) bool {
-	return script.IsPassing(err) && !script.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !script.IsPoolTimeout(err)
+	return transport.IsPassing(err) && !transport.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !transport.IsPoolTimeout(err)
 }
 
 // plan has the recovery begin soon.

@@ -8,6 +8,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // Release implements core.Hold.
@@ -111,7 +112,7 @@ func (l *lease) newRelease(h *hold, now instant, patience time.Duration, deadlin
 }
 
 // call prepares a run of release.lua that is sent now. The key stays taken for what is left of the minimum hold.
-func (r *release) call(now instant) *script.Call {
+func (r *release) call(now instant) *transport.Call {
 	l, c, e := r.l, r.l.c, r.l.c.e
 	n := script.Release{Keys: &c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Place: r.place, Permit: c.isPermit(), Served: r.served}
 	if !r.lingers.IsZero() {
@@ -132,7 +133,7 @@ func (r *release) run(patience time.Duration) error {
 }
 
 // sendRelease sends what ends holds.
-func (e *Engine) sendRelease(k *script.Call, patience time.Duration) {
+func (e *Engine) sendRelease(k *transport.Call, patience time.Duration) {
 	if patience < e.cfg.Unlock {
 		e.sender.Start(k) // the caller is in a hurry
 	} else {
@@ -163,17 +164,17 @@ func (r *release) await(patience time.Duration) error {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	if r.lastErr != nil {
-		return script.Failure(r.lastErr)
+		return transport.Failure(r.lastErr)
 	}
 	return fmt.Errorf("%w: the release is not confirmed after %v", core.ErrUnavailable, patience)
 }
 
 // onAnswer deals with the answer to release.lua.
-func (r *release) onAnswer(reply *script.Reply) {
+func (r *release) onAnswer(reply *transport.Reply) {
 	if r.waitOut(reply.Err) {
 		return
 	}
-	if r.lastErr != nil && reply.Err != nil && !script.IsReply(reply.Err) {
+	if r.lastErr != nil && reply.Err != nil && !transport.IsReply(reply.Err) {
 		reply.Err = r.lastErr // which says more than that the time is over
 	}
 	r.err = r.l.onReleased(reply, r.deadline)
@@ -184,7 +185,7 @@ func (r *release) onAnswer(reply *script.Reply) {
 // waitOut lets the release wait for the server after a try that failed with err, and reports whether it does.
 func (r *release) waitOut(err error) bool {
 	c, e := r.l.c, r.l.c.e
-	if !script.IsPassing(err) {
+	if !transport.IsPassing(err) {
 		return false
 	}
 	c.shard.mu.Lock()
@@ -201,11 +202,11 @@ func (r *release) waitOut(err error) bool {
 }
 
 // onReleased deals with the answer to release.lua.
-func (l *lease) onReleased(reply *script.Reply, deadline instant) error {
+func (l *lease) onReleased(reply *transport.Reply, deadline instant) error {
 	c, e := l.c, l.c.e
 	e.ids.remove(l.id)
-	outcome, err := reply.Released()
-	err = script.Failure(err)
+	outcome, err := script.ReleaseAnswer(reply)
+	err = transport.Failure(err)
 	switch {
 	case err != nil:
 		l.cancel()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // ReleaseAll implements core.ManyLocks: plain releases of locks in one slot go out as one run (rule 23 of
@@ -13,7 +14,7 @@ import (
 func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Released {
 	results := make([]core.Released, len(holds))
 	releases := make([]*release, len(holds))
-	var calls []*script.Call
+	var calls []*transport.Call
 	var plain map[*slot][]*release
 	for i := range holds {
 		var r *release
@@ -56,7 +57,7 @@ func (r *release) isPlain() bool {
 }
 
 // callForAll prepares one run for plain releases of locks in one slot.
-func (e *Engine) callForAll(rs []*release) *script.Call {
+func (e *Engine) callForAll(rs []*release) *transport.Call {
 	if len(rs) == 1 {
 		return rs[0].call(rs[0].begun)
 	}
@@ -64,7 +65,7 @@ func (e *Engine) callForAll(rs []*release) *script.Call {
 	for i, r := range rs {
 		all.Locks[i] = script.IDOf{Keys: &r.l.c.keys, ID: r.l.id}
 	}
-	k := all.Call(e.sender.Context(), e.scripts, func(reply *script.Reply) {
+	k := all.Call(e.sender.Context(), e.scripts, func(reply *transport.Reply) {
 		for i, answer := range all.Answers(reply) {
 			if answer != nil {
 				rs[i].onAnswer(answer)

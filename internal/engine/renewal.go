@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // renewAfter plans the next renewal, which may be up to d/4 early.
@@ -59,15 +60,15 @@ func (l *lease) renewalDuration() time.Duration {
 }
 
 // renewalDue prepares a renewal by the watchdog.
-func (l *lease) renewalDue() *script.Call {
+func (l *lease) renewalDue() *transport.Call {
 	c := l.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	duration := l.renewalDuration()
 	q := c.snapshot()
-	var k *script.Call
+	var k *transport.Call
 	n := l.renewal(duration)
-	k = n.Call(c.e.sender.Context(), c.e.scripts, func(a *script.Reply) { k.AfterBatch = l.onRenewed(a, duration, q) })
+	k = n.Call(c.e.sender.Context(), c.e.scripts, func(a *transport.Reply) { k.AfterBatch = l.onRenewed(a, duration, q) })
 	k.Timeout = l.renewalTimeout(c.e.now())
 	return k
 }
@@ -79,7 +80,7 @@ func (l *lease) renewal(duration time.Duration) script.Renew {
 
 // onRenewed deals with the answer to a renewal for duration. It returns a function that notifies the holders,
 // which is called when all answers of the batch have been dealt with; it may be nil.
-func (l *lease) onRenewed(a *script.Reply, duration time.Duration, q snapshot) (notify func()) {
+func (l *lease) onRenewed(a *transport.Reply, duration time.Duration, q snapshot) (notify func()) {
 	c := l.c
 	c.shard.mu.Lock()
 	if l.over {
@@ -92,7 +93,7 @@ func (l *lease) onRenewed(a *script.Reply, duration time.Duration, q snapshot) (
 		lost := l.lose(l.gone())
 		return func() { notifyLost(lost) }
 	}
-	notify = l.reportRenewal(script.Failure(err))
+	notify = l.reportRenewal(transport.Failure(err))
 	switch {
 	case !c.isShared() || c.lease != l:
 	case err == nil:
@@ -108,8 +109,8 @@ func (l *lease) onRenewed(a *script.Reply, duration time.Duration, q snapshot) (
 }
 
 // noteRenewal moves the deadline if reply says that the lease was renewed for duration.
-func (l *lease) noteRenewal(reply *script.Reply, duration time.Duration) error {
-	a, err := reply.Renewed()
+func (l *lease) noteRenewal(reply *transport.Reply, duration time.Duration) error {
+	a, err := script.RenewAnswer(reply)
 	switch {
 	case err != nil:
 		return err

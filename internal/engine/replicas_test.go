@@ -17,6 +17,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // fakeReplicas answers WAIT for an embedded server, which has no replicas. It is a hook of a redis client.
@@ -44,7 +45,7 @@ func (f *fakeReplicas) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 		err := next(ctx, rest)
 		if text, _ := f.fails.Load().(string); text != "" {
 			last.SetErr(replyError(text))
-		} else if err == nil || script.IsReply(err) {
+		} else if err == nil || transport.IsReply(err) {
 			last.(interface{ SetVal(v any) }).SetVal(f.have.Load())
 		}
 		return err
@@ -77,7 +78,7 @@ func (b *replicatedBubble) replicated(f *fakeReplicas) *Engine {
 	rdb.AddHook(f)
 	cfg := DefaultConfig()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	cfg.Replicas = script.Replicas{Count: 2, Timeout: 100 * time.Millisecond}
+	cfg.Replicas = transport.Replicas{Count: 2, Timeout: 100 * time.Millisecond}
 	e, err := New(rdb, cfg)
 	if err != nil {
 		b.Fatal(err)
@@ -350,7 +351,7 @@ func TestARenewalInASlotThatMovesIsAcknowledged(t *testing.T) {
 	c := redistest.NewCluster(t, 2, 1)
 	cfg := DefaultConfig()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	cfg.Replicas = script.Replicas{Count: 1, Timeout: time.Second}
+	cfg.Replicas = transport.Replicas{Count: 1, Timeout: time.Second}
 	e, err := New(c.Client(t), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A request is one id's way to the lock: acquire.lua is sent, and answered with a grant or a place in the
@@ -47,7 +48,7 @@ type request struct {
 func (r *request) send() { r.c.e.sender.Start(r.call()) }
 
 // call prepares a run of acquire.lua.
-func (r *request) call() *script.Call {
+func (r *request) call() *transport.Call {
 	c, e := r.c, r.c.e
 	r.asked = c.slot.inbox.subscription.Load()
 	want := r.leader.req
@@ -106,17 +107,17 @@ func (r *request) count(calls int) { r.calls, r.several = calls, r.several || ca
 const maxWaitKept = 10 * time.Minute
 
 // onAcquired deals with the answer to acquire.lua.
-func (r *request) onAcquired(reply *script.Reply) {
+func (r *request) onAcquired(reply *transport.Reply) {
 	if since, err := r.use(reply); err != nil {
 		r.c.e.warnOfOutage(r.c.id.key, since, err)
-		if script.IsPoolTimeout(err) {
+		if transport.IsPoolTimeout(err) {
 			r.c.e.findOutage(r.c, err)
 		}
 	}
 }
 
 // use uses the answer to acquire.lua. If the request waits for the server, it returns since when, and why.
-func (r *request) use(reply *script.Reply) (since instant, err error) {
+func (r *request) use(reply *transport.Reply) (since instant, err error) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -127,14 +128,14 @@ func (r *request) use(reply *script.Reply) (since instant, err error) {
 	return r.outage.since, r.lastErr
 }
 
-func (r *request) onAnswer(reply *script.Reply) {
+func (r *request) onAnswer(reply *transport.Reply) {
 	c := r.c
 	if r.over {
 		r.onAnswerTooLate(reply)
 		return
 	}
 	r.outage.paused, r.granted = false, false
-	a, err := reply.Acquired(c.e.layout.InboxPrefix())
+	a, err := script.AcquireAnswer(reply, c.e.layout.InboxPrefix())
 	if err != nil {
 		r.onFailed(err)
 		return
@@ -170,7 +171,7 @@ func (r *request) onAnswer(reply *script.Reply) {
 }
 
 // onLateAnswer deals with an answer to a run that has had one. While the request goes on, that one counts.
-func (r *request) onLateAnswer(reply *script.Reply) {
+func (r *request) onLateAnswer(reply *transport.Reply) {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
@@ -179,12 +180,12 @@ func (r *request) onLateAnswer(reply *script.Reply) {
 }
 
 // onAnswerTooLate deals with an answer to a run of acquire.lua that came when the request was over.
-func (r *request) onAnswerTooLate(reply *script.Reply) {
+func (r *request) onAnswerTooLate(reply *transport.Reply) {
 	r.cancelAgain(reply.Err)
 	if r.run == nil {
 		return
 	}
-	if a, err := reply.Acquired(r.c.e.layout.InboxPrefix()); err == nil && a.Outcome == script.Held {
+	if a, err := script.AcquireAnswer(reply, r.c.e.layout.InboxPrefix()); err == nil && a.Outcome == script.Held {
 		r.provesLoss()
 	}
 }
@@ -221,13 +222,13 @@ func (r *request) failed() {
 
 // onFailed ends the request, or lets it wait for the server.
 func (r *request) onFailed(err error) {
-	if script.IsPassing(err) && r.waitOut(err) {
+	if transport.IsPassing(err) && r.waitOut(err) {
 		return
 	}
 	c := r.c
 	r.failed()
-	if !r.leader.ended() && !script.IsPassing(err) {
-		c.failWaiters(&core.AcquireError{Err: script.Failure(err)})
+	if !r.leader.ended() && !transport.IsPassing(err) {
+		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
 	}
 	c.sendRequest(nil)
 	if next := c.request; next != nil {

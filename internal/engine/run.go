@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A run is the callers of this process whose tickets stand right behind that of a lease in strict order. The server has
@@ -125,18 +126,18 @@ func (n *run) takeOff() {
 	n.leaving = true
 	upTo, ids := len(n.served), n.servedIDs(n.gone)
 	off := script.Cancel{Keys: &l.c.keys, ID: ids[0], Served: ids[1:]}
-	k := off.Call(e.sender.Context(), e.scripts, func(a *script.Reply) { n.onTakenOff(upTo, a) })
+	k := off.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) { n.onTakenOff(upTo, a) })
 	k.Limit = cancelTimeout
 	e.sender.Start(k)
 }
 
 // onTakenOff deals with the answer to a takeOff. If it failed they are taken off later, or with the lease.
-func (n *run) onTakenOff(upTo int, a *script.Reply) {
+func (n *run) onTakenOff(upTo int, a *transport.Reply) {
 	c := n.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	n.leaving = false
-	outcome, err := a.Cancelled()
+	outcome, err := script.CancelAnswer(a)
 	if err == nil {
 		n.gone = upTo
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/clock"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A schedule is one loop for everything that is due at some time: renewals, deadlines of leases, polls, tallies,
@@ -168,9 +168,9 @@ func (s *schedule) due() (due []*timer, next instant) {
 
 // run does what is due. Commands are sent by other goroutines.
 func (s *schedule) run(due []*timer) {
-	var renewals []*script.Call
+	var renewals []*transport.Call
 	var polls []*request
-	var tells []*script.Call
+	var tells []*transport.Call
 	var lost []*hold
 	for _, t := range due {
 		switch owner := t.owner.(type) {
@@ -222,9 +222,9 @@ func (s *schedule) notifyLost(lost []*hold) {
 }
 
 // send runs calls in pipelines, each in a goroutine of its own, as long as fewer than most are under way to their node.
-func (s *schedule) send(calls []*script.Call, most int) {
+func (s *schedule) send(calls []*transport.Call, most int) {
 	for node, batch := range s.e.sender.ByNode(calls) {
-		slices.SortFunc(batch, func(a, b *script.Call) int { return cmp.Compare(a.Timeout, b.Timeout) })
+		slices.SortFunc(batch, func(a, b *transport.Call) int { return cmp.Compare(a.Timeout, b.Timeout) })
 		for len(batch) > 0 {
 			n := 1 // a short timeout must not end calls with long ones
 			for n < min(len(batch), maxRenewals) && batch[n].Timeout < 4*batch[0].Timeout {
@@ -236,7 +236,7 @@ func (s *schedule) send(calls []*script.Call, most int) {
 	}
 }
 
-func (s *schedule) sendBatch(node *redis.Client, batch []*script.Call, most int) {
+func (s *schedule) sendBatch(node *redis.Client, batch []*transport.Call, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped || s.batches[node] >= most {

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // errSilent is the error of a call whose time was over before the server had answered.
@@ -60,9 +60,9 @@ func (k *look) explain(rdb any, err error) error {
 		return err
 	}
 	k.meet(client)
-	met, noConnection := k.met(), script.IsPoolTimeout(err)
+	met, noConnection := k.met(), transport.IsPoolTimeout(err)
 	switch {
-	case met.err != nil && (script.IsFinal(met.err) || errors.Is(met.err, errNoRedis)):
+	case met.err != nil && (transport.IsFinal(met.err) || errors.Is(met.err, errNoRedis)):
 		return core.WithFault(fmt.Errorf("%w: %w", err, met.err), core.Lasting)
 	case met.err != nil:
 		return core.WithFault(fmt.Errorf("%w: %w", err, met.err), core.Outage)
@@ -179,7 +179,7 @@ func meet(o *redis.Options) meeting {
 
 // isUnexplained reports whether a connection of one's own may say more.
 func isUnexplained(err error) bool {
-	return errors.Is(err, errSilent) || isHungUp(err) || script.IsPoolTimeout(err)
+	return errors.Is(err, errSilent) || isHungUp(err) || transport.IsPoolTimeout(err)
 }
 
 // isHungUp reports whether the other side has ended the connection.

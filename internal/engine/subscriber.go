@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/go/internal/deadlock"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A subscriber is one connection, with the subscriptions to inboxes at one node. It is not used again after an error:
@@ -86,7 +87,7 @@ func (s *subscriber) drop(b *inbox) {
 // warn logs, once, that this process may not subscribe.
 func (all *inboxes) warn(b *inbox, err error) {
 	all.mu.Lock()
-	warn := script.IsReply(err) && script.IsFinal(err) && !all.warned
+	warn := transport.IsReply(err) && transport.IsFinal(err) && !all.warned
 	all.warned = all.warned || warn
 	all.mu.Unlock()
 	if warn {
@@ -153,7 +154,7 @@ func (s *subscriber) receive(ctx context.Context) error {
 		case err == nil:
 			tested = false
 			s.handle(message)
-		case script.IsReply(err) && s.refused(err):
+		case transport.IsReply(err) && s.refused(err):
 		case tested || !isTimeout(err):
 			return err
 		default:
@@ -200,9 +201,9 @@ func (s *subscriber) find(name string) *inbox {
 // refused deals with an error that is an answer to a subscription. It returns false if the connection is of no use.
 func (s *subscriber) refused(err error) bool {
 	switch {
-	case s.node != nil && script.IsUnknownCommand(err):
+	case s.node != nil && transport.IsUnknownCommand(err):
 		s.bePlain()
-	case script.IsMoving(err):
+	case transport.IsMoving(err):
 		s.moved(s.list(func(b *inbox) bool { return !b.isLive() })) // the answer does not say which
 	default:
 		return false

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // Callers of the plain lock that wait for a holder of their own process have no ticket. The process tells the
@@ -82,7 +83,7 @@ func (c *cohort) endTally() {
 }
 
 // due is called when the timer is due. It prepares a run of tell.lua; nil if the server knows the crowd already.
-func (t *tally) due() *script.Call {
+func (t *tally) due() *transport.Call {
 	l, c := t.lease, t.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
@@ -102,16 +103,16 @@ func (t *tally) due() *script.Call {
 	if waiting.long {
 		n.Waited = now - waiting.since
 	}
-	k := n.Call(c.e.sender.Context(), c.e.scripts, func(a *script.Reply) { t.onTold(a, waiting, n.Number) })
+	k := n.Call(c.e.sender.Context(), c.e.scripts, func(a *transport.Reply) { t.onTold(a, waiting, n.Number) })
 	k.Timeout = script.PollInterval
 	return k
 }
 
 // onTold deals with the answer to a run of tell.lua. If the lease is gone from the server, its renewal will say so.
-func (t *tally) onTold(a *script.Reply, waiting crowd, run int) {
+func (t *tally) onTold(a *transport.Reply, waiting crowd, run int) {
 	t.lease.c.shard.mu.Lock()
 	defer t.lease.c.shard.mu.Unlock()
-	if _, err := a.Told(); err == nil && run == t.runs {
+	if _, err := script.TellAnswer(a); err == nil && run == t.runs {
 		t.told = waiting
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 var _ core.TickHold = (*hold)(nil)
@@ -16,12 +17,12 @@ func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, tim
 	l, c := h.lease, h.lease.c
 	var a script.Began
 	b := script.Begin{Keys: &c.keys, ID: l.id, Token: h.token, Tick: t}
-	err := c.e.insist(ctx, unended, b.Call, func(r *script.Reply) (again bool, err error) {
-		a, err = r.Began()
+	err := c.e.insist(ctx, unended, b.Call, func(r *transport.Reply) (again bool, err error) {
+		a, err = script.BeginAnswer(r)
 		if err == nil && a.Outcome == script.Done && a.Answer == core.TickBegun {
 			err = r.Few // other answers rest on nothing that this run has written
 		}
-		return !script.IsFinal(err), script.Failure(err)
+		return !transport.IsFinal(err), transport.Failure(err)
 	})
 	if err == nil && a.Outcome == script.NotHeld {
 		var lost []*hold
@@ -46,10 +47,10 @@ func (h *hold) onGone() (lost []*hold, err error) {
 func (h *hold) MarkTick(ctx context.Context, t core.Tick) (again bool, err error) {
 	c := h.lease.c
 	m := script.Mark{Keys: &c.keys, Token: h.token, Tick: t}
-	err = c.e.insist(ctx, unended, m.Call, func(r *script.Reply) (tryAgain bool, err error) {
-		again, err = r.Marked()
+	err = c.e.insist(ctx, unended, m.Call, func(r *transport.Reply) (tryAgain bool, err error) {
+		again, err = script.MarkAnswer(r)
 		err = cmp.Or(err, r.Few)
-		return !script.IsFinal(err), script.Failure(err)
+		return !transport.IsFinal(err), transport.Failure(err)
 	})
 	return again, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A call that wants several locks tries to take them in one trip: one run of a script takes all of them, or none. Each
@@ -91,7 +92,7 @@ func (c *cohort) isIdle() bool {
 }
 
 // call prepares a run of acquire_all.lua.
-func (t *trip) call() *script.Call {
+func (t *trip) call() *transport.Call {
 	first := t.legs[0]
 	want := first.w.req
 	a := script.AcquireAll{
@@ -107,15 +108,15 @@ func (t *trip) call() *script.Call {
 }
 
 // onLateAnswer deals with an answer to a run that has had one, as each request does.
-func (t *trip) onLateAnswer(reply *script.Reply) {
+func (t *trip) onLateAnswer(reply *transport.Reply) {
 	for _, l := range t.legs {
 		l.r.onLateAnswer(reply)
 	}
 }
 
 // onAnswer deals with the answer to acquire_all.lua.
-func (t *trip) onAnswer(reply *script.Reply) {
-	grants, err := reply.AcquiredAll(len(t.legs))
+func (t *trip) onAnswer(reply *transport.Reply) {
+	grants, err := script.AcquireAllAnswer(reply, len(t.legs))
 	if err == nil {
 		err = reply.Few
 	}
@@ -130,7 +131,7 @@ func (t *trip) onAnswer(reply *script.Reply) {
 	t.answered <- err
 }
 
-func (l *leg) onGranted(g script.Grant, reply *script.Reply) {
+func (l *leg) onGranted(g script.Grant, reply *transport.Reply) {
 	c := l.r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -218,10 +219,10 @@ func (t *trip) failure(first *waiter, err error) error {
 	if ended := first.ctx.Err(); err != nil && ended != nil {
 		return t.waitError(ended)
 	}
-	if err == nil || !first.isHurried() || !script.IsPassing(err) || script.IsMoving(err) {
+	if err == nil || !first.isHurried() || !transport.IsPassing(err) || transport.IsMoving(err) {
 		return nil
 	}
-	return &core.AcquireError{Err: script.Failure(err)}
+	return &core.AcquireError{Err: transport.Failure(err)}
 }
 
 // holds returns what was granted; nil if a lock is missing, because its grant was late or its token old, for example.

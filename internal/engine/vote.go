@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A request with a Vote is for a lock that is one of several at independent nodes (rule 24 of docs/protocol.md). It is a
@@ -111,11 +112,11 @@ func (e *Engine) Counter(ctx context.Context, key string) (last int64, err error
 	if err != nil {
 		return 0, err
 	}
-	answer, err := a.Polled(0, e.layout.InboxPrefix())
+	answer, err := script.PollAnswer(a, 0, e.layout.InboxPrefix())
 	if answer.More {
 		e.settle(keys, false)
 	}
-	return answer.Stamp, script.Failure(err)
+	return answer.Stamp, transport.Failure(err)
 }
 
 // Raise has the next token of key be greater than token. It fails with core.ErrUnavailable if that is too far ahead of the
@@ -130,20 +131,20 @@ func (e *Engine) raise(ctx context.Context, raise script.Raise) error {
 	if err != nil {
 		return err
 	}
-	behind, err := a.Raised(raise.Token)
+	behind, err := script.RaiseAnswer(a, raise.Token)
 	if behind > 0 {
 		return fmt.Errorf("%w: its clock is %v behind a fencing token", core.ErrUnavailable, behind.Round(time.Second))
 	}
 	if err == nil {
 		e.slotOf(raise.Keys).noteToken(raise.Token)
 	}
-	return script.Failure(err)
+	return transport.Failure(err)
 }
 
 // ask runs a script once.
-func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*script.Reply, error) {
-	answers := make(chan *script.Reply, 1)
-	e.sender.Start(prepare(ctx, e.scripts, func(r *script.Reply) { answers <- r }))
+func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply, error) {
+	answers := make(chan *transport.Reply, 1)
+	e.sender.Start(prepare(ctx, e.scripts, func(r *transport.Reply) { answers <- r }))
 	select {
 	case r := <-answers:
 		return r, nil
@@ -155,7 +156,7 @@ func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*script.Reply, e
 // ServerTime returns what the server's clock says.
 func (e *Engine) ServerTime(ctx context.Context) (time.Time, error) {
 	now, err := e.rdb.Time(ctx).Result()
-	return now, script.Failure(err)
+	return now, transport.Failure(err)
 }
 
 // Addr returns the address of the server; "" if it is not known.
@@ -168,13 +169,13 @@ func (e *Engine) Addr() string {
 
 // Note notes at the server, by the name that Trusted has returned, that its counter was raised to those of other nodes.
 func (e *Engine) Note(ctx context.Context, server string) error {
-	return script.Failure(e.rdb.Set(ctx, e.note(server), 1, noteTime).Err())
+	return transport.Failure(e.rdb.Set(ctx, e.note(server), 1, noteTime).Err())
 }
 
 // IsNoted reports whether that was noted.
 func (e *Engine) IsNoted(ctx context.Context, server string) (bool, error) {
 	n, err := e.rdb.Exists(ctx, e.note(server)).Result()
-	return n == 1, script.Failure(err)
+	return n == 1, transport.Failure(err)
 }
 
 // noteTime is for how long it is noted.

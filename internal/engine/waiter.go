@@ -6,7 +6,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/list"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A waiter is one call of Acquire. The shard's mutex guards it, except for ctx, done and req.
@@ -15,7 +15,7 @@ type waiter struct {
 	done <-chan struct{} // of ctx
 	req  *core.Request
 
-	send *script.Call // sent by the caller's own goroutine
+	send *transport.Call // sent by the caller's own goroutine
 
 	list.Links[*waiter]
 	seq                    int64 // its number among all callers that joined the cohort

@@ -11,12 +11,13 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // An Inspector reads what the scripts wrote.
 type Inspector struct {
 	rdb      redis.UniversalClient
-	topology script.Topology
+	topology transport.Topology
 	layout   script.Layout
 	scripts  *script.Set
 }
@@ -49,7 +50,7 @@ type Waiter struct {
 
 // New returns an Inspector of the locks with a prefix. With a quarantine it leaves it to the clients to grant what it frees.
 func New(rdb redis.UniversalClient, prefix string, quarantine time.Duration) (*Inspector, error) {
-	topology, err := script.TopologyOf(rdb, prefix)
+	topology, err := transport.TopologyOf(rdb, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -70,26 +71,26 @@ func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (*Statu
 }
 
 // newSender returns what sends scripts for one call.
-func (i *Inspector) newSender() *script.Sender {
-	return script.NewSender(i.rdb, i.topology, time.Second, script.Replicas{})
+func (i *Inspector) newSender() *transport.Sender {
+	return transport.NewSender(i.rdb, i.topology, time.Second, transport.Replicas{})
 }
 
 // ForceUnlock takes a lock away from the holder that was seen.
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h core.Holder) error {
 	keys := i.layout.KeySet(key)
-	answer := make(chan *script.Reply, 1)
+	answer := make(chan *transport.Reply, 1)
 	s := i.newSender()
 	defer s.Stop()
 	f := script.Force{Keys: &keys, Token: h.Token, Owner: h.Owner}
 	f.Permit = i.rdb.HGet(ctx, keys.Holder(), "mode").Val() == core.Permit.String() // else the script says what there is
-	s.Start(f.Call(ctx, i.scripts, func(a *script.Reply) { answer <- a }))
+	s.Start(f.Call(ctx, i.scripts, func(a *transport.Reply) { answer <- a }))
 	select {
 	case a := <-answer:
-		outcome, err := a.Forced()
+		outcome, err := script.ForceAnswer(a)
 		if err == nil && outcome == script.NotHeld {
 			return fmt.Errorf("%w by the holder that was seen", core.ErrNotHeld)
 		}
-		return script.Failure(err)
+		return transport.Failure(err)
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", core.ErrUnavailable, ctx.Err())
 	}

@@ -232,7 +232,7 @@ func TestAnInspectorSeesSinceWhenCallsWaitBehindTheirProcess(t *testing.T) {
 		for number, waited := range []time.Duration{0, time.Hour, 0} {
 			tell := &script.Tell{Keys: d.Keys, ID: scripttest.ID("a"), Calls: 3, Waited: waited, Number: number + 1}
 			for range 2 { // the first answer was lost
-				if told, err := d.Send(tell).Told(); err != nil || told != script.Done {
+				if told, err := script.TellAnswer(d.Send(tell)); err != nil || told != script.Done {
 					d.Fatal(told, err)
 				}
 			}

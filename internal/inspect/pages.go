@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // pageSize is how many of the server's keys one SCAN looks at: it holds up others for some 0.3 ms.
@@ -94,16 +94,16 @@ func (i *Inspector) KeptNames(ctx context.Context, how Scan) (map[string][]strin
 func (i *Inspector) keptLike(ctx context.Context, pattern string, how Scan) (map[string][]string, error) {
 	nodes, err := i.masters(ctx)
 	if err != nil {
-		return nil, script.Failure(err)
+		return nil, transport.Failure(err)
 	}
 	p := &pages{pace: &pace{share: how.Share}, nodes: nodes, size: cmp.Or(how.pageSize, pageSize), scans: 1}
 	kept, err := i.keptPlaces(ctx, p, pattern, func() { how.tell(Progress{Part: p.part()}) })
-	return kept, script.Failure(err)
+	return kept, transport.Failure(err)
 }
 
 // masters returns the servers to scan.
 func (i *Inspector) masters(ctx context.Context) ([]redis.Cmdable, error) {
-	cluster := script.ClusterOf(i.rdb)
+	cluster := transport.ClusterOf(i.rdb)
 	switch {
 	case !i.topology.Cluster:
 		return []redis.Cmdable{i.rdb}, nil

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // Prefixes scans for the prefixes that locks were taken with, in alphabetic order: each has a fencing counter.
 func (i *Inspector) Prefixes(ctx context.Context, how Scan) ([]string, error) {
 	nodes, err := i.masters(ctx)
 	if err != nil {
-		return nil, script.Failure(err)
+		return nil, transport.Failure(err)
 	}
 	seen := make(map[string]bool)
 	p := &pages{pace: &pace{share: how.Share}, nodes: nodes, size: pageSize, scans: 1}
@@ -26,7 +27,7 @@ func (i *Inspector) Prefixes(ctx context.Context, how Scan) ([]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, script.Failure(err)
+		return nil, transport.Failure(err)
 	}
 	return slices.Sorted(maps.Keys(seen)), nil
 }

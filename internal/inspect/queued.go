@@ -5,7 +5,7 @@ import (
 	"errors"
 	"iter"
 
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // queuedPage is how many of the server's keys one SCAN for queues looks at: few of them match.
@@ -35,7 +35,7 @@ func (i *Inspector) reading(ctx context.Context, how Scan, run func(*scan) error
 		}
 		defer s.sender.Stop()
 		if err := run(s); err != nil && !errors.Is(err, errEnough) {
-			yield(nil, script.Failure(err))
+			yield(nil, transport.Failure(err))
 		}
 	}
 }

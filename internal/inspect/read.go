@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A wanted status is one that is to be read of a key, with kept places of these names.
@@ -32,10 +33,10 @@ const (
 )
 
 // readAll reads the statuses of all, in one pipeline for each node of a Cluster.
-func (i *Inspector) readAll(ctx context.Context, s *script.Sender, all []*wanted) {
+func (i *Inspector) readAll(ctx context.Context, s *transport.Sender, all []*wanted) {
 	i.readOnce(ctx, s, all)
 	for range movingTries {
-		moving := slices.DeleteFunc(slices.Clone(all), func(w *wanted) bool { return !script.IsMoving(w.err) })
+		moving := slices.DeleteFunc(slices.Clone(all), func(w *wanted) bool { return !transport.IsMoving(w.err) })
 		if len(moving) == 0 || !pause.For(ctx, movingPause) {
 			return
 		}
@@ -46,14 +47,14 @@ func (i *Inspector) readAll(ctx context.Context, s *script.Sender, all []*wanted
 }
 
 // readOnce reads statuses in a pipeline. One alone goes out without: for that the client follows a slot that moves.
-func (i *Inspector) readOnce(ctx context.Context, s *script.Sender, all []*wanted) {
+func (i *Inspector) readOnce(ctx context.Context, s *transport.Sender, all []*wanted) {
 	done := make(chan struct{}, len(all))
-	calls := make([]*script.Call, len(all))
+	calls := make([]*transport.Call, len(all))
 	for j, w := range all {
 		keys := i.layout.KeySet(w.key)
 		question := script.Status{Keys: &keys, Kept: w.kept}
-		calls[j] = question.Call(ctx, i.scripts, func(r *script.Reply) {
-			stored, err := r.Stored()
+		calls[j] = question.Call(ctx, i.scripts, func(r *transport.Reply) {
+			stored, err := script.StatusAnswer(r)
 			if err == nil {
 				w.status, err = i.statusOf(w, stored)
 			}
@@ -74,7 +75,7 @@ func (w *wanted) failure() error {
 	if errors.Is(w.err, core.ErrWrongType) {
 		return w.err
 	}
-	return script.Failure(w.err)
+	return transport.Failure(w.err)
 }
 
 // statusOf says what is stored.

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // batchSize is how many statuses are asked for at once: a server answers them all before it serves others.
@@ -41,7 +41,7 @@ type scan struct {
 	ctx    context.Context
 	pace   pace
 	pages  pages
-	sender *script.Sender
+	sender *transport.Sender
 	told   func(Progress)
 	yield  func(*Status, error) bool
 
@@ -63,7 +63,7 @@ func (i *Inspector) All(ctx context.Context, how Scan) iter.Seq2[*Status, error]
 		defer s.sender.Stop()
 		s.told = how.tell
 		if err := s.run(); err != nil && !errors.Is(err, errEnough) {
-			yield(nil, script.Failure(err))
+			yield(nil, transport.Failure(err))
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (s *scan) read(found []*wanted) error {
 // outage returns an error that is not of one key alone.
 func outage(batch []*wanted) error {
 	for _, w := range batch {
-		if w.err != nil && !errors.Is(w.failure(), core.ErrWrongType) && !script.IsMoving(w.err) {
+		if w.err != nil && !errors.Is(w.failure(), core.ErrWrongType) && !transport.IsMoving(w.err) {
 			return w.err
 		}
 	}
@@ -141,7 +141,7 @@ func outage(batch []*wanted) error {
 // show yields what was read of a key. An error that is not of this key alone is the end.
 func (s *scan) show(w *wanted) error {
 	switch {
-	case errors.Is(w.failure(), core.ErrWrongType), script.IsMoving(w.err):
+	case errors.Is(w.failure(), core.ErrWrongType), transport.IsMoving(w.err):
 		w.status = &Status{Key: w.key}
 	case w.err != nil:
 		return w.err

@@ -19,6 +19,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/transport"
 )
 
 const prefix = "lockmw"
@@ -361,7 +362,7 @@ type moving struct {
 func (m moving) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if script.IsMoving(err) {
+		if transport.IsMoving(err) {
 			m.seen()
 		}
 		return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Server is what a server says of itself.
@@ -29,12 +29,12 @@ func (i *Inspector) Prefix() string { return strings.TrimSuffix(i.layout.InboxPr
 func (i *Inspector) Servers(ctx context.Context) ([]Server, error) {
 	nodes, err := i.masters(ctx)
 	if err != nil {
-		return nil, script.Failure(err)
+		return nil, transport.Failure(err)
 	}
 	servers := make([]Server, len(nodes))
 	for j, node := range nodes {
 		if err := servers[j].ask(ctx, node); err != nil {
-			return nil, script.Failure(err)
+			return nil, transport.Failure(err)
 		}
 	}
 	return servers, nil
@@ -52,7 +52,7 @@ func (s *Server) ask(ctx context.Context, node redis.Cmdable) error {
 		}
 		s.Latency = time.Since(begun)
 	}
-	fields, err := script.ReadInfo(ctx, node)
+	fields, err := transport.ReadInfo(ctx, node)
 	if s.InfoErr = err; err != nil {
 		return nil //nolint:nilerr // the server may refuse to say more
 	}

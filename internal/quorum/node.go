@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/engine"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A node is one of the servers. The mutex of Locks guards its state.
@@ -17,7 +17,7 @@ type node struct {
 	l        *Locks
 	index    int
 	engine   *engine.Engine
-	timeouts *script.Timeouts
+	timeouts *transport.Timeouts
 
 	answered time.Time // when it answered last, and would have granted a lock
 	away     bool      // since then it has not
@@ -32,7 +32,7 @@ type node struct {
 }
 
 func newNode(l *Locks, i int, e *engine.Engine) *node {
-	return &node{l: l, index: i, engine: e, timeouts: script.NewTimeouts(e.Context(), l.cfg.Limit, l.cfg.Limit/8)}
+	return &node{l: l, index: i, engine: e, timeouts: transport.NewTimeouts(e.Context(), l.cfg.Limit, l.cfg.Limit/8)}
 }
 
 // answerTime is for how long an answer says that a node is there.
@@ -49,7 +49,7 @@ func (n *node) note(err error) {
 		n.answered, n.away, n.err, n.final = time.Now(), false, nil, false
 		return
 	}
-	n.away, n.err, n.final = true, err, !script.IsPassing(err)
+	n.away, n.err, n.final = true, err, !transport.IsPassing(err)
 	n.l.prober.want(n.l)
 }
 

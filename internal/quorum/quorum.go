@@ -36,7 +36,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/engine"
 	"github.com/lockmw/go/internal/localq"
-	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Config is what New needs to know.
@@ -59,9 +59,9 @@ type Locks struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // of all goroutines
 
-	work      chan func()      // for goroutines that are idle
-	idle      atomic.Int64     // how many are
-	idleTimes *script.Timeouts // until when they are
+	work      chan func()         // for goroutines that are idle
+	idle      atomic.Int64        // how many are
+	idleTimes *transport.Timeouts // until when they are
 
 	mu       sync.Mutex
 	entries  map[string]*entry
@@ -74,8 +74,8 @@ type Locks struct {
 	drained  chan struct{} // closed when closing, and no hold is left
 	holds    int           // that are not over
 
-	stalls   *script.Timeouts // for waits that are to be looked at
-	releases *script.Timeouts // for the confirmation of releases
+	stalls   *transport.Timeouts // for waits that are to be looked at
+	releases *transport.Timeouts // for the confirmation of releases
 
 	closedByNodes atomic.Bool // all engines are closed
 	stopWatching  []func() bool
@@ -85,9 +85,9 @@ type Locks struct {
 func New(engines []*engine.Engine, cfg Config) *Locks {
 	l := &Locks{cfg: cfg, entries: make(map[string]*entry), leases: make(map[*lease]struct{}), drained: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(background)
-	l.work, l.idleTimes = make(chan func()), script.NewTimeouts(l.ctx, idleTime, idleTime/4)
-	l.stalls = script.NewTimeouts(background, core.StallAfter+core.StallAfter/4, core.StallAfter/4)
-	l.releases = script.NewTimeouts(background, cfg.Unlock, cfg.Unlock/8)
+	l.work, l.idleTimes = make(chan func()), transport.NewTimeouts(l.ctx, idleTime, idleTime/4)
+	l.stalls = transport.NewTimeouts(background, core.StallAfter+core.StallAfter/4, core.StallAfter/4)
+	l.releases = transport.NewTimeouts(background, cfg.Unlock, cfg.Unlock/8)
 	for i, e := range engines {
 		l.nodes = append(l.nodes, newNode(l, i, e))
 		if len(engines) > 1 {

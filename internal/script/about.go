@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // About is what the field 'owner' of a holder, a reader or a ticket says: who it is, and what others may want
@@ -46,7 +47,7 @@ func (a *About) String() string {
 	}
 	if a.MinHold > 0 {
 		b = append(b, ";"+aboutMinHold...)
-		b = strconv.AppendInt(b, roundUp(a.MinHold), 10)
+		b = strconv.AppendInt(b, transport.RoundUp(a.MinHold), 10)
 	}
 	if a.Place != "" {
 		b = append(b, ";"+aboutPlace...)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // An Acquire takes a lock, or queues a ticket for it. It is harmless when repeated.
@@ -47,7 +48,7 @@ type Predecessor struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	if a.Permits > 0 {
 		return a.permitCall(ctx, s, done)
 	}
@@ -63,21 +64,29 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	case extra || a.Mode != core.Exclusive:
 		args = 8
 	}
-	k := newCall(ctx, s.acquire, keys+args, done)
-	k.copies = &a.ID.copies
-	k.addKeys(a.Keys.five)
-	k.addKey(a.Keys.doneOf(a.ID))
+	k := new(acquireCall)
+	k.Prepare(ctx, s.acquire, keys+args, done)
+	k.Copies = &a.ID.copies
+	k.AddKeys(a.Keys.five[:]...)
+	k.AddKeys(a.Keys.doneOf(a.ID))
 	if special {
 		a.addSpecialKeys(k)
 	}
-	k.votes = a.Vote != nil && !special && a.Mode == core.Exclusive
-	k.queues = a.Vote == nil && !special && a.QueueTokens > 0 && (a.Mode == core.Fair || a.Mode == core.Write)
-	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(k))
+	switch {
+	case special:
+	case a.Mode == core.Exclusive && a.Vote != nil:
+		k.Batch = s.votes
+	case a.Mode == core.Exclusive && !extra:
+		k.Batch = s.acquires
+	case (a.Mode == core.Fair || a.Mode == core.Write) && a.Vote == nil && a.QueueTokens > 0:
+		k.Batch = s.queues
+	}
+	k.Add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(k))
 	if extra || a.Mode != core.Exclusive {
-		k.add(a.Mode.String())
+		k.Add(a.Mode.String())
 	}
 	if extra {
-		k.add(a.Tokens, trace)
+		k.Add(a.Tokens, trace)
 	}
 	if a.Vote != nil || special {
 		a.addVote(k)
@@ -85,11 +94,17 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	if special {
 		a.addSpecialArgs(k)
 	}
-	return k
+	return &k.Call
+}
+
+// An acquireCall is a Call for an Acquire, allocated with its longest argument.
+type acquireCall struct {
+	transport.Call
+	ifQueued queueArg
 }
 
 // addVote adds the token that is proposed, and whether the holder is to know of a try that is refused.
-func (a *Acquire) addVote(k *Call) {
+func (a *Acquire) addVote(k *acquireCall) {
 	token, wants := any(""), ""
 	if v := a.Vote; v != nil {
 		token = v.Token
@@ -97,11 +112,11 @@ func (a *Acquire) addVote(k *Call) {
 			wants = "1"
 		}
 	}
-	k.add(token, wants)
+	k.Add(token, wants)
 }
 
 // addSpecialKeys adds the predecessor's done mark and the kept place.
-func (a *Acquire) addSpecialKeys(k *Call) {
+func (a *Acquire) addSpecialKeys(k *acquireCall) {
 	if a.Predecessor == nil && a.KeepPlace <= 0 {
 		return
 	}
@@ -109,13 +124,13 @@ func (a *Acquire) addSpecialKeys(k *Call) {
 	if a.Predecessor != nil {
 		over = a.Predecessor.ID
 	}
-	k.addKey(a.Keys.Done(over.String()))
+	k.AddKeys(a.Keys.Done(over.String()))
 	if a.KeepPlace > 0 {
-		k.addKey(a.Keys.Kept(a.Place))
+		k.AddKeys(a.Keys.Kept(a.Place))
 	}
 }
 
-func (a *Acquire) addSpecialArgs(k *Call) {
+func (a *Acquire) addSpecialArgs(k *acquireCall) {
 	id, place, mark := "", "", int64(0)
 	if p := a.Predecessor; p != nil {
 		id = p.ID.String()
@@ -126,14 +141,14 @@ func (a *Acquire) addSpecialArgs(k *Call) {
 			mark = doneMillis
 		}
 	}
-	k.add(id, place, mark, a.KeepPlace.Milliseconds())
+	k.Add(id, place, mark, a.KeepPlace.Milliseconds())
 	if a.Calls > 1 {
-		k.add(a.Calls)
+		k.Add(a.Calls)
 	}
 }
 
 // ifQueued is what the script is told for the case that the lock is not free. It is kept in k.
-func (a *Acquire) ifQueued(k *Call) any {
+func (a *Acquire) ifQueued(k *acquireCall) any {
 	if a.QueueTokens == 0 {
 		return "-0"
 	}
@@ -143,7 +158,7 @@ func (a *Acquire) ifQueued(k *Call) any {
 	if a.Runs {
 		text = append(text, 'r')
 	}
-	q.text, q.holder, q.secretOf = text, k.key(), a.SecretOf
+	q.text, q.holder, q.secretOf = text, a.Keys.Holder(), a.SecretOf
 	return q
 }
 
@@ -163,7 +178,7 @@ func (q *queueArg) MarshalBinary() ([]byte, error) {
 		return q.text, nil
 	}
 	n := len(q.text)
-	q.once.Do(func() { // a command may be written twice at the same time: see resend.go
+	q.once.Do(func() { // a command may be written twice at the same time: see cluster.go of package transport
 		secret := q.secretOf(q.holder)
 		q.room[n] = ':'
 		copy(q.room[n+1:], secret[:])
@@ -171,13 +186,10 @@ func (q *queueArg) MarshalBinary() ([]byte, error) {
 	return q.room[:n+1+secretLen], nil
 }
 
-// sameArg reports whether two arguments of commands for one lock are the same. The secrets of its tickets are.
-func sameArg(a, b any) bool {
-	if t, ok := a.(*queueArg); ok {
-		u, ok := b.(*queueArg)
-		return ok && bytes.Equal(t.text, u.text)
-	}
-	return a == b
+// IsSame reports whether q and another argument of a command for the same lock are the same. The secrets of its tickets are.
+func (q *queueArg) IsSame(other any) bool {
+	o, ok := other.(*queueArg)
+	return ok && bytes.Equal(q.text, o.text)
 }
 
 // subscribedFlag is how the scripts are told whether an inbox is subscribed.
@@ -198,7 +210,7 @@ func traceField(trace string) string {
 
 // Where the arguments of a plain acquire stand in a Call; acquire_batch.lua takes some of them.
 const (
-	acquireHolder = firstKey + iota
+	acquireHolder = transport.FirstKey + iota
 	acquireQueue
 	acquireTickets
 	acquireFence
@@ -209,36 +221,34 @@ const (
 	acquireInbox
 	acquireOwner
 	acquireIfQueued
-	acquireEnd // of one for the plain lock without extras
-
-	acquireMode     = acquireEnd
-	acquireTokens   = acquireEnd + 1
-	acquireTrace    = acquireEnd + 2
-	acquireProposal = acquireEnd + 3
+	acquireMode // the plain lock without extras has none
+	acquireTokens
+	acquireTrace
+	acquireProposal
 )
 
-func acquireBatch(s *Script) *batchScript {
-	return &batchScript{
-		script: s, plainLen: acquireEnd,
-		sharedKeys: []int{acquireFence}, keys: []int{acquireHolder, acquireQueue, acquireDone},
-		sharedArgs: []int{acquireInbox}, args: []int{acquireID, acquireLease, acquireOwner},
+func acquireBatch(s *transport.Script) *transport.Batch {
+	return &transport.Batch{
+		Script:     s,
+		SharedKeys: []int{acquireFence}, Keys: []int{acquireHolder, acquireQueue, acquireDone},
+		SharedArgs: []int{acquireInbox}, Args: []int{acquireID, acquireLease, acquireOwner},
 	}
 }
 
 // voteBatch is for locks that are each one of several.
-func voteBatch(s *Script) *batchScript {
-	return &batchScript{
-		script: s, sharedKeys: []int{acquireFence}, keys: []int{acquireHolder, acquireQueue, acquireDone}, sharedArgs: []int{acquireInbox},
-		args: []int{acquireID, acquireLease, acquireOwner, acquireTokens, acquireTrace, acquireProposal},
+func voteBatch(s *transport.Script) *transport.Batch {
+	return &transport.Batch{
+		Script: s, SharedKeys: []int{acquireFence}, Keys: []int{acquireHolder, acquireQueue, acquireDone}, SharedArgs: []int{acquireInbox},
+		Args: []int{acquireID, acquireLease, acquireOwner, acquireTokens, acquireTrace, acquireProposal},
 	}
 }
 
 // queueBatch is for tickets of one lock in strict order, where each caller has his own.
-func queueBatch(s *Script) *batchScript {
-	return &batchScript{
-		script: s, oneLock: true,
-		sharedKeys: []int{acquireHolder, acquireQueue, acquireTickets, acquireFence, acquireReaders}, keys: []int{acquireDone},
-		sharedArgs: []int{acquireLease, acquireInbox, acquireIfQueued, acquireMode}, args: []int{acquireID, acquireOwner, acquireTrace},
+func queueBatch(s *transport.Script) *transport.Batch {
+	return &transport.Batch{
+		Script: s, OneLock: true,
+		SharedKeys: []int{acquireHolder, acquireQueue, acquireTickets, acquireFence, acquireReaders}, Keys: []int{acquireDone},
+		SharedArgs: []int{acquireLease, acquireInbox, acquireIfQueued, acquireMode}, Args: []int{acquireID, acquireOwner, acquireTrace},
 	}
 }
 
@@ -253,31 +263,31 @@ type Acquired struct {
 	Next    time.Duration // of a semaphore: when the first permit may end
 }
 
-// Acquired reads the answer to an Acquire. Queued means that the lock is busy if the call did not want
+// AcquireAnswer reads the answer to an Acquire. Queued means that the lock is busy if the call did not want
 // to be queued.
-func (r *Reply) Acquired(inboxPrefix string) (a Acquired, err error) {
-	if token, ok := r.token(); ok {
+func AcquireAnswer(r *transport.Reply, inboxPrefix string) (a Acquired, err error) {
+	if token, ok := readToken(r); ok {
 		return Acquired{Outcome: Held, Grant: Grant{Token: token, Tokens: 1}}, nil
 	}
-	switch code := r.int(); {
+	switch code := r.Int(); {
 	case r.Err != nil:
 	case code == 1:
-		a.Outcome, a.Grant = Held, r.grant()
-		if r.Err == nil && len(r.values) > 0 {
-			a.Clock = r.int()
+		a.Outcome, a.Grant = Held, readGrant(r)
+		if r.Err == nil && r.Left() > 0 {
+			a.Clock = r.Int()
 		}
 	case code == 0 || code == 4:
 		a.Outcome = Queued
-		a.Stamp = r.int()
-		a.Wait.Position, a.Wait.Queued = int(r.int()), int(r.int())
-		a.Place = r.int()
+		a.Stamp = r.Int()
+		a.Wait.Position, a.Wait.Queued = int(r.Int()), int(r.Int())
+		a.Place = r.Int()
 		if code == 4 {
-			a.Wait.Holders, a.Next = r.permitHolders(inboxPrefix)
+			a.Wait.Holders, a.Next = readPermitHolders(r, inboxPrefix)
 		} else {
-			a.Wait.Holders = r.holders(inboxPrefix)
+			a.Wait.Holders = readHolders(r, inboxPrefix)
 		}
 	case code == 3:
-		a.Outcome, a.Grant = Held, r.permit()
+		a.Outcome, a.Grant = Held, readPermit(r)
 	case code == 2:
 		a.Outcome = Again
 	default:

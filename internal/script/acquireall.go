@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // An AcquireAll takes several free locks, or none (rule 23 of docs/protocol.md). It is harmless when repeated.
@@ -25,47 +26,47 @@ type IDOf struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (a *AcquireAll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+func (a *AcquireAll) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	n := len(a.Locks)
-	k := newCall(ctx, s.acquireAll, 3*n+1+5+n, done)
+	k := transport.NewCall(ctx, s.acquireAll, 3*n+1+5+n, done)
 	for _, l := range a.Locks {
-		k.addKey(l.Keys.five[holderKey])
+		k.AddKeys(l.Keys.five[holderKey])
 	}
 	for _, l := range a.Locks {
-		k.addKey(l.Keys.five[queueKey])
+		k.AddKeys(l.Keys.five[queueKey])
 	}
 	for _, l := range a.Locks {
-		k.addKey(l.Keys.doneOf(l.ID))
+		k.AddKeys(l.Keys.doneOf(l.ID))
 	}
-	k.addKey(a.Locks[0].Keys.five[fenceKey])
-	k.add(a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.Mode.String(), traceField(a.Trace))
+	k.AddKeys(a.Locks[0].Keys.five[fenceKey])
+	k.Add(a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.Mode.String(), traceField(a.Trace))
 	copies := make(counters, n)
 	for i, l := range a.Locks {
-		k.add(l.ID)
+		k.Add(l.ID)
 		copies[i] = &l.ID.copies
 	}
-	k.copies = copies
+	k.Copies = copies
 	return k
 }
 
-// AcquiredAll reads the answer to an AcquireAll of n locks: a grant for each, or nil if it has taken none.
-func (r *Reply) AcquiredAll(n int) ([]Grant, error) {
-	if r.Err == nil && len(r.values) == 1 && r.values[0] == int64(notTaken) {
+// AcquireAllAnswer reads the answer to an AcquireAll of n locks: a grant for each, or nil if it has taken none.
+func AcquireAllAnswer(r *transport.Reply, n int) ([]Grant, error) {
+	if r.Err == nil && r.Single() == any(int64(notTaken)) {
 		return nil, nil
 	}
-	token, once := r.token()
+	token, once := readToken(r)
 	if !once {
-		token = r.int()
+		token = r.Int()
 	}
 	grants := make([]Grant, n)
 	for i := range grants {
 		grants[i] = Grant{Token: token, Tokens: 1}
 		if !once {
-			grants[i].Waiting = r.int()
+			grants[i].Waiting = r.Int()
 		}
 	}
 	if r.Err == nil && !grants[0].isValid() {
-		r.strange()
+		r.Strange()
 	}
 	if r.Err != nil {
 		return nil, r.Err
@@ -75,12 +76,6 @@ func (r *Reply) AcquiredAll(n int) ([]Grant, error) {
 
 // notTaken is what acquire_all.lua answers if it has written nothing.
 const notTaken = -1
-
-// A counter counts copies of a command. An *atomic.Int32 is one.
-type counter interface {
-	Load() int32
-	Add(n int32) int32
-}
 
 // counters are for a command with several ids, all of which are written each time.
 type counters []*atomic.Int32

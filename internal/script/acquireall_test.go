@@ -11,6 +11,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // locks are three locks on one server. All ids of a run have the same name.
@@ -46,7 +47,7 @@ func (l locks) acquires(id string) *script.AcquireAll {
 // acquire runs acquire_all.lua, and returns what was granted.
 func (l locks) acquire(id string) []script.Grant {
 	l[0].Helper()
-	grants, err := l[0].Send(l.acquires(id)).AcquiredAll(len(l))
+	grants, err := script.AcquireAllAnswer(l[0].Send(l.acquires(id)), len(l))
 	if err != nil {
 		l[0].Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestATripWritesWhatAcquireWrites(t *testing.T) {
 				a := l.acquires(together)
 				a.Mode, a.Trace = mode, traced
 				a.About.Label = "label"
-				if g, err := l[0].Send(a).AcquiredAll(3); g == nil || err != nil {
+				if g, err := script.AcquireAllAnswer(l[0].Send(a), 3); g == nil || err != nil {
 					l[0].Fatal(g, err)
 				}
 				all := l[0].Look().Holder.Fields
@@ -263,7 +264,7 @@ func (l locks) releaseAll(id string, want ...script.Outcome) {
 		got := script.Unknown
 		if r != nil {
 			var err error
-			if got, err = r.Released(); err != nil {
+			if got, err = script.ReleaseAnswer(r); err != nil {
 				l[i].Error(err)
 			}
 		}
@@ -311,7 +312,7 @@ func TestAStrangeAnswerToATripIsAnError(t *testing.T) {
 	for _, answer := range []string{"return 7", "return {}", "return {'1', 0}", "return 'x'", "return {'0', 0, 0, 0}"} {
 		d := scripttest.New(t, redistest.Mini(t).NewClient(t), "item")
 		cmd := d.Redis.Eval(t.Context(), answer, nil)
-		if g, err := script.NewReply(cmd.Val(), cmd.Err()).AcquiredAll(3); err == nil {
+		if g, err := script.AcquireAllAnswer(transport.NewReply(cmd.Val(), cmd.Err(), 0), 3); err == nil {
 			t.Errorf("%s: %v", answer, g)
 		}
 	}

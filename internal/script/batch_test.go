@@ -11,6 +11,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // acquireBatch runs acquire_batch.lua, with one id for all keys.
@@ -127,13 +128,13 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 		const n = 5
 		keys, ids := make([]script.KeySet, n), make([]*script.ID, n)
 		sees.Set(t.Context(), layoutFence(&layout), 1, 0) // so that there are tokens for all
-		run := func(batch string, alone int, prepare func(i int, done func(*script.Reply)) *script.Call) {
+		run := func(batch string, alone int, prepare func(i int, done func(*transport.Reply)) *transport.Call) {
 			t.Helper()
 			wire.Record()
-			calls := make([]*script.Call, n)
+			calls := make([]*transport.Call, n)
 			replies := 0
 			for i := range calls {
-				calls[i] = prepare(i, func(*script.Reply) { replies++ })
+				calls[i] = prepare(i, func(*transport.Reply) { replies++ })
 			}
 			g.sender.RunBatch(t.Context(), calls)
 			if replies != n {
@@ -151,7 +152,7 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 		}
 		const over, another = 1, 2 // one is over when its acquire arrives, and one is another's when it is released
 		answers := make([]script.Acquired, n)
-		run("acquire_batch", 1, func(i int, done func(*script.Reply)) *script.Call {
+		run("acquire_batch", 1, func(i int, done func(*transport.Reply)) *transport.Call {
 			keys[i], ids[i] = layout.KeySet(fmt.Sprint("item:", i)), scripttest.ID(fmt.Sprint("id", i))
 			if i == over {
 				sees.Set(t.Context(), keys[i].Done(ids[i].String()), 1, time.Hour)
@@ -160,8 +161,8 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 				Keys: &keys[i], ID: ids[i], Lease: time.Duration(i+1) * time.Minute, About: script.About{Owner: fmt.Sprint("owner-", i)},
 				Inbox: "inbox", Tokens: 1, QueueTokens: 1,
 			}
-			return a.Call(context.Background(), set, func(r *script.Reply) {
-				answers[i], _ = r.Acquired("")
+			return a.Call(context.Background(), set, func(r *transport.Reply) {
+				answers[i], _ = script.AcquireAnswer(r, "")
 				done(r)
 			})
 		})
@@ -182,10 +183,10 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 		}
 		sees.HSet(t.Context(), keys[another].Holder(), "id", "another")
 		outcomes := make([]script.Outcome, n)
-		run("release_batch", 0, func(i int, done func(*script.Reply)) *script.Call {
+		run("release_batch", 0, func(i int, done func(*transport.Reply)) *transport.Call {
 			l := script.Release{Keys: &keys[i], ID: ids[i]}
-			return l.Call(context.Background(), set, func(r *script.Reply) {
-				outcomes[i], _ = r.Released()
+			return l.Call(context.Background(), set, func(r *transport.Reply) {
+				outcomes[i], _ = script.ReleaseAnswer(r)
 				done(r)
 			})
 		})
@@ -204,40 +205,4 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 func layoutFence(l *script.Layout) string {
 	s := l.KeySet("any")
 	return s.Fence()
-}
-
-// Locks share a command only on a server that is known to be one.
-func TestTwoServersAreNotTakenForOne(t *testing.T) {
-	s := redistest.Redis(t)
-	if !script.IsOneServer(t.Context(), s.NewClient(t), "lockmw") {
-		t.Error("a plain server is not recognized")
-	}
-	// A proxy that spreads scripts over two servers by their first keys.
-	both := []*redis.Client{s.NewClient(t), redistest.Redis(t).NewClient(t)}
-	n := 0
-	proxied := s.NewClient(t)
-	proxied.AddHook(pipelineHook(func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			n++
-			if err := both[n%2].Process(ctx, cmd); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	if script.IsOneServer(t.Context(), proxied, "lockmw") {
-		t.Error("two servers are taken for one")
-	}
-	if script.IsOneServer(t.Context(), redistest.Mini(t).NewClient(t), "lockmw") {
-		t.Error("a server that does not say who it is is taken for one")
-	}
-}
-
-// A pipelineHook runs pipelines.
-type pipelineHook func(ctx context.Context, cmds []redis.Cmder) error
-
-func (pipelineHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (pipelineHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (h pipelineHook) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return redis.ProcessPipelineHook(h)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Begin begins a tick of a job, if the hold is to run it. It is harmless when repeated.
@@ -16,11 +17,11 @@ type Begin struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (b *Begin) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.begin, 2+5, done)
-	k.addKey(b.Keys.Holder())
-	k.addKey(b.Keys.Tick(b.Tick.At))
-	k.add(b.ID.String(), b.Token, b.Tick.At.UnixMilli(), b.Tick.Within.Milliseconds(), roundUp(b.Tick.Keep))
+func (b *Begin) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
+	k := transport.NewCall(ctx, s.begin, 2+5, done)
+	k.AddKeys(b.Keys.Holder())
+	k.AddKeys(b.Keys.Tick(b.Tick.At))
+	k.Add(b.ID.String(), b.Token, b.Tick.At.UnixMilli(), b.Tick.Within.Milliseconds(), transport.RoundUp(b.Tick.Keep))
 	return k
 }
 
@@ -31,11 +32,11 @@ type Began struct {
 	Now     time.Time // by the server's clock
 }
 
-// Began reads the answer to a Begin.
-func (r *Reply) Began() (Began, error) {
-	code, now := r.int(), time.UnixMicro(r.int())
+// BeginAnswer reads the answer to a Begin.
+func BeginAnswer(r *transport.Reply) (Began, error) {
+	code, now := r.Int(), time.UnixMicro(r.Int())
 	if r.Err == nil && (code < 0 || code > 4) {
-		r.strange()
+		r.Strange()
 	}
 	switch {
 	case r.Err != nil:

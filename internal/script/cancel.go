@@ -3,6 +3,8 @@ package script
 import (
 	"context"
 	"time"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Cancel has the server forget an id, whether it is queued, holds the lock, or its acquire is still on
@@ -19,7 +21,7 @@ type Cancel struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (c *Cancel) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+func (c *Cancel) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	mark, keep := int64(0), c.KeepPlace.Milliseconds()
 	if c.Mark {
 		mark = doneMillis
@@ -27,24 +29,24 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	if c.EndPlace != 0 {
 		keep = -doneMillis
 	}
-	var k *Call
+	var k *transport.Call
 	if c.Permit {
 		k = permitCall(ctx, s.permit.cancel, c.Keys, 2+4, done)
 	} else {
-		k = newCall(ctx, s.cancel, 7+4+len(c.Served), done)
-		k.addKeys(c.Keys.five)
+		k = transport.NewCall(ctx, s.cancel, 7+4+len(c.Served), done)
+		k.AddKeys(c.Keys.five[:]...)
 	}
-	k.addKey(c.Keys.Done(c.ID))
+	k.AddKeys(c.Keys.Done(c.ID))
 	if keep != 0 {
-		k.addKey(c.Keys.Kept(c.Place))
+		k.AddKeys(c.Keys.Kept(c.Place))
 	}
-	k.add(c.ID, mark, keep)
+	k.Add(c.ID, mark, keep)
 	if c.EndPlace != 0 || len(c.Served) > 0 {
-		k.add(c.EndPlace)
+		k.Add(c.EndPlace)
 	}
-	k.addServed(c.Served)
+	addServed(k, c.Served)
 	return k
 }
 
-// Cancelled reads the answer to a Cancel: Done or More.
-func (r *Reply) Cancelled() (Outcome, error) { return r.ended() }
+// CancelAnswer reads the answer to a Cancel: Done or More.
+func CancelAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }

@@ -1,6 +1,10 @@
 package script
 
-import "context"
+import (
+	"context"
+
+	"github.com/lockmw/go/internal/transport"
+)
 
 // A Disown ends all that a process has at a key: holds and tickets whose ids have a number up to UpTo, but for those in use.
 // It is harmless when repeated.
@@ -13,17 +17,17 @@ type Disown struct {
 }
 
 // Call prepares a run. done is called once, with the answer, which Cancelled reads.
-func (d *Disown) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	var k *Call
+func (d *Disown) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
+	var k *transport.Call
 	if size := 2 + len(d.InUse); d.Permit {
 		k = permitCall(ctx, s.permit.disown, d.Keys, size, done)
 	} else {
-		k = newCall(ctx, s.disown, 5+size, done)
-		k.addKeys(d.Keys.five)
+		k = transport.NewCall(ctx, s.disown, 5+size, done)
+		k.AddKeys(d.Keys.five[:]...)
 	}
-	k.add(string(d.Stem), d.UpTo)
+	k.Add(string(d.Stem), d.UpTo)
 	for _, n := range d.InUse {
-		k.add(d.Stem.New(n).String())
+		k.Add(d.Stem.New(n).String())
 	}
 	return k
 }

@@ -1,6 +1,10 @@
 package script
 
-import "context"
+import (
+	"context"
+
+	"github.com/lockmw/go/internal/transport"
+)
 
 // A Downgrade makes a write hold a read hold with the same id, and admits waiting readers. It is
 // harmless when repeated.
@@ -10,12 +14,12 @@ type Downgrade struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (d *Downgrade) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.downgrade, 5+1, done)
-	k.addKeys(d.Keys.five)
-	k.add(d.ID.String())
+func (d *Downgrade) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
+	k := transport.NewCall(ctx, s.downgrade, 5+1, done)
+	k.AddKeys(d.Keys.five[:]...)
+	k.Add(d.ID.String())
 	return k
 }
 
-// Downgraded reads the answer to a Downgrade: Done, More or NotHeld.
-func (r *Reply) Downgraded() (Outcome, error) { return r.ended() }
+// DowngradeAnswer reads the answer to a Downgrade: Done, More or NotHeld.
+func DowngradeAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }

@@ -3,6 +3,8 @@ package script
 import (
 	"context"
 	"strconv"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Force takes the lock away from one holder and grants it to the next ticket.
@@ -15,17 +17,17 @@ type Force struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (f *Force) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	var k *Call
+func (f *Force) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
+	var k *transport.Call
 	if f.Permit {
 		k = permitCall(ctx, s.permit.force, f.Keys, 2, done)
 	} else {
-		k = newCall(ctx, s.force, 5+2, done)
-		k.addKeys(f.Keys.five)
+		k = transport.NewCall(ctx, s.force, 5+2, done)
+		k.AddKeys(f.Keys.five[:]...)
 	}
-	k.add(strconv.FormatInt(f.Token, 10), f.Owner)
+	k.Add(strconv.FormatInt(f.Token, 10), f.Owner)
 	return k
 }
 
-// Forced reads the answer to a Force: Done, More or NotHeld.
-func (r *Reply) Forced() (Outcome, error) { return r.ended() }
+// ForceAnswer reads the answer to a Force: Done, More or NotHeld.
+func ForceAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }

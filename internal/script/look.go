@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Look reads who holds a lock and who waits for it, to find deadlocks.
@@ -13,48 +14,33 @@ type Look struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (l *Look) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.look, 7+1, done)
-	k.addKeys(l.Keys.five)
-	k.addKey(l.Keys.PermitQueue())
-	k.addKey(l.Keys.PermitTickets())
-	k.add(deadlock.MaxHolders)
+func (l *Look) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
+	k := transport.NewCall(ctx, s.look, 7+1, done)
+	k.AddKeys(l.Keys.five[:]...)
+	k.AddKeys(l.Keys.PermitQueue())
+	k.AddKeys(l.Keys.PermitTickets())
+	k.Add(deadlock.MaxHolders)
 	return k
 }
 
-// Looked reads the answer to a Look.
-func (r *Reply) Looked() (*deadlock.View, error) {
-	v := &deadlock.View{Partial: r.int() == 1, Admits: r.int() == 1}
-	reads := r.int() == 1
-	r.each(func(l *Reply) {
-		v.Holders = append(v.Holders, deadlock.Holder{Lease: l.text(), Inbox: l.text(), Weight: l.number(), Reads: reads})
+// LookAnswer reads the answer to a Look.
+func LookAnswer(r *transport.Reply) (*deadlock.View, error) {
+	v := &deadlock.View{Partial: r.Int() == 1, Admits: r.Int() == 1}
+	reads := r.Int() == 1
+	r.Each(func(l *transport.Reply) {
+		v.Holders = append(v.Holders, deadlock.Holder{Lease: l.Text(), Inbox: l.Text(), Weight: readNumber(l), Reads: reads})
 	})
-	r.each(func(l *Reply) {
-		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: l.text(), Inbox: l.text(), Weight: l.number(), Of: l.number()})
+	r.Each(func(l *transport.Reply) {
+		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: l.Text(), Inbox: l.Text(), Weight: readNumber(l), Of: readNumber(l)})
 	})
 	return v, r.Err
 }
 
-// each has read read the elements of a list.
-func (r *Reply) each(read func(list *Reply)) {
-	values, ok := r.next().([]any)
-	if !ok {
-		r.strange()
-	}
-	list := &Reply{values: values}
-	for len(list.values) > 0 && list.Err == nil {
-		read(list)
-	}
-	if list.Err != nil {
-		r.strange()
-	}
-}
-
-// number reads a number that is written as text.
-func (r *Reply) number() int {
-	n, err := strconv.Atoi(r.text())
+// readNumber reads a number that is written as text.
+func readNumber(r *transport.Reply) int {
+	n, err := strconv.Atoi(r.Text())
 	if err != nil {
-		r.strange()
+		r.Strange()
 	}
 	return n
 }

@@ -18,7 +18,7 @@ import (
 // look runs look.lua. What it finds in no certain order is sorted.
 func look(d *scripttest.Driver) *deadlock.View {
 	d.Helper()
-	v, err := d.Send(&script.Look{Keys: d.Keys}).Looked()
+	v, err := script.LookAnswer(d.Send(&script.Look{Keys: d.Keys}))
 	if err != nil {
 		d.Fatalf("the look failed: %v", err)
 	}
@@ -139,7 +139,7 @@ func TestALookShowsAllHoldersWhateverTheirIDs(t *testing.T) {
 				for i, id := range ids {
 					wantHolders(d, ids[i:]...)
 					release := script.Release{Keys: d.Keys, ID: scripttest.ID(id), Linger: time.Minute, Permit: name == "permits"}
-					if got, err := d.Send(&release).Released(); err != nil || got != script.Done {
+					if got, err := script.ReleaseAnswer(d.Send(&release)); err != nil || got != script.Done {
 						d.Errorf("release of %s: %v, %v", id, got, err)
 					}
 				}
@@ -224,7 +224,7 @@ func TestALookLeavesStrangersAlone(t *testing.T) {
 						d.Fatal(err)
 					}
 					before := everyKey(d)
-					v, err := d.Send(&script.Look{Keys: d.Keys}).Looked()
+					v, err := script.LookAnswer(d.Send(&script.Look{Keys: d.Keys}))
 					if err != nil && !strings.Contains(err.Error(), "WRONGTYPE") {
 						d.Errorf("%s, a %s at the %s: %v", situation, kind, at, err)
 					}

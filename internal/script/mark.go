@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Mark notes that a tick of a job was run. It is harmless when repeated, and when it comes late.
@@ -14,18 +15,18 @@ type Mark struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (m *Mark) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.mark, 1+2, done)
-	k.addKey(m.Keys.Tick(m.Tick.At))
-	k.add(m.Token, roundUp(m.Tick.Keep))
+func (m *Mark) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
+	k := transport.NewCall(ctx, s.mark, 1+2, done)
+	k.AddKeys(m.Keys.Tick(m.Tick.At))
+	k.Add(m.Token, transport.RoundUp(m.Tick.Keep))
 	return k
 }
 
-// Marked reads the answer to a Mark. It reports whether a later hold has begun the tick.
-func (r *Reply) Marked() (again bool, err error) {
-	code := r.int()
+// MarkAnswer reads the answer to a Mark. It reports whether a later hold has begun the tick.
+func MarkAnswer(r *transport.Reply) (again bool, err error) {
+	code := r.Int()
 	if r.Err == nil && code != 1 && code != 2 {
-		r.strange()
+		r.Strange()
 	}
 	return code == 2, r.Err
 }

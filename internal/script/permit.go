@@ -8,26 +8,27 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // The scripts for the permits of semaphores (rule 26 of docs/protocol.md). A permit is a hold, so the operations are those of
 // locks: each prepares a run of its permit's script if it is told that it is for one.
 
 type permitScripts struct {
-	acquire, poll, renew, release, cancel, disown, force *Script
+	acquire, poll, renew, release, cancel, disown, force *transport.Script
 }
 
-func newPermitScripts(assemble func(string) *Script) permitScripts {
+func newPermitScripts(assemble func(string) *transport.Script) permitScripts {
 	s := permitScripts{
 		acquire: assemble("permit_acquire"), poll: assemble("permit_poll"), renew: assemble("permit_renew"),
 		release: assemble("permit_release"), cancel: assemble("permit_cancel"), disown: assemble("permit_disown"), force: assemble("permit_force"),
 	}
-	s.acquire.rested, s.renew.rested = true, true
+	s.acquire.NeedsReplicas, s.renew.NeedsReplicas = true, true
 	return s
 }
 
-func (s *permitScripts) byName() map[string]*Script {
-	return map[string]*Script{
+func (s *permitScripts) byName() map[string]*transport.Script {
+	return map[string]*transport.Script{
 		"permit_acquire": s.acquire, "permit_poll": s.poll, "permit_renew": s.renew, "permit_release": s.release,
 		"permit_cancel": s.cancel, "permit_disown": s.disown, "permit_force": s.force,
 	}
@@ -45,63 +46,61 @@ const (
 )
 
 // permitKeys returns the keys that most scripts for permits work on, in their order.
-func (s *KeySet) permitKeys() [4]any {
-	return [4]any{s.five[holderKey], s.PermitQueue(), s.PermitTickets(), s.five[fenceKey]}
+func (s *KeySet) permitKeys() []any {
+	return []any{s.five[holderKey], s.PermitQueue(), s.PermitTickets(), s.five[fenceKey]}
 }
 
 // permitCall prepares a run that begins with those keys.
-func permitCall(ctx context.Context, s *Script, keys *KeySet, size int, done func(*Reply)) *Call {
-	k := newCall(ctx, s, 4+size, done)
-	for _, key := range keys.permitKeys() {
-		k.addKey(key)
-	}
+func permitCall(ctx context.Context, s *transport.Script, keys *KeySet, size int, done func(*transport.Reply)) *transport.Call {
+	k := transport.NewCall(ctx, s, 4+size, done)
+	k.AddKeys(keys.permitKeys()...)
 	return k
 }
 
 // permitCall prepares a run for a permit.
-func (a *Acquire) permitCall(ctx context.Context, s *Set, done func(*Reply)) *Call {
+func (a *Acquire) permitCall(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	special := a.Predecessor != nil || a.KeepPlace > 0
-	k := permitCall(ctx, s.permit.acquire, a.Keys, 5+12, done)
-	k.copies = &a.ID.copies
-	k.addKey(a.Keys.doneOf(a.ID))
-	k.addKey(a.Keys.five[queueKey])
-	k.addKey(a.Keys.five[readQueueKey])
+	k := new(acquireCall)
+	k.Prepare(ctx, s.permit.acquire, 4+5+12, done)
+	k.Copies = &a.ID.copies
+	k.AddKeys(a.Keys.permitKeys()...)
+	k.AddKeys(a.Keys.doneOf(a.ID), a.Keys.five[queueKey], a.Keys.five[readQueueKey])
 	if special {
 		a.addSpecialKeys(k)
 	}
-	k.add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(k), a.Permits, a.Weight, traceField(a.Trace))
+	k.Add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(k), a.Permits, a.Weight, traceField(a.Trace))
 	if special {
 		a.addSpecialArgs(k)
 	}
-	return k
+	return &k.Call
 }
 
 // permitCall prepares a run for tickets for permits.
-func (p *Poll) permitCall(ctx context.Context, s *Set, done func(*Reply)) *Call {
+func (p *Poll) permitCall(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := permitCall(ctx, s.permit.poll, p.Keys, 1+2*len(p.Tickets), done)
-	k.add(subscribedFlag(p.Subscribed))
+	k.Add(subscribedFlag(p.Subscribed))
 	for _, t := range p.Tickets {
-		k.add(t.ID.String(), t.Lease.Milliseconds())
+		k.Add(t.ID.String(), t.Lease.Milliseconds())
 	}
 	return k
 }
 
-// permit reads what a granted id may use: one token, and slots.
-func (r *Reply) permit() Grant {
-	g := Grant{Token: r.int(), Tokens: 1, Slots: r.text(), Waiting: r.int()}
+// readPermit reads what a granted id may use: one token, and slots.
+func readPermit(r *transport.Reply) Grant {
+	g := Grant{Token: r.Int(), Tokens: 1, Slots: r.Text(), Waiting: r.Int()}
 	_, err := core.ParseSlots(g.Slots)
 	if r.Err == nil && (err != nil || !g.isValid()) {
-		r.Err = fmt.Errorf("%w: token %d, slots: %w", errStrange, g.Token, err)
+		r.Err = fmt.Errorf("%w: token %d, slots: %w", transport.ErrStrange, g.Token, err)
 	}
 	return g
 }
 
-// permitHolders reads what permits_shown.lua returns, up to the end. It also returns when the first of all permits may end.
-func (r *Reply) permitHolders(inboxPrefix string) (holders []core.Holder, next time.Duration) {
-	next = r.ttl()
-	now := time.UnixMicro(r.int())
-	for r.Err == nil && len(r.values) > 0 {
-		p, ok := ParsePermit(r.text())
+// readPermitHolders reads what permits_shown.lua returns, up to the end. It also returns when the first of all permits may end.
+func readPermitHolders(r *transport.Reply, inboxPrefix string) (holders []core.Holder, next time.Duration) {
+	next = r.TTL()
+	now := time.UnixMicro(r.Int())
+	for r.Err == nil && r.Left() > 0 {
+		p, ok := ParsePermit(r.Text())
 		if !ok || !p.Ends.After(now) {
 			continue
 		}

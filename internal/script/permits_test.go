@@ -149,7 +149,7 @@ func TestLocksAndPermitsRefuseEachOther(t *testing.T) {
 		refused := func(what string, op scripttest.Operation, words ...string) {
 			d.Helper()
 			before := contentOf(d)
-			_, err := d.Send(op).Acquired("")
+			_, err := script.AcquireAnswer(d.Send(op), "")
 			for _, word := range append(words, "WRONGTYPE") {
 				if err == nil || !strings.Contains(err.Error(), word) {
 					d.Errorf("%s: %v, which does not say %q", what, err, word)

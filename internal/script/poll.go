@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Poll shows that tickets of one key are alive, and asks what became of them. Without tickets it only
@@ -24,15 +25,15 @@ type PolledTicket struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (p *Poll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+func (p *Poll) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	if p.Permits {
 		return p.permitCall(ctx, s, done)
 	}
-	k := newCall(ctx, s.poll, 5+1+3*len(p.Tickets), done)
-	k.addKeys(p.Keys.five)
-	k.add(subscribedFlag(p.Subscribed))
+	k := transport.NewCall(ctx, s.poll, 5+1+3*len(p.Tickets), done)
+	k.AddKeys(p.Keys.five[:]...)
+	k.Add(subscribedFlag(p.Subscribed))
 	for _, t := range p.Tickets {
-		k.add(t.ID.String(), t.Lease.Milliseconds(), max(t.Calls, 1))
+		k.Add(t.ID.String(), t.Lease.Milliseconds(), max(t.Calls, 1))
 	}
 	return k
 }
@@ -54,40 +55,40 @@ type TicketAnswer struct {
 	Err      error
 }
 
-// Polled reads the answer to a Poll that asked for n tickets.
-func (r *Reply) Polled(n int, inboxPrefix string) (p Polled, err error) {
-	code := r.int()
+// PollAnswer reads the answer to a Poll that asked for n tickets.
+func PollAnswer(r *transport.Reply, n int, inboxPrefix string) (p Polled, err error) {
+	code := r.Int()
 	p.More = code&1 == 1
-	p.Stamp = r.int()
-	p.Wait.Queued = int(r.int())
-	list := r.list()
+	p.Stamp = r.Int()
+	p.Wait.Queued = int(r.Int())
+	list := r.List()
 	if code >= 2 {
-		p.Wait.Holders, p.Next = r.permitHolders(inboxPrefix)
+		p.Wait.Holders, p.Next = readPermitHolders(r, inboxPrefix)
 	} else {
-		p.Wait.Holders = r.holders(inboxPrefix)
+		p.Wait.Holders = readHolders(r, inboxPrefix)
 	}
 	if r.Err == nil && len(list) != n {
-		r.strange()
+		r.Strange()
 	}
 	if r.Err != nil {
 		return p, r.Err
 	}
 	p.Tickets = make([]TicketAnswer, n)
 	for i, one := range list {
-		p.Tickets[i] = one.ticket()
+		p.Tickets[i] = readTicket(one)
 	}
 	return p, nil
 }
 
-func (r *Reply) ticket() (t TicketAnswer) {
-	switch code := r.int(); {
+func readTicket(r *transport.Reply) (t TicketAnswer) {
+	switch code := r.Int(); {
 	case r.Err != nil:
 	case code == 1:
-		t.Outcome, t.Grant = Held, r.grant()
+		t.Outcome, t.Grant = Held, readGrant(r)
 	case code == 3:
-		t.Outcome, t.Grant = Held, r.permit()
+		t.Outcome, t.Grant = Held, readPermit(r)
 	case code == 0:
-		return TicketAnswer{Outcome: Queued, Position: int(r.int())} // it is queued even if its position is not readable
+		return TicketAnswer{Outcome: Queued, Position: int(r.Int())} // it is queued even if its position is not readable
 	default:
 		t.Outcome = Over
 	}

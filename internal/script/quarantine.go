@@ -15,13 +15,14 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
 )
 
 //go:embed known.lua
 var knownLua string
 
 // A Quarantine keeps servers that may have lost locks from granting any until all older leases are over (rule 22 of
-// docs/protocol.md). Safe for concurrent use.
+// docs/protocol.md). It is the transport.Guard of the scripts that grant locks. Safe for concurrent use.
 type Quarantine struct {
 	length time.Duration
 	rdb    redis.UniversalClient
@@ -49,8 +50,11 @@ type server struct {
 	next  clock.Instant // not examined again before that
 }
 
-// trusted returns the replication id that the server of a key is to have.
-func (q *Quarantine) trusted(key string) string {
+// Trusted returns the replication id that the server of a key is to have; "" if none is trusted, or there is no quarantine.
+func (q *Quarantine) Trusted(key string) string {
+	if q == nil {
+		return ""
+	}
 	s, _, err := q.serverOf(context.Background(), key)
 	if err != nil {
 		return ""
@@ -59,19 +63,11 @@ func (q *Quarantine) trusted(key string) string {
 	return id
 }
 
-// Trusted returns the replication id that the server of a key is to have; "" if none is trusted, or there is no quarantine.
-func (q *Quarantine) Trusted(key string) string {
-	if q == nil {
-		return ""
-	}
-	return q.trusted(key)
-}
-
 // serverOf returns the server that has a key, and its client.
 func (q *Quarantine) serverOf(ctx context.Context, key string) (*server, redis.UniversalClient, error) {
 	var node *redis.Client
 	client := q.rdb
-	if cluster := ClusterOf(q.rdb); cluster != nil {
+	if cluster := transport.ClusterOf(q.rdb); cluster != nil {
 		var err error
 		if node, err = cluster.MasterForKey(ctx, key); err != nil {
 			return nil, nil, err
@@ -95,9 +91,9 @@ func (e *quarantineError) Error() string {
 // examineTimeout is how long an examination may take.
 const examineTimeout = 2 * time.Second
 
-// examine finds out whether the server of a key may grant locks, which has refused a run that carried a replication id. It
+// Examine finds out whether the server of a key may grant locks, which has refused a run that carried a replication id. It
 // returns nil if it may, and is trusted from now on.
-func (q *Quarantine) examine(ctx context.Context, key string, carried any) error {
+func (q *Quarantine) Examine(ctx context.Context, key string, carried any) error {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
 	s, client, err := q.serverOf(ctx, key)
@@ -152,9 +148,9 @@ func (q *Quarantine) look(ctx context.Context, client redis.UniversalClient, key
 
 const replicationIDLen = 40
 
-var errShortQuarantine = fmt.Errorf("%w: all clients of a server need the same quarantine", core.ErrInvalidOption)
+var errShortQuarantine = &transport.FinalError{Err: fmt.Errorf("%w: all clients of a server need the same quarantine", core.ErrInvalidOption)}
 
-var errNoReplicationID = errors.New("whether it may have lost locks is not known: INFO does not tell its replication id")
+var errNoReplicationID = &transport.FinalError{Err: errors.New("whether it may have lost locks is not known: INFO does not tell its replication id")}
 
 // isOld reports whether a server has kept its data for a quarantine: it has run for that long, and took nobody's place. The
 // trace of that is gone when its first replica comes, which makes a backlog, or a backlog's time after its last one.
@@ -193,7 +189,7 @@ func (q *Quarantine) isKnown(ctx context.Context, client redis.UniversalClient, 
 // note returns where it is noted since when a server is known by its id. In a Cluster it is in the first slot of the node
 // among some, so that all clients find it, whatever lock they want.
 func (q *Quarantine) note(ctx context.Context, client redis.UniversalClient, key, id string) string {
-	cluster := ClusterOf(q.rdb)
+	cluster := transport.ClusterOf(q.rdb)
 	if cluster == nil {
 		return q.layout.prefix + ":known:" + id
 	}

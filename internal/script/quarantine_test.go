@@ -9,27 +9,28 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A quarantined sends operations as a client does that has a quarantine.
 type quarantined struct {
 	*scripttest.Driver
 	scripts *script.Set
-	sender  *script.Sender
+	sender  *transport.Sender
 }
 
 func newQuarantined(d *scripttest.Driver, length time.Duration) *quarantined {
 	params := script.DefaultParams(true)
 	params.Quarantine = script.NewQuarantine(d.Redis, script.NewLayout("lockmw", false), length)
-	q := &quarantined{d, script.NewSet(params), script.NewSender(d.Redis, script.Topology{Single: true}, time.Second, script.Replicas{})}
+	q := &quarantined{d, script.NewSet(params), transport.NewSender(d.Redis, transport.Topology{Single: true}, time.Second, transport.Replicas{})}
 	d.Cleanup(q.sender.Stop)
 	return q
 }
 
-func (q *quarantined) send(op scripttest.Operation) *script.Reply {
+func (q *quarantined) send(op scripttest.Operation) *transport.Reply {
 	q.Helper()
-	answer := make(chan *script.Reply, 1)
-	q.sender.Start(op.Call(q.Context(), q.scripts, func(r *script.Reply) { answer <- r }))
+	answer := make(chan *transport.Reply, 1)
+	q.sender.Start(op.Call(q.Context(), q.scripts, func(r *transport.Reply) { answer <- r }))
 	return <-answer
 }
 
@@ -162,12 +163,12 @@ func TestABatchIsRefusedByAServerThatIsNotTrusted(t *testing.T) {
 	q.sender.SetBatching(true)
 	q.sender.Pause()
 	const n = 5
-	answers := make(chan *script.Reply, n)
+	answers := make(chan *transport.Reply, n)
 	for _, key := range scripttest.IDs("k", n) {
 		keys := d.Sibling(key)
 		op := scripttest.Acquire{ID: key, Mode: core.Exclusive}.Operation(d)
 		op.Keys = &keys
-		q.sender.Start(op.Call(t.Context(), q.scripts, func(r *script.Reply) { answers <- r }))
+		q.sender.Start(op.Call(t.Context(), q.scripts, func(r *transport.Reply) { answers <- r }))
 	}
 	q.sender.Resume()
 	for range n {

@@ -43,7 +43,7 @@ func (w *twin) crowd(verb string, ids []string) {
 		if list, ok := answers[i].([]any); ok {
 			w.says(list, nil)
 		} else {
-			_, _ = d.Send(a).Acquired("")
+			_, _ = script.AcquireAnswer(d.Send(a), "")
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A gathering is calls to a server that go out together.
@@ -21,10 +22,10 @@ type gathering struct {
 	*testing.T
 	sees   *redis.Client
 	wire   *redistest.Wire
-	sender *script.Sender
+	sender *transport.Sender
 	set    *script.Set
 	layout script.Layout
-	calls  []*script.Call
+	calls  []*transport.Call
 	said   map[string]script.Acquired // by ids
 }
 
@@ -33,7 +34,7 @@ func gather(t *testing.T, s *redistest.Server) *gathering {
 		T: t, sees: s.NewClient(t), wire: s.NewWire(), set: script.NewSet(script.DefaultParams(true)), layout: script.NewLayout("lockmw", false),
 		said: make(map[string]script.Acquired),
 	}
-	g.sender = script.NewSender(s.NewClient(t, g.wire.Use), script.Topology{Single: true}, time.Second, script.Replicas{})
+	g.sender = transport.NewSender(s.NewClient(t, g.wire.Use), transport.Topology{Single: true}, time.Second, transport.Replicas{})
 	t.Cleanup(g.sender.Stop)
 	g.sender.SetBatching(true)
 	return g
@@ -49,8 +50,8 @@ func (g *gathering) comes(key, id string, edit ...func(a *script.Acquire)) {
 	for _, f := range edit {
 		f(&a)
 	}
-	g.calls = append(g.calls, a.Call(context.Background(), g.set, func(r *script.Reply) {
-		got, err := r.Acquired("")
+	g.calls = append(g.calls, a.Call(context.Background(), g.set, func(r *transport.Reply) {
+		got, err := script.AcquireAnswer(r, "")
 		if err != nil {
 			g.Errorf("%s: %v", id, err)
 		}
@@ -65,8 +66,8 @@ func (g *gathering) comes(key, id string, edit ...func(a *script.Acquire)) {
 func (g *gathering) leaves(key, id string) {
 	keys := g.layout.KeySet(key)
 	l := script.Release{Keys: &keys, ID: scripttest.ID(id)}
-	g.calls = append(g.calls, l.Call(context.Background(), g.set, func(r *script.Reply) {
-		if outcome, err := r.Released(); err != nil || outcome != script.Done {
+	g.calls = append(g.calls, l.Call(context.Background(), g.set, func(r *transport.Reply) {
+		if outcome, err := script.ReleaseAnswer(r); err != nil || outcome != script.Done {
 			g.Errorf("release of %s: %v, %v", id, outcome, err)
 		}
 	}))

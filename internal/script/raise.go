@@ -3,6 +3,8 @@ package script
 import (
 	"context"
 	"time"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // MaxAhead is how far a token may be ahead of the server's clock to be believed: one server whose clock was years ahead
@@ -19,35 +21,35 @@ type Raise struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (a *Raise) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.raise, 2+5, done)
-	k.addKey(a.Keys.Holder())
-	k.addKey(a.Keys.Fence())
-	k.add(a.Token, MaxAhead.Microseconds())
+func (a *Raise) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
+	k := transport.NewCall(ctx, s.raise, 2+5, done)
+	k.AddKeys(a.Keys.Holder())
+	k.AddKeys(a.Keys.Fence())
+	k.Add(a.Token, MaxAhead.Microseconds())
 	if a.Always {
-		k.add(1)
+		k.Add(1)
 	}
 	if a.Hold != nil {
-		k.add(a.Hold.String(), a.Shown)
+		k.Add(a.Hold.String(), a.Shown)
 	}
 	return k
 }
 
-// Raised reads the answer to a Raise. behind is by how much the server's clock is behind the token if that is too much, so
+// RaiseAnswer reads the answer to a Raise. behind is by how much the server's clock is behind the token if that is too much, so
 // that nothing was done; else 0.
-func (r *Reply) Raised(token int64) (behind time.Duration, err error) {
+func RaiseAnswer(r *transport.Reply, token int64) (behind time.Duration, err error) {
 	if r.Err != nil {
 		return 0, r.Err
 	}
-	if _, refused := r.single[0].(string); !refused {
-		if code := r.int(); r.Err == nil && code != 1 {
-			r.strange()
+	if _, refused := r.Single().(string); !refused {
+		if code := r.Int(); r.Err == nil && code != 1 {
+			r.Strange()
 		}
 		return 0, r.Err
 	}
-	now := r.int()
+	now := r.Int()
 	if r.Err == nil && now >= token {
-		r.strange()
+		r.Strange()
 	}
 	return time.Duration(token-now) * time.Microsecond, r.Err
 }

@@ -10,7 +10,7 @@ import (
 
 func raise(d *scripttest.Driver, token int64) (behind time.Duration) {
 	d.Helper()
-	behind, err := d.Send(&script.Raise{Keys: d.Keys, Token: token}).Raised(token)
+	behind, err := script.RaiseAnswer(d.Send(&script.Raise{Keys: d.Keys, Token: token}), token)
 	if err != nil {
 		d.Error(err)
 	}
@@ -61,7 +61,7 @@ func TestACounterOfSomebodyElseIsNotRaised(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Redis.Set(d.Context(), d.Keys.Fence(), "a word", 0)
 		token := time.Now().Add(time.Second).UnixMicro()
-		if _, err := d.Send(&script.Raise{Keys: d.Keys, Token: token}).Raised(token); err == nil {
+		if _, err := script.RaiseAnswer(d.Send(&script.Raise{Keys: d.Keys, Token: token}), token); err == nil {
 			d.Error("no error")
 		}
 		if got := d.Redis.Get(d.Context(), d.Keys.Fence()).Val(); got != "a word" {

@@ -3,6 +3,8 @@ package script
 import (
 	"context"
 	"time"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Release ends one hold and grants the lock to the next ticket. It is harmless when repeated.
@@ -18,27 +20,30 @@ type Release struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (l *Release) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+func (l *Release) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	plain := !l.Mark && l.Linger <= 0 && l.Place == "" && !l.Read && !l.Permit && len(l.Served) == 0
 	size := 5 + 1
 	if !plain {
 		size = 7 + 4 + len(l.Served)
 	}
-	var k *Call
+	var k *transport.Call
 	if l.Permit {
 		k = permitCall(ctx, s.permit.release, l.Keys, size, done)
 	} else {
-		k = newCall(ctx, s.release, size, done)
-		k.addKeys(l.Keys.five)
+		k = transport.NewCall(ctx, s.release, size, done)
+		k.AddKeys(l.Keys.five[:]...)
 	}
-	k.copies = &l.ID.releases
+	k.Copies = &l.ID.releases
+	if plain {
+		k.Batch = s.releases
+	}
 	if l.Mark || l.Place != "" {
-		k.addKey(l.Keys.Done(l.ID.String()))
+		k.AddKeys(l.Keys.Done(l.ID.String()))
 	}
 	if l.Place != "" {
-		k.addKey(l.Keys.Kept(l.Place))
+		k.AddKeys(l.Keys.Kept(l.Place))
 	}
-	k.add((*releaseID)(l.ID))
+	k.Add((*releaseID)(l.ID))
 	if plain {
 		return k
 	}
@@ -49,32 +54,31 @@ func (l *Release) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
 	if l.Place != "" {
 		place = doneMillis
 	}
-	k.add(roundUp(max(l.Linger, 0)), mark, place)
-	k.addServed(l.Served)
+	k.Add(transport.RoundUp(max(l.Linger, 0)), mark, place)
+	addServed(k, l.Served)
 	return k
 }
 
 // addServed adds ids of a run as the last arguments.
-func (k *Call) addServed(ids []string) {
+func addServed(k *transport.Call, ids []string) {
 	for _, id := range ids {
-		k.args = append(k.args, id)
+		k.Add(id)
 	}
 }
 
 // Where the arguments of a plain release stand in a Call; release_batch.lua takes some of them.
 const (
-	releaseHolder = firstKey + iota
+	releaseHolder = transport.FirstKey + iota
 	releaseQueue
 	_ // tickets
 	_ // fencing counter
 	_ // queue of readers
 	releaseIDArg
-	releaseEnd
 )
 
-func releaseBatch(s *Script) *batchScript {
-	return &batchScript{script: s, plainLen: releaseEnd, keys: []int{releaseHolder, releaseQueue}, args: []int{releaseIDArg}}
+func releaseBatch(s *transport.Script) *transport.Batch {
+	return &transport.Batch{Script: s, Keys: []int{releaseHolder, releaseQueue}, Args: []int{releaseIDArg}}
 }
 
-// Released reads the answer to a Release: Done, More or NotHeld.
-func (r *Reply) Released() (Outcome, error) { return r.ended() }
+// ReleaseAnswer reads the answer to a Release: Done, More or NotHeld.
+func ReleaseAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }

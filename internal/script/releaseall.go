@@ -1,6 +1,10 @@
 package script
 
-import "context"
+import (
+	"context"
+
+	"github.com/lockmw/go/internal/transport"
+)
 
 // A ReleaseAll ends several holds in one run of release_batch.lua. What is not plain there is left to a Release, as in a
 // batch. It is harmless when repeated.
@@ -9,32 +13,32 @@ type ReleaseAll struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (l *ReleaseAll) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+func (l *ReleaseAll) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	n := len(l.Locks)
-	k := newCall(ctx, s.release.batch.script, 3*n, done)
+	k := transport.NewCall(ctx, s.releases.Script, 3*n, done)
 	for _, one := range l.Locks {
-		k.addKey(one.Keys.five[holderKey])
-		k.addKey(one.Keys.five[queueKey])
+		k.AddKeys(one.Keys.five[holderKey])
+		k.AddKeys(one.Keys.five[queueKey])
 	}
 	copies := make(counters, n)
 	for i, one := range l.Locks {
-		k.add((*releaseID)(one.ID))
+		k.Add((*releaseID)(one.ID))
 		copies[i] = &one.ID.releases
 	}
-	k.copies = copies
+	k.Copies = copies
 	return k
 }
 
 // Answers reads the answer: for each hold what a Release of it would have been answered, or nil if it is left to one.
-func (l *ReleaseAll) Answers(r *Reply) []*Reply {
-	answers := make([]*Reply, len(l.Locks))
+func (l *ReleaseAll) Answers(r *transport.Reply) []*transport.Reply {
+	answers := make([]*transport.Reply, len(l.Locks))
 	for i, one := range l.Locks {
-		code := r.int()
-		if r.Err == nil && code == notPlain {
+		code := r.Int()
+		if r.Err == nil && code == transport.NotPlain {
 			one.ID.releases.Add(-1) // the run did nothing for it
 			continue
 		}
-		answers[i] = newReply(code, r.Err, r.Sent)
+		answers[i] = transport.NewReply(code, r.Err, r.Sent)
 	}
 	return answers
 }

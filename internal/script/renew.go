@@ -3,6 +3,8 @@ package script
 import (
 	"context"
 	"time"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Renew renews the lease of one hold. It never shortens it.
@@ -15,19 +17,16 @@ type Renew struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (n *Renew) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
+func (n *Renew) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	run := s.renew
 	if n.Permit {
 		run = s.permit.renew
 	}
-	k := newCall(ctx, run, 1+2, done)
-	k.addKey(n.Keys.Holder())
-	k.add(n.ID.String(), roundUp(n.Lease))
+	k := transport.NewCall(ctx, run, 1+2, done)
+	k.AddKeys(n.Keys.Holder())
+	k.Add(n.ID.String(), transport.RoundUp(n.Lease))
 	return k
 }
-
-// roundUp returns d in milliseconds, the next greater one if it is not whole.
-func roundUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
 // A Renewed is the answer to a Renew.
 type Renewed struct {
@@ -35,9 +34,9 @@ type Renewed struct {
 	Contended bool    // others wait for the lock
 }
 
-// Renewed reads the answer to a Renew.
-func (r *Reply) Renewed() (Renewed, error) {
-	code := r.int()
+// RenewAnswer reads the answer to a Renew.
+func RenewAnswer(r *transport.Reply) (Renewed, error) {
+	code := r.Int()
 	switch {
 	case r.Err != nil:
 		return Renewed{}, r.Err

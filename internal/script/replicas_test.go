@@ -1,7 +1,6 @@
 package script_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -10,55 +9,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
-	"github.com/lockmw/go/internal/test/suite"
 )
-
-// One key of a pipeline has moved to a node with a replica that keeps up. That says nothing of the others.
-func TestARedirectedRunAcknowledgesNoOther(t *testing.T) {
-	suite.NeedsFull(t, "a Cluster takes seconds to form")
-	t.Parallel()
-	c := redistest.NewCluster(t, 2, 1)
-	scripts, layout := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", true)
-	sender := script.NewSender(c.Client(t), script.Topology{Cluster: true}, time.Second, script.Replicas{Count: 1, Timeout: time.Second})
-	t.Cleanup(sender.Stop)
-	moves, stays := layout.KeySet(c.KeyAt(0)), layout.KeySet(c.KeyAt(0))
-	stem := script.IDStem("a")
-	id := stem.New(1)
-	send := func(prepare func(context.Context, *script.Set, func(*script.Reply)) *script.Call) {
-		t.Helper()
-		answer := make(chan *script.Reply, 1)
-		sender.Start(prepare(t.Context(), scripts, func(r *script.Reply) { answer <- r }))
-		if r := <-answer; r.Err != nil || r.Few != nil {
-			t.Fatal(r.Err, r.Few)
-		}
-	}
-	for _, keys := range []*script.KeySet{&moves, &stays} {
-		send((&script.Acquire{Keys: keys, ID: id, Lease: time.Hour, Inbox: ""}).Call)
-		send((&script.Renew{Keys: keys, ID: id, Lease: time.Hour}).Call) // the node knows the script from here on
-	}
-	c.Move(moves.Holder())
-	for _, replica := range c.Replicas(0) {
-		c.Nodes[replica].Pause(t)
-	}
-	var few [2]error
-	var batch []*script.Call
-	for i, keys := range []*script.KeySet{&moves, &stays} {
-		n := script.Renew{Keys: keys, ID: id, Lease: time.Hour}
-		batch = append(batch, n.Call(t.Context(), scripts, func(r *script.Reply) {
-			if r.Err != nil {
-				t.Error(r.Err)
-			}
-			few[i] = r.Few
-		}))
-	}
-	sender.RunBatch(t.Context(), batch)
-	if few[0] != nil {
-		t.Errorf("what has moved: %v", few[0])
-	}
-	if few[1] == nil {
-		t.Error("what has stayed counts as acknowledged, by a replica that hangs")
-	}
-}
 
 // changes returns how many changes of its data the server has counted.
 func changes(d *scripttest.Driver) string {

@@ -10,10 +10,11 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/test/answertext"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // Whatever a script is said to have answered, reading it gives values that mean something, or an
-// error: the server's own or errStrange.
+// error: the server's own or transport.ErrStrange.
 func FuzzReply(f *testing.F) {
 	for _, text := range []string{
 		"( 1 7 1 0 )", "( 1 '7 40 3 )", "( 1 -7 1 0 )", "( 1 7 0 0 )", "( 1 9223372036854775807 9223372036854775807 0 )",
@@ -28,16 +29,16 @@ func FuzzReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		v := answertext.Parse(text)
-		read := func(use func(r *Reply)) *Reply {
+		read := func(use func(r *transport.Reply)) *transport.Reply {
 			cmd := redis.NewCmd(context.Background())
 			if err, ok := v.(error); ok {
 				cmd.SetErr(err)
 			} else {
 				cmd.SetVal(v)
 			}
-			r := newReply(valueOf(cmd), cmd.Err(), 0)
+			r := transport.NewReply(cmd.Val(), cmd.Err(), 0)
 			use(r)
-			if want, ok := v.(error); ok && !errors.Is(r.Err, want) || !ok && r.Err != nil && !errors.Is(r.Err, errStrange) {
+			if want, ok := v.(error); ok && !errors.Is(r.Err, want) || !ok && r.Err != nil && !errors.Is(r.Err, transport.ErrStrange) {
 				t.Errorf("reading %q: %v", text, r.Err)
 			}
 			return r
@@ -48,11 +49,11 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-func checkGrant(t *testing.T, text string, v any, read func(func(*Reply)) *Reply) {
+func checkGrant(t *testing.T, text string, v any, read func(func(*transport.Reply)) *transport.Reply) {
 	t.Helper()
 	var code int64
 	var g Grant
-	r := read(func(r *Reply) { code, g = r.int(), r.grant() })
+	r := read(func(r *transport.Reply) { code, g = r.Int(), readGrant(r) })
 	switch token := answertext.Grant(v); {
 	case (r.Err == nil && code == 1) != (token > 0):
 		t.Errorf("the grant %q: %v", text, r.Err)
@@ -61,7 +62,7 @@ func checkGrant(t *testing.T, text string, v any, read func(func(*Reply)) *Reply
 	}
 }
 
-func checkHolder(t *testing.T, text string, v any, read func(func(*Reply)) *Reply) {
+func checkHolder(t *testing.T, text string, v any, read func(func(*transport.Reply)) *transport.Reply) {
 	t.Helper()
 	list, isList := v.([]any)
 	if !isList {
@@ -85,12 +86,12 @@ func checkHolder(t *testing.T, text string, v any, read func(func(*Reply)) *Repl
 		good = isOwner && isInbox && isTrace && isToken && isSince
 		want = append(want, core.Holder{Token: token, Since: time.UnixMicro(since)})
 	}
-	ttl := time.Duration(min(max(ms, 0), endless.Milliseconds())) * time.Millisecond
-	if ms == -1 || ms > endless.Milliseconds() {
-		ttl = endless
+	ttl := time.Duration(min(max(ms, 0), transport.Endless.Milliseconds())) * time.Millisecond
+	if ms == -1 || ms > transport.Endless.Milliseconds() {
+		ttl = transport.Endless
 	}
-	r := read(func(r *Reply) {
-		got := r.holders("lockmw:inbox:")
+	r := read(func(r *transport.Reply) {
+		got := readHolders(r, "lockmw:inbox:")
 		if good && len(got) != len(want) {
 			t.Errorf("the holders %q are %+v", text, got)
 			return
@@ -106,7 +107,7 @@ func checkHolder(t *testing.T, text string, v any, read func(func(*Reply)) *Repl
 	}
 }
 
-func checkList(t *testing.T, text string, v any, read func(func(*Reply)) *Reply) {
+func checkList(t *testing.T, text string, v any, read func(func(*transport.Reply)) *transport.Reply) {
 	t.Helper()
 	list, _ := v.([]any)
 	var items []any
@@ -114,13 +115,13 @@ func checkList(t *testing.T, text string, v any, read func(func(*Reply)) *Reply)
 	if len(list) > 0 {
 		items, isList = list[0].([]any)
 	}
-	r := read(func(r *Reply) {
-		got := r.list()
+	r := read(func(r *transport.Reply) {
+		got := r.List()
 		if len(got) != len(items) {
 			t.Errorf("the list %q has %d items", text, len(got))
 		}
 		for i, item := range got {
-			item.int()
+			item.Int()
 			values, _ := items[i].([]any)
 			if item.Err == nil && len(values) == 0 {
 				t.Errorf("item %d of %q is a number", i, text)

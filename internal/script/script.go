@@ -1,7 +1,7 @@
-// Package script is the Redis side of the locks: the Lua scripts, and how they are sent.
+// Package script is the Redis side of the locks: the Lua scripts, their arguments and their answers. Package transport sends them.
 //
 // Each operation has a file lua/<operation>.lua and a Go file of the same name. The Go file has a struct
-// that fills the script's KEYS and ARGV, and a method of Reply that reads its answer:
+// that fills the script's KEYS and ARGV, and a function that reads its answer:
 //
 //	acquire    takes a lock, or queues a ticket for it
 //	acquireall takes several free locks, or none, by acquire_all.lua
@@ -26,28 +26,17 @@
 // What several scripts share is in lua/parts. A part whose name begins with fast_ does what is usual in less time; the rest of
 // the script can do all of it, and what is not usual. The other files:
 //
-//	script.go   assembles the scripts
-//	keys.go     the Redis keys of a lock
-//	id.go       ids of requests, tickets and holds
-//	call.go     one run of a script
-//	sender.go   sends calls: lane.go in the caller's goroutine, pipeline.go many at a time
-//	hooks.go    leads the calls of a lane through the hooks of the user's client
-//	replicas.go waits until replicas have what a run has written
+//	script.go     assembles the scripts
+//	keys.go       the Redis keys of a lock; slot.go finds their slot in a Cluster
+//	id.go         ids of requests, tickets and holds
+//	about.go      what a hold says of its caller
+//	answer.go     what several answers have in common
+//	message.go    reads what scripts publish; secret.go proves who has published it
 //	quarantine.go finds out whether a server may have lost locks, by known.lua
-//	batch.go    makes one script run of many plain ones
-//	reply.go    reads answers
-//	message.go  reads what scripts publish
-//	server.go   what kind of server there is
-//	reload.go   asks which nodes of a Cluster are masters
-//	repeat.go   repeats runs of scripts that the server did not know
-//	resend.go   sends again what a node has not answered that is no master any more
-//	errors.go   what a failed command means
 package script
 
 import (
-	"crypto/sha1"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"strings"
@@ -55,6 +44,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // The protocol's times and limits, as the scripts know them.
@@ -84,24 +74,13 @@ const (
 //go:embed lua
 var texts embed.FS
 
-// A Script is a Lua script with the shared parts put in.
-type Script struct {
-	Source string // the text
-	SHA    string // by which EVALSHA finds it
-
-	sha    any          // SHA, as an argument of a command
-	rested bool         // on what it writes: replicas may have to acknowledge it (rule 21 of docs/protocol.md)
-	grants *Quarantine  // in which it grants nothing; nil: there is none, or it never grants
-	batch  *batchScript // does plain runs many at a time; nil: there is no such script
-	votes  *batchScript // the same for locks that are each one of several
-	queues *batchScript // queues many tickets of one lock
-}
-
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, disown, force, look, raise, begin, mark, status *Script
+	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, disown, force, look, raise, begin, mark, status *transport.Script
 
 	permit permitScripts
+
+	acquires, votes, queues, releases *transport.Batch // acquires is for locks that are no votes and in no order
 }
 
 // Params are what the scripts are assembled with.
@@ -135,14 +114,14 @@ func NewSet(p Params) *Set {
 		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, MaxRun-1, p.Single, core.MaxPermits)
 	with := assembledWith{params: p, quarantine: p.Quarantine != nil}
 	with.params.Quarantine = nil
-	assemble := func(name string) *Script {
+	assemble := func(name string) *transport.Script {
 		with.name = name
 		text := with.text(limits)
-		s := &Script{Source: text.source, SHA: text.sha, sha: text.sha}
-		if text.grants {
-			s.grants = p.Quarantine
+		s := *text.script
+		if text.grants && p.Quarantine != nil {
+			s.Guard = p.Quarantine
 		}
-		return s
+		return &s
 	}
 	s := &Set{
 		acquire: assemble("acquire"), acquireAll: assemble("acquire_all"), poll: assemble("poll"), renew: assemble("renew"), tell: assemble("tell"),
@@ -151,13 +130,13 @@ func NewSet(p Params) *Set {
 		begin: assemble("begin"), mark: assemble("mark"), status: assemble("status"),
 	}
 	s.permit = newPermitScripts(assemble)
-	for _, on := range []*Script{s.acquire, s.acquireAll, s.renew, s.begin, s.mark} {
-		on.rested = true
+	for _, on := range []*transport.Script{s.acquire, s.acquireAll, s.renew, s.begin, s.mark} {
+		on.NeedsReplicas = true
 	}
-	s.acquire.batch = acquireBatch(assemble("acquire_batch"))
-	s.acquire.votes = voteBatch(assemble("vote_batch"))
-	s.acquire.queues = queueBatch(assemble("queue_batch"))
-	s.release.batch = releaseBatch(assemble("release_batch"))
+	s.acquires = acquireBatch(assemble("acquire_batch"))
+	s.votes = voteBatch(assemble("vote_batch"))
+	s.queues = queueBatch(assemble("queue_batch"))
+	s.releases = releaseBatch(assemble("release_batch"))
 	return s
 }
 
@@ -168,10 +147,10 @@ type assembledWith struct {
 	name       string // of the file
 }
 
-// An assembledText is a script's text, and its name for EVALSHA.
+// An assembledText is a script's text.
 type assembledText struct {
-	source, sha string
-	grants      bool // it has the part "quarantine"
+	script *transport.Script
+	grants bool // it has the part "quarantine"
 }
 
 // assembled has all texts by what they depend on: an assembledText by an assembledWith. Clients are made often in tests, and
@@ -209,20 +188,18 @@ func (w assembledWith) text(limits string) assembledText {
 	}
 	b.WriteString(w.params.Prelude)
 	add(w.name)
-	t.source = b.String()
-	sum := sha1.Sum([]byte(t.source)) // as Redis names scripts
-	t.sha = hex.EncodeToString(sum[:])
+	t.script = transport.NewScript(b.String())
 	assembled.Store(w, t)
 	return t
 }
 
 // All returns the scripts by the names of their files.
-func (s *Set) All() map[string]*Script {
-	all := map[string]*Script{
+func (s *Set) All() map[string]*transport.Script {
+	all := map[string]*transport.Script{
 		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
 		"cancel": s.cancel, "disown": s.disown, "force": s.force, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark, "status": s.status,
-		"acquire_all": s.acquireAll, "acquire_batch": s.acquire.batch.script, "vote_batch": s.acquire.votes.script,
-		"queue_batch": s.acquire.queues.script, "release_batch": s.release.batch.script,
+		"acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
+		"queue_batch": s.queues.Script, "release_batch": s.releases.Script,
 	}
 	maps.Copy(all, s.permit.byName())
 	return all

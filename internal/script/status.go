@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Status reads what is stored of one lock, in one run.
@@ -16,13 +18,13 @@ type Status struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (s *Status) Call(ctx context.Context, set *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, set.status, 7+len(s.Kept), done)
-	k.addKeys(s.Keys.five)
-	k.addKey(s.Keys.PermitQueue())
-	k.addKey(s.Keys.PermitTickets())
+func (s *Status) Call(ctx context.Context, set *Set, done func(*transport.Reply)) *transport.Call {
+	k := transport.NewCall(ctx, set.status, 7+len(s.Kept), done)
+	k.AddKeys(s.Keys.five[:]...)
+	k.AddKeys(s.Keys.PermitQueue())
+	k.AddKeys(s.Keys.PermitTickets())
 	for _, name := range s.Kept {
-		k.addKey(s.Keys.Kept(name))
+		k.AddKeys(s.Keys.Kept(name))
 	}
 	return k
 }
@@ -43,20 +45,20 @@ type StoredPlace struct {
 	TTL time.Duration
 }
 
-// Stored reads the answer to a Status.
-func (r *Reply) Stored() (*Stored, error) {
-	s := &Stored{Now: time.Unix(r.int(), r.int()*1000), TTL: r.ttl(), Holder: r.pairs()}
+// StatusAnswer reads the answer to a Status.
+func StatusAnswer(r *transport.Reply) (*Stored, error) {
+	s := &Stored{Now: time.Unix(r.Int(), r.Int()*1000), TTL: r.TTL(), Holder: readPairs(r)}
 	type ticket struct {
 		id    string
 		place float64
 	}
 	var all []ticket
 	for range 3 {
-		r.each(func(queue *Reply) {
-			t := ticket{id: queue.text()}
+		r.Each(func(queue *transport.Reply) {
+			t := ticket{id: queue.Text()}
 			var err error
-			if t.place, err = strconv.ParseFloat(queue.text(), 64); err != nil {
-				queue.strange()
+			if t.place, err = strconv.ParseFloat(queue.Text(), 64); err != nil {
+				queue.Strange()
 			}
 			all = append(all, t)
 		})
@@ -65,15 +67,15 @@ func (r *Reply) Stored() (*Stored, error) {
 	for _, t := range all {
 		s.Tickets = append(s.Tickets, t.id)
 	}
-	s.Noted = r.pairs()
-	maps.Copy(s.Noted, r.pairs())
-	r.each(func(kept *Reply) { s.Kept = append(s.Kept, StoredPlace{At: kept.text(), TTL: kept.ttl()}) })
+	s.Noted = readPairs(r)
+	maps.Copy(s.Noted, readPairs(r))
+	r.Each(func(kept *transport.Reply) { s.Kept = append(s.Kept, StoredPlace{At: kept.Text(), TTL: kept.TTL()}) })
 	return s, r.Err
 }
 
-// pairs reads a list of fields and values.
-func (r *Reply) pairs() map[string]string {
+// readPairs reads a list of fields and values.
+func readPairs(r *transport.Reply) map[string]string {
 	values := make(map[string]string)
-	r.each(func(list *Reply) { field := list.text(); values[field] = list.text() })
+	r.Each(func(list *transport.Reply) { field := list.Text(); values[field] = list.Text() })
 	return values
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A run is one run of a script in a story.
@@ -67,7 +68,7 @@ func (r *run) tell(s *stage, words []string) *run {
 	}
 	r.own = r.own[:1]
 	r.op = &script.Tell{Keys: s.Keys, ID: scripttest.ID(r.own[0]), Calls: int(calls), Number: int(number)}
-	r.send = r.ended(s, (*script.Reply).Told)
+	r.send = r.ended(s, script.TellAnswer)
 	return r
 }
 
@@ -79,7 +80,7 @@ func (r *run) poll(s *stage, subscribed bool) *run {
 		if reply.Err != nil {
 			return answer{}, reply.Err
 		}
-		p, err := reply.Polled(len(op.Tickets), s.Inbox(""))
+		p, err := script.PollAnswer(reply, len(op.Tickets), s.Inbox(""))
 		got := answer{strange: err, stamp: p.Stamp}
 		for _, t := range p.Tickets {
 			if t.Err != nil {
@@ -112,7 +113,7 @@ func (r *run) force(s *stage) *run {
 	}
 	token, err := strconv.ParseInt(h.Fields["token"], 10, 64)
 	r.op = &script.Force{Keys: s.Keys, Token: token, Owner: owner}
-	r.send = r.ended(s, (*script.Reply).Forced)
+	r.send = r.ended(s, script.ForceAnswer)
 	if err != nil { // no operator can see such a one
 		r.send = func() (answer, error) {
 			got, err := s.Eval("force", s.FiveKeys(), h.Fields["token"], owner)
@@ -187,7 +188,7 @@ func (r *run) requests(s *stage, a scripttest.Acquire) *run {
 		if reply.Err != nil {
 			return answer{}, reply.Err
 		}
-		a, err := reply.Acquired(s.Inbox(""))
+		a, err := script.AcquireAnswer(reply, s.Inbox(""))
 		got := answer{strange: err, outcome: a.Outcome, token: a.Grant.Token, stamp: unsaid}
 		if a.Outcome == script.Queued {
 			got.stamp = a.Stamp
@@ -237,11 +238,11 @@ func (r *run) end(s *stage, verb string) *run {
 	}
 	release := func(op script.Release) {
 		op.Keys, op.ID = s.Keys, scripttest.ID(id)
-		r.op, r.send = &op, r.ended(s, (*script.Reply).Released)
+		r.op, r.send = &op, r.ended(s, script.ReleaseAnswer)
 	}
 	cancel := func(op script.Cancel) {
 		op.Keys, op.ID, op.Mark = s.Keys, id, true
-		r.op, r.send = &op, r.ended(s, (*script.Reply).Cancelled)
+		r.op, r.send = &op, r.ended(s, script.CancelAnswer)
 	}
 	switch verb {
 	case "release":
@@ -261,12 +262,12 @@ func (r *run) end(s *stage, verb string) *run {
 	case "away":
 		cancel(script.Cancel{Place: "t", KeepPlace: 5 * time.Second})
 	case "down":
-		r.op, r.send = &script.Downgrade{Keys: s.Keys, ID: scripttest.ID(id)}, r.ended(s, (*script.Reply).Downgraded)
+		r.op, r.send = &script.Downgrade{Keys: s.Keys, ID: scripttest.ID(id)}, r.ended(s, script.DowngradeAnswer)
 	case "renew":
 		r.ends = nil
 		r.op = &script.Renew{Keys: s.Keys, ID: scripttest.ID(id), Lease: scripttest.Lease}
-		r.send = r.ended(s, func(reply *script.Reply) (script.Outcome, error) {
-			got, err := reply.Renewed()
+		r.send = r.ended(s, func(reply *transport.Reply) (script.Outcome, error) {
+			got, err := script.RenewAnswer(reply)
 			return got.Outcome, err
 		})
 	default:
@@ -276,7 +277,7 @@ func (r *run) end(s *stage, verb string) *run {
 }
 
 // ended returns what sends r.op, whose answer is an outcome.
-func (r *run) ended(s *stage, read func(*script.Reply) (script.Outcome, error)) func() (answer, error) {
+func (r *run) ended(s *stage, read func(*transport.Reply) (script.Outcome, error)) func() (answer, error) {
 	return func() (answer, error) {
 		reply := s.Send(r.op)
 		if reply.Err != nil {

@@ -126,13 +126,13 @@ func answerOf(d *scripttest.Driver, op scripttest.Operation) error {
 	r := d.Send(op)
 	switch op.(type) {
 	case *script.Acquire:
-		_, err := r.Acquired("")
+		_, err := script.AcquireAnswer(r, "")
 		return err
 	case *script.Look:
-		_, err := r.Looked()
+		_, err := script.LookAnswer(r)
 		return err
 	case *script.Status:
-		_, err := r.Stored()
+		_, err := script.StatusAnswer(r)
 		return err
 	}
 	return r.Err

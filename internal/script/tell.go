@@ -3,6 +3,8 @@ package script
 import (
 	"context"
 	"time"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Tell notes how many calls of its own process wait behind a hold, and since when, for who inspects the lock. It is harmless
@@ -16,12 +18,12 @@ type Tell struct {
 }
 
 // Call prepares a run. done is called once, with the answer.
-func (t *Tell) Call(ctx context.Context, s *Set, done func(*Reply)) *Call {
-	k := newCall(ctx, s.tell, 1+4, done)
-	k.addKey(t.Keys.Holder())
-	k.add(t.ID.String(), t.Calls, t.Number, t.Waited.Milliseconds())
+func (t *Tell) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
+	k := transport.NewCall(ctx, s.tell, 1+4, done)
+	k.AddKeys(t.Keys.Holder())
+	k.Add(t.ID.String(), t.Calls, t.Number, t.Waited.Milliseconds())
 	return k
 }
 
-// Told reads the answer to a Tell: Done or NotHeld.
-func (r *Reply) Told() (Outcome, error) { return r.ended() }
+// TellAnswer reads the answer to a Tell: Done or NotHeld.
+func TellAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }

@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // tickNow is a tick of a job that is due now.
@@ -180,7 +181,7 @@ func TestAStrangerAtATickIsLeftAlone(t *testing.T) {
 				"begin": &script.Begin{Keys: d.Keys, ID: scripttest.ID("a"), Token: token, Tick: tick},
 				"mark":  &script.Mark{Keys: d.Keys, Token: token, Tick: tick},
 			} {
-				if err := script.Failure(d.Send(op).Err); !errors.Is(err, core.ErrWrongType) {
+				if err := transport.Failure(d.Send(op).Err); !errors.Is(err, core.ErrWrongType) {
 					d.Errorf("a %s: %s: %v, want ErrWrongType", kind, what, err)
 				}
 				if d.Redis.Dump(d.Context(), key).Val() != before || d.Redis.PTTL(d.Context(), key).Val() > 0 {
@@ -190,7 +191,7 @@ func TestAStrangerAtATickIsLeftAlone(t *testing.T) {
 		}
 		d.Redis.Del(d.Context(), key, d.Keys.Holder())
 		d.Redis.Set(d.Context(), d.Keys.Holder(), "theirs", 0)
-		err := script.Failure(d.Send(&script.Begin{Keys: d.Keys, ID: scripttest.ID("a"), Token: token, Tick: tick}).Err)
+		err := transport.Failure(d.Send(&script.Begin{Keys: d.Keys, ID: scripttest.ID("a"), Token: token, Tick: tick}).Err)
 		if !errors.Is(err, core.ErrWrongType) || d.Redis.Exists(d.Context(), key).Val() != 0 {
 			d.Errorf("a stranger at the holder: %v", err)
 		}

@@ -40,17 +40,17 @@ func (w *twin) permit(words []string) {
 		}
 		_, _ = d.AcquirePermitOnce(a)
 	case "permitpoll":
-		_, _ = d.Send(d.PermitPolls(false, "a", "b", "c", "d")).Polled(4, "")
+		_, _ = script.PollAnswer(d.Send(d.PermitPolls(false, "a", "b", "c", "d")), 4, "")
 	case "permitrelease", "permitreleasemark", "permitreleasekept":
 		r := script.Release{Keys: d.Keys, ID: scripttest.ID(id), Linger: time.Duration(number(2, 0)) * time.Millisecond, Permit: true}
 		if r.Mark = words[0] == "permitreleasemark"; words[0] == "permitreleasekept" {
 			r.Place = "t"
 		}
-		_, _ = d.Send(&r).Released()
+		_, _ = script.ReleaseAnswer(d.Send(&r))
 	case "permitrenew":
-		_, _ = d.Send(&script.Renew{Keys: d.Keys, ID: scripttest.ID(id), Lease: time.Duration(number(2, 30_000)) * time.Millisecond, Permit: true}).Renewed()
+		_, _ = script.RenewAnswer(d.Send(&script.Renew{Keys: d.Keys, ID: scripttest.ID(id), Lease: time.Duration(number(2, 30_000)) * time.Millisecond, Permit: true}))
 	case "permitcancel":
-		_, _ = d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: words[2] != "", Permit: true}).Cancelled()
+		_, _ = script.CancelAnswer(d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: words[2] != "", Permit: true}))
 	case "permitset": // a field of the hash
 		_ = d.Redis.HSet(d.Context(), d.Keys.Holder(), words[2], strings.ReplaceAll(words[3], "_", " ")).Err()
 	case "permitticket": // a field of a ticket

@@ -13,10 +13,10 @@ import (
 func vote(d *scripttest.Driver, id string, v core.Vote, queued int) script.Acquired {
 	d.Helper()
 	stem := script.IDStem(id + ".")
-	got, err := d.Send(&script.Acquire{
+	got, err := script.AcquireAnswer(d.Send(&script.Acquire{
 		Keys: d.Keys, ID: stem.New(1), Lease: scripttest.Lease, About: script.About{Owner: "owner-" + id}, Mode: core.Exclusive,
 		Inbox: d.Inbox(id), Tokens: v.Tokens, QueueTokens: queued, Vote: &v,
-	}).Acquired("lockmw:inbox:")
+	}), "lockmw:inbox:")
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestARefusedTryTellsTheHolderThatSomebodyWaits(t *testing.T) {
 func TestACounterIsRaisedThoughTheClockIsAhead(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		token := time.Now().Add(-time.Second).UnixMicro()
-		if _, err := d.Send(&script.Raise{Keys: d.Keys, Token: token, Always: true}).Raised(token); err != nil {
+		if _, err := script.RaiseAnswer(d.Send(&script.Raise{Keys: d.Keys, Token: token, Always: true}), token); err != nil {
 			d.Fatal(err)
 		}
 		if last, _ := d.Look().Counter(); last != token {

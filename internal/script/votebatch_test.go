@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A voteRun is one lock in a run of vote_batch.lua.
@@ -87,7 +88,7 @@ func TestABatchOfVotesTakesWhatCallsHave(t *testing.T) {
 		wire, sees, set, layout := g.wire, g.sees, g.set, g.layout
 		const n, queues, busy, follows = 6, 3, 4, 5                // the last but one has another's key, the last one a predecessor
 		soon := time.Now().Add(900 * time.Millisecond).UnixMicro() // a second is too far
-		calls, answers, keys := make([]*script.Call, n), make([]script.Acquired, n), make([]script.KeySet, n)
+		calls, answers, keys := make([]*transport.Call, n), make([]script.Acquired, n), make([]script.KeySet, n)
 		for i := range calls {
 			keys[i] = layout.KeySet(fmt.Sprint("item:", i))
 			a := script.Acquire{
@@ -103,9 +104,9 @@ func TestABatchOfVotesTakesWhatCallsHave(t *testing.T) {
 			case follows:
 				a.Predecessor = &script.Predecessor{ID: scripttest.ID("before"), Lease: time.Minute}
 			}
-			calls[i] = a.Call(context.Background(), set, func(r *script.Reply) {
+			calls[i] = a.Call(context.Background(), set, func(r *transport.Reply) {
 				var err error
-				if answers[i], err = r.Acquired("lockmw:inbox:"); err != nil {
+				if answers[i], err = script.AcquireAnswer(r, "lockmw:inbox:"); err != nil {
 					t.Errorf("number %d: %v", i, err)
 				}
 			})

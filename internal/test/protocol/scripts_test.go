@@ -12,6 +12,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // The model's scripts are the engine's: random runs of both give the same answers, and leave the same
@@ -55,7 +56,7 @@ const (
 
 // scriptsFor returns the scripts, with times that do not run out during a test. A run admits batch
 // readers; 0: as many as usual.
-func scriptsFor(batch int) map[string]*script.Script {
+func scriptsFor(batch int) map[string]*transport.Script {
 	p := script.DefaultParams(true)
 	p.AcceptWindow, p.QueueTTL = window*time.Millisecond, hour*time.Millisecond
 	if batch > 0 {
@@ -68,7 +69,7 @@ func scriptsFor(batch int) map[string]*script.Script {
 type twin struct {
 	*rapid.T
 	rdb     *redis.Client
-	scripts map[string]*script.Script
+	scripts map[string]*transport.Script
 	key     string
 	head    int // the lowest place in the queue
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 const (
@@ -34,7 +35,7 @@ type Driver struct {
 
 	scripts *script.Set
 	layout  script.Layout
-	sender  *script.Sender
+	sender  *transport.Sender
 	answer  *lastAnswer
 }
 
@@ -58,7 +59,7 @@ func newDriver(t testing.TB, rdb *redis.Client, key string, cluster bool) *Drive
 		Redis: rdb, Key: key,
 		scripts: script.NewSet(script.DefaultParams(true)),
 		layout:  script.NewLayout("lockmw", cluster),
-		sender:  script.NewSender(rdb, script.Topology{Single: true}, time.Second, script.Replicas{}),
+		sender:  transport.NewSender(rdb, transport.Topology{Single: true}, time.Second, transport.Replicas{}),
 		answer:  new(lastAnswer),
 	}
 	keys := d.layout.KeySet(key)

@@ -41,7 +41,7 @@ func (a Permit) Operation(d *Driver) *script.Acquire {
 // AcquirePermitOnce runs permit_acquire.lua once.
 func (d *Driver) AcquirePermitOnce(a Permit) (script.Acquired, error) {
 	d.Helper()
-	return d.Send(a.Operation(d)).Acquired(d.layout.InboxPrefix())
+	return script.AcquireAnswer(d.Send(a.Operation(d)), d.layout.InboxPrefix())
 }
 
 // AcquirePermit runs permit_acquire.lua as often as its answer says.
@@ -68,7 +68,7 @@ func (d *Driver) PermitPolls(subscribed bool, ids ...string) *script.Poll {
 // PollPermits runs permit_poll.lua once.
 func (d *Driver) PollPermits(ids ...string) script.Polled {
 	d.Helper()
-	p, err := d.Send(d.PermitPolls(false, ids...)).Polled(len(ids), d.layout.InboxPrefix())
+	p, err := script.PollAnswer(d.Send(d.PermitPolls(false, ids...)), len(ids), d.layout.InboxPrefix())
 	if err != nil {
 		d.Fatalf("poll of %q: %v", ids, err)
 	}
@@ -85,7 +85,7 @@ func (d *Driver) ReleasePermit(id string) script.Outcome {
 func (d *Driver) ReleasePermitAs(l script.Release) script.Outcome {
 	d.Helper()
 	l.Keys, l.Permit = d.Keys, true
-	got, err := d.Send(&l).Released()
+	got, err := script.ReleaseAnswer(d.Send(&l))
 	d.check("release", l.ID.String(), err)
 	return got
 }
@@ -93,7 +93,7 @@ func (d *Driver) ReleasePermitAs(l script.Release) script.Outcome {
 // RenewPermit runs permit_renew.lua.
 func (d *Driver) RenewPermit(id string, lease time.Duration) script.Outcome {
 	d.Helper()
-	got, err := d.Send(&script.Renew{Keys: d.Keys, ID: ID(id), Lease: lease, Permit: true}).Renewed()
+	got, err := script.RenewAnswer(d.Send(&script.Renew{Keys: d.Keys, ID: ID(id), Lease: lease, Permit: true}))
 	d.check("renewal", id, err)
 	return got.Outcome
 }
@@ -101,7 +101,7 @@ func (d *Driver) RenewPermit(id string, lease time.Duration) script.Outcome {
 // CancelPermit runs permit_cancel.lua with a mark.
 func (d *Driver) CancelPermit(id string) script.Outcome {
 	d.Helper()
-	got, err := d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: true, Permit: true}).Cancelled()
+	got, err := script.CancelAnswer(d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: true, Permit: true}))
 	d.check("cancel", id, err)
 	return got
 }

@@ -10,18 +10,19 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // An Operation is a run of a script that can be prepared: a *script.Acquire, *script.Poll and so on.
 type Operation interface {
-	Call(ctx context.Context, s *script.Set, done func(*script.Reply)) *script.Call
+	Call(ctx context.Context, s *script.Set, done func(*transport.Reply)) *transport.Call
 }
 
 // Send runs op and returns its answer, which may be an error.
-func (d *Driver) Send(op Operation) *script.Reply {
+func (d *Driver) Send(op Operation) *transport.Reply {
 	d.Helper()
-	answer := make(chan *script.Reply, 1)
-	d.sender.Start(op.Call(d.Context(), d.scripts, func(r *script.Reply) { answer <- r }))
+	answer := make(chan *transport.Reply, 1)
+	d.sender.Start(op.Call(d.Context(), d.scripts, func(r *transport.Reply) { answer <- r }))
 	r := <-answer
 	if raw := d.answer.get(); r.Err == nil && !isWhole(op, raw) {
 		d.Errorf("the answer to a %T has too much, or too little: %v", op, raw)
@@ -115,7 +116,7 @@ func Prove(text string, secret script.Secret) string {
 // AcquireOnce runs acquire.lua once.
 func (d *Driver) AcquireOnce(a Acquire) (script.Acquired, error) {
 	d.Helper()
-	return d.Send(a.Operation(d)).Acquired(d.layout.InboxPrefix())
+	return script.AcquireAnswer(d.Send(a.Operation(d)), d.layout.InboxPrefix())
 }
 
 // Acquire runs acquire.lua as often as its answer says.
@@ -215,7 +216,7 @@ func (d *Driver) PollSubscribed(ids ...string) script.Polled { d.Helper(); retur
 
 func (d *Driver) poll(subscribed bool, ids []string) script.Polled {
 	d.Helper()
-	p, err := d.Send(d.Polls(subscribed, Lease, ids...)).Polled(len(ids), d.layout.InboxPrefix())
+	p, err := script.PollAnswer(d.Send(d.Polls(subscribed, Lease, ids...)), len(ids), d.layout.InboxPrefix())
 	if err != nil {
 		d.Fatalf("poll of %q: %v", ids, err)
 	}
@@ -247,7 +248,7 @@ func (d *Driver) Settle() (runs int) {
 // Renew runs renew.lua.
 func (d *Driver) Renew(id string, lease time.Duration) script.Renewed {
 	d.Helper()
-	got, err := d.Send(&script.Renew{Keys: d.Keys, ID: ID(id), Lease: lease}).Renewed()
+	got, err := script.RenewAnswer(d.Send(&script.Renew{Keys: d.Keys, ID: ID(id), Lease: lease}))
 	d.check("renewal", id, err)
 	return got
 }
@@ -255,7 +256,7 @@ func (d *Driver) Renew(id string, lease time.Duration) script.Renewed {
 // Tell runs tell.lua, as the run with that number among those for the hold.
 func (d *Driver) Tell(id string, calls, number int) script.Outcome {
 	d.Helper()
-	got, err := d.Send(&script.Tell{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}).Told()
+	got, err := script.TellAnswer(d.Send(&script.Tell{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}))
 	d.check("telling", id, err)
 	return got
 }
@@ -265,7 +266,7 @@ func (d *Driver) PollCalls(id string, calls int) script.Outcome {
 	d.Helper()
 	op := d.Polls(false, Lease, id)
 	op.Tickets[0].Calls = calls
-	p, err := d.Send(op).Polled(1, d.layout.InboxPrefix())
+	p, err := script.PollAnswer(d.Send(op), 1, d.layout.InboxPrefix())
 	d.check("poll", id, err)
 	return p.Tickets[0].Outcome
 }
@@ -303,7 +304,7 @@ func (d *Driver) Linger(id string, linger time.Duration) script.Outcome {
 func (d *Driver) release(op *script.Release) script.Outcome {
 	d.Helper()
 	op.Keys = d.Keys
-	got, err := d.Send(op).Released()
+	got, err := script.ReleaseAnswer(d.Send(op))
 	d.check("release", op.ID.String(), err)
 	return got
 }
@@ -311,7 +312,7 @@ func (d *Driver) release(op *script.Release) script.Outcome {
 // Downgrade runs downgrade.lua.
 func (d *Driver) Downgrade(id string) script.Outcome {
 	d.Helper()
-	got, err := d.Send(&script.Downgrade{Keys: d.Keys, ID: ID(id)}).Downgraded()
+	got, err := script.DowngradeAnswer(d.Send(&script.Downgrade{Keys: d.Keys, ID: ID(id)}))
 	d.check("downgrade", id, err)
 	return got
 }
@@ -343,7 +344,7 @@ func (d *Driver) CancelPlace(id, place string, token int64) script.Outcome {
 func (d *Driver) cancel(op *script.Cancel) script.Outcome {
 	d.Helper()
 	op.Keys = d.Keys
-	got, err := d.Send(op).Cancelled()
+	got, err := script.CancelAnswer(d.Send(op))
 	d.check("cancel", op.ID, err)
 	return got
 }
@@ -357,7 +358,7 @@ func (d *Driver) Disown(stem string, upTo uint64, inUse ...uint64) script.Outcom
 func (d *Driver) disown(op *script.Disown) script.Outcome {
 	d.Helper()
 	op.Keys = d.Keys
-	got, err := d.Send(op).Cancelled()
+	got, err := script.CancelAnswer(d.Send(op))
 	d.check("disown", string(op.Stem), err)
 	return got
 }
@@ -365,7 +366,7 @@ func (d *Driver) disown(op *script.Disown) script.Outcome {
 // Force runs force.lua.
 func (d *Driver) Force(token int64, owner string) script.Outcome {
 	d.Helper()
-	got, err := d.Send(&script.Force{Keys: d.Keys, Token: token, Owner: owner}).Forced()
+	got, err := script.ForceAnswer(d.Send(&script.Force{Keys: d.Keys, Token: token, Owner: owner}))
 	d.check("force", owner, err)
 	return got
 }
@@ -373,7 +374,7 @@ func (d *Driver) Force(token int64, owner string) script.Outcome {
 // Begin runs begin.lua for a hold with that token.
 func (d *Driver) Begin(id string, token int64, tick core.Tick) script.Began {
 	d.Helper()
-	got, err := d.Send(&script.Begin{Keys: d.Keys, ID: ID(id), Token: token, Tick: tick}).Began()
+	got, err := script.BeginAnswer(d.Send(&script.Begin{Keys: d.Keys, ID: ID(id), Token: token, Tick: tick}))
 	d.check("begin", id, err)
 	return got
 }
@@ -381,7 +382,7 @@ func (d *Driver) Begin(id string, token int64, tick core.Tick) script.Began {
 // Mark runs mark.lua for the hold with that token. It reports whether a later one has begun the tick.
 func (d *Driver) Mark(token int64, tick core.Tick) (again bool) {
 	d.Helper()
-	again, err := d.Send(&script.Mark{Keys: d.Keys, Token: token, Tick: tick}).Marked()
+	again, err := script.MarkAnswer(d.Send(&script.Mark{Keys: d.Keys, Token: token, Tick: tick}))
 	d.check("mark", "a run", err)
 	return again
 }

@@ -1,4 +1,26 @@
-package script
+// Package transport sends scripts to the servers of a Redis client, and reads their answers. It knows no locks: package script says
+// what a script does, and which of its runs can share a command.
+//
+//	k := transport.NewCall(ctx, s, 1, func(r *transport.Reply) { fmt.Println(r.Text(), r.Err) })
+//	k.AddKeys("user:42")
+//	sender.Start(k)
+//
+// Whatever is sent may arrive twice or late, and an answer may get lost. So a script must be harmless when repeated, and a Call
+// counts its copies. Read the files in this order:
+//
+//	call.go     one run of a script
+//	sender.go   sends calls
+//	route.go    how many are under way to a server
+//	lane.go     sends a call in its caller's goroutine
+//	hooks.go    leads the calls of a lane through the hooks of the user's client
+//	pipeline.go sends many calls at a time, and repeats those whose server did not know the script or is not trusted
+//	batch.go    makes one script run of many plain ones
+//	replicas.go waits until replicas have what a run has written
+//	cluster.go  asks which nodes of a Cluster are masters, and sends again what a deposed one has not answered
+//	reply.go    reads answers
+//	errors.go   what a failed command means
+//	server.go   what kind of server there is
+package transport
 
 import (
 	"context"
@@ -115,7 +137,7 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 		}
 		go s.fly(r, []*Call{k})
 		return false
-	case isUntrusted(err), isMissingScript(err): // there is more to do than one command
+	case isUntrusted(err), isMissingScript(err): // there is more to do than one command: see finish
 		k.didNothing()
 		go s.fly(r, []*Call{k})
 		return false
@@ -123,7 +145,7 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 		go s.fly(r, []*Call{k})
 		return false
 	}
-	s.finish(k, cmd)
+	s.conclude(k, cmd)
 	if batch := s.next(r); batch != nil {
 		go s.fly(r, batch)
 	}
@@ -176,7 +198,7 @@ func (s *Sender) fly(r *route, batch []*Call) {
 		switch batch = s.unanswered(batch); len(batch) {
 		case 0:
 		case 1:
-			s.finish(batch[0], s.run(batch[0]))
+			s.runAlone(batch)
 		default:
 			s.RunBatch(s.ctx, batch)
 		}
@@ -186,7 +208,7 @@ func (s *Sender) fly(r *route, batch []*Call) {
 }
 
 // run sends k on its own.
-func (s *Sender) run(k *Call) redis.Cmder {
+func (s *Sender) run(k *Call) *redis.Cmd {
 	ctx, cancel := s.contextOf(k)
 	defer cancel()
 	started := clock.Now()

@@ -1,4 +1,4 @@
-package script_test
+package transport_test
 
 import (
 	"context"
@@ -16,18 +16,19 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A sending is calls that go out in one of the ways in which a Sender sends.
 type sending struct {
 	name  string
-	calls func(set *script.Set, done func(*script.Reply)) []*script.Call
-	by    func(s *script.Sender, calls []*script.Call)
+	calls func(set *script.Set, done func(*transport.Reply)) []*transport.Call
+	by    func(s *transport.Sender, calls []*transport.Call)
 }
 
 // sendings lists the ways, for keys of a layout.
 func sendings(layout script.Layout) []sending {
-	acquire := func(key, id string, edit ...func(*script.Acquire)) func(*script.Set, func(*script.Reply)) *script.Call {
+	acquire := func(key, id string, edit ...func(*script.Acquire)) func(*script.Set, func(*transport.Reply)) *transport.Call {
 		keys := layout.KeySet(key)
 		a := script.Acquire{
 			Keys: &keys, ID: scripttest.ID(id), Lease: time.Minute, About: script.About{Owner: "o"}, Mode: core.Exclusive,
@@ -36,32 +37,32 @@ func sendings(layout script.Layout) []sending {
 		for _, f := range edit {
 			f(&a)
 		}
-		return func(set *script.Set, done func(*script.Reply)) *script.Call {
+		return func(set *script.Set, done func(*transport.Reply)) *transport.Call {
 			return a.Call(context.Background(), set, done)
 		}
 	}
 	fair := func(a *script.Acquire) { a.Mode, a.Runs = core.Fair, true }
 	vote := func(a *script.Acquire) { a.Vote = new(core.Vote) }
-	release := func(key string) func(*script.Set, func(*script.Reply)) *script.Call {
+	release := func(key string) func(*script.Set, func(*transport.Reply)) *transport.Call {
 		keys := layout.KeySet(key)
 		l := script.Release{Keys: &keys, ID: scripttest.ID("a1")}
-		return func(set *script.Set, done func(*script.Reply)) *script.Call {
+		return func(set *script.Set, done func(*transport.Reply)) *transport.Call {
 			return l.Call(context.Background(), set, done)
 		}
 	}
-	all := func(prepare ...func(*script.Set, func(*script.Reply)) *script.Call) func(*script.Set, func(*script.Reply)) []*script.Call {
-		return func(set *script.Set, done func(*script.Reply)) []*script.Call {
-			calls := make([]*script.Call, len(prepare))
+	all := func(prepare ...func(*script.Set, func(*transport.Reply)) *transport.Call) func(*script.Set, func(*transport.Reply)) []*transport.Call {
+		return func(set *script.Set, done func(*transport.Reply)) []*transport.Call {
+			calls := make([]*transport.Call, len(prepare))
 			for i, p := range prepare {
 				calls[i] = p(set, done)
 			}
 			return calls
 		}
 	}
-	batch := func(s *script.Sender, calls []*script.Call) { s.RunBatch(context.Background(), calls) }
+	batch := func(s *transport.Sender, calls []*transport.Call) { s.RunBatch(context.Background(), calls) }
 	return []sending{
-		{"alone", all(acquire("1", "a1")), func(s *script.Sender, calls []*script.Call) { s.Start(calls[0]) }},
-		{"inline", all(acquire("1", "a1")), func(s *script.Sender, calls []*script.Call) { s.Inline(calls[0], true) }},
+		{"alone", all(acquire("1", "a1")), func(s *transport.Sender, calls []*transport.Call) { s.Start(calls[0]) }},
+		{"inline", all(acquire("1", "a1")), func(s *transport.Sender, calls []*transport.Call) { s.Inline(calls[0], true) }},
 		{"a pipeline", all(acquire("1", "a1", fair), release("2"), acquire("3", "a1", fair), release("4")), batch},
 		{"several free locks", all(acquire("1", "a1"), acquire("2", "a1"), acquire("3", "a1"), acquire("4", "a1")), batch},
 		{"several releases", all(release("1"), release("2"), release("3")), batch},
@@ -124,7 +125,7 @@ func TestNoCallerLearnsThatAServerForgotItsScripts(t *testing.T) {
 					rdb := f.s.NewClient(t)
 					params := script.DefaultParams(true)
 					params.Quarantine = script.NewQuarantine(rdb, layout, quarantine)
-					sender := script.NewSender(rdb, script.Topology{Single: true}, time.Second, script.Replicas{Count: replicas, Timeout: time.Second})
+					sender := transport.NewSender(rdb, transport.Topology{Single: true}, time.Second, transport.Replicas{Count: replicas, Timeout: time.Second})
 					sender.SetBatching(true)
 					errs := send(t, sender, script.NewSet(params), way)
 					f.mask = 0
@@ -140,10 +141,10 @@ func TestNoCallerLearnsThatAServerForgotItsScripts(t *testing.T) {
 }
 
 // send sends calls in a way, and returns the errors in their answers.
-func send(t *testing.T, sender *script.Sender, set *script.Set, way sending) (errs []error) {
+func send(t *testing.T, sender *transport.Sender, set *script.Set, way sending) (errs []error) {
 	t.Helper()
-	answers := make(chan *script.Reply, 8)
-	calls := way.calls(set, func(r *script.Reply) { answers <- r })
+	answers := make(chan *transport.Reply, 8)
+	calls := way.calls(set, func(r *transport.Reply) { answers <- r })
 	way.by(sender, calls)
 	for range calls {
 		select {
@@ -204,7 +205,7 @@ func TestNoCallerLearnsThatANodeForgotItsScripts(t *testing.T) {
 		params := script.DefaultParams(false)
 		params.Quarantine = script.NewQuarantine(rdb, layout, quarantine)
 		set := script.NewSet(params)
-		sender := script.NewSender(rdb, script.Topology{Cluster: true}, time.Second, script.Replicas{})
+		sender := transport.NewSender(rdb, transport.Topology{Cluster: true}, time.Second, transport.Replicas{})
 		t.Cleanup(sender.Stop)
 		for _, way := range sendings(layout) {
 			for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // polling, until the quarantine has passed

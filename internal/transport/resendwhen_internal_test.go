@@ -1,4 +1,4 @@
-package script
+package transport
 
 import (
 	"context"
@@ -15,7 +15,7 @@ func TestAnAnswerThatIsLateHasItAskedWhoIsMaster(t *testing.T) {
 	for _, after := range []time.Duration{lateAnswer, time.Hour} { // however late the other node has its place
 		inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 			defer close(c.wakes)
-			answers, _ := startRelease(s)
+			answers, _ := startCall(s)
 			time.Sleep(after)
 			c.master.Store(c.promoted)
 			time.Sleep(2 * reloadInterval)
@@ -33,7 +33,7 @@ func TestNobodyIsAskedWhileAnswersAreInTime(t *testing.T) {
 		s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
 		defer s.Stop()
 		for range 100 {
-			k, _ := newRelease(func(*Reply) {})
+			k, _ := newCounted(func(*Reply) {})
 			k.open = &open{call: k}
 			s.mu.Lock()
 			s.noteOpen(k)
@@ -71,7 +71,7 @@ func TestAnAnswerFromBeforeIsNotHeeded(t *testing.T) {
 		time.Sleep(reloadInterval / 2)
 		c.depose(s)
 		c.slow = time.Minute
-		answers, _ := startRelease(s)
+		answers, _ := startCall(s)
 		asked := stale.asked.Load()
 		close(stale.stale)
 		synctest.Wait()
@@ -89,7 +89,7 @@ func TestAnAnswerFromBeforeIsNotHeeded(t *testing.T) {
 // A node that was reset, or has joined just now, answers so.
 func TestAnAnswerWithoutMastersIsNotHeeded(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
-		answers, _ := startRelease(s)
+		answers, _ := startCall(s)
 		s.cluster = emptyCluster{c}
 		s.Reload()
 		time.Sleep(2 * reloadInterval)

@@ -1,4 +1,4 @@
-package script
+package transport
 
 import (
 	"context"
@@ -31,8 +31,8 @@ func TestNoCommandOfAPipelineIsAtTwoNodesOfAClusterAtOnce(t *testing.T) {
 	s := NewSender(cluster, Topology{Cluster: true}, time.Second, Replicas{})
 	defer s.Stop()
 	run := func(key string, answer **Reply) *Call {
-		k := newCall(ctx, &Script{Source: answering}, 1, func(r *Reply) { *answer = r })
-		k.addKey(key)
+		k := NewCall(ctx, NewScript(answering), 1, func(r *Reply) { *answer = r })
+		k.AddKeys(key)
 		k.sendWhole()
 		return k
 	}

@@ -1,4 +1,4 @@
-package script
+package transport
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ func TestEachAnswerAfterTheFirstComesAsLate(t *testing.T) {
 		inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 			c.slow = time.Minute
 			answers, late := make(chan any, 9), make(chan any, 9)
-			k, _ := newRelease(func(r *Reply) { answers <- r.values[0] })
+			k, _ := newCounted(func(r *Reply) { answers <- r.values[0] })
 			k.Late = func(r *Reply) { late <- r.values[0] }
 			s.Start(k)
 			synctest.Wait()

@@ -1,4 +1,4 @@
-package script
+package transport
 
 import (
 	"sync/atomic"
@@ -65,7 +65,7 @@ func (s *Sender) routeOf(k *Call) *route {
 	return r
 }
 
-// routeTo returns the route to the server of k. If that is a node of a Cluster, k may be sent again: see resend.go.
+// routeTo returns the route to the server of k. If that is a node of a Cluster, k may be sent again: see cluster.go.
 func (s *Sender) routeTo(k *Call) *route {
 	if s.cluster == nil || !s.inSight.Load() {
 		return s.common

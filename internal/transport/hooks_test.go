@@ -1,4 +1,4 @@
-package script_test
+package transport_test
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/transport"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -142,7 +142,7 @@ func TestHooksOfOursAreNotAddedForEver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			added[script.Overtake(rdb)] = true
+			added[transport.Overtake(rdb)] = true
 		}
 		if len(added) > 20 {
 			t.Errorf("%d hooks were added", len(added))

@@ -1,4 +1,4 @@
-package script
+package transport
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (l *lane) behind(cluster bool) hooked {
 }
 
 // run sends k once. It is the first to send it, and the only lane that does.
-func (l *lane) run(k *Call) redis.Cmder {
+func (l *lane) run(k *Call) *redis.Cmd {
 	by := l.rdb
 	if !l.turnout.prepare(l.rdb) {
 		by = l.behind(l.node != nil)
@@ -51,8 +51,8 @@ func (l *lane) run(k *Call) redis.Cmder {
 	now := clock.Now()
 	k.markSent(now)
 	k.laneCtx = callContext{Context: l.timeouts.Next(now), values: k.ctx, lane: l}
-	cmd := once{k.command(&k.laneCtx)}
-	_ = by.Process(&k.laneCtx, cmd) // the error is cmd's
+	cmd := k.command(&k.laneCtx)
+	_ = by.Process(&k.laneCtx, once{cmd}) // the error is cmd's
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-package script
+package transport
 
 import (
 	"context"
@@ -80,8 +80,18 @@ func IsFinal(err error) bool {
 	case IsReply(err):
 		return isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, final)
 	}
-	return isUnprotected(err) || isClosed(err) || isTLSMistake(err)
+	_, ok := errors.AsType[*FinalError](err)
+	return ok || isClosed(err) || isTLSMistake(err)
 }
+
+// A FinalError says that a Guard will never trust a server.
+type FinalError struct{ Err error }
+
+// Error returns the text of the error.
+func (e *FinalError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *FinalError) Unwrap() error { return e.Err }
 
 // IsMended reports whether the server refuses to write because its memory or its disk is full.
 func IsMended(err error) bool { return hasPrefix(err, []string{"OOM ", "MISCONF "}) }
@@ -124,7 +134,7 @@ func IsPassing(err error) bool {
 	case IsReply(err):
 		return hasPrefix(err, passing) || isCutOff(err)
 	}
-	return !IsFinal(err) && !errors.Is(err, errStrange) && !errors.Is(err, context.Canceled)
+	return !IsFinal(err) && !errors.Is(err, ErrStrange) && !errors.Is(err, context.Canceled)
 }
 
 // IsPoolTimeout reports whether the client had no connection to send by. That says nothing of the server: connections may be in
@@ -171,16 +181,11 @@ func IsUnknownCommand(err error) bool {
 	return err != nil && IsReply(err) && strings.Contains(err.Error(), "unknown command")
 }
 
-// untrustedWord begins the error of quarantine.lua.
+// untrustedWord begins what a script answers whose Guard does not trust the server.
 const untrustedWord = "UNTRUSTED "
 
-// isUntrusted reports whether a server has granted nothing because the client does not trust it.
+// isUntrusted reports whether a script did nothing because its Guard does not trust the server.
 func isUntrusted(err error) bool { return err != nil && redis.HasErrorPrefix(err, untrustedWord) }
-
-// isUnprotected reports whether no quarantine can protect this client's locks.
-func isUnprotected(err error) bool {
-	return errors.Is(err, errShortQuarantine) || errors.Is(err, errNoReplicationID)
-}
 
 func isMissingScript(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "NOSCRIPT")

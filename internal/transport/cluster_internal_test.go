@@ -1,4 +1,4 @@
-package script
+package transport
 
 import (
 	"context"
@@ -72,25 +72,35 @@ func (c *deposedCluster) depose(s *Sender) {
 	synctest.Wait()
 }
 
-// startRelease starts a release, and returns its answers and its id.
-func startRelease(s *Sender) (answers chan any, id *ID) {
-	answers = make(chan any, 9)
-	k, id := newRelease(func(r *Reply) { answers <- r.values[0] })
-	s.Start(k)
-	synctest.Wait()
-	return answers, id
+// A counted is an argument that counts how often it was written.
+type counted struct{ atomic.Int32 }
+
+// MarshalBinary is called by go-redis when it writes the command.
+func (c *counted) MarshalBinary() ([]byte, error) {
+	c.Add(1)
+	return []byte("id"), nil
 }
 
-func newRelease(done func(*Reply)) (*Call, *ID) {
-	layout, stem := NewLayout("lockmw", true), IDStem("process.")
-	keys, id := layout.KeySet("user:42"), stem.New(1)
-	r := Release{Keys: &keys, ID: id}
-	return r.Call(context.Background(), NewSet(DefaultParams(false)), done), id
+// startCall starts a call, and returns its answers and what counts its copies.
+func startCall(s *Sender) (answers chan any, copies *counted) {
+	answers = make(chan any, 9)
+	k, copies := newCounted(func(r *Reply) { answers <- r.values[0] })
+	s.Start(k)
+	synctest.Wait()
+	return answers, copies
+}
+
+func newCounted(done func(*Reply)) (*Call, *counted) {
+	k, copies := NewCall(context.Background(), NewScript("return 1"), 2, done), new(counted)
+	k.AddKeys("lockmw:{user:42}")
+	k.Add(copies)
+	k.Copies = copies
+	return k, copies
 }
 
 func TestWhatADeposedNodeDoesNotAnswerIsSentToTheNewOne(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
-		answers, id := startRelease(s)
+		answers, copies := startCall(s)
 		c.depose(s)
 		if len(answers) != 1 {
 			t.Fatalf("%d answers", len(answers))
@@ -98,7 +108,7 @@ func TestWhatADeposedNodeDoesNotAnswerIsSentToTheNewOne(t *testing.T) {
 		if got := <-answers; got != "new" {
 			t.Errorf("the answer is %v", got)
 		}
-		if id.Releases() < 2 {
+		if copies.Load() < 2 {
 			t.Error("it counts as sent once")
 		}
 		c.depose(s)
@@ -117,7 +127,7 @@ func TestWhatADeposedNodeDoesNotAnswerIsSentToTheNewOne(t *testing.T) {
 func TestWhatIsSentAgainIsSentOnce(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		c.slow = time.Minute
-		answers, _ := startRelease(s)
+		answers, _ := startCall(s)
 		s.Late()
 		c.depose(s)
 		<-answers
@@ -149,7 +159,7 @@ func TestItIsToldOnceThatANodeIsDeposed(t *testing.T) {
 
 func TestTheFirstAnswerCountsThoughItIsTheOldNodes(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
-		answers, _ := startRelease(s)
+		answers, _ := startCall(s)
 		close(c.wakes)
 		synctest.Wait()
 		c.depose(s)
@@ -164,10 +174,10 @@ func TestTheFirstAnswerCountsThoughItIsTheOldNodes(t *testing.T) {
 
 func TestWhatANodeThatStaysDoesNotAnswerIsNotSentAgain(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
-		answers, id := startRelease(s)
+		answers, copies := startCall(s)
 		s.Late()
 		time.Sleep(2 * reloadTime)
-		if n := c.sent[c.old].Load(); n != 1 || len(answers) != 0 || id.Releases() > 1 {
+		if n := c.sent[c.old].Load(); n != 1 || len(answers) != 0 || copies.Load() > 1 {
 			t.Errorf("it was sent %d times", n)
 		}
 		close(c.wakes)
@@ -179,7 +189,7 @@ func TestWhatANodeThatStaysDoesNotAnswerIsNotSentAgain(t *testing.T) {
 func TestWhatWaitsToBeSentToADeposedNodeGoesToTheNewOneOnly(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		s.Pause()
-		answers, id := startRelease(s)
+		answers, copies := startCall(s)
 		c.depose(s)
 		close(c.wakes)
 		s.Resume()
@@ -187,7 +197,7 @@ func TestWhatWaitsToBeSentToADeposedNodeGoesToTheNewOneOnly(t *testing.T) {
 		if got := <-answers; got != "new" || len(answers) != 0 {
 			t.Errorf("the answer is %v, and %d more", got, len(answers))
 		}
-		if c.sent[c.old].Load() != 0 || id.Releases() > 1 {
+		if c.sent[c.old].Load() != 0 || copies.Load() > 1 {
 			t.Error("it was sent twice")
 		}
 	})
@@ -198,7 +208,7 @@ func TestACallThatACopyHasAnsweredIsNotSentAnyMore(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		close(c.wakes)
 		s.Pause()
-		k, _ := newRelease(func(*Reply) {})
+		k, _ := newCounted(func(*Reply) {})
 		s.Start(k)
 		s.Start(k.open.copy())
 		s.answer(k, &Reply{})

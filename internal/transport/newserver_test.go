@@ -1,4 +1,4 @@
-package script_test
+package transport_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A server that has taken another's place knows no scripts. What goes out in one pipeline then, such as the renewals of all
@@ -15,18 +16,18 @@ import (
 func TestABatchTellsANewServerEachScriptOnce(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		wire := s.NewWire()
-		sender := script.NewSender(s.NewClient(t, wire.Use), script.Topology{Single: true}, time.Second, script.Replicas{})
+		sender := transport.NewSender(s.NewClient(t, wire.Use), transport.Topology{Single: true}, time.Second, transport.Replicas{})
 		t.Cleanup(sender.Stop)
 		set, layout, stem := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", false), script.IDStem("a")
 		const n = 50
 		answers := make(map[int]script.Outcome)
-		var batch []*script.Call
+		var batch []*transport.Call
 		for i := range n {
 			keys := layout.KeySet(fmt.Sprint("item:", i))
 			if i%2 == 0 {
 				renew := script.Renew{Keys: &keys, ID: stem.New(1), Lease: time.Minute}
-				batch = append(batch, renew.Call(t.Context(), set, func(r *script.Reply) {
-					a, err := r.Renewed()
+				batch = append(batch, renew.Call(t.Context(), set, func(r *transport.Reply) {
+					a, err := script.RenewAnswer(r)
 					if answers[i] = a.Outcome; err != nil {
 						t.Error(err)
 					}
@@ -34,9 +35,9 @@ func TestABatchTellsANewServerEachScriptOnce(t *testing.T) {
 				continue
 			}
 			release := script.Release{Keys: &keys, ID: stem.New(1)}
-			batch = append(batch, release.Call(t.Context(), set, func(r *script.Reply) {
+			batch = append(batch, release.Call(t.Context(), set, func(r *transport.Reply) {
 				var err error
-				if answers[i], err = r.Released(); err != nil {
+				if answers[i], err = script.ReleaseAnswer(r); err != nil {
 					t.Error(err)
 				}
 			}))

@@ -1,4 +1,4 @@
-package script
+package transport
 
 import (
 	"context"
@@ -42,6 +42,9 @@ func readTimeout(rdb redis.UniversalClient) time.Duration {
 	return 0
 }
 
+// RoundUp returns d in milliseconds, as commands have it: the next greater one if it is not whole.
+func RoundUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
+
 // fewReplicasError says that a run has been done, but is not safe yet from the loss of its server.
 type fewReplicasError struct{ have, want int64 }
 
@@ -50,7 +53,7 @@ func (e *fewReplicasError) Error() string {
 }
 
 // wantsReplicas reports whether replicas must have what k writes.
-func (s *Sender) wantsReplicas(k *Call) bool { return s.replicas.Count > 0 && k.script.rested }
+func (s *Sender) wantsReplicas(k *Call) bool { return s.replicas.Count > 0 && k.script.NeedsReplicas }
 
 // A pipeliner is a client whose pipelines run on one connection. That of a Cluster is none: its nodes are.
 type pipeliner interface{ Pipeline() redis.Pipeliner }
@@ -118,7 +121,7 @@ func (s *Sender) execAndWait(ctx context.Context, node pipeliner, cmds ...*redis
 		_ = pipe.Process(ctx, cmd)
 	}
 	// go-redis repeats no pipeline with a command that is not to be repeated.
-	wait := once{redis.NewCmd(ctx, "wait", s.replicas.Count, roundUp(s.replicas.Timeout))}
+	wait := once{redis.NewCmd(ctx, "wait", s.replicas.Count, RoundUp(s.replicas.Timeout))}
 	_ = pipe.Process(ctx, wait)
 	_, err := pipe.Exec(ctx)
 	for _, cmd := range cmds {
@@ -170,7 +173,7 @@ func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []group)
 		g := &groups[i]
 		node, err := s.nodeOf(ctx, g.calls[0])
 		if err != nil {
-			s.finish(g.calls[0], s.run(g.calls[0])) // it will find out why; no batch scripts are used in a Cluster
+			s.runAlone(g.calls) // it will find out why; no batch scripts are used in a Cluster
 			continue
 		}
 		byNode[node] = append(byNode[node], g)
@@ -184,10 +187,13 @@ func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []group)
 		few := s.execAndWait(ctx, node, cmds...)
 		for _, g := range part {
 			if hasPrefix(g.cmd.Err(), redirects) {
-				s.finish(g.calls[0], s.run(g.calls[0])) // which follows
+				s.runAlone(g.calls) // which follows
 				continue
 			}
-			left = append(left, s.finishGroup(g, few)...)
+			for _, k := range g.calls {
+				k.few = few
+			}
+			left = append(left, s.finish(*g)...)
 		}
 	}
 	return left

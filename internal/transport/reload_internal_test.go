@@ -1,4 +1,4 @@
-package script
+package transport
 
 import (
 	"context"
@@ -150,14 +150,14 @@ func TestCallsAndBatchesThatMeetNoNodeAskForSlots(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newAskedCluster(t)
 			s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
-			layout, stem := NewLayout("lockmw", true), IDStem("process.")
-			keys := layout.KeySet("user:42")
-			scripts := NewSet(DefaultParams(false))
+			one, many := NewScript("return 1"), &Batch{Script: NewScript("return {1}"), Keys: []int{FirstKey}}
 			done := make(chan error, minBatch)
 			var calls []*Call
-			for n := range uint64(minBatch) {
-				r := Release{Keys: &keys, ID: stem.New(n)}
-				calls = append(calls, r.Call(t.Context(), scripts, func(r *Reply) { done <- r.Err }))
+			for range minBatch {
+				k := NewCall(t.Context(), one, 1, func(r *Reply) { done <- r.Err })
+				k.AddKeys("lockmw:{user:42}")
+				k.Batch = many
+				calls = append(calls, k)
 			}
 			run(s, calls)
 			if err := <-done; err == nil || IsReply(err) {

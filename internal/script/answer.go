@@ -1,0 +1,96 @@
+package script
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
+)
+
+// An Outcome is what an answer says of an id.
+type Outcome int8
+
+// The outcomes.
+const (
+	Unknown Outcome = iota // the answer was an error
+	Held                   // the id has the lock
+	Queued                 // its ticket waits; or the lock is busy
+	Over                   // the id is over, and refused; or it neither holds nor waits
+	Again                  // the script is to be run again: there was more to do than one run does
+	Done                   // it is done
+	More                   // it is done, and a Poll is to be run at once: see Again
+	NotHeld                // the id does not hold the lock
+)
+
+// A Grant is what comes with the lock: a token for the hold, and one for each time that the process may
+// pass the lock on by itself.
+type Grant struct {
+	Token   int64 // the first one
+	Tokens  int64 // how many there are
+	Waiting int64 // tickets in the queue at that time
+
+	Slots string // of a permit, such as "0-2,5"; "" in a message: a poll says which
+}
+
+// readHolders reads what describe_holders of settle.lua returns, up to the end: nobody if the lock is free.
+func readHolders(r *transport.Reply, inboxPrefix string) []core.Holder {
+	ttl := r.TTL()
+	if r.Err != nil || r.Left() == 0 {
+		return nil
+	}
+	now := time.UnixMicro(r.Int())
+	var holders []core.Holder
+	for r.Err == nil && r.Left() > 0 {
+		about, inbox, token, since, trace := r.Text(), r.Text(), r.Int(), r.Int(), r.Text()
+		h := core.Holder{
+			Process: processOf(inbox, inboxPrefix), TraceParent: trace,
+			Token: token, Since: time.UnixMicro(since), TTL: ttl,
+		}
+		DescribeHolder(&h, about, now)
+		holders = append(holders, h)
+	}
+	return holders
+}
+
+// readGrant reads what a granted id may use.
+func readGrant(r *transport.Reply) Grant {
+	g := Grant{Token: r.Int(), Tokens: r.Int(), Waiting: r.Int()}
+	if r.Err == nil && !g.isValid() {
+		r.Err = fmt.Errorf("%w: token %d, %d of them", transport.ErrStrange, g.Token, g.Tokens)
+	}
+	return g
+}
+
+func (g *Grant) isValid() bool {
+	return g.Token >= 1 && g.Tokens >= 1 && g.Tokens <= math.MaxInt64-g.Token
+}
+
+// readToken reads an answer that is only a fencing token.
+func readToken(r *transport.Reply) (token int64, ok bool) {
+	if r.Err != nil {
+		return 0, false
+	}
+	text, ok := r.Single().(string)
+	if !ok {
+		return 0, false
+	}
+	token, err := strconv.ParseInt(text, 10, 64)
+	return token, err == nil && token > 0
+}
+
+// readEnded reads the answer of a script that ends something.
+func readEnded(r *transport.Reply) (Outcome, error) {
+	code := r.Int()
+	switch {
+	case r.Err != nil:
+		return Unknown, r.Err
+	case code == 0:
+		return NotHeld, nil
+	case code == 2:
+		return More, nil
+	}
+	return Done, nil
+}

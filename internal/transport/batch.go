@@ -1,0 +1,131 @@
+package transport
+
+import (
+	"context"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Batch is a script that does many plain runs of another one: runs without what only some need. It costs the
+// server less than half of what they do, and both sides read and write less. A run that is not as plain
+// as it looked is left to the other script. The lists are places in the arguments of a Call.
+type Batch struct {
+	Script  *Script
+	OneLock bool // all runs are for the same lock
+
+	SharedKeys, Keys []int // the same in all runs, and those of each
+	SharedArgs, Args []int
+}
+
+// minBatch is how many plain runs are worth a batch script.
+const minBatch = 3
+
+// NotPlain is what a batch script answers for a run that it leaves to the other script.
+const NotPlain = -1
+
+// together says which calls a run of a batch script does.
+type together struct {
+	by   *Batch
+	lock string // of those for one lock
+}
+
+func (k *Call) together() together {
+	t := together{by: k.Batch}
+	if t.by != nil && t.by.OneLock {
+		t.lock = k.key()
+	}
+	return t
+}
+
+// divide groups what batch scripts can do. The groups of one lock come first: who queues before its holder releases it is in
+// the run that is granted then.
+func (s *Sender) divide(batch []*Call) []group {
+	if len(batch) < minBatch || !s.batching.Load() {
+		return singly(batch)
+	}
+	plain := make(map[together][]*Call, 2)
+	for _, k := range batch {
+		if t := k.together(); t.by != nil {
+			plain[t] = append(plain[t], k)
+		}
+	}
+	var ofOne, ofMany []group
+	for t, calls := range plain {
+		switch {
+		case len(calls) < minBatch || t.by.OneLock && !alike(calls, batch):
+			delete(plain, t)
+		case t.by.OneLock:
+			ofOne = append(ofOne, group{calls: calls})
+		default:
+			ofMany = append(ofMany, group{calls: calls})
+		}
+	}
+	groups := slices.Concat(ofOne, ofMany)
+	for i, k := range batch {
+		if plain[k.together()] == nil {
+			groups = append(groups, group{calls: batch[i : i+1]})
+		}
+	}
+	return groups
+}
+
+// alike reports whether calls want a ticket of the same kind for their lock, and nobody else in the batch wants that lock: those
+// who want it keep their order.
+func alike(calls, batch []*Call) bool {
+	first, n := calls[0], 0
+	for _, k := range batch {
+		if k.script == first.script && k.key() == first.key() {
+			n++
+		}
+	}
+	return n == len(calls) && !slices.ContainsFunc(calls, func(k *Call) bool {
+		return slices.ContainsFunc(first.Batch.SharedArgs, func(i int) bool { return !sameArg(k.args[i], first.args[i]) })
+	})
+}
+
+// sameArg reports whether two arguments of commands for one lock are the same.
+func sameArg(a, b any) bool {
+	if c, ok := a.(interface{ IsSame(other any) bool }); ok {
+		return c.IsSame(b)
+	}
+	return a == b
+}
+
+// command returns the one for g.
+func (g *group) command(ctx context.Context) *redis.Cmd {
+	if len(g.calls) == 1 {
+		return g.calls[0].command(ctx)
+	}
+	b := g.calls[0].Batch
+	keys := len(b.SharedKeys) + len(g.calls)*len(b.Keys)
+	args := make([]any, 0, FirstKey+keys+len(b.SharedArgs)+len(g.calls)*len(b.Args))
+	if g.whole {
+		args = append(args, "eval", b.Script.Source, keys)
+	} else {
+		args = append(args, "evalsha", b.Script.sha, keys)
+	}
+	pick := func(from *Call, places []int) {
+		for _, i := range places {
+			if i < len(from.args) {
+				args = append(args, from.args[i])
+			} else {
+				args = append(args, "") // it has no trace
+			}
+		}
+	}
+	pick(g.calls[0], b.SharedKeys)
+	for _, k := range g.calls {
+		pick(k, b.Keys)
+	}
+	pick(g.calls[0], b.SharedArgs)
+	for _, k := range g.calls {
+		pick(k, b.Args)
+	}
+	if guard := b.Script.Guard; guard != nil {
+		args = append(args, guard.Trusted(g.calls[0].key()))
+	}
+	cmd := redis.NewCmd(ctx, args...)
+	cmd.SetFirstKeyPos(FirstKey)
+	return cmd
+}

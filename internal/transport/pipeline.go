@@ -1,0 +1,212 @@
+package transport
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/clock"
+)
+
+// A group is calls that go out as one command: several by a batch script, or just one.
+type group struct {
+	calls    []*Call
+	cmd      *redis.Cmd
+	whole    bool // the command has the text of its script
+	missed   int  // how often the server did not know the script
+	examined bool // the server was, because it refused the command
+}
+
+// script returns the one that the command of g runs.
+func (g *group) script() *Script {
+	if len(g.calls) > 1 {
+		return g.calls[0].Batch.Script
+	}
+	return g.calls[0].script
+}
+
+// RunBatch runs calls in one pipeline per node. What a batch script leaves, and what is to be repeated, goes out in further ones.
+func (s *Sender) RunBatch(ctx context.Context, batch []*Call) {
+	for left := s.send(ctx, s.divide(batch)); len(left) > 0; left = s.send(ctx, left) {
+		s.sendScripts(left)
+	}
+	for _, k := range batch {
+		if k.AfterBatch != nil {
+			k.AfterBatch()
+		}
+	}
+}
+
+// runAlone runs the one call of a batch, and repeats it as long as that helps.
+func (s *Sender) runAlone(one []*Call) {
+	for left := s.finish(group{calls: one, cmd: s.run(one[0])}); len(left) > 0; left = s.finish(left[0]) {
+		if left[0].missed > 0 {
+			left[0].sendWhole()
+		}
+		left[0].cmd = s.run(one[0])
+	}
+}
+
+func singly(calls []*Call) []group {
+	groups := make([]group, len(calls))
+	for i := range calls {
+		groups[i].calls = calls[i : i+1]
+	}
+	return groups
+}
+
+// send runs groups in one pipeline per node, and returns what is still to be run. What replicas must have goes out behind the
+// rest, which need not wait for them.
+func (s *Sender) send(ctx context.Context, groups []group) (left []group) {
+	waits, groups := s.wantingReplicas(groups)
+	sent := clock.Now()
+	pipe := s.rdb.Pipeline()
+	for i := range groups {
+		_ = pipe.Process(ctx, s.forPipeline(groups[i].prepare(ctx, sent)))
+	}
+	_, err := pipe.Exec(ctx)
+	for i := range groups {
+		setMissing(groups[i].cmd, err)
+		left = append(left, s.finish(groups[i])...)
+	}
+	return append(left, s.sendAndWait(ctx, waits)...)
+}
+
+// forPipeline returns cmd as it goes into a pipeline. A Cluster's client that follows the redirect of one command, and
+// repeats the whole pipeline because of another one, sends the first to two nodes at once, and both answers into the same
+// place (go-redis 9.23). So it is not to repeat it there: who has sent the calls does, each by itself.
+func (s *Sender) forPipeline(cmd *redis.Cmd) redis.Cmder {
+	if s.cluster != nil {
+		return once{cmd}
+	}
+	return cmd
+}
+
+// prepare returns the command for g, which is sent now.
+func (g *group) prepare(ctx context.Context, now clock.Instant) *redis.Cmd {
+	for _, k := range g.calls {
+		k.markSent(now)
+	}
+	g.cmd = g.command(ctx)
+	return g.cmd
+}
+
+// setMissing gives cmd the error of its pipeline if it has neither an answer nor an error of its own: the server refused
+// the connection.
+func setMissing(cmd *redis.Cmd, err error) {
+	if err != nil && cmd.Err() == nil && cmd.Val() == nil {
+		cmd.SetErr(err)
+	}
+}
+
+// finish hands the answers to g over, and returns what is still to be run.
+//
+// Two answers say that a run did nothing and is to be repeated: the server does not know the script, whose text is sent then, or
+// the script's Guard does not trust the server, which is examined first. Between the two the server may forget its scripts, as by
+// SCRIPT FLUSH. So the repetition is repeated, too, and neither answer reaches a caller who could not do anything about it.
+func (s *Sender) finish(g group) (left []group) {
+	err := g.cmd.Err()
+	switch {
+	case isMissingScript(err) && !g.whole:
+		g.missed++
+		return g.again()
+	case isUntrusted(err) && !g.examined:
+		g.examined = true
+		args := g.cmd.Args()
+		if err := g.script().Guard.Examine(s.ctx, g.calls[0].key(), args[len(args)-1]); err != nil {
+			s.refuse(g.calls, err)
+			return nil
+		}
+		return g.again()
+	case len(g.calls) == 1:
+		s.conclude(g.calls[0], g.cmd)
+		return nil
+	}
+	s.Note(err)
+	return s.finishBatch(&g)
+}
+
+// again returns g, whose command did nothing and is to be repeated.
+func (g *group) again() []group {
+	for _, k := range g.calls {
+		k.didNothing()
+	}
+	return []group{*g}
+}
+
+// conclude hands the answer to a run of k over.
+func (s *Sender) conclude(k *Call, cmd *redis.Cmd) {
+	err := cmd.Err()
+	if didNothing(err) {
+		k.didNothing()
+	}
+	s.Note(err)
+	s.answer(k, k.reply(cmd.Val(), err))
+}
+
+// finishBatch hands the answers of a batch script over, and returns the calls that are to be run each on its own.
+func (s *Sender) finishBatch(g *group) (left []group) {
+	switch err := g.cmd.Err(); {
+	case err == nil:
+	case didNothing(err):
+		for _, k := range g.calls {
+			k.didNothing()
+		}
+		return singly(g.calls)
+	case IsReply(err): // the server may refuse one of them
+		return singly(g.calls)
+	default:
+		s.refuse(g.calls, err)
+		return nil
+	}
+	answers, _ := g.cmd.Val().([]any)
+	if len(answers) != len(g.calls) {
+		return singly(g.calls)
+	}
+	var alone []*Call
+	for i, k := range g.calls {
+		if answers[i] == int64(NotPlain) {
+			k.didNothing()
+			alone = append(alone, k)
+		} else {
+			s.answer(k, k.reply(answers[i], nil))
+		}
+	}
+	return singly(alone)
+}
+
+// refuse answers all calls with an error.
+func (s *Sender) refuse(calls []*Call, err error) {
+	for _, k := range calls {
+		s.answer(k, k.reply(nil, err))
+	}
+}
+
+// sendScripts makes the first group with each script that its server did not know send the text. The others go out behind it in
+// the same pipeline. A group that the server has answered so twice sends the text itself.
+func (s *Sender) sendScripts(groups []group) {
+	type known struct {
+		node   *redis.Client
+		script *Script
+	}
+	sent := make(map[known]bool)
+	for i := range groups {
+		g := &groups[i]
+		if g.missed == 0 || g.whole {
+			continue
+		}
+		at := known{s.clusterNode(g.calls[0]), g.script()}
+		if g.missed > 1 || !sent[at] {
+			g.sendWhole()
+		}
+		sent[at] = true
+	}
+}
+
+// sendWhole makes g send the text of its script.
+func (g *group) sendWhole() {
+	g.whole = true
+	if len(g.calls) == 1 {
+		g.calls[0].sendWhole()
+	}
+}

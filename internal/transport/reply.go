@@ -1,0 +1,136 @@
+package transport
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/lockmw/go/internal/clock"
+)
+
+// A Reply is a script's answer, which is read once, value by value. What Redis holds may have been written by somebody else:
+// reading past the end or a value of another type sets Err.
+type Reply struct {
+	Sent clock.Instant // when the first byte of its call was sent
+	Err  error
+	// Few says why nothing may rely on the run: fewer replicas than wanted have what it wrote. Nil: it counts. Only answers of
+	// scripts with NeedsReplicas say so, and only if replicas are wanted.
+	Few error
+	// Moved says that too few replicas have it, and that the slot has left a node which is still a master.
+	Moved bool
+
+	values []any
+	single [1]any // what values is of, if the answer is not a list
+}
+
+// ErrStrange says that an answer is not what its script gives.
+var ErrStrange = errors.New("the script's answer is not one of ours")
+
+// NewReply returns the answer with a value or an error.
+func NewReply(value any, err error, sent clock.Instant) *Reply {
+	r := new(Reply)
+	r.set(value, err, sent)
+	return r
+}
+
+// set makes r the answer.
+func (r *Reply) set(value any, err error, sent clock.Instant) {
+	r.Sent, r.Err = sent, err
+	switch v := value.(type) {
+	case []any:
+		r.values = v
+	case int64, string:
+		r.single[0] = v
+		r.values = r.single[:]
+	}
+}
+
+// Single returns the answer if it is not a list.
+func (r *Reply) Single() any { return r.single[0] }
+
+// Left returns how many values are not read.
+func (r *Reply) Left() int { return len(r.values) }
+
+func (r *Reply) next() any {
+	if len(r.values) == 0 {
+		r.Strange()
+		return nil
+	}
+	v := r.values[0]
+	r.values = r.values[1:]
+	return v
+}
+
+// Strange notes that the answer is not what its script gives.
+func (r *Reply) Strange() {
+	if r.Err == nil {
+		r.Err = ErrStrange
+	}
+}
+
+// Int reads a number.
+func (r *Reply) Int() int64 {
+	switch v := r.next().(type) {
+	case int64:
+		return v
+	case string:
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			return n
+		}
+	}
+	r.Strange()
+	return 0
+}
+
+// Text reads a text.
+func (r *Reply) Text() string {
+	s, ok := r.next().(string)
+	if !ok {
+		r.Strange()
+	}
+	return s
+}
+
+// Endless is the TTL of a key that never expires, or later than a Duration can say.
+const Endless = time.Duration(1 << 62)
+
+// TTL reads what PTTL returned.
+func (r *Reply) TTL() time.Duration {
+	switch ms := r.Int(); {
+	case ms == -1 || ms > Endless.Milliseconds():
+		return Endless
+	case ms < 0: // gone meanwhile
+		return 0
+	default:
+		return time.Duration(ms) * time.Millisecond
+	}
+}
+
+// List reads a list of lists.
+func (r *Reply) List() []*Reply {
+	values, ok := r.next().([]any)
+	if !ok {
+		r.Strange()
+	}
+	list := make([]*Reply, len(values))
+	for i, v := range values {
+		list[i] = &Reply{Sent: r.Sent}
+		list[i].values, _ = v.([]any)
+	}
+	return list
+}
+
+// Each reads a list by calls of read, each of which reads some of its values.
+func (r *Reply) Each(read func(list *Reply)) {
+	values, ok := r.next().([]any)
+	if !ok {
+		r.Strange()
+	}
+	list := &Reply{values: values}
+	for len(list.values) > 0 && list.Err == nil {
+		read(list)
+	}
+	if list.Err != nil {
+		r.Strange()
+	}
+}
