@@ -14,6 +14,7 @@ import (
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 // The short ways of fast_vote.lua, fast_queue.lua, fast_grant.lua and fast_cancel.lua do what the rest of the scripts does, and so
@@ -24,10 +25,14 @@ func FuzzUsualWays(f *testing.F) {
 	playBothWays(f, slices.Concat(stories, usualStories, crowdStories), 40, func(seed uint64) string { return scripttest.RandomStory(seed, usualLine) })
 }
 
-// playBothWays plays stories, and as many random ones as seeds says, with the short ways and without them.
+// playBothWays plays stories, and as many random ones as seeds says, with the short ways and without them. The quick suite plays
+// a quarter of the random ones.
 func playBothWays(f *testing.F, stories []string, seeds uint64, random func(seed uint64) string) {
 	for _, story := range stories {
 		f.Add(story, uint64(0))
+	}
+	if !suite.Full() {
+		seeds /= 4
 	}
 	for seed := range seeds {
 		f.Add("", seed+1)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 // Patience is how long a scenario waits for what must happen, before it gives up.
@@ -32,9 +33,9 @@ func (e *Env) Ample(d time.Duration) time.Duration {
 	return d
 }
 
-// Fewer is how often a scenario repeats what it would repeat n times, but for the race detector.
+// Fewer is how often a scenario repeats what it repeats n times in the full suite without the race detector.
 func Fewer(n int) int {
-	if race.Enabled {
+	if race.Enabled || !suite.Full() {
 		return n / 4
 	}
 	return n
