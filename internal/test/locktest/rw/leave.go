@@ -11,12 +11,8 @@ import (
 )
 
 var readersLeaving = []env.Scenario{
-	env.Case("a reader that is cancelled while it waits leaves nothing", cancelledReader, env.TwoSided|env.Shares|env.Sample),
-	env.Case("a reader whose wait runs out leaves nothing", readerTimesOut, env.TwoSided|env.Shares),
 	env.Case("some of many readers are cancelled and the others let in", someReadersCancelled, env.TwoSided|env.Shares),
-	env.Case("a reader that is cancelled in the instant of its grant keeps nobody out", readerCancelledAtGrant, env.TwoSided|env.Shares),
 	env.Case("a writer that is cancelled in the instant of its grant keeps no reader out", writerCancelledAtGrant, env.TwoSided|env.Shares),
-	env.Case("a reader that is cancelled in the instant of its first acquire leaves nothing", readerCancelledAtAcquire, env.TwoSided|env.Shares),
 	env.Case("a reader that gives up beside others that read keeps the writer waiting", readerLeavesBehindWriter, env.TwoSided|env.Shares|env.Sample),
 	env.Case("Close ends readers and writers that hold and wait", closeEndsBothSides, env.TwoSided|env.OnServer|env.Shares|env.Sample),
 	env.Case("Close under load of both sides ends every call", closeBothUnderLoad, env.TwoSided|env.OnServer|env.Shares),
@@ -37,36 +33,6 @@ func nobodyQueued(e *env.Env, key string) {
 		}
 		return ""
 	})
-}
-
-func cancelledReader(e *env.Env) {
-	clients, key := e.Clients(2), e.Key("item")
-	writer := write(e, clients[0], key)
-	for _, c := range clients {
-		r := e.Wait(c.Reader(), key)
-		r.Cancel()
-		r.Fails(e.Soon, lockmw.ErrBusy, context.Canceled)
-	}
-	nobodyQueued(e, key)
-	release(e, writer)
-	e.Free(clients[1].RW, key)
-	e.Free(clients[0].RW, key)
-}
-
-func readerTimesOut(e *env.Env) {
-	limit := e.Ample(200 * time.Millisecond)
-	clients, key := e.Clients(2), e.Key("item")
-	writer := write(e, clients[0], key)
-	var readers []*env.Waiter
-	for i := range 4 {
-		readers = append(readers, e.Wait(clients[i%2].Reader(), key, lockmw.WithWait(limit)))
-	}
-	for _, r := range readers {
-		r.Fails(limit+e.Soon, lockmw.ErrBusy)
-	}
-	nobodyQueued(e, key)
-	release(e, writer)
-	e.Free(clients[1].RW, key)
 }
 
 func someReadersCancelled(e *env.Env) {
@@ -120,25 +86,6 @@ func meet(e *env.Env, held *judge.Held, w *env.Waiter) {
 	}
 }
 
-func readerCancelledAtGrant(e *env.Env) {
-	a, b, c := e.Client(), e.Client(), e.Client()
-	for round := range instants(e) {
-		key := e.Key("item")
-		writer := write(e, a, key)
-		cancelled := e.Wait(b.Reader(), key)
-		reader := e.Wait([]*env.Client{b, c}[round%2].Reader(), key)
-		next := e.Wait([]*env.Client{b, c}[round/2%2].RW, key)
-		meet(e, writer, cancelled)
-		_, held := reader.Gets(e.Soon)
-		next.IsWaiting()
-		release(e, held)
-		e.Unlock(next.Gets(e.Soon))
-		if e.T.Failed() {
-			return
-		}
-	}
-}
-
 func writerCancelledAtGrant(e *env.Env) {
 	a, b, c := e.Client(), e.Client(), e.Client()
 	for round := range instants(e) {
@@ -149,34 +96,6 @@ func writerCancelledAtGrant(e *env.Env) {
 		meet(e, first, cancelled)
 		release(e, together(e, readers)...)
 		e.Free(c.RW, key)
-		if e.T.Failed() {
-			return
-		}
-	}
-}
-
-func readerCancelledAtAcquire(e *env.Env) {
-	a, b := e.Client(), e.Client()
-	for range instants(e) {
-		key := e.Key("item")
-		ctx, cancel := context.WithCancel(e.Ctx)
-		calls := []*env.Waiter{e.Call(ctx, a.Reader(), key), e.Call(e.Ctx, a.Reader(), key)}
-		if !e.Config.Bubble {
-			e.Pass(time.Duration(rand.IntN(500)) * time.Microsecond) // spread over the acquire
-		}
-		cancel()
-		if !calls[0].Returns(e.Soon) {
-			return
-		}
-		if calls[0].Err == nil {
-			release(e, calls[0].Held)
-		} else {
-			e.Is("the cancelled call", calls[0].Err, context.Canceled)
-		}
-		_, held := calls[1].Gets(e.Soon) // they may have asked together
-		e.Busy(b.RW, key)
-		release(e, held)
-		e.Free(b.RW, key)
 		if e.T.Failed() {
 			return
 		}

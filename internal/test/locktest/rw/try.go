@@ -11,7 +11,6 @@ import (
 var readWriteTries = []env.Scenario{
 	env.Case("a try succeeds or fails at once in every state of the lock", triesInEveryState, env.TwoSided|env.Shares),
 	env.Case("a try that fails names who is in the way", tryNamesHolders, env.TwoSided|env.Shares|env.Sample),
-	env.Case("a try for reading does not overtake a writer that waits", tryBehindWriter, env.TwoSided|env.Shares|env.Sample),
 	env.Case("a try leaves nothing behind that keeps others out", tryLeavesNothing, env.TwoSided|env.Shares|env.Sample),
 }
 
@@ -98,21 +97,6 @@ func names(e *env.Env, l lockmw.Locker, key string, holds ...*judge.Held) {
 			e.T.Errorf("in the way is %+v, not the hold of token %d", h, holds[0].Token())
 		}
 	}
-}
-
-func tryBehindWriter(e *env.Env) {
-	clients, key := e.Clients(2), e.Key("item")
-	reader := read(e, clients[0], key)
-	w := e.Wait(clients[1].RW, key)
-	heard(e, clients[0], key)
-	for range 20 {
-		for _, c := range clients {
-			e.Busy(c.Reader(), key)
-		}
-	}
-	w.IsWaiting()
-	release(e, reader)
-	e.Unlock(w.Gets(e.Soon))
 }
 
 func tryLeavesNothing(e *env.Env) {
