@@ -20,6 +20,9 @@ func (l *kindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	if err == nil {
 		err = keyed.Check(key)
 	}
+	if ctx == nil {
+		err = errNilContext
+	}
 	if err != nil {
 		return ctx, nil, &Error{Op: op, Key: key, Label: policy.Label, Err: err}
 	}

@@ -51,25 +51,32 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 
 // Lock implements Locker.
 func (c *Client) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return c.locker.Lock(ctx, key, opts...)
+	return c.made().lock(ctx, key, opts)
 }
 
 // TryLock is Lock with WithWait(0).
 func (c *Client) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return c.locker.TryLock(ctx, key, opts...)
+	return c.made().TryLock(ctx, key, opts...)
 }
 
 // Logger returns the logger of WithLogger, or slog.Default(). Packages httpmw and asynqmw log to the Logger of their
 // Locker: one that wraps a Client passes it on by having this method, too.
-func (c *Client) Logger() *slog.Logger { return c.locker.Logger() }
+func (c *Client) Logger() *slog.Logger { return c.made().Logger() }
 
 // Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have
 // ended or ctx does. In the second case its error wraps ctx.Err and says how many holds have not ended. Meanwhile the watchdog
 // renews leases. Call Close afterwards.
-func (c *Client) Shutdown(ctx context.Context) error { return c.engine.Shutdown(ctx) }
+func (c *Client) Shutdown(ctx context.Context) error {
+	c.made()
+	checkContext(ctx)
+	return c.engine.Shutdown(ctx)
+}
 
 // Close ends everything now: waits and holds end with ErrClosed, and the locks are released. It returns when
 // the Client's goroutines have ended. It continues for as long as Redis confirms releases. After 2 s without a confirmation it
 // waits for the redis client to give up its commands, logs how many locks are left, and returns an ErrUnavailable with that
 // number. These locks become free when their leases expire. The redis client stays open. Further calls of Close do nothing.
-func (c *Client) Close() error { return c.engine.Close() }
+func (c *Client) Close() error {
+	c.made()
+	return c.engine.Close()
+}

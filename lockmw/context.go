@@ -13,6 +13,7 @@ type holdKey struct{}
 
 // FromContext returns the innermost hold that ctx carries.
 func FromContext(ctx context.Context) (*Hold, bool) {
+	checkContext(ctx)
 	h, _ := ctx.Value(holdKey{}).(*Hold)
 	if h != nil {
 		h = h.within(core.ScopeOf(ctx))

@@ -9,8 +9,11 @@ import (
 
 // downgrade makes h, which l took, a hold for reading.
 func (l *kindLocker) downgrade(ctx context.Context, h *Hold) error {
-	if h == nil {
+	switch {
+	case h.isNil():
 		return h.fail("downgrade", errNilHold)
+	case ctx == nil:
+		return h.fail("downgrade", errNilContext)
 	}
 	if !h.lock.isOf(l.locks) {
 		return h.fail("downgrade", fmt.Errorf("%w by this Locker", ErrNotHeld))

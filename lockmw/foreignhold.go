@@ -15,6 +15,10 @@ import (
 // cause ErrLost. unlock is called once, with a context that ends after 2 s. Extend and a downgrade return
 // errors.ErrUnsupported.
 func NewHold(ctx context.Context, key string, token int64, unlock func(context.Context) error) (context.Context, *Hold) {
+	checkContext(ctx)
+	if unlock == nil {
+		panic(errNilArgument)
+	}
 	l := &heldLock{
 		req:     core.Request{Key: key, Mode: core.Exclusive},
 		backend: &foreignHold{token: token, ctx: ctx, unlock: unlock},

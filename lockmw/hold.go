@@ -34,19 +34,19 @@ type Hold struct {
 type links = list.Links[*Hold] //nolint:unused // an alias, so that the documentation shows no fields
 
 // Key returns the key as it was given to Lock.
-func (h *Hold) Key() string { return h.lock.req.Key }
+func (h *Hold) Key() string { return h.held().req.Key }
 
 // Token returns the fencing token. It is greater than the token of every earlier hold of the key. A read
 // hold has at least the token of the last write, and less than that of the next. Store it where the guarded
 // write happens, and refuse smaller ones. It fits a BIGINT. It is 0 only if the lock failed open.
-func (h *Hold) Token() int64 { return h.lock.token() }
+func (h *Hold) Token() int64 { return h.held().token() }
 
 // Deadline returns when the hold ends unless it is renewed, as an instant to compare with time.Now. Call it for each
 // comparison: a renewal moves the deadline later, and a sleep of the machine, or a step forward of its wall clock, moves it earlier,
 // because time.Now may not show the time that has passed. It is zero if there is no such limit: after failing open, and for NewHold.
 func (h *Hold) Deadline() time.Time {
 	var deadline clock.Instant
-	if h.lock.backend != nil {
+	if h.held().backend != nil {
 		deadline = h.lock.backend.Deadline()
 	}
 	if h.limit != nil && (deadline.IsZero() || h.limit.at.Before(deadline)) {
@@ -72,8 +72,11 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 }
 
 func (h *Hold) extend(ctx context.Context, lease time.Duration) error {
-	if h == nil {
+	switch {
+	case h.isNil():
 		return errNilHold
+	case ctx == nil:
+		return errNilContext
 	}
 	if lease < minLease || lease > maxLease {
 		return fmt.Errorf("%w: lease of %v, must be from %v to %v", ErrInvalidOption, lease, minLease, maxLease)
@@ -119,7 +122,7 @@ type unlocking struct {
 // beginUnlock does what Unlock does before the server hears of it.
 func (h *Hold) beginUnlock() (u unlocking) {
 	u.hold = h
-	if h == nil {
+	if h.isNil() {
 		u.err = errNilHold
 		return u
 	}
@@ -167,7 +170,7 @@ func (h *Hold) fail(op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case h == nil:
+	case h.isNil():
 		return &Error{Op: op, Err: err}
 	}
 	return &Error{Op: op, Key: h.lock.req.Key, Label: h.lock.req.Label, Err: err}

@@ -57,7 +57,7 @@ func WithScanProgress(told func(ScanProgress)) ScanOption {
 // Memory is bounded, however many locks there are: some 10 MB, and what the names of all kept places need. A key comes once.
 // If there are more than 260,000 locks, one that changes hands meanwhile may come twice.
 func (i *Inspector) All(ctx context.Context, opts ...ScanOption) iter.Seq2[Status, error] {
-	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.inspector.All(ctx, how) })
+	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.made(ctx).All(ctx, how) })
 }
 
 // scanOf adds up options.

@@ -84,7 +84,7 @@ func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (Status
 	if err := keyed.Check(key); err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
 	}
-	s, err := i.inspector.Get(ctx, key, kept...)
+	s, err := i.made(ctx).Get(ctx, key, kept...)
 	if err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
 	}
@@ -101,7 +101,7 @@ func (i *Inspector) Kept(ctx context.Context, key string, opts ...ScanOption) ([
 	}
 	var names []string
 	if err == nil {
-		names, err = i.inspector.KeptFor(ctx, key, how)
+		names, err = i.made(ctx).KeptFor(ctx, key, how)
 	}
 	if err != nil {
 		return nil, &Error{Op: "inspect", Key: key, Err: err}
@@ -116,7 +116,7 @@ func (i *Inspector) KeptNames(ctx context.Context, opts ...ScanOption) (map[stri
 	how, err := scanOf(opts)
 	var names map[string][]string
 	if err == nil {
-		names, err = i.inspector.KeptNames(ctx, how)
+		names, err = i.made(ctx).KeptNames(ctx, how)
 	}
 	if err != nil {
 		return nil, &Error{Op: "inspect", Err: err}
@@ -145,7 +145,7 @@ func (i *Inspector) Prefixes(ctx context.Context, opts ...ScanOption) ([]string,
 	how, err := scanOf(opts)
 	var prefixes []string
 	if err == nil {
-		prefixes, err = i.inspector.Prefixes(ctx, how)
+		prefixes, err = i.made(ctx).Prefixes(ctx, how)
 	}
 	if err != nil {
 		return nil, &Error{Op: "inspect", Err: err}
@@ -164,7 +164,7 @@ func (i *Inspector) Prefixes(ctx context.Context, opts ...ScanOption) ([]string,
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h Holder) error {
 	err := keyed.Check(key)
 	if err == nil {
-		err = i.inspector.ForceUnlock(ctx, key, core.Holder{Owner: h.Owner, Token: h.Token})
+		err = i.made(ctx).ForceUnlock(ctx, key, core.Holder{Owner: h.Owner, Token: h.Token})
 	}
 	if err != nil {
 		return &Error{Op: "force_unlock", Key: key, Err: err}

@@ -40,7 +40,7 @@ import (
 // exclude other callers itself: Lead cannot check that.
 func Lead(ctx context.Context, l Locker, key string, run func(context.Context) error, opts ...Option) error {
 	if option.IsNil(l) || run == nil {
-		return &Error{Op: "lead", Key: key, Err: fmt.Errorf("%w: an argument is nil", ErrInvalidOption)}
+		return &Error{Op: "lead", Key: key, Err: errNilArgument}
 	}
 	if err := checkLead(opts); err != nil {
 		return &Error{Op: "lead", Key: key, Err: err}

@@ -44,24 +44,26 @@ func NewLocal(opts ...Option) *Local {
 
 // Lock implements Locker.
 func (l *Local) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return l.writer.Lock(ctx, key, opts...)
+	return l.made().writer.Lock(ctx, key, opts...)
 }
 
 // TryLock is Lock with WithWait(0).
 func (l *Local) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return l.writer.TryLock(ctx, key, opts...)
+	return l.made().writer.TryLock(ctx, key, opts...)
 }
 
 // RLocker returns the reading side. Its holds exclude only those of Lock. With a context that holds the key
 // for reading, Lock returns ErrUpgrade.
-func (l *Local) RLocker() Locker { return l.reader }
+func (l *Local) RLocker() Locker { return l.made().reader }
 
 // Downgrade makes h, which Lock or TryLock returned, a read hold with the same token, and admits waiting
 // readers. No writer comes in between. Write holds that are nested in h or around it keep the lock exclusive
 // until they are unlocked or downgraded. It returns ErrNotHeld if h was unlocked or is no write hold of this
 // Local, and ErrLost if it was lost.
-func (l *Local) Downgrade(ctx context.Context, h *Hold) error { return l.writer.downgrade(ctx, h) }
+func (l *Local) Downgrade(ctx context.Context, h *Hold) error {
+	return l.made().writer.downgrade(ctx, h)
+}
 
 // Expire ends all holds of key as lost, as if their leases had run out: their contexts end with cause ErrLost,
 // and the next waiter gets the lock.
-func (l *Local) Expire(key string) { l.locks.Expire(key) }
+func (l *Local) Expire(key string) { l.made().locks.Expire(key) }

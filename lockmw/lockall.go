@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/keyed"
+	"github.com/lockmw/go/internal/option"
 )
 
 // LockAll takes the locks of all keys or of none. Keys that are free are taken at once, in one round trip, where that is
@@ -18,6 +19,12 @@ import (
 // one lock cannot be taken, LockAll unlocks the others and returns an *Error.
 func LockAll(ctx context.Context, l Locker, keys []string, opts ...Option) (context.Context, Holds, error) {
 	policy, err := NewPolicy(opts...)
+	switch {
+	case option.IsNil(l):
+		err = errNilArgument
+	case ctx == nil:
+		err = errNilContext
+	}
 	if err != nil {
 		return ctx, nil, &Error{Op: "lock_all", Err: err}
 	}

@@ -22,5 +22,8 @@ type LockerFunc func(ctx context.Context, key string, opts ...Option) (context.C
 
 // Lock calls f.
 func (f LockerFunc) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+	if f == nil {
+		return ctx, nil, &Error{Op: "lock", Key: key, Err: errNilArgument}
+	}
 	return f(ctx, key, opts...)
 }

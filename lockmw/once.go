@@ -50,7 +50,7 @@ import (
 // ErrInvalidOption.
 func Once(ctx context.Context, l Locker, key string, tick Tick, run func(context.Context) error, opts ...Option) (ran bool, err error) {
 	if option.IsNil(l) || run == nil {
-		return false, onceError(key, fmt.Errorf("%w: an argument is nil", ErrInvalidOption))
+		return false, onceError(key, errNilArgument)
 	}
 	t, err := tick.check()
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 // weight. They are the hold's own until it ends, and need not be next to each other. Holds that re-entered share them. It
 // returns nil if the lock is not a semaphore, or failed open.
 func (h *Hold) Slots() []int {
-	if p, ok := h.lock.backend.(core.PermitHold); ok {
+	if p, ok := h.held().backend.(core.PermitHold); ok {
 		return p.Slots()
 	}
 	return nil

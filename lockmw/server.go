@@ -26,28 +26,31 @@ type Server struct {
 }
 
 // Redis returns the redis client that i looks through.
-func (i *Inspector) Redis() redis.UniversalClient { return i.rdb }
+func (i *Inspector) Redis() redis.UniversalClient {
+	i.made(context.Background())
+	return i.rdb
+}
 
 // Prefix returns the prefix of the locks that i looks at.
-func (i *Inspector) Prefix() string { return i.inspector.Prefix() }
+func (i *Inspector) Prefix() string { return i.made(context.Background()).Prefix() }
 
 // Queued yields the status of every key that calls wait for with a ticket, and of those in also that are held, in no order, without
 // kept places. Calls that wait behind the holder in its own process have no ticket. It scans like All, but reads so much less that it
 // can be asked every few seconds with many locks. It takes All's options. An error is like All's.
 func (i *Inspector) Queued(ctx context.Context, also []string, opts ...ScanOption) iter.Seq2[Status, error] {
-	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.inspector.Queued(ctx, also, how) })
+	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.made(ctx).Queued(ctx, also, how) })
 }
 
 // Read yields the status of each of keys, in no order, without kept places, and nothing of those that are free. It reads them in
 // pipelines, at All's share of each server's time, and takes All's options. An error is like All's.
 func (i *Inspector) Read(ctx context.Context, keys []string, opts ...ScanOption) iter.Seq2[Status, error] {
-	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.inspector.Read(ctx, keys, how) })
+	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.made(ctx).Read(ctx, keys, how) })
 }
 
 // Servers returns what the server says of itself; in a Cluster all masters, in no order. A user without the right to INFO
 // learns the latency only. An error is an *Error that wraps ErrUnavailable.
 func (i *Inspector) Servers(ctx context.Context) ([]Server, error) {
-	seen, err := i.inspector.Servers(ctx)
+	seen, err := i.made(ctx).Servers(ctx)
 	if err != nil {
 		return nil, &Error{Op: "inspect", Err: err}
 	}

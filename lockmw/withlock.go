@@ -15,6 +15,9 @@ import (
 // error: another holder may have run at the same time. Otherwise Do returns what fn returned. It does not
 // report a release that the server did not confirm, because fn ran alone; observers see it.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error, opts ...Option) error {
+	if option.IsNil(l) || fn == nil {
+		return &Error{Op: "lock", Key: key, Err: errNilArgument}
+	}
 	_, err := do(ctx, l, key, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, opts)
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -205,4 +207,21 @@ func Recovered(f func()) (err error) {
 	}()
 	f()
 	return nil
+}
+
+// Explains makes calls that are mistakes. Each has to return an error, or panic with one, that says what is nil or was not
+// made by its constructor.
+func Explains(t *testing.T, calls map[string]func() error) {
+	t.Helper()
+	for name, call := range calls {
+		var returned error
+		err := Recovered(func() { returned = call() })
+		if err == nil {
+			err = returned
+		}
+		var dereferenced runtime.Error
+		if err == nil || errors.As(err, &dereferenced) || !strings.Contains(err.Error(), "nil") && !strings.Contains(err.Error(), "not made by") {
+			t.Errorf("%s: %v, which does not say what is wrong", name, err)
+		}
+	}
 }
