@@ -57,13 +57,21 @@ func over(locks lockmw.Locker, opts []lockmw.Option) *Locker {
 
 // Lock implements lockmw.Locker.
 func (l *Locker) Lock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-	return l.locker.Lock(ctx, key, opts...)
+	return l.made().locker.Lock(ctx, key, opts...)
 }
 
 // TryLock is Lock with WithWait(0): it takes the lock only if the key is neither held nor waited for.
 func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-	return l.locker.TryLock(ctx, key, opts...)
+	return l.made().locker.TryLock(ctx, key, opts...)
 }
 
 // Logger returns the Client's logger: see lockmw.Client.
-func (l *Locker) Logger() *slog.Logger { return l.locker.Logger() }
+func (l *Locker) Logger() *slog.Logger { return l.made().locker.Logger() }
+
+// made returns l.
+func (l *Locker) made() *Locker {
+	if l == nil || l.locker == nil {
+		panic("fairlock: the Locker is nil, or was not made by New or NewLocal")
+	}
+	return l
+}

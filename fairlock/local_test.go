@@ -1,6 +1,7 @@
 package fairlock_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -23,11 +24,20 @@ func TestLocalLocksExcludeTheOtherLocksOfTheirLocal(t *testing.T) {
 	usertest.Unlock(t, hold)
 }
 
-func TestNewLocalPanics(t *testing.T) {
-	defer func() {
-		if err, _ := recover().(error); !errors.Is(err, lockmw.ErrInvalidOption) {
-			t.Errorf("%v, want ErrInvalidOption", err)
-		}
-	}()
-	fairlock.NewLocal(nil)
+func TestWhatIsNilIsNamed(t *testing.T) {
+	lock := func(l *fairlock.Locker) func() error {
+		return func() error { _, _, err := l.Lock(t.Context(), "k"); return err }
+	}
+	usertest.Explains(t, map[string]func() error{
+		"New":           func() error { fairlock.New(nil); return nil },
+		"a zero Client": func() error { fairlock.New(new(lockmw.Client)); return nil },
+		"NewLocal":      func() error { fairlock.NewLocal(nil); return nil },
+		"a nil Locker":  lock(nil),
+		"a zero Locker": lock(new(fairlock.Locker)),
+		"a nil context": func() error {
+			var ctx context.Context
+			_, _, err := fairlock.NewLocal(lockmw.NewLocal()).Lock(ctx, "k")
+			return err
+		},
+	})
 }

@@ -68,6 +68,7 @@ type Page struct {
 // beginning if it is "". A reader that gives the LastID of the first page next time gets only what was written since. It reads a page
 // when it is asked for it. An error comes once, and ends it; it is Redis' own.
 func (h *History) Back(ctx context.Context, after string) iter.Seq2[Page, error] {
+	option.NotNil(h.rdb, "lockevents: the History was not made by NewHistory")
 	return func(yield func(Page, error) bool) {
 		start, end := "-", "+"
 		if after != "" {
@@ -113,6 +114,7 @@ const blocks = time.Second
 // Follow yields the events of a key, or of all keys if it is "", from now on, until ctx ends. An error comes once, and ends it; it is
 // Redis' own, and none when ctx ends.
 func (h *History) Follow(ctx context.Context, key string) iter.Seq2[Event, error] {
+	option.NotNil(h.rdb, "lockevents: the History was not made by NewHistory")
 	return func(yield func(Event, error) bool) {
 		last, err := h.lastID(ctx)
 		for err == nil {

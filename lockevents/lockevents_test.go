@@ -355,6 +355,8 @@ func TestMistakesPanic(t *testing.T) {
 		"New: WithLogger(nil)":          func() { lockevents.New(insp, lockevents.WithLogger(nil)) },
 		"New: the Inspector is nil":     func() { lockevents.New(nil) },
 		"NewHistory: the Inspector is ": func() { lockevents.NewHistory(nil) },
+		"the Recorder was not made":     func() { _ = new(lockevents.Recorder).ForceUnlocked(t.Context(), "a", lockevents.Taken{}) },
+		"the History was not made":      func() { _, _ = new(lockevents.History).Recent(t.Context(), "k", 1) },
 	} {
 		if err := usertest.Recovered(do); err == nil || !strings.HasPrefix(err.Error(), "lockevents: "+want) {
 			t.Errorf("%s: panics with %v", want, err)

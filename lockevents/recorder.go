@@ -134,6 +134,7 @@ func (r *Recorder) warn(err error) {
 
 // send writes an entry.
 func (r *Recorder) send(ctx context.Context, events []Event, dropped int) error {
+	option.NotNil(r.rdb, "lockevents: the Recorder was not made by New")
 	if len(events) == 0 {
 		return nil
 	}

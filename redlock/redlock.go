@@ -112,24 +112,37 @@ func newLocker(nodes []*lockmw.Client, opts []Option) (*Locker, error) {
 
 // Lock implements lockmw.Locker.
 func (l *Locker) Lock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-	return l.locker.Lock(ctx, key, opts...)
+	return l.made().locker.Lock(ctx, key, opts...)
 }
 
 // TryLock is Lock with WithWait(0).
 func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-	return l.locker.TryLock(ctx, key, opts...)
+	return l.made().locker.TryLock(ctx, key, opts...)
 }
 
 // Logger returns the logger of the first node's Client: see lockmw.Client.
-func (l *Locker) Logger() *slog.Logger { return l.locker.Logger() }
+func (l *Locker) Logger() *slog.Logger { return l.made().locker.Logger() }
 
 // Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have ended or ctx does. In the second
 // case its error wraps ctx.Err and says how many holds have not ended. Meanwhile the watchdog renews leases. Call Close afterwards.
-func (l *Locker) Shutdown(ctx context.Context) error { return l.locks.Shutdown(ctx) }
+func (l *Locker) Shutdown(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("the context is nil")
+	}
+	return l.made().locks.Shutdown(ctx)
+}
 
 // Close ends everything now: waits and holds end with ErrClosed, and the locks are released. It returns when the Locker's
 // goroutines have ended. It continues for as long as the nodes confirm releases, and stops waiting for a node that has confirmed
 // none for 2 s. If a quorum of nodes has not confirmed all releases, Close logs how many locks are left, and returns an
 // ErrUnavailable with that number. These locks become free when their leases expire. The nodes' Clients stay open: close them after it. A Locker whose Clients are all closed is closed,
 // too. Further calls of Close do nothing.
-func (l *Locker) Close() error { return l.locks.Close() }
+func (l *Locker) Close() error { return l.made().locks.Close() }
+
+// made returns l.
+func (l *Locker) made() *Locker {
+	if l == nil || l.locker == nil {
+		panic("redlock: the Locker is nil, or was not made by New")
+	}
+	return l
+}

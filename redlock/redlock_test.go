@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,6 +54,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 	}{
 		"no nodes":             {nil, nil, "three or five"},
 		"a nil node":           {[]*lockmw.Client{a, nil}, nil, "node 2 is nil"},
+		"a zero node":          {[]*lockmw.Client{a, new(lockmw.Client)}, nil, "node 2 was not made"},
 		"a closed node":        {[]*lockmw.Client{a, closed}, nil, "node 2 is closed"},
 		"a node twice":         {[]*lockmw.Client{a, b, a}, nil, "nodes 1 and 3 are the same server"},
 		"an address twice":     {[]*lockmw.Client{a, client(t, "127.0.0.1:1")}, nil, "nodes 1 and 2 are the same server"},
@@ -233,5 +235,19 @@ func TestATryBesideACallThatWaitsIsAnsweredAtOnce(t *testing.T) {
 			b.Fatal(waits.err)
 		}
 		unlock(b.T, waits.hold)
+	})
+}
+
+func TestWhatIsNilIsNamed(t *testing.T) {
+	var ctx context.Context
+	a := client(t, "127.0.0.1:1")
+	l := newLocker(t, []*lockmw.Client{a})
+	usertest.Explains(t, map[string]func() error{
+		"a nil Locker":               func() error { _, _, err := (*redlock.Locker)(nil).Lock(t.Context(), "k"); return err },
+		"a zero Locker":              func() error { return new(redlock.Locker).Close() },
+		"Lock, nil context":          func() error { _, _, err := l.Lock(ctx, "k"); return err },
+		"Shutdown, nil context":      func() error { return l.Shutdown(ctx) },
+		"CarryTokens, nil context":   func() error { return l.CarryTokens(ctx, a) },
+		"CarryTokens of zero Locker": func() error { return new(redlock.Locker).CarryTokens(t.Context(), a) },
 	})
 }

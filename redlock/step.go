@@ -65,10 +65,13 @@ func (c *Configuration) check() error {
 // one does not, or its clock is more than a minute behind.
 func (l *Locker) CarryTokens(ctx context.Context, to ...*lockmw.Client) error {
 	engines, err := enginesOf(to)
+	if ctx == nil {
+		err = invalid("the context is nil")
+	}
 	if err != nil {
 		return err
 	}
-	if err := l.locks.CarryTokens(ctx, engines); err != nil {
+	if err := l.made().locks.CarryTokens(ctx, engines); err != nil {
 		return fmt.Errorf("redlock: tokens are not carried over: %w", err)
 	}
 	return nil

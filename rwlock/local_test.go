@@ -1,6 +1,7 @@
 package rwlock_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -30,11 +31,22 @@ func TestLocalReadersShareAndWritersExclude(t *testing.T) {
 	usertest.Unlock(t, hold)
 }
 
-func TestNewLocalPanics(t *testing.T) {
-	defer func() {
-		if err, _ := recover().(error); !errors.Is(err, lockmw.ErrInvalidOption) {
-			t.Errorf("%v, want ErrInvalidOption", err)
-		}
-	}()
-	rwlock.NewLocal(nil)
+func TestWhatIsNilIsNamed(t *testing.T) {
+	lock := func(l *rwlock.Locker) func() error {
+		return func() error { _, _, err := l.Lock(t.Context(), "k"); return err }
+	}
+	usertest.Explains(t, map[string]func() error{
+		"New":           func() error { rwlock.New(nil); return nil },
+		"a zero Client": func() error { rwlock.New(new(lockmw.Client)); return nil },
+		"NewLocal":      func() error { rwlock.NewLocal(nil); return nil },
+		"a nil Locker":  lock(nil),
+		"a zero Locker": lock(new(rwlock.Locker)),
+		"its Downgrade": func() error { return new(rwlock.Locker).Downgrade(t.Context(), nil) },
+		"its readers":   func() error { new(rwlock.Locker).RLocker(); return nil },
+		"a nil context": func() error {
+			var ctx context.Context
+			_, _, err := rwlock.NewLocal(lockmw.NewLocal()).Lock(ctx, "k")
+			return err
+		},
+	})
 }

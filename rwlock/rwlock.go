@@ -79,26 +79,26 @@ func over(locks lockmw.Locker, opts []lockmw.Option) *Locker {
 
 // Lock takes the lock for writing: nobody else reads or writes meanwhile.
 func (l *Locker) Lock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-	return l.writer.Lock(ctx, key, opts...)
+	return l.made().writer.Lock(ctx, key, opts...)
 }
 
 // TryLock is Lock with WithWait(0).
 func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-	return l.writer.TryLock(ctx, key, opts...)
+	return l.made().writer.TryLock(ctx, key, opts...)
 }
 
 // RLock takes the lock for reading: others may read meanwhile, and nobody writes.
 func (l *Locker) RLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-	return l.reader.Lock(ctx, key, opts...)
+	return l.made().reader.Lock(ctx, key, opts...)
 }
 
 // TryRLock is RLock with WithWait(0): ErrBusy if somebody writes, or waits to.
 func (l *Locker) TryRLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-	return l.reader.TryLock(ctx, key, opts...)
+	return l.made().reader.TryLock(ctx, key, opts...)
 }
 
 // RLocker returns the reading side as a Locker, whose Lock is RLock.
-func (l *Locker) RLocker() lockmw.Locker { return l.reader }
+func (l *Locker) RLocker() lockmw.Locker { return l.made().reader }
 
 // Downgrade makes h, which Lock or TryLock returned, a hold for reading. No writer comes in between, and
 // those who wait to read are let in at once. Holds that are nested in h or around it and still write
@@ -111,8 +111,16 @@ func (l *Locker) RLocker() lockmw.Locker { return l.reader }
 // ErrUnavailable if the server refused or ctx ended first: h then counts as one for reading, and Downgrade can be
 // called again.
 func (l *Locker) Downgrade(ctx context.Context, h *lockmw.Hold) error {
-	return l.writer.Downgrade(ctx, h)
+	return l.made().writer.Downgrade(ctx, h)
 }
 
 // Logger returns the Client's logger: see lockmw.Client.
-func (l *Locker) Logger() *slog.Logger { return l.writer.Logger() }
+func (l *Locker) Logger() *slog.Logger { return l.made().writer.Logger() }
+
+// made returns l.
+func (l *Locker) made() *Locker {
+	if l == nil || l.writer == nil {
+		panic("rwlock: the Locker is nil, or was not made by New or NewLocal")
+	}
+	return l
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/semaphore"
 )
@@ -30,6 +31,7 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 		"no weight":            func() { semaphore.New(c, 3, lockmw.WithWeight(0)) },
 		"another bad option":   func() { semaphore.New(c, 3, lockmw.WithWait(-1)) },
 		"no Client":            func() { semaphore.New(nil, 3) },
+		"a zero Client":        func() { semaphore.New(new(lockmw.Client), 3) },
 		"no Local":             func() { semaphore.NewLocal(nil, 3) },
 		"too many of a Local":  func() { semaphore.NewLocal(lockmw.NewLocal(), semaphore.MaxPermits+1) },
 		"too heavy of a Local": func() { semaphore.NewLocal(lockmw.NewLocal(), 1, lockmw.WithWeight(2)) },
@@ -146,5 +148,13 @@ func TestALocalSemaphore(t *testing.T) {
 		if err := locked.Unlock(); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+func TestALockerThatNewDidNotMakeSaysSo(t *testing.T) {
+	usertest.Explains(t, map[string]func() error{
+		"Lock":    func() error { _, _, err := (*semaphore.Locker)(nil).Lock(t.Context(), "k"); return err },
+		"TryLock": func() error { _, _, err := new(semaphore.Locker).TryLock(t.Context(), "k"); return err },
+		"Logger":  func() error { new(semaphore.Locker).Logger(); return nil },
 	})
 }

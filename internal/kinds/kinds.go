@@ -29,13 +29,16 @@ type Locker interface {
 	Over(locks core.Locks, kind core.Kind, opts ...lockmw.Option) (lockmw.Locker, error)
 }
 
-// New returns a Locker of a kind over the locks of a *lockmw.Client or a *lockmw.Local. It panics if l is nil or an option is
-// invalid.
+// New returns a Locker of a kind over the locks of a *lockmw.Client or a *lockmw.Local. It panics if l is nil or was not made by
+// its constructor, and if an option is invalid.
 func New(l lockmw.Locker, kind core.Kind, opts ...lockmw.Option) Locker {
 	if option.IsNil(l) {
 		panic(fmt.Errorf("%w: the %T is nil", lockmw.ErrInvalidOption, l))
 	}
-	of, _ := Of(l)
+	of, ok := Of(l)
+	if !ok {
+		panic(fmt.Errorf("%w: the %T was not made by its constructor", lockmw.ErrInvalidOption, l))
+	}
 	k, err := Over(of, of.Locks(), kind, opts...)
 	if err != nil {
 		panic(err)
