@@ -54,7 +54,7 @@ func WithRWLock(l lockmw.RWLocker, key KeyFunc, opts ...Option) func(http.Handle
 	})
 }
 
-// WithLockAll is WithLock for several locks at once: the request gets all of them or none. They are
+// WithLockAll is WithLock for several locks together: the request gets all of them or none. They are
 // taken in sorted order, so that requests with overlapping keys do not wait for each other in a
 // circle, and lockmw.WithWait limits the wait for all of them together.
 func WithLockAll(l lockmw.Locker, keys KeysFunc, opts ...Option) func(http.Handler) http.Handler {

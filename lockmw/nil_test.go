@@ -11,7 +11,6 @@ import (
 )
 
 func TestWhatIsNilIsNamed(t *testing.T) {
-	//nolint:staticcheck // a nil context is the mistake
 	var ctx context.Context
 	ok, local := t.Context(), lockmw.NewLocal()
 	var none lockmw.Locker
