@@ -2,27 +2,19 @@ package asynqmw
 
 import (
 	"context"
-	_ "embed" // the script
 	"fmt"
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/lockmw"
 )
 
-// asynq archives a task that does not succeed on its last attempt. One whose lock was busy is set aside: its attempt
-// ends with an error that names a nonce, asynq archives the task, and restore.lua puts it back to be retried. So the
-// task keeps its ID, what asynq.Unique keeps for it, and whatever else it was enqueued with.
-
-var (
-	//go:embed restore.lua
-	restoreLua    string
-	restoreScript = redis.NewScript(restoreLua)
-)
+// asynq archives a task that does not succeed on its last attempt. One whose lock was busy is set aside: asynq archives it,
+// and it is put back to be retried. So the task keeps its ID, what asynq.Unique keeps for it, and whatever else it was
+// enqueued with.
 
 // mustWait reports whether the attempt waits until shortly before the task's deadline, as its end costs the task a
 // retry, or the task itself. On a server with Configure at most half of the workers do. Call leave after the wait.
@@ -39,11 +31,11 @@ func (g *guard) mustWait(a *attempt) (waits bool, leave func()) {
 
 // save keeps a task on its last attempt, whose lock is busy or whose Client is closed, from being archived: it is set
 // aside, or WithRescue enqueues a copy of it, or it waits. It returns what lock returns.
-func (g *guard) save(a *attempt, task *asynq.Task, p *parking, id crowdID, key string, busy error) (context.Context, *lockmw.Hold, func(), error) {
+func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string, busy error) (context.Context, *lockmw.Hold, func(), error) {
 	if g.rescue == nil && isClosed(busy) || g.rescue != nil && isBusy(busy) && g.tooOften(a) {
 		return nil, nil, func() {}, busy
 	}
-	if aside := g.setAside(p, id, a, busy); aside != nil {
+	if aside := g.setAside(p, w, a, busy); aside != nil {
 		return nil, nil, func() {}, aside
 	}
 	if g.rescue == nil {
@@ -67,35 +59,30 @@ func (g *guard) save(a *attempt, task *asynq.Task, p *parking, id crowdID, key s
 }
 
 // setAside returns the error that sets a task on its last attempt aside; nil if that is not possible.
-func (g *guard) setAside(p *parking, id crowdID, a *attempt, err error) *busyError {
+func (g *guard) setAside(p *parker, w parked.Want, a *attempt, err error) *busyError {
 	if g.tooOften(a) && !isClosed(err) {
 		return nil
 	}
-	if p != nil && isClosed(err) { // so that another process calls it
-		c := parkCall{crowdID: id, id: a.id, nonce: newNonce(), last: true}
-		if answer, failed := g.ask(p, a, c); failed == nil && answer.what == parkTask {
-			return g.parked(p, a, c, answer, err)
+	if p != nil && isClosed(err) { // so that another process wakes it
+		if answer, failed := g.ask(p, w, a, 0); failed == nil && answer.What == parked.Park {
+			return g.parked(a, answer, err)
 		}
 	}
-	if !g.isHere(a) {
+	if g.stateOf(a, a.id) != parked.Active {
 		return nil
 	}
 	busy := g.putBack(a, err)
-	busy.nonce = newNonce()
+	busy.aside = true
 	return busy
 }
-
-// isHere reports whether the task is where asynq keeps it, in the Redis that is known.
-func (g *guard) isHere(a *attempt) bool { return g.stateOf(a, a.id) == "active" }
 
 // stateOf returns the state of a task of the same queue; "" if there is none, or the queue cannot be seen.
 func (g *guard) stateOf(a *attempt, id string) string {
 	if g.queues == nil {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(a.ctx, answerIn)
-	defer cancel()
-	return g.queues.HGet(ctx, parked.TaskPrefix(a.queue)+id, "state").Val()
+	state, _ := g.queues.State(a.ctx, a.queue, id)
+	return state
 }
 
 // restoreFor is how long asynq is given to archive a task that was set aside.
@@ -103,7 +90,7 @@ const restoreFor = 10 * time.Second
 
 // restoreLater puts a task back that was set aside, when asynq has archived it: then it ends the context.
 func (g *guard) restoreLater(a *attempt, busy *busyError) {
-	due := time.Now().Add(busy.delay)
+	due := time.Now().Add(busy.away())
 	go func() {
 		select {
 		case <-a.ctx.Done():
@@ -111,7 +98,7 @@ func (g *guard) restoreLater(a *attempt, busy *busyError) {
 		}
 		end, pause := time.Now().Add(restoreFor), time.Millisecond
 		for {
-			left, err := g.restore(a, busy.nonce, due)
+			left, err := g.queues.Restore(a.queue, a.id, a.began, due, busy.parked)
 			if !left && err == nil {
 				return
 			}
@@ -125,18 +112,4 @@ func (g *guard) restoreLater(a *attempt, busy *busyError) {
 			pause = min(2*pause, time.Second/2)
 		}
 	}()
-}
-
-// restore reports whether the task is still active.
-func (g *guard) restore(a *attempt, nonce string, due time.Time) (active bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerIn)
-	defer cancel()
-	now := time.Now().UTC()
-	day := now.Format(time.DateOnly)
-	keys := []string{
-		parked.TaskPrefix(a.queue) + a.id, parked.InQueue(a.queue, "archived"), parked.InQueue(a.queue, "retry"),
-		parked.InQueue(a.queue, "processed:"+day), parked.InQueue(a.queue, "failed:"+day), parked.InQueue(a.queue, "processed"), parked.InQueue(a.queue, "failed"),
-	}
-	what, err := restoreScript.Run(ctx, g.queues, keys, a.id, nonce, due.Unix(), now.Unix()/86400).Int()
-	return what == 2, err
 }

@@ -7,15 +7,16 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/lockmw"
 )
 
 // Configure returns cfg with changes, so that a task which WithLock queues again is not a failure:
 //
 //   - IsFailure returns false for it, and no retry is spent;
-//   - RetryDelayFunc returns the delay after which it comes back if nothing calls it, or that of WithRequeueDelay;
+//   - RetryDelayFunc returns the delay after which it comes back if nothing wakes it, or that of WithRequeueDelay;
 //   - TaskCheckInterval is 10 ms unless cfg has one: a server whose queues are empty looks at each of them about 100
-//     times a second, as a task that is called must not wait for asynq's second;
+//     times a second, as a task that is woken must not wait for asynq's second;
 //   - ErrorHandler is not called, nor for a task that WithOnBusy(Drop) or WithRescue deletes;
 //   - BaseContext carries a mark by which WithLock knows that it may rely on this.
 //
@@ -41,7 +42,7 @@ func Configure(cfg asynq.Config) asynq.Config {
 	cfg.IsFailure = func(err error) bool { return !IsBusy(err) && isFailure(err) }
 	cfg.RetryDelayFunc = func(n int, err error, task *asynq.Task) time.Duration {
 		if busy, ok := errors.AsType[*busyError](err); ok && busy.putBack() {
-			return busy.delay
+			return busy.away()
 		}
 		return delay(n, err, task)
 	}
@@ -73,14 +74,23 @@ func IsBusy(err error) bool {
 type busyError struct {
 	err   error
 	delay time.Duration
+	due   time.Time // instead of delay, if it was parked
 	drop  bool
 	copy  string // the ID of the task that was enqueued instead
 
-	nonce  string // by which a task is known that was parked or set aside
 	parked bool
+	aside  bool // asynq archives the task, if this is its last attempt, and it is restored
 }
 
 func (e *busyError) putBack() bool { return !e.drop && e.copy == "" }
+
+// away is how long the task is away if nothing wakes it.
+func (e *busyError) away() time.Duration {
+	if e.parked {
+		return parked.Delay(e.due)
+	}
+	return e.delay
+}
 
 func (e *busyError) Error() string {
 	switch {
@@ -89,9 +99,7 @@ func (e *busyError) Error() string {
 	case e.copy != "":
 		return "asynqmw: queued again as " + e.copy + ": " + e.err.Error()
 	case e.parked:
-		return "asynqmw: parked (" + e.nonce + "): " + e.err.Error()
-	case e.nonce != "":
-		return "asynqmw: queued again (" + e.nonce + "): " + e.err.Error()
+		return "asynqmw: parked: " + e.err.Error()
 	}
 	return "asynqmw: queued again: " + e.err.Error()
 }

@@ -15,7 +15,7 @@
 // exists for. Middlewares that trace or log come first, so that they see the wait.
 //
 // A task that meets a busy lock is put back into the queue, without spending one of its retries, and
-// its worker is free for others. It is called as soon as the lock is free. This needs Configure around the server's
+// its worker is free for others. It is woken as soon as the lock is free. This needs Configure around the server's
 // Config, and asynq's queues in the Redis of the locks, or WithQueueRedis. WithOnBusy chooses something else. What becomes of a task in each case is described in [docs/tasks.md].
 //
 // # What can go wrong

@@ -68,7 +68,7 @@ func TestContentionOnTheLastAttemptArchivesNothingThatIsRescued(t *testing.T) {
 			for _, id := range ids { // each leaves its worker
 				eventually(t, func() bool {
 					info, err := q.inspector.GetTaskInfo("default", id)
-					return err == nil && strings.HasPrefix(info.LastErr, "asynqmw: queued again (")
+					return err == nil && strings.HasPrefix(info.LastErr, "asynqmw: queued again:")
 				})
 			}
 			release()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/parked"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 
 // enter is called for every attempt of a task. It sees to it that the lists of the queue are looked at: a lock may be
 // released by somebody who knows nothing of them, and the process that had it may have died.
-func (p *parking) enter(queue string) {
+func (p *parker) enter(queue string) {
 	now := time.Now()
 	p.mu.Lock()
 	_, looking := p.looks[queue]
@@ -31,39 +33,39 @@ func (p *parking) enter(queue string) {
 
 // look goes on until no task has come for a while and nothing is parked, the locks are closed, or nothing can be
 // parked.
-func (p *parking) look(queue string) {
+func (p *parker) look(queue string) {
 	timer := time.NewTimer(rand.N(lookEvery))
 	defer timer.Stop()
 	for again := true; again; {
-		parked, err := false, error(nil)
+		some, err := false, error(nil)
 		select {
 		case <-p.locks.Closed:
 		case <-timer.C:
-			parked, err = p.lookOnce(queue)
+			some, err = p.lookOnce(queue)
 		}
-		again = p.goesOn(queue, parked, err)
+		again = p.goesOn(queue, some, err)
 		timer.Reset(lookEvery*3/4 + rand.N(lookEvery/2))
 	}
 }
 
 // goesOn reports whether to look again. If not, the next task begins anew.
-func (p *parking) goesOn(queue string, parked bool, err error) bool {
+func (p *parker) goesOn(queue string, some bool, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.isClosed() || p.state.isOff() || errors.Is(err, redis.ErrClosed) || !parked && time.Since(p.looks[queue]) > lookFor {
+	if p.isClosed() || p.state.isOff() || errors.Is(err, redis.ErrClosed) || !some && time.Since(p.looks[queue]) > lookFor {
 		delete(p.looks, queue)
 		return false
 	}
 	return true
 }
 
-// lookOnce calls a task for each lock that is free. For one lock that is held, a task is called as well if no worker
+// lookOnce wakes a task for each lock that is free. For one lock that is held, a task is woken as well if no worker
 // of this server waits: while there is always somebody who waits, a lock is never seen to be free. It reports
 // whether anything is parked.
-func (p *parking) lookOnce(queue string) (parked bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerIn)
+func (p *parker) lookOnce(queue string) (some bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), parked.AnswerIn)
 	defer cancel()
-	locks, err := p.lists.locks(ctx, queue)
+	locks, err := p.store.Locks(ctx, queue)
 	if err != nil || len(locks) == 0 {
 		return false, err
 	}
@@ -78,14 +80,14 @@ func (p *parking) lookOnce(queue string) (parked bool, err error) {
 	}
 	waits := p.server.stays()
 	for i, lock := range locks {
-		id := crowdID{queue, lock}
+		w := parked.Want{Queue: queue, Lock: lock}
 		held := exist[i].Val() > 0
-		if p.know(id); !held || !waits {
-			when := callAnyway
+		if p.know(w); !held || !waits {
+			when := parked.Anyway
 			if held {
-				when, waits = callHeld, true
+				when, waits = parked.Held, true
 			}
-			p.call(id, when)
+			p.wake(w, when)
 		}
 	}
 	return true, nil

@@ -26,7 +26,7 @@ type taskOption struct {
 type BusyAction int
 
 const (
-	// Requeue parks the task: it is put back into the queue without spending a retry, and called when the lock is
+	// Requeue parks the task: it is put back into the queue without spending a retry, and woken when the lock is
 	// free. On the last attempt, unless there is WithRescue or half of the workers wait, the task waits in its worker
 	// instead. It is the default.
 	Requeue BusyAction = iota
@@ -57,6 +57,7 @@ type config struct {
 	rescue             *rescue
 	queueRedis         redis.UniversalClient // nil: that of the locks
 	waits              bool                  // WithWait lets it wait in its worker
+	layout             *layout
 }
 
 // WithOnBusy sets what happens to a task whose lock is busy. Default: Requeue. lockmw.ErrBusy and
@@ -77,8 +78,8 @@ func WithOnBusy(a BusyAction) Option {
 	}}
 }
 
-// WithRequeueDelay has tasks that were queued again come back by the clock: they are not called when their lock is
-// free. It sets how long a task waits for its next attempt. Where tasks cannot be called it is 1 s to
+// WithRequeueDelay has tasks that were queued again come back by the clock: they are not woken when their lock is
+// free. It sets how long a task waits for its next attempt. Where tasks cannot be woken it is 1 s to
 // 15 s by default. The time is random, so that tasks for one key do not come back all at once. It is at least
 // shortest. At first it is at most twice shortest (2 s at least), and that limit doubles each time the
 // task meets a busy lock again, up to longest. asynq cuts the time off to whole seconds, and adds up to
@@ -98,7 +99,7 @@ func WithRequeueDelay(shortest, longest time.Duration) Option {
 // busy lock fails the attempt, which spends a retry, and WithRescue makes no further copy of the task.
 // Default: no limit. The count begins anew when a retry is spent, and when the task gets its lock.
 //
-// Attempts of tasks that were called are not counted, if they find the lock busy again.
+// Attempts of tasks that were woken are not counted, if they find the lock busy again.
 //
 // asynq does not count these attempts. Each server process does, by task ID, for the last 10,000 tasks
 // at least: a task that meets several servers may be queued again n times by each. Tasks that are queued
@@ -155,9 +156,9 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 }
 
 // WithQueueRedis says that asynq's queues are in the Redis, or the database, of rdb. Default: that of the locks.
-// Tasks that meet a busy lock are parked there: without it, or the right to read and write "asynq:*", they come back
-// after a delay and not when the lock is free, which is logged, and no task can be set aside on its last attempt (see
-// WithRescue). The caller closes rdb. Refused are nil, and a WithOnBusy other than Requeue.
+// Tasks that meet a busy lock are parked there: without it, or the right to read and write "asynq:*", or with another
+// release of asynq than 0.26.x, they come back after a delay and not when the lock is free, which is logged, and no task can be
+// set aside on its last attempt (see WithRescue). The caller closes rdb. Refused are nil, and a WithOnBusy other than Requeue.
 func WithQueueRedis(rdb redis.UniversalClient) Option {
 	return taskOption{apply: func(c *config) error {
 		if option.IsNil(rdb) {
@@ -198,7 +199,7 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 	if key == nil {
 		panic("asynqmw: WithLock: the key function is nil")
 	}
-	c := &config{minDelay: time.Second, maxDelay: 15 * time.Second}
+	c := &config{minDelay: time.Second, maxDelay: 15 * time.Second, layout: linked}
 	for i, o := range opts {
 		switch o := o.(type) {
 		case lockmw.Option:
@@ -251,7 +252,7 @@ func (c *config) contradiction(l lockmw.Locker) error {
 	return nil
 }
 
-// parks reports whether tasks are called when their lock is free. Else they come back by the clock: as
+// parks reports whether tasks are woken when their lock is free. Otherwise they come back by the clock: as
 // WithRequeueDelay has it, or to the place in the queue of the lock that WithPlaceKept has kept for them.
 func (c *config) parks() bool { return c.onBusy == Requeue && !c.delayGiven && c.placeKept == 0 }
 

@@ -2,123 +2,109 @@ package asynqmw
 
 import (
 	"context"
-	"crypto/rand"
+	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/kinds"
+	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/lockmw"
 )
 
-// A lot is where a guard parks tasks, if it does.
-type lot struct {
-	locks  core.Backend
-	queues redis.UniversalClient
+// A layout says whether the asynq of this program keeps its tasks as package parked knows it.
+type layout struct {
+	err  error
+	told sync.Once
 }
 
-// newLot returns nil if tasks are not parked.
-func newLot(c *config, l lockmw.Locker) *lot {
-	locks, ok := backendOf(l)
-	if !ok || !c.parks() {
-		return nil
+var linked = &layout{err: parked.CheckLinked()}
+
+// open finds the queues, in the Redis of the locks or in that of WithQueueRedis. If they are not found, the fields stay nil, and
+// tasks come back by the clock. Locks within the process are for tests.
+func (g *guard) open() {
+	var locks core.Backend
+	if k, ok := kinds.Of(g.locker); ok {
+		locks, _ = k.Backend()
 	}
-	return &lot{locks, queuesOf(c, l)}
+	rdb := g.queueRedis
+	if rdb == nil {
+		rdb = locks.Redis
+	}
+	switch {
+	case rdb == nil:
+	case g.layout.err == nil:
+		g.queues = &parked.Store{Redis: rdb}
+		if locks.Redis != nil && g.parks() {
+			g.locks = &locks
+		}
+	case g.onBusy == Requeue:
+		g.layout.told.Do(func() {
+			g.logger().Warn("asynqmw: tasks that meet a busy lock come back after a delay, not when it is free, and WithRescue enqueues copies, as this version of asynq is not known", "error", g.layout.err)
+		})
+	}
 }
 
-// queuesOf returns the Redis of asynq's queues, as far as it is known; otherwise nil.
-func queuesOf(c *config, l lockmw.Locker) redis.UniversalClient {
-	if c.queueRedis != nil {
-		return c.queueRedis
+// parkerOf returns where a task is parked if its lock is busy, and on which list; nil: nowhere.
+func (g *guard) parkerOf(a *attempt, key string) (*parker, parked.Want) {
+	if g.locks == nil || a.server == nil {
+		return nil, parked.Want{}
 	}
-	if locks, ok := backendOf(l); ok {
-		return locks.Redis
-	}
-	return nil
-}
-
-// backendOf returns where the locks are. Locks within the process are for tests.
-func backendOf(l lockmw.Locker) (core.Backend, bool) {
-	if k, ok := kinds.Of(l); ok {
-		return k.Backend()
-	}
-	return core.Backend{}, false
-}
-
-// parkingOf returns where a task is parked if its lock is busy, and in which crowd; nil: nowhere.
-func (g *guard) parkingOf(a *attempt, key string) (*parking, crowdID) {
-	if g.lot == nil || a.server == nil {
-		return nil, crowdID{}
-	}
-	p := a.server.parking(g.lot.locks, g.lot.queues)
+	p := a.server.parker(*g.locks, *g.queues)
 	if p.state.isOff() {
-		return nil, crowdID{}
+		return nil, parked.Want{}
 	}
 	p.enter(a.queue)
-	return p, crowdID{a.queue, p.locks.Holder(key)}
+	return p, parked.Want{Queue: a.queue, Lock: p.locks.Holder(key)}
 }
 
-// park has a task whose lock is busy wait for it in its worker, if no other task needs that; otherwise it parks the
+// park has a task whose lock is busy wait for it in its worker, if it may and no other task needs that; otherwise it parks the
 // task. It returns what lock returns. A task that was parked has an error that puts it back.
-func (g *guard) park(p *parking, id crowdID, a *attempt, key string, busy error) (context.Context, *lockmw.Hold, func(), error) {
-	c := parkCall{crowdID: id, id: a.id, nonce: newNonce(), last: a.last, ifCalled: g.tooOften(a)}
-	leave := func() {}
-	if !g.waits { // WithWait has let it wait already
-		c.stay, leave = p.stay(id)
-		c.stay = a.fifthOf(c.stay)
+func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay bool, busy error) (context.Context, *lockmw.Hold, func(), error) {
+	stay, leave := time.Duration(0), func() {}
+	if mayStay {
+		stay, leave = p.stay(w, a)
 	}
-	answer, err := g.ask(p, a, c)
-	for tries := 0; err == nil && answer.what == letOlderGo && a.ctx.Err() == nil; tries++ {
-		time.Sleep(time.Millisecond)
-		c.hurried = tries == maxTries
-		answer, err = g.ask(p, a, c)
-	}
-	if err == nil && answer.what == waitInWorker {
-		ctx, hold, release, failed := g.lock(a, key, false, lockmw.WithWait(c.stay))
-		leave()
-		if !isBusy(failed) {
-			return ctx, hold, release, failed
-		}
-		release()
-		c.stay, busy = 0, failed
-		answer, err = g.ask(p, a, c)
-	} else {
-		leave()
-	}
-	if err != nil || answer.what != parkTask {
+	defer leave()
+	answer, err := g.ask(p, w, a, stay)
+	switch {
+	case err != nil:
 		return nil, nil, func() {}, busy
-	}
-	// The lock may have been released before the task was on the list.
-	ctx, hold, release, err := g.lock(a, key, false, lockmw.WithWait(0))
-	if !isBusy(err) {
+	case answer.What == parked.WaitInWorker:
+		ctx, hold, release, err := g.lock(a, key, false, lockmw.WithWait(stay))
+		if isBusy(err) && (answer.Woken || !g.tooOften(a)) {
+			err = g.parked(a, answer, err)
+		}
+		return ctx, hold, release, err
+	case answer.What != parked.Park:
+		return nil, nil, func() {}, busy
+	case p.mayBeFree(a.ctx, w):
+		ctx, hold, release, err := g.lock(a, key, false, lockmw.WithWait(0))
+		if isBusy(err) {
+			err = g.parked(a, answer, err)
+		}
 		return ctx, hold, release, err
 	}
-	return ctx, hold, release, g.parked(p, a, c, answer, err)
+	return nil, nil, func() {}, g.parked(a, answer, busy)
 }
 
-// ask asks what becomes of a task with a busy lock.
-func (g *guard) ask(p *parking, a *attempt, c parkCall) (parkAnswer, error) {
-	c.waited = time.Since(a.began)
-	answer, err := p.ask(a.ctx, c)
-	if why := p.state.note(answer.what, err); why != nil {
+// ask puts a task with a busy lock on its list.
+func (g *guard) ask(p *parker, w parked.Want, a *attempt, stay time.Duration) (parked.Answer, error) {
+	answer, err := p.park(a.ctx, parked.Busy{Want: w, ID: a.id, Began: a.began, Stay: stay, Last: a.last, OnlyIfWoken: g.tooOften(a)})
+	if why := p.state.note(answer.What, err); why != nil {
 		g.logger().WarnContext(a.ctx, "asynqmw: tasks that meet a busy lock come back after a delay, not when it is free, as they cannot be parked", "queue", a.queue, "task", a.id, "error", why)
 	}
 	return answer, err
 }
 
 // parked returns the error of a task that is parked.
-func (g *guard) parked(p *parking, a *attempt, c parkCall, answer parkAnswer, err error) *busyError {
+func (g *guard) parked(a *attempt, answer parked.Answer, err error) *busyError {
 	requeued := a.requeued
-	if !answer.called {
+	if !answer.Woken {
 		requeued++
 	}
 	g.requeues.set(a.name(), requeued)
-	return &busyError{err: err, delay: p.away(c.crowdID, answer.rank), nonce: c.nonce, parked: true}
+	return &busyError{err: err, due: answer.Due, parked: true}
 }
-
-// newNonce returns letters by which asynq's record of an attempt that was put back is known.
-func newNonce() string { return rand.Text()[:10] }
 
 // fifthOf returns wait, or a fifth of what is left of the task's time if that is less.
 func (a *attempt) fifthOf(wait time.Duration) time.Duration {

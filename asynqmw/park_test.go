@@ -49,7 +49,7 @@ func TestTasksOfABusyKeyFollowOneAnother(t *testing.T) {
 	})
 }
 
-func TestAParkedTaskIsCalledWhenAnotherHolderReleasesItsLock(t *testing.T) {
+func TestAParkedTaskIsWokenWhenAnotherHolderReleasesItsLock(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		t.Parallel()
@@ -127,7 +127,7 @@ func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 	})
 }
 
-func TestTheNextTaskIsCalledBeforeOthersThatWait(t *testing.T) {
+func TestTheNextTaskIsWokenBeforeOthersThatWait(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
 	q, b := newQueue(t, queueOn(s)), newBlockade()
@@ -158,25 +158,25 @@ func TestParkedReadersReadTogetherAlsoBesideOthers(t *testing.T) {
 	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(rw.RLocker(), byItem)(b))
 	resume(1)
 	b.comes(t, "other1", "other2")
-	for _, id := range readers { // one may be called to the lock while it is held
+	for _, id := range readers { // one may be woken to the lock while it is held
 		eventually(t, func() bool {
 			info, err := q.inspector.GetTaskInfo("default", id)
-			return err == nil && strings.HasPrefix(info.LastErr, "asynqmw: parked (") && info.State != asynq.TaskStateActive
+			return err == nil && strings.HasPrefix(info.LastErr, "asynqmw: parked:") && info.State != asynq.TaskStateActive
 		})
 	}
 	release()
-	called := func(n int) bool {
+	woken := func(n int) bool {
 		for _, id := range readers {
 			if !q.isParked(id) {
 				n--
 			}
 		}
-		return n <= 0 // if none comes for a while the next one is called as well
+		return n <= 0 // if none comes for a while the next one is woken as well
 	}
-	eventually(t, func() bool { return called(1) })
+	eventually(t, func() bool { return woken(1) })
 	b.letGo("other1")
 	b.comes(t, "7")
-	eventually(t, func() bool { return called(2) })
+	eventually(t, func() bool { return woken(2) })
 	b.letGo("other2")
 	b.comes(t, "7")
 	b.letGo("7", "other3")
@@ -225,9 +225,9 @@ func TestAServerThatKnowsNothingOfTheListServesIt(t *testing.T) {
 	q.awaitDone(q.fulfil("other"), first)
 }
 
-// A lock that is held for long has a task called now and then. In a bubble no call to Redis takes long: one that does puts the task
+// A lock that is held for long has a task woken now and then. In a bubble no call to Redis takes long: one that does puts the task
 // back, which counts.
-func TestATaskThatWasCalledDoesNotCountAsPutBack(t *testing.T) {
+func TestATaskThatWasWokenDoesNotCountAsPutBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
 		s := redis.(pipedRedis).s
 		q := newQueue(t, redis)
@@ -237,14 +237,14 @@ func TestATaskThatWasCalledDoesNotCountAsPutBack(t *testing.T) {
 		id := q.fulfil("7")
 		eventually(t, func() bool { return tried.busy.Load() >= 3 })
 		for want := range 2 {
-			if info := q.runAgain(id); info.Retried != want {
+			if info := q.runAgain(id, &tried); info.Retried != want {
 				t.Errorf("when it came back uncalled %d times it had spent %d retries: %s", want+1, info.Retried, info.LastErr)
 			}
 		}
 	})
 }
 
-func TestATaskOnItsLastAttemptIsParkedAndCalled(t *testing.T) {
+func TestATaskOnItsLastAttemptIsParkedAndWoken(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)

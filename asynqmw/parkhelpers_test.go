@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/asynqmw"
 )
 
-// parked is the Config of a server where no task comes back by the clock: whichever runs again was called.
+// parked is the Config of a server where no task comes back by the clock: whichever runs again was woken.
 func parked(workers int) asynq.Config {
 	return asynqmw.Configure(asynq.Config{
 		Concurrency: workers, DelayedTaskCheckInterval: 24 * time.Hour, ShutdownTimeout: 100 * time.Millisecond, Logger: silent{},
@@ -44,7 +44,7 @@ func (blind) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // isParked reports whether a task is parked.
 func (q *queue) isParked(id string) bool {
 	info, err := q.inspector.GetTaskInfo("default", id)
-	return err == nil && info.State == asynq.TaskStateRetry && strings.HasPrefix(info.LastErr, "asynqmw: parked (")
+	return err == nil && info.State == asynq.TaskStateRetry && strings.HasPrefix(info.LastErr, "asynqmw: parked:")
 }
 
 func (q *queue) awaitParked(ids ...string) {
@@ -130,21 +130,13 @@ func (b *blockade) letGo(items ...string) {
 }
 
 // runAgain runs a parked task as if it had come back by the clock, and returns what became of it.
-func (q *queue) runAgain(id string) *asynq.TaskInfo {
+func (q *queue) runAgain(id string, tried *attempts) *asynq.TaskInfo {
 	q.t.Helper()
-	before := ""
+	before := int64(0)
 	eventually(q.t, func() bool {
-		info, err := q.inspector.GetTaskInfo("default", id)
-		if err != nil || info.State != asynq.TaskStateRetry {
-			return false // it was called
-		}
-		before = info.LastErr
-		return q.inspector.RunTask("default", id) == nil
+		before = tried.all.Load()
+		return q.isParked(id) && q.inspector.RunTask("default", id) == nil // unless it was woken
 	})
-	var info *asynq.TaskInfo
-	eventually(q.t, func() bool {
-		info = q.await(id, asynq.TaskStateRetry)
-		return info.LastErr != before
-	})
-	return info
+	eventually(q.t, func() bool { return tried.all.Load() > before })
+	return q.await(id, asynq.TaskStateRetry)
 }

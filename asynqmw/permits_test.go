@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// At most 3 tasks of a key run at a time, over two servers. The others are parked, and called when one has ended.
+// At most 3 tasks of a key run at a time, over two servers. The others are parked, and woken when one has ended.
 func TestSoManyTasksOfAKeyRunAtATime(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -50,7 +50,7 @@ func TestSoManyTasksOfAKeyRunAtATime(t *testing.T) {
 	})
 }
 
-func TestATaskWithoutAPermitIsParkedAndCalled(t *testing.T) {
+func TestATaskWithoutAPermitIsParkedAndWoken(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		t.Parallel()

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -108,7 +108,7 @@ func (h leaderHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 }
 
 func (h leaderHook) refuse(cmd redis.Cmder) error {
-	if h.leader.Err() == nil || !strings.HasPrefix(cmd.Name(), "eval") {
+	if h.leader.Err() == nil || !parked.IsEnqueue(cmd) {
 		return nil
 	}
 	return fmt.Errorf("asynqmw: not enqueued: %w", context.Cause(h.leader))

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/parked"
 )
 
 // A server is what the tasks of one asynq server share.
@@ -17,11 +18,11 @@ type server struct {
 	waiting atomic.Int32 // workers that wait for a lock, of them:
 	staying atomic.Int32 // for a second at most
 
-	mu       sync.Mutex
-	parkings map[parkingID]*parking
+	mu      sync.Mutex
+	parkers map[parkerID]*parker
 }
 
-type parkingID struct {
+type parkerID struct {
 	locks, queues redis.UniversalClient
 	shared        bool
 }
@@ -30,21 +31,21 @@ func newServer(concurrency int) *server {
 	if concurrency < 1 {
 		concurrency = runtime.NumCPU() // as asynq has it
 	}
-	return &server{workers: concurrency, parkings: make(map[parkingID]*parking)}
+	return &server{workers: concurrency, parkers: make(map[parkerID]*parker)}
 }
 
-// parking returns the parking of the server for locks and queues.
-func (s *server) parking(locks core.Backend, queues redis.UniversalClient) *parking {
+// parker returns the parker of the server for locks and queues.
+func (s *server) parker(locks core.Backend, queues parked.Store) *parker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := parkingID{locks.Redis, queues, locks.Shared}
-	p := s.parkings[id]
+	id := parkerID{locks.Redis, queues.Redis, locks.Shared}
+	p := s.parkers[id]
 	if p == nil {
-		p = &parking{
-			server: s, locks: locks, lists: lists{queues},
-			crowds: make(map[crowdID]*crowd), looks: make(map[string]time.Time),
+		p = &parker{
+			server: s, locks: locks, store: queues,
+			stats: make(map[parked.Want]*keyStats), looks: make(map[string]time.Time),
 		}
-		s.parkings[id] = p
+		s.parkers[id] = p
 	}
 	return p
 }

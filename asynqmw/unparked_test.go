@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -68,43 +70,72 @@ func asAny(words []string) (all []any) {
 	return all
 }
 
-// The queue may be in another Redis than the locks, or the locks' user may have no right to see it.
+// The queue may be in another Redis than the locks, the locks' user may have no right to see it, or the version of asynq may be
+// unknown. Then only asynq's public interface is used: tasks are retried after a delay, and a last attempt continues as a copy.
 func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(t *testing.T, s *redistest.Server) (locks *redistest.Server, use func(*redis.Options)){
-		"another Redis": func(t *testing.T, _ *redistest.Server) (*redistest.Server, func(*redis.Options)) {
-			return redistest.Mini(t), func(*redis.Options) {}
+	for name, tt := range map[string]struct {
+		prepare func(t *testing.T, s *redistest.Server) *redis.Client // for the locks; nil: that of the queues
+		layout  error
+		real    bool // miniredis cannot do it
+		says    string
+	}{
+		"another Redis": {
+			prepare: func(t *testing.T, _ *redistest.Server) *redis.Client { return redistest.Mini(t).NewClient(t) },
+			says:    "the task is not where asynq v0.26 keeps it",
 		},
-		"no right": func(t *testing.T, s *redistest.Server) (*redistest.Server, func(*redis.Options)) {
-			err := s.NewClient(t).Do(t.Context(), "ACL", "SETUSER", "locks", "on", ">secret", "~lockmw:*", "&lockmw:*", "+@all").Err()
-			if err != nil {
+		"no right": {real: true, says: "NOPERM", prepare: func(t *testing.T, s *redistest.Server) *redis.Client {
+			if err := s.NewClient(t).Do(t.Context(), "ACL", "SETUSER", "locks", "on", ">secret", "~lockmw:*", "&lockmw:*", "+@all").Err(); err != nil {
 				t.Fatal(err)
 			}
-			return s, func(o *redis.Options) { o.Username, o.Password = "locks", "secret" }
-		},
+			return s.NewClient(t, func(o *redis.Options) { o.Username, o.Password = "locks", "secret" })
+		}},
+		"an unknown asynq": {layout: errors.New("asynq is v0.27.0"), says: "asynq is v0.27.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := redistest.Redis(t)
-			q, log := newQueue(t, queueOn(s)), &logBook{}
-			where, use := prepare(t, s)
-			opts := &redis.Options{Addr: where.Addr()}
-			use(opts)
-			rdb := redis.NewClient(opts)
-			t.Cleanup(func() { _ = rdb.Close() })
-			release := usertest.Occupy(t, usertest.Client(t, where), "item:7")
-			locks := usertest.ClientOf(t, rdb, lockmw.WithLogger(log.logger()))
-			startServer(t, queueOn(s), quick(), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
-			ids := []string{q.fulfil("7"), q.fulfil("7")}
-			for _, id := range ids {
-				if info := q.await(id, asynq.TaskStateRetry); !strings.HasPrefix(info.LastErr, "asynqmw: queued again:") {
-					t.Errorf("its last error is %q", info.LastErr)
+			t.Parallel()
+			redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+				if tt.real && strings.HasSuffix(t.Name(), "/miniredis") {
+					t.Skip("it has no ACL")
 				}
-			}
-			if n := strings.Count(log.String(), "cannot be parked"); n != 1 {
-				t.Errorf("logged %d times: %s", n, log)
-			}
-			release()
-			q.awaitDone(ids...)
+				q, log, rdb := newQueue(t, queueOn(s)), &logBook{}, s.NewClient(t)
+				if tt.prepare != nil {
+					rdb = tt.prepare(t, s)
+				}
+				locks := usertest.ClientOf(t, rdb, lockmw.WithLogger(log.logger()))
+				_, hold, err := locks.Lock(t.Context(), "item:7")
+				if err != nil {
+					t.Fatal(err)
+				}
+				var ran atomic.Int32
+				h := handle(func(context.Context) error { ran.Add(1); return nil })
+				mux, unknown := asynq.NewServeMux(), asynqmw.WithLayoutError(tt.layout)
+				for _, typename := range []string{"order:fulfil", "order:ship"} {
+					mux.Handle(typename, asynqmw.WithLock(locks, byItem, unknown, asynqmw.WithRescue(q.client))(h))
+				}
+				startServer(t, queueOn(s), quick(), mux)
+				ids := []string{q.fulfil("7"), q.enqueue(taskFor("order:ship", "7"), asynq.Retention(time.Hour))}
+				for _, id := range ids {
+					if info := q.await(id, asynq.TaskStateRetry); !strings.HasPrefix(info.LastErr, "asynqmw: queued again:") || time.Until(info.NextProcessAt) > 15*time.Second {
+						t.Errorf("due at %v, its last error is %q", info.NextProcessAt, info.LastErr)
+					}
+				}
+				last := q.fulfil("7", asynq.MaxRetry(0))
+				q.awaitCopy(last, 1, asynq.TaskStateScheduled)
+				if text := log.String(); strings.Count(text, "come back after a delay") != 1 || !strings.Contains(text, tt.says) {
+					t.Errorf("logged: %s", text)
+				}
+				nothingParked(t, s.NewClient(t))
+				if err := hold.Unlock(); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, func() bool {
+					_, _ = q.inspector.RunAllRetryTasks("default") // without waiting for their time
+					_, _ = q.inspector.RunAllScheduledTasks("default")
+					return ran.Load() == 3
+				})
+				q.awaitDone(ids...)
+			})
 		})
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/lockmw"
 )
@@ -28,7 +28,7 @@ import (
 // deadline; a hold ends 30 seconds after that, unless lockmw.WithMaxHold says otherwise.
 //
 // It tries once unless lockmw.WithWait says otherwise. A task whose lock is busy is queued again without
-// spending a retry, and called when the lock is free: see WithOnBusy. As long as no other task waits for a worker,
+// spending a retry, and woken when the lock is free: see WithOnBusy. As long as no other task waits for a worker,
 // it may wait for the lock in its own instead, for a second at most. Two kinds of attempts wait until shortly
 // before the task's deadline instead, whatever WithWait and WithMaxWaiters say: the last one of a task, unless
 // there is WithRescue or half of the workers wait, and every one on a server without Configure. A wait never outlasts the task's deadline.
@@ -44,7 +44,8 @@ import (
 // handlers and is safe for concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc {
 	c := newConfig(l, key, opts)
-	g := &guard{config: c, locker: l, key: key, lot: newLot(c, l), queues: queuesOf(c, l)}
+	g := &guard{config: c, locker: l, key: key}
+	g.open()
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {
 			panic("asynqmw: the handler to lock is nil")
@@ -66,8 +67,8 @@ type guard struct {
 	*config
 	locker lockmw.Locker
 	key    KeyFunc
-	lot    *lot                  // nil: tasks are not parked
-	queues redis.UniversalClient // nil: unknown
+	locks  *core.Backend // nil: tasks are not parked
+	queues *parked.Store // nil: unknown
 	warn   sync.Once
 	closed sync.Once
 	copies sync.Once
@@ -97,50 +98,50 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 			g.logger().WarnContext(ctx, "asynqmw: the server's Config was not wrapped in asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near and then spend a retry; on their last attempt they are archived, unless there is WithRescue", "type", task.Type())
 		})
 	}
-	p, id := g.parkingOf(a, key)
-	ctx, hold, release, err := g.lockOrLeave(a, task, p, id, key)
+	p, w := g.parkerOf(a, key)
+	ctx, hold, release, err := g.lockOrLeave(a, task, p, w, key)
 	defer release()
 	if err != nil {
 		return storable(g.refused(a, task, err))
 	}
 	if p != nil {
-		defer p.holds(id, a)()
+		defer p.holds(w, a)()
 	}
 	return run(ctx, task, next, hold)
 }
 
 // lockOrLeave takes the lock. If it is busy, the error says what becomes of the task. As with lock, the function
 // returned ends the context.
-func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parking, id crowdID, key string) (context.Context, *lockmw.Hold, func(), error) {
-	mustWait, ctx, hold, release, err := g.lockFirst(a, key)
-	if p != nil && isBusy(err) && a.ctx.Err() == nil && !mustWait {
-		release()
-		ctx, hold, release, err = g.park(p, id, a, key, err)
-	}
-	if mustWait || !a.last || g.onBusy != Requeue || a.ctx.Err() != nil || !isBusy(err) && !isClosed(err) {
-		return ctx, hold, release, err
-	}
-	if _, parked := errors.AsType[*busyError](err); !parked {
-		release()
-		return g.save(a, task, p, id, key, err)
-	}
-	return ctx, hold, release, err
-}
-
-// lockFirst also reports whether it has waited until shortly before the task's deadline.
-func (g *guard) lockFirst(a *attempt, key string) (mustWait bool, _ context.Context, _ *lockmw.Hold, release func(), _ error) {
+func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string) (context.Context, *lockmw.Hold, func(), error) {
 	mustWait, leave := g.mustWait(a)
-	var more []lockmw.Option
-	if g.placeKept > 0 && !g.waits && !mustWait && a.server != nil {
+	stay, opts := time.Duration(0), []lockmw.Option(nil)
+	switch {
+	case g.waits || mustWait:
+	case g.placeKept > 0 && a.server != nil:
 		if a.server.beginStay() {
 			leave = a.server.endStay
 		} else {
-			more = append(more, lockmw.WithWait(0)) // its place is kept all the same
+			opts = append(opts, lockmw.WithWait(0)) // its place is kept all the same
+		}
+	case p != nil && a.requeued > 0: // it was parked here, so it was woken, or is back by the clock
+		if stay, leave = p.stay(w, a); stay > 0 {
+			opts = append(opts, lockmw.WithWait(stay))
 		}
 	}
-	defer leave()
-	ctx, hold, release, err := g.lock(a, key, mustWait, more...)
-	return mustWait, ctx, hold, release, err
+	ctx, hold, release, err := g.lock(a, key, mustWait, opts...)
+	leave()
+	if mustWait || a.ctx.Err() != nil {
+		return ctx, hold, release, err
+	}
+	if p != nil && isBusy(err) {
+		release()
+		ctx, hold, release, err = g.park(p, w, a, key, !g.waits && stay == 0, err)
+	}
+	if _, left := errors.AsType[*busyError](err); !left && a.last && g.onBusy == Requeue && a.ctx.Err() == nil && (isBusy(err) || isClosed(err)) {
+		release()
+		return g.save(a, task, p, w, key, err)
+	}
+	return ctx, hold, release, err
 }
 
 // lock takes the lock. With mustWait it waits until shortly before the task's deadline. The context of the
@@ -192,7 +193,7 @@ func isClosed(err error) bool { return errors.Is(err, lockmw.ErrClosed) }
 // refused returns the error for asynq of an attempt that did not get its lock.
 func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 	if left, ok := errors.AsType[*busyError](err); ok {
-		if a.last && left.nonce != "" {
+		if a.last && (left.parked || left.aside) {
 			g.restoreLater(a, left)
 		}
 		return left

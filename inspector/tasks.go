@@ -18,7 +18,7 @@ type task struct {
 	Place  int       `json:"place"`
 	Since  time.Time `json:"since"`
 	Waited millis    `json:"waited_ms"`
-	State  string    `json:"state"` // parked, called or waiting
+	State  string    `json:"state"` // parked, woken or waiting
 }
 
 // addTasks adds the tasks that wait for the lock.

@@ -35,7 +35,7 @@ func TestTasksThatWaitAreShown(t *testing.T) {
 			t.Errorf("the page has no %q:\n%s", text, page)
 		}
 	}
-	if page := d.get("/key?key=user:43", http.StatusOK); !strings.Contains(page, "Tasks will be called") || strings.Contains(page, "nobody waits") {
+	if page := d.get("/key?key=user:43", http.StatusOK); !strings.Contains(page, "Tasks will be woken") || strings.Contains(page, "nobody waits") {
 		t.Errorf("of a free lock with tasks the page says\n%s", page)
 	}
 	if page := d.get("/key?key=user:44", http.StatusOK); strings.Contains(page, "Tasks") {

@@ -21,7 +21,7 @@ type taskRecord struct {
 	Place   int       `json:"place"`
 	Since   time.Time `json:"since"`
 	Waiting float64   `json:"waiting_seconds"`
-	State   string    `json:"state"` // parked, called or waiting
+	State   string    `json:"state"` // parked, woken or waiting
 }
 
 func taskRecords(list parked.List, now time.Time) []taskRecord {
@@ -39,11 +39,11 @@ func (c *command) tasks() *cobra.Command {
 		Long: `Lists the tasks of asynq that wait for a lock, or for any: in which queue, since when and at which place. Package
 asynqmw parks a task whose lock is busy; asynq's own tools show it in state retry.
 
-A task is parked, which is back in its queue; called, which is on its way to a worker; or waiting in its worker. Of each
+A task is parked, which is back in its queue; woken, which is on its way to a worker; or waiting in its worker. Of each
 queue and lock the first 100 are listed. Tasks that come back by the clock are not: show has their kept places, if there
 are any.
 
---redis is the Redis of the queues. The user needs +smembers +sscan +eval +time +zrange +zcard +hmget on ~asynq:*.`,
+--redis is the Redis of the queues. The user needs +smembers +sscan +eval +time +zrange +zcard +zscore +hmget on ~asynq:*.`,
 		Example: `  lockmw tasks
   lockmw tasks order:1001 --json`,
 		Args: cobra.MaximumNArgs(1),

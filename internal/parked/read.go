@@ -1,3 +1,6 @@
+// Package parked keeps and reads which tasks of asynq wait for a lock: for each lock a list, next to asynq's own keys. asynqmw
+// parks and wakes tasks; the command and the inspector read the lists, without asynq. Only asynq.go and the scripts
+// next to it depend on how asynq keeps its tasks.
 package parked
 
 import (
@@ -25,7 +28,7 @@ type Task struct {
 	ID    string
 	Place int       // among the tasks of its queue that wait for the lock; 1 is the next
 	Since time.Time // when its first attempt began, by the clock of the queue's Redis
-	// State is parked for a task that was put back into its queue, called for one on its way to a worker, and waiting for one
+	// State is parked for a task that was put back into its queue, woken for one on its way to a worker, and waiting for one
 	// that waits in its worker.
 	State string
 }
@@ -129,7 +132,8 @@ func (r *Reader) read(ctx context.Context, places []place) (all List, err error)
 	pipe := r.rdb.Pipeline()
 	answers := make([]*redis.Cmd, len(places))
 	for i, p := range places {
-		answers[i] = pipe.Eval(ctx, listLua, []string{ListOf(p.queue, p.lock)}, TaskPrefix(p.queue), Most)
+		keys := []string{ListOf(p.queue, p.lock), InQueue(p.queue, "retry"), InQueue(p.queue, "archived")}
+		answers[i] = pipe.Eval(ctx, signLua+listLua, keys, TaskPrefix(p.queue), Most)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return List{}, err

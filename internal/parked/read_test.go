@@ -132,7 +132,7 @@ func TestTheRightsThatTheCommandNamesSuffice(t *testing.T) {
 	s := redistest.Redis(t)
 	rdb := s.NewClient(t)
 	parkedtest.Park(t, rdb, "default", "lockmw:{item:7}", time.Now(), "a")
-	rights := []any{"acl", "setuser", "app", "on", ">hush", "~asynq:*", "+smembers", "+sscan", "+eval", "+time", "+zrange", "+zcard", "+hmget"}
+	rights := []any{"acl", "setuser", "app", "on", ">hush", "~asynq:*", "+smembers", "+sscan", "+eval", "+time", "+zrange", "+zcard", "+zscore", "+hmget"}
 	if err := rdb.Do(t.Context(), rights...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -143,4 +143,43 @@ func TestTheRightsThatTheCommandNamesSuffice(t *testing.T) {
 	if tasks := everything(t, r); len(tasks) != 1 {
 		t.Errorf("%+v", tasks)
 	}
+}
+
+// reads compares what a Reader says of the tasks that wait for the lock.
+func (tb *table) reads(want ...string) {
+	tb.t.Helper()
+	tb.do("SADD", parked.AllQueues, "default") // as asynq does
+	list, err := parked.NewReader(tb.rdb, "lockmw").Tasks(tb.t.Context(), "item:7")
+	var got []string
+	for _, task := range list.Tasks {
+		got = append(got, fmt.Sprintf("%d %s %s", task.Place, task.ID, task.State))
+	}
+	if err != nil || list.More != 0 || !slices.Equal(got, want) {
+		tb.t.Errorf("waiting: %q and %d more, %v, want %q", got, list.More, err, want)
+	}
+}
+
+func TestAReaderSaysWhatBecomesOfParkedTasks(t *testing.T) {
+	eachTable(t, func(tb *table) {
+		tb.parks("a", "b")
+		tb.archives("c", 0)
+		tb.reads("1 a parked", "2 b parked", "3 c parked")
+		tb.wakes(1, parked.Anyway, 3, "a")
+		tb.reads("1 a woken", "2 b parked", "3 c parked")
+		tb.starts("a", "b")
+		tb.ages("b")
+		tb.reads("1 a woken", "2 c parked")
+		tb.asks(tb.waits("a"), parked.WaitInWorker, true)
+		tb.asks(tb.busy("b"), parked.Park, false)
+		tb.staysFresh("b")
+		tb.reads("1 a waiting", "2 b parked", "3 c parked")
+
+		// It gets the lock, and the others fail, are completed or deleted.
+		tb.ages("a")
+		tb.reads("1 b parked", "2 c parked")
+		tb.task("b", "retry", 3e9)
+		tb.reads("1 c parked")
+		tb.do("DEL", key("c"))
+		tb.reads()
+	})
 }

@@ -18,7 +18,8 @@ func Park(t testing.TB, rdb redis.UniversalClient, queue, lock string, since tim
 		pipe.SAdd(ctx, parked.AllQueues, queue)
 		pipe.SAdd(ctx, parked.LocksOf(queue), lock)
 		for i, id := range ids {
-			pipe.HSet(ctx, parked.TaskPrefix(queue)+id, "state", "retry", "msg", "asynqmw: parked (N): busy", "lockmw", "N p1 1")
+			pipe.HSet(ctx, parked.TaskPrefix(queue)+id, "state", "retry", "lockmw", "p1 1 1 2000000000")
+			pipe.ZAdd(ctx, parked.InQueue(queue, "retry"), redis.Z{Score: 2_000_000_000, Member: id})
 			pipe.ZAdd(ctx, parked.ListOf(queue, lock), redis.Z{Score: float64(since.UnixMicro() + int64(i)), Member: id})
 		}
 		return nil

@@ -1,0 +1,134 @@
+package asynqmw_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// An effort is what one attempt at a task took until it had its lock or was put back.
+type effort struct {
+	locks, scripts atomic.Int32 // calls for the lock, runs of scripts in the queue
+	busy           bool         // it was put back
+}
+
+type effortKey struct{}
+
+// An effortCounter counts what attempts take: the calls for locks by an Observer, and by a hook of the client the scripts that
+// touch asynq's keys.
+type effortCounter struct {
+	mu  sync.Mutex
+	all []*effort
+}
+
+func (c *effortCounter) count(next asynq.Handler) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		e := &effort{}
+		err := next.ProcessTask(context.WithValue(ctx, effortKey{}, e), task)
+		e.busy = asynqmw.IsBusy(err)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.all = append(c.all, e)
+		return err
+	})
+}
+
+func (*effortCounter) observer() lockmw.Option {
+	return lockmw.WithObserver(&lockmw.Observer{Start: func(ctx context.Context, _ lockmw.Attempt) context.Context {
+		if e, ok := ctx.Value(effortKey{}).(*effort); ok {
+			e.locks.Add(1)
+		}
+		return ctx
+	}})
+}
+
+func (*effortCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*effortCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (*effortCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		e, ok := ctx.Value(effortKey{}).(*effort)
+		if ok && cmd.Name() == "evalsha" && slices.ContainsFunc(cmd.Args(), func(arg any) bool {
+			key, _ := arg.(string)
+			return strings.HasPrefix(key, "asynq:{")
+		}) {
+			e.scripts.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A task that was parked by this server and comes back runs no script. One that was parked by another server, or is the first to
+// wait, calls for the lock once more, to wait in its worker.
+func TestATaskThatMeetsABusyLockCallsForItOnceAndRunsOneScript(t *testing.T) {
+	const tasks = 100
+	inBubble(t, func(t *testing.T, queues asynq.RedisConnOpt) {
+		for _, servers := range []int{1, 2} {
+			q, c := newQueue(t, queues), &effortCounter{}
+			resume := q.pause()
+			var ids []string
+			for range tasks {
+				ids = append(ids, q.fulfil("7"))
+			}
+			var shutdowns []func()
+			for range servers {
+				shutdowns = append(shutdowns, c.serve(t, queues, 8/servers, handle(func(context.Context) error {
+					<-time.After(10 * time.Millisecond) // the work
+					return nil
+				})))
+			}
+			resume(servers)
+			q.awaitDone(ids...)
+			for _, shutdown := range shutdowns {
+				shutdown()
+			}
+			again := 0
+			for _, e := range c.all {
+				locks, scripts := int(e.locks.Load()), int(e.scripts.Load())
+				if e.busy && (locks != 1 || scripts != 1) || !e.busy && (locks != 1+scripts || scripts > 1) {
+					t.Errorf("with %d servers, %d calls for the lock and %d scripts; put back: %t", servers, locks, scripts, e.busy)
+				}
+				again += locks - 1
+			}
+			if most := tasks * (servers - 1); len(c.all) > 2*tasks || again > most {
+				t.Errorf("with %d servers, %d attempts, %d of which called for the lock twice; want %d and %d at most", servers, len(c.all), again, 2*tasks, most)
+			}
+		}
+	})
+}
+
+func TestATaskThatWaitsInItsWorkerInVainIsParkedWithoutAskingAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, queues asynq.RedisConnOpt) {
+		q, c := newQueue(t, queues), &effortCounter{}
+		usertest.Occupy(t, usertest.Client(t, queues.(pipedRedis).s), "item:7")
+		shutdown := c.serve(t, queues, 4, never(t))
+		q.awaitParked(q.fulfil("7"))
+		shutdown()
+		for _, e := range c.all {
+			if locks, scripts := e.locks.Load(), e.scripts.Load(); locks != 2 || scripts != 1 {
+				t.Errorf("%d calls for the lock and %d scripts, want 2 and 1", locks, scripts)
+			}
+		}
+	})
+}
+
+// serve starts a server whose attempts are counted.
+func (c *effortCounter) serve(t *testing.T, queues asynq.RedisConnOpt, workers int, h asynq.Handler) (shutdown func()) {
+	rdb := queues.(pipedRedis).s.NewClient(t)
+	rdb.AddHook(c)
+	return startServer(t, queues, parked(workers), c.count(asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem, c.observer())(h)))
+}
