@@ -86,12 +86,17 @@ func TestOnlyATaskThatAsynqHasArchivedForItsLockIsRestored(t *testing.T) {
 		change     func(tb *table)
 		state, set string // what it stays
 	}{
-		"by an operator": {func(tb *table) { tb.restores(false); tb.isArchived("a", 0) }, "archived", "archived"},
+		"by an operator": {func(tb *table) {
+			tb.restores(false)
+			tb.isArchived("a", 0)
+			tb.wakes(1, parked.Anyway, 0)
+		}, "archived", "archived"},
 		"by an operator, woken": {func(tb *table) {
 			tb.ages("a")
 			tb.wake(1, parked.Anyway)
-			tb.began = time.Now().Add(time.Minute)
 			tb.isArchived("a", 0)
+			tb.wakes(1, parked.Anyway, 0)
+			tb.began = time.Now().Add(time.Minute)
 		}, "archived", "archived"},
 		"in an earlier attempt": {func(tb *table) { tb.isArchived("a", time.Hour) }, "archived", "archived"},
 		"by a later attempt": {func(tb *table) {
