@@ -27,10 +27,10 @@ func TestABatchIsOneCommand(t *testing.T) {
 			r.wire.Record()
 			all := r.granted(r.acquire(r.keys(n)...), n)
 			for _, res := range all {
-				if res.grant.token <= last {
-					r.Errorf("round %d: token %d after %d", round, res.grant.token, last)
+				if res.grant.Token() <= last {
+					r.Errorf("round %d: token %d after %d", round, res.grant.Token(), last)
 				}
-				last = res.grant.token
+				last = res.grant.Token()
 				h := r.rdb.HGetAll(r.Context(), res.grant.lease.c.keys.Holder()).Val()
 				if h["id"] != res.grant.lease.id.String() || h["owner"] != "owner" ||
 					h["token"] != strconv.FormatInt(last, 10) || h["inbox"] != r.e.inboxes.only.name {

@@ -20,7 +20,7 @@ type cancellation struct {
 	confirmed func(sent clock.Instant) // is called when the server has confirmed it, to a run that was sent then
 	isHold    bool                     // of a lease that is not over
 	failed    bool                     // for good
-	until     instant
+	until     clock.Instant
 	delay     time.Duration
 	timer     timer
 }
@@ -52,14 +52,14 @@ func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 	confirmed := func(sent clock.Instant) { // it may have held the lock
 		e.noteEnded(u.key, u.id)
 		e.recovery.ended(sent)
-		e.identity.ended(e.now())
+		e.identity.ended(clock.Now())
 	}
 	e.cancel(&cancellation{keys: n, permit: u.key.permit, prepare: run.Call, confirmed: confirmed, isHold: u.isHold}, u.lease)
 }
 
 // cancel sends a cancellation of ids whose holds last no longer than a lease.
 func (e *Engine) cancel(c *cancellation, lease time.Duration) {
-	c.e, c.until, c.delay = e, e.now()+lease+script.AcceptWindow, minCancelDelay
+	c.e, c.until, c.delay = e, clock.Now().Add(lease+script.AcceptWindow), minCancelDelay
 	c.timer.owner = c
 	e.endings.begin(c.isHold)
 	c.send()
@@ -90,7 +90,7 @@ func (c *cancellation) onCancelled(a *transport.Reply) {
 		}
 		e.endings.done(c.isHold)
 	case e.sender.Context().Err() != nil: // Close has given up
-	case transport.IsFinal(err) || e.now() > c.until:
+	case transport.IsFinal(err) || clock.Now() > c.until:
 		c.warn(err)
 		e.endings.failed(err)
 		if c.failed = true; c.isHold {
@@ -101,7 +101,7 @@ func (c *cancellation) onCancelled(a *transport.Reply) {
 		e.endings.failed(err)
 		delay := c.delay
 		c.delay = min(2*delay, maxCancelDelay) // before the next try, which reads it, can begin
-		e.schedule.set(&c.timer, e.now()+delay, 0)
+		e.schedule.set(&c.timer, clock.Now().Add(delay), 0)
 	}
 }
 

@@ -28,14 +28,14 @@ func (e *Engine) endLeaders() {
 	for _, l := range e.ids.leases() {
 		l.c.shard.mu.Lock()
 		for h := range l.holds.All() {
-			if h.req.Leads {
+			if h.Req.Leads {
 				leaders = append(leaders, h)
 			}
 		}
 		l.c.shard.mu.Unlock()
 	}
 	for _, h := range leaders {
-		h.req.Events.ShuttingDown()
+		h.Req.Events.ShuttingDown()
 	}
 }
 

@@ -145,7 +145,7 @@ func TestCloseDoesNotReportWhatCouldNotBeReleasedLongAgo(t *testing.T) {
 		synctest.Wait() // a cancellation fails as well
 		b.s.Mini.SetError("")
 		b.wantUnavailable("Release", err, "NOPERM")
-		time.Sleep(2 * h.req.Lease)
+		time.Sleep(2 * h.Req.Lease)
 		if err := b.e.Close(); err != nil {
 			b.Error(err)
 		}

@@ -1,11 +1,12 @@
 package engine
 
 import (
-	"fmt"
 	"hash/maphash"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -24,16 +25,16 @@ type cohort struct {
 	slot     *slot
 	siblings *siblings // of the same key; nil for the plain lock
 
-	waiters    waiterList
-	request    *request // sent, and not granted yet
-	lease      *lease   // granted
-	sentAt     instant  // when a request, a renewal for joining readers or a release was sent
-	tally      *tally   // of the lease; nil: nobody has waited behind it
-	tokenBlock int32    // how many passes the last uncontended grant had tokens for
-	releasing  *release // on its way; nil: none
-	raising    bool     // raise.lua is on its way
-	raises     int8     // runs of it since the last grant
-	doubt      doubt    // about a holder of this process
+	waiters    localq.Queue
+	request    *request      // sent, and not granted yet
+	lease      *lease        // granted
+	sentAt     clock.Instant // when a request, a renewal for joining readers or a release was sent
+	tally      *tally        // of the lease; nil: nobody has waited behind it
+	tokenBlock int32         // how many passes the last uncontended grant had tokens for
+	releasing  *release      // on its way; nil: none
+	raising    bool          // raise.lua is on its way
+	raises     int8          // runs of it since the last grant
+	doubt      doubt         // about a holder of this process
 }
 
 // A cohortID says which callers are one cohort.
@@ -67,7 +68,7 @@ func (c *cohort) isShared() bool { return c.id.group&sharing != 0 }
 
 // unlock unlocks the shard. It removes the cohort if that has nothing to do.
 func (c *cohort) unlock() {
-	if c.lease != nil && (c.waiters.n > 0 || c.tally != nil) {
+	if c.lease != nil && (c.waiters.Len > 0 || c.tally != nil) {
 		c.keepTally()
 	}
 	c.removeIfIdle()
@@ -76,31 +77,32 @@ func (c *cohort) unlock() {
 
 // removeIfIdle removes the cohort if it has nothing to do.
 func (c *cohort) removeIfIdle() {
-	if c.waiters.n == 0 && c.request == nil && c.lease == nil && c.releasing == nil && c.shard.cohorts[c.id] == c {
+	if c.waiters.Len == 0 && c.request == nil && c.lease == nil && c.releasing == nil && c.shard.cohorts[c.id] == c {
 		delete(c.shard.cohorts, c.id)
 		c.leaveSiblings()
 	}
 }
 
-// enqueue queues w, and prepares a request if the cohort has none. It returns an error if w may not wait.
-func (c *cohort) enqueue(w *waiter, at moment) error {
+// enqueue queues w. It returns the run that its own goroutine is to send, if the cohort has no request yet, or an error if w may
+// not wait.
+func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err error) {
 	if c.e.closing.Load() {
-		return &core.AcquireError{Err: core.ErrClosed}
+		return nil, &core.AcquireError{Err: core.ErrClosed}
 	}
-	if w.req.Wait == 0 {
+	if w.Tries() {
 		if holders, held := c.knownHolders(at); held {
-			return busy(holders)
+			return nil, localq.Busy(holders)
 		}
 	}
 	switch waiting := c.waiting(); {
-	case w.isHurried() && c.releasing != nil && c.releasing.lastErr != nil:
-		return &core.AcquireError{Err: transport.Failure(c.releasing.lastErr)} // nobody gets the lock before the release
-	case w.req.MaxWaiters > 0 && waiting >= w.req.MaxWaiters:
+	case w.IsHurried() && c.releasing != nil && c.releasing.lastErr != nil:
+		return nil, &core.AcquireError{Err: transport.Failure(c.releasing.lastErr)} // nobody gets the lock before the release
+	case w.Req.MaxWaiters > 0 && waiting >= w.Req.MaxWaiters:
 		holders, _ := c.knownHolders(at)
-		return tooMany(waiting, holders)
+		return nil, localq.TooMany(waiting, holders)
 	}
 	c.e.probed.Do(c.e.probe)
-	c.waiters.push(w)
+	c.waiters.Push(w)
 	c.siblings.addWaiting(1)
 	if l := c.lease; l != nil && c.isShared() {
 		if l.contended {
@@ -108,19 +110,15 @@ func (c *cohort) enqueue(w *waiter, at moment) error {
 		} else {
 			l.checkForWriters()
 		}
-		return nil
+		return nil, nil
 	}
-	if w.isHurried() {
+	if w.IsHurried() {
 		c.hurry()
 	}
 	if r := c.newRequest(nil); r != nil {
-		w.send = r.call()
+		return r.call(), nil
 	}
-	return nil
-}
-
-func tooMany(waiting int, holders []core.Holder) *core.AcquireError {
-	return &core.AcquireError{Err: fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, waiting), Holders: holders}
+	return nil, nil
 }
 
 // knownHolders returns the holders as far as they are known, and whether the lock is certainly held.
@@ -138,17 +136,7 @@ func (c *cohort) knownHolders(at moment) (holders []core.Holder, held bool) {
 
 // localHolder describes the holder in this process.
 func (c *cohort) localHolder(at moment) []core.Holder {
-	h, now := c.lease.holds.First(), at.now
-	return []core.Holder{{
-		Owner: h.req.Owner, Process: c.e.process, TraceParent: h.req.Trace, Token: h.token,
-		Since: at.timeOf(h.since), TTL: max(0, instant(c.lease.expires.Load())-now),
-		Label: h.req.Label, Fixed: h.req.Fixed, MinRest: max(0, h.req.MinHold-(now-h.since)),
-	}}
-}
-
-// busy returns the error of a caller that the holders are in the way of.
-func busy(holders []core.Holder) *core.AcquireError {
-	return &core.AcquireError{Err: core.ErrBusy, Holders: holders, RetryAfter: core.RetryAfter(holders)}
+	return []core.Holder{c.lease.holds.First().Describe(c.e.process, c.lease.expiry().Sub(at.now), at.time, at.now)}
 }
 
 // sendRequest sends a request for the first waiter, if one is needed. p is what the request replaces, or nil.
@@ -163,7 +151,7 @@ func (c *cohort) newRequest(p *script.Predecessor) *request {
 	if c.request != nil || c.lease != nil || c.releasing != nil || c.raising {
 		return nil
 	}
-	lead := c.leader()
+	lead := c.waiters.Leader()
 	if lead == nil {
 		if p != nil {
 			c.e.cancelID(c.keys, c.predecessorTarget(p))
@@ -172,23 +160,13 @@ func (c *cohort) newRequest(p *script.Predecessor) *request {
 	}
 	r := &request{
 		c: c, id: c.e.newID(), leader: lead, predecessor: p,
-		queues: c.waiters.n > c.waiters.tries, snapshot: c.snapshot(),
+		queues: c.waiters.Len > c.waiters.Tries, snapshot: c.snapshot(),
 		seen: c.slot.greatest.Load(),
 	}
 	r.timer.owner = r
-	c.request, c.sentAt = r, c.e.now()
+	c.request, c.sentAt = r, clock.Now()
 	c.e.ids.set(r.id, r)
 	return r
-}
-
-// leader returns the first waiter that is not about to leave, nil if there is none.
-func (c *cohort) leader() *waiter {
-	for w := range c.waiters.All() {
-		if !w.ended() {
-			return w
-		}
-	}
-	return nil
 }
 
 // tokensWanted returns how many tokens to request if the lock is free, and if it is granted later: one for
@@ -196,10 +174,10 @@ func (c *cohort) leader() *waiter {
 // wants the lock, but only while a message could say that one does.
 func (c *cohort) tokensWanted() (free, queued int) {
 	passes := c.e.cfg.LocalPasses
-	if lead := c.leader(); lead != nil && lead.req.Vote != nil {
-		return c.votesWanted(lead.req.Vote)
+	if lead := c.waiters.Leader(); lead != nil && lead.Req.Vote != nil {
+		return c.votesWanted(lead.Req.Vote)
 	}
-	if c.waiters.n <= 1 || passes == 0 || c.isShared() {
+	if c.waiters.Len <= 1 || passes == 0 || c.isShared() {
 		c.tokenBlock = 0
 		return 1, 1
 	}
@@ -207,27 +185,23 @@ func (c *cohort) tokensWanted() (free, queued int) {
 	if !c.slot.inbox.isLive() {
 		return 1 + passes, 1 + passes
 	}
-	block := min(max(64, 2*c.waiters.n, 2*int(c.tokenBlock)), maxTokenBlock)
+	block := localq.NextBlock(int(c.tokenBlock), c.waiters.Len)
 	c.tokenBlock = int32(block)
 	return 1 + block, 1 + passes
 }
 
-// maxTokenBlock is how many passes have tokens at most. So many take longer than a round trip, whose cost
-// then disappears.
-const maxTokenBlock = 4096
-
 // onGranted makes a lease of a granted request and gives it to the first waiter. then is when the call was
 // sent that the server answered. The lease is good until the time given. confirmed says that the server has
 // set the whole lease; otherwise it has set the accept window.
-func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, confirmed bool) {
-	e, now := c.e, c.e.now()
+func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant, confirmed bool) {
+	e, now := c.e, clock.Now()
 	r.provesLoss()
 	switch {
-	case c.waiters.n == 0:
+	case c.waiters.Len == 0:
 		c.detach(r)
 		e.cancelID(c.keys, r.target(r.id.Copied()))
 		return
-	case now >= until:
+	case !now.Before(until):
 		r.onLate()
 		return
 	case r.isOld(g):
@@ -237,8 +211,8 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 	c.noteToken(g.Token + g.Tokens - 1)
 	c.raises = 0
 	l := &lease{
-		c: c, id: r.id, mode: r.leader.req.Mode, duration: r.lease(), confirmed: confirmed,
-		first: g.Token, next: g.Token, last: g.Token + g.Tokens - 1, grantedAt: now,
+		c: c, id: r.id, mode: r.leader.Req.Mode, duration: r.lease(), confirmed: confirmed,
+		first: g.Token, tokens: localq.NewTokens(g.Token, g.Token+g.Tokens-1), grantedAt: now,
 		contended: g.Waiting > 0 || r.contended, slots: g.Slots,
 	}
 	if l.contended {
@@ -246,7 +220,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 	}
 	l.timer.owner = l
 	l.expires.Store(int64(until))
-	l.renewAfter(now, (until-now)/3)
+	l.renewAfter(now, until.Sub(now)/3)
 	l.listen(then)
 	c.detachKeepingID(r)
 	c.lease = l
@@ -257,24 +231,17 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until instant, conf
 	e.identity.used(now)
 	e.ids.set(l.id, l) // replaces r: a push that comes now must find one of them
 	if c.isShared() {
-		c.admit(l, c.waiters.joined) // all waiters, even if a writer waits
+		c.admit(l, c.waiters.Joined) // all waiters, even if a writer waits
 		l.onChecked(then, r.snapshot)
 		return
 	}
 	c.giveToFirst(l, now)
-	if c.waiters.n == 0 {
+	if c.waiters.Len == 0 {
 		return
 	}
-	holders := c.localHolder(c.e.moment())
-	c.failTryLocks(busy(holders), c.waiters.joined)
-	c.notifyWaiters(core.Wait{Holders: holders})
-}
-
-// notifyWaiters lets every waiter know what it waits for.
-func (c *cohort) notifyWaiters(wait core.Wait) {
-	for w := range c.waiters.All() {
-		w.notify(wait)
-	}
+	holders := c.localHolder(readClock())
+	c.failTryLocks(localq.Busy(holders), c.waiters.Joined)
+	c.waiters.Notify(core.Wait{Holders: holders})
 }
 
 // detach takes r and its id off the tables.
@@ -296,26 +263,20 @@ func (c *cohort) detachKeepingID(r *request) {
 }
 
 // giveToFirst gives the lease to the first waiter, with the next token.
-func (c *cohort) giveToFirst(l *lease, now instant) {
-	w := c.waiters.pop()
-	c.siblings.addWaiting(-1)
-	h := l.newHold(w.req, now)
-	l.next++
-	w.finish(h, nil)
+func (c *cohort) giveToFirst(l *lease, now clock.Instant) {
+	w := c.waiters.First()
+	c.finish(w, l.newHold(w.Req, l.tokens.Take(), now), nil)
 }
 
 // passOn gives the lease to the next waiter of this process, if tokens and bounds allow it.
-func (c *cohort) passOn(l *lease, now instant) bool {
+func (c *cohort) passOn(l *lease, now clock.Instant) bool {
 	w := c.waiters.First()
-	if w == nil || l.isRead() || l.next > l.last || l.holds.First().req.Fixed || l.duration != w.req.Lease || w.req.Fixed {
-		return false
-	}
-	if !l.isFresh(now) {
+	if w == nil || l.isRead() || l.tokens.AreUsed() || !localq.MayFollow(l.holds.First().Req, l.duration, w.Req) || !l.isFresh(now) {
 		return false
 	}
 	if l.contended {
 		l.passes++
-		if l.passes > c.e.cfg.LocalPasses || now-l.grantedAt > l.duration/3 {
+		if l.passes > c.e.cfg.LocalPasses || now.Sub(l.grantedAt) > l.duration/3 {
 			return false
 		}
 	}
@@ -324,17 +285,22 @@ func (c *cohort) passOn(l *lease, now instant) bool {
 	return true
 }
 
+// finish ends the wait of w: the call returns err, or h if that is nil.
+func (c *cohort) finish(w *localq.Waiter, h core.Hold, err error) {
+	c.removeWaiter(w)
+	w.Finish(h, err)
+}
+
 // removeWaiter takes w off the waiters.
-func (c *cohort) removeWaiter(w *waiter) {
-	c.waiters.remove(w)
+func (c *cohort) removeWaiter(w *localq.Waiter) {
+	c.waiters.Remove(w)
 	c.siblings.addWaiting(-1)
 }
 
 // failWaiters ends all waits with err.
 func (c *cohort) failWaiters(err error) {
-	for c.waiters.n > 0 {
-		c.siblings.addWaiting(-1)
-		c.waiters.pop().finish(nil, err)
+	for w := range c.waiters.All() {
+		c.finish(w, nil, err)
 	}
 }
 
@@ -342,12 +308,11 @@ func (c *cohort) failWaiters(err error) {
 // left alone.
 func (c *cohort) failTryLocks(err error, joined int64) {
 	for w := range c.waiters.All() {
-		if c.waiters.tries == 0 || w.seq > joined {
+		if c.waiters.Tries == 0 || w.Seq > joined {
 			return
 		}
-		if w.tryCount() == 1 {
-			c.removeWaiter(w)
-			w.finish(nil, err)
+		if w.Tries() {
+			c.finish(w, nil, err)
 		}
 	}
 }
@@ -361,7 +326,7 @@ func (c *cohort) failAll(err error) {
 
 // cancelIfUnwanted cancels the request if no caller waits for it any more.
 func (c *cohort) cancelIfUnwanted() {
-	if r := c.request; r != nil && c.waiters.n == 0 {
+	if r := c.request; r != nil && c.waiters.Len == 0 {
 		c.detach(r)
 		if r.outage.paused {
 			r.forget() // nothing of it is on the way

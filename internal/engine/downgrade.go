@@ -12,7 +12,7 @@ import (
 func (h *hold) Downgrade(ctx context.Context) error {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
-	if err := h.ended(); err != nil {
+	if err := h.Ended(); err != nil {
 		c.shard.mu.Unlock()
 		return err
 	}
@@ -34,7 +34,7 @@ func (h *hold) onDowngraded(a *transport.Reply) (lost []*hold, err error) {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	if err := h.ended(); err != nil {
+	if err := h.Ended(); err != nil {
 		return nil, err
 	}
 	outcome, failed := script.DowngradeAnswer(a)

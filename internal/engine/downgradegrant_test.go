@@ -27,8 +27,8 @@ func TestDowngradeLetsReadersOfAllProcessesIn(t *testing.T) {
 		}
 		b.wantSent("Downgrade", "downgrade")
 		for _, c := range []*calling{here, there} {
-			if r := b.wantGranted("a reader that waited", c); r.token != h.token {
-				b.Errorf("it has token %d, want %d", r.token, h.token)
+			if r := b.wantGranted("a reader that waited", c); r.Token() != h.Token() {
+				b.Errorf("it has token %d, want %d", r.Token(), h.Token())
 			}
 		}
 		if took := time.Since(start); took > 0 {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -51,7 +53,7 @@ func (n *endings) isDone() bool {
 }
 
 func (n *endings) left() Left {
-	left := Left{Holds: int(n.unreleased.Load()), Err: errSilent}
+	left := Left{Holds: int(n.unreleased.Load()), Err: localq.ErrSilent}
 	if err := n.lastErr.Load(); err != nil {
 		left.Err = transport.Failure(*err)
 	}
@@ -80,17 +82,17 @@ const closePatience = 2 * time.Second
 // AwaitEndings returns when the server has confirmed all releases and cancellations, or has confirmed none for a while. What is
 // returned is left at the server.
 func (e *Engine) AwaitEndings() Left {
-	ended, since := e.endings.ended.Load(), e.now()
+	ended, since := e.endings.ended.Load(), clock.Now()
 	for e.sender.Context().Err() == nil {
 		idle := e.sender.WaitIdle(minCancelDelay) // a call on its way may begin an ending
 		if idle && e.endings.isDone() {
 			break
 		}
-		now := e.now()
+		now := clock.Now()
 		if n := e.endings.ended.Load(); n != ended {
 			ended, since = n, now
 		}
-		if now-since >= closePatience {
+		if now.Sub(since) >= closePatience {
 			break
 		}
 		if idle {

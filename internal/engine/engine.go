@@ -65,6 +65,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
@@ -105,7 +106,6 @@ type Engine struct {
 	unwanted        unwanted
 	stalls          *transport.Timeouts // for waits that are to be looked at
 	process         string              // host, process id and a random part
-	epoch           clock.Instant
 	ids             idTable
 	lastID          atomic.Uint64
 	soloCohorts     atomic.Uint64 // so far: cohorts of one caller
@@ -157,7 +157,6 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		process:  processName(random),
 		idStem:   script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
 		secretOf: script.NewSecrets().Of,
-		epoch:    clock.Now(),
 		seed:     maphash.MakeSeed(),
 		drained:  make(chan struct{}),
 	}
@@ -192,29 +191,16 @@ func processName(random []byte) string {
 // newID returns an id that was never used before.
 func (e *Engine) newID() *script.ID { return e.idStem.New(e.lastID.Add(1)) }
 
-// An instant is a time by package clock, counted from the epoch of the Engine.
-type instant = time.Duration
-
-func (e *Engine) now() instant                    { return clock.Since(e.epoch) }
-func (e *Engine) instant(t clock.Instant) instant { return t.Sub(e.epoch) }
-
-// time returns t by the clock that time.Now reads, for what others are told.
-func (e *Engine) time(t instant) time.Time { return e.epoch.Add(t).Time() }
-
-// A moment is now, as an instant and by the clock that time.Now reads.
+// A moment is now, by both clocks. They are read once: each call for a lock that this process holds needs both.
 type moment struct {
-	now  instant
+	now  clock.Instant
 	time time.Time
 }
 
-// moment reads the clocks once: each call for a lock that this process holds needs both.
-func (e *Engine) moment() moment {
-	t, at := clock.Both()
-	return moment{at.Sub(e.epoch), t}
+func readClock() (m moment) {
+	m.time, m.now = clock.Both()
+	return m
 }
-
-// timeOf returns t by the clock that time.Now reads.
-func (m moment) timeOf(t instant) time.Time { return m.time.Add(t - m.now) }
 
 // margin is by how much a lease ends earlier here than at the server (rule 17 of docs/protocol.md).
 func (e *Engine) margin(lease time.Duration) time.Duration { return e.cfg.margin(lease) }
@@ -236,29 +222,43 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 		c.unlock()
 		return h, nil
 	}
-	w := newWaiter(ctx, r)
-	at := e.moment()
-	w.startedAt = at.now
-	if err := c.enqueue(w, at); err != nil {
+	at := readClock()
+	w := localq.NewWaiter(ctx, r, at.now)
+	send, err := c.enqueue(w, at)
+	if err != nil {
 		c.unlock()
 		return nil, e.explain(r.Key, err)
 	}
 	holders, contended := c.knownHolders(at)
 	// While the lock moves from this process to another its holder is unknown. The answer will say.
-	w.notified = contended && (len(holders) > 0 || c.request.queued)
-	notify := w.notified
+	w.Told = contended && (len(holders) > 0 || c.request.queued)
+	notify := w.Told
 	c.unlock()
 	if notify {
 		r.Events.Contended(core.Wait{Holders: holders})
 	}
-	if w.send != nil {
-		e.sender.Inline(w.send, w.isPatient())
+	if send != nil {
+		e.sender.Inline(send, w.IsPatient())
 	}
-	h, err := w.await(c)
+	h, err := c.await(w)
 	if err != nil {
-		return nil, e.explain(r.Key, err) // h is a typed nil, which would not be nil
+		return nil, e.explain(r.Key, err)
 	}
 	return h, nil
+}
+
+// await returns the hold of w, or why there is none.
+func (c *cohort) await(w *localq.Waiter) (core.Hold, error) {
+	if h, err := w.Poll(c); h != nil || err != nil {
+		return h, err // most waits are over already
+	}
+	var stalled <-chan struct{}
+	if w.Req.Wait > core.StallAfter {
+		stalled = c.e.stalls.Next(w.Began).Done()
+	}
+	nested := c.beginNested(w)
+	defer nested.end()
+	return w.Await(c, stalled, nested.found())
 }
 
 // lockCohort returns the cohort with that id, and makes it if there is none. The shard is locked.

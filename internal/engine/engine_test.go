@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 )
@@ -123,7 +124,7 @@ func TestALatePushDoesNotEndTheLease(t *testing.T) {
 	}
 	h := <-granted
 	// The push was found to be for a request, which has become a lease before the push got the lock.
-	if !requests[0].accepts(&script.Message{Grant: script.Grant{Token: h.token, Tokens: 1}}) {
+	if !requests[0].accepts(&script.Message{Grant: script.Grant{Token: h.Token(), Tokens: 1}}) {
 		t.Error("the push of a lease that is held is taken for that of an unknown id")
 	}
 	b.onGrant(oldPush(h))
@@ -161,7 +162,7 @@ func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 		}
 	}
 	r.c.shard.mu.Lock()
-	r.acceptBy = b.now()
+	r.acceptBy = clock.Now()
 	r.onPush(&script.Message{Number: r.stamp + 1, Grant: script.Grant{Token: r.stamp + 1, Tokens: 1}})
 	over := r.over
 	r.c.shard.mu.Unlock()
@@ -171,8 +172,8 @@ func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 	if _, err := held.Release(soon); err != nil {
 		t.Fatal(err)
 	}
-	if h := <-granted; h.token <= held.token {
-		t.Errorf("token %d after %d", h.token, held.token)
+	if h := <-granted; h.Token() <= held.Token() {
+		t.Errorf("token %d after %d", h.Token(), held.Token())
 	}
 }
 
@@ -240,7 +241,7 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 			return f()
 		}
 	}
-	var first instant
+	var first clock.Instant
 	locked(func() bool { first = r.acceptBy; return true })()
 	eventually(t, "no poll after the subscription", locked(func() bool { return b.inboxes.only.isLive() && r.acceptBy > first }))
 	fault := wire.Withhold(b.scripts.All()["renew"].SHA)
@@ -287,21 +288,30 @@ func TestALatePushDoesNotOvertakeTheRelease(t *testing.T) {
 	}
 }
 
+// oneWaiter returns the waiter of one call, and what signals its news.
+func oneWaiter(ctx context.Context, r *core.Request) (*localq.Waiter, <-chan struct{}) {
+	all, news := localq.NewWaiters(ctx, []*core.Request{r}, clock.Now())
+	return all[0], news
+}
+
 func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
 	e := newEngine(t, rdb)
 	gone := newRequester("item:1")
 	gone.MinHold = time.Hour
-	w := newWaiter(t.Context(), &gone.Request)
+	ctx, cancel := context.WithCancel(t.Context())
+	w, news := oneWaiter(ctx, &gone.Request)
 	c := e.lockCohort(cohortID{key: "item:1"})
-	if err := c.enqueue(w, c.e.moment()); err != nil {
+	send, err := c.enqueue(w, readClock())
+	if err != nil {
 		t.Fatal(err)
 	}
 	c.unlock()
-	e.sender.Start(w.send)
-	<-w.signal // granted, in the instant in which it gives up
-	if err := c.giveUp(w, context.Canceled); !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrBusy) {
+	e.sender.Start(send)
+	<-news // granted, in the instant in which it gives up
+	cancel()
+	if _, err := w.Await(c, nil, nil); !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrBusy) {
 		t.Errorf("giving up: %v", err)
 	}
 	eventually(t, "the key is still taken", func() bool {

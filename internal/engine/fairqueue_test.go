@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -24,14 +25,14 @@ func TestOrderIsStrictOverProcesses(t *testing.T) {
 			if n := len(b.driver.Look().Writers()); n != len(calls) {
 				b.Errorf("%d tickets for %d calls", n, len(calls))
 			}
-			last := h.token
+			last := h.Token()
 			for i, c := range calls {
 				b.release(h)
 				h = b.wantGranted("the next one", c)
-				if h.token <= last {
-					b.Errorf("number %d has token %d after %d", i, h.token, last)
+				if h.Token() <= last {
+					b.Errorf("number %d has token %d after %d", i, h.Token(), last)
 				}
-				last = h.token
+				last = h.Token()
 				if i+1 < len(calls) {
 					b.wantWaiting("the one after it", calls[i+1])
 				}
@@ -159,17 +160,20 @@ func TestAPlaceIsKeptIfTheGrantComesTooLate(t *testing.T) {
 		held := b.requester(core.Fair).acquire(b.T, other)
 		a := b.requester(core.Fair)
 		a.Place, a.KeepPlace = "t", time.Minute
-		w := newWaiter(b.Context(), &a.Request)
+		ctx, cancel := context.WithCancel(b.Context())
+		w, news := oneWaiter(ctx, &a.Request)
 		c := b.e.lockCohort(b.e.cohortOf(&a.Request))
-		if err := c.enqueue(w, c.e.moment()); err != nil {
+		send, err := c.enqueue(w, readClock())
+		if err != nil {
 			b.Fatal(err)
 		}
 		c.unlock()
-		b.e.sender.Start(w.send)
-		<-w.signal // that it waits
+		b.e.sender.Start(send)
+		<-news // that it waits
 		b.release(held)
-		<-w.signal // granted
-		if err := c.giveUp(w, nil); !errors.Is(err, core.ErrBusy) {
+		<-news // granted
+		cancel()
+		if _, err := w.Await(c, nil, nil); !errors.Is(err, core.ErrBusy) {
 			b.Errorf("giving up: %v", err)
 		}
 		b.wantFree()

@@ -29,9 +29,9 @@ func TestALossIsBelievedOnlyOnceTheServerConfirmsIt(t *testing.T) {
 			b.wantSent("after a forged message", "renew")
 			time.Sleep(script.PollInterval)
 			if len(a.lost) > 0 || h.Expired() {
-				b.Errorf("%v: a forged message has ended the hold: %v", mode, h.lost)
+				b.Errorf("%v: a forged message has ended the hold: %v", mode, h.Lost)
 			}
-			b.driver.Want("force", b.driver.Force(h.token, "owner"), script.Done)
+			b.driver.Want("force", b.driver.Force(h.Token(), "owner"), script.Done)
 			synctest.Wait()
 			if len(a.lost) != 1 {
 				b.Fatalf("%v: the hold is not lost", mode)
@@ -51,7 +51,7 @@ func TestAForgedLossIsForgottenWithTheNextRenewal(t *testing.T) {
 		h := a.acquire(b.T, b.e)
 		b.forge("lost " + h.lease.id.String())
 		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
-		time.Sleep(h.req.Lease / 2)
+		time.Sleep(h.Req.Lease / 2)
 		if cause := <-a.lost; cause != errDeleted {
 			b.Errorf("it is lost because %v", cause)
 		}
@@ -257,8 +257,8 @@ func liveWithForger(t *testing.T, seed uint64) {
 				if got := b.driver.Look(); got.HolderID() != id && got.Readers()[id] == (scripttest.Reader{}) {
 					b.Fatalf("a call holds by %s, and the server has %v", id, got)
 				}
-				if ahead := c.grant.token - time.Now().UnixMicro(); ahead > int64(time.Second/time.Microsecond) {
-					b.Fatalf("a call has token %d, which is %d us ahead", c.grant.token, ahead)
+				if ahead := c.grant.Token() - time.Now().UnixMicro(); ahead > int64(time.Second/time.Microsecond) {
+					b.Fatalf("a call has token %d, which is %d us ahead", c.grant.Token(), ahead)
 				}
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/clock"
 )
 
 // findForgotten looks for holds that nobody can release any more. They end with the lease as it is now, even if it is
@@ -13,9 +13,8 @@ import (
 func (l *lease) findForgotten() (report func()) {
 	var found []*hold
 	for h := range l.holds.All() {
-		if !h.forgotten && h.lingers() <= 0 && h.req.Events.IsForgotten() {
-			h.forgotten = true
-			h.limitTo(instant(l.expires.Load()))
+		if h.BecomesForgotten() {
+			h.limitTo(l.expiry())
 			found = append(found, h)
 		}
 	}
@@ -25,16 +24,15 @@ func (l *lease) findForgotten() (report func()) {
 	l.sortHolds()
 	return func() {
 		for _, h := range found {
-			since := l.c.e.time(h.since)
-			h.req.Events.Forgotten(core.LocalHold{Request: h.req, Token: h.token, Since: since}, h.Deadline().Time())
+			h.Req.Events.Forgotten(h.Local(), h.Deadline().Time())
 		}
 	}
 }
 
 // sortHolds puts the hold that ends first to the front.
 func (l *lease) sortHolds() {
-	end := func(h *hold) instant {
-		if limit := instant(h.limit.Load()); limit != 0 {
+	end := func(h *hold) clock.Instant {
+		if limit := clock.Instant(h.limit.Load()); limit != 0 {
 			return limit
 		}
 		return never
@@ -48,7 +46,7 @@ func (l *lease) sortHolds() {
 // isWanted reports whether the lease is to be renewed: for a hold that was not forgotten, or for a caller that waits.
 func (l *lease) isWanted() bool {
 	for h := range l.holds.All() {
-		if !h.forgotten {
+		if !h.Forgotten {
 			return true
 		}
 	}

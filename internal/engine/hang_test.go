@@ -65,7 +65,7 @@ func (b *bubble) hangs(rdb *redis.Client, word string, e *Engine) {
 	waits := b.call(e, waiting)
 	h := b.requester(core.Exclusive).acquire(b.T, e)
 	rdb.AddHook(hangingHook{word, ended})
-	time.Sleep(4 * h.req.Lease)
+	time.Sleep(4 * h.Req.Lease)
 	if h.Expired() {
 		b.Error("a lock is lost that does not hang")
 	} else {

@@ -3,6 +3,8 @@ package engine
 import (
 	"sync"
 	"time"
+
+	"github.com/lockmw/go/internal/clock"
 )
 
 // Anybody who may publish to an inbox may send any message, and repeat what was heard there (rule 27 of docs/protocol.md). So a
@@ -19,20 +21,20 @@ const (
 
 // nextHint returns when the next question may be sent that a message leads to. at is when the last one was, or is going to be, 0
 // for never: if it is going to be, no other is needed.
-func nextHint(at, now instant) (next instant, needed bool) {
+func nextHint(at, now clock.Instant) (next clock.Instant, needed bool) {
 	switch {
 	case at == 0:
 		return now, true
 	case at > now:
 		return at, false
 	}
-	return max(now, at+hintGap), true
+	return max(now, at.Add(hintGap)), true
 }
 
 // pollSoon polls for r, as a message says that there is news.
 func (r *request) pollSoon() {
 	var needed bool
-	if r.hintAt, needed = nextHint(r.hintAt, r.c.e.now()); needed {
+	if r.hintAt, needed = nextHint(r.hintAt, clock.Now()); needed {
 		r.c.e.schedule.set(&r.timer, r.hintAt, 0)
 	}
 }
@@ -40,7 +42,7 @@ func (r *request) pollSoon() {
 // renewSoon renews l, as a message says that there is news.
 func (l *lease) renewSoon() {
 	var needed bool
-	if l.hintAt, needed = nextHint(l.hintAt, l.c.e.now()); needed {
+	if l.hintAt, needed = nextHint(l.hintAt, clock.Now()); needed {
 		l.renewAfter(l.hintAt, 0)
 		l.reschedule()
 	}
@@ -82,15 +84,15 @@ func (r *request) onTakenAway() {
 // An unwanted counts cancels that messages lead to.
 type unwanted struct {
 	mu    sync.Mutex
-	since instant
+	since clock.Instant
 	n     int
 }
 
 // allow reports whether one more may go out.
-func (u *unwanted) allow(now instant) bool {
+func (u *unwanted) allow(now clock.Instant) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if now-u.since >= time.Second {
+	if now.Sub(u.since) >= time.Second {
 		u.since, u.n = now, 0
 	}
 	u.n++

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -10,97 +9,58 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/list"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/transport"
 )
 
 // A hold is one caller's turn with a lease, or its share in it. It implements core.Hold.
 type hold struct {
-	lease     *lease
-	req       *core.Request
-	token     int64
-	since     instant
-	keepUntil *time.Time   // the key stays taken until then, by the monotonic clock: that must not end early; nil: no longer than the hold
-	limit     atomic.Int64 // an instant: the end of the maximum hold or the fixed lease; 0: none
-	lost      error
-	over      bool
-	forgotten bool // nobody can release it any more
-	abandoned bool // its caller gave up before it knew of the hold
+	localq.Hold
+	lease *lease
+	limit atomic.Int64 // a clock.Instant: the end of the maximum hold or the fixed lease; 0: none
 
 	list.Links[*hold] // among the holds of the lease
 }
 
-// after returns t + d, and never instead of an overflow.
-func after(t instant, d time.Duration) instant {
-	if d > never-t {
-		return never
-	}
-	return t + d
-}
-
-func (h *hold) limitTo(t instant) {
-	if limit := instant(h.limit.Load()); limit == 0 || t < limit {
+// limitTo has the hold end at t, if it does not end earlier.
+func (h *hold) limitTo(t clock.Instant) {
+	if limit := clock.Instant(h.limit.Load()); limit == 0 || t < limit {
 		h.limit.Store(int64(t))
 	}
 }
 
-// ended returns how the hold has ended, or nil while it goes on. The shard is locked.
-func (h *hold) ended() error {
-	if !h.over {
-		return nil
-	}
-	return cmp.Or(h.lost, core.ErrNotHeld)
-}
-
-// gone is ended, for callers that have not locked the shard.
+// gone is Ended, for callers that have not locked the shard.
 func (h *hold) gone() error {
 	c := h.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	return h.ended()
+	return h.Ended()
 }
 
 // deadline returns when the hold is over unless its lease is renewed.
-func (h *hold) deadline() instant {
-	expires := instant(h.lease.expires.Load())
-	if limit := instant(h.limit.Load()); limit != 0 {
+func (h *hold) deadline() clock.Instant {
+	expires := h.lease.expiry()
+	if limit := clock.Instant(h.limit.Load()); limit != 0 {
 		return min(limit, expires)
 	}
 	return expires
 }
 
 // keepsPlace reports whether its caller keeps a place in the queue, which ends with the hold.
-func (h *hold) keepsPlace() bool { return h.req.KeepPlace > 0 && !h.abandoned }
-
-// Token implements core.Hold.
-func (h *hold) Token() int64 { return h.token }
+func (h *hold) keepsPlace() bool { return h.Req.KeepPlace > 0 && !h.Abandoned }
 
 // Deadline implements core.Hold.
-func (h *hold) Deadline() clock.Instant { return h.lease.c.e.epoch.Add(h.deadline()) }
+func (h *hold) Deadline() clock.Instant { return h.deadline() }
 
 // Expired implements core.Hold.
-func (h *hold) Expired() bool { return h.lease.c.e.now() >= h.deadline() }
+func (h *hold) Expired() bool { return clock.Now() >= h.deadline() }
 
 // KeepTaken implements core.Hold.
 func (h *hold) KeepTaken(d time.Duration) {
 	c := h.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	h.keepFor(d)
-}
-
-// keepFor keeps the key taken for at least d from now.
-func (h *hold) keepFor(d time.Duration) {
-	if until := time.Now().Add(d); h.keepUntil == nil || until.After(*h.keepUntil) {
-		h.keepUntil = &until
-	}
-}
-
-// lingers returns for how long from now the key stays taken after a release.
-func (h *hold) lingers() time.Duration {
-	if h.abandoned || h.keepUntil == nil {
-		return 0
-	}
-	return time.Until(*h.keepUntil)
+	h.Keep(d)
 }
 
 // Extend implements core.Hold.
@@ -129,14 +89,14 @@ func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 // refuseShorter returns an error if the hold has a longer lease. A lease is never shortened (rule 13 of
 // docs/protocol.md): a copy of the command that came late would shorten what was renewed meanwhile.
 func (h *hold) refuseShorter(duration time.Duration) error {
-	if h.over {
+	if h.Over {
 		return nil // which the caller finds out
 	}
 	has := h.lease.duration
-	if h.req.Fixed {
-		has = h.since + h.lease.duration - h.lease.c.e.now() // until it is confirmed
+	if h.Req.Fixed {
+		has = clock.Until(h.Since.Add(h.lease.duration)) // until it is confirmed
 		if h.lease.confirmed {
-			has = instant(h.lease.expires.Load()) - h.lease.c.e.now()
+			has = clock.Until(h.lease.expiry())
 		}
 	}
 	return core.RefuseShorter(duration, has)
@@ -147,7 +107,7 @@ func (h *hold) onExtended(a *transport.Reply, duration time.Duration) (lost []*h
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	if err := h.ended(); err != nil {
+	if err := h.Ended(); err != nil {
 		return nil, err
 	}
 	err = l.noteRenewal(a, duration)
@@ -161,11 +121,11 @@ func (h *hold) onExtended(a *transport.Reply, duration time.Duration) (lost []*h
 	if !c.isShared() {
 		l.duration = duration // the other readers do not want that
 	}
-	if h.req.Fixed {
+	if h.Req.Fixed {
 		h.limit.Store(0)
-		h.limitTo(c.e.instant(a.Sent) + duration - c.e.margin(duration) - core.DriftOf(h.req))
-		if h.req.MaxHold > 0 {
-			h.limitTo(after(h.since, h.req.MaxHold))
+		h.limitTo(a.Sent.Add(duration - c.e.margin(duration) - core.DriftOf(h.Req)))
+		if h.Req.MaxHold > 0 {
+			h.limitTo(h.MaxEnd())
 		}
 		l.reschedule()
 	}

@@ -227,16 +227,16 @@ func (p *play) granted(name string, w *worker, h *hold) {
 	reads := w.Mode == core.Read
 	for other, held := range p.holding {
 		if other != w && !(reads && p.reading[other]) && !held.Expired() && !p.forfeit[held.lease] && !p.forfeit[h.lease] {
-			p.Errorf("%s holds the lock with token %d, and token %d is held too", name, h.token, held.token)
+			p.Errorf("%s holds the lock with token %d, and token %d is held too", name, h.Token(), held.Token())
 		}
 	}
 	if !p.forfeit[h.lease] {
-		if least := p.token + 1; !reads && h.token < least || reads && h.token < p.written {
-			p.Errorf("%s holds the lock with token %d after %d, and %d of a writer", name, h.token, p.token, p.written)
+		if least := p.token + 1; !reads && h.Token() < least || reads && h.Token() < p.written {
+			p.Errorf("%s holds the lock with token %d after %d, and %d of a writer", name, h.Token(), p.token, p.written)
 		}
-		p.token = max(p.token, h.token)
+		p.token = max(p.token, h.Token())
 		if !reads {
-			p.written = h.token
+			p.written = h.Token()
 		}
 	}
 	p.holding[w], p.reading[w] = h, reads

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -46,24 +47,24 @@ func (y *identity) init(e *Engine, t transport.Topology) {
 }
 
 // ended notes that something of this process has ended at a server, which may lose that.
-func (y *identity) ended(now instant) { y.need(now) }
+func (y *identity) ended(now clock.Instant) { y.need(now) }
 
 // used notes that a grant or a ticket of this process is at a server. If another one takes its place the process has to hear
 // of that: elsewhere, a connection breaks.
-func (y *identity) used(now instant) {
+func (y *identity) used(now clock.Instant) {
 	if y.roams {
 		y.need(now)
 	}
 }
 
-func (y *identity) need(now instant) {
-	y.needed.Store(int64(now + releaseLost))
+func (y *identity) need(now clock.Instant) {
+	y.needed.Store(int64(now.Add(releaseLost)))
 	if y.armed.Load() || y.off.Load() || !y.armed.CompareAndSwap(false, true) {
 		return
 	}
 	y.mu.Lock()
 	if len(y.known) > 0 {
-		now += y.pause
+		now = now.Add(y.pause)
 	}
 	y.mu.Unlock()
 	y.e.schedule.set(&y.timer, now, 0)
@@ -77,12 +78,12 @@ func (y *identity) look() {
 	for _, node := range y.nodes() {
 		y.ask(node)
 	}
-	now := y.e.now()
+	now := clock.Now()
 	if y.roams && y.e.active.Load() > 0 {
-		y.needed.Store(int64(now + releaseLost))
+		y.needed.Store(int64(now.Add(releaseLost)))
 	}
-	if now < instant(y.needed.Load()) && !y.off.Load() {
-		y.e.schedule.set(&y.timer, now+y.pause, 0)
+	if now < clock.Instant(y.needed.Load()) && !y.off.Load() {
+		y.e.schedule.set(&y.timer, now.Add(y.pause), 0)
 		return
 	}
 	y.armed.Store(false)

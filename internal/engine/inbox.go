@@ -3,6 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -38,7 +39,7 @@ func (e *Engine) onMessage(m *script.Message) {
 		switch v := e.find(m.ID).(type) {
 		case *lease:
 			v.c.shard.mu.Lock()
-			v.contendedAt = e.now()
+			v.contendedAt = clock.Now()
 			v.setContended(true)
 			v.endRun()
 			v.c.shard.mu.Unlock()
@@ -76,7 +77,7 @@ func (e *Engine) onGrant(m *script.Message) {
 	}
 	// No caller wants the id any more. It was released or cancelled, but the cancel may have been lost
 	// with its connection.
-	if key, ok := e.layout.Key(m.Holder); ok && e.unwanted.allow(e.now()) {
+	if key, ok := e.layout.Key(m.Holder); ok && e.unwanted.allow(clock.Now()) {
 		e.cancelID(e.layout.KeySet(key), cancelTarget{key: lockKey{key, m.Permit}, id: m.ID, lease: script.AcceptWindow, mark: true})
 	}
 }
@@ -94,7 +95,7 @@ func (r *request) accepts(m *script.Message) bool {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
-		if r.run != nil && m.Number > r.run.lease.last { // else the message is older than the lease
+		if r.run != nil && m.Number > r.run.lease.tokens.Last() { // else the message is older than the lease
 			r.provesLoss()
 		}
 		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an answer that came just before granted it
@@ -112,7 +113,7 @@ func (e *Engine) pollThose(chosen func(r *request) bool) {
 	for _, r := range e.ids.requests() {
 		r.c.shard.mu.Lock()
 		if !r.over && r.queued && chosen(r) {
-			e.schedule.set(&r.timer, e.now(), 0)
+			e.schedule.set(&r.timer, clock.Now(), 0)
 		}
 		r.c.shard.mu.Unlock()
 	}

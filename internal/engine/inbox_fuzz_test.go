@@ -67,8 +67,8 @@ func hearPayload(t *testing.T, payload string) {
 	before := len(s.sent())
 	newSubscriber(&e.inboxes, nil).handle(&redis.Message{Channel: e.inboxes.only.name, Payload: sent})
 	synctest.Wait()
-	if len(holder.lost) > 0 || held.lost != nil {
-		t.Errorf("%q: the hold is lost: %v", payload, held.lost)
+	if len(holder.lost) > 0 || held.Lost != nil {
+		t.Errorf("%q: the hold is lost: %v", payload, held.Lost)
 	}
 	time.Sleep(time.Millisecond) // of the bubble's time
 	synctest.Wait()

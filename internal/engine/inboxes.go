@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
@@ -57,7 +58,7 @@ func (all *inboxes) of(keys *script.KeySet) *inbox {
 
 // use has the messages of b come in from now on.
 func (all *inboxes) use(b *inbox) {
-	b.used.Store(int64(all.e.now()))
+	b.used.Store(int64(clock.Now()))
 	if b.started.Load() {
 		return
 	}
@@ -140,7 +141,7 @@ func (all *inboxes) confirmed(b *inbox) {
 	if missed {
 		all.e.recovery.plan() // the server of the last one may be away
 	}
-	all.e.schedule.set(&all.anew, all.e.now(), 0) // messages may have been missed
+	all.e.schedule.set(&all.anew, clock.Now(), 0) // messages may have been missed
 }
 
 // due is called after new subscriptions: it polls for the requests of which a message may have been missed.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -33,10 +35,10 @@ func (e *Engine) insist(ctx context.Context, ended func() error, prepare prepare
 		if err == nil || !again {
 			return err
 		}
-		if last == nil || !errors.Is(err, errSilent) {
+		if last == nil || !errors.Is(err, localq.ErrSilent) {
 			last = err
 		}
-		if err := e.await(ctx, failures.note(e.now()), last); err != nil {
+		if err := e.await(ctx, failures.note(clock.Now()), last); err != nil {
 			return err
 		}
 		if err := ended(); err != nil {
@@ -69,7 +71,7 @@ func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) 
 	case r := <-answers:
 		return read(r)
 	case <-ctx.Done():
-		return true, errSilent
+		return true, localq.ErrSilent
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // changes are what holders ask the server for while they hold a lock.
 var changes = map[string]func(ctx context.Context, h *hold) error{
-	"Extend":    func(ctx context.Context, h *hold) error { return h.Extend(ctx, h.req.Lease) },
+	"Extend":    func(ctx context.Context, h *hold) error { return h.Extend(ctx, h.Req.Lease) },
 	"Downgrade": func(ctx context.Context, h *hold) error { return h.Downgrade(ctx) },
 }
 
@@ -38,7 +39,7 @@ func inPassingOutages(t *testing.T, test func(b *bubble, words string, begin, en
 	t.Run("no answer", func(t *testing.T) {
 		inBubble(t, func(b *bubble) {
 			b.warm()
-			test(b, errSilent.Error(), b.wire.Silence, b.wire.Restore)
+			test(b, localq.ErrSilent.Error(), b.wire.Silence, b.wire.Restore)
 		})
 	})
 }

@@ -127,8 +127,8 @@ func TestACallThatJoinsDuringAHandOverLearnsWhoGetsTheLock(t *testing.T) {
 		if len(joins.contended) != 1 {
 			b.Fatalf("it is notified %d times that it waits", len(joins.contended))
 		}
-		if w := <-joins.contended; len(w.Holders) != 1 || w.Holders[0].Owner != "other" || w.Holders[0].Token != theirs.token {
-			b.Errorf("it waits for %+v, want the holder with token %d", w.Holders, theirs.token)
+		if w := <-joins.contended; len(w.Holders) != 1 || w.Holders[0].Owner != "other" || w.Holders[0].Token != theirs.Token() {
+			b.Errorf("it waits for %+v, want the holder with token %d", w.Holders, theirs.Token())
 		}
 		b.release(theirs)
 		b.release(b.wantGranted("the first to wait", waits))

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
@@ -33,8 +34,8 @@ func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 			<-looked
 			c.shard.mu.Lock()
 			l.detachKeepingID(nil)
-			r := l.newRelease(h, c.e.now(), c.e.cfg.Unlock, h.deadline())
-			c.releasing, c.sentAt = r, c.e.now()
+			r := l.newRelease(h, clock.Now(), c.e.cfg.Unlock, h.deadline())
+			c.releasing, c.sentAt = r, clock.Now()
 			c.shard.mu.Unlock()
 			released.Store(true)
 			<-done

@@ -4,8 +4,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/list"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -15,7 +17,7 @@ type lease struct {
 	c         *cohort
 	id        *script.ID
 	duration  time.Duration
-	grantedAt instant          // when it came to this process
+	grantedAt clock.Instant    // when it came to this process
 	holds     list.List[*hold] // one, or those of readers that share it, the first to end first
 	placed    *hold            // ended, and its kept place ends with it; nil: none
 	slots     string           // of a permit
@@ -30,30 +32,30 @@ type lease struct {
 	takenAway bool             // a message says that an operator took it away, and no renewal has been answered since
 	overdue   bool             // a renewal has no answer in good time, which the holders know
 
-	first        int64   // the token that it began with
-	next, last   int64   // tokens that are not used yet; a shared lease has only one
-	passes       int     // since it is contended
-	contendedAt  instant // when the last message said so
-	shareUntil   instant // readers may join without a command until then
-	subscription int64   // the one that would bring the message of a writer
+	first        int64         // the token that it began with
+	tokens       localq.Tokens // a shared lease has only one
+	passes       int           // since it is contended
+	contendedAt  clock.Instant // when the last message said so
+	shareUntil   clock.Instant // readers may join without a command until then
+	subscription int64         // the one that would bring the message of a writer
 
 	expires atomic.Int64  // an instant: the lock is exclusive until then
-	renewAt instant       // 0: never
+	renewAt clock.Instant // 0: never
 	slack   time.Duration // by how much it may be early
-	asked   instant       // when the first renewal was sent that has no answer; 0: none
-	hintAt  instant       // when the last renewal was sent, or is going to be, that a message led to; 0: never
+	asked   clock.Instant // when the first renewal was sent that has no answer; 0: none
+	hintAt  clock.Instant // when the last renewal was sent, or is going to be, that a message led to; 0: never
 	timer   timer         // for what comes first: a renewal, the deadline, or that an answer is overdue
-	timerAt instant       // when the timer is due; 0: not set
+	timerAt clock.Instant // when the timer is due; 0: not set
 }
 
+// expiry returns until when the lock is exclusive.
+func (l *lease) expiry() clock.Instant { return clock.Instant(l.expires.Load()) }
+
 // newHold gives a caller the lease, or a share in it.
-func (l *lease) newHold(r *core.Request, now instant) *hold {
-	h := &hold{lease: l, req: r, token: l.next, since: now}
+func (l *lease) newHold(r *core.Request, token int64, now clock.Instant) *hold {
+	h := &hold{Hold: localq.NewHold(r, token, now), lease: l}
 	if l.renewAt == 0 && !r.Fixed { // so far only forgotten holds shared the lease
 		l.renewAfter(now, 0)
-	}
-	if r.MinHold > 0 {
-		h.keepFor(r.MinHold)
 	}
 	l.holds.Push(h)
 	l.adoptTerms(h)
@@ -63,19 +65,19 @@ func (l *lease) newHold(r *core.Request, now instant) *hold {
 
 // adoptTerms gives the lease the duration and the limits that h wants.
 func (l *lease) adoptTerms(h *hold) {
-	if l.duration != h.req.Lease {
-		l.duration, l.confirmed = h.req.Lease, false
-		l.renewAfter(h.since, 0)
+	if l.duration != h.Req.Lease {
+		l.duration, l.confirmed = h.Req.Lease, false
+		l.renewAfter(h.Since, 0)
 	}
-	if h.req.MaxHold > 0 {
-		h.limitTo(after(h.since, h.req.MaxHold))
+	if h.Req.MaxHold > 0 {
+		h.limitTo(h.MaxEnd())
 	}
-	if h.req.Fixed {
+	if h.Req.Fixed {
 		if l.confirmed {
 			l.renewAt = 0
-			h.limitTo(instant(l.expires.Load()))
+			h.limitTo(l.expiry())
 		} else {
-			h.limitTo(h.since + l.duration)
+			h.limitTo(h.Since.Add(l.duration))
 		}
 	}
 	l.reschedule()
@@ -98,9 +100,9 @@ func (l *lease) reschedule() {
 }
 
 // deadline returns when the first hold is over unless the lease is renewed.
-func (l *lease) deadline() instant {
+func (l *lease) deadline() clock.Instant {
 	if l.holds.First() == nil {
-		return instant(l.expires.Load())
+		return l.expiry()
 	}
 	return l.holds.First().deadline()
 }
@@ -116,7 +118,7 @@ func (l *lease) due() (renew bool, lost []*hold, news []func()) {
 		return false, nil, nil
 	}
 	l.timerAt = 0
-	now := c.e.now()
+	now := clock.Now()
 	lost = l.expire(now)
 	if l.over {
 		return false, lost, nil
@@ -125,7 +127,7 @@ func (l *lease) due() (renew bool, lost []*hold, news []func()) {
 		l.overdue = true
 		news = append(news, l.reportRenewal(errOverdue))
 	}
-	if l.renewAt != 0 && now >= l.renewAt-l.slack {
+	if l.renewAt != 0 && !now.Before(l.renewAt.Add(-l.slack)) {
 		if l.asked == 0 { // else an answer that is to come makes the lease longer
 			if report := l.findForgotten(); report != nil {
 				news = append(news, report)
@@ -145,12 +147,12 @@ func (l *lease) due() (renew bool, lost []*hold, news []func()) {
 }
 
 // isFresh reports whether enough is left of the lease to give it to another caller.
-func (l *lease) isFresh(now instant) bool {
+func (l *lease) isFresh(now clock.Instant) bool {
 	whole := script.AcceptWindow
 	if l.confirmed {
 		whole = l.duration
 	}
-	return instant(l.expires.Load())-now >= whole/2
+	return l.expiry().Sub(now) >= whole/2
 }
 
 // setContended notes whether other processes wait. If that is new, passes are counted from now on.
@@ -168,9 +170,9 @@ func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 
 func (l *lease) target() cancelTarget {
 	t := cancelTarget{key: l.c.lockKey(), id: l.id.String(), lease: l.duration, mark: l.id.Copied()}
-	t.isHold = l.c.e.now() < instant(l.expires.Load())
+	t.isHold = clock.Now() < l.expiry()
 	if l.placed != nil {
-		t.place, t.endPlace = l.placed.req.Place, l.placed.token
+		t.place, t.endPlace = l.placed.Req.Place, l.placed.Token()
 	}
 	if l.run != nil {
 		t.served = l.run.servedIDs(0)
@@ -183,7 +185,7 @@ func (l *lease) isRead() bool { return l.mode == core.Read }
 
 // isUnused reports whether there is no hold, and no reader waits for a share.
 func (l *lease) isUnused() bool {
-	return l.holds.First() == nil && !(l.c.isShared() && l.c.lease == l && l.c.waiters.n > 0)
+	return l.holds.First() == nil && !(l.c.isShared() && l.c.lease == l && l.c.waiters.Len > 0)
 }
 
 // detach ends the lease and its holds on this side, and returns those that are lost. cause is nil if none is.
@@ -220,7 +222,7 @@ func (l *lease) detachKeepingID(cause error) (lost []*hold) {
 // endHold ends one hold on this side. cause is nil if it is not lost.
 func (l *lease) endHold(h *hold, cause error) {
 	l.holds.Remove(h)
-	h.lost, h.over = cause, true
+	h.End(cause)
 	if h.keepsPlace() {
 		l.placed = h
 	}

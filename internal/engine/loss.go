@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -10,12 +11,12 @@ import (
 var errDeleted = fmt.Errorf("%w: it is gone from the server, or another holder has it (deleted, evicted or released by force)", core.ErrLost)
 
 // expire ends the holds whose time is over, and the lease if its own is or no hold is left.
-func (l *lease) expire(now instant) (lost []*hold) {
+func (l *lease) expire(now clock.Instant) (lost []*hold) {
 	for h := l.holds.First(); h != nil && now >= h.deadline(); h = l.holds.First() {
-		l.endHold(h, fmt.Errorf("%w: %s", core.ErrLost, h.endReason(now)))
+		l.endHold(h, h.outOfTime(now))
 		lost = append(lost, h)
 	}
-	if now >= instant(l.expires.Load()) || len(lost) > 0 && l.isUnused() {
+	if now >= l.expiry() || len(lost) > 0 && l.isUnused() {
 		l.detach(nil)
 		l.cancel()
 		l.c.sendRequest(nil)
@@ -34,22 +35,17 @@ func (l *lease) lose(cause error) []*hold {
 
 var errTakenAway = fmt.Errorf("%w: an operator released it", core.ErrLost)
 
-// endReason says why the hold is over.
-func (h *hold) endReason(now instant) string {
-	switch {
-	case h.req.MaxHold > 0 && now >= after(h.since, h.req.MaxHold):
-		return "its maximum hold is over"
-	case h.lease.moved:
-		return "its slot has moved, and replicas of the new master have not acknowledged it in time"
-	case h.req.Fixed:
-		return "its fixed lease is over"
-	case h.forgotten:
-		return "it was forgotten: nobody could unlock it any more"
+// outOfTime returns the loss of a hold whose time is over.
+func (h *hold) outOfTime(now clock.Instant) error {
+	if most := h.MaxEnd(); h.lease.moved && (most.IsZero() || now.Before(most)) {
+		return errMoved
 	}
-	return "its lease ran out without a renewal"
+	return h.OutOfTime(now, "its lease ran out without a renewal")
 }
 
-func (h *hold) notifyLost() { h.req.Events.Lost(h.lost) }
+var errMoved = fmt.Errorf("%w: its slot has moved, and replicas of the new master have not acknowledged it in time", core.ErrLost)
+
+func (h *hold) notifyLost() { h.Req.Events.Lost(h.Lost) }
 
 // notifyLost notifies the callers of lost holds.
 func notifyLost(lost []*hold) {

@@ -47,7 +47,7 @@ func TestALossEndsTheKeptPlace(t *testing.T) {
 			}
 		},
 		"taken away": func(b *bubble, h *hold) {
-			b.driver.Force(h.token, "owner")
+			b.driver.Force(h.Token(), "owner")
 			time.Sleep(time.Millisecond) // a renewal says so
 		},
 		"by Close": func(b *bubble, _ *hold) { _ = b.e.Close() },

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -28,7 +29,7 @@ func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox) {
 	if !e.followsSlots() || from == nil {
 		return
 	}
-	now := e.now()
+	now := clock.Now()
 	elsewhere := e.sender.IsMaster(from)
 	left := make(map[*inbox]bool)
 	for _, b := range inboxes {
@@ -51,18 +52,18 @@ func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox) {
 }
 
 // doubt has the lease end soon unless it is renewed. Its slot has moved, and the replicas there may not have it.
-func (l *lease) doubt(now instant) {
+func (l *lease) doubt(now clock.Instant) {
 	if l.over || l.moved {
 		return
 	}
 	l.moved = true
-	l.expires.Store(min(l.expires.Load(), int64(now+movedGrace)))
+	l.expires.Store(min(l.expires.Load(), int64(now.Add(movedGrace))))
 	l.renewAfter(now, 0)
 	l.reschedule()
 }
 
 // listen has the process hear when the slot of the lease moves.
-func (l *lease) listen(sent instant) {
+func (l *lease) listen(sent clock.Instant) {
 	e, s := l.c.e, l.c.slot
 	if !e.followsSlots() {
 		return
@@ -70,7 +71,7 @@ func (l *lease) listen(sent instant) {
 	l.listens = true
 	s.inbox.listeners.Add(1)
 	e.inboxes.use(s.inbox)
-	if sent < instant(s.movedAt.Load()) {
-		l.doubt(e.now())
+	if sent < clock.Instant(s.movedAt.Load()) {
+		l.doubt(clock.Now())
 	}
 }

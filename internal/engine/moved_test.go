@@ -6,14 +6,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
 // doubt has the engine see that the slot of h has moved.
 func (b *replicatedBubble) doubt(h *hold) {
 	h.lease.c.shard.mu.Lock()
-	h.lease.c.slot.movedAt.Store(int64(b.e.now()))
-	h.lease.doubt(b.e.now())
+	h.lease.c.slot.movedAt.Store(int64(clock.Now()))
+	h.lease.doubt(clock.Now())
 	h.lease.c.shard.mu.Unlock()
 }
 

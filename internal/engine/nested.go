@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -17,32 +19,28 @@ import (
 type nested struct {
 	deadlock.Nested
 	c     *cohort
-	w     *waiter
+	w     *localq.Waiter
 	timer timer // the next look
 	over  bool  // guarded by the shard's mutex
 }
 
 // beginNested registers the wait of w, if it is nested. Jobs and leaders wait for long by their nature, and most nodes of
 // a lock over several do not say who has it.
-func (c *cohort) beginNested(w *waiter) *nested {
-	chain, ok := w.ctx.Value(core.ChainKey{}).(core.Chain)
-	if !ok || w.req.Wait == 0 || w.req.Once || w.req.Leads || w.req.Vote != nil {
+func (c *cohort) beginNested(w *localq.Waiter) *nested {
+	chain, ok := w.Ctx.Value(core.ChainKey{}).(core.Chain)
+	if !ok || w.Req.Wait == 0 || w.Req.Once || w.Req.Leads || w.Req.Vote != nil {
 		return nil
 	}
 	e := c.e
 	n := &nested{c: c, w: w}
 	n.timer.owner = n
 	n.Nested = deadlock.Nested{
-		Waits: e.cfg.Waits, Request: w.req, Began: e.time(w.startedAt), Process: e.process, Site: site{e}, Call: n, Wake: n.wake,
+		Waits: e.cfg.Waits, Request: w.Req, Began: w.Began.Time(), Until: w.Until(), Process: e.process, Site: site{e}, Call: n, Wake: n.wake,
 	}
-	if w.req.Wait != core.Forever {
-		n.Until = n.Began.Add(w.req.Wait)
-	}
-	n.Until = core.WaitEnd(w.ctx, n.Until)
 	if !n.Begin(chain) {
 		return nil
 	}
-	first := w.req.Detect
+	first := w.Req.Detect
 	if first == 0 {
 		first = core.StallAfter // when others may ask
 	}
@@ -75,7 +73,7 @@ func (n *nested) wake(after time.Duration) {
 	n.c.shard.mu.Lock()
 	defer n.c.shard.mu.Unlock()
 	if !n.over {
-		n.c.e.schedule.set(&n.timer, n.c.e.now()+after, 0)
+		n.c.e.schedule.set(&n.timer, clock.Now().Add(after), 0)
 	}
 }
 
@@ -101,7 +99,7 @@ func (n *nested) State() (ticket string, waits bool) {
 	c := n.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	if n.over || n.w.hold != nil || n.w.err != nil {
+	if n.over || n.w.IsOver() {
 		return "", false
 	}
 	if r := c.request; r != nil && r.queued && !r.over {
@@ -110,29 +108,14 @@ func (n *nested) State() (ticket string, waits bool) {
 	return ticket, true
 }
 
-// endDeadlocked ends the wait of w, which is in a deadlock. It returns the hold that w was given in this instant, if so.
-func (c *cohort) endDeadlocked(w *waiter, d *core.DeadlockError) (*hold, error) {
-	c.shard.mu.Lock()
-	if w.hold != nil || w.err != nil {
-		defer c.shard.mu.Unlock()
-		return w.hold, w.err
-	}
-	holders, _ := c.knownHolders(c.e.moment())
-	c.leave(w)
-	c.unlock()
-	err := busy(holders)
-	err.Err = d
-	return nil, err
-}
-
 // Standing implements core.StandingHold.
 func (h *hold) Standing() core.Standing {
 	c := h.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	s := core.Standing{Lease: h.lease.id.String(), Granted: h.token, Since: c.e.time(h.since), Over: h.over || h.forgotten}
-	if limit := instant(h.limit.Load()); limit != 0 {
-		s.Until = c.e.time(limit)
+	s := core.Standing{Lease: h.lease.id.String(), Granted: h.Token(), Since: h.Since.Time(), Over: h.Over || h.Forgotten}
+	if limit := clock.Instant(h.limit.Load()); limit != 0 {
+		s.Until = limit.Time()
 	}
 	return s
 }
@@ -192,21 +175,17 @@ func (s site) Lasts(_, ticket string) bool {
 		return false
 	}
 	for w := range r.c.waiters.All() {
-		if w.lasts(s.e) {
+		if lasts(w) {
 			return true
 		}
 	}
 	return false
 }
 
-// lasts reports whether the wait does not end by itself within deadlock.Soon.
-func (w *waiter) lasts(e *Engine) bool {
-	var end time.Time
-	if w.req.Wait != core.Forever {
-		end = e.time(w.startedAt).Add(w.req.Wait)
-	}
-	end = core.WaitEnd(w.ctx, end)
-	return !w.ended() && (end.IsZero() || time.Until(end) > deadlock.Soon)
+// lasts reports whether a wait does not end by itself within deadlock.Soon.
+func lasts(w *localq.Waiter) bool {
+	end := w.Until()
+	return !w.HasEnded() && (end.IsZero() || time.Until(end) > deadlock.Soon)
 }
 
 // Context implements deadlock.Transport.

@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // A chainOf is what the context of a hold has.
@@ -19,13 +21,13 @@ func (c chainOf) Live() []core.Held { return []core.Held{{Hold: c.hold, Key: "ou
 func (c chainOf) Within(core.Scope) core.Chain { return c }
 
 // A nestedCall is one whose context has a hold, of a key that others have.
-func (b *bubble) nestedCall(edit func(r *core.Request)) (w *waiter, c *cohort, end func()) {
+func (b *bubble) nestedCall(edit func(r *core.Request)) (w *localq.Waiter, c *cohort, end func()) {
 	b.Helper()
 	outer := newRequester("outer").acquire(b.T, b.e)
 	holder := b.requester(core.Exclusive).acquire(b.T, b.e)
 	a := b.requester(core.Exclusive)
 	edit(&a.Request)
-	w = newWaiter(context.WithValue(b.Context(), core.ChainKey{}, chainOf{outer}), &a.Request)
+	w = localq.NewWaiter(context.WithValue(b.Context(), core.ChainKey{}, chainOf{outer}), &a.Request, clock.Now())
 	return w, holder.lease.c, func() {
 		for _, h := range []*hold{outer, holder} {
 			if _, err := h.Release(time.Second); err != nil {
@@ -74,7 +76,7 @@ func TestAWaitThatIsNotNestedIsNoWork(t *testing.T) {
 		b.e.cfg.Waits = deadlock.NewRegistry()
 		w, c, end := b.nestedCall(func(*core.Request) {})
 		defer end()
-		w.ctx = b.Context()
+		w.Ctx = b.Context()
 		if n := testing.AllocsPerRun(100, func() {
 			if c.beginNested(w) != nil {
 				t.Error("it is nested")
@@ -82,7 +84,7 @@ func TestAWaitThatIsNotNestedIsNoWork(t *testing.T) {
 		}); n > 0 {
 			t.Errorf("%v allocations", n)
 		}
-		w.ctx = context.WithValue(b.Context(), core.ChainKey{}, noChain{})
+		w.Ctx = context.WithValue(b.Context(), core.ChainKey{}, noChain{})
 		if waits, leases := b.e.cfg.Waits.Len(); c.beginNested(w) != nil || waits+leases > 0 {
 			t.Error("a wait below no hold is looked at")
 		}
@@ -161,18 +163,13 @@ func TestAGrantInTheInstantOfADeadlockCounts(t *testing.T) {
 		if _, waits := n.State(); !waits {
 			t.Error("it does not wait")
 		}
-		refused := errors.New("refused")
-		for _, w.hold = range []*hold{{}, nil} {
-			w.err = nil
-			if w.hold == nil {
-				w.err = refused
-			}
-			if h, err := c.endDeadlocked(w, &core.DeadlockError{}); h != w.hold || err != w.err {
-				t.Errorf("it got %v, %v", h, err)
-			}
-			if _, waits := n.State(); waits {
-				t.Error("others are told that it waits")
-			}
+		w.Finish(nil, errors.New("refused"))
+		n.Found <- &core.DeadlockError{}
+		if _, err := w.Await(c, nil, n.found()); errors.Is(err, core.ErrDeadlock) || err == nil {
+			t.Errorf("it got %v", err)
+		}
+		if _, waits := n.State(); waits {
+			t.Error("others are told that it waits")
 		}
 		n.end()
 		end()

@@ -31,7 +31,7 @@ func (r *request) isOld(g script.Grant) bool {
 	if all := r.c.siblings; all != nil && !r.c.isPermit() { // grants of permits may come in another order than their tokens
 		r.seen = max(r.seen, all.greatest)
 	}
-	return r.leader.req.Mode != core.Read && g.Token <= r.seen
+	return r.leader.Req.Mode != core.Read && g.Token <= r.seen
 }
 
 // onOldToken goes on with a counter that was raised. What was granted is given up by the next request.

@@ -4,7 +4,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -12,9 +14,9 @@ import (
 // An outage is the time in which the server cannot do what it is asked for: it is away, starts, fails over or is busy, or
 // a Cluster moves the slot. Callers with time to wait wait for its end (rule 14 of docs/protocol.md).
 type outage struct {
-	tries  int     // that have failed so far
-	since  instant // when the first one had
-	paused bool    // before the next try
+	tries  int           // that have failed so far
+	since  clock.Instant // when the first one had
+	paused bool          // before the next try
 }
 
 // The pauses between tries grow from one to the other.
@@ -31,7 +33,7 @@ func tryPause(tries int) time.Duration {
 }
 
 // note notes one more try that has failed, and returns for how long to pause.
-func (o *outage) note(now instant) time.Duration {
+func (o *outage) note(now clock.Instant) time.Duration {
 	if o.tries == 0 {
 		o.since = now
 	}
@@ -43,13 +45,13 @@ func (o *outage) note(now instant) time.Duration {
 // want to. It reports whether it waits.
 func (r *request) waitOut(err error) bool {
 	c, e := r.c, r.c.e
-	pause := r.outage.note(e.now())
-	c.failHurried(err, e.now()-r.outage.since < quickMove)
-	if c.waiters.n == 0 || r.leader.ended() {
+	pause := r.outage.note(clock.Now())
+	c.failHurried(err, clock.Since(r.outage.since) < quickMove)
+	if c.waiters.Len == 0 || r.leader.HasEnded() {
 		return false
 	}
 	r.lastErr, r.outage.paused = err, true
-	e.schedule.set(&r.timer, e.now()+pause, 0)
+	e.schedule.set(&r.timer, clock.Now().Add(pause), 0)
 	return true
 }
 
@@ -66,18 +68,18 @@ func (r *request) tryAgain() {
 // to them as long as that is quick, and a pool of connections that is exhausted is none before the server was looked at.
 func (c *cohort) failHurried(err error, quick bool) {
 	moves, exhausted := transport.IsMoving(err), transport.IsPoolTimeout(err)
-	c.failThose(transport.Failure(err), func(w *waiter) bool {
-		return w.req.Wait == 0 && !(moves && quick) || w.endsWithOutage() && !moves && !exhausted
+	c.failThose(transport.Failure(err), func(w *localq.Waiter) bool {
+		return w.Req.Wait == 0 && !(moves && quick) || w.EndsWithOutage() && !moves && !exhausted
 	})
 }
 
 // failThose ends the waits of those that are chosen. A caller whose context has ended is told so instead: a connection that heeds
 // the context's deadline fails at the same time.
-func (c *cohort) failThose(err error, chosen func(w *waiter) bool) {
+func (c *cohort) failThose(err error, chosen func(w *localq.Waiter) bool) {
 	for w := range c.waiters.All() {
-		if !w.ended() && chosen(w) {
+		if !w.HasEnded() && chosen(w) {
 			c.removeWaiter(w)
-			w.finish(nil, &core.AcquireError{Err: err})
+			w.Finish(nil, &core.AcquireError{Err: err})
 		}
 	}
 }
@@ -92,7 +94,7 @@ func (e *Engine) findOutage(c *cohort, err error) {
 		}
 		c.shard.mu.Lock()
 		defer c.unlock()
-		c.failThose(explained, (*waiter).endsWithOutage)
+		c.failThose(explained, (*localq.Waiter).EndsWithOutage)
 		c.dropUnwanted()
 	})
 }
@@ -101,7 +103,7 @@ func (e *Engine) findOutage(c *cohort, err error) {
 // whether it is still away.
 func (c *cohort) hurry() {
 	if r := c.request; r != nil && r.outage.paused {
-		c.e.schedule.set(&r.timer, c.e.now(), 0)
+		c.e.schedule.set(&r.timer, clock.Now(), 0)
 	}
 }
 
@@ -109,14 +111,14 @@ func (c *cohort) hurry() {
 const longOutage = time.Second
 
 // warnOfOutage logs that calls have been waiting for the server since then.
-func (e *Engine) warnOfOutage(key string, since instant, err error) {
-	if e.now()-since < longOutage {
+func (e *Engine) warnOfOutage(key string, since clock.Instant, err error) {
+	if clock.Since(since) < longOutage {
 		return
 	}
 	if missed, ok := e.outages.Allow(loglimit.KindOf(err)); ok {
 		rdb, look := e.lookFor(key)
 		look.tell(rdb, err, func(explained error) {
-			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", e.time(since), "error", explained, "suppressed", missed)
+			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", since.Time(), "error", explained, "suppressed", missed)
 		})
 	}
 }

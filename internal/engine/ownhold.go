@@ -12,7 +12,7 @@ import (
 // A doubt is about a holder that an answer has named, of this process, which does not know it. A grant may be on its way.
 type doubt struct {
 	token int64
-	at    instant // when the answer came
+	at    clock.Instant // when the answer came
 }
 
 // disownOld deals with the holders that an answer names, to a run for r that was sent at that time. If one is of this
@@ -20,10 +20,10 @@ type doubt struct {
 func (r *request) disownOld(sent clock.Instant, holders []core.Holder, then func()) bool {
 	c, e := r.c, r.c.e
 	token := c.namedHere(holders)
-	if token == 0 || c.shard.released.endedAfter(c.lockKey(), e.instant(sent)) {
+	if token == 0 || c.shard.released.endedAfter(c.lockKey(), sent) {
 		return false // the answer may be older than the end of the hold
 	}
-	if !c.isAlone() && !c.doubts(token, e.instant(sent)) {
+	if !c.isAlone() && !c.doubts(token, sent) {
 		return false
 	}
 	known := e.ids.of(c.lockKey())
@@ -34,8 +34,8 @@ func (r *request) disownOld(sent clock.Instant, holders []core.Holder, then func
 	for i, v := range known {
 		inUse[i] = numberOf(v)
 	}
-	upTo := e.lastID.Load()                           // ids of this key are made with the shard locked
-	c.shard.released.note(c.lockKey(), upTo, e.now()) // other calls need not do the same
+	upTo := e.lastID.Load()                               // ids of this key are made with the shard locked
+	c.shard.released.note(c.lockKey(), upTo, clock.Now()) // other calls need not do the same
 	e.disown(c.lockKey(), upTo, inUse, then)
 	return true
 }
@@ -66,11 +66,11 @@ func (c *cohort) isAlone() bool {
 
 // doubts notes that an answer names a holder of this process, and reports whether one before has, long enough ago for
 // a grant to arrive.
-func (c *cohort) doubts(token int64, sent instant) bool {
+func (c *cohort) doubts(token int64, sent clock.Instant) bool {
 	if c.doubt.token == token {
-		return sent-c.doubt.at >= lateMessage
+		return sent.Sub(c.doubt.at) >= lateMessage
 	}
-	c.doubt = doubt{token, c.e.now()}
+	c.doubt = doubt{token, clock.Now()}
 	return false
 }
 

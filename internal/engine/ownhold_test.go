@@ -143,7 +143,7 @@ func TestARecoveryEndsNothingThatIsInUse(t *testing.T) {
 				second.Lease *= 2 // so that readers do not share
 				b.release(second.acquire(b.T, b.e))
 				b.goesAway(func() {})
-				if err := first.ended(); err != nil {
+				if err := first.Ended(); err != nil {
 					b.Fatal(err)
 				}
 				b.release(first)
@@ -239,7 +239,7 @@ func TestAHoldInUseIsNotTakenForOneThatIsOver(t *testing.T) {
 		if n := sent["disown"] + sent["permit_disown"]; n > 0 {
 			b.Errorf("%d runs of disown", n)
 		}
-		if err := h.ended(); err != nil {
+		if err := h.Ended(); err != nil {
 			b.Error(err)
 		}
 		b.release(h)

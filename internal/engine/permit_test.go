@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
@@ -143,7 +144,7 @@ func TestAnOlderTokenOfAnotherPermitIsNotOld(t *testing.T) {
 			h.lease.c.shard.mu.Lock()
 			all := h.lease.c.siblings
 			all.greatest = h.Token() + 1
-			r := &request{c: h.lease.c, leader: &waiter{req: h.req}}
+			r := &request{c: h.lease.c, leader: &localq.Waiter{Req: h.Req}}
 			if got := r.isOld(script.Grant{Token: h.Token()}); got != old {
 				b.Errorf("in mode %v an older token counts as old: %t", mode, got)
 			}

@@ -45,7 +45,7 @@ func TestAPermitWhoseReleaseFailedIsGivenBack(t *testing.T) {
 			b.Error("no error of a release without a server")
 		}
 		b.wire.Restore()
-		time.Sleep(h.req.Lease / 3)
+		time.Sleep(h.Req.Lease / 3)
 		b.wantNoPermits("a while later")
 	})
 }

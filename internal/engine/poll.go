@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
@@ -19,9 +20,9 @@ func (r *request) due() (poll bool) {
 		r.tryAgain()
 		return false
 	}
-	r.count(c.waiters.n)
+	r.count(c.waiters.Len)
 	r.asked = c.slot.inbox.subscription.Load()
-	e.schedule.set(&r.timer, e.now()+script.PollInterval, pollSlack) // whether or not this poll is answered
+	e.schedule.set(&r.timer, clock.Now().Add(script.PollInterval), pollSlack) // whether or not this poll is answered
 	return true
 }
 
@@ -101,7 +102,7 @@ func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.T
 			r.confirm()
 			return
 		}
-		c.onGranted(r, t.Grant, c.e.instant(reply.Sent), r.leaseEnd(reply.Sent), true)
+		c.onGranted(r, t.Grant, reply.Sent, r.leaseEnd(reply.Sent), true)
 	case t.Outcome == script.Queued:
 		wait := a.Wait
 		wait.Position = t.Position

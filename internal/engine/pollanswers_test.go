@@ -43,16 +43,16 @@ func TestAPushLateInTheAcceptWindowIsAskedFor(t *testing.T) {
 		b.wantWaiting("one", waits)
 		b.s.Mini.SetError("MISCONF Errors writing to the AOF file: No space left on device")
 		r := b.e.ids.requests()[0]
-		time.Sleep(r.acceptBy - b.e.now() - 20*time.Millisecond)
+		time.Sleep(clock.Until(r.acceptBy) - 20*time.Millisecond)
 		b.s.Mini.SetError("")
 		b.driver.Release("held")
-		released := b.e.now()
+		released := clock.Now()
 		<-waits.done
 		h := b.wantGranted("one", waits)
-		if took := b.e.now() - released; took > 10*time.Millisecond {
+		if took := clock.Since(released); took > 10*time.Millisecond {
 			b.Errorf("it has the lock after %v", took)
 		}
-		if left := h.deadline() - b.e.now(); left < script.AcceptWindow/2 {
+		if left := clock.Until(h.deadline()); left < script.AcceptWindow/2 {
 			b.Errorf("it has the lock for %v", left)
 		}
 		b.release(h)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 )
@@ -59,11 +60,11 @@ func TestAPollMayBePreparedWhileItsGrantIsConfirmed(t *testing.T) {
 
 // overRequest is one of two keys, to which no answer matters.
 func overRequest(e *Engine, i int) *request {
-	w := &waiter{req: &newRequester("item:1").Request}
+	w := &localq.Waiter{Req: &newRequester("item:1").Request}
 	if i%3 == 0 {
-		w.req.Key = "item:2"
+		w.Req.Key = "item:2"
 	}
-	c := &cohort{e: e, id: e.cohortOf(w.req), shard: new(shard), keys: e.layout.KeySet(w.req.Key)}
+	c := &cohort{e: e, id: e.cohortOf(w.Req), shard: new(shard), keys: e.layout.KeySet(w.Req.Key)}
 	c.slot = e.slotOf(&c.keys)
 	return &request{c: c, id: e.newID(), leader: w, over: true}
 }

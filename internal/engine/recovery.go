@@ -23,9 +23,9 @@ type recovery struct {
 
 	mu       sync.Mutex
 	timer    timer
-	planned  instant // when the timer is due; 0: not set
-	last     instant // when the leases were renewed; 0: never
-	replaced instant // when that was, or is going to be, as a node was deposed; 0: never
+	planned  clock.Instant // when the timer is due; 0: not set
+	last     clock.Instant // when the leases were renewed; 0: never
+	replaced clock.Instant // when that was, or is going to be, as a node was deposed; 0: never
 }
 
 // recoveryPause is how much time is between two recoveries: of several servers one may be away for long. So much is
@@ -50,7 +50,7 @@ func (y *recovery) note(err error) {
 // ended deals with the end of an id that the server has confirmed, by a run that was sent at that time. If a recovery has
 // begun since then it has taken the id to be in use, and another server may have answered.
 func (y *recovery) ended(sent clock.Instant) {
-	if begun := y.begun.Load(); begun != 0 && y.e.instant(sent) < instant(begun) {
+	if begun := y.begun.Load(); begun != 0 && sent < clock.Instant(begun) {
 		y.plan()
 	}
 }
@@ -58,7 +58,7 @@ func (y *recovery) ended(sent clock.Instant) {
 // deposed deals with a node of a Cluster that is no master any more. Another one has its slots.
 func (y *recovery) deposed() {
 	y.mu.Lock()
-	if y.replaced <= y.e.now() { // else one is planned
+	if y.replaced <= clock.Now() { // else one is planned
 		y.replaced = y.pauseAfter(y.replaced)
 	}
 	y.planAt(y.replaced)
@@ -80,16 +80,16 @@ func (y *recovery) plan() {
 }
 
 // pauseAfter returns now, or when there was a pause after the last time if that is later.
-func (y *recovery) pauseAfter(last instant) instant {
-	now := y.e.now()
+func (y *recovery) pauseAfter(last clock.Instant) clock.Instant {
+	now := clock.Now()
 	if last == 0 {
 		return now
 	}
-	return max(now, last+recoveryPause)
+	return max(now, last.Add(recoveryPause))
 }
 
 // planAt has the recovery begin then, or earlier if it is planned for that. The mutex is locked.
-func (y *recovery) planAt(at instant) {
+func (y *recovery) planAt(at clock.Instant) {
 	if y.planned != 0 && y.planned <= at {
 		return
 	}
@@ -100,7 +100,7 @@ func (y *recovery) planAt(at instant) {
 // due is called when it is time to recover.
 func (y *recovery) due() {
 	e := y.e
-	now := e.now()
+	now := clock.Now()
 	y.mu.Lock()
 	y.last, y.planned = now, 0
 	y.mu.Unlock()

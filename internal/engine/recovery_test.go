@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // goesAway has the server be away, and answer again when it has done what it does meanwhile. The engine notices both
@@ -54,7 +55,7 @@ func TestAHoldThatAServerHasLostIsLostAtOnce(t *testing.T) {
 		forget := b.loses()
 		a := b.requester(core.Write)
 		h := a.acquire(b.T, b.e)
-		time.Sleep(h.req.Lease / 3) // it was renewed
+		time.Sleep(h.Req.Lease / 3) // it was renewed
 		b.goesAway(forget)
 		select {
 		case err := <-a.lost:
@@ -105,7 +106,7 @@ func TestAHandOverThatAServerHasLostIsRepeated(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
 		other := b.requester(core.Exclusive)
-		other.Lease = h.req.Lease / 2 // so that the lease is not passed on
+		other.Lease = h.Req.Lease / 2 // so that the lease is not passed on
 		next := b.call(b.e, other)
 		forget := b.loses()
 		b.release(h)
@@ -123,7 +124,7 @@ func TestRecoveriesAreAtLeastASecondApart(t *testing.T) {
 		b.sent()
 		start := time.Now()
 		for range 20 {
-			b.e.recovery.note(errSilent)
+			b.e.recovery.note(localq.ErrSilent)
 			b.e.recovery.note(nil)
 			time.Sleep(recoveryPause / 10)
 		}

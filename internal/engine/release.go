@@ -25,11 +25,11 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	now := c.e.now() // read once: within a process locks are passed on so fast that it counts
+	now := clock.Now() // read once: within a process locks are passed on so fast that it counts
 	waiters = c.waiting()
-	err = h.ended()
+	err = h.Ended()
 	if err == nil && now >= h.deadline() {
-		err = fmt.Errorf("%w: %s", core.ErrLost, h.endReason(now))
+		err = h.outOfTime(now)
 		l.endHold(h, err)
 		if l.isUnused() {
 			l.lose(err)
@@ -41,14 +41,14 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	if c.isShared() {
 		return waiters, h.beginReleaseOfShare(now, patience), nil
 	}
-	linger := h.lingers()
+	linger := h.Rest()
 	if linger <= 0 && (c.passOn(l, now) || l.passAlong(h, now)) {
-		h.over = true
+		h.Over = true
 		c.e.holdEnded()
 		return waiters, nil, nil
 	}
 	deadline := h.deadline()
-	if linger <= 0 && c.waiters.n > 0 {
+	if linger <= 0 && c.waiters.Len > 0 {
 		l.detach(nil)
 		c.shard.released.note(c.lockKey(), l.id.Number(), now)
 		c.sendRequest(&script.Predecessor{ID: l.id, Lease: l.duration})
@@ -61,7 +61,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 }
 
 // beginReleaseOfShare ends a share in a lease. With the last one it returns the release of the lease.
-func (h *hold) beginReleaseOfShare(now instant, patience time.Duration) *release {
+func (h *hold) beginReleaseOfShare(now clock.Instant, patience time.Duration) *release {
 	l := h.lease
 	deadline := h.deadline()
 	first := l.holds.First() == h
@@ -81,12 +81,12 @@ func (h *hold) beginReleaseOfShare(now instant, patience time.Duration) *release
 // the goroutine of the try.
 type release struct {
 	l        *lease
-	begun    instant
-	place    string    // the name of the hold's kept place; "": none
-	served   []string  // ids of its run that may be in the queue
-	until    instant   // tries begin before
-	deadline instant   // of the hold
-	lingers  time.Time // the key stays taken until then; zero: it does not
+	begun    clock.Instant
+	place    string        // the name of the hold's kept place; "": none
+	served   []string      // ids of its run that may be in the queue
+	until    clock.Instant // tries begin before
+	deadline clock.Instant // of the hold
+	lingers  time.Time     // the key stays taken until then; zero: it does not
 	outage   outage
 	lastErr  error         // of the last try
 	timer    timer         // the next try
@@ -95,36 +95,36 @@ type release struct {
 }
 
 // newRelease prepares a release of the lease, after detachKeepingID.
-func (l *lease) newRelease(h *hold, now instant, patience time.Duration, deadline instant) *release {
-	r := &release{l: l, begun: now, until: now + patience, deadline: deadline, over: make(chan struct{})}
+func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, deadline clock.Instant) *release {
+	r := &release{l: l, begun: now, until: now.Add(patience), deadline: deadline, over: make(chan struct{})}
 	r.timer.owner = r
 	l.c.e.endings.begin(true)
 	if h.keepsPlace() {
-		r.place = h.req.Place
+		r.place = h.Req.Place
 	}
 	if l.run != nil {
 		r.served = l.run.servedIDs(l.run.gone)
 	}
-	if h.lingers() > 0 && !l.c.isShared() {
-		r.lingers = *h.keepUntil
+	if h.Rest() > 0 && !l.c.isShared() {
+		r.lingers = h.KeptUntil()
 	}
 	return r
 }
 
 // call prepares a run of release.lua that is sent now. The key stays taken for what is left of the minimum hold.
-func (r *release) call(now instant) *transport.Call {
+func (r *release) call(now clock.Instant) *transport.Call {
 	l, c, e := r.l, r.l.c, r.l.c.e
 	n := script.Release{Keys: &c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Place: r.place, Permit: c.isPermit(), Served: r.served}
 	if !r.lingers.IsZero() {
 		n.Linger = max(time.Until(r.lingers), 0)
 	}
 	k := n.Call(e.sender.Context(), e.scripts, r.onAnswer)
-	k.Limit = max(r.until-now, time.Millisecond)
+	k.Limit = max(r.until.Sub(now), time.Millisecond)
 	return k
 }
 
 // send sends release.lua again.
-func (r *release) send() { r.l.c.e.sender.Start(r.call(r.l.c.e.now())) }
+func (r *release) send() { r.l.c.e.sender.Start(r.call(clock.Now())) }
 
 // run sends release.lua, and waits for the end of the release for as long as the caller has patience.
 func (r *release) run(patience time.Duration) error {
@@ -151,7 +151,7 @@ func (r *release) await(patience time.Duration) error {
 	}
 	now := clock.Now()
 	ctx := e.releaseTimeouts.Next(now)
-	if left := patience - (e.instant(now) - r.begun); left < e.cfg.Unlock-time.Millisecond {
+	if left := patience - now.Sub(r.begun); left < e.cfg.Unlock-time.Millisecond {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, left)
 		defer cancel()
@@ -190,8 +190,8 @@ func (r *release) waitOut(err error) bool {
 	}
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	now := e.now()
-	next := now + r.outage.note(now)
+	now := clock.Now()
+	next := now.Add(r.outage.note(now))
 	if next >= r.until {
 		return false
 	}
@@ -202,7 +202,7 @@ func (r *release) waitOut(err error) bool {
 }
 
 // onReleased deals with the answer to release.lua.
-func (l *lease) onReleased(reply *transport.Reply, deadline instant) error {
+func (l *lease) onReleased(reply *transport.Reply, deadline clock.Instant) error {
 	c, e := l.c, l.c.e
 	e.ids.remove(l.id)
 	outcome, err := script.ReleaseAnswer(reply)
@@ -212,7 +212,7 @@ func (l *lease) onReleased(reply *transport.Reply, deadline instant) error {
 		l.cancel()
 	case outcome == script.More:
 		e.settle(c.keys, c.isPermit())
-	case outcome == script.NotHeld && e.now() >= deadline:
+	case outcome == script.NotHeld && clock.Now() >= deadline:
 		err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
 	case outcome == script.NotHeld && l.id.Releases() == 1: // else an earlier copy may have released it
 		err = errDeleted
@@ -223,7 +223,7 @@ func (l *lease) onReleased(reply *transport.Reply, deadline instant) error {
 	c.shard.mu.Lock()
 	c.releasing = nil
 	if outcome != script.Unknown { // else its cancel is noted
-		now := e.now()
+		now := clock.Now()
 		c.shard.released.note(c.lockKey(), l.id.Number(), now)
 		e.recovery.ended(reply.Sent)
 		e.identity.ended(now)

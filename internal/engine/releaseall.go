@@ -74,6 +74,6 @@ func (e *Engine) callForAll(rs []*release) *transport.Call {
 			}
 		}
 	})
-	k.Limit = max(rs[0].until-rs[0].begun, time.Millisecond)
+	k.Limit = max(rs[0].until.Sub(rs[0].begun), time.Millisecond)
 	return k
 }

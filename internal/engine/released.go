@@ -28,8 +28,8 @@ type releasedKey struct {
 	list.Links[*releasedKey]
 
 	lockKey
-	upTo uint64  // the greatest number of these ids
-	at   instant // when the last one ended
+	upTo uint64        // the greatest number of these ids
+	at   clock.Instant // when the last one ended
 }
 
 const (
@@ -42,7 +42,7 @@ const (
 )
 
 // note notes that an id of a key has ended.
-func (r *released) note(k lockKey, id uint64, now instant) {
+func (r *released) note(k lockKey, id uint64, now clock.Instant) {
 	one := r.keys[k]
 	if one == nil {
 		one = r.add(k, now)
@@ -54,7 +54,7 @@ func (r *released) note(k lockKey, id uint64, now instant) {
 }
 
 // add returns a new entry, which is not in the order yet.
-func (r *released) add(k lockKey, now instant) *releasedKey {
+func (r *released) add(k lockKey, now clock.Instant) *releasedKey {
 	one := new(releasedKey)
 	if len(r.keys) == maxReleased || r.hasOld(now) {
 		one = r.order.First() // its memory is used again
@@ -70,8 +70,8 @@ func (r *released) add(k lockKey, now instant) *releasedKey {
 }
 
 // hasOld reports whether the first entry is too old to matter.
-func (r *released) hasOld(now instant) bool {
-	return !r.order.IsEmpty() && now-r.order.First().at >= releaseLost
+func (r *released) hasOld(now clock.Instant) bool {
+	return !r.order.IsEmpty() && now.Sub(r.order.First().at) >= releaseLost
 }
 
 func (r *released) remove(one *releasedKey) {
@@ -80,7 +80,7 @@ func (r *released) remove(one *releasedKey) {
 }
 
 // forgetOld forgets what is too old to matter.
-func (r *released) forgetOld(now instant) {
+func (r *released) forgetOld(now clock.Instant) {
 	for r.hasOld(now) {
 		r.remove(r.order.First())
 	}
@@ -90,7 +90,7 @@ func (r *released) forgetOld(now instant) {
 }
 
 // endedAfter reports whether an id of a key may have ended after that.
-func (r *released) endedAfter(k lockKey, then instant) bool {
+func (r *released) endedAfter(k lockKey, then clock.Instant) bool {
 	one := r.keys[k]
 	return one != nil && one.at > then
 }
@@ -103,13 +103,13 @@ func (e *Engine) noteEnded(k lockKey, id string) {
 	}
 	sh := e.shardOf(k.key)
 	sh.mu.Lock()
-	sh.released.note(k, n, e.now())
+	sh.released.note(k, n, clock.Now())
 	sh.mu.Unlock()
 }
 
 // endedLately returns the keys at which something has ended lately.
 func (e *Engine) endedLately() (all []releasedKey) {
-	now := e.now()
+	now := clock.Now()
 	for i := range e.shards {
 		sh := &e.shards[i]
 		sh.mu.Lock()

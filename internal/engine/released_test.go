@@ -3,9 +3,10 @@ package engine
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/clock"
 )
 
 // The promise is 8,192 keys, however often each of them is released.
@@ -29,12 +30,12 @@ func TestTheLast8192KeysThatWereReleasedAreKnown(t *testing.T) {
 func TestKeysAreForgottenWhenTheirReleasesCannotBeLostAnyMore(t *testing.T) {
 	var r released
 	k := func(n int) lockKey { return lockKey{key: fmt.Sprint(n)} }
-	const now = time.Hour
-	r.note(k(1), 1, now-releaseLost)
-	r.note(k(2), 2, now-releaseLost+1)
-	r.note(k(1), 3, now-releaseLost+2)
-	r.note(k(3), 4, now-releaseLost)
-	r.note(k(3), 2, now-releaseLost+3)
+	now := clock.Now()
+	r.note(k(1), 1, now.Add(-releaseLost))
+	r.note(k(2), 2, now.Add(1-releaseLost))
+	r.note(k(1), 3, now.Add(2-releaseLost))
+	r.note(k(3), 4, now.Add(-releaseLost))
+	r.note(k(3), 2, now.Add(3-releaseLost))
 	r.forgetOld(now)
 	if len(r.keys) != 3 || r.keys[k(1)].upTo != 3 || r.keys[k(3)].upTo != 4 {
 		t.Errorf("%v", r.keys)
@@ -52,7 +53,7 @@ func TestKeysAreForgottenWhenTheirReleasesCannotBeLostAnyMore(t *testing.T) {
 func TestTheMemoryOfReleasesIsBounded(t *testing.T) {
 	var r released
 	for n := range 10 * maxReleased {
-		r.note(lockKey{key: fmt.Sprint(n)}, uint64(n), instant(n))
+		r.note(lockKey{key: fmt.Sprint(n)}, uint64(n), clock.Instant(n))
 	}
 	if len(r.keys) != maxReleased {
 		t.Errorf("%d keys are known, want %d", len(r.keys), maxReleased)

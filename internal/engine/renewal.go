@@ -6,20 +6,21 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
 
 // renewAfter plans the next renewal, which may be up to d/4 early.
-func (l *lease) renewAfter(t instant, d time.Duration) {
-	l.renewAt, l.slack = max(t+d, 1), d/4 // 0 would be never
+func (l *lease) renewAfter(t clock.Instant, d time.Duration) {
+	l.renewAt, l.slack = t.Add(d), d/4
 }
 
 // retryInterval returns after how long without an answer the next renewal is sent: a sixth of the lease, or
 // less if less is left.
-func (l *lease) retryInterval(now instant) time.Duration {
-	pace := min(l.duration/6, max((instant(l.expires.Load())-now)/4, minPace))
+func (l *lease) retryInterval(now clock.Instant) time.Duration {
+	pace := min(l.duration/6, max(l.expiry().Sub(now)/4, minPace))
 	if l.checking {
 		return min(pace, script.PollInterval) // readers wait for the answer
 	}
@@ -30,13 +31,13 @@ const minPace = 10 * time.Millisecond
 
 // renewalTimeout returns how long a renewal by the watchdog may take. It is longer than the retry interval:
 // a late answer still counts, and a round trip to a distant server may take longer than the interval.
-func (l *lease) renewalTimeout(now instant) time.Duration {
-	left := max(instant(l.expires.Load())-now, minPace)
+func (l *lease) renewalTimeout(now clock.Instant) time.Duration {
+	left := max(l.expiry().Sub(now), minPace)
 	return min(left, max(2*l.retryInterval(now), time.Second))
 }
 
 // overdueAt returns when the answer to a renewal is overdue: a sixth of the lease after it was sent.
-func (l *lease) overdueAt() instant { return l.asked + l.duration/6 }
+func (l *lease) overdueAt() clock.Instant { return l.asked.Add(l.duration / 6) }
 
 var errOverdue = fmt.Errorf("%w: a renewal has not been answered yet", core.ErrUnavailable)
 
@@ -46,15 +47,15 @@ func (l *lease) reportRenewal(err error) func() {
 	holds := slices.Collect(l.holds.All())
 	return func() {
 		for _, h := range holds {
-			h.req.Events.Renewed(err)
+			h.Req.Events.Renewed(err)
 		}
 	}
 }
 
 // renewalDuration returns the lease that a renewal sent now sets.
 func (l *lease) renewalDuration() time.Duration {
-	if h := l.holds.First(); h != nil && h.req.Fixed {
-		return max(h.since+l.duration-l.c.e.now(), time.Millisecond)
+	if h := l.holds.First(); h != nil && h.Req.Fixed {
+		return max(clock.Until(h.Since.Add(l.duration)), time.Millisecond)
 	}
 	return l.duration
 }
@@ -69,7 +70,7 @@ func (l *lease) renewalDue() *transport.Call {
 	var k *transport.Call
 	n := l.renewal(duration)
 	k = n.Call(c.e.sender.Context(), c.e.scripts, func(a *transport.Reply) { k.AfterBatch = l.onRenewed(a, duration, q) })
-	k.Timeout = l.renewalTimeout(c.e.now())
+	k.Timeout = l.renewalTimeout(clock.Now())
 	return k
 }
 
@@ -97,8 +98,8 @@ func (l *lease) onRenewed(a *transport.Reply, duration time.Duration, q snapshot
 	switch {
 	case !c.isShared() || c.lease != l:
 	case err == nil:
-		l.onChecked(c.e.instant(a.Sent), q)
-	case c.waiters.n > 0: // readers wait: they send a request of their own
+		l.onChecked(a.Sent, q)
+	case c.waiters.Len > 0: // readers wait: they send a request of their own
 		l.checking = false
 		l.stopSharing()
 		if c.request != nil {
@@ -118,28 +119,28 @@ func (l *lease) noteRenewal(reply *transport.Reply, duration time.Duration) erro
 		return errNotHeldByID
 	case reply.Few != nil:
 		if reply.Moved {
-			l.doubt(l.c.e.now())
+			l.doubt(clock.Now())
 		}
 		return reply.Few
 	}
 	e := l.c.e
-	sent := e.instant(reply.Sent)
-	if sent < instant(l.c.slot.movedAt.Load()) {
+	sent := reply.Sent
+	if sent < clock.Instant(l.c.slot.movedAt.Load()) {
 		return errSlotMoved
 	}
 	l.confirmed, l.moved, l.asked, l.overdue = true, false, 0, false
 	l.takenAway = l.takenAway && sent < l.hintAt
 	h := l.holds.First()
-	until := sent + duration - e.margin(duration)
+	until := sent.Add(duration - e.margin(duration))
 	if h != nil {
-		until -= core.DriftOf(h.req)
+		until = until.Add(-core.DriftOf(h.Req))
 	}
 	l.expires.Store(max(l.expires.Load(), int64(until)))
 	l.renewAfter(sent, duration/3)
-	if h != nil && h.req.Fixed {
+	if h != nil && h.Req.Fixed {
 		l.renewAt = 0
 	}
-	if l.hintAt > e.now() {
+	if l.hintAt > clock.Now() {
 		l.renewAfter(l.hintAt, 0)
 	}
 	l.setContended(a.Contended || sent < l.contendedAt)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -14,7 +15,7 @@ import (
 type request struct {
 	c           *cohort
 	id          *script.ID
-	leader      *waiter // the waiter that it is sent for
+	leader      *localq.Waiter // the waiter that it is sent for
 	predecessor *script.Predecessor
 	queues      bool // queue if the lock is not free
 	snapshot    snapshot
@@ -25,7 +26,7 @@ type request struct {
 	several  bool            // the server was told that it stands for more than one caller
 	calls    int             // how many it stands for, as the server is told by the next run or was by the last
 	stamp    int64           // the fencing counter in the last answer that said so
-	acceptBy instant         // until when a push may be relied on whose number is greater than the stamp
+	acceptBy clock.Instant   // until when a push may be relied on whose number is greater than the stamp
 	place    int64           // in the queue
 	granted  bool            // by a push or a poll, and an acquire is under way that confirms it: see confirm
 	holders  []core.Holder   // in the last answer
@@ -35,11 +36,11 @@ type request struct {
 	cleared  bool            // it is sent again, as a hold of this process that has ended was in its way
 	push     *script.Message // came before the answer to acquire.lua
 
-	run       *run    // which it is one of; nil: none so far
-	hintAt    instant // when the last poll was sent, or is going to be, that a message led to; 0: never
-	doubted   bool    // a message said that the grant was taken away, before the answer that says "queued"
-	contended bool    // a message said that others wait, before the answer that grants it
-	lastErr   error   // of the last try or poll, or of the renewal that readers waited for
+	run       *run          // which it is one of; nil: none so far
+	hintAt    clock.Instant // when the last poll was sent, or is going to be, that a message led to; 0: never
+	doubted   bool          // a message said that the grant was taken away, before the answer that says "queued"
+	contended bool          // a message said that others wait, before the answer that grants it
+	lastErr   error         // of the last try or poll, or of the renewal that readers waited for
 	outage    outage
 	timer     timer // the next poll, or the next try while the server cannot answer
 }
@@ -51,7 +52,7 @@ func (r *request) send() { r.c.e.sender.Start(r.call()) }
 func (r *request) call() *transport.Call {
 	c, e := r.c, r.c.e
 	r.asked = c.slot.inbox.subscription.Load()
-	want := r.leader.req
+	want := r.leader.Req
 	free, queued := c.tokensWanted()
 	if !r.queues {
 		queued = 0
@@ -60,14 +61,14 @@ func (r *request) call() *transport.Call {
 	if keep > 0 {
 		keep += min(want.Wait, maxWaitKept)
 	}
-	r.count(c.waiters.n - c.waiters.tries)
+	r.count(c.waiters.Len - c.waiters.Tries)
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want),
 		Inbox: c.slot.inbox.address, Subscribed: c.slot.inbox.isLive(), Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayRun(want), Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
 	}
-	ctx := r.leader.ctx
+	ctx := r.leader.Ctx
 	if r.queued { // for whoever waits by now
 		ctx = e.sender.Context()
 	}
@@ -117,7 +118,7 @@ func (r *request) onAcquired(reply *transport.Reply) {
 }
 
 // use uses the answer to acquire.lua. If the request waits for the server, it returns since when, and why.
-func (r *request) use(reply *transport.Reply) (since instant, err error) {
+func (r *request) use(reply *transport.Reply) (since clock.Instant, err error) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -147,7 +148,7 @@ func (r *request) onAnswer(reply *transport.Reply) {
 			return
 		}
 		r.noteClock(reply.Sent, a.Clock)
-		c.onGranted(r, a.Grant, c.e.instant(reply.Sent), r.leaseEnd(reply.Sent), true)
+		c.onGranted(r, a.Grant, reply.Sent, r.leaseEnd(reply.Sent), true)
 	case script.Queued:
 		r.place = a.Place
 		if !r.queues {
@@ -202,7 +203,7 @@ func (r *request) cancelAgain(err error) {
 func (r *request) onBusy(holders []core.Holder) {
 	c := r.c
 	r.refused()
-	c.failTryLocks(busy(holders), r.snapshot.joined)
+	c.failTryLocks(localq.Busy(holders), r.snapshot.joined)
 	c.sendRequest(nil) // for callers that have joined since it was sent
 }
 
@@ -227,7 +228,7 @@ func (r *request) onFailed(err error) {
 	}
 	c := r.c
 	r.failed()
-	if !r.leader.ended() && !transport.IsPassing(err) {
+	if !r.leader.HasEnded() && !transport.IsPassing(err) {
 		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
 	}
 	c.sendRequest(nil)
@@ -247,11 +248,11 @@ func (r *request) forget() {
 }
 
 // lease returns the lease that the caller wants.
-func (r *request) lease() time.Duration { return r.leader.req.Lease }
+func (r *request) lease() time.Duration { return r.leader.Req.Lease }
 
 // leaseEnd returns until when a lease is good that a call sent at that time has set.
-func (r *request) leaseEnd(sent clock.Instant) instant {
-	return r.c.e.instant(sent) + r.lease() - r.c.e.margin(r.lease()) - core.DriftOf(r.leader.req)
+func (r *request) leaseEnd(sent clock.Instant) clock.Instant {
+	return sent.Add(r.lease() - r.c.e.margin(r.lease()) - core.DriftOf(r.leader.Req))
 }
 
 // cancel has the server forget the request and its predecessor, whatever became of them.
@@ -265,7 +266,7 @@ func (r *request) cancel() {
 
 // target returns what the server is to forget of the request.
 func (r *request) target(mark bool) cancelTarget {
-	want := r.leader.req
+	want := r.leader.Req
 	return cancelTarget{
 		key: r.c.lockKey(), id: r.id.String(), lease: want.Lease, mark: mark, place: want.Place, keepPlace: want.KeepPlace,
 	}
@@ -285,18 +286,18 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 		c.stopSharingReaders()
 	}
 	r.queued, r.stamp, r.holders, r.lastErr, r.hears = true, stamp, wait.Holders, nil, r.asked
-	r.acceptBy = e.instant(sent) + script.AcceptWindow - e.margin(script.AcceptWindow) - core.DriftOf(r.leader.req)
+	r.acceptBy = sent.Add(script.AcceptWindow - e.margin(script.AcceptWindow) - core.DriftOf(r.leader.Req))
 	if news && (c.isShared() || c.isPermit()) {
 		c.refuseExcess(wait.Holders)
 	}
-	c.failTryLocks(busy(wait.Holders), c.waiters.joined)
-	if c.waiters.n == 0 {
+	c.failTryLocks(localq.Busy(wait.Holders), c.waiters.Joined)
+	if c.waiters.Len == 0 {
 		c.cancelIfUnwanted()
 		return
 	}
 	e.inboxes.use(c.slot.inbox)
-	e.identity.used(e.now())
-	c.notifyWaiters(wait)
+	e.identity.used(clock.Now())
+	c.waiters.Notify(wait)
 	next, slack := r.nextEnd(&wait, permits), pollSlack
 	if next < script.PollInterval { // the holder may not come back
 		slack = 0 // an earlier poll would get the same answer
@@ -308,10 +309,10 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 		r.doubted, r.acceptBy = false, 0
 		next, slack = 0, 0
 	}
-	if rest := r.hintAt - e.now(); rest > 0 && rest < next {
+	if rest := clock.Until(r.hintAt); rest > 0 && rest < next {
 		next, slack = rest, 0
 	}
-	e.schedule.set(&r.timer, e.now()+next, slack)
+	e.schedule.set(&r.timer, clock.Now().Add(next), slack)
 }
 
 // onLate deals with a grant that was answered after its own deadline (rule 17 of docs/protocol.md). A poll at once
@@ -323,7 +324,7 @@ func (r *request) onLate() {
 		r.addQueued(1)
 	}
 	r.acceptBy = 0
-	r.c.e.schedule.set(&r.timer, r.c.e.now(), 0)
+	r.c.e.schedule.set(&r.timer, clock.Now(), 0)
 }
 
 // pollSlack is by how much a poll may be early, to go out together with others.
@@ -335,13 +336,13 @@ const pollSlack = 100 * time.Millisecond
 // it is left, polls have failed, and the hold might be over before it is renewed. Any other message leads to a poll.
 func (r *request) onPush(p *script.Message) {
 	r.pushed = true
-	switch now := r.c.e.now(); {
+	switch now := clock.Now(); {
 	case !r.queued:
 		r.push = p
 		r.c.hurry() // a try whose answer was lost has queued it
 	case r.c.e.cfg.Replicas.Count > 0:
 		r.confirm()
-	case p.Number > r.stamp && r.acceptBy-now >= script.AcceptWindow/2 && r.isWhole(p.Grant):
+	case p.Number > r.stamp && r.acceptBy.Sub(now) >= script.AcceptWindow/2 && r.isWhole(p.Grant):
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 		if l := r.c.lease; l != nil && l.id == r.id && !r.contended {
 			l.startRun(p.Run)

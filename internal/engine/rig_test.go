@@ -104,7 +104,7 @@ func (r *rig) granted(results <-chan result, n int) []result {
 			r.Fatalf("%d of %d are granted", len(all), n)
 		}
 	}
-	slices.SortFunc(all, func(a, b result) int { return int(a.grant.token - b.grant.token) })
+	slices.SortFunc(all, func(a, b result) int { return int(a.grant.Token() - b.grant.Token()) })
 	return all
 }
 
@@ -164,5 +164,5 @@ func (r *rig) warm() {
 	if _, err := h.Release(soon); err != nil {
 		r.Fatal(err)
 	}
-	scripttest.PassToken(r, h.token)
+	scripttest.PassToken(r, h.Token())
 }

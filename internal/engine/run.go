@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
@@ -69,31 +70,29 @@ func (l *lease) endRun() {
 }
 
 // passAlong gives the lease to the next of its run, in the place of h. It reports whether it did.
-func (l *lease) passAlong(h *hold, now instant) bool {
+func (l *lease) passAlong(h *hold, now clock.Instant) bool {
 	n := l.run
-	if n == nil || n.ends || len(n.next) == 0 || l.next > l.last || !l.isFresh(now) || now-l.grantedAt > l.duration/3 ||
-		l.c.siblings.greatest > l.last { // the server has granted the key since
+	if n == nil || n.ends || len(n.next) == 0 || l.tokens.AreUsed() || !l.isFresh(now) || now.Sub(l.grantedAt) > l.duration/3 ||
+		l.c.siblings.greatest > l.tokens.Last() { // the server has granted the key since
 		return false
 	}
 	r := n.next[0]
-	if r.over || !r.queued || r.lease() != l.duration || r.leader.req.Mode != l.mode {
+	if r.over || !r.queued || r.lease() != l.duration || r.leader.Req.Mode != l.mode {
 		n.ends = true
 		return false
 	}
 	n.next = n.next[1:]
 	n.take(r, now)
 	l.holds.Remove(h)
-	w := r.c.waiters.pop()
-	r.c.siblings.addWaiting(-1)
+	w := r.c.waiters.First()
+	r.c.removeWaiter(w)
 	r.c.removeIfIdle()
-	next := l.newHold(w.req, now)
-	l.next++
-	w.finish(next, nil)
+	w.Finish(l.newHold(w.Req, l.tokens.Take(), now), nil)
 	return true
 }
 
 // take notes that r is served by the lease. Its id stays known: a grant of it would prove that the lease is lost.
-func (n *run) take(r *request, now instant) {
+func (n *run) take(r *request, now clock.Instant) {
 	c := n.lease.c
 	r.c.detachKeepingID(r)
 	n.served = append(n.served, r)
@@ -113,7 +112,7 @@ func (n *run) take(r *request, now instant) {
 func (n *run) takeOffLater() {
 	if e := n.lease.c.e; !n.isSet {
 		n.isSet = true
-		e.schedule.set(&n.timer, e.now()+servedFor, servedFor/4)
+		e.schedule.set(&n.timer, clock.Now().Add(servedFor), servedFor/4)
 	}
 }
 

@@ -47,11 +47,11 @@ func (b *lineUp) begin() *hold {
 func (b *lineUp) follow(h *hold, calls ...*calling) {
 	b.Helper()
 	for i, c := range calls {
-		last := h.token
+		last := h.Token()
 		b.release(h)
 		h = b.wantGranted("the next one", c)
-		if h.token <= last {
-			b.Errorf("number %d has token %d after %d", i, h.token, last)
+		if h.Token() <= last {
+			b.Errorf("number %d has token %d after %d", i, h.Token(), last)
 		}
 		for _, behind := range calls[i+1:] {
 			b.wantWaiting("one behind it", behind)
@@ -71,11 +71,11 @@ func TestARunNeedsNoCommandBetweenItsHolds(t *testing.T) {
 			h := b.begin()
 			b.sent()
 			for _, c := range b.calls[1:] {
-				last := h.token
+				last := h.Token()
 				b.release(h)
 				next := b.wantGranted("the next one", c)
-				if next.lease != h.lease || next.token != last+1 {
-					b.Errorf("it has token %d after %d, by the same lease: %t", next.token, last, next.lease == h.lease)
+				if next.lease != h.lease || next.Token() != last+1 {
+					b.Errorf("it has token %d after %d, by the same lease: %t", next.Token(), last, next.lease == h.lease)
 				}
 				h = next
 			}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
@@ -129,7 +130,7 @@ func TestALostLeaseLeavesNobodyInTheQueue(t *testing.T) {
 		b.rdb.HSet(b.Context(), b.driver.Keys.Holder(), "id", "somebody") // who has no ticket
 		served := h.lease.run.servedIDs(0)
 		h.lease.c.shard.mu.Lock()
-		h.lease.renewAfter(b.e.now(), 0)
+		h.lease.renewAfter(clock.Now(), 0)
 		h.lease.reschedule()
 		h.lease.c.shard.mu.Unlock()
 		b.wantLost("the second", b.calls[1].requester, core.ErrLost)
@@ -202,12 +203,12 @@ func TestAProcessThatIsGoneEndsItsRun(t *testing.T) {
 func TestALeaseIsNotPassedOnBesideALaterOne(t *testing.T) {
 	inLine(t, core.Fair, 3, func(b *lineUp) {
 		h := b.begin()
-		last := h.lease.last
+		last := h.lease.tokens.Last()
 		b.rdb.FlushAll(b.Context())
 		b.warm()
 		later := b.wantGranted("who comes later", b.call(b.e, b.requester(core.Fair)))
-		if later.token <= last {
-			b.Errorf("token %d after those of a run up to %d", later.token, last)
+		if later.Token() <= last {
+			b.Errorf("token %d after those of a run up to %d", later.Token(), last)
 		}
 		if _, err := h.Release(time.Second); !errors.Is(err, core.ErrLost) {
 			b.Errorf("Release: %v", err)
@@ -224,7 +225,7 @@ func TestTheLockIsTakenAwayInTheMiddleOfARun(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		inLine(t, core.Fair, n, func(b *lineUp) {
 			h := b.begin()
-			first := h.token // which an Inspector shows
+			first := h.Token() // which an Inspector shows
 			b.release(h)
 			b.wantGranted("the second", b.calls[1])
 			time.Sleep(2 * servedFor) // of two calls, nobody is left in the queue whose grant would tell it, too
@@ -242,7 +243,7 @@ func TestAGrantOfARunIsHeardAgain(t *testing.T) {
 	inLine(t, core.Fair, 3, func(b *lineUp) {
 		h := b.begin()
 		run := append([]string{h.lease.id.String()}, b.queue()...)
-		again := b.e.prove(fmt.Sprintf("grant %s %d %d 3 2 %s", strings.Join(run, ","), h.token, h.token, b.driver.Keys.Holder()))
+		again := b.e.prove(fmt.Sprintf("grant %s %d %d 3 2 %s", strings.Join(run, ","), h.Token(), h.Token(), b.driver.Keys.Holder()))
 		for _, c := range b.calls[1:] {
 			b.rdb.Publish(b.Context(), b.inbox().name, again)
 			synctest.Wait()
@@ -264,7 +265,7 @@ func TestARunIsOfOneKey(t *testing.T) {
 		foreign := b.call(b.e, of())
 		keys := b.e.layout.KeySet(key)
 		id := b.rdb.ZRange(b.Context(), keys.Queue(), 0, 0).Val()[0]
-		token := b.held.token + int64(time.Second/time.Microsecond)
+		token := b.held.Token() + int64(time.Second/time.Microsecond)
 		b.rdb.Publish(b.Context(), b.inbox().name, b.e.prove(fmt.Sprintf("grant %s,%s %d %d 2 0 %s", b.queue()[0], id, token, token, b.driver.Keys.Holder())))
 		h := b.wantGranted("the first", b.calls[0])
 		if _, err := h.Release(time.Second); err != nil && !errors.Is(err, core.ErrLost) {
@@ -280,7 +281,7 @@ func TestARunIsOfOneKey(t *testing.T) {
 // A message names more calls than it has tokens for: no script wrote it.
 func TestNobodyHasATokenThatIsNotReserved(t *testing.T) {
 	inLine(t, core.Fair, 2, func(b *lineUp) {
-		token := b.held.token + int64(time.Second/time.Microsecond)
+		token := b.held.Token() + int64(time.Second/time.Microsecond)
 		run := strings.Join(b.queue(), ",")
 		b.rdb.Publish(b.Context(), b.inbox().name, b.e.prove(fmt.Sprintf("grant %s %d %d 1 1 %s", run, token, token, b.driver.Keys.Holder())))
 		h := b.wantGranted("the first", b.calls[0])

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +29,7 @@ type schedule struct {
 	timers  timerHeap
 	running bool
 	stopped bool
-	sleeps  instant               // until when the loop sleeps
+	sleeps  clock.Instant         // until when the loop sleeps
 	idle    bool                  // the loop had nothing to wait for when it looked last
 	batches map[*redis.Client]int // under way to a node; nil: to the servers, if they are no Cluster
 }
@@ -37,13 +38,13 @@ type schedule struct {
 // due. The zero value is not set.
 type timer struct {
 	owner any // *lease, *run, *request, *release, *tally, *cancellation, *silentInbox, *recovery, *inboxes, *nested or *identity
-	at    instant
+	at    clock.Instant
 	slack time.Duration // by how much it may be early
 	index int           // index in the heap + 1; 0: not set
 }
 
 const (
-	never = instant(1<<63 - 1)
+	never = clock.Instant(math.MaxInt64)
 	// maxBatches bounds the pipelines under way to a node. No pipeline waits for another, so they would pile up
 	// if it did not answer.
 	maxBatches = 32
@@ -64,7 +65,7 @@ func (s *schedule) init(e *Engine) {
 }
 
 // set sets or moves a timer.
-func (s *schedule) set(t *timer, at instant, slack time.Duration) {
+func (s *schedule) set(t *timer, at clock.Instant, slack time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -126,10 +127,10 @@ func (s *schedule) loop() {
 
 // sleep returns true when it is next, or the loop is woken, and false when it is stopped. Unless next is never, it looks at the
 // clock now and then: the timer stops while the machine sleeps.
-func (s *schedule) sleep(timer *time.Timer, next instant) bool {
-	for now := s.e.now(); now < next; now = s.e.now() {
+func (s *schedule) sleep(timer *time.Timer, next clock.Instant) bool {
+	for now := clock.Now(); now < next; now = clock.Now() {
 		if next != never {
-			timer.Reset(min(next-now, clock.Interval))
+			timer.Reset(min(next.Sub(now), clock.Interval))
 		}
 		select {
 		case <-s.quit:
@@ -144,11 +145,11 @@ func (s *schedule) sleep(timer *time.Timer, next instant) bool {
 }
 
 // due removes the timers that are due, and returns when the next one is.
-func (s *schedule) due() (due []*timer, next instant) {
+func (s *schedule) due() (due []*timer, next clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.e.now()
-	for len(s.timers) > 0 && s.timers[0].at-s.timers[0].slack <= now {
+	now := clock.Now()
+	for len(s.timers) > 0 && s.timers[0].at.Add(-s.timers[0].slack) <= now {
 		due = append(due, heap.Pop(&s.timers).(*timer))
 	}
 	switch {
@@ -157,7 +158,7 @@ func (s *schedule) due() (due []*timer, next instant) {
 	case len(s.timers) > 0:
 		next = s.timers[0].at
 	case !s.idle:
-		next = now + idleNap
+		next = now.Add(idleNap)
 	default:
 		next = never
 	}

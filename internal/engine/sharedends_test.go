@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inspect"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
@@ -361,14 +362,14 @@ func TestAJoinWithoutTimeGetsBusy(t *testing.T) {
 		time.Sleep(time.Second)
 		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 		join := b.requester(core.Read)
-		join.Wait = slowAnswer / 2
+		join.Wait = localq.SlowAnswer / 2
 		c := b.call(b.e, join)
 		<-held.Caught()
 		<-c.done
 		if !errors.Is(c.err, core.ErrBusy) || errors.Is(c.err, core.ErrUnavailable) {
 			b.Errorf("a join with %v: %v", join.Wait, c.err)
 		}
-		join.Wait = 2 * slowAnswer
+		join.Wait = 2 * localq.SlowAnswer
 		c = b.call(b.e, join)
 		<-c.done
 		if !errors.Is(c.err, core.ErrUnavailable) {

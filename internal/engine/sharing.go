@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
@@ -19,14 +20,14 @@ const shareFor = 100 * time.Millisecond
 // joinLease gives r a share in the lease of its cohort; nil if that needs a command.
 func (c *cohort) joinLease(r *core.Request) *hold {
 	l := c.lease
-	if l == nil || !c.isShared() || c.waiters.n > 0 || c.e.closing.Load() {
+	if l == nil || !c.isShared() || c.waiters.Len > 0 || c.e.closing.Load() {
 		return nil
 	}
-	now := c.e.now()
+	now := clock.Now()
 	if now >= l.shareUntil || l.subscription != c.slot.inbox.subscription.Load() || !l.isFresh(now) {
 		return nil
 	}
-	return l.newHold(r, now)
+	return l.newHold(r, l.tokens.Next(), now)
 }
 
 // checkForWriters renews the lease at once: the answer says whether more readers may join.
@@ -34,7 +35,7 @@ func (l *lease) checkForWriters() {
 	e := l.c.e
 	e.inboxes.use(l.c.slot.inbox)
 	if !l.checking {
-		l.checking, l.c.sentAt = true, e.now()
+		l.checking, l.c.sentAt = true, clock.Now()
 		l.renewAfter(l.c.sentAt, 0)
 		l.reschedule()
 	}
@@ -47,21 +48,20 @@ type snapshot struct {
 }
 
 func (c *cohort) snapshot() snapshot {
-	return snapshot{c.waiters.joined, c.slot.inbox.subscription.Load()}
+	return snapshot{c.waiters.Joined, c.slot.inbox.subscription.Load()}
 }
 
 // admit gives waiters a share in the lease. Those that joined later than the given number go on waiting.
 func (c *cohort) admit(l *lease, joined int64) {
-	for c.waiters.n > 0 && c.waiters.First().seq <= joined {
-		w := c.waiters.pop()
-		c.siblings.addWaiting(-1)
-		w.finish(l.newHold(w.req, c.e.now()), nil)
+	for c.waiters.Len > 0 && c.waiters.First().Seq <= joined {
+		w := c.waiters.First()
+		c.finish(w, l.newHold(w.Req, l.tokens.Next(), clock.Now()), nil)
 	}
 }
 
 // onChecked deals with an answer that says whether a writer waits: one does if the lease is contended. The
 // call was sent at the time given, and q is what was known then.
-func (l *lease) onChecked(sent instant, q snapshot) {
+func (l *lease) onChecked(sent clock.Instant, q snapshot) {
 	c := l.c
 	l.checking = false
 	switch {
@@ -72,13 +72,13 @@ func (l *lease) onChecked(sent instant, q snapshot) {
 		return
 	}
 	if q.subscription != 0 {
-		l.shareUntil, l.subscription = sent+shareFor, q.subscription
+		l.shareUntil, l.subscription = sent.Add(shareFor), q.subscription
 	}
-	if c.e.now() < sent+shareFor {
-		q.joined = c.waiters.joined // the answer is good for callers that have joined since
+	if clock.Now() < sent.Add(shareFor) {
+		q.joined = c.waiters.Joined // the answer is good for callers that have joined since
 	}
 	c.admit(l, q.joined)
-	if c.waiters.n > 0 {
+	if c.waiters.Len > 0 {
 		l.checkForWriters()
 	}
 }
@@ -102,7 +102,7 @@ func (l *lease) stopSharing() {
 
 // cancelLeaseIfUnused cancels a lease that was kept for a caller who has gone.
 func (c *cohort) cancelLeaseIfUnused() {
-	if l := c.lease; l != nil && c.isShared() && c.waiters.n == 0 && l.holds.First() == nil {
+	if l := c.lease; l != nil && c.isShared() && c.waiters.Len == 0 && l.holds.First() == nil {
 		l.detach(nil)
 		l.cancel()
 	}

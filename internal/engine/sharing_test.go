@@ -23,8 +23,8 @@ func TestReadersThatCallAtOnceShareALease(t *testing.T) {
 		b.wantSent("readers that call at once", "acquire")
 		first := b.wantGranted("the first", calls[0])
 		for _, c := range calls {
-			if h := b.wantGranted("one of them", c); h.lease != first.lease || h.token != first.token {
-				b.Errorf("one has another lease, and token %d instead of %d", h.token, first.token)
+			if h := b.wantGranted("one of them", c); h.lease != first.lease || h.Token() != first.Token() {
+				b.Errorf("one has another lease, and token %d instead of %d", h.Token(), first.Token())
 			}
 		}
 		if n := len(b.readers()); n != 1 {

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/lockmw/go/internal/core"
+import (
+	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
+)
 
 // Siblings are the cohorts of one key, without that of the plain lock. The shard's mutex guards them. The
 // methods of a nil *siblings do nothing.
@@ -82,13 +86,13 @@ func (c *cohort) waiting() int {
 	if c.isPermit() {
 		return c.siblings.queuedPermits // the others may be granted one each
 	}
-	waiting := c.waiters.n
+	waiting := c.waiters.Len
 	known := c.request == nil || c.request.queued
 	if c.siblings != nil {
 		waiting, known = c.siblings.waiting, c.siblings.known > 0
 		for readers := range c.siblings.readers {
 			if readers.willBeAdmitted() {
-				waiting -= readers.waiters.n
+				waiting -= readers.waiters.Len
 			}
 		}
 	}
@@ -109,11 +113,11 @@ func (c *cohort) willBeAdmitted() bool {
 // refuseExcess ends the waits of readers that are more than MaxWaiters allows. They were not refused at
 // once, because the lock could have been free for readers.
 func (c *cohort) refuseExcess(holders []core.Holder) {
-	waiting := c.waiting() - c.waiters.n
+	waiting := c.waiting() - c.waiters.Len
 	for w := range c.waiters.All() {
-		if most := w.req.MaxWaiters; most > 0 && waiting >= most {
+		if most := w.Req.MaxWaiters; most > 0 && waiting >= most {
 			c.removeWaiter(w)
-			w.finish(nil, tooMany(waiting, holders))
+			w.Finish(nil, localq.TooMany(waiting, holders))
 		} else {
 			waiting++
 		}
@@ -128,7 +132,7 @@ func (c *cohort) stopSharingReaders() {
 	if all := c.shard.siblings[c.id.key]; all != nil {
 		for reader := range all.readers {
 			if reader.lease != nil {
-				reader.lease.contendedAt = c.e.now()
+				reader.lease.contendedAt = clock.Now()
 				reader.lease.setContended(true)
 			}
 		}

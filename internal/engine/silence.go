@@ -14,11 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/transport"
 )
-
-// errSilent is the error of a call whose time was over before the server had answered.
-var errSilent = fmt.Errorf("%w: it has not answered yet", core.ErrUnavailable)
 
 const (
 	// lookTimeout is how long a look at the server may take: it delays the end of a call.
@@ -52,7 +50,7 @@ type pooled interface {
 	PoolStats() *redis.PoolStats
 }
 
-// explain adds what a connection of its own meets to errSilent, to the end of a connection, and to what the client says when its
+// explain adds what a connection of its own meets to localq.ErrSilent, to the end of a connection, and to what the client says when its
 // pool of connections is exhausted: that tells whether there is an outage.
 func (k *look) explain(rdb any, err error) error {
 	client, ok := rdb.(pooled)
@@ -66,7 +64,7 @@ func (k *look) explain(rdb any, err error) error {
 		return core.WithFault(fmt.Errorf("%w: %w", err, met.err), core.Lasting)
 	case met.err != nil:
 		return core.WithFault(fmt.Errorf("%w: %w", err, met.err), core.Outage)
-	case met.answers && (noConnection || errors.Is(err, errSilent) && isExhausted(client)):
+	case met.answers && (noConnection || errors.Is(err, localq.ErrSilent) && isExhausted(client)):
 		return core.WithFault(fmt.Errorf("%w: the server answers a new connection, but all %d of the client's pool are in use",
 			err, client.Options().PoolSize), core.Exhausted)
 	case noConnection:
@@ -179,7 +177,7 @@ func meet(o *redis.Options) meeting {
 
 // isUnexplained reports whether a connection of one's own may say more.
 func isUnexplained(err error) bool {
-	return errors.Is(err, errSilent) || isHungUp(err) || transport.IsPoolTimeout(err)
+	return errors.Is(err, localq.ErrSilent) || isHungUp(err) || transport.IsPoolTimeout(err)
 }
 
 // isHungUp reports whether the other side has ended the connection.

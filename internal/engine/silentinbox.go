@@ -3,6 +3,8 @@ package engine
 import (
 	"sync"
 	"time"
+
+	"github.com/lockmw/go/internal/clock"
 )
 
 // A silentInbox finds out that the subscription brings no messages any more, though its connection answers: it stays
@@ -17,13 +19,13 @@ type silentInbox struct {
 	missing map[string]missing // by the ids of grants
 	timer   timer
 	pause   time.Duration // until the inbox subscribes anew again
-	last    instant       // when it did
+	last    clock.Instant // when it did
 }
 
 // A missing message should come to an inbox until a time.
 type missing struct {
 	inbox *inbox
-	by    instant
+	by    clock.Instant
 }
 
 const (
@@ -48,7 +50,7 @@ func (m *silentInbox) expect(id string, b *inbox) {
 	if len(m.missing) == maxMissing {
 		return
 	}
-	by := m.e.now() + lateMessage
+	by := clock.Now().Add(lateMessage)
 	if m.missing[id] = (missing{b, by}); len(m.missing) == 1 {
 		m.e.schedule.set(&m.timer, by, 0)
 	}
@@ -65,7 +67,7 @@ func (m *silentInbox) heard(id string) {
 // due is called when a message should have come. It has the inbox subscribe anew if one has not.
 func (m *silentInbox) due() {
 	m.mu.Lock()
-	now, next := m.e.now(), never
+	now, next := clock.Now(), never
 	var late *inbox
 	for id, one := range m.missing {
 		if one.by <= now {
@@ -78,7 +80,7 @@ func (m *silentInbox) due() {
 	if next != never {
 		m.e.schedule.set(&m.timer, next, 0)
 	}
-	renew := late != nil && (m.last == 0 || now-m.last >= m.pause)
+	renew := late != nil && (m.last == 0 || now.Sub(m.last) >= m.pause)
 	if renew {
 		if m.last != 0 {
 			m.pause = min(2*m.pause, longestPause)

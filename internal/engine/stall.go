@@ -6,6 +6,7 @@ import (
 	"weak"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 )
 
 // engines has a weak pointer to each Engine of this process, by the name under which Redis knows its holds.
@@ -16,18 +17,10 @@ func (e *Engine) beKnown() {
 	runtime.AddCleanup(e, func(process string) { engines.Delete(process) }, e.process)
 }
 
-// reportStall lets the caller know if a hold of this process has been in its way since it began to wait. Then
-// it may be its own.
-func (c *cohort) reportStall(w *waiter) {
-	if c.e.now()-w.startedAt < core.StallAfter {
-		return // the Client is being closed
-	}
-	if w.req.Permits > 1 {
-		return // others have permits, too
-	}
+// InTheWay implements localq.Line. The server may have named a hold by another Client.
+func (c *cohort) InTheWay(*localq.Waiter) *core.LocalHold {
 	found := c.e.localHold(c.id.key)
 	c.shard.mu.Lock()
-	waits := w.hold == nil && w.err == nil
 	var seen []core.Holder
 	if c.request != nil {
 		seen = c.request.holders
@@ -40,9 +33,7 @@ func (c *cohort) reportStall(w *waiter) {
 			}
 		}
 	}
-	if waits && found != nil && !found.Since.After(c.e.time(w.startedAt)) {
-		w.req.Events.Stalled(*found)
-	}
+	return found
 }
 
 // localHold returns a hold of the key by this Client, nil if none is known.
@@ -63,5 +54,6 @@ func (e *Engine) localHold(key string) *core.LocalHold {
 	if h == nil {
 		return nil
 	}
-	return &core.LocalHold{Request: h.req, Token: h.token, Since: e.time(h.since)}
+	local := h.Local()
+	return &local
 }

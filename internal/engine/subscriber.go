@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/deadlock"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
@@ -21,7 +22,7 @@ type subscriber struct {
 	all    *inboxes
 	node   *redis.Client // of a Cluster; else nil
 	pubsub *redis.PubSub
-	looked instant // when it looked after its inboxes last
+	looked clock.Instant // when it looked after its inboxes last
 
 	// The mutex of inboxes guards these.
 	inboxes map[string]*inbox // by name
@@ -37,7 +38,7 @@ const (
 )
 
 func newSubscriber(all *inboxes, node *redis.Client) *subscriber {
-	s := &subscriber{all: all, node: node, inboxes: make(map[string]*inbox), plain: node == nil, looked: all.e.now()}
+	s := &subscriber{all: all, node: node, inboxes: make(map[string]*inbox), plain: node == nil, looked: clock.Now()}
 	if ctx := all.e.sender.Context(); node != nil {
 		s.pubsub = node.Subscribe(ctx)
 	} else {
@@ -256,7 +257,7 @@ func (s *subscriber) moved(list []*inbox) {
 
 // lookAfter looks after the inboxes of a node of a Cluster, from time to time.
 func (s *subscriber) lookAfter(ctx context.Context) {
-	if now := s.all.e.now(); s.node != nil && now-s.looked >= inboxLook {
+	if now := clock.Now(); s.node != nil && now.Sub(s.looked) >= inboxLook {
 		s.looked = now
 		s.follow(ctx)
 		s.sweep(ctx, now)
@@ -278,12 +279,12 @@ func (s *subscriber) follow(ctx context.Context) {
 }
 
 // sweep gives up inboxes that nobody has used for long, and then the connection if it has no other.
-func (s *subscriber) sweep(ctx context.Context, now instant) {
+func (s *subscriber) sweep(ctx context.Context, now clock.Instant) {
 	s.all.mu.Lock()
 	var idle []string
 	for _, b := range s.inboxes {
 		b.started.Store(false) // before its use is looked at, which is noted before it is asked for
-		if now-instant(b.used.Load()) < inboxIdle || b.listeners.Load() > 0 {
+		if now.Sub(clock.Instant(b.used.Load())) < inboxIdle || b.listeners.Load() > 0 {
 			b.started.Store(true)
 			continue
 		}

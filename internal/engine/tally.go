@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
@@ -29,9 +30,9 @@ type tally struct {
 
 // A crowd is the callers that wait behind a lease.
 type crowd struct {
-	calls int     // unknown if the server may have another number
-	long  bool    // the first of them has waited for longWait
-	since instant // when it began to; only if it is long
+	calls int           // unknown if the server may have another number
+	long  bool          // the first of them has waited for longWait
+	since clock.Instant // when it began to; only if it is long
 }
 
 const (
@@ -41,9 +42,9 @@ const (
 
 // crowd returns who waits behind the lease now.
 func (c *cohort) crowd() crowd {
-	now := crowd{calls: c.waiters.n}
-	if w := c.waiters.First(); w != nil && c.e.now()-w.startedAt >= longWait {
-		now.long, now.since = true, w.startedAt
+	now := crowd{calls: c.waiters.Len}
+	if w := c.waiters.First(); w != nil && clock.Since(w.Began) >= longWait {
+		now.long, now.since = true, w.Began
 	}
 	return now
 }
@@ -51,7 +52,7 @@ func (c *cohort) crowd() crowd {
 // hasChanged reports whether the server may have to be told of the crowd: soon, if nobody has waited for long yet.
 func (t *tally) hasChanged() bool {
 	w := t.lease.c.waiters.First()
-	return t.told.calls != t.lease.c.waiters.n || w != nil && (!t.told.long || t.told.since != w.startedAt)
+	return t.told.calls != t.lease.c.waiters.Len || w != nil && (!t.told.long || t.told.since != w.Began)
 }
 
 // startTally begins the tally of a lease of which the server was told so many.
@@ -70,7 +71,7 @@ func (c *cohort) keepTally() {
 	}
 	if t := c.tally; t != nil && !t.isSet && t.hasChanged() {
 		t.isSet = true
-		c.e.schedule.set(&t.timer, c.e.now()+tellAfter, tellSlack)
+		c.e.schedule.set(&t.timer, clock.Now().Add(tellAfter), tellSlack)
 	}
 }
 
@@ -91,8 +92,8 @@ func (t *tally) due() *transport.Call {
 		t.isSet = false
 		return nil
 	}
-	now := c.e.now()
-	c.e.schedule.set(&t.timer, now+tellAfter, tellSlack) // whether or not this run is answered
+	now := clock.Now()
+	c.e.schedule.set(&t.timer, now.Add(tellAfter), tellSlack) // whether or not this run is answered
 	waiting := c.crowd()
 	if t.told == waiting {
 		return nil
@@ -101,7 +102,7 @@ func (t *tally) due() *transport.Call {
 	t.runs++
 	n := script.Tell{Keys: &c.keys, ID: l.id, Calls: waiting.calls, Number: t.runs}
 	if waiting.long {
-		n.Waited = now - waiting.since
+		n.Waited = now.Sub(waiting.since)
 	}
 	k := n.Call(c.e.sender.Context(), c.e.scripts, func(a *transport.Reply) { t.onTold(a, waiting, n.Number) })
 	k.Timeout = script.PollInterval

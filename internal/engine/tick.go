@@ -16,7 +16,7 @@ var _ core.TickHold = (*hold)(nil)
 func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, time.Time, error) {
 	l, c := h.lease, h.lease.c
 	var a script.Began
-	b := script.Begin{Keys: &c.keys, ID: l.id, Token: h.token, Tick: t}
+	b := script.Begin{Keys: &c.keys, ID: l.id, Token: h.Token(), Tick: t}
 	err := c.e.insist(ctx, unended, b.Call, func(r *transport.Reply) (again bool, err error) {
 		a, err = script.BeginAnswer(r)
 		if err == nil && a.Outcome == script.Done && a.Answer == core.TickBegun {
@@ -37,7 +37,7 @@ func (h *hold) onGone() (lost []*hold, err error) {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	if err := h.ended(); err != nil {
+	if err := h.Ended(); err != nil {
 		return nil, err
 	}
 	return l.lose(errDeleted), errDeleted
@@ -46,7 +46,7 @@ func (h *hold) onGone() (lost []*hold, err error) {
 // MarkTick implements core.TickHold.
 func (h *hold) MarkTick(ctx context.Context, t core.Tick) (again bool, err error) {
 	c := h.lease.c
-	m := script.Mark{Keys: &c.keys, Token: h.token, Tick: t}
+	m := script.Mark{Keys: &c.keys, Token: h.Token(), Tick: t}
 	err = c.e.insist(ctx, unended, m.Call, func(r *transport.Reply) (tryAgain bool, err error) {
 		again, err = script.MarkAnswer(r)
 		err = cmp.Or(err, r.Few)

@@ -3,9 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
-	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -17,13 +18,13 @@ import (
 type trip struct {
 	e        *Engine
 	legs     []leg
-	signal   chan struct{} // of all waiters
-	answered chan error    // why there was no answer, or nil
+	news     <-chan struct{} // of all waiters
+	answered chan error      // why there was no answer, or nil
 }
 
 // A leg is the part of a trip that one lock has.
 type leg struct {
-	w *waiter
+	w *localq.Waiter
 	r *request
 }
 
@@ -34,7 +35,7 @@ func (e *Engine) AcquireAll(ctx context.Context, rs []*core.Request) ([]core.Hol
 		return nil, nil
 	}
 	first := t.legs[0].w
-	e.sender.Inline(t.call(), first.isPatient())
+	e.sender.Inline(t.call(), first.IsPatient())
 	err := t.await(first)
 	holds := t.holds()
 	if holds == nil || err != nil {
@@ -53,9 +54,10 @@ func (e *Engine) newTrip(ctx context.Context, rs []*core.Request) *trip {
 		e.checkRequest(first) != nil {
 		return nil
 	}
-	t := &trip{e: e, legs: make([]leg, 0, n), signal: make(chan struct{}, 2*n), answered: make(chan error, 1)}
-	for _, r := range rs {
-		if !t.add(ctx, r) {
+	waiters, news := localq.NewWaiters(ctx, rs, clock.Now())
+	t := &trip{e: e, legs: make([]leg, 0, n), news: news, answered: make(chan error, 1)}
+	for _, w := range waiters {
+		if !t.add(w) {
 			t.giveBack()
 			return nil
 		}
@@ -64,14 +66,13 @@ func (e *Engine) newTrip(ctx context.Context, rs []*core.Request) *trip {
 }
 
 // add sends a request for one lock along, if its cohort has nothing to do.
-func (t *trip) add(ctx context.Context, r *core.Request) bool {
-	c := t.e.lockCohort(t.e.cohortOf(r))
+func (t *trip) add(w *localq.Waiter) bool {
+	c := t.e.lockCohort(t.e.cohortOf(w.Req))
 	defer c.unlock()
 	if !c.isIdle() || len(t.legs) > 0 && c.slot != t.legs[0].r.c.slot {
 		return false
 	}
-	w := &waiter{ctx: ctx, done: ctx.Done(), req: r, signal: t.signal, startedAt: t.e.now()}
-	c.waiters.push(w)
+	c.waiters.Push(w)
 	c.siblings.addWaiting(1)
 	request := c.newRequest(nil)
 	if request == nil { // the context has ended
@@ -88,13 +89,13 @@ func (c *cohort) isIdle() bool {
 	if s := c.siblings; s != nil && (s.waiting > 0 || s.known > 0) {
 		return false
 	}
-	return c.waiters.n == 0 && c.request == nil && c.lease == nil && c.releasing == nil && !c.raising
+	return c.waiters.Len == 0 && c.request == nil && c.lease == nil && c.releasing == nil && !c.raising
 }
 
 // call prepares a run of acquire_all.lua.
 func (t *trip) call() *transport.Call {
 	first := t.legs[0]
-	want := first.w.req
+	want := first.w.Req
 	a := script.AcquireAll{
 		Locks: make([]script.IDOf, len(t.legs)), Lease: want.Lease, Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want), Inbox: first.r.c.slot.inbox.address,
@@ -102,7 +103,7 @@ func (t *trip) call() *transport.Call {
 	for i, l := range t.legs {
 		a.Locks[i] = script.IDOf{Keys: &l.r.c.keys, ID: l.r.id}
 	}
-	k := a.Call(first.w.ctx, t.e.scripts, t.onAnswer)
+	k := a.Call(first.w.Ctx, t.e.scripts, t.onAnswer)
 	k.Late = t.onLateAnswer
 	return k
 }
@@ -139,7 +140,7 @@ func (l *leg) onGranted(g script.Grant, reply *transport.Reply) {
 		l.r.cancelAgain(nil)
 		return
 	}
-	c.onGranted(l.r, g, c.e.instant(reply.Sent), l.r.leaseEnd(reply.Sent), true)
+	c.onGranted(l.r, g, reply.Sent, l.r.leaseEnd(reply.Sent), true)
 }
 
 // onRefused ends the request, and sends one for those who have joined the cohort since.
@@ -157,7 +158,7 @@ func (l *leg) onRefused(err error) {
 		l.r.refused()
 	}
 	c.removeWaiter(l.w)
-	l.w.finish(nil, errRefused)
+	l.w.Finish(nil, errRefused)
 	c.sendRequest(nil)
 }
 
@@ -166,33 +167,26 @@ var errRefused = errors.New("lockmw: not taken in one trip")
 
 // await waits for the answer as long as the caller has time. An error ends the call; what the answer was is another
 // question.
-func (t *trip) await(first *waiter) error {
+func (t *trip) await(first *localq.Waiter) error {
 	select {
 	case err := <-t.answered: // most are there at once
 		return t.failure(first, err)
 	default:
 	}
-	var limit <-chan time.Time
-	if wait := first.req.Wait; wait != core.Forever {
-		if wait == 0 {
-			wait = tryPatience
-		}
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		limit = timer.C
-	}
+	limit, stop := first.Limit()
+	defer stop()
 	for {
 		select {
 		case err := <-t.answered:
 			return t.failure(first, err)
-		case <-t.signal:
+		case <-t.news:
 			if t.isClosed() {
 				return nil
 			}
 		case <-limit:
 			return t.waitError(nil)
-		case <-first.done:
-			return t.waitError(first.ctx.Err())
+		case <-first.Ctx.Done():
+			return t.waitError(first.Ctx.Err())
 		}
 	}
 }
@@ -202,7 +196,7 @@ func (t *trip) isClosed() bool {
 	c := t.legs[0].r.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	err := t.legs[0].w.err
+	_, err := t.legs[0].w.Outcome()
 	return err != nil && !errors.Is(err, errRefused)
 }
 
@@ -211,15 +205,15 @@ func (t *trip) waitError(ended error) error {
 	c := t.legs[0].r.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	return c.waitError(ended)
+	return localq.WithEnd(c.InVain(), ended)
 }
 
 // failure returns the error of a call whose context has ended, or that does not wait for a server which answers with err.
-func (t *trip) failure(first *waiter, err error) error {
-	if ended := first.ctx.Err(); err != nil && ended != nil {
+func (t *trip) failure(first *localq.Waiter, err error) error {
+	if ended := first.Ctx.Err(); err != nil && ended != nil {
 		return t.waitError(ended)
 	}
-	if err == nil || !first.isHurried() || !transport.IsPassing(err) || transport.IsMoving(err) {
+	if err == nil || !first.IsHurried() || !transport.IsPassing(err) || transport.IsMoving(err) {
 		return nil
 	}
 	return &core.AcquireError{Err: transport.Failure(err)}
@@ -231,7 +225,7 @@ func (t *trip) holds() []core.Hold {
 	for i, l := range t.legs {
 		c := l.r.c
 		c.shard.mu.Lock()
-		h := l.w.hold
+		h, _ := l.w.Outcome()
 		c.shard.mu.Unlock()
 		if h == nil {
 			return nil
@@ -249,19 +243,19 @@ func (t *trip) giveBack() {
 			had = append(had, h)
 		}
 	}
-	t.e.ReleaseAll(had, giveUpPatience) // a release that fails is tried again in the background
+	t.e.ReleaseAll(had, localq.GiveUpPatience) // a release that fails is tried again in the background
 }
 
 // giveUp ends the wait for one lock. If it was granted, the hold is returned.
-func (l *leg) giveUp() *hold {
+func (l *leg) giveUp() core.Hold {
 	c := l.r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	if h := l.w.hold; h != nil {
-		h.abandoned = true
+	switch h, err := l.w.Outcome(); {
+	case h != nil:
+		h.(*hold).Abandoned = true
 		return h
-	}
-	if l.w.err != nil {
+	case err != nil:
 		return nil
 	}
 	if !l.r.over {

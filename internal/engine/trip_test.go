@@ -81,7 +81,7 @@ func TestATripIsOneCommandAndSoIsItsRelease(t *testing.T) {
 				holds := p.takes()
 				for i, h := range holds {
 					h := h.(*hold)
-					if h.Token() != holds[0].Token() || holderOf(r.T, r.rdb, h) != h.lease.id.String() || h.req != p.requests[i] {
+					if h.Token() != holds[0].Token() || holderOf(r.T, r.rdb, h) != h.lease.id.String() || h.Req != p.requests[i] {
 						r.Errorf("%v: hold %d has token %d, and the server has %q", mode, i, h.Token(), holderOf(r.T, r.rdb, h))
 					}
 					if h.lease.id.Copied() {
@@ -196,7 +196,7 @@ func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
 			eventually(t, "nobody joins", func() bool {
 				c := r.e.lockCohort(cohortID{key: "item:1"})
 				defer c.unlock()
-				return c.waiters.n == 2
+				return c.waiters.Len == 2
 			})
 			answer.Deliver()
 			holds := <-trip

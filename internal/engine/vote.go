@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -32,7 +33,7 @@ func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
 
 // noteClock notes what the answer that grants a vote says of the server's clock.
 func (r *request) noteClock(sent clock.Instant, server int64) {
-	if v := r.leader.req.Vote; v != nil {
+	if v := r.leader.Req.Vote; v != nil {
 		v.Asked, v.Clock = sent.Time(), server
 	}
 }
@@ -44,7 +45,7 @@ func (h *hold) Raise(ctx context.Context, last, token int64) error {
 }
 
 // LastToken implements core.VoteHold.
-func (h *hold) LastToken() int64 { return h.lease.last }
+func (h *hold) LastToken() int64 { return h.lease.tokens.Last() }
 
 // IsContended implements core.VoteHold.
 func (h *hold) IsContended() bool {
@@ -149,7 +150,7 @@ func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply
 	case r := <-answers:
 		return r, nil
 	case <-ctx.Done():
-		return nil, errSilent
+		return nil, localq.ErrSilent
 	}
 }
 

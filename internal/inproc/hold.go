@@ -110,7 +110,8 @@ func (l *Locks) end(h *hold, lost error) {
 
 // describe describes h as a holder. It has no lease that could run out, but for a fixed one.
 func (h *hold) describe() core.Holder {
-	d := h.Describe("local", 0)
+	now, at := clock.Both()
+	d := h.Describe("local", 0, now, at)
 	d.Lingers = h.Over
 	if h.Req.Permits > 0 {
 		d.Weight, d.Slots = h.Req.Weight, core.FormatSlots(h.slots)

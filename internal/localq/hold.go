@@ -75,8 +75,7 @@ func (h *Hold) Local() core.LocalHold {
 }
 
 // Describe describes the holder. ttl is until when the hold lasts if nobody renews it.
-func (h *Hold) Describe(process string, ttl time.Duration) core.Holder {
-	now, at := clock.Both()
+func (h *Hold) Describe(process string, ttl time.Duration, now time.Time, at clock.Instant) core.Holder {
 	held := at.Sub(h.Since)
 	return core.Holder{
 		Owner: h.Req.Owner, Process: process, TraceParent: h.Req.Trace, Token: h.token, Since: now.Add(-held), TTL: max(0, ttl),

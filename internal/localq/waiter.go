@@ -233,6 +233,11 @@ func (w *Waiter) giveUp(l Line, ended error) error {
 		l.Leave(w)
 		l.Unlock()
 	}
+	return WithEnd(err, ended)
+}
+
+// WithEnd has err, of a call in vain, also wrap the end of its context; nil: that has not ended.
+func WithEnd(err *core.AcquireError, ended error) *core.AcquireError {
 	if ended != nil {
 		err.Err = fmt.Errorf("%w: %w", err.Err, ended)
 	}

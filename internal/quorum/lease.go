@@ -207,5 +207,6 @@ func (l *lease) describe() []core.Holder {
 	if h == nil {
 		return nil
 	}
-	return []core.Holder{h.Describe(l.e.l.process(), clock.Until(l.deadline()))}
+	now, at := clock.Both()
+	return []core.Holder{h.Describe(l.e.l.process(), l.deadline().Sub(at), now, at)}
 }
