@@ -222,11 +222,8 @@ func (b *bubble) checkGone(e *Engine) {
 		}
 		sh := &e.shards[i]
 		sh.mu.Lock()
-		for id := range sh.cohorts {
-			b.Errorf("a cohort is left: %+v", id)
-		}
-		for key := range sh.siblings {
-			b.Errorf("siblings are left: %s", key)
+		for key := range sh.entries {
+			b.Errorf("an entry is left: %s", key)
 		}
 		sh.mu.Unlock()
 	}

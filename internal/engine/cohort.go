@@ -1,29 +1,22 @@
 package engine
 
 import (
-	"hash/maphash"
-	"time"
-
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A cohort is the callers of this process that want one key and share one ticket in Redis, in the order of
-// their calls. Callers of the plain lock pass it on to one another without a round trip, as long as they
-// have tokens for it: lock cohorting, after Dice, Marathe and Shavit, "Lock Cohorting: A General Technique
-// for Designing NUMA Locks" (2012). Readers share a lease. Every other caller is a cohort of its own, which
-// keeps the order strict (rules 10 and 11 of docs/protocol.md). The shard's mutex guards a cohort, which exists
-// while it is used.
+// A cohort is the callers of this process that share one ticket in Redis, in the order of their calls. Callers of the plain lock
+// pass it on to one another without a round trip, as long as they have tokens for it (see localq). Readers share a lease. Every
+// other caller is a cohort of its own, which keeps the order strict (rules 10 and 11 of docs/protocol.md). The shard's mutex
+// guards a cohort, which exists while it is used.
 type cohort struct {
-	e        *Engine
-	shard    *shard
-	id       cohortID
-	keys     script.KeySet
-	slot     *slot
-	siblings *siblings // of the same key; nil for the plain lock
+	*entry
+	kind kind
+	list.Links[*cohort]
 
 	waiters    localq.Queue
 	request    *request      // sent, and not granted yet
@@ -34,37 +27,11 @@ type cohort struct {
 	releasing  *release      // on its way; nil: none
 	raising    bool          // raise.lua is on its way
 	raises     int8          // runs of it since the last grant
-	doubt      doubt         // about a holder of this process
-}
-
-// A cohortID says which callers are one cohort.
-type cohortID struct {
-	key   string
-	group uint64 // 0 for the plain lock
-}
-
-// sharing is a bit of the groups of readers that share a lease.
-const sharing = 1 << 63
-
-// cohortOf returns which cohort r belongs to. A vote has one of its own. Readers with the same terms are one cohort, whose group is a
-// hash of the terms. If two hashes are the same by chance, a lease is renewed for the terms of the next
-// reader.
-func (e *Engine) cohortOf(r *core.Request) cohortID {
-	id := cohortID{key: r.Key}
-	switch {
-	case r.Mode == core.Exclusive && r.Vote == nil:
-	case r.Mode == core.Read && !r.Fixed && r.MinHold == 0:
-		id.group = sharing | maphash.Comparable(e.seed, [2]time.Duration{r.Lease, r.MaxHold})
-	case r.Mode == core.Permit:
-		id.group = permitting | e.soloCohorts.Add(1)
-	default:
-		id.group = e.soloCohorts.Add(1)
-	}
-	return id
+	over       bool          // it is not used any more
 }
 
 // isShared reports whether the callers are readers that share a lease.
-func (c *cohort) isShared() bool { return c.id.group&sharing != 0 }
+func (c *cohort) isShared() bool { return c.kind == sharing }
 
 // unlock unlocks the shard. It removes the cohort if that has nothing to do.
 func (c *cohort) unlock() {
@@ -77,9 +44,9 @@ func (c *cohort) unlock() {
 
 // removeIfIdle removes the cohort if it has nothing to do.
 func (c *cohort) removeIfIdle() {
-	if c.waiters.Len == 0 && c.request == nil && c.lease == nil && c.releasing == nil && c.shard.cohorts[c.id] == c {
-		delete(c.shard.cohorts, c.id)
-		c.leaveSiblings()
+	if c.waiters.Len == 0 && c.request == nil && c.lease == nil && c.releasing == nil && !c.over {
+		c.over = true
+		c.remove(c)
 	}
 }
 
@@ -103,7 +70,7 @@ func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err
 	}
 	c.e.probed.Do(c.e.probe)
 	c.waiters.Push(w)
-	c.siblings.addWaiting(1)
+	c.waits++
 	if l := c.lease; l != nil && c.isShared() {
 		if l.contended {
 			l.stopSharing()
@@ -227,7 +194,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	if r.several {
 		c.startTally(l, unknown)
 	}
-	c.siblings.addLease(l)
+	c.addLease(l)
 	e.identity.used(now)
 	e.ids.set(l.id, l) // replaces r: a push that comes now must find one of them
 	if c.isShared() {
@@ -294,7 +261,7 @@ func (c *cohort) finish(w *localq.Waiter, h core.Hold, err error) {
 // removeWaiter takes w off the waiters.
 func (c *cohort) removeWaiter(w *localq.Waiter) {
 	c.waiters.Remove(w)
-	c.siblings.addWaiting(-1)
+	c.waits--
 }
 
 // failWaiters ends all waits with err.
@@ -332,6 +299,19 @@ func (c *cohort) cancelIfUnwanted() {
 			r.forget() // nothing of it is on the way
 		} else {
 			r.cancel()
+		}
+	}
+}
+
+// refuseExcess ends the waits of callers that are more than MaxWaiters allows. They were not refused at once, because the lock
+// could have been free for them.
+func (c *cohort) refuseExcess(holders []core.Holder) {
+	waiting := c.waiting() - c.waiters.Len
+	for w := range c.waiters.All() {
+		if most := w.Req.MaxWaiters; most > 0 && waiting >= most {
+			c.finish(w, nil, localq.TooMany(waiting, holders))
+		} else {
+			waiting++
 		}
 	}
 }

@@ -1,11 +1,11 @@
 // Package engine implements locks on Redis. One lock travels through the files in this order:
 //
-//	engine.go     Acquire finds the cohort of the key
+//	engine.go     Acquire finds the cohort
+//	entry.go      the state of one key
 //	cohort.go     callers of this process queue there, and the first one sends a request
-//	siblings.go   what the cohorts of one key know of one another
 //	sharing.go    readers of one process share a lease
 //	permit.go     permits of semaphores
-//	waiter.go     one caller waits for its hold; giveup.go is for the end of its patience
+//	giveup.go     the end of a caller's patience
 //	oldtoken.go   a grant has an older token than one before
 //	silence.go    why a server does not answer
 //	outage.go     a call waits until the server can answer
@@ -108,7 +108,6 @@ type Engine struct {
 	process         string              // host, process id and a random part
 	ids             idTable
 	lastID          atomic.Uint64
-	soloCohorts     atomic.Uint64 // so far: cohorts of one caller
 	idStem          script.IDStem
 
 	seed     maphash.Seed
@@ -130,12 +129,11 @@ type Engine struct {
 	endings   endings
 }
 
-// A shard is a part of the cohorts. Its mutex guards their state and that of their requests, leases and
+// A shard is a part of the entries. Its mutex guards their state and that of their requests, leases and
 // holds.
 type shard struct {
 	mu       sync.Mutex
-	cohorts  map[cohortID]*cohort
-	siblings map[string]*siblings
+	entries  map[string]*entry
 	released released
 }
 
@@ -217,7 +215,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 	if err := e.checkRequest(r); err != nil {
 		return nil, &core.AcquireError{Err: err}
 	}
-	c := e.lockCohort(e.cohortOf(r))
+	c := e.lockCohort(r)
 	if h := c.joinLease(r); h != nil {
 		c.unlock()
 		return h, nil
@@ -259,36 +257,4 @@ func (c *cohort) await(w *localq.Waiter) (core.Hold, error) {
 	nested := c.beginNested(w)
 	defer nested.end()
 	return w.Await(c, stalled, nested.found())
-}
-
-// lockCohort returns the cohort with that id, and makes it if there is none. The shard is locked.
-func (e *Engine) lockCohort(id cohortID) *cohort {
-	sh := e.shardOf(id.key)
-	sh.mu.Lock()
-	c := sh.cohorts[id]
-	if c == nil {
-		c = &cohort{e: e, shard: sh, id: id, keys: e.layout.KeySet(id.key)}
-		c.slot = e.slotOf(&c.keys)
-		if sh.cohorts == nil {
-			sh.cohorts = make(map[cohortID]*cohort)
-		}
-		sh.cohorts[id] = c
-		c.joinSiblings()
-	}
-	return c
-}
-
-func (e *Engine) shardOf(key string) *shard {
-	return &e.shards[maphash.String(e.seed, key)%uint64(len(e.shards))]
-}
-
-func (e *Engine) eachCohort(f func(*cohort)) {
-	for i := range e.shards {
-		sh := &e.shards[i]
-		sh.mu.Lock()
-		for _, c := range sh.cohorts {
-			f(c)
-		}
-		sh.mu.Unlock()
-	}
 }

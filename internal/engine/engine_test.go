@@ -302,7 +302,7 @@ func TestACallerThatHasGoneDoesNotKeepTheKeyForItsMinimumHold(t *testing.T) {
 	gone.MinHold = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	w, news := oneWaiter(ctx, &gone.Request)
-	c := e.lockCohort(cohortID{key: "item:1"})
+	c := e.lockCohort(&gone.Request)
 	send, err := c.enqueue(w, readClock())
 	if err != nil {
 		t.Fatal(err)

@@ -162,7 +162,7 @@ func TestAPlaceIsKeptIfTheGrantComesTooLate(t *testing.T) {
 		a.Place, a.KeepPlace = "t", time.Minute
 		ctx, cancel := context.WithCancel(b.Context())
 		w, news := oneWaiter(ctx, &a.Request)
-		c := b.e.lockCohort(b.e.cohortOf(&a.Request))
+		c := b.e.lockCohort(&a.Request)
 		send, err := c.enqueue(w, readClock())
 		if err != nil {
 			b.Fatal(err)

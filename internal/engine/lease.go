@@ -211,7 +211,7 @@ func (l *lease) detachKeepingID(cause error) (lost []*hold) {
 		l.c.lease = nil
 		l.c.endTally()
 	}
-	l.c.siblings.removeLease(l)
+	l.c.removeLease(l)
 	l.c.e.schedule.remove(&l.timer)
 	if l.run != nil {
 		l.run.end()

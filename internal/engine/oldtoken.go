@@ -17,19 +17,14 @@ import (
 // key do not: none that comes later has an older token, however long its request has been waiting.
 func (c *cohort) noteToken(token int64) {
 	c.slot.noteToken(token)
-	if all := c.shard.siblings[c.id.key]; all != nil {
-		all.greatest = max(all.greatest, token)
-	}
-	if plain := c.shard.cohorts[cohortID{key: c.id.key}]; plain != nil && plain.request != nil {
-		plain.request.seen = max(plain.request.seen, token)
-	}
+	c.greatest = max(c.greatest, token)
 }
 
 // isOld reports whether a grant has a token which is not greater than one that was seen before the request was sent, or of
-// the key since. Readers share a token, which may be older.
+// the key since. Readers share a token, which may be older. Grants of permits may come in another order than their tokens.
 func (r *request) isOld(g script.Grant) bool {
-	if all := r.c.siblings; all != nil && !r.c.isPermit() { // grants of permits may come in another order than their tokens
-		r.seen = max(r.seen, all.greatest)
+	if r.c.kind != permit {
+		r.seen = max(r.seen, r.c.greatest)
 	}
 	return r.leader.Req.Mode != core.Read && g.Token <= r.seen
 }

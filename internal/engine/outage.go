@@ -87,7 +87,7 @@ func (c *cohort) failThose(err error, chosen func(w *localq.Waiter) bool) {
 // findOutage looks, in the background, whether the pool of connections is exhausted because of an outage. Then it ends the waits
 // of those who do not wait for its end.
 func (e *Engine) findOutage(c *cohort, err error) {
-	rdb, look := e.lookFor(c.id.key)
+	rdb, look := e.lookFor(c.key)
 	look.tell(rdb, transport.Failure(err), func(explained error) {
 		if core.FaultOf(explained) != core.Outage {
 			return

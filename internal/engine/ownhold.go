@@ -23,7 +23,7 @@ func (r *request) disownOld(sent clock.Instant, holders []core.Holder, then func
 	if token == 0 || c.shard.released.endedAfter(c.lockKey(), sent) {
 		return false // the answer may be older than the end of the hold
 	}
-	if !c.isAlone() && !c.doubts(token, sent) {
+	if c.n > 1 && !c.doubts(token, sent) {
 		return false
 	}
 	known := e.ids.of(c.lockKey())
@@ -44,7 +44,7 @@ func (r *request) disownOld(sent clock.Instant, holders []core.Holder, then func
 func (c *cohort) namedHere(holders []core.Holder) int64 {
 	for i := range holders {
 		h := &holders[i]
-		if h.Process == c.e.process && !h.Lingers && !c.siblings.hasLatest(h.Token) {
+		if h.Process == c.e.process && !h.Lingers && !c.hasLatest(h.Token) {
 			return h.Token
 		}
 	}
@@ -52,25 +52,16 @@ func (c *cohort) namedHere(holders []core.Holder) int64 {
 }
 
 // hasLatest reports whether the latest lease began with that token.
-func (c *siblings) hasLatest(token int64) bool {
-	return c != nil && c.lease != nil && c.lease.first == token
-}
-
-// isAlone reports whether the cohort is the only one of its key.
-func (c *cohort) isAlone() bool {
-	if c.siblings == nil {
-		return c.shard.siblings[c.id.key] == nil
-	}
-	return c.siblings.cohorts == 1 && c.shard.cohorts[cohortID{key: c.id.key}] == nil
-}
+func (n *entry) hasLatest(token int64) bool { return n.latest != nil && n.latest.first == token }
 
 // doubts notes that an answer names a holder of this process, and reports whether one before has, long enough ago for
 // a grant to arrive.
-func (c *cohort) doubts(token int64, sent clock.Instant) bool {
-	if c.doubt.token == token {
-		return sent.Sub(c.doubt.at) >= lateMessage
+func (n *entry) doubts(token int64, sent clock.Instant) bool {
+	more := n.more()
+	if more.doubt.token == token {
+		return sent.Sub(more.doubt.at) >= lateMessage
 	}
-	c.doubt = doubt{token, clock.Now()}
+	more.doubt = doubt{token, clock.Now()}
 	return false
 }
 

@@ -10,11 +10,8 @@ import (
 // A permit of a semaphore is a lease of its own, as that of a fair lock is. What differs are the scripts, that several
 // leases of a key are there at once, and that each has slots (rule 26 of docs/protocol.md).
 
-// permitting is a bit of the groups of callers that want a permit.
-const permitting = 1 << 62
-
 // isPermit reports whether its caller wants a permit, or has one.
-func (c *cohort) isPermit() bool { return c.id.group&(sharing|permitting) == permitting }
+func (c *cohort) isPermit() bool { return c.kind == permit }
 
 // Slots implements core.PermitHold.
 func (h *hold) Slots() []int {
@@ -35,7 +32,7 @@ func (r *request) nextEnd(wait *core.Wait, permits time.Duration) time.Duration 
 		}
 		return next
 	}
-	all := r.c.siblings
+	all := r.c.rest
 	if all.scout == nil {
 		all.scout = r
 	}
@@ -47,11 +44,11 @@ func (r *request) nextEnd(wait *core.Wait, permits time.Duration) time.Duration 
 
 // addQueued notes that there is one more queued request for a permit, or one less.
 func (r *request) addQueued(n int) {
-	all := r.c.siblings
-	all.addKnown(n)
+	r.c.known += n
 	if !r.c.isPermit() {
 		return
 	}
+	all := r.c.rest
 	all.queuedPermits += n
 	if n < 0 && all.scout == r {
 		all.scout = nil

@@ -142,7 +142,7 @@ func TestAnOlderTokenOfAnotherPermitIsNotOld(t *testing.T) {
 			}
 			h := a.acquire(b.T, b.e)
 			h.lease.c.shard.mu.Lock()
-			all := h.lease.c.siblings
+			all := h.lease.c.entry
 			all.greatest = h.Token() + 1
 			r := &request{c: h.lease.c, leader: &localq.Waiter{Req: h.Req}}
 			if got := r.isOld(script.Grant{Token: h.Token()}); got != old {

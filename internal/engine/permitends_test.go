@@ -156,12 +156,3 @@ type stalls struct {
 }
 
 func (s *stalls) Stalled(core.LocalHold) { s.n++ }
-
-// Groups of readers that share a lease have any bits besides.
-func TestReadersWantNoPermits(t *testing.T) {
-	for group, want := range map[uint64]bool{sharing | permitting | 1: false, sharing | 1: false, permitting | 1: true, 0: false} {
-		if c := (&cohort{id: cohortID{group: group}}); c.isPermit() != want {
-			t.Errorf("group %x wants a permit: %t", group, c.isPermit())
-		}
-	}
-}

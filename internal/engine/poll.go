@@ -35,7 +35,7 @@ func (e *Engine) polls(requests []*request) []*transport.Call {
 	groups := make(map[line][]*request)
 	var calls []*transport.Call
 	for _, r := range requests {
-		key := line{r.c.id.key, r.c.isPermit()}
+		key := line{r.c.key, r.c.isPermit()}
 		groups[key] = append(groups[key], r)
 		if len(groups[key]) == script.MaxPolled {
 			calls = append(calls, e.poll(groups[key]))

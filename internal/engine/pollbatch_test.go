@@ -64,8 +64,9 @@ func overRequest(e *Engine, i int) *request {
 	if i%3 == 0 {
 		w.Req.Key = "item:2"
 	}
-	c := &cohort{e: e, id: e.cohortOf(w.Req), shard: new(shard), keys: e.layout.KeySet(w.Req.Key)}
-	c.slot = e.slotOf(&c.keys)
+	n := &entry{e: e, shard: new(shard), key: w.Req.Key, keys: e.layout.KeySet(w.Req.Key)}
+	n.slot = e.slotOf(&n.keys)
+	c := n.cohortOf(w.Req)
 	return &request{c: c, id: e.newID(), leader: w, over: true}
 }
 

@@ -14,7 +14,7 @@ type lockKey struct {
 	permit bool
 }
 
-func (c *cohort) lockKey() lockKey { return lockKey{c.id.key, c.isPermit()} }
+func (c *cohort) lockKey() lockKey { return lockKey{c.key, c.isPermit()} }
 
 // released is the keys of a shard at which something of this process has ended lately: it was released, passed on or cancelled.
 // A busy key has one entry. The shard's mutex guards it.

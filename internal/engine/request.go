@@ -110,7 +110,7 @@ const maxWaitKept = 10 * time.Minute
 // onAcquired deals with the answer to acquire.lua.
 func (r *request) onAcquired(reply *transport.Reply) {
 	if since, err := r.use(reply); err != nil {
-		r.c.e.warnOfOutage(r.c.id.key, since, err)
+		r.c.e.warnOfOutage(r.c.key, since, err)
 		if transport.IsPoolTimeout(err) {
 			r.c.e.findOutage(r.c, err)
 		}

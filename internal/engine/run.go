@@ -50,7 +50,7 @@ func (l *lease) startRun(ids string) {
 	n.timer.owner = n
 	for id := range strings.SplitSeq(ids, ",") {
 		r, ok := c.e.find(id).(*request)
-		if !ok || r.c.shard != c.shard || r.c.id.key != c.id.key {
+		if !ok || r.c.entry != c.entry {
 			break
 		}
 		r.provesLoss() // of an earlier run, which the server has ended before it granted this one
@@ -73,7 +73,7 @@ func (l *lease) endRun() {
 func (l *lease) passAlong(h *hold, now clock.Instant) bool {
 	n := l.run
 	if n == nil || n.ends || len(n.next) == 0 || l.tokens.AreUsed() || !l.isFresh(now) || now.Sub(l.grantedAt) > l.duration/3 ||
-		l.c.siblings.greatest > l.tokens.Last() { // the server has granted the key since
+		l.c.greatest > l.tokens.Last() { // the server has granted the key since
 		return false
 	}
 	r := n.next[0]

@@ -169,7 +169,7 @@ func TestASubscriptionIsWorthNothingToAnEarlierQuestion(t *testing.T) {
 }
 
 // Readers of one key come and go with many terms, while some are always there.
-func TestSiblingsForgetCohortsThatAreGone(t *testing.T) {
+func TestAnEntryForgetsCohortsThatAreGone(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
@@ -180,7 +180,7 @@ func TestSiblingsForgetCohortsThatAreGone(t *testing.T) {
 		}
 		c := first.lease.c
 		c.shard.mu.Lock()
-		cohorts, readers := c.siblings.cohorts, len(c.siblings.readers)
+		cohorts, readers := c.n, len(c.readers)
 		c.shard.mu.Unlock()
 		if cohorts != 1 || readers != 1 {
 			b.Errorf("it has %d cohorts, %d of readers", cohorts, readers)

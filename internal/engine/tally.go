@@ -57,7 +57,7 @@ func (t *tally) hasChanged() bool {
 
 // startTally begins the tally of a lease of which the server was told so many.
 func (c *cohort) startTally(l *lease, told int) {
-	if c.id.group != 0 {
+	if c.kind != passing {
 		return // other callers have tickets
 	}
 	c.tally = &tally{lease: l, told: crowd{calls: told}}

@@ -67,13 +67,13 @@ func (e *Engine) newTrip(ctx context.Context, rs []*core.Request) *trip {
 
 // add sends a request for one lock along, if its cohort has nothing to do.
 func (t *trip) add(w *localq.Waiter) bool {
-	c := t.e.lockCohort(t.e.cohortOf(w.Req))
+	c := t.e.lockCohort(w.Req)
 	defer c.unlock()
 	if !c.isIdle() || len(t.legs) > 0 && c.slot != t.legs[0].r.c.slot {
 		return false
 	}
 	c.waiters.Push(w)
-	c.siblings.addWaiting(1)
+	c.waits++
 	request := c.newRequest(nil)
 	if request == nil { // the context has ended
 		c.removeWaiter(w)
@@ -84,12 +84,9 @@ func (t *trip) add(w *localq.Waiter) bool {
 }
 
 // isIdle reports whether nobody of this process has the lock, wants it or is about to release it, as far as the cohort
-// and its siblings know.
+// and its entry know.
 func (c *cohort) isIdle() bool {
-	if s := c.siblings; s != nil && (s.waiting > 0 || s.known > 0) {
-		return false
-	}
-	return c.waiters.Len == 0 && c.request == nil && c.lease == nil && c.releasing == nil && !c.raising
+	return c.waits == 0 && c.known == 0 && c.request == nil && c.lease == nil && c.releasing == nil && !c.raising
 }
 
 // call prepares a run of acquire_all.lua.

@@ -65,7 +65,7 @@ func (p *party) releases(holds []core.Hold) {
 func (r *rig) isEmpty() {
 	r.Helper()
 	eventually(r.T, "something is left on the server", func() bool { return len(r.left()) == 0 })
-	r.e.eachCohort(func(c *cohort) { r.Errorf("there is a cohort for %q", c.id.key) })
+	r.e.eachCohort(func(c *cohort) { r.Errorf("there is a cohort for %q", c.key) })
 	if l, q := r.e.ids.leases(), r.e.ids.requests(); len(l)+len(q) > 0 {
 		r.Errorf("%d leases and %d requests are left", len(l), len(q))
 	}
@@ -194,7 +194,7 @@ func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
 			joined := make(chan *hold, 1)
 			go func() { joined <- newRequester("item:1").acquire(t, r.e) }()
 			eventually(t, "nobody joins", func() bool {
-				c := r.e.lockCohort(cohortID{key: "item:1"})
+				c := r.e.lockCohort(&core.Request{Key: "item:1"})
 				defer c.unlock()
 				return c.waiters.Len == 2
 			})
