@@ -232,18 +232,16 @@ func (b *bubble) checkGone(e *Engine) {
 		b.Errorf("the id %d is left: %T", n, v)
 	}
 	e.ids.mu.Unlock()
-	e.schedule.mu.Lock()
-	for _, t := range e.schedule.timers {
-		if e.schedule.stopped {
+	for _, owner := range e.schedule.Owners() {
+		if e.closing.Load() {
 			break // what the server has not confirmed
 		}
-		switch t.owner.(type) {
+		switch owner.(type) {
 		case *recovery, *silentInbox, *inboxes, *identity: // of no lock
 		default:
-			b.Errorf("a timer is left: of a %T", t.owner)
+			b.Errorf("a timer is left: of a %T", owner)
 		}
 	}
-	e.schedule.mu.Unlock()
 	if n := e.active.Load(); n != 0 {
 		b.Errorf("%d grants are not over", n)
 	}

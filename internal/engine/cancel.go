@@ -6,6 +6,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -22,7 +23,7 @@ type cancellation struct {
 	failed    bool                     // for good
 	until     clock.Instant
 	delay     time.Duration
-	timer     timer
+	timer     timers.Timer
 }
 
 // A cancelTarget is an id that the server is to forget.
@@ -60,13 +61,13 @@ func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 // cancel sends a cancellation of ids whose holds last no longer than a lease.
 func (e *Engine) cancel(c *cancellation, lease time.Duration) {
 	c.e, c.until, c.delay = e, clock.Now().Add(lease+script.AcceptWindow), minCancelDelay
-	c.timer.owner = c
+	c.timer.Of(c)
 	e.endings.begin(c.isHold)
 	c.send()
 }
 
-// due sends it again, or notes that its hold has expired.
-func (c *cancellation) due() {
+// Due sends it again, or notes that its hold has expired.
+func (c *cancellation) Due() {
 	if c.failed {
 		c.e.endings.expired()
 	} else {
@@ -94,14 +95,14 @@ func (c *cancellation) onCancelled(a *transport.Reply) {
 		c.warn(err)
 		e.endings.failed(err)
 		if c.failed = true; c.isHold {
-			e.schedule.set(&c.timer, c.until, 0)
+			e.schedule.Set(&c.timer, c.until, 0)
 		}
 		e.endings.giveUp()
 	default:
 		e.endings.failed(err)
 		delay := c.delay
 		c.delay = min(2*delay, maxCancelDelay) // before the next try, which reads it, can begin
-		e.schedule.set(&c.timer, clock.Now().Add(delay), 0)
+		e.schedule.SetAfter(&c.timer, delay, 0)
 	}
 }
 

@@ -70,7 +70,7 @@ func (e *Engine) close() error {
 	}
 	left := e.AwaitEndings()
 	e.sender.Cancel()
-	e.schedule.stop()
+	e.schedule.Stop()
 	e.detector.Stop()
 	e.inboxes.stop()
 	e.look.stop()

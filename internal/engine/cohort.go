@@ -130,7 +130,7 @@ func (c *cohort) newRequest(p *script.Predecessor) *request {
 		queues: c.waiters.Len > c.waiters.Tries, snapshot: c.snapshot(),
 		seen: c.slot.greatest.Load(),
 	}
-	r.timer.owner = r
+	r.timer.Of(r)
 	c.request, c.sentAt = r, clock.Now()
 	c.e.ids.set(r.id, r)
 	return r
@@ -185,7 +185,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	if l.contended {
 		c.tokenBlock = 0
 	}
-	l.timer.owner = l
+	l.timer.Of(l)
 	l.expires.Store(int64(until))
 	l.renewAfter(now, until.Sub(now)/3)
 	l.listen(then)
@@ -223,7 +223,7 @@ func (c *cohort) detachKeepingID(r *request) {
 		r.addQueued(-1)
 	}
 	r.over = true
-	c.e.schedule.remove(&r.timer)
+	c.e.schedule.Remove(&r.timer)
 	if c.request == r {
 		c.request = nil
 	}

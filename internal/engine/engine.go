@@ -68,6 +68,7 @@ import (
 	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -112,7 +113,8 @@ type Engine struct {
 
 	seed     maphash.Seed
 	shards   [64]shard
-	schedule schedule
+	schedule *timers.Schedule
+	round    round
 	slots    slots
 	inboxes  inboxes
 	detector *deadlock.Detector
@@ -169,7 +171,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.identity.init(e, topology)
 	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.stalls = transport.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
-	e.schedule.init(e)
+	e.schedule = timers.New(e.endRound)
 	e.beKnown()
 	return e, nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/timers"
 )
 
 // findForgotten looks for holds that nobody can release any more. They end with the lease as it is now, even if it is
@@ -35,7 +36,7 @@ func (l *lease) sortHolds() {
 		if limit := clock.Instant(h.limit.Load()); limit != 0 {
 			return limit
 		}
-		return never
+		return timers.Never
 	}
 	for _, h := range slices.SortedStableFunc(l.holds.All(), func(a, b *hold) int { return cmp.Compare(end(a), end(b)) }) {
 		l.holds.Remove(h)

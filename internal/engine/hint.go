@@ -35,7 +35,7 @@ func nextHint(at, now clock.Instant) (next clock.Instant, needed bool) {
 func (r *request) pollSoon() {
 	var needed bool
 	if r.hintAt, needed = nextHint(r.hintAt, clock.Now()); needed {
-		r.c.e.schedule.set(&r.timer, r.hintAt, 0)
+		r.c.e.schedule.Set(&r.timer, r.hintAt, 0)
 	}
 }
 

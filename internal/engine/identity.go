@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -23,7 +24,7 @@ type identity struct {
 	needed atomic.Int64  // an instant: it matters until then
 	armed  atomic.Bool   // a look is planned, or under way
 	off    atomic.Bool   // the server does not say
-	timer  timer
+	timer  timers.Timer
 
 	mu    sync.Mutex
 	known map[*redis.Client]string // replication ids; of nil, if there is no Cluster
@@ -38,7 +39,8 @@ const (
 )
 
 func (y *identity) init(e *Engine, t transport.Topology) {
-	y.e, y.timer.owner = e, y
+	y.e = e
+	y.timer.Of(y)
 	y.known = make(map[*redis.Client]string)
 	y.roams = !t.Single && !t.Cluster
 	if y.pause = identityPause; y.roams {
@@ -67,11 +69,11 @@ func (y *identity) need(now clock.Instant) {
 		now = now.Add(y.pause)
 	}
 	y.mu.Unlock()
-	y.e.schedule.set(&y.timer, now, 0)
+	y.e.schedule.Set(&y.timer, now, 0)
 }
 
-// due is called when it is time for a look.
-func (y *identity) due() { y.e.schedule.wg.Go(y.look) }
+// Due looks, in the background.
+func (y *identity) Due() { y.e.schedule.Go(y.look) }
 
 // look asks all servers that matter, and plans the next look if one is needed.
 func (y *identity) look() {
@@ -83,7 +85,7 @@ func (y *identity) look() {
 		y.needed.Store(int64(now.Add(releaseLost)))
 	}
 	if now < clock.Instant(y.needed.Load()) && !y.off.Load() {
-		y.e.schedule.set(&y.timer, now.Add(y.pause), 0)
+		y.e.schedule.Set(&y.timer, now.Add(y.pause), 0)
 		return
 	}
 	y.armed.Store(false)

@@ -113,7 +113,7 @@ func (e *Engine) pollThose(chosen func(r *request) bool) {
 	for _, r := range e.ids.requests() {
 		r.c.shard.mu.Lock()
 		if !r.over && r.queued && chosen(r) {
-			e.schedule.set(&r.timer, clock.Now(), 0)
+			e.schedule.SetNow(&r.timer)
 		}
 		r.c.shard.mu.Unlock()
 	}

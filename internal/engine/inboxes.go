@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -21,7 +22,7 @@ type inboxes struct {
 	silent  silentInbox
 	silence atomic.Int64 // how long a connection brings no message until it is tested (ns)
 	count   atomic.Int64 // subscriptions so far
-	anew    timer        // for polls after new subscriptions
+	anew    timers.Timer // for polls after new subscriptions
 
 	wg          sync.WaitGroup
 	mu          sync.Mutex
@@ -40,7 +41,7 @@ const (
 func (all *inboxes) init(e *Engine) {
 	all.e, all.cluster = e, transport.ClusterOf(e.rdb)
 	all.subscribers = make(map[*redis.Client]*subscriber)
-	all.anew.owner = all
+	all.anew.Of(all)
 	all.silence.Store(int64(inboxSilence))
 	all.silent.init(e)
 	if all.cluster == nil {
@@ -141,11 +142,11 @@ func (all *inboxes) confirmed(b *inbox) {
 	if missed {
 		all.e.recovery.plan() // the server of the last one may be away
 	}
-	all.e.schedule.set(&all.anew, clock.Now(), 0) // messages may have been missed
+	all.e.schedule.SetNow(&all.anew) // messages may have been missed
 }
 
-// due is called after new subscriptions: it polls for the requests of which a message may have been missed.
-func (all *inboxes) due() {
+// Due polls, after new subscriptions, for the requests of which a message may have been missed.
+func (all *inboxes) Due() {
 	all.e.pollThose(func(r *request) bool { return r.asked != r.c.slot.inbox.subscription.Load() })
 }
 

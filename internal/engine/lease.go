@@ -9,6 +9,7 @@ import (
 	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/timers"
 )
 
 // A lease is what the server has granted to this process, under one id. It is passed from hold to hold
@@ -44,7 +45,7 @@ type lease struct {
 	slack   time.Duration // by how much it may be early
 	asked   clock.Instant // when the first renewal was sent that has no answer; 0: none
 	hintAt  clock.Instant // when the last renewal was sent, or is going to be, that a message led to; 0: never
-	timer   timer         // for what comes first: a renewal, the deadline, or that an answer is overdue
+	timer   timers.Timer  // for what comes first: a renewal, the deadline, or that an answer is overdue
 	timerAt clock.Instant // when the timer is due; 0: not set
 }
 
@@ -95,7 +96,7 @@ func (l *lease) reschedule() {
 	}
 	if at != l.timerAt {
 		l.timerAt = at
-		l.c.e.schedule.set(&l.timer, at, slack)
+		l.c.e.schedule.Set(&l.timer, at, slack)
 	}
 }
 
@@ -107,7 +108,20 @@ func (l *lease) deadline() clock.Instant {
 	return l.holds.First().deadline()
 }
 
-// due is called when the lease's timer is due. It ends holds whose time is over, or the whole lease, and
+// Due ends holds whose time is over, and has the lease be renewed if it is time for that.
+func (l *lease) Due() {
+	renew, lost, news := l.due()
+	e := l.c.e
+	e.round.lost = append(e.round.lost, lost...)
+	for _, report := range news {
+		e.schedule.Go(report) // without holding up the schedule
+	}
+	if renew {
+		e.round.renewals = append(e.round.renewals, l.renewalDue())
+	}
+}
+
+// due is Due with the shard locked. It ends holds whose time is over, or the whole lease, and
 // returns the holds. It also reports whether the lease is to be renewed. What it returns as news are
 // functions to be called: the answer to a renewal is overdue, or holds were forgotten.
 func (l *lease) due() (renew bool, lost []*hold, news []func()) {
@@ -212,7 +226,7 @@ func (l *lease) detachKeepingID(cause error) (lost []*hold) {
 		l.c.endTally()
 	}
 	l.c.removeLease(l)
-	l.c.e.schedule.remove(&l.timer)
+	l.c.e.schedule.Remove(&l.timer)
 	if l.run != nil {
 		l.run.end()
 	}

@@ -45,6 +45,9 @@ func (h *hold) outOfTime(now clock.Instant) error {
 
 var errMoved = fmt.Errorf("%w: its slot has moved, and replicas of the new master have not acknowledged it in time", core.ErrLost)
 
+// tellLost is notifyLost that waits for nobody.
+func (e *Engine) tellLost(lost []*hold) { e.schedule.Go(func() { notifyLost(lost) }) }
+
 func (h *hold) notifyLost() { h.Req.Events.Lost(h.Lost) }
 
 // notifyLost notifies the callers of lost holds.

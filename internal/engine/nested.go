@@ -11,6 +11,7 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -20,8 +21,8 @@ type nested struct {
 	deadlock.Nested
 	c     *cohort
 	w     *localq.Waiter
-	timer timer // the next look
-	over  bool  // guarded by the shard's mutex
+	timer timers.Timer // the next look
+	over  bool         // guarded by the shard's mutex
 }
 
 // beginNested registers the wait of w, if it is nested. Jobs and leaders wait for long by their nature, and most nodes of
@@ -33,7 +34,7 @@ func (c *cohort) beginNested(w *localq.Waiter) *nested {
 	}
 	e := c.e
 	n := &nested{c: c, w: w}
-	n.timer.owner = n
+	n.timer.Of(n)
 	n.Nested = deadlock.Nested{
 		Waits: e.cfg.Waits, Request: w.Req, Began: w.Began.Time(), Until: w.Until(), Process: e.process, Site: site{e}, Call: n, Wake: n.wake,
 	}
@@ -55,7 +56,7 @@ func (n *nested) end() {
 	}
 	n.c.shard.mu.Lock()
 	n.over = true
-	n.c.e.schedule.remove(&n.timer)
+	n.c.e.schedule.Remove(&n.timer)
 	n.c.shard.mu.Unlock()
 	n.End()
 }
@@ -73,13 +74,13 @@ func (n *nested) wake(after time.Duration) {
 	n.c.shard.mu.Lock()
 	defer n.c.shard.mu.Unlock()
 	if !n.over {
-		n.c.e.schedule.set(&n.timer, clock.Now().Add(after), 0)
+		n.c.e.schedule.SetAfter(&n.timer, after, 0)
 	}
 }
 
-// due is called when the wait is to be looked at. Others may ask about the holds that it blocks: their inboxes are those
+// Due looks at the wait. Others may ask about the holds that it blocks: their inboxes are those
 // in the slots of these. They answer to that of its own key.
-func (n *nested) due() {
+func (n *nested) Due() {
 	n.c.e.inboxes.use(n.c.slot.inbox)
 	n.c.e.detector.Prepare()
 	n.EachHold(func(h core.Hold) {

@@ -51,7 +51,7 @@ func (r *request) waitOut(err error) bool {
 		return false
 	}
 	r.lastErr, r.outage.paused = err, true
-	e.schedule.set(&r.timer, clock.Now().Add(pause), 0)
+	e.schedule.SetAfter(&r.timer, pause, 0)
 	return true
 }
 
@@ -103,7 +103,7 @@ func (e *Engine) findOutage(c *cohort, err error) {
 // whether it is still away.
 func (c *cohort) hurry() {
 	if r := c.request; r != nil && r.outage.paused {
-		c.e.schedule.set(&r.timer, clock.Now(), 0)
+		c.e.schedule.SetNow(&r.timer)
 	}
 }
 

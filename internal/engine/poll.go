@@ -1,13 +1,19 @@
 package engine
 
 import (
-	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
 
-// due is called when the request's timer is due. It reports whether the request is to be polled for; a
+// Due has the request be polled for, or sent again.
+func (r *request) Due() {
+	if r.due() {
+		r.c.e.round.polls = append(r.c.e.round.polls, r)
+	}
+}
+
+// due is Due with the shard locked. It reports whether the request is to be polled for; a
 // request that is not queued yet is sent again instead.
 func (r *request) due() (poll bool) {
 	c, e := r.c, r.c.e
@@ -22,7 +28,7 @@ func (r *request) due() (poll bool) {
 	}
 	r.count(c.waiters.Len)
 	r.asked = c.slot.inbox.subscription.Load()
-	e.schedule.set(&r.timer, clock.Now().Add(script.PollInterval), pollSlack) // whether or not this poll is answered
+	e.schedule.SetAfter(&r.timer, script.PollInterval, pollSlack) // whether or not this poll is answered
 	return true
 }
 

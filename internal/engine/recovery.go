@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -22,7 +23,7 @@ type recovery struct {
 	begun atomic.Int64 // an instant: when the last one began; 0: never
 
 	mu       sync.Mutex
-	timer    timer
+	timer    timers.Timer
 	planned  clock.Instant // when the timer is due; 0: not set
 	last     clock.Instant // when the leases were renewed; 0: never
 	replaced clock.Instant // when that was, or is going to be, as a node was deposed; 0: never
@@ -33,7 +34,8 @@ type recovery struct {
 const recoveryPause = time.Second
 
 func (y *recovery) init(e *Engine) {
-	y.e, y.timer.owner = e, y
+	y.e = e
+	y.timer.Of(y)
 	e.sender.Watch(y.note, y.deposed)
 }
 
@@ -94,11 +96,11 @@ func (y *recovery) planAt(at clock.Instant) {
 		return
 	}
 	y.planned = max(at, 1)
-	y.e.schedule.set(&y.timer, at, 0)
+	y.e.schedule.Set(&y.timer, at, 0)
 }
 
-// due is called when it is time to recover.
-func (y *recovery) due() {
+// Due recovers.
+func (y *recovery) Due() {
 	e := y.e
 	now := clock.Now()
 	y.mu.Lock()

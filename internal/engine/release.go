@@ -8,6 +8,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -89,7 +90,7 @@ type release struct {
 	lingers  time.Time     // the key stays taken until then; zero: it does not
 	outage   outage
 	lastErr  error         // of the last try
-	timer    timer         // the next try
+	timer    timers.Timer  // the next try
 	err      error         // of the release; read it after over
 	over     chan struct{} // closed at its end
 }
@@ -97,7 +98,7 @@ type release struct {
 // newRelease prepares a release of the lease, after detachKeepingID.
 func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, deadline clock.Instant) *release {
 	r := &release{l: l, begun: now, until: now.Add(patience), deadline: deadline, over: make(chan struct{})}
-	r.timer.owner = r
+	r.timer.Of(r)
 	l.c.e.endings.begin(true)
 	if h.keepsPlace() {
 		r.place = h.Req.Place
@@ -123,7 +124,9 @@ func (r *release) call(now clock.Instant) *transport.Call {
 	return k
 }
 
-// send sends release.lua again.
+// Due sends release.lua again.
+func (r *release) Due() { r.send() }
+
 func (r *release) send() { r.l.c.e.sender.Start(r.call(clock.Now())) }
 
 // run sends release.lua, and waits for the end of the release for as long as the caller has patience.
@@ -197,7 +200,7 @@ func (r *release) waitOut(err error) bool {
 	}
 	r.lastErr = err
 	e.endings.failed(err)
-	e.schedule.set(&r.timer, next, 0)
+	e.schedule.Set(&r.timer, next, 0)
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -42,7 +43,7 @@ type request struct {
 	contended bool          // a message said that others wait, before the answer that grants it
 	lastErr   error         // of the last try or poll, or of the renewal that readers waited for
 	outage    outage
-	timer     timer // the next poll, or the next try while the server cannot answer
+	timer     timers.Timer // the next poll, or the next try while the server cannot answer
 }
 
 // send sends acquire.lua, or sends it again.
@@ -312,7 +313,7 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 	if rest := clock.Until(r.hintAt); rest > 0 && rest < next {
 		next, slack = rest, 0
 	}
-	e.schedule.set(&r.timer, clock.Now().Add(next), slack)
+	e.schedule.SetAfter(&r.timer, next, slack)
 }
 
 // onLate deals with a grant that was answered after its own deadline (rule 17 of docs/protocol.md). A poll at once
@@ -324,7 +325,7 @@ func (r *request) onLate() {
 		r.addQueued(1)
 	}
 	r.acceptBy = 0
-	r.c.e.schedule.set(&r.timer, clock.Now(), 0)
+	r.c.e.schedule.SetNow(&r.timer)
 }
 
 // pollSlack is by how much a poll may be early, to go out together with others.

@@ -7,6 +7,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -16,13 +17,13 @@ import (
 // docs/protocol.md). The lease stays that of the first one's cohort. The shard's mutex guards a run.
 type run struct {
 	lease   *lease
-	next    []*request // to whom the lease may be passed
-	served  []*request // to whom it was passed
-	gone    int        // how many of those the server has taken off the queue
-	leaving bool       // more are being taken off
-	ends    bool       // the lease is passed to nobody any more
-	timer   timer      // when those who were served are taken off
-	isSet   bool       // the timer
+	next    []*request   // to whom the lease may be passed
+	served  []*request   // to whom it was passed
+	gone    int          // how many of those the server has taken off the queue
+	leaving bool         // more are being taken off
+	ends    bool         // the lease is passed to nobody any more
+	timer   timers.Timer // when those who were served are taken off
+	isSet   bool         // the timer
 }
 
 const (
@@ -47,7 +48,7 @@ func (l *lease) startRun(ids string) {
 		return
 	}
 	n := &run{lease: l}
-	n.timer.owner = n
+	n.timer.Of(n)
 	for id := range strings.SplitSeq(ids, ",") {
 		r, ok := c.e.find(id).(*request)
 		if !ok || r.c.entry != c.entry {
@@ -112,7 +113,7 @@ func (n *run) take(r *request, now clock.Instant) {
 func (n *run) takeOffLater() {
 	if e := n.lease.c.e; !n.isSet {
 		n.isSet = true
-		e.schedule.set(&n.timer, clock.Now().Add(servedFor), servedFor/4)
+		e.schedule.SetAfter(&n.timer, servedFor, servedFor/4)
 	}
 }
 
@@ -148,8 +149,8 @@ func (n *run) onTakenOff(upTo int, a *transport.Reply) {
 	}
 }
 
-// due is called when those who were served are to be taken off.
-func (n *run) due() {
+// Due takes those who were served off.
+func (n *run) Due() {
 	c := n.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
@@ -169,7 +170,7 @@ func (n *run) servedIDs(from int) []string {
 // end is called when the lease is over. Grants of their own prove nothing any more.
 func (n *run) end() {
 	e := n.lease.c.e
-	e.schedule.remove(&n.timer)
+	e.schedule.Remove(&n.timer)
 	for _, r := range n.served {
 		e.ids.remove(r.id)
 	}
@@ -182,6 +183,6 @@ func (r *request) provesLoss() {
 		return
 	}
 	l := r.run.lease
-	r.c.e.schedule.notifyLost(l.lose(errDeleted))
+	r.c.e.tellLost(l.lose(errDeleted))
 	l.c.removeIfIdle()
 }

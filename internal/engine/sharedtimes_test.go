@@ -136,7 +136,7 @@ func TestOneThatReleasesTooLateTakesNothingFromTheOthers(t *testing.T) {
 		if l != first[0].lease {
 			b.Fatal("they have different leases")
 		}
-		b.e.schedule.remove(&l.timer) // it is late
+		b.e.schedule.Remove(&l.timer) // it is late
 		time.Sleep(3 * time.Second)
 		if _, err := first[0].Release(time.Second); !errors.Is(err, core.ErrLost) {
 			b.Errorf("Release after its maximum hold: %v", err)

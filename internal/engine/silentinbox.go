@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/timers"
 )
 
 // A silentInbox finds out that the subscription brings no messages any more, though its connection answers: it stays
@@ -17,7 +18,7 @@ type silentInbox struct {
 
 	mu      sync.Mutex
 	missing map[string]missing // by the ids of grants
-	timer   timer
+	timer   timers.Timer
 	pause   time.Duration // until the inbox subscribes anew again
 	last    clock.Instant // when it did
 }
@@ -40,7 +41,7 @@ const (
 
 func (m *silentInbox) init(e *Engine) {
 	m.e, m.missing, m.pause = e, make(map[string]missing), shortestPause
-	m.timer.owner = m
+	m.timer.Of(m)
 }
 
 // expect notes that a poll has found a grant whose message has to come to b.
@@ -52,7 +53,7 @@ func (m *silentInbox) expect(id string, b *inbox) {
 	}
 	by := clock.Now().Add(lateMessage)
 	if m.missing[id] = (missing{b, by}); len(m.missing) == 1 {
-		m.e.schedule.set(&m.timer, by, 0)
+		m.e.schedule.Set(&m.timer, by, 0)
 	}
 }
 
@@ -64,10 +65,10 @@ func (m *silentInbox) heard(id string) {
 	m.pause = shortestPause
 }
 
-// due is called when a message should have come. It has the inbox subscribe anew if one has not.
-func (m *silentInbox) due() {
+// Due has the inbox subscribe anew if one has not.
+func (m *silentInbox) Due() {
 	m.mu.Lock()
-	now, next := clock.Now(), never
+	now, next := clock.Now(), timers.Never
 	var late *inbox
 	for id, one := range m.missing {
 		if one.by <= now {
@@ -77,8 +78,8 @@ func (m *silentInbox) due() {
 			next = min(next, one.by)
 		}
 	}
-	if next != never {
-		m.e.schedule.set(&m.timer, next, 0)
+	if next != timers.Never {
+		m.e.schedule.Set(&m.timer, next, 0)
 	}
 	renew := late != nil && (m.last == 0 || now.Sub(m.last) >= m.pause)
 	if renew {

@@ -4,6 +4,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -22,10 +23,10 @@ const (
 // A tally is how many callers wait behind a lease, as the server was told. The shard's mutex guards it.
 type tally struct {
 	lease *lease
-	told  crowd // which the server has confirmed
-	runs  int   // of tell.lua so far
-	timer timer // when to compare the crowd with what was told
-	isSet bool  // the timer
+	told  crowd        // which the server has confirmed
+	runs  int          // of tell.lua so far
+	timer timers.Timer // when to compare the crowd with what was told
+	isSet bool         // the timer
 }
 
 // A crowd is the callers that wait behind a lease.
@@ -61,7 +62,7 @@ func (c *cohort) startTally(l *lease, told int) {
 		return // other callers have tickets
 	}
 	c.tally = &tally{lease: l, told: crowd{calls: told}}
-	c.tally.timer.owner = c.tally
+	c.tally.timer.Of(c.tally)
 }
 
 // keepTally makes sure that the server is told who waits behind the lease.
@@ -71,19 +72,26 @@ func (c *cohort) keepTally() {
 	}
 	if t := c.tally; t != nil && !t.isSet && t.hasChanged() {
 		t.isSet = true
-		c.e.schedule.set(&t.timer, clock.Now().Add(tellAfter), tellSlack)
+		c.e.schedule.SetAfter(&t.timer, tellAfter, tellSlack)
 	}
 }
 
 // endTally ends the tally with its lease.
 func (c *cohort) endTally() {
 	if c.tally != nil {
-		c.e.schedule.remove(&c.tally.timer)
+		c.e.schedule.Remove(&c.tally.timer)
 		c.tally = nil
 	}
 }
 
-// due is called when the timer is due. It prepares a run of tell.lua; nil if the server knows the crowd already.
+// Due tells the server of the crowd if that has changed.
+func (t *tally) Due() {
+	if k := t.due(); k != nil {
+		t.lease.c.e.round.tells = append(t.lease.c.e.round.tells, k)
+	}
+}
+
+// due is Due with the shard locked. It prepares a run of tell.lua; nil if the server knows the crowd already.
 func (t *tally) due() *transport.Call {
 	l, c := t.lease, t.lease.c
 	c.shard.mu.Lock()
@@ -93,7 +101,7 @@ func (t *tally) due() *transport.Call {
 		return nil
 	}
 	now := clock.Now()
-	c.e.schedule.set(&t.timer, now.Add(tellAfter), tellSlack) // whether or not this run is answered
+	c.e.schedule.Set(&t.timer, now.Add(tellAfter), tellSlack) // whether or not this run is answered
 	waiting := c.crowd()
 	if t.told == waiting {
 		return nil
