@@ -33,7 +33,7 @@ func TestABatchIsOneCommand(t *testing.T) {
 				last = res.grant.Token()
 				h := r.rdb.HGetAll(r.Context(), res.grant.lease.c.keys.Holder()).Val()
 				if h["id"] != res.grant.lease.id.String() || h["owner"] != "owner" ||
-					h["token"] != strconv.FormatInt(last, 10) || h["inbox"] != r.e.inboxes.only.name {
+					h["token"] != strconv.FormatInt(last, 10) || h["inbox"] != r.e.inbox.Name {
 					r.Errorf("%s: the server has %v for token %d", res.key, h, last)
 				}
 				ttl := r.rdb.PTTL(r.Context(), res.grant.lease.c.keys.Holder()).Val()

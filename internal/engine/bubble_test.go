@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
@@ -58,7 +59,7 @@ func (b *bubble) engine(edit ...func(*redis.Options)) *Engine {
 }
 
 // inbox is the one of the engine.
-func (b *bubble) inbox() *inbox { return b.e.inboxes.only }
+func (b *bubble) inbox() *inbox.Inbox { return b.e.inbox }
 
 // requester wants the lock in that mode.
 func (b *bubble) requester(mode core.Mode) *requester {
@@ -197,9 +198,9 @@ func (b *bubble) warmWith(names ...string) {
 			b.Fatal(err)
 		}
 	}
-	b.e.inboxes.use(b.inbox())
+	b.e.inboxes.Use(b.inbox())
 	synctest.Wait()
-	if !b.inbox().isLive() {
+	if !b.inbox().IsLive() {
 		b.Fatal("not subscribed")
 	}
 	b.wire.Record()
@@ -237,8 +238,7 @@ func (b *bubble) checkGone(e *Engine) {
 			break // what the server has not confirmed
 		}
 		switch owner.(type) {
-		case *recovery, *silentInbox, *inboxes, *identity: // of no lock
-		default:
+		case *lease, *request, *run, *release, *tally, *cancellation, *nested: // the others are of no lock
 			b.Errorf("a timer is left: of a %T", owner)
 		}
 	}

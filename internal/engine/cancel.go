@@ -116,7 +116,7 @@ func (c *cancellation) warn(err error) {
 
 // settle sends a poll without tickets: there was more to do in a queue than one run of a script does.
 func (e *Engine) settle(n script.KeySet, permits bool) {
-	p := script.Poll{Keys: &n, Permits: permits, Subscribed: e.slotOf(&n).inbox.isLive()}
+	p := script.Poll{Keys: &n, Permits: permits, Subscribed: e.slotOf(&n).inbox.IsLive()}
 	e.sender.Start(p.Call(e.sender.Context(), e.scripts, func(reply *transport.Reply) {
 		if a, _ := script.PollAnswer(reply, 0, e.layout.InboxPrefix()); a.More {
 			e.settle(n, permits)

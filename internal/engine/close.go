@@ -72,7 +72,7 @@ func (e *Engine) close() error {
 	e.sender.Cancel()
 	e.schedule.Stop()
 	e.detector.Stop()
-	e.inboxes.stop()
+	e.inboxes.Stop()
 	e.look.stop()
 	e.nodeLooks.stop()
 	e.sender.Stop()

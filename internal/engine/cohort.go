@@ -148,8 +148,8 @@ func (c *cohort) tokensWanted() (free, queued int) {
 		c.tokenBlock = 0
 		return 1, 1
 	}
-	c.e.inboxes.use(c.slot.inbox)
-	if !c.slot.inbox.isLive() {
+	c.e.inboxes.Use(c.slot.inbox)
+	if !c.slot.inbox.IsLive() {
 		return 1 + passes, 1 + passes
 	}
 	block := localq.NextBlock(int(c.tokenBlock), c.waiters.Len)

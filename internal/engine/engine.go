@@ -65,6 +65,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
@@ -116,7 +117,8 @@ type Engine struct {
 	schedule *timers.Schedule
 	round    round
 	slots    slots
-	inboxes  inboxes
+	inboxes  *inbox.Inboxes
+	inbox    *inbox.Inbox // for all locks; nil: each slot of a Cluster has one
 	detector *deadlock.Detector
 	recovery recovery
 	identity identity
@@ -164,14 +166,17 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.quarantine = script.NewQuarantine(rdb, e.layout, cfg.Quarantine)
 	params.Quarantine = e.quarantine
 	e.scripts = script.NewSet(params)
-	e.inboxes.init(e)
+	e.schedule = timers.New(e.endRound)
+	e.inboxes = inbox.NewInboxes(inbox.Config{Client: rdb, Sender: e.sender, Schedule: e.schedule, Reader: reader{e}, Logger: cfg.Logger})
+	if e.inboxes.Cluster == nil {
+		e.inbox = inbox.New(e.layout.Inbox(e.process, nil))
+	}
 	e.detector = deadlock.NewDetector(cfg.Waits, site{e})
 	e.slots.init(e, topology.Cluster)
 	e.recovery.init(e)
 	e.identity.init(e, topology)
 	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.stalls = transport.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
-	e.schedule = timers.New(e.endRound)
 	e.beKnown()
 	return e, nil
 }

@@ -243,7 +243,7 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 	}
 	var first clock.Instant
 	locked(func() bool { first = r.acceptBy; return true })()
-	eventually(t, "no poll after the subscription", locked(func() bool { return b.inboxes.only.isLive() && r.acceptBy > first }))
+	eventually(t, "no poll after the subscription", locked(func() bool { return b.inbox.IsLive() && r.acceptBy > first }))
 	fault := wire.Withhold(b.scripts.All()["renew"].SHA)
 	if _, err := held.Release(soon); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func (b *bubble) forge(texts ...string) {
 	b.Helper()
 	time.Sleep(time.Millisecond)
 	for _, text := range texts {
-		b.rdb.Publish(b.Context(), b.inbox().name, text)
+		b.rdb.Publish(b.Context(), b.inbox().Name, text)
 	}
 	synctest.Wait()
 }
@@ -239,7 +239,7 @@ func liveWithForger(t *testing.T, seed uint64) {
 		b.warm()
 		other := b.engine()
 		f := &forger{Rand: rand.New(rand.NewPCG(seed, 1)), b: b, hear: b.hear()}
-		f.to = []string{b.inbox().name, other.inboxes.only.name}
+		f.to = []string{b.inbox().Name, other.inbox.Name}
 		modes := []core.Mode{core.Exclusive, core.Fair, core.Fair, core.Write, core.Read}
 		calls := make([]*calling, 6)
 		held := make([]bool, len(calls))

@@ -93,7 +93,7 @@ func (y *identity) look() {
 
 // nodes returns the nodes of a Cluster at which something has ended lately; one that is nil if there is no Cluster.
 func (y *identity) nodes() (all []*redis.Client) {
-	cluster := y.e.inboxes.cluster
+	cluster := y.e.inboxes.Cluster
 	if cluster == nil {
 		return []*redis.Client{nil}
 	}
@@ -146,8 +146,8 @@ func (y *identity) changed() {
 	e.recovery.plan()
 	switch {
 	case y.roams:
-		e.inboxes.subscribeAnew(e.inboxes.only)
-	case e.inboxes.cluster != nil:
-		e.inboxes.follow()
+		e.inboxes.SubscribeAnew(e.inbox)
+	case e.inboxes.Cluster != nil:
+		e.inboxes.Follow()
 	}
 }

@@ -1,34 +1,38 @@
 package engine
 
 import (
-	"sync/atomic"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/deadlock"
+	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/script"
 )
 
-// An inbox is a channel on which this process learns of grants. A process has one for all locks; in a Cluster one for
-// each slot, whose messages stay at the node that has the slot. The subscription begins with the first contention.
-// Polls find what gets lost on the way (rule 7 of docs/protocol.md).
-type inbox struct {
-	name    string
-	address any // name, as an argument of a command
+// A reader is what inboxes tell of messages.
+type reader struct{ e *Engine }
 
-	// The number of the subscription; 0 while there is none. As long as it stays the same no message was missed.
-	subscription atomic.Int64
-	started      atomic.Bool  // it is subscribed to, or is going to be
-	used         atomic.Int64 // an instant: when somebody wanted its messages last
-	listeners    atomic.Int64 // leases that end soon if its slot moves
-
-	// The mutex of inboxes guards these.
-	subscriber *subscriber // nil: none yet
-	missed     bool        // messages, since a connection failed
+// Message implements inbox.Reader.
+func (r reader) Message(channel, payload string) {
+	if strings.HasPrefix(payload, deadlock.Word) {
+		r.e.detector.Receive(channel, payload)
+	} else if m, ok := script.ParseMessage(payload); ok {
+		r.e.onMessage(&m)
+	}
 }
 
-func newInbox(name string) *inbox { return &inbox{name: name, address: name} }
+// Subscribed implements inbox.Reader.
+func (r reader) Subscribed() {
+	r.e.pollThose(func(r *request) bool { return r.asked != r.c.slot.inbox.Subscription() })
+}
 
-// isLive reports whether it is subscribed to, as far as is known.
-func (b *inbox) isLive() bool { return b.subscription.Load() != 0 }
+// Missed implements inbox.Reader.
+func (r reader) Missed() { r.e.recovery.plan() }
+
+// Moved implements inbox.Reader.
+func (r reader) Moved(from *redis.Client, some []*inbox.Inbox) { r.e.onSlotsMoved(from, some) }
 
 // onMessage deals with a message of a script.
 func (e *Engine) onMessage(m *script.Message) {
@@ -66,7 +70,7 @@ func (e *Engine) onGrant(m *script.Message) {
 		e.warnOfForgery()
 		return
 	}
-	e.inboxes.silent.heard(m.ID)
+	e.inboxes.Heard(m.ID)
 	switch v := e.ids.find(n).(type) {
 	case *request:
 		if v.accepts(m) {

@@ -65,7 +65,7 @@ func hearPayload(t *testing.T, payload string) {
 		sent = e.prove(text)
 	}
 	before := len(s.sent())
-	newSubscriber(&e.inboxes, nil).handle(&redis.Message{Channel: e.inboxes.only.name, Payload: sent})
+	e.inboxes.Receive(e.inbox, &redis.Message{Channel: e.inbox.Name, Payload: sent})
 	synctest.Wait()
 	if len(holder.lost) > 0 || held.Lost != nil {
 		t.Errorf("%q: the hold is lost: %v", payload, held.Lost)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
@@ -64,7 +65,7 @@ func (r *rally) handOver() time.Duration {
 }
 
 // inbox is the one of other for the key.
-func (r *rally) inbox() *inbox {
+func (r *rally) inbox() *inbox.Inbox {
 	keys := r.other.layout.KeySet(r.key)
 	return r.other.slotOf(&keys).inbox
 }
@@ -78,7 +79,7 @@ func (r *rally) holder() string {
 // handOverAt hands over again and again until other listens at the node. Each time the inbox is used, and looked after.
 func (r *rally) handOverAt(node int, sharded bool) {
 	r.Helper()
-	rdb, name := r.c.Nodes[node].NewClient(r.T), r.inbox().name
+	rdb, name := r.c.Nodes[node].NewClient(r.T), r.inbox().Name
 	count := rdb.PubSubNumSub
 	if sharded {
 		count = rdb.PubSubShardNumSub
@@ -91,7 +92,7 @@ func (r *rally) handOverAt(node int, sharded bool) {
 		if n[name] > 0 {
 			return
 		}
-		if time.Since(begun) > 60*inboxSilence {
+		if time.Since(begun) > 60*inbox.Silence {
 			r.Fatalf("nobody listens at node %d, which has the slot", node)
 		}
 	}
@@ -136,7 +137,7 @@ func TestAnOlderClusterHasPlainInboxes(t *testing.T) {
 	t.Parallel()
 	r := newRally(t, redistest.NewCluster(t, 2, 0, "--rename-command", "SSUBSCRIBE", "", "--rename-command", "SPUBLISH", ""))
 	r.handOverAt(0, false)
-	subscriptions := r.other.inboxes.count.Load()
+	subscriptions := r.other.inboxes.Count()
 	quickest := time.Minute
 	for range 5 {
 		quickest = min(quickest, r.handOver())
@@ -144,7 +145,7 @@ func TestAnOlderClusterHasPlainInboxes(t *testing.T) {
 	if quickest >= script.PollInterval/2 {
 		t.Errorf("no message comes: a hand-over takes %v", quickest)
 	}
-	if n := r.other.inboxes.count.Load(); n != subscriptions {
+	if n := r.other.inboxes.Count(); n != subscriptions {
 		t.Errorf("it has subscribed %d times, before %d", n, subscriptions)
 	}
 }

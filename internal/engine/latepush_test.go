@@ -61,7 +61,7 @@ func TestAGrantBeforeTheSubscriptionIsFoundAtOnce(t *testing.T) {
 		waits := b.call(b.e, b.requester(core.Write))
 		b.wantWaiting("one whose answer is on its way", waits)
 		b.driver.Release("held")
-		b.e.inboxes.use(b.inbox())
+		b.e.inboxes.Use(b.inbox())
 		b.wantWaiting("one that is subscribed, without its answer", waits)
 		start := time.Now()
 		held.Deliver()

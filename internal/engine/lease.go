@@ -219,7 +219,7 @@ func (l *lease) detachKeepingID(cause error) (lost []*hold) {
 	}
 	l.over = true
 	if l.listens {
-		l.c.slot.inbox.listeners.Add(-1)
+		l.c.slot.inbox.Listeners.Add(-1)
 	}
 	if l.c.lease == l {
 		l.c.lease = nil

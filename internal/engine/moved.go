@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inbox"
 )
 
 // The replicas that have acknowledged a hold belong to one master. If its slot moves to another one, the hold rests on
@@ -25,13 +26,13 @@ func (e *Engine) followsSlots() bool { return e.cfg.Replicas.Count > 0 && e.slot
 
 // onSlotsMoved renews the leases in slots that have left a node. If the node is still a master, its replicas have not taken its
 // place: none of them need be where the slots are now.
-func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox) {
+func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox.Inbox) {
 	if !e.followsSlots() || from == nil {
 		return
 	}
 	now := clock.Now()
 	elsewhere := e.sender.IsMaster(from)
-	left := make(map[*inbox]bool)
+	left := make(map[*inbox.Inbox]bool)
 	for _, b := range inboxes {
 		left[b] = true
 	}
@@ -69,8 +70,8 @@ func (l *lease) listen(sent clock.Instant) {
 		return
 	}
 	l.listens = true
-	s.inbox.listeners.Add(1)
-	e.inboxes.use(s.inbox)
+	s.inbox.Listeners.Add(1)
+	e.inboxes.Use(s.inbox)
 	if sent < clock.Instant(s.movedAt.Load()) {
 		l.doubt(clock.Now())
 	}

@@ -81,11 +81,11 @@ func (n *nested) wake(after time.Duration) {
 // Due looks at the wait. Others may ask about the holds that it blocks: their inboxes are those
 // in the slots of these. They answer to that of its own key.
 func (n *nested) Due() {
-	n.c.e.inboxes.use(n.c.slot.inbox)
+	n.c.e.inboxes.Use(n.c.slot.inbox)
 	n.c.e.detector.Prepare()
 	n.EachHold(func(h core.Hold) {
 		if h, ok := h.(*hold); ok {
-			h.lease.c.e.inboxes.use(h.lease.c.slot.inbox)
+			h.lease.c.e.inboxes.Use(h.lease.c.slot.inbox)
 		}
 	})
 	if n.Request.Detect == 0 {
@@ -157,8 +157,8 @@ func (s site) Views(ctx context.Context, keys []string) map[string]*deadlock.Vie
 
 // Inbox implements deadlock.Site.
 func (s site) Inbox(key string) string {
-	if only := s.e.inboxes.only; only != nil {
-		return only.name
+	if only := s.e.inbox; only != nil {
+		return only.Name
 	}
 	keys := s.e.layout.KeySet(key)
 	return s.e.layout.Inbox(s.e.process, &keys)

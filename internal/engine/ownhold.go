@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inbox"
 )
 
 // A server that has lost its latest writes may have a hold of this process again that has ended, and name it as the holder
@@ -59,7 +60,7 @@ func (n *entry) hasLatest(token int64) bool { return n.latest != nil && n.latest
 func (n *entry) doubts(token int64, sent clock.Instant) bool {
 	more := n.more()
 	if more.doubt.token == token {
-		return sent.Sub(more.doubt.at) >= lateMessage
+		return sent.Sub(more.doubt.at) >= inbox.LateMessage
 	}
 	more.doubt = doubt{token, clock.Now()}
 	return false

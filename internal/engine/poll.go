@@ -27,7 +27,7 @@ func (r *request) due() (poll bool) {
 		return false
 	}
 	r.count(c.waiters.Len)
-	r.asked = c.slot.inbox.subscription.Load()
+	r.asked = c.slot.inbox.Subscription()
 	e.schedule.SetAfter(&r.timer, script.PollInterval, pollSlack) // whether or not this poll is answered
 	return true
 }
@@ -56,7 +56,7 @@ func (e *Engine) polls(requests []*request) []*transport.Call {
 
 // poll prepares a run of poll.lua for tickets of one key.
 func (e *Engine) poll(group []*request) *transport.Call {
-	p := script.Poll{Keys: &group[0].c.keys, Subscribed: group[0].c.slot.inbox.isLive(), Permits: group[0].c.isPermit()}
+	p := script.Poll{Keys: &group[0].c.keys, Subscribed: group[0].c.slot.inbox.IsLive(), Permits: group[0].c.isPermit()}
 	for _, r := range group {
 		p.Tickets = append(p.Tickets, r.ticket())
 	}
@@ -102,7 +102,7 @@ func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.T
 		r.onPollFailed(t.Err)
 	case t.Outcome == script.Held:
 		if r.missesPush() {
-			c.e.inboxes.silent.expect(r.id.String(), c.slot.inbox)
+			c.e.inboxes.Expect(r.id.String(), c.slot.inbox)
 		}
 		if c.e.cfg.Replicas.Count > 0 {
 			r.confirm()
@@ -122,7 +122,7 @@ func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.T
 
 // missesPush reports whether a message of the grant that a poll has found must have been sent to the subscription.
 func (r *request) missesPush() bool {
-	return !r.pushed && r.hears != 0 && r.hears == r.c.slot.inbox.subscription.Load()
+	return !r.pushed && r.hears != 0 && r.hears == r.c.slot.inbox.Subscription()
 }
 
 // onPollFailed deals with an error as onFailed does: the wait continues only if that helps. So a queued call learns what a new

@@ -26,7 +26,7 @@ func TestAPushThatIsOlderThanAPollDoesNotStartAHold(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		b.rdb.Set(b.Context(), b.driver.Keys.Fence(), old, 0) // as of a hold that is over
 		time.Sleep(script.PollInterval)
-		b.rdb.Publish(b.Context(), b.inbox().name, b.e.prove(fmt.Sprintf("grant %s %d %d 1 0 %s", r.id, old, old, b.driver.Keys.Holder())))
+		b.rdb.Publish(b.Context(), b.inbox().Name, b.e.prove(fmt.Sprintf("grant %s %d %d 1 0 %s", r.id, old, old, b.driver.Keys.Holder())))
 		b.wantWaiting("one with a message of a grant that is over", waits)
 		b.driver.Release("held")
 		b.release(b.wantGranted("one", waits))

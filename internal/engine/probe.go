@@ -9,7 +9,7 @@ import (
 
 // probe looks in the background what kind of server this is.
 func (e *Engine) probe() {
-	e.inboxes.wg.Go(func() {
+	e.inboxes.Go(func() {
 		ctx, cancel := context.WithTimeout(e.sender.Context(), 5*time.Second)
 		defer cancel()
 		policy, err := transport.EvictionPolicy(ctx, e.rdb)

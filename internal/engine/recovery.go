@@ -65,7 +65,7 @@ func (y *recovery) deposed() {
 	}
 	y.planAt(y.replaced)
 	y.mu.Unlock()
-	y.e.inboxes.follow()
+	y.e.inboxes.Follow()
 }
 
 // isAway reports whether an error says that the server is away, or is not what it was. That an answer took longer than a

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/localq"
 )
 
@@ -185,8 +186,8 @@ func TestANewSubscriptionIsARecovery(t *testing.T) {
 		a := b.requester(core.Write)
 		h := a.acquire(b.T, b.e)
 		forget()
-		b.e.inboxes.subscribeAnew(b.inbox())
-		time.Sleep(2 * inboxRetry)
+		b.e.inboxes.SubscribeAnew(b.inbox())
+		time.Sleep(2 * inbox.Retry)
 		synctest.Wait()
 		select {
 		case err := <-a.lost:

@@ -52,7 +52,7 @@ func (r *request) send() { r.c.e.sender.Start(r.call()) }
 // call prepares a run of acquire.lua.
 func (r *request) call() *transport.Call {
 	c, e := r.c, r.c.e
-	r.asked = c.slot.inbox.subscription.Load()
+	r.asked = c.slot.inbox.Subscription()
 	want := r.leader.Req
 	free, queued := c.tokensWanted()
 	if !r.queues {
@@ -66,7 +66,7 @@ func (r *request) call() *transport.Call {
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want),
-		Inbox: c.slot.inbox.address, Subscribed: c.slot.inbox.isLive(), Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayRun(want), Calls: r.calls,
+		Inbox: c.slot.inbox.Address, Subscribed: c.slot.inbox.IsLive(), Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayRun(want), Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
 	}
 	ctx := r.leader.Ctx
@@ -296,14 +296,14 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 		c.cancelIfUnwanted()
 		return
 	}
-	e.inboxes.use(c.slot.inbox)
+	e.inboxes.Use(c.slot.inbox)
 	e.identity.used(clock.Now())
 	c.waiters.Notify(wait)
 	next, slack := r.nextEnd(&wait, permits), pollSlack
 	if next < script.PollInterval { // the holder may not come back
 		slack = 0 // an earlier poll would get the same answer
 	}
-	if news && c.slot.inbox.subscription.Load() != r.snapshot.subscription {
+	if news && c.slot.inbox.Subscription() != r.snapshot.subscription {
 		next, slack = 0, 0 // a grant may have been published before the subscription began
 	}
 	if r.doubted {

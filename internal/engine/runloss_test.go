@@ -245,13 +245,13 @@ func TestAGrantOfARunIsHeardAgain(t *testing.T) {
 		run := append([]string{h.lease.id.String()}, b.queue()...)
 		again := b.e.prove(fmt.Sprintf("grant %s %d %d 3 2 %s", strings.Join(run, ","), h.Token(), h.Token(), b.driver.Keys.Holder()))
 		for _, c := range b.calls[1:] {
-			b.rdb.Publish(b.Context(), b.inbox().name, again)
+			b.rdb.Publish(b.Context(), b.inbox().Name, again)
 			synctest.Wait()
 			b.release(h)
 			h = b.wantGranted("the next one", c)
 		}
 		b.release(h)
-		b.rdb.Publish(b.Context(), b.inbox().name, again)
+		b.rdb.Publish(b.Context(), b.inbox().Name, again)
 		b.wantFree()
 	})
 }
@@ -266,7 +266,7 @@ func TestARunIsOfOneKey(t *testing.T) {
 		keys := b.e.layout.KeySet(key)
 		id := b.rdb.ZRange(b.Context(), keys.Queue(), 0, 0).Val()[0]
 		token := b.held.Token() + int64(time.Second/time.Microsecond)
-		b.rdb.Publish(b.Context(), b.inbox().name, b.e.prove(fmt.Sprintf("grant %s,%s %d %d 2 0 %s", b.queue()[0], id, token, token, b.driver.Keys.Holder())))
+		b.rdb.Publish(b.Context(), b.inbox().Name, b.e.prove(fmt.Sprintf("grant %s,%s %d %d 2 0 %s", b.queue()[0], id, token, token, b.driver.Keys.Holder())))
 		h := b.wantGranted("the first", b.calls[0])
 		if _, err := h.Release(time.Second); err != nil && !errors.Is(err, core.ErrLost) {
 			b.Error(err)
@@ -283,7 +283,7 @@ func TestNobodyHasATokenThatIsNotReserved(t *testing.T) {
 	inLine(t, core.Fair, 2, func(b *lineUp) {
 		token := b.held.Token() + int64(time.Second/time.Microsecond)
 		run := strings.Join(b.queue(), ",")
-		b.rdb.Publish(b.Context(), b.inbox().name, b.e.prove(fmt.Sprintf("grant %s %d %d 1 1 %s", run, token, token, b.driver.Keys.Holder())))
+		b.rdb.Publish(b.Context(), b.inbox().Name, b.e.prove(fmt.Sprintf("grant %s %d %d 1 1 %s", run, token, token, b.driver.Keys.Holder())))
 		h := b.wantGranted("the first", b.calls[0])
 		if _, err := h.Release(time.Second); err != nil && !errors.Is(err, core.ErrLost) {
 			b.Error(err)

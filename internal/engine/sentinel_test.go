@@ -72,9 +72,9 @@ func TestTheInboxFollowsTheMasterThatSentinelsElect(t *testing.T) {
 // hears reports whether the inbox of e is subscribed to at a server.
 func hears(t *testing.T, rdb *redis.Client, e *Engine) bool {
 	t.Helper()
-	n, err := rdb.PubSubNumSub(t.Context(), e.inboxes.only.name).Result()
+	n, err := rdb.PubSubNumSub(t.Context(), e.inbox.Name).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n[e.inboxes.only.name] > 0
+	return n[e.inbox.Name] > 0
 }

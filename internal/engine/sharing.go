@@ -24,7 +24,7 @@ func (c *cohort) joinLease(r *core.Request) *hold {
 		return nil
 	}
 	now := clock.Now()
-	if now >= l.shareUntil || l.subscription != c.slot.inbox.subscription.Load() || !l.isFresh(now) {
+	if now >= l.shareUntil || l.subscription != c.slot.inbox.Subscription() || !l.isFresh(now) {
 		return nil
 	}
 	return l.newHold(r, l.tokens.Next(), now)
@@ -33,7 +33,7 @@ func (c *cohort) joinLease(r *core.Request) *hold {
 // checkForWriters renews the lease at once: the answer says whether more readers may join.
 func (l *lease) checkForWriters() {
 	e := l.c.e
-	e.inboxes.use(l.c.slot.inbox)
+	e.inboxes.Use(l.c.slot.inbox)
 	if !l.checking {
 		l.checking, l.c.sentAt = true, clock.Now()
 		l.renewAfter(l.c.sentAt, 0)
@@ -48,7 +48,7 @@ type snapshot struct {
 }
 
 func (c *cohort) snapshot() snapshot {
-	return snapshot{c.waiters.Joined, c.slot.inbox.subscription.Load()}
+	return snapshot{c.waiters.Joined, c.slot.inbox.Subscription()}
 }
 
 // admit gives waiters a share in the lease. Those that joined later than the given number go on waiting.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inbox"
 )
 
 func TestReadersThatCallAtOnceShareALease(t *testing.T) {
@@ -191,10 +192,10 @@ func TestWithoutASubscriptionEachJoinRenews(t *testing.T) {
 		first := b.read()
 		b.release(b.read())
 		b.sent()
-		b.wire.Withhold("subscribe", b.inbox().name) // a new one does not come about
-		b.e.inboxes.subscribeAnew(b.inbox())
+		b.wire.Withhold("subscribe", b.inbox().Name) // a new one does not come about
+		b.e.inboxes.SubscribeAnew(b.inbox())
 		synctest.Wait()
-		if b.inbox().isLive() {
+		if b.inbox().IsLive() {
 			b.Fatal("still subscribed")
 		}
 		b.release(b.read()) // which is answered, so that all is renewed
@@ -214,10 +215,10 @@ func TestANewSubscriptionMakesTheNextJoinRenew(t *testing.T) {
 		first := b.read()
 		b.release(b.read())
 		b.sent()
-		b.e.inboxes.subscribeAnew(b.inbox())
-		time.Sleep(inboxRetry + time.Millisecond) // less than the time for sharing
+		b.e.inboxes.SubscribeAnew(b.inbox())
+		time.Sleep(inbox.Retry + time.Millisecond) // less than the time for sharing
 		synctest.Wait()
-		if !b.inbox().isLive() {
+		if !b.inbox().IsLive() {
 			b.Fatal("not subscribed again")
 		}
 		b.release(b.read())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inbox"
 )
 
 // Answers that come late, and messages that come later still.
@@ -147,13 +148,13 @@ func TestALeaseThatIsAboutToEndIsNotJoinedWithoutARenewal(t *testing.T) {
 func TestASubscriptionIsWorthNothingToAnEarlierQuestion(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		b.e.inboxes.subscribeAnew(b.inbox())
+		b.e.inboxes.SubscribeAnew(b.inbox())
 		synctest.Wait()
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		first := b.call(b.e, b.requester(core.Read))
 		<-held.Caught()
-		time.Sleep(inboxRetry + time.Millisecond)
-		if synctest.Wait(); !b.inbox().isLive() {
+		time.Sleep(inbox.Retry + time.Millisecond)
+		if synctest.Wait(); !b.inbox().IsLive() {
 			b.Fatal("not subscribed again")
 		}
 		held.Deliver()

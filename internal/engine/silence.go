@@ -152,7 +152,7 @@ func meet(o *redis.Options) meeting {
 	defer cancel()
 	conn, err := o.Dialer(ctx, o.Network, o.Addr)
 	if err != nil {
-		if isTimeout(err) {
+		if transport.IsTimeout(err) {
 			return meeting{}
 		}
 		return meeting{err: err}
@@ -168,7 +168,7 @@ func meet(o *redis.Options) meeting {
 		return meeting{answers: answer[0] == '+' || string(answer) == "-NOAUTH"} // else LOADING, BUSY …
 	case n > 0:
 		return meeting{err: errNoRedis}
-	case isTimeout(err):
+	case transport.IsTimeout(err):
 		return meeting{}
 	default:
 		return meeting{err: errors.New("it closes the connection, perhaps because it wants TLS")}

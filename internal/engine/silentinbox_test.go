@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/script"
 )
 
@@ -14,11 +15,7 @@ type deaf struct{ *bubble }
 
 func (b *deaf) becomeDeaf() {
 	b.Helper()
-	b.e.inboxes.mu.Lock()
-	s := b.inbox().subscriber
-	b.e.inboxes.mu.Unlock()
-	err := s.pubsub.Unsubscribe(b.Context(), b.inbox().name)
-	if err != nil {
+	if err := b.e.inboxes.Deafen(b.inbox()); err != nil {
 		b.Fatal(err)
 	}
 	synctest.Wait()
@@ -53,7 +50,7 @@ func (b *deaf) byMessage() {
 
 func (b *deaf) wantSubscription(n int64) {
 	b.Helper()
-	if got := b.inbox().subscription.Load(); got != n {
+	if got := b.inbox().Subscription(); got != n {
 		b.Errorf("it is subscription %d, want %d", got, n)
 	}
 }
@@ -65,10 +62,10 @@ func TestASubscriptionThatBringsNothingIsMadeAnew(t *testing.T) {
 		b.byMessage()
 		b.byPoll()
 		b.wantSubscription(1)
-		time.Sleep(lateMessage + inboxRetry + time.Millisecond)
+		time.Sleep(inbox.LateMessage + inbox.Retry + time.Millisecond)
 		b.wantSubscription(2)
 		b.byMessage()
-		time.Sleep(longestPause)
+		time.Sleep(inbox.LongestPause)
 		b.wantSubscription(2)
 	})
 }
@@ -78,11 +75,11 @@ func TestASubscriptionIsNotMadeAnewAgainAndAgain(t *testing.T) {
 		b := deaf{bubble}
 		b.warm()
 		start := time.Now()
-		for time.Since(start) < 10*longestPause {
+		for time.Since(start) < 10*inbox.LongestPause {
 			b.byPoll()
-			time.Sleep(lateMessage + inboxRetry + time.Millisecond)
+			time.Sleep(inbox.LateMessage + inbox.Retry + time.Millisecond)
 		}
-		if n := b.inbox().subscription.Load(); n < 10 || n > 20 {
+		if n := b.inbox().Subscription(); n < 10 || n > 20 {
 			b.Errorf("%d subscriptions in %v", n, time.Since(start))
 		}
 	})
@@ -94,10 +91,10 @@ func TestAMessageThatComesAfterThePollIsEnough(t *testing.T) {
 		b.warm()
 		b.byMessage()
 		id := b.e.idStem.New(1000).String()
-		b.e.inboxes.silent.expect(id, b.inbox())
-		time.Sleep(lateMessage / 2)
+		b.e.inboxes.Expect(id, b.inbox())
+		time.Sleep(inbox.LateMessage / 2)
 		b.forge(b.e.prove("grant " + id + " 1 1 1 0 " + b.driver.Keys.Holder()))
-		time.Sleep(lateMessage + inboxRetry)
+		time.Sleep(inbox.LateMessage + inbox.Retry)
 		b.wantSubscription(1)
 	})
 }
@@ -114,7 +111,7 @@ func TestAnEarlierGrantIsNotHeldAgainstASubscription(t *testing.T) {
 		b.wire.Restore()
 		time.Sleep(script.PollInterval)
 		b.release(b.wantGranted("the call, by a poll", c))
-		time.Sleep(lateMessage + 2*inboxRetry)
+		time.Sleep(inbox.LateMessage + 2*inbox.Retry)
 		b.wantSubscription(2)
 	})
 }

@@ -4,13 +4,14 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/script"
 )
 
 // A slot is what the locks in a slot of a Cluster have in common: one fencing counter, and one inbox if the Cluster has
 // sharded channels. Elsewhere all locks are as in one slot.
 type slot struct {
-	inbox    *inbox
+	inbox    *inbox.Inbox
 	greatest atomic.Int64 // the greatest fencing token that this process has seen
 	movedAt  atomic.Int64 // an instant: when it was seen to have moved to other replicas; 0: never
 }
@@ -25,7 +26,7 @@ type slots struct {
 
 func (s *slots) init(e *Engine, cluster bool) {
 	if s.cluster = cluster; !cluster {
-		s.only = &slot{inbox: e.inboxes.only}
+		s.only = &slot{inbox: e.inbox}
 	}
 }
 
@@ -38,7 +39,7 @@ func (e *Engine) slotOf(keys *script.KeySet) *slot {
 	if v, ok := e.slots.bySlot.Load(fence); ok {
 		return v.(*slot)
 	}
-	v, _ := e.slots.bySlot.LoadOrStore(fence, &slot{inbox: e.inboxes.of(keys)})
+	v, _ := e.slots.bySlot.LoadOrStore(fence, &slot{inbox: e.inboxOf(keys)})
 	return v.(*slot)
 }
 
@@ -49,4 +50,12 @@ func (s *slot) noteToken(token int64) {
 			return
 		}
 	}
+}
+
+// inboxOf returns a new inbox for the slot of a lock, or the one for all.
+func (e *Engine) inboxOf(keys *script.KeySet) *inbox.Inbox {
+	if e.inbox != nil {
+		return e.inbox
+	}
+	return inbox.New(e.layout.Inbox(e.process, keys))
 }

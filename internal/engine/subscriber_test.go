@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
@@ -68,7 +69,7 @@ func (b *shardedBubble) handOver(key string) time.Duration {
 	a := b.requester(core.Fair)
 	a.Key = key
 	c := b.call(b.e, a)
-	time.Sleep(2 * inboxRetry)
+	time.Sleep(2 * inbox.Retry)
 	b.wantWaiting("the call", c)
 	driver.Release("held")
 	start := time.Now()
@@ -78,31 +79,21 @@ func (b *shardedBubble) handOver(key string) time.Duration {
 	return took
 }
 
-func (b *shardedBubble) inboxOf(key string) *inbox {
+func (b *shardedBubble) inboxOf(key string) *inbox.Inbox {
 	keys := b.e.layout.KeySet(key)
 	return b.e.slotOf(&keys).inbox
 }
 
-// connections returns how many connections bring messages, and how many inboxes they serve.
-func (b *shardedBubble) connections() (n, served int) {
-	b.e.inboxes.mu.Lock()
-	defer b.e.inboxes.mu.Unlock()
-	for _, s := range b.e.inboxes.subscribers {
-		served += len(s.inboxes)
-	}
-	return len(b.e.inboxes.subscribers), served
-}
-
 func (b *shardedBubble) wantConnections(what string, n, served int) {
 	b.Helper()
-	if gotN, gotServed := b.connections(); gotN != n || gotServed != served {
+	if gotN, gotServed := b.e.inboxes.Serving(); gotN != n || gotServed != served {
 		b.Errorf("%s: %d connections for %d inboxes, want %d for %d", what, gotN, gotServed, n, served)
 	}
 }
 
 func (b *shardedBubble) wantByMessage(what, key string) {
 	b.Helper()
-	if took := b.handOver(key); took >= inboxRetry {
+	if took := b.handOver(key); took >= inbox.Retry {
 		b.Errorf("%s: the hand-over took %v", what, took)
 	}
 }
@@ -130,11 +121,11 @@ func TestAllInboxesOfAConnectionThatFailsAreSubscribedToAnew(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
 		b.handOver("item:1")
 		b.handOver("item:2")
-		before := b.e.inboxes.count.Load()
-		b.e.inboxes.subscribeAnew(b.inboxOf("item:1"))
-		time.Sleep(2 * inboxRetry)
+		before := b.e.inboxes.Count()
+		b.e.inboxes.SubscribeAnew(b.inboxOf("item:1"))
+		time.Sleep(2 * inbox.Retry)
 		b.wantConnections("after a failure", 1, 2)
-		if n := b.e.inboxes.count.Load(); n != before+2 {
+		if n := b.e.inboxes.Count(); n != before+2 {
 			b.Errorf("%d subscriptions, before %d", n, before)
 		}
 		b.wantByMessage("after a failure", "item:1")
@@ -149,7 +140,7 @@ func TestAGrantFromBeforeASubscriptionIsFoundAtOnce(t *testing.T) {
 		c := b.call(b.e, b.requester(core.Fair))
 		b.driver.Release("held")
 		b.wantWaiting("a call whose message nobody hears", c)
-		time.Sleep(3 * inboxRetry)
+		time.Sleep(3 * inbox.Retry)
 		b.release(b.wantGranted("the call, with the subscription", c))
 	})
 }
@@ -160,17 +151,14 @@ func TestASubscriptionThatTheNodeEndsIsMadeAnew(t *testing.T) {
 		b.handOver("item:1")
 		b.handOver("item:2")
 		first, second := b.inboxOf("item:1"), b.inboxOf("item:2")
-		stays := second.subscription.Load()
-		b.e.inboxes.mu.Lock()
-		s := first.subscriber
-		b.e.inboxes.mu.Unlock()
-		s.handle(&redis.Subscription{Kind: "sunsubscribe", Channel: first.name})
-		if first.isLive() {
+		stays := second.Subscription()
+		b.e.inboxes.Receive(first, &redis.Subscription{Kind: "sunsubscribe", Channel: first.Name})
+		if first.IsLive() {
 			b.Error("it is taken for subscribed")
 		}
-		time.Sleep(2 * inboxRetry)
+		time.Sleep(2 * inbox.Retry)
 		b.wantByMessage("after the end", "item:1")
-		if second.subscription.Load() != stays {
+		if second.Subscription() != stays {
 			b.Error("another inbox was subscribed to anew, too")
 		}
 		if b.c.reloads.Load() == 0 {
@@ -184,17 +172,13 @@ func TestASubscriptionThatIsRefusedByTheWrongNodeIsMadeAnew(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
 		b.handOver("item:1")
 		first := b.inboxOf("item:1")
-		b.e.inboxes.mu.Lock()
-		s := first.subscriber
-		b.e.inboxes.mu.Unlock()
-		first.subscription.Store(0) // not answered yet
-		if !s.refused(replyError("MOVED 1 127.0.0.1:1")) {
+		if !b.e.inboxes.Receive(first, replyError("MOVED 1 127.0.0.1:1")) {
 			b.Error("the connection is taken for useless")
 		}
-		time.Sleep(2 * inboxRetry)
+		time.Sleep(2 * inbox.Retry)
 		b.wantConnections("after the answer", 1, 1)
 		b.wantByMessage("after the answer", "item:1")
-		if s.refused(replyError("NOPERM no")) {
+		if b.e.inboxes.Receive(first, replyError("NOPERM no")) {
 			b.Error("a connection that may not subscribe is kept")
 		}
 	})
@@ -205,13 +189,13 @@ func TestAnInboxThatNobodyUsesIsGivenUp(t *testing.T) {
 		b.handOver("item:1")
 		b.handOver("item:2")
 		for range 4 {
-			time.Sleep(inboxIdle / 2)
+			time.Sleep(inbox.Idle / 2)
 			b.wantByMessage("one that is used", "item:1")
 		}
 		b.wantConnections("while one is used", 1, 1)
 		b.wantByMessage("one that is used again", "item:2")
 		b.wantConnections("when both are used", 1, 2)
-		time.Sleep(2 * inboxIdle)
+		time.Sleep(2 * inbox.Idle)
 		b.wantConnections("when none is used", 0, 0)
 		b.wantByMessage("one that is used again", "item:1")
 	})
@@ -220,11 +204,11 @@ func TestAnInboxThatNobodyUsesIsGivenUp(t *testing.T) {
 // Who waits for long uses it.
 func TestAnInboxOfALongWaitIsKept(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
-		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Fair, Lease: 3 * inboxIdle})
+		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Fair, Lease: 3 * inbox.Idle})
 		c := b.call(b.e, b.requester(core.Fair))
-		first := b.inboxOf(bubbleKey).subscription.Load()
-		time.Sleep(2 * inboxIdle)
-		if n := b.inboxOf(bubbleKey).subscription.Load(); n != first {
+		first := b.inboxOf(bubbleKey).Subscription()
+		time.Sleep(2 * inbox.Idle)
+		if n := b.inboxOf(bubbleKey).Subscription(); n != first {
 			b.Errorf("subscription %d has become %d", first, n)
 		}
 		b.driver.Release("held")
@@ -243,11 +227,8 @@ func TestInboxesFollowAtOnceWhenANodeIsDeposed(t *testing.T) {
 		b.handOver("item:1")
 		b.c.promoted.Store(b.s.NewClient(b.T, b.wire.Use))
 		b.e.recovery.deposed()
-		time.Sleep(2 * inboxRetry)
-		b.e.inboxes.mu.Lock()
-		s := b.inboxOf("item:1").subscriber
-		b.e.inboxes.mu.Unlock()
-		if s == nil || s.node != b.c.promoted.Load() {
+		time.Sleep(2 * inbox.Retry)
+		if b.e.inboxes.Node(b.inboxOf("item:1")) != b.c.promoted.Load() {
 			b.Error("the inbox is where it was")
 		}
 		b.wantByMessage("from the new master", "item:1")
@@ -260,7 +241,7 @@ func TestAnInboxWhoseConnectionFailsHasTheClusterAsked(t *testing.T) {
 		b.handOver("item:1")
 		before := b.c.reloads.Load()
 		b.wire.Cut()
-		time.Sleep(inboxRetry / 2)
+		time.Sleep(inbox.Retry / 2)
 		if b.c.reloads.Load() == before {
 			b.Error("nobody has asked who is master")
 		}

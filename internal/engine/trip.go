@@ -95,7 +95,7 @@ func (t *trip) call() *transport.Call {
 	want := first.w.Req
 	a := script.AcquireAll{
 		Locks: make([]script.IDOf, len(t.legs)), Lease: want.Lease, Mode: want.Mode, Trace: want.Trace,
-		About: aboutOf(want), Inbox: first.r.c.slot.inbox.address,
+		About: aboutOf(want), Inbox: first.r.c.slot.inbox.Address,
 	}
 	for i, l := range t.legs {
 		a.Locks[i] = script.IDOf{Keys: &l.r.c.keys, ID: l.r.id}

@@ -23,8 +23,8 @@ var _ core.VoteHold = (*hold)(nil)
 func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
 	tokens := max(v.Tokens, 1)
 	if few := 1 + c.e.cfg.LocalPasses; tokens > few {
-		c.e.inboxes.use(c.slot.inbox)
-		if !c.slot.inbox.isLive() {
+		c.e.inboxes.Use(c.slot.inbox)
+		if !c.slot.inbox.IsLive() {
 			tokens = few
 		}
 	}
@@ -58,10 +58,10 @@ func (h *hold) IsContended() bool {
 // BeOneOfSeveral says that the server is one of several that are asked at the same time.
 func (e *Engine) BeOneOfSeveral() {
 	e.sender.BeOneOfSeveral()
-	e.inboxes.silence.Store(int64(votesSilence))
+	e.inboxes.TestAfter(votesSilence)
 }
 
-// votesSilence is inboxSilence for a server that is one of several: holds depend on it to learn of a restart.
+// votesSilence is inbox.Silence for a server that is one of several: holds depend on it to learn of a restart.
 const votesSilence = time.Second
 
 // Context ends when the engine is closed. What is sent with a context that derives from it costs less.
@@ -69,7 +69,7 @@ func (e *Engine) Context() context.Context { return e.sender.Context() }
 
 // Watch has a restart of the server be noticed when it happens, not at the next command: the connection of the inbox breaks then,
 // and a new one begins a recovery.
-func (e *Engine) Watch() { e.inboxes.use(e.inboxes.only) }
+func (e *Engine) Watch() { e.inboxes.Use(e.inbox) }
 
 // LeaseFor returns the lease of a hold that is to last that long by the clock of this process.
 func (e *Engine) LeaseFor(hold time.Duration) time.Duration {
@@ -108,7 +108,7 @@ func (e *Engine) Trusted(key string) string {
 // who have the lock.
 func (e *Engine) Counter(ctx context.Context, key string) (last int64, err error) {
 	keys := e.layout.KeySet(key)
-	p := script.Poll{Keys: &keys, Subscribed: e.slotOf(&keys).inbox.isLive()}
+	p := script.Poll{Keys: &keys, Subscribed: e.slotOf(&keys).inbox.IsLive()}
 	a, err := e.ask(ctx, p.Call)
 	if err != nil {
 		return 0, err

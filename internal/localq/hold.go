@@ -74,7 +74,7 @@ func (h *Hold) Local() core.LocalHold {
 	return core.LocalHold{Request: h.Req, Token: h.token, Since: h.Since.Time()}
 }
 
-// Describe describes the holder. ttl is until when the hold lasts if nobody renews it.
+// Describe describes the holder at a moment, by both clocks. ttl is for how long the hold lasts if nobody renews it.
 func (h *Hold) Describe(process string, ttl time.Duration, now time.Time, at clock.Instant) core.Holder {
 	held := at.Sub(h.Since)
 	return core.Holder{

@@ -92,7 +92,7 @@ func TestAScheduleThatHasStoppedTellsNobody(t *testing.T) {
 		s.SetNow(&o.timer)
 		never := timers.New(func() {})
 		never.Stop()
-		never.SetNow(&o.timer)
+		never.SetNow(&l.owner("later").timer)
 		time.Sleep(time.Minute)
 		if len(l.told) > 0 {
 			t.Error("a timer was due after Stop")

@@ -190,3 +190,9 @@ func isUntrusted(err error) bool { return err != nil && redis.HasErrorPrefix(err
 func isMissingScript(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "NOSCRIPT")
 }
+
+// IsTimeout reports whether err says that something took too long on a connection.
+func IsTimeout(err error) bool {
+	t, ok := errors.AsType[net.Error](err)
+	return ok && t.Timeout()
+}

@@ -1,55 +1,50 @@
-package engine
+package inbox
 
 import (
 	"context"
-	"errors"
-	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/clock"
-	"github.com/lockmw/go/internal/deadlock"
-	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
 
 // A subscriber is one connection, with the subscriptions to inboxes at one node. It is not used again after an error:
 // go-redis would connect to the same node, and subscribe to all channels by one command, which no node of a Cluster takes.
 type subscriber struct {
-	all    *inboxes
+	all    *Inboxes
 	node   *redis.Client // of a Cluster; else nil
 	pubsub *redis.PubSub
 	looked clock.Instant // when it looked after its inboxes last
 
 	// The mutex of inboxes guards these.
-	inboxes map[string]*inbox // by name
+	inboxes map[string]*Inbox // by name
 	plain   bool              // the node has no sharded channels
 	ready   bool              // it is connected: before, a Close of pubsub would wait for that
 }
 
 const (
-	// inboxSilence is after how long without a message the connection is tested by a PING; votesSilence for one of several nodes.
-	inboxSilence = 5 * time.Second
+	// Silence is after how long without a message the connection is tested by a PING; votesSilence for one of several nodes.
+	Silence = 5 * time.Second
 	// inboxLook is how much time is between two looks after the inboxes of a node, which come with messages and silences.
 	inboxLook = time.Second
 )
 
-func newSubscriber(all *inboxes, node *redis.Client) *subscriber {
-	s := &subscriber{all: all, node: node, inboxes: make(map[string]*inbox), plain: node == nil, looked: clock.Now()}
-	if ctx := all.e.sender.Context(); node != nil {
+func newSubscriber(all *Inboxes, node *redis.Client) *subscriber {
+	s := &subscriber{all: all, node: node, inboxes: make(map[string]*Inbox), plain: node == nil, looked: clock.Now()}
+	if ctx := all.Sender.Context(); node != nil {
 		s.pubsub = node.Subscribe(ctx)
 	} else {
-		s.pubsub = all.e.rdb.Subscribe(ctx)
+		s.pubsub = all.Client.Subscribe(ctx)
 	}
 	return s
 }
 
 // run listens until the connection fails, and then has its inboxes subscribed to anew.
 func (s *subscriber) run() {
-	ctx := s.all.e.sender.Context()
+	ctx := s.all.Sender.Context()
 	err := s.connect(ctx)
 	if err == nil {
 		err = s.receive(ctx)
@@ -57,14 +52,14 @@ func (s *subscriber) run() {
 	left := s.leave()
 	_ = s.pubsub.Close()
 	if len(left) > 0 {
-		s.all.e.sender.Note(err)
+		s.all.Sender.Note(err)
 		s.all.warn(left[0], err)
 		s.all.placeAgain(left)
 	}
 }
 
 // leave takes the subscriber off the table, and returns its inboxes.
-func (s *subscriber) leave() (left []*inbox) {
+func (s *subscriber) leave() (left []*Inbox) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	if s.all.subscribers[s.node] == s {
@@ -78,31 +73,31 @@ func (s *subscriber) leave() (left []*inbox) {
 }
 
 // drop takes an inbox off the subscriber. The mutex of inboxes is locked.
-func (s *subscriber) drop(b *inbox) {
-	delete(s.inboxes, b.name)
+func (s *subscriber) drop(b *Inbox) {
+	delete(s.inboxes, b.Name)
 	b.subscriber = nil
-	b.missed = b.missed || b.isLive()
+	b.missed = b.missed || b.IsLive()
 	b.subscription.Store(0)
 }
 
 // warn logs, once, that this process may not subscribe.
-func (all *inboxes) warn(b *inbox, err error) {
+func (all *Inboxes) warn(b *Inbox, err error) {
 	all.mu.Lock()
 	warn := transport.IsReply(err) && transport.IsFinal(err) && !all.warned
 	all.warned = all.warned || warn
 	all.mu.Unlock()
 	if warn {
-		all.e.cfg.Logger.Warn("lockmw: not allowed to subscribe; waiting for locks goes by polling, which is slow",
-			"channel", b.name, "error", err)
+		all.Logger.Warn("lockmw: not allowed to subscribe; waiting for locks goes by polling, which is slow",
+			"channel", b.Name, "error", err)
 	}
 }
 
 // connect subscribes to what has gathered. From then on the subscriber is ready for more.
 func (s *subscriber) connect(ctx context.Context) error {
-	sent := make(map[*inbox]bool)
+	sent := make(map[*Inbox]bool)
 	for {
 		s.all.mu.Lock()
-		var next []*inbox
+		var next []*Inbox
 		for _, b := range s.inboxes {
 			if !sent[b] {
 				next = append(next, b)
@@ -127,19 +122,19 @@ func (s *subscriber) connect(ctx context.Context) error {
 }
 
 // send sends the command that subscribes to b.
-func (s *subscriber) send(ctx context.Context, b *inbox) error {
+func (s *subscriber) send(ctx context.Context, b *Inbox) error {
 	s.all.mu.Lock()
 	plain := s.plain
 	s.all.mu.Unlock()
 	if plain {
-		return s.pubsub.Subscribe(ctx, b.name)
+		return s.pubsub.Subscribe(ctx, b.Name)
 	}
-	return s.pubsub.SSubscribe(ctx, b.name)
+	return s.pubsub.SSubscribe(ctx, b.Name)
 }
 
 // subscribe is send for one more inbox. If it fails, so does the connection.
-func (s *subscriber) subscribe(b *inbox) {
-	if err := s.send(s.all.e.sender.Context(), b); err != nil {
+func (s *subscriber) subscribe(b *Inbox) {
+	if err := s.send(s.all.Sender.Context(), b); err != nil {
 		s.hangUp()
 	}
 }
@@ -156,7 +151,7 @@ func (s *subscriber) receive(ctx context.Context) error {
 			tested = false
 			s.handle(message)
 		case transport.IsReply(err) && s.refused(err):
-		case tested || !isTimeout(err):
+		case tested || !transport.IsTimeout(err):
 			return err
 		default:
 			tested = true
@@ -168,11 +163,6 @@ func (s *subscriber) receive(ctx context.Context) error {
 	}
 }
 
-func isTimeout(err error) bool {
-	t, ok := errors.AsType[net.Error](err)
-	return ok && t.Timeout()
-}
-
 func (s *subscriber) handle(message any) {
 	switch m := message.(type) {
 	case *redis.Subscription:
@@ -182,18 +172,14 @@ func (s *subscriber) handle(message any) {
 		case m.Kind == "subscribe", m.Kind == "ssubscribe":
 			s.all.confirmed(b)
 		case m.Kind == "sunsubscribe": // by the node: it has the slot no longer
-			s.moved([]*inbox{b})
+			s.moved([]*Inbox{b})
 		}
 	case *redis.Message:
-		if strings.HasPrefix(m.Payload, deadlock.Word) {
-			s.all.e.detector.Receive(m.Channel, m.Payload)
-		} else if m, ok := script.ParseMessage(m.Payload); ok {
-			s.all.e.onMessage(&m)
-		}
+		s.all.Reader.Message(m.Channel, m.Payload)
 	}
 }
 
-func (s *subscriber) find(name string) *inbox {
+func (s *subscriber) find(name string) *Inbox {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	return s.inboxes[name]
@@ -205,7 +191,7 @@ func (s *subscriber) refused(err error) bool {
 	case s.node != nil && transport.IsUnknownCommand(err):
 		s.bePlain()
 	case transport.IsMoving(err):
-		s.moved(s.list(func(b *inbox) bool { return !b.isLive() })) // the answer does not say which
+		s.moved(s.list(func(b *Inbox) bool { return !b.IsLive() })) // the answer does not say which
 	default:
 		return false
 	}
@@ -221,13 +207,13 @@ func (s *subscriber) bePlain() {
 	if begun {
 		return
 	}
-	for _, b := range s.list(func(*inbox) bool { return true }) {
+	for _, b := range s.list(func(*Inbox) bool { return true }) {
 		s.subscribe(b)
 	}
 }
 
 // list returns the inboxes that are chosen.
-func (s *subscriber) list(chosen func(b *inbox) bool) (list []*inbox) {
+func (s *subscriber) list(chosen func(b *Inbox) bool) (list []*Inbox) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	for _, b := range s.inboxes {
@@ -240,9 +226,9 @@ func (s *subscriber) list(chosen func(b *inbox) bool) (list []*inbox) {
 
 // moved has inboxes subscribed to at the nodes to which their slots have moved. The goroutine that calls it is one of
 // all.wg.
-func (s *subscriber) moved(list []*inbox) {
+func (s *subscriber) moved(list []*Inbox) {
 	s.all.mu.Lock()
-	list = slices.DeleteFunc(list, func(b *inbox) bool { return b.subscriber != s })
+	list = slices.DeleteFunc(list, func(b *Inbox) bool { return b.subscriber != s })
 	for _, b := range list {
 		s.drop(b)
 	}
@@ -250,8 +236,8 @@ func (s *subscriber) moved(list []*inbox) {
 	if len(list) == 0 {
 		return
 	}
-	s.all.e.sender.Reload()
-	s.all.wg.Go(func() { s.all.e.onSlotsMoved(s.node, list) })
+	s.all.Sender.Reload()
+	s.all.wg.Go(func() { s.all.Reader.Moved(s.node, list) })
 	s.all.wg.Go(func() { s.all.placeAgain(list) })
 }
 
@@ -267,9 +253,9 @@ func (s *subscriber) lookAfter(ctx context.Context) {
 // follow finds inboxes whose slots have another master by now. A master that was deposed does not say so, and passes on
 // what its new master sends it, as long as it hears that.
 func (s *subscriber) follow(ctx context.Context) {
-	var elsewhere []*inbox
-	for _, b := range s.list(func(*inbox) bool { return true }) {
-		if node, err := s.all.cluster.MasterForKey(ctx, b.name); err == nil && node != s.node {
+	var elsewhere []*Inbox
+	for _, b := range s.list(func(*Inbox) bool { return true }) {
+		if node, err := s.all.Cluster.MasterForKey(ctx, b.Name); err == nil && node != s.node {
 			elsewhere = append(elsewhere, b)
 		}
 	}
@@ -284,13 +270,13 @@ func (s *subscriber) sweep(ctx context.Context, now clock.Instant) {
 	var idle []string
 	for _, b := range s.inboxes {
 		b.started.Store(false) // before its use is looked at, which is noted before it is asked for
-		if now.Sub(clock.Instant(b.used.Load())) < inboxIdle || b.listeners.Load() > 0 {
+		if now.Sub(clock.Instant(b.used.Load())) < Idle || b.Listeners.Load() > 0 {
 			b.started.Store(true)
 			continue
 		}
 		s.drop(b)
 		b.missed = false
-		idle = append(idle, b.name)
+		idle = append(idle, b.Name)
 	}
 	empty := len(s.inboxes) == 0
 	if empty && s.all.subscribers[s.node] == s {

@@ -1,4 +1,4 @@
-package engine
+package inbox
 
 import (
 	"sync"
@@ -8,13 +8,13 @@ import (
 	"github.com/lockmw/go/internal/timers"
 )
 
-// A silentInbox finds out that the subscription brings no messages any more, though its connection answers: it stays
+// A silent finds out that the subscription brings no messages any more, though its connection answers: it stays
 // on a master that was deposed. A poll finds a grant then that was made while this process was subscribed, and the
 // message of it does not come. The inbox subscribes anew.
 //
 // Two grants by polling would prove nothing: the polls that follow each new subscription find grants, too.
-type silentInbox struct {
-	e *Engine
+type silent struct {
+	all *Inboxes
 
 	mu      sync.Mutex
 	missing map[string]missing // by the ids of grants
@@ -25,51 +25,55 @@ type silentInbox struct {
 
 // A missing message should come to an inbox until a time.
 type missing struct {
-	inbox *inbox
+	inbox *Inbox
 	by    clock.Instant
 }
 
 const (
-	// lateMessage is how much later than the poll that found a grant its message may come.
-	lateMessage = 250 * time.Millisecond
+	// LateMessage is how much later than the poll that found a grant its message may come.
+	LateMessage = 250 * time.Millisecond
 	// Pauses between new subscriptions double until a message comes.
-	shortestPause = 2 * time.Second
-	longestPause  = time.Minute
+	ShortestPause = 2 * time.Second
+	LongestPause  = time.Minute
 	// maxMissing bounds how many messages are waited for at once: one is enough.
 	maxMissing = 16
 )
 
-func (m *silentInbox) init(e *Engine) {
-	m.e, m.missing, m.pause = e, make(map[string]missing), shortestPause
+func (m *silent) init(all *Inboxes) {
+	m.all, m.missing, m.pause = all, make(map[string]missing), ShortestPause
 	m.timer.Of(m)
 }
 
-// expect notes that a poll has found a grant whose message has to come to b.
-func (m *silentInbox) expect(id string, b *inbox) {
+// Expect notes that a poll has found the grant of an id whose message has to come to b.
+func (all *Inboxes) Expect(id string, b *Inbox) { all.silent.expect(id, b) }
+
+// Heard notes the message of a grant.
+func (all *Inboxes) Heard(id string) { all.silent.heard(id) }
+
+func (m *silent) expect(id string, b *Inbox) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.missing) == maxMissing {
 		return
 	}
-	by := clock.Now().Add(lateMessage)
+	by := clock.Now().Add(LateMessage)
 	if m.missing[id] = (missing{b, by}); len(m.missing) == 1 {
-		m.e.schedule.Set(&m.timer, by, 0)
+		m.all.Schedule.Set(&m.timer, by, 0)
 	}
 }
 
-// heard notes the message of a grant.
-func (m *silentInbox) heard(id string) {
+func (m *silent) heard(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.missing, id)
-	m.pause = shortestPause
+	m.pause = ShortestPause
 }
 
 // Due has the inbox subscribe anew if one has not.
-func (m *silentInbox) Due() {
+func (m *silent) Due() {
 	m.mu.Lock()
 	now, next := clock.Now(), timers.Never
-	var late *inbox
+	var late *Inbox
 	for id, one := range m.missing {
 		if one.by <= now {
 			late = one.inbox
@@ -79,18 +83,18 @@ func (m *silentInbox) Due() {
 		}
 	}
 	if next != timers.Never {
-		m.e.schedule.Set(&m.timer, next, 0)
+		m.all.Schedule.Set(&m.timer, next, 0)
 	}
 	renew := late != nil && (m.last == 0 || now.Sub(m.last) >= m.pause)
 	if renew {
 		if m.last != 0 {
-			m.pause = min(2*m.pause, longestPause)
+			m.pause = min(2*m.pause, LongestPause)
 		}
 		m.last = now
 		clear(m.missing)
 	}
 	m.mu.Unlock()
 	if renew {
-		m.e.inboxes.subscribeAnew(late)
+		m.all.SubscribeAnew(late)
 	}
 }
