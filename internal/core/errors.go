@@ -24,6 +24,9 @@ var (
 	ErrUpgrade        = errors.New("lockmw: a hold cannot be upgraded: unlock it first")
 )
 
+// ErrSilent is the error of a call whose time was over before the server had answered.
+var ErrSilent = fmt.Errorf("%w: it has not answered yet", ErrUnavailable)
+
 // ErrDeadlock is ErrBusy, too.
 var ErrDeadlock = fmt.Errorf("%w, for ever: its holder waits for a lock of this call", ErrBusy)
 

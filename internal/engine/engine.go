@@ -1,49 +1,24 @@
-// Package engine implements locks on Redis. One lock travels through the files in this order:
+// Package engine implements locks on Redis. In the order in which one lock travels through them:
 //
-//	engine.go     Acquire finds the cohort
-//	entry.go      the state of one key
-//	cohort.go     callers of this process queue there, and the first one sends a request
-//	sharing.go    readers of one process share a lease
-//	permit.go     permits of semaphores
-//	giveup.go     the end of a caller's patience
-//	oldtoken.go   a grant has an older token than one before
-//	silence.go    why a server does not answer
-//	outage.go     a call waits until the server can answer
-//	stall.go      a caller waits for another one of this process
-//	nested.go     a caller waits and has other locks: a deadlock is looked for
-//	request.go    a request is granted at once, or queued and granted later
-//	quarantine.go how long a quarantine lets a key be kept taken
-//	trip.go       several locks are taken at once
-//	poll.go       asks the server about queued requests
-//	slot.go       what locks in one slot of a Cluster have in common
-//	inbox.go      a channel by which grants arrive; silentinbox.go finds out that none do
-//	hint.go       what follows from messages that anybody may have sent
-//	inboxes.go    all inboxes, and where they are subscribed to; subscriber.go is one connection for that
-//	lease.go      what the server granted to this process
-//	run.go        it is passed to the next in the queue
-//	hold.go       one caller's turn with a lease, or its share in it
-//	renewal.go    the watchdog renews leases
-//	forgotten.go  a hold that nobody can release is not renewed
-//	loss.go       a lease or a hold is lost: by the clock or a message; renewal.go and release.go notice it, too
-//	tally.go      tells the server how many callers wait behind a lease
-//	downgrade.go  a write hold becomes a read hold
-//	release.go    a hold ends: the lease is passed on, handed over or released
-//	releaseall.go several holds end at once
-//	tick.go       a hold of a job's lock begins and marks a tick
-//	vote.go       the lock is one of several, and most of them count
-//	cancel.go     the server forgets ids that are not wanted any more
-//	recovery.go   a server that was away answers again
-//	released.go   what has ended lately, and is ended again then
-//	identity.go   a server has lost its latest writes, though no command has failed
-//	ownhold.go    the server names a hold of this process that has ended
-//	moved.go      a slot goes to a master whose replicas have acknowledged nothing
-//	schedule.go   one loop for all renewals, polls and deadlines
-//	close.go      Shutdown and Close
-//	ids.go        finds the request or the lease of an id
-//	probe.go      looks what kind of server this is
+//	engine.go   Acquire finds the cohort of the call, and what an engine is made of
+//	entry.go    the state of one key, and how ids and slots are found
+//	cohort.go   callers of this process share one request, and one of them after the other has the lock (see localq)
+//	request.go  a request is granted immediately, or queued and granted later
+//	queued.go   what becomes of a queued request: polls, and messages, which anybody may have sent
+//	outage.go   the server is away, or another one has its place; what is due goes out in rounds
+//	lease.go    what the server granted to this process, and how it is lost
+//	hold.go     one caller's turn with a lease, or its share in it; downgrades, and ticks of jobs
+//	pass.go     a lease serves several: readers share it, a run passes it on; permits, which nobody shares
+//	renewal.go  the watchdog renews leases, follows slots that move, and tells how many wait
+//	release.go  a hold ends: the lease is passed on, handed over, released, or cancelled
+//	together.go several locks are taken or released in one run
+//	nested.go   a caller waits and has other locks: a deadlock is looked for
+//	vote.go     the lock is one of several, and most of them count; tokens that are too old
+//	recovery.go a server that was away answers again: what has ended lately is ended again
+//	close.go    Shutdown and Close
 //
-// The scripts and how they are sent are in package script. The numbered rules of docs/protocol.md say what
-// has to hold.
+// Scripts are in package script, and how they are sent in package transport. Messages come in by package inbox, and package timers
+// says when something is due. The numbered rules of docs/protocol.md say what has to hold.
 package engine
 
 import (
@@ -98,10 +73,9 @@ type Engine struct {
 	scripts         *script.Set
 	quarantine      *script.Quarantine // nil: none
 	sender          *transport.Sender
-	releaseTimeouts *transport.Timeouts // for the confirmation of releases
-	look            look
+	releaseTimeouts *transport.Timeouts               // for the confirmation of releases
 	secretOf        func(holder string) script.Secret // of the tickets for a lock
-	nodeLooks       nodeLooks
+	looks           transport.Looks
 	outages         loglimit.Limit
 	unreleased      loglimit.Limit
 	forged          loglimit.Limit
@@ -264,4 +238,90 @@ func (c *cohort) await(w *localq.Waiter) (core.Hold, error) {
 	nested := c.beginNested(w)
 	defer nested.end()
 	return w.Await(c, stalled, nested.found())
+}
+
+// Backend tells where the locks live.
+func (e *Engine) Backend() core.Backend {
+	holder := func(key string) string {
+		keys := e.layout.KeySet(key)
+		return keys.Holder()
+	}
+	return core.Backend{Redis: e.rdb, Holder: holder, Closed: e.sender.Context().Done()}
+}
+
+// Context ends when the engine is closed. What is sent with a context that derives from it costs less.
+func (e *Engine) Context() context.Context { return e.sender.Context() }
+
+// Watch has a restart of the server be noticed when it happens, not at the next command: the connection of the inbox breaks then,
+// and a new one begins a recovery.
+func (e *Engine) Watch() { e.inboxes.Use(e.inbox) }
+
+// LeaseFor returns the lease of a hold that is to last that long by the clock of this process.
+func (e *Engine) LeaseFor(hold time.Duration) time.Duration {
+	if e.cfg.Margin < 0 {
+		return hold + hold/99 + 3*time.Millisecond
+	}
+	return hold + min(e.cfg.Margin, hold/2)
+}
+
+// IsClosing reports whether the engine accepts nothing new.
+func (e *Engine) IsClosing() bool { return e.closing.Load() }
+
+// Config returns what the engine was made with.
+func (e *Engine) Config() Config { return e.cfg }
+
+// Margin is by how much a lease ends earlier here than at the server.
+func (e *Engine) Margin(lease time.Duration) time.Duration { return e.margin(lease) }
+
+// Process is how an operator recognises this process.
+func (e *Engine) Process() string { return e.process }
+
+// IsCluster reports whether the server is a Cluster, which moves keys from node to node.
+func (e *Engine) IsCluster() bool { return e.slots.cluster }
+
+// Addr returns the address of the server; "" if it is not known.
+func (e *Engine) Addr() string {
+	if c, ok := e.rdb.(*redis.Client); ok {
+		return c.Options().Addr
+	}
+	return ""
+}
+
+// What a server may have lost has to be over when its quarantine ends (rule 22 of docs/protocol.md). So no lease and no
+// minimum hold lasts longer than that, and no tick does, from the first instant at which it may have been run to the last one
+// at which it may begin.
+
+var _ core.LimitedLocks = (*Engine)(nil)
+
+// checkTaken returns an error if a key may not be kept taken by a lease, or something else, of that length.
+func (c *Config) checkTaken(by string, d time.Duration) error {
+	if longest := c.longest(); longest > 0 && d > longest {
+		return fmt.Errorf("%w: %s of %v: with WithQuarantine(%v) a key may be kept taken for %v at most", core.ErrInvalidOption, by, d, c.Quarantine, longest)
+	}
+	return nil
+}
+
+// longest is how long a key may be kept taken; 0: there is no limit.
+func (c *Config) longest() time.Duration {
+	if c.Quarantine == 0 {
+		return 0
+	}
+	return c.Quarantine - c.margin(c.Quarantine)
+}
+
+// CheckTimes implements core.LimitedLocks.
+func (e *Engine) CheckTimes(lease, minHold time.Duration) error {
+	if err := e.cfg.checkTaken("a lease", lease); err != nil {
+		return err
+	}
+	return e.cfg.checkTaken("a minimum hold", minHold)
+}
+
+// checkRequest returns an error if the quarantine is too short for what the request wants.
+func (e *Engine) checkRequest(r *core.Request) error {
+	if longest := e.cfg.longest(); longest > 0 && r.Within > longest/2 {
+		return fmt.Errorf("%w: a tick within %v: with WithQuarantine(%v) a tick may be within %v at most",
+			core.ErrInvalidOption, r.Within, e.cfg.Quarantine, longest/2)
+	}
+	return e.CheckTimes(r.Lease, r.MinHold)
 }

@@ -3,10 +3,13 @@ package engine
 import (
 	"hash/maphash"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/script"
 )
@@ -226,4 +229,135 @@ func (e *Engine) eachCohort(f func(*cohort)) {
 		}
 		sh.mu.Unlock()
 	}
+}
+
+// An idTable finds the *request or *lease of an id.
+type idTable struct {
+	mu sync.Mutex
+	m  map[uint64]any
+}
+
+func (t *idTable) set(id *script.ID, v any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.m == nil {
+		t.m = make(map[uint64]any)
+	}
+	t.m[id.Number()] = v
+}
+
+func (t *idTable) remove(id *script.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.m, id.Number())
+}
+
+func (t *idTable) find(n uint64) any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.m[n]
+}
+
+// leases returns all leases.
+func (t *idTable) leases() []*lease { return listOf[*lease](t) }
+
+// requests returns all requests that are not granted yet.
+func (t *idTable) requests() []*request { return listOf[*request](t) }
+
+func listOf[T any](t *idTable) (list []T) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, v := range t.m {
+		if v, ok := v.(T); ok {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// inUse returns the numbers of the requests and leases of each key.
+func (t *idTable) inUse() map[lockKey][]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make(map[lockKey][]uint64)
+	for n, v := range t.m {
+		k := lockKeyOf(v)
+		all[k] = append(all[k], n)
+	}
+	return all
+}
+
+// of returns the requests and leases of a key.
+func (t *idTable) of(k lockKey) (all []any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, v := range t.m {
+		if lockKeyOf(v) == k {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// lockKeyOf returns the key of a *request or *lease.
+func lockKeyOf(v any) lockKey {
+	switch v := v.(type) {
+	case *request:
+		return v.c.lockKey()
+	case *lease:
+		return v.c.lockKey()
+	}
+	return lockKey{}
+}
+
+// A slot is what the locks in a slot of a Cluster have in common: one fencing counter, and one inbox if the Cluster has
+// sharded channels. Elsewhere all locks are as in one slot.
+type slot struct {
+	inbox    *inbox.Inbox
+	greatest atomic.Int64 // the greatest fencing token that this process has seen
+	movedAt  atomic.Int64 // an instant: when it was seen to have moved to other replicas; 0: never
+}
+
+// slots are the slots of the locks that were used so far.
+type slots struct {
+	cluster bool
+	only    *slot // if it is no Cluster
+
+	bySlot sync.Map // in a Cluster: a *slot by the key of its fencing counter
+}
+
+func (s *slots) init(e *Engine, cluster bool) {
+	if s.cluster = cluster; !cluster {
+		s.only = &slot{inbox: e.inbox}
+	}
+}
+
+// slotOf returns the slot of a lock.
+func (e *Engine) slotOf(keys *script.KeySet) *slot {
+	if !e.slots.cluster {
+		return e.slots.only
+	}
+	fence := keys.Fence()
+	if v, ok := e.slots.bySlot.Load(fence); ok {
+		return v.(*slot)
+	}
+	v, _ := e.slots.bySlot.LoadOrStore(fence, &slot{inbox: e.inboxOf(keys)})
+	return v.(*slot)
+}
+
+// noteToken notes a token that was granted.
+func (s *slot) noteToken(token int64) {
+	for seen := s.greatest.Load(); token > seen; seen = s.greatest.Load() {
+		if s.greatest.CompareAndSwap(seen, token) {
+			return
+		}
+	}
+}
+
+// inboxOf returns a new inbox for the slot of a lock, or the one for all.
+func (e *Engine) inboxOf(keys *script.KeySet) *inbox.Inbox {
+	if e.inbox != nil {
+		return e.inbox
+	}
+	return inbox.New(e.layout.Inbox(e.process, keys))
 }

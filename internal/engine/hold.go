@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/localq"
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -131,3 +134,154 @@ func (h *hold) onExtended(a *transport.Reply, duration time.Duration) (lost []*h
 	}
 	return nil, nil
 }
+
+// Downgrade implements core.Hold.
+func (h *hold) Downgrade(ctx context.Context) error {
+	l, c := h.lease, h.lease.c
+	c.shard.mu.Lock()
+	if err := h.Ended(); err != nil {
+		c.shard.mu.Unlock()
+		return err
+	}
+	l.mode = core.Read // from here on it may not exclude readers
+	if l.run != nil {
+		l.run.takeOff() // else readers would wait for those who were served
+	}
+	c.shard.mu.Unlock()
+	d := script.Downgrade{Keys: &c.keys, ID: l.id}
+	return c.e.insist(ctx, h.gone, d.Call, func(a *transport.Reply) (again bool, err error) {
+		lost, err := h.onDowngraded(a)
+		notifyLost(lost)
+		return isPassing(a), err
+	})
+}
+
+// onDowngraded deals with the answer to downgrade.lua.
+func (h *hold) onDowngraded(a *transport.Reply) (lost []*hold, err error) {
+	l, c := h.lease, h.lease.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	if err := h.Ended(); err != nil {
+		return nil, err
+	}
+	outcome, failed := script.DowngradeAnswer(a)
+	switch {
+	case failed != nil:
+		return nil, transport.Failure(failed)
+	case outcome == script.NotHeld:
+		return l.lose(errDeleted), errDeleted
+	case outcome == script.More:
+		c.e.settle(c.keys, false)
+	}
+	return nil, nil
+}
+
+var _ core.TickHold = (*hold)(nil)
+
+// BeginTick implements core.TickHold.
+func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, time.Time, error) {
+	l, c := h.lease, h.lease.c
+	var a script.Began
+	b := script.Begin{Keys: &c.keys, ID: l.id, Token: h.Token(), Tick: t}
+	err := c.e.insist(ctx, unended, b.Call, func(r *transport.Reply) (again bool, err error) {
+		a, err = script.BeginAnswer(r)
+		if err == nil && a.Outcome == script.Done && a.Answer == core.TickBegun {
+			err = r.Few // other answers rest on nothing that this run has written
+		}
+		return !transport.IsFinal(err), transport.Failure(err)
+	})
+	if err == nil && a.Outcome == script.NotHeld {
+		var lost []*hold
+		lost, err = h.onGone()
+		notifyLost(lost)
+	}
+	return a.Answer, a.Now, err
+}
+
+// onGone deals with an answer that says that the hold is over.
+func (h *hold) onGone() (lost []*hold, err error) {
+	l, c := h.lease, h.lease.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	if err := h.Ended(); err != nil {
+		return nil, err
+	}
+	return l.lose(errDeleted), errDeleted
+}
+
+// MarkTick implements core.TickHold.
+func (h *hold) MarkTick(ctx context.Context, t core.Tick) (again bool, err error) {
+	c := h.lease.c
+	m := script.Mark{Keys: &c.keys, Token: h.Token(), Tick: t}
+	err = c.e.insist(ctx, unended, m.Call, func(r *transport.Reply) (tryAgain bool, err error) {
+		again, err = script.MarkAnswer(r)
+		err = cmp.Or(err, r.Few)
+		return !transport.IsFinal(err), transport.Failure(err)
+	})
+	return again, err
+}
+
+// insistTimeout is after how long without an answer insist tries again. What is late does no harm.
+const insistTimeout = time.Second
+
+// A prepareCall prepares a run of a script.
+type prepareCall func(context.Context, *script.Set, func(*transport.Reply)) *transport.Call
+
+// A readAnswer reads the answer, and says whether to try again after an error.
+type readAnswer func(*transport.Reply) (again bool, err error)
+
+// unended is for what is tried until its context ends.
+func unended() error { return nil }
+
+// insist runs a script until read finds no error in its answer, or none after which to try again, or ctx ends, or ended
+// returns an error.
+func (e *Engine) insist(ctx context.Context, ended func() error, prepare prepareCall, read readAnswer) error {
+	var failures outage
+	var last error
+	for {
+		again, err := e.try(ctx, prepare, read)
+		if err == nil || !again {
+			return err
+		}
+		if last == nil || !errors.Is(err, core.ErrSilent) {
+			last = err
+		}
+		if err := e.await(ctx, failures.note(clock.Now()), last); err != nil {
+			return err
+		}
+		if err := ended(); err != nil {
+			return err
+		}
+	}
+}
+
+// await pauses before the next try. It returns an error if there is none: with the last reply, if ctx has ended.
+func (e *Engine) await(ctx context.Context, d time.Duration, last error) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-e.sender.Context().Done():
+		return core.ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("%w (%w)", last, ctx.Err())
+	}
+}
+
+// try runs a script once for insist.
+func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, insistTimeout)
+	defer cancel()
+	answers := make(chan *transport.Reply, 1)
+	e.sender.Start(prepare(ctx, e.scripts, func(r *transport.Reply) { answers <- r }))
+	select {
+	case r := <-answers:
+		return read(r)
+	case <-ctx.Done():
+		return true, core.ErrSilent
+	}
+}
+
+// isPassing reports whether it may help to run a script again that was answered so (rules 14 and 21 of docs/protocol.md).
+func isPassing(a *transport.Reply) bool { return transport.IsPassing(a.Err) || a.Few != nil }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/localq"
 )
 
 // changes are what holders ask the server for while they hold a lock.
@@ -39,7 +38,7 @@ func inPassingOutages(t *testing.T, test func(b *bubble, words string, begin, en
 	t.Run("no answer", func(t *testing.T) {
 		inBubble(t, func(b *bubble) {
 			b.warm()
-			test(b, localq.ErrSilent.Error(), b.wire.Silence, b.wire.Restore)
+			test(b, core.ErrSilent.Error(), b.wire.Silence, b.wire.Restore)
 		})
 	})
 }

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -241,4 +244,100 @@ func (l *lease) endHold(h *hold, cause error) {
 		l.placed = h
 	}
 	l.c.e.holdEnded()
+}
+
+// errDeleted is the loss of a lock that the server does not know any more.
+var errDeleted = fmt.Errorf("%w: it is gone from the server, or another holder has it (deleted, evicted or released by force)", core.ErrLost)
+
+// expire ends the holds whose time is over, and the lease if its own is or no hold is left.
+func (l *lease) expire(now clock.Instant) (lost []*hold) {
+	for h := l.holds.First(); h != nil && now >= h.deadline(); h = l.holds.First() {
+		l.endHold(h, h.outOfTime(now))
+		lost = append(lost, h)
+	}
+	if now >= l.expiry() || len(lost) > 0 && l.isUnused() {
+		l.detach(nil)
+		l.cancel()
+		l.c.sendRequest(nil)
+	}
+	return lost
+}
+
+// lose ends the lease as lost and has the server forget it. The caller passes what it returns to notifyLost,
+// with no mutex held.
+func (l *lease) lose(cause error) []*hold {
+	lost := l.detach(cause)
+	l.cancel()
+	l.c.sendRequest(nil)
+	return lost
+}
+
+var errTakenAway = fmt.Errorf("%w: an operator released it", core.ErrLost)
+
+// outOfTime returns the loss of a hold whose time is over.
+func (h *hold) outOfTime(now clock.Instant) error {
+	if most := h.MaxEnd(); h.lease.moved && (most.IsZero() || now.Before(most)) {
+		return errMoved
+	}
+	return h.OutOfTime(now, "its lease ran out without a renewal")
+}
+
+var errMoved = fmt.Errorf("%w: its slot has moved, and replicas of the new master have not acknowledged it in time", core.ErrLost)
+
+// tellLost is notifyLost that waits for nobody.
+func (e *Engine) tellLost(lost []*hold) { e.schedule.Go(func() { notifyLost(lost) }) }
+
+func (h *hold) notifyLost() { h.Req.Events.Lost(h.Lost) }
+
+// notifyLost notifies the callers of lost holds.
+func notifyLost(lost []*hold) {
+	for _, h := range lost {
+		h.notifyLost()
+	}
+}
+
+// findForgotten looks for holds that nobody can release any more. They end with the lease as it is now, even if it is
+// renewed for others that share it. A minimum hold is waited for. It returns a function that tells the callers, which
+// is called with no mutex held; nil if there is nothing to tell.
+func (l *lease) findForgotten() (report func()) {
+	var found []*hold
+	for h := range l.holds.All() {
+		if h.BecomesForgotten() {
+			h.limitTo(l.expiry())
+			found = append(found, h)
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	l.sortHolds()
+	return func() {
+		for _, h := range found {
+			h.Req.Events.Forgotten(h.Local(), h.Deadline().Time())
+		}
+	}
+}
+
+// sortHolds puts the hold that ends first to the front.
+func (l *lease) sortHolds() {
+	end := func(h *hold) clock.Instant {
+		if limit := clock.Instant(h.limit.Load()); limit != 0 {
+			return limit
+		}
+		return timers.Never
+	}
+	for _, h := range slices.SortedStableFunc(l.holds.All(), func(a, b *hold) int { return cmp.Compare(end(a), end(b)) }) {
+		l.holds.Remove(h)
+		l.holds.Push(h)
+	}
+}
+
+// isWanted reports whether the lease is to be renewed: for a hold that was not forgotten, or for a caller that waits.
+func (l *lease) isWanted() bool {
+	for h := range l.holds.All() {
+		if !h.Forgotten {
+			return true
+		}
+	}
+	return l.holds.IsEmpty() || l.checking
 }

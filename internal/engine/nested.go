@@ -3,8 +3,11 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"runtime"
 	"strings"
+	"sync"
 	"time"
+	"weak"
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
@@ -214,4 +217,31 @@ func (s site) Send(ctx context.Context, inbox, text string) {
 		}
 	}
 	_ = s.e.rdb.Publish(ctx, inbox, text).Err() // who does not hear of it does not answer
+}
+
+// engines has a weak pointer to each Engine of this process, by the name under which Redis knows its holds.
+var engines sync.Map
+
+func (e *Engine) beKnown() {
+	engines.Store(e.process, weak.Make(e))
+	runtime.AddCleanup(e, func(process string) { engines.Delete(process) }, e.process)
+}
+
+// InTheWay implements localq.Line. The server may have named a hold by another Client.
+func (c *cohort) InTheWay(*localq.Waiter) *core.LocalHold {
+	found := c.e.localHold(c.key)
+	c.shard.mu.Lock()
+	var seen []core.Holder
+	if c.request != nil {
+		seen = c.request.holders
+	}
+	c.shard.mu.Unlock()
+	for _, h := range seen {
+		if other, ok := engines.Load(h.Process); ok && found == nil {
+			if e := other.(weak.Pointer[Engine]).Value(); e != nil {
+				found = e.localHold(c.key)
+			}
+		}
+	}
+	return found
 }

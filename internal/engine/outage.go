@@ -1,13 +1,22 @@
 package engine
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -87,8 +96,7 @@ func (c *cohort) failThose(err error, chosen func(w *localq.Waiter) bool) {
 // findOutage looks, in the background, whether the pool of connections is exhausted because of an outage. Then it ends the waits
 // of those who do not wait for its end.
 func (e *Engine) findOutage(c *cohort, err error) {
-	rdb, look := e.lookFor(c.key)
-	look.tell(rdb, transport.Failure(err), func(explained error) {
+	e.looks.Tell(e.serverOf(c.key), transport.Failure(err), func(explained error) {
 		if core.FaultOf(explained) != core.Outage {
 			return
 		}
@@ -116,9 +124,257 @@ func (e *Engine) warnOfOutage(key string, since clock.Instant, err error) {
 		return
 	}
 	if missed, ok := e.outages.Allow(loglimit.KindOf(err)); ok {
-		rdb, look := e.lookFor(key)
-		look.tell(rdb, err, func(explained error) {
+		e.looks.Tell(e.serverOf(key), err, func(explained error) {
 			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", since.Time(), "error", explained, "suppressed", missed)
 		})
 	}
+}
+
+// explain adds to the error of a call for a key that ended without an answer why there is none.
+func (e *Engine) explain(key string, err error) error {
+	failure, ok := errors.AsType[*core.AcquireError](err)
+	if !ok || !transport.IsUnexplained(failure.Err) {
+		return err
+	}
+	explained := *failure // which other calls may have
+	explained.Err = e.looks.Explain(e.serverOf(key), failure.Err)
+	return &explained
+}
+
+// serverOf returns the client of the server that has a key.
+func (e *Engine) serverOf(key string) any {
+	ctx, cancel := context.WithTimeout(e.sender.Context(), transport.LookTimeout)
+	defer cancel()
+	keys := e.layout.KeySet(key)
+	if node := e.sender.NodeFor(ctx, keys.Holder()); node != nil {
+		return node
+	}
+	return e.rdb
+}
+
+// An identity notices that a server has lost its latest writes, though no command has failed: it was restarted while this process
+// had nothing to send, or Sentinels have put another one in its place on purpose. go-redis replaces broken connections in silence,
+// and leaves a subscription at a master that was deposed. Each start and each promotion makes a new replication id, so the process
+// asks for that from time to time while it matters (rule 13 of docs/protocol.md). Without the right to INFO it does not.
+type identity struct {
+	e      *Engine
+	pause  time.Duration // between two looks
+	roams  bool          // the server may be replaced by another one, at another address
+	needed atomic.Int64  // an instant: it matters until then
+	armed  atomic.Bool   // a look is planned, or under way
+	off    atomic.Bool   // the server does not say
+	timer  timers.Timer
+
+	mu    sync.Mutex
+	known map[*redis.Client]string // replication ids; of nil, if there is no Cluster
+}
+
+const (
+	// identityPause is how much time is between two looks, and roamingPause behind Sentinels, where grants may be lost, too.
+	identityPause = time.Second
+	roamingPause  = 250 * time.Millisecond
+	// identityTimeout bounds one look.
+	identityTimeout = time.Second
+)
+
+func (y *identity) init(e *Engine, t transport.Topology) {
+	y.e = e
+	y.timer.Of(y)
+	y.known = make(map[*redis.Client]string)
+	y.roams = !t.Single && !t.Cluster
+	if y.pause = identityPause; y.roams {
+		y.pause = roamingPause
+	}
+}
+
+// ended notes that something of this process has ended at a server, which may lose that.
+func (y *identity) ended(now clock.Instant) { y.need(now) }
+
+// used notes that a grant or a ticket of this process is at a server. If another one takes its place the process has to hear
+// of that: elsewhere, a connection breaks.
+func (y *identity) used(now clock.Instant) {
+	if y.roams {
+		y.need(now)
+	}
+}
+
+func (y *identity) need(now clock.Instant) {
+	y.needed.Store(int64(now.Add(releaseLost)))
+	if y.armed.Load() || y.off.Load() || !y.armed.CompareAndSwap(false, true) {
+		return
+	}
+	y.mu.Lock()
+	if len(y.known) > 0 {
+		now = now.Add(y.pause)
+	}
+	y.mu.Unlock()
+	y.e.schedule.Set(&y.timer, now, 0)
+}
+
+// Due looks, in the background.
+func (y *identity) Due() { y.e.schedule.Go(y.look) }
+
+// look asks all servers that matter, and plans the next look if one is needed.
+func (y *identity) look() {
+	for _, node := range y.nodes() {
+		y.ask(node)
+	}
+	now := clock.Now()
+	if y.roams && y.e.active.Load() > 0 {
+		y.needed.Store(int64(now.Add(releaseLost)))
+	}
+	if now < clock.Instant(y.needed.Load()) && !y.off.Load() {
+		y.e.schedule.Set(&y.timer, now.Add(y.pause), 0)
+		return
+	}
+	y.armed.Store(false)
+}
+
+// nodes returns the nodes of a Cluster at which something has ended lately; one that is nil if there is no Cluster.
+func (y *identity) nodes() (all []*redis.Client) {
+	cluster := y.e.inboxes.Cluster
+	if cluster == nil {
+		return []*redis.Client{nil}
+	}
+	seen := make(map[*redis.Client]bool)
+	for _, one := range y.e.endedLately() {
+		keys := y.e.layout.KeySet(one.key)
+		node, err := cluster.MasterForKey(y.e.sender.Context(), keys.Holder())
+		if err == nil && !seen[node] {
+			seen[node] = true
+			all = append(all, node)
+		}
+	}
+	return all
+}
+
+// ask asks one server.
+func (y *identity) ask(node *redis.Client) {
+	e := y.e
+	client := e.rdb
+	if node != nil {
+		client = node
+	}
+	ctx, cancel := context.WithTimeout(e.sender.Context(), identityTimeout)
+	defer cancel()
+	info, err := transport.ReadInfo(ctx, client, "replication")
+	id := info["master_replid"]
+	if e.sender.Context().Err() != nil {
+		return
+	}
+	if err != nil && transport.IsPassing(err) {
+		e.sender.Note(err)
+		return
+	}
+	if err != nil || id == "" {
+		y.off.Store(true)
+		return
+	}
+	y.mu.Lock()
+	was := y.known[node]
+	y.known[node] = id
+	y.mu.Unlock()
+	if was != "" && was != id {
+		y.changed()
+	}
+}
+
+// changed deals with a server that has lost its latest writes.
+func (y *identity) changed() {
+	e := y.e
+	e.recovery.plan()
+	switch {
+	case y.roams:
+		e.inboxes.SubscribeAnew(e.inbox)
+	case e.inboxes.Cluster != nil:
+		e.inboxes.Follow()
+	}
+}
+
+// probe looks in the background what kind of server this is.
+func (e *Engine) probe() {
+	e.inboxes.Go(func() {
+		ctx, cancel := context.WithTimeout(e.sender.Context(), 5*time.Second)
+		defer cancel()
+		policy, err := transport.EvictionPolicy(ctx, e.rdb)
+		if err == nil && policy != "" && policy != "noeviction" {
+			e.cfg.Logger.Warn("lockmw: the server evicts keys when its memory is full, and locks with them; set maxmemory-policy to noeviction",
+				"maxmemory-policy", policy)
+		}
+		e.sender.SetBatching(transport.IsOneServer(ctx, e.rdb, e.cfg.Prefix))
+	})
+}
+
+// A round is what is due at about the same time: renewals go out in one pipeline per node, and so do polls. No pipeline waits
+// for an earlier one (rule 13 of docs/protocol.md). Only the goroutine of the schedule adds to it.
+type round struct {
+	renewals []*transport.Call
+	polls    []*request
+	tells    []*transport.Call
+	lost     []*hold
+
+	mu       sync.Mutex
+	underway map[*redis.Client]int // pipelines to a node; nil: to the servers, if they are no Cluster
+}
+
+const (
+	// maxBatches bounds the pipelines under way to a node. No pipeline waits for another, so they would pile up
+	// if it did not answer.
+	maxBatches = 32
+	// maxPolling is how many are under way at most when the next polls are sent: renewals must not stay behind for them.
+	maxPolling = maxBatches / 2
+	// maxRenewals bounds the calls of a pipeline. It is large because the server reads a pipeline in pieces
+	// of 16 KiB, and serves other clients in between.
+	maxRenewals = 16384
+)
+
+// endRound sends what the round has gathered, and tells those who have lost holds, without holding up the schedule.
+func (e *Engine) endRound() {
+	r := &e.round
+	e.sendRound(r.renewals, maxBatches)
+	e.sendRound(append(e.polls(r.polls), r.tells...), maxPolling)
+	if len(r.lost) > 0 {
+		e.tellLost(r.lost)
+	}
+	r.renewals, r.polls, r.tells, r.lost = nil, nil, nil, nil
+}
+
+// sendRound runs calls in pipelines, each in a goroutine of its own, as long as fewer than most are under way to their node.
+func (e *Engine) sendRound(calls []*transport.Call, most int) {
+	for node, batch := range e.sender.ByNode(calls) {
+		slices.SortFunc(batch, func(a, b *transport.Call) int { return cmp.Compare(a.Timeout, b.Timeout) })
+		for len(batch) > 0 {
+			n := 1 // a short timeout must not end calls with long ones
+			for n < min(len(batch), maxRenewals) && batch[n].Timeout < 4*batch[0].Timeout {
+				n++
+			}
+			e.sendPipeline(node, batch[:n], most)
+			batch = batch[n:]
+		}
+	}
+}
+
+func (e *Engine) sendPipeline(node *redis.Client, batch []*transport.Call, most int) {
+	r := &e.round
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.underway[node] >= most {
+		return // the next tries are scheduled already
+	}
+	if r.underway == nil {
+		r.underway = make(map[*redis.Client]int)
+	}
+	r.underway[node]++
+	e.schedule.Go(func() {
+		ctx, cancel := context.WithTimeout(e.sender.Context(), batch[0].Timeout)
+		stop := context.AfterFunc(ctx, e.sender.Late) // go-redis may wait for the answer for much longer
+		e.sender.RunBatch(ctx, batch)
+		stop()
+		cancel()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.underway[node]--; r.underway[node] == 0 {
+			delete(r.underway, node)
+		}
+	})
 }

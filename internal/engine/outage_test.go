@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/localq"
 )
 
 const cutOff = "ERR Script attempted to access a non local key in a cluster node script: f00, on @user_script:9."
@@ -67,7 +66,7 @@ func refused(t *testing.T, test func(b *bubble, words string, begin, end func())
 func (b *bubble) wantUnavailable(what string, err error, words string) {
 	b.Helper()
 	if !errors.Is(err, core.ErrUnavailable) && !errors.Is(err, core.ErrWrongType) || !strings.Contains(err.Error(), words) ||
-		strings.Contains(err.Error(), localq.ErrSilent.Error()) {
+		strings.Contains(err.Error(), core.ErrSilent.Error()) {
 		b.Errorf("%s: %v, want %q", what, err, words)
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inbox"
-	"github.com/lockmw/go/internal/localq"
 )
 
 // goesAway has the server be away, and answer again when it has done what it does meanwhile. The engine notices both
@@ -125,7 +124,7 @@ func TestRecoveriesAreAtLeastASecondApart(t *testing.T) {
 		b.sent()
 		start := time.Now()
 		for range 20 {
-			b.e.recovery.note(localq.ErrSilent)
+			b.e.recovery.note(core.ErrSilent)
 			b.e.recovery.note(nil)
 			time.Sleep(recoveryPause / 10)
 		}

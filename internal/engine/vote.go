@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -63,36 +60,6 @@ func (e *Engine) BeOneOfSeveral() {
 
 // votesSilence is inbox.Silence for a server that is one of several: holds depend on it to learn of a restart.
 const votesSilence = time.Second
-
-// Context ends when the engine is closed. What is sent with a context that derives from it costs less.
-func (e *Engine) Context() context.Context { return e.sender.Context() }
-
-// Watch has a restart of the server be noticed when it happens, not at the next command: the connection of the inbox breaks then,
-// and a new one begins a recovery.
-func (e *Engine) Watch() { e.inboxes.Use(e.inbox) }
-
-// LeaseFor returns the lease of a hold that is to last that long by the clock of this process.
-func (e *Engine) LeaseFor(hold time.Duration) time.Duration {
-	if e.cfg.Margin < 0 {
-		return hold + hold/99 + 3*time.Millisecond
-	}
-	return hold + min(e.cfg.Margin, hold/2)
-}
-
-// IsClosing reports whether the engine accepts nothing new.
-func (e *Engine) IsClosing() bool { return e.closing.Load() }
-
-// Config returns what the engine was made with.
-func (e *Engine) Config() Config { return e.cfg }
-
-// Margin is by how much a lease ends earlier here than at the server.
-func (e *Engine) Margin(lease time.Duration) time.Duration { return e.margin(lease) }
-
-// Process is how an operator recognises this process.
-func (e *Engine) Process() string { return e.process }
-
-// IsCluster reports whether the server is a Cluster, which moves keys from node to node.
-func (e *Engine) IsCluster() bool { return e.slots.cluster }
 
 // Trusted returns which server the engine trusts to have all locks in the slot of a key; "" if none, or it has no
 // quarantine.
@@ -150,7 +117,7 @@ func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply
 	case r := <-answers:
 		return r, nil
 	case <-ctx.Done():
-		return nil, localq.ErrSilent
+		return nil, core.ErrSilent
 	}
 }
 
@@ -158,14 +125,6 @@ func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply
 func (e *Engine) ServerTime(ctx context.Context) (time.Time, error) {
 	now, err := e.rdb.Time(ctx).Result()
 	return now, transport.Failure(err)
-}
-
-// Addr returns the address of the server; "" if it is not known.
-func (e *Engine) Addr() string {
-	if c, ok := e.rdb.(*redis.Client); ok {
-		return c.Options().Addr
-	}
-	return ""
 }
 
 // Note notes at the server, by the name that Trusted has returned, that its counter was raised to those of other nodes.
@@ -183,3 +142,57 @@ func (e *Engine) IsNoted(ctx context.Context, server string) (bool, error) {
 const noteTime = 30 * 24 * time.Hour
 
 func (e *Engine) note(server string) string { return e.cfg.Prefix + ":raised:" + server }
+
+// The tokens of a counter only rise (rule 18 of docs/protocol.md), but a server may lose the counter, and the one that takes
+// its place may have a clock that is behind. This process then knows greater tokens than it is granted: it raises the
+// counter, and requests the lock once more.
+
+// noteToken notes the last token of a grant. Grants of other keys may come in another order than their tokens, but those of a
+// key do not: none that comes later has an older token, however long its request has been waiting.
+func (c *cohort) noteToken(token int64) {
+	c.slot.noteToken(token)
+	c.greatest = max(c.greatest, token)
+}
+
+// isOld reports whether a grant has a token which is not greater than one that was seen before the request was sent, or of
+// the key since. Readers share a token, which may be older. Grants of permits may come in another order than their tokens.
+func (r *request) isOld(g script.Grant) bool {
+	if r.c.kind != permit {
+		r.seen = max(r.seen, r.c.greatest)
+	}
+	return r.leader.Req.Mode != core.Read && g.Token <= r.seen
+}
+
+// onOldToken goes on with a counter that was raised. What was granted is given up by the next request.
+func (r *request) onOldToken() {
+	c := r.c
+	c.detach(r)
+	c.raising = true
+	c.raises++
+	raise := script.Raise{Keys: &c.keys, Token: r.seen}
+	c.e.sender.Start(raise.Call(c.e.sender.Context(), c.e.scripts, r.onRaised))
+}
+
+// maxRaises bounds how often the counter is raised for one grant.
+const maxRaises = 3
+
+// onRaised deals with the answer to raise.lua. If the counter was not raised, the next grant is old again.
+func (r *request) onRaised(a *transport.Reply) {
+	c := r.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	c.raising = false
+	behind, err := script.RaiseAnswer(a, r.seen)
+	switch {
+	case behind > 0:
+		c.failWaiters(&core.AcquireError{Err: fmt.Errorf(
+			"%w: its clock is %v behind a fencing token that was granted before, and it has lost count of its tokens",
+			core.ErrUnavailable, behind.Round(time.Second))})
+	case err != nil && !transport.IsPassing(err):
+		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
+	case c.raises > maxRaises: // perhaps a proxy leads to another server each time
+		c.failWaiters(&core.AcquireError{Err: fmt.Errorf("%w: its fencing tokens do not rise, though the counter was raised", core.ErrUnavailable)})
+		c.raises = 0
+	}
+	c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease()}) // or cancels that if nobody waits
+}

@@ -257,9 +257,6 @@ func (w *Waiter) endDeadlocked(l Line, d *core.DeadlockError) (core.Hold, error)
 	return nil, err
 }
 
-// ErrSilent is the error of a call whose time was over before the server had answered.
-var ErrSilent = fmt.Errorf("%w: it has not answered yet", core.ErrUnavailable)
-
 // SlowAnswer is after how long without an answer a server counts as unavailable. A call whose time is over sooner gets ErrBusy.
 const SlowAnswer = 50 * time.Millisecond
 

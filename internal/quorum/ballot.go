@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/localq"
 )
 
 // A ballot is one request at one node, under an id of its own. It implements core.Events for the node's engine.
@@ -86,12 +85,12 @@ func (b *ballot) onSilence() {
 	defer b.e.l.mu.Unlock()
 	switch {
 	case b.state == asking:
-		b.n.note(localq.ErrSilent)
+		b.n.note(core.ErrSilent)
 		b.drop()
-		b.state, b.err = failed, localq.ErrSilent
+		b.state, b.err = failed, core.ErrSilent
 		b.tell()
 	case b.late != nil && b.cancel != nil:
-		b.n.note(localq.ErrSilent)
+		b.n.note(core.ErrSilent)
 		b.cancel()
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package transport
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/localq"
+	"github.com/lockmw/go/internal/core"
 )
 
 // deafClient returns a client whose Dialer is deaf to its context, as that of go-redis is with TLS, and fails with what is
@@ -46,20 +46,20 @@ func TestALookAtTheServerDelaysNoCallForLong(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
-				if err := k.explain(rdb, localq.ErrSilent); !errors.Is(err, localq.ErrSilent) {
+				if err := k.explain(rdb, core.ErrSilent); !errors.Is(err, core.ErrSilent) {
 					t.Errorf("got %v", err)
 				}
 			})
 		}
 		wg.Wait()
 		time.Sleep(2 * lookedFor)
-		_ = k.explain(rdb, localq.ErrSilent)
-		if took := time.Since(begun) - 2*lookedFor; took > 2*lookTimeout || dials.Load() != 1 {
-			t.Errorf("two looks after one another have taken %v, with %d connections, want %v and 1", took, dials.Load(), 2*lookTimeout)
+		_ = k.explain(rdb, core.ErrSilent)
+		if took := time.Since(begun) - 2*lookedFor; took > 2*LookTimeout || dials.Load() != 1 {
+			t.Errorf("two looks after one another have taken %v, with %d connections, want %v and 1", took, dials.Load(), 2*LookTimeout)
 		}
 		answer <- errors.New("no handshake")
 		synctest.Wait()
-		if err := k.explain(rdb, localq.ErrSilent); !strings.Contains(err.Error(), "no handshake") {
+		if err := k.explain(rdb, core.ErrSilent); !strings.Contains(err.Error(), "no handshake") {
 			t.Errorf("what the look met in the end is not told: %v", err)
 		}
 	})
@@ -70,7 +70,7 @@ func TestALookEndsBeforeItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k look
 		rdb, dials, answer := deafClient(t)
-		_ = k.explain(rdb, localq.ErrSilent)
+		_ = k.explain(rdb, core.ErrSilent)
 		begun := time.Now()
 		time.AfterFunc(time.Second, func() { answer <- errors.New("no handshake") })
 		k.stop()
@@ -78,7 +78,7 @@ func TestALookEndsBeforeItsOwner(t *testing.T) {
 			t.Errorf("stopped after %v, want 1s", took)
 		}
 		time.Sleep(2 * lookedFor)
-		if err := k.explain(rdb, localq.ErrSilent); dials.Load() != 1 || !errors.Is(err, localq.ErrSilent) {
+		if err := k.explain(rdb, core.ErrSilent); dials.Load() != 1 || !errors.Is(err, core.ErrSilent) {
 			t.Errorf("after that there were %d connections, %v", dials.Load(), err)
 		}
 	})

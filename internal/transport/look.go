@@ -1,4 +1,4 @@
-package engine
+package transport
 
 import (
 	"context"
@@ -14,13 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/localq"
-	"github.com/lockmw/go/internal/transport"
 )
 
 const (
-	// lookTimeout is how long a look at the server may take: it delays the end of a call.
-	lookTimeout = 25 * time.Millisecond
+	// LookTimeout is how long a look at the server may take: it delays the end of a call.
+	LookTimeout = 25 * time.Millisecond
 	// lookedFor is how long what was seen is good for others.
 	lookedFor = 100 * time.Millisecond
 )
@@ -50,21 +48,21 @@ type pooled interface {
 	PoolStats() *redis.PoolStats
 }
 
-// explain adds what a connection of its own meets to localq.ErrSilent, to the end of a connection, and to what the client says when its
+// explain adds what a connection of its own meets to core.ErrSilent, to the end of a connection, and to what the client says when its
 // pool of connections is exhausted: that tells whether there is an outage.
 func (k *look) explain(rdb any, err error) error {
 	client, ok := rdb.(pooled)
-	if !ok || !isUnexplained(err) {
+	if !ok || !IsUnexplained(err) {
 		return err
 	}
 	k.meet(client)
-	met, noConnection := k.met(), transport.IsPoolTimeout(err)
+	met, noConnection := k.met(), IsPoolTimeout(err)
 	switch {
-	case met.err != nil && (transport.IsFinal(met.err) || errors.Is(met.err, errNoRedis)):
+	case met.err != nil && (IsFinal(met.err) || errors.Is(met.err, errNoRedis)):
 		return core.WithFault(fmt.Errorf("%w: %w", err, met.err), core.Lasting)
 	case met.err != nil:
 		return core.WithFault(fmt.Errorf("%w: %w", err, met.err), core.Outage)
-	case met.answers && (noConnection || errors.Is(err, localq.ErrSilent) && isExhausted(client)):
+	case met.answers && (noConnection || errors.Is(err, core.ErrSilent) && isExhausted(client)):
 		return core.WithFault(fmt.Errorf("%w: the server answers a new connection, but all %d of the client's pool are in use",
 			err, client.Options().PoolSize), core.Exhausted)
 	case noConnection:
@@ -82,7 +80,7 @@ func isExhausted(client pooled) bool {
 // meet waits for what a connection of its own meets, unless that was seen of late.
 func (k *look) meet(client pooled) {
 	if over := k.begin(client.Options()); over != nil {
-		timer := time.NewTimer(lookTimeout)
+		timer := time.NewTimer(LookTimeout)
 		defer timer.Stop()
 		select {
 		case <-over:
@@ -94,7 +92,7 @@ func (k *look) meet(client pooled) {
 // tell calls told with what explain returns, in the background if that takes time.
 func (k *look) tell(rdb any, err error, told func(explained error)) {
 	k.mu.Lock()
-	inBackground := isUnexplained(err) && !k.stopped
+	inBackground := IsUnexplained(err) && !k.stopped
 	if inBackground {
 		k.wg.Go(func() { told(k.explain(rdb, err)) })
 	}
@@ -148,17 +146,17 @@ var errNoRedis = errors.New("what answers is no Redis without TLS")
 
 // meet connects to the server and sends a PING.
 func meet(o *redis.Options) meeting {
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
 	defer cancel()
 	conn, err := o.Dialer(ctx, o.Network, o.Addr)
 	if err != nil {
-		if transport.IsTimeout(err) {
+		if IsTimeout(err) {
 			return meeting{}
 		}
 		return meeting{err: err}
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(lookTimeout))
+	_ = conn.SetDeadline(time.Now().Add(LookTimeout))
 	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
 		return meeting{}
 	}
@@ -168,16 +166,16 @@ func meet(o *redis.Options) meeting {
 		return meeting{answers: answer[0] == '+' || string(answer) == "-NOAUTH"} // else LOADING, BUSY …
 	case n > 0:
 		return meeting{err: errNoRedis}
-	case transport.IsTimeout(err):
+	case IsTimeout(err):
 		return meeting{}
 	default:
 		return meeting{err: errors.New("it closes the connection, perhaps because it wants TLS")}
 	}
 }
 
-// isUnexplained reports whether a connection of one's own may say more.
-func isUnexplained(err error) bool {
-	return errors.Is(err, localq.ErrSilent) || isHungUp(err) || transport.IsPoolTimeout(err)
+// IsUnexplained reports whether a connection of one's own may say more.
+func IsUnexplained(err error) bool {
+	return errors.Is(err, core.ErrSilent) || isHungUp(err) || IsPoolTimeout(err)
 }
 
 // isHungUp reports whether the other side has ended the connection.
@@ -185,53 +183,37 @@ func isHungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// explain adds to the error of a call for a key that ended without an answer why there is none.
-func (e *Engine) explain(key string, err error) error {
-	failure, ok := errors.AsType[*core.AcquireError](err)
-	if !ok || !isUnexplained(failure.Err) {
-		return err
-	}
-	rdb, look := e.lookFor(key)
-	explained := *failure // which other calls may have
-	explained.Err = look.explain(rdb, failure.Err)
-	return &explained
-}
-
-// A nodeLooks has a look for each node of a Cluster that did not answer.
-type nodeLooks struct {
+// Looks tell why servers do not answer. The zero value is ready to use; they are safe for concurrent use.
+type Looks struct {
 	mu      sync.Mutex
 	stopped bool
-	looks   map[*redis.Client]*look
+	looks   map[any]*look // by the client of a server
 }
 
-// lookFor returns the client of the server that has a key, and the look at it.
-func (e *Engine) lookFor(key string) (client any, k *look) {
-	ctx, cancel := context.WithTimeout(e.sender.Context(), lookTimeout)
-	defer cancel()
-	keys := e.layout.KeySet(key)
-	node := e.sender.NodeFor(ctx, keys.Holder())
-	if node == nil {
-		return e.rdb, &e.look
-	}
-	return node, e.nodeLooks.of(node)
+// Explain adds why the server of a client does not answer to an error that does not say so.
+func (n *Looks) Explain(client any, err error) error { return n.of(client).explain(client, err) }
+
+// Tell calls told with what Explain returns, in the background if that takes time.
+func (n *Looks) Tell(client any, err error, told func(explained error)) {
+	n.of(client).tell(client, err, told)
 }
 
-func (n *nodeLooks) of(node *redis.Client) *look {
+func (n *Looks) of(client any) *look {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	k := n.looks[node]
+	k := n.looks[client]
 	if k == nil {
 		k = &look{stopped: n.stopped}
 		if n.looks == nil {
-			n.looks = make(map[*redis.Client]*look)
+			n.looks = make(map[any]*look)
 		}
-		n.looks[node] = k
+		n.looks[client] = k
 	}
 	return k
 }
 
-// stop returns when no connection is under way, and none will be.
-func (n *nodeLooks) stop() {
+// Stop returns when no connection is under way, and none will be.
+func (n *Looks) Stop() {
 	n.mu.Lock()
 	n.stopped = true
 	looks := slices.Collect(maps.Values(n.looks))
