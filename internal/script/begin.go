@@ -19,8 +19,7 @@ type Begin struct {
 // Call prepares a run. done is called once, with the answer.
 func (b *Begin) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.begin, 2+5, done)
-	k.AddKeys(b.Keys.Holder())
-	k.AddKeys(b.Keys.Tick(b.Tick.At))
+	k.AddKeys(b.Keys.Holder(), b.Keys.Tick(b.Tick.At))
 	k.Add(b.ID.String(), b.Token, b.Tick.At.UnixMilli(), b.Tick.Within.Milliseconds(), transport.RoundUp(b.Tick.Keep))
 	return k
 }

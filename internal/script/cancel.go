@@ -29,13 +29,7 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*transport.Reply)) 
 	if c.EndPlace != 0 {
 		keep = -doneMillis
 	}
-	var k *transport.Call
-	if c.Permit {
-		k = permitCall(ctx, s.permit.cancel, c.Keys, 2+4, done)
-	} else {
-		k = transport.NewCall(ctx, s.cancel, 7+4+len(c.Served), done)
-		k.AddKeys(c.Keys.five[:]...)
-	}
+	k := callOf(ctx, s.cancel, s.permit.cancel, c.Keys, c.Permit, 2+4+len(c.Served), done)
 	k.AddKeys(c.Keys.Done(c.ID))
 	if keep != 0 {
 		k.AddKeys(c.Keys.Kept(c.Place))

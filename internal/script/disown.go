@@ -16,15 +16,9 @@ type Disown struct {
 	Permit bool     // the key is a semaphore's
 }
 
-// Call prepares a run. done is called once, with the answer, which Cancelled reads.
+// Call prepares a run. done is called once, with the answer, which CancelAnswer reads.
 func (d *Disown) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	var k *transport.Call
-	if size := 2 + len(d.InUse); d.Permit {
-		k = permitCall(ctx, s.permit.disown, d.Keys, size, done)
-	} else {
-		k = transport.NewCall(ctx, s.disown, 5+size, done)
-		k.AddKeys(d.Keys.five[:]...)
-	}
+	k := callOf(ctx, s.disown, s.permit.disown, d.Keys, d.Permit, 2+len(d.InUse), done)
 	k.Add(string(d.Stem), d.UpTo)
 	for _, n := range d.InUse {
 		k.Add(d.Stem.New(n).String())

@@ -18,13 +18,7 @@ type Force struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (f *Force) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	var k *transport.Call
-	if f.Permit {
-		k = permitCall(ctx, s.permit.force, f.Keys, 2, done)
-	} else {
-		k = transport.NewCall(ctx, s.force, 5+2, done)
-		k.AddKeys(f.Keys.five[:]...)
-	}
+	k := callOf(ctx, s.force, s.permit.force, f.Keys, f.Permit, 2, done)
 	k.Add(strconv.FormatInt(f.Token, 10), f.Owner)
 	return k
 }

@@ -17,8 +17,7 @@ type Look struct {
 func (l *Look) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.look, 7+1, done)
 	k.AddKeys(l.Keys.five[:]...)
-	k.AddKeys(l.Keys.PermitQueue())
-	k.AddKeys(l.Keys.PermitTickets())
+	k.AddKeys(l.Keys.PermitQueue(), l.Keys.PermitTickets())
 	k.Add(deadlock.MaxHolders)
 	return k
 }

@@ -46,24 +46,29 @@ const (
 )
 
 // permitKeys returns the keys that most scripts for permits work on, in their order.
-func (s *KeySet) permitKeys() []any {
-	return []any{s.five[holderKey], s.PermitQueue(), s.PermitTickets(), s.five[fenceKey]}
+func (s *KeySet) permitKeys() [4]any {
+	return [4]any{s.five[holderKey], s.PermitQueue(), s.PermitTickets(), s.five[fenceKey]}
 }
 
-// permitCall prepares a run that begins with those keys.
-func permitCall(ctx context.Context, s *transport.Script, keys *KeySet, size int, done func(*transport.Reply)) *transport.Call {
-	k := transport.NewCall(ctx, s, 4+size, done)
-	k.AddKeys(keys.permitKeys()...)
+// callOf prepares a run of one of two scripts, with the keys that most of their kind work on: of forLock, or of forPermit.
+func callOf(ctx context.Context, forLock, forPermit *transport.Script, keys *KeySet, permit bool, size int, done func(*transport.Reply)) *transport.Call {
+	if !permit {
+		k := transport.NewCall(ctx, forLock, 5+size, done)
+		k.AddKeys(keys.five[:]...)
+		return k
+	}
+	k, four := transport.NewCall(ctx, forPermit, 4+size, done), keys.permitKeys()
+	k.AddKeys(four[:]...)
 	return k
 }
 
 // permitCall prepares a run for a permit.
 func (a *Acquire) permitCall(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	special := a.Predecessor != nil || a.KeepPlace > 0
-	k := new(acquireCall)
+	k, four := new(acquireCall), a.Keys.permitKeys()
 	k.Prepare(ctx, s.permit.acquire, 4+5+12, done)
 	k.Copies = &a.ID.copies
-	k.AddKeys(a.Keys.permitKeys()...)
+	k.AddKeys(four[:]...)
 	k.AddKeys(a.Keys.doneOf(a.ID), a.Keys.five[queueKey], a.Keys.five[readQueueKey])
 	if special {
 		a.addSpecialKeys(k)
@@ -73,16 +78,6 @@ func (a *Acquire) permitCall(ctx context.Context, s *Set, done func(*transport.R
 		a.addSpecialArgs(k)
 	}
 	return &k.Call
-}
-
-// permitCall prepares a run for tickets for permits.
-func (p *Poll) permitCall(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	k := permitCall(ctx, s.permit.poll, p.Keys, 1+2*len(p.Tickets), done)
-	k.Add(subscribedFlag(p.Subscribed))
-	for _, t := range p.Tickets {
-		k.Add(t.ID.String(), t.Lease.Milliseconds())
-	}
-	return k
 }
 
 // readPermit reads what a granted id may use: one token, and slots.

@@ -23,8 +23,7 @@ type Raise struct {
 // Call prepares a run. done is called once, with the answer.
 func (a *Raise) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.raise, 2+5, done)
-	k.AddKeys(a.Keys.Holder())
-	k.AddKeys(a.Keys.Fence())
+	k.AddKeys(a.Keys.Holder(), a.Keys.Fence())
 	k.Add(a.Token, MaxAhead.Microseconds())
 	if a.Always {
 		k.Add(1)

@@ -22,17 +22,11 @@ type Release struct {
 // Call prepares a run. done is called once, with the answer.
 func (l *Release) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	plain := !l.Mark && l.Linger <= 0 && l.Place == "" && !l.Read && !l.Permit && len(l.Served) == 0
-	size := 5 + 1
+	size := 1
 	if !plain {
-		size = 7 + 4 + len(l.Served)
+		size = 2 + 4 + len(l.Served)
 	}
-	var k *transport.Call
-	if l.Permit {
-		k = permitCall(ctx, s.permit.release, l.Keys, size, done)
-	} else {
-		k = transport.NewCall(ctx, s.release, size, done)
-		k.AddKeys(l.Keys.five[:]...)
-	}
+	k := callOf(ctx, s.release, s.permit.release, l.Keys, l.Permit, size, done)
 	k.Copies = &l.ID.releases
 	if plain {
 		k.Batch = s.releases

@@ -21,8 +21,7 @@ type Status struct {
 func (s *Status) Call(ctx context.Context, set *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, set.status, 7+len(s.Kept), done)
 	k.AddKeys(s.Keys.five[:]...)
-	k.AddKeys(s.Keys.PermitQueue())
-	k.AddKeys(s.Keys.PermitTickets())
+	k.AddKeys(s.Keys.PermitQueue(), s.Keys.PermitTickets())
 	for _, name := range s.Kept {
 		k.AddKeys(s.Keys.Kept(name))
 	}
