@@ -62,6 +62,9 @@ func checkGrant(t *testing.T, text string, v any, read func(func(*transport.Repl
 	}
 }
 
+// endless is the TTL of a key that does not expire.
+const endless = time.Duration(1 << 62)
+
 func checkHolder(t *testing.T, text string, v any, read func(func(*transport.Reply)) *transport.Reply) {
 	t.Helper()
 	list, isList := v.([]any)
@@ -86,9 +89,9 @@ func checkHolder(t *testing.T, text string, v any, read func(func(*transport.Rep
 		good = isOwner && isInbox && isTrace && isToken && isSince
 		want = append(want, core.Holder{Token: token, Since: time.UnixMicro(since)})
 	}
-	ttl := time.Duration(min(max(ms, 0), transport.Endless.Milliseconds())) * time.Millisecond
-	if ms == -1 || ms > transport.Endless.Milliseconds() {
-		ttl = transport.Endless
+	ttl := time.Duration(min(max(ms, 0), endless.Milliseconds())) * time.Millisecond
+	if ms == -1 || ms > endless.Milliseconds() {
+		ttl = endless
 	}
 	r := read(func(r *transport.Reply) {
 		got := readHolders(r, "lockmw:inbox:")

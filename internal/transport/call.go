@@ -46,7 +46,7 @@ type Guard interface {
 type Call struct {
 	// Limit is how long the call may take once it is sent; 0: as long as its context.
 	Limit time.Duration
-	// Timeout is after which a batch with the call is abandoned. Only RunBatch regards it.
+	// Timeout bounds a batch that contains the call. Callers of RunBatch set its context by it.
 	Timeout time.Duration
 	// Late, if set, gets each answer after the first, which a call has that was sent again beside itself: see cluster.go.
 	Late func(*Reply)

@@ -57,12 +57,12 @@ func didNothing(err error) bool {
 	if redis.HasErrorPrefix(err, "NOPERM") {
 		return !strings.Contains(err.Error(), "script: ") // else of a command in it
 	}
-	return isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, writesNothing)
+	return isMissingScript(err) || isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, writesNothing)
 }
 
 var writesNothing = append([]string{
 	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "MISCONF ", "OOM ",
-	"CROSSSLOT", "NOSCRIPT", "NOAUTH", "WRONGPASS",
+	"CROSSSLOT", "NOAUTH", "WRONGPASS",
 }, moving...)
 
 // How errors are judged, for every operation (rule 14 of docs/protocol.md):

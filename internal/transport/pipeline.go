@@ -106,10 +106,15 @@ func setMissing(cmd *redis.Cmd, err error) {
 // SCRIPT FLUSH. So the repetition is repeated, too, and neither answer reaches a caller who could not do anything about it.
 func (s *Sender) finish(g group) (left []group) {
 	err := g.cmd.Err()
+	if didNothing(err) {
+		for _, k := range g.calls {
+			k.didNothing()
+		}
+	}
 	switch {
 	case isMissingScript(err) && !g.whole:
 		g.missed++
-		return g.again()
+		return []group{g}
 	case isUntrusted(err) && !g.examined:
 		g.examined = true
 		args := g.cmd.Args()
@@ -117,48 +122,23 @@ func (s *Sender) finish(g group) (left []group) {
 			s.refuse(g.calls, err)
 			return nil
 		}
-		return g.again()
+		return []group{g}
+	}
+	s.Note(err)
+	switch {
 	case len(g.calls) == 1:
-		s.conclude(g.calls[0], g.cmd)
+		s.answer(g.calls[0], g.calls[0].reply(g.cmd.Val(), err))
 		return nil
-	}
-	s.Note(err)
-	return s.finishBatch(&g)
-}
-
-// again returns g, whose command did nothing and is to be repeated.
-func (g *group) again() []group {
-	for _, k := range g.calls {
-		k.didNothing()
-	}
-	return []group{*g}
-}
-
-// conclude hands the answer to a run of k over.
-func (s *Sender) conclude(k *Call, cmd *redis.Cmd) {
-	err := cmd.Err()
-	if didNothing(err) {
-		k.didNothing()
-	}
-	s.Note(err)
-	s.answer(k, k.reply(cmd.Val(), err))
-}
-
-// finishBatch hands the answers of a batch script over, and returns the calls that are to be run each on its own.
-func (s *Sender) finishBatch(g *group) (left []group) {
-	switch err := g.cmd.Err(); {
-	case err == nil:
-	case didNothing(err):
-		for _, k := range g.calls {
-			k.didNothing()
-		}
-		return singly(g.calls)
-	case IsReply(err): // the server may refuse one of them
-		return singly(g.calls)
-	default:
+	case err != nil && !IsReply(err):
 		s.refuse(g.calls, err)
 		return nil
 	}
+	return s.finishBatch(g)
+}
+
+// finishBatch hands the answers of a batch script over, and returns the calls that are to be run each on its own: all if the server
+// has refused the run, perhaps because of one of them.
+func (s *Sender) finishBatch(g group) (left []group) {
 	answers, _ := g.cmd.Val().([]any)
 	if len(answers) != len(g.calls) {
 		return singly(g.calls)
@@ -195,7 +175,7 @@ func (s *Sender) sendScripts(groups []group) {
 		if g.missed == 0 || g.whole {
 			continue
 		}
-		at := known{s.clusterNode(g.calls[0]), g.script()}
+		at := known{s.NodeFor(s.ctx, g.calls[0].key()), g.script()}
 		if g.missed > 1 || !sent[at] {
 			g.sendWhole()
 		}

@@ -91,14 +91,14 @@ func (r *Reply) Text() string {
 	return s
 }
 
-// Endless is the TTL of a key that never expires, or later than a Duration can say.
-const Endless = time.Duration(1 << 62)
+// endless is the TTL of a key that never expires, or later than a Duration can say.
+const endless = time.Duration(1 << 62)
 
 // TTL reads what PTTL returned.
 func (r *Reply) TTL() time.Duration {
 	switch ms := r.Int(); {
-	case ms == -1 || ms > Endless.Milliseconds():
-		return Endless
+	case ms == -1 || ms > endless.Milliseconds():
+		return endless
 	case ms < 0: // gone meanwhile
 		return 0
 	default:

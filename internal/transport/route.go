@@ -67,11 +67,11 @@ func (s *Sender) routeOf(k *Call) *route {
 
 // routeTo returns the route to the server of k. If that is a node of a Cluster, k may be sent again: see cluster.go.
 func (s *Sender) routeTo(k *Call) *route {
-	if s.cluster == nil || !s.inSight.Load() {
+	if !s.inSight.Load() {
 		return s.common
 	}
-	node, err := s.cluster.MasterForKey(s.ctx, k.key())
-	if err != nil {
+	node := s.NodeFor(s.ctx, k.key())
+	if node == nil {
 		return s.common
 	}
 	k.open = k.openAt(node)

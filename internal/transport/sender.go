@@ -128,24 +128,24 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 		return false
 	}
 	cmd := l.run(k)
-	switch err := cmd.Err(); {
-	case err == nil:
-	case !IsReply(err):
+	err := cmd.Err()
+	if didNothing(err) {
+		k.didNothing()
+	}
+	away := err != nil && !IsReply(err)
+	if away {
 		r.quick.Store(false)
 		if patient {
 			s.Late()
 		}
-		go s.fly(r, []*Call{k})
-		return false
-	case isUntrusted(err), isMissingScript(err): // there is more to do than one command: see finish
-		k.didNothing()
-		go s.fly(r, []*Call{k})
-		return false
-	case s.cluster != nil && hasPrefix(err, passing): // its client goes on to another node, or tries again
+	}
+	// There may be more to do than one command: see finish. The client of a Cluster tries another node, or tries again.
+	if away || isUntrusted(err) || isMissingScript(err) || s.cluster != nil && hasPrefix(err, passing) {
 		go s.fly(r, []*Call{k})
 		return false
 	}
-	s.conclude(k, cmd)
+	s.Note(err)
+	s.answer(k, k.reply(cmd.Val(), err))
 	if batch := s.next(r); batch != nil {
 		go s.fly(r, batch)
 	}
@@ -348,16 +348,10 @@ func (s *Sender) ByNode(calls []*Call) map[*redis.Client][]*Call {
 	}
 	groups := make(map[*redis.Client][]*Call)
 	for _, k := range calls {
-		node := s.clusterNode(k)
+		node := s.NodeFor(s.ctx, k.key())
 		groups[node] = append(groups[node], k)
 	}
 	return groups
-}
-
-// clusterNode returns the node of a Cluster that has the key of k; nil if there is no Cluster, or its client does not know: it
-// finds out again, and says so.
-func (s *Sender) clusterNode(k *Call) *redis.Client {
-	return s.NodeFor(s.ctx, k.key())
 }
 
 // NodeFor returns the node of a Cluster that has a Redis key; nil if there is no Cluster, or its client does not know.
