@@ -74,9 +74,7 @@ func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option 
 // newConfig adds up the options of a middleware. It panics if that cannot work, so that a mistake is
 // found at start and not at the first request.
 func newConfig(name string, locker lockmw.Locker, noKey bool, opts []Option) *config {
-	if option.IsNil(locker) {
-		panic(fmt.Sprintf("httpmw: %s: the Locker is nil", name))
-	}
+	option.NotNil(locker, "httpmw: "+name+": the Locker is nil")
 	if noKey {
 		panic(fmt.Sprintf("httpmw: %s: the key function is nil", name))
 	}

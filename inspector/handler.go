@@ -29,9 +29,7 @@ type handler struct {
 // http.StripPrefix. It has no authentication: put your own around it. It needs no Close. It panics if insp or an option is
 // nil.
 func Handler(insp *lockmw.Inspector, opts ...Option) http.Handler {
-	if option.IsNil(insp) {
-		panic("inspector: Handler: the Inspector is nil")
-	}
+	option.NotNil(insp, "inspector: Handler: the Inspector is nil")
 	c := newConfig(opts)
 	return &handler{
 		config: c, hub: newHub(insp, c.shown), vault: newVault(c.secret), same: http.NewCrossOriginProtection(),

@@ -50,9 +50,7 @@ func WithTraceURL(template string) Option {
 // lockmw.Inspector.ForceUnlock does. A page shows the very hold first, and asks. Default: nobody may. may is called for
 // every page, is to be quick, and must be safe for concurrent use. WithForceUnlock panics if may is nil.
 func WithForceUnlock(may func(*http.Request) bool) Option {
-	if may == nil {
-		panic("inspector: WithForceUnlock(nil): say who may")
-	}
+	option.NotNil(may, "inspector: WithForceUnlock(nil): say who may")
 	return func(c *config) { c.mayForce = may }
 }
 
@@ -60,9 +58,7 @@ func WithForceUnlock(may func(*http.Request) bool) Option {
 // authentication knows, or "". Default: "", which the history has as "page". name must be safe for concurrent use. WithOperator
 // panics if name is nil.
 func WithOperator(name func(*http.Request) string) Option {
-	if name == nil {
-		panic("inspector: WithOperator(nil): leave the option out for its default")
-	}
+	option.NotNil(name, "inspector: WithOperator(nil): leave the option out for its default")
 	return func(c *config) { c.operator = name }
 }
 
@@ -71,9 +67,7 @@ func WithOperator(name func(*http.Request) string) Option {
 // may repeat keys in them. The filter looks at what is shown only. Default: the key itself. f must be safe for concurrent
 // use. WithKeyRedactor panics if f is nil.
 func WithKeyRedactor(f func(key string) string) Option {
-	if f == nil {
-		panic("inspector: WithKeyRedactor(nil): leave the option out for its default")
-	}
+	option.NotNil(f, "inspector: WithKeyRedactor(nil): leave the option out for its default")
 	return func(c *config) { c.redactKey = f }
 }
 
@@ -90,8 +84,6 @@ func WithSecret(secret []byte) Option {
 
 // WithLogger sets where it is noted that a lock was taken away from its holder. Default: slog.Default().
 func WithLogger(l *slog.Logger) Option {
-	if option.IsNil(l) {
-		panic("inspector: WithLogger(nil): leave the option out for its default")
-	}
+	option.NotNil(l, "inspector: WithLogger(nil): leave the option out for its default")
 	return func(c *config) { c.logger = l }
 }

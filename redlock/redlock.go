@@ -102,10 +102,12 @@ func newLocker(nodes []*lockmw.Client, opts []Option) (*Locker, error) {
 	s.cfg.Unlock = engines[0].Config().Unlock
 	l := &Locker{locks: quorum.New(engines, s.cfg)}
 	first, _ := kinds.Of(nodes[0])
-	if l.locker, err = kinds.Over(first, l.locks, core.Kind{Mode: core.Exclusive}, s.options...); err != nil {
+	k, err := first.Over(l.locks, core.Kind{Mode: core.Exclusive}, s.options...)
+	if err != nil {
 		_ = l.locks.Close()
 		return nil, err
 	}
+	l.locker = k.(kinds.Locker)
 	l.mark = inside.NewMark(l, l.locker)
 	return l, nil
 }

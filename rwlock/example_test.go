@@ -100,7 +100,7 @@ func ExampleLocker_Downgrade() {
 
 // Who reads and wants to write has to give up the read lock first, and look again afterwards: others may
 // have written meanwhile.
-func ExampleErrUpgrade() {
+func Example_upgrade() {
 	client, stop := connect()
 	defer stop()
 	items, key := rwlock.New(client), lockmw.Key("item", "7")
@@ -111,7 +111,7 @@ func ExampleErrUpgrade() {
 		return
 	}
 	_, _, err = items.Lock(ctx, key)
-	fmt.Println(errors.Is(err, rwlock.ErrUpgrade))
+	fmt.Println(errors.Is(err, lockmw.ErrUpgrade))
 	if err := reading.Unlock(); err != nil {
 		fmt.Println(err)
 	}

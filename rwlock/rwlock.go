@@ -20,7 +20,7 @@
 // # Nesting
 //
 // A context that holds the key can take it again at once: for reading while it reads, and for both while it
-// writes. Lock with a context that only reads is refused with ErrUpgrade. The reverse is Downgrade, with no
+// writes. Lock with a context that only reads is refused with lockmw.ErrUpgrade. The reverse is Downgrade, with no
 // writer in between. The lock is exclusive until the last write hold is unlocked, in whatever order the holds
 // are unlocked.
 //
@@ -54,11 +54,6 @@ type Locker struct {
 type mark = inside.Mark // an alias, so that the documentation shows no fields
 
 var _ lockmw.RWLocker = (*Locker)(nil)
-
-// ErrUpgrade is what Lock returns if its context holds the key for reading: two readers that both
-// upgrade would wait for each other for ever. Unlock the read hold first, or take the lock for writing
-// from the beginning and Downgrade it.
-var ErrUpgrade = lockmw.ErrUpgrade
 
 // New returns a Locker over the locks of c. It sends nothing. The Locker ends when c is closed. The options are
 // the defaults of its locks, and take precedence over those of c. New panics if an option is invalid or c is

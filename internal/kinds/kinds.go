@@ -25,7 +25,8 @@ type Locker interface {
 	Policy(opts ...lockmw.Option) (lockmw.Policy, error)
 	// Backend returns where the locks are, if that is in Redis.
 	Backend() (core.Backend, bool)
-	// Over is the function of that name.
+	// Over returns a Locker of this package over other locks. It has the defaults of this one, over which opts take precedence.
+	// An error wraps lockmw.ErrInvalidOption.
 	Over(locks core.Locks, kind core.Kind, opts ...lockmw.Option) (lockmw.Locker, error)
 }
 
@@ -39,21 +40,11 @@ func New(l lockmw.Locker, kind core.Kind, opts ...lockmw.Option) Locker {
 	if !ok {
 		panic(fmt.Errorf("%w: the %T was not made by its constructor", lockmw.ErrInvalidOption, l))
 	}
-	k, err := Over(of, of.Locks(), kind, opts...)
+	k, err := of.Over(of.Locks(), kind, opts...)
 	if err != nil {
 		panic(err)
 	}
-	return k
-}
-
-// Over returns a Locker over other locks, with the defaults of another one, over which opts take precedence. An error wraps
-// lockmw.ErrInvalidOption.
-func Over(of Locker, locks core.Locks, kind core.Kind, opts ...lockmw.Option) (Locker, error) {
-	l, err := of.Over(locks, kind, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return l.(Locker), nil
+	return k.(Locker)
 }
 
 // Of returns what takes the locks of l, if that is a Locker of this module or embeds one.
