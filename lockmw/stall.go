@@ -129,7 +129,10 @@ func isOwn(function string) bool {
 	if !ok {
 		return false
 	}
-	for _, pkg := range []string{"lockmw.", "fairlock.", "rwlock.", "internal/engine.", "internal/inproc."} {
+	if in, ok := strings.CutPrefix(rest, "internal/"); ok {
+		return !strings.HasPrefix(in, "test/") && !strings.HasPrefix(in, "bench/")
+	}
+	for _, pkg := range []string{"lockmw.", "fairlock.", "rwlock.", "semaphore.", "redlock."} {
 		if strings.HasPrefix(rest, pkg) {
 			return true
 		}
