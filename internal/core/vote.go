@@ -8,16 +8,14 @@ import (
 // A Vote says how a request differs that is for one of several independent nodes: the lock is had by who has it at most of
 // them (rule 24 of docs/protocol.md). Such a request has a ticket of its own. If it does not wait, it only tries.
 type Vote struct {
-	Token   int64         // proposed: the node gives this one if it may; 0: none
-	Tokens  int           // how many are wanted, at least 1
-	Wants   bool          // the holder is to learn that somebody waits, though the request only tries
-	Process string        // how an operator recognises the process, which has a name of its own at each node
-	Drift   time.Duration // by how much the deadline is earlier than that of other holds
+	Token   int64  // proposed: the node gives this one if it may; 0: none
+	Tokens  int    // how many are wanted, at least 1
+	Wants   bool   // the holder is to learn that somebody waits, though the request only tries
+	Process string // how an operator recognises the process, which has a name of its own at each node
 
-	// When there is a hold, these say when the acquire was sent that was answered, and the clock of the node meanwhile
-	// in microseconds; 0: it is not known.
-	Asked time.Time
-	Clock int64
+	// Clocked is called before Acquire returns a hold, if the node has said what its clock shows, in microseconds. The acquire was
+	// sent at the time given. It must not wait for anything.
+	Clocked func(sent time.Time, server int64)
 }
 
 // A VoteHold is the Hold of a request with a Vote.
@@ -29,12 +27,4 @@ type VoteHold interface {
 	Raise(ctx context.Context, last, token int64) error
 	// IsContended reports whether somebody else is known to wait for the node.
 	IsContended() bool
-}
-
-// DriftOf returns by how much the deadline of a hold is earlier than that of others.
-func DriftOf(r *Request) time.Duration {
-	if r.Vote == nil {
-		return 0
-	}
-	return r.Vote.Drift
 }

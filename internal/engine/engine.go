@@ -270,9 +270,6 @@ func (e *Engine) IsClosing() bool { return e.closing.Load() }
 // Config returns what the engine was made with.
 func (e *Engine) Config() Config { return e.cfg }
 
-// Margin is by how much a lease ends earlier here than at the server.
-func (e *Engine) Margin(lease time.Duration) time.Duration { return e.margin(lease) }
-
 // Process is how an operator recognises this process.
 func (e *Engine) Process() string { return e.process }
 

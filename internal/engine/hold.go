@@ -126,7 +126,7 @@ func (h *hold) onExtended(a *transport.Reply, duration time.Duration) (lost []*h
 	}
 	if h.Req.Fixed {
 		h.limit.Store(0)
-		h.limitTo(a.Sent.Add(duration - c.e.margin(duration) - core.DriftOf(h.Req)))
+		h.limitTo(a.Sent.Add(duration - c.e.margin(duration)))
 		if h.Req.MaxHold > 0 {
 			h.limitTo(h.MaxEnd())
 		}

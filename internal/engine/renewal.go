@@ -127,21 +127,15 @@ func (l *lease) noteRenewal(reply *transport.Reply, duration time.Duration) erro
 		}
 		return reply.Few
 	}
-	e := l.c.e
 	sent := reply.Sent
 	if sent < clock.Instant(l.c.slot.movedAt.Load()) {
 		return errSlotMoved
 	}
 	l.confirmed, l.moved, l.asked, l.overdue = true, false, 0, false
 	l.takenAway = l.takenAway && sent < l.hintAt
-	h := l.holds.First()
-	until := sent.Add(duration - e.margin(duration))
-	if h != nil {
-		until = until.Add(-core.DriftOf(h.Req))
-	}
-	l.expires.Store(max(l.expires.Load(), int64(until)))
+	l.expires.Store(max(l.expires.Load(), int64(sent.Add(duration-l.c.e.margin(duration)))))
 	l.renewAfter(sent, duration/3)
-	if h != nil && h.Req.Fixed {
+	if h := l.holds.First(); h != nil && h.Req.Fixed {
 		l.renewAt = 0
 	}
 	if l.hintAt > clock.Now() {

@@ -253,7 +253,7 @@ func (r *request) lease() time.Duration { return r.leader.Req.Lease }
 
 // leaseEnd returns until when a lease is good that a call sent at that time has set.
 func (r *request) leaseEnd(sent clock.Instant) clock.Instant {
-	return sent.Add(r.lease() - r.c.e.margin(r.lease()) - core.DriftOf(r.leader.Req))
+	return sent.Add(r.lease() - r.c.e.margin(r.lease()))
 }
 
 // cancel has the server forget the request and its predecessor, whatever became of them.
@@ -287,7 +287,7 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 		c.stopSharingReaders()
 	}
 	r.queued, r.stamp, r.holders, r.lastErr, r.hears = true, stamp, wait.Holders, nil, r.asked
-	r.acceptBy = sent.Add(script.AcceptWindow - e.margin(script.AcceptWindow) - core.DriftOf(r.leader.Req))
+	r.acceptBy = sent.Add(script.AcceptWindow - e.margin(script.AcceptWindow))
 	if news && (c.isShared() || c.isPermit()) {
 		c.refuseExcess(wait.Holders)
 	}

@@ -28,10 +28,10 @@ func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
 	return tokens, tokens
 }
 
-// noteClock notes what the answer that grants a vote says of the server's clock.
+// noteClock tells what the answer that grants a vote says of the server's clock.
 func (r *request) noteClock(sent clock.Instant, server int64) {
-	if v := r.leader.Req.Vote; v != nil {
-		v.Asked, v.Clock = sent.Time(), server
+	if v := r.leader.Req.Vote; v != nil && server != 0 {
+		v.Clocked(sent.Time(), server)
 	}
 }
 

@@ -27,6 +27,8 @@ type ballot struct {
 	hold    core.VoteHold // granted
 	shows   int64         // the token that the node shows as that of the hold
 	knows   int64         // the counter of the node, as far as is known
+	asked   time.Time     // when the acquire was sent that was answered
+	clock   int64         // of the node, meanwhile (µs); 0: it is not known
 	err     error         // failed
 	holders []core.Holder // in the way
 	lost    atomic.Int64  // a clock.Instant: when it was seen to be over; 0: it is not
@@ -52,7 +54,7 @@ func (e *entry) newBallot(n *node, r *core.Request, wait time.Duration) *ballot 
 	b.req.Vote, b.req.Events = &b.vote, b
 	b.req.Mode, b.req.Wait, b.req.MaxHold, b.req.MaxWaiters = core.Exclusive, wait, 0, 0
 	b.req.FailOpen, b.req.Leads, b.req.Once, b.req.Place, b.req.KeepPlace = false, false, false, "", 0
-	b.vote.Drift, b.vote.Process = e.l.cfg.Drift, e.l.process()
+	b.vote.Process, b.vote.Clocked = e.l.process(), b.onClock
 	return b
 }
 
@@ -105,6 +107,9 @@ func (b *ballot) tell() {
 	}
 }
 
+// onClock notes what the node's clock showed. onAnswer comes after it.
+func (b *ballot) onClock(sent time.Time, server int64) { b.asked, b.clock = sent, server }
+
 // onAnswer deals with the end of the request.
 func (b *ballot) onAnswer(hold core.Hold, err error) {
 	l, wanted := b.e.l, b.state == asking || b.state == queued // else it was given up before
@@ -115,8 +120,8 @@ func (b *ballot) onAnswer(hold core.Hold, err error) {
 		b.hold = hold.(core.VoteHold)
 		b.knows, b.shows = b.hold.LastToken(), b.hold.Token()
 		l.noteToken(b.knows)
-		if b.vote.Clock != 0 {
-			b.n.noteClock(b.vote.Asked, b.vote.Clock)
+		if b.clock != 0 {
+			b.n.noteClock(b.asked, b.clock)
 		}
 	}
 	switch {

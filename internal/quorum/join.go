@@ -43,7 +43,7 @@ func (l *lease) askToJoin(n *node) {
 			return
 		}
 		rest := *terms
-		rest.Lease = min(n.engine.LeaseFor(left+l.e.l.cfg.Drift), terms.Lease)
+		rest.Lease = min(n.engine.LeaseFor(left), terms.Lease)
 		terms = &rest
 	}
 	b := l.e.newBallot(n, terms, core.Forever)

@@ -44,7 +44,6 @@ type Config struct {
 	Quorum   int           // how many nodes have to grant a lock
 	Tokens   bool          // holds have fencing tokens
 	Limit    time.Duration // how long a node may take to answer
-	Drift    time.Duration // by how much deadlines are earlier than the nodes' margins have them
 	MinDelay time.Duration // between two attempts that came to nothing, at random
 	MaxDelay time.Duration // doubles up to there
 	Unlock   time.Duration // how long a release may take to be confirmed
