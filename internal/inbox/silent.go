@@ -31,16 +31,16 @@ type missing struct {
 
 const (
 	// LateMessage is how much later than the poll that found a grant its message may come.
-	LateMessage = 250 * time.Millisecond
-	// Pauses between new subscriptions double until a message comes.
-	ShortestPause = 2 * time.Second
-	LongestPause  = time.Minute
+	LateMessage   = 250 * time.Millisecond
+	shortestPause = 2 * time.Second
+	// LongestPause is the longest pause between new subscriptions. The first is 2 s, and they double until a message comes.
+	LongestPause = time.Minute
 	// maxMissing bounds how many messages are waited for at once: one is enough.
 	maxMissing = 16
 )
 
 func (m *silent) init(all *Inboxes) {
-	m.all, m.missing, m.pause = all, make(map[string]missing), ShortestPause
+	m.all, m.missing, m.pause = all, make(map[string]missing), shortestPause
 	m.timer.Of(m)
 }
 
@@ -66,7 +66,7 @@ func (m *silent) heard(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.missing, id)
-	m.pause = ShortestPause
+	m.pause = shortestPause
 }
 
 // Due has the inbox subscribe anew if one has not.

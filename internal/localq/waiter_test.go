@@ -119,7 +119,7 @@ func TestTheInstantInWhichAWaitEnds(t *testing.T) {
 		}
 		w, _ = newWaiter(t.Context(), ordinary)
 		s.finish(w, nil, refused)
-		if err := w.giveUp(s, ended); err != refused || len(s.left) != 0 { //nolint:errorlint // it is that one
+		if err := w.giveUp(s, ended); err != refused || len(s.left) != 0 {
 			t.Errorf("giving up when refused: %v", err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestTheInstantInWhichAWaitEnds(t *testing.T) {
 		s := &stand{}
 		w, _ := newWaiter(t.Context(), ordinary)
 		s.finish(w, test.hold, test.err)
-		if got, err := w.endDeadlocked(s, &core.DeadlockError{}); got != test.hold || err != test.err || len(s.left) != 0 { //nolint:errorlint // it is that one
+		if got, err := w.endDeadlocked(s, &core.DeadlockError{}); got != test.hold || err != test.err || len(s.left) != 0 {
 			t.Errorf("in a deadlock it got %v, %v", got, err)
 		}
 	}
