@@ -23,7 +23,7 @@ type workerSpec struct {
 	Wait        time.Duration // in a worker
 	Journal     string        // the address of the journal's Redis; "": that of the queue
 	Schedules   bool          // it enqueues a task a second instead, while it leads
-	Parks       bool          // tasks are woken when their lock is free, not at once
+	Parks       bool          // tasks are woken when their lock is free, not immediately
 }
 
 // run is the life of a worker process: it works until the end of its orders, of which there are none.

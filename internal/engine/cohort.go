@@ -303,7 +303,7 @@ func (c *cohort) cancelIfUnwanted() {
 	}
 }
 
-// refuseExcess ends the waits of callers that are more than MaxWaiters allows. They were not refused at once, because the lock
+// refuseExcess ends the waits of callers that are more than MaxWaiters allows. They were not refused immediately, because the lock
 // could have been free for them.
 func (c *cohort) refuseExcess(holders []core.Holder) {
 	waiting := c.waiting() - c.waiters.Len

@@ -229,7 +229,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 // await returns the hold of w, or why there is none.
 func (c *cohort) await(w *localq.Waiter) (core.Hold, error) {
 	if h, err := w.Poll(c); h != nil || err != nil {
-		return h, err // most waits are over already
+		return h, err // most waits have ended already
 	}
 	var stalled <-chan struct{}
 	if w.Req.Wait > core.StallAfter {

@@ -29,7 +29,7 @@ type entry struct {
 
 	waits    int    // how many callers wait
 	known    int    // how many leases there are, and requests that are known to be queued
-	latest   *lease // nil: it is over
+	latest   *lease // nil: it has ended
 	greatest int64  // the greatest token of the key since there has been an entry
 	*rest           // nil: not needed so far
 }
@@ -103,7 +103,7 @@ func (n *entry) cohortOf(r *core.Request) *cohort {
 	}
 	c := &n.first
 	if c.entry != nil {
-		c = new(cohort) // the first one may be over, and something of it be on its way
+		c = new(cohort) // the first one may have ended, and something of it be on its way
 	}
 	c.entry, c.kind = n, k
 	n.cohorts.Push(c)
@@ -156,7 +156,7 @@ func (n *entry) addLease(l *lease) {
 	n.latest = l
 }
 
-// removeLease notes that a lease is over.
+// removeLease notes that a lease has ended.
 func (n *entry) removeLease(l *lease) {
 	n.known--
 	if n.latest == l {
