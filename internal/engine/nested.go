@@ -179,17 +179,11 @@ func (s site) Lasts(_, ticket string) bool {
 		return false
 	}
 	for w := range r.c.waiters.All() {
-		if lasts(w) {
+		if w.LastsFor(deadlock.Soon) {
 			return true
 		}
 	}
 	return false
-}
-
-// lasts reports whether a wait does not end by itself within deadlock.Soon.
-func lasts(w *localq.Waiter) bool {
-	end := w.Until()
-	return !w.HasEnded() && (end.IsZero() || time.Until(end) > deadlock.Soon)
 }
 
 // Context implements deadlock.Transport.

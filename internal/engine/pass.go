@@ -33,7 +33,7 @@ func (c *cohort) joinLease(r *core.Request) *hold {
 	return l.newHold(r, l.tokens.Next(), now)
 }
 
-// checkForWriters renews the lease at once: the answer says whether more readers may join.
+// checkForWriters renews the lease immediately: the answer says whether more readers may join.
 func (l *lease) checkForWriters() {
 	e := l.c.e
 	e.inboxes.Use(l.c.slot.inbox)

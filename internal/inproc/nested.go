@@ -131,11 +131,5 @@ func (l *Locks) Lasts(key, ticket string) bool {
 		return false
 	}
 	i := slices.IndexFunc(e.writers, func(w *waiter) bool { return w.ticket == ticket })
-	return i >= 0 && e.writers[i].lasts()
-}
-
-// lasts reports whether the wait does not end by itself within deadlock.Soon.
-func (w *waiter) lasts() bool {
-	until := w.Until()
-	return !w.HasEnded() && (until.IsZero() || time.Until(until) > deadlock.Soon)
+	return i >= 0 && e.writers[i].LastsFor(deadlock.Soon)
 }

@@ -101,6 +101,12 @@ func (w *Waiter) Until() (until time.Time) {
 	return core.WaitEnd(w.Ctx, until)
 }
 
+// LastsFor reports whether the wait does not end by itself within d.
+func (w *Waiter) LastsFor(d time.Duration) bool {
+	until := w.Until()
+	return !w.HasEnded() && (until.IsZero() || time.Until(until) > d)
+}
+
 // IsOver reports whether the wait has ended.
 func (w *Waiter) IsOver() bool { return w.hold != nil || w.err != nil }
 
