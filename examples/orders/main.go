@@ -44,6 +44,11 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return runUnder(ctx, usual, args, stdout, stderr)
+}
+
+// runUnder runs the program. A sale takes place under the given conditions.
+func runUnder(ctx context.Context, sale func(locked bool) conditions, args []string, stdout, stderr io.Writer) int {
 	cfg, err := settings.Parse(args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -52,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "orders: %v (-h shows the flags)\n", err)
 		return exitUsage
 	}
-	code, err := start(ctx, cfg, stdout, stderr)
+	code, err := start(ctx, cfg, sale, stdout, stderr)
 	switch {
 	case ctx.Err() != nil && cfg.Serve == "":
 		_, _ = fmt.Fprintln(stderr, "orders: interrupted")
@@ -65,7 +70,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // start opens what all sales share, and runs what the flags say.
-func start(ctx context.Context, cfg settings.Settings, stdout, stderr io.Writer) (code int, err error) {
+func start(
+	ctx context.Context, cfg settings.Settings, sale func(locked bool) conditions, stdout, stderr io.Writer,
+) (code int, err error) {
 	dir, err := os.MkdirTemp("", "orders-")
 	if err != nil {
 		return 0, err
@@ -91,5 +98,5 @@ func start(ctx context.Context, cfg settings.Settings, stdout, stderr io.Writer)
 	case cfg.Contend:
 		return world.contend(ctx, stdout)
 	}
-	return world.compare(ctx, stdout, stderr)
+	return world.compare(ctx, sale, stdout, stderr)
 }

@@ -14,13 +14,15 @@ import (
 )
 
 // compare runs the sale without and with locks.
-func (w *world) compare(ctx context.Context, stdout, stderr io.Writer) (int, error) {
+func (w *world) compare(
+	ctx context.Context, sale func(locked bool) conditions, stdout, stderr io.Writer,
+) (int, error) {
 	clicks := crowd.Plan(w.Settings)
-	unlocked, err := w.run(ctx, clicks, false, stderr)
+	unlocked, err := w.run(ctx, clicks, sale(false), stderr)
 	if err != nil {
 		return 0, err
 	}
-	locked, err := w.run(ctx, clicks, true, stderr)
+	locked, err := w.run(ctx, clicks, sale(true), stderr)
 	if err != nil {
 		return 0, err
 	}
@@ -34,8 +36,8 @@ func (w *world) compare(ctx context.Context, stdout, stderr io.Writer) (int, err
 }
 
 // run holds one sale from the first click to the last parcel.
-func (w *world) run(ctx context.Context, clicks []crowd.Click, locked bool, stderr io.Writer) (r figures.Result, err error) {
-	s, err := w.open(ctx, "127.0.0.1:0", usual(locked))
+func (w *world) run(ctx context.Context, clicks []crowd.Click, c conditions, stderr io.Writer) (r figures.Result, err error) {
+	s, err := w.open(ctx, "127.0.0.1:0", c)
 	if err != nil {
 		return r, err
 	}
@@ -43,7 +45,7 @@ func (w *world) run(ctx context.Context, clicks []crowd.Click, locked bool, stde
 
 	var t crowd.Tally
 	title := "without locks"
-	if locked {
+	if c.locked {
 		title = "with locks"
 	}
 	stop := statusline.Show(stderr, func() string {
