@@ -39,7 +39,7 @@ func (l *kindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	}
 	a := l.newAttempt(&policy, op, key, ownerOf(outer))
 	a.begin(ctx)
-	return a.acquire()
+	return a.end(l.locks.Acquire(a.observed, &a.held.req))
 }
 
 // policyFor returns the policy of a call with opts. With an error it has what those after the mistake say, too.
@@ -115,12 +115,6 @@ func (a *attempt) observe(ctx context.Context) {
 		w.start(ctx)
 		a.observed = w.ctx
 	}
-}
-
-// acquire takes the lock.
-func (a *attempt) acquire() (context.Context, *Hold, error) {
-	backend, err := a.held.locker.locks.Acquire(a.observed, &a.held.req)
-	return a.end(backend, err)
 }
 
 // end ends the attempt with what the implementation of locks has returned.

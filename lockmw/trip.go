@@ -91,7 +91,7 @@ func (c *allCall) makeTrip(l *kindLocker, many core.ManyLocks, p *Policy, keys [
 		if c.wait > 0 {
 			first.held.req.Wait = c.waitLeft()
 		}
-		return c.tookFirst(first.acquire())
+		return c.tookFirst(first.end(l.locks.Acquire(first.observed, requests[0])))
 	}
 	for i := range attempts {
 		a := &attempts[i]

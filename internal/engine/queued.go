@@ -154,29 +154,18 @@ type reader struct{ e *Engine }
 
 // Message implements inbox.Reader.
 func (r reader) Message(channel, payload string) {
+	e := r.e
 	if strings.HasPrefix(payload, deadlock.Word) {
-		r.e.detector.Receive(channel, payload)
-	} else if m, ok := script.ParseMessage(payload); ok {
-		r.e.onMessage(&m)
+		e.detector.Receive(channel, payload)
+		return
 	}
-}
-
-// Subscribed implements inbox.Reader.
-func (r reader) Subscribed() {
-	r.e.pollThose(func(r *request) bool { return r.asked != r.c.slot.inbox.Subscription() })
-}
-
-// Missed implements inbox.Reader.
-func (r reader) Missed() { r.e.recovery.plan() }
-
-// Moved implements inbox.Reader.
-func (r reader) Moved(from *redis.Client, some []*inbox.Inbox) { r.e.onSlotsMoved(from, some) }
-
-// onMessage deals with a message of a script.
-func (e *Engine) onMessage(m *script.Message) {
+	m, ok := script.ParseMessage(payload)
+	if !ok {
+		return
+	}
 	switch m.Kind {
 	case script.Granted:
-		e.onGrant(m)
+		e.onGrant(&m)
 	case script.Contended:
 		switch v := e.find(m.ID).(type) {
 		case *lease:
@@ -199,6 +188,17 @@ func (e *Engine) onMessage(m *script.Message) {
 		}
 	}
 }
+
+// Subscribed implements inbox.Reader.
+func (r reader) Subscribed() {
+	r.e.pollThose(func(r *request) bool { return r.asked != r.c.slot.inbox.Subscription() })
+}
+
+// Missed implements inbox.Reader.
+func (r reader) Missed() { r.e.recovery.plan() }
+
+// Moved implements inbox.Reader.
+func (r reader) Moved(from *redis.Client, some []*inbox.Inbox) { r.e.onSlotsMoved(from, some) }
 
 // onGrant deals with a message that the server has granted the lock to an id. One that no script has written is ignored,
 // before anything else is made of it (rule 27 of docs/protocol.md).

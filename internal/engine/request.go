@@ -110,24 +110,17 @@ const maxWaitKept = 10 * time.Minute
 
 // onAcquired deals with the answer to acquire.lua.
 func (r *request) onAcquired(reply *transport.Reply) {
-	if since, err := r.use(reply); err != nil {
-		r.c.e.warnOfOutage(r.c.key, since, err)
-		if transport.IsPoolTimeout(err) {
-			r.c.e.findOutage(r.c, err)
-		}
-	}
-}
-
-// use uses the answer to acquire.lua. If the request waits for the server, it returns since when, and why.
-func (r *request) use(reply *transport.Reply) (since clock.Instant, err error) {
 	c := r.c
 	c.shard.mu.Lock()
-	defer c.unlock()
 	r.onAnswer(reply)
-	if !r.outage.paused {
-		return 0, nil
+	paused, since, err := r.outage.paused, r.outage.since, r.lastErr
+	c.unlock()
+	if paused {
+		c.e.warnOfOutage(c.key, since, err)
 	}
-	return r.outage.since, r.lastErr
+	if paused && transport.IsPoolTimeout(err) {
+		c.e.findOutage(c, err)
+	}
 }
 
 func (r *request) onAnswer(reply *transport.Reply) {
