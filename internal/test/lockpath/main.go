@@ -1,42 +1,40 @@
-// The command lockpath prints which functions of this module run from the call of Lock for a key that is taken until the call has
-// its hold, by files:
+// The command lockpath prints the main path of a lock, from the call of Lock for a key that is taken until the call has its hold, and
+// how many functions of this module run meanwhile:
 //
 //	go run ./internal/test/lockpath
 //
-// It builds itself with coverage, and counts only during that call. The holder is no code of this module: its release is sent
-// with a bare redis client.
+// It builds itself from copies of the module's files, in which each function notes that it runs. The holder is no code of this module:
+// its release is sent with a bare redis client.
 package main
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/coverage"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/lockpath/note"
 	"github.com/lockmw/go/lockmw"
 )
 
 const (
-	module = "github.com/lockmw/go/"
-	dirEnv = "LOCKMW_LOCKPATH_DIR"
-	key    = "user:42"
+	module  = "github.com/lockmw/go/"
+	here    = module + "internal/test/lockpath"
+	fileEnv = "LOCKMW_LOCKPATH_FILE"
 )
 
 func main() {
 	log.SetFlags(0)
-	if dir := os.Getenv(dirEnv); dir != "" {
-		check(lock(context.Background(), dir))
+	if file := os.Getenv(fileEnv); file != "" {
+		check(lock(context.Background(), file))
 		return
 	}
 	check(printPath())
@@ -48,63 +46,39 @@ func check(err error) {
 	}
 }
 
-// printPath builds this program with coverage, runs it, and prints what was covered.
+// printPath builds this program so that functions note that they run, runs it, and prints what came of that.
 func printPath() error {
 	dir, err := os.MkdirTemp("", "lockpath")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	program, data := filepath.Join(dir, "lockpath"), filepath.Join(dir, "data")
-	if err := os.Mkdir(data, 0o700); err != nil {
+	overlay, err := instrument(dir)
+	if err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-cover", "-covermode=atomic", "-coverpkg="+module+"lockmw,"+module+"internal/...", "-o", program,
-		module+"internal/test/lockpath")
+	program, file := filepath.Join(dir, "program"), filepath.Join(dir, "entries.json")
 	run := exec.Command(program)
-	run.Env = append(os.Environ(), dirEnv+"="+data, "GOCOVERDIR="+dir)
-	for _, c := range []*exec.Cmd{build, run} {
+	run.Env = append(os.Environ(), fileEnv+"="+file)
+	for _, c := range []*exec.Cmd{exec.Command("go", "build", "-overlay", overlay, "-o", program, here), run} {
 		c.Stderr = os.Stderr
 		if err := c.Run(); err != nil {
 			return fmt.Errorf("%s: %w", c, err)
 		}
 	}
-	covered, err := exec.Command("go", "tool", "covdata", "func", "-i="+data).Output()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	show(covered)
-	return nil
+	var entries []note.Entry
+	if err := json.Unmarshal(text, &entries); err != nil {
+		return err
+	}
+	return show(entries)
 }
 
-// show prints functions that were covered, of which covdata has lines such as "path/file.go:12: function 100.0%".
-func show(covered []byte) {
-	byFile, functions := make(map[string][]string), 0
-	for line := range bytes.Lines(covered) {
-		fields := strings.Fields(string(line))
-		if len(fields) != 3 || fields[2] == "0.0%" || strings.Contains(fields[0], "/internal/test/") {
-			continue
-		}
-		file, _, _ := strings.Cut(strings.TrimPrefix(fields[0], module), ":")
-		if file == "total" {
-			continue
-		}
-		byFile[file] = append(byFile[file], fields[1])
-		functions++
-	}
-	var files []string
-	for file := range byFile {
-		files = append(files, file)
-	}
-	slices.Sort(files)
-	for _, file := range files {
-		fmt.Printf("%3d  %s: %s\n", len(byFile[file]), file, strings.Join(byFile[file], ", "))
-	}
-	fmt.Printf("%d functions in %d files\n", functions, len(files))
-}
-
-// lock takes a lock that somebody else has, and notes what runs meanwhile.
-func lock(ctx context.Context, dir string) error {
+// lock takes two locks that somebody else has. The second one counts: the server knows the scripts then, and the process is subscribed.
+func lock(ctx context.Context, file string) error {
 	server, err := miniredis.Run()
 	if err != nil {
 		return err
@@ -117,16 +91,24 @@ func lock(ctx context.Context, dir string) error {
 		return err
 	}
 	defer func() { _ = client.Close() }()
+	if err := lockBusy(ctx, rdb, client, "user:1", 1); err != nil {
+		return err
+	}
+	note.Count()
+	if err := lockBusy(ctx, rdb, client, "user:42", 2); err != nil {
+		return err
+	}
+	return note.Write(file)
+}
+
+// lockBusy takes the nth lock. A bare redis client holds it, and releases it once the call waits and is subscribed.
+func lockBusy(ctx context.Context, rdb *redis.Client, client *lockmw.Client, key string, nth int) error {
 	layout := script.NewLayout("lockmw", false)
 	keys := layout.KeySet(key)
-	set := script.NewSet(script.DefaultParams(true))
 	if err := rdb.HSet(ctx, keys.Holder(), "id", "other.1", "token", 1, "owner", "other", "inbox", "lockmw:inbox:other:1:1").Err(); err != nil {
 		return err
 	}
 	if err := rdb.PExpire(ctx, keys.Holder(), time.Minute).Err(); err != nil {
-		return err
-	}
-	if err := coverage.ClearCounters(); err != nil {
 		return err
 	}
 	got := make(chan error, 1)
@@ -134,20 +116,16 @@ func lock(ctx context.Context, dir string) error {
 		_, _, err := client.Lock(ctx, key)
 		got <- err
 	}()
-	for rdb.ZCard(ctx, keys.Queue()).Val() == 0 {
+	waits := func() bool {
+		return note.Calls("internal/localq/waiter.go", "Waiter.Limit") == nth && note.Calls("internal/inbox/inboxes.go", "Inboxes.confirmed") > 0
+	}
+	for !waits() {
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(100 * time.Millisecond) // it subscribes, and polls once
-	release := set.All()["release"]
+	set := script.NewSet(script.DefaultParams(true))
 	five := []string{keys.Holder(), keys.Queue(), keys.Tickets(), keys.Fence(), keys.ReadQueue()}
-	if err := rdb.Eval(ctx, release.Source, five, "other.1").Err(); err != nil {
+	if err := rdb.Eval(ctx, set.All()["release"].Source, five, "other.1").Err(); err != nil {
 		return err
 	}
-	if err := <-got; err != nil {
-		return err
-	}
-	if err := coverage.WriteMetaDir(dir); err != nil {
-		return err
-	}
-	return coverage.WriteCountersDir(dir)
+	return <-got
 }
