@@ -242,7 +242,7 @@ func (b *bubble) checkGone(e *Engine) {
 			b.Errorf("a timer is left: of a %T", owner)
 		}
 	}
-	if n := e.active.Load(); n != 0 {
+	if n := e.active.Len(); n != 0 {
 		b.Errorf("%d grants are not over", n)
 	}
 }

@@ -16,15 +16,8 @@ import (
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.closing.Store(true)
 	e.eachCohort(func(c *cohort) { c.failAll(&core.AcquireError{Err: core.ErrClosed}) })
-	e.draining.Store(true) // from here on the number of holds only falls
 	e.endLeaders()
-	e.drain()
-	select {
-	case <-e.drained:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("holds that have not ended: %d: %w", e.active.Load(), ctx.Err())
-	}
+	return e.active.AwaitEnd(ctx)
 }
 
 // endLeaders asks for the end of all holds that would go on for ever.
@@ -41,20 +34,6 @@ func (e *Engine) endLeaders() {
 	}
 	for _, h := range leaders {
 		h.Req.Events.ShuttingDown()
-	}
-}
-
-// holdEnded notes that a hold is over.
-func (e *Engine) holdEnded() {
-	if e.active.Add(-1) == 0 {
-		e.drain()
-	}
-}
-
-// drain closes e.drained if the last hold is over and no more will come.
-func (e *Engine) drain() {
-	if e.draining.Load() && e.active.Load() == 0 {
-		e.drainOnce.Do(func() { close(e.drained) })
 	}
 }
 

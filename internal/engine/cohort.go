@@ -157,6 +157,18 @@ func (c *cohort) tokensWanted() (free, queued int) {
 	return 1 + block, 1 + passes
 }
 
+// votesWanted is tokensWanted for a vote. As long as no message could say that somebody else waits, they are not many.
+func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
+	tokens := max(v.Tokens, 1)
+	if few := 1 + c.e.cfg.LocalPasses; tokens > few {
+		c.e.inboxes.Use(c.slot.inbox)
+		if !c.slot.inbox.IsLive() {
+			tokens = few
+		}
+	}
+	return tokens, tokens
+}
+
 // onGranted makes a lease of a granted request and gives it to the first waiter. then is when the call was
 // sent that the server answered. The lease is good until the time given. confirmed says that the server has
 // set the whole lease; otherwise it has set the accept window.

@@ -6,14 +6,13 @@
 //	request.go  a request is granted immediately, or queued and granted later
 //	queued.go   what becomes of a queued request: polls, and messages, which anybody may have sent
 //	outage.go   the server is away, or another one has its place; what is due goes out in rounds
-//	lease.go    what the server granted to this process, and how it is lost
-//	hold.go     one caller's turn with a lease, or its share in it; downgrades, and ticks of jobs
+//	lease.go    what the server granted to this process, how it is lost, and how long it may last
+//	hold.go     one caller's turn with a lease, or its share in it; downgrades, ticks of jobs, votes, and tokens that are too old
 //	pass.go     a lease serves several: readers share it, a run passes it on; permits, which nobody shares
 //	renewal.go  the watchdog renews leases, follows slots that move, and tells how many wait
 //	release.go  a hold ends: the lease is passed on, handed over, released, or cancelled
 //	together.go several locks are taken or released in one run
 //	nested.go   a caller waits and has other locks: a deadlock is looked for
-//	vote.go     the lock is one of several, and most of them count; tokens that are too old
 //	recovery.go a server that was away answers again: what has ended lately is ended again
 //	close.go    Shutdown and Close
 //
@@ -98,11 +97,8 @@ type Engine struct {
 	identity identity
 	probed   sync.Once
 
-	closing   atomic.Bool  // nothing new is accepted
-	draining  atomic.Bool  // and no request is on its way
-	active    atomic.Int64 // holds that are not over
-	drained   chan struct{}
-	drainOnce sync.Once
+	closing   atomic.Bool // nothing new is accepted
+	active    *localq.Holds
 	closeOnce sync.Once
 	endings   endings
 }
@@ -134,7 +130,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		idStem:   script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
 		secretOf: script.NewSecrets().Of,
 		seed:     maphash.MakeSeed(),
-		drained:  make(chan struct{}),
+		active:   localq.NewHolds(),
 	}
 	params := script.DefaultParams(topology.Single)
 	e.quarantine = script.NewQuarantine(rdb, e.layout, cfg.Quarantine)
@@ -235,9 +231,12 @@ func (c *cohort) await(w *localq.Waiter) (core.Hold, error) {
 	if w.Req.Wait > core.StallAfter {
 		stalled = c.e.stalls.Next(w.Began).Done()
 	}
-	nested := c.beginNested(w)
-	defer nested.end()
-	return w.Await(c, stalled, nested.found())
+	var found <-chan *core.DeadlockError
+	if n := c.beginNested(w); n != nil {
+		defer n.end()
+		found = n.Found
+	}
+	return w.Await(c, stalled, found)
 }
 
 // Backend tells where the locks live.
@@ -284,41 +283,68 @@ func (e *Engine) Addr() string {
 	return ""
 }
 
-// What a server may have lost has to be over when its quarantine ends (rule 22 of docs/protocol.md). So no lease and no
-// minimum hold lasts longer than that, and no tick does, from the first instant at which it may have been run to the last one
-// at which it may begin.
+// What follows is for a lock that is one of several at independent nodes (rule 24 of docs/protocol.md).
 
-var _ core.LimitedLocks = (*Engine)(nil)
-
-// checkTaken returns an error if a key may not be kept taken by a lease, or something else, of that length.
-func (c *Config) checkTaken(by string, d time.Duration) error {
-	if longest := c.longest(); longest > 0 && d > longest {
-		return fmt.Errorf("%w: %s of %v: with WithQuarantine(%v) a key may be kept taken for %v at most", core.ErrInvalidOption, by, d, c.Quarantine, longest)
-	}
-	return nil
+// BeOneOfSeveral says that the server is one of several that are asked at the same time.
+func (e *Engine) BeOneOfSeveral() {
+	e.sender.BeOneOfSeveral()
+	e.inboxes.TestAfter(votesSilence)
 }
 
-// longest is how long a key may be kept taken; 0: there is no limit.
-func (c *Config) longest() time.Duration {
-	if c.Quarantine == 0 {
-		return 0
+// votesSilence is inbox.Silence for a server that is one of several: holds depend on it to learn of a restart.
+const votesSilence = time.Second
+
+// Trusted returns which server the engine trusts to have all locks in the slot of a key; "" if none, or it has no
+// quarantine.
+func (e *Engine) Trusted(key string) string {
+	if e.quarantine == nil {
+		return ""
 	}
-	return c.Quarantine - c.margin(c.Quarantine)
+	keys := e.layout.KeySet(key)
+	return e.quarantine.Trusted(keys.Holder())
 }
 
-// CheckTimes implements core.LimitedLocks.
-func (e *Engine) CheckTimes(lease, minHold time.Duration) error {
-	if err := e.cfg.checkTaken("a lease", lease); err != nil {
-		return err
+// Counter asks for the last token that the server has given to any key. It fails as a request for key would, but for those
+// who have the lock.
+func (e *Engine) Counter(ctx context.Context, key string) (last int64, err error) {
+	keys := e.layout.KeySet(key)
+	p := script.Poll{Keys: &keys, Subscribed: e.slotOf(&keys).inbox.IsLive()}
+	a, err := e.ask(ctx, p.Call)
+	if err != nil {
+		return 0, err
 	}
-	return e.cfg.checkTaken("a minimum hold", minHold)
+	answer, err := script.PollAnswer(a, 0, e.layout.InboxPrefix())
+	if answer.More {
+		e.settle(keys, false)
+	}
+	return answer.Stamp, transport.Failure(err)
 }
 
-// checkRequest returns an error if the quarantine is too short for what the request wants.
-func (e *Engine) checkRequest(r *core.Request) error {
-	if longest := e.cfg.longest(); longest > 0 && r.Within > longest/2 {
-		return fmt.Errorf("%w: a tick within %v: with WithQuarantine(%v) a tick may be within %v at most",
-			core.ErrInvalidOption, r.Within, e.cfg.Quarantine, longest/2)
-	}
-	return e.CheckTimes(r.Lease, r.MinHold)
+// Raise has the next token of key be greater than token. It fails with core.ErrUnavailable if that is too far ahead of the
+// server's clock.
+func (e *Engine) Raise(ctx context.Context, key string, token int64) error {
+	keys := e.layout.KeySet(key)
+	return e.raise(ctx, script.Raise{Keys: &keys, Token: token, Always: true})
 }
+
+// ServerTime returns what the server's clock says.
+func (e *Engine) ServerTime(ctx context.Context) (time.Time, error) {
+	now, err := e.rdb.Time(ctx).Result()
+	return now, transport.Failure(err)
+}
+
+// Note notes at the server, by the name that Trusted has returned, that its counter was raised to those of other nodes.
+func (e *Engine) Note(ctx context.Context, server string) error {
+	return transport.Failure(e.rdb.Set(ctx, e.note(server), 1, noteTime).Err())
+}
+
+// IsNoted reports whether that was noted.
+func (e *Engine) IsNoted(ctx context.Context, server string) (bool, error) {
+	n, err := e.rdb.Exists(ctx, e.note(server)).Result()
+	return n == 1, transport.Failure(err)
+}
+
+// noteTime is for how long it is noted.
+const noteTime = 30 * 24 * time.Hour
+
+func (e *Engine) note(server string) string { return e.cfg.Prefix + ":raised:" + server }

@@ -221,6 +221,28 @@ func (h *hold) MarkTick(ctx context.Context, t core.Tick) (again bool, err error
 	return again, err
 }
 
+// A request with a Vote is for a lock that is one of several at independent nodes (rule 24 of docs/protocol.md). It is a
+// cohort of its own. What it gets is a core.VoteHold.
+
+var _ core.VoteHold = (*hold)(nil)
+
+// Raise implements core.VoteHold.
+func (h *hold) Raise(ctx context.Context, last, token int64) error {
+	c := h.lease.c
+	return c.e.raise(ctx, script.Raise{Keys: &c.keys, Token: last, Always: true, Hold: h.lease.id, Shown: token})
+}
+
+// LastToken implements core.VoteHold.
+func (h *hold) LastToken() int64 { return h.lease.tokens.Last() }
+
+// IsContended implements core.VoteHold.
+func (h *hold) IsContended() bool {
+	c := h.lease.c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	return h.lease.contended
+}
+
 // insistTimeout is after how long without an answer insist tries again. What is late does no harm.
 const insistTimeout = time.Second
 
@@ -273,15 +295,93 @@ func (e *Engine) await(ctx context.Context, d time.Duration, last error) error {
 func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, insistTimeout)
 	defer cancel()
-	answers := make(chan *transport.Reply, 1)
-	e.sender.Start(prepare(ctx, e.scripts, func(r *transport.Reply) { answers <- r }))
-	select {
-	case r := <-answers:
-		return read(r)
-	case <-ctx.Done():
-		return true, core.ErrSilent
+	r, err := e.ask(ctx, prepare)
+	if err != nil {
+		return true, err
 	}
+	return read(r)
 }
 
 // isPassing reports whether it may help to run a script again that was answered so (rules 14 and 21 of docs/protocol.md).
 func isPassing(a *transport.Reply) bool { return transport.IsPassing(a.Err) || a.Few != nil }
+
+// ask runs a script once.
+func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply, error) {
+	answers := make(chan *transport.Reply, 1)
+	e.sender.Start(prepare(ctx, e.scripts, func(r *transport.Reply) { answers <- r }))
+	select {
+	case r := <-answers:
+		return r, nil
+	case <-ctx.Done():
+		return nil, core.ErrSilent
+	}
+}
+
+// The tokens of a counter only rise (rule 18 of docs/protocol.md), but a server may lose the counter, and the one that takes
+// its place may have a clock that is behind. This process then knows greater tokens than it is granted: it raises the
+// counter, and requests the lock once more.
+
+func (e *Engine) raise(ctx context.Context, raise script.Raise) error {
+	a, err := e.ask(ctx, raise.Call)
+	if err != nil {
+		return err
+	}
+	behind, err := script.RaiseAnswer(a, raise.Token)
+	if behind > 0 {
+		return fmt.Errorf("%w: its clock is %v behind a fencing token", core.ErrUnavailable, behind.Round(time.Second))
+	}
+	if err == nil {
+		e.slotOf(raise.Keys).noteToken(raise.Token)
+	}
+	return transport.Failure(err)
+}
+
+// noteToken notes the last token of a grant. Grants of other keys may come in another order than their tokens, but those of a
+// key do not: none that comes later has an older token, however long its request has been waiting.
+func (c *cohort) noteToken(token int64) {
+	c.slot.noteToken(token)
+	c.greatest = max(c.greatest, token)
+}
+
+// isOld reports whether a grant has a token which is not greater than one that was seen before the request was sent, or of
+// the key since. Readers share a token, which may be older. Grants of permits may come in another order than their tokens.
+func (r *request) isOld(g script.Grant) bool {
+	if r.c.kind != permit {
+		r.seen = max(r.seen, r.c.greatest)
+	}
+	return r.leader.Req.Mode != core.Read && g.Token <= r.seen
+}
+
+// onOldToken goes on with a counter that was raised. What was granted is given up by the next request.
+func (r *request) onOldToken() {
+	c := r.c
+	c.detach(r)
+	c.raising = true
+	c.raises++
+	raise := script.Raise{Keys: &c.keys, Token: r.seen}
+	c.e.sender.Start(raise.Call(c.e.sender.Context(), c.e.scripts, r.onRaised))
+}
+
+// maxRaises bounds how often the counter is raised for one grant.
+const maxRaises = 3
+
+// onRaised deals with the answer to raise.lua. If the counter was not raised, the next grant is old again.
+func (r *request) onRaised(a *transport.Reply) {
+	c := r.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	c.raising = false
+	behind, err := script.RaiseAnswer(a, r.seen)
+	switch {
+	case behind > 0:
+		c.failWaiters(&core.AcquireError{Err: fmt.Errorf(
+			"%w: its clock is %v behind a fencing token that was granted before, and it has lost count of its tokens",
+			core.ErrUnavailable, behind.Round(time.Second))})
+	case err != nil && !transport.IsPassing(err):
+		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
+	case c.raises > maxRaises: // perhaps a proxy leads to another server each time
+		c.failWaiters(&core.AcquireError{Err: fmt.Errorf("%w: its fencing tokens do not rise, though the counter was raised", core.ErrUnavailable)})
+		c.raises = 0
+	}
+	c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease()}) // or cancels that if nobody waits
+}

@@ -52,24 +52,13 @@ func (c *cohort) beginNested(w *localq.Waiter) *nested {
 	return n
 }
 
-// end ends the registration; n may be nil.
+// end ends the registration.
 func (n *nested) end() {
-	if n == nil {
-		return
-	}
 	n.c.shard.mu.Lock()
 	n.over = true
 	n.c.e.schedule.Remove(&n.timer)
 	n.c.shard.mu.Unlock()
 	n.End()
-}
-
-// found returns the channel of the deadlock that was found; n may be nil.
-func (n *nested) found() <-chan *core.DeadlockError {
-	if n == nil {
-		return nil
-	}
-	return n.Found
 }
 
 // wake has the wait looked at after that time.

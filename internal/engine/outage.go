@@ -220,7 +220,7 @@ func (y *identity) look() {
 		y.ask(node)
 	}
 	now := clock.Now()
-	if y.roams && y.e.active.Load() > 0 {
+	if y.roams && y.e.active.Len() > 0 {
 		y.needed.Store(int64(now.Add(releaseLost)))
 	}
 	if now < clock.Instant(y.needed.Load()) && !y.off.Load() {

@@ -39,8 +39,7 @@ func (l *lease) checkForWriters() {
 	e.inboxes.Use(l.c.slot.inbox)
 	if !l.checking {
 		l.checking, l.c.sentAt = true, clock.Now()
-		l.renewAfter(l.c.sentAt, 0)
-		l.reschedule()
+		l.planRenewal(l.c.sentAt)
 	}
 }
 

@@ -297,8 +297,7 @@ func (r *request) pollSoon() {
 func (l *lease) renewSoon() {
 	var needed bool
 	if l.hintAt, needed = nextHint(l.hintAt, clock.Now()); needed {
-		l.renewAfter(l.hintAt, 0)
-		l.reschedule()
+		l.planRenewal(l.hintAt)
 	}
 }
 

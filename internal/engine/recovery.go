@@ -114,8 +114,7 @@ func (y *recovery) Due() {
 	for _, l := range e.ids.leases() {
 		l.c.shard.mu.Lock()
 		if !l.over {
-			l.renewAfter(now, 0)
-			l.reschedule()
+			l.planRenewal(now)
 		}
 		l.c.shard.mu.Unlock()
 	}

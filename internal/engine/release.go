@@ -46,7 +46,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	linger := h.Rest()
 	if linger <= 0 && (c.passOn(l, now) || l.passAlong(h, now)) {
 		h.Over = true
-		c.e.holdEnded()
+		c.e.active.End()
 		return waiters, nil, nil
 	}
 	deadline := h.deadline()

@@ -31,6 +31,12 @@ func (l *lease) retryInterval(now clock.Instant) time.Duration {
 	return pace
 }
 
+// planRenewal plans the next renewal for that time.
+func (l *lease) planRenewal(at clock.Instant) {
+	l.renewAfter(at, 0)
+	l.reschedule()
+}
+
 const minPace = 10 * time.Millisecond
 
 // renewalTimeout returns how long a renewal by the watchdog may take. It is longer than the retry interval:
@@ -300,8 +306,7 @@ func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox.Inbox) {
 			l.c.slot.movedAt.Store(int64(now))
 			l.doubt(now)
 		} else if !l.over {
-			l.renewAfter(now, 0)
-			l.reschedule()
+			l.planRenewal(now)
 		}
 		l.c.shard.mu.Unlock()
 	}
@@ -314,8 +319,7 @@ func (l *lease) doubt(now clock.Instant) {
 	}
 	l.moved = true
 	l.expires.Store(min(l.expires.Load(), int64(now.Add(movedGrace))))
-	l.renewAfter(now, 0)
-	l.reschedule()
+	l.planRenewal(now)
 }
 
 // listen has the process hear when the slot of the lease moves.

@@ -165,6 +165,13 @@ func (r *request) onAnswer(reply *transport.Reply) {
 	}
 }
 
+// noteClock tells what the answer that grants a vote says of the server's clock.
+func (r *request) noteClock(sent clock.Instant, server int64) {
+	if v := r.leader.Req.Vote; v != nil && server != 0 {
+		v.Clocked(sent.Time(), server)
+	}
+}
+
 // onLateAnswer deals with an answer to a run that has had one. While the request goes on, that one counts.
 func (r *request) onLateAnswer(reply *transport.Reply) {
 	r.c.shard.mu.Lock()

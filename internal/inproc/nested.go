@@ -39,20 +39,10 @@ func (w *waiter) beginNested() *nested {
 	return n
 }
 
-// end ends the registration; n may be nil.
+// end ends the registration.
 func (n *nested) end() {
-	if n != nil {
-		n.looks.stop()
-		n.End()
-	}
-}
-
-// found returns the channel of the deadlock that was found; n may be nil.
-func (n *nested) found() <-chan *core.DeadlockError {
-	if n == nil {
-		return nil
-	}
-	return n.Found
+	n.looks.stop()
+	n.End()
 }
 
 // State implements deadlock.Call.

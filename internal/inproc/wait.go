@@ -19,9 +19,12 @@ func (w *waiter) await() (core.Hold, error) {
 		stalled = ctx.Done()
 		defer w.lookForForgotten().stop()
 	}
-	n := w.beginNested()
-	defer n.end()
-	return w.Await(w, stalled, n.found())
+	var found <-chan *core.DeadlockError
+	if n := w.beginNested(); n != nil {
+		defer n.end()
+		found = n.Found
+	}
+	return w.Await(w, stalled, found)
 }
 
 // Lock implements localq.Line.

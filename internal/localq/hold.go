@@ -2,7 +2,10 @@ package localq
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/clock"
@@ -113,4 +116,46 @@ func (h *Hold) OutOfTime(now clock.Instant, ranOut string) error {
 		why = "it was forgotten: nobody could unlock it any more"
 	}
 	return fmt.Errorf("%w: %s", core.ErrLost, why)
+}
+
+// Holds counts the holds of an implementation that have not ended, for its Shutdown.
+type Holds struct {
+	n        atomic.Int64
+	draining atomic.Bool // n only falls
+	once     sync.Once
+	ended    chan struct{}
+}
+
+// NewHolds returns Holds that count none.
+func NewHolds() *Holds { return &Holds{ended: make(chan struct{})} }
+
+// Len returns how many there are.
+func (a *Holds) Len() int { return int(a.n.Load()) }
+
+// Begin counts one more.
+func (a *Holds) Begin() { a.n.Add(1) }
+
+// End notes that one has ended.
+func (a *Holds) End() {
+	if a.n.Add(-1) == 0 {
+		a.drain()
+	}
+}
+
+func (a *Holds) drain() {
+	if a.draining.Load() && a.n.Load() == 0 {
+		a.once.Do(func() { close(a.ended) })
+	}
+}
+
+// AwaitEnd returns when there is none, or ctx ends. No more begin from here on.
+func (a *Holds) AwaitEnd(ctx context.Context) error {
+	a.draining.Store(true)
+	a.drain()
+	select {
+	case <-a.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("holds that have not ended: %d: %w", a.Len(), ctx.Err())
+	}
 }

@@ -45,37 +45,11 @@ func (l *Locks) Shutdown(ctx context.Context) error {
 			leaders = append(leaders, h)
 		}
 	}
-	l.drain()
 	l.mu.Unlock()
 	for _, h := range leaders {
 		h.Req.Events.ShuttingDown()
 	}
-	select {
-	case <-l.drained:
-		return nil
-	case <-ctx.Done():
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return fmt.Errorf("holds that have not ended: %d: %w", l.holds, ctx.Err())
-	}
-}
-
-// holdEnded notes that a hold is over.
-func (l *Locks) holdEnded() {
-	l.holds--
-	l.drain()
-}
-
-// drain closes l.drained if the last hold is over and no more will come.
-func (l *Locks) drain() {
-	if !l.closing || l.holds > 0 {
-		return
-	}
-	select {
-	case <-l.drained:
-	default:
-		close(l.drained)
-	}
+	return l.holds.AwaitEnd(ctx)
 }
 
 // Close ends waits and holds, releases the locks, and returns when no goroutine is left, and the nodes have confirmed what is

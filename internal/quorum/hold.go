@@ -26,7 +26,7 @@ func (e *entry) give(l *lease, w *localq.Waiter) {
 	if most := w.Req.MaxHold; most > 0 {
 		h.timer = clock.AfterFunc(most, h.onLimit)
 	}
-	e.l.holds++
+	e.l.holds.Begin()
 	e.holder.Store(h)
 	e.finish(w, h, nil)
 }
@@ -58,7 +58,7 @@ func (h *hold) end(lost error) {
 	}
 	h.End(lost)
 	h.lease.e.holder.CompareAndSwap(h, nil)
-	h.lease.e.l.holdEnded()
+	h.lease.e.l.holds.End()
 }
 
 // process is how an operator recognises this process: by its name at the first node.

@@ -70,8 +70,7 @@ type Locks struct {
 	watching bool // the nodes are watched for restarts
 	closing  bool
 	closed   bool
-	drained  chan struct{} // closed when closing, and no hold is left
-	holds    int           // that are not over
+	holds    *localq.Holds
 
 	stalls   *transport.Timeouts // for waits that are to be looked at
 	releases *transport.Timeouts // for the confirmation of releases
@@ -82,7 +81,7 @@ type Locks struct {
 
 // New returns Locks that have sent nothing yet. There is at least one engine, and a quorum is more than half of them.
 func New(engines []*engine.Engine, cfg Config) *Locks {
-	l := &Locks{cfg: cfg, entries: make(map[string]*entry), leases: make(map[*lease]struct{}), drained: make(chan struct{})}
+	l := &Locks{cfg: cfg, entries: make(map[string]*entry), leases: make(map[*lease]struct{}), holds: localq.NewHolds()}
 	l.ctx, l.cancel = context.WithCancel(background)
 	l.work, l.idleTimes = make(chan func()), transport.NewTimeouts(l.ctx, idleTime, idleTime/4)
 	l.stalls = transport.NewTimeouts(background, core.StallAfter+core.StallAfter/4, core.StallAfter/4)
