@@ -23,28 +23,28 @@ func (l *Locks) majorityMayAnswer() bool {
 }
 
 // finalError returns the error that no wait will help against; nil if there is none.
-func (a *attempt) finalError() error {
+func (b *bid) finalError() error {
 	var final error
 	n := 0
-	for _, b := range a.ballots {
-		if b == nil || b.state != failed {
+	for _, v := range b.votes {
+		if v == nil || v.state != failed {
 			continue
 		}
-		if errors.Is(b.err, core.ErrInvalidOption) {
-			return unwrapAcquire(b.err)
+		if errors.Is(v.err, core.ErrInvalidOption) {
+			return unwrapAcquire(v.err)
 		}
-		if b.n.final {
+		if v.n.final {
 			n++
-			final = b.err
+			final = v.err
 		}
 	}
-	if len(a.ballots)-n >= a.e.l.cfg.Quorum {
+	if len(b.votes)-n >= b.e.l.cfg.Quorum {
 		return nil
 	}
 	if err := unwrapAcquire(final); !errors.Is(err, core.ErrUnavailable) {
 		return err
 	}
-	return a.unavailable()
+	return b.unavailable()
 }
 
 func unwrapAcquire(err error) error {
@@ -56,34 +56,34 @@ func unwrapAcquire(err error) error {
 
 // whyInVain says that too few nodes answer a caller whose wait has ended, and why; nil if enough do, if somebody has the lock, or
 // if there was no time to find out.
-func (a *attempt) whyInVain() error {
-	switch there, _ := a.absence(); {
-	case a.isRefused:
+func (b *bid) whyInVain() error {
+	switch there, _ := b.absence(); {
+	case b.isRefused:
 		return nil
-	case there >= a.e.l.cfg.Quorum:
-		return a.why
-	case a.phase == asks && time.Since(a.begun) <= localq.SlowAnswer && a.e.delays == 0:
+	case there >= b.e.l.cfg.Quorum:
+		return b.why
+	case b.phase == asks && time.Since(b.begun) <= localq.SlowAnswer && b.e.delays == 0:
 		return nil
 	}
-	return a.unavailable()
+	return b.unavailable()
 }
 
-// tooManyFailed reports whether the attempt could not have enough nodes even if nobody else had any. Then it is not known whether
+// tooManyFailed reports whether the bid could not have enough nodes even if nobody else had any. Then it is not known whether
 // somebody has the lock.
-func (a *attempt) tooManyFailed() bool {
+func (b *bid) tooManyFailed() bool {
 	left := 0
-	for i, n := range a.e.l.nodes {
-		if b := a.ballots[i]; b != nil && b.state != failed || b == nil && !n.away {
+	for i, n := range b.e.l.nodes {
+		if v := b.votes[i]; v != nil && v.state != failed || v == nil && !n.away {
 			left++
 		}
 	}
-	return left < a.e.l.cfg.Quorum
+	return left < b.e.l.cfg.Quorum
 }
 
 // unavailable says that too few nodes answer, and why.
-func (a *attempt) unavailable() error {
-	there, absent := a.absence()
-	n, k := len(a.e.l.nodes), a.e.l.cfg.Quorum
+func (b *bid) unavailable() error {
+	there, absent := b.absence()
+	n, k := len(b.e.l.nodes), b.e.l.cfg.Quorum
 	if len(absent) == 0 {
 		return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs", core.ErrUnavailable, there, n, k)
 	}
@@ -91,15 +91,15 @@ func (a *attempt) unavailable() error {
 }
 
 // absence returns how many nodes answer, and why others do not.
-func (a *attempt) absence() (there int, absent nodeErrors) {
-	l, now := a.e.l, time.Now()
+func (b *bid) absence() (there int, absent nodeErrors) {
+	l, now := b.e.l, time.Now()
 	for i, n := range l.nodes {
-		b := a.ballots[i]
-		silent := b != nil && b.state == asking && now.Sub(a.begun) > localq.SlowAnswer
-		failed := b != nil && b.state == failed
+		v := b.votes[i]
+		silent := v != nil && v.state == asking && now.Sub(b.begun) > localq.SlowAnswer
+		failed := v != nil && v.state == failed
 		if n.answers(now) && !silent && !failed {
 			there++
-		} else if why := cmp.Or(n.err, b.failure()); why != nil {
+		} else if why := cmp.Or(n.err, v.failure()); why != nil {
 			absent = append(absent, n.explain(why))
 		}
 	}
@@ -107,11 +107,11 @@ func (a *attempt) absence() (there int, absent nodeErrors) {
 }
 
 // failure returns why the request has failed; nil if it has not.
-func (b *ballot) failure() error {
-	if b == nil {
+func (v *vote) failure() error {
+	if v == nil {
 		return nil
 	}
-	return b.err
+	return v.err
 }
 
 // explain says at which node err has occurred.

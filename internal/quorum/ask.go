@@ -8,17 +8,17 @@ import (
 )
 
 // ask asks the nodes, all at once. One that is away is left out, unless it is needed.
-func (a *attempt) ask() {
-	e, l, now := a.e, a.e.l, time.Now()
+func (b *bid) ask() {
+	e, l, now := b.e, b.e.l, time.Now()
 	lead := e.waiters.Leader()
 	if lead == nil {
-		a.giveUp()
+		b.giveUp()
 		return
 	}
-	a.phase, a.isPatient, a.isRefused, a.chosen, a.raising = asks, false, false, choice{}, 0
-	a.terms, a.begun, a.joined = lead.Req, now, e.waiters.Joined
-	if a.order == nil {
-		a.order = l.order(e.key)
+	b.phase, b.isPatient, b.isRefused, b.chosen, b.raising = asks, false, false, choice{}, 0
+	b.terms, b.begun, b.joined = lead.Req, now, e.waiters.Joined
+	if b.order == nil {
+		b.order = l.order(e.key)
 	}
 	present := 0
 	for _, n := range l.nodes {
@@ -27,7 +27,7 @@ func (a *attempt) ask() {
 		}
 	}
 	all := present < l.cfg.Quorum
-	a.first = a.findFirst()
+	b.first = b.findFirst()
 	queue := l.majority(now) && e.waits()
 	token := l.propose(now)
 	for _, n := range l.nodes {
@@ -35,63 +35,63 @@ func (a *attempt) ask() {
 			continue
 		}
 		wait := time.Duration(0)
-		if queue && n == a.first {
+		if queue && n == b.first {
 			wait = core.Forever
 		}
-		b := e.newBallot(n, a.terms, wait)
-		b.attempt, b.vote.Token, b.vote.Tokens, b.vote.Wants = a, token, e.tokensWanted(), lead.Req.Wait != 0
-		a.ballots[n.index] = b
-		b.send(lead.Ctx)
+		v := e.newVote(n, b.terms, wait)
+		v.bid, v.extra.Token, v.extra.Tokens, v.extra.Wants = b, token, e.tokensWanted(), lead.Req.Wait != 0
+		b.votes[n.index] = v
+		v.send(lead.Ctx)
 	}
 }
 
 // findFirst returns the first node of the key's order that answers. If all nodes are needed, it is the first of all.
-func (a *attempt) findFirst() *node {
-	l := a.e.l
+func (b *bid) findFirst() *node {
+	l := b.e.l
 	if l.cfg.Quorum < len(l.nodes) {
 		for i := range l.nodes {
-			if n := a.order(i); !n.away {
+			if n := b.order(i); !n.away {
 				return n
 			}
 		}
 	}
-	return a.order(0)
+	return b.order(0)
 }
 
-// queueAt has the attempt wait in the queue of a node.
-func (a *attempt) queueAt(n *node, lead *localq.Waiter) {
-	b := a.e.newBallot(n, a.terms, core.Forever)
-	b.attempt, b.vote.Tokens, b.vote.Wants = a, a.e.tokensWanted(), true
-	if first := a.ballots[a.first.index]; first != nil && first.state == granted {
-		b.vote.Token = first.hold.Token()
+// queueAt has the bid wait in the queue of a node.
+func (b *bid) queueAt(n *node, lead *localq.Waiter) {
+	v := b.e.newVote(n, b.terms, core.Forever)
+	v.bid, v.extra.Tokens, v.extra.Wants = b, b.e.tokensWanted(), true
+	if first := b.votes[b.first.index]; first != nil && first.state == granted {
+		v.extra.Token = first.hold.Token()
 	}
-	if was := a.ballots[n.index]; was != nil {
+	if was := b.votes[n.index]; was != nil {
 		was.drop()
 	}
-	a.ballots[n.index] = b
-	b.req.WantsMoves = n == a.first
-	b.send(lead.Ctx)
+	b.votes[n.index] = v
+	v.req.WantsMoves = n == b.first
+	v.send(lead.Ctx)
 }
 
 // askRest asks the other nodes when the first is had.
-func (a *attempt) askRest(first *ballot) {
-	e, lead := a.e, a.e.waiters.Leader()
+func (b *bid) askRest(first *vote) {
+	e, lead := b.e, b.e.waiters.Leader()
 	if lead == nil {
-		a.giveUp()
+		b.giveUp()
 		return
 	}
-	a.phase, a.isPatient, a.begun = climbs, false, time.Now()
-	a.after(climbTime, a.delay)
+	b.phase, b.isPatient, b.begun = climbs, false, time.Now()
+	b.after(climbTime, b.delay)
 	for _, n := range e.l.nodes {
-		if n == a.first || n.away && e.l.cfg.Quorum < len(e.l.nodes) {
+		if n == b.first || n.away && e.l.cfg.Quorum < len(e.l.nodes) {
 			continue
 		}
-		b := e.newBallot(n, a.terms, 0)
-		b.attempt, b.vote.Token, b.vote.Tokens, b.vote.Wants = a, first.hold.Token(), e.tokensWanted(), true
-		a.ballots[n.index] = b
-		b.send(lead.Ctx)
+		v := e.newVote(n, b.terms, 0)
+		v.bid, v.extra.Token, v.extra.Tokens, v.extra.Wants = b, first.hold.Token(), e.tokensWanted(), true
+		b.votes[n.index] = v
+		v.send(lead.Ctx)
 	}
-	if asked, _ := a.open(); asked == 0 {
-		a.count()
+	if asked, _ := b.open(); asked == 0 {
+		b.count()
 	}
 }

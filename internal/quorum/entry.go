@@ -14,16 +14,16 @@ type entry struct {
 	key string
 
 	waiters localq.Queue
-	attempt *attempt // under way; nil: none
+	bid     *bid     // under way; nil: none
 	lease   *lease   // held by one of this process; nil: none
 	release *release // under way; nil: none
 	holder  atomic.Pointer[hold]
 
-	why       error         // why the last attempt came to nothing before its callers knew; nil: it is not known
+	why       error         // why the last bid came to nothing before its callers knew; nil: it is not known
 	holders   []core.Holder // of other processes, that were in the way last
 	contended bool          // others waited when the last lease was released
-	delays    int           // attempts in a row that came to nothing
-	block     int           // for how many passes the last uncontended attempt wanted tokens
+	delays    int           // bids in a row that came to nothing
+	block     int           // for how many passes the last uncontended bid wanted tokens
 }
 
 // enqueue queues w, and returns an error if it may not wait.
@@ -40,9 +40,9 @@ func (e *entry) enqueue(w *localq.Waiter) error {
 		return localq.TooMany(waiting, holders)
 	}
 	e.waiters.Push(w)
-	if a := e.attempt; a != nil && a.phase == pauses && w.IsHurried() {
-		a.stopTimer()
-		a.begin() // it does not wait for nodes that are away, but wants to know whether they still are
+	if b := e.bid; b != nil && b.phase == pauses && w.IsHurried() {
+		b.stopTimer()
+		b.begin() // it does not wait for nodes that are away, but wants to know whether they still are
 	}
 	return nil
 }
@@ -52,24 +52,24 @@ func (e *entry) knownHolders() (holders []core.Holder, held bool) {
 	switch {
 	case e.lease != nil:
 		return e.lease.describe(), true
-	case e.attempt != nil && e.attempt.isRefused:
+	case e.bid != nil && e.bid.isRefused:
 		return e.holders, true
 	}
 	return nil, false
 }
 
-// start makes an attempt if one is needed.
+// start makes a bid if one is needed.
 func (e *entry) start() {
-	if e.attempt != nil || e.lease != nil || e.release != nil {
+	if e.bid != nil || e.lease != nil || e.release != nil {
 		return
 	}
 	if e.waiters.Leader() == nil {
 		e.tidy()
 		return
 	}
-	a := &attempt{e: e, begun: time.Now(), ballots: make([]*ballot, len(e.l.nodes))}
-	e.attempt, e.why = a, nil
-	a.begin()
+	b := &bid{e: e, begun: time.Now(), votes: make([]*vote, len(e.l.nodes))}
+	e.bid, e.why = b, nil
+	b.begin()
 }
 
 // waits reports whether somebody wants more than one try.
@@ -120,8 +120,8 @@ func (e *entry) Busy() *core.AcquireError {
 // InVain implements localq.Line.
 func (e *entry) InVain() *core.AcquireError {
 	why := e.why
-	if a := e.attempt; a != nil {
-		why = a.whyInVain()
+	if b := e.bid; b != nil {
+		why = b.whyInVain()
 	}
 	if why != nil {
 		return &core.AcquireError{Err: why}
@@ -154,18 +154,18 @@ func (e *entry) InTheWay(*localq.Waiter) *core.LocalHold {
 	return &local
 }
 
-// abandon ends the attempt if nobody waits for it any more.
+// abandon ends the bid if nobody waits for it any more.
 func (e *entry) abandon() {
-	if a := e.attempt; a != nil && e.waiters.Len == 0 {
-		a.end()
-		drop(a.ballots)
+	if b := e.bid; b != nil && e.waiters.Len == 0 {
+		b.end()
+		drop(b.votes)
 	}
 	e.tidy()
 }
 
 // tidy removes the entry if it is not used.
 func (e *entry) tidy() {
-	if e.waiters.Len == 0 && e.attempt == nil && e.lease == nil && e.release == nil && e.l.entries[e.key] == e {
+	if e.waiters.Len == 0 && e.bid == nil && e.lease == nil && e.release == nil && e.l.entries[e.key] == e {
 		delete(e.l.entries, e.key)
 	}
 }

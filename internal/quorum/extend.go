@@ -18,9 +18,9 @@ type extension struct {
 	ctx   context.Context
 	lease time.Duration
 
-	asked  []*ballot
+	asked  []*vote
 	open   int         // answers to come
-	done   []*ballot   // that were extended
+	done   []*vote     // that were extended
 	err    error       // why another one was not
 	hasty  bool        // it does not wait for nodes that are to join
 	timer  *time.Timer // ends it without the nodes that have not answered; nil: too few have
@@ -43,8 +43,8 @@ func (h *hold) Extend(ctx context.Context, lease time.Duration) error {
 		return err
 	}
 	s.extensions = append(s.extensions, x)
-	for _, b := range *s.members.Load() {
-		x.ask(b)
+	for _, v := range *s.members.Load() {
+		x.ask(v)
 	}
 	x.step()
 	l.mu.Unlock()
@@ -61,20 +61,20 @@ func (h *hold) Extend(ctx context.Context, lease time.Duration) error {
 }
 
 // ask extends the lease at one node.
-func (x *extension) ask(b *ballot) {
-	if b.isLost() || slices.Contains(x.asked, b) {
+func (x *extension) ask(v *vote) {
+	if v.isLost() || slices.Contains(x.asked, v) {
 		return
 	}
-	x.asked = append(x.asked, b)
+	x.asked = append(x.asked, v)
 	x.open++
-	l := b.e.l
+	l := v.e.l
 	l.spawn(func() {
-		err := b.hold.Extend(x.ctx, x.lease)
+		err := v.hold.Extend(x.ctx, x.lease)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		x.open--
 		if err == nil {
-			x.done = append(x.done, b)
+			x.done = append(x.done, v)
 		} else {
 			x.err = err
 		}
@@ -141,8 +141,8 @@ func (x *extension) failure() error {
 func (l *lease) stepExtensions() {
 	for _, x := range slices.Clone(l.extensions) {
 		if !l.over {
-			for _, b := range *l.members.Load() {
-				x.ask(b)
+			for _, v := range *l.members.Load() {
+				x.ask(v)
 			}
 		}
 		x.step()
@@ -151,15 +151,15 @@ func (l *lease) stepExtensions() {
 
 // expects reports whether a node may join the lease soon, without being asked again.
 func (l *lease) expects() bool {
-	return !l.over && slices.ContainsFunc(l.ballots, func(b *ballot) bool {
-		return b != nil && !l.has(b) && (b.state == asking || b.state == queued || b.state == granted && b.raising)
+	return !l.over && slices.ContainsFunc(l.votes, func(v *vote) bool {
+		return v != nil && !l.has(v) && (v.state == asking || v.state == queued || v.state == granted && v.raising)
 	})
 }
 
 // deadlines returns until when nodes count. It needs no mutex.
-func deadlines(ballots []*ballot) (times []clock.Instant) {
-	for _, b := range ballots {
-		times = append(times, b.deadline())
+func deadlines(votes []*vote) (times []clock.Instant) {
+	for _, v := range votes {
+		times = append(times, v.deadline())
 	}
 	return times
 }

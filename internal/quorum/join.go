@@ -12,7 +12,7 @@ import (
 const joinPause = time.Second
 
 // join asks the nodes that are no part of the lease, and are not away, to become that. A request queues: others may have the
-// node for a moment, in an attempt that comes to nothing, and the lease must not miss the next moment.
+// node for a moment, in a bid that comes to nothing, and the lease must not miss the next moment.
 func (l *lease) join(now time.Time) {
 	if l.over || now.Sub(l.joined) < joinPause || !l.isMissing() {
 		return
@@ -23,11 +23,11 @@ func (l *lease) join(now time.Time) {
 	}
 	l.joined = now
 	for i, n := range l.e.l.nodes {
-		switch b := l.ballots[i]; {
-		case n.away, b != nil && (b.state == asking || b.state == queued):
-		case b.counts() && (b.raising || l.has(b)):
-		case b.counts(): // its counter could not be raised
-			l.onBallot(b)
+		switch v := l.votes[i]; {
+		case n.away, v != nil && (v.state == asking || v.state == queued):
+		case v.counts() && (v.raising || l.has(v)):
+		case v.counts(): // its counter could not be raised
+			l.onVote(v)
 		default:
 			l.askToJoin(n)
 		}
@@ -46,61 +46,61 @@ func (l *lease) askToJoin(n *node) {
 		rest.Lease = min(n.engine.LeaseFor(left), terms.Lease)
 		terms = &rest
 	}
-	b := l.e.newBallot(n, terms, core.Forever)
-	b.lease, b.vote.Token, b.vote.Tokens = l, l.tokens.Last(), 1
-	l.ballots[n.index] = b
-	b.send(background)
+	v := l.e.newVote(n, terms, core.Forever)
+	v.lease, v.extra.Token, v.extra.Tokens = l, l.tokens.Last(), 1
+	l.votes[n.index] = v
+	v.send(background)
 }
 
-// onBallot deals with the answer of a node that is to join. Its counter is raised before it counts.
-func (l *lease) onBallot(b *ballot) {
+// onVote deals with the answer of a node that is to join. Its counter is raised before it counts.
+func (l *lease) onVote(v *vote) {
 	switch {
 	case l.over:
-		b.drop()
-	case b.state == queued:
-	case b.state != granted:
-		l.giveUp(b)
-	case !l.e.l.cfg.Tokens, b.knows >= l.tokens.Last():
-		l.add(b)
+		v.drop()
+	case v.state == queued:
+	case v.state != granted:
+		l.giveUp(v)
+	case !l.e.l.cfg.Tokens, v.knows >= l.tokens.Last():
+		l.add(v)
 	default:
-		b.raise(l.shown(), l.tokens.Last(), func(err error) { l.onRaised(b, err) })
+		v.raise(l.shown(), l.tokens.Last(), func(err error) { l.onRaised(v, err) })
 	}
 }
 
 // onRaised deals with the end of a raise. A node whose counter could not be raised is kept, so that nobody else has it, and does
 // not count.
-func (l *lease) onRaised(b *ballot, err error) {
+func (l *lease) onRaised(v *vote, err error) {
 	switch {
 	case l.over:
-	case !b.counts():
-		b.drop()
-		l.giveUp(b)
+	case !v.counts():
+		v.drop()
+		l.giveUp(v)
 	case err == nil:
-		l.add(b)
+		l.add(v)
 	default:
 		l.stepExtensions()
 	}
 }
 
 // giveUp continues without a node that did not join.
-func (l *lease) giveUp(b *ballot) {
-	if l.ballots[b.n.index] == b { // else the node was asked again meanwhile
-		l.ballots[b.n.index] = nil
+func (l *lease) giveUp(v *vote) {
+	if l.votes[v.n.index] == v { // else the node was asked again meanwhile
+		l.votes[v.n.index] = nil
 	}
 	l.stepExtensions()
 }
 
 // add has a node count.
-func (l *lease) add(b *ballot) {
-	members := make([]*ballot, 0, len(l.e.l.nodes))
+func (l *lease) add(v *vote) {
+	members := make([]*vote, 0, len(l.e.l.nodes))
 	for _, m := range *l.members.Load() {
-		if m.n != b.n {
+		if m.n != v.n {
 			members = append(members, m)
 		}
 	}
-	members = append(members, b)
+	members = append(members, v)
 	l.members.Store(&members)
-	l.show(b)
+	l.show(v)
 	l.stepExtensions()
 }
 
@@ -113,8 +113,8 @@ func (l *lease) shown() int64 {
 }
 
 // show has a node show the token of the hold, in the background: it has given another one.
-func (l *lease) show(b *ballot) {
-	if l.e.l.cfg.Tokens && b.shows != l.shown() && !b.raising {
-		b.raise(l.shown(), l.tokens.Last(), func(error) {})
+func (l *lease) show(v *vote) {
+	if l.e.l.cfg.Tokens && v.shows != l.shown() && !v.raising {
+		v.raise(l.shown(), l.tokens.Last(), func(error) {})
 	}
 }

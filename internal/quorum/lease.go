@@ -16,8 +16,8 @@ import (
 type lease struct {
 	e       *entry
 	terms   *core.Request                 // what nodes are asked for: of the caller that it was taken for, or as it was extended
-	ballots []*ballot                     // by node: part of it, or to join it; nil: neither
-	members atomic.Pointer[[]*ballot]     // those that are part of it, and may be over
+	votes   []*vote                       // by node: part of it, or to join it; nil: neither
+	members atomic.Pointer[[]*vote]       // those that are part of it, and may be over
 	ends    atomic.Pointer[clock.Instant] // of a fixed lease: when it ends, even if nodes that joined later have it for longer
 	final   atomic.Pointer[clock.Instant] // the deadline that it had when it was released or lost; nil: it was not
 	tokens  localq.Tokens                 // not used yet; k nodes know the last one
@@ -30,21 +30,21 @@ type lease struct {
 }
 
 // newLease begins a lease that the nodes in have make up, and gives it to a waiter. Others that were asked may join later.
-func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*ballot) {
-	l := &lease{e: e, terms: lead.Req, ballots: all, tokens: localq.NewTokens(tokens.first, tokens.last), joined: time.Now()}
-	members := make([]*ballot, 0, len(all))
-	for _, b := range have {
-		if !e.l.cfg.Tokens || b.knows >= l.tokens.Last() {
-			members = append(members, b)
+func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*vote) {
+	l := &lease{e: e, terms: lead.Req, votes: all, tokens: localq.NewTokens(tokens.first, tokens.last), joined: time.Now()}
+	members := make([]*vote, 0, len(all))
+	for _, v := range have {
+		if !e.l.cfg.Tokens || v.knows >= l.tokens.Last() {
+			members = append(members, v)
 		}
 	}
 	l.members.Store(&members)
-	for i, b := range all {
-		if b == nil {
+	for i, v := range all {
+		if v == nil {
 			continue
 		}
-		b.lease = l
-		if b.state == refused || b.state == failed || b.state == granted && !b.counts() {
+		v.lease = l
+		if v.state == refused || v.state == failed || v.state == granted && !v.counts() {
 			all[i] = nil
 		}
 	}
@@ -52,14 +52,14 @@ func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*ballot)
 	e.l.leases[l] = struct{}{}
 	l.told = l.deadline()
 	l.fix(l.told)
-	for _, b := range all { // nodes that do not know the tokens yet
-		if b != nil && b.state == granted && !l.has(b) {
-			l.onBallot(b)
+	for _, v := range all { // nodes that do not know the tokens yet
+		if v != nil && v.state == granted && !l.has(v) {
+			l.onVote(v)
 		}
 	}
 	e.give(l, lead)
-	for _, b := range *l.members.Load() {
-		l.show(b)
+	for _, v := range *l.members.Load() {
+		l.show(v)
 	}
 	e.l.watch()
 	if l.isMissing() {
@@ -73,7 +73,7 @@ func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*ballot)
 	e.notify(core.Wait{Holders: holders})
 }
 
-func (l *lease) has(b *ballot) bool { return slices.Contains(*l.members.Load(), b) }
+func (l *lease) has(v *vote) bool { return slices.Contains(*l.members.Load(), v) }
 
 // fix sets when a fixed lease ends.
 func (l *lease) fix(ends clock.Instant) {
@@ -101,8 +101,8 @@ func (l *lease) deadline() clock.Instant {
 	}
 	var room [16]clock.Instant
 	times := room[:0]
-	for _, b := range *l.members.Load() {
-		times = append(times, b.deadline())
+	for _, v := range *l.members.Load() {
+		times = append(times, v.deadline())
 	}
 	until := kthLatest(times, l.e.l.cfg.Quorum)
 	if ends := l.ends.Load(); ends != nil && ends.Before(until) {
@@ -113,8 +113,8 @@ func (l *lease) deadline() clock.Instant {
 
 // counting returns how many nodes count.
 func (l *lease) counting() (n int) {
-	for _, b := range *l.members.Load() {
-		if b.counts() {
+	for _, v := range *l.members.Load() {
+		if v.counts() {
 			n++
 		}
 	}
@@ -123,8 +123,8 @@ func (l *lease) counting() (n int) {
 
 // isContended reports whether somebody else is known to wait.
 func (l *lease) isContended() bool {
-	for _, b := range *l.members.Load() {
-		if !b.isLost() && b.hold.IsContended() {
+	for _, v := range *l.members.Load() {
+		if !v.isLost() && v.hold.IsContended() {
 			return true
 		}
 	}
@@ -155,7 +155,7 @@ func (l *lease) lose(cause error) (tell func()) {
 	h := l.e.holder.Load()
 	e := l.e
 	l.detach()
-	drop(l.ballots)
+	drop(l.votes)
 	if h != nil && !h.Over {
 		h.end(cause)
 		tell = func() { h.Req.Events.Lost(cause) }
@@ -190,8 +190,8 @@ func (l *lease) onRenewed(err error) (tell func()) {
 		return nil
 	}
 	well := 0
-	for _, b := range *l.members.Load() {
-		if b.counts() && !b.failing {
+	for _, v := range *l.members.Load() {
+		if v.counts() && !v.failing {
 			well++
 		}
 	}

@@ -10,21 +10,21 @@ import (
 // minFresh is how much has to be left at most of a lease that is passed on.
 const minFresh = 1500 * time.Millisecond
 
-// tokensWanted returns how many tokens an attempt wants: one for the hold, and one for each pass within the process. The
+// tokensWanted returns how many tokens a bid wants: one for the hold, and one for each pass within the process. The
 // block doubles each time while nobody else wants the lock.
 func (e *entry) tokensWanted() int {
 	if e.waiters.Len <= 1 || e.contended {
 		e.block = 0
 		return 1
 	}
-	if a := e.attempt; a == nil || a.tokens == 0 {
+	if b := e.bid; b == nil || b.tokens == 0 {
 		e.block = localq.NextBlock(e.block, e.waiters.Len)
-		if a != nil {
-			a.tokens = 1 + e.block
+		if b != nil {
+			b.tokens = 1 + e.block
 		}
 		return 1 + e.block
 	}
-	return e.attempt.tokens
+	return e.bid.tokens
 }
 
 // passOn gives the lease of h to the next waiter of this process, without a command, and reports whether it does: as long as

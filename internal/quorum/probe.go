@@ -65,9 +65,9 @@ func (l *Locks) probe() {
 func (l *Locks) lookAfter(now time.Time) (needed bool) {
 	key := l.prober.key
 	for k, e := range l.entries {
-		if a := e.attempt; a != nil && a.phase != asks {
+		if b := e.bid; b != nil && b.phase != asks {
 			needed, key = true, k
-			a.lookAfter(now)
+			b.lookAfter(now)
 		}
 	}
 	for s := range l.leases {
@@ -83,7 +83,7 @@ func (l *Locks) lookAfter(now time.Time) (needed bool) {
 	if !needed {
 		return false
 	}
-	if l.wantsTrust(key) { // else a node that was restarted would not join the holds of a process that makes no attempts
+	if l.wantsTrust(key) { // else a node that was restarted would not join the holds of a process that makes no bids
 		l.trustNodes(key, func() {})
 	}
 	for _, n := range l.nodes {
@@ -94,21 +94,21 @@ func (l *Locks) lookAfter(now time.Time) (needed bool) {
 	return true
 }
 
-// lookAfter ends what an attempt has in queues, or keeps, if too few nodes have answered of late, or the first is away.
-func (a *attempt) lookAfter(now time.Time) {
-	if a.phase != waits && a.phase != climbs {
+// lookAfter ends what a bid has in queues, or keeps, if too few nodes have answered of late, or the first is away.
+func (b *bid) lookAfter(now time.Time) {
+	if b.phase != waits && b.phase != climbs {
 		return
 	}
-	l := a.e.l
+	l := b.e.l
 	switch {
 	case !l.majority(now):
-		err := &core.AcquireError{Err: a.unavailable()}
-		a.retreat()
-		a.e.failAll(err, (*localq.Waiter).IsHurried)
-		a.pauseOrEnd()
-	case a.phase == waits && a.first.away && l.cfg.Quorum < len(l.nodes):
-		a.retreat()
-		a.begin()
+		err := &core.AcquireError{Err: b.unavailable()}
+		b.retreat()
+		b.e.failAll(err, (*localq.Waiter).IsHurried)
+		b.pauseOrEnd()
+	case b.phase == waits && b.first.away && l.cfg.Quorum < len(l.nodes):
+		b.retreat()
+		b.begin()
 	}
 }
 

@@ -3,11 +3,11 @@
 // files in this order:
 //
 //	quorum.go     Acquire finds the entry of the key
-//	entry.go      callers of this process queue there; one attempt at a time is made for them
-//	attempt.go    an attempt asks the nodes
-//	phase.go      what an attempt does when it has not got most of them
+//	entry.go      callers of this process queue there; one bid at a time is made for them
+//	bid.go        a bid asks the nodes
+//	phase.go      what a bid does when it has not got most of them
 //	absence.go    too few nodes answer, and why
-//	ballot.go     what became of it at one node
+//	vote.go       what became of it at one node
 //	token.go      which token a hold has, and that enough nodes know it
 //	clock.go      which token to propose
 //	lease.go      what most nodes have granted
@@ -44,7 +44,7 @@ type Config struct {
 	Quorum   int           // how many nodes have to grant a lock
 	Tokens   bool          // holds have fencing tokens
 	Limit    time.Duration // how long a node may take to answer
-	MinDelay time.Duration // between two attempts that came to nothing, at random
+	MinDelay time.Duration // between two bids that came to nothing, at random
 	MaxDelay time.Duration // doubles up to there
 	Unlock   time.Duration // how long a release may take to be confirmed
 }

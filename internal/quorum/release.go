@@ -16,7 +16,7 @@ type release struct {
 	e        *entry
 	lease    *lease
 	patience time.Duration
-	first    *ballot // to be freed last; nil: none
+	first    *vote // to be freed last; nil: none
 	timer    *time.Timer
 
 	begun     time.Time
@@ -70,20 +70,20 @@ func (h *hold) newRelease(rest, patience time.Duration) *release {
 	if e.contended && len(e.l.nodes) > 1 {
 		first = l.firstNode(first)
 	}
-	for _, b := range l.ballots {
+	for _, v := range l.votes {
 		switch {
-		case b == nil:
-		case b.state != granted || b.isLost():
-			b.dropFor(r)
+		case v == nil:
+		case v.state != granted || v.isLost():
+			v.dropFor(r)
 		case rest > 0:
-			b.hold.KeepTaken(rest)
+			v.hold.KeepTaken(rest)
 			fallthrough
 		default:
-			if e.contended && b.n == first {
-				r.first = b
+			if e.contended && v.n == first {
+				r.first = v
 			} else {
 				r.left++
-				b.release(r)
+				v.release(r)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (l *lease) firstNode(first *node) *node {
 	order := l.e.l.order(l.e.key)
 	for i := range l.e.l.nodes {
 		n := order(i)
-		if b := l.ballots[n.index]; b.counts() && b.hold.IsContended() {
+		if v := l.votes[n.index]; v.counts() && v.hold.IsContended() {
 			return n
 		}
 	}
@@ -105,14 +105,14 @@ func (l *lease) firstNode(first *node) *node {
 }
 
 // release frees the node, in the background.
-func (b *ballot) release(r *release) {
-	b.state = dropped
-	b.lose()
-	b.e.l.spawn(func() {
-		_, err := b.hold.Release(r.patience)
-		b.e.l.mu.Lock()
-		defer b.e.l.mu.Unlock()
-		b.n.noteRelease(err)
+func (v *vote) release(r *release) {
+	v.state = dropped
+	v.lose()
+	v.e.l.spawn(func() {
+		_, err := v.hold.Release(r.patience)
+		v.e.l.mu.Lock()
+		defer v.e.l.mu.Unlock()
+		v.n.noteRelease(err)
 		r.left--
 		switch {
 		case err == nil:
@@ -155,10 +155,10 @@ func (r *release) leave() {
 }
 
 func (r *release) freeFirst() {
-	if b := r.first; b != nil {
+	if v := r.first; v != nil {
 		r.first, r.wasLast = nil, true
 		r.left++
-		b.release(r)
+		v.release(r)
 	}
 }
 
@@ -205,9 +205,9 @@ func (r *release) giveUpLate() {
 	l := r.e.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, b := range r.lease.ballots {
-		if b != nil && b.late == r {
-			b.n.late = true
+	for _, v := range r.lease.votes {
+		if v != nil && v.late == r {
+			v.n.late = true
 		}
 	}
 	r.late = 0

@@ -21,20 +21,20 @@ type choice struct {
 }
 
 // choose returns the tokens of a hold that has those nodes, at least k.
-func choose(ballots []*ballot, k int) choice {
+func choose(votes []*vote, k int) choice {
 	var given []int64
-	for _, b := range ballots {
-		given = append(given, b.hold.Token())
+	for _, v := range votes {
+		given = append(given, v.hold.Token())
 	}
 	slices.Sort(given)
-	return choice{first: given[k-1], last: lastKnown(ballots, k)}
+	return choice{first: given[k-1], last: lastKnown(votes, k)}
 }
 
 // lastKnown returns the greatest token that k of those nodes know.
-func lastKnown(ballots []*ballot, k int) int64 {
+func lastKnown(votes []*vote, k int) int64 {
 	var known []int64
-	for _, b := range ballots {
-		known = append(known, b.knows)
+	for _, v := range votes {
+		known = append(known, v.knows)
 	}
 	slices.Sort(known)
 	return known[len(known)-k]
@@ -42,19 +42,19 @@ func lastKnown(ballots []*ballot, k int) int64 {
 
 // outliers returns those whose tokens are so far ahead of the others' that they are not believed: a clock that is years
 // ahead must not make all counters run ahead for ever.
-func outliers(ballots []*ballot) (list []*ballot) {
-	if len(ballots) == 0 {
+func outliers(votes []*vote) (list []*vote) {
+	if len(votes) == 0 {
 		return nil
 	}
-	given := make([]int64, 0, len(ballots))
-	for _, b := range ballots {
-		given = append(given, b.hold.Token())
+	given := make([]int64, 0, len(votes))
+	for _, v := range votes {
+		given = append(given, v.hold.Token())
 	}
 	slices.Sort(given)
 	median := given[(len(given)-1)/2]
-	for _, b := range ballots {
-		if b.hold.Token() > median+script.MaxAhead.Microseconds() {
-			list = append(list, b)
+	for _, v := range votes {
+		if v.hold.Token() > median+script.MaxAhead.Microseconds() {
+			list = append(list, v)
 		}
 	}
 	return list
@@ -63,25 +63,25 @@ func outliers(ballots []*ballot) (list []*ballot) {
 var errTokenAhead = fmt.Errorf("%w: its fencing tokens are more than %v ahead of those of the other nodes", core.ErrUnavailable, script.MaxAhead)
 
 // raise has a node know the last token of a hold, and show the first as that of the hold. It then calls done with l.mu held.
-func (b *ballot) raise(first, last int64, done func(err error)) {
-	l := b.e.l
-	b.raising = true
+func (v *vote) raise(first, last int64, done func(err error)) {
+	l := v.e.l
+	v.raising = true
 	l.spawn(func() {
-		ctx, cancel := context.WithTimeout(b.n.engine.Context(), l.cfg.Limit)
+		ctx, cancel := context.WithTimeout(v.n.engine.Context(), l.cfg.Limit)
 		defer cancel()
-		err := b.hold.Raise(ctx, last, first)
+		err := v.hold.Raise(ctx, last, first)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		b.raising = false
+		v.raising = false
 		if err == nil {
-			b.knows, b.shows = max(b.knows, last), first
+			v.knows, v.shows = max(v.knows, last), first
 			l.noteToken(last)
 		}
 		done(err)
 	})
 }
 
-// raiseGrace is how long an attempt waits for nodes that have not answered, at least, before it raises others.
+// raiseGrace is how long a bid waits for nodes that have not answered, at least, before it raises others.
 const raiseGrace = time.Millisecond
 
 var errNotRaised = errors.New("it may have forgotten fencing tokens, and has not been told of them yet")

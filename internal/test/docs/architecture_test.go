@@ -32,3 +32,18 @@ func TestArchitectureListsTheMainPath(t *testing.T) {
 		t.Errorf("%d functions in %d files, more than 40 in 20", functions, files)
 	}
 }
+
+// A reader can hold 40 words in the head. Each has one meaning, and one row.
+func TestWordsAreFew(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, row := range tableRows(t, "architecture.md", "| word |") {
+		word := strings.TrimSpace(strings.Split(row, "|")[1])
+		if seen[word] {
+			t.Errorf("%q has two rows", word)
+		}
+		seen[word] = true
+	}
+	if len(seen) > 40 {
+		t.Errorf("there are %d words, more than 40", len(seen))
+	}
+}
