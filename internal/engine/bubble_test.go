@@ -187,7 +187,7 @@ func (b *bubble) warm() {
 // warmPermits does the same for permits.
 func (b *bubble) warmPermits() {
 	b.Helper()
-	b.warmWith("permit_acquire", "permit_poll", "permit_renew", "permit_release", "permit_cancel")
+	b.warmWith("permit_acquire", "permit_poll", "permit_release", "permit_cancel")
 }
 
 func (b *bubble) warmWith(names ...string) {

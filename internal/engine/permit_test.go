@@ -55,7 +55,7 @@ func TestAPermitThatEndsIsFoundAtOnceByOneCall(t *testing.T) {
 		for _, c := range b.wire.Sent() {
 			if c.IsScript() && (c[1] == poll.SHA || c[1] == poll.Source) {
 				polls++
-				if len(c) != 3+4+1+2 { // of one ticket
+				if len(c) != 3+5+1+3 { // of one ticket
 					b.Errorf("several calls ask at the same time: %q", c)
 				}
 			}

@@ -86,7 +86,7 @@ func (l *lease) renewalDue() *transport.Call {
 
 // renewal prepares a run of renew.lua.
 func (l *lease) renewal(duration time.Duration) script.Renew {
-	return script.Renew{Keys: &l.c.keys, ID: l.id, Lease: duration, Permit: l.c.isPermit()}
+	return script.Renew{Keys: &l.c.keys, ID: l.id, Lease: duration}
 }
 
 // onRenewed deals with the answer to a renewal for duration. It returns a function that notifies the holders,

@@ -49,31 +49,30 @@ type Predecessor struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	if a.Permits > 0 {
-		return a.permitCall(ctx, s, done)
-	}
+	permit := a.Permits > 0
 	special := a.Predecessor != nil || a.KeepPlace > 0 || a.Calls > 1
 	trace := traceField(a.Trace)
-	extra := special || a.Vote != nil || a.Tokens > 1 || trace != "" || a.Mode == core.Read
+	extra := permit || special || a.Vote != nil || a.Tokens > 1 || trace != "" || a.Mode == core.Read
 	keys, args := 6, 5
 	switch {
 	case special:
 		keys, args = 8, 15
-	case a.Vote != nil:
+	case permit || a.Vote != nil:
 		args = 10
 	case extra || a.Mode != core.Exclusive:
 		args = 8
 	}
 	k := new(acquireCall)
-	k.Prepare(ctx, s.acquire, keys+args, done)
+	k.Prepare(ctx, s.of(permit).acquire, keys+args, done)
 	k.Copies = &a.ID.copies
-	k.AddKeys(a.Keys.five[:]...)
+	five := a.Keys.keysFor(permit)
+	k.AddKeys(five[:]...)
 	k.AddKeys(a.Keys.doneOf(a.ID))
 	if special {
 		a.addSpecialKeys(k)
 	}
 	switch {
-	case special:
+	case special || permit:
 	case a.Mode == core.Exclusive && a.Vote != nil:
 		k.Batch = s.votes
 	case a.Mode == core.Exclusive && !extra:
@@ -82,13 +81,15 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 		k.Batch = s.queues
 	}
 	k.Add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(k))
-	if extra || a.Mode != core.Exclusive {
+	switch {
+	case permit:
+		k.Add("permit", a.Weight, trace, a.Permits, "")
+	case extra:
+		k.Add(a.Mode.String(), a.Tokens, trace)
+	case a.Mode != core.Exclusive:
 		k.Add(a.Mode.String())
 	}
-	if extra {
-		k.Add(a.Tokens, trace)
-	}
-	if a.Vote != nil || special {
+	if !permit && (a.Vote != nil || special) {
 		a.addVote(k)
 	}
 	if special {

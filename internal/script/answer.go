@@ -35,7 +35,7 @@ type Grant struct {
 	Slots string // of a permit, such as "0-2,5"; "" in a message: a poll says which
 }
 
-// readHolders reads what describe_holders of settle.lua returns, up to the end: nobody if the lock is free.
+// readHolders reads what describe of locks.lua returns, up to the end: nobody if the lock is free.
 func readHolders(r *transport.Reply, inboxPrefix string) []core.Holder {
 	ttl := r.TTL()
 	if r.Err != nil || r.Left() == 0 {

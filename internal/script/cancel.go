@@ -29,7 +29,7 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*transport.Reply)) 
 	if c.EndPlace != 0 {
 		keep = -doneMillis
 	}
-	k := callOf(ctx, s.cancel, s.permit.cancel, c.Keys, c.Permit, 2+4+len(c.Served), done)
+	k := callOf(ctx, s.of(c.Permit).cancel, c.Keys, c.Permit, 2+4+len(c.Served), done)
 	k.AddKeys(c.Keys.Done(c.ID))
 	if keep != 0 {
 		k.AddKeys(c.Keys.Kept(c.Place))

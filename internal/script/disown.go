@@ -18,7 +18,7 @@ type Disown struct {
 
 // Call prepares a run. done is called once, with the answer, which CancelAnswer reads.
 func (d *Disown) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	k := callOf(ctx, s.disown, s.permit.disown, d.Keys, d.Permit, 2+len(d.InUse), done)
+	k := callOf(ctx, s.of(d.Permit).disown, d.Keys, d.Permit, 2+len(d.InUse), done)
 	k.Add(string(d.Stem), d.UpTo)
 	for _, n := range d.InUse {
 		k.Add(d.Stem.New(n).String())

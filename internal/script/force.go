@@ -18,7 +18,7 @@ type Force struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (f *Force) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	k := callOf(ctx, s.force, s.permit.force, f.Keys, f.Permit, 2, done)
+	k := callOf(ctx, s.of(f.Permit).force, f.Keys, f.Permit, 2, done)
 	k.Add(strconv.FormatInt(f.Token, 10), f.Owner)
 	return k
 }

@@ -93,7 +93,7 @@ func TestALookSeesReadersAndTheWritersThatWaitForThem(t *testing.T) {
 		d.Redis.HDel(d.Context(), d.Keys.Tickets(), "@y")
 		seen.Tickets = tickets(d, "w")
 		wantView(d, "two of three tickets are dead", seen)
-		d.Redis.HSet(d.Context(), d.Keys.Tickets(), "#admit", "1") // as settle.lua does when there is more to do than one run does
+		d.Redis.HSet(d.Context(), d.Keys.Tickets(), "#admit", "1") // as locks.lua does when there is more to do than one run does
 		seen.Admits = true
 		wantView(d, "readers are being admitted", seen)
 	})

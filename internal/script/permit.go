@@ -1,7 +1,6 @@
 package script
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,29 +9,6 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/transport"
 )
-
-// The scripts for the permits of semaphores (rule 26 of docs/protocol.md). A permit is a hold, so the operations are those of
-// locks: each prepares a run of its permit's script if it is told that it is for one.
-
-type permitScripts struct {
-	acquire, poll, renew, release, cancel, disown, force *transport.Script
-}
-
-func newPermitScripts(assemble func(string) *transport.Script) permitScripts {
-	s := permitScripts{
-		acquire: assemble("permit_acquire"), poll: assemble("permit_poll"), renew: assemble("permit_renew"),
-		release: assemble("permit_release"), cancel: assemble("permit_cancel"), disown: assemble("permit_disown"), force: assemble("permit_force"),
-	}
-	s.acquire.NeedsReplicas, s.renew.NeedsReplicas = true, true
-	return s
-}
-
-func (s *permitScripts) byName() map[string]*transport.Script {
-	return map[string]*transport.Script{
-		"permit_acquire": s.acquire, "permit_poll": s.poll, "permit_renew": s.renew, "permit_release": s.release,
-		"permit_cancel": s.cancel, "permit_disown": s.disown, "permit_force": s.force,
-	}
-}
 
 // PermitQueue is the sorted set of tickets for permits.
 func (s *KeySet) PermitQueue() string { return s.Holder() + permitQueueSuffix }
@@ -45,39 +21,12 @@ const (
 	permitTicketsSuffix = ":permittickets"
 )
 
-// permitKeys returns the keys that most scripts for permits work on, in their order.
-func (s *KeySet) permitKeys() [4]any {
-	return [4]any{s.five[holderKey], s.PermitQueue(), s.PermitTickets(), s.five[fenceKey]}
-}
-
-// callOf prepares a run of one of two scripts, with the keys that most of their kind work on: of forLock, or of forPermit.
-func callOf(ctx context.Context, forLock, forPermit *transport.Script, keys *KeySet, permit bool, size int, done func(*transport.Reply)) *transport.Call {
+// keysFor returns the keys that most scripts work on, in their order: those of the lock, or of the semaphore.
+func (s *KeySet) keysFor(permit bool) [5]any {
 	if !permit {
-		k := transport.NewCall(ctx, forLock, 5+size, done)
-		k.AddKeys(keys.five[:]...)
-		return k
+		return s.five
 	}
-	k, four := transport.NewCall(ctx, forPermit, 4+size, done), keys.permitKeys()
-	k.AddKeys(four[:]...)
-	return k
-}
-
-// permitCall prepares a run for a permit.
-func (a *Acquire) permitCall(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	special := a.Predecessor != nil || a.KeepPlace > 0
-	k, four := new(acquireCall), a.Keys.permitKeys()
-	k.Prepare(ctx, s.permit.acquire, 4+5+12, done)
-	k.Copies = &a.ID.copies
-	k.AddKeys(four[:]...)
-	k.AddKeys(a.Keys.doneOf(a.ID), a.Keys.five[queueKey], a.Keys.five[readQueueKey])
-	if special {
-		a.addSpecialKeys(k)
-	}
-	k.Add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(k), a.Permits, a.Weight, traceField(a.Trace))
-	if special {
-		a.addSpecialArgs(k)
-	}
-	return &k.Call
+	return [5]any{s.five[holderKey], s.PermitQueue(), s.PermitTickets(), s.five[fenceKey], s.five[queueKey]}
 }
 
 // readPermit reads what a granted id may use: one token, and slots.

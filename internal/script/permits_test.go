@@ -175,7 +175,6 @@ func TestLocksAndPermitsRefuseEachOther(t *testing.T) {
 		d.AcquirePermit(scripttest.Permit{ID: "b", N: 1})
 		locks("a lock of a key whose permits are waited for")
 		d.Want("a lock's release", d.Release("a"), script.NotHeld)
-		d.WantRenewed("a lock's renewal", d.Renew("a", time.Hour), scripttest.NotRenewed)
 		d.Cancel("a")
 		if s := d.LookAtPermits(); !slices.Equal(s.Live(), []string{"a"}) || !slices.Equal(s.Queue, []string{"b"}) {
 			d.Errorf("the scripts for locks have left %q, and %q who wait", s.Live(), s.Queue)
@@ -186,7 +185,6 @@ func TestLocksAndPermitsRefuseEachOther(t *testing.T) {
 		d.Lock("l")
 		permits("a permit of a key with a lock", "lock of mode exclusive", "a semaphore")
 		d.Want("a permit's release", d.ReleasePermit("l"), script.NotHeld)
-		d.Want("a permit's renewal", d.RenewPermit("l", time.Hour), script.NotHeld)
 		d.CancelPermit("l")
 		d.WantHolder("l")
 		d.Lock("m")

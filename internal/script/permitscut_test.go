@@ -32,7 +32,7 @@ var permitTurns = map[string]func(d *scripttest.Driver) scripttest.Operation{
 		return &script.Cancel{Keys: d.Keys, ID: "w1", Permit: true, Mark: true}
 	},
 	"renewal": func(d *scripttest.Driver) scripttest.Operation {
-		return &script.Renew{Keys: d.Keys, ID: scripttest.ID("h1"), Lease: time.Hour, Permit: true}
+		return &script.Renew{Keys: d.Keys, ID: scripttest.ID("h1"), Lease: time.Hour}
 	},
 }
 
@@ -131,6 +131,14 @@ func TestWithFullMemoryPermitsAreKeptReleasedAndGranted(t *testing.T) {
 		d.CancelPermit("b")
 		d.Want("poll", d.PollPermits("e").Tickets[0].Outcome, script.Held)
 		d.CheckPermits(true)
+	})
+	onFullMemory(t, "over and waited for", func(d *scripttest.Driver) {
+		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1})
+		d.AcquirePermit(scripttest.Permit{ID: "c", N: 1})
+		_, rest, _ := strings.Cut(d.Redis.HGet(d.Context(), d.Keys.Holder(), "p:a").Val(), " ")
+		d.Redis.HSet(d.Context(), d.Keys.Holder(), "p:a", "1 "+rest, "next", "1")
+	}, func(d *scripttest.Driver) {
+		d.Want("poll", d.PollPermits("c").Tickets[0].Outcome, script.Held)
 	})
 	onFullMemory(t, "free", func(d *scripttest.Driver) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 2})

@@ -60,7 +60,7 @@ func TestAShortLeaseDoesNotEndOtherPermits(t *testing.T) {
 		d.Tidy = false
 		for name, run := range map[string]func() scripttest.Operation{
 			"renewal": func() scripttest.Operation {
-				return &script.Renew{Keys: d.Keys, ID: scripttest.ID("b"), Lease: time.Second, Permit: true}
+				return &script.Renew{Keys: d.Keys, ID: scripttest.ID("b"), Lease: time.Second}
 			},
 			"repeated acquire": func() scripttest.Operation {
 				return scripttest.Permit{ID: "b", N: 3, Lease: time.Second}.Operation(d)

@@ -26,13 +26,10 @@ type PolledTicket struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (p *Poll) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	k := callOf(ctx, s.poll, s.permit.poll, p.Keys, p.Permits, 1+3*len(p.Tickets), done)
+	k := callOf(ctx, s.of(p.Permits).poll, p.Keys, p.Permits, 1+3*len(p.Tickets), done)
 	k.Add(subscribedFlag(p.Subscribed))
 	for _, t := range p.Tickets {
-		k.Add(t.ID.String(), t.Lease.Milliseconds())
-		if !p.Permits {
-			k.Add(max(t.Calls, 1))
-		}
+		k.Add(t.ID.String(), t.Lease.Milliseconds(), max(t.Calls, 1))
 	}
 	return k
 }

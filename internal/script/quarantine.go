@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-//go:embed known.lua
+//go:embed lua/known.lua
 var knownLua string
 
 // A Quarantine keeps servers that may have lost locks from granting any until all older leases are over (rule 22 of

@@ -26,7 +26,7 @@ func (l *Release) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	if !plain {
 		size = 2 + 4 + len(l.Served)
 	}
-	k := callOf(ctx, s.release, s.permit.release, l.Keys, l.Permit, size, done)
+	k := callOf(ctx, s.of(l.Permit).release, l.Keys, l.Permit, size, done)
 	k.Copies = &l.ID.releases
 	if plain {
 		k.Batch = s.releases

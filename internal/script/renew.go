@@ -12,17 +12,11 @@ type Renew struct {
 	Keys  *KeySet
 	ID    *ID
 	Lease time.Duration
-
-	Permit bool // of a semaphore
 }
 
 // Call prepares a run. done is called once, with the answer.
 func (n *Renew) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	run := s.renew
-	if n.Permit {
-		run = s.permit.renew
-	}
-	k := transport.NewCall(ctx, run, 1+2, done)
+	k := transport.NewCall(ctx, s.renew, 1+2, done)
 	k.AddKeys(n.Keys.Holder())
 	k.Add(n.ID.String(), transport.RoundUp(n.Lease))
 	return k

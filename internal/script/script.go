@@ -20,13 +20,12 @@
 //	begin      begins a tick of a job
 //	mark       notes that a tick of a job was run
 //
-// Those whose names begin with permit_ do the same for the permits of semaphores; permit.go and the files of the operations fill
-// their KEYS and ARGV.
-//
-// What several scripts share is in lua/parts. A part whose name begins with fast_ does what is usual in less time; the rest of
+// What several scripts share is in lua/parts. Operations that exist for locks and for the permits of semaphores are one file, which
+// names the parts "{kind}": locks or permits. A part whose name begins with fast_ does what is usual in less time; the rest of
 // the script can do all of it, and what is not usual. The other files:
 //
 //	script.go     assembles the scripts
+//	permit.go     the keys of a semaphore, and what is said of its permits
 //	keys.go       the Redis keys of a lock; slot.go finds their slot in a Cluster
 //	id.go         ids of requests, tickets and holds
 //	about.go      what a hold says of its caller
@@ -36,8 +35,10 @@
 package script
 
 import (
+	"context"
 	"embed"
 	"fmt"
+	"io/fs"
 	"maps"
 	"strings"
 	"sync"
@@ -69,18 +70,40 @@ const (
 	MaxPolled = 128
 )
 
-// The scripts, and in lua/parts what several of them share: the line "--@fence" stands for parts/fence.lua.
+// The scripts, and in lua/parts what several of them share: the line "--@fence" stands for parts/fence.lua, once in a script. The
+// line "--+holder" stands for parts/holder.lua wherever it is: that part works on the locals around it, and defines no function.
 //
 //go:embed lua
 var texts embed.FS
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	acquire, acquireAll, poll, renew, tell, release, downgrade, cancel, disown, force, look, raise, begin, mark, status *transport.Script
-
-	permit permitScripts
+	locks, permits                                                       operations
+	acquireAll, renew, tell, downgrade, look, raise, begin, mark, status *transport.Script
 
 	acquires, votes, queues, releases *transport.Batch // acquires is for locks that are no votes and in no order
+}
+
+// Operations exist for each kind: for locks and for permits.
+type operations struct {
+	acquire, poll, release, cancel, disown, force *transport.Script
+}
+
+// of returns the operations of locks or of permits.
+func (s *Set) of(permit bool) *operations {
+	if permit {
+		return &s.permits
+	}
+	return &s.locks
+}
+
+// callOf prepares a run of a script for a lock or a permit, with the five keys that most work on.
+func callOf(
+	ctx context.Context, run *transport.Script, keys *KeySet, permit bool, size int, done func(*transport.Reply),
+) *transport.Call {
+	k, five := transport.NewCall(ctx, run, len(keys.five)+size, done), keys.keysFor(permit)
+	k.AddKeys(five[:]...)
+	return k
 }
 
 // Params are what the scripts are assembled with.
@@ -114,8 +137,8 @@ func NewSet(p Params) *Set {
 		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, MaxRun-1, p.Single, core.MaxPermits)
 	with := assembledWith{params: p, quarantine: p.Quarantine != nil}
 	with.params.Quarantine = nil
-	assemble := func(name string) *transport.Script {
-		with.name = name
+	assemble := func(kind, name string) *transport.Script {
+		with.kind, with.name = kind, name
 		text := with.text(limits)
 		s := *text.script
 		if text.grants && p.Quarantine != nil {
@@ -123,20 +146,27 @@ func NewSet(p Params) *Set {
 		}
 		return &s
 	}
-	s := &Set{
-		acquire: assemble("acquire"), acquireAll: assemble("acquire_all"), poll: assemble("poll"), renew: assemble("renew"), tell: assemble("tell"),
-		release: assemble("release"), downgrade: assemble("downgrade"),
-		cancel: assemble("cancel"), disown: assemble("disown"), force: assemble("force"), look: assemble("look"), raise: assemble("raise"),
-		begin: assemble("begin"), mark: assemble("mark"), status: assemble("status"),
+	operationsOf := func(kind string) operations {
+		o := operations{
+			acquire: assemble(kind, "acquire"), poll: assemble(kind, "poll"), release: assemble(kind, "release"),
+			cancel: assemble(kind, "cancel"), disown: assemble(kind, "disown"), force: assemble(kind, "force"),
+		}
+		o.acquire.NeedsReplicas = true
+		return o
 	}
-	s.permit = newPermitScripts(assemble)
-	for _, on := range []*transport.Script{s.acquire, s.acquireAll, s.renew, s.begin, s.mark} {
+	lock := func(name string) *transport.Script { return assemble("locks", name) }
+	s := &Set{
+		locks: operationsOf("locks"), permits: operationsOf("permits"),
+		acquireAll: lock("acquire_all"), renew: lock("renew"), tell: lock("tell"), downgrade: lock("downgrade"), look: lock("look"),
+		raise: lock("raise"), begin: lock("begin"), mark: lock("mark"), status: lock("status"),
+	}
+	for _, on := range []*transport.Script{s.acquireAll, s.renew, s.begin, s.mark} {
 		on.NeedsReplicas = true
 	}
-	s.acquires = acquireBatch(assemble("acquire_batch"))
-	s.votes = voteBatch(assemble("vote_batch"))
-	s.queues = queueBatch(assemble("queue_batch"))
-	s.releases = releaseBatch(assemble("release_batch"))
+	s.acquires = acquireBatch(lock("acquire_batch"))
+	s.votes = voteBatch(lock("vote_batch"))
+	s.queues = queueBatch(lock("queue_batch"))
+	s.releases = releaseBatch(lock("release_batch"))
 	return s
 }
 
@@ -144,7 +174,7 @@ func NewSet(p Params) *Set {
 type assembledWith struct {
 	params     Params // but for Quarantine
 	quarantine bool
-	name       string // of the file
+	kind, name string // what stands for {kind}, and of the file
 }
 
 // An assembledText is a script's text.
@@ -164,6 +194,7 @@ func (w assembledWith) text(limits string) assembledText {
 	}
 	var t assembledText
 	var b strings.Builder
+	in := make(map[string]bool) // the parts that are in already
 	var add func(file string)
 	add = func(file string) {
 		text, err := texts.ReadFile("lua/" + file + ".lua")
@@ -171,19 +202,29 @@ func (w assembledWith) text(limits string) assembledText {
 			panic(err) // a script names a part that does not exist
 		}
 		for line := range strings.Lines(string(text)) {
+			if part, ok := strings.CutPrefix(strings.TrimSpace(line), "--+"); ok {
+				add("parts/" + part)
+				continue
+			}
 			part, ok := strings.CutPrefix(strings.TrimSpace(line), "--@")
+			if !ok {
+				b.WriteString(line)
+				continue
+			}
+			part = strings.ReplaceAll(part, "{kind}", w.kind)
+			fast := strings.HasPrefix(part, "fast_")
 			t.grants = t.grants || part == "quarantine"
 			switch {
-			case !ok:
-				b.WriteString(line)
+			case in[part]:
 			case part == "limits":
 				b.WriteString(limits)
 			case part == "quarantine" && !w.quarantine:
 				b.WriteString("local function may_grant() return true end\n")
-			case strings.HasPrefix(part, "fast_") && w.params.Thorough:
+			case fast && (w.params.Thorough || !isPart(part)):
 			default:
 				add("parts/" + part)
 			}
+			in[part] = true
 		}
 	}
 	b.WriteString(w.params.Prelude)
@@ -193,14 +234,23 @@ func (w assembledWith) text(limits string) assembledText {
 	return t
 }
 
-// All returns the scripts by the names of their files.
+func isPart(name string) bool {
+	_, err := fs.Stat(texts, "lua/parts/"+name+".lua")
+	return err == nil
+}
+
+// All returns the scripts by the names of their files; those for permits begin with permit_.
 func (s *Set) All() map[string]*transport.Script {
 	all := map[string]*transport.Script{
-		"acquire": s.acquire, "poll": s.poll, "renew": s.renew, "tell": s.tell, "release": s.release, "downgrade": s.downgrade,
-		"cancel": s.cancel, "disown": s.disown, "force": s.force, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark, "status": s.status,
-		"acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
+		"renew": s.renew, "tell": s.tell, "downgrade": s.downgrade, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark,
+		"status": s.status, "acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
 		"queue_batch": s.queues.Script, "release_batch": s.releases.Script,
 	}
-	maps.Copy(all, s.permit.byName())
+	for begins, o := range map[string]operations{"": s.locks, "permit_": s.permits} {
+		maps.Copy(all, map[string]*transport.Script{
+			begins + "acquire": o.acquire, begins + "poll": o.poll, begins + "release": o.release,
+			begins + "cancel": o.cancel, begins + "disown": o.disown, begins + "force": o.force,
+		})
+	}
 	return all
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// The short ways of fast_vote.lua, fast_queue.lua, fast_grant.lua and fast_cancel.lua do what the rest of the scripts does, and so
+// The short ways of the fast parts do what the rest of the scripts does, and so
 // does queue_batch.lua: every story is played with them and without them, and all that is answered, written and published is
 // the same.
 func FuzzUsualWays(f *testing.F) {

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// The same as FuzzUsualWays for fast_permit_queue.lua and fast_permit_grant.lua.
+// The same as FuzzUsualWays for the fast parts for permits.
 func FuzzUsualWaysOfPermits(f *testing.F) {
 	race.FindsNothing(f)
 	playBothWays(f, permitStories, 100, func(seed uint64) string {
@@ -48,7 +48,7 @@ func (w *twin) permit(words []string) {
 		}
 		_, _ = script.ReleaseAnswer(d.Send(&r))
 	case "permitrenew":
-		_, _ = script.RenewAnswer(d.Send(&script.Renew{Keys: d.Keys, ID: scripttest.ID(id), Lease: time.Duration(number(2, 30_000)) * time.Millisecond, Permit: true}))
+		_, _ = script.RenewAnswer(d.Send(&script.Renew{Keys: d.Keys, ID: scripttest.ID(id), Lease: time.Duration(number(2, 30_000)) * time.Millisecond}))
 	case "permitcancel":
 		_, _ = script.CancelAnswer(d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: words[2] != "", Permit: true}))
 	case "permitset": // a field of the hash

@@ -17,20 +17,13 @@ local function id_of(i) return ARGV[5 + i] end
 if call('EXISTS', unpack(KEYS, 1, 3 * n)) == 0 then
   local first = reserve_tokens(1)
   if not first then return counter_error() end
-  local token = string.format('%.0f', first)
+  local token = digits(first)
   call('SET', fence, token) -- a full memory refuses this write, and none after it
-  -- The fields are those of hold.lua.
-  local fields = {'owner', ARGV[3], 'token', token, 'inbox', ARGV[2]}
-  local function field(name, value)
-    fields[#fields + 1] = name
-    fields[#fields + 1] = value
-  end
-  if ARGV[4] ~= 'exclusive' then field('mode', ARGV[4]) end
-  if first ~= now_us then field('since', string.format('%.0f', now_us)) end
-  if ARGV[5] ~= '' then field('trace', ARGV[5]) end
+  local inbox, owner, mode, trace = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+  local count, since, waits, calls = 1, first ~= now_us and digits(now_us), false, 1
   for i = 1, n do
-    call('HSET', KEYS[i], 'id', id_of(i), unpack(fields))
-    call('PEXPIRE', KEYS[i], lease)
+    local key, id = KEYS[i], id_of(i)
+    --+holder
   end
   return token
 end

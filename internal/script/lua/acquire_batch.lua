@@ -10,16 +10,17 @@ if not may_grant() then return UNTRUSTED end
 --@limits
 --@fence
 local wanted = (#KEYS - 1) / 3
-local first, count = reserve_tokens(wanted)
+local first, given = reserve_tokens(wanted)
 if not first then return counter_error() end
-call('SET', fence, string.format('%.0f', first + count - 1)) -- a full memory refuses this write
+call('SET', fence, digits(first + given - 1)) -- a full memory refuses this write
 local tokens, inbox = {}, ARGV[1]
+local mode, count, since, trace, waits, calls = 'exclusive', 1, false, '', false, 1
 for i = 1, wanted do
   local k = 3 * i - 1
-  if i <= count and call('EXISTS', KEYS[k], KEYS[k + 1], KEYS[k + 2]) == 0 then
-    tokens[i] = string.format('%.0f', first + i - 1)
-    call('HSET', KEYS[k], 'id', ARGV[k], 'owner', ARGV[k + 2], 'token', tokens[i], 'inbox', inbox)
-    call('PEXPIRE', KEYS[k], ARGV[k + 1])
+  if i <= given and call('EXISTS', KEYS[k], KEYS[k + 1], KEYS[k + 2]) == 0 then
+    tokens[i] = digits(first + i - 1)
+    local key, id, lease, owner, token = KEYS[k], ARGV[k], ARGV[k + 1], ARGV[k + 2], tokens[i]
+    --+holder
   else
     tokens[i] = -1
   end

@@ -5,14 +5,8 @@
 -- Rule 12 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
---@limits
---@fence
---@hold
---@readers
---@publish
---@run
---@settle
-local h = read_holder()
+--@{kind}
+local h = read_hold()
 if h and h.err then return h end
 if not h then return 0 end
 if h.mode == 'read' then

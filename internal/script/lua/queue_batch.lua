@@ -15,7 +15,7 @@ repeat
   -- There are a holder and no queue, or both and the tickets. So nobody waits to read, and no id is over.
   local others = there == 3
   if there ~= 1 and not others then break end
-  --@busy
+  --+busy
   local seen, first, before = string.sub(ARGV[3], 1, 1) .. now_ms, now + 0, others and call('ZCARD', KEYS[2]) or 0
   local like = ARGV[4] .. ' ' .. ARGV[1] .. ' ' .. string.sub(ARGV[3], 2) .. ' ' .. ARGV[2] .. ' '
   -- One that has the lock or a ticket already is left, with all behind it: they keep their order.
@@ -50,6 +50,6 @@ repeat
     fields[#fields + 1] = now_ms
   end
   call('HSET', KEYS[3], unpack(fields))
-  --@queued
+  --+queued
 until true
 return answers

@@ -13,7 +13,7 @@ local last, token = last_token(), to_number(ARGV[1])
 if not last then return counter_error() end
 if not token then return {err = 'WRONGTYPE the token is not a number below 2^53'} end
 if token > last and (token >= now_us or ARGV[3]) then
-  if token > now_us + tonumber(ARGV[2]) then return string.format('%.0f', now_us) end
+  if token > now_us + tonumber(ARGV[2]) then return digits(now_us) end
   call('SET', fence, ARGV[1])
 end
 if ARGV[4] and redis.pcall('HGET', KEYS[1], 'id') == ARGV[4] then

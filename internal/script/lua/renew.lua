@@ -1,23 +1,29 @@
--- Renews the lease of one hold. No lease is shortened, neither this one nor that of other readers. A run that renews
+-- Renews the lease of one hold. No lease is shortened, neither this one nor those of other readers or permits. A run that renews
 -- writes in any case: replicas may be asked whether they have what it wrote.
 --   KEYS 1 holder: only one key, because a script with several fails while a Cluster moves their slot
 --   ARGV 1 id  2 lease (ms)
 --   returns 1  renewed      2  renewed, and a ticket waits      0  not held by this id
--- Rules 13 and 21 of docs/protocol.md.
+-- Rules 13, 21 and 26 of docs/protocol.md.
 local call, lease = redis.call, tonumber(ARGV[2])
 local h = call('HMGET', KEYS[1], 'id', 'wanted', 'mode')
-if h[1] ~= ARGV[1] then
-  if h[3] ~= 'read' then return 0 end
-  local field, time = 'reader:' .. ARGV[1], call('TIME')
-  local now_ms = math.floor(time[1] * 1000 + time[2] / 1000)
-  local ends, rest = string.match(call('HGET', KEYS[1], field) or '', '^(%d+)( .*)$')
+if h[1] == ARGV[1] then
+  local ttl = call('PTTL', KEYS[1])
+  call('PEXPIRE', KEYS[1], ttl < lease and ARGV[2] or ttl)
+else
+  local begins = ({read = 'reader:', permit = 'p:'})[h[3]]
+  if not begins then return 0 end
+  local field, time = begins .. ARGV[1], call('TIME')
+  local now_ms, f = math.floor(time[1] * 1000 + time[2] / 1000), call('HMGET', KEYS[1], field, 'last')
+  local ends, rest = string.match(f[1] or '', '^(%d+)( .*)$')
+  local last = tonumber(f[2]) or 0 -- of permits; it counts if a script was cut off before it set an expiry
   if not ends or tonumber(ends) <= now_ms then return 0 end
   -- A full memory refuses neither this write nor those after it. On an embedded server the hash may have
   -- expired just now.
-  if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) == 0 then return 0 end
-  if tonumber(ends) < now_ms + lease then call('HSET', KEYS[1], field, string.format('%.0f', now_ms + lease) .. rest) end
-else
-  local ttl = call('PTTL', KEYS[1])
-  call('PEXPIRE', KEYS[1], ttl < lease and ARGV[2] or ttl)
+  if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), last - now_ms, lease)) == 0 then return 0 end
+  if tonumber(ends) < now_ms + lease then
+    ends = string.format('%.0f', now_ms + lease)
+    call('HSET', KEYS[1], field, ends .. rest)
+    if f[2] and last < tonumber(ends) then call('HSET', KEYS[1], 'last', ends) end
+  end
 end
 return h[2] == '1' and 2 or 1

@@ -28,17 +28,14 @@ for i = 1, (#KEYS - 1) / 3 do
   end
 end
 if not next(taken) then return answers end
-call('SET', fence, string.format('%.0f', last)) -- a full memory refuses this write
+call('SET', fence, digits(last)) -- a full memory refuses this write
 local inbox = ARGV[1]
 for i, answer in ipairs(answers) do
   if answer ~= -1 then
     local k, a = 3 * i - 1, 6 * i - 4
-    local token = string.format('%.0f', answer[2])
-    call('HSET', KEYS[k], 'id', ARGV[a], 'owner', ARGV[a + 2], 'token', token, 'inbox', inbox)
-    if answer[2] > now_us + SINCE then call('HSET', KEYS[k], 'since', string.format('%.0f', now_us)) end
-    if answer[3] > 1 then call('HSET', KEYS[k], 'tokens', answer[3]) end
-    if ARGV[a + 4] ~= '' then call('HSET', KEYS[k], 'trace', ARGV[a + 4]) end
-    call('PEXPIRE', KEYS[k], ARGV[a + 1])
+    local key, id, lease, owner, token, trace = KEYS[k], ARGV[a], ARGV[a + 1], ARGV[a + 2], digits(answer[2]), ARGV[a + 4]
+    local count, mode, since, waits, calls = answer[3], 'exclusive', answer[2] > now_us + SINCE and digits(now_us), false, 1
+    --+holder
   end
 end
 return answers

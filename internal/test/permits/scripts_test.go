@@ -188,7 +188,7 @@ func (s *state) removeHash() {
 	s.hash, s.ttl, s.permits, s.used, s.taken, s.next = false, 0, [2 * most]permit{}, 0, 0, 127
 }
 
-// acquire is permit_acquire.lua.
+// acquire is acquire.lua.
 func (r *run) acquire(id int8) answer {
 	y, s, i := r.y, r.s, owner(id)
 	if s.locked > s.now && y.keeps(kindsAreTold) {
@@ -232,7 +232,7 @@ func (r *run) extend(id int8) {
 	r.write(func() { s.permits[id].end = max(s.permits[id].end, s.now+lease) })
 }
 
-// renew is permit_renew.lua. It reports whether the id has its permit.
+// renew is renew.lua. It reports whether the id has its permit.
 func (r *run) renew(id int8) bool {
 	r.grantsNothing = true
 	if r.s.permits[id].end == 0 || !r.s.isLive(id) && r.y.keeps(lapsedIsOver) {
@@ -242,7 +242,7 @@ func (r *run) renew(id int8) bool {
 	return true
 }
 
-// release is permit_release.lua.
+// release is release.lua.
 func (r *run) release(id int8) {
 	if !r.s.isLive(id) {
 		r.grantsNothing = true
@@ -273,7 +273,7 @@ func (r *run) free(id int8) {
 	r.write(field)
 }
 
-// cancel is permit_cancel.lua.
+// cancel is cancel.lua.
 func (r *run) cancel(id int8) {
 	s := r.s
 	r.write(func() { s.removeTicket(id) })
@@ -285,7 +285,7 @@ func (r *run) cancel(id int8) {
 	r.settle()
 }
 
-// poll is permit_poll.lua for one ticket.
+// poll is poll.lua for one ticket.
 func (r *run) poll(id int8) answer {
 	s := r.s
 	if s.locked > s.now {

@@ -38,13 +38,13 @@ func (a Permit) Operation(d *Driver) *script.Acquire {
 	return op
 }
 
-// AcquirePermitOnce runs permit_acquire.lua once.
+// AcquirePermitOnce runs acquire.lua once.
 func (d *Driver) AcquirePermitOnce(a Permit) (script.Acquired, error) {
 	d.Helper()
 	return script.AcquireAnswer(d.Send(a.Operation(d)), d.layout.InboxPrefix())
 }
 
-// AcquirePermit runs permit_acquire.lua as often as its answer says.
+// AcquirePermit runs acquire.lua as often as its answer says.
 func (d *Driver) AcquirePermit(a Permit) script.Acquired {
 	d.Helper()
 	for {
@@ -65,7 +65,7 @@ func (d *Driver) PermitPolls(subscribed bool, ids ...string) *script.Poll {
 	return op
 }
 
-// PollPermits runs permit_poll.lua once.
+// PollPermits runs poll.lua once.
 func (d *Driver) PollPermits(ids ...string) script.Polled {
 	d.Helper()
 	p, err := script.PollAnswer(d.Send(d.PermitPolls(false, ids...)), len(ids), d.layout.InboxPrefix())
@@ -75,7 +75,7 @@ func (d *Driver) PollPermits(ids ...string) script.Polled {
 	return p
 }
 
-// ReleasePermit runs permit_release.lua.
+// ReleasePermit runs release.lua.
 func (d *Driver) ReleasePermit(id string) script.Outcome {
 	d.Helper()
 	return d.ReleasePermitAs(script.Release{ID: ID(id)})
@@ -90,15 +90,15 @@ func (d *Driver) ReleasePermitAs(l script.Release) script.Outcome {
 	return got
 }
 
-// RenewPermit runs permit_renew.lua.
+// RenewPermit runs renew.lua.
 func (d *Driver) RenewPermit(id string, lease time.Duration) script.Outcome {
 	d.Helper()
-	got, err := script.RenewAnswer(d.Send(&script.Renew{Keys: d.Keys, ID: ID(id), Lease: lease, Permit: true}))
+	got, err := script.RenewAnswer(d.Send(&script.Renew{Keys: d.Keys, ID: ID(id), Lease: lease}))
 	d.check("renewal", id, err)
 	return got.Outcome
 }
 
-// CancelPermit runs permit_cancel.lua with a mark.
+// CancelPermit runs cancel.lua with a mark.
 func (d *Driver) CancelPermit(id string) script.Outcome {
 	d.Helper()
 	got, err := script.CancelAnswer(d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: true, Permit: true}))

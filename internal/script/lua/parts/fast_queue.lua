@@ -11,7 +11,7 @@ repeat
   if queued == '0' or (ARGV[9] and ARGV[9] ~= '') then break end
   if ARGV[11] and (ARGV[11] ~= '' or ARGV[12] ~= '' or ARGV[14] ~= '0') then break end -- a predecessor, or a place
 
-  --@busy
+  --+busy
   if h[1] == id then break end
   if call('ZADD', KEYS[2], 'NX', now, id) == 0 then break end -- it has a ticket already
   local seen = string.sub(ARGV[5], 1, 1) .. now_ms
@@ -24,6 +24,6 @@ repeat
   else
     call('HSET', KEYS[3], '@' .. id, seen, id, ticket, '#touched', now_ms)
   end
-  --@queued
+  --+queued
   return {0, last + 0, length, length, now + 0, ttl, now, h[2] or '', h[4], token + 0, since + 0, h[6] or ''}
 until true

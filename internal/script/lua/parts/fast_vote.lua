@@ -10,16 +10,10 @@ if token and token ~= '' and not ARGV[11] and ARGV[6] == 'exclusive' and there =
   end
   if #token == 16 and first < 2 ^ 52 and first + count <= now + AHEAD
     and (not last or #last == 16 and last < token and not string.find(last, '%D')) then
-    if count > 1 then
-      call('SET', fence, string.format('%.0f', first + count - 1)) -- a full memory refuses this write
-      call('HSET', KEYS[1], 'id', ARGV[1], 'owner', ARGV[4], 'token', token, 'inbox', ARGV[3], 'tokens', ARGV[7])
-    else
-      call('SET', fence, token)
-      call('HSET', KEYS[1], 'id', ARGV[1], 'owner', ARGV[4], 'token', token, 'inbox', ARGV[3])
-    end
-    if first > now + SINCE then call('HSET', KEYS[1], 'since', string.format('%.0f', now)) end
-    if ARGV[8] ~= '' then call('HSET', KEYS[1], 'trace', ARGV[8]) end
-    call('PEXPIRE', KEYS[1], ARGV[2])
+    call('SET', fence, count > 1 and string.format('%.0f', first + count - 1) or token)
+    local key, id, lease, inbox, owner, mode, trace = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6], ARGV[8]
+    local since, waits, calls = first > now + SINCE and string.format('%.0f', now), false, 1
+    --+holder
     return {1, first, count, 0, now}
   end
 end

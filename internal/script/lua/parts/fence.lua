@@ -7,6 +7,9 @@ local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 
+-- Returns the digits of a whole number. Concatenation loses some.
+local function digits(number) return string.format('%.0f', number) end
+
 -- Runs a write, and returns its answer; an error if the key is of another type, or memory is full. Any other refusal ends the
 -- script: a replica refuses every write, and the caller must not be answered as if it had been done.
 local function try_write(...)

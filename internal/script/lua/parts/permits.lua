@@ -1,5 +1,10 @@
+--@limits
+--@fence
+--@publish
+local LINES, LINE, BUSY, POLLED = {KEYS[2]}, KEYS[2], 4, 2
 --@queue
--- Part of the scripts that deal with permits. The hash of a semaphore has the mode 'permit', and a field p:<id> for each
+--@permits_shown
+-- The part of the scripts that deal with permits: see locks.lua. The hash of a semaphore has the mode 'permit', and a field p:<id> for each
 -- permit: when its hold ends (ms), since when it is held (us), token, n, weight, slots, inbox, owner and trace. Four more fields
 -- are for all of them: how much weight is taken ('used'); each slot in its turn, '1' if it is taken, 'x' if its last hold
 -- ended by its time, else '0' ('map'); and when the first and the last of the permits end at the earliest and at the latest
@@ -8,24 +13,9 @@
 -- The queue of permits has keys of its own. The hash lives for as long as somebody waits, so that locks see it.
 -- Rule 26 of docs/protocol.md.
 local NEVER = MAX - 1
+local p -- what the fields say of all permits
 
 local function permit_field(id) return 'p:' .. id end
-
-local function digits(number) return string.format('%.0f', number) end
-
--- Returns what the fields say of all permits; an error reply if the key has something else.
-local function read_permits()
-  local f = call('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', 'id')
-  if f[1] == 'permit' then
-    local p = {used = to_number(f[2]), map = f[3], next = to_number(f[4]), last = to_number(f[5])}
-    if p.used and p.map and p.next and p.last then return p end
-  elseif call('EXISTS', KEYS[1]) == 0 then
-    return {used = 0, map = '', next = NEVER, last = 0, isNew = true}
-  elseif f[6] or f[1] == 'read' then
-    return {err = 'WRONGTYPE the key has a lock of mode ' .. (f[1] or 'exclusive') .. ', and this is a semaphore'}
-  end
-  return {err = 'WRONGTYPE the key holds a hash that is not a semaphore'}
-end
 
 -- Returns what the field of a permit says; nil if it says nothing.
 local function parse_permit(text)
@@ -56,12 +46,12 @@ end
 
 -- Lets the hash live until the last permit has ended, for `lease` (ms) at least, and while somebody waits. Returns false if there
 -- is none. A time of a few ms may be over when the server sets it: it removes the hash then, and what is written next has no end.
-local function keep_permits(p, lease)
+local function keep_permits(lease)
   return call('PEXPIRE', KEYS[1], math.max(p.last - now_ms, lease or 1, count_tickets() > 0 and QUEUE_TTL or 1000)) == 1
 end
 
 -- Writes what counts the permits, together with fields of permits.
-local function write_permits(p, fields)
+local function write_permits(fields)
   for _, v in ipairs({'mode', 'permit', 'used', p.used, 'map', p.map, 'next', digits(p.next), 'last', digits(p.last)}) do
     fields[#fields + 1] = v
   end
@@ -104,8 +94,8 @@ local function take_slots(map, w, n)
 end
 
 -- Removes permits whose time is over, and counts the others anew. Returns true if it is to be run again for the rest.
-local function reap_permits(p)
-  if now_ms < p.next then return false end
+local function reap_permits()
+  if now_ms < p.next or not keep_permits() then return false end -- a full memory refuses neither this write nor those after it
   local all, slots, live, gone, more = call('HGETALL', KEYS[1]), {}, {}, {}, false
   for i = 1, #p.map do slots[i] = string.byte(p.map, i) == 120 and 'x' or '0' end -- an 'x' stays one
   local function mark(q, as)
@@ -135,24 +125,56 @@ local function reap_permits(p)
     fields[#fields + 1] = field
     fields[#fields + 1] = '' -- if the script is cut off here, it is no permit any more
   end
-  write_permits(p, fields)
+  write_permits(fields)
   if #gone > 0 then call('HDEL', KEYS[1], unpack(gone)) end
   return more
 end
 
+-- Returns what the fields say of all permits; an error reply if the key is of another type or kind.
+local function read_permits()
+  local f = redis.pcall('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', 'id')
+  if f.err then return f end
+  if f[1] == 'permit' then
+    local all = {used = to_number(f[2]), map = f[3], next = to_number(f[4]), last = to_number(f[5])}
+    if all.used and all.map and all.next and all.last then return all end
+  elseif call('EXISTS', KEYS[1]) == 0 then
+    return {used = 0, map = '', next = NEVER, last = 0, isNew = true}
+  elseif f[6] or f[1] == 'read' then
+    return {err = 'WRONGTYPE the key has a lock of mode ' .. (f[1] or 'exclusive') .. ', and this is a semaphore'}
+  end
+  return {err = 'WRONGTYPE the key holds a hash that is not a semaphore'}
+end
+
+-- Returns what is known of all permits; an error reply if the key is of another type or kind. The first time it removes those whose
+-- time is over.
+local function read_hold()
+  if not p then
+    p = read_permits()
+    p.more = not p.err and reap_permits()
+  end
+  return p
+end
+
 -- Writes the permit q, which gets its slots if it has none yet.
-local function add_permit(p, id, q)
+local function add_permit(id, q)
   if not q.slots then p.map, q.slots = take_slots(p.map, q.w, tonumber(q.n)) end
   p.used, p.next, p.last = p.used + q.w, math.min(p.next, q.ends), math.max(p.last, q.ends)
   call('SET', fence, q.token)
-  write_permits(p, {permit_field(id), permit_text(q)})
-  keep_permits(p)
+  write_permits({permit_field(id), permit_text(q)})
+  keep_permits()
 end
 
--- Ends the permit q of an id. With `linger` (ms) it stays taken for that long, for nobody.
-local function end_permit(p, id, q, linger)
+-- Whether somebody may get a permit is only known when the tickets are looked at.
+local function has_room() return true end
+
+-- Ends the permit of an id. With `linger` (ms) it stays taken for that long, for nobody. Returns whether it had one, and then that
+-- others may get one now.
+local function end_hold(id, linger)
+  local q = not read_hold().err and read_permit(id)
+  -- A full memory refuses neither this write nor those after it.
+  if not q or not keep_permits() then return false end
   local fields = {permit_field(id), ''}
-  if linger > 0 then
+  if linger and tonumber(linger) > 0 then
     q.ends, q.owner = now_ms + linger, '-' .. q.owner
     p.next, p.last = math.min(p.next, q.ends), math.max(p.last, q.ends)
     fields[3], fields[4] = permit_field('-' .. id), permit_text(q)
@@ -160,26 +182,59 @@ local function end_permit(p, id, q, linger)
     p.used, p.map = p.used - q.w, string.match(mark_slots(p.map, q.slots, '0'), '^.*[^0]') or ''
     if p.used == 0 then p.next, p.last = NEVER, 0 end -- else they are only bounds
   end
-  write_permits(p, fields)
+  write_permits(fields)
   call('HDEL', KEYS[1], permit_field(id))
+  return true, 'permit'
 end
 
--- Extends the permit of an id to at least `lease` (ms), by a write in any case (rule 21). Returns it, or nil if there is none.
-local function extend_permit(p, id, lease)
+-- Calls f(id, token, owner, inbox) for each permit.
+local function each_hold(_, f)
+  local fields = call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    local q = string.sub(fields[i], 1, 2) == 'p:' and parse_permit(fields[i + 1])
+    if q and q.ends > now_ms then f(string.sub(fields[i], 3), q.token, q.owner, q.inbox) end
+  end
+end
+
+-- Extends the permit of an id to at least `lease` (ms), by a write in any case (rule 21), and returns what a caller is answered who
+-- has one; nil if it has none.
+local function extend(_, id, lease)
   local q = read_permit(id)
+  lease = tonumber(lease)
   -- A full memory refuses neither this write nor those after it.
-  if not q or not keep_permits(p, lease) then return nil end
+  if not q or not keep_permits(lease) then return nil end
   if q.ends < now_ms + lease then
     q.ends = now_ms + lease
     p.last = math.max(p.last, q.ends)
     call('HSET', KEYS[1], permit_field(id), permit_text(q), 'last', digits(p.last))
   end
-  return q
+  return {3, tonumber(q.token), q.slots, call('ZCARD', KEYS[2])}
+end
+
+local count_waiting, remove_ticket = count_tickets, drop_ticket
+
+-- Returns an error if a key is of another type than a semaphore's.
+local function check_types()
+  call('ZCARD', KEYS[2])
+  call('HLEN', KEYS[3])
+  if p.isNew and call('EXISTS', KEYS[5]) > 0 then
+    return {err = 'WRONGTYPE locks of the key are waited for, and this is a semaphore'}
+  end
+end
+
+-- The holders of permits are not told who waits: they share nothing that others wait for.
+local function tell_others() end
+
+-- Does touch_queue, and returns until when no ticket is taken for dead.
+local function mark_active()
+  local amnesty, first = touch_queue()
+  if first then keep_permits() end
+  return amnesty
 end
 
 -- Grants a permit to a ticket, and publishes that. It returns false if its process certainly does not listen, and then grants
--- nothing. What is published must be written already, as for a lock: see settle.lua.
-local function grant_permit(p, t)
+-- nothing. What is published must be written already, as for a lock: see locks.lua.
+local function grant_permit(t)
   local token = digits(reserve_tokens(1))
   local map, slots = take_slots(p.map, t.w, t.n)
   local message = prove(table.concat({
@@ -188,7 +243,7 @@ local function grant_permit(p, t)
   if t.mute and publish(t.inbox, message) == 0 then return false end
   p.map = map
   drop_ticket(t.id)
-  add_permit(p, t.id, {
+  add_permit(t.id, {
     ends = now_ms + ACCEPT, since = digits(now_us), token = token, n = t.n, w = t.w, slots = slots, inbox = t.inbox,
     owner = t.owner, trace = t.trace,
   })
@@ -209,11 +264,9 @@ end
 -- Grants permits to the head of the queue for as long as its weight is free of its own n. Tickets whose processes
 -- certainly do not listen are passed over; what is left when nobody else wants it they get anyway. Returns true if
 -- it is to be run again, because there was more to do than one run does.
-local function settle_permits(p)
+local function settle_permits()
   if not may_grant() or count_tickets() == 0 or not reserve_tokens(1) then return false end
-  local amnesty, first = touch_queue()
-  if first then keep_permits(p) end
-  local passed, more = {}, true
+  local amnesty, passed, more = mark_active(), {}, true
   for _ = 1, MAX_REAPED do
     local id = call('ZRANGE', KEYS[2], #passed, #passed)[1]
     local t = id and live_permit_ticket(id, amnesty)
@@ -222,24 +275,28 @@ local function settle_permits(p)
       break
     elseif not t then
       drop_ticket(id)
-    elseif not grant_permit(p, t) then
+    elseif not grant_permit(t) then
       passed[#passed + 1] = t
     end
   end
   for _, t in ipairs(passed) do
     t.mute = false
-    if p.used + t.w <= t.n then grant_permit(p, t) end
+    if p.used + t.w <= t.n then grant_permit(t) end
   end
   return more and call('EXISTS', KEYS[2]) == 1
 end
 
--- Removes the hash if no permit and no ticket is left, and else lets it live as long as it has to. It ends all scripts but
--- renew.
-local function tidy_permits(p)
-  if call('EXISTS', KEYS[1]) == 0 then return end
+-- Does settle_permits. Then it removes the hash if no permit and no ticket is left, and else lets it live as long as it has to.
+local function settle()
+  if read_hold().err then return false end
+  local more = settle_permits() or p.more
   if p.used == 0 and now_ms < p.next and count_tickets() == 0 then
     call('DEL', KEYS[1])
-  else
-    keep_permits(p)
+  elseif call('EXISTS', KEYS[1]) == 1 then
+    keep_permits()
   end
+  return more
 end
+
+-- Returns what describes the holders: see permits_shown.lua.
+local function describe() return show_permits(p.next, now_ms, digits(now_us)) end

@@ -1,3 +1,4 @@
+--@limits
 -- Part of the scripts that tell of the permits of a semaphore.
 
 -- Returns in how many ms the first permit may end, the time (us), and the fields of permits, or of MAX_SHOWN of them. Long lists of

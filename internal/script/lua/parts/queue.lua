@@ -25,15 +25,15 @@ end
 
 -- Keeps a place in the queue.
 local function write_kept_place(key, place, ms)
-  if read_kept_place(key) ~= nil then call('SET', key, string.format('%.0f', tonumber(place)), 'PX', ms) end
+  if read_kept_place(key) ~= nil then call('SET', key, digits(tonumber(place)), 'PX', ms) end
 end
 
 -- Keeps the place that a cancelled id had in the queue for `keep` (ms); 0: it has none. If that is negative, the place is over for
--- so long if the id held, or if the place is older than the token of its hold.
-local function end_place(key, keep, place, held, token)
+-- so long if it is older than the token of the hold that the id had.
+local function end_place(key, keep, place, token)
   if keep < 0 then
     local kept = read_kept_place(key) -- another call may have a newer one
-    if kept and (held or kept < tonumber(token)) then write_kept_place(key, 0, -keep) end
+    if kept and kept < tonumber(token) then write_kept_place(key, 0, -keep) end
   elseif keep > 0 and type(place) == 'string' then
     -- Another call may have used the kept place meanwhile, and have another place or none any more.
     local kept = read_kept_place(key)
@@ -46,28 +46,28 @@ end
 -- that is far ahead of that was not written by a script and is ignored. `keep` is for how long the place is kept (ms), '0': not
 -- at all.
 local DAY = 24 * 60 * 60 * 1000000 -- us
-local function place_in_queue(given, keep, kept, queues)
+local function place_in_queue(given, keep, kept)
   if given and given ~= '' then return given end
   local place_kept = keep ~= '0' and read_kept_place(kept) or 0
-  if place_kept > 0 then return string.format('%.0f', place_kept) end
+  if place_kept > 0 then return digits(place_kept) end
   local new = math.max(last_token() + 1, now_us)
-  for _, queue in ipairs(queues) do
+  for _, queue in ipairs(LINES) do
     local last = tonumber(call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]) or 0
     if last >= new and last < new + DAY then new = last + 1 end
   end
-  new = string.format('%.0f', new)
+  new = digits(new)
   if keep ~= '0' then call('SET', fence, new) end
   return new
 end
 
 -- Returns the field @<id> of a ticket that was seen now and stands for that many calls.
 local function liveness(live, calls)
-  return live .. string.format('%.0f', now_ms) .. (calls ~= '1' and ' ' .. calls or '')
+  return live .. digits(now_ms) .. (calls ~= '1' and ' ' .. calls or '')
 end
 
 -- Notes a time for all tickets, and returns whether memory sufficed: it always does behind another write.
 local function note_time(field, ms)
-  return type(try_write('HSET', KEYS[3], field, string.format('%.0f', ms))) ~= 'table'
+  return type(try_write('HSET', KEYS[3], field, digits(ms))) ~= 'table'
 end
 
 -- Notes that a script looked after the queue now, and returns until when no ticket is taken for dead, and whether this is

@@ -25,11 +25,11 @@ local function add_reader(id, token, lease, inbox, owner, trace, wrote)
   local ends, first = now_ms + lease, to_number(call('HGET', KEYS[1], 'next'))
   local fields = {reader_field(id), string.format('%.0f %.0f %s %s %s', ends, now_us, inbox, owner, trace)}
   if not first then
-    fields = {fields[1], fields[2], 'mode', 'read', 'token', string.format('%.0f', token), 'wanted', 0}
+    fields = {fields[1], fields[2], 'mode', 'read', 'token', digits(token), 'wanted', 0}
   end
   if not first or ends < first then
     fields[#fields + 1] = 'next'
-    fields[#fields + 1] = string.format('%.0f', ends)
+    fields[#fields + 1] = digits(ends)
   end
   if wrote then
     fields[#fields + 1] = 'id'
@@ -71,7 +71,7 @@ local function reap_readers()
     end
   end
   if not first then return over() end
-  set_field(try_write, 'next', string.format('%.0f', first))
+  set_field(try_write, 'next', digits(first))
   return true
 end
 
@@ -83,15 +83,20 @@ local function extend_reader(id, lease)
   if not ends or ends <= now_ms then return false end
   call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) -- a full memory refuses neither this write nor those after it
   if ends < now_ms + lease then
-    set_field(call, reader_field(id), string.format('%.0f', now_ms + lease) .. rest)
+    set_field(call, reader_field(id), digits(now_ms + lease) .. rest)
   end
   return true
 end
 
 -- Calls f(id, since (us), inbox, owner, trace, end (ms)) for each reader, or for at least `some` of them if
--- there are many.
+-- that is given and there are many.
 local function each_reader(some, f)
-  local fields = call('HSCAN', KEYS[1], 0, 'COUNT', 8 * some)[2] -- COUNT is a number of buckets, which may be empty
+  local fields
+  if some then
+    fields = call('HSCAN', KEYS[1], 0, 'COUNT', 8 * some)[2] -- COUNT is a number of buckets, which may be empty
+  else
+    fields = call('HGETALL', KEYS[1])
+  end
   for i = 1, #fields, 2 do
     local ends, since, inbox, owner, trace = string.match(fields[i + 1], '^(%d+) (%d+) ([^ ]*) ([^ ]*) ?([^ ]*)$')
     if string.sub(fields[i], 1, 7) == 'reader:' and ends then

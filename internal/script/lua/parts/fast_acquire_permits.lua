@@ -1,14 +1,15 @@
--- Part of permit_acquire.lua: the usual way into the queue. There is no room for the permit, and it gets a ticket behind those
+--@permits_shown
+-- Part of acquire.lua: the usual way into the queue for permits. There is no room for the permit, and it gets a ticket behind those
 -- that wait. It does what the rest of the script does, in less time: few functions are defined, and digits stay
 -- strings. Whatever is not usual is left to the rest, before the first write. A 'break' leaves it to the rest.
 repeat
-  local id, n, w = ARGV[1], ARGV[6], ARGV[7]
-  if ARGV[9] or string.sub(ARGV[5], 2) == '0' then break end -- a predecessor, a place, or no ticket is wanted
+  local id, n, w = ARGV[1], ARGV[9], ARGV[7]
+  if ARGV[11] or string.sub(ARGV[5], 2) == '0' then break end -- a predecessor, a place, or no ticket is wanted
   local f = call('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', 'p:' .. id)
   local used, next, last = f[2], f[4], f[5]
   if f[1] ~= 'permit' or not used or not f[3] or not next or not last or f[6] then break end
   if #used > 15 or #next ~= 13 or #last ~= 13 or not string.find(used .. next .. last, '^%d+$') then break end
-  if used == '' or call('EXISTS', KEYS[5]) == 1 or call('ZSCORE', KEYS[2], id) then break end
+  if used == '' or call('EXISTS', KEYS[6]) == 1 or call('ZSCORE', KEYS[2], id) then break end
 
   -- Where the clock is ahead of all tokens and places, the place is the time. All of them have 16 digits.
   local counter, tail = redis.pcall('GET', fence), call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2]

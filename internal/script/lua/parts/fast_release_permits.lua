@@ -1,10 +1,12 @@
--- Part of permit_release.lua: the usual hand-over. All permits are taken, one of weight 1 is given back, and the first ticket of
+--@limits
+--@publish
+-- Part of release.lua: the usual hand-over of a permit. All permits are taken, one of weight 1 is given back, and the first ticket of
 -- the queue, whose process was seen just now, gets it with its slot. It does what the rest of the script does, in less time:
 -- no function is defined, and digits stay strings. Whatever is not usual is left to the rest, before the first
 -- write. A 'break' leaves it to the rest.
 if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then repeat
   local field = 'p:' .. ARGV[1]
-  local f = call('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', field)
+  local f = redis.pcall('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', field)
   local used, map, next, last = f[2], f[3], f[4], f[5]
   if f[1] ~= 'permit' or not used or not map or not next or not last or not f[6] then break end
   local ends, slot = string.match(f[6], '^(%d+) %d+ %d+ %d+ 1 (%d+) [^ ]* [^ ]* ?[^ ]*$')

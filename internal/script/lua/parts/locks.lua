@@ -1,16 +1,27 @@
+--@limits
+--@fence
+--@publish
+--@run
+-- The part of the scripts that deal with locks. permits.lua defines functions of the same names for permits, by which the scripts
+-- for both work:
+--   LINES all queues, LINE that of the caller, BUSY and POLLED what answers begin with
+--   read_hold() has_room(h) each_hold(h, f) end_hold(id, linger) extend(h, id, lease) describe(h)
+--   check_types(h) remove_ticket(…) count_waiting() mark_active() tell_others(h) settle(after)
+-- The parts entry_locks.lua and entry_permits.lua are for acquire.lua: take(h, place) enter(place) ticket_text() tell_holders(h, queued)
+local LINES, LINE, BUSY, POLLED = {KEYS[2], KEYS[5]}, KEYS[2], 0, 0
 --@queue
--- Part of the scripts that deal with the queue of locks.
--- Tickets that wait to read have a queue of their
--- own, and READERS_TICKET stands in the queue for all of them, at the place of the first. Readers up to the
--- place '#admit' are admitted even if a writer waits.
+--@readers
+-- Tickets that wait to read have a queue of their own, and READERS_TICKET stands in the queue for all of them, at the place of the
+-- first. Readers up to the place '#admit' are admitted even if a writer waits.
 -- Rules 5, 6, 8, 9 and 12 of docs/protocol.md.
 local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace', 'next', 'wanted'}
 local READERS_TICKET = '#readers'
 
--- Returns the holder, or what all readers have in common; false if the lock is free; an error reply if the
--- key holds another kind of hash. Raises an error if the key is no hash.
-local function read_holder()
-  local f = call('HMGET', KEYS[1], unpack(HOLDER))
+-- Returns the holder, or what all readers have in common; false if the lock is free; an error reply if the key is of another type
+-- or kind.
+local function read_hold()
+  local f = redis.pcall('HMGET', KEYS[1], unpack(HOLDER))
+  if f.err then return f end
   local h = {
     id = f[1], owner = f[2] or '', token = to_number(f[3]), tokens = to_number(f[4] or '1'), mode = f[5] or 'exclusive',
     since = to_number(f[6] or f[3]), inbox = f[7], trace = f[8] or '',
@@ -23,25 +34,48 @@ local function read_holder()
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
 end
 
--- Returns whether `id` holds the lock that h describes. If so, its hold is extended to at least `lease` (ms), by a write
--- in any case (rule 21 of docs/protocol.md).
-local function extend_if_held(h, id, lease)
-  if not h then return false end
-  if h.mode == 'read' then return extend_reader(id, tonumber(lease)) end
-  if h.id ~= id then return false end
-  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease))
-  return true
+-- Returns an error if a key is of another type than a lock's.
+local function check_types()
+  call('ZCARD', KEYS[2])
+  call('ZCARD', KEYS[5])
+  call('HLEN', KEYS[3])
 end
 
--- Ends the hold of `id` if it has one. If that frees the lock, it returns 'write' or 'read': the mode that
--- the lock was held in.
-local function end_hold(id)
+-- Returns whether somebody may get the lock as it is.
+local function has_room(h) return not h or h.mode == 'read' end
+
+-- Ends the hold of `id`. With `linger` (ms) the key stays taken for that long, for nobody. Returns whether it had one, and, if that
+-- frees the lock, 'write' or 'read': the mode that the lock was held in.
+local function end_hold(id, linger)
   local h = redis.pcall('HMGET', KEYS[1], 'id', 'mode') -- an error if the key is of another type
-  if h[1] == id then
+  local stays = linger and linger ~= '0'
+  if h[1] == id and stays then
+    call('PEXPIRE', KEYS[1], linger)
+    call('HSET', KEYS[1], 'id', '-', 'tokens', 1) -- no hold has this id: the key only expires
+    call('HDEL', KEYS[1], 'waiters') -- they get a ticket
+    -- Redis 7.0 looks at its clock again to set a time, and removes a key whose time is over by then, say of 1 ms. What was
+    -- written after that would have no end.
+    if call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end
+    return true
+  elseif h[1] == id then
     call('DEL', KEYS[1])
-    return 'write'
+    return true, 'write'
+  elseif h[2] ~= 'read' then
+    return false
   end
-  if h[2] == 'read' and call('HDEL', KEYS[1], reader_field(id)) == 1 and not reap_readers() then return 'read' end
+  local text = stays and call('HGET', KEYS[1], reader_field(id))
+  if call('HDEL', KEYS[1], reader_field(id)) == 0 then return false end
+  if text then
+    local inbox, owner, trace = string.match(text, '^%d+ %d+ ([^ ]*) ([^ ]*) ?([^ ]*)$')
+    add_reader('-' .. id, call('HGET', KEYS[1], 'token'), linger, inbox or '-', '-' .. (owner or ''), trace or '')
+  end
+  return true, not reap_readers() and 'read' or nil
+end
+
+-- Calls f(id, token, owner, inbox) for each hold.
+local function each_hold(h, f)
+  if h.mode ~= 'read' then return f(h.id, h.token, h.owner, h.inbox) end
+  each_reader(nil, function(id, _, inbox, owner) f(id, h.token, owner, inbox) end)
 end
 
 -- Puts READERS_TICKET where the first ticket that waits to read stands, or removes it if none does.
@@ -58,6 +92,17 @@ end
 -- Returns how many tickets wait to write.
 local function count_writers()
   return call('ZCARD', KEYS[2]) - (call('ZSCORE', KEYS[2], READERS_TICKET) and 1 or 0)
+end
+
+-- Extends the hold of `id` to at least `lease` (ms), by a write in any case (rule 21 of docs/protocol.md), and returns what a caller
+-- is answered who has the lock; nil if it has no hold.
+local function extend(h, id, lease)
+  if h and h.mode == 'read' then
+    return extend_reader(id, tonumber(lease)) and {1, h.token, 1, count_writers()} or nil
+  elseif h and h.id == id then
+    call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease))
+    return {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
+  end
 end
 
 -- Returns how many tickets wait.
@@ -98,6 +143,13 @@ local function grant(t, number, token, count, others, write)
   return true
 end
 
+-- Makes `id` the holder.
+local function set_holder(id, first, count, mode, lease, inbox, owner, trace, waiting, calls)
+  local key, token, since, waits = KEYS[1], digits(first), (first < now_us or first > now_us + SINCE) and digits(now_us), waiting > 0
+  call('SET', fence, digits(first + count - 1))
+  --+holder
+end
+
 -- Makes a ticket the holder, for the time that its process has to accept the grant.
 local function grant_to(t, first, count, others)
   if others > 0 then
@@ -117,7 +169,7 @@ local function admit_readers(amnesty, place, anyway)
   if not number then return 0, false end
   local token = to_number(call('HGET', KEYS[1], 'token')) or last_token()
   if token == 0 then token = number end
-  call('SET', fence, string.format('%.0f', number))
+  call('SET', fence, digits(number))
   local others, admitted, gone = count_writers(), 0, 0
   local ids = call('ZRANGEBYSCORE', KEYS[5], '-inf', place or '+inf', 'LIMIT', 0, MAX_ADMITTED)
   for _, id in ipairs(ids) do
@@ -254,11 +306,16 @@ local function signal_contention(h, reads, ends_run)
   end
 end
 
+-- Publishes to the holders' processes that others wait, who may be readers.
+local function tell_others(h)
+  if h then signal_contention(h, true) end
+end
+
 -- Returns the TTL of the lock, the time (us), and owner, inbox, token, since (us) and trace of each holder, or
 -- of MAX_SHOWN of them. An owner that was unlocked, and whose key only stays taken, has a '-' in front.
-local function describe_holders(h)
+local function describe(h)
   if not h then return 0 end
-  local told = {call('PTTL', KEYS[1]), string.format('%.0f', now_us)}
+  local told = {call('PTTL', KEYS[1]), digits(now_us)}
   local function tell(owner, inbox, since, trace)
     if #told < 5 * MAX_SHOWN then
       for _, v in ipairs({owner, inbox, h.token, since, trace}) do told[#told + 1] = v end

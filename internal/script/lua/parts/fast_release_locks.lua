@@ -1,7 +1,26 @@
--- Part of release.lua: the usual hand-over. The first ticket of the queue wants the lock for itself, and its process was
--- seen just now. It does what the rest of the script does, in less time: no function is defined, and digits
--- stay strings. Whatever is not usual is left to the rest, before the first write. A 'break' leaves it to the rest.
-if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and type(queued) == 'number' and queued > 0 then repeat
+-- Part of release.lua: the usual release of a lock that somebody has for himself, in less time. No function is defined that is not
+-- called, and digits stay strings. Whatever is not usual is left to the rest, and a 'break' leaves it to the rest. Nobody waits, or
+-- the first ticket of the queue wants the lock for itself, and its process was seen just now.
+local queued = (ARGV[2] or '0') == '0' and redis.pcall('HGET', KEYS[1], 'id') == ARGV[1] and redis.pcall('ZCARD', KEYS[2])
+if queued == 0 then
+  call('DEL', KEYS[1])
+  --+mark_over
+  return 1
+end
+--@limits
+--@publish
+--@run
+if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0') then repeat
+  if ARGV[5] then -- the only write that comes before the rest, which would make it, too
+    local fields = {}
+    for i = 5, #ARGV do
+      fields[#fields + 1] = ARGV[i]
+      fields[#fields + 1] = '@' .. ARGV[i]
+    end
+    redis.pcall('HDEL', KEYS[3], unpack(fields))
+    queued = queued - call('ZREM', KEYS[2], unpack(ARGV, 5))
+    if queued == 0 then break end
+  end
   local ids = call('ZRANGE', KEYS[2], '0', '1')
   local head, second = ids[1], ids[2]
   -- If only one ticket is there, and it is not the one of all who wait to read, nobody waits to read.
@@ -39,21 +58,10 @@ if (not ARGV[2] or ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0') and typ
     call('DEL', KEYS[1], KEYS[2], KEYS[3])
   end
   call('SET', fence, now)
-  local fields = {'id', head, 'owner', owner, 'token', first, 'inbox', inbox}
-  local function field(name, value)
-    fields[#fields + 1] = name
-    fields[#fields + 1] = value
+  do
+    local key, id, lease, token, since, waits, calls = KEYS[1], head, ACCEPT, first, count > 1 and now, others > 0, tonumber(calls) or 1
+    --+holder
   end
-  if count > 1 then
-    field('tokens', count)
-    field('since', now)
-  end
-  if mode ~= 'exclusive' then field('mode', mode) end
-  if trace ~= '' then field('trace', trace) end
-  if others > 0 then field('wanted', '1') end
-  if calls ~= '' and calls + 0 > 1 then field('waiters', calls - 1) end
-  call('HSET', KEYS[1], unpack(fields))
-  call('PEXPIRE', KEYS[1], ACCEPT)
   local message = 'grant ' .. name_run(head, run) .. ' ' .. first .. ' ' .. first .. ' ' .. count .. ' ' .. others .. ' ' .. KEYS[1]
   publish(inbox, prove(message, secret))
   return 1
