@@ -2,7 +2,6 @@ package inproc_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -40,21 +39,6 @@ func (r *rig) circle(opts ...option) (a, b, wantsA, wantsB *call) {
 	r.wait(wantsA, wantsB)
 	pass(time.Minute)
 	return a, b, wantsA, wantsB
-}
-
-func TestOneOfTwoInACircleIsEnded(t *testing.T) {
-	bubble(t, func(r *rig) {
-		a, b, wantsA, wantsB := r.circle(looks)
-		ended, waits := wantsA, wantsB
-		if wantsB.returned() {
-			ended, waits = wantsB, wantsA
-		}
-		var found *core.DeadlockError
-		if r.wait(waits); !ended.returned() || !errors.As(ended.err, &found) || len(found.Circle) != 2 {
-			r.t.Errorf("the call has ended: %t, with %v", ended.returned(), ended.err)
-		}
-		r.release(a, b, waits)
-	})
 }
 
 // They wait for long by their nature, and nobody who does not look is ended.

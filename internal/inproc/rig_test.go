@@ -103,7 +103,6 @@ func within(d time.Duration) option  { return func(c *call) { c.req.Wait = d } }
 func fixed(d time.Duration) option   { return func(c *call) { c.req.Lease, c.req.Fixed = d, true } }
 func minHold(d time.Duration) option { return func(c *call) { c.req.MinHold = d } }
 func maxHold(d time.Duration) option { return func(c *call) { c.req.MaxHold = d } }
-func maxWaiters(n int) option        { return func(c *call) { c.req.MaxWaiters = n } }
 func owner(name string) option       { return func(c *call) { c.req.Owner = name } }
 func place(name string, d time.Duration) option {
 	return func(c *call) { c.req.Place, c.req.KeepPlace = name, d }

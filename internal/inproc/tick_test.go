@@ -45,23 +45,6 @@ func (r jobRig) marks(what string, h core.TickHold, tick core.Tick, again bool) 
 	}
 }
 
-func TestATickIsRunOnce(t *testing.T) {
-	bubble(t, func(rig *rig) {
-		r := jobRig{rig}
-		tick := core.Tick{At: time.Now(), Within: time.Minute, Keep: 3 * time.Minute}
-		first := r.hold()
-		r.wants("the first", first, tick, core.TickBegun)
-		r.marks("the first", first, tick, false)
-		r.release(first)
-		second := r.hold()
-		r.wants("the second", second, tick, core.TickRan)
-		next := tick
-		next.At = next.At.Add(time.Millisecond)
-		r.wants("the next tick", second, next, core.TickBegun)
-		r.release(second)
-	})
-}
-
 func TestATickIsBegunTwiceAtMost(t *testing.T) {
 	bubble(t, func(rig *rig) {
 		r := jobRig{rig}

@@ -173,32 +173,6 @@ func TestEventsComeWithoutLocksHeld(t *testing.T) {
 	})
 }
 
-func TestFiveThousandCallsRunInOrder(t *testing.T) {
-	bubble(t, func(r *rig) {
-		const n = 5000
-		holder, ran := r.write(), make(chan int)
-		for i := range n {
-			c := &call{r: r}
-			c.req = core.Request{Key: key, Mode: core.Write, Wait: core.Forever, Events: c}
-			go func() {
-				h, err := r.Acquire(context.Background(), &c.req)
-				if err != nil {
-					t.Error(err)
-				}
-				ran <- i
-				_, _ = h.Release(0)
-			}()
-			synctest.Wait()
-		}
-		r.release(holder)
-		for i := range n {
-			if got := <-ran; got != i {
-				t.Fatalf("call %d ran in place of %d", got, i)
-			}
-		}
-	})
-}
-
 // Each hand-off passes the lock to one goroutine, which queues again.
 func BenchmarkHandOff(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 5000} {
