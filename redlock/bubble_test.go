@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
 )
@@ -87,7 +88,7 @@ func plainConns(o *redis.Options) {
 func (p *process) warm() *process {
 	p.b.Helper()
 	_, hold := lock(p.b.T, p, "warm")
-	unlock(p.b.T, hold)
+	usertest.Unlock(p.b.T, hold)
 	synctest.Wait()
 	return p
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
 )
@@ -161,7 +162,7 @@ func TestAnswersThatAreLateByALeaseCountForNothing(t *testing.T) {
 			if left := time.Until(c.hold.Deadline()); left < lease/2 || left > lease {
 				b.Errorf("the hold has %v, of a lease of %v", left, lease)
 			}
-			unlock(b.T, c.hold)
+			usertest.Unlock(b, c.hold)
 		})
 	}
 }
@@ -173,7 +174,7 @@ func TestARequestThatIsLateByALeaseTakesNothing(t *testing.T) {
 		late := p.wires[1].Withhold("{item}")
 		_, hold := lock(b.T, p, "item", lockmw.WithLease(3*time.Second))
 		<-late.Caught()
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 		time.Sleep(10 * time.Second)
 		if answer, err := late.Send(b.Context()); err != nil {
 			b.Fatalf("%q, %v", answer, err)
@@ -185,6 +186,6 @@ func TestARequestThatIsLateByALeaseTakesNothing(t *testing.T) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 	})
 }

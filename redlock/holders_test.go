@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -60,7 +61,7 @@ func TestTheHolderOfABusyLockIsTheSameAtEachNode(t *testing.T) {
 			b.restartEmpty(1, p, q)
 			time.Sleep(2 * time.Second)
 			check("a node was restarted")
-			unlock(b.T, hold)
+			usertest.Unlock(b, hold)
 		})
 	}
 }

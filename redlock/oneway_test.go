@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -77,13 +78,13 @@ func TestAMinorityThatIsReachedOneWayStopsNothing(t *testing.T) {
 		if took := time.Since(start); took > time.Second { // the node's timeout at most
 			b.Errorf("another lock is had after %v", took)
 		}
-		unlock(b.T, other)
-		unlock(b.T, hold)
+		usertest.Unlock(b, other)
+		usertest.Unlock(b, hold)
 		next.within(b, oneWayLease+time.Second, "who waits")
 		if next.hold.Token() <= hold.Token() {
 			b.Errorf("token %d after %d", next.hold.Token(), hold.Token())
 		}
-		unlock(b.T, next.hold)
+		usertest.Unlock(b, next.hold)
 		time.Sleep(oneWayLease)
 		b.wantFree(key)
 		b.wantFree("other")
@@ -130,7 +131,7 @@ func TestAHolderWhoReachesMostNodesOneWayIsFollowed(t *testing.T) {
 		if next.ctx.Err() != nil || next.hold.Token() <= hold.Token() {
 			b.Errorf("the next one: %v, token %d after %d", context.Cause(next.ctx), next.hold.Token(), hold.Token())
 		}
-		unlock(b.T, next.hold)
+		usertest.Unlock(b, next.hold)
 		q.call(key).within(b, oneWayLease+time.Second, "beside what was asked for in vain")
 		p.reaches(0, 1, 2)
 		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
@@ -157,7 +158,7 @@ func TestGrantsThatAreNotHeardEndWithTheirLease(t *testing.T) {
 		}
 		next := q.call("item")
 		next.within(b, oneWayLease+time.Second, "who reaches all")
-		unlock(b.T, next.hold)
+		usertest.Unlock(b, next.hold)
 		time.Sleep(oneWayLease)
 		b.wantFree("item")
 	})
@@ -174,7 +175,7 @@ func TestAWaiterAtANodeThatIsReachedOneWayGetsTheLock(t *testing.T) {
 			first++
 		}
 		cut(p.wires[first])
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 		waits.within(b, oneWayLease+2*time.Second, "who waits")
 		time.Sleep(3 * oneWayLease)
 		if waits.ctx.Err() != nil {
@@ -183,7 +184,7 @@ func TestAWaiterAtANodeThatIsReachedOneWayGetsTheLock(t *testing.T) {
 		if _, _, err := q.TryLock(b.Context(), key); !errors.Is(err, lockmw.ErrBusy) {
 			b.Errorf("a try of another: %v, want ErrBusy", err)
 		}
-		unlock(b.T, waits.hold)
+		usertest.Unlock(b, waits.hold)
 		time.Sleep(oneWayLease)
 		b.wantFree(key)
 	})

@@ -37,7 +37,7 @@ func TestAHoldEndsBeforeTheNodesGiveItAwayByTheClockMargin(t *testing.T) {
 		if gap := time.Since(ended); gap < margin || gap > 2*margin {
 			b.Errorf("the next hold begins %v after the first one, with a margin of %v", gap, margin)
 		}
-		unlock(b.T, next.hold)
+		usertest.Unlock(b, next.hold)
 		_ = hold.Unlock()
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -62,7 +63,7 @@ func TestANodeWhoseTokensAreFarOffDoesNotCount(t *testing.T) {
 						b.Errorf("with the %s of node %d far off: token %d after %d", what, off, hold.Token(), last)
 					}
 					last = hold.Token()
-					unlock(b.T, hold)
+					usertest.Unlock(b, hold)
 				}
 				for node := range 3 {
 					if ahead := b.counter(node) - time.Now().UnixMicro(); node != off && ahead > time.Second.Microseconds() {
@@ -103,7 +104,7 @@ func TestTokensThatAreLittleAheadAreBelieved(t *testing.T) {
 		if hold.Token() <= ahead || b.counter(1) < hold.Token() {
 			b.Errorf("the token is %d, the counters are %d and %d", hold.Token(), b.counter(1), b.counter(2))
 		}
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 	})
 }
 
@@ -119,7 +120,7 @@ func TestMostNodesAreBelieved(t *testing.T) {
 		if hold.Token() <= ahead {
 			b.Errorf("token %d after %d", hold.Token(), ahead)
 		}
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 	})
 }
 
@@ -141,7 +142,7 @@ func TestASlowNodeIsAwaitedIfOthersDoNotAgree(t *testing.T) {
 			if try.hold.Token() > time.Now().Add(time.Second).UnixMicro() {
 				b.Errorf("token %d is far off", try.hold.Token())
 			}
-			unlock(b.T, try.hold)
+			usertest.Unlock(b, try.hold)
 		})
 	}
 }

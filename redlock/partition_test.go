@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
 )
@@ -89,7 +90,7 @@ func TestWhoLosesMostNodesDoesNotTakeALockForBusy(t *testing.T) {
 		if <-waits.done; !errors.Is(waits.err, lockmw.ErrUnavailable) {
 			b.Errorf("Lock: %v, want ErrUnavailable", waits.err)
 		}
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 	})
 }
 
@@ -162,9 +163,9 @@ func TestAHolderWhoIsCutOffIsFollowedWhenHisLeaseIsOver(t *testing.T) {
 			if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
 				b.Errorf("Unlock of the lost hold: %v, want ErrLost", err)
 			}
-			unlock(b.T, next.hold)
+			usertest.Unlock(b, next.hold)
 			_, again := lock(b.T, few, key)
-			unlock(b.T, again)
+			usertest.Unlock(b, again)
 		})
 	}
 }
@@ -185,6 +186,6 @@ func TestCallsOutliveNodesThatAreAllHalfOpen(t *testing.T) {
 		if took := time.Since(healed); waits.err != nil || took > 2*time.Second {
 			b.Fatalf("the lock is had %v after the nodes: %v", took, waits.err)
 		}
-		unlock(b.T, waits.hold)
+		usertest.Unlock(b, waits.hold)
 	})
 }

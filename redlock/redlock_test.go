@@ -101,7 +101,7 @@ func TestAServerWithSeveralNamesHasOneVote(t *testing.T) {
 		if _, _, err := second.TryLock(b.Context(), "task"); err == nil {
 			b.Error("two have the lock")
 		}
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 	})
 }
 
@@ -115,7 +115,7 @@ func TestAllNodesAreRequired(t *testing.T) {
 			t.Error("a node has not granted it")
 		}
 	}
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 	all[2].Kill()
 	if _, _, err := l.Lock(t.Context(), "item", lockmw.WithWait(500*time.Millisecond)); !errors.Is(err, lockmw.ErrUnavailable) {
 		t.Errorf("Lock: %v, want ErrUnavailable", err)
@@ -129,7 +129,7 @@ func TestWithoutToken(t *testing.T) {
 	if hold.Token() != 0 {
 		t.Errorf("the token is %d", hold.Token())
 	}
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 }
 
 // Tokens rise over Lockers that have different clocks to go by, and nodes of which each misses some holds.
@@ -153,30 +153,6 @@ func TestTokensRiseThoughNodesComeAndGo(t *testing.T) {
 	}
 }
 
-// The counter of one node is ahead of the others'. What it gives is known by another one before the hold begins.
-func TestTokensRiseThoughOneCounterIsAhead(t *testing.T) {
-	t.Parallel()
-	all := three(t)
-	ahead := time.Now().Add(30 * time.Second).UnixMicro()
-	if err := all[0].NewClient(t).Set(t.Context(), "lockmw:fence", ahead, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	all[2].Kill()
-	_, hold := lock(t, locker(t, all), "item")
-	token := hold.Token()
-	if token <= ahead {
-		t.Errorf("the token is %d, not above the counter %d", token, ahead)
-	}
-	unlock(t, hold)
-	all[2].Restart(t)
-	all[0].Kill()
-	_, hold = lock(t, locker(t, all), "item")
-	if hold.Token() <= token {
-		t.Errorf("token %d after %d", hold.Token(), token)
-	}
-	unlock(t, hold)
-}
-
 func TestAHandOverNeedsNoPause(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p, q := b.process().warm(), b.process().warm()
@@ -184,7 +160,7 @@ func TestAHandOverNeedsNoPause(t *testing.T) {
 			_, hold := lock(b.T, p, "item")
 			next := q.call("item")
 			released := time.Now()
-			unlock(b.T, hold)
+			usertest.Unlock(b, hold)
 			<-next.done
 			if next.err != nil {
 				b.Fatal(next.err)
@@ -192,7 +168,7 @@ func TestAHandOverNeedsNoPause(t *testing.T) {
 			if took := time.Since(released); took > 10*time.Millisecond {
 				b.Errorf("hand-over %d took %v", i, took)
 			}
-			unlock(b.T, next.hold)
+			usertest.Unlock(b, next.hold)
 		}
 	})
 }
@@ -229,12 +205,12 @@ func TestATryBesideACallThatWaitsIsAnsweredAtOnce(t *testing.T) {
 				b.Errorf("try %d: returned %t, %v, want ErrBusy", i, try.returned(), try.err)
 			}
 		}
-		unlock(b.T, held)
+		usertest.Unlock(b, held)
 		<-waits.done
 		if waits.err != nil {
 			b.Fatal(waits.err)
 		}
-		unlock(b.T, waits.hold)
+		usertest.Unlock(b, waits.hold)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -16,7 +17,7 @@ func TestASilentNodeDoesNotHoldUpTheNextCallOfItsProcess(t *testing.T) {
 		_, hold := lock(b.T, p, "item")
 		synctest.Wait() // until all nodes have it
 		p.wires[1].Silence()
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 		start := time.Now()
 		_, hold, err := p.TryLock(b.Context(), "item")
 		if err != nil {
@@ -25,7 +26,7 @@ func TestASilentNodeDoesNotHoldUpTheNextCallOfItsProcess(t *testing.T) {
 		if took := time.Since(start); took > 600*time.Millisecond { // a node's timeout is 500 ms
 			b.Errorf("a try after the release took %v", took)
 		}
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 	})
 }
 
@@ -75,7 +76,7 @@ func TestTheNodeInWhoseQueueOthersWaitIsReleasedLast(t *testing.T) {
 			if !waits.returned() || waits.err != nil {
 				b.Fatalf("the lock is not handed over at once: %v", waits.err)
 			}
-			unlock(b.T, waits.hold)
+			usertest.Unlock(b, waits.hold)
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/judge"
-	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -56,10 +56,32 @@ func TestANodeThatRestartedEmptyHasTheHoldsAgainWithinASecond(t *testing.T) {
 				if moved := hold.Deadline().Sub(until); name == "a fixed lease" && moved != 0 {
 					b.Errorf("the end of the fixed lease is moved by %v", moved)
 				}
-				unlock(b.T, hold)
+				usertest.Unlock(b, hold)
 			})
 		})
 	}
+}
+
+// It was away when the lock was taken.
+func TestANodeThatComesBackTakesPartInAHold(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process().warm()
+		p.wires[2].Cut()
+		ctx, hold := lock(b.T, p, "item")
+		time.Sleep(time.Minute)
+		p.wires[2].Restore()
+		time.Sleep(2 * rejoinTime) // one to find it, one to ask it
+		if !b.isHeld(2, "item") || b.counter(2) < hold.Token() {
+			b.Errorf("the node has the hold: %t; its counter is %d, the token %d", b.isHeld(2, "item"), b.counter(2), hold.Token())
+		}
+		p.wires[0].Cut() // and now it counts
+		time.Sleep(time.Minute)
+		if ctx.Err() != nil {
+			b.Errorf("the hold has ended: %v", context.Cause(ctx))
+		}
+		p.wires[0].Restore()
+		usertest.Unlock(b, hold)
+	})
 }
 
 // Others try all the time, wait at the node that is restarted, and take it for a moment.
@@ -148,34 +170,4 @@ func TestOneLeadsWhileNodesAreRestartedEmptyOneByOne(t *testing.T) {
 		cancel()
 		wg.Wait()
 	})
-}
-
-// The same with servers that are killed.
-func TestServersAreKilledAndStartedEmptyOneByOne(t *testing.T) {
-	suite.NeedsFull(t, "nodes have to come back")
-	t.Parallel()
-	all := three(t)
-	p, q := locker(t, all), locker(t, all)
-	ctx, hold := lock(t, p, "item", lockmw.WithLabel("holder"))
-	time.Sleep(time.Second)
-	for i, s := range all {
-		s.Kill()
-		s.Restart(t)
-		rdb, back := s.NewClient(t), time.Now()
-		eventually(t, "the node has the hold", func() bool {
-			return strings.HasSuffix(rdb.HGet(t.Context(), "lockmw:{item}", "owner").Val(), "label=holder")
-		})
-		took := time.Since(back)
-		t.Logf("node %d has the hold after %v", i, took)
-		if took > 5*time.Second { // the next renewal comes later
-			t.Errorf("node %d has the hold only after %v", i, took)
-		}
-		if _, _, err := q.Lock(t.Context(), "item", lockmw.WithWait(time.Second)); !errors.Is(err, lockmw.ErrBusy) {
-			t.Errorf("Lock after the restart of node %d: %v, want ErrBusy", i, err)
-		}
-	}
-	if ctx.Err() != nil {
-		t.Errorf("the hold has ended: %v", context.Cause(ctx))
-	}
-	unlock(t, hold)
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
 )
@@ -32,7 +33,7 @@ func TestAnAttemptThatComesToNothingDoesNotWaitForASilentNode(t *testing.T) {
 		if !c.returned() || c.err != nil {
 			b.Fatalf("the lock is not had from the nodes that answer: %v", c.err)
 		}
-		unlock(b.T, c.hold)
+		usertest.Unlock(b, c.hold)
 	})
 }
 
@@ -59,12 +60,12 @@ func TestAFarFirstNodeIsAskedOnce(t *testing.T) {
 		if n != 1 {
 			b.Errorf("%d requests and cancels were sent to the first node", n)
 		}
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 		synctest.Wait()
 		if !waits.returned() || waits.err != nil {
 			b.Fatalf("the lock is not handed over at once: %v", waits.err)
 		}
-		unlock(b.T, waits.hold)
+		usertest.Unlock(b, waits.hold)
 	})
 }
 
@@ -91,7 +92,7 @@ func TestAnAttemptThatLosesAllItsNodesBeginsAnew(t *testing.T) {
 		if c.err != nil {
 			b.Fatalf("Lock: %v", c.err)
 		}
-		unlock(b.T, c.hold)
+		usertest.Unlock(b, c.hold)
 	})
 }
 
@@ -123,7 +124,7 @@ func TestATryWaitsForTheAnswerThatTellsBusyFromUnavailable(t *testing.T) {
 				b.Errorf("%s: TryLock: %v, want %v", name, err, want)
 			}
 			late.Deliver()
-			unlock(b.T, held)
+			usertest.Unlock(b, held)
 		})
 	}
 }

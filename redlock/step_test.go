@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
 )
@@ -51,13 +52,13 @@ func TestThreeNodesBecomeFive(t *testing.T) {
 	if _, _, err := middle.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrBusy) {
 		t.Errorf("TryLock in the next configuration: %v, want ErrBusy", err)
 	}
-	unlock(t, hold)
+	usertest.Unlock(t, hold)
 	for _, l := range []*redlock.Locker{middle, locker(t, all)} {
 		_, hold := lock(t, l, "item")
 		if hold.Token() <= token {
 			t.Errorf("token %d after %d", hold.Token(), token)
 		}
 		token = hold.Token()
-		unlock(t, hold)
+		usertest.Unlock(t, hold)
 	}
 }

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"github.com/lockmw/go/internal/test/usertest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,7 @@ func TestTheNextCallOfAProcessWaitsForANodeThatIsLate(t *testing.T) {
 			late := p.wires[2].HoldReply("{item}")
 			_, hold := lock(b.T, p, "item")
 			<-late.Caught()
-			unlock(b.T, hold)
+			usertest.Unlock(b, hold)
 			for _, w := range p.wires {
 				w.Record()
 			}
@@ -37,7 +38,7 @@ func TestTheNextCallOfAProcessWaitsForANodeThatIsLate(t *testing.T) {
 				b.Errorf("%s: the node was sent %d commands", name, n)
 			}
 			late.Deliver()
-			unlock(b.T, next.hold)
+			usertest.Unlock(b, next.hold)
 		})
 	}
 }

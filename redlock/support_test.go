@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
 )
@@ -57,35 +58,8 @@ func newLocker(t *testing.T, nodes []*lockmw.Client, opts ...redlock.Option) *re
 // lock takes a lock that must be had within patience.
 func lock(t *testing.T, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
 	t.Helper()
-	ctx, hold, err := l.Lock(t.Context(), key, append(opts, lockmw.WithWait(patience))...)
-	if err != nil {
-		t.Fatalf("Lock: %v", err)
-	}
-	return ctx, hold
-}
-
-func unlock(t *testing.T, hold *lockmw.Hold) {
-	t.Helper()
-	if err := hold.Unlock(); err != nil {
-		t.Errorf("Unlock: %v", err)
-	}
+	return usertest.Lock(t, t.Context(), l, key, append(opts, lockmw.WithWait(patience))...)
 }
 
 // patience is for what must happen, on a busy machine.
 const patience = 2 * time.Minute
-
-// eventually waits until done.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("it never happens that %s", what)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -98,6 +99,6 @@ func TestANodeTakesPartInAHoldAgainAfterItsQuarantine(t *testing.T) {
 		if ctx.Err() != nil {
 			b.Errorf("the hold has ended: %v", context.Cause(ctx))
 		}
-		unlock(b.T, hold)
+		usertest.Unlock(b, hold)
 	})
 }
