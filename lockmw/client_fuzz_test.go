@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -84,10 +85,7 @@ func useClient(t *testing.T, c *lockmw.Client, rdb *redis.Client, prefix, key st
 		}
 	}
 	found := 0
-	i, err := lockmw.NewInspector(rdb, lockmw.WithPrefix(prefix))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := usertest.Inspector(t, rdb, lockmw.WithPrefix(prefix))
 	for status, err := range i.All(ctx) {
 		found++
 		if err != nil || status.Key != key || len(status.Holders) != 1 || status.Holders[0].Token != hold.Token() {
@@ -115,10 +113,7 @@ func FuzzInspectorList(f *testing.F) {
 		if err := rdb.Set(ctx, "lockmw:"+name, "a stranger's", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		i, err := lockmw.NewInspector(rdb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		i := usertest.Inspector(t, rdb)
 		for status, err := range i.All(ctx) {
 			if status.Key == "" || err == nil {
 				t.Errorf("lockmw:%q is listed as %+v: %v", name, status, err)

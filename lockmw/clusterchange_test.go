@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -22,11 +23,8 @@ func TestCallsAndRenewalsFindTheNewMasterOfTheirSlot(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 3, 1)
 	kept, taken := c.KeyAt(0), []string{c.KeyAt(0), c.KeyAt(0)}
-	renews, takes := clusterClient(t, c), clusterClient(t, c)
-	ctx, hold, err := renews.Lock(t.Context(), kept, lockmw.WithLease(takeOver))
-	if err != nil {
-		t.Fatal(err)
-	}
+	renews, takes := usertest.Abandoned(t, c.Client(t)), usertest.Abandoned(t, c.Client(t))
+	ctx, hold := usertest.Lock(t, t.Context(), renews, kept, lockmw.WithLease(takeOver))
 	for _, key := range taken {
 		if err := lockmw.Do(t.Context(), takes, key, func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
@@ -47,9 +45,7 @@ func TestCallsAndRenewalsFindTheNewMasterOfTheirSlot(t *testing.T) {
 				return
 			}
 			t.Logf("a call has its lock after %v", time.Since(killed))
-			if err := h.Unlock(); err != nil {
-				t.Error(err)
-			}
+			usertest.Unlock(t, h)
 		})
 	}
 	wg.Wait()
@@ -60,9 +56,7 @@ func TestCallsAndRenewalsFindTheNewMasterOfTheirSlot(t *testing.T) {
 		t.Errorf("the hold ended: %v", context.Cause(ctx))
 	}
 	t.Logf("the hold is renewed after %v", time.Since(killed))
-	if err := hold.Unlock(); err != nil {
-		t.Error(err)
-	}
+	usertest.Unlock(t, hold)
 }
 
 // Until a slot has moved, its node finds no keys for a new lock, nor those that a release may delete.
@@ -70,12 +64,9 @@ func TestCallsWaitForASlotThatMoves(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
 	c := redistest.NewCluster(t, 2, 0)
-	locks := clusterClient(t, c, lockmw.WithUnlockTimeout(takeOver))
+	locks := usertest.Abandoned(t, c.Client(t), lockmw.WithUnlockTimeout(takeOver))
 	key := c.KeyAt(0)
-	_, hold, err := locks.Lock(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, hold := usertest.Lock(t, t.Context(), locks, key)
 	other := c.KeyAt(1)
 
 	c.BeginMove(key)
@@ -109,16 +100,7 @@ func TestCallsWaitForASlotThatMoves(t *testing.T) {
 	if err := <-released; err != nil {
 		t.Error(err)
 	}
-	if err := lockmw.Do(t.Context(), clusterClient(t, c), key, func(context.Context) error { return nil }, lockmw.WithWait(0)); err != nil {
+	if err := lockmw.Do(t.Context(), usertest.Abandoned(t, c.Client(t)), key, func(context.Context) error { return nil }, lockmw.WithWait(0)); err != nil {
 		t.Errorf("after the release: %v", err)
 	}
-}
-
-func clusterClient(t *testing.T, c *redistest.Cluster, opts ...lockmw.ClientOption) *lockmw.Client {
-	locks, err := lockmw.New(c.Client(t), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = locks.Close() })
-	return locks
 }

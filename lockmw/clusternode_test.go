@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -20,12 +21,8 @@ func TestAPlainClientOnAClusterNodeIsToldWhatToUse(t *testing.T) {
 	if err := rdb.ClusterAddSlots(t.Context(), slots...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	locks, err := lockmw.New(rdb)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = locks.Close() }()
-	_, _, err = locks.TryLock(t.Context(), "user:42")
+	locks := usertest.ClientOf(t, rdb)
+	_, _, err := locks.TryLock(t.Context(), "user:42")
 	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "CROSSSLOT") || !strings.Contains(err.Error(), "redis.NewClusterClient") {
 		t.Errorf("got %v", err)
 	}

@@ -3,11 +3,11 @@ package lockmw_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -29,16 +29,7 @@ func TestAConstantKeyIsTheSameForAllInputs(t *testing.T) {
 }
 
 func TestAConstantKeyThatNoLockCanHavePanics(t *testing.T) {
-	for name, tt := range map[string][]string{
-		"no kind": {""}, "an empty part": {"report", ""}, "a key that is too long": {strings.Repeat("k", 1025)},
-	} {
-		func() {
-			defer func() {
-				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "lockmw: Const(") {
-					t.Errorf("%s: panic %q", name, got)
-				}
-			}()
-			lockmw.Const[time.Time](tt[0], tt[1:]...)
-		}()
+	for _, parts := range [][]string{{""}, {"report", ""}, {strings.Repeat("k", 1025)}} {
+		usertest.WantPanic(t, "lockmw: Const(", "", func() { lockmw.Const[time.Time](parts[0], parts[1:]...) })
 	}
 }

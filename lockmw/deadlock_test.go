@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -115,11 +116,7 @@ func with(l lockmw.Locker, defaults []lockmw.Option) lockmw.Locker {
 // process returns a Client as of another process.
 func process(t *testing.T, s *redistest.Server) *lockmw.Client {
 	t.Helper()
-	c, err := lockmw.New(s.NewClient(t), lockmw.AsOwnProcess())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
+	c := usertest.Client(t, s, lockmw.AsOwnProcess())
 	return c
 }
 

@@ -13,15 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
-
-func inBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, redistest.Piped(t)) })
-}
 
 // The one to end has been waiting for longest, in another process, and is told to look.
 func TestTheYoungestIsEndedWhoeverClosesTheCircle(t *testing.T) {
@@ -131,15 +127,11 @@ func TestAHolderThatGoesOnIsNoDeadlock(t *testing.T) {
 }
 
 func TestACallerThatWaitsForHimselfIsEnded(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		rdb := s.NewClient(t)
 		var clients []*lockmw.Client
 		for range 2 { // which do not re-enter one another's locks
-			c, err := lockmw.New(rdb)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() })
+			c := usertest.ClientOf(t, rdb)
 			clients = append(clients, c)
 		}
 		ends(t, 1, 2*time.Second, nest(t, clients[0]).has("a").wantsBy(clients[1], "a"))
@@ -157,15 +149,13 @@ func TestTwoGoroutinesOfAnOwnerAreInACircle(t *testing.T) {
 		two.has("b").wants("a")
 		one.wants("b")
 		ends(t, 1, 2*time.Second, one, two)
-		if err := root.holds.Unlock(); err != nil {
-			t.Error(err)
-		}
+		usertest.Unlock(t, root.holds)
 	})
 }
 
 // Readers hold the key, one of them waits for a lock whose holder wants to read, too: behind a writer that waits for them.
 func TestAReaderBehindAWriterIsInACircle(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		test := func(wait time.Duration, deadlocks int) {
 			one, two, three := rwlock.New(process(t, s)), rwlock.New(process(t, s)), rwlock.New(process(t, s))
 			reader := nest(t, one.RLocker()).has("k")
@@ -190,7 +180,7 @@ func TestAReaderBehindAWriterIsInACircle(t *testing.T) {
 }
 
 func TestThreeReadersAndAWriterInACircle(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		locker := rwlock.New(process(t, s))
 		one, two := nest(t, locker.RLocker()).has("k"), nest(t, locker.RLocker()).has("k")
 		other := rwlock.New(process(t, s))
@@ -205,7 +195,7 @@ func TestThreeReadersAndAWriterInACircle(t *testing.T) {
 
 // A process that is gone answers nothing, and its lease ends.
 func TestAHolderThatIsGoneIsNoDeadlock(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		var cut atomic.Bool
 		rdb := s.NewClient(t, func(o *redis.Options) {
 			dial := o.Dialer
@@ -216,12 +206,13 @@ func TestAHolderThatIsGoneIsNoDeadlock(t *testing.T) {
 				return dial(ctx, network, addr)
 			}
 		})
-		rdb.AddHook(cutOff{&cut})
-		gone, err := lockmw.New(rdb, lockmw.AsOwnProcess())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = gone.Close() })
+		rdb.AddHook(redistest.Hook(func(_ context.Context, _ []redis.Cmder, send func() error) error {
+			if cut.Load() {
+				return errors.New("cut off")
+			}
+			return send()
+		}))
+		gone := usertest.ClientOf(t, rdb, lockmw.AsOwnProcess())
 		dead := nest(t, gone).has("a", lockmw.WithLease(10*time.Second))
 		time.Sleep(10 * time.Millisecond)
 		lives := nest(t, process(t, s)).has("b")
@@ -237,33 +228,6 @@ func TestAHolderThatIsGoneIsNoDeadlock(t *testing.T) {
 			t.Errorf("who was gone: %v", err)
 		}
 	})
-}
-
-// cutOff refuses all commands.
-type cutOff struct{ cut *atomic.Bool }
-
-func (h cutOff) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h cutOff) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if h.cut.Load() {
-			cmd.SetErr(errors.New("cut off"))
-			return cmd.Err()
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (h cutOff) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if h.cut.Load() {
-			for _, cmd := range cmds {
-				cmd.SetErr(errors.New("cut off"))
-			}
-			return errors.New("cut off")
-		}
-		return next(ctx, cmds)
-	}
 }
 
 func TestTheErrorOfADeadlockSaysWhoWaitsForWhom(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/semaphore"
 )
@@ -20,7 +21,7 @@ func onPermits(t *testing.T, n int, test func(t *testing.T, both func() (lock, p
 		})
 	})
 	t.Run("processes", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, s *redistest.Server) {
+		usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 			test(t, func() (lock, permits lockmw.Locker) {
 				c := process(t, s)
 				return c, semaphore.New(c, n)

@@ -17,6 +17,7 @@ import (
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 	"github.com/lockmw/go/semaphore"
@@ -147,7 +148,7 @@ func TestDeadlocksOfRandomNestingAreReal(t *testing.T) {
 		seeds = 20
 	}
 	for seed := range seeds {
-		inBubble(t, func(t *testing.T, s *redistest.Server) {
+		usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 			defer cancel()
 			r := &recorder{waits: make(map[string]*span), holds: make(map[string]*span)}
@@ -179,40 +180,20 @@ func TestDeadlocksOfRandomNestingAreReal(t *testing.T) {
 	}
 }
 
-// commands counts what a client sends.
-type commands struct{ n atomic.Int64 }
-
-func (h *commands) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *commands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.n.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (h *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		h.n.Add(int64(len(cmds)))
-		return next(ctx, cmds)
-	}
-}
-
 func TestManyNestedWaitsAreNoStorm(t *testing.T) {
 	if race.Enabled {
 		t.Skip("10,000 goroutines are too many for the race detector")
 	}
 	const waits = 10_000
 	count := func(detect time.Duration) (sent int64) {
-		inBubble(t, func(t *testing.T, s *redistest.Server) {
-			h := &commands{}
+		usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+			var commands atomic.Int64
 			rdb := s.NewClient(t)
-			rdb.AddHook(h)
-			c, err := lockmw.New(rdb, lockmw.AsOwnProcess(), lockmw.WithDeadlockDetection(detect))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() })
+			rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+				commands.Add(int64(len(cmds)))
+				return send()
+			}))
+			c := usertest.ClientOf(t, rdb, lockmw.AsOwnProcess(), lockmw.WithDeadlockDetection(detect))
 			busy := nest(t, process(t, s)).has("busy")
 			outer := nest(t, c).has("outer")
 			ctx, cancel := context.WithCancel(outer.ctx)
@@ -225,15 +206,13 @@ func TestManyNestedWaitsAreNoStorm(t *testing.T) {
 				})
 			}
 			synctest.Wait()
-			before := h.n.Load()
+			before := commands.Load()
 			time.Sleep(20 * time.Second)
-			sent = h.n.Load() - before
+			sent = commands.Load() - before
 			cancel()
 			calls.Wait()
 			for _, n := range []*nester{busy, outer} {
-				if err := n.holds.Unlock(); err != nil {
-					t.Error(err)
-				}
+				usertest.Unlock(t, n.holds)
 			}
 		})
 		return sent

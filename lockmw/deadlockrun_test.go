@@ -7,12 +7,13 @@ import (
 
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
 // A lock is passed along a run: the server names its first holder, who has unlocked it, and another one is in the circle.
 func TestACircleThroughALockThatWasPassedOn(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		first, other := fairlock.New(process(t, s)), fairlock.New(process(t, s))
 		for _, circle := range []bool{true, false} {
 			holds := nest(t, other).has("busy")
@@ -26,9 +27,7 @@ func TestACircleThroughALockThatWasPassedOn(t *testing.T) {
 			synctest.Wait()
 			theirs := nest(t, other).has("theirs")
 			time.Sleep(time.Millisecond) // tokens are taken from microseconds that have passed
-			if err := holds.holds.Unlock(); err != nil {
-				t.Fatal(err)
-			}
+			usertest.Unlock(t, holds.holds)
 			if err := <-passes.err; err != nil { // it has passed the lock on
 				t.Fatal(err)
 			}
@@ -52,10 +51,7 @@ func TestACircleThroughALockThatWasPassedOn(t *testing.T) {
 // inspect returns what the server says of the lock that is passed on.
 func inspect(t *testing.T, s *redistest.Server) lockmw.Status {
 	t.Helper()
-	inspector, err := lockmw.NewInspector(s.NewClient(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	inspector := usertest.Inspector(t, s.NewClient(t))
 	status, err := inspector.Get(t.Context(), "busy")
 	if err != nil || len(status.Holders) != 1 {
 		t.Fatalf("%+v, %v", status, err)

@@ -84,11 +84,8 @@ func TestNoJobRunsByALockThatOthersShare(t *testing.T) {
 func TestNobodyLeadsByAHoldOfItsContext(t *testing.T) {
 	local := lockmw.NewLocal()
 	for name, l := range map[string]lockmw.Locker{"the Locker": local, "wrapped": passing(local), "without options": dropping(local)} {
-		held, hold, err := local.Lock(t.Context(), leadKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = lockmw.Lead(held, l, leadKey, func(context.Context) error {
+		held, hold := usertest.Lock(t, t.Context(), local, leadKey)
+		err := lockmw.Lead(held, l, leadKey, func(context.Context) error {
 			t.Errorf("%s: it led", name)
 			return nil
 		})
@@ -102,17 +99,14 @@ func TestNobodyLeadsByAHoldOfItsContext(t *testing.T) {
 // A Locker without options may fail open, and then everybody would lead.
 func TestNobodyLeadsWithoutALock(t *testing.T) {
 	fails := &nodes{fail: lockmw.ErrUnavailable}
-	l, err := lockmw.OverLocks(fails, core.Kind{}, lockmw.WithFailOpen())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := overLocks(t, fails, core.Kind{}, lockmw.WithFailOpen())
 	ctx, cancel := context.WithCancel(t.Context())
 	fails.meanwhile = func(core.Events) {
 		if len(fails.requests) == 2 {
 			cancel()
 		}
 	}
-	err = lockmw.Lead(ctx, dropping(l), leadKey, func(context.Context) error {
+	err := lockmw.Lead(ctx, dropping(l), leadKey, func(context.Context) error {
 		t.Error("it led")
 		return nil
 	})

@@ -31,7 +31,7 @@ func TestCallsThatFailOpenDoNotFillTheLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log usertest.Output
 			server := redistest.Mini(t)
-			c := usertest.Client(t, server, append(opts, lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))...)
+			c := usertest.Client(t, server, append(opts, lockmw.WithLogger(log.Logger()))...)
 			server.Mini.SetError("MISCONF Redis is configured to save RDB snapshots")
 			for range 3 {
 				_, hold := usertest.Lock(t, t.Context(), c, "item:7", lockmw.WithWait(0))
@@ -45,38 +45,16 @@ func TestCallsThatFailOpenDoNotFillTheLog(t *testing.T) {
 	}
 }
 
-// A breaker is a hook that answers commands with an error once there is one.
-type breaker struct{ err atomic.Pointer[error] }
-
-// DialHook implements redis.Hook.
-func (k *breaker) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements redis.Hook.
-func (k *breaker) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := k.err.Load(); err != nil {
-			cmd.SetErr(*err)
-			return *err
-		}
-		return next(ctx, cmd)
-	}
-}
-
-// ProcessPipelineHook implements redis.Hook.
-func (k *breaker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // An opening is where a call fails open or does not: a bubble, or outside of one, which go-redis needs to wait for a connection of
 // its pool.
 type opening struct {
 	*testing.T
-	server  *redistest.Server
-	wire    *redistest.Wire
-	rdb     *redis.Client
-	breaker *breaker
-	locks   *lockmw.Client
-	wait    time.Duration // negative: as long as its context, which has a second
+	server *redistest.Server
+	wire   *redistest.Wire
+	rdb    *redis.Client
+	broken atomic.Pointer[error] // what commands are answered with, once there is one
+	locks  *lockmw.Client
+	wait   time.Duration // negative: as long as its context, which has a second
 }
 
 type outside func(o *opening)
@@ -219,13 +197,13 @@ func testOpening(t *testing.T, way any, opens bool) {
 		o := newOpening(t, redistest.Piped(t))
 		meet, ok := way.(func(o *opening))
 		if err, isError := way.(error); isError {
-			meet, ok = func(o *opening) { o.breaker.err.Store(&err) }, true
+			meet, ok = func(o *opening) { o.broken.Store(&err) }, true
 		}
 		if !ok {
 			t.Fatalf("no way to meet anything: %T", way)
 		}
 		o.run(meet, opens)
-		o.breaker.err.Store(nil)
+		o.broken.Store(nil)
 		o.wire.Restore()
 		_ = o.locks.Close()
 		_ = o.rdb.Close()
@@ -234,9 +212,14 @@ func testOpening(t *testing.T, way any, opens bool) {
 }
 
 func newOpening(t *testing.T, server *redistest.Server) *opening {
-	o := &opening{T: t, server: server, wire: server.NewWire(), breaker: new(breaker)}
+	o := &opening{T: t, server: server, wire: server.NewWire()}
 	o.rdb = server.NewClient(t, o.wire.Use, func(opts *redis.Options) { opts.PoolSize, opts.PoolTimeout = 4, 200*time.Millisecond })
-	o.rdb.AddHook(o.breaker)
+	o.rdb.AddHook(redistest.Hook(func(_ context.Context, _ []redis.Cmder, send func() error) error {
+		if err := o.broken.Load(); err != nil {
+			return *err
+		}
+		return send()
+	}))
 	o.newLocks()
 	_, hold := usertest.Lock(t, t.Context(), o.locks, "other")
 	usertest.Unlock(t, hold)

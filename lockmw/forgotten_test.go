@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -26,7 +25,7 @@ type amnesia struct {
 	*testing.T
 	server        *redistest.Server
 	client, other *lockmw.Client
-	log           *safeBuffer
+	log           *usertest.Output
 }
 
 const lease = 3 * time.Second
@@ -36,8 +35,8 @@ type valueKey struct{}
 func withAmnesia(t *testing.T, test func(a *amnesia), opts ...lockmw.ClientOption) {
 	t.Helper()
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
-		a := &amnesia{T: t, server: s, log: &safeBuffer{}}
-		opts := append(opts, lockmw.WithLease(lease), lockmw.WithLogger(slog.New(slog.NewTextHandler(a.log, nil))))
+		a := &amnesia{T: t, server: s, log: &usertest.Output{}}
+		opts := append(opts, lockmw.WithLease(lease), lockmw.WithLogger(a.log.Logger()))
 		a.client, a.other = usertest.Client(t, s, opts...), usertest.Client(t, s)
 		test(a)
 	})
@@ -167,9 +166,7 @@ func TestAForgottenHoldEndsWithItsLease(t *testing.T) {
 		"nested, and the outer one unlocked": {1, func(a *amnesia) {
 			ctx, hold := take(a, a.Context(), a.client, "item:7")
 			take(a, ctx, a.client, "item:7")
-			if err := hold.Unlock(); err != nil {
-				a.Error(err)
-			}
+			usertest.Unlock(a, hold)
 		}},
 		"another key within": {1, func(a *amnesia) {
 			ctx, _ := take(a, a.Context(), a.client, "item:7")
@@ -246,9 +243,7 @@ func TestAForgottenReaderLeavesTheLeaseToOthers(t *testing.T) {
 		a.pass(9)
 		a.busy("item:7")
 		for _, h := range []*lockmw.Hold{before, after} {
-			if err := h.Unlock(); err != nil {
-				t.Error(err)
-			}
+			usertest.Unlock(t, h)
 		}
 		a.free("item:7")
 		if got := a.lines(); len(got) != 1 {
@@ -269,9 +264,7 @@ func TestAReaderThatJoinsForgottenOnesIsRenewed(t *testing.T) {
 			t.Errorf("it waited for %v", waited)
 		}
 		a.pass(12)
-		if err := hold.Unlock(); err != nil {
-			t.Error(err)
-		}
+		usertest.Unlock(t, hold)
 	})
 }
 

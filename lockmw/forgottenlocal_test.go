@@ -2,12 +2,12 @@ package lockmw_test
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -15,9 +15,7 @@ func TestAForgottenHoldOfALocalEndsWhenOthersWantIt(t *testing.T) {
 	for name, try := range map[string]bool{"a call waits": false, "calls try": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &amnesia{T: t, log: &safeBuffer{}}
-				defer slog.SetDefault(slog.Default())
-				slog.SetDefault(slog.New(slog.NewTextHandler(a.log, nil)))
+				a := &amnesia{T: t, log: usertest.DefaultLog(t)}
 				local := lockmw.NewLocal(lockmw.WithLease(lease), lockmw.WithStacks())
 				apart(func() { take(a, t.Context(), local, "item:7", lockmw.WithLabel("req-7")) })
 				got := make(chan error, 1)
@@ -68,9 +66,7 @@ func TestAForgottenHoldOfALocalKeepsToItsTerms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &amnesia{T: t, log: &safeBuffer{}}
-				defer slog.SetDefault(slog.Default())
-				slog.SetDefault(slog.New(slog.NewTextHandler(a.log, nil)))
+				a := &amnesia{T: t, log: usertest.DefaultLog(t)}
 				local := lockmw.NewLocal(lockmw.WithLease(lease))
 				begun := time.Now()
 				apart(func() { take(a, t.Context(), local, "item:7", test.term) })
@@ -92,7 +88,7 @@ func TestAForgottenHoldOfALocalKeepsToItsTerms(t *testing.T) {
 
 func TestAHoldOfALocalThatCanBeReachedStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &amnesia{T: t, log: &safeBuffer{}}
+		a := &amnesia{T: t, log: &usertest.Output{}}
 		local := lockmw.NewLocal(lockmw.WithLease(lease))
 		ctx, _ := take(a, t.Context(), local, "item:7")
 		wait := make(chan error)

@@ -7,44 +7,28 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
 // lockOver takes a lock of n, and returns its context, hold and request.
 func lockOver(ctx context.Context, t *testing.T, n *nodes) (context.Context, *lockmw.Hold, *core.Request) {
 	t.Helper()
-	l, err := lockmw.OverLocks(n, core.Kind{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, hold, err := l.Lock(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := overLocks(t, n, core.Kind{})
+	held, hold := usertest.Lock(t, ctx, l, "k")
 	return held, hold, n.requests[len(n.requests)-1]
 }
 
 func TestReentryThatRacesWithTheLastUnlockTakesTheLockAnew(t *testing.T) {
 	n := &nodes{}
-	l, err := lockmw.OverLocks(n, core.Kind{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, last, err := l.Lock(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := overLocks(t, n, core.Kind{})
+	ctx, last := usertest.Lock(t, t.Context(), l, "k")
 	n.expired = func() bool { // re-entry looks at the lease, and in this instant the last hold is unlocked
 		n.expired = nil
-		if err := last.Unlock(); err != nil {
-			t.Error(err)
-		}
+		usertest.Unlock(t, last)
 		return false
 	}
-	_, again, err := l.Lock(context.WithoutCancel(ctx), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, again := usertest.Lock(t, context.WithoutCancel(ctx), l, "k")
 	if len(n.requests) != 2 || n.released != 1 {
 		t.Errorf("%d requests and %d releases, want 2 and 1: a lock that was released is not re-entered", len(n.requests), n.released)
 	}
@@ -82,9 +66,7 @@ func TestContextsBelowAHoldEndWithItWithoutAGoroutine(t *testing.T) {
 	defer cancel()
 	ended := make(chan struct{})
 	context.AfterFunc(below, func() { close(ended) })
-	if err := hold.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	usertest.Unlock(t, hold)
 	if below.Err() == nil { // at once: a goroutine in between would come later
 		t.Error("a context below the hold goes on after Unlock")
 	}

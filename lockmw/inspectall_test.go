@@ -15,18 +15,12 @@ import (
 
 func TestAScanTakesItsOptions(t *testing.T) {
 	rdb := redistest.Mini(t).NewClient(t)
-	locks, err := lockmw.New(rdb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	locks := usertest.ClientOf(t, rdb)
 	defer locks.Close()
 	if _, _, err := locks.Lock(t.Context(), "user:42"); err != nil {
 		t.Fatal(err)
 	}
-	inspector, err := lockmw.NewInspector(rdb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	inspector := usertest.Inspector(t, rdb)
 	var told lockmw.ScanProgress
 	found := 0
 	for s, err := range inspector.All(t.Context(), lockmw.WithShare(1), lockmw.WithScanProgress(func(p lockmw.ScanProgress) { told = p })) {
@@ -49,34 +43,18 @@ func TestAScanTakesItsOptions(t *testing.T) {
 	}
 }
 
-// slow answers each command after a while.
-type slow struct{ answer time.Duration }
-
-func (s slow) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		time.Sleep(s.answer)
-		return next(ctx, cmd)
-	}
-}
-
-func (s slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 func TestKeptScansAtItsShareOfTheTime(t *testing.T) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		rdb := s.NewClient(t)
 		const answer = 10 * time.Millisecond
-		inspector, err := lockmw.NewInspector(rdb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		inspector := usertest.Inspector(t, rdb)
 		if _, err := inspector.Kept(t.Context(), "user:42"); err != nil { // it connects
 			t.Fatal(err)
 		}
-		rdb.AddHook(slow{answer})
+		rdb.AddHook(redistest.Hook(func(_ context.Context, _ []redis.Cmder, send func() error) error {
+			time.Sleep(answer)
+			return send()
+		}))
 		for share, opts := range map[int][]lockmw.ScanOption{4: nil, 2: {lockmw.WithShare(0.5)}} {
 			began := time.Now()
 			if kept, err := inspector.Kept(t.Context(), "user:42", opts...); err != nil || len(kept) > 0 {

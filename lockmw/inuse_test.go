@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
@@ -94,9 +95,7 @@ func TestAHoldInUseIsNotForgotten(t *testing.T) {
 		"a nested hold": func(a *amnesia) func() error {
 			ctx, hold := take(a, a.Context(), a.client, "item:7")
 			_, nested := take(a, ctx, a.client, "item:7")
-			if err := hold.Unlock(); err != nil {
-				a.Error(err)
-			}
+			usertest.Unlock(a, hold)
 			return nested.Unlock
 		},
 		"the context of a nested hold": func(a *amnesia) func() error {
@@ -108,9 +107,7 @@ func TestAHoldInUseIsNotForgotten(t *testing.T) {
 		"the outer hold": func(a *amnesia) func() error {
 			ctx, hold := take(a, a.Context(), a.client, "item:7")
 			_, nested := take(a, ctx, a.client, "item:7")
-			if err := nested.Unlock(); err != nil {
-				a.Error(err)
-			}
+			usertest.Unlock(a, nested)
 			return hold.Unlock
 		},
 		"two holds, unlocked late": func(a *amnesia) func() error {
@@ -142,9 +139,7 @@ func TestAHoldInUseIsNotForgotten(t *testing.T) {
 			l := rwlock.New(a.client).RLocker()
 			_, first := take(a, a.Context(), l, "item:7")
 			_, second := take(a, a.Context(), l, "item:7")
-			if err := first.Unlock(); err != nil {
-				a.Error(err)
-			}
+			usertest.Unlock(a, first)
 			return second.Unlock
 		},
 		"one of two that write, downgraded late": func(a *amnesia) func() error {

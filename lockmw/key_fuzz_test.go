@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -52,9 +53,7 @@ func FuzzKey(f *testing.F) {
 		case err != nil:
 			t.Errorf("%q: %v", key, err)
 		default:
-			if err := hold.Unlock(); err != nil {
-				t.Error(err)
-			}
+			usertest.Unlock(t, hold)
 		}
 	})
 }

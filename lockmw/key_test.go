@@ -3,10 +3,10 @@ package lockmw_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -24,13 +24,7 @@ func TestMistakesPanicWhereAKeyFunctionIsMade(t *testing.T) {
 		"no room for the second one": {strings.Repeat("k", 1021), []func(string) string{part, part}, "1024 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer func() {
-				got := fmt.Sprint(recover())
-				if !strings.HasPrefix(got, "lockmw: ") || !strings.Contains(got, tt.says) {
-					t.Errorf("panic %q, want one of lockmw that says %q", got, tt.says)
-				}
-			}()
-			lockmw.By(tt.kind, tt.parts...)
+			usertest.WantPanic(t, "lockmw: ", tt.says, func() { lockmw.By(tt.kind, tt.parts...) })
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -46,6 +47,16 @@ func (h *nodesHold) Release(time.Duration) (int, error) {
 	return 0, nil
 }
 
+// overLocks returns a Locker over n.
+func overLocks(t *testing.T, n core.Locks, kind core.Kind, opts ...lockmw.ClientOption) lockmw.Locker {
+	t.Helper()
+	l, err := lockmw.OverLocks(n, kind, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 func TestOverLocksGivesAnImplementationWhatAllKindsShare(t *testing.T) {
 	n := &nodes{}
 	var modes []string
@@ -53,18 +64,9 @@ func TestOverLocksGivesAnImplementationWhatAllKindsShare(t *testing.T) {
 		modes = append(modes, a.Mode)
 		return ctx
 	}}
-	l, err := lockmw.OverLocks(n, core.Kind{Mode: core.Write}, lockmw.WithLease(time.Hour), lockmw.WithObserver(observer))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, outer, err := l.Lock(t.Context(), "k", lockmw.WithWait(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, inner, err := l.TryLock(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := overLocks(t, n, core.Kind{Mode: core.Write}, lockmw.WithLease(time.Hour), lockmw.WithObserver(observer))
+	ctx, outer := usertest.Lock(t, t.Context(), l, "k", lockmw.WithWait(time.Minute))
+	_, inner := usertest.Lock(t, ctx, l, "k", lockmw.WithWait(0))
 	if len(n.requests) != 1 {
 		t.Fatalf("%d requests, want one: the nested call re-enters", len(n.requests))
 	}
@@ -80,11 +82,8 @@ func TestOverLocksGivesAnImplementationWhatAllKindsShare(t *testing.T) {
 }
 
 func TestOverLocksTellsWhoIsInTheWay(t *testing.T) {
-	l, err := lockmw.OverLocks(&nodes{fail: core.ErrBusy}, core.Kind{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = l.Lock(t.Context(), "k")
+	l := overLocks(t, &nodes{fail: core.ErrBusy}, core.Kind{})
+	_, _, err := l.Lock(t.Context(), "k")
 	failure, ok := errors.AsType[*lockmw.Error](err)
 	if !ok || !errors.Is(err, lockmw.ErrBusy) {
 		t.Fatalf("%v, want ErrBusy", err)
@@ -97,10 +96,7 @@ func TestOverLocksTellsWhoIsInTheWay(t *testing.T) {
 
 func TestOverLocksKeepsPlacesOfCallsWithPlacesOfTheirOwn(t *testing.T) {
 	for own, want := range map[bool]error{true: nil, false: lockmw.ErrInvalidOption} {
-		l, err := lockmw.OverLocks(&nodes{}, core.Kind{OwnTicket: own})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := overLocks(t, &nodes{}, core.Kind{OwnTicket: own})
 		if _, _, err := l.Lock(t.Context(), "k", lockmw.WithPlace("id", time.Minute)); !errors.Is(err, want) {
 			t.Errorf("own tickets %t: %v, want %v", own, err, want)
 		}
@@ -114,7 +110,5 @@ func TestABackendThatCannotSaysUnsupported(t *testing.T) {
 	if !errors.Is(err, errors.ErrUnsupported) || errors.Is(err, lockmw.ErrUnavailable) || !ok || failure.ErrorType() != "lock_unsupported" {
 		t.Errorf("Extend: %v, want errors.ErrUnsupported only", err)
 	}
-	if err := hold.Unlock(); err != nil {
-		t.Error(err)
-	}
+	usertest.Unlock(t, hold)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -24,20 +25,6 @@ const leadKey = "lead:billing"
 func untilEnd(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
-}
-
-// newBubbleClient returns a Client of a process of its own, on s in a bubble.
-func newBubbleClient(t *testing.T, s *redistest.Server, wire *redistest.Wire, opts ...lockmw.ClientOption) *lockmw.Client {
-	t.Helper()
-	c, err := lockmw.New(s.NewClient(t, wire.Use), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Close()
-		time.Sleep(2 * time.Second) // in a bubble: go-redis looks once a second whether it was closed
-	})
-	return c
 }
 
 func TestLeadEndsWithTheResultOfRun(t *testing.T) {
@@ -57,8 +44,7 @@ func TestLeadEndsWithTheResultOfRun(t *testing.T) {
 }
 
 func TestLeadersFollowOneAnotherAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		var mu sync.Mutex
 		var starts []time.Duration
 		var tokens []int64
@@ -66,7 +52,7 @@ func TestLeadersFollowOneAnotherAtOnce(t *testing.T) {
 		begun := time.Now()
 		var wg sync.WaitGroup
 		for range 3 {
-			c := newBubbleClient(t, s, s.NewWire())
+			c := usertest.Client(t, s)
 			wg.Go(func() {
 				err := lockmw.Lead(t.Context(), c, leadKey, func(ctx context.Context) error {
 					hold, _ := lockmw.FromContext(ctx)
@@ -101,10 +87,9 @@ func TestLeadersFollowOneAnotherAtOnce(t *testing.T) {
 }
 
 func TestAnotherLeadsWithinTheLeaseAfterACrash(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		wire := s.NewWire()
-		crashes, follows := newBubbleClient(t, s, wire), newBubbleClient(t, s, s.NewWire())
+		crashes, follows := usertest.ClientOf(t, s.NewClient(t, wire.Use)), usertest.Client(t, s)
 		ctx, stop := context.WithCancel(t.Context())
 		var ended, began time.Time
 		led := make(chan struct{})
@@ -154,9 +139,8 @@ func TestShutdownEndsALeadersRun(t *testing.T) {
 	} {
 		for _, returned := range []error{nil, io.EOF} {
 			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := redistest.Piped(t)
-					c, other := newBubbleClient(t, s, s.NewWire()), newBubbleClient(t, s, s.NewWire())
+				usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+					c, other := usertest.Client(t, s), usertest.Client(t, s)
 					l := locker(c)
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 					defer cancel()
@@ -184,10 +168,7 @@ func TestShutdownEndsALeadersRun(t *testing.T) {
 					synctest.Wait()
 					time.Sleep(20 * time.Second) // over several renewals
 					// Holds that do not lead are waited for.
-					held, hold, err := l.Lock(t.Context(), "other")
-					if err != nil {
-						t.Fatal(err)
-					}
+					held, hold := usertest.Lock(t, t.Context(), l, "other")
 					time.AfterFunc(30*time.Second, func() {
 						if err := errors.Join(held.Err(), hold.Unlock()); err != nil {
 							t.Error(err)
@@ -326,10 +307,7 @@ func TestLeadEndsWithOtherErrorsOfTheLock(t *testing.T) {
 		core.WithFault(fmt.Errorf("%w: NOPERM", lockmw.ErrUnavailable), core.Lasting),
 	} {
 		failing := &nodes{fail: fail}
-		l, err := lockmw.OverLocks(failing, core.Kind{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := overLocks(t, failing, core.Kind{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := lockmw.Lead(ctx, l, leadKey, untilEnd); !errors.Is(err, fail) || len(failing.requests) != 1 {
@@ -364,10 +342,7 @@ func TestLeadRefusesWhatALeaderCannotHave(t *testing.T) {
 // A Client made for requests may fail open, or try only once: as its defaults they do not count for a leader.
 func TestDefaultsThatALeaderCannotHaveDoNotCount(t *testing.T) {
 	n := &nodes{}
-	l, err := lockmw.OverLocks(n, core.Kind{}, lockmw.WithFailOpen(), lockmw.WithWait(0), lockmw.WithMinHold(time.Minute), lockmw.WithFixedLease(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := overLocks(t, n, core.Kind{}, lockmw.WithFailOpen(), lockmw.WithWait(0), lockmw.WithMinHold(time.Minute), lockmw.WithFixedLease(time.Second))
 	if err := lockmw.Lead(t.Context(), l, leadKey, func(context.Context) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -394,10 +369,7 @@ func TestDefaultsThatALeaderCannotHaveDoNotCount(t *testing.T) {
 func TestTheLeaseOfALeaderIs10Seconds(t *testing.T) {
 	for want, opts := range map[time.Duration][]lockmw.Option{10 * time.Second: nil, time.Minute: {lockmw.WithLease(time.Minute)}} {
 		n := &nodes{}
-		l, err := lockmw.OverLocks(n, core.Kind{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := overLocks(t, n, core.Kind{})
 		if err := lockmw.Lead(t.Context(), l, leadKey, func(context.Context) error { return nil }, opts...); err != nil {
 			t.Fatal(err)
 		}

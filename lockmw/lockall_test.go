@@ -14,6 +14,7 @@ import (
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
@@ -31,11 +32,10 @@ type taker struct {
 func withTaker(t *testing.T, test func(k *taker)) {
 	t.Helper()
 	defer race.OneProcessor()()
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		s.NewMemory(t) // by which it is known
 		k := &taker{T: t, wire: s.NewWire()}
-		k.client = newBubbleClient(t, s, k.wire)
+		k.client = usertest.ClientOf(t, s.NewClient(t, k.wire.Use))
 		for i := range 8 {
 			k.keys = append(k.keys, fmt.Sprintf("item:%d", i))
 		}
@@ -56,9 +56,7 @@ func (k *taker) commands(l lockmw.Locker, keys []string, opts ...lockmw.Option) 
 	if err != nil {
 		k.Fatal(err)
 	}
-	if err := holds.Unlock(); err != nil {
-		k.Error(err)
-	}
+	usertest.Unlock(k, holds)
 	return k.runs()
 }
 
@@ -136,9 +134,7 @@ func TestLockAllUsesTheLockOfATypeThatEmbedsALocker(t *testing.T) {
 					k.Errorf("%T: key %q, want %q", l, h.Key(), want)
 				}
 			}
-			if err := holds.Unlock(); err != nil {
-				k.Error(err)
-			}
+			usertest.Unlock(k, holds)
 		}
 	})
 }
@@ -200,10 +196,7 @@ func TestObserversSeeEachKeyOfATrip(t *testing.T) {
 // A key that is busy is waited for, with nothing held that comes after it.
 func TestABusyKeyIsWaitedForInTheOrderOfKeys(t *testing.T) {
 	withTaker(t, func(k *taker) {
-		_, inTheWay, err := k.client.Lock(k.Context(), k.keys[3])
-		if err != nil {
-			k.Fatal(err)
-		}
+		_, inTheWay := usertest.Lock(k, k.Context(), k.client, k.keys[3])
 		contended := make(chan string, 1)
 		all := make(chan error, 1)
 		go func() {
@@ -227,9 +220,7 @@ func TestABusyKeyIsWaitedForInTheOrderOfKeys(t *testing.T) {
 				k.Error(err)
 			}
 		}
-		if err := inTheWay.Unlock(); err != nil {
-			k.Error(err)
-		}
+		usertest.Unlock(k, inTheWay)
 		if err := <-all; err != nil {
 			k.Error(err)
 		}
@@ -241,10 +232,7 @@ func TestHoldsOfSeveralClientsAreUnlockedTogether(t *testing.T) {
 		local := lockmw.NewLocal()
 		var holds lockmw.Holds
 		for i, l := range []lockmw.Locker{k.client, local, fairlock.New(k.client), k.client} {
-			_, h, err := l.Lock(k.Context(), k.keys[i])
-			if err != nil {
-				k.Fatal(err)
-			}
+			_, h := usertest.Lock(k, k.Context(), l, k.keys[i])
 			holds = append(holds, h)
 		}
 		_, foreign := lockmw.NewHold(k.Context(), "foreign", 1, func(context.Context) error { return errors.New("no luck") })

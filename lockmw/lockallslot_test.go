@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -34,7 +35,7 @@ func TestLockAllWaitsForASlotThatMoves(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
 	c := redistest.NewCluster(t, 2, 0)
-	locks, other := clusterClient(t, c, lockmw.WithUnlockTimeout(takeOver)), clusterClient(t, c)
+	locks, other := usertest.Abandoned(t, c.Client(t), lockmw.WithUnlockTimeout(takeOver)), usertest.Abandoned(t, c.Client(t))
 	keys := inOneSlot(c, 3)
 	taken := func(when string) lockmw.Holds {
 		t.Helper()
@@ -88,9 +89,7 @@ func TestLockAllWaitsForASlotThatMoves(t *testing.T) {
 	c.FinishMove(keys[0])
 	if holds = <-got; holds != nil {
 		wantHeld("after the second move", true)
-		if err := holds.Unlock(); err != nil {
-			t.Error(err)
-		}
+		usertest.Unlock(t, holds)
 	}
 	wantHeld("at the end", false)
 }

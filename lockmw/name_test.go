@@ -3,7 +3,6 @@ package lockmw_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -19,7 +18,7 @@ func TestLocksHaveFewNames(t *testing.T) {
 	t.Parallel()
 	var log usertest.Output
 	names := make(map[string]int)
-	c := usertest.Client(t, redistest.Mini(t), lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), lockmw.WithObserver(&lockmw.Observer{
+	c := usertest.Client(t, redistest.Mini(t), lockmw.WithLogger(log.Logger()), lockmw.WithObserver(&lockmw.Observer{
 		Start: func(ctx context.Context, a lockmw.Attempt) context.Context { names[a.Name]++; return ctx },
 	}))
 	for _, l := range []lockmw.Locker{c, fairlock.New(c), semaphore.New(c, 2)} {

@@ -61,6 +61,10 @@ func TestWhatIsNilIsNamed(t *testing.T) {
 		"WithoutHolds":              panics(func() { lockmw.WithoutHolds(ctx) }),
 		"NewHold, nil context":      panics(func() { lockmw.NewHold(ctx, "k", 1, fn) }),
 		"NewHold, nil function":     panics(func() { lockmw.NewHold(ok, "k", 1, nil) }),
+		"WithLock, nil Locker":      panics(func() { lockmw.WithLock(none, lockmw.Const[int]("k"), func(context.Context, int) error { return nil }) }),
+		"WithLock, a nil Client": panics(func() {
+			lockmw.WithLock((*lockmw.Client)(nil), lockmw.Const[int]("k"), func(context.Context, int) error { return nil })
+		}),
 		"WithLock, nil function":    panics(func() { lockmw.WithLock[int](local, lockmw.Const[int]("k"), nil) }),
 		"a nil Hold's Key":          panics(func() { _ = (*lockmw.Hold)(nil).Key() }),
 		"a nil Hold's Token":        panics(func() { (*lockmw.Hold)(nil).Token() }),

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -39,14 +40,8 @@ func TestEachObserverIsToldEverything(t *testing.T) {
 		e.Contended(core.Wait{})
 		e.Waiting(core.Wait{})
 	}}
-	l, err := lockmw.OverLocks(n, core.Kind{}, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, hold, err := l.Lock(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := overLocks(t, n, core.Kind{}, opts...)
+	_, hold := usertest.Lock(t, t.Context(), l, "k")
 	events := n.requests[0].Events
 	events.Renewed(nil)
 	events.Lost(lockmw.ErrLost)
@@ -81,10 +76,7 @@ func TestMovesAreToldIfAnyObserverWantsThem(t *testing.T) {
 			opts = append(opts, lockmw.WithObserver(o))
 		}
 		n := &nodes{}
-		l, err := lockmw.OverLocks(n, core.Kind{}, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := overLocks(t, n, core.Kind{}, opts...)
 		if _, _, err := l.Lock(t.Context(), "k"); err != nil {
 			t.Fatal(err)
 		}

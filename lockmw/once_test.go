@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,9 +21,8 @@ const jobKey = "report:hourly"
 // onReplicas runs test in a bubble: with Clients of processes of their own, and with calls that share a Local.
 func onReplicas(t *testing.T, test func(t *testing.T, replica func() lockmw.Locker)) {
 	t.Run("redis", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := redistest.Piped(t)
-			test(t, func() lockmw.Locker { return newBubbleClient(t, s, s.NewWire()) })
+		usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+			test(t, func() lockmw.Locker { return usertest.Client(t, s) })
 		})
 	})
 	t.Run("local", func(t *testing.T) {
@@ -182,12 +180,11 @@ func TestATickIsMarkedHoweverItsRunEnds(t *testing.T) {
 }
 
 func TestATickIsRunOnceMoreAfterACrash(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		tick := lockmw.Every(time.Hour)
 		var ended, again time.Time
 		wire := s.NewWire()
-		crashes, follows, late := newBubbleClient(t, s, wire), newBubbleClient(t, s, s.NewWire()), newBubbleClient(t, s, s.NewWire())
+		crashes, follows, late := usertest.ClientOf(t, s.NewClient(t, wire.Use)), usertest.Client(t, s), usertest.Client(t, s)
 		var wg sync.WaitGroup
 		began := make(chan struct{})
 		wg.Go(func() {
@@ -253,7 +250,7 @@ func TestAWaitForAJobOfTheProcessIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log usertest.Output
 		s := redistest.Piped(t)
-		c := newBubbleClient(t, s, s.NewWire(), lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		c := usertest.Client(t, s, lockmw.WithLogger(log.Logger()))
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {

@@ -40,10 +40,9 @@ func TestAClockThatIsOffIsRefused(t *testing.T) {
 
 // A replica whose clock is off by less than Within takes part. Its own clock decides nothing.
 func TestTheServersClockDecides(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		clock := s.NewClock(t)
-		c := newBubbleClient(t, s, s.NewWire())
+		c := usertest.Client(t, s)
 		clock.Step(50 * time.Second)
 		wantRun(t, "off by less", c, lockmw.Tick{At: time.Now()})
 		clock.Step(time.Hour)
@@ -84,10 +83,9 @@ func TestABusyJobIsWaitedForUntilTheTickIsOver(t *testing.T) {
 
 // The lock may become free when the tick is over by the server's clock, and not yet by that of the replica.
 func TestATickThatIsOverWhenTheLockIsFreeIsToldAsBusy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		s.NewClock(t).Step(10 * time.Second)
-		holds, waits := newBubbleClient(t, s, s.NewWire()), newBubbleClient(t, s, s.NewWire())
+		holds, waits := usertest.Client(t, s), usertest.Client(t, s)
 		release := usertest.Occupy(t, holds, jobKey)
 		time.AfterFunc(55*time.Second+2*time.Millisecond, release) // between two ticks of the server's clock
 		ran, err := lockmw.Once(t.Context(), waits, jobKey, lockmw.Every(time.Hour), nothing(t))
@@ -98,11 +96,10 @@ func TestATickThatIsOverWhenTheLockIsFreeIsToldAsBusy(t *testing.T) {
 }
 
 func TestATickThatIsOverWhenRedisIsBackIsToldAsUnavailable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		s.NewClock(t).Step(10 * time.Second)
 		wire := s.NewWire()
-		c := newBubbleClient(t, s, wire)
+		c := usertest.ClientOf(t, s.NewClient(t, wire.Use))
 		wire.Cut()
 		time.AfterFunc(51*time.Second, wire.Restore)
 		ran, err := lockmw.Once(t.Context(), c, jobKey, lockmw.Every(time.Hour), nothing(t))
@@ -122,10 +119,7 @@ func TestOnceWaitsNoLongerThanItsTickLasts(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := &nodes{fail: core.ErrClosed}
-			l, err := lockmw.OverLocks(n, core.Kind{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := overLocks(t, n, core.Kind{})
 			_, _ = lockmw.Once(t.Context(), l, jobKey, lockmw.Tick{At: time.Now().Add(by)}, nothing(t))
 			if got := n.requests[0].Wait; got != want {
 				t.Errorf("a tick %v from now is waited for for %v, want %v", by, got, want)

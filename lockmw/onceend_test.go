@@ -111,10 +111,7 @@ func (h *tickHold) MarkTick(context.Context, core.Tick) (again bool, err error) 
 func TestAnAnswerThatComesWithTheEndOfTheContextStartsNoRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := &tickLocks{begins: func(*tickHold) { cancel() }}
-	l, err := lockmw.OverLocks(n, core.Kind{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := overLocks(t, n, core.Kind{})
 	if ran, err := lockmw.Once(ctx, l, jobKey, lockmw.Tick{At: time.Now()}, nothing(t)); ran || !errors.Is(err, context.Canceled) || n.marked != 0 {
 		t.Errorf("cancelled: %t, %v", ran, err)
 	}
@@ -157,10 +154,9 @@ func TestATickIsNotBegunAfterTheEndOfTheContext(t *testing.T) {
 
 // A caller whose context has ended is not kept waiting for Redis, as by Unlock.
 func TestTheEndOfTheContextLimitsTheWaitForTheMark(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		wire := s.NewWire()
-		c := newBubbleClient(t, s, wire)
+		c := usertest.ClientOf(t, s.NewClient(t, wire.Use))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var ended time.Time
@@ -179,9 +175,8 @@ func TestTheEndOfTheContextLimitsTheWaitForTheMark(t *testing.T) {
 
 // A job has an end of its own, unlike a leader.
 func TestShutdownWaitsForAJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
-		c, other := newBubbleClient(t, s, s.NewWire()), newBubbleClient(t, s, s.NewWire())
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		c, other := usertest.Client(t, s), usertest.Client(t, s)
 		tick := lockmw.Every(time.Hour)
 		var wg sync.WaitGroup
 		began := make(chan struct{})
@@ -212,9 +207,8 @@ func TestShutdownWaitsForAJob(t *testing.T) {
 }
 
 func TestCloseEndsARunAsACrashDoes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
-		c, other := newBubbleClient(t, s, s.NewWire()), newBubbleClient(t, s, s.NewWire())
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		c, other := usertest.Client(t, s), usertest.Client(t, s)
 		tick := lockmw.Every(time.Hour)
 		ran, err := lockmw.Once(t.Context(), c, jobKey, tick, func(ctx context.Context) error {
 			go c.Close()

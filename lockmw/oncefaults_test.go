@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -22,10 +23,9 @@ func tickScript(name string) string {
 }
 
 func TestOnceWaitsForARedisThatIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		wire := s.NewWire()
-		c := newBubbleClient(t, s, wire)
+		c := usertest.ClientOf(t, s.NewClient(t, wire.Use))
 		wire.Cut()
 		tick := lockmw.Every(time.Hour)
 		ran, err := lockmw.Once(t.Context(), c, jobKey, tick, nothing(t))
@@ -42,7 +42,7 @@ func TestOnceWaitsForARedisThatIsAway(t *testing.T) {
 func warmReplicas(t *testing.T, s *redistest.Server) (wire *redistest.Wire, first, second *lockmw.Client) {
 	t.Helper()
 	wire = s.NewWire()
-	first, second = newBubbleClient(t, s, wire), newBubbleClient(t, s, s.NewWire())
+	first, second = usertest.ClientOf(t, s.NewClient(t, wire.Use)), usertest.Client(t, s)
 	run := func(context.Context) error { return nil }
 	if _, err := lockmw.Once(t.Context(), first, "warm:up", lockmw.Every(time.Hour), run); err != nil {
 		t.Fatal(err)
@@ -58,8 +58,7 @@ func TestLostAnswersDoNotMakeATickRunTwice(t *testing.T) {
 			"withheld":   (*redistest.Wire).Withhold,
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := redistest.Piped(t)
+				usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 					wire, c, other := warmReplicas(t, s)
 					tick := lockmw.Every(time.Hour)
 					faults := []*redistest.Fault{disturb(wire, tickScript(name)), disturb(wire, tickScript(name))}
@@ -95,10 +94,9 @@ func TestLostAnswersDoNotMakeATickRunTwice(t *testing.T) {
 func TestAMarkThatComesLateCountsUnlessAnotherReplicaHasBegun(t *testing.T) {
 	for _, another := range []bool{false, true} {
 		t.Run(fmt.Sprint(another), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := redistest.Piped(t)
+			usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 				wire := s.NewWire()
-				c, other := newBubbleClient(t, s, wire), newBubbleClient(t, s, s.NewWire())
+				c, other := usertest.ClientOf(t, s.NewClient(t, wire.Use)), usertest.Client(t, s)
 				tick := lockmw.Every(time.Hour)
 				time.AfterFunc(30*time.Second, wire.Restore)
 				var wg sync.WaitGroup
@@ -123,9 +121,8 @@ func TestAMarkThatComesLateCountsUnlessAnotherReplicaHasBegun(t *testing.T) {
 
 // Nobody runs a tick again because it cannot be marked.
 func TestATickThatCannotBeMarkedKeepsItsLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
-		c, other, admin := newBubbleClient(t, s, s.NewWire()), newBubbleClient(t, s, s.NewWire()), s.NewClient(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		c, other, admin := usertest.Client(t, s), usertest.Client(t, s), s.NewClient(t)
 		tick := lockmw.Every(time.Hour)
 		key := fmt.Sprintf("lockmw:{%s}:tick:%d", jobKey, tick.At.UnixMilli())
 		var wg sync.WaitGroup

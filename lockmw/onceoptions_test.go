@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
@@ -27,10 +27,7 @@ func TestOnceRefusesWhatAJobCannotHave(t *testing.T) {
 			return err
 		}
 	}
-	held, hold, err := local.Lock(t.Context(), jobKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held, hold := usertest.Lock(t, t.Context(), local, jobKey)
 	defer hold.Unlock()
 	for name, call := range map[string]func() error{
 		"WithWait":       once(local, tick, run, lockmw.WithWait(time.Hour)),
@@ -71,10 +68,7 @@ func TestOnceNeedsALockerThatKnowsTicks(t *testing.T) {
 		return held, hold, nil
 	})
 	n := &nodes{}
-	overNodes, err := lockmw.OverLocks(n, core.Kind{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	overNodes := overLocks(t, n, core.Kind{})
 	local := lockmw.NewLocal()
 	dropsOptions := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		return local.Lock(ctx, key)
@@ -91,9 +85,8 @@ func TestOnceNeedsALockerThatKnowsTicks(t *testing.T) {
 }
 
 func TestAnyLockThatExcludesOthersIsGoodForAJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
-		c := newBubbleClient(t, s, s.NewWire())
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		c := usertest.Client(t, s)
 		passesOn := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 			return c.Lock(ctx, key, opts...)
 		})
@@ -140,10 +133,7 @@ func TestTheLeaseOfAJobIsMadeForItsTick(t *testing.T) {
 		{0, time.Minute, []lockmw.Option{lockmw.WithLease(time.Minute)}},
 	} {
 		n := &nodes{}
-		l, err := lockmw.OverLocks(n, core.Kind{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := overLocks(t, n, core.Kind{})
 		_, _ = lockmw.Once(t.Context(), l, jobKey, lockmw.Tick{At: time.Now(), Within: tt.within}, nothing(t), tt.opts...)
 		if got := n.requests[0].Lease; got != tt.want {
 			t.Errorf("within %v the lease is %v, want %v", tt.within, got, tt.want)

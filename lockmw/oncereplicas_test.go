@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -24,7 +25,7 @@ func TestOnceSaysThatATickWasRunOnlyIfReplicasHaveItsMark(t *testing.T) {
 			t.Run(tt.name+map[bool]string{false: ", the replica keeps up", true: ", the replica lags"}[lags], func(t *testing.T) {
 				t.Parallel()
 				s := newSuccession(t)
-				locks := s.on(s.master, tt.opts...)
+				locks := usertest.Abandoned(t, s.master.NewClient(t), tt.opts...)
 				tick := lockmw.Tick{At: time.Now(), Within: time.Minute}
 				ctx, hurry := context.WithCancel(t.Context())
 				defer hurry()
@@ -43,7 +44,7 @@ func TestOnceSaysThatATickWasRunOnlyIfReplicasHaveItsMark(t *testing.T) {
 					s.await()
 				}
 				s.succeed()
-				again, errAgain := lockmw.Once(t.Context(), s.on(s.replica), jobKey, tick, func(context.Context) error { return nil })
+				again, errAgain := lockmw.Once(t.Context(), usertest.Abandoned(t, s.replica.NewClient(t)), jobKey, tick, func(context.Context) error { return nil })
 				t.Logf("Once: %v; after the fail-over: %t, %v", err, again, errAgain)
 				switch with := tt.opts != nil; {
 				case !lags && (err != nil || again || errAgain != nil):

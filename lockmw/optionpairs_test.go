@@ -20,11 +20,7 @@ import (
 func TestOptionsThatContradictEachOtherAreRefusedWhereTheyAreGiven(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
-	locks, err := lockmw.New(rdb, lockmw.WithQuarantine(10*time.Second), lockmw.WithLease(5*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = locks.Close() }()
+	locks := usertest.ClientOf(t, rdb, lockmw.WithQuarantine(10*time.Second), lockmw.WithLease(5*time.Second))
 	client := func(opts ...lockmw.ClientOption) func() error {
 		return func() error {
 			c, err := lockmw.New(rdb, append(opts, lockmw.WithQuarantine(10*time.Second))...)
@@ -52,6 +48,7 @@ func TestOptionsThatContradictEachOtherAreRefusedWhereTheyAreGiven(t *testing.T)
 		{"semaphore.New", panics(func() { semaphore.New(locks, 2, lease) }), "1m0s"},
 		{"WithLock", panics(func() { lockmw.WithLock(locks, lockmw.By[string]("k", func(s string) string { return s }), job, lease) }), "1m0s"},
 		{"Lock", func() error { _, _, err := locks.Lock(t.Context(), "k", lease); return err }, "1m0s"},
+		{"Lock with a minimum hold", func() error { _, _, err := locks.Lock(t.Context(), "k", lockmw.WithMinHold(time.Minute)); return err }, "1m0s"},
 		{"LockAll", func() error { _, _, err := lockmw.LockAll(t.Context(), locks, []string{"a", "b"}, lease); return err }, "1m0s"},
 		{"Lead", func() error { return lockmw.Lead(t.Context(), locks, leadKey, untilEnd, lease) }, "1m0s"},
 		{"Once", func() error {
@@ -110,10 +107,7 @@ func TestAMinimumHoldOfANestedCallIsCheckedAsOthersAre(t *testing.T) {
 	if _, err := lockmw.OverLocks(&limitedNodes{}, core.Kind{}, lockmw.WithMinHold(time.Hour)); !errors.Is(err, lockmw.ErrInvalidOption) {
 		t.Errorf("OverLocks: %v", err)
 	}
-	locks, err := lockmw.OverLocks(&limitedNodes{}, core.Kind{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	locks := overLocks(t, &limitedNodes{}, core.Kind{})
 	held, hold := usertest.Lock(t, t.Context(), locks, "k")
 	defer usertest.Unlock(t, hold)
 	if _, _, err := locks.Lock(held, "k", lockmw.WithMinHold(time.Hour)); !errors.Is(err, lockmw.ErrInvalidOption) {

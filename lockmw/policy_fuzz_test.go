@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -243,15 +244,10 @@ func samePolicy(a, b *lockmw.Policy) bool {
 func lockWith(t *testing.T, l lockmw.Locker, opts []lockmw.Option) {
 	t.Helper()
 	for _, key := range []string{"item:1", "item:2"} {
-		ctx, hold, err := l.Lock(t.Context(), key, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ctx, hold := usertest.Lock(t, t.Context(), l, key, opts...)
 		if err := ctx.Err(); err != nil {
 			t.Error(err)
 		}
-		if err := hold.Unlock(); err != nil {
-			t.Error(err)
-		}
+		usertest.Unlock(t, hold)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,16 +98,12 @@ func TestNobodyGetsALockThatAServerHasLostBeforeItsHolderIsDone(t *testing.T) {
 					opts = []lockmw.ClientOption{lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine)}
 				}
 				link := before.NewProxy(t)
-				holder, err := lockmw.New(before.NewClient(t, link.Use), opts...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = holder.Close() }()
+				holder := usertest.Abandoned(t, before.NewClient(t, link.Use), opts...)
 				holds := holdAll(t, holder)
 				link.Swallow() // they do not hear of anything any more
 				lose()
 				lost := time.Now()
-				next := (&succession{T: t}).on(after, opts...)
+				next := usertest.Abandoned(t, after.NewClient(t), opts...)
 				early := takeFromHolders(t, next, holds)
 				if with && early > 0 || !with && early == 0 {
 					t.Errorf("%d of %d keys were had by another before the deadline of the holder", early, successionKeys)
@@ -123,40 +119,32 @@ func TestNobodyGetsALockThatAServerHasLostBeforeItsHolderIsDone(t *testing.T) {
 func TestAServerThatIsNewGrantsNothingForTheQuarantine(t *testing.T) {
 	suite.NeedsFull(t, "the server has to grow old")
 	t.Parallel()
-	s := &succession{T: t}
 	begun := time.Now()
 	server := redistest.Redis(t)
-	first := s.on(server, lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+	first := usertest.Abandoned(t, server.NewClient(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
 	_, _, err := first.TryLock(t.Context(), "item")
 	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "may have lost locks, and grants none for another") {
 		t.Errorf("a try: %v", err)
 	}
-	_, h, err := first.Lock(context.WithoutCancel(t.Context()), "item")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, h := usertest.Lock(t, context.WithoutCancel(t.Context()), first, "item")
 	if took := time.Since(begun); took < quarantine {
 		t.Errorf("it was granted after %v", took)
 	}
-	second := s.on(server, lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+	second := usertest.Abandoned(t, server.NewClient(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
 	if _, _, err := second.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrBusy) {
 		t.Errorf("another process tries a lock that is held: %v", err)
 	}
-	if err := h.Unlock(); err != nil {
-		t.Error(err)
-	}
+	usertest.Unlock(t, h)
 	if _, h, err = second.TryLock(context.WithoutCancel(t.Context()), "item"); err != nil {
 		t.Fatalf("another process: %v", err)
 	}
-	if err := h.Unlock(); err != nil {
-		t.Error(err)
-	}
+	usertest.Unlock(t, h)
 
-	long := s.on(server, lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(time.Hour))
+	long := usertest.Abandoned(t, server.NewClient(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(time.Hour))
 	if _, _, err := long.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrUnavailable) {
 		t.Errorf("with a longer quarantine: %v", err)
 	}
-	third := s.on(server, lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
+	third := usertest.Abandoned(t, server.NewClient(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
 	usertest.Eventually(t, "the server is old enough", time.Minute, func() bool {
 		info := server.NewClient(t).InfoMap(t.Context(), "server").Item("Server", "uptime_in_seconds")
 		seconds, _ := strconv.Atoi(info)
@@ -173,31 +161,18 @@ func TestHoldsGoOnInAQuarantine(t *testing.T) {
 	suite.NeedsFull(t, "it takes seconds")
 	t.Parallel()
 	s := newSuccession(t)
-	var at func() string
-	address := s.master.Addr()
-	var mu sync.Mutex
-	at = func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return address
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: address, Dialer: dialing(at)})
-	defer rdb.Close()
-	locks, err := lockmw.New(rdb, lockmw.WithLease(keptLease), lockmw.WithQuarantine(longQuarantine))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = locks.Close() }()
-	ctx, h, err := locks.Lock(context.WithoutCancel(t.Context()), "item")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var address atomic.Value
+	address.Store(s.master.Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: s.master.Addr(), Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address.Load().(string))
+	}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	locks := usertest.Abandoned(t, rdb, lockmw.WithLease(keptLease), lockmw.WithQuarantine(longQuarantine))
+	ctx, h := usertest.Lock(t, context.WithoutCancel(t.Context()), locks, "item")
 	s.await()
 	begun := time.Now()
 	s.succeed()
-	mu.Lock()
-	address = s.replica.Addr()
-	mu.Unlock()
+	address.Store(s.replica.Addr())
 	replaced := time.Now()
 	for h.Deadline().Before(replaced.Add(keptLease)) { // until it is renewed there
 		if ctx.Err() != nil {
@@ -208,21 +183,15 @@ func TestHoldsGoOnInAQuarantine(t *testing.T) {
 	if err := h.Extend(t.Context(), keptLease); err != nil {
 		t.Errorf("Extend: %v", err)
 	}
-	if err := h.Unlock(); err != nil {
-		t.Errorf("Unlock: %v", err)
-	}
+	usertest.Unlock(t, h)
 	if _, _, err := locks.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrUnavailable) {
 		t.Errorf("a try in the quarantine: %v", err)
 	}
-	if _, h, err = locks.Lock(context.WithoutCancel(t.Context()), "item"); err != nil {
-		t.Fatal(err)
-	}
+	_, h = usertest.Lock(t, context.WithoutCancel(t.Context()), locks, "item")
 	if took := time.Since(begun); took < longQuarantine {
 		t.Errorf("a lock was granted %v after the fail-over", took)
 	}
-	if err := h.Unlock(); err != nil {
-		t.Error(err)
-	}
+	usertest.Unlock(t, h)
 }
 
 // A server that writes all to its append-only file has lost nothing. It does not know that, and is in quarantine, too.
@@ -236,8 +205,7 @@ func TestHoldsGoOnAfterARestartWithAnAppendOnlyFile(t *testing.T) {
 			if with {
 				opts = append(opts, lockmw.WithQuarantine(longQuarantine))
 			}
-			s := &succession{T: t}
-			holder, rival := s.on(server, opts...), s.on(server, opts...)
+			holder, rival := usertest.Abandoned(t, server.NewClient(t), opts...), usertest.Abandoned(t, server.NewClient(t), opts...)
 			kept := hold(t, holder, "kept")
 			if kept == nil {
 				return
@@ -267,11 +235,7 @@ func TestAQuarantineBeginsWithTheMasterThatSentinelsElect(t *testing.T) {
 	servers.SetDownAfter(500 * time.Millisecond)
 	var clients []*lockmw.Client
 	for range 2 {
-		locks, err := lockmw.New(servers.Client(t), lockmw.WithLease(keptLease), lockmw.WithQuarantine(longQuarantine))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = locks.Close() }()
+		locks := usertest.Abandoned(t, servers.Client(t), lockmw.WithLease(keptLease), lockmw.WithQuarantine(longQuarantine))
 		clients = append(clients, locks)
 	}
 	holder, rival := clients[0], clients[1]
@@ -325,25 +289,8 @@ func TestWithQuarantineRefusesWhatItCannotProtect(t *testing.T) {
 			t.Errorf("WithQuarantine(%v): %v", d, err)
 		}
 	}
-	locks := (&succession{T: t}).on(redistest.Redis(t), lockmw.WithLease(time.Second), lockmw.WithQuarantine(10*time.Second))
-	for what, opts := range map[string][]lockmw.Option{
-		"a lease as long":     {lockmw.WithLease(10 * time.Second)},
-		"a long minimum hold": {lockmw.WithLease(time.Second), lockmw.WithMinHold(time.Minute)},
-	} {
-		if _, _, err := locks.TryLock(t.Context(), "item", opts...); !errors.Is(err, lockmw.ErrInvalidOption) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	embedded := (&succession{T: t}).on(redistest.Mini(t), lockmw.WithLease(time.Second), lockmw.WithQuarantine(10*time.Second))
+	embedded := usertest.Client(t, redistest.Mini(t), lockmw.WithLease(time.Second), lockmw.WithQuarantine(10*time.Second))
 	if _, _, err := embedded.Lock(t.Context(), "item"); !errors.Is(err, lockmw.ErrUnavailable) {
 		t.Errorf("a server without replication ids: %v", err)
-	}
-}
-
-// dialing dials the address of the time.
-func dialing(at func() string) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	return func(ctx context.Context, network, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, network, at())
 	}
 }

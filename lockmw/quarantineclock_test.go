@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -16,7 +17,7 @@ func forgetful(t *testing.T, lease, length time.Duration) (server *redistest.Ser
 	t.Helper()
 	server = redistest.Clocked(t, 0)
 	client = func() *lockmw.Client {
-		return (&succession{T: t}).on(server, lockmw.WithLease(lease), lockmw.WithQuarantine(length))
+		return usertest.Abandoned(t, server.NewClient(t), lockmw.WithLease(lease), lockmw.WithQuarantine(length))
 	}
 	server.StepClock(time.Hour) // it has run for long, by what it says
 	holder = holdFixed(t, client(), "item", lease)
@@ -48,9 +49,7 @@ func TestAStepForwardsIsAHoleInTheQuarantineOfThoseWhoComeLater(t *testing.T) {
 			if holder.ctx.Err() != nil {
 				t.Error("the holder's deadline is over: this shows nothing")
 			}
-			if err := h.Unlock(); err != nil {
-				t.Error(err)
-			}
+			usertest.Unlock(t, h)
 		})
 	}
 }
@@ -83,9 +82,7 @@ func TestAStepBackwardsProlongsNoQuarantine(t *testing.T) {
 			if took := time.Since(asked); took > 2*longQuarantine {
 				t.Errorf("%s is had after %v", key, took)
 			}
-			if err := h.Unlock(); err != nil {
-				t.Error(err)
-			}
+			usertest.Unlock(t, h)
 		})
 	}
 	wg.Wait()

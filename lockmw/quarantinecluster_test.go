@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -19,22 +20,13 @@ func TestEachNodeOfAClusterHasAQuarantineOfItsOwn(t *testing.T) {
 	c := redistest.NewCluster(t, 2, 1)
 	client := func() *lockmw.Client {
 		t.Helper()
-		locks, err := lockmw.New(c.Client(t), lockmw.WithLease(keptLease), lockmw.WithQuarantine(longQuarantine))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = locks.Close() })
+		locks := usertest.Abandoned(t, c.Client(t), lockmw.WithLease(keptLease), lockmw.WithQuarantine(longQuarantine))
 		return locks
 	}
 	used := func(locks *lockmw.Client, key string) {
 		t.Helper()
-		_, h, err := locks.Lock(context.WithoutCancel(t.Context()), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := h.Unlock(); err != nil {
-			t.Error(err)
-		}
+		_, h := usertest.Lock(t, context.WithoutCancel(t.Context()), locks, key)
+		usertest.Unlock(t, h)
 	}
 	locks := client()
 	deposed, other := c.KeyAt(0), c.KeyAt(1)
@@ -61,11 +53,7 @@ func TestATryFollowsASlotThatHasMovedToATrustedNode(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
 	c := redistest.NewCluster(t, 2, 0)
-	locks, err := lockmw.New(c.Client(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = locks.Close() }()
+	locks := usertest.Abandoned(t, c.Client(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
 	var wg sync.WaitGroup
 	for node := range 2 {
 		wg.Go(func() {
@@ -83,8 +71,6 @@ func TestATryFollowsASlotThatHasMovedToATrustedNode(t *testing.T) {
 			t.Errorf("a try after the move: %v", err)
 			continue
 		}
-		if err := h.Unlock(); err != nil {
-			t.Error(err)
-		}
+		usertest.Unlock(t, h)
 	}
 }

@@ -60,17 +60,6 @@ func (s *succession) promote(server *redistest.Server) {
 	}
 }
 
-// on returns a client for locks on a server.
-func (s *succession) on(server *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
-	s.Helper()
-	locks, err := lockmw.New(server.NewClient(s.T), opts...)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = locks.Close() })
-	return locks
-}
-
 const successionKeys = 200
 
 // eachKey calls f for each key at the same time.
@@ -159,7 +148,7 @@ func TestNoGrantThatReplicasHaveAcknowledgedIsLostInAFailover(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSuccession(t)
-			before := s.on(s.master, test.opts...)
+			before := usertest.Abandoned(t, s.master.NewClient(t), test.opts...)
 			var held [successionKeys]*lockmw.Hold
 			eachKey(func(i int, key string) {
 				if i%2 == 0 {
@@ -181,7 +170,7 @@ func TestNoGrantThatReplicasHaveAcknowledgedIsLostInAFailover(t *testing.T) {
 				}
 			})
 			s.succeed()
-			after := takeFree(t, s.on(s.replica))
+			after := takeFree(t, usertest.Abandoned(t, s.replica.NewClient(t)))
 			var taken int
 			for _, h := range held {
 				if h != nil {
@@ -218,7 +207,7 @@ func (s *succession) await() {
 func TestNoGrantIsLostByAMasterThatDiesAmongGrants(t *testing.T) {
 	t.Parallel()
 	s := newSuccession(t)
-	before := s.on(s.master, lockmw.WithReplicas(1, 200*time.Millisecond))
+	before := usertest.Abandoned(t, s.master.NewClient(t), lockmw.WithReplicas(1, 200*time.Millisecond))
 	var held [successionKeys]*lockmw.Hold
 	begun := make(chan struct{}, successionKeys)
 	var wg sync.WaitGroup
@@ -233,7 +222,7 @@ func TestNoGrantIsLostByAMasterThatDiesAmongGrants(t *testing.T) {
 	}
 	s.succeed()
 	wg.Wait()
-	after := takeFree(t, s.on(s.replica))
+	after := takeFree(t, usertest.Abandoned(t, s.replica.NewClient(t)))
 	if n := twice(held, after); n > 0 {
 		t.Errorf("%d keys were taken before the master died, and after it, too", n)
 	}
@@ -254,7 +243,7 @@ func TestARenewalThatReplicasHaveNotAcknowledgedDoesNotCount(t *testing.T) {
 			if with {
 				opts = append(opts, lockmw.WithReplicas(1, 200*time.Millisecond))
 			}
-			held := holdAll(t, s.on(s.master, opts...))
+			held := holdAll(t, usertest.Abandoned(t, s.master.NewClient(t), opts...))
 			s.await()
 			s.link.Swallow()
 			taken := time.Now()
@@ -266,7 +255,7 @@ func TestARenewalThatReplicasHaveNotAcknowledgedDoesNotCount(t *testing.T) {
 				})
 			}
 			s.succeed()
-			after := s.on(s.replica)
+			after := usertest.Abandoned(t, s.replica.NewClient(t))
 			early := takeFromHolders(t, after, held)
 			if with && early > 0 || !with && early == 0 {
 				t.Errorf("%d of %d keys were had by another before the deadline of the holder", early, successionKeys)
@@ -276,12 +265,8 @@ func TestARenewalThatReplicasHaveNotAcknowledgedDoesNotCount(t *testing.T) {
 }
 
 func TestReplicasThatNobodyHasAreMissed(t *testing.T) {
-	locks, err := lockmw.New(redistest.Redis(t).NewClient(t), lockmw.WithReplicas(2, 10*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = locks.Close() }()
-	_, _, err = locks.TryLock(t.Context(), "item")
+	locks := usertest.Client(t, redistest.Redis(t), lockmw.WithReplicas(2, 10*time.Millisecond))
+	_, _, err := locks.TryLock(t.Context(), "item")
 	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "0 of 2 replicas") {
 		t.Errorf("got %v", err)
 	}

@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
 func TestWithoutHoldsALockIsNotReentered(t *testing.T) {
 	local := lockmw.NewLocal()
-	held, hold, err := local.Lock(t.Context(), "user:42")
-	if err != nil {
-		t.Fatal(err)
-	}
+	held, hold := usertest.Lock(t, t.Context(), local, "user:42")
 	ctx := lockmw.WithoutHolds(held)
 	if _, found := lockmw.FromContext(ctx); found {
 		t.Error("the context carries a hold")
@@ -42,10 +40,7 @@ func TestWithoutHoldsOnlyLaterHoldsCount(t *testing.T) {
 	for _, keys := range [][]string{{"a", "b"}, {"c", "d"}, {"e", "f"}} {
 		ctx = lockmw.WithoutHolds(ctx)
 		for _, key := range keys {
-			inner, hold, err := local.Lock(ctx, key, lockmw.WithWait(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			inner, hold := usertest.Lock(t, ctx, local, key, lockmw.WithWait(0))
 			defer hold.Unlock()
 			ctx = inner
 		}
@@ -68,10 +63,7 @@ func TestWithoutHoldsOnlyLaterHoldsCount(t *testing.T) {
 // A wait for a hold that the context hides is no deadlock: it ends with that hold.
 func TestWithoutHoldsNoDeadlockIsSeen(t *testing.T) {
 	lock := func(t *testing.T, ctx context.Context, l lockmw.Locker, key string) context.Context {
-		ctx, hold, err := l.Lock(ctx, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ctx, hold := usertest.Lock(t, ctx, l, key)
 		time.AfterFunc(time.Minute, func() { _ = hold.Unlock() })
 		return context.WithoutCancel(ctx) // the wait must not end with the hold
 	}
@@ -99,10 +91,7 @@ func TestWithoutHoldsNoDeadlockIsSeen(t *testing.T) {
 				if _, err := lockmw.Held(ctx, "user:42"); !errors.Is(err, lockmw.ErrNotHeld) {
 					t.Errorf("Held: %v", err)
 				}
-				_, hold, err := local.Lock(ctx, "user:42", lockmw.WithWait(time.Hour))
-				if err != nil {
-					t.Fatal(err)
-				}
+				_, hold := usertest.Lock(t, ctx, local, "user:42", lockmw.WithWait(time.Hour))
 				_ = hold.Unlock()
 			})
 		})

@@ -32,10 +32,7 @@ func queued(t *testing.T, i *lockmw.Inspector, also ...string) (found []string) 
 func TestAnInspectorFindsTheKeysThatCallsWaitFor(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		holder, waiter := usertest.Client(t, s, lockmw.WithPrefix("shop[1]")), usertest.Client(t, s, lockmw.WithPrefix("shop[1]"))
-		inspector, err := lockmw.NewInspector(s.NewClient(t), lockmw.WithPrefix("shop[1]"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		inspector := usertest.Inspector(t, s.NewClient(t), lockmw.WithPrefix("shop[1]"))
 		if inspector.Prefix() != "shop[1]" {
 			t.Errorf("the prefix is %q", inspector.Prefix())
 		}
@@ -77,10 +74,7 @@ func TestAnInspectorFindsTheKeysThatCallsWaitFor(t *testing.T) {
 func TestAnInspectorSaysWhatTheServerIs(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	inspector, err := lockmw.NewInspector(s.NewClient(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	inspector := usertest.Inspector(t, s.NewClient(t))
 	servers, err := inspector.Servers(t.Context())
 	if err != nil || len(servers) != 1 {
 		t.Fatalf("%+v, %v", servers, err)
@@ -119,10 +113,7 @@ func TestAnInspectorReadsSomeKeys(t *testing.T) {
 		}()
 		t.Cleanup(func() { cancel(); <-done })
 		waits()
-		inspector, err := lockmw.NewInspector(s.NewClient(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		inspector := usertest.Inspector(t, s.NewClient(t))
 		var read []string
 		for status, err := range inspector.Read(t.Context(), []string{"a", "free", "b", "a"}, lockmw.WithShare(1)) {
 			if err != nil {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -55,11 +54,7 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 			t.Parallel()
 			rdb := redis.NewClient(&redis.Options{Addr: tt.addr, MinRetryBackoff: tt.backoff, MaxRetryBackoff: tt.backoff})
 			defer func() { _ = rdb.Close() }()
-			locks, err := lockmw.New(rdb)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = locks.Close() }()
+			locks := usertest.Abandoned(t, rdb)
 			for wait := tt.wait; ; wait *= 2 { // a machine that is busy needs more time to find out
 				start := time.Now()
 				_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(wait))
@@ -92,13 +87,10 @@ func TestADialerThatIsDeafToItsContextDelaysNoCall(t *testing.T) {
 				return nil, errors.New("no handshake")
 			},
 		})
-		locks, err := lockmw.New(rdb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		locks := usertest.Abandoned(t, rdb)
 		start := time.Now()
 		time.AfterFunc(10*time.Second, func() { close(answered) })
-		_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(time.Second))
+		_, _, err := locks.Lock(t.Context(), "user:42", lockmw.WithWait(time.Second))
 		if took := time.Since(start); took > 1100*time.Millisecond || !errors.Is(err, lockmw.ErrUnavailable) {
 			t.Errorf("after %v: %v, want ErrUnavailable after 1s", took, err)
 		}
@@ -113,8 +105,8 @@ func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
 	s := redistest.Redis(t, "--requirepass", "secret")
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
-	log := &safeBuffer{}
-	locks := usertest.ClientOf(t, rdb, lockmw.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+	log := &usertest.Output{}
+	locks := usertest.Abandoned(t, rdb, lockmw.WithLogger(log.Logger()))
 	_, _, err := locks.Lock(t.Context(), "user:42")
 	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "wants a password") {
 		t.Errorf("got %v", err)
@@ -138,10 +130,7 @@ func TestASilentSentinelKeepsNoCallBeyondItsWait(t *testing.T) {
 		MasterName: "mymaster", SentinelAddrs: []string{sentinel.Addr().String()},
 		ReadTimeout: timeout, MaxRetries: -1,
 	})
-	locks, err := lockmw.New(rdb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	locks := usertest.Abandoned(t, rdb)
 	start := time.Now()
 	_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(100*time.Millisecond))
 	if took := time.Since(start); took > timeout/2 {
@@ -165,7 +154,7 @@ func (unheard) Read([]byte) (int, error) { return 0, io.EOF }
 // A call without a limit waits for a server that it can never talk to. Only the log says why.
 func TestTheLogOfAWaitForTheServerSaysWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &safeBuffer{}
+		log := &usertest.Output{}
 		rdb := redis.NewClient(&redis.Options{
 			Addr: "127.0.0.1:6379", // which go-redis need not look up
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
@@ -173,11 +162,8 @@ func TestTheLogOfAWaitForTheServerSaysWhatIsWrong(t *testing.T) {
 				return unheard{here}, nil
 			},
 		})
-		locks, err := lockmw.New(rdb, lockmw.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(5*time.Second))
+		locks := usertest.Abandoned(t, rdb, lockmw.WithLogger(log.Logger()))
+		_, _, err := locks.Lock(t.Context(), "user:42", lockmw.WithWait(5*time.Second))
 		if !errors.Is(err, lockmw.ErrUnavailable) || strings.Count(log.String(), "calls wait for the lock server") != 1 ||
 			!strings.Contains(log.String(), "wants TLS") {
 			t.Errorf("%v, logged: %s", err, log)

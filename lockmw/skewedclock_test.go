@@ -11,19 +11,9 @@ import (
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
-
-// overSentinel returns a client for locks at the master, whichever that is.
-func overSentinel(t *testing.T, servers *redistest.Sentinel, opts ...lockmw.ClientOption) *lockmw.Client {
-	t.Helper()
-	locks, err := lockmw.New(servers.Client(t), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = locks.Close() })
-	return locks
-}
 
 // A fixedHold is one that is not renewed.
 type fixedHold struct {
@@ -33,10 +23,7 @@ type fixedHold struct {
 
 func holdFixed(t *testing.T, locks *lockmw.Client, key string, lease time.Duration) fixedHold {
 	t.Helper()
-	ctx, h, err := locks.Lock(context.WithoutCancel(t.Context()), key, lockmw.WithFixedLease(lease))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx, h := usertest.Lock(t, context.WithoutCancel(t.Context()), locks, key, lockmw.WithFixedLease(lease))
 	return fixedHold{h, ctx}
 }
 
@@ -64,11 +51,7 @@ func afterFailover(t *testing.T, ahead time.Duration, lease func(shelter) time.D
 	wire := servers.NewWire()
 	holds := make([]fixedHold, len(shelters))
 	for i, in := range shelters {
-		locks, err := lockmw.New(servers.Universal(t, wire.Use), in.holder...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = locks.Close() })
+		locks := usertest.Abandoned(t, servers.Universal(t, wire.Use), in.holder...)
 		holds[i] = holdFixed(t, locks, in.name, lease(in))
 	}
 	t.Cleanup(wire.Restore)
@@ -77,7 +60,7 @@ func afterFailover(t *testing.T, ahead time.Duration, lease func(shelter) time.D
 	replace(servers)
 	var wg sync.WaitGroup
 	for i, in := range shelters {
-		next := overSentinel(t, servers, in.next...)
+		next := usertest.Abandoned(t, servers.Client(t), in.next...)
 		wg.Go(func() {
 			h := hold(t, next, in.name)
 			if h == nil {
@@ -88,9 +71,7 @@ func afterFailover(t *testing.T, ahead time.Duration, lease func(shelter) time.D
 				t.Errorf("with %s: a hold goes on after its deadline", in.name)
 			}
 			judge(in, late)
-			if err := h.Unlock(); err != nil {
-				t.Error(err)
-			}
+			usertest.Unlock(t, h)
 		})
 	}
 	wg.Wait()
@@ -132,7 +113,7 @@ func oldToken(t *testing.T, behind time.Duration) (servers *redistest.Sentinel, 
 	t.Helper()
 	servers = redistest.NewClockedSentinel(t, 1, 0, -behind)
 	servers.SetDownAfter(time.Minute)
-	seen = overSentinel(t, servers)
+	seen = usertest.Abandoned(t, servers.Client(t))
 	used(t, seen, "earlier")
 	servers.AwaitReplicated(0)
 	servers.CutOff(0)
@@ -154,9 +135,7 @@ func used(t *testing.T, locks *lockmw.Client, key string) int64 {
 	if h == nil {
 		t.FailNow()
 	}
-	if err := h.Unlock(); err != nil {
-		t.Error(err)
-	}
+	usertest.Unlock(t, h)
 	return h.Token()
 }
 
@@ -165,11 +144,11 @@ func TestTokensFallForThoseOnlyWhoHaveSeenNone(t *testing.T) {
 	suite.NeedsFull(t, "a fail-over takes seconds")
 	t.Parallel()
 	servers, seen, token, _ := oldToken(t, 30*time.Second)
-	cold := overSentinel(t, servers)
+	cold := usertest.Abandoned(t, servers.Client(t))
 	if fallen := used(t, cold, "fresh"); fallen >= token {
 		t.Errorf("a process that has seen no token gets %d after %d: the fall is closed, and the documents say it is not", fallen, token)
 	}
-	for i, locks := range []*lockmw.Client{seen, cold, overSentinel(t, servers)} {
+	for i, locks := range []*lockmw.Client{seen, cold, usertest.Abandoned(t, servers.Client(t))} {
 		risen := used(t, locks, "fresh")
 		if risen <= token {
 			t.Errorf("process %d gets token %d after %d", i, risen, token)
@@ -188,7 +167,7 @@ func TestTheClockOfANewMasterThatIsFarBehindIsNamed(t *testing.T) {
 	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "its clock is ") {
 		t.Errorf("with a clock %v behind: %v", behind, err)
 	}
-	if fallen := used(t, overSentinel(t, servers), "fresh"); fallen >= token {
+	if fallen := used(t, usertest.Abandoned(t, servers.Client(t)), "fresh"); fallen >= token {
 		t.Errorf("a process that has seen no token gets %d after %d: the fall is closed, and the documents say it is not", fallen, token)
 	}
 	servers.Nodes[promoted].StepClock(behind)

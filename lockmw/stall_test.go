@@ -1,19 +1,17 @@
 package lockmw_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
@@ -36,13 +34,9 @@ func eachLocker(t *testing.T, test func(t *testing.T, hold, wait lockmw.Locker, 
 	}
 	for name, lockers := range over {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := &safeBuffer{}
-				logger := slog.New(slog.NewTextHandler(log, nil))
+			usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 				if lockers == nil {
-					defer slog.SetDefault(slog.Default())
-					slog.SetDefault(logger)
-					l := lockmw.NewLocal()
+					log, l := usertest.DefaultLog(t), lockmw.NewLocal()
 					if strings.Contains(name, "reading") {
 						test(t, l, l.RLocker(), log.String)
 					} else {
@@ -50,47 +44,20 @@ func eachLocker(t *testing.T, test func(t *testing.T, hold, wait lockmw.Locker, 
 					}
 					return
 				}
-				c, err := lockmw.New(redistest.Piped(t).NewClient(t), lockmw.WithLogger(logger))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() {
-					_ = c.Close()
-					time.Sleep(2 * time.Second) // in a bubble: go-redis looks once a second whether it was closed
-				}()
-				hold, wait := lockers(c)
+				var log usertest.Output
+				hold, wait := lockers(usertest.Client(t, s, lockmw.WithLogger(log.Logger())))
 				test(t, hold, wait, log.String)
 			})
 		})
 	}
 }
 
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 func TestACallThatWaitsForItselfIsLoggedOnceAndSaysSo(t *testing.T) {
 	eachLocker(t, func(t *testing.T, hold, wait lockmw.Locker, log func() string) {
-		_, held, err := hold.Lock(t.Context(), "user:42")
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, held := usertest.Lock(t, t.Context(), hold, "user:42")
 		begun := time.Now()
 		for range 2 {
-			err = forgetTheContext(t.Context(), wait)
+			err := forgetTheContext(t.Context(), wait)
 			if !errors.Is(err, lockmw.ErrBusy) || !strings.Contains(err.Error(), stallHint) {
 				t.Errorf("the error does not say who the holder is: %v", err)
 			}
@@ -113,9 +80,7 @@ func TestACallThatWaitsForItselfIsLoggedOnceAndSaysSo(t *testing.T) {
 		if err != nil || at.Sub(begun) < time.Second || at.Sub(begun) > 1300*time.Millisecond {
 			t.Errorf("logged %v after the call: %v", at.Sub(begun), err)
 		}
-		if err := held.Unlock(); err != nil {
-			t.Error(err)
-		}
+		usertest.Unlock(t, held)
 	})
 }
 
@@ -136,9 +101,7 @@ func TestTheLineOfAStallNamesWhereTheHolderTookTheLock(t *testing.T) {
 			if named := strings.Contains(log(), `holder.taken_by="github.com/lockmw/go/lockmw_test.takeTheLock (stall_test.go:`); named != stacks {
 				t.Errorf("with stacks %v: %q", stacks, log())
 			}
-			if err := held.Unlock(); err != nil {
-				t.Error(err)
-			}
+			usertest.Unlock(t, held)
 		})
 	}
 }
@@ -151,10 +114,7 @@ func TestTheLineOfAStallSaysWhatIsKnown(t *testing.T) {
 			if labels {
 				holder, waiter = []lockmw.Option{lockmw.WithLabel("req-7")}, []lockmw.Option{lockmw.WithLabel("req-8")}
 			}
-			_, held, err := hold.Lock(t.Context(), "user:42", holder...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, held := usertest.Lock(t, t.Context(), hold, "user:42", holder...)
 			done := make(chan struct{})
 			go waitFirstThing(t.Context(), wait, done, waiter...)
 			<-done
@@ -165,9 +125,7 @@ func TestTheLineOfAStallSaysWhatIsKnown(t *testing.T) {
 					t.Errorf("with labels %t, %q is there: %t, in %s", labels, attribute, got, log())
 				}
 			}
-			if err := held.Unlock(); err != nil {
-				t.Error(err)
-			}
+			usertest.Unlock(t, held)
 		})
 	}
 }
@@ -194,17 +152,12 @@ func TestManyCallsThatWaitForTheirProcessHaveOneLine(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := from; i < to; i++ {
 				key := fmt.Sprint("user:", i)
-				_, held, err := hold.Lock(t.Context(), key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				_, held := usertest.Lock(t, t.Context(), hold, key)
 				wg.Go(func() {
 					if _, _, err := wait.Lock(t.Context(), key, lockmw.WithWait(2*time.Second)); !errors.Is(err, lockmw.ErrBusy) {
 						t.Error(err)
 					}
-					if err := held.Unlock(); err != nil {
-						t.Error(err)
-					}
+					usertest.Unlock(t, held)
 				})
 			}
 			wg.Wait()
@@ -224,10 +177,7 @@ func TestManyCallsThatWaitForTheirProcessHaveOneLine(t *testing.T) {
 // A queue that moves on is no sign of a mistake, and neither is a short wait.
 func TestAWaitForSeveralHoldersIsNoStall(t *testing.T) {
 	eachLocker(t, func(t *testing.T, hold, wait lockmw.Locker, log func() string) {
-		_, held, err := hold.Lock(t.Context(), "user:42")
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, held := usertest.Lock(t, t.Context(), hold, "user:42")
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
@@ -241,9 +191,7 @@ func TestAWaitForSeveralHoldersIsNoStall(t *testing.T) {
 			})
 		}
 		time.Sleep(900 * time.Millisecond) // of the bubble's time
-		if err := held.Unlock(); err != nil {
-			t.Error(err)
-		}
+		usertest.Unlock(t, held)
 		wg.Wait()
 		if got := log(); strings.Contains(got, "its own process holds") {
 			t.Errorf("logged %q", got)
@@ -252,8 +200,7 @@ func TestAWaitForSeveralHoldersIsNoStall(t *testing.T) {
 }
 
 func TestAWaitForAnotherProcessIsNoStall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, server *redistest.Server) {
 		clients, log := twoClients(t, server)
 		rdb := server.NewClient(t)
 		if err := rdb.HSet(t.Context(), "lockmw:{user:42}", "id", "x.1", "owner", "5cdc", "token", "1795358195100824",
@@ -281,14 +228,11 @@ func TestAWaitForAnotherClientOfTheProcessSaysSo(t *testing.T) {
 		"reading behind plain":   func(c *lockmw.Client) (hold, wait lockmw.Locker) { return c, rwlock.New(c).RLocker() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				clients, log := twoClients(t, redistest.Piped(t))
+			usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+				clients, log := twoClients(t, s)
 				hold, _ := over(clients[0])
 				_, wait := over(clients[1])
-				_, held, err := hold.Lock(t.Context(), "user:42", lockmw.WithLabel("req-7"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				_, held := usertest.Lock(t, t.Context(), hold, "user:42", lockmw.WithLabel("req-7"))
 				for range 2 {
 					if err := forgetTheContext(t.Context(), wait); !errors.Is(err, lockmw.ErrBusy) || !strings.Contains(err.Error(), stallHint) {
 						t.Errorf("got %v", err)
@@ -297,31 +241,16 @@ func TestAWaitForAnotherClientOfTheProcessSaysSo(t *testing.T) {
 				if got := log.String(); strings.Count(got, "its own process holds") != 1 || !strings.Contains(got, "holder.label=req-7") {
 					t.Errorf("logged %q", got)
 				}
-				if err := held.Unlock(); err != nil {
-					t.Error(err)
-				}
+				usertest.Unlock(t, held)
 			})
 		})
 	}
 }
 
 // twoClients returns Clients of one server, and what they log.
-func twoClients(t *testing.T, server *redistest.Server) ([]*lockmw.Client, *safeBuffer) {
+func twoClients(t *testing.T, server *redistest.Server) ([]*lockmw.Client, *usertest.Output) {
 	t.Helper()
-	log := &safeBuffer{}
-	clients := make([]*lockmw.Client, 2)
-	for i := range clients {
-		c, err := lockmw.New(server.NewClient(t), lockmw.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		clients[i] = c
-	}
-	t.Cleanup(func() {
-		for _, c := range clients {
-			_ = c.Close()
-		}
-		time.Sleep(2 * time.Second) // in a bubble: go-redis looks once a second whether it was closed
-	})
-	return clients, log
+	log := &usertest.Output{}
+	logged := lockmw.WithLogger(log.Logger())
+	return []*lockmw.Client{usertest.Client(t, server, logged), usertest.Client(t, server, logged)}, log
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -35,19 +36,12 @@ func uses(t *testing.T, rdb redis.UniversalClient, n int) {
 	t.Helper()
 	var clients [2]*lockmw.Client
 	for i := range clients {
-		c, err := lockmw.New(rdb)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close() }()
+		c := usertest.ClientOf(t, rdb)
 		clients[i] = c
 	}
 	for i := range n {
 		key := lockmw.Key("item", fmt.Sprint(t.Name(), i))
-		_, hold, err := clients[0].Lock(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, hold := usertest.Lock(t, t.Context(), clients[0], key)
 		if _, _, err := clients[1].TryLock(t.Context(), key); !errors.Is(err, lockmw.ErrBusy) {
 			t.Errorf("TryLock beside it: %v", err)
 		}
@@ -55,9 +49,7 @@ func uses(t *testing.T, rdb redis.UniversalClient, n int) {
 		go func() {
 			next <- lockmw.Do(t.Context(), clients[1], key, func(context.Context) error { return nil })
 		}()
-		if err := hold.Unlock(); err != nil {
-			t.Error(err)
-		}
+		usertest.Unlock(t, hold)
 		if err := <-next; err != nil {
 			t.Error(err)
 		}
@@ -85,11 +77,8 @@ func TestWrappedClientsOfAClusterAreUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const n = 20
 			uses(t, wrapper, n)
-			inspector, err := lockmw.NewInspector(wrapper)
-			if err != nil {
-				t.Fatal(err)
-			}
-			locks := clusterClient(t, c)
+			inspector := usertest.Inspector(t, wrapper)
+			locks := usertest.Abandoned(t, c.Client(t))
 			for i := range n {
 				if _, _, err := locks.Lock(t.Context(), lockmw.Key("held", fmt.Sprint(name, i))); err != nil {
 					t.Fatal(err)

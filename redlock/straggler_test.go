@@ -1,10 +1,11 @@
 package redlock_test
 
 import (
-	"github.com/lockmw/go/internal/test/usertest"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 // A node whose grant comes after the release would refuse the next call of the same process. That call waits a moment for it,

@@ -39,18 +39,29 @@ func Client(t testing.TB, s *redistest.Server, opts ...lockmw.ClientOption) *loc
 }
 
 // ClientOf is Client with a connection of the test's own.
-func ClientOf(t testing.TB, rdb *redis.Client, opts ...lockmw.ClientOption) *lockmw.Client {
+func ClientOf(t testing.TB, rdb redis.UniversalClient, opts ...lockmw.ClientOption) *lockmw.Client {
+	t.Helper()
+	return client(t, rdb, opts, func(err error) {
+		if err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// Abandoned is ClientOf with a server that may be away when the test ends.
+func Abandoned(t testing.TB, rdb redis.UniversalClient, opts ...lockmw.ClientOption) *lockmw.Client {
+	t.Helper()
+	return client(t, rdb, opts, func(error) {})
+}
+
+func client(t testing.TB, rdb redis.UniversalClient, opts []lockmw.ClientOption, closed func(error)) *lockmw.Client {
 	t.Helper()
 	silent := lockmw.WithLogger(slog.New(slog.DiscardHandler))
 	c, err := lockmw.New(rdb, append([]lockmw.ClientOption{silent}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { closed(c.Close()) })
 	return c
 }
 
@@ -74,8 +85,8 @@ func Lock(t testing.TB, ctx context.Context, l lockmw.Locker, key string, opts .
 	return ctx, hold
 }
 
-// Unlock releases a hold that was not lost.
-func Unlock(t testing.TB, hold *lockmw.Hold) {
+// Unlock releases a hold that was not lost, or several.
+func Unlock(t testing.TB, hold interface{ Unlock() error }) {
 	t.Helper()
 	if err := hold.Unlock(); err != nil {
 		t.Errorf("Unlock: %v", err)
@@ -194,6 +205,18 @@ func (o *Output) Len() int {
 	return o.text.Len()
 }
 
+// Logger returns a logger that writes to o.
+func (o *Output) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(o, nil)) }
+
+// DefaultLog collects what is logged with slog's own logger until the test ends, which must not be parallel to others.
+func DefaultLog(t testing.TB) *Output {
+	var o Output
+	before := slog.Default()
+	slog.SetDefault(o.Logger())
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return &o
+}
+
 // Recovered returns the error with which f panics; nil if it does not.
 func Recovered(f func()) (err error) {
 	defer func() {
@@ -207,6 +230,14 @@ func Recovered(f func()) (err error) {
 	}()
 	f()
 	return nil
+}
+
+// WantPanic checks that f panics with a text that begins with prefix, and says something.
+func WantPanic(t testing.TB, prefix, says string, f func()) {
+	t.Helper()
+	if err := Recovered(f); err == nil || !strings.HasPrefix(err.Error(), prefix) || !strings.Contains(err.Error(), says) {
+		t.Errorf("panic %v, want one that begins with %q and says %q", err, prefix, says)
+	}
 }
 
 // Explains makes calls that are mistakes. Each has to return an error, or panic with one, that says what is nil or was not
