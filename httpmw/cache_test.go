@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -55,7 +56,7 @@ func TestNoCacheStoresTheAnswerToARefusal(t *testing.T) {
 		"an error handler sets them too": {httpmw.WithLock(failing(lockmw.ErrBusy), user42, httpmw.WithErrorHandler(leavesItToTheDefault))(never(t)), t.Context(), 409},
 	} {
 		t.Run(name, func(t *testing.T) {
-			captureLog(t)
+			usertest.DefaultLog(t)
 			rec := serve(setCached(tt.handler), httptest.NewRequestWithContext(tt.ctx, http.MethodPost, "/", nil))
 			if rec.Code != tt.status || !slices.Equal(rec.Header()["Cache-Control"], []string{"no-store"}) {
 				t.Errorf("status %d, Cache-Control %q; want %d, no-store", rec.Code, rec.Header()["Cache-Control"], tt.status)

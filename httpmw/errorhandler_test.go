@@ -44,7 +44,7 @@ func TestTheErrorHandlerIsToldThatTheKeyFunctionFailed(t *testing.T) {
 }
 
 func TestAnErrorHandlerThatSaysNothingIsNoSuccess(t *testing.T) {
-	captureLog(t)
+	usertest.DefaultLog(t)
 	for what, says := range map[string]func(http.ResponseWriter){
 		"nothing":                   func(http.ResponseWriter) {},
 		"a hint":                    func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) },
@@ -132,7 +132,7 @@ func TestAnErrorHandlerFlushesWhatItHasSaid(t *testing.T) {
 
 // What it answers is its own affair, also after a loss.
 func TestAnErrorHandlerMayAnswerWithASuccess(t *testing.T) {
-	captureLog(t)
+	usertest.DefaultLog(t)
 	local := lockmw.NewLocal()
 	accepted := httpmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, _ error) {
 		if err := r.Context().Err(); err != nil {

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/httpmw"
@@ -85,34 +83,6 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 				})
 			}
 		}
-	})
-}
-
-// The server does not read a long body that the handler has not begun to read, and so does not see the end of the
-// connection behind it.
-func TestAWaitWithAnUnreadBodyEndsByItself(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		t.Parallel()
-		locks, other := usertest.Client(t, s), usertest.Client(t, s)
-		usertest.Occupy(t, other, "user:secret-42")
-		logged, statuses := webtest.AccessLog(httpmw.WithLock(locks, secretUser, lockmw.WithWait(3*time.Second))(never(t)))
-		site := webtest.NewSite(t, logged)
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", site.Listener.Addr().String())
-		if err == nil {
-			_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nbegin")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		usertest.Eventually(t, "the request waits", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
-		if err := conn.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if status := usertest.Receive(t, "the access log", statuses); status != http.StatusServiceUnavailable && status != 499 {
-			t.Errorf("status %d, want 503, or 499 should the server have noticed", status)
-		}
-		usertest.Eventually(t, "the ticket is withdrawn", patience, func() bool { return queued(t, s, "user:secret-42") == 0 })
 	})
 }
 

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/lockmw/go/httpmw"
-	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -73,13 +71,4 @@ func readProblem(t *testing.T, rec *httptest.ResponseRecorder) problem {
 		t.Errorf("incomplete problem for status %d: %+v", rec.Code, p)
 	}
 	return p
-}
-
-// captureLog collects what is logged with slog until the test ends.
-func captureLog(t *testing.T) *usertest.Output {
-	var log usertest.Output
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
-	return &log
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -79,7 +80,7 @@ func TestAKeyFromAJSONBody(t *testing.T) {
 		{"/a/id", `{"a":{"id":"1"},"a":{"id":"2"}}`, "", "an object has the name twice"},
 	} {
 		t.Run(tt.pointer+" of "+fmt.Sprintf("%.40s", tt.body), func(t *testing.T) {
-			log := captureLog(t)
+			log := usertest.DefaultLog(t)
 			var keys []string
 			h := httpmw.WithLock(recording(lockmw.NewLocal(), &keys), httpmw.By("x", httpmw.JSON(tt.pointer)))(echo)
 			rec := serve(h, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(tt.body)))
@@ -159,21 +160,14 @@ func TestABodyThatHasTheKeyIsReadAgain(t *testing.T) {
 						sent = io.MultiReader(sent) // its length is not in the header
 					}
 					what := fmt.Sprintf("%s, %d bytes, known: %t", tt.path, tt.size, known)
-					resp, err := site.Send(t.Context(), http.MethodPost, tt.path, sent)
-					if err != nil {
-						t.Errorf("%s: %v", what, err)
-						continue
-					}
-					got, err := io.ReadAll(resp.Body)
-					_ = resp.Body.Close()
-					answer := webtest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(got)}
+					answer := site.Do(t, http.MethodPost, tt.path, sent)
 					switch {
-					case err != nil || answer.Status != tt.status:
-						t.Errorf("%s: status %d, %v: %.100s; want %d", what, answer.Status, err, got, tt.status)
+					case answer.Status != tt.status:
+						t.Errorf("%s: status %d: %.100s; want %d", what, answer.Status, answer.Body, tt.status)
 					case tt.status == 413:
 						wantProblem(t, answer, 413, "lock-body-too-large", false)
 					case answer.Body != text:
-						t.Errorf("%s: the handler read %d bytes", what, len(got))
+						t.Errorf("%s: the handler read %d bytes", what, len(answer.Body))
 					}
 				}
 			}
@@ -191,16 +185,7 @@ func TestABodyThatHasTheKeyDoesNotArrive(t *testing.T) {
 			t.Parallel()
 			h := httpmw.WithLock(lockmw.NewLocal(), httpmw.By("x", httpmw.JSON("/id")))(never(t))
 			site := webtest.NewSite(t, timeout(100*time.Millisecond)(server.Around(h)), server.Protocol)
-			resp, err := site.Send(t.Context(), http.MethodPost, "/", stalled(t, `{"id":`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			got, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Error(err)
-			}
-			wantProblem(t, webtest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(got)}, 503, "lock-unavailable", true)
+			wantProblem(t, site.Do(t, http.MethodPost, "/", stalled(t, `{"id":`)), 503, "lock-unavailable", true)
 		})
 	}
 }
@@ -223,14 +208,7 @@ func TestABodyThatCannotBeReadIsABadRequest(t *testing.T) {
 
 func TestWhatIsNoPointerPanics(t *testing.T) {
 	for _, pointer := range []string{"id", "#/id", "$.id", "/a~", "/a~2", "/~~1", "/\xff"} {
-		func() {
-			defer func() {
-				if text := fmt.Sprint(recover()); !strings.HasPrefix(text, fmt.Sprintf("httpmw: JSON(%q): not a JSON pointer", pointer)) {
-					t.Errorf("%q: panic %q", pointer, text)
-				}
-			}()
-			httpmw.JSON(pointer)
-		}()
+		usertest.WantPanic(t, fmt.Sprintf("httpmw: JSON(%q): not a JSON pointer", pointer), "", func() { httpmw.JSON(pointer) })
 	}
 }
 
@@ -251,7 +229,7 @@ func TestARequestWithoutAKeyIsLoggedWithItsPart(t *testing.T) {
 		"a key function":            {httpmw.KeyFunc(secret), []string{"lockmw: invalid key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := captureLog(t)
+			log := usertest.DefaultLog(t)
 			mux := http.NewServeMux()
 			mux.Handle("POST /orders/{id}", httpmw.WithLock(lockmw.NewLocal(), tt.key)(never(t)))
 			for range 100 {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -22,7 +23,7 @@ func TestALossThatTheClientIsNotToldOfIsLogged(t *testing.T) {
 		"a panic":                 func(_ http.ResponseWriter, lose func()) { lose(); panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := captureLog(t)
+			log := usertest.DefaultLog(t)
 			local := lockmw.NewLocal()
 			mux := http.NewServeMux()
 			mux.Handle("POST /orders/{id}", httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +46,7 @@ func TestALossThatTheClientIsNotToldOfIsLogged(t *testing.T) {
 }
 
 func TestNoLossNothingLogged(t *testing.T) {
-	log := captureLog(t)
+	log := usertest.DefaultLog(t)
 	post(httpmw.WithLock(lockmw.NewLocal(), user42)(ok), "/")
 	ctx, cancel := context.WithCancel(t.Context())
 	serve(httpmw.WithLock(lockmw.NewLocal(), user42)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { cancel() })),
@@ -56,7 +57,7 @@ func TestNoLossNothingLogged(t *testing.T) {
 }
 
 func TestAFailedRequestIsLoggedWithItsRoute(t *testing.T) {
-	log := captureLog(t)
+	log := usertest.DefaultLog(t)
 	local := lockmw.NewLocal()
 	mux := http.NewServeMux() // inside of the lock: the pattern is found with a copy of the request
 	mux.HandleFunc("POST /orders/{id}", func(_ http.ResponseWriter, r *http.Request) { lose(local, r) })
@@ -69,7 +70,7 @@ func TestAFailedRequestIsLoggedWithItsRoute(t *testing.T) {
 }
 
 func TestARequestThatIsRefusedBecauseOfRedisIsLoggedWithItsRoute(t *testing.T) {
-	log := captureLog(t)
+	log := usertest.DefaultLog(t)
 	denied := failing(&lockmw.Error{Op: "lock", Key: secret, Err: fmt.Errorf("%w: NOPERM this user has no permissions", lockmw.ErrUnavailable)})
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders/{id}", httpmw.WithLock(denied, user42)(never(t)))
@@ -101,7 +102,7 @@ func TestTheLinesOfARequestHaveItsLabel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for id, want := range map[string]string{"req-7": "label=req-7", "": ""} {
-				log := captureLog(t)
+				log := usertest.DefaultLog(t)
 				h := httpmw.WithLock(test.locks, user42)(test.handle)
 				if id != "" {
 					h = middleware.RequestID(h)

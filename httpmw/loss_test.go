@@ -21,7 +21,7 @@ func lose(local *lockmw.Local, r *http.Request) {
 
 // A context keeps its first cause.
 func TestALossAfterTheDeadlineIsALoss(t *testing.T) {
-	captureLog(t)
+	usertest.DefaultLog(t)
 	local := lockmw.NewLocal()
 	ctx, cancel := context.WithCancel(t.Context())
 	h := httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +38,7 @@ func TestALossAfterTheDeadlineIsALoss(t *testing.T) {
 
 // The outer lock was taken by a middleware that knows nothing of responses.
 func TestASuccessDoesNotGetThroughAfterTheLossOfAnOuterLock(t *testing.T) {
-	captureLog(t)
+	usertest.DefaultLog(t)
 	for name, answer := range map[string]http.Handler{"a status": ok, "nothing": quiet} {
 		t.Run(name, func(t *testing.T) {
 			local := lockmw.NewLocal()
@@ -60,7 +60,7 @@ func TestASuccessDoesNotGetThroughAfterTheLossOfAnOuterLock(t *testing.T) {
 }
 
 func TestAClosedClientFailsAResponseThatHasNotBegun(t *testing.T) {
-	captureLog(t)
+	usertest.DefaultLog(t)
 	for name, answer := range map[string]http.Handler{"nothing written": quiet, "a success": ok} {
 		t.Run(name, func(t *testing.T) {
 			locks := usertest.Client(t, redistest.Mini(t))
@@ -77,7 +77,7 @@ func TestAClosedClientFailsAResponseThatHasNotBegun(t *testing.T) {
 }
 
 func TestTheHeaderOfTheResponseThatIsNotSentIsRemoved(t *testing.T) {
-	captureLog(t)
+	usertest.DefaultLog(t)
 	local := lockmw.NewLocal()
 	locked := httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "/orders/1")

@@ -1,7 +1,6 @@
 package httpmw_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -65,13 +64,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"Claim of nothing", func() { httpmw.Claim(nil) }, "Claim"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			defer func() {
-				got := fmt.Sprint(recover())
-				if !strings.HasPrefix(got, "httpmw: ") || !strings.Contains(got, tt.says) {
-					t.Errorf("panic %q, want one of httpmw that says %q", got, tt.says)
-				}
-			}()
-			tt.mount()
+			usertest.WantPanic(t, "httpmw: ", tt.says, tt.mount)
 		})
 	}
 }

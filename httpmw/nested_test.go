@@ -42,7 +42,7 @@ func TestAnOuterLockThatIsLostDuringTheWait(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := captureLog(t)
+			log := usertest.DefaultLog(t)
 			outer, end := tt.outer(t)
 			local := lockmw.NewLocal()
 			usertest.Occupy(t, local, "item:7")
@@ -57,7 +57,7 @@ func TestAnOuterLockThatIsLostDuringTheWait(t *testing.T) {
 }
 
 func TestARequestThatTheServerCancelsDuringTheWaitIsAnsweredAndNotLogged(t *testing.T) {
-	log := captureLog(t)
+	log := usertest.DefaultLog(t)
 	local := lockmw.NewLocal()
 	usertest.Occupy(t, local, "user:42")
 	base, stop := context.WithCancelCause(context.Background())
@@ -79,7 +79,7 @@ func granting(l lockmw.Locker, f func()) lockmw.Locker {
 }
 
 func TestALockThatComesTooLateIsReleased(t *testing.T) {
-	log := captureLog(t)
+	log := usertest.DefaultLog(t)
 	for name, tt := range map[string]struct {
 		end    func(cancel context.CancelCauseFunc, local *lockmw.Local)
 		status int

@@ -11,7 +11,6 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/lockmw/go/httpmw"
-	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
@@ -27,83 +26,59 @@ func (l panicLog) Write(int, int, http.Header, time.Duration, any) {}
 
 func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		for protocol, edit := range webtest.Protocols {
-			t.Run(protocol, func(t *testing.T) {
-				locks, other := usertest.Client(t, s), usertest.Client(t, s)
-				panics := make(chan any, 10)
-				bug := errors.New("a bug")
-				free := func(h http.Handler) http.Handler { // when the panic comes to Recoverer
-					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						defer func() {
-							if !usertest.IsFree(other, "user:secret-42") {
-								t.Error("the panic has passed the lock before it was released")
-							}
-						}()
-						h.ServeHTTP(w, r)
-					})
-				}
-				r := chi.NewRouter()
-				r.Use(middleware.RequestLogger(panicLog{panics}), middleware.Recoverer, free, httpmw.WithLock(locks, secretUser))
-				r.Get("/bug", func(http.ResponseWriter, *http.Request) { panic(bug) })
-				r.Get("/begun", func(w http.ResponseWriter, _ *http.Request) {
-					w.Header().Set("Content-Length", "100")
-					_, _ = io.WriteString(w, "begun")
-					_ = http.NewResponseController(w).Flush()
-					panic(http.ErrAbortHandler)
+	for protocol, edit := range webtest.Protocols {
+		t.Run(protocol, func(t *testing.T) {
+			local := lockmw.NewLocal()
+			panics := make(chan any, 10)
+			bug := errors.New("a bug")
+			free := func(h http.Handler) http.Handler { // when the panic comes to Recoverer
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					defer func() {
+						if !usertest.IsFree(local, "user:secret-42") {
+							t.Error("the panic has passed the lock before it was released")
+						}
+					}()
+					h.ServeHTTP(w, r)
 				})
-				r.Get("/abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-				r.Get("/nil", func(http.ResponseWriter, *http.Request) { panic(nil) }) //nolint:govet // what the test is about
-				site := webtest.NewSite(t, r, edit)
-
-				if a := site.Get(t, "/bug"); a.Status != http.StatusInternalServerError || a.Body != "" {
-					t.Errorf("status %d, body %q; want Recoverer's 500", a.Status, a.Body)
-				}
-				if got := usertest.Receive(t, "Recoverer's log", panics); got != bug {
-					t.Errorf("Recoverer has got %v", got)
-				}
-				if a := site.Get(t, "/nil"); a.Status != http.StatusInternalServerError || a.Body != "" {
-					t.Errorf("panic(nil): status %d, body %q; want Recoverer's 500", a.Status, a.Body)
-				}
-				if got, isNil := usertest.Receive(t, "Recoverer's log", panics).(error); !isNil {
-					t.Errorf("Recoverer has got %v", got)
-				}
-				for _, path := range []string{"/begun", "/abort"} {
-					resp, err := site.Send(t.Context(), http.MethodGet, path, nil)
-					if err == nil {
-						_, err = io.ReadAll(resp.Body)
-						_ = resp.Body.Close()
-					}
-					if err == nil {
-						t.Errorf("%s: the client did not see that the answer was aborted", path)
-					}
-				}
-				if len(panics) > 0 {
-					t.Errorf("an aborted answer was logged as %v", <-panics)
-				}
+			}
+			r := chi.NewRouter()
+			r.Use(middleware.RequestLogger(panicLog{panics}), middleware.Recoverer, free, httpmw.WithLock(local, secretUser))
+			r.Get("/bug", func(http.ResponseWriter, *http.Request) { panic(bug) })
+			r.Get("/begun", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", "100")
+				_, _ = io.WriteString(w, "begun")
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
 			})
-		}
-	})
-}
+			r.Get("/abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+			r.Get("/nil", func(http.ResponseWriter, *http.Request) { panic(nil) }) //nolint:govet // what the test is about
+			site := webtest.NewSite(t, r, edit)
 
-// The timeout comes before the lock and so limits the wait. chi's writes a 504 then, too late for the
-// client, of which net/http complains, as it does for every handler that answers in spite of it.
-func TestATimeoutOutsideLimitsTheWait(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		t.Parallel()
-		locks, other := usertest.Client(t, s), usertest.Client(t, s)
-		usertest.Occupy(t, other, "user:secret-42")
-		h := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience))(never(t))
-		site := webtest.NewSite(t, middleware.Timeout(2*time.Second)(h))
-		site.Complaint = "timeout.go"
-		wantProblem(t, site.Request(t, http.MethodPost, "/"), 503, "lock-timeout", true)
-		usertest.Eventually(t, "the ticket is withdrawn", patience, func() bool { return queued(t, s, "user:secret-42") == 0 })
-
-		site = webtest.NewSite(t, http.TimeoutHandler(h, time.Second, "too late"))
-		if a := site.Request(t, http.MethodPost, "/"); a.Status != http.StatusServiceUnavailable {
-			t.Errorf("status %d: %s", a.Status, a.Body)
-		}
-		usertest.Eventually(t, "the ticket is withdrawn", patience, func() bool { return queued(t, s, "user:secret-42") == 0 })
-	})
+			if a := site.Get(t, "/bug"); a.Status != http.StatusInternalServerError || a.Body != "" {
+				t.Errorf("status %d, body %q; want Recoverer's 500", a.Status, a.Body)
+			}
+			if got := usertest.Receive(t, "Recoverer's log", panics); got != bug {
+				t.Errorf("Recoverer has got %v", got)
+			}
+			if a := site.Get(t, "/nil"); a.Status != http.StatusInternalServerError || a.Body != "" {
+				t.Errorf("panic(nil): status %d, body %q; want Recoverer's 500", a.Status, a.Body)
+			}
+			if got, isNil := usertest.Receive(t, "Recoverer's log", panics).(error); !isNil {
+				t.Errorf("Recoverer has got %v", got)
+			}
+			for _, path := range []string{"/begun", "/abort"} {
+				resp, err := site.Send(t.Context(), http.MethodGet, path, nil)
+				if err == nil {
+					_, err = io.ReadAll(resp.Body)
+					_ = resp.Body.Close()
+				}
+				if err == nil {
+					t.Errorf("%s: the client did not see that the answer was aborted", path)
+				}
+			}
+			if len(panics) > 0 {
+				t.Errorf("an aborted answer was logged as %v", <-panics)
+			}
+		})
+	}
 }

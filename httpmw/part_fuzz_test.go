@@ -26,6 +26,15 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add("POST " + target + " HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\n\r\n")
 	}
+	for _, item := range []string{
+		"\x00", "a%0d%0aX-A:%20b", "%ff%fe", "\xff\xfe", "%c0%af", "..%2f..%2fetc", "a%252Fb", "%7Bother%7D", "%", strings.Repeat("%25", 400),
+		strings.Repeat("a", 1024-len("item::k")), strings.Repeat("a", 1025-len("item::k")), strings.Repeat("a", 64<<10),
+	} {
+		f.Add("POST /items/" + item + "/x HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\n\r\n")
+	}
+	for _, header := range []string{strings.Repeat("a", 64<<10), "a\x00b", "a\r\nX-A: b", "a\rb", "\xff", " \t "} {
+		f.Add("POST /items/42/x HTTP/1.1\r\nHost: h\r\nIdempotency-Key: " + header + "\r\n\r\n")
+	}
 	f.Add("POST /items/" + strings.Repeat("a", 1100) + "/x HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\n\r\n")
 	for _, header := range []string{"", "Idempotency-Key: " + strings.Repeat("%", 400) + "\r\n", "Idempotency-Key: ..%2F..\r\n", "Idempotency-Key: a\r\n b\r\n", "Idempotency-Key:\r\n", "idempotency-key: a:b%\xff\r\n", "Idempotency-Key: a\r\nIdempotency-Key: b\r\n", "Content-Length: 5\r\n"} {
 		f.Add("GET /items/42/x HTTP/1.0\r\n" + header + "\r\n")

@@ -2,7 +2,6 @@ package httpmw_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,68 +15,6 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
-
-func TestAllSpellingsOfAParameterMeanOneLock(t *testing.T) {
-	item := map[string]httpmw.KeyFunc{
-		"URLParam":  httpmw.By("item", httpmw.URLParam("itemID")),
-		"PathValue": httpmw.By("item", httpmw.PathValue("itemID")),
-	}
-	routes := map[string]func(mw func(http.Handler) http.Handler) http.Handler{
-		"With": func(mw func(http.Handler) http.Handler) http.Handler {
-			r := chi.NewRouter()
-			r.With(mw).Handle("/items/{itemID}/orders", ok)
-			return r
-		},
-		"inside Route": func(mw func(http.Handler) http.Handler) http.Handler {
-			r := chi.NewRouter()
-			r.Route("/items/{itemID}", func(r chi.Router) {
-				r.Use(mw)
-				r.Handle("/orders", ok)
-			})
-			return r
-		},
-		"a mounted sub-router behind StripPrefix": func(mw func(http.Handler) http.Handler) http.Handler {
-			sub := chi.NewRouter()
-			sub.With(mw).Handle("/{itemID}/orders", ok)
-			r := chi.NewRouter()
-			r.Mount("/items", http.StripPrefix("/items", sub))
-			return r
-		},
-		"routed on the decoded path by StripSlashes": func(mw func(http.Handler) http.Handler) http.Handler {
-			r := chi.NewRouter()
-			r.Use(middleware.StripSlashes)
-			r.With(mw).Handle("/items/{itemID}/orders", ok)
-			return r
-		},
-	}
-	for name, route := range routes {
-		for part, key := range item {
-			for spelling, want := range map[string]string{
-				"42":         "item:42",
-				"%34%32":     "item:42",
-				"4%32":       "item:42",
-				"a%3Ab":      "item:a%3Ab",
-				"a:b":        "item:a%3Ab",
-				"%2534%32":   "item:%25342",
-				"100%25%34":  "item:100%254",
-				"x%20y":      "item:x y",
-				"%2534%2532": "item:%2534%2532",
-			} {
-				for _, slash := range []string{"", "/"} {
-					if slash != "" && !strings.Contains(name, "StripSlashes") {
-						continue
-					}
-					var keys []string
-					h := route(httpmw.WithLock(recording(lockmw.NewLocal(), &keys), key))
-					rec := post(h, "/items/"+spelling+"/orders"+slash)
-					if !slices.Equal(keys, []string{want}) || rec.Code != http.StatusCreated {
-						t.Errorf("%s, %s, %q: keys %q, want %q; status %d", name, part, spelling+slash, keys, want, rec.Code)
-					}
-				}
-			}
-		}
-	}
-}
 
 // A path may be made such that what is of the decoded path looks as if it were of the escaped one.
 func TestParametersOfAHostilePathShareNoLock(t *testing.T) {
@@ -145,33 +82,6 @@ func TestAHostilePathThatIsCleanedIsRefused(t *testing.T) {
 	}
 }
 
-func TestASlashInAParameterIsPartOfIt(t *testing.T) {
-	var keys []string
-	r := chi.NewRouter()
-	r.With(httpmw.WithLock(recording(lockmw.NewLocal(), &keys), httpmw.By("item", httpmw.URLParam("itemID")))).Handle("/items/{itemID}", ok)
-	post(r, "/items/a%2Fb")
-	if want := []string{"item:a/b"}; !slices.Equal(keys, want) {
-		t.Errorf("keys %q, want %q", keys, want)
-	}
-}
-
-func TestPathValueIsDecodedByServeMux(t *testing.T) {
-	var keys []string
-	mux := http.NewServeMux()
-	mux.Handle("POST /items/{itemID}", httpmw.WithLock(recording(lockmw.NewLocal(), &keys), httpmw.By("item", httpmw.PathValue("itemID")))(ok))
-	mux.Handle("POST /files/{path...}", httpmw.WithLock(recording(lockmw.NewLocal(), &keys), httpmw.By("file", httpmw.PathValue("path")))(ok))
-	post(mux, "/items/42")
-	post(mux, "/items/%34%32")
-	post(mux, "/items/100%25")
-	post(mux, "/files/a/b")
-	if want := []string{"item:42", "item:42", "item:100%25", "file:a/b"}; !slices.Equal(keys, want) {
-		t.Errorf("keys %q, want %q", keys, want)
-	}
-	if rec := post(mux, "/files/"); rec.Code != http.StatusBadRequest {
-		t.Errorf("an empty wildcard: status %d, want 400", rec.Code)
-	}
-}
-
 func TestAParameterOutsideOfItsRouteIsAMistakeOfTheServer(t *testing.T) {
 	param, value := httpmw.By("user", httpmw.URLParam("userID")), httpmw.By("user", httpmw.PathValue("userID"))
 	withLock := func(key httpmw.KeyFunc) func(http.Handler) http.Handler {
@@ -200,7 +110,7 @@ func TestAParameterOutsideOfItsRouteIsAMistakeOfTheServer(t *testing.T) {
 		"PathValue of another name":        mux,
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := captureLog(t)
+			log := usertest.DefaultLog(t)
 			rec := post(h, "/users/42/orders")
 			readProblem(t, rec)
 			if rec.Code != http.StatusInternalServerError || strings.Contains(rec.Body.String(), "userID") {
@@ -224,21 +134,6 @@ func TestPathValueSetByHand(t *testing.T) {
 	}
 }
 
-func TestPartsMakeUnambiguousKeys(t *testing.T) {
-	var keys []string
-	h := httpmw.WithLock(recording(lockmw.NewLocal(), &keys),
-		httpmw.By("order", httpmw.Header("A"), httpmw.Header("B")))(ok)
-	for _, parts := range [][2]string{{"a:b", "c"}, {"a", "b:c"}} {
-		r := httptest.NewRequest(http.MethodPost, "/", nil)
-		r.Header.Set("A", parts[0])
-		r.Header.Set("B", parts[1])
-		serve(h, r)
-	}
-	if want := []string{"order:a%3Ab:c", "order:a:b%3Ac"}; !slices.Equal(keys, want) {
-		t.Errorf("keys %q, want %q", keys, want)
-	}
-}
-
 func TestClaimTakesTheIdentityFromTheContext(t *testing.T) {
 	type userKey struct{}
 	userID := func(ctx context.Context) (string, bool) {
@@ -251,18 +146,5 @@ func TestClaimTakesTheIdentityFromTheContext(t *testing.T) {
 	serve(h, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
 	if want := []string{"user:42"}; !slices.Equal(keys, want) {
 		t.Errorf("keys %q, want %q", keys, want)
-	}
-}
-
-func TestByNamesThePartThatIsMissing(t *testing.T) {
-	key := httpmw.By("order", func(*http.Request) (string, error) { return "1", nil }, httpmw.Header("B"), httpmw.Header("C"))
-	r := httptest.NewRequest(http.MethodPost, "/", nil)
-	r.Header.Set("C", "3")
-	if got, err := key(r); !errors.Is(err, lockmw.ErrInvalidKey) || !strings.Contains(err.Error(), "part 2") || got != "" {
-		t.Errorf("key %q, error %v", got, err)
-	}
-	empty := httpmw.By("order", func(*http.Request) (string, error) { return "", nil })
-	if got, err := empty(r); !errors.Is(err, lockmw.ErrInvalidKey) || got != "" {
-		t.Errorf("key %q, error %v", got, err)
 	}
 }

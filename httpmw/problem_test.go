@@ -49,7 +49,7 @@ func TestStatusesOfWhatCanGoWrong(t *testing.T) {
 		{name: "re-entry on a lost hold", err: refused(lockmw.ErrLost), status: 500, typ: "lock-lost", logged: "ERROR"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			log := captureLog(t)
+			log := usertest.DefaultLog(t)
 			rec := post(httpmw.WithLock(failing(tt.err), user42)(never(t)), "/")
 			p := readProblem(t, rec)
 			if rec.Code != tt.status || p.Type != tt.typ || p.RetryAfterMS < tt.ms || p.RetryAfterMS > tt.ms*11/10 {
@@ -97,7 +97,7 @@ func TestStatusesOfKeysThatCannotBeMade(t *testing.T) {
 		{"a key of another library that fails", httpmw.KeyFunc(func(*http.Request) (string, error) { return "x", errors.New("secret") }), 500, "about:blank"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			log := captureLog(t)
+			log := usertest.DefaultLog(t)
 			var requested []string
 			rec := post(httpmw.WithLock(recording(lockmw.NewLocal(), &requested), tt.key)(never(t)), "/")
 			if p := readProblem(t, rec); p.Status != tt.status || p.Type != tt.typ {
@@ -116,53 +116,6 @@ func TestStatusesOfKeysThatCannotBeMade(t *testing.T) {
 	}
 }
 
-func TestAWaitThatTimesOutIs503(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		local := lockmw.NewLocal()
-		usertest.Occupy(t, local, "user:42")
-		rec := post(httpmw.WithLock(local, user42, lockmw.WithWait(time.Second))(never(t)), "/")
-		if p := readProblem(t, rec); p.Status != 503 || p.Type != "lock-timeout" {
-			t.Errorf("got %+v, want 503 lock-timeout", p)
-		}
-	})
-}
-
-func TestALostLockFailsAResponseThatHasNotBegun(t *testing.T) {
-	log := captureLog(t)
-	local := lockmw.NewLocal()
-	h := httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", "2")
-		w.Header().Set("Etag", `"1"`)
-		local.Expire("user:42")
-		<-r.Context().Done()
-		if cause := context.Cause(r.Context()); !errors.Is(cause, lockmw.ErrLost) {
-			t.Errorf("cause %v, want ErrLost", cause)
-		}
-	}))
-	rec := post(h, "/")
-	if p := readProblem(t, rec); p.Status != 500 || p.Type != "lock-lost" {
-		t.Errorf("got %+v, want 500 lock-lost", p)
-	}
-	if rec.Header().Get("Content-Length") != "" || rec.Header().Get("Etag") != "" {
-		t.Errorf("headers of the other response: %v", rec.Header())
-	}
-	if log.Len() == 0 || strings.Contains(log.String(), "user:42") {
-		t.Errorf("the log should say so without the key: %s", log)
-	}
-}
-
-func TestAClosedLockFailsAResponseThatHasNotBegun(t *testing.T) {
-	captureLog(t)
-	l := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-		ctx, hold := lockmw.NewHold(ctx, key, 1, func(context.Context) error { return lockmw.ErrClosed })
-		return ctx, hold, nil
-	})
-	rec := post(httpmw.WithLock(l, user42)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), "/")
-	if p := readProblem(t, rec); p.Status != 500 || p.Type != "lock-lost" {
-		t.Errorf("got %+v, want 500 lock-lost", p)
-	}
-}
-
 func TestAnUnconfirmedReleaseDoesNotFailTheResponse(t *testing.T) {
 	l := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		ctx, hold := lockmw.NewHold(ctx, key, 1, func(context.Context) error { return lockmw.ErrUnavailable })
@@ -175,7 +128,7 @@ func TestAnUnconfirmedReleaseDoesNotFailTheResponse(t *testing.T) {
 }
 
 func TestAClientThatGoesWhileItsKeyIsLookedUp(t *testing.T) {
-	log := captureLog(t)
+	log := usertest.DefaultLog(t)
 	ctx, goAway := context.WithCancel(t.Context())
 	lookUp := func(r *http.Request) (string, error) {
 		goAway()
@@ -261,5 +214,17 @@ func TestAnUnauthorizedRequestIsToldHowToAuthenticate(t *testing.T) {
 	})
 	if got := post(scheme, "/").Header().Values("WWW-Authenticate"); len(got) != 1 || got[0] != `Basic realm="shop"` {
 		t.Errorf("WWW-Authenticate: %q", got)
+	}
+}
+
+func TestAClosedLockFailsAResponseThatHasNotBegun(t *testing.T) {
+	usertest.DefaultLog(t)
+	l := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		ctx, hold := lockmw.NewHold(ctx, key, 1, func(context.Context) error { return lockmw.ErrClosed })
+		return ctx, hold, nil
+	})
+	rec := post(httpmw.WithLock(l, user42)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), "/")
+	if p := readProblem(t, rec); p.Status != 500 || p.Type != "lock-lost" {
+		t.Errorf("got %+v, want 500 lock-lost", p)
 	}
 }

@@ -168,14 +168,8 @@ func TestAHandlerReadsAllOfTheBodyThatWasReadAhead(t *testing.T) {
 			"replaced":         {"/doubled", strings.NewReader("hello"), nil, webtest.Answer{Status: 200, Body: "70005"}},
 		} {
 			t.Run(protocol+" "+name, func(t *testing.T) {
-				resp, err := site.Send(t.Context(), http.MethodPost, tt.path, tt.body, tt.header...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer resp.Body.Close()
-				b, err := io.ReadAll(resp.Body)
-				if err != nil || resp.StatusCode != tt.want.Status || string(b) != tt.want.Body {
-					t.Errorf("status %d, %q, %v; want %d, %q", resp.StatusCode, b, err, tt.want.Status, tt.want.Body)
+				if a := site.Do(t, http.MethodPost, tt.path, tt.body, tt.header...); a.Status != tt.want.Status || a.Body != tt.want.Body {
+					t.Errorf("status %d, %q; want %d, %q", a.Status, a.Body, tt.want.Status, tt.want.Body)
 				}
 			})
 		}

@@ -107,7 +107,7 @@ func TestAllLeavesOutKeysThatWantNoLock(t *testing.T) {
 }
 
 func TestWithLockAllNeverRunsUnlockedByMistake(t *testing.T) {
-	captureLog(t)
+	usertest.DefaultLog(t)
 	for name, tt := range map[string]struct {
 		keys   httpmw.KeysFunc
 		status int

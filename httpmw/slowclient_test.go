@@ -75,16 +75,9 @@ func TestAClientThatSendsNoBodyDoesNotKeepTheLock(t *testing.T) {
 			read <- err
 			http.Error(w, "no body", http.StatusTeapot)
 		}))
-		resp, err := site.Send(t.Context(), http.MethodPost, "/", stalled(t, "begin"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if err := usertest.Receive(t, "the handler reads", read); !errors.Is(err, cause) {
-			t.Errorf("the body ends with %v, want %v", err, cause)
-		}
-		if resp.StatusCode != http.StatusTeapot {
-			t.Errorf("status %d, want that of the handler", resp.StatusCode)
+		a := site.Do(t, http.MethodPost, "/", stalled(t, "begin"))
+		if err := usertest.Receive(t, "the handler reads", read); !errors.Is(err, cause) || a.Status != http.StatusTeapot {
+			t.Errorf("the body ends with %v, want %v; status %d, want that of the handler", err, cause, a.Status)
 		}
 		usertest.Eventually(t, "the lock is free", patience, func() bool { return usertest.IsFree(local, "user:42") })
 	})
@@ -136,13 +129,8 @@ func TestAClientThatSendsNoBodyDoesNotKeepAHandlerThatDoesNotWantIt(t *testing.T
 			_, err := w.Write(make([]byte, 1<<20))
 			wrote <- err
 		}))
-		resp, err := site.Send(t.Context(), http.MethodPost, "/", stalled(t, "begin"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if n, err := io.Copy(io.Discard, resp.Body); n != 1<<20 || err != nil {
-			t.Errorf("the client got %d bytes: %v", n, err)
+		if a := site.Do(t, http.MethodPost, "/", stalled(t, "begin")); len(a.Body) != 1<<20 {
+			t.Errorf("the client got %d bytes", len(a.Body))
 		}
 		if err := usertest.Receive(t, "the handler writes", wrote); err != nil {
 			t.Error(err)
@@ -210,13 +198,8 @@ func TestAHandlerThatHasUnlockedMayTakeItsTime(t *testing.T) {
 				_, _ = io.WriteString(w, " and end")
 				_ = w.Close()
 			}()
-			resp, err := site.Send(t.Context(), http.MethodPost, "/", body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			if resp.StatusCode != http.StatusOK {
-				t.Errorf("status %d", resp.StatusCode)
+			if a := site.Do(t, http.MethodPost, "/", body); a.Status != http.StatusOK {
+				t.Errorf("status %d", a.Status)
 			}
 		})
 	}

@@ -111,28 +111,6 @@ func TestEveryMethodIsLockedByDefault(t *testing.T) {
 	}
 }
 
-func TestAPanicGoesOnAfterTheRelease(t *testing.T) {
-	for _, value := range []any{http.ErrAbortHandler, errors.New("a bug")} {
-		local := lockmw.NewLocal()
-		h := httpmw.WithLock(local, user42)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(value) }))
-		rec := httptest.NewRecorder()
-		func() {
-			defer func() {
-				if got := recover(); got != value {
-					t.Errorf("recovered %v, want %v", got, value)
-				}
-				if !usertest.IsFree(local, "user:42") {
-					t.Error("the panic arrived before the release")
-				}
-			}()
-			h.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/", nil))
-		}()
-		if rec.Body.Len() > 0 {
-			t.Errorf("a response was written: %q", rec.Body)
-		}
-	}
-}
-
 func TestAPanicAfterTheLossIsNotAnsweredHere(t *testing.T) {
 	local := lockmw.NewLocal()
 	answered := httpmw.WithErrorHandler(func(http.ResponseWriter, *http.Request, error) { t.Error("answered: Recoverer could not") })
@@ -191,7 +169,7 @@ func TestADeadlineDuringTheWaitIsAnswered(t *testing.T) {
 
 // No other request was in the way, and nothing is wrong with the lock.
 func TestADeadlineThatHasPassedAlreadyIsNoTimeout(t *testing.T) {
-	log := captureLog(t)
+	log := usertest.DefaultLog(t)
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	rec := serve(httpmw.WithLock(lockmw.NewLocal(), user42)(never(t)), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
@@ -282,7 +260,8 @@ func TestAMountedMiddlewareServesSeveralRoutes(t *testing.T) {
 	mw := httpmw.WithLock(recording(lockmw.NewLocal(), &keys), httpmw.By("path", func(r *http.Request) (string, error) { return r.URL.Path, nil }))
 	post(mw(ok), "/a")
 	post(mw(ok), "/b")
-	if want := []string{"path:/a", "path:/b"}; !slices.Equal(keys, want) {
+	post(httpmw.WithLock(recording(lockmw.NewLocal(), &keys), httpmw.Const("report", "nightly"))(ok), "/c")
+	if want := []string{"path:/a", "path:/b", "report:nightly"}; !slices.Equal(keys, want) {
 		t.Errorf("keys %q, want %q", keys, want)
 	}
 }

@@ -79,23 +79,29 @@ func (s *Site) Get(t testing.TB, path string, header ...string) Answer {
 	return s.Request(t, http.MethodGet, path, header...)
 }
 
-// Request sends a request and returns the whole answer, within a minute. It may be called from any
-// goroutine: a failure does not end the test.
+// Request is Do without a body.
 func (s *Site) Request(t testing.TB, method, path string, header ...string) Answer {
+	t.Helper()
+	return s.Do(t, method, path, nil, header...)
+}
+
+// Do sends a request and returns the whole answer, within a minute. It may be called from any
+// goroutine: a failure does not end the test.
+func (s *Site) Do(t testing.TB, method, path string, body io.Reader, header ...string) Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	resp, err := s.Send(ctx, method, path, nil, header...)
+	resp, err := s.Send(ctx, method, path, body, header...)
 	if err != nil {
 		t.Errorf("%s %.100s: %v", method, path, err)
 		return Answer{}
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	received, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Errorf("%s %.100s: %v", method, path, err)
 	}
-	return Answer{resp.StatusCode, resp.Header, string(body)}
+	return Answer{resp.StatusCode, resp.Header, string(received)}
 }
 
 // Send sends a request; the header is of names and values in turn.
