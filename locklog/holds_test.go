@@ -276,16 +276,3 @@ func TestFailingOpenIsLogged(t *testing.T) {
 		}
 	})
 }
-
-func TestClosingAClientIsALossOfItsHolds(t *testing.T) {
-	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
-		j := newJournal(t)
-		c := usertest.Client(t, s, lockmw.WithObserver(j.observer))
-		ctx, _ := usertest.Lock(t, t.Context(), c, "item:7")
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-		lost(ctx)
-		j.messages(lockLost)[0].want(t, line{"error.type": "lock_closed"})
-	})
-}

@@ -7,24 +7,17 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
-	"github.com/lockmw/go/rwlock"
 )
 
 // refusedRequests returns what is logged when each kind of lock, over a Redis that refuses, is wanted by some
 // requests.
 func refusedRequests(t *testing.T, requests int, opts func(*slog.Logger) []lockmw.ClientOption) (lines []line) {
-	for kind, of := range map[string]func(*lockmw.Client) lockmw.Locker{
-		"plain": func(c *lockmw.Client) lockmw.Locker { return c },
-		"fair":  func(c *lockmw.Client) lockmw.Locker { return fairlock.New(c) },
-		"write": func(c *lockmw.Client) lockmw.Locker { return rwlock.New(c) },
-		"read":  func(c *lockmw.Client) lockmw.Locker { return rwlock.New(c).RLocker() },
-	} {
+	for kind, of := range kinds {
 		j := newJournal(t)
 		logger := slog.New(slog.NewJSONHandler(&j.Output, nil))
 		server := redistest.Mini(t)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"os/exec"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,12 +22,7 @@ func TestInvalidOptionsPanic(t *testing.T) {
 		"WithKeyRedactor(nil)":         {locklog.WithKeyRedactor(nil)},
 	} {
 		t.Run(want, func(t *testing.T) {
-			defer func() {
-				if said := recover(); said != "locklog: New: "+want {
-					t.Errorf("the panic says %q", said)
-				}
-			}()
-			locklog.New(nil, opts...)
+			usertest.WantPanic(t, "locklog: New: "+want, "", func() { locklog.New(nil, opts...) })
 		})
 	}
 }
@@ -144,17 +137,5 @@ func TestHandlersGetTheContextOfTheAttempt(t *testing.T) {
 	lines := parse(t, text.String())
 	if len(lines) != 2 || lines[0]["request"] != "r1/wait" || lines[1]["request"] != "r1/wait/hold" {
 		t.Errorf("logged %s", &text)
-	}
-}
-
-func TestNothingOfOpenTelemetryIsImported(t *testing.T) {
-	deps, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for dep := range strings.Lines(string(deps)) {
-		if strings.HasPrefix(dep, "go.opentelemetry.io/") {
-			t.Errorf("imports %s", dep)
-		}
 	}
 }

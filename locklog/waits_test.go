@@ -170,35 +170,6 @@ func TestQuickFailuresAreNotLogged(t *testing.T) {
 	j.messages()
 }
 
-func TestOutcomes(t *testing.T) {
-	for _, tt := range []struct {
-		err     error
-		waited  time.Duration
-		outcome string
-		kind    string
-	}{
-		{lockmw.ErrBusy, 0, "not_acquired", "lock_not_acquired"},
-		{lockmw.ErrBusy, time.Second, "timeout", "lock_timeout"},
-		{lockmw.ErrDeadlock, time.Second, "deadlock", "lock_deadlock"},
-		{lockmw.ErrTooManyWaiters, 0, "not_acquired", "lock_too_many_waiters"},
-		{fmt.Errorf("%w: %w", lockmw.ErrBusy, context.Canceled), 0, "canceled", "lock_canceled"},
-		{lockmw.ErrUnavailable, 0, "error", "lock_unavailable"},
-		{lockmw.ErrClosed, 0, "error", "lock_closed"},
-	} {
-		j := newJournal(t, locklog.WithSlowWait(0))
-		newScript(j.observer).Failed(&lockmw.Error{Op: "lock", Key: "item:7", Waited: tt.waited, Err: tt.err})
-		message := slowWait
-		if errors.Is(tt.err, lockmw.ErrUnavailable) {
-			message = failed
-		}
-		l := j.messages(message)[0]
-		l.want(t, line{"level": "WARN", "lock.outcome": tt.outcome, "error.type": tt.kind, "error.message": tt.err.Error()})
-		if tt.waited > 0 { // as the caller sees it
-			l.want(t, line{"lock.waited": tt.waited})
-		}
-	}
-}
-
 func TestAnErrorThatIsNoLockError(t *testing.T) {
 	j := newJournal(t, locklog.WithSlowWait(0))
 	newScript(j.observer).Failed(errors.New("oops"))

@@ -1,55 +1,15 @@
 package tracing_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
-	"github.com/lockmw/go/rwlock"
 )
-
-func TestALockDeletedBeforeUnlockIsLost(t *testing.T) {
-	for _, mode := range []string{"exclusive", "write", "read"} {
-		t.Run(mode, func(t *testing.T) {
-			usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
-				m := newTelemetry(t)
-				c := usertest.Client(t, s, lockmw.WithObserver(m.observer))
-				rw := rwlock.New(c)
-				l := map[string]lockmw.Locker{"exclusive": c, "write": rw, "read": rw.RLocker()}[mode]
-				_, hold := usertest.Lock(t, t.Context(), l, "item:7")
-				if n, err := s.NewClient(t).Del(t.Context(), "lockmw:{item:7}").Result(); n != 1 || err != nil {
-					t.Fatalf("deleted %d locks: %v", n, err)
-				}
-				if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
-					t.Errorf("Unlock: %v, want ErrLost", err)
-				}
-
-				span := m.span("hold_lock item")
-				attrs := attributesOf(span)
-				if attrs["distributed_lock.outcome"] != "lost" || attrs["error.type"] != "lock_lost" {
-					t.Errorf("attributes: %v", attrs)
-				}
-				if span.Status().Code != codes.Error {
-					t.Errorf("status is %v, want Error", span.Status())
-				}
-				if points := m.histogram("distributed_lock.hold.duration"); len(points) != 1 ||
-					!has(points[0].Attributes, []attribute.KeyValue{outcome("lost"), attribute.String("distributed_lock.mode", mode)}) {
-					t.Errorf("hold.duration: %+v", points)
-				}
-				m.allEnded()
-				m.countersAtZero()
-			})
-		})
-	}
-}
 
 // A lock that is passed on within a process is not written to Redis again.
 func TestWaitersOfTheHoldersProcessLinkToTheHolderOthersToTheHoldInRedis(t *testing.T) {

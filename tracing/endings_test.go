@@ -62,36 +62,6 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
-func TestFailuresOfALocal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newTelemetry(t)
-		local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-		_, hold := usertest.Lock(t, t.Context(), local, "item:7")
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(3*time.Second, cancel)
-
-		usertest.Refused(t, t.Context(), local, "item:7", lockmw.WithName("try"), lockmw.WithWait(0))
-		usertest.Refused(t, t.Context(), local, "item:7", lockmw.WithName("timeout"), lockmw.WithWait(2*time.Second))
-		usertest.Refused(t, ctx, local, "item:7", lockmw.WithName("canceled"))
-		usertest.Unlock(t, hold)
-
-		for name, want := range map[string]string{"try": "not_acquired", "timeout": "timeout", "canceled": "canceled"} {
-			s := m.span("acquire_lock " + name)
-			if got := attributesOf(s); got["distributed_lock.outcome"] != want || got["distributed_lock.contended"] != true {
-				t.Errorf("%s: %v", name, got)
-			}
-			if len(s.Links()) != 1 {
-				t.Errorf("%s: %d links, want 1", name, len(s.Links()))
-			}
-		}
-		if s := m.span("acquire_lock timeout"); s.EndTime().Sub(s.StartTime()) != 2*time.Second {
-			t.Errorf("the wait's span lasts %v, want 2s", s.EndTime().Sub(s.StartTime()))
-		}
-		m.allEnded()
-		m.countersAtZero()
-	})
-}
-
 func TestALossEndsTheHoldSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newTelemetry(t)

@@ -3,7 +3,6 @@ package tracing_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,7 +86,7 @@ func (p panicking) OnEnd(s sdktrace.ReadOnlySpan) {
 }
 
 func TestASpanProcessorThatPanicsHarmsNoLock(t *testing.T) {
-	discardLogs(t)
+	usertest.DefaultLog(t)
 	for _, p := range []panicking{
 		{start: "acquire_lock item"}, {end: "acquire_lock item"}, {start: "hold_lock item"}, {end: "hold_lock item"},
 	} {
@@ -110,13 +109,6 @@ func TestASpanProcessorThatPanicsHarmsNoLock(t *testing.T) {
 			m.countersAtZero()
 		})
 	}
-}
-
-// discardLogs throws away what is logged in the test.
-func discardLogs(t *testing.T) {
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	t.Cleanup(func() { slog.SetDefault(before) })
 }
 
 func TestProvidersMayShutDownWhileLocksAreHeldAndWaitedFor(t *testing.T) {

@@ -34,23 +34,13 @@ func TestInvalidOptionsPanic(t *testing.T) {
 		"WithAttributes: ": tracing.WithAttributes(attribute.KeyValue{}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if said, _ := recover().(string); !strings.HasPrefix(said, "tracing: New: "+name) {
-					t.Errorf("the panic says %q", said)
-				}
-			}()
-			tracing.New(o)
+			usertest.WantPanic(t, "tracing: New: "+name, "", func() { tracing.New(o) })
 		})
 	}
 }
 
 func TestHashKeyNeedsASecret(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("no panic")
-		}
-	}()
-	tracing.HashKey(nil)
+	usertest.WantPanic(t, "tracing: HashKey", "", func() { tracing.HashKey(nil) })
 }
 
 func TestHashKeyIsAnHMAC(t *testing.T) {
@@ -241,11 +231,11 @@ func TestNamesAndKeysAreMadeValidUTF8(t *testing.T) {
 }
 
 func TestTheCoreDependsOnNoOpenTelemetry(t *testing.T) {
-	deps, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/lockmw/go/lockmw").Output()
+	deps, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/lockmw/go/lockmw", "github.com/lockmw/go/locklog").Output()
 	if err != nil {
 		t.Skipf("go list: %v", err)
 	}
 	if strings.Contains(string(deps), "go.opentelemetry.io") {
-		t.Errorf("dependencies of lockmw:\n%s", deps)
+		t.Errorf("dependencies of lockmw and locklog:\n%s", deps)
 	}
 }

@@ -74,7 +74,7 @@ func (c *tally) observer() *lockmw.Observer {
 }
 
 func TestEachOfSeveralObserversIsToldEverything(t *testing.T) {
-	discardLogs(t)
+	usertest.DefaultLog(t)
 	alone, only := newTelemetry(t), &tally{}
 	exhibit.Run(t, "item:7", alone.observer)
 	exhibit.Run(t, "item:7", only.observer())

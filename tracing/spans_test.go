@@ -54,21 +54,6 @@ func TestBothSpansAreChildrenOfTheCallers(t *testing.T) {
 	m.allEnded()
 }
 
-func TestSpansNestInARemoteCaller(t *testing.T) {
-	m := newTelemetry(t)
-	local := lockmw.NewLocal(lockmw.WithObserver(m.observer))
-	remote := trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true,
-	})
-	_, hold := usertest.Lock(t, trace.ContextWithRemoteSpanContext(t.Context(), remote), local, "item:7")
-	usertest.Unlock(t, hold)
-	for _, name := range []string{"acquire_lock item", "hold_lock item"} {
-		if parent := m.span(name).Parent(); !parent.Equal(remote) {
-			t.Errorf("parent of %q is %v", name, parent)
-		}
-	}
-}
-
 func TestAttributes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newTelemetry(t)
@@ -208,19 +193,6 @@ func TestAnObserverMountedTwiceReportsOnce(t *testing.T) {
 	}
 	m.allEnded()
 	m.countersAtZero()
-}
-
-func TestTwoObserversReportSideBySide(t *testing.T) {
-	one, two := newTelemetry(t), newTelemetry(t)
-	local := lockmw.NewLocal(lockmw.WithObserver(one.observer), lockmw.WithObserver(two.observer))
-	_, hold := usertest.Lock(t, t.Context(), local, "item:7")
-	usertest.Unlock(t, hold)
-	for _, m := range []*telemetry{one, two} {
-		m.span("acquire_lock item")
-		m.span("hold_lock item")
-		m.allEnded()
-		m.countersAtZero()
-	}
 }
 
 type valueKey struct{}

@@ -47,12 +47,7 @@ func TestCommonAttributesThatAreNotUTF8AreRefused(t *testing.T) {
 		"strings": attribute.StringSlice("k", []string{"a", broken}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if said := fmt.Sprint(recover()); !strings.Contains(said, "WithAttributes") {
-					t.Errorf("the panic says %q", said)
-				}
-			}()
-			tracing.New(tracing.WithAttributes(a))
+			usertest.WantPanic(t, "tracing: ", "WithAttributes", func() { tracing.New(tracing.WithAttributes(a)) })
 		})
 	}
 }

@@ -19,6 +19,8 @@ func TestOutcomesOfWaits(t *testing.T) {
 	}{
 		{&lockmw.Error{Err: lockmw.ErrBusy}, "not_acquired", "lock_not_acquired"},
 		{&lockmw.Error{Err: lockmw.ErrBusy, Waited: time.Second}, "timeout", "lock_timeout"},
+		{&lockmw.Error{Err: lockmw.ErrDeadlock, Waited: time.Second}, "deadlock", "lock_deadlock"},
+		{&lockmw.Error{Err: lockmw.ErrClosed}, "error", "lock_closed"},
 		{&lockmw.Error{Err: lockmw.ErrTooManyWaiters}, "not_acquired", "lock_too_many_waiters"},
 		{&lockmw.Error{Err: context.Canceled}, "canceled", "lock_canceled"},
 		{fmt.Errorf("wrapped: %w", &lockmw.Error{Err: context.Canceled}), "canceled", "lock_canceled"},
