@@ -3,7 +3,6 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,30 +66,6 @@ func TestWithMaxRequeuesCountsNoAttemptOfAClosedLocker(t *testing.T) {
 	}
 }
 
-func TestALastAttemptWhoseLockerIsClosedIsRescued(t *testing.T) {
-	t.Parallel()
-	redis := startRedis(t)
-	client := asynq.NewClient(redis)
-	t.Cleanup(func() { client.Close() })
-	for name, configure := range map[string]func(asynq.Config) asynq.Config{
-		"configured":     asynqmw.Configure,
-		"not configured": func(cfg asynq.Config) asynq.Config { return cfg },
-	} {
-		t.Run(name, func(t *testing.T) {
-			delay := asynqmw.WithRequeueDelay(time.Hour, time.Hour)
-			shutdown := startServer(t, redis, configure(quickBare()), asynqmw.WithLock(closed, byItem, delay, asynqmw.WithRescue(client))(never(t)))
-			defer shutdown()
-			q := newQueue(t, redis)
-			id := q.fulfil("7", asynq.MaxRetry(0))
-			q.awaitCopy(id, 1, asynq.TaskStateScheduled)
-			eventually(t, func() bool {
-				_, err := q.inspector.GetTaskInfo("default", id)
-				return errors.Is(err, asynq.ErrTaskNotFound)
-			})
-		})
-	}
-}
-
 func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 	t.Parallel()
 	for name, maxRetry := range map[string]int{"put back": 5, "as copies": 0} {
@@ -135,39 +110,23 @@ func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 	}
 }
 
-func TestAClosedLockerIsWarnedAboutOnce(t *testing.T) {
-	var log usertest.Output
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
-	h := asynqmw.WithLock(closed, byItem)(never(t))
-	for range 2 {
-		if err := h.ProcessTask(t.Context(), fulfilItem("7")); !asynqmw.IsBusy(err) || !errors.Is(err, lockmw.ErrClosed) {
-			t.Errorf("got %v", err)
-		}
-	}
-	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "lockmw.Client was closed before the asynq server") {
-		t.Errorf("logged: %s", text)
-	}
-}
-
-func TestAWarningGoesToTheLogOfTheClient(t *testing.T) {
+func TestAClosedClientIsWarnedAboutOnceInItsLog(t *testing.T) {
 	var log usertest.Output
 	rdb := redis.NewClient(&redis.Options{}) // nothing is sent
 	defer rdb.Close()
-	c, err := lockmw.New(rdb, lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := usertest.ClientOf(t, rdb, lockmw.WithLogger(log.Logger()))
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range []lockmw.Locker{c, fairlock.New(c), rwlock.New(c), rwlock.New(c).RLocker()} {
 		before := strings.Count(log.String(), "level=WARN")
-		if err := asynqmw.WithLock(l, byItem)(never(t)).ProcessTask(t.Context(), fulfilItem("7")); !errors.Is(err, lockmw.ErrClosed) {
-			t.Errorf("%T: %v", l, err)
+		h := asynqmw.WithLock(l, byItem)(never(t))
+		for range 2 {
+			if err := h.ProcessTask(t.Context(), fulfilItem("7")); !asynqmw.IsBusy(err) || !errors.Is(err, lockmw.ErrClosed) {
+				t.Errorf("%T: %v", l, err)
+			}
 		}
-		if n := strings.Count(log.String(), "level=WARN") - before; n != 1 {
+		if n := strings.Count(log.String(), "level=WARN") - before; n != 1 || !strings.Contains(log.String(), "lockmw.Client was closed before the asynq server") {
 			t.Errorf("%T: %d warnings, want one: %s", l, n, log.String())
 		}
 	}

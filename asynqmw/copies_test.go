@@ -19,8 +19,8 @@ import (
 func TestATaskThatPassesForACopyHasAPlaceOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
-	var log logBook
-	fair := fairlock.New(usertest.Client(t, s, lockmw.WithLogger(log.logger())))
+	var log usertest.Output
+	fair := fairlock.New(usertest.Client(t, s, lockmw.WithLogger(log.Logger())))
 	q := newQueue(t, queueOn(s))
 	release := usertest.Occupy(t, fair, "item:7")
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -25,8 +26,7 @@ type effort struct {
 
 type effortKey struct{}
 
-// An effortCounter counts what attempts take: the calls for locks by an Observer, and by a hook of the client the scripts that
-// touch asynq's keys.
+// An effortCounter counts what attempts take: the calls for locks by an Observer, and the scripts by a hook of the client.
 type effortCounter struct {
 	mu  sync.Mutex
 	all []*effort
@@ -53,23 +53,15 @@ func (*effortCounter) observer() lockmw.Option {
 	}})
 }
 
-func (*effortCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*effortCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (*effortCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		e, ok := ctx.Value(effortKey{}).(*effort)
-		if ok && cmd.Name() == "evalsha" && slices.ContainsFunc(cmd.Args(), func(arg any) bool {
-			key, _ := arg.(string)
-			return strings.HasPrefix(key, "asynq:{")
-		}) {
-			e.scripts.Add(1)
-		}
-		return next(ctx, cmd)
+// hook counts the scripts that touch asynq's keys.
+func (*effortCounter) hook(ctx context.Context, cmds []redis.Cmder, send func() error) error {
+	if e, ok := ctx.Value(effortKey{}).(*effort); ok && cmds[0].Name() == "evalsha" && slices.ContainsFunc(cmds[0].Args(), func(arg any) bool {
+		key, _ := arg.(string)
+		return strings.HasPrefix(key, "asynq:{")
+	}) {
+		e.scripts.Add(1)
 	}
+	return send()
 }
 
 // A task that was parked by this server and comes back runs no script. One that was parked by another server, or is the first to
@@ -129,6 +121,6 @@ func TestATaskThatWaitsInItsWorkerInVainIsParkedWithoutAskingAgain(t *testing.T)
 // serve starts a server whose attempts are counted.
 func (c *effortCounter) serve(t *testing.T, queues asynq.RedisConnOpt, workers int, h asynq.Handler) (shutdown func()) {
 	rdb := queues.(pipedRedis).s.NewClient(t)
-	rdb.AddHook(c)
+	rdb.AddHook(redistest.Hook(c.hook))
 	return startServer(t, queues, parked(workers), c.count(asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem, c.observer())(h)))
 }

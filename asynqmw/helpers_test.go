@@ -3,7 +3,6 @@ package asynqmw_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -189,26 +188,6 @@ func taskFor(typename, item string) *asynq.Task {
 func handle(f func(context.Context) error) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { return f(ctx) })
 }
-
-// A logBook is what was logged. Safe for concurrent use.
-type logBook struct {
-	mu    sync.Mutex
-	lines strings.Builder
-}
-
-func (b *logBook) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lines.Write(line)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lines.String()
-}
-
-func (b *logBook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
 // never fails the test if a task reaches it.
 func never(t *testing.T) asynq.Handler {

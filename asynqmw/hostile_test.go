@@ -37,6 +37,7 @@ func TestHostileTasks(t *testing.T) {
 		"a payload of another kind":       {byItem, inPayload(`["secret"]`), ""},
 		"a payload with a number":         {byItem, inPayload(`{"Item":` + strings.Repeat("7", 64<<10) + `}`), ""},
 		"a payload with too big a number": {byNumber, inPayload(`{"Item":` + strings.Repeat("7", 64<<10) + `}`), ""},
+		"a payload without the field":     {byItem, inPayload("{}"), ""},
 		"a payload with null":             {byItem, inPayload(`{"Item":null}`), ""},
 		"a payload that is null":          {byNumber, inPayload("null"), ""},
 		"a payload nested too deeply":     {byItem, inPayload(strings.Repeat("[", 64<<10)), ""},

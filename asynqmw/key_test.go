@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,33 +13,6 @@ import (
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/lockmw"
 )
-
-func TestATaskThatCanHaveNoKeyIsArchived(t *testing.T) {
-	text := func(context.Context, *asynq.Task) (string, error) { return "", nil }
-	long := func(context.Context, *asynq.Task) (string, error) { return strings.Repeat("x", 2000), nil }
-	byPointer := asynqmw.By("item", asynqmw.Payload(func(o *order) string { return o.Item }))
-	for name, tt := range map[string]struct {
-		key     asynqmw.KeyFunc
-		payload string
-	}{
-		"a payload that is not JSON":   {byItem, "7"},
-		"a payload without the field":  {byItem, "{}"},
-		"a payload that is null":       {byPointer, " null\n"},
-		"a payload not in UTF-8":       {byItem, "{\"Item\":\"7\xff\"}"},
-		"a missing header":             {asynqmw.By("item", asynqmw.Header("item")), "{}"},
-		"an empty key":                 {text, "{}"},
-		"a key longer than is allowed": {long, "{}"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			q := startQueue(t, quick(), asynqmw.WithLock(lockmw.NewLocal(), tt.key)(never(t)))
-			info := q.await(q.enqueue(asynq.NewTask("order:fulfil", []byte(tt.payload))), asynq.TaskStateArchived, asynq.TaskStateRetry)
-			if info.State != asynq.TaskStateArchived {
-				t.Errorf("the task is %v: %s", info.State, info.LastErr)
-			}
-		})
-	}
-}
 
 func TestAnEmptyKeyIsNotShownToTheLocker(t *testing.T) {
 	l := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
@@ -89,26 +63,11 @@ func TestPartsMakeTheKeyThatRequestsHave(t *testing.T) {
 	if err := h.ProcessTask(t.Context(), task); err != nil {
 		t.Fatal(err)
 	}
-	if want := lockmw.Key("order", "a:b", "eu"); len(keys) != 1 || keys[0] != want {
-		t.Errorf("keys %q, want %q", keys, want)
+	if err := asynqmw.WithLock(l, asynqmw.Const("report", "nightly"))(handle(func(context.Context) error { return nil })).ProcessTask(t.Context(), task); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// They would all be null to the function, or have the same letter for what is not one.
-func TestPayloadsThatJSONWouldTakeForOthersMakeNoKey(t *testing.T) {
-	byNumber := asynqmw.By("item", asynqmw.Payload(func(o struct{ N int }) string { return fmt.Sprint("number ", o.N) }))
-	for _, tt := range []struct {
-		key     asynqmw.KeyFunc
-		payload string
-	}{
-		{byItem, "{\"Item\":\"7\xff\"}"},
-		{byItem, "{\"Item\":\"7\xfe\"}"},
-		{byNumber, "null"},
-	} {
-		key, err := tt.key(t.Context(), asynq.NewTask("order:fulfil", []byte(tt.payload)))
-		if !errors.Is(err, lockmw.ErrInvalidKey) || !errors.Is(err, asynq.SkipRetry) {
-			t.Errorf("%q has key %q, error %v", tt.payload, key, err)
-		}
+	if want := []string{lockmw.Key("order", "a:b", "eu"), "report:nightly"}; !slices.Equal(keys, want) {
+		t.Errorf("keys %q, want %q", keys, want)
 	}
 }
 

@@ -1,7 +1,6 @@
 package asynqmw_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 )
@@ -71,13 +71,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"a nameless Header", func() { asynqmw.Header("") }, "Header"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			defer func() {
-				got := fmt.Sprint(recover())
-				if !strings.HasPrefix(got, "asynqmw: ") || !strings.Contains(got, tt.says) {
-					t.Errorf("panic %q, want one of asynqmw that says %q", got, tt.says)
-				}
-			}()
-			tt.mount()
+			usertest.WantPanic(t, "asynqmw: ", tt.says, tt.mount)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package asynqmw_test
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,32 +63,6 @@ func TestAParkedTaskIsWokenWhenAnotherHolderReleasesItsLock(t *testing.T) {
 	})
 }
 
-func TestParkedTasksLeaveTheWorkersToOthers(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
-		release := usertest.Occupy(t, usertest.Client(t, s), "item:busy")
-		resume := q.pause()
-		var busy, others []string
-		for range 20 {
-			busy = append(busy, q.fulfil("busy"))
-		}
-		for i := range 20 {
-			others = append(others, q.fulfil("other"+strconv.Itoa(i)))
-		}
-		startServer(t, queueOn(s), parked(2), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
-		resume(1)
-		q.awaitDone(others...)
-		for _, id := range busy[:19] { // one may wait in a worker
-			if info, err := q.inspector.GetTaskInfo("default", id); err != nil || info.State == asynq.TaskStateCompleted {
-				t.Errorf("%v %v", info, err)
-			}
-		}
-		release()
-		q.awaitDone(busy...)
-	})
-}
-
 // While there is always somebody who waits for a lock, nobody sees it free.
 func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 	t.Parallel()
@@ -98,10 +71,7 @@ func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 		requests := fairlock.New(usertest.Client(t, s))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{}, 2)
-		_, hold, err := requests.Lock(ctx, "item:7")
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, hold := usertest.Lock(t, ctx, requests, "item:7")
 		for range 2 {
 			go func() {
 				defer func() { ended <- struct{}{} }()
@@ -117,9 +87,7 @@ func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 		startServer(t, queueOn(s), parked(2), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
 		ids := []string{q.fulfil("7"), q.fulfil("7")}
 		q.awaitParked(ids[0])
-		if err := hold.Unlock(); err != nil {
-			t.Fatal(err)
-		}
+		usertest.Unlock(t, hold)
 		q.awaitDone(ids...)
 		cancel()
 		receive(t, ended)
@@ -135,7 +103,7 @@ func TestTheNextTaskIsWokenBeforeOthersThatWait(t *testing.T) {
 	first, second := q.fulfil("7"), q.fulfil("7")
 	others := []string{q.fulfil("other1"), q.fulfil("other2")}
 	rdb := s.NewClient(t)
-	rdb.AddHook(blind{}) // a look that goes on at the release would call the next task, a moment later
+	rdb.AddHook(redistest.Hook(blind)) // a look that goes on at the release would call the next task, a moment later
 	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem)(b))
 	resume(1)
 	b.comes(t, "7", "other1")
@@ -147,7 +115,7 @@ func TestTheNextTaskIsWokenBeforeOthersThatWait(t *testing.T) {
 	q.awaitDone(others...)
 }
 
-func TestParkedReadersReadTogetherAlsoBesideOthers(t *testing.T) {
+func TestParkedReadersReadTogetherBesideOthers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
 	q, rw, b := newQueue(t, queueOn(s)), rwlock.New(usertest.Client(t, s)), newBlockade()
@@ -181,29 +149,6 @@ func TestParkedReadersReadTogetherAlsoBesideOthers(t *testing.T) {
 	b.comes(t, "7")
 	b.letGo("7", "other3")
 	q.awaitDone(append(readers, others...)...)
-}
-
-func TestParkedReadersReadTogether(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		t.Parallel()
-		q, rw := newQueue(t, queueOn(s)), rwlock.New(usertest.Client(t, s))
-		release := usertest.Occupy(t, rwlock.New(usertest.Client(t, s)), "item:7")
-		inside, together := make(chan struct{}, 3), make(chan struct{})
-		startServer(t, queueOn(s), parked(4), asynqmw.WithLock(rw.RLocker(), byItem)(handle(func(context.Context) error {
-			inside <- struct{}{}
-			<-together
-			return nil
-		})))
-		ids := []string{q.fulfil("7"), q.fulfil("7"), q.fulfil("7")}
-		q.awaitParked(ids...)
-		release()
-		for range ids {
-			receive(t, inside)
-		}
-		close(together)
-		q.awaitDone(ids...)
-	})
 }
 
 func TestAServerThatKnowsNothingOfTheListServesIt(t *testing.T) {
@@ -241,19 +186,5 @@ func TestATaskThatWasWokenDoesNotCountAsPutBack(t *testing.T) {
 				t.Errorf("when it came back uncalled %d times it had spent %d retries: %s", want+1, info.Retried, info.LastErr)
 			}
 		}
-	})
-}
-
-func TestATaskOnItsLastAttemptIsParkedAndWoken(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
-		release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
-		startServer(t, queueOn(s), parked(1), asynqmw.WithLock(locks, byItem, asynqmw.WithRescue(q.client))(handle(func(context.Context) error { return nil })))
-		ids := []string{q.fulfil("7", asynq.MaxRetry(0)), q.fulfil("7", asynq.MaxRetry(0))}
-		q.awaitParked(ids...)
-		release()
-		q.awaitDone(ids...)
-		nothingParked(t, s.NewClient(t))
 	})
 }

@@ -91,9 +91,7 @@ func enqueue(t *testing.T, l lockmw.Locker, key string) request {
 			return
 		}
 		r.granted <- func() {
-			if err := hold.Unlock(); err != nil {
-				t.Error(err)
-			}
+			usertest.Unlock(t, hold)
 		}
 	}()
 	receive(t, standing)

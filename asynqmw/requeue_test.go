@@ -161,24 +161,6 @@ func TestIsBusyTellsARequeueFromFailures(t *testing.T) {
 	}
 }
 
-func TestTheLastAttemptWaitsForItsLock(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	release := usertest.Occupy(t, local, "item:7")
-	var waiting atomic.Bool
-	observed := lockmw.WithObserver(&lockmw.Observer{
-		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { waiting.Store(true) },
-	})
-	q := startQueue(t, quick(), asynqmw.WithLock(local, byItem, atOnce, observed)(handle(func(context.Context) error { return nil })))
-	id := q.fulfil("7", asynq.MaxRetry(0))
-	eventually(t, waiting.Load)
-	if state := q.await(id, asynq.TaskStateActive, asynq.TaskStateArchived).State; state != asynq.TaskStateActive {
-		t.Errorf("the task is %v", state)
-	}
-	release()
-	q.await(id, asynq.TaskStateCompleted)
-}
-
 // The cap is there for requests; a task would be lost by it.
 func TestTheLastAttemptWaitsDespiteAFullQueue(t *testing.T) {
 	t.Parallel()

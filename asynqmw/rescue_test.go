@@ -3,7 +3,6 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -38,9 +37,9 @@ func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
 		}))
 		q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
 		task := asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), map[string]string{"tenant": "t1"})
-		id := q.enqueue(task, lastAttempt...)
+		id := q.enqueue(task, asynq.MaxRetry(0), asynq.Timeout(time.Hour)) // for which it does not wait
 		first := q.awaitCopy(id, 1, asynq.TaskStateScheduled)
-		if first.MaxRetry != 0 || first.Timeout != 2*time.Second || first.Retention != time.Hour {
+		if first.MaxRetry != 0 || first.Timeout != time.Hour || first.Retention != time.Hour {
 			t.Errorf("the copy has %d retries, timeout %v, retention %v", first.MaxRetry, first.Timeout, first.Retention)
 		}
 		run := func(copied *asynq.TaskInfo) {
@@ -134,81 +133,6 @@ func TestATaskIsRescuedWhoseIDWasUsedBefore(t *testing.T) {
 	})
 }
 
-// A task that comes back finds its place before those that came after it.
-func TestAPlaceIsKeptWhileTheTaskIsAway(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	release := usertest.Occupy(t, local, "item:7")
-	taskWaits, requestWaits, order := make(chan struct{}), make(chan struct{}), make(chan string, 2)
-	observed := func(waits chan struct{}) lockmw.Option {
-		return lockmw.WithObserver(&lockmw.Observer{
-			Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(waits) },
-		})
-	}
-	var attempts atomic.Int32
-	away := make(chan struct{})
-	first := asynqmw.WithLock(local, byItem, asynqmw.WithPlaceKept(time.Minute), atOnce)(never(t))
-	then := asynqmw.WithLock(local, byItem, asynqmw.WithPlaceKept(time.Minute), lockmw.WithWait(time.Minute), observed(taskWaits))(handle(func(context.Context) error {
-		order <- "task"
-		return nil
-	}))
-	q := startQueue(t, quick(), asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-		if attempts.Add(1) == 1 {
-			defer close(away)
-			return first.ProcessTask(ctx, task)
-		}
-		receive(t, requestWaits)
-		return then.ProcessTask(ctx, task)
-	}))
-	id := q.fulfil("7")
-	receive(t, away)
-	requestDone := make(chan error, 1)
-	go func() {
-		_, hold, err := local.Lock(t.Context(), "item:7", lockmw.WithWait(time.Minute), observed(requestWaits))
-		if err == nil {
-			order <- "request"
-			err = hold.Unlock()
-		}
-		requestDone <- err
-	}()
-	receive(t, taskWaits)
-	release()
-	q.await(id, asynq.TaskStateCompleted)
-	if err := receive(t, requestDone); err != nil {
-		t.Error(err)
-	}
-	if a, b := receive(t, order), receive(t, order); a != "task" || b != "request" {
-		t.Errorf("order %s, %s; the task came first", a, b)
-	}
-}
-
-// The last attempt does not wait in its worker if it can be rescued: others need the worker, and what
-// is left of its time would not do for its work.
-func TestALastAttemptThatCanBeRescuedLeavesItsWorker(t *testing.T) {
-	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
-		local := lockmw.NewLocal()
-		release := usertest.Occupy(t, local, "item:7")
-		client := asynq.NewClient(redis)
-		t.Cleanup(func() { client.Close() })
-		cfg := quickBare()
-		cfg.Concurrency = 1
-		rescue, delay := asynqmw.WithRescue(client, asynq.Retention(time.Hour)), asynqmw.WithRequeueDelay(time.Hour, time.Hour)
-		h := asynqmw.WithLock(local, byItem, delay, rescue)(handle(func(context.Context) error { return nil }))
-		q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
-		id := q.fulfil("7", asynq.MaxRetry(0), asynq.Timeout(time.Hour))
-		q.await(q.fulfil("8"), asynq.TaskStateCompleted)
-		copied := q.awaitCopy(id, 1, asynq.TaskStateScheduled)
-		if copied.Timeout != time.Hour {
-			t.Errorf("the copy's timeout is %v", copied.Timeout)
-		}
-		release()
-		if err := q.inspector.RunTask("default", copied.ID); err != nil {
-			t.Fatal(err)
-		}
-		q.await(copied.ID, asynq.TaskStateCompleted)
-	})
-}
-
 func TestACopyHasTheQueueAndTheTimeoutOfItsTask(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
 		local := lockmw.NewLocal()
@@ -239,10 +163,7 @@ func TestACopyHasTheQueueAndTheTimeoutOfItsTask(t *testing.T) {
 
 // Its last attempt has all of its timeout before it.
 func TestATaskThatCannotBeRescuedWaitsForItsLock(t *testing.T) {
-	var log usertest.Output
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	log := usertest.DefaultLog(t)
 
 	local := lockmw.NewLocal()
 	release := usertest.Occupy(t, local, "item:7")

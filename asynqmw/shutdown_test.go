@@ -48,10 +48,7 @@ func TestAShutdownPutsTasksBackThatWait(t *testing.T) {
 // waitersOf returns what counts those that wait for key.
 func waitersOf(t *testing.T, s *redistest.Server, key string) func() int {
 	t.Helper()
-	inspector, err := lockmw.NewInspector(s.NewClient(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	inspector := usertest.Inspector(t, s.NewClient(t))
 	return func() int {
 		status, err := inspector.Get(t.Context(), key)
 		if err != nil {

@@ -98,15 +98,12 @@ func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 				if tt.real && strings.HasSuffix(t.Name(), "/miniredis") {
 					t.Skip("it has no ACL")
 				}
-				q, log, rdb := newQueue(t, queueOn(s)), &logBook{}, s.NewClient(t)
+				q, log, rdb := newQueue(t, queueOn(s)), &usertest.Output{}, s.NewClient(t)
 				if tt.prepare != nil {
 					rdb = tt.prepare(t, s)
 				}
-				locks := usertest.ClientOf(t, rdb, lockmw.WithLogger(log.logger()))
-				_, hold, err := locks.Lock(t.Context(), "item:7")
-				if err != nil {
-					t.Fatal(err)
-				}
+				locks := usertest.ClientOf(t, rdb, lockmw.WithLogger(log.Logger()))
+				_, hold := usertest.Lock(t, t.Context(), locks, "item:7")
 				var ran atomic.Int32
 				h := handle(func(context.Context) error { ran.Add(1); return nil })
 				mux, unknown := asynq.NewServeMux(), asynqmw.WithLayoutError(tt.layout)
@@ -126,9 +123,7 @@ func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 					t.Errorf("logged: %s", text)
 				}
 				nothingParked(t, s.NewClient(t))
-				if err := hold.Unlock(); err != nil {
-					t.Fatal(err)
-				}
+				usertest.Unlock(t, hold)
 				eventually(t, func() bool {
 					_, _ = q.inspector.RunAllRetryTasks("default") // without waiting for their time
 					_, _ = q.inspector.RunAllScheduledTasks("default")

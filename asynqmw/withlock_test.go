@@ -3,7 +3,6 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,27 +14,6 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
-
-func TestTasksForOneItemNeverOverlap(t *testing.T) {
-	t.Parallel()
-	const tasks = 20
-	var inside, most, done atomic.Int32
-	q := startQueue(t, quick(), asynqmw.WithLock(lockmw.NewLocal(), byItem, atOnce)(handle(func(context.Context) error {
-		if now := inside.Add(1); now > most.Load() {
-			most.Store(now)
-		}
-		inside.Add(-1)
-		done.Add(1)
-		return nil
-	})))
-	for range tasks {
-		q.fulfil("7", asynq.MaxRetry(3))
-	}
-	eventually(t, func() bool { return done.Load() == tasks })
-	if most.Load() != 1 {
-		t.Errorf("%d ran at the same time", most.Load())
-	}
-}
 
 func TestTheHandlerRunsUnderTheLock(t *testing.T) {
 	t.Parallel()
@@ -56,10 +34,7 @@ func TestTheHandlerRunsUnderTheLock(t *testing.T) {
 }
 
 func TestAServerWithoutConfigureWaitsAndWarnsOnce(t *testing.T) {
-	var log usertest.Output
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	log := usertest.DefaultLog(t)
 
 	local := lockmw.NewLocal()
 	release := usertest.Occupy(t, local, "item:7")
@@ -87,37 +62,12 @@ func TestAServerWithoutConfigureWaitsAndWarnsOnce(t *testing.T) {
 }
 
 func TestAConfiguredServerIsNotWarnedAbout(t *testing.T) {
-	var log usertest.Output
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	log := usertest.DefaultLog(t)
 	q := startQueue(t, quick(), asynqmw.WithLock(lockmw.NewLocal(), byItem)(handle(func(context.Context) error { return nil })))
 	q.await(q.fulfil("7"), asynq.TaskStateCompleted)
 	if log.String() != "" {
 		t.Errorf("logged: %s", log.String())
 	}
-}
-
-func TestTheLockIsHeldUntilTheHandlerReturns(t *testing.T) {
-	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
-		local := lockmw.NewLocal()
-		inside, leave := make(chan struct{}), make(chan struct{})
-		cfg := quickBare()
-		cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return time.Hour }
-		q := startQueueOn(t, redis, asynqmw.Configure(cfg), asynqmw.WithLock(local, byItem)(handle(func(context.Context) error {
-			close(inside)
-			<-leave // whatever happens to its context
-			return nil
-		})))
-		id := q.fulfil("7", asynq.Timeout(time.Second))
-		receive(t, inside)
-		q.await(id, asynq.TaskStateRetry) // asynq has given up
-		if usertest.IsFree(local, "item:7") {
-			t.Error("the lock is free while the handler still works")
-		}
-		close(leave)
-		eventually(t, func() bool { return usertest.IsFree(local, "item:7") })
-	})
 }
 
 func TestEachAttemptIsAnOwnerOfItsOwn(t *testing.T) {
@@ -129,10 +79,7 @@ func TestEachAttemptIsAnOwnerOfItsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			local := lockmw.NewLocal()
-			base, hold, err := local.Lock(context.Background(), "item:7")
-			if err != nil {
-				t.Fatal(err)
-			}
+			base, hold := usertest.Lock(t, context.Background(), local, "item:7")
 			defer hold.Unlock()
 			cfg := quickBare()
 			cfg.BaseContext = func() context.Context { return base }
@@ -172,17 +119,6 @@ func TestAPanicReleasesTheLock(t *testing.T) {
 	}
 	if !usertest.IsFree(local, "item:7") {
 		t.Error("the lock is not free")
-	}
-}
-
-func TestAnUnavailableRedisFailsTheAttempt(t *testing.T) {
-	t.Parallel()
-	down := lockmw.LockerFunc(func(ctx context.Context, _ string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-		return ctx, nil, lockmw.ErrUnavailable
-	})
-	q := startQueue(t, quick(), asynqmw.WithLock(down, byItem)(never(t)))
-	if info := q.await(q.fulfil("7"), asynq.TaskStateRetry); info.Retried != 1 {
-		t.Errorf("retried %d, want 1", info.Retried)
 	}
 }
 
