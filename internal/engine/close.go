@@ -50,7 +50,7 @@ func (e *Engine) close() error {
 	leases, lost := e.detachLeases()
 	notifyLost(lost) // the contexts end before the server grants the locks to others
 	for _, l := range leases {
-		l.cancel()
+		l.cancelHeld()
 	}
 	left := e.AwaitEndings()
 	e.sender.Cancel()

@@ -92,6 +92,28 @@ func TestCloseGoesOnWhileTheServerConfirms(t *testing.T) {
 	})
 }
 
+// Cancels one by one took so long that Close gave up most of a hundred thousand locks.
+func TestCloseReleasesManyLocksByOneRun(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		const many = 1000
+		b.e.sender.SetBatching(true)
+		b.hold(many)
+		b.wire.Record()
+		if err := b.e.Close(); err != nil {
+			b.Error(err)
+		}
+		runs := 0
+		for _, c := range b.wire.Sent() {
+			if c.IsScript() {
+				runs++
+			}
+		}
+		if n := holders(b.T, b.rdb); n > 0 || runs > many/20 {
+			b.Errorf("%d locks are left after %d runs of scripts for %d", n, runs, many)
+		}
+	})
+}
+
 func TestCloseReportsWhatIsLeft(t *testing.T) {
 	const many = 800 // more than three pipelines
 	for name, failed := range map[string]replyError{

@@ -185,6 +185,17 @@ func (l *lease) setContended(contended bool) {
 // cancel has the server forget the lease, in the background.
 func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 
+// cancelHeld is cancel for a lease that the server has granted, and of which this process has begun no release. Many plain ones are
+// released by one run of release_batch.lua.
+func (l *lease) cancelHeld() {
+	if l.placed != nil || l.run != nil {
+		l.cancel() // a release leaves these to it if the lease is lost
+		return
+	}
+	run := &script.Release{Keys: &l.c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Permit: l.c.isPermit()}
+	l.c.e.cancelBy(run.Call, l.c.keys, l.target())
+}
+
 func (l *lease) target() cancelTarget {
 	t := cancelTarget{key: l.c.lockKey(), id: l.id.String(), lease: l.duration, mark: l.id.Copied()}
 	t.isHold = clock.Now() < l.expiry()

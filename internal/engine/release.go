@@ -277,12 +277,17 @@ func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 	run := &script.Cancel{
 		Keys: &n, ID: u.id, Mark: u.mark, Place: u.place, KeepPlace: u.keepPlace, EndPlace: u.endPlace, Permit: u.key.permit, Served: u.served,
 	}
+	e.cancelBy(run.Call, n, u)
+}
+
+// cancelBy is cancelID by the call that is given.
+func (e *Engine) cancelBy(prepare prepareCall, n script.KeySet, u cancelTarget) {
 	confirmed := func(sent clock.Instant) { // it may have held the lock
 		e.noteEnded(u.key, u.id)
 		e.recovery.ended(sent)
 		e.identity.ended(clock.Now())
 	}
-	e.cancel(&cancellation{keys: n, permit: u.key.permit, prepare: run.Call, confirmed: confirmed, isHold: u.isHold}, u.lease)
+	e.cancel(&cancellation{keys: n, permit: u.key.permit, prepare: prepare, confirmed: confirmed, isHold: u.isHold}, u.lease)
 }
 
 // cancel sends a cancellation of ids whose holds last no longer than a lease.
