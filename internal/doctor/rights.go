@@ -12,65 +12,52 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A try is a command that locks need, on a scratch key. Those who need it only at times say for what.
+// A try is a command that locks need, on a scratch key.
 type try struct {
 	right   string // as ACL SETUSER has it, without the sign
-	command []any  // scratchKey stands for the key
-	only    string // "": all locks
+	command []string
+	only    string // what needs it; "": all locks
 	cluster bool   // of a Cluster only
 }
 
-// scratchKey and scratchChannel stand for names in a try.
-const (
-	scratchKey     = "\x00key"
-	scratchChannel = "\x00channel"
-)
+// purposes are for what some tries are needed only.
+var purposes = map[string]string{
+	"inspector":  "for lockmw.Inspector and the command lockmw",
+	"warnings":   "for warnings of eviction, shared commands and WithQuarantine",
+	"quarantine": "for WithQuarantine",
+	"replicas":   "for WithReplicas",
+	"tools":      "for asynq.Inspector and asynq's tools",
+	"groups":     "for groups of tasks (asynq.Group)",
+	"cancelling": "for asynq.Inspector.CancelProcessing; without it, each asynq server logs an error every 5 s",
+}
 
-// forInspector is what only those who look at locks do.
-const forInspector = "for lockmw.Inspector and the command lockmw"
+// triesOf reads commands with semicolons between them, in which KEY and CHANNEL stand for scratch names. After a # comes a purpose,
+// or cluster.
+func triesOf(text string) (all []try) {
+	for one := range strings.SplitSeq(text, ";") {
+		command, purpose, _ := strings.Cut(one, " #")
+		words := strings.Fields(command)
+		t := try{right: words[0], only: purposes[purpose], cluster: purpose == "cluster"}
+		t.command = append(strings.Split(t.right, "|"), words[1:]...) // a subcommand
+		all = append(all, t)
+	}
+	return all
+}
 
 // tries are in the order in which they can be done: each finds what those before it have written.
-var tries = []try{
-	{right: "ping", command: []any{"ping"}},
-	{right: "time", command: []any{"time"}},
-	{right: "set", command: []any{"set", scratchKey, "1", "px", "10000"}},
-	{right: "get", command: []any{"get", scratchKey}},
-	{right: "exists", command: []any{"exists", scratchKey}},
-	{right: "pexpire", command: []any{"pexpire", scratchKey, "10000"}},
-	{right: "pttl", command: []any{"pttl", scratchKey}},
-	{right: "eval", command: []any{"eval", "return 1", "1", scratchKey}},
-	{right: "evalsha", command: []any{"evalsha", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "1", scratchKey}}, // of that script
-	{right: "del", command: []any{"del", scratchKey}},
-	{right: "hset", command: []any{"hset", scratchKey, "a", "1", "b", "2"}},
-	{right: "pexpire", command: []any{"pexpire", scratchKey, "10000"}},
-	{right: "hget", command: []any{"hget", scratchKey, "a"}},
-	{right: "hmget", command: []any{"hmget", scratchKey, "a", "b"}},
-	{right: "hgetall", command: []any{"hgetall", scratchKey}},
-	{right: "hlen", command: []any{"hlen", scratchKey}},
-	{right: "hscan", command: []any{"hscan", scratchKey, "0"}},
-	{right: "hdel", command: []any{"hdel", scratchKey, "a", "b"}},
-	{right: "zadd", command: []any{"zadd", scratchKey, "1", "a", "2", "b"}},
-	{right: "pexpire", command: []any{"pexpire", scratchKey, "10000"}},
-	{right: "zcard", command: []any{"zcard", scratchKey}},
-	{right: "zcount", command: []any{"zcount", scratchKey, "-inf", "+inf"}},
-	{right: "zscore", command: []any{"zscore", scratchKey, "a"}},
-	{right: "zrank", command: []any{"zrank", scratchKey, "a"}},
-	{right: "zrange", command: []any{"zrange", scratchKey, "0", "-1"}},
-	{right: "zrangebyscore", command: []any{"zrangebyscore", scratchKey, "-inf", "+inf"}},
-	{right: "zrem", command: []any{"zrem", scratchKey, "a", "b"}},
-	{right: "publish", command: []any{"publish", scratchChannel, "1"}},
-	{right: "spublish", command: []any{"spublish", scratchChannel, "1"}, cluster: true},
-	{right: "scan", command: []any{"scan", "0", "match", scratchKey, "count", "1"}, only: forInspector},
-	{right: "info", command: []any{"info", "server"}, only: "for warnings of eviction, shared commands and WithQuarantine"},
-	{right: "config|get", command: []any{"config", "get", "maxmemory-policy"}, only: "for WithQuarantine"},
-	{right: "wait", command: []any{"wait", "0", "1"}, only: "for WithReplicas"},
-}
+var tries = triesOf(`
+	ping; time; set KEY 1 px 10000; get KEY; exists KEY; pexpire KEY 10000; pttl KEY; eval return(1) 1 KEY;
+	evalsha 930269f31393d0be681588b6ab08dccee7d6bb67 1 KEY; del KEY; hset KEY a 1 b 2; pexpire KEY 10000; hget KEY a;
+	hmget KEY a b; hgetall KEY; hlen KEY; hscan KEY 0; hdel KEY a b; zadd KEY 1 a 2 b; pexpire KEY 10000; zcard KEY;
+	zcount KEY -inf +inf; zscore KEY a; zrank KEY a; zrange KEY 0 -1; zrangebyscore KEY -inf +inf; zrem KEY a b;
+	publish CHANNEL 1; spublish CHANNEL 1 #cluster; scan 0 match KEY count 1 #inspector; info server #warnings;
+	config|get maxmemory-policy #quarantine; wait 0 1 #replicas`)
 
 // A demand is a set of rights that some code needs.
 type demand struct {
-	check, by string                       // the name of the check, and the code
-	names     func(tag string) map[any]any // the names for scratchKey and scratchChannel
-	patterns  map[string]string            // what allows them: keys by "~", channels by "&"
+	check, by string                             // the name of the check, and the code
+	names     func(tag string) *strings.Replacer // has the names for KEY and CHANNEL
+	patterns  map[string]string                  // what allows them: keys by "~", channels by "&"
 	tries     []try
 }
 
@@ -79,8 +66,8 @@ func (e *examination) demands() []demand {
 	prefix := e.options.Prefix
 	all := []demand{{
 		check: "rights", by: "locks", tries: tries,
-		names: func(tag string) map[any]any {
-			return map[any]any{scratchKey: prefix + ":" + tag, scratchChannel: prefix + ":inbox:" + tag}
+		names: func(tag string) *strings.Replacer {
+			return strings.NewReplacer("KEY", prefix+":"+tag, "CHANNEL", prefix+":inbox:"+tag)
 		},
 		patterns: map[string]string{"~": "~" + prefix + ":*", "&": "&" + prefix + ":inbox:*"},
 	}}
@@ -142,10 +129,7 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, d demand, ta
 		rights++
 		args := make([]any, len(t.command))
 		for i, arg := range t.command {
-			args[i] = arg
-			if name, ok := names[arg]; ok {
-				args[i] = name
-			}
+			args[i] = names.Replace(arg)
 		}
 		err := s.do(ctx, args)
 		if remedy := refusal(err); remedy != "" {
