@@ -2,8 +2,6 @@ package lockevents
 
 import (
 	"context"
-	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -14,11 +12,6 @@ import (
 // An attempt is one call for a lock and the hold that it leads to.
 type attempt struct {
 	observe.Attempt[Recorder, attempt]
-
-	started time.Time
-	waited  time.Duration
-	token   int64
-	failing atomic.Bool // the last renewal has failed
 }
 
 // Observer returns what records the events of locks, to be mounted with lockmw.WithObserver: at a Client for all its locks, or at
@@ -32,7 +25,7 @@ func (r *Recorder) Observer() *lockmw.Observer {
 // start begins an attempt. If the observer is mounted twice, the second one is that of both: the first of two callbacks leaves
 // nothing to the second.
 func (r *Recorder) start(ctx context.Context, a lockmw.Attempt) context.Context {
-	s := &attempt{started: time.Now()}
+	s := &attempt{}
 	s.Init(ctx, r, s, a.Key)
 	return s
 }
@@ -47,7 +40,7 @@ func (r *Recorder) in(ctx context.Context, p observe.Phase) *attempt {
 
 // event returns one of a call.
 func event(kind Kind, a *lockmw.Attempt, s *attempt) Event {
-	return Event{Kind: kind, Key: a.Key, Op: a.Op, Mode: a.Mode, Label: a.Policy.Label, Token: s.token}
+	return Event{Kind: kind, Key: a.Key, Op: a.Op, Mode: a.Mode, Label: a.Policy.Label, Token: s.Token}
 }
 
 func (r *Recorder) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Contention) {
@@ -69,16 +62,13 @@ func (r *Recorder) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 	if s == nil {
 		return ctx
 	}
-	s.waited = g.Waited
+	s.Acquire(&g)
 	if g.FailedOpen != nil {
 		s.Enter(observe.Over)
 		e := event(FailedOpen, &a, s)
 		e.Waited, e.Err = g.Waited, observe.Reason(g.FailedOpen).Error()
 		r.record(e)
 		return ctx
-	}
-	if g.Hold != nil {
-		s.token = g.Hold.Token()
 	}
 	s.Enter(observe.Holding)
 	e := event(Acquired, &a, s)
@@ -94,20 +84,13 @@ func (r *Recorder) failed(ctx context.Context, a lockmw.Attempt, err error) {
 	}
 	s.Enter(observe.Over)
 	e := event(Failed, &a, s)
-	e.Waited = time.Since(s.started)
-	if known, ok := errors.AsType[*lockmw.Error](err); ok && known.Waited > 0 {
-		e.Waited = known.Waited
-	}
+	e.Waited = s.WaitedUntil(err)
 	e.Outcome, e.Err = observe.OutcomeOf(err).String(), observe.Reason(err).Error()
 	r.record(e)
 }
 
 func (r *Recorder) renewed(ctx context.Context, a lockmw.Attempt, err error) {
-	s := r.in(ctx, observe.Holding)
-	if s == nil || core.IsLoss(err) { // which Lost reports
-		return
-	}
-	if failing := err != nil; s.failing.Swap(failing) != failing && failing {
+	if s := r.in(ctx, observe.Holding); s != nil && s.BeginsToFail(err) {
 		e := event(RenewalFailed, &a, s)
 		e.Err = observe.Reason(err).Error()
 		r.record(e)
@@ -116,7 +99,7 @@ func (r *Recorder) renewed(ctx context.Context, a lockmw.Attempt, err error) {
 
 func (r *Recorder) lost(ctx context.Context, a lockmw.Attempt, err error) {
 	if s := observe.In[attempt](ctx, r); s != nil && s.End() {
-		r.recordEnd(Lost, &a, s, time.Since(s.started)-s.waited, err)
+		r.recordEnd(Lost, &a, s, s.Held(), err)
 	}
 }
 

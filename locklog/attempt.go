@@ -2,7 +2,6 @@ package locklog
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/list"
@@ -14,12 +13,6 @@ import (
 // while it waits, by one goroutine, and read by others only when it holds.
 type attempt struct {
 	observe.Attempt[reporter, attempt]
-
-	started time.Time
-	waited  time.Duration
-	token   int64
-
-	failing atomic.Bool // the last renewal has failed
 
 	list.Links[*attempt] // among those that wait, or hold, and are not late yet; the mutex of that queue guards the rest
 	now                  moment
@@ -36,7 +29,7 @@ type moment struct {
 
 // newAttempt returns an attempt that waits. It is the context of the call from now on.
 func (r *reporter) newAttempt(ctx context.Context, key string) *attempt {
-	s := &attempt{started: time.Now()}
+	s := &attempt{}
 	s.Init(ctx, r, s, key)
 	return s
 }
@@ -55,6 +48,3 @@ func (r *reporter) end(s *attempt) bool {
 	r.holds.remove(s)
 	return true
 }
-
-// held is how long the lock has been held by now.
-func (s *attempt) held() time.Duration { return time.Since(s.started) - s.waited }

@@ -105,6 +105,6 @@ func (r *reporter) stillWaiting(s *attempt, m *moment) {
 // stillHeld logs a hold that goes on.
 func (r *reporter) stillHeld(s *attempt, m *moment) {
 	if s.is(observe.Holding) {
-		r.logHold(m.ctx, slog.LevelWarn, msgStillHeld, &m.call, s, s.held(), nil, nil)
+		r.logHold(m.ctx, slog.LevelWarn, msgStillHeld, &m.call, s, s.Held(), nil, nil)
 	}
 }

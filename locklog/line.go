@@ -43,7 +43,7 @@ func (r *reporter) logWait(
 	if logger == nil {
 		return
 	}
-	lock := append(r.describe(a, s.token), slog.Duration("waited", s.waited), slog.String("outcome", observe.OutcomeOf(err).String()))
+	lock := append(r.describe(a, s.Token), slog.Duration("waited", s.Waited), slog.String("outcome", observe.OutcomeOf(err).String()))
 	lock = describeQueue(lock, &seen)
 	failure := r.describeError(err)
 	if missed > 0 {
@@ -71,7 +71,7 @@ func (r *reporter) logHold(
 	if logger == nil {
 		return
 	}
-	lock := append(r.describe(a, s.token), slog.Duration("held", held))
+	lock := append(r.describe(a, s.Token), slog.Duration("held", held))
 	if end != nil {
 		lock = append(lock, slog.Int("waiters", end.Waiters))
 	}

@@ -58,13 +58,13 @@ func (r *reporter) start(ctx context.Context, a lockmw.Attempt) context.Context 
 		s.Enter(observe.Over) // it hides the one around it, which this call does not concern
 		return s
 	}
-	r.watch(&r.waits, s, moment{ctx: s, call: a, since: s.started})
+	r.watch(&r.waits, s, moment{ctx: s, call: a, since: s.Started})
 	return s
 }
 
 func (r *reporter) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Contention) {
 	if s := r.attemptIn(ctx); s.is(observe.Waiting) {
-		r.waits.update(s, moment{ctx: ctx, call: a, seen: c, since: s.started})
+		r.waits.update(s, moment{ctx: ctx, call: a, seen: c, since: s.Started})
 	}
 }
 
@@ -75,10 +75,8 @@ func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 	}
 	r.waits.remove(s)
 	seen := s.now.seen
-	s.now.seen, s.waited = lockmw.Contention{}, g.Waited
-	if g.Hold != nil {
-		s.token = g.Hold.Token()
-	}
+	s.now.seen = lockmw.Contention{}
+	s.Acquire(&g)
 	if g.FailedOpen != nil {
 		s.Enter(observe.Over)
 		r.logUnavailable(ctx, msgFailedOpen, &a, s, seen, g.FailedOpen)
@@ -87,7 +85,7 @@ func (r *reporter) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 	}
 	s.Enter(observe.Holding)
 	r.watch(&r.holds, s, moment{ctx: ctx, call: a, since: time.Now()})
-	if s.waited >= r.slowWait && !lasts(&a) {
+	if s.Waited >= r.slowWait && !lasts(&a) {
 		r.logWait(ctx, msgSlowWait, &a, s, seen, nil, 0)
 	}
 	return ctx
@@ -101,21 +99,16 @@ func (r *reporter) failed(ctx context.Context, a lockmw.Attempt, err error) {
 	s.Enter(observe.Over)
 	r.waits.remove(s)
 	seen := s.now.seen
-	s.waited = time.Since(s.started)
-	if e, ok := errors.AsType[*lockmw.Error](err); ok {
-		if e.Waited > 0 {
-			s.waited = e.Waited
-		}
-		if len(e.Holders) > 0 {
-			seen.Holders = e.Holders
-		}
+	s.Waited = s.WaitedUntil(err)
+	if e, ok := errors.AsType[*lockmw.Error](err); ok && len(e.Holders) > 0 {
+		seen.Holders = e.Holders
 	}
 	switch {
 	case errors.Is(err, lockmw.ErrUnavailable):
 		r.logUnavailable(ctx, msgFailed, &a, s, seen, err)
 	case errors.Is(err, lockmw.ErrWrongType):
 		r.logWait(ctx, msgFailed, &a, s, seen, err, 0)
-	case s.waited >= r.slowWait && !lasts(&a):
+	case s.Waited >= r.slowWait && !lasts(&a):
 		r.logWait(ctx, msgSlowWait, &a, s, seen, err, 0)
 	default:
 		return
@@ -138,19 +131,14 @@ func (r *reporter) logUnavailable(ctx context.Context, message string, a *lockmw
 }
 
 func (r *reporter) renewed(ctx context.Context, a lockmw.Attempt, err error) {
-	s := r.attemptIn(ctx)
-	if !s.is(observe.Holding) || core.IsLoss(err) { // which Lost reports
-		return
-	}
-	// Renewals are tried ever more often towards the end of a lease: one line is enough.
-	if failing := err != nil; s.failing.Swap(failing) != failing && failing {
-		r.logHold(ctx, slog.LevelWarn, msgRenewalFailed, &a, s, s.held(), nil, err)
+	if s := r.attemptIn(ctx); s.is(observe.Holding) && s.BeginsToFail(err) {
+		r.logHold(ctx, slog.LevelWarn, msgRenewalFailed, &a, s, s.Held(), nil, err)
 	}
 }
 
 func (r *reporter) lost(ctx context.Context, a lockmw.Attempt, err error) {
 	if s := r.attemptIn(ctx); r.end(s) {
-		r.logHold(ctx, slog.LevelError, msgLost, &a, s, s.held(), nil, err)
+		r.logHold(ctx, slog.LevelError, msgLost, &a, s, s.Held(), nil, err)
 	}
 }
 

@@ -20,9 +20,8 @@ import (
 type attempt struct {
 	observe.Attempt[tracer, attempt] // its context shows the acquire span
 
-	labels  *labels
-	caller  context.Context
-	started time.Time
+	labels *labels
+	caller context.Context
 
 	shows atomic.Bool     // shown is set
 	shown context.Context // what it shows instead
@@ -32,7 +31,6 @@ type attempt struct {
 	contended bool
 	counted   bool // among the waiters
 	position  int
-	token     int64
 	renewals  int64
 	key       string
 

@@ -18,7 +18,7 @@ func (s *attempt) endWait(a *lockmw.Attempt, o observe.Outcome, err error, now t
 	if s.counted {
 		t.waiters.Add(s.acquireCtx, -1, s.labels.level...)
 	}
-	t.wait.Record(s.acquireCtx, now.Sub(s.started).Seconds(), s.labels.record[o]...)
+	t.wait.Record(s.acquireCtx, now.Sub(s.Started).Seconds(), s.labels.record[o]...)
 	if !s.acquire.IsRecording() {
 		s.acquire.End()
 		return
@@ -92,8 +92,8 @@ func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o observe.Outcome, err 
 		b.add(attrLabel.String(a.Policy.Label))
 	}
 	b.add(attrLease.Float64(a.Policy.Lease.Seconds()), attrOutcome.String(o.String()))
-	if s.token != 0 {
-		b.add(attrToken.Int64(s.token))
+	if s.Token != 0 {
+		b.add(attrToken.Int64(s.Token))
 	}
 	if err != nil {
 		b.add(attrErrorType.String(observe.ErrorType(err)))

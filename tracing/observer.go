@@ -69,7 +69,7 @@ func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
 		return t.ignore(ctx, outer)
 	}
 	s := &attempt{
-		labels: l, caller: ctx, started: time.Now(), acquire: acquire, acquireCtx: acquireCtx,
+		labels: l, caller: ctx, acquire: acquire, acquireCtx: acquireCtx,
 	}
 	s.Init(acquireCtx, t, s, a.Key)
 	s.prepare(acquire, &a)
@@ -117,7 +117,7 @@ func (t *tracer) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acquis
 	defer s.mu.Unlock()
 	s.contended = s.contended || g.Contended
 	if g.Hold != nil {
-		s.token = g.Hold.Token()
+		s.Token = g.Hold.Token()
 	}
 	now := time.Now()
 	if g.FailedOpen != nil {

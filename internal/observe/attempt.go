@@ -4,9 +4,14 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/lockmw"
 )
 
 // A Phase is how far an attempt has come.
@@ -29,12 +34,17 @@ type Attempt[O, Self any] struct {
 	self     *Self
 	key      string // of the lock
 	phase    atomic.Int32
+	failing  atomic.Bool // the last renewal has failed
+
+	Started time.Time     // the call
+	Waited  time.Duration // of a call that got the lock
+	Token   int64         // of the hold
 }
 
 // Init makes a, which is embedded in self, an attempt that observer sees: a call for the lock of key,
 // with context ctx.
 func (a *Attempt[O, Self]) Init(ctx context.Context, observer *O, self *Self, key string) {
-	a.Context, a.observer, a.self, a.key = ctx, observer, self, key
+	a.Context, a.observer, a.self, a.key, a.Started = ctx, observer, self, key, time.Now()
 }
 
 // In returns the innermost attempt in ctx that observer sees, nil if there is none. Those of other
@@ -70,3 +80,28 @@ func (a *Attempt[O, Self]) End() bool { return a.phase.CompareAndSwap(int32(Hold
 // Awaits reports whether a is waiting for the lock of key. If another attempt for that lock begins
 // inside of it, the observer is mounted twice, and sees the same attempt again.
 func (a *Attempt[O, Self]) Awaits(key string) bool { return a.Is(Waiting) && a.key == key }
+
+// Acquire notes what the call has got.
+func (a *Attempt[O, Self]) Acquire(g *lockmw.Acquisition) {
+	if a.Waited = g.Waited; g.Hold != nil {
+		a.Token = g.Hold.Token()
+	}
+}
+
+// Held is how long the lock has been held by now.
+func (a *Attempt[O, Self]) Held() time.Duration { return time.Since(a.Started) - a.Waited }
+
+// WaitedUntil is how long a call has waited that has failed with err.
+func (a *Attempt[O, Self]) WaitedUntil(err error) time.Duration {
+	if e, ok := errors.AsType[*lockmw.Error](err); ok && e.Waited > 0 {
+		return e.Waited
+	}
+	return time.Since(a.Started)
+}
+
+// BeginsToFail takes how a renewal has ended, and reports whether it failed and the one before had not: renewals are tried ever more
+// often towards the end of a lease. A loss is no such failure, as Lost reports it.
+func (a *Attempt[O, Self]) BeginsToFail(err error) bool {
+	failing := err != nil
+	return !core.IsLoss(err) && a.failing.Swap(failing) != failing && failing
+}
