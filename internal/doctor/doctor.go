@@ -13,7 +13,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -92,11 +91,6 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 			}
 		}
 	}
-}
-
-// Worst returns the worst verdict of findings.
-func Worst(findings []Finding) Verdict {
-	return slices.MaxFunc(append(findings, Finding{}), func(a, b Finding) int { return cmp.Compare(a.Verdict, b.Verdict) }).Verdict
 }
 
 // patience is how long a server has for an answer.

@@ -125,7 +125,7 @@ func TestAClusterWithoutSlotsIsDown(t *testing.T) {
 	defer cluster.Close()
 	for _, rdb := range []redis.UniversalClient{s.NewClient(t), cluster} {
 		findings := examine(t, rdb, plan)
-		if doctor.Worst(findings) != doctor.Failure {
+		if !slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Verdict == doctor.Failure }) {
 			t.Errorf("%T: %+v", rdb, findings)
 		}
 		for _, f := range findings {

@@ -151,7 +151,7 @@ func remedyOf(err error) string {
 func (e *examination) checkServers(context.Context) {
 	const check = "server"
 	for _, s := range e.servers {
-		name, version := s.software()
+		name, version := transport.Software(s.info)
 		major, _ := strconv.Atoi(strings.SplitN(version, ".", 2)[0])
 		switch {
 		case s.info == nil:
@@ -169,19 +169,6 @@ func (e *examination) checkServers(context.Context) {
 		}
 	}
 	e.noteSame(e.servers)
-}
-
-// software returns what the server says that it is.
-func (s *server) software() (name, version string) {
-	for _, other := range []string{"dragonfly", "garnet", "kvrocks"} {
-		if v := s.info[other+"_version"]; v != "" {
-			return other, v
-		}
-	}
-	if v := s.info["valkey_version"]; v != "" {
-		return "valkey", v
-	}
-	return "redis", s.info["redis_version"]
 }
 
 // checkAddress looks whether one server is behind the address. Connections that a proxy spreads reach several.

@@ -60,10 +60,7 @@ func (s *Server) ask(ctx context.Context, node redis.Cmdable) error {
 		n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 if the server does not say
 		return n
 	}
-	s.Software, s.Version = "redis", fields["redis_version"]
-	if v := fields["valkey_version"]; v != "" {
-		s.Software, s.Version = "valkey", v
-	}
+	s.Software, s.Version = transport.Software(fields)
 	s.Mode, s.Role, s.EvictionPolicy = cmp.Or(fields["redis_mode"], fields["server_mode"]), fields["role"], fields["maxmemory_policy"]
 	s.UsedMemory, s.MaxMemory = number("used_memory"), number("maxmemory")
 	s.Uptime = time.Duration(number("uptime_in_seconds")) * time.Second

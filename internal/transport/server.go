@@ -117,6 +117,16 @@ func ReadInfo(ctx context.Context, rdb redis.Cmdable, sections ...string) (map[s
 	return fields, nil
 }
 
+// Software returns what a server says that it is, by its fields.
+func Software(info map[string]string) (name, version string) {
+	for _, other := range []string{"dragonfly", "garnet", "kvrocks", "valkey"} {
+		if v := info[other+"_version"]; v != "" {
+			return other, v
+		}
+	}
+	return "redis", info["redis_version"]
+}
+
 // IsOneServer reports whether scripts run on one and the same server, whatever their keys are. A proxy
 // may spread them over several by their first keys; keys of different locks must not be mixed then.
 func IsOneServer(ctx context.Context, rdb redis.UniversalClient, prefix string) bool {
