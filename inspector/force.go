@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"net/url"
@@ -126,7 +127,7 @@ func (h *handler) nonce(w http.ResponseWriter, r *http.Request) string {
 	if c, err := r.Cookie(cookieName); err == nil && c.Value != "" {
 		return c.Value
 	}
-	nonce := newNonce()
+	nonce := rand.Text()            // 128 bits
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure over TLS; behind a proxy that ends it, a cookie without is sent, too
 		Name: cookieName, Value: nonce, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 	})

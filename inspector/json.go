@@ -88,7 +88,7 @@ func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 			h.writeJSON(w, p.Status, trendsAnswer{a, b.Trends})
 			return
 		}
-		h.writeJSON(w, p.Status, locksAnswer{a, b.Whole, b.Totals, b.Matched, b.Query.page, b.Pages, orEmpty(b.Locks)})
+		h.writeJSON(w, p.Status, locksAnswer{a, b.Whole, b.Totals, b.Matched, b.Query.Page, b.Pages, orEmpty(b.Locks)})
 	case *keyBody:
 		h.writeJSON(w, p.Status, keyAnswer{a, b.Lock, orEmpty(b.History)})
 	case *processBody:

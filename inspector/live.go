@@ -38,7 +38,7 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	viewer := newViewer()
-	defer s.watch(viewer)()
+	defer watchAll(s, viewer)()
 	viewer.tell() // others may look already
 	ctx, cancel := context.WithTimeout(r.Context(), streamFor)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -134,26 +135,15 @@ func (v *view) holder(key string, h *lockmw.Holder, at, now time.Time) holder {
 		Owner: h.Owner, Process: h.Process, Label: h.Label, Token: h.Token, Since: h.Since.UTC(), Held: millisOf(now.Sub(h.Since)),
 		LeaseLeft: millisOf(h.TTL - now.Sub(at)), Fixed: h.Fixed, Lingers: h.Lingers, Weight: h.Weight, Slots: h.Slots,
 	}
-	if traceID, spanID, ok := parseTraceParent(h.TraceParent); ok {
+	if p, ok := observe.ParseTraceParent(h.TraceParent); ok {
 		shown.TraceParent = h.TraceParent
-		if v.traceURL != "" {
-			shown.TraceURL = strings.NewReplacer("{trace_id}", traceID, "{span_id}", spanID).Replace(v.traceURL)
-		}
+		trace, span := hex.EncodeToString(p.TraceID[:]), hex.EncodeToString(p.SpanID[:])
+		shown.TraceURL = strings.NewReplacer("{trace_id}", trace, "{span_id}", span).Replace(v.traceURL)
 	}
 	if v.mayForce {
 		shown.ForceHref = v.forceHref(key, h)
 	}
 	return shown
-}
-
-// parseTraceParent returns the two ids of a W3C traceparent. What is in Redis may be anything.
-func parseTraceParent(s string) (traceID, spanID string, ok bool) {
-	parts := strings.Split(s, "-")
-	if len(parts) < 4 || len(parts[1]) != 32 || len(parts[2]) != 16 {
-		return "", "", false
-	}
-	_, err := hex.DecodeString(strings.Join(parts[:4], ""))
-	return parts[1], parts[2], err == nil
 }
 
 // modeOf is that of the holders, or of the first waiter.

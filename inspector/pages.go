@@ -13,10 +13,28 @@ import (
 type subject interface {
 	// await waits until what is known is fresh: until ctx ends, or until the end of a glance for what is known already.
 	await(ctx context.Context, glance time.Time)
-	// watch has w told of changes until leave is called.
-	watch(w *viewer) (leave func())
+	// feeds are what tells of changes.
+	feeds() []watched
 	// show makes the page of what is known; nil if too many search for something.
 	show(v *view) *page
+}
+
+// A watched has a viewer told of changes until leave is called.
+type watched interface {
+	watch(v *viewer) (leave func())
+}
+
+// watchAll has v told of all changes of a subject until leave is called.
+func watchAll(s subject, v *viewer) (leave func()) {
+	var all []func()
+	for _, f := range s.feeds() {
+		all = append(all, f.watch(v))
+	}
+	return func() {
+		for _, leave := range all {
+			leave()
+		}
+	}
 }
 
 // A page is what the templates fill in.
@@ -47,14 +65,9 @@ func newPage[T any](v *view, name, title string, r *reading[T]) *page {
 	} else {
 		p.Age = millisOf(time.Since(r.at))
 	}
-	silent := millisOf(r.silent())
-	switch {
-	case r.err != nil && !r.at.IsZero():
-		p.Notice = &notice{true, fmt.Sprintf("Redis could not be read. This is what was known %v ago.", p.Age), v.problemOf(r.err)}
+	switch silent := millisOf(r.silent()); {
 	case r.err != nil:
 		p.Notice = &notice{true, "Redis could not be read.", v.problemOf(r.err)}
-	case silent > 0 && !r.at.IsZero():
-		p.Notice = &notice{true, fmt.Sprintf("Redis has not answered for %v. This is what was known %v ago.", silent, p.Age), nil}
 	case silent > 0:
 		p.Notice = &notice{true, fmt.Sprintf("Redis has not answered for %v.", silent), nil}
 	case r.at.IsZero():
@@ -62,6 +75,9 @@ func newPage[T any](v *view, name, title string, r *reading[T]) *page {
 	}
 	if p.failed() {
 		p.Status = 503 // for programs and for people: what is shown is not the state of now
+		if !r.at.IsZero() {
+			p.Notice.Text += fmt.Sprintf(" This is what was known %v ago.", p.Age)
+		}
 	}
 	return p
 }
@@ -117,16 +133,7 @@ func (o *overview) await(ctx context.Context, glance time.Time) {
 	o.hub.events.fresh(some, glance)
 }
 
-func (o *overview) watch(w *viewer) (leave func()) {
-	return both(o.hub.locks.watch(w), both(o.hub.queues.watch(w), o.hub.events.watch(w)))
-}
-
-func both(first, second func()) func() {
-	return func() {
-		first()
-		second()
-	}
-}
+func (o *overview) feeds() []watched { return []watched{o.hub.locks, o.hub.queues, o.hub.events} }
 
 func (o *overview) show(v *view) *page {
 	r := o.hub.all()
@@ -147,8 +154,8 @@ func (o *overview) show(v *view) *page {
 		return nil
 	}
 	b.Matched, b.Pages = len(chosen), max((len(chosen)+perPage-1)/perPage, 1)
-	n := min(o.query.page, b.Pages)
-	b.Query.page = n
+	n := min(o.query.Page, b.Pages)
+	b.Query.Page = n
 	for _, e := range chosen[(n-1)*perPage : min(n*perPage, len(chosen))] {
 		b.Locks = append(b.Locks, v.lock(&e.Status, e.err, e.at, false))
 	}
@@ -205,9 +212,7 @@ func (k *keyPage) await(ctx context.Context, glance time.Time) {
 	}
 }
 
-func (k *keyPage) watch(w *viewer) (leave func()) {
-	return both(k.status.watch(w), both(k.hub.kept.watch(w), k.hub.events.watch(w)))
-}
+func (k *keyPage) feeds() []watched { return []watched{k.status, k.hub.kept, k.hub.events} }
 
 func (k *keyPage) show(v *view) *page {
 	r := k.status.now()
@@ -267,8 +272,8 @@ func (s *redisPage) await(ctx context.Context, glance time.Time) {
 	}
 }
 
-func (s *redisPage) watch(w *viewer) (leave func()) {
-	return both(s.hub.servers.watch(w), both(s.hub.prefixes.watch(w), s.hub.findings.watch(w)))
+func (s *redisPage) feeds() []watched {
+	return []watched{s.hub.servers, s.hub.prefixes, s.hub.findings}
 }
 
 func (s *redisPage) show(v *view) *page {

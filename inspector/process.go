@@ -257,11 +257,11 @@ func (p *processPage) await(ctx context.Context, glance time.Time) {
 	}
 }
 
-func (p *processPage) watch(w *viewer) (leave func()) {
+func (p *processPage) feeds() []watched {
 	if p.feed == nil {
-		return p.hub.locks.watch(w)
+		return []watched{p.hub.locks}
 	}
-	return both(p.hub.locks.watch(w), p.feed.watch(w))
+	return []watched{p.hub.locks, p.feed}
 }
 
 func (p *processPage) show(v *view) *page {

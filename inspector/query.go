@@ -10,20 +10,17 @@ import (
 
 // A query is what the overview is to show.
 type query struct {
-	text, mode, state string
+	text, Mode, State string
 	sort              string // one of orders
 	backwards         bool
-	page              int // the first is 1
+	Page              int // the first is 1
 }
 
-// What the form shows of the query.
-func (q query) Text() string  { return plain(q.text) }
-func (q query) Mode() string  { return q.mode }
-func (q query) State() string { return q.state }
-func (q query) Page() int     { return q.page }
+// Text is what the form shows of the text.
+func (q query) Text() string { return plain(q.text) }
 
 // Filters reports whether the query leaves locks out.
-func (q query) Filters() bool { return q.text != "" || q.mode != "" || q.state != "" }
+func (q query) Filters() bool { return q.text != "" || q.Mode != "" || q.State != "" }
 
 // Sort is the value of the parameter, "" if it is the default.
 func (q query) Sort() string {
@@ -50,11 +47,11 @@ func parseQuery(values url.Values) (query, error) {
 			return query{}, queryError(name + " is given more than once")
 		}
 	}
-	q := query{text: values.Get("q"), mode: values.Get("mode"), state: values.Get("state"), sort: defaultSort, page: 1}
-	if q.mode != "" && !slices.Contains(modes, q.mode) {
+	q := query{text: values.Get("q"), Mode: values.Get("mode"), State: values.Get("state"), sort: defaultSort, Page: 1}
+	if q.Mode != "" && !slices.Contains(modes, q.Mode) {
 		return query{}, queryError("there is no such mode; there are " + strings.Join(modes, ", "))
 	}
-	if q.state != "" && !slices.Contains(states, q.state) {
+	if q.State != "" && !slices.Contains(states, q.State) {
 		return query{}, queryError("locks cannot be filtered by this state, but by " + strings.Join(states, ", "))
 	}
 	if s := values.Get("sort"); s != "" {
@@ -68,7 +65,7 @@ func parseQuery(values url.Values) (query, error) {
 		if err != nil || n < 1 {
 			return query{}, queryError("a page is a number from 1 on")
 		}
-		q.page = n
+		q.Page = n
 	}
 	return q, nil
 }
@@ -82,24 +79,24 @@ func (q query) encode() string {
 		}
 	}
 	set("q", q.text)
-	set("mode", q.mode)
-	set("state", q.state)
+	set("mode", q.Mode)
+	set("state", q.State)
 	set("sort", q.Sort())
-	if q.page > 1 {
-		set("page", strconv.Itoa(q.page))
+	if q.Page > 1 {
+		set("page", strconv.Itoa(q.Page))
 	}
 	return values.Encode()
 }
 
 // at returns the query for another page.
 func (q query) at(page int) query {
-	q.page = page
+	q.Page = page
 	return q
 }
 
 // by returns the query in the order of a column, or in the reverse order if it is in that already.
 func (q query) by(column string) query {
 	q.backwards = q.sort == column && !q.backwards
-	q.sort, q.page = column, 1
+	q.sort, q.Page = column, 1
 	return q
 }

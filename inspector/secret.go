@@ -84,6 +84,3 @@ func (v *vault) openKey(sealed string) (key string, ok bool) {
 	}
 	return strings.Clone(string(plain[2 : 2+n])), true
 }
-
-// newNonce returns 128 random bits.
-func newNonce() string { return rand.Text() }

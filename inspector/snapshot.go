@@ -92,7 +92,7 @@ func (s *snapshot) total() totals {
 // choose returns the locks that a query asks for, in its order, of all its pages. It searches when it is its turn: false if that
 // does not come.
 func (s *snapshot) choose(ctx context.Context, q query, turns *queue) ([]*entry, bool) {
-	q.page = 0
+	q.Page = 0
 	if found, ok := s.known(q); ok {
 		return found, true
 	}
@@ -129,10 +129,10 @@ func (s *snapshot) known(q query) ([]*entry, bool) {
 
 // matches reports whether the query asks for a lock. Redacted keys are searched as they are shown.
 func (q *query) matches(e *entry) bool {
-	if q.mode != "" && modeOf(&e.Status) != q.mode {
+	if q.Mode != "" && modeOf(&e.Status) != q.Mode {
 		return false
 	}
-	if q.state != "" && e.state != q.state && (q.state != stateHeld || e.state != stateContended) {
+	if q.State != "" && e.state != q.State && (q.State != stateHeld || e.state != stateContended) {
 		return false
 	}
 	if q.text == "" || strings.Contains(e.shown, q.text) {
@@ -157,7 +157,7 @@ var orders = map[string]func(a, b *entry) int{
 	"state":   func(a, b *entry) int { return cmp.Compare(a.state, b.state) },
 	"mode":    func(a, b *entry) int { return cmp.Compare(modeOf(&a.Status), modeOf(&b.Status)) },
 	"holder":  func(a, b *entry) int { return cmp.Compare(a.firstHolder(), b.firstHolder()) },
-	"held":    func(a, b *entry) int { return compareTimes(a.heldSince(), b.heldSince()) },
+	"held":    func(a, b *entry) int { return compareTimes(a.first().Since, b.first().Since) },
 	"lease":   func(a, b *entry) int { return cmp.Compare(a.leaseEnds(), b.leaseEnds()) },
 	"waiting": func(a, b *entry) int { return cmp.Compare(b.waiting, a.waiting) },
 	"wait":    func(a, b *entry) int { return compareTimes(a.longest, b.longest) },
@@ -174,7 +174,7 @@ func (q *query) compare(a, b *entry) int {
 		a, b = b, a
 	}
 	return cmp.Or(first, cmp.Compare(b.waiting, a.waiting), compareTimes(a.longest, b.longest), cmp.Compare(a.shown, b.shown),
-		compareTimes(a.heldSince(), b.heldSince()), cmp.Compare(a.firstToken(), b.firstToken()))
+		compareTimes(a.first().Since, b.first().Since), cmp.Compare(a.first().Token, b.first().Token))
 }
 
 // compareTimes puts the earlier first, and those that are not known last.
@@ -185,25 +185,22 @@ func compareTimes(a, b time.Time) int {
 	return a.Compare(b)
 }
 
+var noHolder lockmw.Holder
+
+// first is the first holder, or noHolder.
+func (e *entry) first() *lockmw.Holder {
+	if len(e.Holders) == 0 {
+		return &noHolder
+	}
+	return &e.Holders[0]
+}
+
+// firstHolder is its process, behind all others if there is none.
 func (e *entry) firstHolder() string {
 	if len(e.Holders) == 0 {
-		return "\xff" // behind all that have one
+		return "\xff"
 	}
 	return e.Holders[0].Process
-}
-
-func (e *entry) firstToken() int64 {
-	if len(e.Holders) == 0 {
-		return 0
-	}
-	return e.Holders[0].Token
-}
-
-func (e *entry) heldSince() time.Time {
-	if len(e.Holders) == 0 {
-		return time.Time{}
-	}
-	return e.Holders[0].Since
 }
 
 // leaseEnds is when the first lease ends, in milliseconds; after all others if nobody holds the lock.

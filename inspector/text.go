@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -39,18 +40,10 @@ func escapeOf(r rune, size int, first byte) string {
 	switch {
 	case r == utf8.RuneError && size == 1:
 		return fmt.Sprintf(`\x%02x`, first)
-	case r == '\n':
-		return `\n`
-	case r == '\t':
-		return `\t`
 	case unicode.IsPrint(r):
 		return ""
-	case r < 0x80:
-		return fmt.Sprintf(`\x%02x`, r)
-	case r <= 0xffff:
-		return fmt.Sprintf(`\u%04x`, r)
 	}
-	return fmt.Sprintf(`\U%08x`, r)
+	return strings.Trim(strconv.QuoteRune(r), "'")
 }
 
 // plain is a text with the escapes of pieces.
