@@ -9,7 +9,6 @@ import (
 
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/parked"
-	"github.com/lockmw/go/lockmw"
 )
 
 // asynq archives a task that does not succeed on its last attempt. One whose lock was busy is set aside: asynq archives it,
@@ -31,12 +30,12 @@ func (g *guard) mustWait(a *attempt) (waits bool, leave func()) {
 
 // save keeps a task on its last attempt, whose lock is busy or whose Client is closed, from being archived: it is set
 // aside, or WithRescue enqueues a copy of it, or it waits. It returns what lock returns.
-func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string, busy error) (context.Context, *lockmw.Hold, func(), error) {
+func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string, busy error) taken {
 	if g.rescue == nil && isClosed(busy) || g.rescue != nil && isBusy(busy) && g.tooOften(a) {
-		return nil, nil, func() {}, busy
+		return taken{err: busy}
 	}
 	if aside := g.setAside(p, w, a, busy); aside != nil {
-		return nil, nil, func() {}, aside
+		return taken{err: aside}
 	}
 	if g.rescue == nil {
 		return g.lock(a, key, true)
@@ -46,16 +45,16 @@ func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.Want, key
 		g.copies.Do(func() {
 			g.logger().WarnContext(a.ctx, "asynqmw: WithRescue enqueues copies, which are not unique and have IDs of their own, as the Redis of the queues is not known: see WithQueueRedis", "type", task.Type(), "queue", a.queue)
 		})
-		return nil, nil, func() {}, &busyError{err: busy, copy: copyID}
+		return taken{err: &busyError{err: busy, copy: copyID}}
 	}
 	if missed, ok := g.unsaved.Allow(loglimit.KindOf(failed)); ok {
 		g.logger().WarnContext(a.ctx, "asynqmw: a task on its last attempt waits for its lock, as WithRescue could not enqueue a copy", "type", task.Type(), "task", a.origin, "error", failed, "suppressed", missed)
 	}
-	ctx, hold, release, err := g.lock(a, key, true)
-	if err != nil {
-		err = fmt.Errorf("%w (%w)", err, failed)
+	t := g.lock(a, key, true)
+	if t.err != nil {
+		t.err = fmt.Errorf("%w (%w)", t.err, failed)
 	}
-	return ctx, hold, release, err
+	return t
 }
 
 // setAside returns the error that sets a task on its last attempt aside; nil if that is not possible.

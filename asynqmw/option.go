@@ -233,20 +233,23 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 
 // contradiction finds options that make no sense together.
 func (c *config) contradiction(l lockmw.Locker) error {
+	for _, o := range []struct {
+		name  string
+		given bool
+	}{
+		{"WithMaxRequeues", c.maxRequeues > 0}, {"WithRequeueDelay", c.delayGiven}, {"WithRescue", c.rescue != nil}, {"WithQueueRedis", c.queueRedis != nil},
+	} {
+		if o.given && c.onBusy != Requeue {
+			return fmt.Errorf("%w: %s with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, o.name, c.onBusy)
+		}
+	}
 	switch {
-	case c.onBusy != Requeue && c.maxRequeues > 0:
-		return fmt.Errorf("%w: WithMaxRequeues with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
-	case c.onBusy != Requeue && c.delayGiven:
-		return fmt.Errorf("%w: WithRequeueDelay with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
-	case c.onBusy != Requeue && c.rescue != nil:
-		return fmt.Errorf("%w: WithRescue with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
-	case (c.onBusy == Drop || c.onBusy == Archive) && c.placeKept != 0:
+	case c.placeKept == 0:
+	case c.onBusy == Drop || c.onBusy == Archive:
 		return fmt.Errorf("%w: WithPlaceKept with WithOnBusy(%v): the task does not come back", lockmw.ErrInvalidOption, c.onBusy)
-	case c.onBusy != Requeue && c.queueRedis != nil:
-		return fmt.Errorf("%w: WithQueueRedis with WithOnBusy(%v): no task is queued again", lockmw.ErrInvalidOption, c.onBusy)
-	case c.placeKept != 0 && !mayBeFair(l):
+	case !mayBeFair(l):
 		return fmt.Errorf("%w: WithPlaceKept with a %T, which keeps no places: use fairlock.New", lockmw.ErrInvalidOption, l)
-	case c.placeKept != 0 && c.onBusy == Requeue && c.placeKept <= c.maxDelay:
+	case c.onBusy == Requeue && c.placeKept <= c.maxDelay:
 		return fmt.Errorf("%w: WithPlaceKept(%v) is no longer than a task may be away, %v", lockmw.ErrInvalidOption, c.placeKept, c.maxDelay)
 	}
 	return nil

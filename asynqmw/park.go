@@ -1,7 +1,6 @@
 package asynqmw
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -59,7 +58,7 @@ func (g *guard) parkerOf(a *attempt, key string) (*parker, parked.Want) {
 
 // park has a task whose lock is busy wait for it in its worker, if it may and no other task needs that; otherwise it parks the
 // task. It returns what lock returns. A task that was parked has an error that puts it back.
-func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay bool, busy error) (context.Context, *lockmw.Hold, func(), error) {
+func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay bool, busy error) taken {
 	stay, leave := time.Duration(0), func() {}
 	if mayStay {
 		stay, leave = p.stay(w, a)
@@ -68,23 +67,23 @@ func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay b
 	answer, err := g.ask(p, w, a, stay)
 	switch {
 	case err != nil:
-		return nil, nil, func() {}, busy
+		return taken{err: busy}
 	case answer.What == parked.WaitInWorker:
-		ctx, hold, release, err := g.lock(a, key, false, lockmw.WithWait(stay))
-		if isBusy(err) && (answer.Woken || !g.tooOften(a)) {
-			err = g.parked(a, answer, err)
+		t := g.lock(a, key, false, lockmw.WithWait(stay))
+		if isBusy(t.err) && (answer.Woken || !g.tooOften(a)) {
+			t.err = g.parked(a, answer, t.err)
 		}
-		return ctx, hold, release, err
+		return t
 	case answer.What != parked.Park:
-		return nil, nil, func() {}, busy
+		return taken{err: busy}
 	case p.mayBeFree(a.ctx, w):
-		ctx, hold, release, err := g.lock(a, key, false, lockmw.WithWait(0))
-		if isBusy(err) {
-			err = g.parked(a, answer, err)
+		t := g.lock(a, key, false, lockmw.WithWait(0))
+		if isBusy(t.err) {
+			t.err = g.parked(a, answer, t.err)
 		}
-		return ctx, hold, release, err
+		return t
 	}
-	return nil, nil, func() {}, g.parked(a, answer, busy)
+	return taken{err: g.parked(a, answer, busy)}
 }
 
 // ask puts a task with a busy lock on its list.

@@ -99,20 +99,27 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 		})
 	}
 	p, w := g.parkerOf(a, key)
-	ctx, hold, release, err := g.lockOrLeave(a, task, p, w, key)
-	defer release()
-	if err != nil {
-		return storable(g.refused(a, task, err))
+	t := g.lockOrLeave(a, task, p, w, key)
+	defer t.limit.Release()
+	if t.err != nil {
+		return storable(g.refused(a, task, t.err))
 	}
 	if p != nil {
 		defer p.holds(w, a)()
 	}
-	return run(ctx, task, next, hold)
+	return run(t.ctx, task, next, t.hold)
 }
 
-// lockOrLeave takes the lock. If it is busy, the error says what becomes of the task. As with lock, the function
-// returned ends the context.
-func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string) (context.Context, *lockmw.Hold, func(), error) {
+// A taken is what came of a call for a lock. Release the limit in any case: that ends the context.
+type taken struct {
+	ctx   context.Context
+	hold  *lockmw.Hold
+	limit waitlimit.Limit
+	err   error
+}
+
+// lockOrLeave takes the lock. If it is busy, the error says what becomes of the task.
+func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string) taken {
 	mustWait, leave := g.mustWait(a)
 	stay, opts := time.Duration(0), []lockmw.Option(nil)
 	switch {
@@ -128,25 +135,25 @@ func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Wa
 			opts = append(opts, lockmw.WithWait(stay))
 		}
 	}
-	ctx, hold, release, err := g.lock(a, key, mustWait, opts...)
+	t := g.lock(a, key, mustWait, opts...)
 	leave()
 	if mustWait || a.ctx.Err() != nil {
-		return ctx, hold, release, err
+		return t
 	}
-	if p != nil && isBusy(err) {
-		release()
-		ctx, hold, release, err = g.park(p, w, a, key, !g.waits && stay == 0, err)
+	if p != nil && isBusy(t.err) {
+		t.limit.Release()
+		t = g.park(p, w, a, key, !g.waits && stay == 0, t.err)
 	}
-	if _, left := errors.AsType[*busyError](err); !left && a.last && g.onBusy == Requeue && a.ctx.Err() == nil && (isBusy(err) || isClosed(err)) {
-		release()
-		return g.save(a, task, p, w, key, err)
+	if _, left := errors.AsType[*busyError](t.err); !left && a.last && g.onBusy == Requeue && a.ctx.Err() == nil && (isBusy(t.err) || isClosed(t.err)) {
+		t.limit.Release()
+		return g.save(a, task, p, w, key, t.err)
 	}
-	return ctx, hold, release, err
+	return t
 }
 
 // lock takes the lock. With mustWait it waits until shortly before the task's deadline. The context of the
-// hold does not end then: call the function that is returned, also after an error, to end it.
-func (g *guard) lock(a *attempt, key string, mustWait bool, more ...lockmw.Option) (context.Context, *lockmw.Hold, func(), error) {
+// hold does not end then.
+func (g *guard) lock(a *attempt, key string, mustWait bool, more ...lockmw.Option) taken {
 	opts := make([]lockmw.Option, 0, len(g.lockOpts)+6)
 	patience := time.Duration(0)
 	if g.placeKept > 0 {
@@ -177,7 +184,7 @@ func (g *guard) lock(a *attempt, key string, mustWait bool, more ...lockmw.Optio
 	opts = append(opts, more...)
 	waiting, limit := waitlimit.Start(a.ctx, longest)
 	ctx, hold, err := g.locker.Lock(waiting, key, opts...)
-	return ctx, hold, limit.Release, limit.Stop(hold, err, "the task's deadline is near")
+	return taken{ctx, hold, limit, limit.Stop(hold, err, "the task's deadline is near")}
 }
 
 // tooOften reports whether the task was put back as often as WithMaxRequeues allows.
@@ -259,3 +266,38 @@ type cleanError struct {
 
 func (e *cleanError) Error() string { return e.text }
 func (e *cleanError) Unwrap() error { return e.error }
+
+// run calls next under the lock and releases it. A loss fails the attempt, whatever next returns.
+func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw.Hold) (err error) {
+	defer func() {
+		lost := hold.Unlock()
+		if !core.IsLoss(lost) {
+			return
+		}
+		if err == nil {
+			err = lost
+		} else {
+			err = &lostError{lost: lost, returned: err}
+		}
+	}()
+	return next.ProcessTask(ctx, task)
+}
+
+// A lostError ends an attempt that lost its lock and whose handler returned an error. It wraps that error
+// too, but hides what would make asynq delete or archive the task: the attempt fails.
+type lostError struct{ lost, returned error }
+
+func (e *lostError) Error() string {
+	return e.lost.Error() + "; the handler returned: " + e.returned.Error()
+}
+
+func (e *lostError) Unwrap() error { return e.lost }
+
+func (e *lostError) Is(target error) bool {
+	return target != asynq.RevokeTask && target != asynq.SkipRetry && errors.Is(e.returned, target)
+}
+
+func (e *lostError) As(target any) bool {
+	_, control := target.(**busyError)
+	return errors.As(e.lost, target) || !control && errors.As(e.returned, target)
+}

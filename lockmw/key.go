@@ -31,3 +31,15 @@ func By[In any](kind string, parts ...func(In) string) KeyFunc[In] {
 // Keys are compared byte by byte: "Ann" and "ann" are two locks, as are the composed and the decomposed form of "é". If they
 // mean one thing to you, change case and Unicode normalisation before you make the key.
 func Key(kind string, parts ...string) string { return keyed.Join(kind, parts...) }
+
+// Const makes a KeyFunc whose key is always the same, that of Key(kind, parts...): for work that runs once at a
+// time whatever its input is.
+//
+//	report := lockmw.WithLock(locks, lockmw.Const[time.Time]("report", "nightly"), makeReport)
+//
+// All calls share that one lock. A key with parts has a kind, which names the lock in metrics: see WithName. Const panics if
+// the key is empty, or longer than 1024 bytes.
+func Const[In any](kind string, parts ...string) KeyFunc[In] {
+	key := keyed.Const("lockmw", kind, parts)
+	return func(context.Context, In) (string, error) { return key, nil }
+}

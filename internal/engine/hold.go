@@ -83,10 +83,22 @@ func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 	}
 	n := l.renewal(duration)
 	return c.e.insist(ctx, h.gone, n.Call, func(a *transport.Reply) (again bool, err error) {
-		lost, err := h.onExtended(a, duration)
-		notifyLost(lost)
-		return isPassing(a), err
+		return isPassing(a), h.whileHeld(func() ([]*hold, error) { return h.onExtended(a, duration) })
 	})
+}
+
+// whileHeld calls f with the shard locked, unless the hold has ended, and then tells those who have lost holds by that.
+func (h *hold) whileHeld(f func() (lost []*hold, err error)) error {
+	c := h.lease.c
+	c.shard.mu.Lock()
+	err := h.Ended()
+	var lost []*hold
+	if err == nil {
+		lost, err = f()
+	}
+	c.unlock()
+	notifyLost(lost)
+	return err
 }
 
 // refuseShorter returns an error if the hold has a longer lease. A lease is never shortened (rule 13 of
@@ -108,11 +120,6 @@ func (h *hold) refuseShorter(duration time.Duration) error {
 // onExtended deals with the answer to renew.lua.
 func (h *hold) onExtended(a *transport.Reply, duration time.Duration) (lost []*hold, err error) {
 	l, c := h.lease, h.lease.c
-	c.shard.mu.Lock()
-	defer c.unlock()
-	if err := h.Ended(); err != nil {
-		return nil, err
-	}
 	err = l.noteRenewal(a, duration)
 	if errors.Is(err, errNotHeldByID) {
 		cause := l.gone()
@@ -150,30 +157,17 @@ func (h *hold) Downgrade(ctx context.Context) error {
 	c.shard.mu.Unlock()
 	d := script.Downgrade{Keys: &c.keys, ID: l.id}
 	return c.e.insist(ctx, h.gone, d.Call, func(a *transport.Reply) (again bool, err error) {
-		lost, err := h.onDowngraded(a)
-		notifyLost(lost)
-		return isPassing(a), err
+		return isPassing(a), h.whileHeld(func() ([]*hold, error) {
+			outcome, err := script.DowngradeAnswer(a)
+			if err == nil && outcome == script.NotHeld {
+				return l.lose(errDeleted), errDeleted
+			}
+			if outcome == script.More {
+				c.e.settle(c.keys, false)
+			}
+			return nil, transport.Failure(err)
+		})
 	})
-}
-
-// onDowngraded deals with the answer to downgrade.lua.
-func (h *hold) onDowngraded(a *transport.Reply) (lost []*hold, err error) {
-	l, c := h.lease, h.lease.c
-	c.shard.mu.Lock()
-	defer c.unlock()
-	if err := h.Ended(); err != nil {
-		return nil, err
-	}
-	outcome, failed := script.DowngradeAnswer(a)
-	switch {
-	case failed != nil:
-		return nil, transport.Failure(failed)
-	case outcome == script.NotHeld:
-		return l.lose(errDeleted), errDeleted
-	case outcome == script.More:
-		c.e.settle(c.keys, false)
-	}
-	return nil, nil
 }
 
 var _ core.TickHold = (*hold)(nil)
@@ -191,22 +185,9 @@ func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, tim
 		return !transport.IsFinal(err), transport.Failure(err)
 	})
 	if err == nil && a.Outcome == script.NotHeld {
-		var lost []*hold
-		lost, err = h.onGone()
-		notifyLost(lost)
+		err = h.whileHeld(func() ([]*hold, error) { return l.lose(errDeleted), errDeleted })
 	}
 	return a.Answer, a.Now, err
-}
-
-// onGone deals with an answer that says that the hold is over.
-func (h *hold) onGone() (lost []*hold, err error) {
-	l, c := h.lease, h.lease.c
-	c.shard.mu.Lock()
-	defer c.unlock()
-	if err := h.Ended(); err != nil {
-		return nil, err
-	}
-	return l.lose(errDeleted), errDeleted
 }
 
 // MarkTick implements core.TickHold.

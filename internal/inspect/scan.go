@@ -4,10 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"hash/maphash"
 	"iter"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/pause"
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -159,4 +164,87 @@ func (s *scan) show(w *wanted) error {
 		return errEnough
 	}
 	return nil
+}
+
+// A pace keeps work for servers within a share of the time: after what took a while come pauses.
+type pace struct {
+	share float64
+	owed  time.Duration // how long it has still to pause
+}
+
+// shortestPause is below which pauses add up: timers are no more exact than that.
+const shortestPause = time.Millisecond
+
+// work runs f, which asks a server, and pauses. It returns f's error immediately, and the end of ctx.
+func (p *pace) work(ctx context.Context, f func() error) error {
+	started := time.Now()
+	if err := f(); err != nil {
+		return err
+	}
+	p.owed += time.Duration(float64(time.Since(started)) * (1/p.share - 1))
+	if p.owed < shortestPause {
+		return ctx.Err()
+	}
+	owed := p.owed
+	p.owed = 0
+	pause.For(ctx, owed)
+	return ctx.Err()
+}
+
+// Prefixes scans for the prefixes that locks were taken with, in alphabetic order: each has a fencing counter.
+func (i *Inspector) Prefixes(ctx context.Context, how Scan) ([]string, error) {
+	nodes, err := i.masters(ctx)
+	if err != nil {
+		return nil, transport.Failure(err)
+	}
+	seen := make(map[string]bool)
+	p := &pages{pace: &pace{share: how.Share}, nodes: nodes, size: pageSize, scans: 1}
+	err = p.each(ctx, script.CounterPattern, func(redisKeys []string) error {
+		for _, redisKey := range redisKeys {
+			if prefix, ok := script.PrefixOfCounter(redisKey); ok {
+				seen[prefix] = true
+			}
+		}
+		how.tell(Progress{Part: p.part()})
+		return nil
+	})
+	if err != nil {
+		return nil, transport.Failure(err)
+	}
+	return slices.Sorted(maps.Keys(seen)), nil
+}
+
+// A seen remembers the last keys, by a hash of each. Two of 100,000 keys are taken for one in one of 10^9 scans.
+type seen struct {
+	limit      int // of young and of old
+	seed       maphash.Seed
+	young, old map[uint64]struct{}
+}
+
+// maxSeen is how many keys are remembered at least, and half of how many at most: some 10 MB then. SCAN repeats itself when a
+// hash table shrinks, and then soon.
+const maxSeen = 1 << 18
+
+func newSeen(limit int) *seen {
+	return &seen{limit: limit, seed: maphash.MakeSeed(), young: make(map[uint64]struct{})}
+}
+
+// has reports whether a key is remembered.
+func (s *seen) has(key string) bool {
+	h := maphash.String(s.seed, key)
+	_, young := s.young[h]
+	_, old := s.old[h]
+	return young || old
+}
+
+// add remembers a key, and reports whether it is new.
+func (s *seen) add(key string) bool {
+	if s.has(key) {
+		return false
+	}
+	if len(s.young) >= s.limit {
+		s.young, s.old = make(map[uint64]struct{}), s.young
+	}
+	s.young[maphash.String(s.seed, key)] = struct{}{}
+	return true
 }

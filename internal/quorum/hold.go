@@ -40,10 +40,7 @@ func (h *hold) onLimit() {
 		return
 	}
 	tell := h.lease.lose(h.outOfTime())
-	l.mu.Unlock()
-	if tell != nil {
-		tell()
-	}
+	l.unlockAndTell(tell)
 }
 
 // outOfTime returns the loss of a hold whose time is over.

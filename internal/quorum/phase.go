@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -13,14 +14,7 @@ import (
 func (b *bid) fail(have []*vote) {
 	e, l := b.e, b.e.l
 	first := b.votes[b.first.index]
-	if err := b.finalError(); err != nil {
-		b.end()
-		drop(b.votes)
-		e.failAll(&core.AcquireError{Err: err}, nil)
-		e.tidy()
-		return
-	}
-	if err := b.sameServer(); err != nil {
+	if err := cmp.Or(b.finalError(), b.sameServer()); err != nil {
 		b.end()
 		drop(b.votes)
 		e.failAll(&core.AcquireError{Err: err}, nil)

@@ -8,18 +8,15 @@
 //	phase.go      what a bid does when it has not got most of them
 //	absence.go    too few nodes answer, and why
 //	vote.go       what became of it at one node
-//	token.go      which token a hold has, and that enough nodes know it
-//	clock.go      which token to propose
-//	lease.go      what most nodes have granted
+//	token.go      which token a hold has, which one to propose, and that enough nodes know it
+//	lease.go      what most nodes have granted, and how it is passed on within the process
 //	hold.go       one caller's turn with a lease
 //	extend.go     a lease is extended at a majority of its nodes
-//	pass.go       a lease is passed on within the process
 //	release.go    a lease ends
 //	join.go       a node that comes back takes part in a lease again
 //	node.go       a node, and whether it answers
 //	probe.go      asks nodes whether they answer
-//	trust.go      a node that may have forgotten tokens is raised before it counts
-//	carry.go      other servers are told of the tokens
+//	trust.go      a node that may have forgotten tokens is raised before it counts, and so are new nodes
 //	worker.go     goroutines that send requests
 //	close.go      Shutdown and Close
 //
@@ -139,6 +136,14 @@ func (l *Locks) entry(key string) *entry {
 	return e
 }
 
+// unlockAndTell unlocks the mutex, and calls what is to be called without it; nil: nothing.
+func (l *Locks) unlockAndTell(tell func()) {
+	l.mu.Unlock()
+	if tell != nil {
+		tell()
+	}
+}
+
 // majority reports whether enough nodes have answered within the last second: nobody queues or keeps a node otherwise.
 func (l *Locks) majority(now time.Time) bool {
 	n := 0
@@ -148,4 +153,16 @@ func (l *Locks) majority(now time.Time) bool {
 		}
 	}
 	return n >= l.cfg.Quorum
+}
+
+var _ core.LimitedLocks = (*Locks)(nil)
+
+// CheckTimes implements core.LimitedLocks. Each node grants a hold of its own, so that what one of them refuses cannot be had.
+func (l *Locks) CheckTimes(lease, minHold time.Duration) error {
+	for _, n := range l.nodes {
+		if err := n.engine.CheckTimes(lease, minHold); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -263,10 +263,7 @@ func (v *vote) Forgotten(core.LocalHold, time.Time) {
 	if h != nil && v.lease != nil && h.lease == v.lease {
 		tell = h.onForgotten()
 	}
-	v.e.l.mu.Unlock()
-	if tell != nil {
-		tell()
-	}
+	v.e.l.unlockAndTell(tell)
 }
 
 // Renewed implements core.Events.
@@ -280,10 +277,7 @@ func (v *vote) Renewed(err error) {
 	if v.lease != nil {
 		tell = v.lease.onRenewed(err)
 	}
-	v.e.l.mu.Unlock()
-	if tell != nil {
-		tell()
-	}
+	v.e.l.unlockAndTell(tell)
 }
 
 // Lost implements core.Events.
@@ -299,10 +293,7 @@ func (v *vote) Lost(cause error) {
 		v.state, v.err = failed, cause
 		v.bid.step()
 	}
-	v.e.l.mu.Unlock()
-	if tell != nil {
-		tell()
-	}
+	v.e.l.unlockAndTell(tell)
 }
 
 // drop has nodes forget all of these.
