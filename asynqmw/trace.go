@@ -70,12 +70,7 @@ func Trace(tp trace.TracerProvider, opts ...TraceOption) asynq.MiddlewareFunc {
 		panic("asynqmw: Trace: the tracer provider is a nil pointer")
 	}
 	c := &traceConfig{}
-	for _, o := range opts {
-		if o == nil {
-			panic("asynqmw: Trace: an option is nil")
-		}
-		o(c)
-	}
+	option.Apply(c, "asynqmw: Trace", opts)
 	tracer := tp.Tracer(scopeName)
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {

@@ -25,42 +25,15 @@ type problem struct {
 }
 
 var (
-	problemBusy = problem{
-		"lock-busy", "Busy", http.StatusConflict,
-		"Another request for the same thing is being handled.", 0,
-	}
-	problemTimeout = problem{
-		"lock-timeout", "Still busy", http.StatusServiceUnavailable,
-		"Other requests for the same thing did not finish in time.", 0,
-	}
-	problemWaiters = problem{
-		"lock-too-many-waiters", "Too many requests are waiting", http.StatusServiceUnavailable,
-		"Too many requests for the same thing are waiting.", 0,
-	}
-	problemUnavailable = problem{
-		"lock-unavailable", "Temporarily unavailable", http.StatusServiceUnavailable,
-		"The request cannot be coordinated with others at the moment.", 0,
-	}
-	problemLost = problem{
-		"lock-lost", "Lock lost", http.StatusInternalServerError,
-		"The request lost its lock before it was done; it may have been handled in part.", 0,
-	}
-	problemKey = problem{
-		"lock-invalid-key", "Bad request", http.StatusBadRequest,
-		"What the request says it is about is missing or not valid.", 0,
-	}
-	problemTooLarge = problem{
-		"lock-body-too-large", "Content too large", http.StatusRequestEntityTooLarge,
-		"The request is too long to find out what it is about.", 0,
-	}
-	problemClaim = problem{
-		"lock-no-claim", "Unauthorized", http.StatusUnauthorized,
-		"The request does not say who it is from.", 0,
-	}
-	problemInternal = problem{
-		"about:blank", "Internal server error", http.StatusInternalServerError,
-		"The server made a mistake.", 0,
-	}
+	problemBusy        = problem{"lock-busy", "Busy", http.StatusConflict, "Another request for the same thing is being handled.", 0}
+	problemTimeout     = problem{"lock-timeout", "Still busy", http.StatusServiceUnavailable, "Other requests for the same thing did not finish in time.", 0}
+	problemWaiters     = problem{"lock-too-many-waiters", "Too many requests are waiting", http.StatusServiceUnavailable, "Too many requests for the same thing are waiting.", 0}
+	problemUnavailable = problem{"lock-unavailable", "Temporarily unavailable", http.StatusServiceUnavailable, "The request cannot be coordinated with others at the moment.", 0}
+	problemLost        = problem{"lock-lost", "Lock lost", http.StatusInternalServerError, "The request lost its lock before it was done; it may have been handled in part.", 0}
+	problemKey         = problem{"lock-invalid-key", "Bad request", http.StatusBadRequest, "What the request says it is about is missing or not valid.", 0}
+	problemTooLarge    = problem{"lock-body-too-large", "Content too large", http.StatusRequestEntityTooLarge, "The request is too long to find out what it is about.", 0}
+	problemClaim       = problem{"lock-no-claim", "Unauthorized", http.StatusUnauthorized, "The request does not say who it is from.", 0}
+	problemInternal    = problem{"about:blank", "Internal server error", http.StatusInternalServerError, "The server made a mistake.", 0}
 )
 
 // problemOf finds what err means to a client.

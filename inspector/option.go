@@ -26,12 +26,7 @@ type config struct {
 // newConfig adds up the options. It panics if a value is invalid.
 func newConfig(opts []Option) *config {
 	c := &config{logger: slog.Default(), operator: func(*http.Request) string { return "" }}
-	for i, o := range opts {
-		if o == nil {
-			panic(fmt.Sprintf("inspector: Handler: option %d is nil", i+1))
-		}
-		o(c)
-	}
+	option.Apply(c, "inspector: Handler", opts)
 	return c
 }
 

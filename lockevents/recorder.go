@@ -65,12 +65,7 @@ type Recorder struct {
 func New(insp *lockmw.Inspector, opts ...Option) *Recorder {
 	option.NotNil(insp, "lockevents: New: the Inspector is nil")
 	r := &Recorder{config: config{length: 2000, logger: slog.Default()}, rdb: insp.Redis(), stream: streamOf(insp)}
-	for i, o := range opts {
-		if o == nil {
-			panic(fmt.Sprintf("lockevents: New: option %d is nil", i+1))
-		}
-		o(&r.config)
-	}
+	option.Apply(&r.config, "lockevents: New", opts)
 	switch {
 	case r.length < 1 || r.length > MaxLength:
 		panic(fmt.Sprintf("lockevents: New: WithLength(%d), must be from 1 to %d", r.length, MaxLength))

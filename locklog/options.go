@@ -3,6 +3,8 @@ package locklog
 import (
 	"fmt"
 	"time"
+
+	"github.com/lockmw/go/internal/option"
 )
 
 // An Option changes what New logs.
@@ -23,12 +25,7 @@ func newConfig(opts []Option) *config {
 		redactKey:   func(key string) string { return key },
 		quoteErrors: true,
 	}
-	for i, o := range opts {
-		if o == nil {
-			panic(fmt.Sprintf("locklog: New: option %d is nil", i+1))
-		}
-		o(c)
-	}
+	option.Apply(c, "locklog: New", opts)
 	switch {
 	case c.slowWait < 0:
 		panic(fmt.Sprintf("locklog: New: WithSlowWait(%v): negative", c.slowWait))

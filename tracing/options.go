@@ -42,12 +42,7 @@ func newConfig(opts []Option) *config {
 		holderLinks:    true,
 		quoteErrors:    true,
 	}
-	for i, o := range opts {
-		if o == nil {
-			panic(fmt.Sprintf("tracing: New: option %d is nil", i+1))
-		}
-		o(c)
-	}
+	option.Apply(c, "tracing: New", opts)
 	for _, o := range []struct {
 		name  string
 		value any

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strings"
 )
@@ -51,29 +50,19 @@ type best[T any] struct {
 	records []T
 }
 
-// Len, Less, Swap, Push and Pop make a heap of it whose first record is the last of the order.
-func (b *best[T]) Len() int           { return len(b.records) }
-func (b *best[T]) Less(i, j int) bool { return b.compare(b.records[i], b.records[j]) > 0 }
-func (b *best[T]) Swap(i, j int)      { b.records[i], b.records[j] = b.records[j], b.records[i] }
-func (b *best[T]) Push(x any)         { b.records = append(b.records, x.(T)) }
-
-// Pop implements heap.Interface.
-func (b *best[T]) Pop() any {
-	last := b.records[len(b.records)-1]
-	b.records = slices.Delete(b.records, len(b.records)-1, len(b.records))
-	return last
-}
-
 func (b *best[T]) add(r T) {
-	heap.Push(b, r)
-	if b.most > 0 && len(b.records) > b.most {
-		heap.Pop(b)
-		b.left++
+	b.records = append(b.records, r)
+	if b.most > 0 && len(b.records) >= 2*b.most { // now and then is enough
+		b.sorted()
 	}
 }
 
 // sorted returns what was kept, in its order.
 func (b *best[T]) sorted() []T {
 	slices.SortFunc(b.records, b.compare)
+	if more := len(b.records) - b.most; b.most > 0 && more > 0 {
+		b.records = slices.Delete(b.records, b.most, len(b.records))
+		b.left += more
+	}
 	return b.records
 }

@@ -1,6 +1,9 @@
 package option
 
-import "reflect"
+import (
+	"fmt"
+	"reflect"
+)
 
 // IsNil reports whether value is nil, a nil function or map, or an interface around a nil pointer: what
 // a constructor returned whose error was ignored.
@@ -18,5 +21,15 @@ func IsNil(value any) bool {
 func NotNil(value any, text string) {
 	if IsNil(value) {
 		panic(text)
+	}
+}
+
+// Apply applies options to c. It panics, naming the function that they were given to, if one is nil.
+func Apply[C any, O ~func(*C)](c *C, function string, opts []O) {
+	for i, o := range opts {
+		if o == nil {
+			panic(fmt.Sprintf("%s: option %d is nil", function, i+1))
+		}
+		o(c)
 	}
 }
