@@ -190,3 +190,14 @@ func TestAPanicOfTheKeyFunctionSpendsARetry(t *testing.T) {
 		t.Errorf("retried %d times: %s", info.Retried, info.LastErr)
 	}
 }
+
+func TestAnUnavailableRedisFailsTheAttempt(t *testing.T) {
+	t.Parallel()
+	down := lockmw.LockerFunc(func(ctx context.Context, _ string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		return ctx, nil, lockmw.ErrUnavailable
+	})
+	q := startQueue(t, quick(), asynqmw.WithLock(down, byItem)(never(t)))
+	if info := q.await(q.fulfil("7"), asynq.TaskStateRetry); info.Retried != 1 {
+		t.Errorf("retried %d, want 1", info.Retried)
+	}
+}
