@@ -34,10 +34,7 @@ func newDesk(t *testing.T, opts ...inspector.Option) *desk {
 // newDeskOn is newDesk on a server. It says nothing in the log.
 func newDeskOn(t *testing.T, s *redistest.Server, opts ...inspector.Option) *desk {
 	t.Helper()
-	insp, err := lockmw.NewInspector(s.NewClient(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	insp := usertest.Inspector(t, s.NewClient(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }))
 	silent := inspector.WithLogger(slog.New(slog.DiscardHandler))
 	return &desk{t, s, insp, inspector.Handler(insp, append([]inspector.Option{silent}, opts...)...)}
 }
@@ -49,6 +46,13 @@ func inBubble(t *testing.T, test func(d *desk), opts ...inspector.Option) {
 		t.Cleanup(func() { time.Sleep(2 * time.Minute) }) // until the last read that nobody waits for is given up
 		test(newDeskOn(t, s, opts...))
 	})
+}
+
+// through has the page read the server with these options from now on.
+func (d *desk) through(opts ...func(*redis.Options)) {
+	d.Helper()
+	d.insp = usertest.Inspector(d, d.server.NewClient(d, opts...))
+	d.page = inspector.Handler(d.insp)
 }
 
 func (d *desk) client() *lockmw.Client { return usertest.Client(d.T, d.server) }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/inspector"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -133,11 +132,7 @@ func TestViewersShareWhatIsRead(t *testing.T) {
 		sent := func(viewers int) int {
 			wire := d.server.NewWire()
 			wire.Record()
-			insp, err := lockmw.NewInspector(d.server.NewClient(d, wire.Use))
-			if err != nil {
-				d.Fatal(err)
-			}
-			d.page = inspector.Handler(insp)
+			d.through(wire.Use)
 			var all []*watcher
 			for i := range viewers {
 				all = append(all, d.watch("page=overview"), d.watch("page=key&key=user:42"), d.watch(fmt.Sprintf("page=overview&q=%d", i)))
@@ -192,17 +187,13 @@ func (d *desk) farAwayTogether() (busy, most *atomic.Int64) {
 	d.Helper()
 	busy, most = new(atomic.Int64), new(atomic.Int64)
 	now := new(atomic.Int64)
-	insp, err := lockmw.NewInspector(d.server.NewClient(d, func(o *redis.Options) {
+	d.through(func(o *redis.Options) {
 		dial := o.Dialer
 		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dial(ctx, network, addr)
 			return slowConn{conn, busy, now, most}, err
 		}
-	}))
-	if err != nil {
-		d.Fatal(err)
-	}
-	d.page = inspector.Handler(insp)
+	})
 	return busy, most
 }
 
@@ -267,11 +258,7 @@ func TestReloadsReadNoMoreThanAStream(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		wire := d.server.NewWire()
 		wire.Record()
-		insp, err := lockmw.NewInspector(d.server.NewClient(d, wire.Use))
-		if err != nil {
-			d.Fatal(err)
-		}
-		d.page = inspector.Handler(insp)
+		d.through(wire.Use)
 		usertest.Lock(d, d.Context(), d.client(), "user:42")
 		for range 100 {
 			d.get("/", http.StatusOK)
@@ -335,11 +322,7 @@ func TestAServerThatWasNeverThereIsUnavailable(t *testing.T) {
 func TestASilentServerIsSaidToBeSilent(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		wire := d.server.NewWire()
-		insp, err := lockmw.NewInspector(d.server.NewClient(d, wire.Use))
-		if err != nil {
-			d.Fatal(err)
-		}
-		d.page = inspector.Handler(insp)
+		d.through(wire.Use)
 		usertest.Lock(d, d.Context(), d.client(), "user:42", lockmw.WithFixedLease(time.Hour))
 		w := d.watch("page=overview")
 		w.until("user:42")

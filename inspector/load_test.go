@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/inspector"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -203,11 +202,7 @@ func TestStreamsHaveABound(t *testing.T) {
 func TestRequestsThatWaitForRedisHaveABound(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		wire := d.server.NewWire()
-		insp, err := lockmw.NewInspector(d.server.NewClient(d, wire.Use))
-		if err != nil {
-			d.Fatal(err)
-		}
-		d.page = inspector.Handler(insp)
+		d.through(wire.Use)
 		d.get("/", http.StatusOK)
 		time.Sleep(time.Minute)
 		wire.Silence()
@@ -239,11 +234,7 @@ func TestRequestsThatWaitForRedisHaveABound(t *testing.T) {
 func TestASilentServerIsReadSoonAfterwards(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		wire := d.server.NewWire()
-		insp, err := lockmw.NewInspector(d.server.NewClient(d, wire.Use, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = time.Hour, -1 }))
-		if err != nil {
-			d.Fatal(err)
-		}
-		d.page = inspector.Handler(insp)
+		d.through(wire.Use, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = time.Hour, -1 })
 		d.get("/redis", http.StatusOK)
 		time.Sleep(time.Minute)
 		wire.Silence()

@@ -8,11 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/inspector"
 	"github.com/lockmw/go/internal/test/parkedtest"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
-	"github.com/lockmw/go/lockmw"
 )
 
 func TestTasksThatWaitAreShown(t *testing.T) {
@@ -52,11 +50,8 @@ func TestAUserWhoMayNotSeeTasksSeesTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	parkedtest.Park(t, rdb, "default", "lockmw:{user:42}", time.Now(), "first")
-	insp, err := lockmw.NewInspector(s.NewClient(t, func(o *redis.Options) { o.Username, o.Password = "app", "hush" }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &desk{t, s, insp, inspector.Handler(insp)}
+	d := newDeskOn(t, s)
+	d.through(func(o *redis.Options) { o.Username, o.Password = "app", "hush" })
 	usertest.Lock(d, d.Context(), d.client(), "user:42")
 	for _, key := range []string{"user:42", "user:43", "user:44"} {
 		if l := d.json("/key.json?key="+key, http.StatusOK).Lock; len(l.Tasks) != 0 || (l.State == "held") != (key == "user:42") {

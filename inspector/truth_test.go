@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/inspector"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -95,7 +94,8 @@ func TestPagesDoNotWaitForAServerThatIsAway(t *testing.T) {
 	ends := make(chan struct{})
 	defer close(ends)
 	var away atomic.Bool
-	insp, err := lockmw.NewInspector(s.NewClient(t, func(o *redis.Options) {
+	d := newDeskOn(t, s)
+	d.through(func(o *redis.Options) {
 		o.MaxRetries, o.DialerRetries = -1, 1
 		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if away.Load() {
@@ -104,12 +104,7 @@ func TestPagesDoNotWaitForAServerThatIsAway(t *testing.T) {
 			}
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		}
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := newDeskOn(t, s)
-	d.page = inspector.Handler(insp)
+	})
 	paths := []string{"/", "/locks.json", "/key?key=user:42", "/redis"}
 	for _, path := range paths {
 		d.get(path, http.StatusOK)

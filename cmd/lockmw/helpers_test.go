@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -34,9 +36,23 @@ type result struct {
 
 func (c call) run(ctx context.Context) result {
 	var out, err strings.Builder
-	io := console{in: strings.NewReader(c.in), out: &out, err: &err, env: func(name string) string { return c.env[name] }}
-	status := run(ctx, io, c.args)
+	around := console{in: strings.NewReader(c.in), out: &out, err: &err, env: func(name string) string { return c.env[name] }}
+	status := run(ctx, around, c.args)
 	return result{status, out.String(), err.String()}
+}
+
+// start runs a command line until ctx ends or nobody reads its output any more. Then its exit status can be received.
+func start(t *testing.T, ctx context.Context, args ...string) (out *io.PipeReader, ended <-chan int) {
+	t.Helper()
+	out, in := io.Pipe()
+	status := make(chan int, 1)
+	go func() {
+		defer close(status)
+		c := console{in: strings.NewReader(""), out: in, err: t.Output(), env: func(string) string { return "" }}
+		status <- run(ctx, c, args)
+		_ = in.Close() // the reader is told
+	}()
+	return out, status
 }
 
 // lockmwOn runs a command line for a server.
@@ -63,32 +79,19 @@ func (r result) want(t *testing.T, status int, texts ...string) {
 
 func newClient(t *testing.T, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
 	t.Helper()
-	locks, err := lockmw.New(s.NewClient(t), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = locks.Close() }) // it ends holds that are left
-	return locks
+	return usertest.Abandoned(t, s.NewClient(t), opts...) // its Close ends holds that are left
 }
 
 // take takes a lock until the test ends.
 func take(t *testing.T, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
 	t.Helper()
-	ctx, hold, err := l.Lock(t.Context(), key, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ctx, hold
+	return usertest.Lock(t, t.Context(), l, key, opts...)
 }
 
 // idFor is the ID of a hold, as the commands print it.
 func idFor(t *testing.T, s *redistest.Server, key string) string {
 	t.Helper()
-	inspector, err := lockmw.NewInspector(s.NewClient(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, err := inspector.Get(t.Context(), key)
+	status, err := usertest.Inspector(t, s.NewClient(t)).Get(t.Context(), key)
 	if err != nil || len(status.Holders) != 1 {
 		t.Fatalf("%s is %+v, %v", key, status, err)
 	}

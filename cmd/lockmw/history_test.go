@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/lockmw"
 )
@@ -18,19 +19,13 @@ import (
 // recorded has a lock be waited for, held and released, and what happened be recorded.
 func recorded(t *testing.T, s *redistest.Server, key string) {
 	t.Helper()
-	inspector, err := lockmw.NewInspector(s.NewClient(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	events := lockevents.New(inspector)
+	events := lockevents.New(usertest.Inspector(t, s.NewClient(t)))
 	locks := newClient(t, s, lockmw.WithObserver(events.Observer()))
 	_, hold := take(t, locks, key, lockmw.WithLabel("order-1"))
 	if _, _, err := locks.TryLock(t.Context(), key, lockmw.WithLabel("order-2")); err == nil {
 		t.Fatal("two hold it")
 	}
-	if err := hold.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	usertest.Unlock(t, hold)
 	if err := events.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -84,12 +79,7 @@ func TestHistoryFollows(t *testing.T) {
 	recorded(t, s, "user:42")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	out, in := io.Pipe()
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, console{in: strings.NewReader(""), out: in, err: io.Discard, env: func(string) string { return "" }},
-			[]string{"history", "user:42", "--follow", "--redis", s.Addr()})
-	}()
+	out, ended := start(t, ctx, "history", "user:42", "--follow", "--redis", s.Addr())
 	lines := make(chan int)
 	go func() { // how many have come
 		n, buffer := 0, make([]byte, 1000)
@@ -128,7 +118,6 @@ func TestHistoryFollows(t *testing.T) {
 	if status := <-ended; status != statusDone {
 		t.Errorf("the exit status is %d", status)
 	}
-	_ = in.Close()
 }
 
 func TestHistoryFitsTheTerminal(t *testing.T) {

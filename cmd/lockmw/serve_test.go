@@ -18,24 +18,17 @@ import (
 func serves(t *testing.T, s *redistest.Server, args ...string) (where string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	out, in := io.Pipe()
-	ended := make(chan int, 1)
-	stderr := &strings.Builder{}
-	go func() {
-		ended <- run(ctx, console{in: strings.NewReader(""), out: in, err: stderr, env: func(string) string { return "" }},
-			append([]string{"serve", "--redis", s.Addr(), "--json"}, args...))
-		_ = in.Close()
-	}()
+	out, ended := start(t, ctx, append([]string{"serve", "--redis", s.Addr(), "--json"}, args...)...)
 	t.Cleanup(func() {
 		cancel()
 		if status := <-ended; status != statusDone {
-			t.Errorf("the exit status is %d: %s", status, stderr)
+			t.Errorf("the exit status is %d", status)
 		}
 		http.DefaultClient.CloseIdleConnections()
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	if err != nil {
-		t.Fatalf("%v: %s", err, stderr)
+		t.Fatal(err)
 	}
 	var told struct{ URL string }
 	if err := json.Unmarshal(line, &told); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -75,43 +76,55 @@ func text(t *testing.T, s *screen) string {
 	return strings.Join(lines, "\n")
 }
 
-func press(s *screen, keys ...string) {
-	for _, k := range keys {
-		switch k {
-		case "enter":
-			s.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
-		case "esc":
-			s.Update(tea.KeyPressMsg{Code: tea.KeyEscape})
-		case "down":
-			s.Update(tea.KeyPressMsg{Code: tea.KeyDown})
-		default:
-			s.Update(tea.KeyPressMsg{Code: rune(k[0]), Text: k})
-		}
-	}
-}
-
-// keysOf are the keys in the table, from top to bottom.
-func keysOf(shown string, keys ...string) []string {
-	slices.SortFunc(keys, func(a, b string) int { return strings.Index(shown, " "+a+" ") - strings.Index(shown, " "+b+" ") })
-	return slices.DeleteFunc(keys, func(k string) bool { return !strings.Contains(shown, " "+k+" ") })
-}
-
-func TestTheScreenShowsTheBusiestFirst(t *testing.T) {
-	s := onScreen(t, busy("user:1", 1, 9, 0), busy("item:2", 7, 4, 0.2), busy("cart:3", 0, 0, 3))
+// shows checks that a screen shows these texts.
+func shows(t *testing.T, s *screen, texts ...string) {
+	t.Helper()
 	shown := text(t, s)
-	for _, want := range []string{
-		"lockmw top  redis.internal:6379  prefix lockmw", "3 keys held, 8 wait, the longest for 9.0s  ·  sorted by wait", "KEY", "HOLDER", "LONGEST",
-		"> user:1", "req-user:1 @ web-1", "q quit",
-	} {
+	for _, want := range texts {
 		if !strings.Contains(shown, want) {
 			t.Errorf("%q is missing:\n%s", want, shown)
 		}
 	}
-	all := func() []string { return keysOf(text(t, s), "user:1", "item:2", "cart:3") }
-	for _, want := range []string{"user:1 item:2 cart:3", "item:2 user:1 cart:3", "cart:3 item:2 user:1"} { // wait, waiters, handoffs
-		if got := strings.Join(all(), " "); got != want {
-			t.Errorf("sorted by %s: %s, want %s", topOrders[s.sort].name, got, want)
+}
+
+// lacks checks that a screen does not show a text.
+func lacks(t *testing.T, s *screen, unwanted string) {
+	t.Helper()
+	if shown := text(t, s); strings.Contains(shown, unwanted) {
+		t.Errorf("%q is shown:\n%s", unwanted, shown)
+	}
+}
+
+func press(s *screen, keys ...string) {
+	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "down": tea.KeyDown}
+	for _, k := range keys {
+		key := tea.KeyPressMsg{Code: named[k]}
+		if key.Code == 0 {
+			key = tea.KeyPressMsg{Code: rune(k[0]), Text: k}
 		}
+		s.Update(key)
+	}
+}
+
+// lists checks which of four keys are in the table, from top to bottom.
+func lists(t *testing.T, s *screen, want string) {
+	t.Helper()
+	shown := text(t, s)
+	place := func(key string) int { return strings.Index(shown, " "+key+" ") }
+	keys := slices.DeleteFunc([]string{"user:1", "item:2", "cart:3", "new:4"}, func(k string) bool { return place(k) < 0 })
+	slices.SortFunc(keys, func(a, b string) int { return place(a) - place(b) })
+	if got := strings.Join(keys, " "); got != want {
+		t.Errorf("it lists %s, want %s:\n%s", got, want, shown)
+	}
+}
+
+func TestTheScreenShowsTheBusiestFirst(t *testing.T) {
+	s := onScreen(t, busy("user:1", 1, 9, 0), busy("item:2", 7, 4, 0.2), busy("cart:3", 0, 0, 3))
+	shows(t, s,
+		"lockmw top  redis.internal:6379  prefix lockmw", "3 keys held, 8 wait, the longest for 9.0s  ·  sorted by wait", "KEY", "HOLDER", "LONGEST",
+		"> user:1", "req-user:1 @ web-1", "q quit")
+	for _, want := range []string{"user:1 item:2 cart:3", "item:2 user:1 cart:3", "cart:3 item:2 user:1"} { // wait, waiters, handoffs
+		lists(t, s, want)
 		press(s, "s")
 	}
 }
@@ -119,21 +132,14 @@ func TestTheScreenShowsTheBusiestFirst(t *testing.T) {
 func TestTheScreenIsFiltered(t *testing.T) {
 	s := onScreen(t, busy("user:1", 1, 9, 0), busy("item:2", 7, 4, 0.2))
 	press(s, "/", "i", "t", "e")
-	if shown := text(t, s); !strings.Contains(shown, "filter keys: ite") || strings.Contains(shown, "user:1") || !strings.Contains(shown, "> item:2") {
-		t.Errorf("while one types:\n%s", shown)
-	}
+	shows(t, s, "filter keys: ite", "> item:2")
+	lacks(t, s, "user:1")
 	press(s, "q") // it belongs to the filter
-	if shown := text(t, s); strings.Contains(shown, "item:2") {
-		t.Errorf("with a q:\n%s", shown)
-	}
+	lacks(t, s, "item:2")
 	press(s, "enter")
-	if shown := text(t, s); !strings.Contains(shown, "filter iteq") || !strings.Contains(shown, "no key matches") {
-		t.Errorf("with a filter that matches nothing:\n%s", shown)
-	}
+	shows(t, s, "filter iteq", "no key matches")
 	press(s, "esc")
-	if shown := text(t, s); !strings.Contains(shown, "user:1") {
-		t.Errorf("without the filter:\n%s", shown)
-	}
+	shows(t, s, "user:1")
 }
 
 func TestOneKeyIsOpened(t *testing.T) {
@@ -143,16 +149,10 @@ func TestOneKeyIsOpened(t *testing.T) {
 	more := lookOf(busy("item:2", 8, 5, 1))
 	more.record.Waiters = append(more.record.Waiters, waiterRecord{Ticket: "u", Process: "web-9:1:a"})
 	s.Update(looksMsg{looks: []*look{more}})
-	shown := text(t, s)
-	for _, want := range []string{"item:2: 1 hold, 8 wait, the longest for 5.0s", "holder   1-item:2", "web-2:12:ab", "lockmw unlock item:2 --holder", "lately", "queued", "web-9:1:a", "esc back"} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("%q is missing:\n%s", want, shown)
-		}
-	}
+	shows(t, s, "item:2: 1 hold, 8 wait, the longest for 5.0s", "holder   1-item:2", "web-2:12:ab", "lockmw unlock item:2 --holder",
+		"lately", "queued", "web-9:1:a", "esc back")
 	press(s, "esc")
-	if shown := text(t, s); !strings.Contains(shown, "> item:2") {
-		t.Errorf("back in the table:\n%s", shown)
-	}
+	shows(t, s, "> item:2")
 }
 
 func TestTheScreenSaysThatRedisIsAway(t *testing.T) {
@@ -161,16 +161,13 @@ func TestTheScreenSaysThatRedisIsAway(t *testing.T) {
 	failed := fmt.Errorf("%w: dial tcp with hush: connection refused", lockmw.ErrUnavailable)
 	for _, msg := range []tea.Msg{sightMsg{&sight{err: failed}}, looksMsg{err: failed}} {
 		_, next := s.Update(msg)
-		if shown := text(t, s); !strings.Contains(shown, "no answer for ") || !strings.Contains(shown, ": dial tcp with …: connection refused") || !strings.Contains(shown, "> user:1") {
-			t.Errorf("while Redis is away:\n%s", shown)
-		}
+		shows(t, s, "no answer for ", ": dial tcp with …: connection refused", "> user:1")
 		if next == nil {
 			t.Error("it does not go on")
 		}
 		s.Update(sightMsg{sightOf(busy("user:2", 0, 0, 0))})
-		if shown := text(t, s); strings.Contains(shown, "no answer") || !strings.Contains(shown, "user:2") {
-			t.Errorf("when it is back:\n%s", shown)
-		}
+		shows(t, s, "user:2")
+		lacks(t, s, "no answer")
 		s.Update(sightMsg{sightOf(busy("user:1", 1, 9, 0))})
 	}
 }
@@ -179,9 +176,8 @@ func TestAPausedScreenStays(t *testing.T) {
 	s := onScreen(t, busy("user:1", 1, 9, 0))
 	press(s, "p")
 	s.Update(sightMsg{sightOf(busy("user:2", 0, 0, 0))})
-	if shown := text(t, s); !strings.Contains(shown, "paused") || !strings.Contains(shown, "user:1") || strings.Contains(shown, "user:2") {
-		t.Errorf("paused, it shows\n%s", shown)
-	}
+	shows(t, s, "paused", "user:1")
+	lacks(t, s, "user:2")
 }
 
 func TestTheScreenFitsEveryWindow(t *testing.T) {
@@ -192,21 +188,15 @@ func TestTheScreenFitsEveryWindow(t *testing.T) {
 	s := onScreen(t, rows...)
 	for _, size := range [][2]int{{80, 24}, {50, 8}, {200, 60}, {81, 25}} {
 		s.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		if shown := text(t, s); !strings.Contains(shown, "> k99:wi") || !strings.Contains(shown, "select") {
-			t.Errorf("at %v:\n%s", size, shown)
-		}
+		shows(t, s, "> k99:wi", "select")
 		press(s, "enter")
-		if shown := text(t, s); !strings.Contains(shown, "k99:with-a-long-id") {
-			t.Errorf("open, at %v:\n%s", size, shown)
-		}
+		shows(t, s, "k99:with-a-long-id")
 		press(s, "esc")
 	}
 	for range 99 {
 		press(s, "down")
 	}
-	if shown := text(t, s); !strings.Contains(shown, "> k0:wi") {
-		t.Errorf("at its end:\n%s", shown)
-	}
+	shows(t, s, "> k0:wi")
 }
 
 func TestTopSeesHandOffs(t *testing.T) {
@@ -231,9 +221,7 @@ func TestTopSeesHandOffs(t *testing.T) {
 		if r := rate(); r != 0 {
 			t.Errorf("without a hand-off it counts %v", r)
 		}
-		if err := hold.Unlock(); err != nil {
-			t.Fatal(err)
-		}
+		usertest.Unlock(t, hold)
 		_, hold = take(t, locks, "user:42")
 		if rate() <= 0 {
 			t.Error("it counts no hand-off")
@@ -242,9 +230,7 @@ func TestTopSeesHandOffs(t *testing.T) {
 		if m["user:42"].last == first.looks[0] {
 			t.Error("it takes an older look for the last one")
 		}
-		if err := hold.Unlock(); err != nil {
-			t.Fatal(err)
-		}
+		usertest.Unlock(t, hold)
 		last := e.scan(t.Context(), topOrders[0].compare, m.copied())
 		if rows := m.rows(last.looks, true); len(rows) != 0 || len(m) != 0 {
 			t.Errorf("when all is free it remembers %+v", m)
@@ -254,11 +240,7 @@ func TestTopSeesHandOffs(t *testing.T) {
 
 func newEyes(t *testing.T, s *redistest.Server) *eyes {
 	t.Helper()
-	inspector, err := lockmw.NewInspector(s.NewClient(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &eyes{inspector: inspector, match: func(*lockRecord) bool { return true }, now: time.Now}
+	return &eyes{inspector: usertest.Inspector(t, s.NewClient(t)), match: func(*lockRecord) bool { return true }, now: time.Now}
 }
 
 // A tail is the output of a program, which says when it has a text.
@@ -278,12 +260,13 @@ func (w *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestTheScreenRunsAndGivesTheTerminalBack(t *testing.T) {
-	s := redistest.Mini(t)
-	take(t, newClient(t, s), "user:42")
-	e := newEyes(t, s)
-	out := &tail{text: "user:42", seen: make(chan struct{})}
-	p := tea.NewProgram(newScreen(t.Context(), e, 0, time.Second), tea.WithContext(t.Context()), tea.WithInput(nil), tea.WithOutput(out),
+// runsUntil runs a screen until it shows that text, and returns it, all that it wrote, and how long that took.
+func runsUntil(t *testing.T, s *redistest.Server, text string) (m *screen, wrote string, took time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	out := &tail{text: text, seen: make(chan struct{})}
+	m = newScreen(t.Context(), newEyes(t, s), 0, time.Second)
+	p := tea.NewProgram(m, tea.WithContext(t.Context()), tea.WithInput(nil), tea.WithOutput(out),
 		tea.WithWindowSize(80, 24), tea.WithEnvironment([]string{"TERM=xterm-256color"}), tea.WithoutSignalHandler())
 	ended := make(chan error, 1)
 	go func() {
@@ -291,39 +274,43 @@ func TestTheScreenRunsAndGivesTheTerminalBack(t *testing.T) {
 		ended <- err
 	}()
 	<-out.seen
+	took = time.Since(begun)
 	p.Send(tea.KeyPressMsg{Code: 'q', Text: "q"})
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	shown := out.all.String()
+	return m, out.all.String(), took
+}
+
+func TestTheScreenRunsAndGivesTheTerminalBack(t *testing.T) {
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "user:42")
+	_, shown, _ := runsUntil(t, s, "user:42")
 	if on, off := strings.Index(shown, ansi.SetModeAltScreenSaveCursor), strings.LastIndex(shown, ansi.ResetModeAltScreenSaveCursor); on < 0 || off < on {
 		t.Errorf("the other screen begins at %d and ends at %d", on, off)
 	}
 }
 
+// A topLine is a line of `lockmw top --json`.
+type topLine struct {
+	Partial       bool
+	Held, Waiting int
+	Locks         []struct{ Key string }
+}
+
 func TestTopPrintsJSONWithoutATerminal(t *testing.T) {
 	s := redistest.Mini(t)
 	take(t, newClient(t, s), "user:42")
-	out, in := io.Pipe()
-	status := make(chan int, 1)
-	go func() {
-		c := console{in: strings.NewReader(""), out: in, err: io.Discard, env: func(string) string { return "" }}
-		status <- run(t.Context(), c, []string{"top", "--json", "--interval", "100ms", "--redis", s.Addr()})
-	}()
+	out, ended := start(t, t.Context(), "top", "--json", "--interval", "100ms", "--redis", s.Addr())
 	d := json.NewDecoder(out)
 	for range 2 {
-		var line struct {
-			Held  int
-			Locks []struct {
-				Key string
-			}
-		}
+		var line topLine
 		if err := d.Decode(&line); err != nil || line.Held != 1 || len(line.Locks) != 1 || line.Locks[0].Key != "user:42" {
 			t.Fatalf("it prints %+v, %v", line, err)
 		}
 	}
 	_ = out.CloseWithError(errors.New("enough")) // its writer is told
-	if got := <-status; got != statusFailed {
+	if got := <-ended; got != statusFailed {
 		t.Errorf("it ends with %d", got)
 	}
 }
@@ -344,69 +331,40 @@ func TestContendedLocksAreShownWhileAllAreRead(t *testing.T) {
 	fill(t, s.NewClient(t), 30_000)
 	take(t, newClient(t, s), "user:42")
 	waitBehind(t, s, "user:42")
-	begun := time.Now()
-	out := &tail{text: "> user:42", seen: make(chan struct{})}
-	m := newScreen(t.Context(), newEyes(t, s), 0, time.Second)
-	p := tea.NewProgram(m, tea.WithContext(t.Context()), tea.WithInput(nil), tea.WithOutput(out),
-		tea.WithWindowSize(80, 24), tea.WithEnvironment([]string{"TERM=xterm-256color"}), tea.WithoutSignalHandler())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := p.Run()
-		ended <- err
-	}()
-	<-out.seen
-	took := time.Since(begun)
-	p.Send(tea.KeyPressMsg{Code: 'q', Text: "q"})
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	m, _, took := runsUntil(t, s, "> user:42")
 	if m.ready || took > 3*time.Second {
 		t.Errorf("it came after %s; all locks were read by then: %t", took, m.ready)
 	}
-	if shown := text(t, m); !strings.Contains(shown, "1 wait") || !strings.Contains(shown, "so far") || !strings.Contains(shown, "reading, ") {
-		t.Errorf("meanwhile it shows\n%s", shown)
-	}
+	shows(t, m, "1 wait", "so far", "reading, ")
 }
 
 func TestWaitsThatChangeWhileAllLocksAreReadAreShown(t *testing.T) {
-	all := func(s *screen) string {
-		return strings.Join(keysOf(text(t, s), "user:1", "item:2", "cart:3", "new:4"), " ")
-	}
 	s := onScreen(t, busy("user:1", 1, 9, 0), busy("item:2", 7, 4, 0), busy("cart:3", 0, 0, 0))
 	queues := func(asked []string, rows ...*topRow) { s.Update(queuesMsg{sightOf(rows...), asked}) }
 	queues([]string{"user:1", "item:2"}, busy("item:2", 8, 20, 0), busy("new:4", 1, 2, 0), busy("user:1", 0, 0, 0))
-	if got := all(s); got != "item:2 new:4 cart:3 user:1" {
-		t.Errorf("it shows %s:\n%s", got, text(t, s))
-	}
+	lists(t, s, "item:2 new:4 cart:3 user:1")
 	queues([]string{"item:2", "new:4"}, busy("new:4", 1, 3, 0))
-	if got := all(s); got != "new:4 cart:3 user:1" {
-		t.Errorf("after a lock became free it shows %s:\n%s", got, text(t, s))
-	}
+	lists(t, s, "new:4 cart:3 user:1")
 	press(s, "p")
 	queues(nil, busy("item:2", 1, 30, 0))
-	if got := all(s); got != "new:4 cart:3 user:1" {
-		t.Errorf("paused it shows %s", got)
-	}
+	lists(t, s, "new:4 cart:3 user:1")
 	press(s, "p")
 	old := sightOf(busy("new:4", 5, 50, 0), busy("cart:3", 0, 0, 0)) // read before the queues were
 	for _, l := range old.looks {
 		l.at = l.at.Add(-time.Minute)
 	}
 	s.Update(sightMsg{old})
-	if shown := text(t, s); all(s) != "new:4 cart:3 user:1" || !strings.Contains(shown, "3.0s") || strings.Contains(shown, "    50s") {
-		t.Errorf("a scan that took long shows\n%s", shown)
-	}
+	lists(t, s, "new:4 cart:3 user:1")
+	shows(t, s, "3.0s")
+	lacks(t, s, "    50s")
 	s.scanned = time.Now()
 	s.Update(sightMsg{sightOf(busy("cart:3", 0, 0, 0))})
-	if got := all(s); got != "cart:3" {
-		t.Errorf("after all were read again it shows %s", got)
-	}
+	lists(t, s, "cart:3")
 	failed := sightOf()
 	failed.err = fmt.Errorf("%w: gone", lockmw.ErrUnavailable)
 	s.Update(queuesMsg{failed, []string{"cart:3"}})
-	if shown := text(t, s); !strings.Contains(shown, "no answer for ") || all(s) != "cart:3" {
-		t.Errorf("while Redis is away it shows\n%s", shown)
-	}
+	shows(t, s, "no answer for ")
+	lists(t, s, "cart:3")
 }
 
 func TestJSONHasContendedLocksWhileAllAreRead(t *testing.T) {
@@ -415,19 +373,8 @@ func TestJSONHasContendedLocksWhileAllAreRead(t *testing.T) {
 	take(t, newClient(t, s), "user:42")
 	waitBehind(t, s, "user:42")
 	begun := time.Now()
-	out, in := io.Pipe()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c := console{in: strings.NewReader(""), out: in, err: io.Discard, env: func(string) string { return "" }}
-		run(t.Context(), c, []string{"top", "--json", "--interval", "200ms", "--redis", s.Addr()})
-	}()
-	type line struct {
-		Partial       bool
-		Held, Waiting int
-		Locks         []struct{ Key string }
-	}
-	var first, l line
+	out, ended := start(t, t.Context(), "top", "--json", "--interval", "200ms", "--redis", s.Addr())
+	var first, l topLine
 	d := json.NewDecoder(out)
 	if err := d.Decode(&first); err != nil {
 		t.Fatal(err)
@@ -437,7 +384,7 @@ func TestJSONHasContendedLocksWhileAllAreRead(t *testing.T) {
 		t.Errorf("after %s it prints %+v", took, first)
 	}
 	for l = first; l.Partial; {
-		l = line{}
+		l = topLine{}
 		if err := d.Decode(&l); err != nil {
 			t.Fatal(err)
 		}

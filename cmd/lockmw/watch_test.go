@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -18,26 +18,18 @@ import (
 type watcher struct {
 	t      *testing.T
 	lines  *bufio.Scanner
-	status chan int
+	status <-chan int
 }
 
 func watch(t *testing.T, s *redistest.Server, args ...string) *watcher {
 	t.Helper()
-	out, in := io.Pipe()
-	w := &watcher{t, bufio.NewScanner(out), make(chan int, 1)}
-	ended := make(chan struct{})
+	out, ended := start(t, t.Context(), append([]string{"watch", "--json", "--interval", "10ms", "--redis", s.Addr()}, args...)...)
 	t.Cleanup(func() {
 		_ = out.Close() // nobody reads any more
-		<-ended
+		for range ended {
+		}
 	})
-	go func() {
-		defer close(ended)
-		var err strings.Builder
-		c := console{in: strings.NewReader(""), out: in, err: &err, env: func(string) string { return "" }}
-		w.status <- run(t.Context(), c, append([]string{"watch", "--json", "--interval", "10ms", "--redis", s.Addr()}, args...))
-		_ = in.Close() // the reader is told
-	}()
-	return w
+	return &watcher{t, bufio.NewScanner(out), ended}
 }
 
 // sees waits for the next event, and checks that it is one of these.
@@ -81,17 +73,13 @@ func TestTheLifeOfALockIsWatched(t *testing.T) {
 		if e := w2.sees(eventQueued); e.Waiter == nil || e.Waiter.Label != "req-8" || e.Waiting != 1 {
 			t.Errorf("queued: %+v", e)
 		}
-		if err := hold.Unlock(); err != nil {
-			t.Fatal(err)
-		}
+		usertest.Unlock(t, hold)
 		next := <-taken
 		w2.sees(eventReleased)
 		if e := w2.sees(eventHandedOver); e.Holder == nil || e.Holder.Label != "req-8" || e.From == nil || e.From.Label != "req-7" || e.Waited == nil {
 			t.Errorf("handed over: %+v", e)
 		}
-		if err := next.Unlock(); err != nil {
-			t.Fatal(err)
-		}
+		usertest.Unlock(t, next)
 		w2.sees(eventReleased, eventExpired) // until its first renewal the lease is short
 		w.sees(eventFree)
 		if status := <-w.status; status != statusDone {
