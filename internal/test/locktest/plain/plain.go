@@ -23,7 +23,6 @@ var Groups = []env.Group{
 	{Name: "close", Scenarios: closing},
 	{Name: "waiters", Scenarios: slices.Concat(waiterLimit, waitersShown)},
 	{Name: "fairness", Scenarios: fairness},
-	{Name: "model", Scenarios: modelled},
 	{Name: "replay", Scenarios: replays},
 	{Name: "input", Scenarios: badInput},
 	{Name: "retry", Scenarios: retries},

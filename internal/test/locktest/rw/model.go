@@ -13,24 +13,30 @@ import (
 )
 
 var modelled = []env.Scenario{
-	env.Case("random operations do what a simple model of phase-fairness does", randomReadsAndWrites, env.TwoSided|env.Shares|env.Sample),
+	env.Case("random operations do what a simple model of the lock does", func(e *env.Env) { randomly(e, false) },
+		env.Excludes|env.Shares|env.Costly|env.Sample),
+	env.Case("random operations do what a simple model of phase-fairness does", func(e *env.Env) { randomly(e, true) },
+		env.TwoSided|env.Shares|env.Sample),
 }
 
-func randomReadsAndWrites(e *env.Env) {
-	e.Compare(func(t *rapid.T, clients []*env.Client) env.Model { return newRWModel(e, t, clients) })
+func randomly(e *env.Env, sides bool) {
+	e.Compare(func(t *rapid.T, clients []*env.Client) env.Model { return newModel(e, t, clients, sides) })
 }
 
 const (
-	rwModelFixed = 2 * time.Second // the fixed lease of some holds
-	rwModelWait  = time.Second     // the limit of some calls
+	modelFixed = 2 * time.Second // the fixed lease of some holds
+	modelWait  = time.Second     // the limit of some calls
 )
 
-// An model is what a phase-fair lock should be: one writer or some readers, and those who wait in the
-// order in which they came.
+// A model is what a lock should be. With two sides it has one writer or some readers, and those who wait in the order in which
+// they came. With one it has one owner, and any of those who wait may be the next.
 type model struct {
 	e       *env.Env
 	clients []*env.Client
 	key     string
+	sides   bool            // there are two
+	inside  context.Context // of a hold of another key
+	another *judge.Held
 	owners  []*owner // who have the lock
 	queue   []*rwCall
 	closed  []*lockmw.Hold // unlocked holds
@@ -60,24 +66,28 @@ type rwHold struct {
 	writes bool
 }
 
-func newRWModel(e *env.Env, t *rapid.T, clients []*env.Client) *model {
-	return &model{e: e.Round(t), clients: clients, key: e.Key("item")}
+func newModel(e *env.Env, t *rapid.T, clients []*env.Client, sides bool) *model {
+	m := &model{e: e.Round(t), clients: clients, key: e.Key("item"), sides: sides}
+	m.inside, m.another = m.e.Lock(clients[0], e.Key("user"))
+	return m
 }
 
 // Actions implements env.Model.
 func (m *model) Actions() map[string]func(*rapid.T) {
-	return map[string]func(*rapid.T){
-		"":          m.check,
-		"read":      func(t *rapid.T) { m.call(t, true) },
-		"write":     func(t *rapid.T) { m.call(t, false) },
-		"try":       m.try,
-		"nest":      m.nest,
-		"upgrade":   m.upgrade,
-		"downgrade": m.downgrade,
-		"unlock":    m.unlock,
-		"again":     m.again,
-		"cancel":    m.cancel,
+	actions := map[string]func(*rapid.T){
+		"":       m.check,
+		"write":  func(t *rapid.T) { m.call(t, false) },
+		"try":    m.try,
+		"nest":   m.nest,
+		"unlock": m.unlock,
+		"again":  m.again,
+		"cancel": m.cancel,
 	}
+	if m.sides {
+		actions["read"] = func(t *rapid.T) { m.call(t, true) }
+		actions["upgrade"], actions["downgrade"] = m.upgrade, m.downgrade
+	}
+	return actions
 }
 
 // End implements env.Model.
@@ -94,9 +104,23 @@ func (m *model) End() {
 			_ = o.held.End(h.Unlock)
 		}
 	}
+	_ = m.another.Unlock()
 	for _, v := range m.e.Rec.Violations() {
 		m.e.T.Error(v)
 	}
+}
+
+// locker is how c takes the lock.
+func (m *model) locker(c *env.Client, reads bool) lockmw.Locker {
+	if m.sides {
+		return c.Side(reads)
+	}
+	return c
+}
+
+// from draws the context that a call comes with.
+func (m *model) from(t *rapid.T) context.Context {
+	return env.Draw(t, "context", []context.Context{m.e.Ctx, m.inside})
 }
 
 // writing reports whether one of o's holds writes.
@@ -128,6 +152,9 @@ func (m *model) leaves(w *rwCall) {
 
 // quiet waits until the server has heard of those who gave up. Readers of one client share a ticket.
 func (m *model) quiet() {
+	if !m.sides {
+		return // calls of a client share a ticket
+	}
 	m.e.GivenUp(m.key, func(queued []lockmw.Waiter) bool {
 		tickets := make(map[bool]int) // by whether they read
 		for _, w := range queued {
@@ -155,7 +182,34 @@ func (m *model) settle(wrote bool) {
 		m.admitReaders()
 		return
 	}
-	m.admit(m.queue[slices.IndexFunc(m.queue, func(c *rwCall) bool { return !c.reads })])
+	m.admit(m.nextWriter())
+}
+
+// nextWriter is the first of the writers that wait. With one side it is the first that returns.
+func (m *model) nextWriter() *rwCall {
+	if m.sides {
+		return m.queue[slices.IndexFunc(m.queue, func(c *rwCall) bool { return !c.reads })]
+	}
+	m.firstReturns(m.e.Soon)
+	next := m.nextReturned()
+	for _, w := range m.queue { // the lease of the first one may have run out meanwhile
+		if w.Returned() && w.Err == nil && next.Err == nil && w.Held.Token() < next.Held.Token() {
+			next = w
+		}
+	}
+	return next
+}
+
+// firstReturns waits until one of those who wait has returned.
+func (m *model) firstReturns(within time.Duration) {
+	if m.nextReturned() != nil {
+		return
+	}
+	var waiting []*env.Waiter
+	for _, w := range m.queue {
+		waiting = append(waiting, w.Waiter)
+	}
+	env.First(within, waiting)
 }
 
 func (m *model) admitReaders() {

@@ -14,13 +14,15 @@ import (
 
 func (m *model) call(t *rapid.T, reads bool) {
 	c := env.Draw(t, "client", m.clients)
-	fixed := m.e.Config.Bubble && rapid.Bool().Draw(t, "fixed")
+	// Over several nodes calls may pause, and leases run out meanwhile.
+	timed := m.e.Config.Bubble && m.e.Config.OverNodes == nil
+	fixed := timed && rapid.Bool().Draw(t, "fixed")
 	opts := []lockmw.Option{lockmw.WithLease(m.e.Ample(6 * time.Second))} // no such lease is to run out
 	if fixed {
-		opts[0] = lockmw.WithFixedLease(rwModelFixed)
+		opts[0] = lockmw.WithFixedLease(modelFixed)
 	}
 	if m.admits(reads) {
-		ctx, held := m.e.Lock(c.Side(reads), m.key, append(opts, lockmw.WithWait(m.e.Ample(m.e.Soon)))...)
+		ctx, held := m.e.LockWith(m.from(t), m.locker(c, reads), m.key, append(opts, lockmw.WithWait(m.e.Ample(m.e.Soon)))...)
 		m.granted(&rwCall{c: c, reads: reads, fixed: fixed}, ctx, held)
 		return
 	}
@@ -28,14 +30,14 @@ func (m *model) call(t *rapid.T, reads bool) {
 		t.Skip("enough wait")
 	}
 	call := &rwCall{c: c, reads: reads, fixed: fixed}
-	if m.e.Config.Bubble && rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
+	if timed && rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
 		call.limited = true
-		opts = append(opts, lockmw.WithWait(rwModelWait))
+		opts = append(opts, lockmw.WithWait(modelWait))
 	}
 	if reads && len(m.owners) > 0 && !m.isWritten() {
 		heard(m.e, c, m.key, opts...)
 	}
-	call.Waiter = m.e.Wait(c.Side(reads), m.key, opts...)
+	call.Waiter = m.e.WaitWith(m.from(t), m.locker(c, reads), m.key, opts...)
 	m.queue = append(m.queue, call)
 }
 
@@ -53,15 +55,15 @@ func (m *model) granted(call *rwCall, ctx context.Context, held *judge.Held) {
 }
 
 func (m *model) try(t *rapid.T) {
-	c, reads := env.Draw(t, "client", m.clients), rapid.Bool().Draw(t, "reads")
+	c, reads := env.Draw(t, "client", m.clients), m.sides && rapid.Bool().Draw(t, "reads")
 	if m.admits(reads) {
-		m.e.Free(c.Side(reads), m.key)
+		m.e.Free(m.locker(c, reads), m.key)
 		return
 	}
 	if reads && !m.isWritten() {
 		heard(m.e, c, m.key)
 	}
-	m.e.Busy(c.Side(reads), m.key)
+	m.e.Busy(m.locker(c, reads), m.key)
 }
 
 // owner draws one, and one of its holds.
@@ -75,11 +77,11 @@ func (m *model) owner(t *rapid.T) (*owner, *rwHold) {
 
 func (m *model) nest(t *rapid.T) {
 	o, from := m.owner(t)
-	reads := rapid.Bool().Draw(t, "reads")
+	reads := m.sides && rapid.Bool().Draw(t, "reads")
 	if !reads && !o.writing() || len(o.holds) >= 4 {
 		t.Skip("that is an upgrade, or deep enough")
 	}
-	ctx, h := nest(m.e, context.WithoutCancel(from.ctx), o.c.Side(reads), m.key, lockmw.WithWait(0))
+	ctx, h := nest(m.e, context.WithoutCancel(from.ctx), m.locker(o.c, reads), m.key, lockmw.WithWait(0))
 	if h.Token() != from.Token() {
 		t.Errorf("the nested hold has token %d, the outer one %d", h.Token(), from.Token())
 	}
@@ -142,7 +144,9 @@ func (m *model) again(t *rapid.T) {
 	}
 	h := env.Draw(t, "hold", m.closed)
 	m.e.Is("Unlock once more", h.Unlock(), lockmw.ErrNotHeld)
-	notDowngraded(m.e, "what was unlocked", m.clients[0], h, lockmw.ErrNotHeld)
+	if m.sides {
+		notDowngraded(m.e, "what was unlocked", m.clients[0], h, lockmw.ErrNotHeld)
+	}
 }
 
 func (m *model) cancel(t *rapid.T) {

@@ -15,7 +15,7 @@ import (
 // meanwhile. It takes things in the order in which they happen.
 func (m *model) PassTime(*rapid.T) {
 	for m.timed() {
-		m.e.Eventually(2*rwModelFixed+env.AcceptWindow, func() string {
+		m.e.Eventually(2*modelFixed+env.AcceptWindow, func() string {
 			if m.somethingHappened() {
 				return ""
 			}
@@ -107,11 +107,7 @@ func (m *model) loses(o *owner) {
 // readers or a writer may come next.
 func (m *model) succeed() {
 	for len(m.queue) > 0 {
-		var waiting []*env.Waiter
-		for _, w := range m.queue {
-			waiting = append(waiting, w.Waiter)
-		}
-		env.First(m.e.Soon+rwModelFixed/50+env.PollInterval, waiting)
+		m.firstReturns(m.e.Soon + modelFixed/50 + env.PollInterval)
 		m.rest()
 		next := m.nextReturned()
 		switch {
@@ -121,7 +117,7 @@ func (m *model) succeed() {
 			m.admitReaders()
 			return
 		default: // those before it have returned, or are readers
-			m.admit(m.queue[slices.IndexFunc(m.queue, func(w *rwCall) bool { return !w.reads })])
+			m.admit(m.nextWriter())
 			return
 		}
 	}

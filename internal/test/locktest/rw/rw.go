@@ -1,4 +1,4 @@
-// Package rw has the scenarios of an RWLocker, whose two sides are tested together.
+// Package rw has the scenarios of an RWLocker, whose two sides are tested together, and the model that all locks are compared with.
 package rw
 
 import (
@@ -11,6 +11,7 @@ import (
 var Groups = []env.Group{
 	{Name: "read-write", Scenarios: slices.Concat(
 		phases, upgrades, downgrades, readerLeases, killedReaders, mixedKinds, readWriteTries, readersLeaving,
-		sharing, inspected, lostReplies, faults, replays, modelled,
+		sharing, inspected, lostReplies, faults, replays,
 	)},
+	{Name: "model", Scenarios: modelled},
 }
