@@ -12,16 +12,13 @@ import (
 
 var downgrades = []env.Scenario{
 	env.Case("a downgrade lets in the readers that wait, and no writer", downgradeAdmits, env.TwoSided|env.Shares|env.Sample),
-	env.Case("a downgrade lets in 300 readers that wait", downgradeAdmitsMany, env.TwoSided|env.Shares),
-	env.Case("a downgrade lets in readers that come later", downgradeAlone, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a downgrade lets in 300 readers that wait", func(e *env.Env) { admitsAll(e, true) }, env.TwoSided|env.Shares),
 	env.Case("a downgraded hold is renewed, and lost when that fails", downgradedIsRenewed, env.TwoSided|env.OnServer|env.Shares),
 	env.Case("a downgraded hold keeps its fixed lease", downgradedEnds, env.TwoSided|env.Shares),
-	env.Case("a downgrade of nested holds takes effect with the last of them", downgradeNested, env.TwoSided|env.Shares|env.Sample),
 	env.Case("a downgrade of what cannot be is refused and changes nothing", downgradeRefused, env.TwoSided|env.Shares),
 	env.Case("a downgrade of a lost hold is refused and leaves the next holder alone", downgradeLost, env.TwoSided|env.Shares),
 	env.Case("a downgrade of a hold that the server has no more is refused", downgradeGone, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("a downgrade that nobody confirms can be repeated", downgradeUnconfirmed, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("a downgrade does not outlast its context", downgradeSilent, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a downgrade that nobody confirms ends with its context, and can be repeated", downgradeUnconfirmed, env.TwoSided|env.OnServer|env.Shares),
 }
 
 // downgrade makes a hold one that reads.
@@ -64,36 +61,6 @@ func downgradeAdmits(e *env.Env) {
 	e.Unlock(last.Gets(e.Soon))
 }
 
-func downgradeAdmitsMany(e *env.Env) {
-	const n = 300
-	clients, key := e.Clients(4), e.Key("item")
-	held := write(e, clients[0], key)
-	writer := e.Wait(clients[1].RW, key)
-	readers := make([]*env.Waiter, n)
-	for i := range readers {
-		lease := time.Minute + time.Duration(i)*time.Second // of their own: they share no place in the queue
-		readers[i] = e.Wait(clients[i%len(clients)].Reader(), key, lockmw.WithLease(lease))
-	}
-	holds := admitted(e, n, func() { downgrade(e, clients[0], held) }, readers)
-	writer.IsWaiting()
-	release(e, holds...)
-	release(e, held)
-	e.Unlock(writer.Gets(e.Soon))
-}
-
-func downgradeAlone(e *env.Env) {
-	c, other, key := e.Client(), e.Client(), e.Key("item")
-	held := write(e, c, key)
-	e.Busy(other.Reader(), key)
-	downgrade(e, c, held)
-	e.Busy(other.RW, key)
-	for _, l := range []*env.Client{c, other} {
-		e.Free(l.Reader(), key)
-	}
-	release(e, held)
-	e.Free(other.RW, key)
-}
-
 func downgradedIsRenewed(e *env.Env) {
 	lease := e.Ample(600 * time.Millisecond)
 	c, other, key := e.Client(), e.Client(), e.Key("item")
@@ -127,33 +94,6 @@ func downgradedEnds(e *env.Env) {
 	e.Busy(c.RW, key)
 	release(e, reader)
 	e.Free(c.RW, key)
-}
-
-func downgradeNested(e *env.Env) {
-	c, other, key := e.Client(), e.Client(), e.Key("item")
-	ctx, held := e.Lock(c.RW, key)
-	inner, write := nest(e, ctx, c.RW, key)
-	_, read := nest(e, inner, c.Reader(), key)
-	reader := e.Wait(other.Reader(), key)
-	if err := c.RW.Downgrade(e.Ctx, held.Hold); err != nil { // the nested one still writes
-		e.T.Errorf("Downgrade: %v", err)
-	}
-	e.Is("Downgrade of a nested read hold", c.RW.Downgrade(e.Ctx, read), lockmw.ErrNotHeld)
-	e.Busy(other.Reader(), key)
-	reader.IsWaiting()
-	_, again := nest(e, ctx, c.RW, key) // the lock is still exclusive
-	unnest(e, again)
-	if err := held.Share(func() error { return c.RW.Downgrade(e.Ctx, write) }); err != nil {
-		e.T.Errorf("Downgrade of the nested hold: %v", err)
-	}
-	e.Unlock(reader.Gets(e.Soon))
-	noUpgrade(e, ctx, c, key)
-	e.Is("Downgrade once more", c.RW.Downgrade(e.Ctx, write), lockmw.ErrNotHeld)
-	unnest(e, read)
-	unnest(e, write)
-	e.Busy(other.RW, key)
-	e.Unlock(ctx, held)
-	e.Free(other.RW, key)
 }
 
 // notDowngraded checks that a Downgrade is refused at once.
@@ -242,7 +182,11 @@ func downgradeUnconfirmed(e *env.Env) {
 	c.Wire.Silence()
 	ctx, cancel := context.WithTimeout(e.Ctx, env.CallLimit)
 	defer cancel()
+	start := time.Now()
 	e.Is("Downgrade", held.Share(func() error { return c.RW.Downgrade(ctx, held.Hold) }), lockmw.ErrUnavailable)
+	if took := e.Pace.Since(start); took > env.CallLimit+e.Soon {
+		e.T.Errorf("Downgrade with a context of %v took %v", env.CallLimit, took)
+	}
 	c.Wire.Restore()
 	if err := c.RW.Downgrade(e.Ctx, held.Hold); err != nil {
 		e.T.Errorf("Downgrade once more: %v", err)
@@ -250,21 +194,4 @@ func downgradeUnconfirmed(e *env.Env) {
 	e.Unlock(reader.Gets(e.Soon))
 	release(e, held)
 	e.Free(other.RW, key)
-}
-
-func downgradeSilent(e *env.Env) {
-	c, key := e.Client().Warm(), e.Key("item")
-	held := write(e, c, key)
-	c.Wire.Silence()
-	ctx, cancel := context.WithTimeout(e.Ctx, env.CallLimit)
-	defer cancel()
-	start := time.Now()
-	err := held.Share(func() error { return c.RW.Downgrade(ctx, held.Hold) })
-	if took := e.Pace.Since(start); took > env.CallLimit+e.Soon {
-		e.T.Errorf("Downgrade with a context of %v took %v", env.CallLimit, took)
-	}
-	e.Is("Downgrade of a silent server", err, lockmw.ErrUnavailable)
-	c.Wire.Restore()
-	release(e, held)
-	e.Free(e.Client().RW, key)
 }

@@ -10,7 +10,6 @@ import (
 
 var killedReaders = []env.Scenario{
 	env.Case("a killed reader delays a writer by its own lease", killedReader, env.TwoSided|env.InRealTime|env.Shares),
-	env.Case("a killed reader's share is freed and the others stay", killedReaderBesideOthers, env.TwoSided|env.InRealTime|env.Shares),
 	env.Case("a stopped reader's share is freed, and it wakes without it", stoppedReader, env.TwoSided|env.InRealTime|env.Shares|env.Sample),
 	env.Case("a stopped reader that was let in meanwhile delays a writer by its accept window", stoppedReaderGranted, env.TwoSided|env.InRealTime|env.Shares),
 	env.Case("a killed writer's lock is granted to all readers that wait", killedWriter, env.TwoSided|env.InRealTime|env.Shares),
@@ -26,24 +25,6 @@ func killedReader(e *env.Env) {
 	killed := p.Kill()
 	w.RunsBy(killed.Add(lease + env.PollInterval))
 	release(e, w.Held)
-}
-
-func killedReaderBesideOthers(e *env.Env) {
-	lease := e.Ample(600 * time.Millisecond)
-	p, c, other, key := e.Process(), e.Client(), e.Client(), e.Key("item")
-	holds := []*judge.Held{read(e, c, key, lockmw.WithLease(lease)), read(e, other, key, lockmw.WithLease(3*lease))}
-	theirs := p.LockAs(env.ReadMode, key, lease)
-	theirs.Gets(env.Patience)
-	theirs.Says(judge.Renewed, env.Patience)
-	sharesOf(e, key, 3, env.Patience)
-	w := e.Wait(other.RW, key)
-	killed := p.Kill()
-	sharesOf(e, key, 2, time.Until(killed.Add(lease+env.PollInterval))+e.Soon)
-	e.Pass(lease)
-	alive(e, holds...)
-	w.IsWaiting()
-	release(e, holds...)
-	e.Unlock(w.Gets(e.Soon))
 }
 
 func stoppedReader(e *env.Env) {

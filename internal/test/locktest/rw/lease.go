@@ -13,28 +13,15 @@ import (
 )
 
 var readerLeases = []env.Scenario{
-	env.Case("a short lease beside a long one ends alone", func(e *env.Env) { shortBesideLong(e, 1) }, env.TwoSided|env.InBubble),
-	env.Case("a short lease beside a long one of another process ends alone", func(e *env.Env) { shortBesideLong(e, 2) }, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("a fixed lease beside a renewed one ends alone", func(e *env.Env) { fixedBesideRenewed(e, 1) }, env.TwoSided|env.InBubble),
-	env.Case("a fixed lease beside a renewed one of another process ends alone", func(e *env.Env) { fixedBesideRenewed(e, 2) }, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("the maximum hold of one reader ends that one", maxHoldOfReader, env.TwoSided|env.Shares),
-	env.Case("a reader that comes later has its whole lease", func(e *env.Env) { eachItsOwn(e, lockmw.WithFixedLease) }, env.TwoSided|env.Shares),
-	env.Case("a reader that comes later has its whole maximum hold", func(e *env.Env) { eachItsOwn(e, lockmw.WithMaxHold) }, env.TwoSided|env.InBubble),
+	env.Case("each of several readers ends by its own limit", func(e *env.Env) { eachEndsByItself(e, e.Client()) }, env.TwoSided|env.InBubble),
+	env.Case("each of the readers of two processes ends by its own limit", func(e *env.Env) { eachEndsByItself(e, e.Client(), e.Client()) },
+		env.TwoSided|env.OnServer|env.Shares),
 	env.Case("the minimum hold of each reader keeps writers out", minHoldOfReaders, env.TwoSided|env.Shares),
 	env.Case("readers that were let in live on when the accept window is over", letInLiveOn, env.TwoSided|env.OnServer|env.InBubble),
-	env.Case("Extend lengthens the hold of one reader", extendsOne, env.TwoSided|env.Shares),
 	env.Case("a nested lease that is another one is refused", nestedLease, env.TwoSided|env.Shares),
 	env.Case("leases do not add up", leasesDoNotAddUp, env.TwoSided|env.OnServer|env.Shares|env.Sample),
-	env.Case("the lock of readers whose leases run out is granted to a writer", expiredReaders, env.TwoSided|env.Shares),
-	env.Case("a reader that is cut off delays a writer by its own lease", cutOffReader, env.TwoSided|env.OnServer|env.InBubble),
 	env.Case("the share of a reader that is cut off ends and the others stay", cutOffBesideOthers, env.TwoSided|env.OnServer|env.InBubble),
 	env.Case("an expired hold loses all readers", expiredLocally, env.TwoSided|env.InProcess),
-}
-
-// pair returns the first and the last of n clients: of one process or of two.
-func pair(e *env.Env, n int) (a, b *env.Client) {
-	clients := e.Clients(n)
-	return clients[0], clients[n-1]
 }
 
 // alive checks that holds have not ended.
@@ -56,82 +43,46 @@ func endsAt(e *env.Env, h *judge.Held, at time.Time) {
 	}
 }
 
-func shortBesideLong(e *env.Env, processes int) {
-	short, long := e.Ample(300*time.Millisecond), e.Ample(3*time.Second)
-	a, b := pair(e, processes)
-	start := time.Now()
-	keys := []string{e.Key("item"), e.Key("item")}
-	brief := []*judge.Held{read(e, a, keys[0], lockmw.WithFixedLease(short))}
-	lasting := []*judge.Held{read(e, b, keys[0], lockmw.WithFixedLease(long)), read(e, b, keys[1], lockmw.WithFixedLease(long))}
-	brief = append(brief, read(e, a, keys[1], lockmw.WithFixedLease(short)))
-	for i := range keys {
-		if d := lasting[i].Deadline().Sub(start); d < long*9/10 {
-			e.T.Errorf("beside a lease of %v one of %v ends after %v", short, long, d)
-		}
-		endsAt(e, brief[i], start.Add(short))
+// eachEndsByItself has readers with limits of all kinds, others that are renewed, and a writer that waits for all of them.
+func eachEndsByItself(e *env.Env, clients ...*env.Client) {
+	lease := e.Ample(300 * time.Millisecond)
+	a, b, key := clients[0], clients[len(clients)-1], e.Key("item")
+	type limited struct {
+		*judge.Held
+		at time.Time
 	}
-	alive(e, lasting...)
-	var writers []*env.Waiter
-	for _, key := range keys {
-		e.Busy(a.RW, key)
-		writers = append(writers, e.Wait(a.RW, key))
+	takes := func(c *env.Client, after time.Duration, opt lockmw.Option) limited {
+		at := time.Now().Add(after)
+		return limited{read(e, c, key, lockmw.WithLease(lease), opt), at}
 	}
-	e.Pass(short)
-	alive(e, lasting...)
-	for i, w := range writers {
-		w.IsWaiting()
-		release(e, lasting[i])
-		e.Unlock(w.Gets(e.Soon))
+	renewed := []*judge.Held{read(e, a, key, lockmw.WithLease(lease)), read(e, b, key, lockmw.WithLease(lease))}
+	fixed := takes(b, lease, lockmw.WithFixedLease(lease))
+	limit := takes(a, 2*lease, lockmw.WithMaxHold(2*lease))
+	extended := takes(a, 3*lease, lockmw.WithFixedLease(lease))
+	if err := extended.Extend(extended.Ctx, 3*lease); err != nil {
+		e.T.Errorf("Extend: %v", err)
 	}
-}
-
-func fixedBesideRenewed(e *env.Env, processes int) {
-	lease := e.Ample(600 * time.Millisecond)
-	a, b := pair(e, processes)
-	key, start := e.Key("item"), time.Now()
-	renewed := read(e, a, key, lockmw.WithLease(lease))
-	fixed := read(e, b, key, lockmw.WithFixedLease(lease))
-	again := read(e, a, key, lockmw.WithLease(lease))
-	endsAt(e, fixed, start.Add(lease))
-	e.Pass(lease + lease/4)
-	alive(e, renewed, again)
+	last := takes(b, 4*lease, lockmw.WithFixedLease(4*lease))
+	e.Pass(lease / 2)
+	laterFixed := takes(a, lease, lockmw.WithFixedLease(lease))
+	laterLimit := takes(a, 2*lease, lockmw.WithMaxHold(2*lease))
 	w := e.Wait(b.RW, key)
-	release(e, renewed)
-	e.Pass(lease + lease/4)
-	alive(e, again)
-	w.IsWaiting()
-	release(e, again)
+	all := []limited{fixed, laterFixed, limit, laterLimit, extended, last}
+	for i, next := range all {
+		alive(e, renewed...)
+		endsAt(e, next.Held, next.at)
+		for _, other := range all[i+1:] {
+			alive(e, other.Held)
+		}
+		if next == extended {
+			release(e, renewed...)
+			renewed = nil
+		}
+		if next != last {
+			w.IsWaiting()
+		}
+	}
 	e.Unlock(w.Gets(e.Soon))
-}
-
-func maxHoldOfReader(e *env.Env) {
-	lease := e.Ample(600 * time.Millisecond)
-	most := lease + lease/2
-	c, other, key := e.Client(), e.Client(), e.Key("item")
-	start := time.Now()
-	holds := []*judge.Held{read(e, c, key, lockmw.WithLease(lease)), read(e, other, key, lockmw.WithLease(lease))}
-	limited := read(e, c, key, lockmw.WithLease(lease), lockmw.WithMaxHold(most))
-	endsAt(e, limited, start.Add(most))
-	e.Pass(lease)
-	alive(e, holds...)
-	e.Busy(other.RW, key)
-	release(e, holds...)
-	e.Free(other.RW, key)
-}
-
-// eachItsOwn has two readers, one after the other, whose holds are limited in the same way.
-func eachItsOwn(e *env.Env, limit func(time.Duration) lockmw.Option) {
-	most := e.Ample(600 * time.Millisecond)
-	c, key := e.Client(), e.Key("item")
-	start := time.Now()
-	first := read(e, c, key, limit(most))
-	e.Pass(most / 2)
-	later := time.Now()
-	next := read(e, c, key, limit(most))
-	endsAt(e, first, start.Add(most))
-	alive(e, next)
-	endsAt(e, next, later.Add(most))
-	e.Free(e.Client().RW, key)
 }
 
 func minHoldOfReaders(e *env.Env) {
@@ -163,26 +114,6 @@ func letInLiveOn(e *env.Env) {
 	release(e, held)
 	release(e, holds...)
 	e.Free(clients[0].RW, key)
-}
-
-func extendsOne(e *env.Env) {
-	lease := e.Ample(400 * time.Millisecond)
-	c, key := e.Client(), e.Key("item")
-	start := time.Now()
-	first := read(e, c, key, lockmw.WithFixedLease(lease))
-	next := read(e, c, key, lockmw.WithFixedLease(lease))
-	if err := first.Extend(first.Ctx, 10*lease); err != nil {
-		e.T.Errorf("Extend: %v", err)
-	}
-	if d := first.Deadline().Sub(start); d < 9*lease {
-		e.T.Errorf("the extended hold ends after %v", d)
-	}
-	endsAt(e, next, start.Add(lease))
-	e.Pass(lease)
-	alive(e, first)
-	e.Busy(e.Client().RW, key)
-	release(e, first)
-	e.Free(e.Client().RW, key)
 }
 
 func nestedLease(e *env.Env) {
@@ -255,37 +186,6 @@ func leasesDoNotAddUp(e *env.Env) {
 	w.IsWaiting()
 	release(e, holds[0])
 	e.Unlock(w.Gets(e.Soon))
-}
-
-func expiredReaders(e *env.Env) {
-	lease := e.Ample(600 * time.Millisecond)
-	clients, key := e.Clients(2), e.Key("item")
-	start := time.Now()
-	holds := []*judge.Held{
-		read(e, clients[0], key, lockmw.WithFixedLease(lease)), read(e, clients[1], key, lockmw.WithFixedLease(2*lease)),
-	}
-	w := e.Wait(clients[0].RW, key)
-	endsAt(e, holds[0], start.Add(lease))
-	w.IsWaiting()
-	endsAt(e, holds[1], start.Add(2*lease))
-	_, held := w.Gets(e.Soon)
-	release(e, held)
-}
-
-func cutOffReader(e *env.Env) {
-	const lease = 600 * time.Millisecond
-	a, b, key := e.Client(), e.Client(), e.Key("item")
-	lost := read(e, a, key, lockmw.WithLease(lease))
-	beside := read(e, b, key, lockmw.WithLease(3*lease))
-	w := e.Wait(b.RW, key)
-	e.Pass(lease) // so that both were renewed
-	a.Wire.Cut()
-	cut := time.Now()
-	release(e, beside)
-	w.RunsBy(cut.Add(lease + env.PollInterval))
-	a.Wire.Restore()
-	e.Lost(lost.Ctx, lost)
-	release(e, w.Held)
 }
 
 func cutOffBesideOthers(e *env.Env) {

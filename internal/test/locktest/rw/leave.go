@@ -11,9 +11,7 @@ import (
 )
 
 var readersLeaving = []env.Scenario{
-	env.Case("some of many readers are cancelled and the others let in", someReadersCancelled, env.TwoSided|env.Shares),
 	env.Case("a writer that is cancelled in the instant of its grant keeps no reader out", writerCancelledAtGrant, env.TwoSided|env.Shares),
-	env.Case("a reader that gives up beside others that read keeps the writer waiting", readerLeavesBehindWriter, env.TwoSided|env.Shares|env.Sample),
 	env.Case("Close ends readers and writers that hold and wait", closeEndsBothSides, env.TwoSided|env.OnServer|env.Shares|env.Sample),
 	env.Case("Close under load of both sides ends every call", closeBothUnderLoad, env.TwoSided|env.OnServer|env.Shares),
 	env.Case("Shutdown lets readers finish", shutdownWaitsForReaders, env.TwoSided|env.OnServer|env.Shares),
@@ -33,26 +31,6 @@ func nobodyQueued(e *env.Env, key string) {
 		}
 		return ""
 	})
-}
-
-func someReadersCancelled(e *env.Env) {
-	clients, key := e.Clients(3), e.Key("item")
-	writer := write(e, clients[0], key)
-	var stay, leave []*env.Waiter
-	for i := range 12 {
-		stay = append(stay, e.Wait(clients[i%3].Reader(), key))
-		leave = append(leave, e.Wait(clients[(i/2)%3].Reader(), key))
-	}
-	next := e.Wait(clients[1].RW, key)
-	for _, r := range leave {
-		r.Cancel()
-		r.Fails(e.Soon, context.Canceled)
-	}
-	holds := admitted(e, len(stay), func() { release(e, writer) }, stay)
-	next.IsWaiting()
-	release(e, holds...)
-	e.Unlock(next.Gets(e.Soon))
-	nobodyQueued(e, key)
 }
 
 // instants is how often a scenario tries to meet one.
@@ -100,20 +78,6 @@ func writerCancelledAtGrant(e *env.Env) {
 			return
 		}
 	}
-}
-
-func readerLeavesBehindWriter(e *env.Env) {
-	clients, key := e.Clients(2), e.Key("item")
-	first := read(e, clients[0], key)
-	w := e.Wait(clients[1].RW, key)
-	r := behind(e, clients[0], key)
-	r.Cancel()
-	r.Fails(e.Soon, context.Canceled)
-	w.IsWaiting()
-	e.Busy(clients[1].Reader(), key)
-	release(e, first)
-	e.Unlock(w.Gets(e.Soon))
-	nobodyQueued(e, key)
 }
 
 func closeEndsBothSides(e *env.Env) {

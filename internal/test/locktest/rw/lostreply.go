@@ -7,8 +7,8 @@ import (
 )
 
 var lostReplies = []env.Scenario{
-	env.Case("a lost reply to a downgrade changes nothing", lostDowngrade, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("a lost reply to the release that lets readers in wakes them once", lostAdmission, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a lost reply to a downgrade changes nothing", func(e *env.Env) { lostReply(e, true) }, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a lost reply to the release that lets readers in wakes them once", func(e *env.Env) { lostReply(e, false) }, env.TwoSided|env.OnServer|env.Shares),
 }
 
 // warmAll makes the server know the scripts of both sides: else what gets lost may be that it does not.
@@ -36,30 +36,20 @@ func readersQueued(e *env.Env, key string, n int64) {
 	})
 }
 
-func lostDowngrade(e *env.Env) {
+// lostReply has the answer get lost to what lets readers in.
+func lostReply(e *env.Env, downgrades bool) {
 	c, other, key := warmAll(e, e.Client()), e.Client(), e.Key("item")
 	held := write(e, c, key)
 	readers := []*env.Waiter{e.Wait(other.Reader(), key), e.Wait(e.Client().Reader(), key)}
 	w := e.Wait(other.RW, key)
 	fault := c.Wire.LoseReply(key)
-	holds := admitted(e, len(readers), func() { downgrade(e, c, held) }, readers)
+	holds := admitted(e, len(readers), func() { letsIn(e, c, held, downgrades) }, readers)
 	e.Caught(fault)
 	w.IsWaiting()
 	release(e, holds...)
-	w.IsWaiting()
-	release(e, held)
-	e.Unlock(w.Gets(e.Soon))
-}
-
-func lostAdmission(e *env.Env) {
-	c, other, key := warmAll(e, e.Client()), e.Client(), e.Key("item")
-	writer := write(e, c, key)
-	readers := []*env.Waiter{e.Wait(other.Reader(), key), e.Wait(e.Client().Reader(), key)}
-	w := e.Wait(other.RW, key)
-	fault := c.Wire.LoseReply(key)
-	holds := admitted(e, len(readers), func() { release(e, writer) }, readers)
-	e.Caught(fault)
-	w.IsWaiting()
-	release(e, holds...)
+	if downgrades {
+		w.IsWaiting()
+		release(e, held)
+	}
 	e.Unlock(w.Gets(e.Soon))
 }

@@ -14,12 +14,9 @@ import (
 var mixedKinds = []env.Scenario{
 	env.Case("every kind of lock excludes every other, and readers do not exclude each other", allKindsExclude, env.TwoSided|env.Shares),
 	env.Case("all kinds contend for one key", kindsContend, env.TwoSided|env.Shares),
-	env.Case("every kind gets its turn behind any other", kindsTakeTurns, env.TwoSided|env.Shares),
 	env.Case("a queue of all kinds is worked off", kindsQueue, env.TwoSided|env.Shares|env.Sample),
 	env.Case("a reader behind a writer that is cancelled runs at once", func(e *env.Env) { writerGivesUp(e, cancelWriter) }, env.TwoSided|env.Shares|env.Sample),
-	env.Case("a reader behind a writer that has waited enough runs at once", writerTimesOut, env.TwoSided|env.Shares),
 	env.Case("a reader behind a writer whose client is closed runs at once", func(e *env.Env) { writerGivesUp(e, closeWriter) }, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("a reader behind the last of several writers that give up runs at once", severalGiveUp, env.TwoSided|env.Shares|env.Sample),
 	env.Case("a reader behind a writer that is killed runs when that is known", writerDies, env.TwoSided|env.InRealTime|env.Shares),
 }
 
@@ -73,22 +70,6 @@ func allKindsExclude(e *env.Env) {
 	for _, check := range checks {
 		check()
 	}
-}
-
-func kindsTakeTurns(e *env.Env) {
-	eachPair(e, func(a, b way) {
-		if a.reads && b.reads {
-			return
-		}
-		key := e.Key("item")
-		ctx, held := e.Lock(a, key)
-		w := e.Wait(b, key)
-		e.Unlock(ctx, held)
-		ctx, held = w.Gets(e.Soon)
-		w = e.Wait(a, key)
-		e.Unlock(ctx, held)
-		e.Unlock(w.Gets(e.Soon))
-	})
 }
 
 func kindsContend(e *env.Env) {
@@ -187,38 +168,6 @@ func wayOf(c *env.Client, name string) way {
 		}
 	}
 	panic(fmt.Sprintf("no way %q", name))
-}
-
-func writerTimesOut(e *env.Env) {
-	limit := e.Ample(300 * time.Millisecond)
-	clients, key := e.Clients(2), e.Key("item")
-	first := read(e, clients[0], key)
-	w := e.Wait(clients[1].RW, key, lockmw.WithWait(limit))
-	r := behind(e, clients[0], key)
-	w.Fails(limit+e.Soon, lockmw.ErrBusy)
-	_, held := r.Gets(e.Soon)
-	release(e, held, first)
-}
-
-func severalGiveUp(e *env.Env) {
-	clients, key := e.Clients(2), e.Key("item")
-	first := read(e, clients[0], key)
-	var writers []*env.Waiter
-	for i := range 6 {
-		writers = append(writers, e.Wait(clients[i%2].RW, key))
-	}
-	readers := []*env.Waiter{behind(e, clients[0], key), behind(e, clients[1], key)}
-	for _, i := range []int{3, 0, 5, 1, 4} {
-		writers[i].Cancel()
-		writers[i].Fails(e.Soon, context.Canceled)
-		readers[0].IsWaiting()
-	}
-	writers[2].Cancel()
-	writers[2].Fails(e.Soon, context.Canceled)
-	holds := together(e, readers)
-	release(e, holds...)
-	release(e, first)
-	e.Free(clients[0].RW, key)
 }
 
 // deadAfter is when a ticket that nobody has polled for is taken for dead.

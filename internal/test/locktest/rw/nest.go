@@ -3,25 +3,18 @@ package rw
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/env"
-	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/lockmw"
 )
 
 var upgrades = []env.Scenario{
 	env.Case("an upgrade fails at once and changes nothing", upgradeFails, env.TwoSided|env.Shares),
 	env.Case("an upgrade through the lock of another key fails", upgradeThroughAnotherKey, env.TwoSided|env.Shares|env.Sample),
-	env.Case("two upgraders both fail", twoUpgraders, env.TwoSided|env.Shares|env.Sample),
 	env.Case("an upgrade is none when the read hold was unlocked", noUpgradeAfterUnlock, env.TwoSided|env.Shares|env.Sample),
 	env.Case("read in read does not wait for a writer that waits", readInRead, env.TwoSided|env.Shares),
-	env.Case("read in write and write in write wait for nobody", nestedInWrite, env.TwoSided|env.Shares),
-	env.Case("holds nested in any way exclude as much as the strongest of them", nestedInAnyOrder, env.TwoSided|env.Shares),
 	env.Case("a write hold that is unlocked before its nested read lets in readers only", writeUnlockedFirst, env.TwoSided|env.Shares),
-	env.Case("what is left of a write hold cannot be upgraded", leftoverIsNoWrite, env.TwoSided|env.Shares),
 }
 
 // nest takes the lock once more in the context of a hold, for which it must not wait.
@@ -125,17 +118,6 @@ func upgradeThroughAnotherKey(e *env.Env) {
 	e.Free(c.RW, key)
 }
 
-func twoUpgraders(e *env.Env) {
-	clients, key := e.Clients(2), e.Key("item")
-	var wg sync.WaitGroup
-	for _, c := range clients {
-		ctx, held := e.Lock(c.Reader(), key)
-		defer e.Unlock(ctx, held)
-		wg.Go(func() { noUpgrade(e, ctx, c, key) })
-	}
-	wg.Wait()
-}
-
 func noUpgradeAfterUnlock(e *env.Env) {
 	c, key := e.Client(), e.Key("item")
 	ctx, held := e.Lock(c.Reader(), key)
@@ -162,86 +144,6 @@ func readInRead(e *env.Env) {
 	e.Unlock(late.Gets(e.Soon))
 }
 
-func nestedInWrite(e *env.Env) {
-	c, other, key := e.Client(), e.Client(), e.Key("item")
-	ctx, held := e.Lock(c.RW, key)
-	waiting := []*env.Waiter{e.Wait(other.Reader(), key), e.Wait(other.RW, key)}
-	check := stays(e, c, key)
-	reading, read := nest(e, ctx, c.Reader(), key)
-	writing, write := nest(e, reading, c.RW, key) // the lock is still exclusive
-	_, innermost := nest(e, writing, c.Reader(), key)
-	for _, h := range []*lockmw.Hold{read, write, innermost} {
-		if h.Token() != held.Token() {
-			e.T.Errorf("a nested hold has token %d, the outer one %d", h.Token(), held.Token())
-		}
-	}
-	unnest(e, write)
-	unnest(e, read)
-	unnest(e, innermost)
-	check()
-	for _, w := range waiting {
-		w.IsWaiting()
-	}
-	e.Unlock(ctx, held)
-	release(e, together(e, waiting[:1])...)
-	e.Unlock(waiting[1].Gets(e.Soon))
-}
-
-func nestedInAnyOrder(e *env.Env) {
-	c, other := e.Client(), e.Client()
-	for range 8 {
-		key := e.Key("item")
-		ctx, outer := e.Lock(c.RW, key)
-		reads, holds := []bool{false}, []*lockmw.Hold{outer.Hold}
-		for range 6 {
-			l, read := lockmw.Locker(c.RW), rand.IntN(2) == 0
-			if read {
-				l = c.Reader()
-			}
-			inner, h := nest(e, ctx, l, key)
-			reads, holds, ctx = append(reads, read), append(holds, h), inner
-		}
-		writes := 0
-		for _, read := range reads {
-			if !read {
-				writes++
-			}
-		}
-		for left, i := range rand.Perm(len(holds)) {
-			e.Busy(other.RW, key)
-			if writes > 0 {
-				e.Busy(other.Reader(), key)
-			} else {
-				e.Free(other.Reader(), key)
-			}
-			unlockNth(e, outer, holds[i], &writes, reads[i], left == len(holds)-1)
-			e.Is("Unlock once more", holds[i].Unlock(), lockmw.ErrNotHeld)
-		}
-		e.Free(other.RW, key)
-	}
-}
-
-// unlockNth unlocks one of the holds that are nested in outer; writes is how many of them write.
-func unlockNth(e *env.Env, outer *judge.Held, h *lockmw.Hold, writes *int, reads, last bool) {
-	e.T.Helper()
-	unlock := h.Unlock
-	if !reads {
-		*writes--
-	}
-	var err error
-	switch {
-	case last:
-		err = outer.End(unlock)
-	case !reads && *writes == 0:
-		err = outer.Share(unlock)
-	default:
-		err = unlock()
-	}
-	if err != nil {
-		e.T.Errorf("Unlock: %v", err)
-	}
-}
-
 func writeUnlockedFirst(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("item")
 	ctx, held := e.Lock(c.RW, key)
@@ -266,20 +168,4 @@ func writeUnlockedFirst(e *env.Env) {
 	e.Is("Unlock of the nested hold once more", nested.Unlock(), lockmw.ErrNotHeld)
 	e.Unlock(writer.Gets(e.Soon))
 	e.Free(other.RW, key)
-}
-
-func leftoverIsNoWrite(e *env.Env) {
-	c, key := e.Client(), e.Key("item")
-	ctx, held := e.Lock(c.RW, key)
-	inner, nested := nest(e, ctx, c.Reader(), key)
-	if err := held.Share(held.Hold.Unlock); err != nil {
-		e.T.Errorf("Unlock: %v", err)
-	}
-	inner = context.WithoutCancel(inner)
-	noUpgrade(e, inner, c, key)
-	_, again := nest(e, inner, c.Reader(), key)
-	unnest(e, again)
-	if err := held.End(nested.Unlock); err != nil {
-		e.T.Errorf("Unlock of the nested hold: %v", err)
-	}
 }

@@ -11,13 +11,10 @@ import (
 
 // Phase-fair: those who read come in together, and take turns with each single one who writes.
 var phases = []env.Scenario{
-	env.Case("readers overlap", readersOverlap, env.TwoSided|env.Shares|env.Sample),
 	env.Case("readers that keep coming delay a writer by one phase", readersKeepComing, env.TwoSided|env.Shares),
 	env.Case("writers that keep coming delay a reader by one of them", writersKeepComing, env.TwoSided|env.Shares),
-	env.Case("a writer's release lets in all readers that wait", func(e *env.Env) { admitsAll(e, 30) }, env.TwoSided|env.Shares),
-	env.Case("a writer's release lets in 300 readers with no writer in between", func(e *env.Env) { admitsAll(e, 300) }, env.TwoSided|env.Shares),
+	env.Case("a writer's release lets in 300 readers with no writer in between", func(e *env.Env) { admitsAll(e, false) }, env.TwoSided|env.Shares),
 	env.Case("readers and single writers take turns", phasesAlternate, env.TwoSided|env.Shares),
-	env.Case("writers run in the order in which they asked", writersInOrder, env.TwoSided|env.Shares|env.Sample),
 	env.Case("readers carry the token of the writer before them", tokensOfPhases, env.TwoSided|env.Shares|env.Sample),
 }
 
@@ -78,19 +75,6 @@ func heard(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) {
 	})
 }
 
-func readersOverlap(e *env.Env) {
-	const readers = 50
-	clients, key := e.Clients(3), e.Key("item")
-	calls := make([]*env.Waiter, readers)
-	for i := range calls {
-		calls[i] = e.Call(e.Ctx, clients[i%len(clients)].Reader(), key)
-	}
-	holds := together(e, calls)
-	e.Busy(clients[0].RW, key)
-	release(e, holds...)
-	e.Free(clients[0].RW, key)
-}
-
 func readersKeepComing(e *env.Env) {
 	const readers, work, rounds = 50, 20 * time.Millisecond, 3
 	clients, writer, key := e.Clients(2), e.Client(), e.Key("item")
@@ -144,8 +128,19 @@ func writersKeepComing(e *env.Env) {
 	}
 }
 
-// admitsAll has n readers wait for a writer, with writers before, among and after them.
-func admitsAll(e *env.Env, n int) {
+// letsIn has the readers that wait let in by a hold for writing, which is released or becomes one for reading.
+func letsIn(e *env.Env, c *env.Client, writer *judge.Held, downgrades bool) {
+	e.T.Helper()
+	if downgrades {
+		downgrade(e, c, writer)
+	} else {
+		release(e, writer)
+	}
+}
+
+// admitsAll has 300 readers wait for a writer, with writers before, among and after them.
+func admitsAll(e *env.Env, downgrades bool) {
+	const n = 300
 	clients, key := e.Clients(4), e.Key("item")
 	first := write(e, clients[0], key)
 	var writers, readers []*env.Waiter
@@ -157,11 +152,15 @@ func admitsAll(e *env.Env, n int) {
 		readers = append(readers, e.Wait(clients[i%4].Reader(), key, lockmw.WithLease(time.Minute+time.Duration(i)*time.Second)))
 	}
 	writers = append(writers, e.Wait(clients[1].RW, key))
-	late := admitted(e, n, func() { release(e, first) }, readers)
+	late := admitted(e, n, func() { letsIn(e, clients[0], first, downgrades) }, readers)
 	for _, w := range writers {
 		w.IsWaiting()
 	}
 	release(e, late...)
+	if downgrades {
+		writers[0].IsWaiting()
+		release(e, first)
+	}
 	for i, w := range writers {
 		_, held := w.Gets(e.Soon)
 		if held.Nth != 1+n+1+i {
@@ -210,17 +209,6 @@ func phasesAlternate(e *env.Env) {
 		_, held = writers[1].Gets(e.Soon)
 	}
 	release(e, held)
-}
-
-func writersInOrder(e *env.Env) {
-	clients, key := e.Clients(3), e.Key("item")
-	reader := read(e, clients[0], key)
-	writers := make([]*env.Waiter, 12)
-	for i := range writers {
-		writers[i] = e.Wait(clients[i%len(clients)].RW, key)
-	}
-	release(e, reader)
-	env.RunInOrder(writers)
 }
 
 func tokensOfPhases(e *env.Env) {
