@@ -2,8 +2,6 @@ package fair
 
 import (
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/lockmw"
@@ -12,7 +10,6 @@ import (
 
 var kinds = []env.Scenario{
 	env.Case("fair, plain and write locks of one key stand in one queue", kindsInOneQueue, env.Fair|env.Mixes|env.OnServer|env.Shares|env.Sample),
-	env.Case("fair, plain and write locks of one key exclude each other", kindsExclude, env.Fair|env.Mixes|env.OnServer|env.Shares|env.Sample),
 }
 
 func kindsInOneQueue(e *env.Env) {
@@ -50,29 +47,4 @@ func inspect(e *env.Env, key string) lockmw.Status {
 		e.T.Fatalf("inspecting: %v", err)
 	}
 	return status
-}
-
-func kindsExclude(e *env.Env) {
-	const contenders, rounds = 24, 10
-	clients, key := e.Clients(3), e.Key("item")
-	var wg sync.WaitGroup
-	for i := range contenders {
-		c := clients[i%len(clients)]
-		l := []lockmw.Locker{c, c.Redis, rwlock.New(c.Redis)}[i/len(clients)%3]
-		wg.Go(func() {
-			for range rounds {
-				ctx, held, err := e.Rec.Lock(e.Ctx, l, key)
-				if err != nil {
-					e.T.Errorf("Lock: %v", err)
-					return
-				}
-				e.Pass(50 * time.Microsecond)
-				e.Unlock(ctx, held)
-			}
-		})
-	}
-	wg.Wait()
-	if n := e.Rec.Grants(key); n != contenders*rounds {
-		e.T.Errorf("%d grants, want %d", n, contenders*rounds)
-	}
 }

@@ -12,7 +12,6 @@ import (
 
 var leaving = []env.Scenario{
 	env.Case("those who give up leave no ghost, and the others keep their order", leavers, env.Fair|env.Shares|env.Sample),
-	env.Case("limits of different lengths end at their own time only", limits, env.Fair|env.Shares),
 	env.Case("those who are killed at the head and in the middle leave no ghost", killedInLine, env.Fair|env.InRealTime|env.Shares),
 	env.Case("one that was taken for dead comes back to its old place", takenForDead, env.Fair|env.OnServer|env.InBubble),
 	env.Case("one whose process was stopped comes back to its old place", stoppedInLine, env.Fair|env.InRealTime|env.Shares),
@@ -45,32 +44,6 @@ func leavers(e *env.Env) {
 		}
 		e.Unlock(ctx, held)
 	}
-}
-
-func limits(e *env.Env) {
-	clients, q := e.Clients(3), newLine(e, e.Key("item"))
-	ctx, held := e.Lock(clients[0], q.key)
-	// Half of them give up while the lock is held, in whatever order their limits have.
-	const long = time.Hour
-	short := e.Ample(time.Second)
-	var brief []*standing
-	for i := range 24 {
-		limit := long - time.Duration(rand.IntN(1000))*time.Second
-		if rand.IntN(2) == 0 {
-			limit = short/2 + rand.N(short/2)
-		}
-		s := q.join(clients[i%len(clients)], lockmw.WithWait(limit))
-		if limit < short {
-			brief = append(brief, s)
-		}
-	}
-	for _, s := range brief { // the Recorder checks when
-		s.Fails(env.Patience, lockmw.ErrBusy)
-	}
-	q.leave(brief...)
-	q.stands()
-	e.Unlock(ctx, held)
-	q.run()
 }
 
 func killedInLine(e *env.Env) {

@@ -15,7 +15,6 @@ var orders = []env.Scenario{
 	env.Case("calls of several processes run in the order in which they came", orderOverProcesses, env.Fair|env.InRealTime|env.Shares|env.Sample),
 	env.Case("5000 that came one after the other run in that order", manyInOrder, env.Fair|env.InProcess),
 	env.Case("5000 that came at once run in the order of the queue", manyAtOnce, env.Fair|env.OnServer|env.Shares|env.Costly),
-	env.Case("re-entry jumps no queue and waits in none", reentryBeforeLongQueue, env.Fair|env.Shares|env.Sample),
 	env.Case("a try overtakes nobody who waits", triesOvertakeNobody, env.Fair|env.Shares),
 	env.Case("a try does not overtake those who wait for the end of a lease", triesAtTheEndOfALease, env.Fair|env.Shares),
 	env.Case("calls keep their order while the server stops for longer than their leases", orderOverAStop, env.Fair|env.InRealTime|env.Alone),
@@ -157,38 +156,6 @@ func manyAtOnce(e *env.Env) {
 	if wrong > 0 || len(queue) != n {
 		e.T.Errorf("%d of %d in the queue were granted out of order", wrong, len(queue))
 	}
-}
-
-func reentryBeforeLongQueue(e *env.Env) {
-	c, other, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
-	ctx, held := e.Lock(c, q.key)
-	for range 20 {
-		q.join(c)
-		q.join(other)
-	}
-	start := time.Now()
-	for i := range 30 {
-		var wait []lockmw.Option
-		if i%2 == 1 {
-			wait = append(wait, lockmw.WithWait(0))
-		}
-		_, inner, err := c.Lock(ctx, q.key, wait...)
-		if err != nil {
-			e.T.Fatalf("re-entry: %v", err)
-		}
-		if inner.Token() != held.Token() {
-			e.T.Errorf("the nested hold has token %d, the outer one %d", inner.Token(), held.Token())
-		}
-		if err := inner.Unlock(); err != nil {
-			e.T.Errorf("Unlock of the nested hold: %v", err)
-		}
-	}
-	if took := e.Pace.Since(start); took > e.Soon {
-		e.T.Errorf("re-entry took %v", took)
-	}
-	q.stands()
-	e.Unlock(ctx, held)
-	q.run()
 }
 
 // tryOften has n calls try again and again, each until it gets the lock, and calls got with which grant

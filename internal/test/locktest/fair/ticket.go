@@ -14,11 +14,7 @@ import (
 )
 
 var fairTickets = withTickets([]env.Scenario{
-	env.Case("a ticket keeps the place of a call that timed out", ticketKeepsPlace, env.Fair|env.Shares),
-	env.Case("the lock passes over a place whose owner is away", ticketPassedOver, env.Fair|env.Shares),
 	env.Case("nobody waits for a place whose owner is away", ticketWaitedForByNobody, env.Fair|env.Shares|env.Sample),
-	env.Case("tickets come back in the order of their places", ticketsInOrder, env.Fair|env.Shares),
-	env.Case("tries keep the place of a task that is put back", ticketOfTries, env.Fair|env.Shares),
 	env.Case("a ticket is not the owner", ticketIsNotOwner, env.Fair|env.Shares|env.Sample),
 	env.Case("two calls with one ticket are served one after the other", ticketTwice, env.Fair|env.Shares|env.Sample),
 	env.Case("calls with few tickets come and go and are all served", ticketsInHaste, env.Fair|env.Shares),
@@ -48,35 +44,6 @@ func (q *line) try(l lockmw.Locker, opts ...lockmw.Option) {
 	q.e.Pass(time.Millisecond) // in a bubble none would
 }
 
-func ticketKeepsPlace(e *env.Env) {
-	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
-	ticket := lockmw.WithPlace("task", longKept)
-	ctx, held := e.Lock(a, q.key)
-	q.join(b)
-	s := q.join(a, ticket, lockmw.WithWait(e.Ample(400*time.Millisecond)))
-	q.join(b)
-	q.givesUp(s)
-	q.join(a)
-	q.joinAt(1, b, ticket) // by way of another client
-	e.Unlock(ctx, held)
-	q.run()
-}
-
-func ticketPassedOver(e *env.Env) {
-	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
-	ticket := lockmw.WithPlace("task", longKept)
-	ctx, held := e.Lock(a, q.key)
-	q.visit(a, ticket)
-	first := q.join(b)
-	q.join(b)
-	e.Unlock(ctx, held)
-	first.has()
-	q.leave(first)
-	q.joinAt(0, a, ticket)
-	first.ends()
-	q.run()
-}
-
 func ticketWaitedForByNobody(e *env.Env) {
 	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
 	ticket := lockmw.WithPlace("task", longKept)
@@ -88,19 +55,6 @@ func ticketWaitedForByNobody(e *env.Env) {
 	e.Unlock(e.Lock(a, q.key, ticket)) // which gives up the place
 }
 
-func ticketsInOrder(e *env.Env) {
-	clients, q := e.Clients(2), newLine(e, e.Key("item"))
-	ids := []string{"f", "e", "d", "c", "b", "a"}
-	ctx, held := e.Lock(clients[0], q.key)
-	for i, id := range ids {
-		q.visit(clients[i%2], lockmw.WithPlace(id, longKept))
-	}
-	q.join(clients[0])
-	q.comeBack(clients[1], ids)
-	e.Unlock(ctx, held)
-	q.run()
-}
-
 // comeBack has calls with tickets, whose places are at the head in this order, come back in another.
 func (q *line) comeBack(l lockmw.Locker, ids []string) {
 	q.e.T.Helper()
@@ -110,33 +64,6 @@ func (q *line) comeBack(l lockmw.Locker, ids []string) {
 		back = slices.Insert(back, at, i)
 		q.joinAt(at, l, lockmw.WithPlace(ids[i], longKept))
 	}
-}
-
-func ticketOfTries(e *env.Env) {
-	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
-	keep := e.Ample(600 * time.Millisecond)
-	ticket := lockmw.WithPlace("task", keep)
-	ctx, held := e.Lock(a, q.key)
-	q.try(a, ticket)
-	q.join(b)
-	for range 3 { // each of them keeps the place for longer
-		e.Pass(keep * 2 / 5)
-		q.try(b, ticket)
-	}
-	q.join(a)
-	q.joinAt(0, a, ticket)
-	e.Unlock(ctx, held)
-	q.run()
-
-	ctx, held = e.Lock(a, q.key)
-	q.try(b, ticket)
-	e.Unlock(ctx, held)
-	e.Unlock(e.Lock(a, q.key, ticket, lockmw.WithWait(0))) // nobody waits
-	ctx, held = e.Lock(a, q.key)
-	q.join(b)
-	q.join(a, ticket) // anew
-	e.Unlock(ctx, held)
-	q.run()
 }
 
 func ticketIsNotOwner(e *env.Env) {

@@ -1,7 +1,6 @@
 package fair
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -11,50 +10,9 @@ import (
 )
 
 var fairTicketEnds = withTickets([]env.Scenario{
-	env.Case("a ticket's time begins when its call gives up", ticketTimeBegins, env.Fair|env.Shares),
-	env.Case("a ticket ends", ticketEnds, env.Fair|env.Shares),
 	env.Case("a ticket ends, and leaves nothing behind", ticketLeavesNothing, env.Fair|env.OnServer|env.Shares),
-	env.Case("a ticket is good for one hold", ticketGoodForOne, env.Fair|env.Shares|env.Sample),
 	env.Case("a ticket ends when its hold is lost", ticketOfLostHold, env.Fair|env.Shares|env.Sample),
 })
-
-func ticketTimeBegins(e *env.Env) {
-	keep := e.Ample(400 * time.Millisecond)
-	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
-	ctx, held := e.Lock(a, q.key)
-	limited := q.join(a, lockmw.WithPlace("one", keep), lockmw.WithWait(3*keep))
-	patient := q.join(b, lockmw.WithPlace("two", keep))
-	q.join(b)
-	q.givesUp(limited)
-	q.joinAt(0, b, lockmw.WithPlace("one", keep))
-	if e.Config.Bubble {
-		e.Pass(15 * time.Minute)
-	}
-	patient.Cancel()
-	q.givesUp(patient, context.Canceled)
-	if e.Config.Bubble {
-		e.Pass(keep - 100*time.Millisecond)
-	}
-	q.joinAt(1, a, lockmw.WithPlace("two", keep))
-	e.Unlock(ctx, held)
-	q.run()
-}
-
-func ticketEnds(e *env.Env) {
-	const keep = 300 * time.Millisecond
-	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
-	ticket := lockmw.WithPlace("task", keep)
-	ctx, held := e.Lock(a, q.key)
-	q.visit(a, ticket)
-	q.join(b)
-	q.try(a, lockmw.WithPlace("tried", keep))
-	q.join(b)
-	e.Pass(keep + 50*time.Millisecond)
-	q.join(a, lockmw.WithPlace("tried", keep))
-	q.join(a, ticket)
-	e.Unlock(ctx, held)
-	q.run()
-}
 
 // keptPlaces returns the keys of places that are kept, and those that mark a ticket as served, so that
 // no late command brings its place back.
@@ -127,28 +85,6 @@ func ticketLeavesNothing(e *env.Env) {
 	if kept, _ := keptPlaces(e); len(kept) > 0 {
 		e.T.Errorf("the places that are kept are %q, want none", kept)
 	}
-}
-
-func ticketGoodForOne(e *env.Env) {
-	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
-	ticket := lockmw.WithPlace("task", longKept)
-	for range 3 {
-		ctx, held := e.Lock(a, q.key)
-		q.visit(b, ticket)
-		q.join(a)
-		q.joinAt(0, b, ticket)
-		e.Unlock(ctx, held)
-		q.run()
-	}
-	ctx, held := e.Lock(b, q.key, ticket) // free: there is no place to keep
-	q.join(a)
-	e.Unlock(ctx, held)
-	q.run()
-	ctx, held = e.Lock(a, q.key)
-	q.join(a)
-	q.join(b, ticket)
-	e.Unlock(ctx, held)
-	q.run()
 }
 
 func ticketOfLostHold(e *env.Env) {

@@ -11,26 +11,12 @@ import (
 )
 
 var cancelling = []env.Scenario{
-	env.Case("while queued ends the call at once", cancelledWhileQueued, env.Shares),
 	env.Case("while queued removes the ticket", cancelledTicketIsGone, env.OnServer|env.OneNode|env.Shares|env.Sample),
 	env.Case("before the call sends nothing", cancelledBefore, env.Shares|env.Sample),
-	env.Case("one of many leaves the others waiting", cancelOneOfMany, env.Shares),
 	env.Case("in the instant of the grant lets the next one run", cancelledAtGrant, env.Shares|env.Costly|env.Sample),
 	env.Case("in the instant of the first acquire leaves nothing", cancelledAtAcquire, env.Shares),
 	env.Case("by a deadline is told from a wait that ran out", cancelledByDeadline, env.Shares),
 	env.Case("with a cause tells it", cancelledWithCause, env.Shares|env.Sample),
-}
-
-func cancelledWhileQueued(e *env.Env) {
-	c, key := e.Client(), e.Key("user")
-	ctx, held := e.Lock(c, key)
-	for _, l := range []*env.Client{c, e.Client()} {
-		w := e.Wait(l, key)
-		w.Cancel()
-		w.Fails(e.Soon, lockmw.ErrBusy, context.Canceled)
-	}
-	e.Unlock(ctx, held)
-	e.Free(c, key)
 }
 
 func cancelledTicketIsGone(e *env.Env) {
@@ -71,31 +57,6 @@ func cancelledBefore(e *env.Env) {
 		e.T.Errorf("sent %q", c.Wire.Sent())
 	}
 	e.Free(c, key)
-}
-
-func cancelOneOfMany(e *env.Env) {
-	c, key := e.Client(), e.Key("user")
-	clients := []*env.Client{c, e.Client(), e.Client()}
-	ctx, held := e.Lock(c, key)
-	waiters := make([]*env.Waiter, 12)
-	for i := range waiters {
-		waiters[i] = e.Wait(clients[i%len(clients)], key)
-	}
-	var left []*env.Waiter
-	for i, w := range waiters {
-		if i%2 == 1 {
-			left = append(left, w)
-			continue
-		}
-		w.Cancel()
-		w.Fails(e.Soon, context.Canceled)
-	}
-	e.Unlock(ctx, held)
-	for len(left) > 0 {
-		w := env.First(e.Soon, left)
-		e.Unlock(w.Gets(0))
-		left = env.Without(left, w)
-	}
 }
 
 func cancelledAtGrant(e *env.Env) {

@@ -17,7 +17,6 @@ var exclusion = []env.Scenario{
 	env.Case("64 contenders of four processes never overlap", func(e *env.Env) { contenders(e, 4) }, env.OnServer|env.Shares|env.Costly|env.Sample),
 	env.Case("contenders for many keys, which share commands, never overlap", manyKeys, env.Shares|env.Costly),
 	env.Case("different keys do not exclude each other", differentKeys, env.Shares|env.Sample),
-	env.Case("a lock that is taken is busy for everybody else", takenIsBusy, env.Shares),
 	env.Case("a lock that was released is not busy for a try that comes later", releasedIsFree, env.OnServer|env.InBubble),
 	env.Case("observers are told the truth", observed, env.Shares|env.Sample),
 	env.Case("observers are told once that a call waits", announcedOnce, env.Shares|env.Sample),
@@ -74,23 +73,6 @@ func differentKeys(e *env.Env) {
 	for range 10 {
 		defer e.Unlock(e.Lock(c, e.Key("item"), lockmw.WithWait(0)))
 	}
-}
-
-func takenIsBusy(e *env.Env) {
-	c, other := e.Client(), e.Client()
-	key := e.Key("item")
-	ctx, held := e.Lock(c, key)
-	for _, l := range []*env.Client{c, other} {
-		e.Busy(l, key)
-		start := time.Now()
-		_, _, err := e.Rec.Lock(e.Ctx, l.Rival, key, lockmw.WithWait(e.Brief()))
-		e.Is("a wait that runs out", err, lockmw.ErrBusy)
-		if took := time.Since(start); took < e.Brief() {
-			e.T.Errorf("gave up after %v", took)
-		}
-	}
-	e.Unlock(ctx, held)
-	e.Free(other, key)
 }
 
 // releasedIsFree has a try meet another one of its process, on which it could rely if the answer to

@@ -14,7 +14,6 @@ var reentry = []env.Scenario{
 	env.Case("a new context does not re-enter", newContextDoesNot, env.Shares|env.Sample),
 	env.Case("through the lock of another key", throughAnotherKey, env.Shares|env.Sample),
 	env.Case("sends nothing", reentersLocally, env.OnServer|env.OneNode|env.Shares),
-	env.Case("after the last unlock takes the lock anew", reentryAfterUnlock, env.Shares),
 	env.Case("after a loss is refused", reentryAfterLoss, env.Shares),
 }
 
@@ -108,16 +107,6 @@ func reentersLocally(e *env.Env) {
 		}
 	}
 	e.Unlock(ctx, held)
-}
-
-func reentryAfterUnlock(e *env.Env) {
-	c, key := e.Client(), e.Key("user")
-	ctx, first := e.Lock(c, key)
-	e.Unlock(ctx, first)
-	// A lock taken with the ended hold's context would end at once: the work goes on without it.
-	_, second := e.LockWith(context.WithoutCancel(ctx), c, key, lockmw.WithWait(e.Ample(e.Soon)))
-	e.Busy(c, key)
-	e.Unlock(ctx, second)
 }
 
 func reentryAfterLoss(e *env.Env) {

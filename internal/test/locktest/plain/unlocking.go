@@ -10,28 +10,13 @@ import (
 )
 
 var unlocking = []env.Scenario{
-	env.Case("twice is ErrNotHeld and leaves the next holder alone", unlockTwice, env.Shares),
 	env.Case("after a loss is ErrLost and leaves the next holder alone", unlockAfterLoss, env.Shares),
-	env.Case("after a loss is ErrLost once, then ErrNotHeld", unlockTwiceAfterLoss, env.Shares),
 	env.Case("of a lock that was deleted is ErrLost", func(e *env.Env) { unlockGone(e, remove) }, env.OnServer|env.OneNode|env.Shares|env.Sample),
 	env.Case("of a lock that was released by force is ErrLost", func(e *env.Env) { unlockGone(e, forceAll) }, env.OnServer|env.OneNode|env.Shares),
 	env.Case("by many at once succeeds once", unlockConcurrently, env.Shares),
 	env.Case("ends the context and frees the key", unlockEnds, env.Shares),
 	env.Case("needs no live context", unlockAfterCancel, env.Shares|env.Sample),
 	env.Case("of a hold in a context says so", heldAfterUnlock, env.Shares|env.Sample),
-}
-
-func unlockTwice(e *env.Env) {
-	c, key := e.Client(), e.Key("user")
-	ctx, first := e.Lock(c, key)
-	e.Unlock(ctx, first)
-	ctx, second := e.Lock(e.Client(), key, lockmw.WithWait(e.Ample(e.Soon)))
-	e.Is("the second Unlock", first.Unlock(), lockmw.ErrNotHeld)
-	e.Busy(c, key)
-	if err := ctx.Err(); err != nil {
-		e.T.Errorf("the next holder's context: %v", err)
-	}
-	e.Unlock(ctx, second)
 }
 
 func unlockAfterLoss(e *env.Env) {
@@ -45,12 +30,6 @@ func unlockAfterLoss(e *env.Env) {
 		e.T.Errorf("the next holder's context: %v", err)
 	}
 	e.Unlock(next, second)
-}
-
-func unlockTwiceAfterLoss(e *env.Env) {
-	ctx, held := e.Lock(e.Client(), e.Key("user"), lockmw.WithFixedLease(env.MinLease))
-	e.Lost(ctx, held)
-	e.Is("Unlock once more", held.Unlock(), lockmw.ErrNotHeld)
 }
 
 // unlockGone has nothing but Unlock find out that the lock is gone: there is no renewal for long yet.
