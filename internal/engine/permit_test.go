@@ -155,19 +155,6 @@ func TestAnOlderTokenOfAnotherPermitIsNotOld(t *testing.T) {
 	}
 }
 
-// See TestAReleaseThatAServerHasLostIsRepeated.
-func TestAReleaseOfAPermitThatAServerHasLostIsRepeated(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		h := b.permit(1).acquire(b.T, b.e)
-		forget := b.loses()
-		b.release(h)
-		b.goesAway(forget)
-		a := b.permit(1)
-		a.Wait = 0
-		b.release(a.acquire(b.T, b.e))
-	})
-}
-
 // Permits that are given back together are not part of a release of several locks, which knows of none.
 func TestPermitsAreReleasedOneByOne(t *testing.T) {
 	inBubble(t, func(b *bubble) {

@@ -3,52 +3,12 @@ package engine
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
-
-// wantNoPermits checks that the server has nothing of the key any more.
-func (b *bubble) wantNoPermits(what string) {
-	b.Helper()
-	synctest.Wait()
-	keys := b.driver.Keys
-	if n := b.rdb.Exists(b.Context(), keys.Holder(), keys.PermitQueue(), keys.PermitTickets()).Val(); n > 0 {
-		b.Errorf("%s: permits or tickets are left", what)
-	}
-}
-
-func TestACallForAPermitThatIsCancelledLeavesNoTicket(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		h := b.permit(1).acquire(b.T, b.e)
-		c := b.call(b.e, b.permit(1))
-		c.stop()
-		<-c.done
-		synctest.Wait()
-		if n := b.rdb.ZCard(b.Context(), b.driver.Keys.PermitQueue()).Val(); n > 0 {
-			b.Errorf("%d tickets are left", n)
-		}
-		b.release(h)
-		b.wantNoPermits("after the release")
-	})
-}
-
-// It is given back in the background.
-func TestAPermitWhoseReleaseFailedIsGivenBack(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		h := b.permit(1).acquire(b.T, b.e)
-		b.wire.Cut()
-		if _, err := h.Release(time.Second); err == nil {
-			b.Error("no error of a release without a server")
-		}
-		b.wire.Restore()
-		time.Sleep(h.Req.Lease / 3)
-		b.wantNoPermits("a while later")
-	})
-}
 
 // The cancel gets lost, and the ticket is granted the permit: the message of that has the permit given back at once.
 func TestAPermitForACallThatIsGoneIsGivenBackAtOnce(t *testing.T) {
@@ -98,34 +58,6 @@ func TestManyDeadTicketsForPermitsDoNotHoldUpTheQueue(t *testing.T) {
 				b.Errorf("the call was granted the permit after %v", took)
 			}
 		})
-	})
-}
-
-// A message of a grant leaves out long lists of slots, which the next answer has.
-func TestAPermitHasAllItsSlots(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warmPermits()
-		const n = 300
-		var odd, even []*hold
-		for i := range n {
-			h := b.permit(n).acquire(b.T, b.e)
-			if i%2 == 0 {
-				even = append(even, h)
-			} else {
-				odd = append(odd, h)
-			}
-		}
-		a := b.permit(n)
-		a.Weight = n / 2
-		c := b.call(b.e, a)
-		b.release(even...)
-		h := b.wantGranted("half of the permits", c)
-		if slots := h.Slots(); len(slots) != n/2 || slots[1] != 2 {
-			b.Errorf("its slots are %v", slots)
-		}
-		b.release(h)
-		b.release(odd...)
-		b.wantNoPermits("after the releases")
 	})
 }
 

@@ -47,30 +47,6 @@ func TestPermitsAreGrantedUpToN(t *testing.T) {
 
 func sameGrant(a, b script.Acquired) bool { return a.Outcome == b.Outcome && a.Grant == b.Grant }
 
-// During a roll-out each call says what it takes n to be, and its grant goes by that, whoever runs the script.
-func TestAGrantGoesByTheNOfWhoIsGranted(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1})
-		d.AcquirePermit(scripttest.Permit{ID: "o", N: 1})
-		d.AcquirePermit(scripttest.Permit{ID: "w", N: 3}) // it would fit, and waits for its turn
-		d.AcquirePermit(scripttest.Permit{ID: "x", N: 3})
-		if live := d.LookAtPermits().Live(); !slices.Equal(live, []string{"a"}) {
-			d.Errorf("%q have permits", live)
-		}
-		d.ReleasePermit("a")
-		if live := d.LookAtPermits().Live(); !slices.Equal(live, []string{"o", "w", "x"}) {
-			d.Errorf("%q have permits", live)
-		}
-		d.AcquirePermit(scripttest.Permit{ID: "p", N: 1})
-		d.ReleasePermit("o")
-		d.ReleasePermit("w")
-		d.Want("poll while another has its only permit", d.PollPermits("p").Tickets[0].Outcome, script.Queued)
-		d.ReleasePermit("x")
-		d.Want("poll", d.PollPermits("p").Tickets[0].Outcome, script.Held)
-		d.CheckPermits(true)
-	})
-}
-
 func TestAPermitEndsByItsOwnTime(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 2, Lease: time.Minute})
@@ -126,11 +102,11 @@ func TestSlotsNeedNotBeNextToEachOther(t *testing.T) {
 
 func TestALingeringPermitKeepsItsSlots(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
-		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1})
+		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1, Lease: time.Hour}) // longer than it lingers
 		d.Want("release", d.ReleasePermitAs(script.Release{ID: scripttest.ID("a"), Linger: time.Minute}), script.Done)
 		d.CheckPermits(true)
 		got := d.AcquirePermit(scripttest.Permit{ID: "b", N: 1})
-		if got.Outcome != script.Queued || len(got.Wait.Holders) != 1 || !got.Wait.Holders[0].Lingers {
+		if got.Outcome != script.Queued || got.Next != time.Minute || len(got.Wait.Holders) != 1 || !got.Wait.Holders[0].Lingers {
 			d.Errorf("behind a permit that lingers: %+v", got)
 		}
 		d.Want("renewal", d.RenewPermit("a", time.Hour), script.NotHeld)

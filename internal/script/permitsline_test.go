@@ -40,35 +40,6 @@ func TestAnyScriptGrantsPermitsWhoseTimeIsOver(t *testing.T) {
 	}
 }
 
-// A permit may linger for less time than its lease had left.
-func TestAPermitLingersNoLongerThanItHasTo(t *testing.T) {
-	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
-		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1, Lease: time.Hour})
-		d.ReleasePermitAs(script.Release{ID: scripttest.ID("a"), Linger: time.Second})
-		got := d.AcquirePermit(scripttest.Permit{ID: "b", N: 1})
-		if got.Outcome != script.Queued || got.Next != time.Second {
-			d.Errorf("behind a permit that lingers: %+v", got)
-		}
-		later(time.Second)
-		d.Want("poll", d.PollPermits("b").Tickets[0].Outcome, script.Held)
-	})
-}
-
-func TestAPermitIsNotShortened(t *testing.T) {
-	for name, run := range map[string]func(d *scripttest.Driver){
-		"repeated acquire": func(d *scripttest.Driver) { d.AcquirePermit(scripttest.Permit{ID: "a", N: 1, Lease: time.Second}) },
-		"poll":             func(d *scripttest.Driver) { d.PollPermits("a") },
-		"renewal":          func(d *scripttest.Driver) { d.RenewPermit("a", time.Second) },
-	} {
-		scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
-			d.AcquirePermit(scripttest.Permit{ID: "a", N: 1, Lease: time.Hour})
-			run(d)
-			later(time.Hour - time.Second)
-			wantPermits(d, name, "a")
-		})
-	}
-}
-
 // A call that is sent anew gives up what it had by its last id.
 func TestAPermitComesInThePlaceOfItsPredecessor(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {

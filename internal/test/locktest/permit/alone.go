@@ -141,22 +141,6 @@ func kindsRefuse(e *env.Env) {
 	unlock(e, held)
 }
 
-func minimumHold(e *env.Env) {
-	const least = 3 * time.Second
-	c, key := e.Client(), e.Key("pool")
-	l := over(c, 2)
-	start := time.Now()
-	_, held := lock(e, l, key, 2, lockmw.WithMinHold(least))
-	unlock(e, held)
-	_, _, err := l.TryLock(e.Ctx, key)
-	e.Is("a try", err, lockmw.ErrBusy)
-	_, next := lock(e, l, key, 2)
-	if took := time.Since(start); took < least || took > least+env.PollInterval+e.Soon {
-		e.T.Errorf("the next has the permits after %v, with a minimum hold of %v", took, least)
-	}
-	unlock(e, next)
-}
-
 func limitedHolds(e *env.Env) {
 	c, key := e.Client(), e.Key("pool")
 	l := over(c, 3)
@@ -177,20 +161,6 @@ func limitedHolds(e *env.Env) {
 	}
 	unlock(e, two)
 	unlock(e, held)
-}
-
-func limitOfWaiters(e *env.Env) {
-	c, key := e.Client(), e.Key("pool")
-	l := over(c, 2, lockmw.WithMaxWaiters(1))
-	_, one := lock(e, l, key, 1)
-	_, two := lock(e, l, key, 1) // beside one that is known to be held
-	waits := e.Wait(c.With(l), key)
-	e.Server.TicketsQueued(key, 1)
-	_, _, err := l.Lock(e.Ctx, key)
-	e.Is("one who waits too much", err, lockmw.ErrTooManyWaiters)
-	unlock(e, one)
-	e.Unlock(waits.Gets(e.Soon))
-	unlock(e, two)
 }
 
 // The numbers of so many slots that are not next to each other do not fit into a message.

@@ -98,22 +98,6 @@ func contend(e *env.Env, permits func(client int) int) {
 	}
 }
 
-func heavyIsNotOvertaken(e *env.Env) {
-	a, b, key := over(e.Client(), 4), e.Client(), e.Key("pool")
-	_, light := lock(e, a, key, 1)
-	heavy := e.Wait(b.With(over(b, 4, lockmw.WithWeight(4))), key)
-	e.Server.TicketsQueued(key, 1)
-	for range 3 {
-		if _, _, err := a.TryLock(e.Ctx, key); err == nil {
-			e.T.Fatal("a try has overtaken a heavy call that waits")
-		} else {
-			e.Is("a try that would fit", err, lockmw.ErrBusy)
-		}
-	}
-	unlock(e, light)
-	e.Unlock(heavy.Gets(env.Patience))
-}
-
 // lock takes permits that must be had at once.
 func lock(e *env.Env, l lockmw.Locker, key string, weight int, opts ...lockmw.Option) (context, *lockmw.Hold) {
 	e.T.Helper()
