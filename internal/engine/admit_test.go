@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -57,23 +56,4 @@ func TestTheRestIsAdmittedAtOnce(t *testing.T) {
 			})
 		})
 	}
-}
-
-// What releases many locks at once knows nothing of downgraded ones either.
-func TestDowngradedHoldsOfManyKeysThatAreReleasedAtOnce(t *testing.T) {
-	onRig(t, func(r *rig) {
-		r.warm()
-		var all []result
-		for _, key := range r.keys(6) {
-			h := newRequester(key).acquire(t, r.e)
-			if err := h.Downgrade(r.Context()); err != nil {
-				r.Fatal(fmt.Errorf("%s: %w", key, err))
-			}
-			all = append(all, result{key: key, grant: h})
-		}
-		r.release(all)
-		if left := r.left(); len(left) > 0 {
-			r.Errorf("left on the server: %q", left)
-		}
-	})
 }

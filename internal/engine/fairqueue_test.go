@@ -11,39 +11,6 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// A caller that wants strict order has a ticket of its own, and no lock is passed on to it within the process.
-func TestOrderIsStrictOverProcesses(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		engines := []*Engine{b.e, b.engine()}
-		for _, mode := range []core.Mode{core.Fair, core.Write} {
-			h := b.requester(mode).acquire(b.T, b.e)
-			var calls []*calling
-			for i := range 20 {
-				calls = append(calls, b.call(engines[i/2%2], b.requester(mode)))
-			}
-			if n := len(b.driver.Look().Writers()); n != len(calls) {
-				b.Errorf("%d tickets for %d calls", n, len(calls))
-			}
-			last := h.Token()
-			for i, c := range calls {
-				b.release(h)
-				h = b.wantGranted("the next one", c)
-				if h.Token() <= last {
-					b.Errorf("number %d has token %d after %d", i, h.Token(), last)
-				}
-				last = h.Token()
-				if i+1 < len(calls) {
-					b.wantWaiting("the one after it", calls[i+1])
-				}
-			}
-			b.release(h)
-			b.wantFree()
-		}
-		b.checkGone(engines[1])
-	})
-}
-
 // Many tickets of a key cost few commands.
 func TestPollsOfAKeyGoOutTogether(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -108,47 +75,6 @@ func TestAPollThatGrantsOneOfMany(t *testing.T) {
 			b.release(h)
 		}
 		b.wantFree()
-	})
-}
-
-func TestACallWithATicketComesBackToItsPlace(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		ticketed := func(wait time.Duration) *requester {
-			a := b.requester(core.Fair)
-			a.Place, a.KeepPlace, a.Wait = "t", time.Minute, wait
-			return a
-		}
-		kept := func() time.Duration { return b.driver.Look().Kept.TTL }
-		other := b.engine()
-		held := b.requester(core.Fair).acquire(b.T, other)
-		away := b.call(b.e, ticketed(time.Second))
-		b.wantWaiting("a call with a ticket", away)
-		if ttl := kept(); ttl > time.Minute+time.Second || ttl < time.Minute {
-			b.Errorf("while it waits for a second its place is kept for %v", ttl)
-		}
-		behind := b.call(other, b.requester(core.Fair))
-		time.Sleep(time.Second)
-		if <-away.done; !errors.Is(away.err, core.ErrBusy) {
-			b.Errorf("after its wait: %v", away.err)
-		}
-		if ttl := kept(); ttl > time.Minute || ttl < time.Minute-time.Second {
-			b.Errorf("when it has gone its place is kept for %v", ttl)
-		}
-		if try := b.call(b.e, ticketed(0)); !try.returned() || !errors.Is(try.err, core.ErrBusy) {
-			b.Errorf("a try: %v", try.err)
-		}
-		back := b.call(b.e, ticketed(core.Forever))
-		b.release(held)
-		h := b.wantGranted("the one that came back", back)
-		b.wantWaiting("the one behind it", behind)
-		b.release(h)
-		if place, ok := b.driver.Look().Kept.Digits(""); ok && place > 0 {
-			b.Errorf("when it is released its place is %d", place)
-		}
-		b.release(b.wantGranted("the one behind it", behind))
-		b.wantFree()
-		b.checkGone(other)
 	})
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// A rally is two processes that hand the lock of a key in a Cluster over to one another.
+// A rally is two processes that hand the lock of a key over to one another.
 type rally struct {
 	*testing.T
-	c          *redistest.Cluster
+	c          *redistest.Cluster // nil: there is none
 	key        string
 	one, other *Engine
 }
@@ -29,7 +29,7 @@ func newRally(t *testing.T, c *redistest.Cluster) *rally {
 // handOver has other wait while one has the lock. It returns how long the lock took from one to the other.
 func (r *rally) handOver() time.Duration {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.Context(), 4*time.Minute)
 	defer cancel()
 	acquire := func(e *Engine, a *requester) (*hold, error) {
 		a.Mode = core.Fair

@@ -43,10 +43,6 @@ func inPassingOutages(t *testing.T, test func(b *bubble, words string, begin, en
 	})
 }
 
-func inLastingOutages(t *testing.T, test func(b *bubble, words string, begin, end func())) {
-	inOutages(t, lastingReplies, test)
-}
-
 func TestAHolderWaitsForTheServer(t *testing.T) {
 	inChanges(t, inPassingOutages, func(b *bubble, words string, begin, end func(), h *hold, change func(ctx context.Context) error) {
 		begin()
@@ -114,20 +110,6 @@ func TestAHolderWaitsForTheServerNoLongerThanItHolds(t *testing.T) {
 			time.Sleep(2 * maxCancelDelay)
 			b.wantFree()
 		})
-	})
-}
-
-func TestAHolderDoesNotWaitForAServerThatRefuses(t *testing.T) {
-	inChanges(t, inLastingOutages, func(b *bubble, words string, begin, end func(), h *hold, change func(ctx context.Context) error) {
-		begin()
-		start := time.Now()
-		b.wantUnavailable("a holder", change(b.Context()), words)
-		if took := time.Since(start); took > 0 {
-			b.Errorf("it took %v", took)
-		}
-		end()
-		b.release(h)
-		b.wantFree()
 	})
 }
 

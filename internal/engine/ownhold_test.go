@@ -74,10 +74,7 @@ func TestAReleaseIsRepeatedAtEachRecovery(t *testing.T) {
 // The recovery took it to be in use.
 func TestAReleaseThatIsConfirmedAfterARecoveryIsRepeated(t *testing.T) {
 	eachKind(t, func(b *bubble, want func() *requester) {
-		name := "release"
-		if want().Mode == core.Permit {
-			name = "permit_release"
-		}
+		name := releaseOf(want())
 		b.warmWith(acquireOf(want()), name)
 		h := want().acquire(b.T, b.e)
 		forget := b.loses()
@@ -121,6 +118,28 @@ func TestACancelThatAServerHasLostIsRepeated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Nobody waits until the lease of a hold runs out whose release got lost.
+func TestAReleaseThatGotLostIsMadeUpFor(t *testing.T) {
+	eachKind(t, func(b *bubble, want func() *requester) {
+		name := releaseOf(want())
+		b.warmWith(acquireOf(want()), name)
+		h := want().acquire(b.T, b.e)
+		b.wire.Withhold(b.e.scripts.All()[name].SHA)
+		if _, err := h.Release(time.Second); !errors.Is(err, core.ErrUnavailable) {
+			b.Errorf("Release: %v", err)
+		}
+		time.Sleep(h.Req.Lease / 3) // until the client gives up
+		b.wantFree()
+	})
+}
+
+func releaseOf(a *requester) string {
+	if a.Mode == core.Permit {
+		return "permit_release"
+	}
+	return "release"
 }
 
 func acquireOf(a *requester) string {

@@ -69,35 +69,11 @@ func TestAHoldThatAServerHasLostIsLostAtOnce(t *testing.T) {
 	})
 }
 
-// Nobody has to ask the new one first.
-func TestLeasesAreRenewedAtOnceWhenANodeIsDeposed(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		h := b.requester(core.Write).acquire(b.T, b.e)
-		b.sent()
-		b.e.recovery.deposed()
-		time.Sleep(time.Millisecond)
-		if b.sent()["renew"] == 0 {
-			b.Error("it was not renewed")
-		}
-		b.release(h)
-	})
-}
-
 func TestAHoldThatAServerStillHasStays(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Write).acquire(b.T, b.e)
 		b.goesAway(func() {})
 		b.release(h)
-	})
-}
-
-func TestAReleaseThatAServerHasLostIsRepeated(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		h := b.requester(core.Write).acquire(b.T, b.e)
-		forget := b.loses()
-		b.release(h)
-		b.goesAway(forget)
-		b.wantFree()
 	})
 }
 

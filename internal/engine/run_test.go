@@ -86,15 +86,6 @@ func TestARunNeedsNoCommandBetweenItsHolds(t *testing.T) {
 	}
 }
 
-func TestARunEndsWhereAnotherProcessStands(t *testing.T) {
-	inLine(t, core.Fair, 2, func(b *lineUp) {
-		between := b.call(b.other, b.requester(core.Fair))
-		calls := slices.Concat(b.calls, []*calling{between, b.call(b.e, b.requester(core.Fair)), b.call(b.e, b.requester(core.Fair))})
-		h := b.begin()
-		b.follow(h, calls[1:]...)
-	})
-}
-
 // Calls whose holds end in other ways than by a plain release, or have other leases, are in no run.
 func TestSomeCallsDoNotRun(t *testing.T) {
 	for what, edit := range map[string]func(*requester){
@@ -151,17 +142,6 @@ func TestTheServedLeaveTheQueue(t *testing.T) {
 			}
 		}
 		b.release(h)
-	})
-}
-
-// One of a run that gives up costs nobody a place.
-func TestOneOfARunGivesUp(t *testing.T) {
-	inLine(t, core.Fair, 4, func(b *lineUp) {
-		calls := slices.Concat(b.calls, []*calling{b.call(b.other, b.requester(core.Fair))})
-		h := b.begin()
-		calls[1].stop()
-		synctest.Wait()
-		b.follow(h, calls[2:]...)
 	})
 }
 

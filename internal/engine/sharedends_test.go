@@ -45,18 +45,18 @@ func (b *bubble) sharers(n int, edit func(*core.Request)) (requesters []*request
 }
 
 func TestALostLeaseIsLostForAllReadersThatShareIt(t *testing.T) {
-	for name, lose := range map[string]func(b *bubble){
-		"by the server": func(b *bubble) {
+	for name, lose := range map[string]func(b *bubble, one *hold){
+		"by the server": func(b *bubble, _ *hold) {
 			b.rdb.FlushAll(b.Context())
 			time.Sleep(scripttest.Lease / 3) // the next renewal
 		},
-		"for a join": func(b *bubble) {
+		"for a join": func(b *bubble, _ *hold) {
 			b.rdb.FlushAll(b.Context())
 			time.Sleep(shareFor)
 			h := b.read() // renews, and begins anew
 			b.release(h)
 		},
-		"by force": func(b *bubble) {
+		"by force": func(b *bubble, _ *hold) {
 			inspector, err := inspect.New(b.rdb, "lockmw", 0)
 			if err != nil {
 				b.Fatal(err)
@@ -68,7 +68,13 @@ func TestALostLeaseIsLostForAllReadersThatShareIt(t *testing.T) {
 			b.driver.Force(status.Holders[0].Token, status.Holders[0].Owner)
 			time.Sleep(time.Millisecond) // a renewal says so
 		},
-		"for want of a renewal": func(b *bubble) {
+		"for an extension": func(b *bubble, one *hold) {
+			b.rdb.FlushAll(b.Context())
+			if err := one.Extend(b.Context(), time.Minute); !errors.Is(err, core.ErrLost) {
+				b.Errorf("Extend: %v", err)
+			}
+		},
+		"for want of a renewal": func(b *bubble, _ *hold) {
 			b.wire.Silence()
 			time.Sleep(scripttest.Lease)
 			b.wire.Restore()
@@ -78,7 +84,7 @@ func TestALostLeaseIsLostForAllReadersThatShareIt(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.warm()
 				requesters, grants := b.sharers(3, nil)
-				lose(b)
+				lose(b, grants[1])
 				for i, a := range requesters {
 					b.wantLost("one that shares", a, core.ErrLost)
 					if _, err := grants[i].Release(time.Second); !errors.Is(err, core.ErrLost) {
@@ -91,83 +97,6 @@ func TestALostLeaseIsLostForAllReadersThatShareIt(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestCloseEndsAllHoldsThatShareALease(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		requesters, grants := b.sharers(3, nil)
-		other := b.requester(core.Read)
-		other.Lease = time.Minute
-		other.acquire(b.T, b.e)
-		waits := b.call(b.e, b.requester(core.Write))
-		_ = b.e.Close()
-		for _, a := range append(requesters, other) {
-			b.wantLost("one that shares", a, core.ErrClosed)
-		}
-		if synctest.Wait(); !waits.returned() || !errors.Is(waits.err, core.ErrClosed) {
-			b.Errorf("who waits: %v", waits.err)
-		}
-		if _, err := grants[0].Release(time.Second); !errors.Is(err, core.ErrClosed) {
-			b.Errorf("Release: %v", err)
-		}
-		if _, err := b.e.Acquire(b.Context(), &b.requester(core.Read).Request); !errors.Is(err, core.ErrClosed) {
-			b.Errorf("Acquire: %v", err)
-		}
-		b.wantFree()
-	})
-}
-
-func TestShutdownWaitsForAllHoldsThatShareALease(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		_, grants := b.sharers(2, nil)
-		ended := make(chan error, 1)
-		go func() { ended <- b.e.Shutdown(b.Context()) }()
-		synctest.Wait()
-		if c := b.call(b.e, b.requester(core.Read)); !c.returned() || !errors.Is(c.err, core.ErrClosed) {
-			b.Errorf("a join while it shuts down: %v", c.err)
-		}
-		b.release(grants[0])
-		if len(ended) > 0 {
-			b.Error("it is shut down while there is a reader")
-		}
-		b.release(grants[1])
-		if synctest.Wait(); len(ended) != 1 || <-ended != nil {
-			b.Error("it is not shut down without a reader")
-		}
-		b.wantFree()
-	})
-}
-
-// Each one's maximum hold counts from its own beginning.
-func TestTheMaximumHoldIsThatOfEach(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		terms := func(r *core.Request) { r.MaxHold = time.Minute }
-		first := b.requester(core.Read)
-		terms(&first.Request)
-		lease := first.acquire(b.T, b.e).lease
-		time.Sleep(20 * time.Second)
-		second := b.requester(core.Read)
-		terms(&second.Request)
-		h := second.acquire(b.T, b.e)
-		if h.lease != lease {
-			b.Fatal("they have different leases")
-		}
-		time.Sleep(40 * time.Second)
-		b.wantLost("the first", first, core.ErrLost)
-		if len(second.lost) > 0 || h.Expired() {
-			b.Error("the second is lost too")
-		}
-		time.Sleep(20*time.Second - 100*time.Millisecond)
-		if len(b.readers()) != 1 || h.Expired() {
-			b.Error("the second is over before its time")
-		}
-		time.Sleep(100 * time.Millisecond)
-		b.wantLost("the second", second, core.ErrLost)
-		b.wantFree()
-	})
 }
 
 func TestAHoldThatEndsAtItsDeadlineTakesNothingFromTheOthers(t *testing.T) {
@@ -209,30 +138,6 @@ func TestALeaseIsRenewedAsLongAsAReaderSharesIt(t *testing.T) {
 	})
 }
 
-// A lease that is not shared any more, because a writer waits, is renewed like any other.
-func TestALeaseThatIsNotSharedOnIsRenewed(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		other := b.engine()
-		requesters, grants := b.sharers(2, nil)
-		writer := b.call(other, b.requester(core.Write))
-		late := b.call(b.e, b.requester(core.Read))
-		time.Sleep(3 * scripttest.Lease)
-		for i, a := range requesters {
-			if len(a.lost) > 0 || grants[i].Expired() {
-				b.Fatal("lost while a writer waits")
-			}
-		}
-		b.wantWaiting("the writer", writer)
-		b.wantWaiting("the late reader", late)
-		b.release(grants...)
-		b.release(b.wantGranted("the writer", writer))
-		b.release(b.wantGranted("the late reader", late))
-		b.wantFree()
-		b.checkGone(other)
-	})
-}
-
 func TestExtendOfOneThatShares(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -267,21 +172,6 @@ func TestExtendOfOneThatShares(t *testing.T) {
 	})
 }
 
-func TestAnExtendThatMeetsALossNotifiesAllReaders(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		requesters, grants := b.sharers(3, nil)
-		b.rdb.FlushAll(b.Context())
-		if err := grants[1].Extend(b.Context(), time.Minute); !errors.Is(err, core.ErrLost) {
-			b.Errorf("Extend: %v", err)
-		}
-		for _, a := range requesters {
-			b.wantLost("one that shares", a, core.ErrLost)
-		}
-		b.wantFree()
-	})
-}
-
 // The cap is of all who wait for the key in this process, in whatever mode.
 func TestTheWaiterCapCountsAllThatWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -312,21 +202,6 @@ func TestTheWaiterCapCountsAllThatWait(t *testing.T) {
 		for _, i := range []int{2, 3, 0} {
 			b.release(b.wantGranted("a writer", waiting[i]))
 		}
-		b.wantFree()
-	})
-}
-
-// Readers that may share do not wait for one another.
-func TestTheWaiterCapDoesNotCountThoseThatShare(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		var grants []*hold
-		for range 10 {
-			a := b.requester(core.Read)
-			a.MaxWaiters = 1
-			grants = append(grants, a.acquire(b.T, b.e))
-		}
-		b.release(grants...)
 		b.wantFree()
 	})
 }

@@ -12,30 +12,6 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// The minimum hold of each reader counts, also among readers with the same one.
-func TestReadersWithAMinimumHoldKeepTheirTime(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		start := time.Now()
-		var grants []*hold
-		for range 2 {
-			a := b.requester(core.Read)
-			a.MinHold = time.Second
-			grants = append(grants, a.acquire(b.T, b.e))
-			time.Sleep(time.Second / 2)
-		}
-		b.release(grants...)
-		writer := b.call(b.engine(), b.requester(core.Write))
-		<-writer.done
-		synctest.Wait()
-		if took := time.Since(start); took < 3*time.Second/2 || took > 3*time.Second/2+script.PollInterval {
-			b.Errorf("the writer has it after %v", took)
-		}
-		b.release(b.wantGranted("the writer", writer))
-		b.wantFree()
-	})
-}
-
 // A renewal that is not answered is sent again soon, even if the lease is long.
 func TestARenewalThatIsNotAnsweredIsSentAgain(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -106,24 +82,6 @@ func TestADeadlineCountsFromTheSendingOfARenewal(t *testing.T) {
 	}
 }
 
-// The lease that one reader wants does not become that of the others.
-func TestExtendIsForOneOfTheReadersThatShare(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		_, grants := b.sharers(2, nil)
-		if err := grants[0].Extend(b.Context(), time.Hour); err != nil {
-			b.Fatal(err)
-		}
-		b.release(grants[0])
-		time.Sleep(2 * time.Hour)
-		if left := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val(); left > scripttest.Lease {
-			b.Errorf("when that is over, the other one's lease is %v, want %v", left, scripttest.Lease)
-		}
-		b.release(grants[1])
-		b.wantFree()
-	})
-}
-
 // It may notice before its timer does.
 func TestOneThatReleasesTooLateTakesNothingFromTheOthers(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -148,22 +106,4 @@ func TestOneThatReleasesTooLateTakesNothingFromTheOthers(t *testing.T) {
 		b.release(second...)
 		b.wantFree()
 	})
-}
-
-// Nobody waits until the lease of a hold runs out whose release got lost.
-func TestAReleaseThatGotLostIsMadeUpFor(t *testing.T) {
-	for name, mode := range map[string]core.Mode{"to write": core.Write, "to read": core.Read} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(b *bubble) {
-				b.warm()
-				h := b.requester(mode).acquire(b.T, b.e)
-				b.wire.Withhold(b.e.scripts.All()["release"].SHA)
-				if _, err := h.Release(time.Second); !errors.Is(err, core.ErrUnavailable) {
-					b.Errorf("Release: %v", err)
-				}
-				time.Sleep(scripttest.Lease / 3) // until the client gives up
-				b.wantFree()
-			})
-		})
-	}
 }

@@ -110,30 +110,6 @@ func TestReadersWithOtherTermsHaveLeasesOfTheirOwn(t *testing.T) {
 	})
 }
 
-func TestAWriterOfTheSameProcessEndsTheSharing(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		first := b.read()
-		b.release(b.read())
-		for _, mode := range []core.Mode{core.Write, core.Fair, core.Exclusive} {
-			b.sent()
-			writer := b.call(b.e, b.requester(mode))
-			b.wantWaiting("a writer", writer)
-			b.sent()
-			reader := b.call(b.e, b.requester(core.Read))
-			b.wantWaiting("a reader that comes after a writer", reader)
-			b.wantSent("a reader that comes after a writer", "acquire")
-			b.release(first)
-			h := b.wantGranted("the writer", writer)
-			b.wantWaiting("the reader", reader)
-			b.release(h)
-			first = b.wantGranted("the reader after the writer", reader)
-		}
-		b.release(first)
-		b.wantFree()
-	})
-}
-
 // The message comes before the end of the time for sharing.
 func TestAWriterOfAnotherProcessEndsTheSharing(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -314,15 +290,21 @@ func TestALeaseIsKeptForAReaderThatWaitsForTheAnswer(t *testing.T) {
 	})
 }
 
-// What releases many locks at once knows nothing of readers.
+// The batch of releases is for plain holds: readers and downgraded holds are released one by one.
 func TestReadersOfManyKeysThatLeaveAtOnce(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.warm()
 		var all []result
-		for _, key := range r.keys(6) {
+		for i, key := range r.keys(12) {
 			a := newRequester(key)
-			a.Mode = core.Read
-			all = append(all, result{key: key, requester: a, grant: a.acquire(t, r.e)})
+			if i%2 == 0 {
+				a.Mode = core.Read
+			}
+			h := a.acquire(t, r.e)
+			if err := h.Downgrade(r.Context()); err != nil {
+				r.Fatalf("%s: %v", key, err)
+			}
+			all = append(all, result{key: key, requester: a, grant: h})
 		}
 		r.release(all)
 		if left := r.left(); len(left) > 0 {

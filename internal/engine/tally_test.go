@@ -80,28 +80,6 @@ var terms = map[string]func(*core.Request){
 	"a brief lease": func(r *core.Request) { r.Lease = 300 * time.Millisecond },
 }
 
-func TestAnOperatorSeesWhoWaitsInTheHoldersProcess(t *testing.T) {
-	for name, edit := range terms {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(b *bubble) {
-				b.warm()
-				a := b.requester(core.Exclusive)
-				edit(&a.Request)
-				h := a.acquire(b.T, b.e)
-				b.wantSeen("a hold", promptly, "0 []")
-				crowd := b.crowd(b.e, 10, edit)
-				b.wantSeen("ten calls", promptly, "10 []")
-				b.stop(crowd[3:])
-				b.wantSeen("three of them", promptly, "3 []")
-				b.stop(crowd[:3])
-				b.wantSeen("none of them", promptly, "0 []")
-				b.release(h)
-				b.wantFree()
-			})
-		})
-	}
-}
-
 func TestAnOperatorSeesWhoSharesATicket(t *testing.T) {
 	for name, edit := range terms {
 		t.Run(name, func(t *testing.T) {

@@ -84,26 +84,6 @@ func TestTheWaiterCapDoesNotCountRefusedCalls(t *testing.T) {
 	})
 }
 
-// A caller whose answer is on its way may have the lock at once.
-func TestTheWaiterCapDoesNotCountCallsThatMayNotHaveToWait(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
-		var calls []*calling
-		for range 2 {
-			a := b.requester(core.Read)
-			a.MaxWaiters = 1
-			calls = append(calls, b.call(b.e, a))
-		}
-		held.Deliver()
-		for _, c := range calls {
-			b.wantGranted("one of two", c)
-		}
-		b.release(calls[0].grant, calls[1].grant)
-		b.wantFree()
-	})
-}
-
 func TestTheWaiterCapForgetsLeasesThatAreOver(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
