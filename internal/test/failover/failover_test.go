@@ -8,21 +8,36 @@ import (
 
 func TestNoTwoWorkAndNoMarkIsLost(t *testing.T) {
 	states.Unbroken(t, map[string]system{
-		"a fail-over":             {end: 5, faults: faults{failovers: 1, lost: 1}},
-		"the slot moves":          {end: 4, faults: faults{failovers: 1, moves: 1}},
-		"a fail-over, with marks": {jobs: true, end: 3, faults: faults{failovers: 1, lost: 1}},
+		"a fail-over":             {replica: true, processes: 2, end: 5, faults: faults{failovers: 1, lost: 1}},
+		"the slot moves":          {replica: true, processes: 2, end: 4, faults: faults{failovers: 1, moves: 1}},
+		"a fail-over, with marks": {replica: true, processes: 2, jobs: true, end: 3, faults: faults{failovers: 1, lost: 1}},
+		"two losses":              {processes: 2, end: 6, faults: faults{losses: 2}},
 	})
 }
 
+var (
+	failsOver = system{replica: true, processes: 2, end: 4, faults: faults{failovers: 1}}
+	moves     = system{replica: true, processes: 2, end: 4, faults: faults{failovers: 1, moves: 1}}
+	marking   = system{replica: true, processes: 2, jobs: true, end: 4, faults: faults{failovers: 1}}
+	loses     = system{processes: 2, end: 4, faults: faults{losses: 1}}
+	handsOver = system{processes: 3, end: 2, faults: faults{losses: 1}}
+)
+
 // Without the rule, two work. The test finds the shortest way to that.
 var needs = []states.Need[rule, system]{
-	states.Without("a grant counts only when the replica has it", grantsWait, system{end: 4, faults: faults{failovers: 1}}.without, "two work"),
-	states.Without("a renewal counts only when the replica has it", renewalsWait, system{end: 4, faults: faults{failovers: 1}}.without, "two work"),
-	states.Without("a mark counts only when the replica has it", notesWait, system{jobs: true, end: 4, faults: faults{failovers: 1}}.without, "a mark is lost"),
-	states.Without("a hold whose slot has moved is acknowledged again, or ends", movesEnd, system{end: 4, faults: faults{failovers: 1, moves: 1}}.without, "two work"),
-	states.Without("nobody begins on a message", pushesDoNot, system{end: 4, faults: faults{failovers: 1}}.without, "two work"),
-	states.Without("a run that says \"held\" has written", runsWrite, system{end: 4, faults: faults{failovers: 1}}.without, "two work"),
-	states.Without("WAIT is sent on the connection of the run", sameConnection, system{end: 4, faults: faults{failovers: 1}}.without, "two work"),
+	states.Without("a grant counts only when the replica has it", grantsWait, failsOver.without, "two work"),
+	states.Without("a renewal counts only when the replica has it", renewalsWait, failsOver.without, "two work"),
+	states.Without("a mark counts only when the replica has it", notesWait, marking.without, "a mark is lost"),
+	states.Without("a hold whose slot has moved is acknowledged again, or ends", movesEnd, moves.without, "two work"),
+	states.Without("nobody begins on a message", pushesDoNot, failsOver.without, "two work"),
+	states.Without("a run that says \"held\" has written", runsWrite, failsOver.without, "two work"),
+	states.Without("WAIT is sent on the connection of the run", sameConnection, failsOver.without, "two work"),
+
+	states.Without("the run that grants compares the id", runsCompare, loses.without, "two work"),
+	states.Without("a release hands over only at a trusted server", releasesAreGated, handsOver.without, "two work"),
+	states.Without("a poll grants only at a trusted server", pollsAreGated, loses.without, "two work"),
+	states.Without("a server is trusted when it was known for a quarantine", lossesAreWaited, loses.without, "two work"),
+	states.Without("a quarantine is longer than a lease", quarantineIsLong, loses.without, "two work"),
 }
 
 func TestEachRuleIsNeeded(t *testing.T) { states.EachIsNeeded(t, rule(allRules), needs) }
@@ -34,5 +49,5 @@ func (y system) without(off rule) system {
 
 // Search implements states.System.
 func (y system) Search() states.Found {
-	return states.Search(state{faults: y.faults}, y.moves, (*state).broken)
+	return states.Search(state{faults: y.faults, id: 1, since: -1}, y.moves, (*state).broken)
 }

@@ -6,7 +6,7 @@ import "github.com/lockmw/go/internal/test/states"
 func (y *system) moves(s *state) []states.Move[state] {
 	steps := states.From(s)
 	add := steps.By(states.Nobody)
-	for i := range s.proc {
+	for i := range y.processes {
 		y.processMoves(s, i, steps.By(i))
 	}
 	if s.lag > 0 {
@@ -18,6 +18,16 @@ func (y *system) moves(s *state) []states.Move[state] {
 	if s.faults.failovers > 0 && !s.moved { // it takes longer than a hold counts that is in doubt
 		add("the replica takes the master's place", func(s *state) { s.failOver() })
 	}
+	if y.faults.losses > 0 && s.saved != s.master {
+		add("the data are saved", func(s *state) { s.saved = s.master })
+	}
+	if s.faults.losses > 0 {
+		add("the server is another one", func(s *state) {
+			s.faults.losses--
+			s.id++
+			s.since, s.master = -1, s.saved
+		})
+	}
 	if s.now < y.end {
 		add("time goes on", func(s *state) {
 			s.now++
@@ -28,6 +38,7 @@ func (y *system) moves(s *state) []states.Move[state] {
 				}
 			}
 			s.master.expire(s.now)
+			s.saved.expire(s.now)
 			for i := range s.behind {
 				s.behind[i].expire(s.now)
 			}
@@ -41,6 +52,9 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	me, p := int8(i+1), s.proc[i]
 	works := s.now < p.deadline
 	room := s.lag < maxLag
+	if !y.replica && p.trusts != s.id {
+		add("examines the server", func(s *state) { y.examine(s, i) })
+	}
 	switch p.phase {
 	case idle:
 		if works {
@@ -51,17 +65,24 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 			if room {
 				add("releases", func(s *state) { y.release(s, i) })
 			}
-		} else {
-			add("sends an acquire", func(s *state) { s.proc[i] = process{phase: asks, sent: s.now} })
+			break
+		}
+		if s.faults.losses < y.faults.losses && s.master.holder == me {
+			add("repeats a release", func(s *state) { y.release(s, i) }) // as the server is another one
+		}
+		if y.replica || y.keeps(runsCompare) || p.trusts == s.id { // else a command before it has compared
+			add("sends an acquire", func(s *state) {
+				s.proc[i] = process{phase: asks, sent: s.now, trusts: p.trusts, carries: p.trusts}
+			})
 		}
 	case asks:
 		if room {
-			add("is answered by acquire", func(s *state) { y.acquire(s, i) })
+			add("has its acquire run", func(s *state) { y.acquire(s, i) })
 		}
 	case renews:
 		switch {
 		case s.master.holder != me:
-			add("is told that its lock is lost", func(s *state) { s.proc[i] = process{} })
+			add("is told that its lock is lost", func(s *state) { s.ends(i) })
 		case room:
 			add("has its renewal run", func(s *state) {
 				y.renew(s, i)
@@ -78,15 +99,18 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 		}
 		add("hears that the replica has not got it", func(s *state) { s.again(i) })
 	case queued:
-		add("polls", func(s *state) { s.proc[i].phase, s.proc[i].sent = asks, s.now })
+		add("polls", func(s *state) { y.poll(s, i) })
 	case pushed:
 		add("gets the message", func(s *state) {
-			if y.keeps(pushesDoNot) {
+			if y.replica && y.keeps(pushesDoNot) {
 				s.proc[i].phase, s.proc[i].sent = asks, s.now
 			} else {
 				s.counts(i)
 			}
 		})
+	}
+	if !y.replica && (p.phase == queued || p.phase == pushed) {
+		add("gives up", func(s *state) { s.giveUp(i) })
 	}
 	if (p.phase == asks || p.phase == renews || p.phase == marks) && s.faults.lost > 0 {
 		add("gets no answer", func(s *state) {
@@ -102,11 +126,21 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	}
 }
 
+// examine has a process find out whether the server may grant.
+func (y *system) examine(s *state, i int) {
+	if s.since < 0 {
+		s.since = s.now
+	}
+	if s.now-s.since >= y.quarantine() {
+		s.proc[i].trusts = s.id
+	}
+}
+
 // renew runs renew.lua for the process that has the lock.
 func (y *system) renew(s *state, i int) {
 	to := s.master
 	to.holder, to.until = int8(i+1), s.now+lease
-	s.write(to)
+	y.write(s, to)
 }
 
 // mark runs mark.lua, and reports whether that has written.
@@ -116,28 +150,49 @@ func (y *system) mark(s *state) (wrote bool) {
 	}
 	to := s.master
 	to.marked = true
-	s.write(to)
+	y.write(s, to)
 	return true
 }
 
 // acquire runs acquire.lua for a process.
 func (y *system) acquire(s *state, i int) {
 	me, m := int8(i+1), s.master
-	switch m.holder {
-	case 0:
-		m.holder, m.until, m.waiter = me, s.now+lease, 0
-		s.write(m)
-		y.answered(s, i, asks, true)
-	case me: // the answer to an earlier run is repeated
+	switch {
+	case !y.replica && y.keeps(runsCompare) && s.proc[i].carries != s.id:
+		s.again(i)
+	case m.holder == me: // the answer to an earlier run is repeated
 		writes := y.keeps(runsWrite) || m.until < s.now+lease
 		if writes {
 			y.renew(s, i)
 		}
 		y.answered(s, i, asks, writes)
+	case m.holder == 0 && (m.waiter == 0 || m.waiter == me):
+		m.holder, m.until, m.waiter = me, s.now+lease, 0
+		y.write(s, m)
+		y.answered(s, i, asks, true)
 	default:
 		m.waiter = me
-		s.write(m)
+		y.write(s, m)
 		s.proc[i].phase = queued
+	}
+}
+
+// poll runs poll.lua for a process, or acquire.lua if the replica is to acknowledge what it finds.
+func (y *system) poll(s *state, i int) {
+	me, m := int8(i+1), &s.master
+	switch {
+	case y.replica:
+		s.proc[i].phase, s.proc[i].sent = asks, s.now
+	case y.keeps(pollsAreGated) && s.proc[i].trusts != s.id:
+	case m.holder == me, m.holder == 0 && m.waiter == me:
+		if m.waiter == me {
+			m.waiter = 0
+		}
+		m.holder, m.until = me, s.now+lease
+		s.proc[i].sent = s.now
+		s.counts(i)
+	case m.waiter != me: // the server has lost the ticket
+		s.again(i)
 	}
 }
 
@@ -145,7 +200,7 @@ func (y *system) acquire(s *state, i int) {
 func (y *system) answered(s *state, i int, of phase, wrote bool) {
 	p := &s.proc[i]
 	p.of = of
-	if y.keeps(map[phase]rule{asks: grantsWait, renews: renewalsWait, marks: notesWait}[of]) {
+	if y.replica && y.keeps(map[phase]rule{asks: grantsWait, renews: renewalsWait, marks: notesWait}[of]) {
 		p.phase, p.wrote = waits, 0
 		if wrote && y.keeps(sameConnection) {
 			p.wrote = s.lag
@@ -163,37 +218,55 @@ func (s *state) counts(i int) {
 		s.again(i)
 		return
 	}
-	*p = process{deadline: max(p.deadline, p.sent+lease)}
+	*p = process{deadline: max(p.deadline, p.sent+lease), trusts: p.trusts}
 }
 
 // again has a process that got no answer go on as it was.
 func (s *state) again(i int) {
-	s.proc[i] = process{deadline: s.proc[i].deadline, doubtful: s.proc[i].doubtful}
+	s.proc[i] = process{deadline: s.proc[i].deadline, doubtful: s.proc[i].doubtful, trusts: s.proc[i].trusts}
+}
+
+// ends has a process work no more.
+func (s *state) ends(i int) { s.proc[i] = process{trusts: s.proc[i].trusts} }
+
+// giveUp has the server forget what a process wants.
+func (s *state) giveUp(i int) {
+	me := int8(i + 1)
+	if s.master.holder == me {
+		s.master.holder, s.master.until = 0, 0
+	}
+	if s.master.waiter == me {
+		s.master.waiter = 0
+	}
+	s.ends(i)
 }
 
 // release ends the hold of a process, and grants the lock to the one that waits.
 func (y *system) release(s *state, i int) {
-	s.proc[i] = process{}
+	s.ends(i)
 	if s.master.holder != int8(i+1) {
 		return
 	}
 	to := s.master
 	next := to.waiter
-	if to.free(); next == 0 {
-		s.write(to)
+	if next == 0 || !y.replica && y.keeps(releasesAreGated) && s.proc[i].trusts != s.id {
+		to.holder, to.until = 0, 0
+		y.write(s, to)
 		return
 	}
-	to.holder, to.until = next, s.now+lease
-	s.write(to)
+	to.holder, to.until, to.waiter = next, s.now+lease, 0
+	y.write(s, to)
 	if p := &s.proc[next-1]; p.phase == queued {
 		p.phase, p.sent = pushed, s.now
 	}
 }
 
 // write changes the master, and later the replica.
-func (s *state) write(c copied) {
-	s.behind[s.lag] = s.master
-	s.lag++
+func (y *system) write(s *state, c copied) {
+	if y.replica {
+		s.behind[s.lag] = s.master
+		s.lag++
+	}
 	s.master = c
 }
 
@@ -239,9 +312,6 @@ func (s *state) failOver() {
 // expire frees a lock whose lease is over.
 func (c *copied) expire(now int8) {
 	if c.holder != 0 && now >= c.until {
-		c.free()
+		c.holder, c.until = 0, 0
 	}
 }
-
-// free ends the hold, and the ticket with it.
-func (c *copied) free() { *c = copied{marked: c.marked} }

@@ -1,17 +1,30 @@
 package failover
 
 const (
-	processes = 2
-	lease     = 2
-	maxLag    = 3 // writes that the replica has not got
+	most   = 3 // processes
+	lease  = 2 // of a hold, and the time to accept a grant
+	maxLag = 3 // writes that the replica has not got
 )
 
 // A system is what a search begins with.
 type system struct {
-	off    rule
-	jobs   bool // a process that works marks its tick
-	end    int8 // nothing happens after it
-	faults faults
+	off       rule
+	processes int
+	replica   bool // acknowledges what counts; otherwise processes compare the server's id
+	jobs      bool // a process that works marks its tick
+	end       int8 // nothing happens after it
+	faults    faults
+}
+
+// quarantine is for how long a server is to be known.
+func (y *system) quarantine() int8 {
+	switch {
+	case !y.keeps(lossesAreWaited):
+		return 0
+	case !y.keeps(quarantineIsLong):
+		return lease - 1
+	}
+	return lease
 }
 
 // faults are how many of each may still come.
@@ -19,6 +32,7 @@ type faults struct {
 	failovers int8
 	moves     int8 // the slot goes to a master whose replica has nothing of it
 	lost      int8 // answers that get lost
+	losses    int8 // the server is one with what was saved
 }
 
 type phase int8
@@ -41,6 +55,8 @@ type process struct {
 	wrote    int8  // in the phase waits: how many writes the replica has to get until WAIT answers; 0: none
 	deadline int8  // it works before that; 0: never
 	doubtful bool  // the slot has moved, and the replica there has not acknowledged the hold
+	trusts   int8  // the id of a server; 0: none
+	carries  int8  // what the acquire on its way says of that
 }
 
 // copied is what a server has of the lock.
@@ -55,12 +71,15 @@ type copied struct {
 type state struct {
 	now    int8
 	faults faults
-	proc   [processes]process
+	proc   [most]process
 	marked bool // a process relies on its mark
 	moved  bool // the slot, in this step
 	master copied
 	lag    int8           // writes that the replica has not got
 	behind [maxLag]copied // what the replica has, and has after each of these writes but the last
+	id     int8           // of the server
+	since  int8           // when it was known by that first; -1: it is not known yet
+	saved  copied         // what it has when it comes back
 }
 
 // Time returns when it is.
