@@ -35,7 +35,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"no key", func() { asynqmw.WithLock(local, nil) }, "key function is nil"},
 		{"no handler", func() { asynqmw.WithLock(local, byItem)(nil) }, "handler to lock is nil"},
 		{"a provider that is a nil pointer", func() { asynqmw.Trace((*sdktrace.TracerProvider)(nil)) }, "tracer provider is a nil pointer"},
-		{"no option of Trace", func() { asynqmw.Trace(nil, nil) }, "an option is nil"},
+		{"no option of Trace", func() { asynqmw.Trace(nil, nil) }, "option 1 is nil"},
 		{"no handler to trace", func() { asynqmw.Trace(nil)(nil) }, "handler to trace is nil"},
 		{"a nil option", lock(nil), "option 1"},
 		{"a negative wait", lock(lockmw.WithWait(-time.Second)), "WithWait"},
