@@ -252,7 +252,7 @@ func (e *Engine) Backend() core.Backend {
 func (e *Engine) Context() context.Context { return e.sender.Context() }
 
 // Watch has a restart of the server be noticed when it happens, not at the next command: the connection of the inbox breaks then,
-// and a new one begins a recovery.
+// and a new one begins a recovery. It lasts while this process holds or waits.
 func (e *Engine) Watch() { e.inboxes.Use(e.inbox) }
 
 // LeaseFor returns the lease of a hold that is to last that long by the clock of this process.

@@ -252,6 +252,12 @@ func (t *idTable) remove(id *script.ID) {
 	delete(t.m, id.Number())
 }
 
+func (t *idTable) isEmpty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.m) == 0
+}
+
 func (t *idTable) find(n uint64) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -214,6 +214,9 @@ func (y *identity) need(now clock.Instant) {
 // Due looks, in the background.
 func (y *identity) Due() { y.e.schedule.Go(y.look) }
 
+// isIdle reports whether it does not matter for now which server is there.
+func (y *identity) isIdle(now clock.Instant) bool { return now >= clock.Instant(y.needed.Load()) }
+
 // look asks all servers that matter, and plans the next look if one is needed.
 func (y *identity) look() {
 	for _, node := range y.nodes() {
@@ -223,7 +226,7 @@ func (y *identity) look() {
 	if y.roams && y.e.active.Len() > 0 {
 		y.needed.Store(int64(now.Add(releaseLost)))
 	}
-	if now < clock.Instant(y.needed.Load()) && !y.off.Load() {
+	if !y.isIdle(now) && !y.off.Load() {
 		y.e.schedule.Set(&y.timer, now.Add(y.pause), 0)
 		return
 	}

@@ -197,6 +197,9 @@ func (r reader) Subscribed() {
 // Missed implements inbox.Reader.
 func (r reader) Missed() { r.e.recovery.plan() }
 
+// IsIdle implements inbox.Reader: nobody holds or waits, and what has ended is long ago.
+func (r reader) IsIdle() bool { return r.e.ids.isEmpty() && r.e.identity.isIdle(clock.Now()) }
+
 // Moved implements inbox.Reader.
 func (r reader) Moved(from *redis.Client, some []*inbox.Inbox) { r.e.onSlotsMoved(from, some) }
 

@@ -4,6 +4,7 @@
 //
 //	inboxes.go    all channels, and at which nodes they are subscribed to
 //	subscriber.go one connection with subscriptions
+//	again.go      when a connection that has failed is tried again
 //	silent.go     finds out that a subscription brings nothing any more
 package inbox
 
@@ -16,7 +17,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/clock"
-	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -36,6 +36,7 @@ type Inbox struct {
 	// The mutex of Inboxes guards these.
 	subscriber *subscriber // nil: none yet
 	missed     bool        // messages, since a connection failed
+	failures   int         // of connections, since the last subscription
 }
 
 // New returns the Inbox with that name, which is not subscribed to yet.
@@ -58,6 +59,8 @@ type Reader interface {
 	Missed()
 	// Moved is called when the slots of some have left a node of a Cluster.
 	Moved(from *redis.Client, some []*Inbox)
+	// IsIdle reports whether no message can matter for now.
+	IsIdle() bool
 }
 
 // A Config is what Inboxes need to know.
@@ -85,11 +88,10 @@ type Inboxes struct {
 	stopped     bool
 	warned      bool
 	subscribers map[*redis.Client]*subscriber // by node; that of the one for all has none
+	hurry       chan struct{}                 // ends the pauses before connections are tried again; nil: there are none
 }
 
 const (
-	// Retry is the pause before a subscription that failed is tried again.
-	Retry = 50 * time.Millisecond
 	// Idle is after how long without use an Inbox of a Cluster is given up: there may be thousands of them.
 	Idle = time.Minute
 )
@@ -113,6 +115,9 @@ func (all *Inboxes) Go(f func()) { all.wg.Go(f) }
 func (all *Inboxes) Use(b *Inbox) {
 	b.used.Store(int64(clock.Now()))
 	if b.started.Load() {
+		if !b.IsLive() {
+			all.hurryUp()
+		}
 		return
 	}
 	all.mu.Lock()
@@ -124,7 +129,7 @@ func (all *Inboxes) Use(b *Inbox) {
 
 // place has b subscribed to at the node that has its slot. It tries until it has found that.
 func (all *Inboxes) place(b *Inbox) {
-	for {
+	for failures := 1; ; failures++ {
 		var node *redis.Client
 		var err error
 		if all.Cluster != nil {
@@ -135,7 +140,7 @@ func (all *Inboxes) place(b *Inbox) {
 			return
 		}
 		all.Sender.Note(err)
-		if !pause.For(all.Sender.Context(), Retry) {
+		if !all.awaitRetry(failures) {
 			return
 		}
 	}
@@ -162,16 +167,6 @@ func (all *Inboxes) join(b *Inbox, node *redis.Client) {
 	}
 }
 
-// placeAgain has inboxes subscribed to after a pause. The goroutine that calls it is one of all.wg.
-func (all *Inboxes) placeAgain(list []*Inbox) {
-	if !pause.For(all.Sender.Context(), Retry) {
-		return
-	}
-	for _, b := range list {
-		all.place(b)
-	}
-}
-
 // Follow has the inboxes follow their slots to other nodes, in the background.
 func (all *Inboxes) Follow() {
 	all.mu.Lock()
@@ -189,7 +184,7 @@ func (all *Inboxes) confirmed(b *Inbox) {
 	b.subscription.Store(all.count.Add(1))
 	all.mu.Lock()
 	missed := b.missed
-	b.missed = false
+	b.missed, b.failures = false, 0
 	all.mu.Unlock()
 	if missed {
 		all.Reader.Missed() // the server of the last one may be away

@@ -49,17 +49,17 @@ func (s *subscriber) run() {
 	if err == nil {
 		err = s.receive(ctx)
 	}
-	left := s.leave()
+	left, failures := s.leave()
 	_ = s.pubsub.Close()
 	if len(left) > 0 {
 		s.all.Sender.Note(err)
 		s.all.warn(left[0], err)
-		s.all.placeAgain(left)
+		s.all.placeAgain(left, failures)
 	}
 }
 
-// leave takes the subscriber off the table, and returns its inboxes.
-func (s *subscriber) leave() (left []*Inbox) {
+// leave takes the subscriber off the table. It returns its inboxes, and how often their connections have failed in a row.
+func (s *subscriber) leave() (left []*Inbox, failures int) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	if s.all.subscribers[s.node] == s {
@@ -67,9 +67,11 @@ func (s *subscriber) leave() (left []*Inbox) {
 	}
 	for _, b := range s.inboxes {
 		s.drop(b)
+		b.failures++
+		failures = max(failures, b.failures)
 		left = append(left, b)
 	}
-	return left
+	return left, failures
 }
 
 // drop takes an inbox off the subscriber. The mutex of inboxes is locked.
@@ -238,7 +240,7 @@ func (s *subscriber) moved(list []*Inbox) {
 	}
 	s.all.Sender.Reload()
 	s.all.wg.Go(func() { s.all.Reader.Moved(s.node, list) })
-	s.all.wg.Go(func() { s.all.placeAgain(list) })
+	s.all.wg.Go(func() { s.all.placeAgain(list, 1) })
 }
 
 // lookAfter looks after the inboxes of a node of a Cluster, from time to time.

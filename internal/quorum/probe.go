@@ -19,13 +19,12 @@ type prober struct {
 // probeInterval is between two looks.
 const probeInterval = 250 * time.Millisecond
 
-// watch has restarts of the nodes be noticed when they happen, from the first lease on. A node that has forgotten a lease must not
+// watch has restarts of the nodes be noticed when they happen, while there is a lease. A node that has forgotten it must not
 // learn of it as late as at the next renewal.
 func (l *Locks) watch() {
-	if l.watching || len(l.nodes) == 1 {
+	if len(l.nodes) == 1 {
 		return
 	}
-	l.watching = true
 	for _, n := range l.nodes {
 		n.engine.Watch()
 	}

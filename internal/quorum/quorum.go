@@ -59,15 +59,14 @@ type Locks struct {
 	idle      atomic.Int64        // how many are
 	idleTimes *transport.Timeouts // until when they are
 
-	mu       sync.Mutex
-	entries  map[string]*entry
-	leases   map[*lease]struct{}
-	clock    tokenClock
-	prober   prober
-	watching bool // the nodes are watched for restarts
-	closing  bool
-	closed   bool
-	holds    *localq.Holds
+	mu      sync.Mutex
+	entries map[string]*entry
+	leases  map[*lease]struct{}
+	clock   tokenClock
+	prober  prober
+	closing bool
+	closed  bool
+	holds   *localq.Holds
 
 	stalls   *transport.Timeouts // for waits that are to be looked at
 	releases *transport.Timeouts // for the confirmation of releases

@@ -1,0 +1,70 @@
+package inbox
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmw/go/internal/pause"
+)
+
+const (
+	// Retry is the pause before a connection that failed is tried again for the first time. The pauses double up to LongestRetry;
+	// each but the first is shortened at random by up to a half, so that processes do not come together.
+	Retry        = 50 * time.Millisecond
+	LongestRetry = time.Second
+)
+
+// placeAgain has inboxes subscribed to after the pause that follows so many failures. The goroutine that calls it is one of all.wg.
+func (all *Inboxes) placeAgain(list []*Inbox, failures int) {
+	if !all.awaitRetry(failures) {
+		return
+	}
+	for _, b := range list {
+		all.place(b)
+	}
+}
+
+// awaitRetry waits until a connection is to be tried again, after so many failures in a row. The pause ends early when somebody uses
+// an Inbox that is not live, and lasts until then if no message can matter. It returns false when the Inboxes have stopped.
+func (all *Inboxes) awaitRetry(failures int) bool {
+	ctx, hurry := all.Sender.Context(), all.hurried()
+	if !pause.For(ctx, Retry) {
+		return false
+	}
+	for left := min(Retry<<min(failures-1, 10), LongestRetry) - Retry; left > 0; left = LongestRetry {
+		timer := time.NewTimer(left/2 + rand.N(left/2+1))
+		select {
+		case <-timer.C:
+		case <-hurry:
+			timer.Stop()
+			return true
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+		if !all.Reader.IsIdle() {
+			break
+		}
+	}
+	return true
+}
+
+// hurried returns a channel that hurryUp closes.
+func (all *Inboxes) hurried() <-chan struct{} {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.hurry == nil {
+		all.hurry = make(chan struct{})
+	}
+	return all.hurry
+}
+
+// hurryUp ends the pauses before connections are tried again.
+func (all *Inboxes) hurryUp() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.hurry != nil {
+		close(all.hurry)
+		all.hurry = nil
+	}
+}
