@@ -194,3 +194,32 @@ func (g *guard[K]) answer(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	WriteError(w, r, err)
 }
+
+// ofRequest returns ctx without the holds that the contexts of the server and of the connection carry: requests would
+// share them. net/http adds the server to the context after BaseContext, and the address after ConnContext.
+func ofRequest(ctx context.Context) context.Context {
+	if _, carries := lockmw.FromContext(ctx); !carries || ctx.Value(http.LocalAddrContextKey) == nil {
+		return ctx
+	}
+	server := ctx.Value(http.ServerContextKey)
+	return core.WithScope(ctx, func(taken context.Context) bool {
+		return taken.Value(http.LocalAddrContextKey) != nil && taken.Value(http.ServerContextKey) == server
+	})
+}
+
+// lossOf returns why the lock of ctx is lost, nil if it is not.
+func lossOf(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); core.IsLoss(cause) {
+		return cause
+	}
+	// The context may have ended before the loss, with a cause of its own.
+	if hold, found := lockmw.FromContext(ctx); found {
+		if _, err := lockmw.Held(ctx, hold.Key()); core.IsLoss(err) {
+			return err
+		}
+	}
+	return nil
+}

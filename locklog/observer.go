@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/logged"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/observe"
@@ -155,4 +156,44 @@ func (r *reporter) released(ctx context.Context, a lockmw.Attempt, end lockmw.Re
 	case end.Held >= r.longHold && !lasts(&a):
 		r.logHold(ctx, slog.LevelWarn, msgLongHold, &a, s, end.Held, &end, nil)
 	}
+}
+
+// An attempt is one call for a lock and the hold it leads to. The fields that are not atomic are written
+// while it waits, by one goroutine, and read by others only when it holds.
+type attempt struct {
+	observe.Attempt[reporter, attempt]
+
+	list.Links[*attempt] // among those that wait, or hold, and are not late yet; the mutex of that queue guards the rest
+	now                  moment
+	queued               bool
+}
+
+// A moment is what is known of an attempt while it waits or holds.
+type moment struct {
+	ctx   context.Context
+	call  lockmw.Attempt
+	seen  lockmw.Contention // when the wait began
+	since time.Time         // of the wait or the hold
+}
+
+// newAttempt returns an attempt that waits. It is the context of the call from now on.
+func (r *reporter) newAttempt(ctx context.Context, key string) *attempt {
+	s := &attempt{}
+	s.Init(ctx, r, s, key)
+	return s
+}
+
+// attemptIn returns the innermost attempt in ctx that r sees, nil if there is none.
+func (r *reporter) attemptIn(ctx context.Context) *attempt { return observe.In[attempt](ctx, r) }
+
+func (s *attempt) is(p observe.Phase) bool { return s != nil && s.Is(p) }
+
+// end ends the hold and reports whether it was the first to do so: Lost and Released may be called at
+// the same time.
+func (r *reporter) end(s *attempt) bool {
+	if s == nil || !s.End() {
+		return false
+	}
+	r.holds.remove(s)
+	return true
 }

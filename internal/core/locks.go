@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/internal/clock"
 )
 
@@ -201,4 +203,12 @@ func RetryAfter(holders []Holder) time.Duration {
 		}
 	}
 	return after
+}
+
+// A Backend is where the locks of a Locker live, for packages that keep something of their own beside them.
+type Backend struct {
+	Redis  redis.UniversalClient
+	Holder func(key string) string // the Redis key that exists while the lock of key is held
+	Shared bool                    // several may hold the lock at the same time
+	Closed <-chan struct{}         // closed when the locks are
 }

@@ -6,8 +6,7 @@
 //	memory.go    what they throw away, and what a crash takes
 //	clocks.go    whether their clocks agree
 //	client.go    the time-outs of the client
-//	rights.go    what the user may do, tried on scratch keys
-//	asynq.go     what asynq needs besides
+//	rights.go    what the user may do, tried on scratch keys, for locks and for asynq
 //	messages.go  whether messages arrive
 //	speed.go     how long scripts, a lock and a hand-over take
 package doctor
