@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/lockmw/go/internal/doctor"
 )
 
 // What all answers in JSON begin with.
@@ -50,7 +52,7 @@ type redisAnswer struct {
 	Servers  []server `json:"servers"`
 	Prefixes []string `json:"prefixes"`
 	// Findings are what is looked at before production, as far as it can be seen without writing.
-	Findings []finding `json:"findings"`
+	Findings []doctor.Finding `json:"findings"`
 }
 
 func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmw/go/internal/doctor"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -238,17 +239,8 @@ type redisBody struct {
 	Prefixes []string
 	Problem  *problem // of the prefixes
 	Read     bool     // the prefixes are known
-	Findings []finding
+	Findings []doctor.Finding
 	Away     bool // the servers do not answer: what was known of them may be wrong
-}
-
-// A finding is what came of a check of the servers.
-type finding struct {
-	Check   string `json:"check"`
-	Verdict string `json:"verdict"` // ok, advice, unknown, warning or failure
-	Server  string `json:"server"`  // "": all
-	Saw     string `json:"saw"`
-	Remedy  string `json:"remedy"`
 }
 
 type server struct {
@@ -289,9 +281,7 @@ func (s *redisPage) show(v *view) *page {
 		b.Servers = append(b.Servers, shown)
 	}
 	if !b.Away {
-		for _, f := range s.hub.findings.now().value {
-			b.Findings = append(b.Findings, finding{f.Check, f.Verdict.String(), f.Server, f.Saw, f.Remedy})
-		}
+		b.Findings = s.hub.findings.now().value
 	}
 	p.Body = b
 	return p

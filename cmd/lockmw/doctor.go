@@ -53,15 +53,6 @@ warning, too.`,
 	return cmd
 }
 
-// A findingRecord is what --json prints of a finding.
-type findingRecord struct {
-	Check   string `json:"check"`
-	Verdict string `json:"verdict"` // ok, advice, unknown, warning or failure
-	Server  string `json:"server"`  // "": all
-	Saw     string `json:"saw"`
-	Remedy  string `json:"remedy"`
-}
-
 func (v *visit) run(ctx context.Context) error {
 	if _, err := v.connect(ctx); err != nil {
 		return err
@@ -96,14 +87,14 @@ func advice(n int) string {
 
 // tell prints a finding at once: some take a second.
 func (v *visit) tell(f doctor.Finding) error {
-	saw := v.secrets.hide(f.Saw)
-	f.Remedy = v.secrets.hide(f.Remedy)
+	f.Saw, f.Remedy = v.secrets.hide(f.Saw), v.secrets.hide(f.Remedy)
 	if v.json {
-		if err := v.printJSON(findingRecord{f.Check, f.Verdict.String(), f.Server, saw, f.Remedy}); err != nil {
+		if err := v.printJSON(f); err != nil {
 			return err
 		}
 		return v.out.Flush()
 	}
+	saw := f.Saw
 	if f.Server != "" {
 		saw = f.Server + ": " + saw
 	}

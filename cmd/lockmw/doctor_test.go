@@ -35,7 +35,7 @@ func TestDoctorPrintsJSON(t *testing.T) {
 	r.want(t, statusDone)
 	checks := make(map[string]string)
 	for line := range strings.Lines(r.out) {
-		var f findingRecord
+		var f struct{ Check, Verdict string }
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}

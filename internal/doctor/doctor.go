@@ -43,13 +43,16 @@ var verdicts = []string{OK: "ok", Advice: "advice", Unknown: "unknown", Warning:
 
 func (v Verdict) String() string { return verdicts[v] }
 
-// A Finding is what came of a check.
+// MarshalText implements encoding.TextMarshaler.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// A Finding is what came of a check. The command and the page print its JSON.
 type Finding struct {
-	Check   string // its name, which stays the same: a word or two
-	Verdict Verdict
-	Server  string // host:port of the servers that it is about; "": all that the check is about
-	Saw     string // what was seen
-	Remedy  string // what to do; "": nothing
+	Check   string  `json:"check"` // its name, which stays the same: a word or two
+	Verdict Verdict `json:"verdict"`
+	Server  string  `json:"server"` // host:port of the servers that it is about; "": all that the check is about
+	Saw     string  `json:"saw"`    // what was seen
+	Remedy  string  `json:"remedy"` // what to do; "": nothing
 }
 
 // Options says what to examine for.
