@@ -75,6 +75,19 @@ func scanOf(opts []ScanOption) (inspect.Scan, error) {
 	return how, nil
 }
 
+// scanFor returns what a scan with these options has found.
+func scanFor[T any](opts []ScanOption, scan func(inspect.Scan) (T, error)) (T, error) {
+	how, err := scanOf(opts)
+	var found T
+	if err == nil {
+		found, err = scan(how)
+	}
+	if err != nil {
+		return *new(T), &Error{Op: "inspect", Err: err}
+	}
+	return found, nil
+}
+
 // scanned yields what a scan with these options does.
 func scanned(opts []ScanOption, scan func(inspect.Scan) iter.Seq2[*inspect.Status, error]) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {

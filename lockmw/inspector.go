@@ -113,15 +113,7 @@ func (i *Inspector) Kept(ctx context.Context, key string, opts ...ScanOption) ([
 // KeptNames returns the names of all kept places, by key, for Get. One scan finds those of all keys, at All's share of each
 // server's time; it takes All's options. An error is an *Error that wraps ErrInvalidOption or ErrUnavailable.
 func (i *Inspector) KeptNames(ctx context.Context, opts ...ScanOption) (map[string][]string, error) {
-	how, err := scanOf(opts)
-	var names map[string][]string
-	if err == nil {
-		names, err = i.made(ctx).KeptNames(ctx, how)
-	}
-	if err != nil {
-		return nil, &Error{Op: "inspect", Err: err}
-	}
-	return names, nil
+	return scanFor(opts, func(how inspect.Scan) (map[string][]string, error) { return i.made(ctx).KeptNames(ctx, how) })
 }
 
 func statusOf(s *inspect.Status) Status {
@@ -142,15 +134,7 @@ func statusOf(s *inspect.Status) Status {
 // NewInspector. A foreign key that ends in ":fence" counts, too. It scans the server at All's share of its time, and takes All's
 // options. An error is an *Error that wraps ErrInvalidOption or ErrUnavailable.
 func (i *Inspector) Prefixes(ctx context.Context, opts ...ScanOption) ([]string, error) {
-	how, err := scanOf(opts)
-	var prefixes []string
-	if err == nil {
-		prefixes, err = i.made(ctx).Prefixes(ctx, how)
-	}
-	if err != nil {
-		return nil, &Error{Op: "inspect", Err: err}
-	}
-	return prefixes, nil
+	return scanFor(opts, func(how inspect.Scan) ([]string, error) { return i.made(ctx).Prefixes(ctx, how) })
 }
 
 // ForceUnlock takes key's lock away from h, as Get or All returned it, and grants it to the next waiter. The

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -30,8 +31,8 @@ func (i *Inspector) Read(ctx context.Context, keys []string, how Scan) iter.Seq2
 func (i *Inspector) reading(ctx context.Context, how Scan, run func(*scan) error) iter.Seq2[*Status, error] {
 	return func(yield func(*Status, error) bool) {
 		s := &scan{
-			Inspector: i, ctx: ctx, pace: pace{share: how.Share}, sender: i.newSender(), yield: yield, seen: newSeen(maxSeen),
-			told: how.tell,
+			Inspector: i, ctx: ctx, pace: pace{share: how.Share}, sender: i.newSender(), yield: yield, told: how.tell,
+			seen: newSeen(cmp.Or(how.maxSeen, maxSeen)),
 		}
 		defer s.sender.Stop()
 		if err := run(s); err != nil && !errors.Is(err, errEnough) {

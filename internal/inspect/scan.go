@@ -59,30 +59,19 @@ type scan struct {
 // with its error; an error without a status is the end. All remembers a page of keys, a batch of statuses, the names of all kept
 // places, and what seen does.
 func (i *Inspector) All(ctx context.Context, how Scan) iter.Seq2[*Status, error] {
-	return func(yield func(*Status, error) bool) {
-		how.pageSize, how.maxSeen = cmp.Or(how.pageSize, pageSize), cmp.Or(how.maxSeen, maxSeen)
-		s := &scan{
-			Inspector: i, ctx: ctx, pace: pace{share: how.Share}, sender: i.newSender(), yield: yield, seen: newSeen(how.maxSeen),
-		}
-		s.pages = pages{pace: &s.pace, size: how.pageSize, scans: 2}
-		defer s.sender.Stop()
-		s.told = how.tell
-		if err := s.run(); err != nil && !errors.Is(err, errEnough) {
-			yield(nil, transport.Failure(err))
-		}
-	}
+	return i.reading(ctx, how, func(s *scan) error { return s.run(cmp.Or(how.pageSize, pageSize)) })
 }
 
 // errEnough means that nobody wants to know more.
 var errEnough = errors.New("enough")
 
 // run looks for kept places first, so that the status of a key can have them.
-func (s *scan) run() error {
+func (s *scan) run(pageSize int) error {
 	nodes, err := s.masters(s.ctx)
 	if err != nil {
 		return err
 	}
-	s.pages.nodes = nodes
+	s.pages = pages{pace: &s.pace, nodes: nodes, size: pageSize, scans: 2}
 	if s.kept, err = s.keptPlaces(s.ctx, &s.pages, s.layout.AllKeptPattern(), s.tell); err != nil {
 		return err
 	}
