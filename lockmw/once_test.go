@@ -247,9 +247,8 @@ func TestATickThatWasBegunTwiceIsNotBegunAgain(t *testing.T) {
 
 // A call that waits for a job of its own process waits for no mistake.
 func TestAWaitForAJobOfTheProcessIsNotLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		var log usertest.Output
-		s := redistest.Piped(t)
 		c := usertest.Client(t, s, lockmw.WithLogger(log.Logger()))
 		var wg sync.WaitGroup
 		for range 2 {

@@ -34,8 +34,8 @@ func TestOnceEndsWithItsContext(t *testing.T) {
 
 // Between the answer that a tick is begun and the run.
 func TestARunDoesNotBeginAfterTheEndOfItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		wire, c, other := warmReplicas(t, redistest.Piped(t))
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		wire, c, other := warmReplicas(t, s)
 		tick := lockmw.Every(time.Hour)
 		held := wire.HoldReply(tickScript("begin"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -53,8 +53,8 @@ func TestARunDoesNotBeginAfterTheEndOfItsContext(t *testing.T) {
 
 // An answer that comes after the loss of the lock starts no run. The call waits for the lock again.
 func TestARunDoesNotBeginAfterTheLossOfItsLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		wire, c, other := warmReplicas(t, redistest.Piped(t))
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		wire, c, other := warmReplicas(t, s)
 		tick := lockmw.Every(time.Hour)
 		held := wire.HoldReply(tickScript("begin"))
 		var wg sync.WaitGroup
