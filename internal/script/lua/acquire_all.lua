@@ -21,6 +21,7 @@ if call('EXISTS', unpack(KEYS, 1, 3 * n)) == 0 then
   call('SET', fence, token) -- a full memory refuses this write, and none after it
   local inbox, owner, mode, trace = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
   local count, since, waits, calls = 1, first ~= now_us and digits(now_us), false, 1
+  --+holder_fields
   for i = 1, n do
     local key, id = KEYS[i], id_of(i)
     --+holder

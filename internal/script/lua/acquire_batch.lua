@@ -13,8 +13,7 @@ local wanted = (#KEYS - 1) / 3
 local first, given = reserve_tokens(wanted)
 if not first then return counter_error() end
 call('SET', fence, digits(first + given - 1)) -- a full memory refuses this write
-local tokens, inbox = {}, ARGV[1]
-local mode, count, since, trace, waits, calls = 'exclusive', 1, false, '', false, 1
+local tokens, inbox, fields = {}, ARGV[1], {}
 for i = 1, wanted do
   local k = 3 * i - 1
   if i <= given and call('EXISTS', KEYS[k], KEYS[k + 1], KEYS[k + 2]) == 0 then

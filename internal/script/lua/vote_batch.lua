@@ -35,6 +35,7 @@ for i, answer in ipairs(answers) do
     local k, a = 3 * i - 1, 6 * i - 4
     local key, id, lease, owner, token, trace = KEYS[k], ARGV[a], ARGV[a + 1], ARGV[a + 2], digits(answer[2]), ARGV[a + 4]
     local count, mode, since, waits, calls = answer[3], 'exclusive', answer[2] > now_us + SINCE and digits(now_us), false, 1
+    --+holder_fields
     --+holder
   end
 end

@@ -8,8 +8,7 @@ if not ARGV[7] and there == 0 then
   local token = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
   if token < '9' and (not last or (#last == #token and last < token and not string.find(last, '%D'))) then
     call('SET', fence, token)
-    local key, id, lease, inbox, owner, mode = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6] or 'exclusive'
-    local count, since, trace, waits, calls = 1, false, '', false, 1
+    local key, id, lease, inbox, owner, fields = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6] and {'mode', ARGV[6]} or {}
     --+holder
     return token
   end

@@ -60,6 +60,7 @@ if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0
   call('SET', fence, now)
   do
     local key, id, lease, token, since, waits, calls = KEYS[1], head, ACCEPT, first, count > 1 and now, others > 0, tonumber(calls) or 1
+    --+holder_fields
     --+holder
   end
   local message = 'grant ' .. name_run(head, run) .. ' ' .. first .. ' ' .. first .. ' ' .. count .. ' ' .. others .. ' ' .. KEYS[1]

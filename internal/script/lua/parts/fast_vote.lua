@@ -13,6 +13,7 @@ if token and token ~= '' and not ARGV[11] and ARGV[6] == 'exclusive' and there =
     call('SET', fence, count > 1 and string.format('%.0f', first + count - 1) or token)
     local key, id, lease, inbox, owner, mode, trace = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6], ARGV[8]
     local since, waits, calls = first > now + SINCE and string.format('%.0f', now), false, 1
+    --+holder_fields
     --+holder
     return {1, first, count, 0, now}
   end

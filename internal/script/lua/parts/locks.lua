@@ -147,6 +147,7 @@ end
 local function set_holder(id, first, count, mode, lease, inbox, owner, trace, waiting, calls)
   local key, token, since, waits = KEYS[1], digits(first), (first < now_us or first > now_us + SINCE) and digits(now_us), waiting > 0
   call('SET', fence, digits(first + count - 1))
+  --+holder_fields
   --+holder
 end
 
