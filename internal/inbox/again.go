@@ -7,12 +7,12 @@ import (
 	"github.com/lockmw/go/internal/pause"
 )
 
-const (
-	// Retry is the pause before a connection that failed is tried again for the first time. The pauses double up to LongestRetry;
-	// each but the first is shortened at random by up to a half, so that processes do not come together.
-	Retry        = 50 * time.Millisecond
-	LongestRetry = time.Second
-)
+// Retry is the pause before a connection that failed is tried again for the first time.
+const Retry = 50 * time.Millisecond
+
+// LongestRetry is the longest of the pauses that follow. They double, and each is shortened at random by up to a half, so that
+// processes do not come together.
+const LongestRetry = time.Second
 
 // placeAgain has inboxes subscribed to after the pause that follows so many failures. The goroutine that calls it is one of all.wg.
 func (all *Inboxes) placeAgain(list []*Inbox, failures int) {
