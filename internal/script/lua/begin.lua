@@ -13,7 +13,10 @@ local time = call('TIME')
 local now = string.format('%.0f', time[1] * 1000000 + time[2])
 local what, first, second = read_tick(KEYS[2])
 if what == false then return NOT_A_TICK end
-if call('HGET', KEYS[1], 'id') ~= ARGV[1] then return {0, now} end
+if call('HGET', KEYS[1], 'id') ~= ARGV[1] then
+  --+not_held
+  return {0, now}
+end
 if what == 'ran' then return {2, now} end
 if first == ARGV[2] or second == ARGV[2] then -- a copy, which writes, too: see mark.lua
   call('PEXPIRE', KEYS[2], ARGV[5])

@@ -24,7 +24,7 @@ for _, queue in ipairs(LINES) do
 end
 remove_ticket(unpack(tickets)) -- before one is granted the lock; a full memory refuses no write after this
 local h = read_hold()
-if h and not h.err then
+if not (h and h.err) then
   each_hold(h, function(id)
     if is_disowned(id) then
       local _, freed = end_hold(id)

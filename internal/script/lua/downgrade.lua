@@ -8,13 +8,14 @@ local fence = KEYS[4]
 --@{kind}
 local h = read_hold()
 if h and h.err then return h end
-if not h then return 0 end
-if h.mode == 'read' then
-  if not extend_reader(ARGV[1], 1) then return 0 end
+if h and h.mode == 'read' and extend_reader(ARGV[1], 1) then
   drop_other_fields() -- an earlier run may have ended before it did
   return 1
 end
-if h.id ~= ARGV[1] then return 0 end
+if not h or h.id ~= ARGV[1] then
+  --+not_held
+  return 0
+end
 -- The hash is changed in place: in a slot that moves, a Cluster ends a script that asks for a key which it has deleted.
 local lease = call('PTTL', KEYS[1])
 if lease < 0 then lease = ACCEPT end -- somebody took the TTL off: until the next renewal

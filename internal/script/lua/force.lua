@@ -8,11 +8,14 @@
 local fence = KEYS[4]
 --@{kind}
 local h, found, after, _ = read_hold(), {}, nil, nil
-if not h or h.err then return h or 0 end
+if h and h.err then return h end
 each_hold(h, function(id, token, owner, inbox)
   if tonumber(token) == tonumber(ARGV[1]) and string.match(owner, '^%-?([^;]*)') == ARGV[2] then found[#found + 1] = {id, inbox} end
 end)
-if #found == 0 then return 0 end
+if #found == 0 then
+  --+not_held
+  return 0
+end
 for _, hold in ipairs(found) do -- readers of one process may have the same owner
   _, after = end_hold(hold[1])
   publish(hold[2], 'lost ' .. hold[1])

@@ -50,6 +50,6 @@ repeat
     fields[#fields + 1] = now_ms
   end
   call('HSET', KEYS[3], unpack(fields))
-  --+queued
+  --+after_queueing
 until true
 return answers

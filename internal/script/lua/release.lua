@@ -13,9 +13,13 @@
 local call, fence = redis.call, KEYS[4]
 --@fast_release_{kind}
 --@{kind}
-if ARGV[5] then remove_ticket(unpack(ARGV, 5)) end
+local h = ARGV[5] and redis.pcall('HMGET', KEYS[1], 'id', 'reader:' .. ARGV[1])
+if h and (h[1] == ARGV[1] or h[2]) then remove_ticket(unpack(ARGV, 5)) end
 local ended, freed = end_hold(ARGV[1], ARGV[2])
-if not ended then return 0 end
+if not ended then
+  --+not_held
+  return 0
+end
 do
   --+mark_over
 end

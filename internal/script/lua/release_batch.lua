@@ -1,7 +1,7 @@
--- Ends holds of locks that have no queue, each as release.lua does. A lock that has one, or is held in another
--- way, is left to release.lua. Harmless when repeated.
+-- Ends holds of locks that have no queue, each as release.lua does. A lock that has one, or that the id does not have for itself,
+-- is left to release.lua. Harmless when repeated.
 --   KEYS for each lock: holder, queue      ARGV for each lock: id
---   returns for each lock 1  released      0  not held by this id      -1  left to release.lua
+--   returns for each lock 1  released      -1  left to release.lua
 -- The only write is the last command: in a slot that moves, a script ends when it asks for a key that it has deleted.
 -- Rules 4, 19 and 23 of docs/protocol.md.
 local call, n = redis.call, #ARGV
@@ -10,13 +10,8 @@ for i = 1, n do queues[i] = KEYS[2 * i] end
 local queued = call('EXISTS', unpack(queues)) > 0
 for i = 1, n do
   local holder = KEYS[2 * i - 1]
-  local id = redis.pcall('HGET', holder, 'id')
-  if id ~= ARGV[i] then
-    local strange = type(id) == 'table' or call('HGET', holder, 'mode') == 'read'
-    answers[i] = strange and -1 or 0
-  elseif queued and call('EXISTS', queues[i]) == 1 then
-    answers[i] = -1
-  else
+  answers[i] = -1
+  if redis.pcall('HGET', holder, 'id') == ARGV[i] and not (queued and call('EXISTS', queues[i]) == 1) then
     over[#over + 1] = holder
     answers[i] = 1
   end

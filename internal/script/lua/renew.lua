@@ -11,19 +11,25 @@ if h[1] == ARGV[1] then
   call('PEXPIRE', KEYS[1], ttl < lease and ARGV[2] or ttl)
 else
   local begins = ({read = 'reader:', permit = 'p:'})[h[3]]
-  if not begins then return 0 end
+  if not begins then
+    --+not_held
+    return 0
+  end
   local field, time = begins .. ARGV[1], call('TIME')
   local now_ms, f = math.floor(time[1] * 1000 + time[2] / 1000), call('HMGET', KEYS[1], field, 'last')
   local ends, rest = string.match(f[1] or '', '^(%d+)( .*)$')
   local last = tonumber(f[2]) or 0 -- of permits; it counts if a script was cut off before it set an expiry
-  if not ends or tonumber(ends) <= now_ms then return 0 end
+  if not ends or tonumber(ends) <= now_ms then
+    --+not_held
+    return 0
+  end
   -- A full memory refuses neither this write nor those after it. On an embedded server the hash may have
   -- expired just now.
   if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), last - now_ms, lease)) == 0 then return 0 end
   if tonumber(ends) < now_ms + lease then
-    ends = string.format('%.0f', now_ms + lease)
-    call('HSET', KEYS[1], field, ends .. rest)
-    if f[2] and last < tonumber(ends) then call('HSET', KEYS[1], 'last', ends) end
+    local fields = {field, string.format('%.0f', now_ms + lease) .. rest}
+    if f[2] then fields[3], fields[4] = 'last', string.format('%.0f', math.max(last, now_ms + lease)) end
+    call('HSET', KEYS[1], unpack(fields))
   end
 end
 return h[2] == '1' and 2 or 1

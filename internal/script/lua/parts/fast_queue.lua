@@ -24,6 +24,6 @@ repeat
   else
     call('HSET', KEYS[3], '@' .. id, seen, id, ticket, '#touched', now_ms)
   end
-  --+queued
+  --+after_queueing
   return {0, last + 0, length, length, now + 0, ttl, now, h[2] or '', h[4], token + 0, since + 0, h[6] or ''}
 until true

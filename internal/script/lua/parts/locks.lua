@@ -74,6 +74,7 @@ end
 
 -- Calls f(id, token, owner, inbox) for each hold.
 local function each_hold(h, f)
+  if not h then return end
   if h.mode ~= 'read' then return f(h.id, h.token, h.owner, h.inbox) end
   each_reader(nil, function(id, _, inbox, owner) f(id, h.token, owner, inbox) end)
 end
@@ -242,17 +243,15 @@ end
 -- read, after readers it grants to one that waits to write. If `after` is unknown, the head of the queue
 -- decides. If one side is empty, the other has its turn. If the lock is read and no writer waits, it admits
 -- the tickets that wait to read. Returns true if it is to be run again, because there was more to do than
--- one run does. `queued` is the length of the queue, if the caller knows that the lock is free.
-local function settle(after, queued)
+-- one run does.
+local function settle(after)
   if not may_grant() then return false end -- polls will, when the server is trusted
   local reading = false
-  if not queued then
-    if call('EXISTS', KEYS[1]) == 1 then
-      if not is_read_hold(redis.pcall('HMGET', KEYS[1], 'mode', 'token', 'next')) then return false end
-      reading = reap_readers()
-    end
-    queued = redis.pcall('ZCARD', KEYS[2])
+  if call('EXISTS', KEYS[1]) == 1 then
+    if not is_read_hold(redis.pcall('HMGET', KEYS[1], 'mode', 'token', 'next')) then return false end
+    reading = reap_readers()
   end
+  local queued = redis.pcall('ZCARD', KEYS[2])
   if type(queued) == 'table' then return false end -- of another type
   after = after or ended_mode
   if queued == 0 then
