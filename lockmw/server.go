@@ -13,7 +13,7 @@ import (
 // A Server is what a Redis server that has locks says of itself.
 type Server struct {
 	Addr           string // host:port; "" if the redis client does not show it, as that of Sentinel
-	Software       string // redis or valkey; "" with InfoErr, as all that follows
+	Software       string // redis, valkey, dragonfly, garnet or kvrocks; "" with InfoErr, as all that follows
 	Version        string
 	Mode           string // standalone or cluster
 	Role           string // master; slave if the client talks to a replica, where no lock can be had

@@ -315,7 +315,7 @@ func (e *Engine) Counter(ctx context.Context, key string) (last int64, err error
 	}
 	answer, err := script.PollAnswer(a, 0, e.layout.InboxPrefix())
 	if answer.More {
-		e.settle(keys, false)
+		e.pollForRest(keys, false)
 	}
 	return answer.Stamp, transport.Failure(err)
 }

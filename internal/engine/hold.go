@@ -163,7 +163,7 @@ func (h *hold) Downgrade(ctx context.Context) error {
 				return l.lose(errDeleted), errDeleted
 			}
 			if outcome == script.More {
-				c.e.settle(c.keys, false)
+				c.e.pollForRest(c.keys, false)
 			}
 			return nil, transport.Failure(err)
 		})

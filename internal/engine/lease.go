@@ -188,11 +188,11 @@ func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 // cancelHeld is cancel for a lease that the server has granted, and of which this process has begun no release. Many plain ones are
 // released by one run of release_batch.lua.
 func (l *lease) cancelHeld() {
-	if l.placed != nil || l.run != nil {
-		l.cancel() // a release leaves these to it if the lease is lost
+	if l.placed != nil || l.run != nil || l.id.Copied() {
+		l.cancel() // a release leaves what belongs to these if the lease is lost
 		return
 	}
-	run := &script.Release{Keys: &l.c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Permit: l.c.isPermit()}
+	run := &script.Release{Keys: &l.c.keys, ID: l.id, Read: l.isRead(), Permit: l.c.isPermit()}
 	l.c.e.cancelBy(run.Call, l.c.keys, l.target())
 }
 

@@ -241,7 +241,7 @@ func (n *run) onTakenOff(upTo int, a *transport.Reply) {
 		n.gone = upTo
 	}
 	if outcome == script.More {
-		c.e.settle(c.keys, false)
+		c.e.pollForRest(c.keys, false)
 	}
 	if !n.lease.over && len(n.served) > n.gone {
 		n.takeOffLater()

@@ -92,7 +92,7 @@ func (e *Engine) onPolled(group []*request, reply *transport.Reply) {
 		r.onPolled(reply, &a, &t)
 	}
 	if a.More && err == nil {
-		e.settle(group[0].c.keys, group[0].c.isPermit())
+		e.pollForRest(group[0].c.keys, group[0].c.isPermit())
 	}
 }
 

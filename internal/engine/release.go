@@ -215,7 +215,7 @@ func (l *lease) onReleased(reply *transport.Reply, deadline clock.Instant) error
 	case err != nil:
 		l.cancel()
 	case outcome == script.More:
-		e.settle(c.keys, c.isPermit())
+		e.pollForRest(c.keys, c.isPermit())
 	case outcome == script.NotHeld && clock.Now() >= deadline:
 		err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
 	case outcome == script.NotHeld && l.id.Releases() == 1: // else an earlier copy may have released it
@@ -319,7 +319,7 @@ func (c *cancellation) onCancelled(a *transport.Reply) {
 	case err == nil:
 		c.confirmed(a.Sent)
 		if outcome == script.More {
-			e.settle(c.keys, c.permit)
+			e.pollForRest(c.keys, c.permit)
 		}
 		e.endings.done(c.isHold)
 	case e.sender.Context().Err() != nil: // Close has given up
@@ -346,12 +346,12 @@ func (c *cancellation) warn(err error) {
 	}
 }
 
-// settle sends a poll without tickets: there was more to do in a queue than one run of a script does.
-func (e *Engine) settle(n script.KeySet, permits bool) {
+// pollForRest sends a poll without tickets: there was more to do in a queue than one run of a script does.
+func (e *Engine) pollForRest(n script.KeySet, permits bool) {
 	p := script.Poll{Keys: &n, Permits: permits, Subscribed: e.slotOf(&n).inbox.IsLive()}
 	e.sender.Start(p.Call(e.sender.Context(), e.scripts, func(reply *transport.Reply) {
 		if a, _ := script.PollAnswer(reply, 0, e.layout.InboxPrefix()); a.More {
-			e.settle(n, permits)
+			e.pollForRest(n, permits)
 		}
 	}))
 }

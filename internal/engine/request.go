@@ -297,6 +297,9 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 		return
 	}
 	e.inboxes.Use(c.slot.inbox)
+	if news {
+		e.inboxes.HurryUp(c.slot.inbox)
+	}
 	e.identity.used(clock.Now())
 	c.waiters.Notify(wait)
 	next, slack := r.nextEnd(&wait, permits), pollSlack

@@ -4,7 +4,7 @@
 //
 //	inboxes.go    all channels, and at which nodes they are subscribed to
 //	subscriber.go one connection with subscriptions
-//	again.go      when a connection that has failed is tried again
+//	reconnect.go  when a connection that has failed is tried again
 //	silent.go     finds out that a subscription brings nothing any more
 package inbox
 
@@ -115,20 +115,17 @@ func (all *Inboxes) Go(f func()) { all.wg.Go(f) }
 func (all *Inboxes) Use(b *Inbox) {
 	b.used.Store(int64(clock.Now()))
 	if b.started.Load() {
-		if !b.IsLive() {
-			all.hurryUp()
-		}
 		return
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if !all.stopped && b.started.CompareAndSwap(false, true) {
-		all.wg.Go(func() { all.place(b) })
+		all.wg.Go(func() { all.subscribe(b) })
 	}
 }
 
-// place has b subscribed to at the node that has its slot. It tries until it has found that.
-func (all *Inboxes) place(b *Inbox) {
+// subscribe has b subscribed to at the node that has its slot. It tries until it has found that.
+func (all *Inboxes) subscribe(b *Inbox) {
 	for failures := 1; ; failures++ {
 		var node *redis.Client
 		var err error

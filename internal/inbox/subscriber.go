@@ -54,7 +54,7 @@ func (s *subscriber) run() {
 	if len(left) > 0 {
 		s.all.Sender.Note(err)
 		s.all.warn(left[0], err)
-		s.all.placeAgain(left, failures)
+		s.all.subscribeAgain(left, failures)
 	}
 }
 
@@ -240,7 +240,7 @@ func (s *subscriber) moved(list []*Inbox) {
 	}
 	s.all.Sender.Reload()
 	s.all.wg.Go(func() { s.all.Reader.Moved(s.node, list) })
-	s.all.wg.Go(func() { s.all.placeAgain(list, 1) })
+	s.all.wg.Go(func() { s.all.subscribeAgain(list, 1) })
 }
 
 // lookAfter looks after the inboxes of a node of a Cluster, from time to time.

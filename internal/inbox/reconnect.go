@@ -14,18 +14,18 @@ const Retry = 50 * time.Millisecond
 // processes do not come together.
 const LongestRetry = time.Second
 
-// placeAgain has inboxes subscribed to after the pause that follows so many failures. The goroutine that calls it is one of all.wg.
-func (all *Inboxes) placeAgain(list []*Inbox, failures int) {
+// subscribeAgain has inboxes subscribed to after the pause that follows so many failures. The goroutine that calls it is one of all.wg.
+func (all *Inboxes) subscribeAgain(list []*Inbox, failures int) {
 	if !all.awaitRetry(failures) {
 		return
 	}
 	for _, b := range list {
-		all.place(b)
+		all.subscribe(b)
 	}
 }
 
-// awaitRetry waits until a connection is to be tried again, after so many failures in a row. The pause ends early when somebody uses
-// an Inbox that is not live, and lasts until then if no message can matter. It returns false when the Inboxes have stopped.
+// awaitRetry waits until a connection is to be tried again, after so many failures in a row. The pause ends early when HurryUp is
+// called, and lasts until then if no message can matter. It returns false when the Inboxes have stopped.
 func (all *Inboxes) awaitRetry(failures int) bool {
 	ctx, hurry := all.Sender.Context(), all.hurried()
 	if !pause.For(ctx, Retry) {
@@ -49,7 +49,7 @@ func (all *Inboxes) awaitRetry(failures int) bool {
 	return true
 }
 
-// hurried returns a channel that hurryUp closes.
+// hurried returns a channel that HurryUp closes.
 func (all *Inboxes) hurried() <-chan struct{} {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -59,8 +59,11 @@ func (all *Inboxes) hurried() <-chan struct{} {
 	return all.hurry
 }
 
-// hurryUp ends the pauses before connections are tried again.
-func (all *Inboxes) hurryUp() {
+// HurryUp ends the pauses before connections are tried again, as a call has begun to wait for the messages of b.
+func (all *Inboxes) HurryUp(b *Inbox) {
+	if b.IsLive() {
+		return
+	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.hurry != nil {
