@@ -77,12 +77,14 @@ func microsOfScripts(t *testing.T, stats string) (micros float64) {
 	for line := range strings.Lines(stats) {
 		var usec float64
 		for _, name := range []string{"eval", "evalsha"} {
-			if rest, ok := strings.CutPrefix(line, "cmdstat_"+name+":"); ok {
-				if _, err := fmt.Sscanf(rest[strings.Index(rest, "usec="):], "usec=%g,", &usec); err != nil {
-					t.Fatal(err)
-				}
-				micros += usec
+			if !strings.HasPrefix(line, "cmdstat_"+name+":") {
+				continue
 			}
+			_, rest, _ := strings.Cut(line, "usec=")
+			if _, err := fmt.Sscanf(rest, "%g,", &usec); err != nil {
+				t.Fatal(err)
+			}
+			micros += usec
 		}
 	}
 	return micros
