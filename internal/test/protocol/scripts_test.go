@@ -304,7 +304,7 @@ func (w *twin) cancel(t *rapid.T) {
 		c.served, keep = true, -keep
 	}
 	token := 0
-	if c.served && rapid.Bool().Draw(t, "newer than the place") {
+	if c.served && (w.state.holder == id || rapid.Bool().Draw(t, "newer than the place")) { // every hold is newer than its place
 		c.since, token = w.state.lastPlace(), 1<<52
 	}
 	c.had = w.drawServed(t, id)

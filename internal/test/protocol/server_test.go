@@ -125,10 +125,13 @@ func (y *system) runAcquire(s *state, c command) answer {
 	if !y.keeps(heldIsAnswered) && s.reads(c.id) {
 		held = false
 	}
-	if held && c.reads && !s.hasWriter() || !held && y.take(s, c) {
+	if held {
+		s.waiting = false
+	}
+	if held || y.take(s, c) {
 		return answer{granted, s.token, true}
 	}
-	if c.wait && !held {
+	if c.wait {
 		if s.index(c.id) < 0 {
 			s.enqueue(c)
 			y.wrote(s)
