@@ -37,8 +37,9 @@ func inBubble(t *testing.T, test func(m *machine)) {
 	})
 }
 
-// sleep lets the machine sleep for d.
+// sleep lets the machine sleep for d, when nothing is under way to a server: the clocks are not stepped together.
 func (m *machine) sleep(d time.Duration) {
+	synctest.Wait()
 	clock.Skip(d)
 	for _, c := range m.clocks {
 		c.Step(d)
