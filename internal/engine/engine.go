@@ -89,6 +89,7 @@ type Engine struct {
 	shards   [64]shard
 	schedule *timers.Schedule
 	round    round
+	pacer    *transport.Pacer
 	slots    slots
 	inboxes  *inbox.Inboxes
 	inbox    *inbox.Inbox // for all locks; nil: each slot of a Cluster has one
@@ -136,6 +137,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.quarantine = script.NewQuarantine(rdb, e.layout, cfg.Quarantine)
 	params.Quarantine = e.quarantine
 	e.scripts = script.NewSet(params)
+	e.pacer = transport.NewPacer(e.sender)
 	e.schedule = timers.New(e.endRound)
 	e.inboxes = inbox.NewInboxes(inbox.Config{Client: rdb, Sender: e.sender, Schedule: e.schedule, Reader: reader{e}, Logger: cfg.Logger})
 	if e.inboxes.Cluster == nil {

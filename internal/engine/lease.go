@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/timers"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A lease is what the server has granted to this process, under one id. It is passed from hold to hold
@@ -31,6 +32,7 @@ type lease struct {
 	contended bool             // another process waits for the lock
 	run       *run             // who may have it next, in strict order; nil: it has none
 	checking  bool             // a renewal is to say whether more readers may join
+	paced     bool             // a renewal waits for its turn
 	moved     bool             // its slot has, and replicas there have not acknowledged it
 	listens   bool             // counted by its inbox
 	takenAway bool             // a message says that an operator took it away, and no renewal has been answered since
@@ -46,7 +48,7 @@ type lease struct {
 	expires atomic.Int64  // an instant: the lock is exclusive until then
 	renewAt clock.Instant // 0: never
 	slack   time.Duration // by how much it may be early
-	asked   clock.Instant // when the first renewal was sent that has no answer; 0: none
+	asked   clock.Instant // when the first renewal was due that has no answer; 0: none
 	hintAt  clock.Instant // when the last renewal was sent, or is going to be, that a message led to; 0: never
 	timer   timers.Timer  // for what comes first: a renewal, the deadline, or that an answer is overdue
 	timerAt clock.Instant // when the timer is due; 0: not set
@@ -120,7 +122,7 @@ func (l *lease) Due() {
 		e.schedule.Go(report) // without holding up the schedule
 	}
 	if renew {
-		e.round.renewals = append(e.round.renewals, l.renewalDue())
+		e.round.renewals = append(e.round.renewals, transport.Due{Key: l.c.keys.Holder(), Deadline: l.expiry(), Call: l})
 	}
 }
 
@@ -158,6 +160,7 @@ func (l *lease) due() (renew bool, lost []*hold, news []func()) {
 		if l.asked == 0 {
 			l.asked = max(now, 1)
 		}
+		renew, l.paced = !l.paced, true
 	}
 	l.reschedule()
 	return renew, lost, news

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -16,9 +17,11 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// renewAfter plans the next renewal, which may be up to d/4 early.
+// renewAfter plans the next renewal, which may be up to d/4 early, to go out together with others. A random part of that spreads
+// those that are too many.
 func (l *lease) renewAfter(t clock.Instant, d time.Duration) {
-	l.renewAt, l.slack = t.Add(d), d/4
+	early := rand.N(d/4 + 1)
+	l.renewAt, l.slack = t.Add(d-early), d/4-early
 }
 
 // retryInterval returns after how long without an answer the next renewal is sent: a sixth of the lease, or
@@ -70,11 +73,15 @@ func (l *lease) renewalDuration() time.Duration {
 	return l.duration
 }
 
-// renewalDue prepares a renewal by the watchdog.
-func (l *lease) renewalDue() *transport.Call {
+// Prepare prepares a renewal by the watchdog.
+func (l *lease) Prepare() *transport.Call {
 	c := l.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
+	l.paced = false
+	if l.over {
+		return nil
+	}
 	duration := l.renewalDuration()
 	q := c.snapshot()
 	var k *transport.Call

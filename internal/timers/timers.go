@@ -52,7 +52,10 @@ func New(rounded func()) *Schedule {
 	return &Schedule{rounded: rounded, wake: make(chan struct{}, 1), quit: make(chan struct{}), sleeps: Never}
 }
 
-// Set sets or moves a Timer, which may be early by slack, to be told together with others. It does nothing after Stop.
+// maxEarly bounds the Timers of a round that are early: more together would be a burst.
+const maxEarly = 512
+
+// Set sets or moves a Timer, which may be early by slack, to be told together with one that is due. It does nothing after Stop.
 func (s *Schedule) Set(t *Timer, at clock.Instant, slack time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +162,13 @@ func (s *Schedule) due() (due []*Timer, next clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := clock.Now()
+	early := 0
 	for len(s.timers) > 0 && s.timers[0].at.Add(-s.timers[0].slack) <= now {
+		if s.timers[0].at > now {
+			if early++; len(due) == 0 || early > maxEarly {
+				break
+			}
+		}
 		due = append(due, heap.Pop(&s.timers).(*Timer))
 	}
 	switch {

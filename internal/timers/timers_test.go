@@ -114,3 +114,22 @@ func TestTimersSeeASleepOfTheMachine(t *testing.T) {
 		}
 	})
 }
+
+// Timers that may be early come along with one that is due, a limited number of them: more would be a burst.
+func TestOnlySomeTimersAreEarlyTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(log)
+		var told []int // by the end of each round
+		s := timers.New(func() { told = append(told, len(l.told)) })
+		const n = 1200
+		for i := range n {
+			s.SetAfter(&l.owner("").timer, time.Second+time.Duration(i)*time.Microsecond, 250*time.Millisecond)
+		}
+		s.SetAfter(&l.owner("").timer, 900*time.Millisecond, 0)
+		time.Sleep(2 * time.Second)
+		s.Stop()
+		if want := []int{1 + 512, 1 + 2*512 + 1, 1 + n}; !slices.Equal(told, want) {
+			t.Errorf("told by the end of each round are %v, want %v", told, want)
+		}
+	})
+}

@@ -14,6 +14,7 @@
 //	lane.go     sends a call in its caller's goroutine
 //	hooks.go    leads the calls of a lane through the hooks of the user's client
 //	pipeline.go sends many calls at a time, and repeats those whose server did not know the script or is not trusted
+//	pacer.go    sends many calls with deadlines, a few at a time
 //	batch.go    makes one script run of many plain ones
 //	replicas.go waits until replicas have what a run has written
 //	cluster.go  asks which nodes of a Cluster are masters, and sends again what a deposed one has not answered

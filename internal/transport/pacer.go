@@ -1,0 +1,234 @@
+package transport
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/clock"
+)
+
+// A Pacer sends many calls with deadlines, such as renewals, and delays the commands of other clients only a little. It sends the
+// earliest deadline first, in small pipelines with pauses. The pauses do not make a call late: the closer the deadlines, the more
+// calls are sent in a turn. Safe for concurrent use.
+type Pacer struct {
+	s *Sender
+
+	mu     sync.Mutex
+	queues map[*redis.Client]*paceQueue // by node; nil: there is no Cluster
+}
+
+// A Paced makes a call when it is its turn.
+type Paced interface {
+	// Prepare returns the call that is sent now; nil: it is not needed any more.
+	Prepare() *Call
+}
+
+// A Due is something to be sent, the sooner the earlier its deadline.
+type Due struct {
+	Key      string // in Redis, by which the node is found
+	Deadline clock.Instant
+	Call     Paced
+}
+
+const (
+	// paceTurn is the time between two turns, and paceCalls is how many calls a turn has if none is urgent.
+	paceTurn  = 10 * time.Millisecond
+	paceCalls = 256
+	// maxPaced bounds the calls of a pipeline: a server answers other clients between the pieces of a pipeline, but hardly while
+	// several large ones arrive.
+	maxPaced = 512
+	// maxPaceFlights bounds the pipelines to a node that are under way. One without an answer is not counted after a 24th of the
+	// lease, so that it holds up no others. But there are never more than maxUnanswered.
+	maxPaceFlights = 4
+	maxUnanswered  = 32
+)
+
+// NewPacer returns a Pacer that sends by s.
+func NewPacer(s *Sender) *Pacer { return &Pacer{s: s, queues: make(map[*redis.Client]*paceQueue)} }
+
+// Add has calls sent. It does not wait.
+func (p *Pacer) Add(all []Due) {
+	if len(all) == 0 {
+		return
+	}
+	nodes := make([]*redis.Client, len(all))
+	for i, d := range all {
+		nodes[i] = p.s.NodeFor(p.s.ctx, d.Key)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, d := range all {
+		q := p.queues[nodes[i]]
+		if q == nil {
+			q = &paceQueue{p: p, node: nodes[i], wake: make(chan struct{}, 1)}
+			p.queues[q.node] = q
+			p.s.spawn(q.run)
+		}
+		heap.Push(&q.waiting, d)
+	}
+	for _, q := range p.queues {
+		q.poke()
+	}
+}
+
+// A paceQueue is what waits to be sent to a node. Its goroutine lasts while something waits or is under way.
+type paceQueue struct {
+	p    *Pacer
+	node *redis.Client
+	wake chan struct{} // gets a value when something more waits, or a pipeline is not counted any more
+
+	// The mutex of the Pacer guards these.
+	waiting    dueHeap
+	begun      clock.Instant // when the turn began
+	sent       int           // calls, in this turn
+	counted    int           // pipelines under way that count
+	unanswered int           // all of them
+}
+
+// run sends what waits, a turn after the other.
+func (q *paceQueue) run() {
+	timer := time.NewTimer(paceTurn)
+	defer timer.Stop()
+	for {
+		due, rest, done := q.take(clock.Now())
+		if done {
+			return
+		}
+		q.send(due)
+		var turn <-chan time.Time
+		if rest > 0 {
+			timer.Reset(rest)
+			turn = timer.C
+		}
+		select {
+		case <-q.p.s.ctx.Done():
+			return
+		case <-turn:
+		case <-q.wake:
+		}
+	}
+}
+
+// take returns what is to be sent now, and what is left of the turn if the next one is waited for. It reports whether the queue has
+// ended.
+func (q *paceQueue) take(now clock.Instant) (due []Due, rest time.Duration, done bool) {
+	q.p.mu.Lock()
+	defer q.p.mu.Unlock()
+	if now.Sub(q.begun) >= paceTurn {
+		q.begun, q.sent = now, 0
+		if len(q.waiting) == 0 && q.unanswered == 0 {
+			delete(q.p.queues, q.node)
+			return nil, 0, true
+		}
+	}
+	room := max(min(maxPaceFlights-q.counted, maxUnanswered-q.unanswered), 0)
+	n := max(min(q.mostInTurn(now)-q.sent, maxPaced*room, len(q.waiting)), 0)
+	for range n {
+		due = append(due, heap.Pop(&q.waiting).(Due))
+	}
+	q.sent += n
+	if len(q.waiting) > 0 && room == 0 || q.unanswered > 0 && len(q.waiting) == 0 && n == 0 {
+		return due, 0, false // a pipeline is waited for
+	}
+	return due, max(q.begun.Add(paceTurn).Sub(now), 1), false
+}
+
+// mostInTurn returns how many calls this turn may have: all that wait are to be sent in a quarter of the time until the first
+// deadline.
+func (q *paceQueue) mostInTurn(now clock.Instant) int {
+	if len(q.waiting) == 0 {
+		return 0
+	}
+	turns := max(int(q.waiting[0].Deadline.Sub(now)/4/paceTurn), 1)
+	return max(paceCalls, (q.sent+len(q.waiting)+turns-1)/turns)
+}
+
+// send sends the calls in pipelines. A short timeout does not end calls with long ones.
+func (q *paceQueue) send(due []Due) {
+	calls := make([]*Call, 0, len(due))
+	for _, d := range due {
+		if k := d.Call.Prepare(); k != nil {
+			calls = append(calls, k)
+		}
+	}
+	for _, batch := range ByTimeout(calls, maxPaced) {
+		q.p.mu.Lock()
+		q.counted++
+		q.unanswered++
+		q.p.mu.Unlock()
+		if !q.p.s.spawn(func() { q.fly(batch) }) {
+			return // the Sender has stopped
+		}
+	}
+}
+
+// fly runs a pipeline, which is counted until it is answered or its answer is late.
+func (q *paceQueue) fly(batch []*Call) {
+	uncount := sync.OnceFunc(func() { q.note(&q.counted) })
+	late := time.AfterFunc(batch[0].Timeout/8, uncount) // a timeout is usually a third of the lease
+	q.p.s.RunWithin(batch)
+	late.Stop()
+	uncount()
+	q.note(&q.unanswered)
+}
+
+// note takes one pipeline off a count.
+func (q *paceQueue) note(count *int) {
+	q.p.mu.Lock()
+	*count--
+	q.p.mu.Unlock()
+	q.poke()
+}
+
+// poke wakes the goroutine of the queue.
+func (q *paceQueue) poke() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ByTimeout divides calls into batches of at most so many, in which no timeout is four times another.
+func ByTimeout(calls []*Call, most int) (batches [][]*Call) {
+	slices.SortStableFunc(calls, func(a, b *Call) int { return cmp.Compare(a.Timeout, b.Timeout) })
+	for len(calls) > 0 {
+		n := 1
+		for n < min(len(calls), most) && calls[n].Timeout < 4*calls[0].Timeout {
+			n++
+		}
+		batches = append(batches, calls[:n:n])
+		calls = calls[n:]
+	}
+	return batches
+}
+
+// RunWithin runs calls in a pipeline, within the first one's Timeout.
+func (s *Sender) RunWithin(batch []*Call) {
+	ctx, cancel := context.WithTimeout(s.ctx, batch[0].Timeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, s.Late) // go-redis may wait for the answer for much longer
+	defer stop()
+	s.RunBatch(ctx, batch)
+}
+
+// A dueHeap implements heap.Interface: the earliest deadline comes first.
+type dueHeap []Due
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].Deadline < h[j].Deadline }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(Due)) }
+
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	d := (*h)[last]
+	(*h)[last] = Due{}
+	*h = (*h)[:last]
+	return d
+}
