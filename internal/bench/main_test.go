@@ -293,3 +293,16 @@ func TestLibraryThatHangsDoesNotHangTheRun(t *testing.T) {
 		}
 	}
 }
+
+func TestAQuickRunLeavesOutWhatTakesLong(t *testing.T) {
+	b := bench{libraries: allLibraries(), workloads: workload.All()}
+	for line, want := range map[string]bool{"": true, "-quick": false, "-quick -work held200k": true} {
+		s, err := b.parse(strings.Fields(line), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(s.workloads, func(w workload.Workload) bool { return w.Name == "held200k" }); got != want {
+			t.Errorf("%q has held200k: %t, want %t", line, got, want)
+		}
+	}
+}

@@ -65,13 +65,17 @@ func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
 	}
 	s.workloads, err = choose("-work", *works, b.workloads, func(w workload.Workload) string { return w.Name })
 	if err == nil {
-		err = s.leaveOut(*works != "")
+		err = s.leaveOut(*works != "", *quick)
 	}
 	return s, err
 }
 
-// leaveOut leaves out what cannot be measured. That is an error if nothing is left, or was named.
-func (s *settings) leaveOut(named bool) error {
+// leaveOut leaves out what cannot be measured. That is an error if nothing is left, or was named. A quick run also leaves out what
+// takes long, unless it is named.
+func (s *settings) leaveOut(named, quick bool) error {
+	if quick && !named {
+		s.workloads = slices.DeleteFunc(slices.Clone(s.workloads), func(w workload.Workload) bool { return w.Long })
+	}
 	if s.redis != "" {
 		if named && slices.ContainsFunc(s.workloads, needsSeveral) {
 			return errors.New("-redis: a Cluster, or several servers, are on the same machine, and the benchmark starts them itself")

@@ -115,13 +115,12 @@ func goals() []Goal {
 	)
 	list = append(append(list, kindGoals()...), clusterGoals()...)
 	list = append(append(list, nodesGoals("3")...), nodesGoals("5")...)
+	list = append(list, heldGoals()...)
 	return append(list,
 		Goal{"handoff", "p50 / rueidislock", 0.55, false, ratio("handoff", "rueidislock", P50)},
 		Goal{"handoff", "p50 / bare PUBLISH", 1.3, false, ratio("handoff", "pubsub", P50)},
 		Goal{"idle1000", "commands/s", 2, false, figure("idle1000", CmdsPerS)},
 		Goal{"held10k", "goroutines for each hold", 0.001, false, figure("held10k", "goroutines_per_hold")},
-		Goal{"held10k", "pipelines in a tick", 1, false, figure("held10k", "pipelines_per_tick")},
-		Goal{"held10k", "heap for each hold, bytes", 1024, false, figure("held10k", "heap_per_hold_bytes")},
 		Goal{"spread64-page", "ops/s / without the page", 0.9, true, quotient("spread64-page", ours, "spread64-nopage", ours, OpsPerS)},
 		Goal{"spread64-page", "SCANs a second of the page", 350, false, figure("spread64-page", "scans_per_s")},
 		Goal{"reentry", "commands", 0, false, figure("reentry", CmdsPer)},
@@ -174,6 +173,51 @@ func permitGoals() (list []Goal) {
 		Goal{"sem32x8", "permits in use / zset-semaphore", 1, true, inUse("zset-semaphore")},
 		Goal{"sem32x8-20ms", "permits in use", 0.9, true, func(t table) float64 { return t.value("sem32x8-20ms", permits, workload.InUse) }},
 	)
+}
+
+// heldGoals are the goals of many holds, by how many there are. An exponent says how something grows with them.
+func heldGoals() (list []Goal) {
+	sizes := []float64{10_000, 50_000, 200_000}
+	names := []string{"held10k", "held50k", "held200k"}
+	for i, w := range names {
+		list = append(list,
+			Goal{w, "PING of another client, p99, ms", 5, false, millis(w, workload.PingP99)},
+			Goal{w, "heap for each hold, bytes", 1024, false, figure(w, workload.HeapPerHold)},
+			Goal{w, "memory of Redis for each hold, bytes", 300, false, figure(w, workload.RedisMemory)},
+			Goal{w, "Close, ms", sizes[i] / 40, false, figure(w, workload.CloseMillis)},
+		)
+	}
+	grows := func(name string, of func(n, value float64) float64) func(table) float64 {
+		return func(t table) float64 {
+			var n, values []float64
+			for i, w := range names {
+				if v := t.value(w, ours, name); v > 0 { // not NaN
+					n, values = append(n, sizes[i]), append(values, of(sizes[i], v))
+				}
+			}
+			return exponent(n, values)
+		}
+	}
+	each := func(n, value float64) float64 { return n * value }
+	all := func(_, value float64) float64 { return value }
+	return append(list,
+		Goal{names[1], "exponent of the heap", 1.1, false, grows(workload.HeapPerHold, each)},
+		Goal{names[1], "exponent of Close", 1.1, false, grows(workload.CloseMillis, all)},
+	)
+}
+
+// exponent returns the x for which values grow as n^x, by least squares; NaN if there are fewer than two.
+func exponent(n, values []float64) float64 {
+	var sx, sy, sxx, sxy float64
+	for i := range n {
+		x, y := math.Log(n[i]), math.Log(values[i])
+		sx, sy, sxx, sxy = sx+x, sy+y, sxx+x*x, sxy+x*y
+	}
+	if len(n) < 2 {
+		return math.NaN()
+	}
+	k := float64(len(n))
+	return (k*sxy - sx*sy) / (k*sxx - sx*sx)
 }
 
 // clusterGoals are the goals of a Cluster, compared with one server beside it.

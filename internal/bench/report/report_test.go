@@ -183,6 +183,31 @@ func TestGoalsOfOtherKindsOfLock(t *testing.T) {
 	}
 }
 
+func TestGoalsOfManyHoldsHaveExponents(t *testing.T) {
+	type values = map[string]float64
+	holds := func(size string, closing float64) report.Figures {
+		return figures("held"+size, "lockmw", values{"close_ms": closing, "heap_per_hold_bytes": 1000, "ping_p99_us": 2000, "redis_per_hold_bytes": 301})
+	}
+	for name, want := range map[string]struct {
+		measured float64
+		state    report.State
+	}{
+		"held50k exponent of the heap":                 {1, report.Met},
+		"held50k exponent of Close":                    {2, report.Missed},
+		"held10k PING of another client, p99, ms":      {2, report.Met},
+		"held50k memory of Redis for each hold, bytes": {301, report.Missed},
+		"held200k Close, ms":                           {40_000, report.Missed},
+	} {
+		o, ok := judged(holds("10k", 100), holds("50k", 2500), holds("200k", 40_000))[name]
+		if !ok || o.Measured != want.measured || o.State != want.state {
+			t.Errorf("%s: %v, %v; want %v", name, ok, o, want)
+		}
+	}
+	if o := judged(holds("50k", 100))["held50k exponent of Close"]; o.State != report.NotMeasured {
+		t.Errorf("with one size: %v", o)
+	}
+}
+
 func TestGoalsOfACluster(t *testing.T) {
 	type values = map[string]float64
 	outcomes := judged(

@@ -14,28 +14,35 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-const (
-	// heldLease is the lease of lockmw's holds, so that the watchdog is soon at work. It renews each hold
-	// once in a tick.
-	heldLease = 6 * time.Second
-	heldTick  = heldLease / 3
-)
+// leaseOf returns the lease of lockmw's holds: so short that the watchdog is soon at work, and so long that the renewals of n holds
+// do not take all of a server. 200,000 have that of the defaults.
+func leaseOf(n int) time.Duration {
+	return max(6*time.Second, time.Duration(n)*150*time.Microsecond)
+}
 
 // held: one process holds n keys while the watchdog renews them. Only for libraries that have one.
-func held(name string, n int) Workload {
+func held(n int) Workload {
+	tick := leaseOf(n) / 3
 	return Workload{
-		Name: name, About: fmt.Sprintf("one process holds %d keys under the watchdog", n),
-		Processes: 1, Keys: n, Wait: library.Long, Once: true,
-		Runs: func(l library.Library) bool { return locks(l) && l.Watchdog },
+		Name: fmt.Sprintf("held%dk", n/1000), About: fmt.Sprintf("one process holds %d keys under the watchdog", n),
+		Processes: 1, Keys: n, Wait: library.Long, Once: true, Long: n > heldMore,
+		Runs: func(l library.Library) bool { return locks(l) && l.Watchdog && (n == heldLeast || l.Ours) },
 		Window: func(d time.Duration) time.Duration {
-			return min(max(4*d, heldTick), 4*heldTick).Truncate(heldTick) + heldTick/4
+			return min(max(4*d, tick), 4*tick).Truncate(tick) + tick/4
 		},
 		work: func(w *Worker) error { return w.hold(n) },
+		lead: leadHolds,
 	}
 }
 
+// heldLeast is the number of holds with which other libraries are compared, and heldMore is the greatest one of a quick run.
+const (
+	heldLeast = 10_000
+	heldMore  = 50_000
+)
+
 func (w *Worker) hold(n int) error {
-	locker, renewals, err := w.openHeld()
+	locker, renewals, err := w.openHeld(leaseOf(n))
 	if err != nil {
 		return err
 	}
@@ -61,8 +68,17 @@ func (w *Worker) hold(n int) error {
 	if err := library.Pause(ctx, w.Window); err != nil {
 		return err
 	}
-	if err := renewals.report(r.More, n); err != nil {
+	if err := renewals.check(n); err != nil {
 		return err
+	}
+	if err := w.parent.Send(renewed, nil); err != nil {
+		return err
+	}
+	if err := w.parent.Await(finish); err != nil {
+		return err
+	}
+	if l, ok := locker.(*library.Lockmw); ok {
+		return w.closeAll(l, h, r)
 	}
 	if err := w.finish(r); err != nil {
 		return err
@@ -70,28 +86,102 @@ func (w *Worker) hold(n int) error {
 	return h.each(h.unlock)
 }
 
+// closeAll closes the Client with all locks held.
+func (w *Worker) closeAll(l *library.Lockmw, h *holder, r *Report) error {
+	for i := range h.keys {
+		w.page.Leave(i)
+	}
+	if err := memoryOf(l, h.keys, r.More); err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := l.Client.Close(); err != nil {
+		return err
+	}
+	r.More[CloseMillis] = float64(time.Since(begun).Milliseconds())
+	return w.finish(r)
+}
+
+// The figures of many holds.
+const (
+	PingP99     = "ping_p99_us"
+	PingMax     = "ping_max_us"
+	CloseMillis = "close_ms"
+	HeapPerHold = "heap_per_hold_bytes"
+	RedisMemory = "redis_per_hold_bytes"
+)
+
+// memoryOf adds what the server needs for a hold, on average of some.
+func memoryOf(l *library.Lockmw, keys []string, more map[string]float64) error {
+	some := keys[:min(100, len(keys))]
+	var sum int64
+	for _, key := range some {
+		n, err := l.RDB.MemoryUsage(context.Background(), "lockmw:{"+key+"}").Result()
+		if err != nil {
+			return fmt.Errorf("the memory of %s: %w", key, err)
+		}
+		sum += n
+	}
+	more[RedisMemory] = float64(sum) / float64(len(some))
+	return nil
+}
+
+// renewed is the message that all holds were renewed.
+const renewed = "renewed"
+
+// leadHolds measures how long the commands of another client take while holds are renewed.
+func leadHolds(ctx context.Context, m *Measurement) error {
+	member := m.crew.Members()[0]
+	if err := member.Expect(ready, nil); err != nil {
+		return err
+	}
+	stop, err := m.watch(ctx)
+	if err != nil {
+		return err
+	}
+	pings := m.server.Ping(ctx, pingPause)
+	err = sendAndExpect(member, begin, renewed)
+	latency, pingErr := pings.Stop()
+	if err := errors.Join(err, pingErr, stop()); err != nil {
+		return err
+	}
+	if err := member.Send(finish); err != nil {
+		return err
+	}
+	if err := m.collect(); err != nil {
+		return err
+	}
+	more := m.round.Reports[0].More
+	more[PingP99] = float64(latency.Percentile(99).Nanoseconds()) / 1000
+	more[PingMax] = float64(latency.Max().Nanoseconds()) / 1000
+	return nil
+}
+
+// pingPause is the time between two commands of the other client.
+const pingPause = time.Millisecond
+
 // openHeld opens a locker whose renewals can be counted, if it is lockmw's.
-func (w *Worker) openHeld() (library.Locker, *pipelines, error) {
+func (w *Worker) openHeld(lease time.Duration) (library.Locker, *counter, error) {
 	if w.Library != "lockmw" {
 		locker, err := w.open()
 		return locker, nil, err
 	}
-	l, err := library.OpenLockmw(w.Config, lockmw.WithLease(heldLease))
+	l, err := library.OpenLockmw(w.Config, lockmw.WithLease(lease))
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &pipelines{of: "evalsha"}
+	p := &counter{of: "evalsha"}
 	l.RDB.AddHook(p)
-	return l, p, w.extendOnce(l)
+	return l, p, w.extendOnce(l, lease)
 }
 
 // extendOnce makes the server know the script of renewals, as it does in all ticks but the first.
-func (w *Worker) extendOnce(l *library.Lockmw) error {
+func (w *Worker) extendOnce(l *library.Lockmw, lease time.Duration) error {
 	_, hold, err := l.Client.Lock(context.Background(), w.key(0))
 	if err != nil {
 		return err
 	}
-	return errors.Join(hold.Extend(context.Background(), heldLease), hold.Unlock())
+	return errors.Join(hold.Extend(context.Background(), lease), hold.Unlock())
 }
 
 // A holder takes, keeps and releases many locks, some at a time.
@@ -155,58 +245,49 @@ func (h *holder) unlock(i int) error {
 	return nil
 }
 
-// pipelines is a hook of go-redis that counts commands of one name, and how often some go out together. A nil one counts
-// nothing.
-type pipelines struct {
-	of              string // lower case
-	trips, commands atomic.Int64
+// A counter is a hook of go-redis that counts commands of one name in pipelines and on their own. A nil one counts nothing.
+type counter struct {
+	of       string // lower case
+	commands atomic.Int64
 }
 
-func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (p *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (p *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		p.count(cmd)
 		return next(ctx, cmd)
 	}
 }
 
-func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (p *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		p.count(cmds...)
 		return next(ctx, cmds)
 	}
 }
 
-func (p *pipelines) count(cmds ...redis.Cmder) {
-	n := int64(0)
+func (p *counter) count(cmds ...redis.Cmder) {
 	for _, cmd := range cmds {
 		if cmd.Name() == p.of {
-			n++
+			p.commands.Add(1)
 		}
-	}
-	if n > 0 {
-		p.trips.Add(1)
-		p.commands.Add(n)
 	}
 }
 
-func (p *pipelines) reset() {
+func (p *counter) reset() {
 	if p != nil {
-		p.trips.Store(0)
 		p.commands.Store(0)
 	}
 }
 
-// report adds how many pipelines the renewal of all n holds takes.
-func (p *pipelines) report(more map[string]float64, n int) error {
+// check returns an error if not all n holds were renewed.
+func (p *counter) check(n int) error {
 	if p == nil {
 		return nil
 	}
-	trips, commands := p.trips.Load(), p.commands.Load()
-	if commands < int64(n) {
+	if commands := p.commands.Load(); commands < int64(n) {
 		return fmt.Errorf("%d holds were renewed %d times within a tick: the watchdog was not seen", n, commands)
 	}
-	more["pipelines_per_tick"] = float64(trips) * float64(n) / float64(commands)
 	return nil
 }

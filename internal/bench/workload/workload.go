@@ -35,6 +35,8 @@ type Workload struct {
 	Procs int
 	// Once is set where a repetition would show nothing new: what is counted, not timed.
 	Once bool
+	// Long is set where a measurement takes long whatever its duration: a quick run leaves it out.
+	Long bool
 	// Minor is set where fewer rounds will do.
 	Minor bool
 	// Window is how long a measurement takes; by default the run's duration.
@@ -78,7 +80,7 @@ func All() []Workload {
 		queue("queue10", 10), queue("queue100", 100), queue("queue1000", 1000), queue("queue5000", 5000),
 		reading("rwread1", 1), reading("rwread32", 32), readMostly("rw4x8", 4, 8),
 		semaphores("sem32x8", 4, 8, time.Millisecond), semaphores("sem32x8-20ms", 4, 8, 20*time.Millisecond),
-		handoff, idle("idle1000", 1000), held("held10k", 10_000), reentry, lockAll("all8"),
+		handoff, idle("idle1000", 1000), held(heldLeast), held(heldMore), held(200_000), reentry, lockAll("all8"),
 		crowd("waiters100k", 100_000),
 		distant(solo("solo-rtt1ms")), distant(lockAll("all8-rtt1ms")), distant(spread("spread64-rtt1ms", 64)),
 		confined(solo("solo-procs1"), 1), confined(solo("solo-procs2"), 2),

@@ -236,7 +236,7 @@ func TestHoldsAreWeighedAndRenewed(t *testing.T) {
 	t.Parallel()
 	r := measure(t, use(t), "held10k", lockmw(t), brief)
 	more := r.Reports[0].More
-	for _, name := range []string{"goroutines_per_hold", "heap_per_hold_bytes", "pipelines_per_tick"} {
+	for _, name := range []string{"goroutines_per_hold", workload.HeapPerHold, workload.RedisMemory, workload.PingP99, workload.PingMax, workload.CloseMillis} {
 		if _, ok := more[name]; !ok {
 			t.Errorf("there is no %s in %v", name, more)
 		}
