@@ -220,9 +220,9 @@ func (f *feed[T]) readOnce() {
 	if f.isFirst() {
 		defer func() { f.pace.admitted(time.Since(begun)) }()
 	}
-	f.mu.Lock()
-	f.cancel, f.begun, f.last.since = cancel, begun, begun
-	f.mu.Unlock()
+	if !f.begin(begun, cancel) {
+		return
+	}
 	value, err := f.read(ctx, alive, func(sofar T) {
 		f.update(func() {
 			if !f.last.whole {
@@ -249,6 +249,17 @@ func (f *feed[T]) readOnce() {
 			f.last.err = err
 		}
 	})
+}
+
+// begin starts a read that cancel ends. It reports false if the last viewer has just left: nobody would end the read.
+func (f *feed[T]) begin(now time.Time, cancel context.CancelFunc) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.viewers) == 0 {
+		return false
+	}
+	f.cancel, f.begun, f.last.since = cancel, now, now
+	return true
 }
 
 // update changes what was read, and tells the viewers.
