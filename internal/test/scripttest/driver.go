@@ -107,10 +107,16 @@ func (d *Driver) With(t *testing.T) *Driver {
 	return &with
 }
 
+// newClient returns a client that does not repeat what a server refuses: go-redis would pause before each repetition.
+func newClient(t *testing.T, s *redistest.Server) *redis.Client {
+	t.Helper()
+	return s.NewClient(t, func(o *redis.Options) { o.MaxRetries = -1 })
+}
+
 // OnEach runs test on each server, without the race detector: the scripts run one at a time.
 func OnEach(t *testing.T, test func(d *Driver)) {
 	race.FindsNothing(t)
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) { test(New(t, s.NewClient(t), t.Name())) })
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) { test(New(t, newClient(t, s), t.Name())) })
 }
 
 // OnEachTidy is OnEach that checks after each run of a script what is left.
@@ -129,7 +135,7 @@ func OnEachCrowded(t *testing.T, test func(d *Driver)) {
 		if s.Mini != nil {
 			s.Mini.SetTime(time.Now())
 		}
-		d := New(t, s.NewClient(t), t.Name())
+		d := New(t, newClient(t, s), t.Name())
 		d.Tidy = true
 		test(d)
 	})
@@ -138,7 +144,7 @@ func OnEachCrowded(t *testing.T, test func(d *Driver)) {
 // OnClock runs test on an embedded server whose clock stands still except when the test calls later.
 func OnClock(t *testing.T, test func(d *Driver, later func(time.Duration))) {
 	s := redistest.Mini(t)
-	d := New(t, s.NewClient(t), t.Name())
+	d := New(t, newClient(t, s), t.Name())
 	d.Tidy = true
 	now := time.Now()
 	s.Mini.SetTime(now)
