@@ -9,6 +9,7 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/semaphore"
 )
@@ -19,6 +20,7 @@ var linearizability = []env.Scenario{
 
 const (
 	turmoilOperations = 3000 // at least
+	turmoilQuick      = 1500 // … in the quick suite
 	turmoilOverNodes  = 600  // the same of locks over several nodes, each of which is so many commands
 	turmoilWorkers    = 16
 	turmoilCalls      = 10 // of each worker, between two rests
@@ -51,6 +53,9 @@ type turmoil struct {
 // again, is done by the test's own goroutine; nil: nothing.
 func Linearizability(e *env.Env, meanwhile func(key string)) {
 	t := &turmoil{e: e, meanwhile: meanwhile, length: turmoilOperations, seed: rand.Uint64(), history: judge.NewHistory()}
+	if !suite.Full() {
+		t.length = turmoilQuick
+	}
 	if e.Config.OverNodes != nil {
 		t.length, t.history.OverNodes = turmoilOverNodes, true
 	}
