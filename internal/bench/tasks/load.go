@@ -29,6 +29,7 @@ type load struct {
 type outcome struct {
 	hot, others time.Duration // from the start to the end of the last one
 	empty       int64         // attempts that did not get their lock
+	scripts     int64         // that asynqmw ran in the queue
 }
 
 // A bench measures with a number of workers in each process.
@@ -37,6 +38,7 @@ type bench struct {
 	dir     string
 	lock    string
 	workers []int
+	quick   bool // without the largest sizes
 	n       int
 }
 
@@ -81,7 +83,7 @@ func (b *bench) measure(ctx context.Context, l load, lock string, workers ...int
 	if err := inspector.UnpauseQueue("default"); err != nil {
 		return outcome{}, err
 	}
-	hot, others, err := await(c, l)
+	done, err := await(c, l)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -90,37 +92,39 @@ func (b *bench) measure(ctx context.Context, l load, lock string, workers ...int
 	}
 	c.Wait(15 * time.Second)
 	return outcome{
-		hot: time.Unix(0, hot.Last).Sub(start), others: time.Unix(0, others.Last).Sub(start), empty: hot.Empty + others.Empty,
+		hot: time.Unix(0, done.Hot.Last).Sub(start), others: time.Unix(0, done.Others.Last).Sub(start),
+		empty: done.Hot.Empty + done.Others.Empty, scripts: done.Scripts,
 	}, nil
 }
 
 // await waits until all tasks have run.
-func await(c *crew.Crew, l load) (hot, others tally, err error) {
+func await(c *crew.Crew, l load) (all report, err error) {
 	total := int64(l.hot + l.others + l.first + l.behind)
 	for tick := time.Tick(20 * time.Millisecond); ; <-tick {
-		if hot, others, err = tell(c); err != nil || hot.Ran+others.Ran >= total {
-			return hot, others, err
+		if all, err = tell(c); err != nil || all.Hot.Ran+all.Others.Ran >= total {
+			return all, err
 		}
 	}
 }
 
 // tell asks the workers what they did so far.
-func tell(c *crew.Crew) (hot, others tally, err error) {
+func tell(c *crew.Crew) (all report, err error) {
 	if err := c.Send("tell"); err != nil {
-		return hot, others, err
+		return all, err
 	}
 	for _, m := range c.Members() {
 		var r report
 		if err := m.Expect("tell", &r); err != nil {
-			return hot, others, err
+			return all, err
 		}
 		if r.Violations > 0 {
-			return hot, others, errors.New("two tasks of one key ran at the same time")
+			return all, errors.New("two tasks of one key ran at the same time")
 		}
-		hot.add(r.Hot)
-		others.add(r.Others)
+		all.Hot.add(r.Hot)
+		all.Others.add(r.Others)
+		all.Scripts += r.Scripts
 	}
-	return hot, others, nil
+	return all, nil
 }
 
 // payloads returns what the tasks are to do, in the order in which they are enqueued: others first, then those of the

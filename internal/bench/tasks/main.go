@@ -1,7 +1,7 @@
 // Tasks measures what becomes of asynq tasks that want one lock, and of those beside them, on a redis-server that it
 // starts itself. README.md of the folder above says what each workload measures.
 //
-//	go run ./tasks [-rounds n] [-work list] [-lock how] [-strict]
+//	go run ./tasks [-rounds n] [-work list] [-lock how] [-quick] [-strict]
 package main
 
 import (
@@ -29,10 +29,11 @@ func main() {
 	rounds := flag.Int("rounds", 3, "how often to measure each")
 	list := flag.String("work", "", "`list` of workloads, separated by commas (default all): "+strings.Join(names(), ", "))
 	lock := flag.String("lock", "default", "how tasks lock: default, as in the README of lockmw; wait, in their workers for 5 s; setnx, with SET NX and a script that deletes, for keys that nobody else wants")
+	quick := flag.Bool("quick", false, "measure with two processes only, and without the largest size of a workload that has several")
 	strict := flag.Bool("strict", false, "a missed goal fails the run")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	missed, err := run(ctx, os.Stdout, *rounds, *list, *lock)
+	missed, err := run(ctx, os.Stdout, *rounds, *list, *lock, *quick)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "tasks:", err)
@@ -57,7 +58,7 @@ var crews = []struct {
 }{{"1 x 8", []int{8}}, {"2 x 4", []int{4, 4}}}
 
 // run measures and prints the medians. It reports whether one of them misses its goal.
-func run(ctx context.Context, out io.Writer, rounds int, list, lock string) (missed bool, err error) {
+func run(ctx context.Context, out io.Writer, rounds int, list, lock string, quick bool) (missed bool, err error) {
 	chosen := names()
 	if list != "" {
 		chosen = strings.Split(list, ",")
@@ -87,7 +88,10 @@ func run(ctx context.Context, out io.Writer, rounds int, list, lock string) (mis
 			continue
 		}
 		for _, c := range crews {
-			b := &bench{redis: redis, dir: dir, lock: lock, workers: c.workers}
+			if quick && len(c.workers) == 1 {
+				continue
+			}
+			b := &bench{redis: redis, dir: dir, lock: lock, workers: c.workers, quick: quick}
 			all, err := b.repeat(ctx, w, rounds)
 			if err != nil {
 				return false, fmt.Errorf("%s, %s: %w", w.name, c.name, err)

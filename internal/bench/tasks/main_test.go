@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func TestMistakesOfTheCommandLine(t *testing.T) {
 		{"hot,nothing,cold", "default", `"cold"`},
 		{"", "never", `"never"`},
 	} {
-		if _, err := run(t.Context(), io.Discard, 1, tt.list, tt.lock); err == nil || !strings.Contains(err.Error(), tt.says) {
+		if _, err := run(t.Context(), io.Discard, 1, tt.list, tt.lock, false); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%+v: %v", tt, err)
 		}
 	}
@@ -45,6 +46,35 @@ func TestFiguresSayWhetherTheyReachTheirGoal(t *testing.T) {
 	}
 }
 
+func TestTheExponentSaysHowACostGrows(t *testing.T) {
+	for _, tt := range []struct {
+		costs []float64
+		want  float64
+	}{{[]float64{7, 7, 7}, 0}, {[]float64{1, 10, 100}, 1}, {[]float64{1, 100, 10_000}, 2}, {[]float64{0, 0, 0}, 0}} {
+		if got := exponent("", 0, []int{10, 100, 1000}, tt.costs).values[0]; math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("%v: %v, want %v", tt.costs, got, tt.want)
+		}
+	}
+}
+
+func TestAQuickRunCountsScriptsOfTwoSizes(t *testing.T) {
+	var out strings.Builder
+	s, err := redisserver.Start(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	s.Close()
+	missed, err := run(t.Context(), &out, 1, "parked", "default", true)
+	if err != nil || missed {
+		t.Errorf("missed %v, %v", missed, err)
+	}
+	for text, want := range map[string]bool{"100 tasks of 2 ms": true, "200 tasks": false, "exponent": true, "1 x 8": false} {
+		if strings.Contains(out.String(), text) != want {
+			t.Errorf("%q in the output: want %v\n%s", text, want, out.String())
+		}
+	}
+}
+
 func TestTasksAreEnqueuedInTheirOrder(t *testing.T) {
 	all := load{hot: 4, keys: 2, others: 2, first: 1, behind: 1, work: time.Second}.payloads()
 	var order []string
@@ -63,7 +93,7 @@ func TestMeasurement(t *testing.T) {
 		t.Skip(err)
 	}
 	s.Close()
-	if _, err := run(t.Context(), &out, 1, "hot", "default"); err != nil {
+	if _, err := run(t.Context(), &out, 1, "hot", "default", false); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "1 x 8") || !strings.Contains(out.String(), "2 x 4") {

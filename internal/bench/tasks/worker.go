@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,8 @@ type job struct {
 	Addr    string
 	Page    string // where holders say that they have a lock
 	Workers int
-	Lock    string // none, wait, setnx or default
+	Lock    string // plain (asynq alone), none, wait, setnx or default
+	Queues  int    // besides the default one
 }
 
 // A payload is what a task is to do.
@@ -50,6 +52,7 @@ func (t *tally) add(more tally) {
 type report struct {
 	Hot, Others tally
 	Violations  int64
+	Scripts     int64 // that asynqmw ran in the queues
 }
 
 const typename = "bench:task"
@@ -63,15 +66,20 @@ func work(j job, parent *crew.Parent) error {
 	defer page.Close()
 	rdb := redis.NewClient(&redis.Options{Addr: j.Addr})
 	defer rdb.Close()
+	w := &worker{page: page, checked: j.Lock != "none"}
+	rdb.AddHook(countScripts{&w.scripts})
 	locks, err := lockmw.New(rdb)
 	if err != nil {
 		return err
 	}
 	defer locks.Close()
 
-	w := &worker{page: page, checked: j.Lock != "none"}
 	// README's first task: nothing but WithLock and Configure.
 	cfg := asynq.Config{Concurrency: j.Workers, DelayedTaskCheckInterval: time.Second, LogLevel: asynq.FatalLevel}
+	cfg.Queues = map[string]int{"default": 1}
+	for i := range j.Queues {
+		cfg.Queues[queueName(i)] = 1
+	}
 	key := asynqmw.By("item", asynqmw.Payload(func(p payload) string { return p.Key }))
 	locked := func(h asynq.Handler) asynq.Handler { return h }
 	switch j.Lock {
@@ -82,10 +90,13 @@ func work(j job, parent *crew.Parent) error {
 	case "setnx":
 		locked = plainly(rdb, key)
 	}
+	if j.Lock != "plain" {
+		cfg = asynqmw.Configure(cfg)
+	}
 	mux := asynq.NewServeMux()
 	mux.Use(w.count)
 	mux.Handle(typename, locked(asynq.HandlerFunc(w.process)))
-	server := asynq.NewServer(asynq.RedisClientOpt{Addr: j.Addr}, asynqmw.Configure(cfg))
+	server := asynq.NewServer(asynq.RedisClientOpt{Addr: j.Addr}, cfg)
 	if err := server.Start(mux); err != nil {
 		return err
 	}
@@ -111,6 +122,37 @@ type worker struct {
 	page        *exclusion.Page
 	checked     bool // tasks of one key must not overlap
 	hot, others counts
+	scripts     atomic.Int64
+}
+
+// queueName is the name of a queue besides the default one.
+func queueName(i int) string { return fmt.Sprint("queue", i) }
+
+// countScripts is a hook that counts the scripts that a client runs on asynq's keys.
+type countScripts struct{ n *atomic.Int64 }
+
+func (countScripts) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c countScripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c countScripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			c.count(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (c countScripts) count(cmd redis.Cmder) {
+	if args := cmd.Args(); cmd.Name() == "evalsha" && len(args) > 3 && strings.HasPrefix(fmt.Sprint(args[3]), "asynq:{") {
+		c.n.Add(1)
+	}
 }
 
 type counts struct{ ran, empty, last atomic.Int64 }
@@ -118,7 +160,7 @@ type counts struct{ ran, empty, last atomic.Int64 }
 func (c *counts) tally() tally { return tally{c.ran.Load(), c.empty.Load(), c.last.Load()} }
 
 func (w *worker) report() report {
-	return report{Hot: w.hot.tally(), Others: w.others.tally(), Violations: w.page.Violations()}
+	return report{Hot: w.hot.tally(), Others: w.others.tally(), Violations: w.page.Violations(), Scripts: w.scripts.Load()}
 }
 
 // count counts attempts, whatever is between it and the handler.

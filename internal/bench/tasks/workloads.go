@@ -106,6 +106,9 @@ var workloads = []workload{
 			one("attempts without the lock, a task", 0, float64(got.empty)/float64(l.hot)),
 		}, nil
 	}},
+	{"idle", idleServers},
+	{"lists", lockedLists},
+	{"parked", parkedTasks},
 }
 
 // against compares a load with the same one without locks.
