@@ -15,8 +15,9 @@ import (
 //
 //   - IsFailure returns false for it, and no retry is spent;
 //   - RetryDelayFunc returns the delay after which it comes back if nothing wakes it, or that of WithRequeueDelay;
-//   - TaskCheckInterval is 10 ms unless cfg has one: a server whose queues are empty looks at each of them about 100
-//     times a second, as a task that is woken must not wait for asynq's second;
+//   - unless cfg has a TaskCheckInterval, a server whose queues are empty looks at them often at first, then about once a second,
+//     as asynq does, and whenever it wakes a task, which must not wait for that second. Logger and LogLevel, which asynq uses
+//     before each pause, are wrapped: set them before the call. What is logged stays the same;
 //   - ErrorHandler is not called, nor for a task that WithOnBusy(Drop) or WithRescue deletes;
 //   - BaseContext carries a mark by which WithLock knows that it may rely on this.
 //
@@ -36,9 +37,6 @@ func Configure(cfg asynq.Config) asynq.Config {
 	if base == nil {
 		base = context.Background
 	}
-	if cfg.TaskCheckInterval == 0 {
-		cfg.TaskCheckInterval = 10 * time.Millisecond
-	}
 	cfg.IsFailure = func(err error) bool { return !IsBusy(err) && isFailure(err) }
 	cfg.RetryDelayFunc = func(n int, err error, task *asynq.Task) time.Duration {
 		if busy, ok := errors.AsType[*busyError](err); ok && busy.putBack() {
@@ -54,7 +52,9 @@ func Configure(cfg asynq.Config) asynq.Config {
 		})
 	}
 	s := newServer(cfg.Concurrency)
+	s.pausesByItself(&cfg)
 	cfg.BaseContext = func() context.Context {
+		s.idler.taskCame()
 		return &rootContext{Context: lockmw.WithoutHolds(base()), server: s, began: time.Now()}
 	}
 	return cfg

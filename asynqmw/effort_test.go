@@ -55,13 +55,18 @@ func (*effortCounter) observer() lockmw.Option {
 
 // hook counts the scripts that touch asynq's keys.
 func (*effortCounter) hook(ctx context.Context, cmds []redis.Cmder, send func() error) error {
-	if e, ok := ctx.Value(effortKey{}).(*effort); ok && cmds[0].Name() == "evalsha" && slices.ContainsFunc(cmds[0].Args(), func(arg any) bool {
-		key, _ := arg.(string)
-		return strings.HasPrefix(key, "asynq:{")
-	}) {
+	if e, ok := ctx.Value(effortKey{}).(*effort); ok && isInQueue(cmds) {
 		e.scripts.Add(1)
 	}
 	return send()
+}
+
+// isInQueue reports whether a script runs that touches asynq's keys.
+func isInQueue(cmds []redis.Cmder) bool {
+	return cmds[0].Name() == "evalsha" && slices.ContainsFunc(cmds[0].Args(), func(arg any) bool {
+		key, _ := arg.(string)
+		return strings.HasPrefix(key, "asynq:{")
+	})
 }
 
 // A task that was parked by this server and comes back runs no script. One that was parked by another server, or is the first to
@@ -98,6 +103,46 @@ func TestATaskThatMeetsABusyLockCallsForItOnceAndRunsOneScript(t *testing.T) {
 			}
 			if most := tasks * (servers - 1); len(c.all) > 2*tasks || again > most {
 				t.Errorf("with %d servers, %d attempts, %d of which called for the lock twice; want %d and %d at most", servers, len(c.all), again, 2*tasks, most)
+			}
+		}
+	})
+}
+
+// A task is parked by one script, and the next one is woken by one when the lock is taken. A third one is needed only where none was
+// on its way when the lock was released.
+func TestParkingRunsFewScriptsForATask(t *testing.T) {
+	const tasks = 100
+	inBubble(t, func(t *testing.T, queues asynq.RedisConnOpt) {
+		for _, servers := range []int{1, 2} {
+			q := newQueue(t, queues)
+			resume := q.pause()
+			var ids []string
+			for range tasks {
+				ids = append(ids, q.fulfil("7"))
+			}
+			var scripts atomic.Int32
+			var shutdowns []func()
+			for range servers {
+				rdb := queues.(pipedRedis).s.NewClient(t)
+				rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+					if isInQueue(cmds) && !isLook(cmds) {
+						scripts.Add(1)
+					}
+					return send()
+				}))
+				locks := usertest.ClientOf(t, rdb)
+				shutdowns = append(shutdowns, startServer(t, queues, parked(8/servers), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error {
+					<-time.After(10 * time.Millisecond) // the work
+					return nil
+				}))))
+			}
+			resume(servers)
+			q.awaitDone(ids...)
+			for _, shutdown := range shutdowns {
+				shutdown()
+			}
+			if n := scripts.Load(); n > 28*tasks/10 {
+				t.Errorf("with %d servers, %d scripts for %d tasks", servers, n, tasks)
 			}
 		}
 	})

@@ -18,11 +18,12 @@ import (
 //
 //   - a task of this server gets the lock, and no other task needs a worker: the next one is then there in time, and
 //     waits for the lock in its worker
-//   - a task of this server releases the lock, and none waits for it in a worker here
+//   - a task of this server releases the lock, and none waits for it in a worker here, or was on its way a moment ago
 //   - the lock is seen to be free, or was held by others for a while: see look
 //
 // The lists are in Redis, and what stands there is only a hint: wake.lua looks at each task before it moves it.
 type parker struct {
+	id     string // by which look.lua tells servers apart
 	server *server
 	locks  core.Backend
 	store  parked.Store
@@ -30,7 +31,7 @@ type parker struct {
 
 	mu    sync.Mutex
 	stats map[parked.Want]*keyStats // of locks with parked tasks
-	looks map[string]time.Time      // the queues whose lists are looked at: when their last task came
+	looks map[string]*looking       // by queue
 }
 
 // keyStats is what is known of the tasks on one list.
@@ -39,6 +40,7 @@ type keyStats struct {
 	mean    time.Duration // how long a task has the lock; 0: unknown
 	waking  bool          // a wakening is on its way
 	again   bool          // and a release came after it
+	next    bool          // a task was on its way, or waited, when the lock was last taken
 	gone    []string      // tasks that have got the lock, and may be on the list
 }
 
@@ -55,8 +57,8 @@ const (
 	longestStay  = core.StallAfter * 4 / 5
 	// usualHold is how long a task is thought to have its lock before that is known.
 	usualHold = 100 * time.Millisecond
-	// maxTries is how often tasks on their way back into the queue are waited for, a millisecond each.
-	maxTries = 20
+	// maxTries is how often tasks on their way back into the queue are waited for: a millisecond, then twice as long each time.
+	maxTries = 5
 )
 
 // know notes that a lock has parked tasks. The result is nil if too many locks are known.
@@ -80,8 +82,15 @@ func (p *parker) park(ctx context.Context, b parked.Busy) (parked.Answer, error)
 	}
 	p.mu.Unlock()
 	answer, err := p.store.Park(ctx, b)
-	if err == nil && answer.What == parked.Park {
+	if err != nil {
+		return answer, err
+	}
+	switch answer.What {
+	case parked.Park:
 		p.know(b.Want)
+		p.listed(b.Queue)
+	case parked.WaitInWorker:
+		p.listed(b.Queue)
 	}
 	return answer, err
 }
@@ -105,6 +114,7 @@ func (p *parker) holds(w parked.Want, a *attempt) (released func()) {
 	s := p.stats[w]
 	if s != nil {
 		s.gone = append(s.gone, a.id)
+		s.next = false
 	}
 	p.mu.Unlock()
 	if s != nil {
@@ -123,7 +133,7 @@ func (p *parker) released(w parked.Want, had time.Duration) {
 		}
 		s.mean += (had - s.mean) / 4
 	}
-	due := s != nil && s.waiting == 0
+	due := s != nil && s.waiting == 0 && (!s.next || had >= shortestStay)
 	p.mu.Unlock()
 	if due { // before the worker takes another task
 		p.wake(w, parked.Anyway)
@@ -146,8 +156,16 @@ func (p *parker) continueWake(w parked.Want, s *keyStats, n int, when parked.Whe
 		s.gone = nil
 		p.mu.Unlock()
 		done, err := p.store.Wake(w, n, when, gone)
+		if done.Some {
+			p.server.idler.endPause()
+		}
+		if when == parked.Ahead {
+			p.mu.Lock()
+			s.next = err == nil && done.Next
+			p.mu.Unlock()
+		}
 		if err == nil && done.Soon && tries < maxTries && !p.isClosed() {
-			time.AfterFunc(time.Millisecond, func() { p.continueWake(w, s, n, when, tries+1) })
+			time.AfterFunc(time.Millisecond<<tries, func() { p.continueWake(w, s, n, when, tries+1) })
 			return
 		}
 		if !p.endWake(w, s, err == nil && done.Left == 0) {

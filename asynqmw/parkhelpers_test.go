@@ -25,7 +25,7 @@ func parked(workers int) asynq.Config {
 
 // blind has a client not see which locks have parked tasks.
 func blind(_ context.Context, cmds []redis.Cmder, send func() error) error {
-	if cmds[0].Name() == "srandmember" {
+	if isLook(cmds) {
 		return errors.New("it is blind")
 	}
 	return send()

@@ -1,10 +1,10 @@
 package asynqmw
 
 import (
+	"crypto/rand"
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -15,6 +15,7 @@ import (
 // A server is what the tasks of one asynq server share.
 type server struct {
 	workers int
+	idler   *idler
 	waiting atomic.Int32 // workers that wait for a lock, of them:
 	staying atomic.Int32 // for a second at most
 
@@ -31,7 +32,7 @@ func newServer(concurrency int) *server {
 	if concurrency < 1 {
 		concurrency = runtime.NumCPU() // as asynq has it
 	}
-	return &server{workers: concurrency, parkers: make(map[parkerID]*parker)}
+	return &server{workers: concurrency, idler: newIdler(), parkers: make(map[parkerID]*parker)}
 }
 
 // parker returns the parker of the server for locks and queues.
@@ -42,12 +43,24 @@ func (s *server) parker(locks core.Backend, queues parked.Store) *parker {
 	p := s.parkers[id]
 	if p == nil {
 		p = &parker{
-			server: s, locks: locks, store: queues,
-			stats: make(map[parked.Want]*keyStats), looks: make(map[string]time.Time),
+			id: rand.Text(), server: s, locks: locks, store: queues,
+			stats: make(map[parked.Want]*keyStats), looks: make(map[string]*looking),
 		}
 		s.parkers[id] = p
 	}
 	return p
+}
+
+// hasLists reports whether tasks are parked in a queue of the server.
+func (s *server) hasLists() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parkers {
+		if p.hasLists() {
+			return true
+		}
+	}
+	return false
 }
 
 // maxWaits is how many workers may wait for a lock at a time: half of them.

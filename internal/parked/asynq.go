@@ -55,6 +55,9 @@ func check(modules []*debug.Module) error {
 // IsEnqueue reports whether asynq may enqueue a task by a command: it does so by scripts.
 func IsEnqueue(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval") }
 
+// FoundNothing reports whether asynq's processor has found all queues empty, by what it then logs. It pauses when this is logged.
+func FoundNothing(logged []any) bool { return len(logged) == 1 && logged[0] == "All queues are empty" }
+
 // Delay returns the delay after which asynq, which stores whole seconds, retries a task at due.
 func Delay(due time.Time) time.Duration { return time.Until(due.Add(time.Second / 2)) }
 
@@ -169,6 +172,8 @@ const (
 type Wakening struct {
 	Left int  // how many are on the list; -1: it was not looked at
 	Soon bool // to be tried again immediately
+	Some bool // tasks were moved to the front of their queue
+	Next bool // Ahead: a task is on its way, or waits in its worker
 }
 
 // Wake moves tasks of a list to the front of their queue, until n are on their way or wait. Tasks that have got the lock
@@ -188,15 +193,10 @@ func (s Store) Wake(w Want, n int, when When, gone []string) (Wakening, error) {
 	if err != nil {
 		return Wakening{}, err
 	}
-	if len(got) != 2 {
+	if len(got) != 4 {
 		return Wakening{}, fmt.Errorf("asynqmw: unexpected answer %v of wake.lua", got)
 	}
-	return Wakening{Left: int(got[0]), Soon: got[1] == 1}, nil
-}
-
-// Locks returns locks that have a list in a queue: all, or some at random if there are many.
-func (s Store) Locks(ctx context.Context, queue string) ([]string, error) {
-	return s.Redis.SRandMemberN(ctx, LocksOf(queue), looksAtMost).Result()
+	return Wakening{Left: int(got[0]), Soon: got[1] == 1, Some: got[2] > 0, Next: got[3] > 0}, nil
 }
 
 // State returns asynq's name of the state of a task; "" if there is no such task.

@@ -6,11 +6,12 @@
 --   ARGV 1 what the keys of tasks begin with      2 lock      3 how many are to be on their way or wait for the lock
 --        4 when: anyway; "ahead": only if no other task waits for a worker; "held": only if no older task waits for the lock
 --        5 now (ns)      6 for how long a task counts that was woken (µs)      7… tasks that have got the lock
---   returns {how many are left in the list or -1, 1 if it is to be tried again immediately}
+--   returns {how many are left in the list or -1, 1 if it is to be tried again immediately, how many were woken,
+--        ahead of the release: how many are on their way or wait}
 -- sign.lua describes the field lockmw.
 local call = redis.call
 for i = 7, #ARGV do call('ZREM', KEYS[1], ARGV[i]) end
-if call('EXISTS', KEYS[6]) == 1 or ARGV[4] == 'ahead' and call('LLEN', KEYS[3]) > 0 then return {-1, 0} end
+if call('EXISTS', KEYS[6]) == 1 or ARGV[4] == 'ahead' and call('LLEN', KEYS[3]) > 0 then return {-1, 0, 0, 0} end
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local ahead, most = ARGV[4] == 'ahead', tonumber(ARGV[3])
@@ -48,4 +49,4 @@ for i = #chosen, 1, -1 do -- the first one is to be at the front
 end
 local left = call('ZCARD', KEYS[1])
 if left == 0 then call('SREM', KEYS[2], ARGV[2]) end
-return {left, #chosen == 0 and soon or 0}
+return {left, #chosen == 0 and soon or 0, #chosen, coming + #chosen}

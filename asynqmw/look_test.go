@@ -1,0 +1,207 @@
+package asynqmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
+)
+
+// A looker is the client of a server whose looks at locks are counted, and which can fail.
+type looker struct {
+	rdb         *redis.Client
+	looks, asks atomic.Int32
+	dead, blind atomic.Bool
+}
+
+func newLooker(t *testing.T, s *redistest.Server) *looker {
+	l := &looker{rdb: s.NewClient(t)}
+	l.rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+		switch {
+		case isLook(cmds):
+			l.asks.Add(1)
+		case len(cmds[0].Args()) > 2 && cmds[0].Name() == "exists": // of several locks
+			l.looks.Add(1)
+			if l.blind.Load() {
+				return errors.New("it does not reach the locks")
+			}
+		}
+		if l.dead.Load() {
+			return errors.New("its process has died")
+		}
+		return send()
+	}))
+	return l
+}
+
+// isLook reports whether a server asks whether it is to look at locks.
+func isLook(cmds []redis.Cmder) bool {
+	return slices.ContainsFunc(cmds[0].Args(), func(arg any) bool {
+		key, _ := arg.(string)
+		return strings.HasSuffix(key, "}:lockmw:looker")
+	})
+}
+
+// startLookers starts servers in a bubble, one after the other, while the locks of two items are held. The first one parks a task
+// for each item, and so has the turn to look. Only the last one has workers in the end.
+func startLookers(t *testing.T, opt asynq.RedisConnOpt, n int, h asynq.Handler) (all []*looker, release []func()) {
+	s := opt.(pipedRedis).s
+	q, holder := newQueue(t, opt), usertest.Client(t, s)
+	for i := range n {
+		l := newLooker(t, s)
+		all = append(all, l)
+		shutdown := startServer(t, opt, parked(4), asynqmw.WithLock(usertest.Abandoned(t, l.rdb), byItem)(h))
+		if i == 0 {
+			for item := range 2 {
+				release = append(release, usertest.Occupy(t, holder, fmt.Sprint("item:", item)))
+				q.awaitParked(q.fulfil(fmt.Sprint(item)))
+			}
+		}
+		q.await(q.fulfil("own"), asynq.TaskStateCompleted) // it asks from now on
+		<-time.After(3 * time.Second)
+		if i < n-1 {
+			shutdown() // of the workers: what looks does not hear of it
+		}
+	}
+	<-time.After(3 * time.Second)
+	for _, l := range all {
+		l.looks.Store(0)
+		l.asks.Store(0)
+	}
+	return all, release
+}
+
+func TestOneServerLooksAtTheLocksOfAQueue(t *testing.T) {
+	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		all, release := startLookers(t, opt, 3, handle(func(context.Context) error { return nil }))
+		var looks, asks []int32
+		<-time.After(time.Minute)
+		for _, l := range all {
+			looks, asks = append(looks, l.looks.Load()), append(asks, l.asks.Load())
+		}
+		if looks[0] < 90 || looks[0] > 160 || looks[1]+looks[2] > 0 {
+			t.Errorf("in a minute they looked %v times, want 120, 0 and 0", looks)
+		}
+		if asks[1] > 55 || asks[2] > 55 {
+			t.Errorf("in a minute they asked %v times, want 120, 40 and 40", asks)
+		}
+		for _, f := range release {
+			f()
+		}
+	})
+}
+
+// The turn of a server that died ends after parked.TurnLasts, and another one asks after 1.9 s at most.
+func TestAServerThatLookedAndDiedIsFollowed(t *testing.T) {
+	for name, fail := range map[string]func(*looker){
+		"died":                     func(l *looker) { l.dead.Store(true) },
+		"does not reach the locks": func(l *looker) { l.blind.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+				ran := make(chan time.Time, 10)
+				all, release := startLookers(t, opt, 2, asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
+					if !strings.Contains(string(task.Payload()), "own") {
+						ran <- time.Now()
+					}
+					return nil
+				}))
+				fail(all[0])
+				start := time.Now()
+				for _, f := range release {
+					f()
+				}
+				for range 2 {
+					if took := receive(t, ran).Sub(start); took > 5*time.Second {
+						t.Errorf("a parked task ran %v after the release", took)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A server that has looked at no lists for a while looks at a new one as soon as at others.
+func TestTheFirstListIsLookedAtInTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := opt.(pipedRedis).s
+		q, ran := newQueue(t, opt), make(chan time.Time, 1)
+		startServer(t, opt, parked(1), asynqmw.WithLock(usertest.Client(t, s), byItem)(handle(func(context.Context) error {
+			ran <- time.Now()
+			return nil
+		})))
+		q.fulfil("own")
+		receive(t, ran)
+		holder := usertest.Client(t, s)
+		for range 10 {
+			<-time.After(7 * time.Second)
+			release := usertest.Occupy(t, holder, "item:7")
+			q.awaitParked(q.fulfil("7"))
+			start := time.Now()
+			release()
+			if took := receive(t, ran).Sub(start); took > 700*time.Millisecond {
+				t.Errorf("a parked task ran %v after the release", took)
+			}
+		}
+	})
+}
+
+func TestAClosedClientGivesItsTurnUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := opt.(pipedRedis).s
+		q, locks, rdb := newQueue(t, opt), usertest.Client(t, s), s.NewClient(t)
+		defer usertest.Occupy(t, usertest.Client(t, s), "item:7")()
+		startServer(t, opt, parked(4), asynqmw.WithLock(locks, byItem)(never(t)))
+		q.awaitParked(q.fulfil("7"))
+		<-time.After(3 * time.Second)
+		for _, want := range []int64{1, 0} {
+			if n := rdb.Exists(t.Context(), "asynq:{default}:lockmw:looker").Val(); n != want {
+				t.Errorf("%d servers have the turn, want %d", n, want)
+			}
+			if err := locks.Close(); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+	})
+}
+
+// A task that was on its way when the lock was taken has left its worker by the end of a long hold. Once in a while a look comes at
+// that moment, so the median counts.
+func TestTheNextTaskIsWokenAtTheEndOfALongHold(t *testing.T) {
+	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := opt.(pipedRedis).s
+		q, ends, ran := newQueue(t, opt), make(chan time.Time, 10), make(chan time.Time, 10)
+		var took []time.Duration
+		for range 5 {
+			release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
+			shutdown := startServer(t, opt, parked(4), asynqmw.WithLock(usertest.Client(t, s), byItem)(handle(func(context.Context) error {
+				ran <- time.Now()
+				<-time.After(1500 * time.Millisecond)
+				ends <- time.Now()
+				return nil
+			})))
+			q.awaitParked(q.fulfil("7"), q.fulfil("7"))
+			release()
+			receive(t, ran)
+			end := receive(t, ends)
+			took = append(took, receive(t, ran).Sub(end))
+			receive(t, ends)
+			shutdown()
+		}
+		if slices.Sort(took); took[2] > 50*time.Millisecond {
+			t.Errorf("the next task began %v after the release", took)
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package parked
+
+import (
+	"context"
+	_ "embed" // the script
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed look.lua
+var lookLua string
+
+var lookScript = redis.NewScript(lookLua)
+
+// TurnLasts is how long a server that does not ask again keeps the turn to look.
+const TurnLasts = 1500 * time.Millisecond
+
+// LookerOf is the id of the server whose turn it is to look at the lists of a queue.
+func LookerOf(queue string) string { return InQueue(queue, "lockmw:looker") }
+
+// Look returns locks that have a list in a queue: all, or some at random if there are many. It reports whether it is the turn of
+// the server with this id to look at them. The turn lasts for TurnLasts unless the server calls Look again.
+func (s Store) Look(ctx context.Context, queue, id string) (locks []string, turn bool, err error) {
+	return s.look(ctx, queue, id, TurnLasts)
+}
+
+// EndTurn lets another server look.
+func (s Store) EndTurn(ctx context.Context, queue, id string) error {
+	_, _, err := s.look(ctx, queue, id, 0)
+	return err
+}
+
+func (s Store) look(ctx context.Context, queue, id string, lasts time.Duration) (locks []string, turn bool, err error) {
+	got, err := lookScript.Run(ctx, s.Redis, []string{LookerOf(queue), LocksOf(queue)}, id, lasts.Milliseconds(), looksAtMost).Slice()
+	if err != nil {
+		return nil, false, err
+	}
+	if len(got) == 0 {
+		return nil, false, fmt.Errorf("asynqmw: unexpected answer %v of look.lua", got)
+	}
+	for _, lock := range got[1:] {
+		locks = append(locks, fmt.Sprint(lock))
+	}
+	return locks, fmt.Sprint(got[0]) == "1", nil
+}
+
+// Free returns which of the locks nobody holds, by their Redis keys. On one server it asks about all of them together, and about a
+// half only where some are free. A Cluster, or a client of an unknown type, answers for each lock.
+func Free(ctx context.Context, rdb redis.UniversalClient, locks []string) (free []string, err error) {
+	var groups [][]string
+	if _, ok := rdb.(*redis.Client); ok && len(locks) > 0 {
+		groups = [][]string{locks}
+	} else {
+		for _, lock := range locks {
+			groups = append(groups, []string{lock})
+		}
+	}
+	for len(groups) > 0 {
+		pipe := rdb.Pipeline()
+		held := make([]*redis.IntCmd, len(groups))
+		for i, group := range groups {
+			held[i] = pipe.Exists(ctx, group...)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, err
+		}
+		var next [][]string
+		for i, group := range groups {
+			switch n := int(held[i].Val()); {
+			case n == 0:
+				free = append(free, group...)
+			case n < len(group):
+				half := len(group) / 2
+				next = append(next, group[:half], group[half:])
+			}
+		}
+		groups = next
+	}
+	return free, nil
+}

@@ -1,0 +1,151 @@
+package parked_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/parked"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
+)
+
+// looks compares what Look returns.
+func (tb *table) looks(id string, turn bool, locks ...string) {
+	tb.t.Helper()
+	got, mine, err := tb.store.Look(context.Background(), "default", id)
+	if err != nil || mine != turn || !slices.Equal(got, locks) {
+		tb.t.Errorf("server %s sees %v, and has the turn: %v, %v; want %v, %v", id, got, mine, err, locks, turn)
+	}
+}
+
+func TestOneServerHasTheTurnToLook(t *testing.T) {
+	eachTable(t, func(tb *table) {
+		looker := parked.LookerOf("default")
+		tb.looks("a", false)
+		if tb.rdb.Exists(t.Context(), looker).Val() != 0 {
+			t.Error("a server has the turn although there is no list")
+		}
+		tb.parks("first")
+		tb.looks("a", true, tb.want.Lock)
+		tb.looks("b", false, tb.want.Lock)
+		tb.do("PEXPIRE", looker, 100)
+		tb.looks("a", true, tb.want.Lock) // as does a copy of its call
+		if left := tb.rdb.PTTL(t.Context(), looker).Val(); left <= 100*time.Millisecond || left > parked.TurnLasts {
+			t.Errorf("the turn lasts for another %v", left)
+		}
+		for range 2 {
+			tb.ends("b")
+		}
+		tb.looks("b", false, tb.want.Lock)
+		for range 2 {
+			tb.ends("a")
+		}
+		tb.looks("b", true, tb.want.Lock)
+		tb.ends("a") // a late copy
+		tb.looks("a", false, tb.want.Lock)
+		tb.do("DEL", looker) // b has died
+		tb.looks("a", true, tb.want.Lock)
+	})
+}
+
+func (tb *table) ends(id string) {
+	tb.t.Helper()
+	if err := tb.store.EndTurn(context.Background(), "default", id); err != nil {
+		tb.t.Error(err)
+	}
+}
+
+func TestFreeLocksAreFoundWithFewCommands(t *testing.T) {
+	const most = 1000
+	rdb := redistest.Mini(t).NewClient(t)
+	var commands, trips atomic.Int32
+	var locks []string
+	for i := range most {
+		locks = append(locks, fmt.Sprintf("lockmw:{item:%d}", i))
+	}
+	rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+		if cmds[0].Name() == "exists" {
+			commands.Add(int32(len(cmds)))
+			trips.Add(1)
+		}
+		return send()
+	}))
+	for name, tt := range map[string]struct {
+		free            []int
+		commands, trips int32
+	}{
+		"all are held": {nil, 1, 1},
+		"the first":    {[]int{0}, 21, 11},
+		"three":        {[]int{1, 500, 999}, 61, 11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rdb.FlushAll(t.Context())
+			var want []string
+			for i, lock := range locks {
+				if slices.Contains(tt.free, i) {
+					want = append(want, lock)
+				} else {
+					rdb.HSet(t.Context(), lock, "owner", "o")
+				}
+			}
+			commands.Store(0)
+			trips.Store(0)
+			free, err := parked.Free(t.Context(), rdb, locks)
+			slices.Sort(free)
+			slices.Sort(want)
+			if err != nil || !slices.Equal(free, want) {
+				t.Errorf("free are %v, %v; want %v", free, err, want)
+			}
+			if n, m := commands.Load(), trips.Load(); n > tt.commands || m > tt.trips {
+				t.Errorf("%d commands in %d round trips, want %d in %d at most", n, m, tt.commands, tt.trips)
+			}
+		})
+	}
+	rdb.FlushAll(t.Context())
+	commands.Store(0)
+	if free, err := parked.Free(t.Context(), rdb, locks); err != nil || len(free) != most || commands.Load() != 1 {
+		t.Errorf("%d are free, %v, and it took %d commands", len(free), err, commands.Load())
+	}
+	if free, err := parked.Free(t.Context(), rdb, nil); err != nil || len(free) != 0 {
+		t.Errorf("none: %v, %v", free, err)
+	}
+	if _, err := parked.Free(canceled(t), rdb, locks); err == nil {
+		t.Error("no error after a cancellation")
+	}
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+func TestTheLocksOfAClusterAreLookedAt(t *testing.T) {
+	suite.NeedsFull(t, "a Cluster takes seconds to start")
+	rdb := redistest.NewCluster(t, 3, 0).Client(t)
+	var locks []string
+	for i := range 20 {
+		lock := fmt.Sprintf("lockmw:{item:%d}", i)
+		locks = append(locks, lock)
+		if i != 7 {
+			rdb.HSet(t.Context(), lock, "owner", "o")
+		}
+	}
+	if err := rdb.SAdd(t.Context(), parked.LocksOf("default"), locks).Err(); err != nil {
+		t.Fatal(err)
+	}
+	store := parked.Store{Redis: rdb}
+	seen, turn, err := store.Look(t.Context(), "default", "a")
+	if err != nil || !turn || len(seen) != len(locks) {
+		t.Fatalf("seen are %v, turn %v, %v", seen, turn, err)
+	}
+	if free, err := parked.Free(t.Context(), rdb, seen); err != nil || !slices.Equal(free, []string{"lockmw:{item:7}"}) {
+		t.Errorf("free are %v, %v", free, err)
+	}
+}
