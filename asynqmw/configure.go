@@ -17,7 +17,7 @@ import (
 //   - RetryDelayFunc returns the delay after which it comes back if nothing wakes it, or that of WithRequeueDelay;
 //   - unless cfg has a TaskCheckInterval, a server whose queues are empty looks at them often at first, then about once a second,
 //     as asynq does, and whenever it wakes a task, which must not wait for that second. Logger and LogLevel, which asynq uses
-//     before each pause, are wrapped: set them before the call. What is logged stays the same;
+//     before each pause, are wrapped: set them before the call. asynq logs the same lines;
 //   - ErrorHandler is not called, nor for a task that WithOnBusy(Drop) or WithRescue deletes;
 //   - BaseContext carries a mark by which WithLock knows that it may rely on this.
 //
