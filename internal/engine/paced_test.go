@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +30,12 @@ func (p *pipelineSizes) ProcessPipelineHook(next redis.ProcessPipelineHook) redi
 	}
 }
 
+func (p *pipelineSizes) get() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.sizes)
+}
+
 // Renewals that are due together are no burst, which would delay the commands of others. None of them is late for that.
 func TestRenewalsThatAreDueTogetherAreSpread(t *testing.T) {
 	const n, lease = 600, 2 * time.Second
@@ -44,7 +51,7 @@ func TestRenewalsThatAreDueTogetherAreSpread(t *testing.T) {
 		b.e.rdb.(*redis.Client).AddHook(sizes)
 		time.Sleep(5 * lease / 4)
 		renewed := 0
-		for _, size := range sizes.sizes {
+		for _, size := range sizes.get() {
 			if renewed += size; size > 512 {
 				b.Errorf("a pipeline of %d commands", size)
 			}
