@@ -65,6 +65,14 @@ func startQueueOn(t *testing.T, redis asynq.RedisConnOpt, cfg asynq.Config, h as
 	return q
 }
 
+// noteWhen is a handler that says when each task runs.
+func noteWhen(ran chan<- time.Time) asynq.Handler {
+	return handle(func(context.Context) error {
+		ran <- time.Now()
+		return nil
+	})
+}
+
 // newQueue returns a queue without a server.
 func newQueue(t testing.TB, redis asynq.RedisConnOpt) *queue {
 	q := &queue{t: t, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis)}

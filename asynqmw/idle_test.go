@@ -67,10 +67,7 @@ func TestATaskThatIsWokenEndsThePauseOfItsServer(t *testing.T) {
 			}
 			return send()
 		}))
-		startServer(t, opt, parked(4), asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem)(handle(func(context.Context) error {
-			ran <- time.Now()
-			return nil
-		})))
+		startServer(t, opt, parked(4), asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem)(noteWhen(ran)))
 		for range 5 {
 			release := usertest.Occupy(t, holder, "item:7")
 			q.awaitParked(q.fulfil("7"))
@@ -99,10 +96,7 @@ func TestATaskThatFollowsAnotherDoesNotWaitLong(t *testing.T) {
 	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		s := opt.(pipedRedis).s
 		q, ran := newQueue(t, opt), make(chan time.Time, 1)
-		startServer(t, opt, parked(4), asynqmw.WithLock(usertest.Client(t, s), byItem)(handle(func(context.Context) error {
-			ran <- time.Now()
-			return nil
-		})))
+		startServer(t, opt, parked(4), asynqmw.WithLock(usertest.Client(t, s), byItem)(noteWhen(ran)))
 		q.fulfil("7")
 		receive(t, ran)
 		for range 20 {

@@ -137,10 +137,7 @@ func TestTheFirstListIsLookedAtInTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		s := opt.(pipedRedis).s
 		q, ran := newQueue(t, opt), make(chan time.Time, 1)
-		startServer(t, opt, parked(1), asynqmw.WithLock(usertest.Client(t, s), byItem)(handle(func(context.Context) error {
-			ran <- time.Now()
-			return nil
-		})))
+		startServer(t, opt, parked(1), asynqmw.WithLock(usertest.Client(t, s), byItem)(noteWhen(ran)))
 		q.fulfil("own")
 		receive(t, ran)
 		holder := usertest.Client(t, s)
