@@ -83,6 +83,7 @@ func releasedIsFree(e *env.Env) {
 	answer := c.Wire.HoldReply(key)
 	earlier := e.Call(e.Ctx, c.Rival, key, lockmw.WithWait(0))
 	e.Caught(answer)
+	synctest.Wait() // each of several nodes has answered before the release
 	e.Unlock(ctx, held)
 	later := e.Call(e.Ctx, c.Rival, key, lockmw.WithWait(0))
 	synctest.Wait()
