@@ -177,8 +177,7 @@ func (b *bubble) wantSent(what string, want ...string) {
 	}
 }
 
-// warm has the server know the scripts that tests of locks send, and the engine be subscribed. An embedded server takes a
-// millisecond to read one.
+// warm has the server know the scripts that tests of locks send, and the engine be subscribed.
 func (b *bubble) warm() {
 	b.Helper()
 	b.warmWith("acquire", "acquire_all", "poll", "renew", "tell", "release", "downgrade", "cancel")
@@ -192,12 +191,11 @@ func (b *bubble) warmPermits() {
 
 func (b *bubble) warmWith(names ...string) {
 	b.Helper()
-	scripts := b.scripts()
+	scripts, sources := b.scripts(), make(map[string]string)
 	for _, name := range names {
-		if err := b.rdb.ScriptLoad(b.Context(), scripts[name].Source).Err(); err != nil {
-			b.Fatal(err)
-		}
+		sources[scripts[name].SHA] = scripts[name].Source
 	}
+	b.s.Know(b.T, sources)
 	b.e.inboxes.Use(b.inbox())
 	synctest.Wait()
 	if !b.inbox().IsLive() {

@@ -22,15 +22,8 @@ type Memory struct {
 // NewMemory has an embedded server answer INFO as a master does that has just started.
 func (s *Server) NewMemory(t testing.TB) *Memory {
 	t.Helper()
-	if s.pipe { // it begins with its first connection
-		conn, err := s.dialPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = conn.Close()
-	}
 	m := &Memory{server: s, id: newReplicationID()}
-	s.Mini.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+	s.embedded(t).SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
 		if cmd != "INFO" {
 			return false
 		}

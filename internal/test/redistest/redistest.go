@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/redisserver"
@@ -124,4 +125,17 @@ func (s *Server) dialPipe() (net.Conn, error) {
 		return nil, err
 	}
 	return newPipe(conn), nil
+}
+
+// embedded returns what serves the commands of an embedded server.
+func (s *Server) embedded(t testing.TB) *server.Server {
+	t.Helper()
+	if s.pipe { // it begins with its first connection
+		conn, err := s.dialPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+	return s.Mini.Server()
 }
