@@ -241,6 +241,7 @@ func (c *wireConn) Write(b []byte) (int, error) {
 		w.mu.Unlock()
 		return len(b), nil
 	}
+	c.missed = c.missed || w.silent // the answer may come as late as Restore
 	f := w.faultFor(b)
 	switch {
 	case f == nil:
