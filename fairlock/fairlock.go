@@ -9,7 +9,7 @@
 // own, and the lock is passed on without a command only to calls of the same process that are the next in the
 // queue. It is not if their options end or keep the hold in another way than Unlock does. Redis numbers the calls
 // as they arrive; no client's clock matters. A call that gives up leaves the queue at once. A call whose process
-// has died is removed when its turn comes, 2.25 s after its last sign of life at the earliest. If its turn comes
+// has died is removed when its turn comes, 4 s after the process was last seen at the earliest. If its turn comes
 // sooner it may be granted the lock, and the next call has it 3 s later. The order of the others stays as it is.
 // A nested Lock of a key that the context holds does not wait.
 //

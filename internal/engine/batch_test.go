@@ -168,7 +168,7 @@ func TestABatchIsHarmlessWhenRepeated(t *testing.T) {
 func TestABatchIsRefusedOnlyForOne(t *testing.T) {
 	s := redistest.Redis(t)
 	admin := s.NewClient(t)
-	rule := []any{"acl", "setuser", "app", "on", ">right", "+@all", "&*", "~lockmw:fence", "~warm", "~*:{warm}*"}
+	rule := []any{"acl", "setuser", "app", "on", ">right", "+@all", "&*", "~lockmw:fence", "~lockmw:alive", "~warm", "~*:{warm}*"}
 	for i := range 4 {
 		rule = append(rule, fmt.Sprintf("~lockmw:{item:%d}*", i))
 	}

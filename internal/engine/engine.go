@@ -310,7 +310,7 @@ func (e *Engine) Trusted(key string) string {
 // who have the lock.
 func (e *Engine) Counter(ctx context.Context, key string) (last int64, err error) {
 	keys := e.layout.KeySet(key)
-	p := script.Poll{Keys: &keys, Subscribed: e.slotOf(&keys).inbox.IsLive()}
+	p := script.Poll{Keys: &keys}
 	a, err := e.ask(ctx, p.Call)
 	if err != nil {
 		return 0, err

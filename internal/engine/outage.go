@@ -310,6 +310,7 @@ func (e *Engine) probe() {
 // node. No pipeline waits for an earlier one (rule 13 of docs/protocol.md). Only the goroutine of the schedule adds to it.
 type round struct {
 	renewals []transport.Due
+	beats    []*transport.Call
 	polls    []*request
 	tells    []*transport.Call
 	lost     []*hold
@@ -322,6 +323,8 @@ const (
 	// maxPolling bounds the pipelines under way to a node. No pipeline waits for another, so they would pile up
 	// if it did not answer.
 	maxPolling = 16
+	// maxBeating is how many more pipelines may be under way if they carry beats: no poll holds up a beat.
+	maxBeating = 4
 	// maxPolls bounds the calls of a pipeline. It is large because the server reads a pipeline in pieces
 	// of 16 KiB, and serves other clients in between.
 	maxPolls = 16384
@@ -331,27 +334,28 @@ const (
 func (e *Engine) endRound() {
 	r := &e.round
 	e.pacer.Add(r.renewals)
-	e.sendRound(append(e.polls(r.polls), r.tells...))
+	e.sendRound(r.beats, maxPolling+maxBeating)
+	e.sendRound(append(e.polls(r.polls), r.tells...), maxPolling)
 	if len(r.lost) > 0 {
 		e.tellLost(r.lost)
 	}
-	r.renewals, r.polls, r.tells, r.lost = nil, nil, nil, nil
+	r.renewals, r.beats, r.polls, r.tells, r.lost = nil, nil, nil, nil, nil
 }
 
-// sendRound runs calls in pipelines, each in a goroutine of its own, as long as fewer than maxPolling are under way to their node.
-func (e *Engine) sendRound(calls []*transport.Call) {
+// sendRound runs calls in pipelines, each in a goroutine of its own, as long as fewer than most are under way to their node.
+func (e *Engine) sendRound(calls []*transport.Call, most int) {
 	for node, batch := range e.sender.ByNode(calls) {
 		for _, part := range transport.ByTimeout(batch, maxPolls) {
-			e.sendPipeline(node, part)
+			e.sendPipeline(node, part, most)
 		}
 	}
 }
 
-func (e *Engine) sendPipeline(node *redis.Client, batch []*transport.Call) {
+func (e *Engine) sendPipeline(node *redis.Client, batch []*transport.Call, most int) {
 	r := &e.round
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.underway[node] >= maxPolling {
+	if r.underway[node] >= most {
 		return // the next tries are scheduled already
 	}
 	if r.underway == nil {

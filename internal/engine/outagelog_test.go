@@ -47,13 +47,13 @@ func TestLocksThatCannotBeReleasedAreLoggedTogether(t *testing.T) {
 		for i := range n {
 			e.cancelID(e.layout.KeySet(fmt.Sprint("item:", i)), cancelTarget{id: e.newID().String(), lease: time.Second})
 		}
-		time.Sleep(script.AcceptWindow + 5*time.Second)
+		time.Sleep(script.QueueTTL + script.AcceptWindow + 5*time.Second)
 		if n, line := len(log), <-log; n != 1 || !strings.Contains(line, "could not be released") {
 			t.Errorf("%d lines: %s", n, line)
 		}
 		time.Sleep(loglimit.Every)
 		e.cancelID(e.layout.KeySet("item:1"), cancelTarget{id: e.newID().String(), lease: time.Second})
-		time.Sleep(script.AcceptWindow + 5*time.Second)
+		time.Sleep(script.QueueTTL + script.AcceptWindow + 5*time.Second)
 		if line := <-log; !strings.Contains(line, fmt.Sprintf("suppressed=%d", n-1)) {
 			t.Errorf("the next line: %s", line)
 		}

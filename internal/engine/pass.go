@@ -321,9 +321,10 @@ func (r *request) nextEnd(wait *core.Wait, permits time.Duration) time.Duration 
 	return min(script.PollInterval, max(permits, 0)+time.Millisecond)
 }
 
-// addQueued notes that there is one more queued request for a permit, or one less.
+// addQueued notes that there is one more queued request, or one less.
 func (r *request) addQueued(n int) {
 	r.c.known += n
+	r.c.e.inboxes.Wait(r.c.slot.inbox, n)
 	if !r.c.isPermit() {
 		return
 	}

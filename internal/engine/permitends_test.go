@@ -34,7 +34,7 @@ func TestManyDeadTicketsForPermitsDoNotHoldUpTheQueue(t *testing.T) {
 			b.driver.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("dead", i), N: 1})
 		}
 		c := b.call(b.e, b.permit(1))
-		time.Sleep(3*script.PollInterval + time.Millisecond) // all but the last are dead, and no poll has met them since
+		time.Sleep(script.DeadAfter + script.BeatInterval + 10*time.Millisecond) // all but the last are dead, and no poll has met them since
 		return c
 	}
 	t.Run("release", func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestManyDeadTicketsForPermitsDoNotHoldUpTheQueue(t *testing.T) {
 	t.Run("poll", func(t *testing.T) {
 		inBubble(t, func(b *bubble) {
 			b.warmPermits()
-			const lease = 4*script.PollInterval + script.PollInterval/2
+			const lease = script.DeadAfter + script.BeatInterval + 50*time.Millisecond
 			since := b.passesAway(lease)
 			if took := b.until(queue(b), since); took > lease+10*time.Millisecond {
 				b.Errorf("the call was granted the permit after %v", took)

@@ -77,7 +77,7 @@ func polledIDs(t *testing.T, c redistest.Command) (ids []string) {
 	if err != nil {
 		t.Fatalf("%q", c)
 	}
-	tickets := c[3+keys+1:] // after the flag
+	tickets := c[3+keys:]
 	if len(tickets) > 3*script.MaxPolled || len(tickets)%3 != 0 {
 		t.Errorf("%d arguments for tickets in one run", len(tickets))
 	}

@@ -65,7 +65,7 @@ func (e *Engine) polls(requests []*request) []*transport.Call {
 
 // poll prepares a run of poll.lua for tickets of one key.
 func (e *Engine) poll(group []*request) *transport.Call {
-	p := script.Poll{Keys: &group[0].c.keys, Subscribed: group[0].c.slot.inbox.IsLive(), Permits: group[0].c.isPermit()}
+	p := script.Poll{Keys: &group[0].c.keys, Permits: group[0].c.isPermit()}
 	for _, r := range group {
 		p.Tickets = append(p.Tickets, r.ticket())
 	}
@@ -199,6 +199,19 @@ func (r reader) Missed() { r.e.recovery.plan() }
 
 // IsIdle implements inbox.Reader: nobody holds or waits, and what has ended is long ago.
 func (r reader) IsIdle() bool { return r.e.ids.isEmpty() && r.e.identity.isIdle(clock.Now()) }
+
+// Beat implements inbox.Reader. A beat goes out with the round, before polls (rule 7 of docs/protocol.md).
+func (r reader) Beat(b *inbox.Inbox) {
+	e := r.e
+	beat := script.Beat{Alive: e.layout.AliveOf(b.Name), Inbox: b.Address, Subscribed: b.IsLive()}
+	k := beat.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) {
+		if known, err := script.BeatAnswer(a); err == nil && !known && b.MayBeForgotten(a.Sent) {
+			e.pollThose(func(r *request) bool { return r.c.slot.inbox == b })
+		}
+	})
+	k.Timeout = script.BeatInterval
+	e.round.beats = append(e.round.beats, k)
+}
 
 // Moved implements inbox.Reader.
 func (r reader) Moved(from *redis.Client, some []*inbox.Inbox) { r.e.onSlotsMoved(from, some) }

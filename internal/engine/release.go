@@ -290,8 +290,11 @@ func (e *Engine) cancelBy(prepare prepareCall, n script.KeySet, u cancelTarget) 
 	e.cancel(&cancellation{keys: n, permit: u.key.permit, prepare: prepare, confirmed: confirmed, isHold: u.isHold}, u.lease)
 }
 
-// cancel sends a cancellation of ids whose holds last no longer than a lease.
+// cancel sends a cancellation of ids whose holds last no longer than a lease. A ticket may outlive that.
 func (e *Engine) cancel(c *cancellation, lease time.Duration) {
+	if !c.isHold {
+		lease = max(lease, script.QueueTTL)
+	}
 	c.e, c.until, c.delay = e, clock.Now().Add(lease+script.AcceptWindow), minCancelDelay
 	c.timer.Of(c)
 	e.endings.begin(c.isHold)
@@ -348,7 +351,7 @@ func (c *cancellation) warn(err error) {
 
 // pollForRest sends a poll without tickets: there was more to do in a queue than one run of a script does.
 func (e *Engine) pollForRest(n script.KeySet, permits bool) {
-	p := script.Poll{Keys: &n, Permits: permits, Subscribed: e.slotOf(&n).inbox.IsLive()}
+	p := script.Poll{Keys: &n, Permits: permits}
 	e.sender.Start(p.Call(e.sender.Context(), e.scripts, func(reply *transport.Reply) {
 		if a, _ := script.PollAnswer(reply, 0, e.layout.InboxPrefix()); a.More {
 			e.pollForRest(n, permits)

@@ -66,7 +66,7 @@ func (r *request) call() *transport.Call {
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want),
-		Inbox: c.slot.inbox.Address, Subscribed: c.slot.inbox.IsLive(), Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayRun(want), Calls: r.calls,
+		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayRun(want), Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
 	}
 	ctx := r.leader.Ctx

@@ -153,7 +153,7 @@ func (r *rig) left() []string {
 		r.Fatal(err)
 	}
 	return slices.DeleteFunc(keys, func(key string) bool {
-		return key == "lockmw:fence" || strings.Contains(key, "}:done:")
+		return key == "lockmw:fence" || key == "lockmw:alive" || strings.Contains(key, "}:done:")
 	})
 }
 

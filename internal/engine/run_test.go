@@ -151,7 +151,7 @@ func TestOneOfARunLosesItsTicket(t *testing.T) {
 		h := b.begin()
 		id := b.queue()[0]
 		b.rdb.ZRem(b.Context(), b.driver.Keys.Queue(), id)
-		b.rdb.HDel(b.Context(), b.driver.Keys.Tickets(), id, "@"+id)
+		b.rdb.HDel(b.Context(), b.driver.Keys.Tickets(), id)
 		time.Sleep(2 * script.PollInterval)
 		if queue := b.queue(); len(queue) != 1 || queue[0] == id {
 			b.Fatalf("the queue is %q, and %s was lost", queue, id)

@@ -299,7 +299,7 @@ func TestAGrantThatNamesThoseOfARunEndsItsLease(t *testing.T) {
 	inLine(t, core.Fair, 4, func(b *lineUp) {
 		id := b.queue()[0]
 		b.rdb.ZRem(b.Context(), b.driver.Keys.Queue(), id)
-		b.rdb.HDel(b.Context(), b.driver.Keys.Tickets(), id, "@"+id)
+		b.rdb.HDel(b.Context(), b.driver.Keys.Tickets(), id)
 		time.Sleep(time.Millisecond)
 		b.release(b.held)
 		h := b.wantGranted("the second", b.calls[1])

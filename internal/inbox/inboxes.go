@@ -5,6 +5,7 @@
 //	inboxes.go    all channels, and at which nodes they are subscribed to
 //	subscriber.go one connection with subscriptions
 //	reconnect.go  when a connection that has failed is tried again
+//	beat.go       has the process show that it lives while it waits
 //	silent.go     finds out that a subscription brings nothing any more
 package inbox
 
@@ -29,6 +30,7 @@ type Inbox struct {
 	// Listeners are leases that end soon if its slot moves: it is not given up meanwhile.
 	Listeners atomic.Int64
 
+	beats
 	subscription atomic.Int64
 	started      atomic.Bool  // it is subscribed to, or is going to be
 	used         atomic.Int64 // a clock.Instant: when somebody wanted its messages last
@@ -59,6 +61,8 @@ type Reader interface {
 	Missed()
 	// Moved is called when the slots of some have left a node of a Cluster.
 	Moved(from *redis.Client, some []*Inbox)
+	// Beat is called in the goroutine of the Schedule when the process is to show that it lives, for messages to b.
+	Beat(b *Inbox)
 	// IsIdle reports whether no message can matter for now.
 	IsIdle() bool
 }

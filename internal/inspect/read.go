@@ -99,7 +99,8 @@ func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err e
 	}
 	for _, id := range stored.Tickets {
 		if id != script.ReadersTicket {
-			w := i.readTicket(id, stored.Noted)
+			w := i.readTicket(stored.Noted[id], stored)
+			w.Ticket = id
 			s.Waiters = append(s.Waiters, w)
 			present[w.place] = true
 		}
@@ -211,23 +212,28 @@ func countOf(field string) int {
 	return max(n, 0)
 }
 
-// readTicket reads what acquire.lua and poll.lua wrote of a ticket. The sign of when it was seen says whether its inbox is subscribed.
-func (i *Inspector) readTicket(id string, tickets map[string]string) Waiter {
-	seen, calls, _ := strings.Cut(tickets["@"+id], " ")
-	w := Waiter{Ticket: id, Calls: max(countOf(calls), 1)}
-	if ms, err := strconv.ParseInt(strings.TrimLeft(seen, "+-"), 10, 64); err == nil {
-		w.Seen = time.UnixMilli(ms)
-	}
-	if fields := strings.Fields(tickets[id]); len(fields) >= 6 {
+// readTicket reads what acquire.lua and poll.lua wrote of a ticket, and when its process was seen last: in a beat, whose sign says whether it
+// was subscribed, or when it queued the ticket.
+func (i *Inspector) readTicket(text string, stored *script.Stored) Waiter {
+	w := Waiter{Calls: 1}
+	if fields := strings.Fields(text); len(fields) >= 6 {
+		if ms, err := strconv.ParseInt(strings.TrimLeft(stored.Seen[fields[3]], "+-"), 10, 64); err == nil {
+			w.Seen = time.UnixMilli(ms)
+		}
+		wanted, _, _ := strings.Cut(fields[2], ":") // the ticket's secret is not shown
+		at, calls, _ := strings.Cut(fields[5], "*")
+		w.Calls = max(countOf(calls), 1)
 		w.Mode, w.Process = fields[0], i.layout.ProcessOf(fields[3])
 		about := script.ParseAbout(fields[4])
 		w.Label, w.place, w.Process = about.Label, about.Place, cmp.Or(about.Process, w.Process)
 		if w.Mode == core.Permit.String() {
-			weight, _, _ := strings.Cut(fields[2], ":") // the ticket's secret is not shown
-			w.Weight, _ = strconv.Atoi(weight)
+			w.Weight, _ = strconv.Atoi(wanted)
 		}
-		if since, err := strconv.ParseInt(fields[5], 10, 64); err == nil {
+		if since, err := strconv.ParseInt(at, 10, 64); err == nil {
 			w.Since = time.UnixMicro(since)
+			if w.Seen.Before(w.Since) {
+				w.Seen = w.Since
+			}
 		}
 	}
 	return w

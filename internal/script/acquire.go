@@ -21,8 +21,7 @@ type Acquire struct {
 	Mode  core.Mode
 	Trace string // traceparent stored with the lock
 
-	Inbox      any  // the channel that is told of a grant, a string
-	Subscribed bool // the channel is subscribed
+	Inbox any // the channel that is told of a grant, a string
 
 	SecretOf    func(holder string) Secret // makes that of the tickets for a lock: Secrets.Of; nil: they have none
 	Tokens      int                        // how many tokens are wanted if the lock is free
@@ -53,10 +52,10 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	special := a.Predecessor != nil || a.KeepPlace > 0 || a.Calls > 1
 	trace := traceField(a.Trace)
 	extra := permit || special || a.Vote != nil || a.Tokens > 1 || trace != "" || a.Mode == core.Read
-	keys, args := 6, 5
+	keys, args := 7, 5
 	switch {
 	case special:
-		keys, args = 8, 15
+		keys, args = 9, 15
 	case permit || a.Vote != nil:
 		args = 10
 	case extra || a.Mode != core.Exclusive:
@@ -65,8 +64,8 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	k := new(acquireCall)
 	k.Prepare(ctx, s.of(permit).acquire, keys+args, done)
 	k.Copies = &a.ID.copies
-	five := a.Keys.keysFor(permit)
-	k.AddKeys(five[:]...)
+	all := a.Keys.keysFor(permit)
+	k.AddKeys(all[:]...)
 	k.AddKeys(a.Keys.doneOf(a.ID))
 	if special {
 		a.addSpecialKeys(k)
@@ -151,11 +150,10 @@ func (a *Acquire) addSpecialArgs(k *acquireCall) {
 // ifQueued is what the script is told for the case that the lock is not free. It is kept in k.
 func (a *Acquire) ifQueued(k *acquireCall) any {
 	if a.QueueTokens == 0 {
-		return "-0"
+		return "0"
 	}
 	q := &k.ifQueued
-	text := append(q.room[:0], subscribedFlag(a.Subscribed)...)
-	text = strconv.AppendInt(text, int64(a.QueueTokens), 10)
+	text := strconv.AppendInt(q.room[:0], int64(a.QueueTokens), 10)
 	if a.Runs {
 		text = append(text, 'r')
 	}
@@ -193,14 +191,6 @@ func (q *queueArg) IsSame(other any) bool {
 	return ok && bytes.Equal(q.text, o.text)
 }
 
-// subscribedFlag is how the scripts are told whether an inbox is subscribed.
-func subscribedFlag(subscribed bool) string {
-	if subscribed {
-		return "+"
-	}
-	return "-"
-}
-
 // traceField is a traceparent fit to be stored in a ticket, whose fields are separated by spaces.
 func traceField(trace string) string {
 	if len(trace) > 100 || strings.ContainsFunc(trace, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -216,6 +206,7 @@ const (
 	acquireTickets
 	acquireFence
 	acquireReaders
+	acquireAlive
 	acquireDone
 	acquireID
 	acquireLease
@@ -248,7 +239,7 @@ func voteBatch(s *transport.Script) *transport.Batch {
 func queueBatch(s *transport.Script) *transport.Batch {
 	return &transport.Batch{
 		Script: s, OneLock: true,
-		SharedKeys: []int{acquireHolder, acquireQueue, acquireTickets, acquireFence, acquireReaders}, Keys: []int{acquireDone},
+		SharedKeys: []int{acquireHolder, acquireQueue, acquireTickets, acquireFence, acquireReaders, acquireAlive}, Keys: []int{acquireDone},
 		SharedArgs: []int{acquireLease, acquireInbox, acquireIfQueued, acquireMode}, Args: []int{acquireID, acquireOwner, acquireTrace},
 	}
 }

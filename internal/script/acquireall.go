@@ -30,15 +30,15 @@ func (a *AcquireAll) Call(ctx context.Context, s *Set, done func(*transport.Repl
 	n := len(a.Locks)
 	k := transport.NewCall(ctx, s.acquireAll, 3*n+1+5+n, done)
 	for _, l := range a.Locks {
-		k.AddKeys(l.Keys.five[holderKey])
+		k.AddKeys(l.Keys.six[holderKey])
 	}
 	for _, l := range a.Locks {
-		k.AddKeys(l.Keys.five[queueKey])
+		k.AddKeys(l.Keys.six[queueKey])
 	}
 	for _, l := range a.Locks {
 		k.AddKeys(l.Keys.doneOf(l.ID))
 	}
-	k.AddKeys(a.Locks[0].Keys.five[fenceKey])
+	k.AddKeys(a.Locks[0].Keys.six[fenceKey])
 	k.Add(a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.Mode.String(), traceField(a.Trace))
 	copies := make(counters, n)
 	for i, l := range a.Locks {

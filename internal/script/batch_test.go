@@ -143,7 +143,7 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 			source, others := set.All()[batch], make(map[string]bool)
 			for _, c := range wire.Sent() {
 				if c.IsScript() && c[1] != source.SHA && c[1] != source.Source {
-					others[c[3+5]] = true // by what is sent on its own: the key after the first five
+					others[c[3+6]] = true // by what is sent on its own: the key after the first six
 				}
 			}
 			if len(others) != alone {

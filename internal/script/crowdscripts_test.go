@@ -61,14 +61,11 @@ func TestDeadWritersDoNotCostALiveOneItsTurn(t *testing.T) {
 			d.Write(id)
 		}
 		d.Tidy = true
-		later(script.PollInterval)
+		later(script.BeatInterval)
 		d.Read("s")
 		d.Write("alive")
-		for range 3 { // in the last of these the others are not dead yet
-			later(script.PollInterval - 10*time.Millisecond)
-			d.Poll("s", "alive")
-		}
-		later(50 * time.Millisecond)
+		d.Kill(scripttest.IDs("d", script.MaxReaped+8)...)
+		d.Poll("s", "alive")
 		d.Release("r")
 		d.Settle()
 		d.WantWriter("alive")
@@ -82,9 +79,10 @@ func TestMuteReadersArePassedOver(t *testing.T) {
 		d.Write("w")
 		d.Queue(true, "mute1", "heard", "mute2")
 		d.Acquire(scripttest.Acquire{ID: "unsubscribed", Mode: core.Read})
-		later(script.PollInterval + 50*time.Millisecond)
+		later(2 * script.BeatInterval)
 		d.Release("w")
 		d.WantReaders("heard", "unsubscribed")
+		d.Beat("mute1", true)
 		d.Want("poll of one that was passed over", d.PollOne("mute1"), script.Held)
 		d.WantReaders("heard", "unsubscribed", "mute1")
 	})
@@ -96,7 +94,7 @@ func TestIfAllAreMuteTheFirstHaveTheirTurn(t *testing.T) {
 		d.Write("w")
 		d.Queue(true, "r", "s")
 		d.Acquire(scripttest.Acquire{ID: "v", Mode: core.Write, Subscribed: true})
-		later(script.PollInterval + 50*time.Millisecond)
+		later(2 * script.BeatInterval)
 		d.Release("w")
 		if sc := d.Look(); sc.HolderID() != "v" && len(sc.Readers()) != 2 {
 			d.Errorf("nobody has the lock: %v", sc)
@@ -116,7 +114,7 @@ func TestMuteReadersDoNotStopABatch(t *testing.T) {
 				all := scripttest.IDs("r", 300)
 				d.Queue(false, all...)
 				d.Write("v")
-				later(script.PollInterval + 50*time.Millisecond)
+				later(2 * script.BeatInterval)
 				d.PollOne("v")
 				d.Release("w")
 				d.Settle()
@@ -132,11 +130,8 @@ func TestAWriterThatDoesNotListenIsTheLastOfTheQueue(t *testing.T) {
 		d.WantHeld("r0", d.Read("r0"))
 		d.WantQueued("w", d.Acquire(scripttest.Acquire{ID: "w", Mode: core.Write, Subscribed: true}), 1, 1)
 		d.WantQueued("r1", d.Read("r1"), 1, 2)
-		for range 3 {
-			later(script.PollInterval)
-			d.PollSubscribed("w")
-		}
-		later(script.PollInterval + 10*time.Millisecond)
+		later(2 * script.BeatInterval)
+		d.Kill("r1")
 		d.Release("r0")
 		sc := d.Look()
 		if sc.HolderID() != "w" || sc.Holder.Fields["wanted"] == "1" {

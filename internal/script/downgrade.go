@@ -16,7 +16,7 @@ type Downgrade struct {
 // Call prepares a run. done is called once, with the answer.
 func (d *Downgrade) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.downgrade, 5+1, done)
-	k.AddKeys(d.Keys.five[:]...)
+	k.AddKeys(d.Keys.six[:]...)
 	k.Add(d.ID.String())
 	return k
 }

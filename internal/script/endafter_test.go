@@ -102,7 +102,7 @@ func turnsOf(s *scene) []turn {
 		acquires(scripttest.Acquire{ID: "n1"}),
 		acquires(scripttest.Acquire{ID: "n1", Mode: core.Fair, Place: "u", KeepPlace: time.Minute}),
 		acquires(scripttest.Acquire{ID: "n1", Mode: core.Read, Try: true}),
-		{name: "poll", run: func(d *scripttest.Driver) scripttest.Operation { return d.Polls(false, scripttest.Lease, all...) }},
+		{name: "poll", run: func(d *scripttest.Driver) scripttest.Operation { return d.Polls(scripttest.Lease, all...) }},
 	}
 	for _, id := range all {
 		turns = append(turns, turn{name: "cancel " + id, ends: []string{id}, run: func(d *scripttest.Driver) scripttest.Operation {

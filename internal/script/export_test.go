@@ -4,7 +4,6 @@ package script
 const (
 	MaxReaped = maxReaped
 	MaxShown  = maxShown
-	QueueTTL  = queueTTL
 )
 
 // Said is what m says, without its proof.

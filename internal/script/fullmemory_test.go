@@ -106,7 +106,8 @@ func TestWithFullMemoryOnlyNewReadersAreRefused(t *testing.T) {
 	onFullMemory(t, "read, waited for, and not looked after for long", func(d *scripttest.Driver) {
 		d.Read("a")
 		d.Write("w")
-		d.Redis.HSet(d.Context(), d.Keys.Tickets(), "#touched", 1)
+		d.Beat("w", true)
+		d.Redis.HSet(d.Context(), d.Keys.Alive(), "#last", 1)
 	}, func(d *scripttest.Driver) {
 		everybodyIsRefused(d)
 		for _, mode := range []core.Mode{core.Exclusive, core.Read, core.Write} {
@@ -122,7 +123,7 @@ func TestWithFullMemoryOnlyNewReadersAreRefused(t *testing.T) {
 	}, func(d *scripttest.Driver) {
 		d.Want("telling", d.Tell("a", 10, 1), script.Done)
 		d.Want("poll", d.PollCalls("b", 5), script.Queued)
-		if got := d.Look(); got.Holder.Fields["waiters"] != "10 1" || !strings.HasSuffix(got.Tickets.Fields["@b"], " 5") {
+		if got := d.Look(); got.Holder.Fields["waiters"] != "10 1" || !strings.Contains(got.Tickets.Fields["b"], "*5 ") {
 			d.Errorf("it was not told: %v", got)
 		}
 		d.Want("release", d.Release("a"), script.Done)

@@ -114,10 +114,8 @@ func TestAPlaceIsKeptForALimitedTime(t *testing.T) {
 		wantNotKept(d, "after its time", "t")
 		d.WantQueued("back too late", d.Keep("a3", "t", 10*time.Second), 2, 2)
 		// Its process is killed: it is dropped like any other, and may come back for as long as the place is kept.
-		for range 4 {
-			later(script.PollInterval)
-			d.PollOne("b")
-		}
+		later(3 * time.Second)
+		d.Kill("a3")
 		d.Release("held")
 		d.Release("b")
 		d.Settle()

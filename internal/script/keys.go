@@ -12,39 +12,44 @@ type Layout struct {
 	prefix  string
 	cluster bool
 	fence   any // the fencing counter's key, except in a Cluster
+	alive   any // the key of the processes that wait, except in a Cluster
 }
 
 // NewLayout returns the Layout of the locks with a prefix.
 func NewLayout(prefix string, cluster bool) Layout {
-	return Layout{prefix: prefix, cluster: cluster, fence: prefix + ":fence"}
+	return Layout{prefix: prefix, cluster: cluster, fence: prefix + fenceSuffix, alive: prefix + aliveSuffix}
 }
 
-// A KeySet is the Redis keys of one lock. All but the fencing counter share one hash tag.
+// A KeySet is the Redis keys of one lock. All but the fencing counter, and the hash of the processes that wait, share one hash tag.
 type KeySet struct {
-	five [5]any // strings, as arguments of commands
+	six [6]any // strings, as arguments of commands
 }
 
-// Where the keys stand among the five, and in the KEYS of most scripts.
+// Where the keys stand among the six, and in the KEYS of most scripts.
 const (
 	holderKey = iota
 	queueKey
 	ticketsKey
 	fenceKey
 	readQueueKey
+	aliveKey
 )
 
 // KeySet returns the Redis keys of the lock of a key.
 func (l *Layout) KeySet(key string) KeySet {
 	tag := escape(key)
-	fence := l.fence
+	fence, alive := l.fence, l.alive
 	if l.cluster { // not after l.fence: that may be the prefix of other locks
-		fence = l.prefix + ":{" + slotTag(slotOf(tag)) + "}:fence"
+		both := l.prefix + ":{" + slotTag(slotOf(tag)) + "}"
+		both += fenceSuffix + both + aliveSuffix
+		cut := (len(both) + len(fenceSuffix) - len(aliveSuffix)) / 2
+		fence, alive = both[:cut], both[cut:]
 	}
 	size := len(l.prefix) + len(":{}") + len(tag) // of the holder's key, which the others begin with
 	all := l.prefix + ":{" + tag + "}" + queueSuffix + l.prefix + ":{" + tag + "}" + ticketsSuffix + l.prefix + ":{" + tag + "}" + readersSuffix
 	tickets := size + len(queueSuffix)
 	readers := tickets + size + len(ticketsSuffix)
-	return KeySet{[5]any{all[:size], all[:tickets], all[tickets:readers], fence, all[readers:]}}
+	return KeySet{[...]any{all[:size], all[:tickets], all[tickets:readers], fence, all[readers:], alive}}
 }
 
 // Key is the reverse of KeySet: it returns the key whose lock has that first key, if there is one.
@@ -106,8 +111,17 @@ func (l *Layout) Inbox(process string, keys *KeySet) string {
 	if keys == nil {
 		return name
 	}
-	tag := strings.TrimSuffix(strings.TrimPrefix(keys.Fence(), l.prefix+":"), ":fence")
+	tag := strings.TrimSuffix(strings.TrimPrefix(keys.Fence(), l.prefix+":"), fenceSuffix)
 	return name + ":" + tag
+}
+
+// AliveOf returns the hash of the processes that wait, in the slot of an inbox.
+func (l *Layout) AliveOf(inbox string) any {
+	process := l.ProcessOf(inbox)
+	if tag := inbox[len(l.InboxPrefix())+len(process):]; tag != "" {
+		return l.prefix + tag + aliveSuffix
+	}
+	return l.alive
 }
 
 // InboxPrefix is what the channels of processes begin with.
@@ -132,13 +146,15 @@ const (
 	readersSuffix = ":readqueue"
 	keptInfix     = ":kept:"
 	doneInfix     = ":done:"
+	fenceSuffix   = ":fence"
+	aliveSuffix   = ":alive"
 )
 
 // Holder is the hash that says who has the lock.
 func (s *KeySet) Holder() string { return s.text(holderKey) }
 
 func (s *KeySet) text(i int) string {
-	key, _ := s.five[i].(string)
+	key, _ := s.six[i].(string)
 	return key
 }
 
@@ -153,6 +169,9 @@ func (s *KeySet) ReadQueue() string { return s.text(readQueueKey) }
 
 // Fence is the fencing counter.
 func (s *KeySet) Fence() string { return s.text(fenceKey) }
+
+// Alive is the hash of the processes that wait.
+func (s *KeySet) Alive() string { return s.text(aliveKey) }
 
 // Done is the mark of an id that is over.
 func (s *KeySet) Done(id string) string { return s.Holder() + doneInfix + id }
@@ -219,7 +238,7 @@ const CounterPattern = "*:fence"
 
 // PrefixOfCounter returns the prefix of the locks that a fencing counter is of; false if key cannot be one.
 func PrefixOfCounter(key string) (prefix string, ok bool) {
-	prefix, ok = strings.CutSuffix(key, ":fence")
+	prefix, ok = strings.CutSuffix(key, fenceSuffix)
 	if tagged, tag, found := strings.Cut(prefix, ":{"); found && strings.HasSuffix(tag, "}") {
 		prefix = tagged // in a Cluster each slot has one
 	}

@@ -15,8 +15,8 @@ type Look struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (l *Look) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	k := transport.NewCall(ctx, s.look, 7+1, done)
-	k.AddKeys(l.Keys.five[:]...)
+	k := transport.NewCall(ctx, s.look, 8+1, done)
+	k.AddKeys(l.Keys.six[:]...)
 	k.AddKeys(l.Keys.PermitQueue(), l.Keys.PermitTickets())
 	k.Add(deadlock.MaxHolders)
 	return k

@@ -47,16 +47,6 @@ func tickets(d *scripttest.Driver, ids ...string) (list []deadlock.Ticket) {
 	return list
 }
 
-// live has tickets live on for as long as the test lasts.
-func live(d *scripttest.Driver, hash string, ids ...string) {
-	d.Helper()
-	for _, id := range ids {
-		if err := d.Redis.HSet(d.Context(), hash, "@"+id, fmt.Sprint("+", time.Now().Add(time.Hour).UnixMilli())).Err(); err != nil {
-			d.Fatal(err)
-		}
-	}
-}
-
 func TestALookSeesWhoHasALock(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		wantView(d, "a free key", deadlock.View{})
@@ -86,11 +76,10 @@ func TestALookSeesReadersAndTheWritersThatWaitForThem(t *testing.T) {
 		d.Write("x")
 		d.Write("y")
 		d.Expire("b")
-		live(d, d.Keys.Tickets(), "w", "x", "y")
 		seen := deadlock.View{Holders: holders(d, true, 0, "a", "c"), Tickets: tickets(d, "w", "x", "y")}
 		wantView(d, "readers", seen)
-		d.Redis.HSet(d.Context(), d.Keys.Tickets(), "@x", "+1")
-		d.Redis.HDel(d.Context(), d.Keys.Tickets(), "@y")
+		d.Kill("x", "y")
+		d.Redis.HDel(d.Context(), d.Keys.Alive(), d.Inbox("y"))
 		seen.Tickets = tickets(d, "w")
 		wantView(d, "two of three tickets are dead", seen)
 		d.Redis.HSet(d.Context(), d.Keys.Tickets(), "#admit", "1") // as locks.lua does when there is more to do than one run does
@@ -105,7 +94,6 @@ func TestALookSeesPermitsAndWhoWaitsForThem(t *testing.T) {
 		d.AcquirePermit(scripttest.Permit{ID: "b", N: 5, Weight: 2})
 		d.AcquirePermit(scripttest.Permit{ID: "h", N: 5, Weight: 4})
 		d.AcquirePermit(scripttest.Permit{ID: "l", N: 4})
-		live(d, d.Keys.PermitTickets(), "h", "l")
 		seen := deadlock.View{Holders: holders(d, false, 2, "a", "b"), Tickets: tickets(d, "h", "l")}
 		seen.Tickets[0].Weight, seen.Tickets[0].Of = 4, 5
 		seen.Tickets[1].Weight, seen.Tickets[1].Of = 1, 4
@@ -113,7 +101,7 @@ func TestALookSeesPermitsAndWhoWaitsForThem(t *testing.T) {
 		field := script.PermitField + "b"
 		_, rest, _ := strings.Cut(d.Redis.HGet(d.Context(), d.Keys.Holder(), field).Val(), " ")
 		d.Redis.HSet(d.Context(), d.Keys.Holder(), field, "1 "+rest)
-		d.Redis.HSet(d.Context(), d.Keys.PermitTickets(), "@h", "-1")
+		d.Kill("h")
 		seen.Holders, seen.Tickets = seen.Holders[:1], seen.Tickets[1:]
 		wantView(d, "one permit has ended, and one ticket is dead", seen)
 	})
@@ -177,7 +165,6 @@ func TestALookHasBounds(t *testing.T) {
 		for i := range many + 2 {
 			d.Write(fmt.Sprint("w", i))
 		}
-		live(d, d.Keys.Tickets(), scripttest.IDs("w", many+2)...)
 		if v := look(d); v.Partial || len(v.Tickets) != many || v.Tickets[many-1].ID != fmt.Sprint("w", many-1) {
 			d.Errorf("of many writers it sees %+v", v)
 		}
@@ -211,7 +198,7 @@ func TestALookLeavesStrangersAlone(t *testing.T) {
 			}
 		}
 		put["hash of odd tickets"] = func(key string) error {
-			return d.Redis.HSet(d.Context(), key, "b", "a b x d e f g", "@b", "x", "#admit", "").Err()
+			return d.Redis.HSet(d.Context(), key, "b", "a b x d e f g", "#admit", "").Err()
 		}
 		put["zset of an odd ticket"] = func(key string) error { return d.Redis.ZAdd(d.Context(), key, redis.Z{Member: ""}).Err() }
 		for situation, prepare := range situations {

@@ -22,11 +22,11 @@ const (
 )
 
 // keysFor returns the keys that most scripts work on, in their order: those of the lock, or of the semaphore.
-func (s *KeySet) keysFor(permit bool) [5]any {
+func (s *KeySet) keysFor(permit bool) [6]any {
 	if !permit {
-		return s.five
+		return s.six
 	}
-	return [5]any{s.five[holderKey], s.PermitQueue(), s.PermitTickets(), s.five[fenceKey], s.five[queueKey]}
+	return [6]any{s.six[holderKey], s.PermitQueue(), s.PermitTickets(), s.six[fenceKey], s.six[queueKey], s.six[aliveKey]}
 }
 
 // readPermit reads what a granted id may use: one token, and slots.

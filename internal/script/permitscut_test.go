@@ -18,7 +18,7 @@ var permitTurns = map[string]func(d *scripttest.Driver) scripttest.Operation{
 	"acquire in the place of a ticket that got lost": func(d *scripttest.Driver) scripttest.Operation {
 		return scripttest.Permit{ID: "n1", N: 3, Predecessor: "w1", PredecessorPlace: 7}.Operation(d)
 	},
-	"poll": func(d *scripttest.Driver) scripttest.Operation { return d.PermitPolls(false, "w1", "w2") },
+	"poll": func(d *scripttest.Driver) scripttest.Operation { return d.PermitPolls("w1", "w2") },
 	"release": func(d *scripttest.Driver) scripttest.Operation {
 		return &script.Release{Keys: d.Keys, ID: scripttest.ID("h1"), Permit: true, Mark: true}
 	},

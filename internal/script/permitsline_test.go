@@ -125,7 +125,7 @@ func TestMutePermitsArePassedOver(t *testing.T) {
 		for _, id := range []string{"mute1", "mute2", "heard"} {
 			d.AcquirePermit(scripttest.Permit{ID: id, N: 1, Subscribed: true})
 		}
-		later(script.PollInterval + time.Millisecond)
+		later(2 * script.BeatInterval)
 		d.ReleasePermit("a")
 		wantPermits(d, "after a release", "heard")
 		d.ReleasePermit("heard")
@@ -137,7 +137,7 @@ func TestMutePermitsArePassedOver(t *testing.T) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 2, Weight: 2})
 		d.AcquirePermit(scripttest.Permit{ID: "heavy", N: 2, Weight: 2, Subscribed: true})
 		d.AcquirePermit(scripttest.Permit{ID: "heard", N: 2, Subscribed: true})
-		later(script.PollInterval + time.Millisecond)
+		later(2 * script.BeatInterval)
 		d.ReleasePermit("a")
 		wantPermits(d, "a heavy one", "heavy")
 	})
@@ -145,17 +145,15 @@ func TestMutePermitsArePassedOver(t *testing.T) {
 
 // One run removes so many dead tickets, and says that there are more.
 func TestDeadTicketsForPermitsAreRemoved(t *testing.T) {
-	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1, Lease: time.Hour})
 		for i := range 40 {
 			d.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("dead", i), N: 1})
 		}
 		d.AcquirePermit(scripttest.Permit{ID: "w", N: 1})
-		for range 3 {
-			later(script.PollInterval)
-			d.Want("poll", d.PollPermits("w").Tickets[0].Outcome, script.Queued)
+		for i := range 40 {
+			d.Kill(fmt.Sprint("dead", i))
 		}
-		later(time.Millisecond) // now they are dead
 		d.Want("release", d.ReleasePermit("a"), script.More)
 		wantPermits(d, "after a run")
 		d.Want("poll", d.PollPermits("w").Tickets[0].Outcome, script.Held)
@@ -239,7 +237,7 @@ func TestAServerThatIsNotTrustedGrantsNoPermit(t *testing.T) {
 		"acquire": func(d *scripttest.Driver, _ int64) scripttest.Operation {
 			return scripttest.Permit{ID: "c", N: 2}.Operation(d)
 		},
-		"poll": func(d *scripttest.Driver, _ int64) scripttest.Operation { return d.PermitPolls(false, "w") },
+		"poll": func(d *scripttest.Driver, _ int64) scripttest.Operation { return d.PermitPolls("w") },
 		"release": func(d *scripttest.Driver, _ int64) scripttest.Operation {
 			return &script.Release{Keys: d.Keys, ID: scripttest.ID("a"), Permit: true}
 		},

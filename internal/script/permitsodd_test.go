@@ -68,7 +68,7 @@ func TestAShortLeaseDoesNotEndOtherPermits(t *testing.T) {
 			"release": func() scripttest.Operation {
 				return &script.Release{Keys: d.Keys, ID: scripttest.ID("b"), Permit: true}
 			},
-			"poll": func() scripttest.Operation { return d.PermitPolls(false, "b") },
+			"poll": func() scripttest.Operation { return d.PermitPolls("b") },
 		} {
 			for writes := 1; writes < 20; writes++ {
 				d.Redis.FlushAll(d.Context())

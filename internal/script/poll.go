@@ -8,13 +8,12 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Poll shows that tickets of one key are alive, and asks what became of them. Without tickets it only
+// A Poll keeps the queue of a key, and asks what became of tickets. Without tickets it only
 // grants a lock that has become free.
 type Poll struct {
-	Keys       *KeySet
-	Subscribed bool // the process' inbox is
-	Tickets    []PolledTicket
-	Permits    bool // they are for permits of a semaphore
+	Keys    *KeySet
+	Tickets []PolledTicket
+	Permits bool // they are for permits of a semaphore
 }
 
 // A PolledTicket is one that a Poll asks for.
@@ -26,8 +25,7 @@ type PolledTicket struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (p *Poll) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	k := callOf(ctx, s.of(p.Permits).poll, p.Keys, p.Permits, 1+3*len(p.Tickets), done)
-	k.Add(subscribedFlag(p.Subscribed))
+	k := callOf(ctx, s.of(p.Permits).poll, p.Keys, p.Permits, 3*len(p.Tickets), done)
 	for _, t := range p.Tickets {
 		k.Add(t.ID.String(), t.Lease.Milliseconds(), max(t.Calls, 1))
 	}

@@ -15,13 +15,10 @@ import (
 func (w *twin) crowd(verb string, ids []string) {
 	d := w.stage
 	kind, subscribed := strings.CutSuffix(verb, "+")
-	keys, args := d.FiveKeys(), []any{scripttest.Lease.Milliseconds(), d.Inbox("p"), "-1r:" + secretText("p"), "fair"}
-	if subscribed {
-		args[2] = "+1r:" + secretText("p")
-	}
+	keys, args := d.SixKeys(), []any{scripttest.Lease.Milliseconds(), d.Inbox("p"), "1r:" + secretText("p"), "fair"}
 	all := make([]*script.Acquire, len(ids))
 	for i, id := range ids {
-		a := scripttest.Acquire{ID: id, Process: "p", Mode: core.Fair, Runs: true, Subscribed: subscribed}
+		a := scripttest.Acquire{ID: id, Process: "p", Mode: core.Fair, Runs: true}
 		switch kind {
 		case "crowdwrite":
 			a.Mode, args[3] = core.Write, "write"
@@ -45,6 +42,9 @@ func (w *twin) crowd(verb string, ids []string) {
 		} else {
 			_, _ = script.AcquireAnswer(d.Send(a), "")
 		}
+	}
+	if subscribed {
+		d.Beat("p", true)
 	}
 }
 
@@ -71,7 +71,7 @@ var crowdStories = []string{
 	"run a\nkeep b\nleave b\ncrowd c d\nkeep b",
 	"run a\nT hset b x\ncrowd b c d",
 	"run a\nrun e\nQ zrem e\nQ zadd 12 b\ncrowd b c d",
-	"run a\nrun e\nT hdel e @e\ncrowd e c d\nrelease a",
+	"run a\nrun e\nT hdel e\ncrowd e c d\nrelease a",
 	"run a\nT set x\ncrowd b c d",
 	"run a\nQ set x\ncrowd b c d",
 	"run a\nF set x\ncrowd b c d",

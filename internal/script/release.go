@@ -67,6 +67,7 @@ const (
 	_ // tickets
 	_ // fencing counter
 	_ // queue of readers
+	_ // processes that wait
 	releaseIDArg
 )
 

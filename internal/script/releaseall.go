@@ -17,7 +17,7 @@ func (l *ReleaseAll) Call(ctx context.Context, s *Set, done func(*transport.Repl
 	n := len(l.Locks)
 	k := transport.NewCall(ctx, s.releases.Script, 3*n, done)
 	for _, one := range l.Locks {
-		k.AddKeys(one.Keys.five[holderKey], one.Keys.five[queueKey])
+		k.AddKeys(one.Keys.six[holderKey], one.Keys.six[queueKey])
 	}
 	copies := make(counters, n)
 	for i, one := range l.Locks {

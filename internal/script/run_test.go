@@ -102,7 +102,7 @@ func TestThereIsNoRunIfSomebodyIsPassedOver(t *testing.T) {
 		d.FairOf("h", "h0")
 		d.Acquire(scripttest.Acquire{ID: "x1", Mode: core.Fair, Runs: true, Process: "x", Subscribed: true})
 		lineUp(d, "p1", "p2")
-		later(script.PollInterval + time.Millisecond)
+		later(2 * script.BeatInterval)
 		d.Redis.Del(d.Context(), d.Keys.Holder())
 		d.Poll("p1", "p2")
 		if got := d.Look(); got.HolderID() != "p1" || got.Holder.Fields["tokens"] != "" {

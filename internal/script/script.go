@@ -5,7 +5,8 @@
 //
 //	acquire    takes a lock, or queues a ticket for it
 //	acquireall takes several free locks, or none, by acquire_all.lua
-//	poll       keeps tickets alive and asks for their grants
+//	poll       keeps queues and asks for the grants of their tickets
+//	beat       shows that a process lives which waits
 //	renew      renews the lease of one hold
 //	tell       notes how many calls wait behind a hold in its process
 //	release    ends a hold and grants the lock to the next ticket
@@ -50,13 +51,21 @@ import (
 
 // The protocol's times and limits, as the scripts know them.
 const (
-	PollInterval = 750 * time.Millisecond // a ticket unseen for three of these is dead
+	PollInterval = 750 * time.Millisecond // between two polls for a ticket
+	BeatInterval = time.Second            // between two signs of life of a process that waits
 	AcceptWindow = 3 * time.Second        // how long a grant waits for its process
 	DoneTTL      = time.Minute            // how long the mark of an id that is over is kept
 
-	queueTTL   = time.Minute // how long a queue outlives the last sign of life
-	maxReaped  = 32          // dead tickets that one run removes
-	maxShown   = 8           // holders that a caller is told of
+	QueueTTL = time.Minute // how long a queue outlives the last sign of life
+	// A ticket is dead if its process was not seen for DeadAfter, though somebody has beaten all that time, with gaps below beatGap.
+	// DeadAfter must exceed beatGap, BeatInterval and the longest pause before a connection is tried again, which is 1 s.
+	DeadAfter = 4 * time.Second
+	beatGap   = 1500 * time.Millisecond
+	seenNow   = 1250 * time.Millisecond // who beats was seen within that time
+	forgotten = time.Minute             // after that a process that was not seen is forgotten
+
+	maxReaped  = 32 // dead tickets that one run removes
+	maxShown   = 8  // holders that a caller is told of
 	doneMillis = int64(DoneTTL / time.Millisecond)
 
 	maxTokenAhead = time.Second      // how far a vote may have the counter ahead of the clock
@@ -78,8 +87,8 @@ var texts embed.FS
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	locks, permits                                                       operations
-	acquireAll, renew, tell, downgrade, look, raise, begin, mark, status *transport.Script
+	locks, permits                                                             operations
+	acquireAll, renew, beat, tell, downgrade, look, raise, begin, mark, status *transport.Script
 
 	acquires, votes, queues, releases *transport.Batch // acquires is for locks that are no votes and in no order
 }
@@ -97,12 +106,12 @@ func (s *Set) of(permit bool) *operations {
 	return &s.locks
 }
 
-// callOf prepares a run of a script for a lock or a permit, with the five keys that most work on.
+// callOf prepares a run of a script for a lock or a permit, with the six keys that most work on.
 func callOf(
 	ctx context.Context, run *transport.Script, keys *KeySet, permit bool, size int, done func(*transport.Reply),
 ) *transport.Call {
-	k, five := transport.NewCall(ctx, run, len(keys.five)+size, done), keys.keysFor(permit)
-	k.AddKeys(five[:]...)
+	k, all := transport.NewCall(ctx, run, len(keys.six)+size, done), keys.keysFor(permit)
+	k.AddKeys(all[:]...)
 	return k
 }
 
@@ -124,17 +133,19 @@ type Params struct {
 
 // DefaultParams returns the protocol's times and limits.
 func DefaultParams(single bool) Params {
-	return Params{Single: single, AcceptWindow: AcceptWindow, QueueTTL: queueTTL, MaxAdmitted: MaxAdmitted}
+	return Params{Single: single, AcceptWindow: AcceptWindow, QueueTTL: QueueTTL, MaxAdmitted: MaxAdmitted}
 }
 
 // NewSet assembles the scripts. Limits that commands are given are strings: Redis 7.0 takes as long to format a number as to
 // run a cheap command.
 func NewSet(p Params) *Set {
-	limits := fmt.Sprintf("local POLL, ACCEPT, QUEUE_TTL, AHEAD, SINCE = %d, '%d', '%d', %d, %d\n"+
+	limits := fmt.Sprintf("local ACCEPT, QUEUE_TTL, AHEAD, SINCE = '%d', '%d', %d, %d\n"+
+		"local BEAT_GAP, RECENT, DEAD, FORGOTTEN, ALIVE_TTL = %d, %d, %d, '%d', '%d'\n"+
 		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, LAST_OF_RUN, SINGLE = %d, %d, %d, '%d', %t\n"+
 		"local MAX_PERMITS, MAX_SLOTS_TOLD = %d, 200\n", // bytes
-		PollInterval.Milliseconds(), p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(),
-		maxSinceAhead.Microseconds(), maxReaped, p.MaxAdmitted, maxShown, MaxRun-1, p.Single, core.MaxPermits)
+		p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(), maxSinceAhead.Microseconds(),
+		beatGap.Milliseconds(), seenNow.Milliseconds(), DeadAfter.Milliseconds(), forgotten.Milliseconds(), p.QueueTTL.Milliseconds(),
+		maxReaped, p.MaxAdmitted, maxShown, MaxRun-1, p.Single, core.MaxPermits)
 	with := assembledWith{params: p, quarantine: p.Quarantine != nil}
 	with.params.Quarantine = nil
 	assemble := func(kind, name string) *transport.Script {
@@ -157,7 +168,7 @@ func NewSet(p Params) *Set {
 	lock := func(name string) *transport.Script { return assemble("locks", name) }
 	s := &Set{
 		locks: operationsOf("locks"), permits: operationsOf("permits"),
-		acquireAll: lock("acquire_all"), renew: lock("renew"), tell: lock("tell"), downgrade: lock("downgrade"), look: lock("look"),
+		acquireAll: lock("acquire_all"), renew: lock("renew"), beat: lock("beat"), tell: lock("tell"), downgrade: lock("downgrade"), look: lock("look"),
 		raise: lock("raise"), begin: lock("begin"), mark: lock("mark"), status: lock("status"),
 	}
 	for _, on := range []*transport.Script{s.acquireAll, s.renew, s.begin, s.mark} {
@@ -242,7 +253,7 @@ func isPart(name string) bool {
 // All returns the scripts by the names of their files; those for permits begin with permit_.
 func (s *Set) All() map[string]*transport.Script {
 	all := map[string]*transport.Script{
-		"renew": s.renew, "tell": s.tell, "downgrade": s.downgrade, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark,
+		"renew": s.renew, "beat": s.beat, "tell": s.tell, "downgrade": s.downgrade, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark,
 		"status": s.status, "acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
 		"queue_batch": s.queues.Script, "release_batch": s.releases.Script,
 	}

@@ -125,23 +125,20 @@ func TestTokensIncreaseAndStayBehindTheClock(t *testing.T) {
 }
 
 func TestDeadTicketsArePassedOver(t *testing.T) {
-	s := redistest.Mini(t)
-	d := scripttest.New(t, s.NewClient(t), t.Name())
-	now := time.Now()
-	s.Mini.SetTime(now)
-	d.Lock("a")
-	for i := range 3 * script.MaxReaped {
-		d.Lock(fmt.Sprint("dead", i))
-	}
-	for at := now; at.Sub(now) < 3*script.PollInterval+time.Second; at = at.Add(script.PollInterval) {
-		s.Mini.SetTime(at)
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		d.Lock("a")
+		dead := scripttest.IDs("dead", 3*script.MaxReaped)
+		for _, id := range dead {
+			d.Lock(id)
+		}
 		d.Lock("alive")
-	}
-	d.Want("release", d.Release("a"), script.More)
-	for range 4 {
-		d.Poll()
-	}
-	d.WantHolder("alive")
+		d.Kill(dead...)
+		d.Want("release", d.Release("a"), script.More)
+		for range 4 {
+			d.Poll()
+		}
+		d.WantHolder("alive")
+	})
 }
 
 func TestNobodyIsTakenForDeadAfterTheServerWasAway(t *testing.T) {
@@ -215,6 +212,7 @@ func TestEverythingButTheCounterExpires(t *testing.T) {
 		ctx := d.Context()
 		d.Lock("a")
 		d.Lock("b")
+		d.Beat("b", true)
 		d.Cancel("c")
 		keys := d.Redis.Keys(ctx, "*").Val()
 		if len(keys) < 5 {
@@ -228,7 +226,7 @@ func TestEverythingButTheCounterExpires(t *testing.T) {
 		d.Release("a")
 		d.Release("b")
 		d.Redis.Del(ctx, d.Keys.Done("c"))
-		if keys := d.Redis.Keys(ctx, "*").Val(); len(keys) != 1 || keys[0] != d.Keys.Fence() {
+		if keys := d.Redis.Keys(ctx, "*").Val(); len(keys) != 2 || d.Redis.Exists(ctx, d.Keys.Fence(), d.Keys.Alive()).Val() != 2 {
 			d.Errorf("left behind: %q", keys)
 		}
 	})
@@ -265,7 +263,7 @@ func TestAMinimumHoldThatIsOverAtOnceLeavesNothing(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Lock("a")
 		id := scripttest.ID("a").String()
-		if answer, err := d.Eval("release", d.FiveKeys(), id, -1); err != nil || answer != int64(1) {
+		if answer, err := d.Eval("release", d.SixKeys(), id, -1); err != nil || answer != int64(1) {
 			d.Errorf("release: %v, %v", answer, err)
 		}
 		d.WantHolder("")

@@ -19,8 +19,8 @@ type Status struct {
 
 // Call prepares a run. done is called once, with the answer.
 func (s *Status) Call(ctx context.Context, set *Set, done func(*transport.Reply)) *transport.Call {
-	k := transport.NewCall(ctx, set.status, 7+len(s.Kept), done)
-	k.AddKeys(s.Keys.five[:]...)
+	k := transport.NewCall(ctx, set.status, 8+len(s.Kept), done)
+	k.AddKeys(s.Keys.six[:]...)
 	k.AddKeys(s.Keys.PermitQueue(), s.Keys.PermitTickets())
 	for _, name := range s.Kept {
 		k.AddKeys(s.Keys.Kept(name))
@@ -35,6 +35,7 @@ type Stored struct {
 	Holder  map[string]string // the fields of the holder's hash
 	Tickets []string          // in the order of their places, of all queues
 	Noted   map[string]string // what is noted of tickets
+	Seen    map[string]string // when the processes that wait were last seen, by their inboxes
 	Kept    []StoredPlace     // as they were asked for
 }
 
@@ -68,6 +69,7 @@ func StatusAnswer(r *transport.Reply) (*Stored, error) {
 	}
 	s.Noted = readPairs(r)
 	maps.Copy(s.Noted, readPairs(r))
+	s.Seen = readPairs(r)
 	r.Each(func(kept *transport.Reply) { s.Kept = append(s.Kept, StoredPlace{At: kept.Text(), TTL: kept.TTL()}) })
 	return s, r.Err
 }

@@ -248,17 +248,23 @@ func (j *judge) hasPlace() bool {
 // isLive reports whether the id of a ticket waited before the run, and was seen not long ago.
 func (j *judge) isLive(id string) bool {
 	age, ok := j.unseen(id)
-	return ok && age < 2*script.PollInterval
+	return ok && age < script.DeadAfter-scripttest.Blur
 }
 
 // isReachable reports whether it may learn of a grant, as far as the scripts know.
 func (j *judge) isReachable(id string) bool {
 	age, _ := j.unseen(id)
-	subscribed := strings.HasPrefix(j.before.Tickets.Fields["@"+id], "+") // and nobody listens
-	return j.isLive(id) && !(subscribed && age >= script.PollInterval-scripttest.Blur)
+	subscribed := strings.HasPrefix(j.before.Alive.Fields[j.inboxOf(id)], "+") // and nobody listens
+	return j.isLive(id) && !(subscribed && age >= script.BeatInterval-scripttest.Blur)
 }
 
-// unseen is how long ago the ticket of an id was seen.
+// inboxOf is the inbox that a ticket names.
+func (j *judge) inboxOf(id string) string {
+	fields := append(strings.Fields(j.before.Tickets.Fields[id]), "", "", "", "")
+	return fields[3]
+}
+
+// unseen is how long ago the process of a ticket was seen.
 func (j *judge) unseen(id string) (age time.Duration, ok bool) {
 	tickets := &j.before.Tickets
 	fields := strings.Fields(tickets.Fields[id])
@@ -266,8 +272,15 @@ func (j *judge) unseen(id string) (age time.Duration, ok bool) {
 		return 0, false
 	}
 	_, isNumber := scripttest.Digits(fields[2])
-	live, _, _ := strings.Cut(tickets.Fields["@"+id], " ")
-	seen, isTime := scripttest.Digits(strings.TrimLeft(live, "+-"))
-	age = j.before.Now.Sub(time.UnixMilli(seen)).Round(time.Millisecond)
-	return age, isNumber && isTime && age >= 0
+	if j.before.Alive.IsStrange() {
+		return 0, isNumber
+	}
+	at, _, _ := strings.Cut(fields[5], "*")
+	queued, isTime := scripttest.Digits(at)
+	seen, beats := scripttest.Digits(strings.TrimLeft(j.before.Alive.Fields[fields[3]], "+-"))
+	if queued/1000 > j.before.Now.UnixMilli() {
+		queued = 0
+	}
+	age = j.before.Now.Sub(time.UnixMilli(max(seen, queued/1000))).Round(time.Millisecond)
+	return age, isNumber && (isTime || beats) && age >= 0
 }

@@ -45,7 +45,7 @@ func (s *stage) parse(verb string, words []string) *run {
 	}
 	switch verb {
 	case "poll":
-		return r.poll(s, subscribed)
+		return r.poll(s)
 	case "force":
 		return r.force(s)
 	case "wait", "try", "read", "tryread", "keep", "trykeep", "vote", "tryvote", "run", "runwrite":
@@ -72,8 +72,8 @@ func (r *run) tell(s *stage, words []string) *run {
 	return r
 }
 
-func (r *run) poll(s *stage, subscribed bool) *run {
-	op := s.Polls(subscribed, scripttest.Lease, r.own...)
+func (r *run) poll(s *stage) *run {
+	op := s.Polls(scripttest.Lease, r.own...)
 	r.op = op
 	r.send = func() (answer, error) {
 		reply := s.Send(op)
@@ -116,7 +116,7 @@ func (r *run) force(s *stage) *run {
 	r.send = r.ended(s, script.ForceAnswer)
 	if err != nil { // no operator can see such a one
 		r.send = func() (answer, error) {
-			got, err := s.Eval("force", s.FiveKeys(), h.Fields["token"], owner)
+			got, err := s.Eval("force", s.SixKeys(), h.Fields["token"], owner)
 			if err == nil && got != int64(0) {
 				s.Errorf("force with the token %q: %v", h.Fields["token"], got)
 			}

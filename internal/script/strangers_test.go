@@ -39,7 +39,6 @@ func TestReadersScriptsLeaveStrangersAlone(t *testing.T) {
 					for what, op := range everything(d) {
 						d.Redis.FlushAll(d.Context())
 						prepare()
-						d.Redis.HDel(d.Context(), d.Keys.Tickets(), "#touched") // as if that were long ago
 						d.Redis.Del(d.Context(), key.name)
 						if err := put(key.name); err != nil {
 							d.Fatal(err)
@@ -74,6 +73,7 @@ func places(d *scripttest.Driver) map[string]place {
 		"queue of readers": {d.Keys.ReadQueue(), "zset"},
 		"tickets":          {d.Keys.Tickets(), "hash"},
 		"counter":          {d.Keys.Fence(), ""},
+		"processes":        {d.Keys.Alive(), "hash"},
 		"kept place":       {d.Keys.Kept("t"), ""}, // but no done mark: nobody else knows the ids
 	}
 }
@@ -104,7 +104,7 @@ func everything(d *scripttest.Driver) map[string]scripttest.Operation {
 		"fair":      acquire(scripttest.Acquire{Mode: core.Fair, Place: "t", KeepPlace: time.Minute}),
 		"fair try":  acquire(scripttest.Acquire{Mode: core.Fair, Try: true, Place: "t", KeepPlace: time.Minute}),
 		"lost":      acquire(scripttest.Acquire{Mode: core.Read, Predecessor: "c", PredecessorPlace: 5}),
-		"poll":      d.Polls(true, time.Second, "a", "b"),
+		"poll":      d.Polls(time.Second, "a", "b"),
 		"renew":     &script.Renew{Keys: d.Keys, ID: a, Lease: time.Second},
 		"release":   &script.Release{Keys: d.Keys, ID: a},
 		"linger":    &script.Release{Keys: d.Keys, ID: a, Linger: time.Second},
@@ -116,6 +116,7 @@ func everything(d *scripttest.Driver) map[string]scripttest.Operation {
 		"downgrade": &script.Downgrade{Keys: d.Keys, ID: a},
 		"force":     &script.Force{Keys: d.Keys, Token: 5, Owner: "owner-a"},
 		"look":      &script.Look{Keys: d.Keys},
+		"beat":      &script.Beat{Alive: d.Keys.Alive(), Inbox: d.Inbox("a")},
 		"status":    &script.Status{Keys: d.Keys, Kept: []string{"t"}},
 	}
 }

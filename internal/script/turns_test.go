@@ -122,12 +122,12 @@ func TestTheHolderOfATokenBlockIsNotifiedByEachPollThatOthersWait(t *testing.T) 
 }
 
 // A subscription may have broken just now: a message that nobody heard says little of one that was seen.
-func TestWhoWasSeenWithinAPollIsNotPassedOver(t *testing.T) {
+func TestWhoWasSeenWithinABeatIsNotPassedOver(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Write("w")
 		d.Queue(true, "r")
 		d.Write("v")
-		later(script.PollInterval - 50*time.Millisecond)
+		later(script.BeatInterval)
 		d.Release("w")
 		d.WantReaders("r")
 	})
@@ -137,13 +137,10 @@ func TestWhoWasSeenWithinAPollIsNotPassedOver(t *testing.T) {
 func TestATryDoesNotWaitForTheDead(t *testing.T) {
 	for name, mode := range map[string]core.Mode{"to write": core.Write, "to read": core.Read} {
 		t.Run(name, func(t *testing.T) {
-			scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+			scripttest.OnEach(t, func(d *scripttest.Driver) {
 				d.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write, Lease: time.Hour})
 				d.Write("dead")
-				for range 4 {
-					later(script.PollInterval)
-					d.Poll()
-				}
+				d.Kill("dead")
 				d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease ran out
 				d.WantHeld("a try", d.Acquire(scripttest.Acquire{ID: "try", Mode: mode, Try: true}))
 			})
@@ -152,21 +149,16 @@ func TestATryDoesNotWaitForTheDead(t *testing.T) {
 }
 
 func TestAPollThatDropsTheDeadAnswersWhereTheOthersStand(t *testing.T) {
-	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Acquire(scripttest.Acquire{ID: "a", Mode: core.Read, Lease: time.Hour})
 		d.Write("dead")
 		d.Write("w")
-		dropped := false
-		for range 5 {
-			later(script.PollInterval)
+		for _, want := range []int{2, 1} {
 			polled := d.Poll("w")
-			dropped = !d.Look().Waits("dead")
-			if want := map[bool]int{false: 2, true: 1}[dropped]; polled.Tickets[0].Position != want || polled.Wait.Queued != want {
+			if polled.Tickets[0].Position != want || polled.Wait.Queued != want {
 				d.Errorf("it is %+v of %d, want position %d", polled.Tickets[0], polled.Wait.Queued, want)
 			}
-		}
-		if !dropped {
-			d.Error("the dead one waits still")
+			d.Kill("dead")
 		}
 	})
 }

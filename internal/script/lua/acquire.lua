@@ -1,11 +1,10 @@
 -- Takes the lock or a permit, or queues a ticket. Harmless when repeated: the answer says again what the id has already, and an id
 -- that is over is refused.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers; for a permit: the queue of locks
---        6 done mark of the id  7 done mark of the predecessor  8 kept place: both only if the arguments below ask for them
+--        6 see alive.lua  7 done mark of the id  8 done mark of the predecessor  9 kept place: both only if the arguments below ask for them
 --   ARGV 1 id  2 lease (ms)  3 inbox  4 owner
---        5 '+' if the inbox is subscribed, else '-', and how many tokens are wanted if the lock is granted
---          later, with an 'r' behind it if the ticket may be one of a run, and the secret of the ticket after a colon;
---          0: do not queue
+--        5 how many tokens are wanted if the lock is granted later, with an 'r' behind it if the ticket may be one of a run, and
+--          the secret of the ticket after a colon; 0: do not queue
 --        may follow: 6 mode; 'permit' for a permit
 --        may follow: 7 tokens wanted if the lock is free, or the weight of the permit  8 trace
 --        may follow: 9 if the lock is one of several, a token that is proposed, 0: none; '': it is not; for a permit: n
@@ -30,7 +29,7 @@ if not may_grant() then return UNTRUSTED end
 --@fast_acquire_{kind}
 --@{kind}
 --@entry_{kind}
-local id, lease, keep, kept, predecessor = ARGV[1], ARGV[2], ARGV[14] or '0', KEYS[8], ARGV[11] or ''
+local id, lease, keep, kept, predecessor = ARGV[1], ARGV[2], ARGV[14] or '0', KEYS[9], ARGV[11] or ''
 
 local h = read_hold()
 if h and h.err then return h end
@@ -43,26 +42,26 @@ local after, _
 if predecessor ~= '' then
   _, after = end_hold(predecessor)
   remove_ticket(predecessor)
-  if ARGV[13] ~= '0' then call('SET', KEYS[7], 1, 'PX', ARGV[13]) end
+  if ARGV[13] ~= '0' then call('SET', KEYS[8], 1, 'PX', ARGV[13]) end
   h = read_hold()
 end
-if call('EXISTS', KEYS[6]) == 1 then
+if call('EXISTS', KEYS[7]) == 1 then
   settle(after)
   return {-1}
 end
 local has = extend(h, id, lease) or take(h, place)
 if has then return has end
 
-if string.sub(ARGV[5], 2) ~= '0' then
-  local fields = {'@' .. id, liveness(string.sub(ARGV[5], 1, 1), ARGV[15] or '1')}
+if ARGV[5] ~= '0' then
+  local text, calls, alone = place and call('HGET', KEYS[3], id), ARGV[15] or '1', call('EXISTS', KEYS[2]) == 0
   if not place then
     place = place_in_queue(ARGV[12], keep, kept)
     enter(place)
-    fields[3], fields[4] = id, ticket_text()
+    text = ticket_text()
     if keep ~= '0' then write_kept_place(kept, place, keep) end
   end
-  call('HSET', KEYS[3], unpack(fields))
-  mark_active()
+  if text then call('HSET', KEYS[3], id, with_calls(text, calls)) end
+  if alone then mark_active() end -- else those who poll have the queue live
   tell_holders(h, true)
 elseif ARGV[10] == '1' then
   tell_holders(h, false)

@@ -1,7 +1,7 @@
 -- Ends an id, whether it is queued, holds the lock or a permit, or its acquire has yet to arrive, and those to whom its hold was
 -- passed. Harmless when repeated.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 see acquire.lua
---        6 done mark of the id  7 kept place: both only if the arguments ask for them
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 and 6 see acquire.lua
+--        7 done mark of the id  8 kept place: both only if the arguments ask for them
 --   ARGV 1 id  2 for how long the id is refused from now on (ms), 0: not at all
 --        3 for how long its place in the queue is kept (ms), 0: not at all; if negative, for how long the
 --          place is marked as over if it is older than the hold that the id had
@@ -20,6 +20,6 @@ for _, id in ipairs(ids) do
   local _, freed = end_hold(id)
   after = freed or after
 end
-if ARGV[2] ~= '0' then call('SET', KEYS[6], 1, 'PX', ARGV[2]) end
-end_place(KEYS[7], tonumber(ARGV[3]), place, ARGV[4])
+if ARGV[2] ~= '0' then call('SET', KEYS[7], 1, 'PX', ARGV[2]) end
+end_place(KEYS[8], tonumber(ARGV[3]), place, ARGV[4])
 return settle(after) and 2 or 1

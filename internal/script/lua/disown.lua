@@ -1,6 +1,6 @@
 -- Ends the holds and the tickets that a process has at a key, up to a number of its ids. Ids that are in use stay. A server
 -- that has lost its latest writes may have such holds again. Harmless when repeated.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 see acquire.lua
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 and 6 see acquire.lua
 --   ARGV 1 stem of the ids of the process  2 the greatest number that ends  3 and on  ids that stay
 --   returns 1  done      2  done, and a poll is to be run immediately
 -- Rules 3, 5, 13 and 26 of docs/protocol.md.

@@ -1,6 +1,6 @@
 -- Makes a write hold a read hold with the same id, and admits all tickets that wait to read. No writer comes
 -- in between. Harmless when repeated.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers      ARGV 1 id
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers  6 see alive.lua      ARGV 1 id
 --   returns 1  done      2  done, and a poll is to be run at once      0  not held by this id
 -- Rule 12 of docs/protocol.md.
 --@quarantine
@@ -27,5 +27,5 @@ local queued = redis.pcall('ZCARD', KEYS[2])
 if type(queued) == 'table' or queued == 0 then return 1 end
 set_field(try_write, 'wanted', count_writers() > 0 and 1 or 0)
 if not may_grant() then return 1 end
-local _, more = admit_readers(mark_active())
+local _, more = admit_readers()
 return more and 2 or 1

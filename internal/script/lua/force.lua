@@ -1,5 +1,5 @@
 -- Takes the lock or a permit away from the holder that an operator has seen, and grants it to those who wait.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 see acquire.lua
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 and 6 see acquire.lua
 --   ARGV 1 token  2 owner, without what about.go adds to it
 --   returns 1  taken away      2  taken away, and a poll is to be run at once
 --           0  not held, or by another hold

@@ -1,5 +1,6 @@
 -- Reads who holds a lock or has permits, and who stands in the way of others in the queue, to find deadlocks. It writes nothing.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers  6 queue of permits  7 tickets for permits
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers  6 see alive.lua  7 queue of permits
+--        8 tickets for permits
 --   ARGV 1 how many holders, and how many tickets, at most
 --   returns {1 if it is not all, 1 if readers are being admitted, 1 if readers hold the lock,
 --            {id, inbox, weight of each holder}, {id, inbox, weight, n of each ticket}}
@@ -8,6 +9,7 @@
 local fence = KEYS[4]
 --@limits
 --@fence
+--@alive
 local most = tonumber(ARGV[1])
 local f = call('HMGET', KEYS[1], 'id', 'inbox', 'mode')
 local mode, holders, tickets = f[3], {}, {}
@@ -19,11 +21,10 @@ end
 -- Adds the tickets of a queue that are not dead.
 local function add_tickets(queue, hash)
   for _, id in ipairs(call('ZRANGE', queue, 0, most - 1)) do
-    local t = id ~= '#readers' and call('HMGET', hash, id, '@' .. id)
-    local w, inbox, n = string.match(t and t[1] or '', '^[^ ]+ [^ ]+ (%d+)[^ ]* ([^ ]+) [^ ]* [^ ]+ ?([^ ]*)')
-    local seen = t and to_number(string.match(t[2] or '', '^[+-](%d+)'))
+    local text = id ~= '#readers' and call('HGET', hash, id)
+    local w, inbox, since, n = string.match(text or '', '^[^ ]+ [^ ]+ (%d+)[^ ]* ([^ ]+) [^ ]* (%d+)[^ ]* ?([^ ]*)')
     if mode ~= 'permit' then w, n = '0', '0' end
-    if inbox and to_number(w) and to_number(n) and seen and now_ms - seen <= 3 * POLL then add(tickets, id, inbox, w, n) end
+    if inbox and to_number(w) and to_number(n) and not look_alive(inbox, since) then add(tickets, id, inbox, w, n) end
   end
 end
 
@@ -45,7 +46,7 @@ if mode == 'read' or mode == 'permit' then
   if mode == 'read' then
     add_tickets(KEYS[2], KEYS[3])
   else
-    add_tickets(KEYS[6], KEYS[7])
+    add_tickets(KEYS[7], KEYS[8])
   end
 elseif f[1] and f[2] and f[1] ~= '-' then -- who waits behind one that excludes all does not matter
   if mode and mode ~= 'exclusive' and mode ~= 'fair' and mode ~= 'write' then return {1, 0, 0, {}, {}} end

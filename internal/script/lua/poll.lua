@@ -1,12 +1,11 @@
--- Shows that tickets are alive, answers what became of them, and grants a lock or permits that have become free.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 see acquire.lua
---   ARGV 1 '+' if the inbox is subscribed, else '-'  then for each ticket: its id, its lease (ms),
---        for how many calls of its process it stands
+-- Answers what became of tickets, keeps their queue, and grants a lock or permits that have become free.
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 and 6 see acquire.lua
+--   ARGV for each ticket: its id, its lease (ms), for how many calls of its process it stands
 --   returns {more, fencing counter, length of the queue, {a ticket's answer, …}, and about the holders what acquire.lua returns}
 --     more: 1 if it is to be run again at once: there was more to do than one run does; for permits 3, else 2
 --     a ticket's answer: {1, token, tokens, tickets waiting} held · {3, token, slots, tickets waiting} has a permit
 --       · {0, position} queued · {-1} gone
---   or UNTRUSTED, an error, if it has only shown that the tickets are alive: see quarantine.lua
+--   or UNTRUSTED, an error, if it has only kept the queue: see quarantine.lua
 -- Rules 5, 7, 22 and 26 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
@@ -26,15 +25,12 @@ local function position_of(id)
   end
 end
 
-local places, alive, one = {}, {}, liveness(ARGV[1], '1')
-for i = 2, #ARGV, 3 do
+local places = {}
+for i = 1, #ARGV, 3 do
   places[i] = position_of(ARGV[i])
-  if places[i] then
-    alive[#alive + 1] = '@' .. ARGV[i]
-    alive[#alive + 1] = ARGV[i + 2] == '1' and one or liveness(ARGV[1], ARGV[i + 2])
-  end
+  local text = places[i] and call('HGET', KEYS[3], ARGV[i])
+  if text and calls_of(text) ~= ARGV[i + 2] then call('HSET', KEYS[3], ARGV[i], with_calls(text, ARGV[i + 2])) end
 end
-if #alive > 0 then call('HSET', KEYS[3], unpack(alive)) end
 if call('EXISTS', KEYS[2]) == 1 then mark_active() end
 if not may_grant() then return UNTRUSTED end
 local more, room = false, has_room(h)
@@ -43,7 +39,7 @@ if room then
   h = read_hold()
 end
 local answers, waits = {}, false
-for i = 2, #ARGV, 3 do
+for i = 1, #ARGV, 3 do
   local answer = extend(h, ARGV[i], ARGV[i + 1])
   if not answer and room and places[i] then places[i] = position_of(ARGV[i]) end -- others may have been served
   waits = waits or not answer and places[i] ~= nil

@@ -1,7 +1,7 @@
 -- Ends one hold and grants the lock or the permit to the next live ticket. Those to whom the hold was passed leave the queue before
 -- that. Harmless when repeated.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 see acquire.lua
---        6 done mark of the id  7 kept place: both only if the arguments ask for them
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 and 6 see acquire.lua
+--        7 done mark of the id  8 kept place: both only if the arguments ask for them
 --   ARGV 1 id
 --        may follow: 2 for how long the key stays taken (ms), 0: not at all
 --        3 for how long the id is marked as over (ms), because copies of its acquire may still arrive, 0: not

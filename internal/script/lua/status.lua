@@ -1,17 +1,28 @@
 -- Reads what is stored of one lock, for people who look. It writes nothing.
---   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers  6 queue of permits  7 tickets for permits
---        8… kept places
+--   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers  6 see alive.lua  7 queue of permits
+--        8 tickets for permits  9… kept places
 --   returns {seconds, microseconds of the clock, TTL of the holder in ms, {its fields and values},
 --            {tickets and places} of each of the three queues, {what is noted of tickets}, {the same for permits},
+--            {inbox of each process that waits, when it was last seen as alive.lua has it},
 --            {place, TTL in ms of each kept one; '' if it is none}}
 local call, now = redis.call, redis.call('TIME')
 local queues, noted, kept = {}, {}, {}
-for i, key in ipairs({KEYS[2], KEYS[5], KEYS[6]}) do queues[i] = call('ZRANGE', key, 0, -1, 'WITHSCORES') end
+for i, key in ipairs({KEYS[2], KEYS[5], KEYS[7]}) do queues[i] = call('ZRANGE', key, 0, -1, 'WITHSCORES') end
 noted[1] = #queues[1] + #queues[2] > 0 and call('HGETALL', KEYS[3]) or {}
-noted[2] = #queues[3] > 0 and call('HGETALL', KEYS[7]) or {}
-for i = 8, #KEYS do
+noted[2] = #queues[3] > 0 and call('HGETALL', KEYS[8]) or {}
+local seen, asked = {}, {}
+for _, fields in ipairs(noted) do
+  for i = 2, #fields, 2 do
+    local inbox = string.match(fields[i], '^[^ ]+ [^ ]+ [^ ]+ ([^ ]+)')
+    if inbox and not asked[inbox] then
+      asked[inbox], seen[#seen + 1] = true, inbox
+      seen[#seen + 1] = call('HGET', KEYS[6], inbox) or ''
+    end
+  end
+end
+for i = 9, #KEYS do
   local place = redis.pcall('GET', KEYS[i])
   kept[#kept + 1] = type(place) == 'string' and place or ''
   kept[#kept + 1] = call('PTTL', KEYS[i])
 end
-return {now[1], now[2], call('PTTL', KEYS[1]), call('HGETALL', KEYS[1]), queues[1], queues[2], queues[3], noted[1], noted[2], kept}
+return {now[1], now[2], call('PTTL', KEYS[1]), call('HGETALL', KEYS[1]), queues[1], queues[2], queues[3], noted[1], noted[2], seen, kept}

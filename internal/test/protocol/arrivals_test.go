@@ -1,5 +1,7 @@
 package protocol
 
+import "slices"
+
 // arrivals is what is on its way and is awaited by no process.
 func (e *expander) arrivals() {
 	for j, c := range e.from.commands {
@@ -96,10 +98,8 @@ func (e *expander) server() {
 	for _, id := range e.from.readers {
 		e.expiry(id)
 	}
-	for j, t := range e.from.queue {
-		if t.id != nobody && !t.unseen {
-			e.elapse(move{text: "was not seen for three polls", id: t.id}, func(s *state) { s.queue[j].unseen = true })
-		}
+	for i := range e.processes() {
+		e.liveness(i)
 	}
 	if e.from.kept != 0 {
 		e.can(move{text: "kept place expires", id: nobody, kind: chance}, func(s *state) { s.kept = 0 })
@@ -108,6 +108,24 @@ func (e *expander) server() {
 		e.can(move{text: "comes to the head: a late poll runs", id: first, kind: chance}, func(s *state) {
 			e.settleAndJudge(s, s.takeEnded())
 		})
+	}
+}
+
+// liveness is how the server sees that a process lives which has tickets. One that waits beats, unless it is too slow. If it does
+// not wait, tickets that it has forgotten die in time.
+func (e *expander) liveness(i int) {
+	p := &e.from.process[i]
+	beats := p.phase != dead && slices.ContainsFunc(e.from.queue[:], func(t ticket) bool { return t.id.process() == i && e.from.user(t.id) != nil })
+	if e.from.hasTicket(i, false) {
+		unseen := func(s *state) { s.see(e.system, newIdent(i, 0), false) }
+		if m := (move{text: "was not seen for long", who: i}); beats && e.keeps(waitersBeat) {
+			e.delay(m, unseen)
+		} else {
+			e.can(m, unseen)
+		}
+	}
+	if beats && e.keeps(waitersBeat) && e.from.hasTicket(i, true) {
+		e.can(move{text: "beats", who: i}, func(s *state) { s.see(e.system, newIdent(i, 0), true) })
 	}
 }
 
@@ -129,7 +147,14 @@ func (e *expander) expiry(id ident) {
 func (e *expander) elapse(m move, f func(s *state)) {
 	if !e.from.isAttended(m.id) {
 		e.can(m, f)
-	} else if e.from.faults.delays > 0 {
+	} else {
+		e.delay(m, f)
+	}
+}
+
+// delay is a move that happens because a live process is too slow.
+func (e *expander) delay(m move, f func(s *state)) {
+	if e.from.faults.delays > 0 {
 		m.kind = fault
 		e.can(m, func(s *state) {
 			s.faults.delays--

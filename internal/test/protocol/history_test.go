@@ -16,6 +16,7 @@ const (
 	usedTwice                   // a kept place was taken again after its ticket had been served
 	sentBack                    // a call that has a place in the queue asked without it
 	overtaken                   // the lock was passed to a call that was not the next
+	givenUp                     // a ticket of a live process that is in time was taken for dead
 )
 
 var wrongs = []string{
@@ -26,6 +27,7 @@ var wrongs = []string{
 	"a place was used again",
 	"a call has left its place",
 	"a call was overtaken",
+	"a live ticket was taken for dead",
 }
 
 func (w wrong) String() string {
@@ -78,6 +80,13 @@ func (s *state) notePhase(began bool) {
 		s.wrongs |= unfair
 	}
 	s.passed++
+}
+
+// noteDead notes that a ticket is taken for dead.
+func (y *system) noteDead(s *state, id ident) {
+	if p := s.user(id); p != nil && p.phase == queued && y.faults.delays == 0 {
+		s.wrongs |= givenUp
+	}
 }
 
 // noteServed notes that the ticket of the holder was granted and released.

@@ -60,6 +60,8 @@ var needs = []states.Need[rule, quest]{
 	states.Without("a waiter polls", polls, mortal.breaking(stuck), stuck),
 	states.Without("a poll grants a free lock", settles, mortal.breaking(stuck), stuck),
 	states.Without("a grant that is not accepted expires", grantsExpire, mortal.breaking(stuck), stuck),
+	states.Without("a process that waits beats", waitersBeat, mortal.breaking("live"), "live"),
+	states.Without("a new ticket shows that its process lives", queuersAreSeen, quitting.breaking("live"), "live"),
 	states.Without("dead tickets are reaped", deadAreReaped, mortal.breaking(stuck), stuck),
 
 	states.Without("acquire does nothing for an id that reads", heldIsAnswered, rereading.breaking("leases"), "leases"),

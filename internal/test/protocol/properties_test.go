@@ -18,6 +18,7 @@ var promises = map[string]promise{
 	"leases":   isWrong(shortened),
 	"places":   isWrong(usedTwice),
 	"order":    isWrong(sentBack | overtaken),
+	"live":     isWrong(givenUp),
 }
 
 // stuck is a promise about all states together.

@@ -32,8 +32,10 @@ const (
 	grantsExpire     // rule 6: a grant that is not accepted expires
 	numberIsReserved // rule 6: readers are admitted with a number that is not used again
 
-	polls         // rule 7: a waiter polls
-	deadAreReaped // rule 7: a ticket that was not seen for three polls is removed
+	polls          // rule 7: a waiter polls
+	waitersBeat    // rule 7: a process that waits shows that it lives
+	queuersAreSeen // rule 7: so does a new ticket, for as long as a beat
+	deadAreReaped  // rule 7: a ticket of a process that was not seen for long is removed
 
 	restIsAdmitted // rule 9: no writer comes in between if several runs admit the readers
 
@@ -95,6 +97,8 @@ type system struct {
 	batch    int  // how many readers one run admits; 0: all
 	faults   faults
 
+	oneRuns bool // all that may run in one run are of one process, though their ids are of several
+
 	cutting bool    // cuts are noted
 	cuts    []state // after each write of a script
 }
@@ -107,6 +111,12 @@ func (y *system) wrote(s *state) {
 }
 
 func (y *system) keeps(r rule) bool { return y.off&r == 0 }
+
+// areOfOne reports whether ids are of one process.
+func (y *system) areOfOne(a, b ident) bool {
+	return a.process() == b.process() && (!y.oneRuns || (a.number() == toRun) == (b.number() == toRun)) ||
+		y.oneRuns && a.number() == toRun && b.number() == toRun
+}
 
 // processes returns the number of processes.
 func (y *system) processes() (n int) {

@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestScriptsDoWhatTheModelSays(t *testing.T) {
 				checks++
 				w := &twin{
 					T: rt, rdb: rdb, scripts: scripts, key: fmt.Sprintf("%s:{%d}", t.Name(), checks), head: 1_000_000,
-					protocol: system{batch: batch}, promised: make(map[ident]time.Duration),
+					protocol: system{batch: batch, oneRuns: true}, promised: make(map[ident]time.Duration),
 					behind: make(map[ident]int), runs: make(map[ident]int),
 				}
 				rt.Repeat(map[string]func(*rapid.T){
@@ -87,31 +88,53 @@ type twin struct {
 
 func (w *twin) done(id ident) string { return fmt.Sprintf("%s:done:%v", w.key, id) }
 
-// run makes tickets as old as the model has them, and runs a script. It returns its answer, and the first
+// run has tickets be as old, and processes be seen, as the model has them, and runs a script. It returns its answer, and the first
 // number in it.
 func (w *twin) run(name string, more []string, args ...any) (first any, answer []any) {
 	ctx := w.Context()
-	tickets := w.key + ":tickets"
+	tickets, alive, now := w.key+":tickets", w.key+":alive", w.now()
+	fields := []any{"#last", now, "#since", now - hour}
 	for _, t := range w.state.queue {
-		if t.id != nobody {
-			seen := "-9999999999999"
-			if t.unseen {
-				seen = "-1"
-			}
-			if n := w.behind[t.id]; n > 0 {
-				seen = fmt.Sprint(seen, " ", 1+n)
-			}
-			w.check(w.rdb.HSet(ctx, tickets, "@"+t.id.String(), seen).Err())
+		if t.id == nobody {
+			continue
 		}
+		seen, queued := fmt.Sprint("-", now), int64(1)
+		if w.state.hasTicketOf(&w.protocol, t.id, true) { // its process was not seen, but may have queued it just now
+			if seen = "-1"; !t.unseen {
+				queued = now * 1000
+			}
+		}
+		fields = append(fields, w.inbox(t.id), seen)
+		text := strings.Split(w.rdb.HGet(ctx, tickets, t.id.String()).Val(), " ")
+		_, calls, several := strings.Cut(text[5], "*")
+		if text[5] = fmt.Sprint(queued); several {
+			text[5] += "*" + calls
+		}
+		w.check(w.rdb.HSet(ctx, tickets, t.id.String(), strings.Join(text, " ")).Err())
 	}
-	w.check(w.rdb.HDel(ctx, tickets, "#touched", "#amnesty").Err())
-	keys := append([]string{w.key, w.key + ":queue", tickets, w.key + ":fence", w.key + ":readqueue"}, more...)
+	w.check(w.rdb.HSet(ctx, alive, fields...).Err())
+	keys := append([]string{w.key, w.key + ":queue", tickets, w.key + ":fence", w.key + ":readqueue", alive}, more...)
 	value, err := w.rdb.Eval(ctx, w.scripts[name].Source, keys, args...).Result()
 	w.check(err)
 	if list, ok := value.([]any); ok {
 		return list[0], list
 	}
 	return value, nil
+}
+
+// inbox is that of the process of an id.
+func (w *twin) inbox(id ident) string {
+	if id.number() == toRun {
+		return "inbox:runs"
+	}
+	return fmt.Sprintf("inbox:%d", id.process())
+}
+
+// now is the server's time (ms).
+func (w *twin) now() int64 {
+	now, err := w.rdb.Time(w.Context()).Result()
+	w.check(err)
+	return now.UnixMilli()
 }
 
 func (w *twin) check(err error) {
@@ -162,12 +185,12 @@ func (w *twin) acquire(t *rapid.T) {
 	if f := drawID(t, "predecessor"); f != c.id && rapid.Bool().Draw(t, "takes a place") {
 		c.predecessor, c.lost, c.mark = f, c.wait && rapid.Bool().Draw(t, "lost"), rapid.Bool().Draw(t, "mark")
 	}
-	args := []any{c.id.String(), hour, "inbox", "owner", "-0"}
+	args := []any{c.id.String(), hour, w.inbox(c.id), "owner", "0"}
 	if c.wait {
-		args[4] = "-1"
+		args[4] = "1"
 	}
 	if c.wait && c.runs {
-		args[4] = "-1r:secret"
+		args[4] = "1r:secret"
 	}
 	behind, held := w.drawBehind(t), w.state.has(c.id)
 	special := c.predecessor != nobody || c.keeps || behind > 0
@@ -245,7 +268,7 @@ func (w *twin) poll(t *rapid.T) {
 	id := drawID(t, "id")
 	behind := w.drawBehind(t)
 	waits := w.state.index(id) >= 0
-	_, answer := w.run("poll", nil, "-", id.String(), hour, 1+behind)
+	_, answer := w.run("poll", nil, id.String(), hour, 1+behind)
 	if waits {
 		w.behind[id] = behind
 	}
@@ -373,9 +396,7 @@ func (w *twin) expire(t *rapid.T) {
 }
 
 func (w *twin) age(t *rapid.T) {
-	if i := w.state.index(drawID(t, "id")); i >= 0 {
-		w.state.queue[i].unseen = true
-	}
+	w.state.see(&w.protocol, drawID(t, "id"), false)
 }
 
 // endPlace marks the kept place as over. If it expired instead, the cancel of a call that waited for longer

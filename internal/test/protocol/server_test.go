@@ -133,10 +133,11 @@ func (y *system) runAcquire(s *state, c command) answer {
 	}
 	if c.wait {
 		if s.index(c.id) < 0 {
+			seen := y.keeps(queuersAreSeen) || s.hasTicket(c.id.process(), false) // who has not waited for long was not seen for as long
 			s.enqueue(c)
+			s.queue[s.index(c.id)].unseen = !seen
 			y.wrote(s)
 		}
-		s.queue[s.index(c.id)].unseen = false
 	}
 	y.settleAndJudge(s, after)
 	if s.has(c.id) || y.take(s, c) {
@@ -154,10 +155,6 @@ func (y *system) runAcquire(s *state, c command) answer {
 
 // runPoll is poll.lua for one ticket.
 func (y *system) runPoll(s *state, id ident) answer {
-	i := s.index(id)
-	if i >= 0 {
-		s.queue[i].unseen = false
-	}
 	if after := s.takeEnded(); y.keeps(settles) {
 		y.settleAndJudge(s, after)
 	}
@@ -165,7 +162,7 @@ func (y *system) runPoll(s *state, id ident) answer {
 	case s.has(id):
 		s.waiting = false
 		return answer{granted, s.token, true}
-	case i >= 0:
+	case s.index(id) >= 0:
 		return answer{inQueue, s.counter, true}
 	}
 	return answer{outcome: gone}

@@ -24,7 +24,7 @@ func (y *system) settle(s *state, after end) {
 	case s.admit != 0 && y.keeps(restIsAdmitted) && y.admitReaders(s, s.admit, true):
 	case y.readersFirst(s, after) && y.admitReaders(s, 0, true):
 	default:
-		if t := s.nextWriter(); t.id != nobody {
+		if t := y.nextWriter(s); t.id != nobody {
 			y.handOver(s, t)
 			return
 		}
@@ -63,7 +63,7 @@ func (y *system) holdsBack(s *state) bool {
 	if !y.keeps(deadHoldNobody) {
 		return s.hasWriter()
 	}
-	return s.nextWriter().id != nobody
+	return y.nextWriter(s).id != nobody
 }
 
 func (s *state) hasWriter() bool {
@@ -75,12 +75,13 @@ func (s *state) hasReader() bool {
 }
 
 // nextWriter returns the first live ticket of a writer. Dead ones before it are removed.
-func (s *state) nextWriter() ticket {
+func (y *system) nextWriter(s *state) ticket {
 	for i := 0; s.queue[i].id != nobody; {
 		switch t := s.queue[i]; {
 		case t.reads:
 			i++
 		case t.unseen:
+			y.noteDead(s, t.id)
 			s.dequeue(t.id)
 		default:
 			return t
@@ -111,6 +112,7 @@ func (y *system) admitReaders(s *state, upTo place, begin bool) bool {
 		}
 		looked++
 		if t.unseen {
+			y.noteDead(s, t.id)
 			y.remove(s, t.id)
 			continue
 		}

@@ -31,7 +31,7 @@ type ticket struct {
 	reads  bool
 	keeps  bool // its place outlives it
 	runs   bool // it may be granted as one of a run
-	unseen bool // for three polls
+	unseen bool // its process was not seen for so long that it counts as dead
 }
 
 // A command is on its way to the server.
@@ -190,6 +190,25 @@ func (s *state) end(id ident) end {
 // hasLive reports whether a live ticket, of a reader or of a writer, is in the queue.
 func (s *state) hasLive(reads bool) bool {
 	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.id != nobody && t.reads == reads && !t.unseen })
+}
+
+// see notes for the tickets of the process of an id whether it was seen lately.
+func (s *state) see(y *system, id ident, seen bool) {
+	for i := range s.queue {
+		if t := &s.queue[i]; t.id != nobody && y.areOfOne(t.id, id) {
+			t.unseen = !seen
+		}
+	}
+}
+
+// hasTicket reports whether a ticket of process i is in the queue, of one that was or was not seen lately.
+func (s *state) hasTicket(i int, unseen bool) bool {
+	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.id != nobody && t.id.process() == i && t.unseen == unseen })
+}
+
+// hasTicketOf is hasTicket for the process of an id.
+func (s *state) hasTicketOf(y *system, id ident, unseen bool) bool {
+	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.id != nobody && y.areOfOne(t.id, id) && t.unseen == unseen })
 }
 
 // index returns where in the queue the ticket is, or -1.

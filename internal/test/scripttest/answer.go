@@ -63,7 +63,7 @@ func isWhole(op Operation, answer any) bool {
 	case *script.Look:
 		return len(list) == 5
 	case *script.Status:
-		return len(list) == 10
+		return len(list) == 11
 	case *script.Poll:
 		if len(list) < 4 {
 			return false

@@ -21,7 +21,7 @@ type Permit struct {
 	Lease  time.Duration // 0: Lease
 	Try    bool          // do not queue
 
-	Subscribed       bool
+	Subscribed       bool // its process beats afterwards, and says that it is subscribed
 	Predecessor      string
 	PredecessorPlace int64 // of a ticket that got lost
 	Place            string
@@ -41,7 +41,11 @@ func (a Permit) Operation(d *Driver) *script.Acquire {
 // AcquirePermitOnce runs acquire.lua once.
 func (d *Driver) AcquirePermitOnce(a Permit) (script.Acquired, error) {
 	d.Helper()
-	return script.AcquireAnswer(d.Send(a.Operation(d)), d.layout.InboxPrefix())
+	reply := d.Send(a.Operation(d))
+	if a.Subscribed {
+		d.Beat(a.ID, true)
+	}
+	return script.AcquireAnswer(reply, d.layout.InboxPrefix())
 }
 
 // AcquirePermit runs acquire.lua as often as its answer says.
@@ -59,8 +63,8 @@ func (d *Driver) AcquirePermit(a Permit) script.Acquired {
 }
 
 // PermitPolls returns what sends a poll for tickets for permits.
-func (d *Driver) PermitPolls(subscribed bool, ids ...string) *script.Poll {
-	op := d.Polls(subscribed, Lease, ids...)
+func (d *Driver) PermitPolls(ids ...string) *script.Poll {
+	op := d.Polls(Lease, ids...)
 	op.Permits = true
 	return op
 }
@@ -68,7 +72,7 @@ func (d *Driver) PermitPolls(subscribed bool, ids ...string) *script.Poll {
 // PollPermits runs poll.lua once.
 func (d *Driver) PollPermits(ids ...string) script.Polled {
 	d.Helper()
-	p, err := script.PollAnswer(d.Send(d.PermitPolls(false, ids...)), len(ids), d.layout.InboxPrefix())
+	p, err := script.PollAnswer(d.Send(d.PermitPolls(ids...)), len(ids), d.layout.InboxPrefix())
 	if err != nil {
 		d.Fatalf("poll of %q: %v", ids, err)
 	}
@@ -175,7 +179,7 @@ func (s *Permits) Disorder(counted bool) (wrong []string) {
 		fault("the hash of %d fields is gone in %v, the queue in %v", len(s.Fields), s.ttl, s.queueTTL)
 	}
 	for field := range s.Tickets {
-		if id := strings.TrimPrefix(field, "@"); !strings.HasPrefix(field, "#") && !slices.Contains(s.Queue, id) {
+		if !slices.Contains(s.Queue, field) {
 			fault("the field %s is left of a ticket", field)
 		}
 	}

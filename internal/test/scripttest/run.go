@@ -6,6 +6,7 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -43,10 +44,10 @@ func (d *Driver) Eval(name string, keys []string, args ...any) (any, error) {
 	return answer, err
 }
 
-// FiveKeys are what most scripts begin with, for Eval.
-func (d *Driver) FiveKeys() []string {
+// SixKeys are what most scripts begin with, for Eval.
+func (d *Driver) SixKeys() []string {
 	k := d.Keys
-	return []string{k.Holder(), k.Queue(), k.Tickets(), k.Fence(), k.ReadQueue()}
+	return []string{k.Holder(), k.Queue(), k.Tickets(), k.Fence(), k.ReadQueue(), k.Alive()}
 }
 
 // An Acquire says what is not usual of a *script.Acquire. What is left out is as a plain call has it.
@@ -56,9 +57,9 @@ type Acquire struct {
 	Lease      time.Duration // 0: Lease
 	Owner      string        // "": that of the id
 	Try        bool          // do not queue
-	Subscribed bool
-	Tokens     int // 0: one
-	Calls      int // 0: one
+	Subscribed bool          // its process beats afterwards, and says that it is subscribed
+	Tokens     int           // 0: one
+	Calls      int           // 0: one
 	Runs       bool
 	Process    string // whose inbox it has; "": one of its own
 	Trace      string
@@ -76,7 +77,7 @@ type Acquire struct {
 func (a Acquire) Operation(d *Driver) *script.Acquire {
 	op := &script.Acquire{
 		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
-		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), SecretOf: SecretOf(cmp.Or(a.Process, a.ID)), Runs: a.Runs, Subscribed: a.Subscribed, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
+		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), SecretOf: SecretOf(cmp.Or(a.Process, a.ID)), Runs: a.Runs, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
 		Place: a.Place, KeepPlace: a.KeepPlace, Vote: a.Vote,
 	}
 	if a.Lease == 0 {
@@ -116,7 +117,11 @@ func Prove(text string, secret script.Secret) string {
 // AcquireOnce runs acquire.lua once.
 func (d *Driver) AcquireOnce(a Acquire) (script.Acquired, error) {
 	d.Helper()
-	return script.AcquireAnswer(d.Send(a.Operation(d)), d.layout.InboxPrefix())
+	reply := d.Send(a.Operation(d))
+	if a.Subscribed {
+		d.Beat(cmp.Or(a.Process, a.ID), true)
+	}
+	return script.AcquireAnswer(reply, d.layout.InboxPrefix())
 }
 
 // Acquire runs acquire.lua as often as its answer says.
@@ -200,8 +205,8 @@ func (d *Driver) Queue(subscribed bool, all ...string) {
 }
 
 // Polls returns what sends a poll for some ids.
-func (d *Driver) Polls(subscribed bool, lease time.Duration, ids ...string) *script.Poll {
-	op := &script.Poll{Keys: d.Keys, Subscribed: subscribed}
+func (d *Driver) Polls(lease time.Duration, ids ...string) *script.Poll {
+	op := &script.Poll{Keys: d.Keys}
 	for _, id := range ids {
 		op.Tickets = append(op.Tickets, script.PolledTicket{ID: ID(id), Lease: lease})
 	}
@@ -209,14 +214,9 @@ func (d *Driver) Polls(subscribed bool, lease time.Duration, ids ...string) *scr
 }
 
 // Poll runs poll.lua once, for some ids or for nobody.
-func (d *Driver) Poll(ids ...string) script.Polled { d.Helper(); return d.poll(false, ids) }
-
-// PollSubscribed is Poll by a process that listens to its inbox.
-func (d *Driver) PollSubscribed(ids ...string) script.Polled { d.Helper(); return d.poll(true, ids) }
-
-func (d *Driver) poll(subscribed bool, ids []string) script.Polled {
+func (d *Driver) Poll(ids ...string) script.Polled {
 	d.Helper()
-	p, err := script.PollAnswer(d.Send(d.Polls(subscribed, Lease, ids...)), len(ids), d.layout.InboxPrefix())
+	p, err := script.PollAnswer(d.Send(d.Polls(Lease, ids...)), len(ids), d.layout.InboxPrefix())
 	if err != nil {
 		d.Fatalf("poll of %q: %v", ids, err)
 	}
@@ -226,6 +226,39 @@ func (d *Driver) poll(subscribed bool, ids []string) script.Polled {
 		}
 	}
 	return p
+}
+
+// Beat runs beat.lua for the process of an id, which may be subscribed to its inbox.
+func (d *Driver) Beat(id string, subscribed bool) (known bool) {
+	d.Helper()
+	known, err := script.BeatAnswer(d.Send(&script.Beat{Alive: d.Keys.Alive(), Inbox: d.Inbox(id), Subscribed: subscribed}))
+	d.check("beat", id, err)
+	return known
+}
+
+// Kill makes the server take the processes of ids for dead: they have neither beaten nor queued a ticket for long, and another has.
+func (d *Driver) Kill(ids ...string) {
+	d.Helper()
+	now, err := d.Redis.Time(d.Context()).Result()
+	d.check("time", "", err)
+	long := now.Add(-2 * script.DeadAfter)
+	fields := []any{"#last", now.UnixMilli(), "#since", long.UnixMilli()}
+	for _, id := range ids {
+		fields = append(fields, d.Inbox(id), fmt.Sprintf("+%d", long.UnixMilli()))
+		for _, tickets := range []string{d.Keys.Tickets(), d.Keys.PermitTickets()} {
+			for ticket, text := range d.Redis.HGetAll(d.Context(), tickets).Val() {
+				if words := strings.Split(text, " "); len(words) >= 6 && words[3] == d.Inbox(id) {
+					_, calls, several := strings.Cut(words[5], "*")
+					if words[5] = fmt.Sprint(long.UnixMicro()); several {
+						words[5] += "*" + calls
+					}
+					d.check("age", ticket, d.Redis.HSet(d.Context(), tickets, ticket, strings.Join(words, " ")).Err())
+				}
+			}
+		}
+	}
+	d.check("kill", "", d.Redis.HSet(d.Context(), d.Keys.Alive(), fields...).Err())
+	d.check("kill", "", d.Redis.PExpire(d.Context(), d.Keys.Alive(), time.Minute).Err())
 }
 
 // PollOne runs poll.lua for one id, and returns what became of it.
@@ -264,7 +297,7 @@ func (d *Driver) Tell(id string, calls, number int) script.Outcome {
 // PollCalls is Poll for one id that stands for several calls.
 func (d *Driver) PollCalls(id string, calls int) script.Outcome {
 	d.Helper()
-	op := d.Polls(false, Lease, id)
+	op := d.Polls(Lease, id)
 	op.Tickets[0].Calls = calls
 	p, err := script.PollAnswer(d.Send(op), 1, d.layout.InboxPrefix())
 	d.check("poll", id, err)

@@ -73,13 +73,14 @@ type Snapshot struct {
 
 	Holder, Queue, ReadQueue, Tickets, Fence Part
 	Kept                                     Part // the kept place with the name t
+	Alive                                    Part // the processes that wait
 }
 
 // Parts returns all by their names.
 func (s *Snapshot) Parts() map[string]*Part {
 	return map[string]*Part{
 		"holder": &s.Holder, "queue": &s.Queue, "queue of readers": &s.ReadQueue, "tickets": &s.Tickets,
-		"counter": &s.Fence, "kept place": &s.Kept,
+		"counter": &s.Fence, "kept place": &s.Kept, "processes": &s.Alive,
 	}
 }
 
@@ -161,11 +162,11 @@ func (d *Driver) Look() *Snapshot {
 	d.Helper()
 	sc := &Snapshot{At: time.Now()}
 	ctx := d.Context()
-	keys := []string{d.Keys.Holder(), d.Keys.Queue(), d.Keys.ReadQueue(), d.Keys.Tickets(), d.Keys.Fence(), d.Keys.Kept("t")}
-	parts := []*Part{&sc.Holder, &sc.Queue, &sc.ReadQueue, &sc.Tickets, &sc.Fence, &sc.Kept}
-	ours := []string{"hash", "zset", "zset", "hash", "string", "string"}
-	var types [6]*redis.StatusCmd
-	var ttls [6]*redis.DurationCmd
+	keys := []string{d.Keys.Holder(), d.Keys.Queue(), d.Keys.ReadQueue(), d.Keys.Tickets(), d.Keys.Fence(), d.Keys.Kept("t"), d.Keys.Alive()}
+	parts := []*Part{&sc.Holder, &sc.Queue, &sc.ReadQueue, &sc.Tickets, &sc.Fence, &sc.Kept, &sc.Alive}
+	ours := []string{"hash", "zset", "zset", "hash", "string", "string", "hash"}
+	var types [7]*redis.StatusCmd
+	var ttls [7]*redis.DurationCmd
 	var now *redis.TimeCmd
 	_, err := d.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		now = p.Time(ctx)

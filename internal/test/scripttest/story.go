@@ -57,7 +57,7 @@ func (d *Driver) Stranger(letter string, words []string) bool {
 func (d *Driver) keyFor(letter string) string {
 	return map[string]string{
 		"H": d.Keys.Holder(), "Q": d.Keys.Queue(), "R": d.Keys.ReadQueue(), "T": d.Keys.Tickets(),
-		"F": d.Keys.Fence(), "K": d.Keys.Kept("t"),
+		"F": d.Keys.Fence(), "K": d.Keys.Kept("t"), "A": d.Keys.Alive(),
 	}[letter]
 }
 
@@ -116,8 +116,8 @@ func (r Teller) stranger() string {
 		return "Q " + r.Pick("del", "set x", "zadd "+r.junk()+" "+r.ticket(), "zadd "+r.junk()+" "+r.junk(), "zrem "+r.ticket(), "persist", "zrem #readers", "zadd 1 #readers")
 	case 3:
 		return "T " + r.Pick(
-			"del", "rpush x", "hdel "+r.Pick("", "@")+r.ticket(),
-			"hset "+r.Pick("#touched", "#amnesty", "#admit", r.ticket(), "@"+r.ticket(), "x", "@x")+" "+r.junk())
+			"del", "rpush x", "hdel "+r.ticket(),
+			"hset "+r.Pick("#admit", r.ticket(), "x")+" "+r.junk())
 	case 4:
 		return "R " + r.Pick("del", "set x", "zadd "+r.junk()+" "+r.ID(), "zadd "+r.junk()+" "+r.junk(), "zrem "+r.ID(), "persist")
 	case 5:

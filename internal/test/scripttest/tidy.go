@@ -101,7 +101,7 @@ func (s *Snapshot) queueInOrder(fault func(string, ...any)) {
 	}
 	for _, id := range append(s.Writers(), s.ReadQueue.InOrder()...) {
 		fields := strings.Fields(s.Tickets.Fields[id])
-		if len(fields) < 6 || s.Tickets.Fields["@"+id] == "" {
+		if len(fields) < 6 {
 			fault("the ticket of %s is %q", id, s.Tickets.Fields[id])
 			continue
 		}
@@ -110,8 +110,7 @@ func (s *Snapshot) queueInOrder(fault func(string, ...any)) {
 		}
 	}
 	for field := range s.Tickets.Fields {
-		id := strings.TrimPrefix(field, "@")
-		if !strings.HasPrefix(field, "#") && !s.Waits(id) {
+		if !strings.HasPrefix(field, "#") && !s.Waits(field) {
 			fault("the field %s is left of a ticket", field)
 		}
 	}
@@ -142,8 +141,8 @@ func (d *Driver) CheckTidy() {
 	}
 }
 
-// WantNothingLeft checks that the server has nothing but the counter, the marks of ids that are over, and
-// kept places.
+// WantNothingLeft checks that the server has nothing but the counter, the processes that have waited lately, the marks of ids that are
+// over, and kept places.
 func (d *Driver) WantNothingLeft() {
 	d.Helper()
 	keys, err := d.Redis.Keys(d.Context(), "*").Result()
@@ -151,7 +150,7 @@ func (d *Driver) WantNothingLeft() {
 		d.Fatal(err)
 	}
 	for _, key := range keys {
-		if key != d.Keys.Fence() && !strings.Contains(key, "}:done:") && !strings.Contains(key, "}:kept:") {
+		if key != d.Keys.Fence() && key != d.Keys.Alive() && !strings.Contains(key, "}:done:") && !strings.Contains(key, "}:kept:") {
 			d.Errorf("%s is left behind", key)
 		}
 	}

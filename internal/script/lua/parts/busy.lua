@@ -1,13 +1,14 @@
   -- Part of fast_queue.lua and queue_batch.lua, in their loops. It leaves the loop unless everything is as it usually is: somebody has the
-  -- lock for himself, and if there are others, they wait in a queue that a script has looked after just now.
+  -- lock for himself, and if there are others, they wait in a queue.
   local h = call('HMGET', KEYS[1], 'id', 'owner', 'token', 'inbox', 'since', 'trace', 'mode', 'tokens', 'wanted')
   local token, since, shared = h[3], h[5] or h[3], h[8] or '1'
   if not h[1] or h[1] == '-' or not h[4] or not token or h[7] == 'read' then break end
-  local tail, touched = '', nil
+  local tail = ''
   if others then
     if call('ZSCORE', KEYS[2], '#readers') then break end
-    tail, touched = call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2], call('HGET', KEYS[3], '#touched')
-    if not tail or not touched or #tail ~= 16 or not string.find(touched, '^%d+$') then break end
+    call('HLEN', KEYS[3]) -- an error of type comes before the first write
+    tail = call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2]
+    if not tail or #tail ~= 16 then break end
   end
   local ttl = call('PTTL', KEYS[1])
   if ttl < 0 then break end
@@ -18,7 +19,4 @@
   if type(last) ~= 'string' or #last ~= 16 or #now ~= 16 or #token ~= 16 or #since ~= 16 or #shared > 15 then break end
   if not string.find(token .. since .. last .. tail .. shared, '^%d+$') then break end
   if token > '9' or since > '9' or last >= now or tail >= now or shared + 0 < 1 then break end
-
-  -- A script has looked after the queue just now, or there is none.
   local now_ms = string.sub(now, 1, 13)
-  if others and math.abs(now_ms - touched) >= POLL / 4 then break end

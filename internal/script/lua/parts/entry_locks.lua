@@ -39,7 +39,7 @@ end
 
 -- Returns what the ticket says: see queue.lua.
 local function ticket_text()
-  return table.concat({ARGV[6] or 'exclusive', ARGV[2], string.sub(ARGV[5], 2), ARGV[3], ARGV[4], digits(now_us), ARGV[8] or ''}, ' ')
+  return table.concat({ARGV[6] or 'exclusive', ARGV[2], ARGV[5], ARGV[3], ARGV[4], digits(now_us), ARGV[8] or ''}, ' ')
 end
 
 -- Tells the holders that the caller waits. A ticket that comes to read, or in front of another, ends a run.

@@ -18,7 +18,7 @@ local function enter(place) call('ZADD', KEYS[2], place, ARGV[1]) end
 -- Returns what the ticket says: see queue.lua. Where a ticket for a lock has the tokens wanted it has its weight, and n
 -- follows the time since when it waits.
 local function ticket_text()
-  local secret = string.sub(ARGV[5], 3) -- with a colon in front, if there is one
+  local secret = string.sub(ARGV[5], 2) -- with a colon in front, if there is one
   return table.concat({'permit', ARGV[2], ARGV[7] .. secret, ARGV[3], ARGV[4], digits(now_us), ARGV[9], ARGV[8]}, ' ')
 end
 

@@ -4,12 +4,12 @@
 -- strings. Whatever is not usual is left to the rest, before the first write. A 'break' leaves it to the rest.
 repeat
   local id, n, w = ARGV[1], ARGV[9], ARGV[7]
-  if ARGV[11] or string.sub(ARGV[5], 2) == '0' then break end -- a predecessor, a place, or no ticket is wanted
+  if ARGV[11] or ARGV[5] == '0' then break end -- a predecessor, a place, or no ticket is wanted
   local f = call('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', 'p:' .. id)
   local used, next, last = f[2], f[4], f[5]
   if f[1] ~= 'permit' or not used or not f[3] or not next or not last or f[6] then break end
   if #used > 15 or #next ~= 13 or #last ~= 13 or not string.find(used .. next .. last, '^%d+$') then break end
-  if used == '' or call('EXISTS', KEYS[6]) == 1 or call('ZSCORE', KEYS[2], id) then break end
+  if used == '' or call('EXISTS', KEYS[7]) == 1 or call('ZSCORE', KEYS[2], id) then break end
 
   -- Where the clock is ahead of all tokens and places, the place is the time. All of them have 16 digits.
   local counter, tail = redis.pcall('GET', fence), call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2]
@@ -21,27 +21,20 @@ repeat
   local now_ms = string.sub(now, 1, 13)
   if now_ms >= next then break end -- a permit may have ended
 
-  local touched = call('HGET', KEYS[3], '#touched')
   if tail then
-    -- A script has looked after the queue just now, its head lives, and there is no room for it.
-    if not touched or not string.find(touched, '^%d+$') or math.abs(now_ms - touched) >= POLL / 4 then break end
+    -- The head of the queue lives, and there is no room for it.
     local head = call('ZRANGE', KEYS[2], '0', '0')[1]
-    local t = call('HMGET', KEYS[3], head, '@' .. head)
-    local its, of = string.match(t[1] or '', '^[^ ]+ [^ ]+ (%d+):?[^ ]* [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
-    local seen = string.match(t[2] or '', '^[+-](%d+) ?%d*$')
+    local its, inbox, since, of = string.match(call('HGET', KEYS[3], head) or '', '^[^ ]+ [^ ]+ (%d+):?[^ ]* ([^ ]+) [^ ]+ (%d+)[^ ]* (%d+) ?[^ ]*$')
     if not its or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
-    if not seen or #seen ~= 13 or now_ms - seen > POLL then break end
-  elseif touched or used + w <= n + 0 then
+    --+was_seen
+  elseif call('EXISTS', KEYS[3]) == 1 or used + w <= n + 0 then
     break
   end
 
   call('ZADD', KEYS[2], now, id)
-  local seen = string.sub(ARGV[5], 1, 1) .. now_ms
-  local ticket = 'permit ' .. ARGV[2] .. ' ' .. w .. string.sub(ARGV[5], 3) .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. ' ' .. n .. ' ' .. ARGV[8]
-  if tail then
-    call('HSET', KEYS[3], '@' .. id, seen, id, ticket)
-  else
-    call('HSET', KEYS[3], '@' .. id, seen, id, ticket, '#touched', now_ms)
+  local ticket = 'permit ' .. ARGV[2] .. ' ' .. w .. string.sub(ARGV[5], 2) .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. ' ' .. n .. ' ' .. ARGV[8]
+  call('HSET', KEYS[3], id, ticket)
+  if not tail then
     call('PEXPIRE', KEYS[2], QUEUE_TTL)
     call('PEXPIRE', KEYS[3], QUEUE_TTL)
   end

@@ -7,22 +7,18 @@ repeat
   local others = there == 3
   if there ~= 1 and not others then break end
   local id, mode, trace = ARGV[1], ARGV[6] or 'exclusive', ARGV[8] or ''
-  local queued = string.sub(ARGV[5], 2)
+  local queued = ARGV[5]
   if queued == '0' or (ARGV[9] and ARGV[9] ~= '') then break end
   if ARGV[11] and (ARGV[11] ~= '' or ARGV[12] ~= '' or ARGV[14] ~= '0') then break end -- a predecessor, or a place
 
   --+busy
   if h[1] == id then break end
   if call('ZADD', KEYS[2], 'NX', now, id) == 0 then break end -- it has a ticket already
-  local seen = string.sub(ARGV[5], 1, 1) .. now_ms
-  if ARGV[15] and ARGV[15] ~= '1' then seen = seen .. ' ' .. ARGV[15] end
-  local ticket = mode .. ' ' .. ARGV[2] .. ' ' .. queued .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. ' ' .. trace
+  local ticket = mode .. ' ' .. ARGV[2] .. ' ' .. queued .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. (ARGV[15] and ARGV[15] ~= '1' and '*' .. ARGV[15] or '') .. ' ' .. trace
   local length = 1
+  call('HSET', KEYS[3], id, ticket)
   if others then
-    call('HSET', KEYS[3], '@' .. id, seen, id, ticket)
     length = call('ZCARD', KEYS[2])
-  else
-    call('HSET', KEYS[3], '@' .. id, seen, id, ticket, '#touched', now_ms)
   end
   --+after_queueing
   return {0, last + 0, length, length, now + 0, ttl, now, h[2] or '', h[4], token + 0, since + 0, h[6] or ''}

@@ -12,12 +12,7 @@ end
 --@run
 if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0') then repeat
   if ARGV[5] then -- the only write that comes before the rest, which would make it, too
-    local fields = {}
-    for i = 5, #ARGV do
-      fields[#fields + 1] = ARGV[i]
-      fields[#fields + 1] = '@' .. ARGV[i]
-    end
-    redis.pcall('HDEL', KEYS[3], unpack(fields))
+    redis.pcall('HDEL', KEYS[3], unpack(ARGV, 5))
     queued = queued - call('ZREM', KEYS[2], unpack(ARGV, 5))
     if queued == 0 then break end
   end
@@ -25,24 +20,22 @@ if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0
   local head, second = ids[1], ids[2]
   -- If only one ticket is there, and it is not the one of all who wait to read, nobody waits to read.
   if not may_grant() or head == '#readers' or second and call('EXISTS', KEYS[5]) == 1 then break end
-  local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched', second or head)
-  if not t[1] or not t[2] or not t[3] then break end
-  local mode, wanted, flags, secret, inbox, owner, trace =
-    string.match(t[1], '^([^ ]+) [^ ]+ (%d+)(%l*):?([^ ]*) ([^ ]+) ([^ ]+) [^ ]+ ?([^ ]*)$')
-  local seen, calls = string.match(t[2], '^[+-](%d+) ?(%d*)$')
-  if not mode or #wanted > 15 or not seen or #seen ~= 13 or #calls > 15 then break end
+  local t = redis.pcall('HMGET', KEYS[3], head, second or head)
+  if not t[1] then break end
+  local mode, wanted, flags, secret, inbox, owner, since, calls, trace =
+    string.match(t[1], '^([^ ]+) [^ ]+ (%d+)(%l*):?([^ ]*) ([^ ]+) ([^ ]+) (%d+)%*?(%d*) ?([^ ]*)$')
+  if not mode or #wanted > 15 or #calls > 15 then break end
 
   -- The clock is ahead of all tokens, which have 16 digits.
   local last, time = redis.pcall('GET', fence), call('TIME')
   local now = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
   if type(last) ~= 'string' or #last ~= 16 or #now ~= 16 or string.find(last, '%D') or last >= now then break end
-  -- Its process has shown that it lives within the last poll, and a script has looked after the queue just now.
   local now_ms = string.sub(now, 1, 13)
-  if now_ms - seen > POLL or not string.find(t[3], '^%d+$') or math.abs(now_ms - t[3]) >= POLL / 4 then break end
+  --+was_seen
 
   local others, first, count, run = queued - 1, now, 1, {}
   if flags == 'r' then
-    run = find_run(t[1], second, t[4])
+    run = find_run(t[1], second, t[2])
     wanted = wanted + #run
   end
   if wanted ~= '1' and wanted ~= 1 then
@@ -53,7 +46,7 @@ if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0
   if others > 0 then
     call('DEL', KEYS[1])
     call('ZREM', KEYS[2], head)
-    call('HDEL', KEYS[3], head, '@' .. head)
+    call('HDEL', KEYS[3], head)
   else
     call('DEL', KEYS[1], KEYS[2], KEYS[3])
   end

@@ -23,24 +23,21 @@ if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then repeat
   local line = redis.pcall('ZRANGE', KEYS[2], '0', '1')
   local head, second = line[1], line[2]
   if not head then break end
-  local t = redis.pcall('HMGET', KEYS[3], head, '@' .. head, '#touched', second or head, '@' .. (second or head))
-  if not t[1] or not t[2] or not t[3] or not t[4] or not t[5] then break end
-  local w, secret, inbox, owner, n, trace = string.match(t[1], '^[^ ]+ [^ ]+ (%d+):?([^ ]*) ([^ ]+) ([^ ]+) [^ ]+ (%d+) ?([^ ]*)$')
-  local seen = string.match(t[2], '^[+-](%d+) ?%d*$')
-  if w ~= '1' or n ~= used or not seen or #seen ~= 13 then break end
-  -- Its process has shown that it lives within the last poll, and a script has looked after the queue just now.
-  if now_ms - seen > POLL or not string.find(t[3], '^%d+$') or math.abs(now_ms - t[3]) >= POLL / 4 then break end
+  local t = redis.pcall('HMGET', KEYS[3], head, second or head)
+  if not t[1] or not t[2] then break end
+  local w, secret, inbox, owner, since, n, trace = string.match(t[1], '^[^ ]+ [^ ]+ (%d+):?([^ ]*) ([^ ]+) ([^ ]+) (%d+)[^ ]* (%d+) ?([^ ]*)$')
+  if w ~= '1' or n ~= used then break end
+  --+was_seen
   if second then -- it lives, too, and there is no room for it
-    local its, of = string.match(t[4], '^[^ ]+ [^ ]+ (%d+):?[^ ]* [^ ]+ [^ ]+ [^ ]+ (%d+) ?[^ ]*$')
-    seen = string.match(t[5], '^[+-](%d+) ?%d*$')
+    local its, inbox, since, of = string.match(t[2], '^[^ ]+ [^ ]+ (%d+):?[^ ]* ([^ ]+) [^ ]+ (%d+)[^ ]* (%d+) ?[^ ]*$')
     if not its or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
-    if not seen or #seen ~= 13 or now_ms - seen > POLL then break end
+    --+was_seen
   end
 
   local others = call('ZCARD', KEYS[2]) - 1
   if others > 0 then
     call('ZREM', KEYS[2], head)
-    call('HDEL', KEYS[3], head, '@' .. head)
+    call('HDEL', KEYS[3], head)
   else
     call('DEL', KEYS[2], KEYS[3])
   end

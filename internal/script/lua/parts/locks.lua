@@ -83,9 +83,9 @@ end
 local function sync_readers_ticket()
   local first = call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')
   if first[1] then
-    call('ZADD', KEYS[2], first[2], READERS_TICKET)
+    try_write('ZADD', KEYS[2], first[2], READERS_TICKET)
   else
-    call('ZREM', KEYS[2], READERS_TICKET)
+    try_write('ZREM', KEYS[2], READERS_TICKET)
     try_write('HDEL', KEYS[3], '#admit')
   end
 end
@@ -116,11 +116,10 @@ local function remove_ticket(...)
   drop_ticket(...)
 end
 
--- Does touch_queue for both queues, and returns until when no ticket is taken for dead.
+-- Does keep_queue for both queues.
 local function mark_active()
-  local amnesty, first = touch_queue()
-  if first and type(redis.pcall('ZCARD', KEYS[5])) == 'number' then call('PEXPIRE', KEYS[5], QUEUE_TTL) end
-  return amnesty
+  keep_queue()
+  if type(redis.pcall('ZCARD', KEYS[5])) == 'number' then call('PEXPIRE', KEYS[5], QUEUE_TTL) end
 end
 
 -- Publishes a grant to the ticket's process. Returns whether nobody listens. `number` is greater than all numbers
@@ -156,7 +155,7 @@ end
 local function grant_to(t, first, count, others)
   if others > 0 then
     call('ZREM', KEYS[2], t.id)
-    call('HDEL', KEYS[3], t.id, '@' .. t.id)
+    call('HDEL', KEYS[3], t.id)
   else
     call('DEL', KEYS[2], KEYS[3])
   end
@@ -166,7 +165,7 @@ end
 -- Admits the tickets that wait to read, up to a place if one is given. Returns how many it admitted, and
 -- whether it is to be run again for the rest. It passes over tickets whose processes do not listen, unless
 -- `anyway` is set.
-local function admit_readers(amnesty, place, anyway)
+local function admit_readers(place, anyway)
   local number = reserve_tokens(1)
   if not number then return 0, false end
   local token = to_number(call('HGET', KEYS[1], 'token')) or last_token()
@@ -175,7 +174,7 @@ local function admit_readers(amnesty, place, anyway)
   local others, admitted, gone = count_writers(), 0, 0
   local ids = call('ZRANGEBYSCORE', KEYS[5], '-inf', place or '+inf', 'LIMIT', 0, MAX_ADMITTED)
   for _, id in ipairs(ids) do
-    local t = live_ticket(id, amnesty)
+    local t = live_ticket(id)
     if not t then
       gone = gone + 1
       remove_ticket(id)
@@ -183,7 +182,7 @@ local function admit_readers(amnesty, place, anyway)
       if anyway then t.mute = false end
       local function write()
         call('ZREM', KEYS[5], id)
-        call('HDEL', KEYS[3], id, '@' .. id)
+        call('HDEL', KEYS[3], id)
         add_reader(id, token, ACCEPT, t.inbox, t.owner, t.trace)
       end
       if grant(t, number, token, 1, others, write) then admitted = admitted + 1 end
@@ -208,12 +207,12 @@ end
 -- tickets whose processes certainly do not listen; if there is no other, it returns a function that grants
 -- to the first of these, or false if there is none. It returns nil if it has removed as many dead tickets
 -- as one run may. With `look`, for a lock that is read, it grants nothing and returns what it would.
-local function grant_to_writer(amnesty, queued, look)
+local function grant_to_writer(queued, look)
   local passed, fallback = 0, false
   for _ = 1, MAX_REAPED do
     local id = call('ZRANGE', KEYS[2], passed, passed)[1]
     if not id then return fallback end
-    local t = id ~= READERS_TICKET and live_ticket(id, amnesty)
+    local t = id ~= READERS_TICKET and live_ticket(id)
     if id == READERS_TICKET then
       passed = passed + 1
     elseif not t then
@@ -258,29 +257,28 @@ local function settle(after)
     if reading then set_field(try_write, 'wanted', 0) end
     return false
   end
-  local amnesty = mark_active()
   local crowd = call('ZSCORE', KEYS[2], READERS_TICKET)
   local place = crowd and call('HGET', KEYS[3], '#admit')
   if not to_number(place) then place = nil end
   local admitted, more = 0, false
   if reading then
     if not place then
-      local writer = grant_to_writer(amnesty, queued, true)
+      local writer = grant_to_writer(queued, true)
       if writer ~= false then return writer == nil end
       set_field(try_write, 'wanted', 0)
     end
-    if crowd then admitted, more = admit_readers(amnesty, place) end
+    if crowd then admitted, more = admit_readers(place) end
     return more
   end
   if place or crowd and after ~= 'read' and (after == 'write' or call('ZRANGE', KEYS[2], 0, 0)[1] == READERS_TICKET) then
-    admitted, more = admit_readers(amnesty, place)
+    admitted, more = admit_readers(place)
     if admitted > 0 or more then return more end
     queued = call('ZCARD', KEYS[2])
   end
-  local writer = grant_to_writer(amnesty, queued)
+  local writer = grant_to_writer(queued)
   if writer == true then return false end
   if crowd then
-    admitted, more = admit_readers(amnesty)
+    admitted, more = admit_readers()
     if admitted > 0 or more then return more end
   end
   if writer then
@@ -288,7 +286,7 @@ local function settle(after)
     return false
   end
   if crowd then
-    admitted, more = admit_readers(amnesty, nil, true)
+    admitted, more = admit_readers(nil, true)
     if admitted > 0 or more then return more end
   end
   return call('EXISTS', KEYS[2]) == 1

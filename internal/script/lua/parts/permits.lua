@@ -225,11 +225,10 @@ end
 -- The holders of permits are not told who waits: they share nothing that others wait for.
 local function tell_others() end
 
--- Does touch_queue, and returns until when no ticket is taken for dead.
+-- Does keep_queue, and keeps the permits.
 local function mark_active()
-  local amnesty, first = touch_queue()
-  if first then keep_permits() end
-  return amnesty
+  keep_queue()
+  keep_permits()
 end
 
 -- Grants a permit to a ticket, and publishes that. It returns false if its process certainly does not listen, and then grants
@@ -253,8 +252,8 @@ end
 
 -- Returns a ticket of the queue; nil if it is dead. Where a ticket for a lock has the tokens wanted it has its weight, and n
 -- follows the time since when it waits. Only a light one may be passed over.
-local function live_permit_ticket(id, amnesty)
-  local t = live_ticket(id, amnesty)
+local function live_permit_ticket(id)
+  local t = live_ticket(id)
   local w, n = t and to_number(t.tokens), t and to_number(t.fields[7])
   if not n or w < 1 or w > n or n > MAX_PERMITS then return nil end
   t.w, t.n, t.trace, t.mute = w, n, t.fields[8] or '', t.mute and w == 1
@@ -266,10 +265,10 @@ end
 -- it is to be run again, because there was more to do than one run does.
 local function settle_permits()
   if not may_grant() or count_tickets() == 0 or not reserve_tokens(1) then return false end
-  local amnesty, passed, more = mark_active(), {}, true
+  local passed, more = {}, true
   for _ = 1, MAX_REAPED do
     local id = call('ZRANGE', KEYS[2], #passed, #passed)[1]
-    local t = id and live_permit_ticket(id, amnesty)
+    local t = id and live_permit_ticket(id)
     if not id or t and p.used + t.w > t.n then
       more = false
       break

@@ -1,19 +1,14 @@
+--@alive
 -- Part of the scripts that deal with a queue, of locks or of permits. It is the sorted set KEYS[2], in the order of the places.
--- A ticket has two fields in the tickets hash. The field <id> says what it is granted: mode, lease, tokens
--- wanted, inbox, owner, since when it waits, trace. Behind the tokens may be flags, and after a colon the secret by which its
--- process knows the messages of grants of this lock. The field @<id> says when it was last seen, with '+' in
--- front if its process was subscribed then, and behind a space for how many calls of its process it stood if
--- they were several. Two more fields are for all tickets: '#touched' is when any ticket was last seen, and
--- until '#amnesty' no ticket is taken for dead.
+-- The field <id> of the tickets hash says what a ticket is granted: mode, lease, tokens wanted, inbox, owner, since when it waits,
+-- trace. Behind the tokens may be flags, and after a colon the secret by which its process knows the messages of grants of this lock.
+-- Behind the time may be '*' and for how many calls of its process it stands, if they are several.
 -- Rules 7, 8 and 11 of docs/protocol.md.
 
 -- Removes tickets of the queue. It does not touch keys of another type.
 local function drop_ticket(...)
   try_write('ZREM', KEYS[2], ...)
-  local fields = {...}
-  for i = 1, #fields do fields[#fields + 1] = '@' .. fields[i] end
-  fields = try_write('HDEL', KEYS[3], unpack(fields))
-  if type(fields) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
+  if type(try_write('HDEL', KEYS[3], ...)) == 'number' and call('EXISTS', KEYS[2]) == 0 then call('DEL', KEYS[3]) end
 end
 
 -- Returns the place in the queue that is kept for a caller who is away: false if there is none, 0 if its
@@ -60,45 +55,34 @@ local function place_in_queue(given, keep, kept)
   return new
 end
 
--- Returns the field @<id> of a ticket that was seen now and stands for that many calls.
-local function liveness(live, calls)
-  return live .. digits(now_ms) .. (calls ~= '1' and ' ' .. calls or '')
-end
-
--- Notes a time for all tickets, and returns whether memory sufficed: it always does behind another write.
-local function note_time(field, ms)
-  return type(try_write('HSET', KEYS[3], field, digits(ms))) ~= 'table'
-end
-
--- Notes that a script looked after the queue now, and returns until when no ticket is taken for dead, and whether this is
--- the first note for a while. If no script did for long, the server was away: waiting processes get the time of three polls to
--- show that they live. Without memory nothing is noted, and a try is answered all the same.
-local function touch_queue()
-  local times = call('HMGET', KEYS[3], '#touched', '#amnesty')
-  local touched, amnesty = to_number(times[1]) or 0, math.min(to_number(times[2]) or 0, now_ms + 3 * POLL)
-  if math.abs(now_ms - touched) < POLL / 4 then return amnesty, false end
-  if touched > 0 and math.abs(now_ms - touched) > 2 * POLL then
-    amnesty = now_ms + 3 * POLL
-    if not note_time('#amnesty', amnesty) then return amnesty, false end
-  end
-  if not note_time('#touched', now_ms) then return amnesty, false end
+-- Lets the queue and its tickets live for another while.
+local function keep_queue()
   call('PEXPIRE', KEYS[2], QUEUE_TTL)
   call('PEXPIRE', KEYS[3], QUEUE_TTL)
-  return amnesty, true
 end
 
--- Returns what a ticket is to be granted; nil if it is dead, which is not seen for three polls. `mute` says
--- that its process certainly does not listen if a message to it reaches no subscriber.
-local function live_ticket(id, amnesty)
-  local t = call('HMGET', KEYS[3], id, '@' .. id)
-  local live, last, calls = string.match(t[2] or '', '^([+-])(%d+) ?(%d*)$')
-  last = to_number(last)
+-- Returns for how many calls a ticket stands, by its text.
+local function calls_of(text) return string.match(text or '', '^[^ ]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ %d+%*(%d+)') or '1' end
+
+-- Returns the text of a ticket that stands for that many calls.
+local function with_calls(text, calls)
+  local head, tail = string.match(text, '^([^ ]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ %d+)%*?%d*(.*)$')
+  if not head then return text end
+  return head .. (calls ~= '1' and '*' .. calls or '') .. tail
+end
+
+-- Returns what a ticket is to be granted; nil if its process is dead. `mute` says that its process certainly does not listen if a
+-- message to it reaches no subscriber.
+local function live_ticket(id)
+  local text = call('HGET', KEYS[3], id)
   local fields = {}
-  for field in string.gmatch(t[1] or '', '[^ ]+') do fields[#fields + 1] = field end
+  for field in string.gmatch(text or '', '[^ ]+') do fields[#fields + 1] = field end
   local tokens, flags, secret = string.match(fields[3] or '', '^(%d+)(%l*):?(.*)$') -- another version may have more flags
-  if #fields < 6 or not to_number(tokens) or not last or (now_ms - last > 3 * POLL and now_ms >= amnesty) then return nil end
+  if #fields < 6 or not to_number(tokens) then return nil end
+  local dead, seen, sign = look_alive(fields[4], string.match(fields[6], '^%d+'))
+  if dead then return nil end
   return {
-    id = id, mode = fields[1], tokens = tokens, text = flags == 'r' and t[1], inbox = fields[4], owner = fields[5], trace = fields[7] or '',
-    fields = fields, secret = secret, calls = to_number(calls) or 1, mute = SINGLE and live == '+' and now_ms - last > POLL,
+    id = id, mode = fields[1], tokens = tokens, text = flags == 'r' and text, inbox = fields[4], owner = fields[5], trace = fields[7] or '',
+    fields = fields, secret = secret, calls = to_number(string.match(fields[6], '%*(%d+)$')) or 1, mute = SINGLE and sign == '+' and now_ms - seen > RECENT,
   }
 end

@@ -197,7 +197,7 @@ func (e *Env) Flush(passed bool) {
 func (e *Env) Reaped(key string) {
 	e.T.Helper()
 	c := e.Client()
-	e.Eventually(AcceptWindow+4*PollInterval, func() string {
+	e.Eventually(2*AcceptWindow+DeadAfter, func() string {
 		ctx, held, err := e.Rec.Lock(e.Ctx, c, key, lockmw.WithWait(e.Soon))
 		if err != nil {
 			return err.Error()

@@ -3,11 +3,13 @@ package env
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -99,6 +101,16 @@ func (s *Server) QueueKey(key string) string { return s.RedisKey(key) + ":" + s.
 // TicketsKey is QueueKey's.
 func (s *Server) TicketsKey(key string) string {
 	return s.RedisKey(key) + ":" + s.permits() + "tickets"
+}
+
+// Alive returns when processes that wait for a key were last seen, by their inboxes. In a Cluster those in the slots of other keys may be among them.
+func (s *Server) Alive(key string) map[string]string {
+	_, cluster := s.Admin.(*redis.ClusterClient)
+	layout := script.NewLayout(s.Prefix, cluster)
+	keys := layout.KeySet(key)
+	all := s.Admin.HGetAll(s.e.Ctx, keys.Alive()).Val()
+	maps.DeleteFunc(all, func(inbox, _ string) bool { return strings.HasPrefix(inbox, "#") })
+	return all
 }
 
 // permits begins the names of what a semaphore has and a lock has, too.
@@ -211,7 +223,7 @@ func (s *Server) CheckClean() {
 		}
 		var left []string
 		for _, key := range keys {
-			if !strings.HasSuffix(key, ":fence") && key != s.Prefix+":deadlock" && !strings.Contains(key, "}:done:") {
+			if !strings.HasSuffix(key, ":fence") && !strings.HasSuffix(key, ":alive") && key != s.Prefix+":deadlock" && !strings.Contains(key, "}:done:") {
 				left = append(left, key)
 			}
 		}

@@ -18,7 +18,9 @@ func (e *Env) Brief() time.Duration { return e.Ample(250 * time.Millisecond) }
 
 // Times of the engine that scenarios count with.
 const (
-	PollInterval = 750 * time.Millisecond // a waiter that is not seen for three of these is dead
+	PollInterval = 750 * time.Millisecond
+	BeatInterval = time.Second
+	DeadAfter    = 4 * time.Second // a process that was not seen for so long is dead
 	AcceptWindow = 3 * time.Second
 	LocalPasses  = 32 // while another process waits
 )

@@ -81,7 +81,7 @@ func takenForDead(e *env.Env) {
 	q.join(c)
 
 	absent.Wire.Cut()
-	e.Pass(5 * env.PollInterval)
+	e.Pass(env.DeadAfter + 2*env.BeatInterval)
 	e.Unlock(ctx, held)
 	before.has()
 	before.ends()
@@ -106,7 +106,7 @@ func stoppedInLine(e *env.Env) {
 	q.joinIn(p)
 
 	p.Child.Pause(e.TB)
-	e.Pass(4 * env.PollInterval)
+	e.Pass(env.DeadAfter + 2*env.BeatInterval)
 	e.Unlock(ctx, held)
 	next.Gets(env.AcceptWindow + env.PollInterval + e.Soon)
 	p.Child.Resume(e.TB)

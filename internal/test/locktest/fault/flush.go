@@ -42,15 +42,15 @@ func scriptFlushInBackground(e *env.Env) {
 	w, cancelled := e.Wait(a, key), e.Wait(b, key)
 	e.Server.TicketsQueued(key, ticketsOf(e, 1, 2))
 	for range 3 {
-		seen := e.Server.Admin.HGetAll(e.Ctx, e.Server.TicketsKey(key)).Val()
+		seen := e.Server.Alive(key)
 		e.Server.FlushScripts()
 		if err := env.Renewal(e, renewals); err != nil {
 			e.T.Errorf("a renewal: %v", err)
 		}
 		e.Server.FlushScripts()
-		e.Eventually(env.PollInterval+e.Soon, func() string {
-			if maps.Equal(seen, e.Server.Admin.HGetAll(e.Ctx, e.Server.TicketsKey(key)).Val()) {
-				return "no poll has arrived"
+		e.Eventually(env.BeatInterval+e.Soon, func() string {
+			if maps.Equal(seen, e.Server.Alive(key)) {
+				return "no beat has arrived"
 			}
 			return ""
 		})

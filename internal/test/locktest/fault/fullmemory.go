@@ -106,8 +106,8 @@ func fullRenews(e *env.Env) {
 	e.Server.Fill()
 	a.Wire.Record()
 	b.Wire.Record()
-	time.Sleep(5 * env.PollInterval) // the work: longer than the lease, and than a dead waiter stays
-	// A refused poll would go unnoticed, as the others' then are too and nobody is taken for dead.
+	time.Sleep(env.DeadAfter + 2*env.BeatInterval) // the work: longer than the lease, and than a dead waiter stays
+	// A refused beat would go unnoticed, as the others' then are too and nobody is taken for dead.
 	e.Server.Again(a.Wire.Sent(), key, func() {})
 	e.Server.Again(b.Wire.Sent(), key, func() {})
 	if err := ctx.Err(); err != nil {

@@ -72,19 +72,19 @@ func killedHeadMissed(e *env.Env) {
 	waiters := waitEach(e, 3, key)
 	listening(e, key, 4)
 	p.Kill()
-	e.Pass(env.PollInterval + env.PollInterval/4) // the dead one misses a poll, and is not taken for dead yet
+	e.Pass(env.BeatInterval + env.BeatInterval/2) // the dead one misses a beat, and is not taken for dead yet
 	e.Unlock(ctx, held)
 	env.RunInOrder(waiters)
 	e.Reaped(key)
 }
 
-// listening waits until n processes in key's queue have polled while they were subscribed.
+// listening waits until n processes that wait for key have beaten while they were subscribed.
 func listening(e *env.Env, key string, n int) {
 	e.T.Helper()
 	e.Eventually(env.Patience, func() string {
 		got := 0
-		for field, value := range e.Server.Admin.HGetAll(e.Ctx, e.Server.TicketsKey(key)).Val() {
-			if strings.HasPrefix(field, "@") && strings.HasPrefix(value, "+") {
+		for _, seen := range e.Server.Alive(key) {
+			if strings.HasPrefix(seen, "+") {
 				got++
 			}
 		}
@@ -95,8 +95,9 @@ func listening(e *env.Env, key string, n int) {
 	})
 }
 
+// killedWaiters has one of the dead be granted the lock. When its window ends, all have been dead for longer than DeadAfter.
 func killedWaiters(e *env.Env) {
-	lease := e.Ample(time.Second)
+	lease := e.Ample(2 * time.Second)
 	key := e.Key("item")
 	processes := e.Processes(22)
 	processes[0].Lock(key, lease).Gets(env.Patience)
@@ -113,7 +114,7 @@ func killedWaiters(e *env.Env) {
 	}
 	wg.Wait()
 	killed := time.Now()
-	waiters[0].RunsBy(killed.Add(lease + env.PollInterval))
+	waiters[0].RunsBy(killed.Add(lease + env.AcceptWindow + env.PollInterval))
 	env.RunInOrder(waiters)
 	e.Reaped(key)
 }

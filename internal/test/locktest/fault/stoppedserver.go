@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -14,20 +15,20 @@ var stoppedServer = []env.Scenario{
 }
 
 func holdsAndQueueOfStoppedServer(e *env.Env) {
-	lease := e.Ample(time.Second) // half of it is longer than a waiter may stay unseen
+	lease := e.Ample(time.Second) // half of it may be longer than a waiter may stay unseen
 	p, key := e.Process(), e.Key("item")
 	ctx, held := e.Lock(e.Client(), key, lockmw.WithLease(lease))
 	theirs := p.Lock(e.Key("item"), lease)
 	theirs.Gets(env.Patience)
 	waiters := waitEach(e, 1, key)
-	e.Pass(env.PollInterval / 3) // so that they do not poll at the same time
+	e.Pass(env.BeatInterval / 3) // so that they do not beat at the same time
 	waiters = append(waiters, waitEach(e, 1, key)...)
 	other := p.Wait(key)
 	last := waitEach(e, 1, key)
 	listening(e, key, 4)
 	before := tickets(e, key)
 
-	polls(e, key, before[0]) // those behind it are heard first, therefore, when the server goes on
+	beats(e, key) // those behind it are heard first, therefore, when the server goes on
 	e.Server.Pause(e.TB)
 	defer e.Server.Resume(e.TB)
 	stopped := time.Now()
@@ -59,14 +60,13 @@ func holdsAndQueueOfStoppedServer(e *env.Env) {
 	e.Unlock(e.Lock(e.Client(), theirs.Key)) // the other process has no more of it
 }
 
-// polls waits until the process of a ticket does.
-func polls(e *env.Env, key, ticket string) {
+// beats waits until a process that waits for a key does.
+func beats(e *env.Env, key string) {
 	e.T.Helper()
-	seen := func() string { return e.Server.Admin.HGet(e.Ctx, e.Server.TicketsKey(key), "@"+ticket).Val() }
-	before := seen()
+	before := e.Server.Alive(key)
 	e.Eventually(env.Patience, func() string {
-		if seen() == before {
-			return "no poll has arrived"
+		if maps.Equal(before, e.Server.Alive(key)) {
+			return "no beat has arrived"
 		}
 		return ""
 	})

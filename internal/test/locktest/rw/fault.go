@@ -139,7 +139,7 @@ func fullServerWithReaders(e *env.Env) {
 	a.Wire.Record()
 	b.Wire.Record()
 	holds = append(holds, admitted(e, len(readers), func() { downgrade(e, a, held) }, readers)...)
-	e.Pass(max(lease+lease/4, 4*env.PollInterval)) // longer than the leases, and than a dead waiter stays
+	e.Pass(max(lease+lease/4, env.DeadAfter+2*env.BeatInterval)) // longer than the leases, and than a dead waiter stays
 	// A refused renewal or poll may have been made up for.
 	for _, c := range []*env.Client{a, b} {
 		e.Server.Again(c.Wire.Sent(), key, func() {})

@@ -170,16 +170,13 @@ func wayOf(c *env.Client, name string) way {
 	panic(fmt.Sprintf("no way %q", name))
 }
 
-// deadAfter is when a ticket that nobody has polled for is taken for dead.
-const deadAfter = 3 * env.PollInterval
-
 func writerDies(e *env.Env) {
 	p, clients, key := e.Process(), e.Clients(2), e.Key("item")
 	first := read(e, clients[0], key)
 	p.LockAs("write", key, 0).Waits()
 	readers := []*env.Waiter{behind(e, clients[0], key), behind(e, clients[1], key)}
 	killed := p.Kill()
-	readers[0].RunsBy(killed.Add(deadAfter + 2*env.PollInterval))
+	readers[0].RunsBy(killed.Add(env.DeadAfter + env.BeatInterval + 2*env.PollInterval))
 	holds := together(e, readers)
 	release(e, holds...)
 	release(e, first)
