@@ -63,8 +63,9 @@ func TestWrongCommandLineIsOneLineAndExitCode2(t *testing.T) {
 		{[]string{"-work", "solo,sola"}, `-work: no "sola"; there are solo, spread64`},
 		{[]string{"-libs", "lockmv"}, `-libs: no "lockmv"; there are lockmw, lockmw-fair`},
 		{[]string{"-work", "reentry", "-libs", "raw"}, "makes sense"},
-		{[]string{"-work", "hot32-cluster", "-redis", "127.0.0.1:1"}, "-redis: a Cluster"},
+		{[]string{"-work", "hot32-cluster", "-redis", "127.0.0.1:1"}, "a Cluster"},
 		{[]string{"-work", "solo-nodes3", "-redis", "127.0.0.1:1"}, "several servers"},
+		{[]string{"-work", "waited10k-half", "-redis", "127.0.0.1:1"}, "half of the time"},
 		{[]string{"-profile", "/no/such/directory"}, "-profile /no/such/directory"},
 		{[]string{"solo"}, `"solo"`},
 	} {
@@ -241,7 +242,7 @@ func TestAServerOfOthersIsNotComparedWithACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(s.workloads, needsSeveral) || len(s.workloads) == 0 {
+	if slices.ContainsFunc(s.workloads, needsOwn) || len(s.workloads) == 0 {
 		t.Errorf("%d workloads", len(s.workloads))
 	}
 }
@@ -296,13 +297,15 @@ func TestLibraryThatHangsDoesNotHangTheRun(t *testing.T) {
 
 func TestAQuickRunLeavesOutWhatTakesLong(t *testing.T) {
 	b := bench{libraries: allLibraries(), workloads: workload.All()}
-	for line, want := range map[string]bool{"": true, "-quick": false, "-quick -work held200k": true} {
-		s, err := b.parse(strings.Fields(line), io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := slices.ContainsFunc(s.workloads, func(w workload.Workload) bool { return w.Name == "held200k" }); got != want {
-			t.Errorf("%q has held200k: %t, want %t", line, got, want)
+	for _, name := range []string{"held200k", "waited10k", "waited10k-half"} {
+		for line, want := range map[string]bool{"": true, "-quick": false, "-quick -work " + name: true} {
+			s, err := b.parse(strings.Fields(line), io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.ContainsFunc(s.workloads, func(w workload.Workload) bool { return w.Name == name }); got != want {
+				t.Errorf("%q has %s: %t, want %t", line, name, got, want)
+			}
 		}
 	}
 }

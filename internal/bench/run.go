@@ -118,8 +118,8 @@ func needsCluster(w workload.Workload) bool { return w.Cluster != workload.NoClu
 
 func needsNodes(w workload.Workload) bool { return w.Nodes > 0 }
 
-// needsSeveral reports whether one server is not enough.
-func needsSeveral(w workload.Workload) bool { return needsCluster(w) || needsNodes(w) }
+// needsOwn reports whether a server that runs already will not do.
+func needsOwn(w workload.Workload) bool { return needsCluster(w) || needsNodes(w) || w.Half }
 
 // of returns what has the locks of a workload.
 func (on servers) of(w *workload.Workload) *server.Server {

@@ -77,10 +77,10 @@ func (s *settings) leaveOut(named, quick bool) error {
 		s.workloads = slices.DeleteFunc(slices.Clone(s.workloads), func(w workload.Workload) bool { return w.Long })
 	}
 	if s.redis != "" {
-		if named && slices.ContainsFunc(s.workloads, needsSeveral) {
-			return errors.New("-redis: a Cluster, or several servers, are on the same machine, and the benchmark starts them itself")
+		if named && slices.ContainsFunc(s.workloads, needsOwn) {
+			return errors.New("-redis: the benchmark starts a Cluster, several servers, and a server that runs half of the time itself")
 		}
-		s.workloads = slices.DeleteFunc(slices.Clone(s.workloads), needsSeveral)
+		s.workloads = slices.DeleteFunc(slices.Clone(s.workloads), needsOwn)
 	}
 	if !s.measuresAnything() {
 		return errors.New("none of these workloads makes sense with these libraries")

@@ -37,5 +37,10 @@ func (l *Lockmw) Lock(ctx context.Context, key string) (Hold, error) {
 	return lockWith(ctx, l.Client, key)
 }
 
+// LockAnnounced implements Announcer.
+func (l *Lockmw) LockAnnounced(ctx context.Context, key string, waiting func()) (Hold, error) {
+	return lockAnnounced(ctx, l.Client, key, waiting)
+}
+
 // Close implements Locker.
 func (l *Lockmw) Close() error { return errors.Join(l.Client.Close(), l.RDB.Close()) }

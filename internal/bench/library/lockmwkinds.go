@@ -34,9 +34,7 @@ func (l *fair) Lock(ctx context.Context, key string) (Hold, error) {
 
 // LockAnnounced implements Announcer.
 func (l *fair) LockAnnounced(ctx context.Context, key string, waiting func()) (Hold, error) {
-	return lockWith(ctx, l.locker, key, lockmw.WithObserver(&lockmw.Observer{
-		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { waiting() },
-	}))
+	return lockAnnounced(ctx, l.locker, key, waiting)
 }
 
 // rw is this module's read-write lock with its defaults.
@@ -71,4 +69,10 @@ func lockWith(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.O
 		return nil, err // a typed nil would be a Hold
 	}
 	return hold, nil
+}
+
+func lockAnnounced(ctx context.Context, l lockmw.Locker, key string, waiting func()) (Hold, error) {
+	return lockWith(ctx, l, key, lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { waiting() },
+	}))
 }

@@ -115,7 +115,7 @@ func goals() []Goal {
 	)
 	list = append(append(list, kindGoals()...), clusterGoals()...)
 	list = append(append(list, nodesGoals("3")...), nodesGoals("5")...)
-	list = append(list, heldGoals()...)
+	list = append(append(list, heldGoals()...), waitedGoals()...)
 	return append(list,
 		Goal{"handoff", "p50 / rueidislock", 0.55, false, ratio("handoff", "rueidislock", P50)},
 		Goal{"handoff", "p50 / bare PUBLISH", 1.3, false, ratio("handoff", "pubsub", P50)},
@@ -177,47 +177,21 @@ func permitGoals() (list []Goal) {
 
 // heldGoals are the goals of many holds, by how many there are. An exponent says how something grows with them.
 func heldGoals() (list []Goal) {
-	sizes := []float64{10_000, 50_000, 200_000}
-	names := []string{"held10k", "held50k", "held200k"}
-	for i, w := range names {
+	sizes := []sized{{"held10k", 10_000}, {"held50k", 50_000}, {"held200k", 200_000}}
+	for _, w := range sizes {
 		list = append(list,
-			Goal{w, "PING of another client, p99, ms", 5, false, millis(w, workload.PingP99)},
-			Goal{w, "heap for each hold, bytes", 1024, false, figure(w, workload.HeapPerHold)},
-			Goal{w, "memory of Redis for each hold, bytes", 300, false, figure(w, workload.RedisMemory)},
-			Goal{w, "Close, ms", sizes[i] / 40, false, figure(w, workload.CloseMillis)},
+			Goal{w.name, "PING of another client, p99, ms", 5, false, millis(w.name, workload.PingP99)},
+			Goal{w.name, "heap for each hold, bytes", 1024, false, figure(w.name, workload.HeapPerHold)},
+			Goal{w.name, "memory of Redis for each hold, bytes", 300, false, figure(w.name, workload.RedisMemory)},
+			Goal{w.name, "Close, ms", w.n / 40, false, figure(w.name, workload.CloseMillis)},
 		)
 	}
-	grows := func(name string, of func(n, value float64) float64) func(table) float64 {
-		return func(t table) float64 {
-			var n, values []float64
-			for i, w := range names {
-				if v := t.value(w, ours, name); v > 0 { // not NaN
-					n, values = append(n, sizes[i]), append(values, of(sizes[i], v))
-				}
-			}
-			return exponent(n, values)
-		}
-	}
-	each := func(n, value float64) float64 { return n * value }
-	all := func(_, value float64) float64 { return value }
+	heap := func(t table, w sized) float64 { return w.n * t.value(w.name, ours, workload.HeapPerHold) }
+	closing := func(t table, w sized) float64 { return t.value(w.name, ours, workload.CloseMillis) }
 	return append(list,
-		Goal{names[1], "exponent of the heap", 1.1, false, grows(workload.HeapPerHold, each)},
-		Goal{names[1], "exponent of Close", 1.1, false, grows(workload.CloseMillis, all)},
+		Goal{"held50k", "exponent of the heap", 1.1, false, growth(sizes, heap)},
+		Goal{"held50k", "exponent of Close", 1.1, false, growth(sizes, closing)},
 	)
-}
-
-// exponent returns the x for which values grow as n^x, by least squares; NaN if there are fewer than two.
-func exponent(n, values []float64) float64 {
-	var sx, sy, sxx, sxy float64
-	for i := range n {
-		x, y := math.Log(n[i]), math.Log(values[i])
-		sx, sy, sxx, sxy = sx+x, sy+y, sxx+x*x, sxy+x*y
-	}
-	if len(n) < 2 {
-		return math.NaN()
-	}
-	k := float64(len(n))
-	return (k*sxy - sx*sy) / (k*sxx - sx*sx)
 }
 
 // clusterGoals are the goals of a Cluster, compared with one server beside it.

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -199,6 +200,58 @@ func TestStatsTellWhatClientsSentFromWhatScriptsRan(t *testing.T) {
 	}
 	if d.CPU < 0 || after.CPU <= 0 {
 		t.Errorf("the processor time is %v of %v", d.CPU, after.CPU)
+	}
+}
+
+func TestAHalvedServerRunsHalfOfTheTime(t *testing.T) {
+	redistest.Redis(t) // skips without a redis-server
+	s, err := server.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rdb := client(t, s.Addr)
+	// busy returns the time that a script takes in relation to its processor time.
+	busy := func() float64 {
+		before, err := s.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if err := rdb.Eval(t.Context(), "for i = 1, 10000000 do end return 1", nil).Err(); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(begun)
+		after, err := s.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return took.Seconds() / after.Since(before).CPU.Seconds()
+	}
+	whole, err := s.Halve(t.Context())
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ratio := busy(); ratio < 1.4 { // more on a busy machine
+		t.Errorf("it takes %v times its processor time", ratio)
+	}
+	whole()
+	if err := rdb.Ping(t.Context()).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAServerOfOthersIsNotHalved(t *testing.T) {
+	s, err := server.Use(t.Context(), redistest.Redis(t).Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Halve(t.Context()); err == nil {
+		t.Error("there is no error")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/bench/library"
+	"github.com/lockmw/go/internal/bench/stat"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -49,10 +50,7 @@ func (w *Worker) hold(n int) error {
 	defer locker.Close()
 	ctx, cancel := w.context()
 	defer cancel()
-	h := &holder{w: w, locker: locker, keys: make([]string, n), holds: make([]library.Hold, n)}
-	for i := range n {
-		h.keys[i] = w.key(i)
-	}
+	h := &holder{w: w, locker: locker, keys: w.keys(n), holds: make([]library.Hold, n)}
 	if err := h.warmUp(ctx); err != nil {
 		return err
 	}
@@ -151,10 +149,14 @@ func leadHolds(ctx context.Context, m *Measurement) error {
 	if err := m.collect(); err != nil {
 		return err
 	}
-	more := m.round.Reports[0].More
+	notePings(latency, m.round.Reports[0].More)
+	return nil
+}
+
+// notePings adds the figures of PINGs.
+func notePings(latency *stat.Latency, more map[string]float64) {
 	more[PingP99] = float64(latency.Percentile(99).Nanoseconds()) / 1000
 	more[PingMax] = float64(latency.Max().Nanoseconds()) / 1000
-	return nil
 }
 
 // pingPause is the time between two commands of the other client.
@@ -245,9 +247,9 @@ func (h *holder) unlock(i int) error {
 	return nil
 }
 
-// A counter is a hook of go-redis that counts commands of one name in pipelines and on their own. A nil one counts nothing.
+// A counter is a hook of go-redis that counts commands in pipelines and on their own. A nil one counts nothing.
 type counter struct {
-	of       string // lower case
+	of       string // the name that is counted, lower case; "": all
 	commands atomic.Int64
 }
 
@@ -269,7 +271,7 @@ func (p *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 
 func (p *counter) count(cmds ...redis.Cmder) {
 	for _, cmd := range cmds {
-		if cmd.Name() == p.of {
+		if p.of == "" || cmd.Name() == p.of {
 			p.commands.Add(1)
 		}
 	}

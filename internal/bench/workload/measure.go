@@ -71,11 +71,18 @@ func (w *Workload) Measure(ctx context.Context, s *server.Server, l library.Libr
 	if w.Window != nil {
 		window = w.Window(window)
 	}
-	ctx, cancel := context.WithTimeout(ctx, window+o.Grace)
+	if w.Half {
+		whole, err := s.Halve(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer whole()
+	}
+	ctx, cancel := context.WithTimeout(ctx, window+w.Extra+o.Grace)
 	defer cancel()
 	jobs := w.jobs(l, o, Job{
 		Workload: w.Name, Library: l.Name, Processes: w.Processes, Key: "bench:" + rand.Text(), Page: page,
-		Window: window, Patience: window + o.Grace, Background: o.Background,
+		Window: window, Patience: window + w.Extra + o.Grace, Background: o.Background,
 		Config: library.Config{Addr: addr, Nodes: s.Nodes, Independent: s.Independent, Wait: w.Wait},
 	})
 	c, err := crew.Start(ctx, firstOf(w.Procs, o.Procs), jobs...)
@@ -156,6 +163,18 @@ func (m *Measurement) watch(ctx context.Context) (stop func() error, err error) 
 		m.round.Stats, m.round.Window = after.Since(before), time.Since(start)
 		return err
 	}, nil
+}
+
+// during counts what the server does while f runs.
+func (m *Measurement) during(ctx context.Context, f func() error) error {
+	stop, err := m.watch(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	return stop()
 }
 
 // collect collects the reports.

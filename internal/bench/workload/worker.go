@@ -78,6 +78,15 @@ func (w *Worker) open() (library.Locker, error) { return w.library.Open(w.Config
 // key returns the i-th key.
 func (w *Worker) key(i int) string { return w.Key + ":" + strconv.Itoa(i) }
 
+// keys returns the first n keys.
+func (w *Worker) keys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = w.key(i)
+	}
+	return keys
+}
+
 // context returns the context for taking locks. It can end, as the context of a request can; its deadline comes
 // only if something hangs.
 func (w *Worker) context() (context.Context, context.CancelFunc) {

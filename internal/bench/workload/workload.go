@@ -41,6 +41,10 @@ type Workload struct {
 	Minor bool
 	// Window is how long a measurement takes; by default the run's duration.
 	Window func(duration time.Duration) time.Duration
+	// Extra is how long the rest of it may take besides, before it is taken for hung.
+	Extra time.Duration
+	// Half lets the server run half of the time only.
+	Half bool
 
 	work func(*Worker) error                       // calls finish in the end
 	lead func(context.Context, *Measurement) error // nil: all work at once
@@ -82,6 +86,7 @@ func All() []Workload {
 		semaphores("sem32x8", 4, 8, time.Millisecond), semaphores("sem32x8-20ms", 4, 8, 20*time.Millisecond),
 		handoff, idle("idle1000", 1000), held(heldLeast), held(heldMore), held(200_000), reentry, lockAll("all8"),
 		crowd("waiters100k", 100_000),
+		waited(waitedLeast), waited(10_000), waited(40_000), waited(80_000), waited(200_000), halved(waited(10_000)), halved(waited(200_000)),
 		distant(solo("solo-rtt1ms")), distant(lockAll("all8-rtt1ms")), distant(spread("spread64-rtt1ms", 64)),
 		confined(solo("solo-procs1"), 1), confined(solo("solo-procs2"), 2),
 		confined(spread("spread64-procs1", 64), 1), confined(spread("spread64-procs2", 64), 2),
@@ -133,6 +138,13 @@ func clustered(w Workload) []Workload {
 func distant(w Workload) Workload {
 	w.About += ", the server 1 ms away"
 	w.Delay, w.Minor = time.Millisecond, true
+	return w
+}
+
+// halved has the server run half of the time.
+func halved(w Workload) Workload {
+	w.Name, w.Half, w.Long = w.Name+"-half", true, true
+	w.About += ", the server runs half of the time"
 	return w
 }
 
