@@ -47,6 +47,11 @@ func TestGoalsOfKeysThatAreWaitedFor(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", name, ok, o, want)
 		}
 	}
+	full := waited("80k", 1, 1, 0)
+	full.Values["queued_share"] = 0.9
+	if o := judged(waited("2k", 1, 1, 1), waited("10k", 1, 1, 1), full)["waited80k exponent of commands at rest"]; o.State != report.NotMeasured {
+		t.Errorf("with small sizes alone: %v", o)
+	}
 	if o := judged(waited("80k", 1, 1, 0))["waited80k exponent of the time to serve all"]; o.State != report.NotMeasured {
 		t.Errorf("with one size: %v", o)
 	}
