@@ -143,9 +143,12 @@ func (m *rambler) nest(ctx context.Context, depth int) error {
 
 // However calls nest, nobody waits for ever, and what is reported was there.
 func TestDeadlocksOfRandomNestingAreReal(t *testing.T) {
-	seeds := 1
-	if suite.Full() && !race.Enabled {
-		seeds = 20
+	seeds, calls := 1, 8
+	if suite.Full() {
+		calls = 25
+		if !race.Enabled {
+			seeds = 20
+		}
 	}
 	for seed := range seeds {
 		usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
@@ -162,7 +165,7 @@ func TestDeadlocksOfRandomNestingAreReal(t *testing.T) {
 						lockers: []lockmw.Locker{c, fairlock.New(c), write, write.RLocker()}, permits: semaphore.New(c, 3),
 					}
 					ramblers.Go(func() {
-						for range 25 {
+						for range calls {
 							_ = m.nest(ctx, 4)
 						}
 					})
