@@ -30,30 +30,35 @@ type pacedPipeline struct {
 
 func (s *pacedServer) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (s *pacedServer) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+// ProcessHook answers a single command, which is a pipeline of one.
+func (s *pacedServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return s.answer(ctx, []redis.Cmder{cmd}) }
+}
 
 func (s *pacedServer) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		s.mu.Lock()
-		takes := s.takes(len(s.pipelines))
-		s.pipelines = append(s.pipelines, pacedPipeline{clock.Now(), len(cmds)})
-		s.underway++
-		s.most = max(s.most, s.underway)
-		s.mu.Unlock()
-		timer := time.NewTimer(takes)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			for _, cmd := range cmds {
-				cmd.(*redis.Cmd).SetVal(int64(1))
-			}
-		case <-ctx.Done():
+	return s.answer
+}
+
+func (s *pacedServer) answer(ctx context.Context, cmds []redis.Cmder) error {
+	s.mu.Lock()
+	takes := s.takes(len(s.pipelines))
+	s.pipelines = append(s.pipelines, pacedPipeline{clock.Now(), len(cmds)})
+	s.underway++
+	s.most = max(s.most, s.underway)
+	s.mu.Unlock()
+	timer := time.NewTimer(takes)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		for _, cmd := range cmds {
+			cmd.(interface{ SetVal(any) }).SetVal(int64(1))
 		}
-		s.mu.Lock()
-		s.underway--
-		s.mu.Unlock()
-		return ctx.Err()
+	case <-ctx.Done():
 	}
+	s.mu.Lock()
+	s.underway--
+	s.mu.Unlock()
+	return ctx.Err()
 }
 
 // A pacedCall notes when it was sent.

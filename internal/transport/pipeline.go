@@ -60,26 +60,16 @@ func singly(calls []*Call) []group {
 func (s *Sender) send(ctx context.Context, groups []group) (left []group) {
 	waits, groups := s.wantingReplicas(groups)
 	sent := clock.Now()
-	pipe := s.rdb.Pipeline()
+	cmds := make([]*redis.Cmd, len(groups))
 	for i := range groups {
-		_ = pipe.Process(ctx, s.forPipeline(groups[i].prepare(ctx, sent)))
+		cmds[i] = groups[i].prepare(ctx, sent)
 	}
-	_, err := pipe.Exec(ctx)
+	err := exec(ctx, s.rdb, cmds)
 	for i := range groups {
 		setMissing(groups[i].cmd, err)
 		left = append(left, s.finish(groups[i])...)
 	}
 	return append(left, s.sendAndWait(ctx, waits)...)
-}
-
-// forPipeline returns cmd as it goes into a pipeline. A Cluster's client that follows the redirect of one command, and
-// repeats the whole pipeline because of another one, sends the first to two nodes at once, and both answers into the same
-// place (go-redis 9.23). So it is not to repeat it there: who has sent the calls does, each by itself.
-func (s *Sender) forPipeline(cmd *redis.Cmd) redis.Cmder {
-	if s.cluster != nil {
-		return once{cmd}
-	}
-	return cmd
 }
 
 // prepare returns the command for g, which is sent now.

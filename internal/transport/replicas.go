@@ -55,11 +55,8 @@ func (e *fewReplicasError) Error() string {
 // wantsReplicas reports whether replicas must have what k writes.
 func (s *Sender) wantsReplicas(k *Call) bool { return s.replicas.Count > 0 && k.script.NeedsReplicas }
 
-// A pipeliner is a client whose pipelines run on one connection. That of a Cluster is none: its nodes are.
-type pipeliner interface{ Pipeline() redis.Pipeliner }
-
 // nodeOf returns the client of the server that has the key of k.
-func (s *Sender) nodeOf(ctx context.Context, k *Call) (pipeliner, error) {
+func (s *Sender) nodeOf(ctx context.Context, k *Call) (redis.UniversalClient, error) {
 	if s.cluster != nil {
 		return s.cluster.MasterForKey(ctx, k.key())
 	}
@@ -115,19 +112,13 @@ const isMasterTimeout = 500 * time.Millisecond
 
 // execAndWait runs cmds in one pipeline, and WAIT behind them on the same connection: it says nothing of what was written
 // on another one. It returns why what they wrote does not count yet, or nil.
-func (s *Sender) execAndWait(ctx context.Context, node pipeliner, cmds ...*redis.Cmd) (few error) {
-	pipe := node.Pipeline()
-	for _, cmd := range cmds {
-		_ = pipe.Process(ctx, cmd)
-	}
-	// go-redis repeats no pipeline with a command that is not to be repeated.
-	wait := once{redis.NewCmd(ctx, "wait", s.replicas.Count, RoundUp(s.replicas.Timeout))}
-	_ = pipe.Process(ctx, wait)
-	_, err := pipe.Exec(ctx)
+func (s *Sender) execAndWait(ctx context.Context, node redis.UniversalClient, cmds ...*redis.Cmd) (few error) {
+	wait := redis.NewCmd(ctx, "wait", s.replicas.Count, RoundUp(s.replicas.Timeout))
+	cmds = append(slices.Clip(cmds), wait)
+	err := execOnce(ctx, node, cmds)
 	for _, cmd := range cmds {
 		setMissing(cmd, err)
 	}
-	setMissing(wait.Cmd, err)
 	have, err := wait.Int64()
 	switch {
 	case err != nil:
@@ -140,7 +131,7 @@ func (s *Sender) execAndWait(ctx context.Context, node pipeliner, cmds ...*redis
 
 // redirected returns the node that err, an answer of another node of the Cluster, names, and what is to be sent to it
 // first; nil if err names none that is known.
-func (s *Sender) redirected(ctx context.Context, err error) (node pipeliner, first []*redis.Cmd) {
+func (s *Sender) redirected(ctx context.Context, err error) (node redis.UniversalClient, first []*redis.Cmd) {
 	if s.cluster == nil || !hasPrefix(err, redirects) {
 		return nil, nil
 	}
@@ -168,7 +159,7 @@ func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []group)
 	if len(groups) == 0 {
 		return nil
 	}
-	byNode := make(map[pipeliner][]*group)
+	byNode := make(map[redis.UniversalClient][]*group)
 	for i := range groups {
 		g := &groups[i]
 		node, err := s.nodeOf(ctx, g.calls[0])

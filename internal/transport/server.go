@@ -141,12 +141,12 @@ func IsOneServer(ctx context.Context, rdb redis.UniversalClient, prefix string) 
 // is not allowed, or not known to this server.
 func runsOnOne(ctx context.Context, rdb redis.UniversalClient, prefix string) (bool, error) {
 	const who = "return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')"
-	pipe := rdb.Pipeline()
-	var answers [32]*redis.Cmd // two servers are taken for one once in 2^31 times
+	answers := make([]*redis.Cmd, 32) // two servers are taken for one once in 2^31 times
 	for i := range answers {
-		answers[i] = pipe.Eval(ctx, who, []string{prefix + ":probe:" + strconv.Itoa(i)})
+		answers[i] = redis.NewCmd(ctx, "eval", who, 1, prefix+":probe:"+strconv.Itoa(i))
+		answers[i].SetFirstKeyPos(FirstKey)
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := exec(ctx, rdb, answers); err != nil {
 		return false, err
 	}
 	for _, a := range answers {

@@ -85,3 +85,10 @@ func parseNumber(b []byte, mark byte) (n int, rest []byte, ok bool) {
 	n, err := strconv.Atoi(string(line[1:]))
 	return n, rest, err == nil
 }
+
+// Conns returns how many connections are open.
+func (w *Wire) Conns() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.conns)
+}

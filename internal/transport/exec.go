@@ -1,0 +1,80 @@
+package transport
+
+import (
+	"context"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// exec runs commands together, on few connections: with many processes, those are the first limit of a deployment. One command is
+// sent alone, and several in a pipeline, which go-redis repeats if the connection fails. It returns the error of the pipeline; each
+// command has its own.
+func exec(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd) error {
+	switch len(cmds) {
+	case 0:
+		return nil
+	case 1:
+		return rdb.Process(ctx, cmds[0])
+	}
+	if !sharesPool(rdb) {
+		return pipeline(ctx, rdb, cmds)
+	}
+	err := execOnce(ctx, rdb, cmds)
+	lost := slices.DeleteFunc(slices.Clone(cmds), func(cmd *redis.Cmd) bool { return !isLost(ctx, cmd.Err()) })
+	if len(lost) == 0 {
+		return err
+	}
+	return pipeline(ctx, rdb, lost)
+}
+
+// isLost reports whether a command that failed so may reach the server on another connection.
+func isLost(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && !IsReply(err) && !isClosed(err) && !IsPoolTimeout(err)
+}
+
+// sharesPool reports whether pipelines of a client may run on the connections that its single commands use. go-redis has a second
+// pool for pipelines, whose connections have four times the buffers. The user may have chosen its size. And a connection that is
+// taken out of the first pool loses what go-redis caches for it.
+func sharesPool(rdb redis.UniversalClient) bool {
+	c, ok := rdb.(*redis.Client)
+	if !ok {
+		return false
+	}
+	o := c.Options()
+	return o.PipelinePoolSize == 0 && o.ClientSideCache == nil && o.ClientSideCacheConfig == nil
+}
+
+// execOnce runs commands in a pipeline that is not repeated, on one connection of a server.
+func execOnce(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd) error {
+	run := func(pipe redis.Pipeliner) error {
+		for _, cmd := range cmds {
+			_ = pipe.Process(ctx, once{cmd})
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	}
+	if !sharesPool(rdb) {
+		return run(rdb.Pipeline())
+	}
+	// Without keys, Watch sends nothing: it lends a connection of the first pool.
+	return rdb.Watch(ctx, func(tx *redis.Tx) error { return run(tx.Pipeline()) })
+}
+
+// pipeline runs commands in a pipeline of the client; of a Cluster in one for each node.
+func pipeline(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd) error {
+	cluster := ClusterOf(rdb) != nil
+	pipe := rdb.Pipeline()
+	for _, cmd := range cmds {
+		if cluster {
+			// A Cluster's client that follows the redirect of one command, and repeats the whole pipeline because of another one,
+			// sends the first to two nodes at once, and both answers into the same place (go-redis 9.23). So it is not to repeat it
+			// there: who has sent the calls does, each by itself.
+			_ = pipe.Process(ctx, once{cmd})
+		} else {
+			_ = pipe.Process(ctx, cmd)
+		}
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
