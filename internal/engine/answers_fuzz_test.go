@@ -159,8 +159,9 @@ func (s *oracle) granted(token int64) bool {
 		if answertext.Grant(v) == token {
 			return true
 		}
-		if list, _ := v.([]any); len(list) > 2 {
-			if tickets, _ := list[2].([]any); len(tickets) == 1 && answertext.Grant(tickets[0]) == token {
+		list, _ := v.([]any)
+		for _, part := range list { // of a poll's, one is what became of the ticket
+			if tickets, _ := part.([]any); len(tickets) == 1 && answertext.Grant(tickets[0]) == token {
 				return true
 			}
 		}

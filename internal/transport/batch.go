@@ -41,7 +41,11 @@ func (k *Call) together() together {
 // divide groups what batch scripts can do. The groups of one lock come first: who queues before its holder releases it is in
 // the run that is granted then.
 func (s *Sender) divide(batch []*Call) []group {
-	if len(batch) < minBatch || !s.batching.Load() {
+	if len(batch) < minBatch {
+		return singly(batch)
+	}
+	if !s.batching.Load() {
+		s.noteGathering()
 		return singly(batch)
 	}
 	plain := make(map[together][]*Call, 2)

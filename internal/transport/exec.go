@@ -68,8 +68,8 @@ func pipeline(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd)
 	for _, cmd := range cmds {
 		if cluster {
 			// A Cluster's client that follows the redirect of one command, and repeats the whole pipeline because of another one,
-			// sends the first to two nodes at once, and both answers into the same place (go-redis 9.23). So it is not to repeat it
-			// there: who has sent the calls does, each by itself.
+			// sends the first to two nodes together, and both answers into the same place (go-redis 9.23). So it does not repeat
+			// the pipeline: the sender of the calls repeats each by itself.
 			_ = pipe.Process(ctx, once{cmd})
 		} else {
 			_ = pipe.Process(ctx, cmd)

@@ -15,6 +15,7 @@
 //	hooks.go    leads the calls of a lane through the hooks of the user's client
 //	pipeline.go sends many calls at a time, and repeats those whose server did not know the script or is not trusted
 //	pacer.go    sends many calls with deadlines, a few at a time
+//	exec.go     sends them on few connections
 //	batch.go    makes one script run of many plain ones
 //	replicas.go waits until replicas have what a run has written
 //	cluster.go  asks which nodes of a Cluster are masters, and sends again what a deposed one has not answered
@@ -52,11 +53,13 @@ type Sender struct {
 	nodes   sync.Map    // of a Cluster: a *route by the *redis.Client of the node
 	inSight atomic.Bool // the Cluster has answered
 
-	batching atomic.Bool // batch scripts may be used
-	replicas Replicas
-	reload   *reload
-	watch    func(err error)
-	deposed  func()
+	batching  atomic.Bool // batch scripts may be used
+	gathers   sync.Once
+	onGathers func() // nil: nobody wants to know
+	replicas  Replicas
+	reload    *reload
+	watch     func(err error)
+	deposed   func()
 
 	ctx    context.Context // ends when all calls are to end
 	cancel context.CancelFunc
@@ -95,11 +98,27 @@ func (s *Sender) Context() context.Context { return s.ctx }
 // used is no master any more. It is called before anything is sent, once.
 func (s *Sender) Watch(noted func(err error), deposed func()) { s.watch, s.deposed = noted, deposed }
 
+// OnGathering has f called when calls gather for the first time that a batch script could do. It is called before anything is sent.
+func (s *Sender) OnGathering(f func()) { s.onGathers = f }
+
+// noteGathering notes that calls gather, or could.
+func (s *Sender) noteGathering() {
+	if s.onGathers != nil {
+		s.gathers.Do(s.onGathers)
+	}
+}
+
 // SetBatching says whether batch scripts may be used, which mix the keys of different locks.
 func (s *Sender) SetBatching(on bool) { s.batching.Store(on) }
 
 // Mixes reports whether one script may have the keys of different locks: on one server, or in one slot of a Cluster.
-func (s *Sender) Mixes() bool { return s.cluster != nil || s.batching.Load() }
+func (s *Sender) Mixes() bool {
+	if s.cluster != nil || s.batching.Load() {
+		return true
+	}
+	s.noteGathering()
+	return false
+}
 
 // SendsAgain reports whether a call may have more than one answer: see Call.Late.
 func (s *Sender) SendsAgain() bool { return s.cluster != nil }
@@ -139,6 +158,9 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 		if patient {
 			s.Late()
 		}
+	}
+	if isMissingScript(err) {
+		k.sendWhole() // it would be the same answer again
 	}
 	// There may be more to do than one command: see finish. The client of a Cluster tries another node, or tries again.
 	if away || isUntrusted(err) || isMissingScript(err) || s.cluster != nil && hasPrefix(err, passing) {
