@@ -53,8 +53,13 @@ func (w *Worker) holdOrWait(n int) error {
 	if err := warm.Unlock(); err != nil {
 		return err
 	}
+	time.Sleep(settles)
 	return w.waitTogether(locker, n)
 }
+
+// settles is how long a process has after its first lock for what it does only once: lockmw looks after a second what kind of server
+// there is.
+const settles = 1500 * time.Millisecond
 
 func (w *Worker) holdMeanwhile(locker library.Locker) error {
 	hold, err := locker.Lock(context.Background(), w.key(0))
@@ -62,6 +67,7 @@ func (w *Worker) holdMeanwhile(locker library.Locker) error {
 		return err
 	}
 	w.page.Enter(0)
+	time.Sleep(settles)
 	if err := w.start(); err != nil {
 		return err
 	}
