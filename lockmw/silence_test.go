@@ -57,7 +57,7 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 			locks := usertest.Abandoned(t, rdb)
 			for wait := tt.wait; ; wait *= 2 { // a machine that is busy needs more time to find out
 				start := time.Now()
-				_, _, err = locks.Lock(t.Context(), "user:42", lockmw.WithWait(wait))
+				_, _, err := locks.Lock(t.Context(), "user:42", lockmw.WithWait(wait))
 				if took := time.Since(start); took > wait+10*time.Second {
 					t.Errorf("took %v", took)
 				}
