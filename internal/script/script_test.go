@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
@@ -86,6 +87,32 @@ func TestRenewalNeverShortensALease(t *testing.T) {
 			d.Errorf("%v are left of the lease of 30 s", ttl)
 		}
 	})
+}
+
+// An embedded server rounds PTTL down. So what keeps a longer lease must not set it to what is left.
+func TestManyRenewalsShortenNoOtherLease(t *testing.T) {
+	for name, prepare := range map[string]func(d *scripttest.Driver){
+		"of readers": func(d *scripttest.Driver) {
+			d.Acquire(scripttest.Acquire{ID: "long", Mode: core.Read, Lease: time.Hour})
+			d.Read("a")
+		},
+		"that was extended": func(d *scripttest.Driver) { d.Lock("a"); d.Renew("a", time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scripttest.OnEach(t, func(d *scripttest.Driver) {
+				start := time.Now()
+				prepare(d)
+				for range 200 {
+					d.Renew("a", scripttest.Lease)
+					d.PollOne("a")
+				}
+				ttl := d.Redis.PTTL(d.Context(), d.Keys.Holder()).Val()
+				if least := time.Hour - time.Since(start) - 2*time.Millisecond; ttl < least {
+					d.Errorf("%v are left, want %v at least", ttl, least)
+				}
+			})
+		})
+	}
 }
 
 func TestReleaseCanKeepTheKeyTaken(t *testing.T) {

@@ -8,7 +8,7 @@ local call, lease = redis.call, tonumber(ARGV[2])
 local h = call('HMGET', KEYS[1], 'id', 'wanted', 'mode')
 if h[1] == ARGV[1] then
   local ttl = call('PTTL', KEYS[1])
-  call('PEXPIRE', KEYS[1], ttl < lease and ARGV[2] or ttl)
+  call('PEXPIRE', KEYS[1], ttl < lease and ARGV[2] or ttl + 1) -- an embedded server rounds PTTL down: many renewals must not shorten it
 else
   local begins = ({read = 'reader:', permit = 'p:'})[h[3]]
   if not begins then
@@ -25,7 +25,7 @@ else
   end
   -- A full memory refuses neither this write nor those after it. On an embedded server the hash may have
   -- expired just now.
-  if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), last - now_ms, lease)) == 0 then return 0 end
+  if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]) + 1, last - now_ms, lease)) == 0 then return 0 end
   if tonumber(ends) < now_ms + lease then
     local fields = {field, string.format('%.0f', now_ms + lease) .. rest}
     if f[2] then fields[3], fields[4] = 'last', string.format('%.0f', math.max(last, now_ms + lease)) end

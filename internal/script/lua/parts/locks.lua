@@ -101,7 +101,7 @@ local function extend(h, id, lease)
   if h and h.mode == 'read' then
     return extend_reader(id, tonumber(lease)) and {1, h.token, 1, count_writers()} or nil
   elseif h and h.id == id then
-    call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease))
+    call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]) + 1, lease)) -- see renew.lua
     return {1, h.token, h.tokens, call('ZCARD', KEYS[2])}
   end
 end

@@ -81,7 +81,7 @@ local function extend_reader(id, lease)
   local ends, rest = string.match(call('HGET', KEYS[1], reader_field(id)) or '', '^(%d+)( .*)$')
   ends = to_number(ends)
   if not ends or ends <= now_ms then return false end
-  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]), lease)) -- a full memory refuses neither this write nor those after it
+  call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]) + 1, lease)) -- see renew.lua; a full memory refuses neither this write nor those after it
   if ends < now_ms + lease then
     set_field(call, reader_field(id), digits(now_ms + lease) .. rest)
   end
