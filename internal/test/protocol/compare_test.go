@@ -188,3 +188,18 @@ func (w *twin) compareDone() {
 		}
 	}
 }
+
+// inbox is that of the process of an id.
+func (w *twin) inbox(id ident) string {
+	if id.number() == toRun {
+		return "inbox:runs"
+	}
+	return fmt.Sprintf("inbox:%d", id.process())
+}
+
+// now is the server's time (ms).
+func (w *twin) now() int64 {
+	now, err := w.rdb.Time(w.Context()).Result()
+	w.check(err)
+	return now.UnixMilli()
+}

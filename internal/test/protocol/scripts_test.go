@@ -3,7 +3,6 @@ package protocol
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/scripttest"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -105,12 +105,8 @@ func (w *twin) run(name string, more []string, args ...any) (first any, answer [
 			}
 		}
 		fields = append(fields, w.inbox(t.id), seen)
-		text := strings.Split(w.rdb.HGet(ctx, tickets, t.id.String()).Val(), " ")
-		_, calls, several := strings.Cut(text[5], "*")
-		if text[5] = fmt.Sprint(queued); several {
-			text[5] += "*" + calls
-		}
-		w.check(w.rdb.HSet(ctx, tickets, t.id.String(), strings.Join(text, " ")).Err())
+		text := w.rdb.HGet(ctx, tickets, t.id.String()).Val()
+		w.check(w.rdb.HSet(ctx, tickets, t.id.String(), scripttest.QueuedAt(text, queued)).Err())
 	}
 	w.check(w.rdb.HSet(ctx, alive, fields...).Err())
 	keys := append([]string{w.key, w.key + ":queue", tickets, w.key + ":fence", w.key + ":readqueue", alive}, more...)
@@ -120,21 +116,6 @@ func (w *twin) run(name string, more []string, args ...any) (first any, answer [
 		return list[0], list
 	}
 	return value, nil
-}
-
-// inbox is that of the process of an id.
-func (w *twin) inbox(id ident) string {
-	if id.number() == toRun {
-		return "inbox:runs"
-	}
-	return fmt.Sprintf("inbox:%d", id.process())
-}
-
-// now is the server's time (ms).
-func (w *twin) now() int64 {
-	now, err := w.rdb.Time(w.Context()).Result()
-	w.check(err)
-	return now.UnixMilli()
 }
 
 func (w *twin) check(err error) {

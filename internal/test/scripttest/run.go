@@ -6,7 +6,6 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -226,39 +225,6 @@ func (d *Driver) Poll(ids ...string) script.Polled {
 		}
 	}
 	return p
-}
-
-// Beat runs beat.lua for the process of an id, which may be subscribed to its inbox.
-func (d *Driver) Beat(id string, subscribed bool) (known bool) {
-	d.Helper()
-	known, err := script.BeatAnswer(d.Send(&script.Beat{Alive: d.Keys.Alive(), Inbox: d.Inbox(id), Subscribed: subscribed}))
-	d.check("beat", id, err)
-	return known
-}
-
-// Kill makes the server take the processes of ids for dead: they have neither beaten nor queued a ticket for long, and another has.
-func (d *Driver) Kill(ids ...string) {
-	d.Helper()
-	now, err := d.Redis.Time(d.Context()).Result()
-	d.check("time", "", err)
-	long := now.Add(-2 * script.DeadAfter)
-	fields := []any{"#last", now.UnixMilli(), "#since", long.UnixMilli()}
-	for _, id := range ids {
-		fields = append(fields, d.Inbox(id), fmt.Sprintf("+%d", long.UnixMilli()))
-		for _, tickets := range []string{d.Keys.Tickets(), d.Keys.PermitTickets()} {
-			for ticket, text := range d.Redis.HGetAll(d.Context(), tickets).Val() {
-				if words := strings.Split(text, " "); len(words) >= 6 && words[3] == d.Inbox(id) {
-					_, calls, several := strings.Cut(words[5], "*")
-					if words[5] = fmt.Sprint(long.UnixMicro()); several {
-						words[5] += "*" + calls
-					}
-					d.check("age", ticket, d.Redis.HSet(d.Context(), tickets, ticket, strings.Join(words, " ")).Err())
-				}
-			}
-		}
-	}
-	d.check("kill", "", d.Redis.HSet(d.Context(), d.Keys.Alive(), fields...).Err())
-	d.check("kill", "", d.Redis.PExpire(d.Context(), d.Keys.Alive(), time.Minute).Err())
 }
 
 // PollOne runs poll.lua for one id, and returns what became of it.

@@ -28,7 +28,7 @@ func holdsAndQueueOfStoppedServer(e *env.Env) {
 	listening(e, key, 4)
 	before := tickets(e, key)
 
-	beats(e, key) // those behind it are heard first, therefore, when the server goes on
+	beats(e, key) // those behind it are heard first, therefore, when the server continues
 	e.Server.Pause(e.TB)
 	defer e.Server.Resume(e.TB)
 	stopped := time.Now()

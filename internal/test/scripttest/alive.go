@@ -1,0 +1,48 @@
+package scripttest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockmw/go/internal/script"
+)
+
+// Beat runs beat.lua for the process of an id, which may be subscribed to its inbox.
+func (d *Driver) Beat(id string, subscribed bool) (known bool) {
+	d.Helper()
+	known, err := script.BeatAnswer(d.Send(&script.Beat{Alive: d.Keys.Alive(), Inbox: d.Inbox(id), Subscribed: subscribed}))
+	d.check("beat", id, err)
+	return known
+}
+
+// Kill makes the server take the processes of ids for dead: they have neither beaten nor queued a ticket for long, and another has.
+func (d *Driver) Kill(ids ...string) {
+	d.Helper()
+	now, err := d.Redis.Time(d.Context()).Result()
+	d.check("time", "", err)
+	long := now.Add(-2 * script.DeadAfter)
+	fields := []any{"#last", now.UnixMilli(), "#since", long.UnixMilli()}
+	for _, id := range ids {
+		fields = append(fields, d.Inbox(id), fmt.Sprintf("+%d", long.UnixMilli()))
+		for _, tickets := range []string{d.Keys.Tickets(), d.Keys.PermitTickets()} {
+			for ticket, text := range d.Redis.HGetAll(d.Context(), tickets).Val() {
+				if words := strings.Split(text, " "); len(words) >= 6 && words[3] == d.Inbox(id) {
+					d.check("age", ticket, d.Redis.HSet(d.Context(), tickets, ticket, QueuedAt(text, long.UnixMicro())).Err())
+				}
+			}
+		}
+	}
+	d.check("kill", "", d.Redis.HSet(d.Context(), d.Keys.Alive(), fields...).Err())
+	d.check("kill", "", d.Redis.PExpire(d.Context(), d.Keys.Alive(), time.Minute).Err())
+}
+
+// QueuedAt is the text of a ticket that was queued at another time (us).
+func QueuedAt(text string, at int64) string {
+	words := strings.Split(text, " ")
+	_, calls, several := strings.Cut(words[5], "*")
+	if words[5] = fmt.Sprint(at); several {
+		words[5] += "*" + calls
+	}
+	return strings.Join(words, " ")
+}
