@@ -66,7 +66,7 @@ func (w *Worker) hold(n int) error {
 	if err := library.Pause(ctx, w.Window); err != nil {
 		return err
 	}
-	if err := renewals.check(n); err != nil {
+	if err := renewals.await(ctx, n, leaseOf(n)-w.Window); err != nil {
 		return err
 	}
 	if err := w.parent.Send(renewed, nil); err != nil {
@@ -283,13 +283,19 @@ func (p *counter) reset() {
 	}
 }
 
-// check returns an error if not all n holds were renewed.
-func (p *counter) check(n int) error {
+// await waits until all n holds were renewed: on a busy machine, some renewals are late.
+func (p *counter) await(ctx context.Context, n int, most time.Duration) error {
 	if p == nil {
 		return nil
 	}
-	if commands := p.commands.Load(); commands < int64(n) {
-		return fmt.Errorf("%d holds were renewed %d times within a tick: the watchdog was not seen", n, commands)
+	end := time.Now().Add(most)
+	for p.commands.Load() < int64(n) {
+		if time.Now().After(end) {
+			return fmt.Errorf("%d holds were renewed %d times within a lease: the watchdog was not seen", n, p.commands.Load())
+		}
+		if err := library.Pause(ctx, pingPause); err != nil {
+			return err
+		}
 	}
 	return nil
 }
