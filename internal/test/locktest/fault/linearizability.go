@@ -270,13 +270,13 @@ func (t *turmoil) doubts() int {
 }
 
 func (t *turmoil) lost() int {
-	return t.history.Count(func(s *judge.Step) bool { return s.Open && s.From.N == 0 })
+	return t.history.Count(func(s *judge.Step) bool { return s.Lost })
 }
 
 // checkThatItWasHard fails the scenario otherwise.
 func (t *turmoil) checkThatItWasHard() {
 	h := t.history
-	unknown := h.Count(func(s *judge.Step) bool { return s.Open && s.From.N != 0 })
+	unknown := h.Count(func(s *judge.Step) bool { return s.Open && !s.Lost })
 	t.e.TB.Logf("%d operations: %d acquisitions and %d releases of unknown outcome, %d holds lost, %d locks strictly busy",
 		h.Operations(), t.doubts(), unknown, t.lost(), h.Strict())
 	if !t.wasHard() {

@@ -54,6 +54,7 @@ type Step struct {
 	token int64 // of a grant; of a busy lock, that of the holder as the error tells it
 	waits bool  // of a grant: after the call had begun to wait
 	Open  bool  // of an end: at some moment until the next rest
+	Lost  bool  // … because the lease ran out
 	From  moment
 	to    moment
 }
@@ -144,19 +145,27 @@ func (t *Turn) Unlock() error {
 	defer h.mu.Unlock()
 	s := t.of
 	s.Kind, s.From, s.to = stepEnd, from, h.now()
-	switch deadline := t.hold.Deadline(); {
+	switch deadline := t.hold.Deadline().Sub(h.start); {
 	case err == nil:
 	case errors.Is(err, lockmw.ErrLost):
-		// The server gives the lock to others at some time after the deadline, not before.
-		s.Open, s.From = true, moment{at: deadline.Sub(h.start)}
-		if s.From.compare(s.to) > 0 {
-			h.violations = append(h.violations, fmt.Sprintf("%q: lost %v before its deadline: %v", t.of.key, s.From.at-s.to.at, err))
+		s.lose(deadline)
+		if deadline > s.to.at {
+			h.violations = append(h.violations, fmt.Sprintf("%q: lost %v before its deadline: %v", t.of.key, deadline-s.to.at, err))
 		}
 	default: // of unknown outcome: it may still be on its way, or the lease may have to run out
 		s.Open = true
 	}
 	h.steps = append(h.steps, s)
 	return err
+}
+
+// lose makes s the end of a hold that was lost. The server gives the lock to others at some time after the deadline; or sooner, if a
+// release that began before it has reached the server and only its answer has not come in time.
+func (s *Step) lose(deadline time.Duration) {
+	s.Open, s.Lost = true, true
+	if deadline < s.From.at {
+		s.From = moment{at: deadline}
+	}
 }
 
 // Rest says that no call is under way and that the server has been seen to know of none: whatever was
@@ -183,7 +192,7 @@ func (h *History) Operations() int {
 	defer h.mu.Unlock()
 	n := h.calls
 	for i := range h.steps {
-		if s := &h.steps[i]; s.Kind == stepEnd && s.From.N == 0 {
+		if s := &h.steps[i]; s.Lost {
 			n++
 		}
 	}

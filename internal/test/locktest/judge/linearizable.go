@@ -17,7 +17,7 @@ import (
 //     while others read, with a token not less than all before that were not for reading; permits of a semaphore while
 //     the weight of those that are held, with its own, is at most its n;
 //   - a hold ends when it is unlocked, or at some moment after its deadline. An end of unknown outcome
-//     takes place at some moment before the next rest;
+//     takes place at some moment before the next rest. A hold that was lost while it was unlocked may have ended by either;
 //   - a call that only tries finds the lock busy only while somebody has it, or waits for it: it does
 //     not overtake those who wait. For reading, others who read are no reason, nor are permits beside which its
 //     weight is free;
@@ -180,16 +180,25 @@ func explain(key string, ops []porcupine.Operation) string {
 		fmt.Fprintf(&b, "\n\t%v", op.Input)
 	}
 	b.WriteString("\nNone of these can come next:")
-	left := slices.DeleteFunc(ops, func(op porcupine.Operation) bool { return placed[op.Input.(*Step)] })
+	left := slices.DeleteFunc(slices.Clone(ops), func(op porcupine.Operation) bool { return placed[op.Input.(*Step)] })
 	slices.SortFunc(left, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
 	for _, op := range left[:min(shown, len(left))] {
 		fmt.Fprintf(&b, "\n\t%v", op.Input)
+	}
+	b.WriteString("\nThe steps of its holder:")
+	for _, op := range ops {
+		if s := op.Input.(*Step); s.hold == state.holder && s.hold != 0 {
+			fmt.Fprintf(&b, "\n\t%v", s)
+		}
 	}
 	return b.String()
 }
 
 func (s *Step) String() string {
 	text := fmt.Sprintf("%v to %v: call %d %s", s.From.at, s.to.at, s.hold, s.Kind)
+	if s.Open {
+		text += ", some time until the next rest"
+	}
 	if s.reads {
 		text += ", for reading"
 	}

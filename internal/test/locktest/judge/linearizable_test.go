@@ -17,6 +17,13 @@ func grantStep(from, to, hold int, token int64) Step {
 	return stepAt(from, to, Step{Kind: stepGrant, hold: hold, token: token})
 }
 
+// lostStep is the end of a hold that was lost, as Unlock said, which was called between the first two times.
+func lostStep(from, to, deadline, hold int) Step {
+	s := endStep(from, to, hold)
+	s.lose(time.Duration(deadline) * time.Millisecond)
+	return s
+}
+
 func endStep(from, to, hold int) Step { return stepAt(from, to, Step{Kind: stepEnd, hold: hold}) }
 
 // readSteps is a call that reads: granted between the first two times, and ended between the others.
@@ -76,10 +83,16 @@ func TestCheckOfHistories(t *testing.T) {
 			},
 		}, true},
 		"a holder before the deadline of one that was lost later": {[]Step{
-			grantStep(0, 10, 1, 7), grantStep(12, 15, 2, 8), endStep(20, 100, 1), endStep(25, 30, 2),
+			grantStep(0, 10, 1, 7), grantStep(12, 15, 2, 8), lostStep(50, 100, 20, 1), endStep(25, 30, 2),
+		}, false},
+		"a holder before the deadline of one that was unlocked before, and lost": {[]Step{
+			grantStep(0, 10, 1, 7), grantStep(12, 35, 2, 8), lostStep(30, 100, 60, 1), endStep(36, 38, 2),
+		}, true},
+		"a holder before the deadline and the release of one that was lost": {[]Step{
+			grantStep(0, 10, 1, 7), grantStep(12, 25, 2, 8), lostStep(30, 100, 60, 1), endStep(26, 28, 2),
 		}, false},
 		"a holder after the deadline of one that was lost": {[]Step{
-			grantStep(0, 10, 1, 7), grantStep(12, 25, 2, 8), endStep(20, 100, 1), endStep(26, 30, 2),
+			grantStep(0, 10, 1, 7), grantStep(12, 25, 2, 8), lostStep(50, 100, 20, 1), endStep(26, 30, 2),
 		}, true},
 		"a token that goes back": {[]Step{
 			grantStep(0, 10, 1, 7), endStep(20, 30, 1), grantStep(40, 50, 2, 6),
