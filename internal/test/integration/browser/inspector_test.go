@@ -96,9 +96,20 @@ func (d *desk) miss(selector string) {
 	d.do("waiting for the end of "+selector, chromedp.WaitNotPresent(chromedp.CSS(selector)))
 }
 
+// click waits for an element that a pointer can reach, and clicks on it. Finding and clicking are one step, as the page may replace
+// the element between them.
 func (d *desk) click(selector string) {
 	d.Helper()
-	d.do("clicking on "+selector, chromedp.Click(chromedp.CSS(selector)))
+	d.await(fmt.Sprintf(`(() => {
+		const found = document.querySelector(%q)
+		if (!found) return false
+		found.scrollIntoView({block: "center", behavior: "instant"})
+		const {left, top} = found.getClientRects()[0] ?? {}
+		const hit = left === undefined ? null : document.elementFromPoint(left + 2, top + 2)
+		if (!hit || !found.contains(hit)) return false
+		hit.click()
+		return true
+	})()`, selector))
 }
 
 // await waits until an expression is true. While the browser goes to another page, there is none that could say so.
