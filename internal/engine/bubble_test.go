@@ -53,7 +53,7 @@ func (b *bubble) engine(edit ...func(*redis.Options)) *Engine {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e.probed.Do(func() {})
+	e.probe.Off()
 	b.Cleanup(func() { _ = e.Close() })
 	return e
 }

@@ -14,7 +14,6 @@
 //	together.go several locks are taken or released in one run
 //	nested.go   a caller waits and has other locks: a deadlock is looked for
 //	recovery.go a server that was away answers again: what has ended lately is ended again
-//	probe.go    when it is looked what kind of server there is
 //	close.go    Shutdown and Close
 //
 // Scripts are in package script, and how they are sent in package transport. Messages come in by package inbox, and package timers
@@ -97,8 +96,7 @@ type Engine struct {
 	detector *deadlock.Detector
 	recovery recovery
 	identity identity
-	probing  probing
-	probed   sync.Once
+	probe    *transport.Probe
 
 	closing   atomic.Bool // nothing new is accepted
 	active    *localq.Holds
@@ -148,7 +146,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.detector = deadlock.NewDetector(cfg.Waits, site{e})
 	e.slots.init(e, topology.Cluster)
 	e.recovery.init(e)
-	e.probing.init(e)
+	e.probe = transport.NewProbe(e.sender, e.schedule, cfg.Prefix, cfg.Logger)
 	e.identity.init(e, topology)
 	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.stalls = transport.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)

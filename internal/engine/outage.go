@@ -292,20 +292,6 @@ func (y *identity) changed() {
 	}
 }
 
-// probe looks in the background what kind of server this is.
-func (e *Engine) probe() {
-	e.inboxes.Go(func() {
-		ctx, cancel := context.WithTimeout(e.sender.Context(), 5*time.Second)
-		defer cancel()
-		policy, err := transport.EvictionPolicy(ctx, e.rdb)
-		if err == nil && policy != "" && policy != "noeviction" {
-			e.cfg.Logger.Warn("lockmw: the server evicts keys when its memory is full, and locks with them; set maxmemory-policy to noeviction",
-				"maxmemory-policy", policy)
-		}
-		e.sender.SetBatching(transport.IsOneServer(ctx, e.rdb, e.cfg.Prefix))
-	})
-}
-
 // A round is what is due at about the same time. Renewals go out as package transport paces them, and polls in one pipeline per
 // node. No pipeline waits for an earlier one (rule 13 of docs/protocol.md). Only the goroutine of the schedule adds to it.
 type round struct {

@@ -17,7 +17,7 @@ func TestPollsOfManyTicketsAreOfABoundedNumber(t *testing.T) {
 	s := redistest.Mini(t)
 	wire := s.NewWire()
 	e := newEngine(t, s.NewClient(t, wire.Use))
-	e.probed.Do(func() {})
+	e.probe.Off()
 	e.sender.RunBatch(t.Context(), e.polls([]*request{overRequest(e, 0)})) // the server knows the script from here on
 	for _, n := range []int{1, script.MaxPolled, script.MaxPolled + 1, 2 * script.MaxPolled, 3*script.MaxPolled + 1} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

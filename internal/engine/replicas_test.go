@@ -83,7 +83,7 @@ func (b *replicatedBubble) replicated(f *fakeReplicas) *Engine {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e.probed.Do(func() {})
+	e.probe.Off()
 	b.Cleanup(func() { _ = e.Close() })
 	return e
 }

@@ -64,7 +64,7 @@ func TestATripWaitsForAQuarantine(t *testing.T) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		e.probed.Do(func() {})
+		e.probe.Off()
 		b.e = e
 		r := b.rig()
 		short := func(r *core.Request) { r.Lease = lease }

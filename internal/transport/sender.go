@@ -22,6 +22,7 @@
 //	reply.go    reads answers
 //	errors.go   what a failed command means
 //	server.go   what kind of server there is
+//	probe.go    when that is found out
 package transport
 
 import (
@@ -55,7 +56,7 @@ type Sender struct {
 
 	batching  atomic.Bool // batch scripts may be used
 	gathers   sync.Once
-	onGathers func() // nil: nobody wants to know
+	onGathers func() // called when calls gather for the first time that a batch script could do; nil: nobody wants to know
 	replicas  Replicas
 	reload    *reload
 	watch     func(err error)
@@ -97,9 +98,6 @@ func (s *Sender) Context() context.Context { return s.ctx }
 // Watch has noted called with the error of each command that has ended, or nil, and deposed when a node of a Cluster that was
 // used is no master any more. It is called before anything is sent, once.
 func (s *Sender) Watch(noted func(err error), deposed func()) { s.watch, s.deposed = noted, deposed }
-
-// OnGathering has f called when calls gather for the first time that a batch script could do. It is called before anything is sent.
-func (s *Sender) OnGathering(f func()) { s.onGathers = f }
 
 // noteGathering notes that calls gather, or could.
 func (s *Sender) noteGathering() {
