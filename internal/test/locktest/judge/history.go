@@ -163,8 +163,8 @@ func (t *Turn) Unlock() error {
 // release that began before it has reached the server and only its answer has not come in time.
 func (s *Step) lose(deadline time.Duration) {
 	s.Open, s.Lost = true, true
-	if deadline < s.From.at {
-		s.From = moment{at: deadline}
+	if deadline <= s.From.at {
+		s.From = moment{at: deadline} // before all else that is seen then
 	}
 }
 

@@ -20,6 +20,7 @@ func grantStep(from, to, hold int, token int64) Step {
 // lostStep is the end of a hold that was lost, as Unlock said, which was called between the first two times.
 func lostStep(from, to, deadline, hold int) Step {
 	s := endStep(from, to, hold)
+	s.From.N = 1 // as that of a call
 	s.lose(time.Duration(deadline) * time.Millisecond)
 	return s
 }
@@ -85,6 +86,9 @@ func TestCheckOfHistories(t *testing.T) {
 		"a holder before the deadline of one that was lost later": {[]Step{
 			grantStep(0, 10, 1, 7), grantStep(12, 15, 2, 8), lostStep(50, 100, 20, 1), endStep(25, 30, 2),
 		}, false},
+		"a holder at the deadline of one that was lost then": {[]Step{
+			grantStep(0, 10, 1, 7), grantStep(12, 20, 2, 8), lostStep(20, 100, 20, 1), endStep(25, 30, 2),
+		}, true},
 		"a holder before the deadline of one that was unlocked before, and lost": {[]Step{
 			grantStep(0, 10, 1, 7), grantStep(12, 35, 2, 8), lostStep(30, 100, 60, 1), endStep(36, 38, 2),
 		}, true},
