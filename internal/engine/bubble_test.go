@@ -180,13 +180,13 @@ func (b *bubble) wantSent(what string, want ...string) {
 // warm has the server know the scripts that tests of locks send, and the engine be subscribed.
 func (b *bubble) warm() {
 	b.Helper()
-	b.warmWith("acquire", "acquire_all", "poll", "renew", "tell", "release", "downgrade", "cancel")
+	b.warmWith("acquire", "acquire_all", "peek", "poll", "renew", "tell", "release", "downgrade", "cancel")
 }
 
 // warmPermits does the same for permits.
 func (b *bubble) warmPermits() {
 	b.Helper()
-	b.warmWith("permit_acquire", "permit_poll", "permit_release", "permit_cancel")
+	b.warmWith("peek", "permit_acquire", "permit_poll", "permit_release", "permit_cancel")
 }
 
 func (b *bubble) warmWith(names ...string) {

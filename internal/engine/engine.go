@@ -4,7 +4,8 @@
 //	entry.go    the state of one key, and how ids and slots are found
 //	cohort.go   callers of this process share one request, and one of them after the other has the lock (see localq)
 //	request.go  a request is granted immediately, or queued and granted later
-//	queued.go   what becomes of a queued request: polls, and messages, which anybody may have sent
+//	queued.go   what becomes of a queued request: it is asked for, by peeks and polls
+//	message.go  messages to this process, which anybody may have sent, grant what is queued
 //	outage.go   the server is away, or another one has its place; what is due goes out in rounds
 //	lease.go    what the server granted to this process, how it is lost, and how long it may last
 //	hold.go     one caller's turn with a lease, or its share in it; downgrades, ticks of jobs, votes, and tokens that are too old
@@ -89,7 +90,9 @@ type Engine struct {
 	shards   [64]shard
 	schedule *timers.Schedule
 	round    round
-	pacer    *transport.Pacer
+	pacer    *transport.Pacer   // of renewals
+	polling  *transport.Pacer   // of polls
+	peeking  *transport.Trickle // of peeks
 	slots    slots
 	inboxes  *inbox.Inboxes
 	inbox    *inbox.Inbox // for all locks; nil: each slot of a Cluster has one
@@ -137,7 +140,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.quarantine = script.NewQuarantine(rdb, e.layout, cfg.Quarantine)
 	params.Quarantine = e.quarantine
 	e.scripts = script.NewSet(params)
-	e.pacer = transport.NewPacer(e.sender)
+	e.pacer, e.polling, e.peeking = transport.NewPacer(e.sender), transport.NewPacer(e.sender), transport.NewTrickle(e.sender)
 	e.schedule = timers.New(e.endRound)
 	e.inboxes = inbox.NewInboxes(inbox.Config{Client: rdb, Sender: e.sender, Schedule: e.schedule, Reader: reader{e}, Logger: cfg.Logger})
 	if e.inboxes.Cluster == nil {

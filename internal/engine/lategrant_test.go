@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -30,7 +31,7 @@ func withLateGrant(t *testing.T, test func(b *lateGrant)) {
 		g.third = b.call(g.other, b.requester(core.Fair))
 		r := b.e.ids.requests()[0]
 		r.c.shard.mu.Lock()
-		r.acceptBy = 0
+		r.acceptBy, r.distrust = 0, clock.Now().Add(time.Hour) // no push counts: a poll follows
 		r.c.shard.mu.Unlock()
 		held := b.wire.HoldReply(b.e.scripts.All()["poll"].SHA)
 		b.driver.Release("held")

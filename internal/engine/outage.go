@@ -292,12 +292,14 @@ func (y *identity) changed() {
 	}
 }
 
-// A round is what is due at about the same time. Renewals go out as package transport paces them, and polls in one pipeline per
-// node. No pipeline waits for an earlier one (rule 13 of docs/protocol.md). Only the goroutine of the schedule adds to it.
+// A round is what is due at about the same time. Renewals, polls and peeks go out as package transport paces them, and the rest in one
+// pipeline per node, which waits for no earlier one (rule 13 of docs/protocol.md). Only the goroutine of the schedule adds to it.
 type round struct {
 	renewals []transport.Due
 	beats    []*transport.Call
 	polls    []*request
+	confirms []*request
+	peeks    []*request
 	tells    []*transport.Call
 	lost     []*hold
 
@@ -306,32 +308,34 @@ type round struct {
 }
 
 const (
-	// maxPolling bounds the pipelines under way to a node. No pipeline waits for another, so they would pile up
+	// maxTelling bounds the pipelines under way to a node. No pipeline waits for another, so they would pile up
 	// if it did not answer.
-	maxPolling = 16
-	// maxBeating is how many more pipelines may be under way if they carry beats: no poll holds up a beat.
+	maxTelling = 16
+	// maxBeating is how many more pipelines may be under way if they carry beats: nothing holds up a beat.
 	maxBeating = 4
-	// maxPolls bounds the calls of a pipeline. It is large because the server reads a pipeline in pieces
+	// maxCalls bounds the calls of a pipeline. It is large because the server reads a pipeline in pieces
 	// of 16 KiB, and serves other clients in between.
-	maxPolls = 16384
+	maxCalls = 16384
 )
 
 // endRound sends what the round has gathered, and tells those who have lost holds, without holding up the schedule.
 func (e *Engine) endRound() {
 	r := &e.round
 	e.pacer.Add(r.renewals)
-	e.sendRound(r.beats, maxPolling+maxBeating)
-	e.sendRound(append(e.polls(r.polls), r.tells...), maxPolling)
+	e.sendRound(r.beats, maxTelling+maxBeating)
+	e.sendRound(r.tells, maxTelling)
+	e.polling.Add(append(polls(r.polls), e.peeks(r.confirms, confirmIt)...))
+	e.peeking.Add(e.peeks(r.peeks, peekIt))
 	if len(r.lost) > 0 {
 		e.tellLost(r.lost)
 	}
-	r.renewals, r.beats, r.polls, r.tells, r.lost = nil, nil, nil, nil, nil
+	r.renewals, r.beats, r.polls, r.confirms, r.peeks, r.tells, r.lost = nil, nil, nil, nil, nil, nil, nil
 }
 
 // sendRound runs calls in pipelines, each in a goroutine of its own, as long as fewer than most are under way to their node.
 func (e *Engine) sendRound(calls []*transport.Call, most int) {
 	for node, batch := range e.sender.ByNode(calls) {
-		for _, part := range transport.ByTimeout(batch, maxPolls) {
+		for _, part := range transport.ByTimeout(batch, maxCalls) {
 			e.sendPipeline(node, part, most)
 		}
 	}

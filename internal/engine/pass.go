@@ -301,24 +301,42 @@ func (h *hold) Slots() []int {
 // isWhole reports whether a grant says all that its hold has to know: a message leaves out long lists of slots.
 func (r *request) isWhole(g script.Grant) bool { return !r.c.isPermit() || g.Slots != "" }
 
-// nextEnd returns in which time the first of those in the way may be gone, so that a poll is worthwhile. For a semaphore that
-// is known of all permits, and one ticket of this process polls then.
-func (r *request) nextEnd(wait *core.Wait, permits time.Duration) time.Duration {
-	if !r.c.isPermit() {
-		next := script.PollInterval
-		for _, h := range wait.Holders {
-			next = min(next, max(h.TTL, 0)+time.Millisecond)
-		}
-		return next
+// firstEnd returns how much time the first of holders has left.
+func firstEnd(holders []core.Holder) time.Duration {
+	if len(holders) == 0 {
+		return script.PollInterval
 	}
+	left := holders[0].TTL
+	for _, h := range holders[1:] {
+		left = min(left, h.TTL)
+	}
+	return left
+}
+
+// noteEnd notes that the first of those in the way has so much time left. For permits it matters to one ticket of this process.
+func (r *request) noteEnd(left time.Duration) {
+	r.ends = timers.Never
+	if !r.c.isPermit() || r.isScout() {
+		r.ends = clock.Now().Add(max(left, 0) + time.Millisecond)
+	}
+}
+
+// isScout reports whether it is this request for a permit that polls for all of its key.
+func (r *request) isScout() bool {
 	all := r.c.rest
 	if all.scout == nil {
 		all.scout = r
 	}
-	if all.scout != r {
-		return script.PollInterval
+	return all.scout == r
+}
+
+// mayBeServed reports whether a poll may grant what the request is for although no hold has ended, as a ticket in front of it has
+// died: that to read while others read, and a permit that fits.
+func (r *request) mayBeServed() bool {
+	if r.c.isPermit() {
+		return r.position > 1 && r.isScout()
 	}
-	return min(script.PollInterval, max(permits, 0)+time.Millisecond)
+	return r.leader.Req.Mode == core.Read && r.behindReaders
 }
 
 // addQueued notes that there is one more queued request, or one less.

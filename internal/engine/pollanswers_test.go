@@ -72,6 +72,9 @@ func TestTheNextPollComesWhenTheHolderIsOver(t *testing.T) {
 		if took := time.Since(start); took < lease || took > lease+10*time.Millisecond {
 			b.Errorf("it has the lock after %v, want %v", took, lease)
 		}
+		if sent := b.sent(); sent["peek"] != 0 {
+			b.Errorf("a peek comes first: %v", sent)
+		}
 		b.release(b.wantGranted("it", waits))
 		b.wantFree()
 	})

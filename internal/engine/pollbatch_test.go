@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // Each ticket is polled for once, with others of its key, as many as one run may poll for.
@@ -18,15 +19,15 @@ func TestPollsOfManyTicketsAreOfABoundedNumber(t *testing.T) {
 	wire := s.NewWire()
 	e := newEngine(t, s.NewClient(t, wire.Use))
 	e.probe.Off()
-	e.sender.RunBatch(t.Context(), e.polls([]*request{overRequest(e, 0)})) // the server knows the script from here on
+	e.sender.RunBatch(t.Context(), prepared([]*request{queuedRequest(e, 0)})) // the server knows the script from here on
 	for _, n := range []int{1, script.MaxPolled, script.MaxPolled + 1, 2 * script.MaxPolled, 3*script.MaxPolled + 1} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			var requests []*request
 			for i := range n {
-				requests = append(requests, overRequest(e, i))
+				requests = append(requests, queuedRequest(e, i))
 			}
 			wire.Record()
-			e.sender.RunBatch(t.Context(), e.polls(requests))
+			e.sender.RunBatch(t.Context(), prepared(requests))
 			polled := make(map[string]int)
 			for _, c := range wire.Sent() {
 				if !c.IsScript() {
@@ -48,27 +49,40 @@ func TestPollsOfManyTicketsAreOfABoundedNumber(t *testing.T) {
 // The race detector fails this test if a request is read without its lock.
 func TestAPollMayBePreparedWhileItsGrantIsConfirmed(t *testing.T) {
 	e := newEngine(t, redistest.Mini(t).NewClient(t))
-	r := overRequest(e, 0)
+	r := queuedRequest(e, 0)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		r.c.shard.mu.Lock()
 		r.count(2)
 		r.c.shard.mu.Unlock()
 	})
-	e.polls([]*request{r})
+	prepared([]*request{r})
 	wg.Wait()
 }
 
-// overRequest is one of two keys, to which no answer matters.
-func overRequest(e *Engine, i int) *request {
+// prepared returns the polls for requests. No answer matters.
+func prepared(requests []*request) (calls []*transport.Call) {
+	for _, d := range polls(requests) {
+		calls = append(calls, d.Call.Prepare())
+	}
+	for _, r := range requests {
+		r.c.shard.mu.Lock()
+		r.over = true
+		r.c.shard.mu.Unlock()
+	}
+	return calls
+}
+
+// queuedRequest is one of two keys, whose poll waits for its turn.
+func queuedRequest(e *Engine, i int) *request {
 	w := &localq.Waiter{Req: &newRequester("item:1").Request}
 	if i%3 == 0 {
 		w.Req.Key = "item:2"
 	}
-	n := &entry{e: e, shard: new(shard), key: w.Req.Key, keys: e.layout.KeySet(w.Req.Key)}
+	n := &entry{e: e, shard: e.shardOf(w.Req.Key), key: w.Req.Key, keys: e.layout.KeySet(w.Req.Key)}
 	n.slot = e.slotOf(&n.keys)
 	c := n.cohortOf(w.Req)
-	return &request{c: c, id: e.newID(), leader: w, over: true}
+	return &request{c: c, id: e.newID(), leader: w, queued: true, asking: pollIt}
 }
 
 // polledIDs are the ids that a run of poll.lua is about.

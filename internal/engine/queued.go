@@ -1,84 +1,264 @@
 package engine
 
 import (
-	"strings"
-	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/deadlock"
-	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
 
-// Due has the request be polled for, or sent again.
+// pollSlack is by how much a poll may be early, to go out together with others.
+const pollSlack = 100 * time.Millisecond
+
+// Due has the request be asked for, or sent again.
 func (r *request) Due() {
-	if r.due() {
-		r.c.e.round.polls = append(r.c.e.round.polls, r)
+	round := &r.c.e.round
+	switch r.due() {
+	case peekIt:
+		round.peeks = append(round.peeks, r)
+	case confirmIt:
+		round.confirms = append(round.confirms, r)
+	case pollIt:
+		round.polls = append(round.polls, r)
 	}
 }
 
-// due is Due with the shard locked. It reports whether the request is to be polled for; a
-// request that is not queued yet is sent again instead.
-func (r *request) due() (poll bool) {
+// A question is how the server is asked what became of a queued request. One that says more is greater.
+type question int8
+
+const (
+	none      question = iota
+	peekIt             // whether all is as it was
+	confirmIt          // by a peek that does not wait for its turn, whether a push still counts, or the holder is gone
+	pollIt
+)
+
+// due is Due with the shard locked. A request that is not queued yet is sent again.
+func (r *request) due() question {
 	c, e := r.c, r.c.e
 	c.shard.mu.Lock()
 	defer c.unlock()
 	switch {
 	case r.over:
-		return false
+		return none
 	case !r.queued:
 		r.tryAgain()
-		return false
+		return none
 	}
-	r.count(c.waiters.Len)
-	r.asked = c.slot.inbox.Subscription()
-	e.schedule.SetAfter(&r.timer, script.PollInterval, pollSlack) // whether or not this poll is answered
-	return true
+	now := clock.Now()
+	ask := r.next
+	switch {
+	case ask == none, ask == peekIt && !r.mayPeek(now):
+		ask = pollIt
+	case ask == peekIt && now >= r.ends:
+		ask = confirmIt
+	}
+	// Whether or not there is an answer.
+	if next := now.Add(script.PollInterval); r.ends > now && r.ends < next {
+		e.schedule.Set(&r.timer, r.ends, 0)
+	} else {
+		e.schedule.Set(&r.timer, next, pollSlack)
+	}
+	if ask <= r.asking {
+		return none
+	}
+	r.asking = ask
+	return ask
 }
 
-// polls prepares runs of poll.lua, for many tickets of a key at a time (rule 7 of docs/protocol.md).
-func (e *Engine) polls(requests []*request) []*transport.Call {
-	type line struct { // of tickets that one run asks for
-		key     string
-		permits bool
+// mayPeek reports whether a peek will do. A poll keeps the queue, tells how many calls wait, and grants what can be granted.
+func (r *request) mayPeek(now clock.Instant) bool {
+	return r.position > 0 && r.calls == r.c.waiters.Len && now.Sub(r.answered) < script.KeepInterval && !r.mayBeServed()
+}
+
+// A polled is tickets of one key that are polled for together (rule 7 of docs/protocol.md). It implements transport.Paced.
+type polled []*request
+
+// polls divides requests into those that one run of poll.lua is for.
+func polls(requests []*request) (due []transport.Due) {
+	by := clock.Now().Add(script.PollInterval)
+	for _, group := range divide(requests, script.MaxPolled, (*cohort).lockKey) {
+		due = append(due, transport.Due{Key: group[0].c.keys.Holder(), Deadline: by, Call: polled(group)})
 	}
-	groups := make(map[line][]*request)
-	var calls []*transport.Call
+	return due
+}
+
+// divide divides requests into groups of at most so many that are alike.
+func divide[K comparable](requests []*request, most int, kind func(*cohort) K) (groups [][]*request) {
+	at := make(map[K]int) // the index of the last group of a kind
 	for _, r := range requests {
-		key := line{r.c.key, r.c.isPermit()}
-		groups[key] = append(groups[key], r)
-		if len(groups[key]) == script.MaxPolled {
-			calls = append(calls, e.poll(groups[key]))
-			delete(groups, key)
+		k := kind(r.c)
+		i, ok := at[k]
+		if !ok || len(groups[i]) == most {
+			i = len(groups)
+			at[k], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], r)
+	}
+	return groups
+}
+
+// Prepare prepares a run of poll.lua for those that still wait.
+func (p polled) Prepare() *transport.Call {
+	c := p[0].c
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	run := script.Poll{Keys: &c.keys, Permits: c.isPermit()}
+	var group []*request
+	for _, r := range p {
+		if r.begin(pollIt) {
+			r.count(r.c.waiters.Len)
+			group = append(group, r)
+			run.Tickets = append(run.Tickets, script.PolledTicket{ID: r.id, Lease: r.lease(), Calls: r.calls})
 		}
 	}
-	for _, group := range groups {
-		calls = append(calls, e.poll(group))
+	if group == nil {
+		return nil
 	}
-	return calls
-}
-
-// poll prepares a run of poll.lua for tickets of one key.
-func (e *Engine) poll(group []*request) *transport.Call {
-	p := script.Poll{Keys: &group[0].c.keys, Permits: group[0].c.isPermit()}
-	for _, r := range group {
-		p.Tickets = append(p.Tickets, r.ticket())
-	}
-	k := p.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) { e.onPolled(group, a) })
+	e := c.e
+	k := run.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) { e.onPolled(group, a) })
 	k.Timeout = script.PollInterval
 	return k
 }
 
-// ticket is what poll.lua is told of the request. A push may come meanwhile, and be confirmed.
-func (r *request) ticket() script.PolledTicket {
+// Drop implements transport.Paced.
+func (p polled) Drop() { dropAll(p, pollIt) }
+
+// begin begins to ask for the request, and reports whether that is needed: not if more is to be asked. The shard is locked.
+func (r *request) begin(ask question) bool {
+	if r.over || r.asking != ask {
+		return false
+	}
+	r.asking, r.asked = none, r.c.slot.inbox.Subscription()
+	return true
+}
+
+// dropAll notes that requests are not asked for. The next time is planned already.
+func dropAll(requests []*request, ask question) {
+	for _, r := range requests {
+		r.c.shard.mu.Lock()
+		if r.asking == ask {
+			r.asking = none
+		}
+		r.c.shard.mu.Unlock()
+	}
+}
+
+// A peeked is tickets that one run of peek.lua is about. It implements transport.Paced.
+type peeked struct {
+	ask      question
+	requests []*request
+}
+
+// peeks divides requests into those that one run of peek.lua is about. Those of several locks share one where scripts may have their
+// keys.
+func (e *Engine) peeks(requests []*request, ask question) (due []transport.Due) {
+	by := clock.Now().Add(script.PollInterval)
+	kind := func(c *cohort) string { return c.keys.Fence() }
+	if len(requests) > 1 && !e.sender.Mixes() {
+		kind = func(c *cohort) string { return c.key }
+	}
+	for _, group := range divide(requests, script.MaxPeeked, kind) {
+		due = append(due, transport.Due{Key: group[0].c.keys.Holder(), Deadline: by, Call: peeked{ask, group}})
+	}
+	return due
+}
+
+// Prepare prepares a run of peek.lua for those that still wait.
+func (p peeked) Prepare() *transport.Call {
+	var run script.Peek
+	var group []*request
+	var hears []int64
+	for _, r := range p.requests {
+		r.c.shard.mu.Lock()
+		if r.begin(p.ask) {
+			group, hears = append(group, r), append(hears, r.asked)
+			run.Tickets = append(run.Tickets, script.PeekedTicket{ID: r.id, Keys: &r.c.keys, Mode: r.leader.Req.Mode})
+		}
+		r.c.shard.mu.Unlock()
+	}
+	if group == nil {
+		return nil
+	}
+	e := group[0].c.e
+	k := run.Call(e.sender.Context(), e.scripts, func(reply *transport.Reply) {
+		a, err := script.PeekAnswer(reply, len(group))
+		for i, r := range group {
+			if err != nil {
+				r.onPeekFailed(err)
+			} else {
+				r.onPeeked(reply.Sent, hears[i], a.Stamp, &a.Tickets[i])
+			}
+		}
+	})
+	k.Timeout = script.PollInterval
+	return k
+}
+
+// Drop implements transport.Paced.
+func (p peeked) Drop() { dropAll(p.requests, p.ask) }
+
+// onPeeked deals with the answer to a peek that was sent at that time, with that subscription. Whatever is new leads to a poll.
+func (r *request) onPeeked(sent clock.Instant, hears, stamp int64, a *script.PeekedState) {
+	c := r.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	switch {
+	case r.over || !r.queued:
+		return
+	case a.Granted && r.confirms(sent, a):
+		c.onGranted(r, r.push.Grant, sent, sent.Add(a.TTL-time.Millisecond-c.e.margin(script.AcceptWindow)), false)
+		return
+	case stamp < 0 || a.Position == 0 || a.Position != r.position || a.TTL == 0 || r.behindReaders != a.Reads || !r.isBehind(a):
+		r.behindReaders = a.Reads
+		r.pollNow()
+		return
+	}
+	r.next = peekIt
+	r.rely(sent, stamp, hears)
+	if r.noteEnd(a.TTL); clock.Until(r.ends) < script.PollInterval {
+		r.pollAt(r.ends)
+	}
+}
+
+// leastConfirmed is what must be left of a grant that a peek confirms, as the hold has to be renewed in that time.
+const leastConfirmed = script.AcceptWindow / 4
+
+// confirms reports whether a peek confirms the last push. A hold by it lasts no longer than the server has it now: if that is little,
+// a poll makes it longer.
+func (r *request) confirms(sent clock.Instant, a *script.PeekedState) bool {
+	return r.push != nil && r.push.Grant.Token == a.Token && a.TTL >= leastConfirmed && sent >= r.distrust && r.c.e.cfg.Replicas.Count == 0
+}
+
+// isBehind reports whether a peek tells of the same hold as the last answer, and notes how long that may last. Permits cannot be told
+// apart, but a grant or a release changes the position, unless it matters to nobody.
+func (r *request) isBehind(a *script.PeekedState) bool {
+	if r.c.isPermit() {
+		return true
+	}
+	if len(r.holders) == 0 || r.holders[0].Token != a.Token || r.holders[0].Lingers != a.Lingers {
+		return false
+	}
+	if h := r.holders[0]; len(r.holders) == 1 && (h.TTL-a.TTL).Abs() >= time.Second {
+		h.TTL = a.TTL
+		r.holders = []core.Holder{h} // callers have the former one
+	}
+	return true
+}
+
+// onPeekFailed deals with an error. If it lasts, a poll meets it, too, and ends the wait.
+func (r *request) onPeekFailed(err error) {
 	r.c.shard.mu.Lock()
 	defer r.c.shard.mu.Unlock()
-	return script.PolledTicket{ID: r.id, Lease: r.lease(), Calls: r.calls}
+	switch {
+	case r.over:
+	case transport.IsPassing(err):
+		r.lastErr = err
+	default:
+		r.pollNow()
+	}
 }
 
 // onPolled deals with the answer to poll.lua.
@@ -149,229 +329,25 @@ func (r *request) onPollFailed(err error) {
 	r.c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
 }
 
-// A reader is what inboxes tell of messages.
-type reader struct{ e *Engine }
-
-// Message implements inbox.Reader.
-func (r reader) Message(channel, payload string) {
-	e := r.e
-	if strings.HasPrefix(payload, deadlock.Word) {
-		e.detector.Receive(channel, payload)
-		return
-	}
-	m, ok := script.ParseMessage(payload)
-	if !ok {
-		return
-	}
-	switch m.Kind {
-	case script.Granted:
-		e.onGrant(&m)
-	case script.Contended:
-		switch v := e.find(m.ID).(type) {
-		case *lease:
-			v.c.shard.mu.Lock()
-			v.contendedAt = clock.Now()
-			v.setContended(true)
-			v.endRun()
-			v.c.shard.mu.Unlock()
-		case *request: // it has the lock, and the answer that says so is on the way
-			v.c.shard.mu.Lock()
-			v.contended = true
-			v.c.shard.mu.Unlock()
-		}
-	case script.TakenAway:
-		switch v := e.find(m.ID).(type) {
-		case *lease:
-			v.onTakenAway()
-		case *request:
-			v.onTakenAway()
-		}
-	}
-}
-
-// Subscribed implements inbox.Reader.
-func (r reader) Subscribed() {
-	r.e.pollThose(func(r *request) bool { return r.asked != r.c.slot.inbox.Subscription() })
-}
-
-// Missed implements inbox.Reader.
-func (r reader) Missed() { r.e.recovery.plan() }
-
-// IsIdle implements inbox.Reader: nobody holds or waits, and what has ended is long ago.
-func (r reader) IsIdle() bool { return r.e.ids.isEmpty() && r.e.identity.isIdle(clock.Now()) }
-
-// Beat implements inbox.Reader. A beat goes out with the round, before polls (rule 7 of docs/protocol.md).
-func (r reader) Beat(b *inbox.Inbox) {
-	e := r.e
-	beat := script.Beat{Alive: e.layout.AliveOf(b.Name), Inbox: b.Address, Subscribed: b.IsLive()}
-	k := beat.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) {
-		if known, err := script.BeatAnswer(a); err == nil && !known && b.MayBeForgotten(a.Sent) {
-			e.pollThose(func(r *request) bool { return r.c.slot.inbox == b })
-		}
-	})
-	k.Timeout = script.BeatInterval
-	e.round.beats = append(e.round.beats, k)
-}
-
-// Moved implements inbox.Reader.
-func (r reader) Moved(from *redis.Client, some []*inbox.Inbox) { r.e.onSlotsMoved(from, some) }
-
-// onGrant deals with a message that the server has granted the lock to an id. One that no script has written is ignored,
-// before anything else is made of it (rule 27 of docs/protocol.md).
-func (e *Engine) onGrant(m *script.Message) {
-	n, ours := e.idStem.Number(m.ID)
-	if !ours || !m.IsProven(e.secretOf(m.Holder)) {
-		e.warnOfForgery()
-		return
-	}
-	e.inboxes.Heard(m.ID)
-	switch v := e.ids.find(n).(type) {
-	case *request:
-		if v.accepts(m) {
-			return
-		}
-	case *lease:
-		return // known already
-	}
-	// No caller wants the id any more. It was released or cancelled, but the cancel may have been lost
-	// with its connection.
-	if key, ok := e.layout.Key(m.Holder); ok && e.unwanted.allow(clock.Now()) {
-		e.cancelID(e.layout.KeySet(key), cancelTarget{key: lockKey{key, m.Permit}, id: m.ID, lease: script.AcceptWindow, mark: true})
-	}
-}
-
-// find returns the *request or *lease of an id; nil if the id is over or of another engine.
-func (e *Engine) find(id string) any {
-	if n, ok := e.idStem.Number(id); ok {
-		return e.ids.find(n)
-	}
-	return nil
-}
-
-// accepts uses a message of a grant. It returns false if no caller waits for the id or holds it.
-func (r *request) accepts(m *script.Message) bool {
-	r.c.shard.mu.Lock()
-	defer r.c.unlock()
-	if r.over {
-		if r.run != nil && m.Number > r.run.lease.tokens.Last() { // else the message is older than the lease
-			r.provesLoss()
-		}
-		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an answer that came just before granted it
-		return held
-	}
-	r.onPush(m)
-	return true
-}
-
 // pollAll polls for all queued requests now.
 func (e *Engine) pollAll() { e.pollThose(func(*request) bool { return true }) }
 
 // pollThose polls now for the queued requests that are chosen.
 func (e *Engine) pollThose(chosen func(r *request) bool) {
+	e.eachQueued(func(r *request) {
+		if chosen(r) {
+			r.pollNow()
+		}
+	})
+}
+
+// eachQueued calls f for each queued request, with its shard locked.
+func (e *Engine) eachQueued(f func(r *request)) {
 	for _, r := range e.ids.requests() {
 		r.c.shard.mu.Lock()
-		if !r.over && r.queued && chosen(r) {
-			e.schedule.SetNow(&r.timer)
+		if !r.over && r.queued {
+			f(r)
 		}
 		r.c.shard.mu.Unlock()
-	}
-}
-
-// Anybody who may publish to an inbox may send any message, and repeat what was heard there (rule 27 of docs/protocol.md). So a
-// message without a proof is a hint: it leads to a question to the server, whose answer decides. A flood of messages must not
-// become a flood of commands.
-
-const (
-	// hintGap is how much time is between two questions about one id that messages lead to.
-	hintGap = 50 * time.Millisecond
-	// maxUnwanted is how many cancels in a second follow from messages that grant what no caller wants. Each of these ids was
-	// cancelled before, and a grant that nobody renews ends by itself.
-	maxUnwanted = 64
-)
-
-// nextHint returns when the next question may be sent that a message leads to. at is when the last one was, or is going to be, 0
-// for never: if it is going to be, no other is needed.
-func nextHint(at, now clock.Instant) (next clock.Instant, needed bool) {
-	switch {
-	case at == 0:
-		return now, true
-	case at > now:
-		return at, false
-	}
-	return max(now, at.Add(hintGap)), true
-}
-
-// pollSoon polls for r, as a message says that there is news.
-func (r *request) pollSoon() {
-	var needed bool
-	if r.hintAt, needed = nextHint(r.hintAt, clock.Now()); needed {
-		r.c.e.schedule.Set(&r.timer, r.hintAt, 0)
-	}
-}
-
-// renewSoon renews l, as a message says that there is news.
-func (l *lease) renewSoon() {
-	var needed bool
-	if l.hintAt, needed = nextHint(l.hintAt, clock.Now()); needed {
-		l.planRenewal(l.hintAt)
-	}
-}
-
-// onTakenAway deals with a message that an operator took the lease away. The answer to a renewal says whether he did.
-func (l *lease) onTakenAway() {
-	l.c.shard.mu.Lock()
-	defer l.c.unlock()
-	if !l.over {
-		l.takenAway = true
-		l.renewSoon()
-	}
-}
-
-// gone is the loss of a lease that the server does not know any more.
-func (l *lease) gone() error {
-	if l.takenAway {
-		return errTakenAway
-	}
-	return errDeleted
-}
-
-// onTakenAway deals with a message that an operator took away what was granted to the request. A push that comes after it may be
-// a copy of an older one: none is relied on before the server says that the request is queued.
-func (r *request) onTakenAway() {
-	r.c.shard.mu.Lock()
-	defer r.c.unlock()
-	r.push, r.acceptBy = nil, 0
-	switch {
-	case r.over:
-	case r.queued:
-		r.pollSoon()
-	default:
-		r.doubted = true
-	}
-}
-
-// An unwanted counts cancels that messages lead to.
-type unwanted struct {
-	mu    sync.Mutex
-	since clock.Instant
-	n     int
-}
-
-// allow reports whether one more may go out.
-func (u *unwanted) allow(now clock.Instant) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if now.Sub(u.since) >= time.Second {
-		u.since, u.n = now, 0
-	}
-	u.n++
-	return u.n <= maxUnwanted
-}
-
-// warnOfForgery logs that a message of a grant came that no script has written.
-func (e *Engine) warnOfForgery() {
-	if missed, ok := e.forged.Allow("forged"); ok {
-		e.cfg.Logger.Warn("lockmw: ignored a message that grants a lock and was not sent by the lock server; look who may publish to these channels",
-			"channels", e.layout.InboxPrefix()+"*", "suppressed", missed)
 	}
 }

@@ -91,6 +91,13 @@ func (l *lease) Prepare() *transport.Call {
 	return k
 }
 
+// Drop implements transport.Paced. The next renewal is planned already.
+func (l *lease) Drop() {
+	l.c.shard.mu.Lock()
+	l.paced = false
+	l.c.shard.mu.Unlock()
+}
+
 // renewal prepares a run of renew.lua.
 func (l *lease) renewal(duration time.Duration) script.Renew {
 	return script.Renew{Keys: &l.c.keys, ID: l.id, Lease: duration}

@@ -22,20 +22,27 @@ type request struct {
 	snapshot    snapshot
 	seen        int64 // the greatest token of the counter before it was sent, or of the key since
 
-	over     bool            // granted, failed or cancelled
-	queued   bool            // the server has a ticket for it
-	several  bool            // the server was told that it stands for more than one caller
-	calls    int             // how many it stands for, as the server is told by the next run or was by the last
-	stamp    int64           // the fencing counter in the last answer that said so
-	acceptBy clock.Instant   // until when a push may be relied on whose number is greater than the stamp
-	place    int64           // in the queue
-	granted  bool            // by a push or a poll, and an acquire is under way that confirms it: see confirm
-	holders  []core.Holder   // in the last answer
-	asked    int64           // the subscription when the last run was sent; 0: none
-	hears    int64           // the subscription from before the last answer that said "queued"; 0: none
-	pushed   bool            // a message of a grant has come
-	cleared  bool            // it is sent again, as a hold of this process that has ended was in its way
-	push     *script.Message // came before the answer to acquire.lua
+	over          bool            // granted, failed or cancelled
+	queued        bool            // the server has a ticket for it
+	several       bool            // the server was told that it stands for more than one caller
+	calls         int             // how many it stands for, as the server is told by the next run or was by the last
+	stamp         int64           // the fencing counter in the last answer that said so
+	acceptBy      clock.Instant   // until when a push may be relied on whose number is greater than the stamp
+	place         int64           // in the queue
+	granted       bool            // by a push or a poll, and an acquire is under way that confirms it: see confirm
+	holders       []core.Holder   // in the last answer
+	position      int             // in the queue, in the last answer; 0: unknown
+	ends          clock.Instant   // when the first of those in the way may be gone, by the last answer
+	answered      clock.Instant   // when the run was sent that gave the last answer, other than a peek
+	next          question        // what is asked next, as far as is known
+	asking        question        // a poll or a peek that waits for its turn
+	behindReaders bool            // a peek has said that readers hold the lock
+	distrust      clock.Instant   // an answer to what was sent before then makes no push reliable; 0: each does
+	asked         int64           // the subscription when the last run was sent; 0: none
+	hears         int64           // the subscription from before the last answer that said "queued"; 0: none
+	pushed        bool            // a message of a grant has come
+	cleared       bool            // it is sent again, as a hold of this process that has ended was in its way
+	push          *script.Message // came before the answer to acquire.lua
 
 	run       *run          // which it is one of; nil: none so far
 	hintAt    clock.Instant // when the last poll was sent, or is going to be, that a message led to; 0: never
@@ -286,8 +293,10 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 		r.addQueued(1)
 		c.stopSharingReaders()
 	}
-	r.queued, r.stamp, r.holders, r.lastErr, r.hears = true, stamp, wait.Holders, nil, r.asked
-	r.acceptBy = sent.Add(script.AcceptWindow - e.margin(script.AcceptWindow))
+	r.behindReaders = r.behindReaders && tokenOf(r.holders) == tokenOf(wait.Holders)
+	r.next = peekIt
+	r.queued, r.holders, r.position, r.answered = true, wait.Holders, wait.Position, sent
+	r.rely(sent, stamp, r.asked)
 	if news && (c.isShared() || c.isPermit()) {
 		c.refuseExcess(wait.Holders)
 	}
@@ -296,13 +305,16 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 		c.cancelIfUnwanted()
 		return
 	}
-	e.inboxes.Use(c.slot.inbox)
 	if news {
 		e.inboxes.HurryUp(c.slot.inbox)
 	}
-	e.identity.used(clock.Now())
 	c.waiters.Notify(wait)
-	next, slack := r.nextEnd(&wait, permits), pollSlack
+	left := permits
+	if !c.isPermit() {
+		left = firstEnd(wait.Holders)
+	}
+	r.noteEnd(left)
+	next, slack := min(clock.Until(r.ends), script.PollInterval), pollSlack
 	if next < script.PollInterval { // the holder may not come back
 		slack = 0 // an earlier poll would get the same answer
 	}
@@ -316,7 +328,40 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 	if rest := clock.Until(r.hintAt); rest > 0 && rest < next {
 		next, slack = rest, 0
 	}
+	if next < script.PollInterval {
+		r.next = pollIt
+	}
 	e.schedule.SetAfter(&r.timer, next, slack)
+}
+
+// tokenOf returns the token of the first of holders; 0: there is none.
+func tokenOf(holders []core.Holder) int64 {
+	if len(holders) == 0 {
+		return 0
+	}
+	return holders[0].Token
+}
+
+// rely notes that the server has answered that the request is queued, to a run that was sent at that time, with that subscription. A
+// push that comes in the accept window may be relied on if its number is greater than the stamp.
+func (r *request) rely(sent clock.Instant, stamp, hears int64) {
+	e := r.c.e
+	r.lastErr = nil
+	if sent >= r.distrust {
+		r.stamp, r.hears = stamp, hears
+		r.acceptBy = sent.Add(script.AcceptWindow - e.margin(script.AcceptWindow))
+	}
+	e.inboxes.Use(r.c.slot.inbox)
+	e.identity.used(clock.Now())
+}
+
+// pollNow has the request be polled for now.
+func (r *request) pollNow() { r.pollAt(clock.Now()) }
+
+// pollAt has the request be polled for then.
+func (r *request) pollAt(at clock.Instant) {
+	r.next = pollIt
+	r.c.e.schedule.Set(&r.timer, at, 0)
 }
 
 // onLate deals with a grant that was answered after its own deadline (rule 17 of docs/protocol.md). A poll at once
@@ -328,40 +373,5 @@ func (r *request) onLate() {
 		r.addQueued(1)
 	}
 	r.acceptBy = 0
-	r.c.e.schedule.SetNow(&r.timer)
-}
-
-// pollSlack is by how much a poll may be early, to go out together with others.
-const pollSlack = 100 * time.Millisecond
-
-// onPush deals with a message that the server has granted the request (rule 6 of docs/protocol.md). The
-// message may be old, and the grant over. It is relied on only if its number is greater than the stamp of
-// the last answer that said "queued", and only for the accept window after that answer was sent. If less than half of
-// it is left, polls have failed, and the hold might be over before it is renewed. Any other message leads to a poll.
-func (r *request) onPush(p *script.Message) {
-	r.pushed = true
-	switch now := clock.Now(); {
-	case !r.queued:
-		r.push = p
-		r.c.hurry() // a try whose answer was lost has queued it
-	case r.c.e.cfg.Replicas.Count > 0:
-		r.confirm()
-	case p.Number > r.stamp && r.acceptBy.Sub(now) >= script.AcceptWindow/2 && r.isWhole(p.Grant):
-		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
-		if l := r.c.lease; l != nil && l.id == r.id && !r.contended {
-			l.startRun(p.Run)
-		}
-	default:
-		r.pollSoon()
-	}
-}
-
-// confirm has acquire.lua run for a request that the server has granted: a grant counts only if replicas have it, and
-// neither a message nor a poll tells (rule 21 of docs/protocol.md).
-func (r *request) confirm() {
-	if r.granted {
-		return // the answer is on its way
-	}
-	r.granted = true
-	r.send()
+	r.pollNow()
 }

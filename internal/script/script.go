@@ -6,6 +6,7 @@
 //	acquire    takes a lock, or queues a ticket for it
 //	acquireall takes several free locks, or none, by acquire_all.lua
 //	poll       keeps queues and asks for the grants of their tickets
+//	peek       reads whether all is as it was for tickets
 //	beat       shows that a process lives which waits
 //	renew      renews the lease of one hold
 //	tell       notes how many calls wait behind a hold in its process
@@ -51,12 +52,13 @@ import (
 
 // The protocol's times and limits, as the scripts know them.
 const (
-	PollInterval = 750 * time.Millisecond // between two polls for a ticket
+	PollInterval = 750 * time.Millisecond // between two peeks, or polls, for a ticket
+	KeepInterval = 40 * time.Second       // between two polls that keep a queue in which nothing happens
 	BeatInterval = time.Second            // between two signs of life of a process that waits
 	AcceptWindow = 3 * time.Second        // how long a grant waits for its process
 	DoneTTL      = time.Minute            // how long the mark of an id that is over is kept
 
-	QueueTTL = time.Minute // how long a queue outlives the last sign of life
+	QueueTTL = 2 * time.Minute // how long a queue outlives the last poll
 	// A ticket is dead if its process was not seen for DeadAfter, though somebody has beaten all that time, with gaps below beatGap.
 	// DeadAfter must exceed beatGap, BeatInterval and the longest pause before a connection is tried again, which is 1 s.
 	DeadAfter = 4 * time.Second
@@ -77,6 +79,8 @@ const (
 	MaxRun = 32
 	// MaxPolled is how many tickets of a key one run of poll.lua asks for.
 	MaxPolled = 128
+	// MaxPeeked is how many tickets one run of peek.lua is about. Redis reads its arguments, 16 KiB, in one piece.
+	MaxPeeked = 128
 )
 
 // The scripts, and in lua/parts what several of them share: the line "--@fence" stands for parts/fence.lua, once in a script. The
@@ -87,8 +91,8 @@ var texts embed.FS
 
 // A Set is all scripts. It is not changed after NewSet.
 type Set struct {
-	locks, permits                                                             operations
-	acquireAll, renew, beat, tell, downgrade, look, raise, begin, mark, status *transport.Script
+	locks, permits                                                                   operations
+	acquireAll, renew, beat, peek, tell, downgrade, look, raise, begin, mark, status *transport.Script
 
 	acquires, votes, queues, releases *transport.Batch // acquires is for locks that are no votes and in no order
 }
@@ -168,8 +172,8 @@ func NewSet(p Params) *Set {
 	lock := func(name string) *transport.Script { return assemble("locks", name) }
 	s := &Set{
 		locks: operationsOf("locks"), permits: operationsOf("permits"),
-		acquireAll: lock("acquire_all"), renew: lock("renew"), beat: lock("beat"), tell: lock("tell"), downgrade: lock("downgrade"), look: lock("look"),
-		raise: lock("raise"), begin: lock("begin"), mark: lock("mark"), status: lock("status"),
+		acquireAll: lock("acquire_all"), renew: lock("renew"), beat: lock("beat"), peek: lock("peek"), tell: lock("tell"), downgrade: lock("downgrade"),
+		look: lock("look"), raise: lock("raise"), begin: lock("begin"), mark: lock("mark"), status: lock("status"),
 	}
 	for _, on := range []*transport.Script{s.acquireAll, s.renew, s.begin, s.mark} {
 		on.NeedsReplicas = true
@@ -253,8 +257,8 @@ func isPart(name string) bool {
 // All returns the scripts by the names of their files; those for permits begin with permit_.
 func (s *Set) All() map[string]*transport.Script {
 	all := map[string]*transport.Script{
-		"renew": s.renew, "beat": s.beat, "tell": s.tell, "downgrade": s.downgrade, "look": s.look, "raise": s.raise, "begin": s.begin, "mark": s.mark,
-		"status": s.status, "acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
+		"renew": s.renew, "beat": s.beat, "peek": s.peek, "tell": s.tell, "downgrade": s.downgrade, "look": s.look, "raise": s.raise,
+		"begin": s.begin, "mark": s.mark, "status": s.status, "acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
 		"queue_batch": s.queues.Script, "release_batch": s.releases.Script,
 	}
 	for begins, o := range map[string]operations{"": s.locks, "permit_": s.permits} {

@@ -27,6 +27,8 @@ type Pacer struct {
 type Paced interface {
 	// Prepare returns the call that is sent now; nil: it is not needed any more.
 	Prepare() *Call
+	// Drop says that it gets no turn, as its node does not answer.
+	Drop()
 }
 
 // A Due is something to be sent, the sooner the earlier its deadline.
@@ -44,7 +46,7 @@ const (
 	// several large ones arrive.
 	maxPaced = 512
 	// maxPaceFlights bounds the pipelines to a node that are under way. One without an answer is not counted after a 24th of the
-	// lease, so that it holds up no others. But there are never more than maxUnanswered.
+	// lease, so that it holds up no others. But there are never more than maxUnanswered: then what waits is dropped.
 	maxPaceFlights = 4
 	maxUnanswered  = 32
 )
@@ -57,23 +59,40 @@ func (p *Pacer) Add(all []Due) {
 	if len(all) == 0 {
 		return
 	}
-	nodes := make([]*redis.Client, len(all))
-	for i, d := range all {
-		nodes[i] = p.s.NodeFor(p.s.ctx, d.Key)
-	}
+	groups := p.s.dueByNode(all)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, d := range all {
-		q := p.queues[nodes[i]]
+	for node, due := range groups {
+		q := p.queues[node]
 		if q == nil {
-			q = &paceQueue{p: p, node: nodes[i], wake: make(chan struct{}, 1)}
-			p.queues[q.node] = q
+			q = &paceQueue{p: p, node: node, wake: make(chan struct{}, 1)}
+			p.queues[node] = q
 			p.s.spawn(q.run)
 		}
-		heap.Push(&q.waiting, d)
-	}
-	for _, q := range p.queues {
+		for _, d := range due {
+			heap.Push(&q.waiting, d)
+		}
 		q.poke()
+	}
+}
+
+// dueByNode divides what is to be sent by the nodes of a Cluster.
+func (s *Sender) dueByNode(all []Due) map[*redis.Client][]Due {
+	if s.cluster == nil {
+		return map[*redis.Client][]Due{nil: all}
+	}
+	groups := make(map[*redis.Client][]Due)
+	for _, d := range all {
+		node := s.NodeFor(s.ctx, d.Key)
+		groups[node] = append(groups[node], d)
+	}
+	return groups
+}
+
+// drop drops what is not sent.
+func drop(all []Due) {
+	for _, d := range all {
+		d.Call.Drop()
 	}
 }
 
@@ -126,6 +145,10 @@ func (q *paceQueue) take(now clock.Instant) (due []Due, rest time.Duration, done
 			delete(q.p.queues, q.node)
 			return nil, 0, true
 		}
+	}
+	if q.unanswered >= maxUnanswered {
+		drop(q.waiting)
+		q.waiting = nil
 	}
 	room := max(min(maxPaceFlights-q.counted, maxUnanswered-q.unanswered), 0)
 	n := max(min(q.mostInTurn(now)-q.sent, maxPaced*room, len(q.waiting)), 0)

@@ -16,7 +16,9 @@ import (
 // A pacedServer notes the pipelines that arrive, and answers each after a time.
 type pacedServer struct {
 	takes func(n int) time.Duration // to answer the n-th pipeline
+	deaf  bool                      // go-redis waits for answers although the context has ended
 
+	stopped   chan struct{}
 	mu        sync.Mutex
 	pipelines []pacedPipeline
 	underway  int
@@ -53,7 +55,7 @@ func (s *pacedServer) answer(ctx context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
 			cmd.(interface{ SetVal(any) }).SetVal(int64(1))
 		}
-	case <-ctx.Done():
+	case <-s.ended(ctx):
 	}
 	s.mu.Lock()
 	s.underway--
@@ -61,11 +63,20 @@ func (s *pacedServer) answer(ctx context.Context, cmds []redis.Cmder) error {
 	return ctx.Err()
 }
 
+// ended is closed when the client waits for no answer any more.
+func (s *pacedServer) ended(ctx context.Context) <-chan struct{} {
+	if s.deaf {
+		return s.stopped
+	}
+	return ctx.Done()
+}
+
 // A pacedCall notes when it was sent.
 type pacedCall struct {
 	deadline clock.Instant
 	timeout  time.Duration
 	sent     clock.Instant
+	dropped  bool
 }
 
 func (c *pacedCall) Prepare() *Call {
@@ -76,11 +87,13 @@ func (c *pacedCall) Prepare() *Call {
 	return k
 }
 
+func (c *pacedCall) Drop() { c.dropped = true }
+
 // onPacer runs a test with a Pacer whose server takes so long to answer.
 func onPacer(t *testing.T, takes func(n int) time.Duration, test func(t *testing.T, p *Pacer, s *pacedServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &pacedServer{takes: takes}
+		s := &pacedServer{takes: takes, stopped: make(chan struct{})}
 		rdb := redis.NewClient(&redis.Options{
 			Addr:                     "127.0.0.1:6379",
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -88,6 +101,7 @@ func onPacer(t *testing.T, takes func(n int) time.Duration, test func(t *testing
 		rdb.AddHook(s)
 		sender := NewSender(rdb, Topology{Single: true}, time.Second, Replicas{})
 		test(t, NewPacer(sender), s)
+		close(s.stopped)
 		sender.Stop()
 		_ = rdb.Close()
 	})

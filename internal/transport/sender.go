@@ -15,6 +15,7 @@
 //	hooks.go    leads the calls of a lane through the hooks of the user's client
 //	pipeline.go sends many calls at a time, and repeats those whose server did not know the script or is not trusted
 //	pacer.go    sends many calls with deadlines, a few at a time
+//	trickle.go  sends many calls that may wait
 //	exec.go     sends them on few connections
 //	batch.go    makes one script run of many plain ones
 //	replicas.go waits until replicas have what a run has written

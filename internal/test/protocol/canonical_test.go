@@ -126,7 +126,7 @@ func (y *system) rank(s *state) {
 		if y.keeps(tokensRise) {
 			p.stamp = s.outdated(p.id, p.stamp)
 			for _, a := range []*answer{&p.answer, &p.polls[0], &p.polls[1]} {
-				if a.outcome == inQueue {
+				if a.outcome == inQueue || a.outcome == asItWas {
 					a.token = s.outdated(p.id, a.token)
 				}
 			}

@@ -203,3 +203,24 @@ func (w *twin) now() int64 {
 	w.check(err)
 	return now.UnixMilli()
 }
+
+func (w *twin) peek(t *rapid.T) {
+	id, queue := drawID(t, "id"), w.key+":queue"
+	if n := w.state.index(id); n >= 0 && w.state.queue[n].reads {
+		queue = w.key + ":readqueue"
+	}
+	keys := []string{w.key + ":fence", w.key, queue}
+	list, err := w.rdb.Eval(w.Context(), w.scripts["peek"].Source, keys, id.String()).Slice()
+	w.check(err)
+	got := answer{}
+	switch {
+	case list[4] == int64(3):
+		got.outcome = granted
+	case list[1] != int64(0) && list[2] != int64(0):
+		got.outcome = asItWas
+		w.wantStamp([]any{0, list[0]})
+	}
+	if want := w.protocol.runPeek(&w.state, id); got.outcome != want.outcome {
+		w.Errorf("peek: the server answers %v, the model %v", list, names[want.outcome])
+	}
+}

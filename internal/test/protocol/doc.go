@@ -49,7 +49,7 @@
 //     passed. This is all that the model knows of time.
 //   - Marks in the done set last longer than copies of commands are on their way.
 //   - A ticket that got lost returns to the head of the queue.
-//   - Polls and renewals reach the server when they are sent. All that a late one could do is to grant a free
+//   - Polls, peeks and renewals reach the server when they are sent. All that a late one could do is to grant a free
 //     lock, which is a move of its own.
 //   - The budget of a run for dead tickets is left out (rule 9): it only splits a run. So is that a ticket is
 //     passed over if nobody listens (rule 8): it only changes the order. So is the loss of what the server has

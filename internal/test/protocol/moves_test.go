@@ -180,6 +180,9 @@ func (e *expander) polling(i int) {
 		e.can(move{text: "poll runs", id: p.id}, func(s *state) {
 			s.process[i].polls[slot] = e.runPoll(s, p.id)
 		})
+		if a := e.runPeek(e.from, p.id); e.peeks && a.outcome != none {
+			e.can(move{text: "peek runs", id: p.id}, func(s *state) { s.process[i].polls[slot] = a })
+		}
 	}
 	e.cutOff(move{text: "poll runs", id: p.id}, func(s *state) { e.runPoll(s, p.id) })
 	for slot, a := range p.polls {

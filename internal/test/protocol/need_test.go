@@ -9,6 +9,7 @@ import (
 // The systems in which rules are switched off have only the faults that are necessary to break a promise.
 var (
 	repeated = system{roles: two(plain), acquires: 2, polls: 1, faults: faults{replays: 1, delays: 1}}
+	peeking  = system{roles: two(plain), acquires: 2, polls: 1, peeks: true, faults: faults{replays: 1, delays: 1}}
 	slow     = system{roles: two(plain), acquires: 2, polls: 1, faults: faults{delays: 1}}
 	quitting = system{roles: two(plain), acquires: 2, polls: 1, faults: faults{cancels: 1}}
 	trying   = system{roles: two(plain), acquires: 1, polls: 1, tries: true, faults: faults{replays: 1}}
@@ -60,6 +61,7 @@ var needs = []states.Need[rule, quest]{
 	states.Without("a waiter polls", polls, mortal.breaking(stuck), stuck),
 	states.Without("a poll grants a free lock", settles, mortal.breaking(stuck), stuck),
 	states.Without("a grant that is not accepted expires", grantsExpire, mortal.breaking(stuck), stuck),
+	states.Without("a peek that says that nothing is new has a stamp", peeksAreStamped, peeking.breaking("ME"), "ME"),
 	states.Without("a process that waits beats", waitersBeat, mortal.breaking("live"), "live"),
 	states.Without("a new ticket shows that its process lives", queuersAreSeen, quitting.breaking("live"), "live"),
 	states.Without("dead tickets are reaped", deadAreReaped, mortal.breaking(stuck), stuck),

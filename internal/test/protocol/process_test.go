@@ -51,6 +51,7 @@ const (
 	refused // the id is in the done set
 	gone    // the polled ticket is not there
 	notHeld // the renewed hold is not there
+	asItWas // the ticket that was peeked at waits, and somebody holds the lock
 )
 
 // A process has one request or one hold at a time, as the cohort of a plain lock has.
@@ -207,7 +208,7 @@ func (y *system) arrived(s *state, n push) {
 	}
 }
 
-// polled deals with the answer to a poll.
+// polled deals with the answer to a poll or a peek.
 func (y *system) polled(s *state, i int, a answer) {
 	p := &s.process[i]
 	switch a.outcome {
@@ -215,6 +216,11 @@ func (y *system) polled(s *state, i int, a answer) {
 		y.granted(s, i, a)
 	case inQueue:
 		p.stamp, p.window, p.placed = a.token, a.good, true
+	case asItWas:
+		if y.keeps(peeksAreStamped) {
+			p.stamp = a.token
+		}
+		p.window = a.good
 	case gone:
 		y.request(s, i, p.reads, p.wait, p.id, p.placed, y.keeps(requeueMarks))
 	}

@@ -39,6 +39,9 @@ var systems = map[string]system{
 // Those that take several seconds are left out of the quick suite.
 var largeSystems = map[string]system{
 	"deaths":                  {roles: two(plain), acquires: 2, polls: 1, tries: true, faults: faults{0, 1, 1, 1, 0, 0, 0}},
+	"peeks":                   {roles: two(plain), acquires: 2, polls: 1, peeks: true, faults: faults{1, 1, 0, 0, 0, 0, 0}},
+	"peeks overtaken":         {roles: two(plain), acquires: 1, polls: 2, peeks: true, faults: faults{1, 1, 1, 0, 0, 0, 0}},
+	"peeks by readers":        {roles: [...]role{writer, both, reader}, acquires: 1, polls: 1, peeks: true, faults: faults{0, 1, 0, 0, 0, 0, 1}},
 	"polls overtaken":         {roles: two(plain), acquires: 2, polls: 2, faults: faults{1, 1, 0, 0, 0, 0, 0}},
 	"three processes":         {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 1, 0, 0, 0, 0}},
 	"three, one dies":         {roles: three(plain), acquires: 1, polls: 1, faults: faults{1, 1, 0, 1, 0, 0, 0}},

@@ -32,10 +32,11 @@ const (
 	grantsExpire     // rule 6: a grant that is not accepted expires
 	numberIsReserved // rule 6: readers are admitted with a number that is not used again
 
-	polls          // rule 7: a waiter polls
-	waitersBeat    // rule 7: a process that waits shows that it lives
-	queuersAreSeen // rule 7: so does a new ticket, for as long as a beat
-	deadAreReaped  // rule 7: a ticket of a process that was not seen for long is removed
+	polls           // rule 7: a waiter polls
+	waitersBeat     // rule 7: a process that waits shows that it lives
+	peeksAreStamped // rule 7: the stamp of a peek is that of its run
+	queuersAreSeen  // rule 7: so does a new ticket, for as long as a beat
+	deadAreReaped   // rule 7: a ticket of a process that was not seen for long is removed
 
 	restIsAdmitted // rule 9: no writer comes in between if several runs admit the readers
 
@@ -93,6 +94,7 @@ type system struct {
 	roles    [maxProcesses]role
 	acquires int  // by each process
 	polls    int  // of a process on their way at once, at most 2
+	peeks    bool // instead of some polls
 	tries    bool // some acquires do not wait
 	batch    int  // how many readers one run admits; 0: all
 	faults   faults

@@ -36,6 +36,7 @@ func TestScriptsDoWhatTheModelSays(t *testing.T) {
 					"":          w.compare,
 					"acquire":   w.acquire,
 					"poll":      w.poll,
+					"peek":      w.peek,
 					"release":   w.release,
 					"downgrade": w.downgrade,
 					"cancel":    w.cancel,
@@ -131,7 +132,7 @@ func (w *twin) want(what string, got any, want outcome, numbers ...int64) {
 }
 
 var names = map[outcome]string{
-	granted: "granted", inQueue: "queued", busy: "busy", refused: "refused", gone: "gone", notHeld: "not held",
+	granted: "granted", inQueue: "queued", busy: "busy", refused: "refused", gone: "gone", notHeld: "not held", asItWas: "as it was",
 }
 
 // runAgain is the answer to an acquire that must run again, to admit the rest of the readers.

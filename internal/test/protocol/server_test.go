@@ -168,6 +168,17 @@ func (y *system) runPoll(s *state, id ident) answer {
 	return answer{outcome: gone}
 }
 
+// runPeek is peek.lua for one ticket. Any other answer only leads to a poll.
+func (y *system) runPeek(s *state, id ident) answer {
+	switch {
+	case s.holder == id:
+		return answer{granted, s.token, true}
+	case s.index(id) >= 0 && !s.isFree():
+		return answer{asItWas, s.counter, true}
+	}
+	return answer{}
+}
+
 // runRenew is renew.lua.
 func (y *system) runRenew(s *state, id ident) answer {
 	if !s.has(id) {

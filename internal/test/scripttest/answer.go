@@ -60,6 +60,8 @@ func isWhole(op Operation, answer any) bool {
 		return len(list) == len(op.Locks)
 	case *script.Begin:
 		return len(list) == 2
+	case *script.Peek:
+		return len(list) == 1+4*len(op.Tickets)
 	case *script.Look:
 		return len(list) == 5
 	case *script.Status:

@@ -1,0 +1,134 @@
+package transport
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/clock"
+)
+
+// A Trickle sends calls that may wait, such as looks whether all is as it was. However many they are, they take about a fiftieth of the
+// time of a server: one pipeline is under way to a node, and the pause behind it is 49 times as long as its answer took. Safe for
+// concurrent use.
+type Trickle struct {
+	s *Sender
+
+	mu     sync.Mutex
+	queues map[*redis.Client]*trickleQueue // by node; nil: there is no Cluster
+}
+
+const (
+	// maxTrickled is how many calls are in a pipeline.
+	maxTrickled = 32
+	// trickleShare is how many times as long as an answer the pause behind it is, and maxTricklePause is how long it is at most.
+	trickleShare    = 49
+	maxTricklePause = time.Second
+	// trickleLate is when a pipeline without an answer holds up the next one no more. There are never more than maxTrickles of them.
+	trickleLate = 5 * time.Second
+	maxTrickles = 4
+)
+
+// NewTrickle returns a Trickle that sends by s.
+func NewTrickle(s *Sender) *Trickle {
+	return &Trickle{s: s, queues: make(map[*redis.Client]*trickleQueue)}
+}
+
+// Add has calls sent, in this order. It does not wait.
+func (t *Trickle) Add(all []Due) {
+	if len(all) == 0 {
+		return
+	}
+	groups := t.s.dueByNode(all)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for node, due := range groups {
+		q := t.queues[node]
+		if q == nil {
+			q = &trickleQueue{t: t, node: node}
+			t.queues[node] = q
+			t.s.spawn(q.run)
+		}
+		q.waiting = append(q.waiting, due...)
+	}
+}
+
+// A trickleQueue is what waits to be sent to a node. Its goroutine lasts while something waits or is under way.
+type trickleQueue struct {
+	t    *Trickle
+	node *redis.Client
+
+	// The mutex of the Trickle guards these.
+	waiting    []Due
+	unanswered int // pipelines
+}
+
+// run sends what waits, a pipeline after the other.
+func (q *trickleQueue) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for calls := q.take(); calls != nil; calls = q.take() {
+		began := clock.Now()
+		answered := make(chan struct{})
+		if len(calls) > 0 && !q.t.s.spawn(func() { q.fly(calls, answered) }) {
+			return // the Sender has stopped
+		}
+		pause := maxTricklePause
+		if len(calls) > 0 {
+			timer.Reset(trickleLate)
+			select {
+			case <-q.t.s.ctx.Done():
+				return
+			case <-answered:
+				pause = min(trickleShare*clock.Since(began), maxTricklePause)
+			case <-timer.C:
+				continue
+			}
+		}
+		timer.Reset(pause)
+		select {
+		case <-q.t.s.ctx.Done():
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// take returns the calls that are sent next; nil: the queue has ended. It returns none while nothing waits and an answer is missing,
+// or too many are: then it drops what waits.
+func (q *trickleQueue) take() []*Call {
+	q.t.mu.Lock()
+	defer q.t.mu.Unlock()
+	if q.unanswered >= maxTrickles {
+		drop(q.waiting)
+		q.waiting = nil
+		return []*Call{}
+	}
+	var calls []*Call
+	for len(q.waiting) > 0 && len(calls) < maxTrickled {
+		if k := q.waiting[0].Call.Prepare(); k != nil {
+			calls = append(calls, k)
+		}
+		q.waiting[0] = Due{}
+		q.waiting = q.waiting[1:]
+	}
+	switch {
+	case calls != nil:
+		q.unanswered++
+	case q.unanswered > 0:
+		return []*Call{}
+	default:
+		delete(q.t.queues, q.node)
+	}
+	return calls
+}
+
+// fly runs a pipeline.
+func (q *trickleQueue) fly(calls []*Call, answered chan<- struct{}) {
+	q.t.s.RunWithin(calls)
+	q.t.mu.Lock()
+	q.unanswered--
+	q.t.mu.Unlock()
+	close(answered)
+}
