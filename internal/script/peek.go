@@ -57,7 +57,7 @@ type PeekedState struct {
 	Position int           // in its queue; 0: it has none, or a Poll can tell more
 	TTL      time.Duration // how long the lock stays taken if nobody does anything; of readers and permits, the first one; 0: it does not
 	Token    int64         // the holder's; 0: it has none, or there are several
-	Lingers  bool          // the hold is over, and a minimum hold keeps the key taken
+	Lingers  bool          // the hold has ended, and its minimum hold keeps the key taken
 	Reads    bool          // readers hold the lock
 	Granted  bool          // the ticket was granted the lock, which only it has
 }

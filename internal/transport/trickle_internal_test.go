@@ -30,10 +30,13 @@ func TestATrickleTakesLittleOfTheTimeOfAServer(t *testing.T) {
 	onTrickle(t, millisecond, func(t *testing.T, k *Trickle, s *pacedServer) {
 		const pipelines = 20
 		calls := k.trickle(pipelines * maxTrickled)
-		time.Sleep(pipelines * (1 + trickleShare) * time.Millisecond)
-		synctest.Wait()
-		if len(s.pipelines) != pipelines || s.most != 1 {
-			t.Errorf("%d pipelines, %d at a time, want %d, one after the other", len(s.pipelines), s.most, pipelines)
+		for half := range 2 {
+			time.Sleep(pipelines / 2 * (1 + trickleShare) * time.Millisecond)
+			synctest.Wait()
+			want := (half + 1) * pipelines / 2
+			if n := len(s.pipelines); n < want || n > want+1 || s.most != 1 {
+				t.Errorf("%d pipelines, %d at a time, want %d, one after the other", n, s.most, want)
+			}
 		}
 		for i, c := range calls {
 			if c.sent.IsZero() {
@@ -85,10 +88,10 @@ func TestWhatIsForASilentNodeIsDropped(t *testing.T) {
 	onTrickle(t, func(int) time.Duration { return time.Hour }, func(t *testing.T, k *Trickle, s *pacedServer) {
 		s.deaf = true
 		for range maxTrickles {
-			k.trickle(maxTrickled)
+			k.trickle(1)
+			time.Sleep(trickleLate + 2*maxTricklePause) // nothing waits any more, and the queue must not begin anew
+			synctest.Wait()
 		}
-		time.Sleep(maxTrickles * trickleLate)
-		synctest.Wait()
 		last := k.trickle(1)[0]
 		time.Sleep(2 * maxTricklePause)
 		synctest.Wait()
