@@ -138,6 +138,17 @@ func (c *Client) Warm() *Client {
 	return c
 }
 
+// WarmForWaits is Warm for a client that is going to wait: it is subscribed, so that its next wait begins without a poll.
+func (c *Client) WarmForWaits() *Client {
+	c.e.T.Helper()
+	key := c.e.Key("warm")
+	ctx, held := c.e.Lock(c.e.Client(), key)
+	w := c.e.Wait(c.Warm(), key)
+	c.e.Unlock(ctx, held)
+	c.e.Unlock(w.Gets(PollInterval + c.e.Soon))
+	return c
+}
+
 // Refused calls l and checks that it fails at once, with want, and without a command.
 func (c *Client) Refused(what string, want error, key string, opts ...lockmw.Option) {
 	c.e.T.Helper()
@@ -173,10 +184,10 @@ func (c *Client) SilentCall(key string, opts ...lockmw.Option) {
 }
 
 // Copied calls do while the first copy of the command that it sends about key is withheld: the
-// client finds its connection broken and sends a second one.
+// client finds its connection broken and sends a second one. The server has to know the script: a text goes out in pieces.
 func (c *Client) Copied(key string, do func()) *redistest.Fault {
 	c.e.T.Helper()
-	fault := c.Wire.Withhold(key)
+	fault := c.Wire.Withhold(key, "evalsha")
 	broken := make(chan struct{})
 	go func() {
 		defer close(broken)

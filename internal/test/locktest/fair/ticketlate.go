@@ -102,7 +102,7 @@ func ticketOfLateTry(e *env.Env) {
 }
 
 func ticketOfLateCancel(e *env.Env) {
-	c, other, q := e.Client().Warm(), e.Client(), newLine(e, e.Key("item"))
+	c, other, q := e.Client().WarmForWaits(), e.Client(), newLine(e, e.Key("item"))
 	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.Lock(other, q.key)
 	s := q.join(c, ticket)
@@ -121,7 +121,7 @@ func ticketOfOvertakenCancel(e *env.Env) {
 	other := e.Client()
 	ticket, earlier := lockmw.WithPlace("task", longKept), lockmw.WithPlace("earlier", longKept)
 	for range 8 {
-		c, q := e.Client().Warm(), newLine(e, e.Key("item"))
+		c, q := e.Client().WarmForWaits(), newLine(e, e.Key("item"))
 		ctx, held := e.Lock(other, q.key)
 		q.visit(other, earlier)
 		s := q.join(c, ticket)
