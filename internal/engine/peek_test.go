@@ -15,20 +15,6 @@ import (
 // peekedAt is how long it takes until a peek has been answered, and what follows from it has happened.
 const peekedAt = script.PollInterval + 10*time.Millisecond
 
-// knows is what the first request of the engine knows: its position, and the tokens of the holders.
-func (b *bubble) knows() string {
-	b.Helper()
-	synctest.Wait()
-	r := b.e.ids.requests()[0]
-	r.c.shard.mu.Lock()
-	defer r.c.shard.mu.Unlock()
-	var tokens []int64
-	for _, h := range r.holders {
-		tokens = append(tokens, h.Token)
-	}
-	return fmt.Sprint(r.position, tokens, r.calls)
-}
-
 // waitsBehind has the driver hold the lock, and a call wait for it in that mode.
 func (b *bubble) waitsBehind(mode core.Mode) *calling {
 	b.Helper()

@@ -15,14 +15,14 @@ func onTrickle(t *testing.T, takes func(n int) time.Duration, test func(t *testi
 }
 
 // trickle adds n calls.
-func (k *Trickle) trickle(n int) (all []*pacedCall) {
+func (t *Trickle) trickle(n int) (all []*pacedCall) {
 	due := make([]Due, n)
 	for i := range due {
 		c := &pacedCall{timeout: time.Second}
 		all = append(all, c)
 		due[i] = Due{Key: "key", Call: c}
 	}
-	k.Add(due)
+	t.Add(due)
 	return all
 }
 
