@@ -35,6 +35,22 @@ func TestAPeekConfirmsAPush(t *testing.T) {
 	}
 }
 
+// A peek does not tell what one of several holders has: a poll follows without one.
+func TestAPushThatTellsAReaderIsPolledFor(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		c := b.waitsBehind(core.Read)
+		r := b.e.ids.requests()[0]
+		r.c.shard.mu.Lock()
+		r.acceptBy = 0
+		r.c.shard.mu.Unlock()
+		b.driver.Release("held")
+		h := b.wantGranted("the call", c)
+		b.wantSent("a push that is not relied on", "poll")
+		b.release(h)
+		b.wantFree()
+	})
+}
+
 // A peek confirms only the grant that the push tells of, and only if enough is left of it to renew it.
 func TestWhatAPeekDoesNotConfirmIsPolledFor(t *testing.T) {
 	for _, test := range []struct {
