@@ -11,16 +11,23 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
+// waitsInDoubt is waitsBehind for a call that relies on no push.
+func (b *bubble) waitsInDoubt(mode core.Mode) *calling {
+	b.Helper()
+	c := b.waitsBehind(mode)
+	r := b.e.ids.requests()[0]
+	r.c.shard.mu.Lock()
+	r.acceptBy = 0
+	r.c.shard.mu.Unlock()
+	return c
+}
+
 // A push that came too late to be relied on is confirmed without a write, and the hold lasts no longer than the server has it.
 func TestAPeekConfirmsAPush(t *testing.T) {
 	for _, mode := range []core.Mode{core.Exclusive, core.Fair, core.Write} {
 		t.Run(mode.String(), func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
-				c := b.waitsBehind(mode)
-				r := b.e.ids.requests()[0]
-				r.c.shard.mu.Lock()
-				r.acceptBy = 0
-				r.c.shard.mu.Unlock()
+				c := b.waitsInDoubt(mode)
 				b.driver.Release("held")
 				h := b.wantGranted("the call", c)
 				b.wantSent("a push that is not relied on", "peek")
@@ -38,11 +45,7 @@ func TestAPeekConfirmsAPush(t *testing.T) {
 // A peek does not tell what one of several holders has: a poll follows without one.
 func TestAPushThatTellsAReaderIsPolledFor(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		c := b.waitsBehind(core.Read)
-		r := b.e.ids.requests()[0]
-		r.c.shard.mu.Lock()
-		r.acceptBy = 0
-		r.c.shard.mu.Unlock()
+		c := b.waitsInDoubt(core.Read)
 		b.driver.Release("held")
 		h := b.wantGranted("the call", c)
 		b.wantSent("a push that is not relied on", "poll")
@@ -67,11 +70,7 @@ func TestWhatAPeekDoesNotConfirmIsPolledFor(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
-				c := b.waitsBehind(core.Fair)
-				r := b.e.ids.requests()[0]
-				r.c.shard.mu.Lock()
-				r.acceptBy = 0
-				r.c.shard.mu.Unlock()
+				c := b.waitsInDoubt(core.Fair)
 				peek := b.wire.Withhold(b.scripts()["peek"].SHA)
 				b.driver.Release("held")
 				<-peek.Caught()

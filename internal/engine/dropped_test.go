@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// What is dropped, as its node does not answer, is sent when it is due again.
+// A renewal, peek or poll that was dropped for a silent node is sent when it is due again.
 func TestWhatWasDroppedIsSentAgain(t *testing.T) {
 	t.Run("renewal", func(t *testing.T) {
 		inBubble(t, func(b *bubble) {
