@@ -32,10 +32,10 @@
 //
 // # Pages
 //
-// [docs/locks.md] has tables of all options and outcomes, [docs/operations.md] the access rights in Redis
+// [docs/reference.md] has tables of all options and outcomes, [docs/operations.md] the access rights in Redis
 // and what to do when a lock hangs, and [docs/protocol.md] the rules by which locks work there.
 //
-// [docs/locks.md]: https://github.com/lockmw/go/blob/main/docs/locks.md
+// [docs/reference.md]: https://github.com/lockmw/go/blob/main/docs/reference.md
 // [docs/operations.md]: https://github.com/lockmw/go/blob/main/docs/operations.md
 // [docs/protocol.md]: https://github.com/lockmw/go/blob/main/docs/protocol.md
 package lockmw

@@ -90,7 +90,7 @@ func (e serverError) Error() string { return string(e) }
 // RedisError implements redis.Error.
 func (serverError) RedisError() {}
 
-// openings are the rows of the table in docs/locks.md, and what makes a call meet each.
+// openings are the rows of the table in docs/reference.md, and what makes a call meet each.
 var openings = map[string][]any{
 	"the connection is refused, reset, or not answered": {
 		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "read", Err: syscall.ECONNRESET}, os.ErrDeadlineExceeded,
@@ -155,9 +155,9 @@ func (o *opening) newLocks(opts ...lockmw.ClientOption) {
 	o.Cleanup(func() { _ = locks.Close() })
 }
 
-// The table of docs/locks.md says what fails open.
+// The table of docs/reference.md says what fails open.
 func TestWhatFailsOpen(t *testing.T) {
-	page, err := os.ReadFile("../docs/locks.md")
+	page, err := os.ReadFile("../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}

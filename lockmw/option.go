@@ -133,8 +133,8 @@ func WithDeadlockDetection(after time.Duration) Option {
 // observers see Acquisition.FailedOpen. Other holders may run at the same time then, so it is only for work
 // that is safe without the lock. Such a call does not wait for the end of an outage, whatever WithWait says. It does not open
 // for mistakes of this process or its configuration, such as an exhausted pool of connections, a closed redis client or a wrong
-// password: it then fails with ErrUnavailable. docs/locks.md has a table of what opens. A store that
-// refuses smaller tokens refuses 0: docs/locks.md has a statement for both. Off by default.
+// password: it then fails with ErrUnavailable. docs/reference.md has a table of what opens. A store that
+// refuses smaller tokens refuses 0: docs/fencing.md has a statement for both. Off by default.
 func WithFailOpen() Option { return Option{kind: optFailOpen} }
 
 // WithObserver adds an observer. It may be given more than once, and at several places. All observers are

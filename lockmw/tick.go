@@ -28,7 +28,7 @@ const (
 )
 
 // At returns the tick of a job that is scheduled for t, with the default Within. A cron job that is due at 02:30 passes that
-// instant, as its scheduler computed it, not the time of its call: docs/recipes.md has a recipe for cron expressions.
+// instant, as its scheduler computed it, not the time of its call: docs/scheduled.md has a recipe for cron expressions.
 func At(t time.Time) Tick { return Tick{At: t} }
 
 // Every returns the tick of a job that runs once in each period: the multiple of the period, since the zero time, that

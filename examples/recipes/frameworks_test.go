@@ -1,4 +1,4 @@
-// Package recipes_test tries what stands in docs/recipes.md.
+// Package recipes_test tries what stands in docs/recipes.md and docs/scheduled.md.
 package recipes_test
 
 import (

@@ -1,5 +1,5 @@
 // Package cronlock runs a job at the times of a cron expression, each time in one of several replicas. Copy it; what it does
-// not promise is in docs/recipes.md.
+// not promise is in docs/scheduled.md.
 package cronlock
 
 import (

@@ -1,5 +1,5 @@
 // Package gocronlock lets schedulers of gocron on several machines share jobs. Copy it; what it does not promise is in
-// docs/recipes.md.
+// docs/scheduled.md.
 package gocronlock
 
 import (
