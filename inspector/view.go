@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockmw/go/internal/doctor"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -89,13 +90,16 @@ func (c *config) problemOf(err error) *problem {
 	}
 	switch {
 	case errors.Is(err, lockmw.ErrWrongType):
-		p.Help = "Somebody else's data is at the lock's key in Redis."
+		p.Help = "Another program's data is at the lock's key in Redis."
 	case strings.Contains(err.Error(), "NOPERM"):
 		p.Help, p.Page = "The user of this page needs the rights of an Inspector, +scan among them.", rights
 	case strings.Contains(err.Error(), "WRONGPASS"), strings.Contains(err.Error(), "NOAUTH"):
 		p.Help = "Redis does not accept the user or the password of this page."
 	case errors.Is(err, lockmw.ErrUnavailable):
-		p.Help = "Redis does not answer this page. It is asked again and again."
+		p.Help = "The page tries again and again."
+		if remedy := doctor.Remedy(err); remedy != "" {
+			p.Help = "What helps: " + remedy + ". " + p.Help
+		}
 	}
 	if c.redactKey != nil { // servers may repeat keys
 		p.Message = p.Type

@@ -247,7 +247,7 @@ func TestAnUnknownMasterIsNamedWithTheKnownOnes(t *testing.T) {
 	}
 	ls("redis+sentinel://"+sentinelOf(t, s.Addr())+"/orders").want(t, statusFailed, "the Sentinels know no master")
 	ls("redis+sentinel://"+s.Addr()+"/orders").want(t, statusFailed, s.Addr()+" is no Sentinel")
-	ls("redis+sentinel://127.0.0.1:1/orders").want(t, statusFailed, "127.0.0.1:1", "No Redis answers there")
+	ls("redis+sentinel://127.0.0.1:1/orders").want(t, statusFailed, "127.0.0.1:1", "no Redis answers there")
 }
 
 func TestAServerThatIsNoClusterIsNamed(t *testing.T) {

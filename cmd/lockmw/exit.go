@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/doctor"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -50,43 +52,34 @@ func (c *command) exitStatus(ctx context.Context, err error) int {
 	}
 	printf(c.io.err, "lockmw: %s\n", paragraph(c.secrets.hide(err.Error())))
 	if h := hint(err); h != "" {
-		printf(c.io.err, "%s\n", h)
+		printf(c.io.err, "  → %s\n", h)
 	}
 	return statusFailed
 }
 
-const rights = documents + "operations.md#access-rights"
-
-// hint says what to do about an error.
+// hint says what to do about an error: by this command's own flags where they help, and otherwise as the doctor does.
 func hint(err error) string {
 	text := err.Error()
 	has := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(text, w) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 	}
 	switch {
 	case has("WRONGPASS"):
-		return "  The user or the password is wrong: see LOCKMW_USER, LOCKMW_PASSWORD and --password-file."
+		return "the user or the password is wrong: see LOCKMW_USER, LOCKMW_PASSWORD and --password-file"
 	case has("NOAUTH", "unauthenticated"):
-		return "  The server wants a password: set LOCKMW_PASSWORD or --password-file, and LOCKMW_USER if it is not the default user's."
+		return "the server wants a password: set LOCKMW_PASSWORD or --password-file, and LOCKMW_USER if it is not the default user's"
 	case has("NOPERM") && has("scan"):
-		return "  This user may not SCAN, which lists of locks need; `lockmw show KEY` does without. Rights: " + rights
-	case has("NOPERM"):
-		return "  This user lacks a right: " + rights
+		return "this user may not SCAN, which lists of locks need; `lockmw show KEY` does without. Rights: " + documents + "operations.md#access-rights"
 	case has("x509:", "tls:"):
-		return "  TLS: see --tls-ca, --tls-cert and --tls-key; without TLS the URL begins with redis://."
+		return "see --tls-ca, --tls-cert and --tls-key; without TLS the URL begins with redis://"
 	case has("connection refused", "i/o timeout", "no such host", "EOF", "connection reset", "deadline exceeded"):
-		return "  No Redis answers there: see --redis or LOCKMW_REDIS. A server with TLS wants rediss://."
+		return "no Redis answers there: see --redis or LOCKMW_REDIS. A server with TLS wants rediss://"
 	case has("fencing"): // it says itself what to do
 		return ""
 	case errors.Is(err, lockmw.ErrWrongType):
-		return "  Somebody else's data is at that key: choose another --prefix."
+		return "another program's data is at that key: choose another --prefix"
 	}
-	return ""
+	return doctor.Remedy(err)
 }
 
 // secrets are passwords, which no output shows.

@@ -17,7 +17,7 @@ func (e *examination) checkClocks(ctx context.Context) {
 	for _, s := range e.servers {
 		ahead, within, err := readClock(ctx, s)
 		if err != nil {
-			e.noteOf(s, check, Unknown, remedyOf(err), "TIME: %v", err)
+			e.noteOf(s, check, Unknown, Remedy(err), "TIME: %v", err)
 			continue
 		}
 		r := reading{ahead, within}

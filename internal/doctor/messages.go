@@ -19,7 +19,7 @@ func (e *examination) checkMessages(ctx context.Context) {
 	const check = "messages"
 	tag, err := e.tagAt(ctx, e.firstMaster())
 	if err != nil {
-		e.note(check, Unknown, remedyOf(err), "%v", err)
+		e.note(check, Unknown, Remedy(err), "%v", err)
 		return
 	}
 	channel := e.options.Prefix + ":inbox:" + tag

@@ -101,7 +101,7 @@ func (e *examination) add(s *server, err error) {
 	}
 	e.absent++
 	e.unreached = append(e.unreached, Finding{
-		Check: "connection", Verdict: Unknown, Server: s.addr, Remedy: remedyOf(err),
+		Check: "connection", Verdict: Unknown, Server: s.addr, Remedy: Remedy(err),
 		Saw: fmt.Sprintf("a replica is not examined, as it does not answer: %v", err),
 	})
 }

@@ -85,7 +85,7 @@ func (e *examination) checkRights(ctx context.Context) {
 		for _, s := range e.masters() {
 			tag, err := e.tagAt(ctx, s)
 			if err != nil {
-				e.noteOf(s, d.check, Unknown, remedyOf(err), "%v", err)
+				e.noteOf(s, d.check, Unknown, Remedy(err), "%v", err)
 				continue
 			}
 			e.checkRightsAt(ctx, s, d, tag)
@@ -185,7 +185,7 @@ func (s *server) do(ctx context.Context, args []any) error {
 func refusal(err error) (remedy string) {
 	var answer redis.Error
 	if errors.As(err, &answer) && denied(err) == "" {
-		return remedyOf(err)
+		return Remedy(err)
 	}
 	return ""
 }

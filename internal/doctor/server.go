@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +39,7 @@ func (e *examination) connect(ctx context.Context) {
 		err = e.findServers(ctx)
 	}
 	if err != nil {
-		e.note(check, Failure, remedyOf(err), "%v", err)
+		e.note(check, Failure, Remedy(err), "%v", err)
 		return
 	}
 	masters := len(e.masters())
@@ -108,43 +107,6 @@ func (s *server) ask(ctx context.Context) error {
 	}
 	s.info, s.infoErr = transport.ReadInfo(ctx, s.client) // which may be denied
 	return nil
-}
-
-// remedyOf says what to do about an error of a connection.
-func remedyOf(err error) string {
-	text := err.Error()
-	if _, rest, ok := strings.Cut(text, "no permissions to run the '"); ok {
-		command, _, _ := strings.Cut(rest, "'")
-		return "ACL SETUSER … +" + command
-	}
-	for _, r := range []struct{ of, do string }{
-		{"NOAUTH", "give the user and the password in the URL: redis://user:password@host:port"},
-		{"WRONGPASS", "the user or the password is wrong"},
-		{"unauthenticated", "give the user and the password in the URL: redis://user:password@host:port"},
-		{"NOPERM", "the user may not do that: compare it with " + pages + "#access-rights"},
-		{"OOM", "free memory: see " + pages + "#memory"},
-		{"READONLY", "give the address of the master, or use a client for Sentinel"},
-		{"LOADING", "wait: the server reads its data"},
-		{"MASTERDOWN", "a master is missing: wait for its replica, or start it"},
-		{"CLUSTERDOWN", "a master is missing: wait for its replica, or start it"},
-		{"MISCONF", "the server cannot write to its disk: look at its space, or at its log"},
-		{"connection refused", "no server listens there: look at host and port, and whether it runs"},
-		{"cluster support disabled", "the server is no Cluster: use a URL for a single one"},
-		{"MOVED", "the server belongs to a Cluster: use a URL for a Cluster"},
-		{"first record does not look like a TLS handshake", "the server does not speak TLS at this port: use redis:// instead of rediss://"},
-		{"certificate", "the server's certificate is not trusted: give the certificate of its authority"},
-		{"EOF", "the server closed the connection: it may want TLS (rediss://), or limit who connects"},
-		{"i/o timeout", "no answer in time: look at firewalls, and whether the server hangs"},
-		{"context deadline exceeded", "no answer in time: look at firewalls, and whether the server hangs"},
-	} {
-		if strings.Contains(text, r.of) {
-			return r.do
-		}
-	}
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return "the host is not known: look at its name"
-	}
-	return ""
 }
 
 // checkServers looks at what software the servers run.

@@ -38,7 +38,7 @@ func (e *examination) checkScripts(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		e.note(check, Failure, remedyOf(err), "%v", err)
+		e.note(check, Failure, Remedy(err), "%v", err)
 		return
 	}
 	each := max(median(runs)-median(ways), 0) / scriptCalls
@@ -61,7 +61,7 @@ func (e *examination) checkLock(ctx context.Context) {
 	took, err := e.timePairs(ctx)
 	switch middle := median(took); {
 	case err != nil:
-		e.note(check, Failure, remedyOf(err), "%v", err)
+		e.note(check, Failure, Remedy(err), "%v", err)
 	case middle > slowPair:
 		e.note(check, Warning, "run the server nearer to those who use it", "taking and releasing one takes %v, the slowest of %d %v", round(middle), pairs, round(took[len(took)-1]))
 	default:
@@ -98,7 +98,7 @@ func (e *examination) checkHandOver(ctx context.Context) {
 	took, err := e.timeHandOvers(ctx)
 	switch middle := median(took); {
 	case err != nil:
-		e.note(check, Failure, remedyOf(err), "%v", err)
+		e.note(check, Failure, Remedy(err), "%v", err)
 	case middle > slowHand:
 		e.note(check, Warning, "look at what was said of messages", "from a release to the next holder it takes %v: waiting calls have to poll", round(middle))
 	default:
