@@ -77,9 +77,9 @@ func newScreen(ctx context.Context, e *eyes, sort int, interval time.Duration) *
 	return s
 }
 
-// Init implements tea.Model.
+// Init implements tea.Model. The first scan of all locks begins when the queues were read.
 func (s *screen) Init() tea.Cmd {
-	return tea.Batch(s.scan(), s.queues(), s.look(), s.after(time.Second, clockMsg{}))
+	return tea.Batch(s.queues(), s.look(), s.after(time.Second, clockMsg{}))
 }
 
 // scan has the eyes look at all locks.
@@ -146,7 +146,11 @@ func (s *screen) update(msg tea.Msg) tea.Cmd {
 		return s.after(hotEvery, lookMsg{})
 	case queuesMsg:
 		s.seeQueues(msg)
-		return s.after(s.interval, queueMsg{})
+		next := s.after(s.interval, queueMsg{})
+		if !s.ready && s.scanned.IsZero() {
+			return tea.Batch(s.scan(), next)
+		}
+		return next
 	case queueMsg:
 		if s.ready && time.Since(s.seenAt) < s.interval+time.Second { // all locks are read often
 			return s.after(s.interval, queueMsg{})

@@ -102,6 +102,9 @@ func (t *topping) run(ctx context.Context) error {
 // lines prints what a screen would show, without one.
 func (t *topping) lines(ctx context.Context, e *eyes, compare func(a, b *topRow) int) error {
 	m := make(memory)
+	if err := t.glance(ctx, e, compare, m); err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		s, err := t.scan(ctx, e, compare, m)
 		if err != nil {
@@ -124,6 +127,16 @@ func (t *topping) lines(ctx context.Context, e *eyes, compare func(a, b *topRow)
 
 // patience is how long a scan may take before lines of the locks that are waited for come meanwhile.
 const patience = time.Second
+
+// glance reads the locks that are waited for, and prints them if that took so long that a scan of all will exceed patience.
+func (t *topping) glance(ctx context.Context, e *eyes, compare func(a, b *topRow) int, m memory) error {
+	began := time.Now()
+	s := e.scanQueues(ctx, compare, m.copied(), nil)
+	if s.err != nil || time.Since(began) < patience/4 {
+		return nil //nolint:nilerr // the scan reports what is wrong
+	}
+	return t.printSight(s, m.rows(s.looks, false), true)
+}
 
 // scan looks at all locks. While that takes long it prints lines of the locks that are waited for.
 func (t *topping) scan(ctx context.Context, e *eyes, compare func(a, b *topRow) int, m memory) (*sight, error) {
@@ -233,9 +246,12 @@ func (e *eyes) scan(ctx context.Context, compare func(a, b *topRow) int, known m
 	return e.sightOf(e.inspector.All(ctx, progress), compare, known)
 }
 
+// queueShare is the part of the server's time that a scan for queues may have: somebody may be looking for what hangs.
+const queueShare = 0.5
+
 // scanQueues reads the locks that have a queue, and the locks of keys that are held.
 func (e *eyes) scanQueues(ctx context.Context, compare func(a, b *topRow) int, known memory, keys []string) *sight {
-	return e.sightOf(e.inspector.Queued(ctx, keys), compare, known)
+	return e.sightOf(e.inspector.Queued(ctx, keys, lockmw.WithShare(queueShare)), compare, known)
 }
 
 func (e *eyes) sightOf(all iter.Seq2[lockmw.Status, error], compare func(a, b *topRow) int, known memory) *sight {
