@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -346,4 +347,29 @@ func operators(insp *lockmw.Inspector) http.Handler {
 		return user
 	}))
 	return page
+}
+
+var _ = fiveCalls
+
+func fiveCalls(ctx context.Context, user string) error {
+	locks, err := lockmw.New(redis.NewClient(&redis.Options{Addr: "localhost:6379"})) // once in each process
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+	acme := semaphore.New(locks, 5) // five permits for each key, over all processes
+
+	charge := func(ctx context.Context, user string) error {
+		ctx, permit, err := acme.Lock(ctx, lockmw.Key("api", "acme"), lockmw.WithWait(2*time.Second))
+		if errors.Is(err, lockmw.ErrBusy) {
+			return fmt.Errorf("five calls to acme were running for 2 s: %w", err)
+		}
+		if err != nil {
+			return err // Redis is unavailable, for example
+		}
+		defer permit.Unlock()
+
+		return bill(ctx, user) // the call to acme; ctx ends if the permit is lost
+	}
+	return charge(ctx, user)
 }
