@@ -37,7 +37,7 @@ var _ = []any{
 }
 
 type (
-	Order   struct{ User, Item string }
+	Order   struct{ User, Item, Customer string }
 	Receipt struct{ ID string }
 	Export  struct{ Tenant string }
 )
@@ -261,17 +261,17 @@ func traceTasks(locks *lockmw.Client) error {
 		DelayedTaskCheckInterval: time.Second,
 	}))
 
-	byItem := asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item }))
+	byCustomer := asynqmw.By("customer", asynqmw.Payload(func(o Order) string { return o.Customer }))
 	mux := asynq.NewServeMux()
 	mux.Use(asynqmw.Trace(nil))
-	mux.Handle("order:fulfil", asynqmw.WithLock(locks, byItem)(asynq.HandlerFunc(fulfil)))
+	mux.Handle("order:fulfil", asynqmw.WithLock(locks, byCustomer)(asynq.HandlerFunc(fulfil)))
 
 	return srv.Run(mux)
 }
 
-func keptTurn(locks *lockmw.Client, byItem asynqmw.KeyFunc, client *asynq.Client, mux *asynq.ServeMux) {
+func keptTurn(locks *lockmw.Client, byCustomer asynqmw.KeyFunc, client *asynq.Client, mux *asynq.ServeMux) {
 	fair := fairlock.New(locks)
-	mux.Handle("order:fulfil", asynqmw.WithLock(fair, byItem,
+	mux.Handle("order:fulfil", asynqmw.WithLock(fair, byCustomer,
 		asynqmw.WithRequeueDelay(0, time.Second),
 		asynqmw.WithPlaceKept(time.Minute), // longer than the task is away
 		asynqmw.WithRescue(client),         // an *asynq.Client
