@@ -36,7 +36,7 @@
 //
 //	lock.name         all                                           string
 //	lock.operation    all                                           lock, try_lock, lead, once
-//	lock.mode         all                                           exclusive, fair, read, write
+//	lock.mode         all                                           exclusive, fair, read, write, permit
 //	lock.key          all                                           string; see WithKeyRedactor
 //	lock.label        all                                           string, if there is one (lockmw.WithLabel)
 //	lock.token        slow wait, holds                              int, the fencing token

@@ -44,7 +44,7 @@ type Attempt struct {
 	Key    string
 	Name   string // WithName's, else the kind of the key: see there
 	Op     string // "lock", "try_lock"; by Lead "lead", by Once "once"
-	Mode   string // exclusive, fair, read or write
+	Mode   string // exclusive, fair, read, write or permit
 	Policy Policy
 }
 

@@ -25,7 +25,7 @@
 //
 //	distributed_lock.name               both    string
 //	distributed_lock.operation          both    lock, try_lock, lead, once
-//	distributed_lock.mode               both    exclusive, fair, read, write
+//	distributed_lock.mode               both    exclusive, fair, read, write, permit
 //	distributed_lock.key                both    string; see WithKeyRedactor
 //	distributed_lock.label              both    string, if there is one (lockmw.WithLabel)
 //	distributed_lock.lease.duration     both    double, seconds

@@ -98,6 +98,30 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// A link whose text is a file or folder leads there, and to no other one.
+func TestLinksLeadToWhatTheirTextNames(t *testing.T) {
+	named := regexp.MustCompile("\\[`?([\\w.-]+(?:/[\\w.-]+)+/?|[\\w.-]+\\.(?:go|md|lua|json|yml))`?\\]\\(([^)\\s:]+)\\)")
+	wrong := func(p page) (links []string) {
+		for _, l := range named.FindAllStringSubmatch(p.prose(), -1) {
+			path, _, _ := strings.Cut(l[2], "#")
+			target := filepath.ToSlash(filepath.Join(filepath.Dir(p.path), path))
+			if !strings.Contains("/"+target+"/", "/"+strings.Trim(l[1], "/")+"/") {
+				links = append(links, l[0])
+			}
+		}
+		return links
+	}
+	for _, p := range pages(t) {
+		for _, link := range wrong(p) {
+			t.Errorf("%s: %s", p.path, link)
+		}
+	}
+	fits := "[`examples/orders`](../examples/orders/main.go) [http.md](http.md#keys) [the page](inspector.md)"
+	if links := wrong(page{"docs/a.md", fits + " [`examples/orders`](../examples/stock/main.go) [a.md](b.md)"}); len(links) != 2 {
+		t.Errorf("of two links to something else these are found: %v", links)
+	}
+}
+
 var (
 	namedPath   = regexp.MustCompile("`((?:[a-z.]+)(?:/[\\w.-]+)+/?)`")
 	commandPath = regexp.MustCompile(`(?m)\s\./(\w[\w./-]*?)(?:/\.\.\.)?(?:\s|$)`)

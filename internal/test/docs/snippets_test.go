@@ -34,6 +34,7 @@ var _ = []any{
 	overNodes, firstLock, lockByHand, firstRoute, firstTask, sell,
 	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
 	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce, operators, recorded, silenced,
+	fencedWrite, openedWrite,
 }
 
 type (
@@ -372,4 +373,37 @@ func fiveCalls(ctx context.Context, user string) error {
 		return bill(ctx, user) // the call to acme; ctx ends if the permit is lost
 	}
 	return charge(ctx, user)
+}
+
+const (
+	readItem  = "SELECT …" // as in docs/fencing.md, whose statements a test in examples/stock runs
+	writeItem = "UPDATE …"
+)
+
+func fencedWrite(ctx context.Context, db *sql.DB, item string) error {
+	hold, err := lockmw.Held(ctx, lockmw.Key("item", item)) // proof that ctx holds the lock
+	if err != nil {
+		return err
+	}
+	var stock, fence int64
+	if err := db.QueryRowContext(ctx, readItem, item).Scan(&stock, &fence); err != nil {
+		return err
+	}
+	// … decide, take the payment, call other services …
+	res, err := db.ExecContext(ctx, writeItem, stock-1, hold.Token(), item, fence)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, errors.New("another caller has written: read again, or give up"))
+	}
+	return nil
+}
+
+func openedWrite(hold *lockmw.Hold, fence int64) int64 {
+	token := hold.Token()
+	if token == 0 { // no lock: only the fence that was read protects this write
+		token = fence + 1
+	}
+	return token
 }

@@ -1,0 +1,214 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/doctor"
+)
+
+func TestReferenceHasAllOptions(t *testing.T) {
+	var options []string
+	eachDeclaration(t, func(pkg string, d ast.Decl) {
+		f, ok := d.(*ast.FuncDecl)
+		if ok && f.Recv == nil && f.Name.IsExported() && returnsOption(f) {
+			options = append(options, qualified(pkg, f.Name.Name))
+		}
+	})
+	compare(t, "reference.md", "| option |", options)
+}
+
+func TestReferenceHasAllErrors(t *testing.T) {
+	var errs []string
+	eachDeclaration(t, func(pkg string, d ast.Decl) {
+		switch d := d.(type) {
+		case *ast.GenDecl: // var ( ErrBusy = … )
+			for _, name := range namesOf(d) {
+				if d.Tok == token.VAR && strings.HasPrefix(name, "Err") {
+					errs = append(errs, qualified(pkg, name))
+				}
+			}
+		case *ast.FuncDecl: // func (e *Error) Error() string
+			if name := receiver(d); d.Name.Name == "Error" && ast.IsExported(name) {
+				errs = append(errs, "*"+qualified(pkg, name))
+			}
+		}
+	})
+	compare(t, "reference.md", "| error |", errs)
+}
+
+func TestReferenceHasAllModes(t *testing.T) {
+	var modes []string
+	for i := range constants(t, "internal/core/locks.go", "Mode") {
+		modes = append(modes, core.Mode(i).String())
+	}
+	compare(t, "reference.md", "| mode |", modes)
+}
+
+func TestThePageOfTheDoctorHasAllChecksAndVerdicts(t *testing.T) {
+	compare(t, "command.md", "| check |", slices.Concat(doctor.ReadOnlyChecks, doctor.WritingChecks, []string{"asynq"}))
+	var verdicts []string
+	for i := range constants(t, "internal/doctor/doctor.go", "Verdict") {
+		verdicts = append(verdicts, doctor.Verdict(i).String())
+	}
+	compare(t, "command.md", "| verdict |", verdicts)
+}
+
+// Pages that show the fencing statement show that of docs/fencing.md, which is run in databases.
+func TestThereIsOneFencingStatement(t *testing.T) {
+	statements := func(p page) (found []string) {
+		for _, block := range fence.FindAllStringSubmatch(p.text, -1) {
+			if i := strings.Index(block[2], "UPDATE items"); block[1] == "sql" && i >= 0 {
+				found = append(found, strings.TrimSpace(block[2][i:]))
+			}
+		}
+		return found
+	}
+	all := pages(t)
+	i := slices.IndexFunc(all, func(p page) bool { return p.path == "docs/fencing.md" })
+	if i < 0 || len(statements(all[i])) == 0 {
+		t.Fatal("docs/fencing.md has no statement")
+	}
+	for _, p := range all {
+		for _, s := range statements(p) {
+			if !slices.Contains(statements(all[i]), s) {
+				t.Errorf("%s has another statement than docs/fencing.md:\n%s", p.path, s)
+			}
+		}
+	}
+}
+
+// compare compares the names in the first column of a page's tables with those that there are.
+func compare(t *testing.T, page, head string, there []string) {
+	t.Helper()
+	code := regexp.MustCompile("`([\\w.*-]+)[^`]*`")
+	var documented []string
+	for _, row := range tableRows(t, page, head) {
+		first := strings.Split(row, "|")[1]
+		names := code.FindAllStringSubmatch(first, -1)
+		if len(names) == 0 {
+			t.Errorf("%s: a row of %q names nothing: %s", page, head, row)
+		}
+		for _, name := range names {
+			documented = append(documented, name[1])
+		}
+	}
+	for _, name := range there {
+		if !slices.Contains(documented, name) {
+			t.Errorf("%s: the tables %q lack %s", page, head, name)
+		}
+	}
+	for i, name := range documented {
+		if !slices.Contains(there, name) {
+			t.Errorf("%s: a table %q has %s, which does not exist", page, head, name)
+		}
+		if slices.Contains(documented[:i], name) {
+			t.Errorf("%s: the tables %q have %s twice", page, head, name)
+		}
+	}
+}
+
+// qualified is the name as the pages have it.
+func qualified(pkg, name string) string {
+	if pkg == "lockmw" {
+		return name
+	}
+	return pkg + "." + name
+}
+
+// eachDeclaration calls f with the declarations of all public packages.
+func eachDeclaration(t *testing.T, f func(pkg string, d ast.Decl)) {
+	t.Helper()
+	packages := make(map[string]bool)
+	files, err := filepath.Glob(filepath.Join(root, "*", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		_, err := os.Stat(filepath.Join(filepath.Dir(path), "go.mod"))
+		if nested := err == nil; nested || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file := parse(t, path)
+		packages[file.Name.Name] = true
+		for _, d := range file.Decls {
+			f(file.Name.Name, d)
+		}
+	}
+	if len(packages) < 10 {
+		t.Errorf("only these packages were read: %v", slices.Sorted(maps.Keys(packages)))
+	}
+}
+
+func parse(t *testing.T, path string) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// returnsOption reports whether a function returns an Option, a ClientOption and the like, and nothing besides.
+func returnsOption(f *ast.FuncDecl) bool {
+	if f.Type.Results.NumFields() != 1 {
+		return false
+	}
+	result := f.Type.Results.List[0].Type
+	if s, ok := result.(*ast.SelectorExpr); ok { // lockmw.Option
+		result = s.Sel
+	}
+	name, ok := result.(*ast.Ident)
+	return ok && strings.HasSuffix(name.Name, "Option") && name.IsExported()
+}
+
+// receiver is the type that a method is of; "" if the function is none.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	if name, ok := of.(*ast.Ident); ok {
+		return name.Name
+	}
+	return ""
+}
+
+// namesOf returns the names of variables or constants that are declared together.
+func namesOf(d *ast.GenDecl) (names []string) {
+	for _, spec := range d.Specs {
+		if values, ok := spec.(*ast.ValueSpec); ok {
+			for _, name := range values.Names {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// constants counts the constants of a type, which are 0, 1, 2, and so on.
+func constants(t *testing.T, path, of string) int {
+	t.Helper()
+	for _, d := range parse(t, filepath.Join(root, path)).Decls {
+		if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.CONST {
+			first, _ := d.Specs[0].(*ast.ValueSpec)
+			if name, ok := first.Type.(*ast.Ident); ok && name.Name == of {
+				return len(namesOf(d))
+			}
+		}
+	}
+	t.Fatalf("%s has no constants of type %s", path, of)
+	return 0
+}
