@@ -407,3 +407,43 @@ func openedWrite(hold *lockmw.Hold, fence int64) int64 {
 	}
 	return token
 }
+}
+
+// What docs/timeouts.md recommends for outages of Redis.
+func outages(ctx context.Context, rdb *redis.Client, client *asynq.Client, task *asynq.Task, item string) (*http.Server, error) {
+	locks, err := lockmw.New(rdb, lockmw.WithUnlockTimeout(500*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+
+	r := chi.NewRouter()
+	r.Use(middleware.Recoverer, authenticate, middleware.Timeout(10*time.Second))
+	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.Claim(userID)),
+		lockmw.WithWait(500*time.Millisecond), // for a busy lock and for Redis
+	)).Post("/orders", createOrder)
+
+	srv := &http.Server{
+		Handler:      r,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 15 * time.Second, // longer than the 10 s above
+	}
+
+	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.Claim(userID)),
+		lockmw.WithWait(300*time.Millisecond), // after that the handler runs, if Redis is the reason
+		lockmw.WithFailOpen(),
+	)).Post("/carts", createOrder)
+
+	err = lockmw.Do(ctx, locks, lockmw.Key("item", item), placeOrder,
+		lockmw.WithLease(2*time.Minute)) // a hold survives an outage of one minute
+	if errors.Is(err, lockmw.ErrUnavailable) { // placeOrder has not run
+		select {
+		case <-time.After(5 * time.Second): // Redis is full or refuses this client
+		case <-ctx.Done():
+		}
+	}
+
+	_, err = client.Enqueue(task, asynq.Timeout(2*time.Minute), asynq.MaxRetry(10))
+	return srv, err
+}
+
+var _ = outages
