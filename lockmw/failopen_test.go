@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -125,7 +126,8 @@ var openings = map[string][]any{
 		serverError("WRONGPASS invalid username-password pair"), serverError("DENIED Redis is running in protected mode"),
 		serverError("ERR Protocol error: unauthenticated multibulk length"),
 	},
-	"a certificate that one side refuses, or TLS on one side only": {
+	"TLS on one side only: the server closes the connection, or stays silent": {io.EOF, func(o *opening) { o.wire.Silence() }},
+	"a certificate that one side refuses, or an answer that is not TLS": {
 		&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}},
 		tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
 		&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")},

@@ -172,8 +172,8 @@ func TestREADMEIsShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Count(string(text), "\n"); lines > 200 {
-		t.Errorf("README.md has %d lines, more than 200", lines)
+	if lines := strings.Count(string(text), "\n"); lines > 180 {
+		t.Errorf("README.md has %d lines, more than 180", lines)
 	}
 }
 

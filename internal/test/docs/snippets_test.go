@@ -31,7 +31,7 @@ import (
 // Each block of Go in the documents stands here too, line by line, so that the compiler reads it. What
 // surrounds it is what a service has anyway.
 var _ = []any{
-	overNodes, firstLock, lockByHand, firstRoute, firstTask, sell,
+	overNodes, firstLock, lockByHand, firstRoute, firstTask,
 	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
 	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce, operators, recorded, silenced,
 	fencedWrite, openedWrite,
@@ -110,23 +110,6 @@ func firstTask(locks *lockmw.Client) error {
 	mux.Handle("order:fulfil", asynqmw.WithLock(locks, byItem)(asynq.HandlerFunc(fulfil)))
 
 	return srv.Run(mux)
-}
-
-func sell(ctx context.Context, db *sql.DB, item string) error {
-	hold, err := lockmw.Held(ctx, lockmw.Key("item", item)) // proof that ctx holds the lock
-	if err != nil {
-		return err
-	}
-	res, err := db.ExecContext(ctx,
-		`UPDATE items SET stock = stock - 1, fence = $1
-		  WHERE id = $2 AND stock > 0 AND fence <= $1`, hold.Token(), item)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, errors.New("sold out, or a newer holder has written"))
-	}
-	return nil
 }
 
 func wrapped(ctx context.Context, locks *lockmw.Client, order Order) (Receipt, error) {
@@ -406,7 +389,6 @@ func openedWrite(hold *lockmw.Hold, fence int64) int64 {
 		token = fence + 1
 	}
 	return token
-}
 }
 
 // What docs/timeouts.md recommends for outages of Redis.
