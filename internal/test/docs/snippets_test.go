@@ -193,7 +193,7 @@ func inOrder(ctx context.Context, locks *lockmw.Client, id string) (context.Cont
 
 func reading(ctx context.Context, locks *lockmw.Client, id string) (context.Context, *lockmw.Hold, error) {
 	rw := rwlock.New(locks)
-	ctx, hold, err := rw.RLock(ctx, lockmw.Key("price", id)) // rw.Lock writes, rw.Downgrade goes on reading
+	ctx, hold, err := rw.RLock(ctx, lockmw.Key("price", id)) // rw.Lock writes, rw.Downgrade turns a write hold into a read hold
 	return ctx, hold, err
 }
 
