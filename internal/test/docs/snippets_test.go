@@ -35,7 +35,7 @@ import (
 // surrounds it is what a service has anyway.
 var _ = []any{
 	overNodes, firstLock, lockByHand, firstRoute, firstTask, sell,
-	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
+	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, traced, logged,
 	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce, operators, recorded, silenced,
 	eachHour, wideTick,
 }
@@ -55,7 +55,6 @@ var (
 	authenticate func(http.Handler) http.Handler
 	pay          func(http.ResponseWriter, *http.Request)
 	userID       func(context.Context) (string, bool)
-	byUser       httpmw.KeyFunc
 	redisOpt     asynq.RedisClientOpt
 )
 
@@ -201,19 +200,6 @@ func keptPlace(ctx context.Context, fair *fairlock.Locker, id, taskID string) (*
 	_, hold, err := fair.Lock(ctx, lockmw.Key("item", id),
 		lockmw.WithWait(time.Second), lockmw.WithPlace(taskID, time.Minute))
 	return hold, err
-}
-
-func ownTests(ctx context.Context) []any {
-	locks := lockmw.NewLocal()
-	handler := httpmw.WithLock(locks, byUser)(http.HandlerFunc(createOrder))
-
-	_, hold, _ := locks.Lock(ctx, "user:42") // busy: somebody else has it, until hold.Unlock()
-	locks.Expire("user:42")                  // lost: whoever holds it now loses it
-
-	down := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: lockmw.ErrUnavailable} // Redis is down
-	})
-	return []any{handler, hold, down}
 }
 
 func traced(rdb *redis.Client) (*lockmw.Client, error) {
