@@ -387,7 +387,7 @@ func TestTransferWaits(t *testing.T) {
 		if err := transfer(t.Context(), locks, "7"); err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(start); waited != time.Hour { // immediately, by the clock on the wall
+		if waited := time.Since(start); waited != time.Hour { // of the time in the bubble
 			t.Errorf("transfer waited %v", waited)
 		}
 	})
