@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -13,15 +14,68 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/lockmw/go/examples/recipes/cronlock"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
 func nightly(ctx context.Context, locks lockmw.Locker, makeReport func(context.Context) error, logTick func(time.Time, bool, error)) error {
-	schedule, err := cron.ParseStandard("CRON_TZ=Europe/Berlin 30 4 * * *")
+	schedule, err := cron.ParseStandard("CRON_TZ=UTC 30 2 * * *")
 	if err != nil {
 		return err
 	}
 	return cronlock.Run(ctx, locks, "report:nightly", schedule, makeReport, logTick)
+}
+
+func logTick(at time.Time, ran bool, err error) {
+	switch {
+	case err != nil:
+		slog.Error("nightly report", "at", at, "ran_here", ran, "error", err)
+	case ran:
+		slog.Info("nightly report", "at", at)
+	}
+}
+
+// untilSignal lets a job that runs come to its end when ctx ends.
+func untilSignal(ctx context.Context, locks *lockmw.Client, schedule cron.Schedule, makeReport func(context.Context) error,
+	logTick func(time.Time, bool, error),
+) error {
+	jobs, stop := context.WithCancel(context.WithoutCancel(ctx)) // does not end with ctx
+	var loop sync.WaitGroup
+	loop.Go(func() { _ = cronlock.Run(jobs, locks, "report:nightly", schedule, makeReport, logTick) })
+
+	<-ctx.Done() // SIGTERM
+	end, cancel := context.WithTimeout(jobs, 10*time.Minute)
+	defer cancel()
+	err := locks.Shutdown(end) // starts no more jobs, and waits for the one that runs here
+	stop()
+	loop.Wait()
+	return err
+}
+
+func TestAJobThatRunsComesToItsEndAfterTheSignal(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		schedule, err := cron.ParseStandard("CRON_TZ=UTC 30 2 * * *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, signal := context.WithCancel(t.Context())
+		var ran []bool
+		err = untilSignal(ctx, usertest.Client(t, s), schedule, func(ctx context.Context) error {
+			signal()
+			time.Sleep(5 * time.Minute)
+			return ctx.Err()
+		}, func(at time.Time, here bool, err error) {
+			logTick(at, here, err)
+			if err != nil {
+				t.Error(at, err)
+			}
+			ran = append(ran, here)
+		})
+		if err != nil || !slices.Equal(ran, []bool{true}) {
+			t.Errorf("Shutdown: %v; ran: %v, want once, here", err, ran)
+		}
+	})
 }
 
 func Example_cron() {

@@ -18,8 +18,8 @@ var ErrNoNext = errors.New("cronlock: the schedule has no further time")
 // Run runs the job at each time of the schedule, in one of the replicas that call Run for the same key and schedule. It returns
 // the cause of ctx when that ends, and ErrNoNext. Each time, done receives what lockmw.Once has returned, in every replica.
 //
-// All replicas have to compute the same times: the schedule needs the same zone everywhere. A time that passes while the job
-// runs is skipped.
+// All replicas have to compute the same times: the schedule needs the same zone everywhere. The replica that runs the job skips a
+// time that passes meanwhile; another one waits, and runs it if the job ends while the tick is still due.
 func Run(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Schedule, job func(context.Context) error,
 	done func(at time.Time, ran bool, err error), opts ...lockmw.Option,
 ) error {
