@@ -19,7 +19,7 @@ type page struct{ path, text string }
 // pages returns all documents.
 func pages(t *testing.T) (list []page) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "internal/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "internal/*/*.md", "examples/*.md", "examples/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func pages(t *testing.T) (list []page) {
 }
 
 var (
-	fence   = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?\n)```$")
+	fence   = regexp.MustCompile("(?ms)^ *```(\\w*)\n(.*?\n) *```$")
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 )
