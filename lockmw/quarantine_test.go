@@ -123,7 +123,7 @@ func TestAServerThatIsNewGrantsNothingForTheQuarantine(t *testing.T) {
 	server := redistest.Redis(t)
 	first := usertest.Abandoned(t, server.NewClient(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
 	_, _, err := first.TryLock(t.Context(), "item")
-	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "may have lost locks, and grants none for another") {
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "may have lost locks and grants none for another") {
 		t.Errorf("a try: %v", err)
 	}
 	_, h := usertest.Lock(t, context.WithoutCancel(t.Context()), first, "item")
