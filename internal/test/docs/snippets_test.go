@@ -189,7 +189,7 @@ func inOrder(ctx context.Context, locks *lockmw.Client, id string) (context.Cont
 
 func reading(ctx context.Context, locks *lockmw.Client, id string) (context.Context, *lockmw.Hold, error) {
 	rw := rwlock.New(locks)
-	ctx, hold, err := rw.RLock(ctx, lockmw.Key("price", id)) // rw.Lock writes, rw.Downgrade goes on reading
+	ctx, hold, err := rw.RLock(ctx, lockmw.Key("price", id)) // rw.Lock writes, rw.Downgrade continues as a reader
 	return ctx, hold, err
 }
 
@@ -203,8 +203,8 @@ func ownTests(ctx context.Context) []any {
 	locks := lockmw.NewLocal()
 	handler := httpmw.WithLock(locks, byUser)(http.HandlerFunc(createOrder))
 
-	_, hold, _ := locks.Lock(ctx, "user:42") // busy: somebody else has it, until hold.Unlock()
-	locks.Expire("user:42")                  // lost: whoever holds it now loses it
+	_, hold, _ := locks.Lock(ctx, "user:42") // busy: another caller holds it until hold.Unlock()
+	locks.Expire("user:42")                  // lost: its current holder loses it
 
 	down := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: lockmw.ErrUnavailable} // Redis is down
@@ -242,7 +242,7 @@ func parts() {
 	_ = []httpmw.KeyFunc{
 		httpmw.By("user", httpmw.URLParam("userID")),  // chi:      /users/{userID}/orders
 		httpmw.By("user", httpmw.PathValue("userID")), // net/http: POST /users/{userID}/orders
-		httpmw.By("user", httpmw.Claim(userID)),       // what authentication has put into the context
+		httpmw.By("user", httpmw.Claim(userID)),       // the identity from authentication
 		httpmw.By("tenant", httpmw.Header("X-Tenant")),
 		httpmw.By("customer", httpmw.JSON("/customer/id")), // a JSON pointer (RFC 6901) into the body
 	}
@@ -273,7 +273,7 @@ func keptTurn(locks *lockmw.Client, byCustomer asynqmw.KeyFunc, client *asynq.Cl
 	fair := fairlock.New(locks)
 	mux.Handle("order:fulfil", asynqmw.WithLock(fair, byCustomer,
 		asynqmw.WithRequeueDelay(0, time.Second),
-		asynqmw.WithPlaceKept(time.Minute), // longer than the task is away
+		asynqmw.WithPlaceKept(time.Minute), // longer than the task takes to come back
 		asynqmw.WithRescue(client),         // an *asynq.Client
 	)(asynq.HandlerFunc(fulfil)))
 }
