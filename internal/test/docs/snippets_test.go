@@ -210,7 +210,7 @@ func parts() {
 	_ = []httpmw.KeyFunc{
 		httpmw.By("user", httpmw.URLParam("userID")),  // chi:      /users/{userID}/orders
 		httpmw.By("user", httpmw.PathValue("userID")), // net/http: POST /users/{userID}/orders
-		httpmw.By("user", httpmw.Claim(userID)),       // what authentication has put into the context
+		httpmw.By("user", httpmw.Claim(userID)),       // the identity from authentication
 		httpmw.By("tenant", httpmw.Header("X-Tenant")),
 		httpmw.By("customer", httpmw.JSON("/customer/id")), // a JSON pointer (RFC 6901) into the body
 	}
@@ -241,7 +241,7 @@ func keptTurn(locks *lockmw.Client, byCustomer asynqmw.KeyFunc, client *asynq.Cl
 	fair := fairlock.New(locks)
 	mux.Handle("order:fulfil", asynqmw.WithLock(fair, byCustomer,
 		asynqmw.WithRequeueDelay(0, time.Second),
-		asynqmw.WithPlaceKept(time.Minute), // longer than the task is away
+		asynqmw.WithPlaceKept(time.Minute), // longer than the task takes to come back
 		asynqmw.WithRescue(client),         // an *asynq.Client
 	)(asynq.HandlerFunc(fulfil)))
 }
