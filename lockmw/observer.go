@@ -44,7 +44,7 @@ type Observer struct {
 type Attempt struct {
 	Key    string
 	Name   string // name of the lock in spans, metrics and log lines: see WithName
-	Op     string // "lock" or "try_lock"; "lead" for Lead, "once" for Once
+	Op     string // "lock", "try_lock"; by Lead "lead", by Once "once"
 	Mode   string // exclusive, fair, read, write or permit
 	Policy Policy
 }

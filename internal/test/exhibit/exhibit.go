@@ -12,6 +12,7 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
+	"github.com/lockmw/go/semaphore"
 )
 
 // An exhibit is a run of locks of all modes, on Redis and in the process, whose waits, holds and
@@ -50,6 +51,8 @@ func (e *exhibit) modes() {
 	for _, l := range []lockmw.Locker{local, local.RLocker()} {
 		e.waitFor(local, l, e.key+"/modes")
 	}
+	permits := semaphore.New(e.locks, 1)
+	e.waitFor(permits, permits, e.key+"/permits") // a lock and a semaphore do not share a key
 	_, hold := usertest.Lock(e.T, e.Context(), e.locks, e.key+"/modes", lockmw.WithWait(0))
 	usertest.Unlock(e.T, hold)
 	run := func(context.Context) error { return nil }
