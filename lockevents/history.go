@@ -66,8 +66,8 @@ type Page struct {
 }
 
 // Back yields the events of all keys in pages of 100 entries, from the end of the stream back to the entry after the id after, or
-// to the beginning if after is "". To get only newer events the next time, pass the LastID of the first page. Back reads each page
-// only when the caller asks for it. It yields at most one error, which wraps that of Redis, and then ends.
+// to the beginning if after is "". To get only newer events the next time, pass the LastID of the first page. Back reads each
+// page only when the caller asks for it. It yields at most one error, which wraps that of Redis, and then ends.
 func (h *History) Back(ctx context.Context, after string) iter.Seq2[Page, error] {
 	option.NotNil(h.rdb, "lockevents: the History was not made by NewHistory")
 	return func(yield func(Page, error) bool) {

@@ -63,8 +63,8 @@ type Recorder struct {
 	idle    sync.Cond // writing has become false
 }
 
-// New returns a Recorder. It uses the redis client and the prefix of the Inspector, and sends nothing until there is an event. New
-// panics if the Inspector is nil or an option is invalid.
+// New returns a Recorder. It uses the redis client and the prefix of the Inspector, and sends nothing until there is an event.
+// New panics if the Inspector is nil or an option is invalid.
 func New(insp *lockmw.Inspector, opts ...Option) *Recorder {
 	option.NotNil(insp, "lockevents: New: the Inspector is nil")
 	r := &Recorder{config: config{length: 2000, logger: slog.Default()}, rdb: insp.Redis(), stream: streamOf(insp)}
@@ -150,8 +150,8 @@ func (r *Recorder) send(ctx context.Context, events []Event, dropped int) error 
 	return err
 }
 
-// Close writes the buffered events, and returns their error if that fails. It takes a few seconds at most. Close it after the last
-// Client: later events are dropped. Close may be called again.
+// Close writes the buffered events, and returns their error if that fails. It takes a few seconds at most. Close it after the
+// last Client: later events are dropped. Close may be called again.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	r.closed = true
@@ -175,8 +175,8 @@ type Taken struct {
 const maxBy = 128
 
 // ForceUnlocked records that an operator has released holds with lockmw.Inspector.ForceUnlock. by is the name of the operator, or
-// "page" or "command" if it is unknown; at most 128 bytes of it are recorded. Unlike other events, these are never dropped, and are
-// written before ForceUnlocked returns. An error is from Redis or from ctx.
+// "page" or "command" if it is unknown; at most 128 bytes of it are recorded. Unlike other events, these are never dropped, and
+// are written before ForceUnlocked returns. An error is from Redis or from ctx.
 func (r *Recorder) ForceUnlocked(ctx context.Context, by string, taken ...Taken) error {
 	now := time.Now()
 	by = strings.ToValidUTF8(by[:min(len(by), maxBy)], "")

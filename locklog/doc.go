@@ -18,12 +18,13 @@
 //	WARN   lockmw: release failed  the server did not confirm a release: other callers may wait until the lease expires
 //	ERROR  lockmw: lock lost       a hold ended before it was released: another holder may run at the same time
 //
-// The end of a hold is at most one line: a loss or a failed release is logged instead of a long hold. A wait is the whole call: if
-// it was slow without another holder, the server was slow. A call that failed for a reason other than Redis is logged only if its
-// wait was slow, even if its context ended: the caller gets the error.
+// The end of a hold is at most one line: a loss or a failed release is logged instead of a long hold. A wait is the whole call:
+// if it was slow without another holder, the server was slow. A call that failed for a reason other than Redis is logged only if
+// its wait was slow, even if its context ended: the caller gets the error.
 //
-// While Redis is unavailable there is one line in 10 s for each kind of failure: each error that Redis answers, such as OOM, refused
-// connections, and silence. If package httpmw refuses a request because of it, only this line is logged, and none by httpmw.
+// While Redis is unavailable there is one line in 10 s for each kind of failure: each error that Redis answers, such as OOM,
+// refused connections, and silence. If package httpmw refuses a request because of it, only this line is logged, and none by
+// httpmw.
 //
 // A wait or a hold that continues is logged once, when it reaches the threshold. Calls that wait without a holder in the way wait
 // for Redis itself: "still waiting" is logged for only one of them in 10 s.

@@ -34,8 +34,8 @@ func (r *reporter) loggerFor(ctx context.Context, level slog.Level) *slog.Logger
 	return logger
 }
 
-// logWait logs a wait that has ended. seen is the queue that it met. missed is the number of calls that failed in the same way and
-// were not logged.
+// logWait logs a wait that has ended. seen is the queue that it met. missed is the number of calls that failed in the same way
+// and were not logged.
 func (r *reporter) logWait(
 	ctx context.Context, message string, a *lockmw.Attempt, s *attempt, seen lockmw.Contention, err error, missed int,
 ) {

@@ -14,13 +14,13 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// New returns an observer that logs to logger, for lockmw.WithObserver: as an option of lockmw.New for all locks of a Client, or of
-// single calls. It may be used any number of times. If logger is nil, each line goes to the logger that slog.Default returns at
-// that moment. New panics if the value of an option is invalid.
+// New returns an observer that logs to logger, for lockmw.WithObserver: as an option of lockmw.New for all locks of a Client, or
+// of single calls. It may be used any number of times. If logger is nil, each line goes to the logger that slog.Default returns
+// at that moment. New panics if the value of an option is invalid.
 //
-// Lines are logged with the context of the attempt or the hold, in which handlers find trace ids. A line for which the logger is not
-// enabled costs nothing. If the logger is not enabled for errors when an attempt begins, later lines of that attempt are not logged
-// either.
+// Lines are logged with the context of the attempt or the hold, in which handlers find trace ids. A line for which the logger is
+// not enabled costs nothing. If the logger is not enabled for errors when an attempt begins, later lines of that attempt are not
+// logged either.
 func New(logger *slog.Logger, opts ...Option) *lockmw.Observer {
 	r := &reporter{config: newConfig(opts), logger: logger}
 	r.waits.init(r.slowWait, r.stillWaiting)

@@ -37,8 +37,8 @@ func newConfig(opts []Option) *config {
 	return c
 }
 
-// WithSlowWait sets how long a call must wait to be logged: once when it has waited for d, and again when its wait has ended. Default
-// 1 s. 0 logs every call when its wait has ended, lockmw.Forever logs none. New panics for negative values.
+// WithSlowWait sets how long a call must wait to be logged: once when it has waited for d, and again when its wait has ended.
+// Default 1 s. 0 logs every call when its wait has ended, lockmw.Forever logs none. New panics for negative values.
 func WithSlowWait(d time.Duration) Option {
 	return func(c *config) { c.slowWait = d }
 }
@@ -49,10 +49,10 @@ func WithLongHold(d time.Duration) Option {
 	return func(c *config) { c.longHold = d }
 }
 
-// WithKeyRedactor hides keys: lines show the result of f instead of the key, or no key if the result is "". Default: the key itself.
-// f must be safe for concurrent use, and is called only for lines that are written. If it panics, they show "!PANIC". With a redactor
-// lines do not quote error messages, because servers and proxies may repeat keys in them. They still show lock.name, which is the
-// key's kind unless lockmw.WithName is set.
+// WithKeyRedactor hides keys: lines show the result of f instead of the key, or no key if the result is "". Default: the key
+// itself. f must be safe for concurrent use, and is called only for lines that are written. If it panics, they show "!PANIC".
+// With a redactor lines do not quote error messages, because servers and proxies may repeat keys in them. They still show
+// lock.name, which is the key's kind unless lockmw.WithName is set.
 func WithKeyRedactor(f func(key string) string) Option {
 	return func(c *config) {
 		c.redactKey, c.quoteErrors = f, false

@@ -30,7 +30,8 @@ func onPermits(t *testing.T, n int, test func(t *testing.T, both func() (lock, p
 	})
 }
 
-// All permits are held by calls that wait for a lock whose holder needs a permit. If one of the calls continues, there is no deadlock.
+// All permits are held by calls that wait for a lock whose holder needs a permit. If one of the calls continues, there is no
+// deadlock.
 func TestACircleThroughASemaphore(t *testing.T) {
 	test := func(stuck bool) {
 		onPermits(t, 2, func(t *testing.T, both func() (lock, permits lockmw.Locker)) {

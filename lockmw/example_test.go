@@ -25,8 +25,8 @@ func Example() {
 	// Output: holds user:42 true
 }
 
-// A call with the context of the hold re-enters the lock: it needs no round trip and cannot wait for itself. The lock is free when
-// the last hold ends, in whatever order they end.
+// A call with the context of the hold re-enters the lock: it needs no round trip and cannot wait for itself. The lock is free
+// when the last hold ends, in whatever order they end.
 func Example_reentry() {
 	locks := lockmw.NewLocal()
 	ctx, outer, _ := locks.Lock(context.Background(), "user:42")
@@ -310,7 +310,8 @@ func ExampleHeld() {
 	// lost: true
 }
 
-// LockAll takes the locks of all keys or of none. It sorts the keys, so that two transfers in opposite directions cannot deadlock.
+// LockAll takes the locks of all keys or of none. It sorts the keys, so that two transfers in opposite directions cannot
+// deadlock.
 func ExampleLockAll() {
 	locks := lockmw.NewLocal()
 	ctx, holds, err := lockmw.LockAll(context.Background(), locks,

@@ -80,8 +80,8 @@ func ExampleNewInspector() {
 	// lost: true
 }
 
-// With two replicas, a lock counts only once both have it, so that a fail-over to either of them keeps it. The server itself should
-// have min-replicas-to-write 1 and min-replicas-max-lag 1.
+// With two replicas, a lock counts only once both have it, so that a fail-over to either of them keeps it. The server itself
+// should have min-replicas-to-write 1 and min-replicas-max-lag 1.
 //
 //nolint:testableexamples // it needs Sentinels and replicas
 func ExampleWithReplicas() {

@@ -104,7 +104,8 @@ func takeFree(t *testing.T, locks *lockmw.Client) (holds [successionKeys]*lockmw
 	return holds
 }
 
-// takeFromHolders makes locks take all keys as soon as possible. It returns how many were taken before the deadlines of the holds.
+// takeFromHolders makes locks take all keys as soon as possible. It returns how many were taken before the deadlines of the
+// holds.
 func takeFromHolders(t *testing.T, locks *lockmw.Client, holds [successionKeys]*lockmw.Hold) int {
 	t.Helper()
 	var early atomic.Int32

@@ -43,8 +43,8 @@ var (
 	}
 )
 
-// afterFailover takes a lock in each shelter, by clients that are then cut off. The master dies, and a replica
-// with its own clock takes its place. When the next caller gets the lock, it calls judge with the time since the holder's deadline.
+// afterFailover takes a lock in each shelter, by clients that are then cut off. The master dies, and a replica with its own clock
+// takes its place. When the next caller gets the lock, it calls judge with the time since the holder's deadline.
 func afterFailover(t *testing.T, ahead time.Duration, lease func(shelter) time.Duration, judge func(in shelter, late time.Duration)) {
 	t.Helper()
 	servers := redistest.NewClockedSentinel(t, 1, 0, ahead)

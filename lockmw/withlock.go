@@ -12,9 +12,9 @@ import (
 // Do runs fn under key's lock, with a context that carries the hold and ends when the lock is lost. It waits for the lock as Lock
 // does. If Do does not get the lock, it returns an *Error and does not call fn. A panic in fn continues after the release.
 //
-// If the lock was lost while fn ran, or the Client was closed, Do returns an *Error that wraps ErrLost or ErrClosed, and the error
-// of fn if there is one: another holder may have run at the same time. Otherwise Do returns the result of fn. A release that the
-// server did not confirm is not an error, because fn ran alone; observers receive it.
+// If the lock was lost while fn ran, or the Client was closed, Do returns an *Error that wraps ErrLost or ErrClosed, and the
+// error of fn if there is one: another holder may have run at the same time. Otherwise Do returns the result of fn. A release
+// that the server did not confirm is not an error, because fn ran alone; observers receive it.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error, opts ...Option) error {
 	if option.IsNil(l) || fn == nil {
 		return &Error{Op: "lock", Key: key, Err: errNilArgument}
@@ -51,8 +51,8 @@ func lossDuring(h *Hold, lost, returned error) error {
 	return h.fail(op, fmt.Errorf("%w; the function returned: %w", lost, returned))
 }
 
-// WithLock returns a function that runs fn under the lock whose key is made of each input. The returned function does not wait for
-// the lock unless WithWait is set. It returns the errors of Do, and an *Error with Op "key" if key fails; if key returns
+// WithLock returns a function that runs fn under the lock whose key is made of each input. The returned function does not wait
+// for the lock unless WithWait is set. It returns the errors of Do, and an *Error with Op "key" if key fails; if key returns
 // ErrNoLock, it runs fn without a lock. WithLock panics if an argument is nil or CheckOptions returns an error.
 func WithLock[In any](l Locker, key KeyFunc[In], fn func(context.Context, In) error, opts ...Option) func(context.Context, In) error {
 	if fn == nil {
