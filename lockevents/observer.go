@@ -22,8 +22,8 @@ func (r *Recorder) Observer() *lockmw.Observer {
 	}
 }
 
-// start begins an attempt. If the observer is mounted twice, both use the second attempt: the first of two callbacks changes its
-// phase, and the second does nothing.
+// start begins an attempt. If two observers of one Recorder are mounted, both use the second attempt. The first of two callbacks
+// changes its phase, and the second does nothing. Contended does not change the phase, so both record a wait.
 func (r *Recorder) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	s := &attempt{}
 	s.Init(ctx, r, s, a.Key)
