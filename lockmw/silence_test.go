@@ -19,7 +19,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A call whose time is over before go-redis gives up dialling says what is wrong all the same.
+// A call whose time ends before go-redis gives up dialling still returns the cause.
 func TestTheReasonOfASilenceIsTold(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1" // no test is given this port
@@ -46,7 +46,7 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 		backoff, wait time.Duration
 		want          []string
 	}{
-		"a port where nobody listens":                  {nobody, time.Minute, 300 * time.Millisecond, []string{"connection refused"}},
+		"a port without a listener":                    {nobody, time.Minute, 300 * time.Millisecond, []string{"connection refused"}},
 		"a port with TLS":                              {withTLS.Addr().String(), time.Minute, 300 * time.Millisecond, []string{"not answered", "TLS"}},
 		"a port with TLS, after go-redis has told why": {withTLS.Addr().String(), time.Millisecond, time.Second, []string{"EOF", "TLS"}},
 	} {

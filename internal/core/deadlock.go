@@ -41,7 +41,7 @@ func (s *DeadlockStep) String() string {
 	if s.Label != "" {
 		who += " (" + s.Label + ")"
 	}
-	return fmt.Sprintf("%s has had %q for %v and has waited for %q for %v",
+	return fmt.Sprintf("%s has held %q for %v and has waited for %q for %v",
 		who, shortKey(s.Has), s.Held.Round(time.Millisecond), shortKey(s.Wants), s.Waited.Round(time.Millisecond))
 }
 
