@@ -2,6 +2,7 @@ package lockevents
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -12,6 +13,7 @@ import (
 // An attempt is one call for a lock and its hold.
 type attempt struct {
 	observe.Attempt[Recorder, attempt]
+	waits atomic.Bool // that it waits has been recorded
 }
 
 // Observer returns an observer that records the events of locks, for lockmw.WithObserver: as an option of New for all locks of a
@@ -22,8 +24,8 @@ func (r *Recorder) Observer() *lockmw.Observer {
 	}
 }
 
-// start begins an attempt. If two observers of one Recorder are mounted, both use the second attempt. The first of two callbacks
-// changes its phase, and the second does nothing. Contended does not change the phase, so both record a wait.
+// start begins an attempt. If two observers of one Recorder are mounted, both use the second attempt: the first of two callbacks
+// changes it, and the second does nothing.
 func (r *Recorder) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	s := &attempt{}
 	s.Init(ctx, r, s, a.Key)
@@ -45,7 +47,7 @@ func event(kind Kind, a *lockmw.Attempt, s *attempt) Event {
 
 func (r *Recorder) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Contention) {
 	s := r.in(ctx, observe.Waiting)
-	if s == nil {
+	if s == nil || s.waits.Swap(true) {
 		return
 	}
 	e := event(Waits, &a, s)
