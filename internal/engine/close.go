@@ -57,7 +57,7 @@ func (e *Engine) close() error {
 	e.schedule.Stop()
 	e.detector.Stop()
 	e.inboxes.Stop()
-	e.looks.Stop()
+	e.diagnoses.Stop()
 	e.sender.Stop()
 	return left.Report(e.cfg.Logger)
 }

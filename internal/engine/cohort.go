@@ -19,15 +19,15 @@ type cohort struct {
 	list.Links[*cohort]
 
 	waiters    localq.Queue
-	request    *request      // sent, and not granted yet
-	lease      *lease        // granted
-	sentAt     clock.Instant // when a request, a renewal for joining readers or a release was sent
-	tally      *tally        // of the lease; nil: nobody has waited behind it
-	tokenBlock int32         // how many passes the last uncontended grant had tokens for
-	releasing  *release      // on its way; nil: none
-	raising    bool          // raise.lua is on its way
-	raises     int8          // runs of it since the last grant
-	over       bool          // it is not used any more
+	request    *request        // sent, and not granted yet
+	lease      *lease          // granted
+	sentAt     clock.Instant   // when a request, a renewal for joining readers or a release was sent
+	reporter   *waiterReporter // of the lease; nil: nobody has waited behind it
+	tokenBlock int32           // how many passes the last uncontended grant had tokens for
+	releasing  *release        // on its way; nil: none
+	raising    bool            // raise.lua is on its way
+	raises     int8            // runs of it since the last grant
+	over       bool            // it is not used any more
 }
 
 // isShared reports whether the callers are readers that share a lease.
@@ -35,8 +35,8 @@ func (c *cohort) isShared() bool { return c.kind == sharing }
 
 // unlock unlocks the shard. It removes the cohort if that has nothing to do.
 func (c *cohort) unlock() {
-	if c.lease != nil && (c.waiters.Len > 0 || c.tally != nil) {
-		c.keepTally()
+	if c.lease != nil && (c.waiters.Len > 0 || c.reporter != nil) {
+		c.planReport()
 	}
 	c.removeIfIdle()
 	c.shard.mu.Unlock()
@@ -62,7 +62,7 @@ func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err
 		}
 	}
 	switch waiting := c.waiting(); {
-	case w.IsHurried() && c.releasing != nil && c.releasing.lastErr != nil:
+	case w.FailsFast() && c.releasing != nil && c.releasing.lastErr != nil:
 		return nil, &core.AcquireError{Err: transport.Failure(c.releasing.lastErr)} // nobody gets the lock before the release
 	case w.Req.MaxWaiters > 0 && waiting >= w.Req.MaxWaiters:
 		holders, _ := c.knownHolders(at)
@@ -79,8 +79,8 @@ func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err
 		}
 		return nil, nil
 	}
-	if w.IsHurried() {
-		c.hurry()
+	if w.FailsFast() {
+		c.retryNow()
 	}
 	if r := c.newRequest(nil); r != nil {
 		return r.call(), nil
@@ -174,7 +174,7 @@ func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
 // set the whole lease; otherwise it has set the accept window.
 func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant, confirmed bool) {
 	e, now := c.e, clock.Now()
-	r.provesLoss()
+	r.loseEarlierLease()
 	switch {
 	case c.waiters.Len == 0:
 		c.detach(r)
@@ -183,8 +183,8 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	case !now.Before(until):
 		r.onLate()
 		return
-	case r.isOld(g):
-		r.onOldToken()
+	case r.isStale(g):
+		r.onStaleToken()
 		return
 	}
 	c.noteToken(g.Token + g.Tokens - 1)
@@ -204,7 +204,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	c.detachKeepingID(r)
 	c.lease = l
 	if r.several {
-		c.startTally(l, unknown)
+		c.startReporter(l, unknown)
 	}
 	c.addLease(l)
 	e.identity.used(now)

@@ -75,12 +75,12 @@ type Engine struct {
 	sender          *transport.Sender
 	releaseTimeouts *transport.Timeouts               // for the confirmation of releases
 	secretOf        func(holder string) script.Secret // of the tickets for a lock
-	looks           transport.Looks
+	diagnoses       transport.Diagnoses
 	outages         loglimit.Limit
 	unreleased      loglimit.Limit
 	forged          loglimit.Limit
 	unwanted        unwanted
-	stalls          *transport.Timeouts // for waits that are to be looked at
+	selfWaits       *transport.Timeouts // for waits that are to be looked at
 	process         string              // host, process id and a random part
 	ids             idTable
 	lastID          atomic.Uint64
@@ -152,7 +152,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.probe = transport.NewProbe(e.sender, e.schedule, cfg.Prefix, cfg.Logger)
 	e.identity.init(e, topology)
 	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
-	e.stalls = transport.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
+	e.selfWaits = transport.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	e.beKnown()
 	return e, nil
 }
@@ -233,16 +233,16 @@ func (c *cohort) await(w *localq.Waiter) (core.Hold, error) {
 	if h, err := w.Poll(c); h != nil || err != nil {
 		return h, err // most waits have ended already
 	}
-	var stalled <-chan struct{}
+	var selfWait <-chan struct{}
 	if w.Req.Wait > core.StallAfter {
-		stalled = c.e.stalls.Next(w.Began).Done()
+		selfWait = c.e.selfWaits.Next(w.Began).Done()
 	}
 	var found <-chan *core.DeadlockError
 	if n := c.beginNested(w); n != nil {
 		defer n.end()
 		found = n.Found
 	}
-	return w.Await(c, stalled, found)
+	return w.Await(c, selfWait, found)
 }
 
 // Backend tells where the locks live.

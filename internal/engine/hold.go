@@ -82,7 +82,7 @@ func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 		return err
 	}
 	n := l.renewal(duration)
-	return c.e.insist(ctx, h.gone, n.Call, func(a *transport.Reply) (again bool, err error) {
+	return c.e.retryUntil(ctx, h.gone, n.Call, func(a *transport.Reply) (again bool, err error) {
 		return isPassing(a), h.whileHeld(func() ([]*hold, error) { return h.onExtended(a, duration) })
 	})
 }
@@ -151,12 +151,12 @@ func (h *hold) Downgrade(ctx context.Context) error {
 		return err
 	}
 	l.mode = core.Read // from here on it may not exclude readers
-	if l.run != nil {
-		l.run.takeOff() // else readers would wait for those who were served
+	if l.grantBatch != nil {
+		l.grantBatch.removeServed() // else readers would wait for those who were served
 	}
 	c.shard.mu.Unlock()
 	d := script.Downgrade{Keys: &c.keys, ID: l.id}
-	return c.e.insist(ctx, h.gone, d.Call, func(a *transport.Reply) (again bool, err error) {
+	return c.e.retryUntil(ctx, h.gone, d.Call, func(a *transport.Reply) (again bool, err error) {
 		return isPassing(a), h.whileHeld(func() ([]*hold, error) {
 			outcome, err := script.DowngradeAnswer(a)
 			if err == nil && outcome == script.NotHeld {
@@ -177,10 +177,10 @@ func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, tim
 	l, c := h.lease, h.lease.c
 	var a script.Began
 	b := script.Begin{Keys: &c.keys, ID: l.id, Token: h.Token(), Tick: t}
-	err := c.e.insist(ctx, unended, b.Call, func(r *transport.Reply) (again bool, err error) {
+	err := c.e.retryUntil(ctx, unended, b.Call, func(r *transport.Reply) (again bool, err error) {
 		a, err = script.BeginAnswer(r)
 		if err == nil && a.Outcome == script.Done && a.Answer == core.TickBegun {
-			err = r.Few // other answers rest on nothing that this run has written
+			err = r.ReplicaErr // other answers rest on nothing that this run has written
 		}
 		return !transport.IsFinal(err), transport.Failure(err)
 	})
@@ -194,9 +194,9 @@ func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, tim
 func (h *hold) MarkTick(ctx context.Context, t core.Tick) (again bool, err error) {
 	c := h.lease.c
 	m := script.Mark{Keys: &c.keys, Token: h.Token(), Tick: t}
-	err = c.e.insist(ctx, unended, m.Call, func(r *transport.Reply) (tryAgain bool, err error) {
+	err = c.e.retryUntil(ctx, unended, m.Call, func(r *transport.Reply) (tryAgain bool, err error) {
 		again, err = script.MarkAnswer(r)
-		err = cmp.Or(err, r.Few)
+		err = cmp.Or(err, r.ReplicaErr)
 		return !transport.IsFinal(err), transport.Failure(err)
 	})
 	return again, err
@@ -224,8 +224,8 @@ func (h *hold) IsContended() bool {
 	return h.lease.contended
 }
 
-// insistTimeout is after how long without an answer insist tries again. What is late does no harm.
-const insistTimeout = time.Second
+// tryTimeout is after how long without an answer insist tries again. What is late does no harm.
+const tryTimeout = time.Second
 
 // A prepareCall prepares a run of a script.
 type prepareCall func(context.Context, *script.Set, func(*transport.Reply)) *transport.Call
@@ -236,9 +236,9 @@ type readAnswer func(*transport.Reply) (again bool, err error)
 // unended is for what is tried until its context ends.
 func unended() error { return nil }
 
-// insist runs a script until read finds no error in its answer, or none after which to try again, or ctx ends, or ended
+// retryUntil runs a script until read finds no error in its answer, or none after which to try again, or ctx ends, or ended
 // returns an error.
-func (e *Engine) insist(ctx context.Context, ended func() error, prepare prepareCall, read readAnswer) error {
+func (e *Engine) retryUntil(ctx context.Context, ended func() error, prepare prepareCall, read readAnswer) error {
 	var failures outage
 	var last error
 	for {
@@ -249,7 +249,7 @@ func (e *Engine) insist(ctx context.Context, ended func() error, prepare prepare
 		if last == nil || !errors.Is(err, core.ErrSilent) {
 			last = err
 		}
-		if err := e.await(ctx, failures.note(clock.Now()), last); err != nil {
+		if err := e.pause(ctx, failures.note(clock.Now()), last); err != nil {
 			return err
 		}
 		if err := ended(); err != nil {
@@ -259,7 +259,7 @@ func (e *Engine) insist(ctx context.Context, ended func() error, prepare prepare
 }
 
 // await pauses before the next try. It returns an error if there is none: with the last reply, if ctx has ended.
-func (e *Engine) await(ctx context.Context, d time.Duration, last error) error {
+func (e *Engine) pause(ctx context.Context, d time.Duration, last error) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -274,7 +274,7 @@ func (e *Engine) await(ctx context.Context, d time.Duration, last error) error {
 
 // try runs a script once for insist.
 func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) (again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, insistTimeout)
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
 	r, err := e.ask(ctx, prepare)
 	if err != nil {
@@ -284,7 +284,7 @@ func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) 
 }
 
 // isPassing reports whether it may help to run a script again that was answered so (rules 14 and 21 of docs/protocol.md).
-func isPassing(a *transport.Reply) bool { return transport.IsPassing(a.Err) || a.Few != nil }
+func isPassing(a *transport.Reply) bool { return transport.IsPassing(a.Err) || a.ReplicaErr != nil }
 
 // ask runs a script once.
 func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply, error) {
@@ -324,17 +324,17 @@ func (c *cohort) noteToken(token int64) {
 	c.greatest = max(c.greatest, token)
 }
 
-// isOld reports whether a grant has a token which is not greater than one that was seen before the request was sent, or of
+// isStale reports whether a grant has a token which is not greater than one that was seen before the request was sent, or of
 // the key since. Readers share a token, which may be older. Grants of permits may come in another order than their tokens.
-func (r *request) isOld(g script.Grant) bool {
+func (r *request) isStale(g script.Grant) bool {
 	if r.c.kind != permit {
 		r.seen = max(r.seen, r.c.greatest)
 	}
 	return r.leader.Req.Mode != core.Read && g.Token <= r.seen
 }
 
-// onOldToken goes on with a counter that was raised. What was granted is given up by the next request.
-func (r *request) onOldToken() {
+// onStaleToken goes on with a counter that was raised. What was granted is given up by the next request.
+func (r *request) onStaleToken() {
 	c := r.c
 	c.detach(r)
 	c.raising = true

@@ -19,24 +19,24 @@ import (
 // A lease is what the server has granted to this process, under one id. It is passed from hold to hold
 // within the process as long as there are tokens, or shared by several readers. The shard's mutex guards it.
 type lease struct {
-	c         *cohort
-	id        *script.ID
-	duration  time.Duration
-	grantedAt clock.Instant    // when it came to this process
-	holds     list.List[*hold] // one, or those of readers that share it, the first to end first
-	placed    *hold            // ended, and its kept place ends with it; nil: none
-	slots     string           // of a permit
-	mode      core.Mode        // Read from a downgrade on
-	confirmed bool             // the server has set the duration; before that, the accept window
-	over      bool             // released or lost
-	contended bool             // another process waits for the lock
-	run       *run             // who may have it next, in strict order; nil: it has none
-	checking  bool             // a renewal is to say whether more readers may join
-	paced     bool             // a renewal waits for its turn
-	moved     bool             // its slot has, and replicas there have not acknowledged it
-	listens   bool             // counted by its inbox
-	takenAway bool             // a message says that an operator took it away, and no renewal has been answered since
-	overdue   bool             // a renewal has no answer in good time, which the holders know
+	c          *cohort
+	id         *script.ID
+	duration   time.Duration
+	grantedAt  clock.Instant    // when it came to this process
+	holds      list.List[*hold] // one, or those of readers that share it, the first to end first
+	placed     *hold            // ended, and its kept place ends with it; nil: none
+	slots      string           // of a permit
+	mode       core.Mode        // Read from a downgrade on
+	confirmed  bool             // the server has set the duration; before that, the accept window
+	over       bool             // released or lost
+	contended  bool             // another process waits for the lock
+	grantBatch *grantBatch      // who may have it next, in strict order; nil: it has none
+	checking   bool             // a renewal is to say whether more readers may join
+	paced      bool             // a renewal waits for its turn
+	moved      bool             // its slot has, and replicas there have not acknowledged it
+	listens    bool             // counted by its inbox
+	takenAway  bool             // a message says that an operator took it away, and no renewal has been answered since
+	overdue    bool             // a renewal has no answer in good time, which the holders know
 
 	first        int64         // the token that it began with
 	tokens       localq.Tokens // a shared lease has only one
@@ -191,7 +191,7 @@ func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 // cancelHeld is cancel for a lease that the server has granted, and of which this process has begun no release. Many plain ones are
 // released by one run of release_batch.lua.
 func (l *lease) cancelHeld() {
-	if l.placed != nil || l.run != nil || l.id.Copied() {
+	if l.placed != nil || l.grantBatch != nil || l.id.Copied() {
 		l.cancel() // a release leaves what belongs to these if the lease is lost
 		return
 	}
@@ -205,8 +205,8 @@ func (l *lease) target() cancelTarget {
 	if l.placed != nil {
 		t.place, t.endPlace = l.placed.Req.Place, l.placed.Token()
 	}
-	if l.run != nil {
-		t.served = l.run.servedIDs(0)
+	if l.grantBatch != nil {
+		t.served = l.grantBatch.servedIDs(0)
 	}
 	return t
 }
@@ -240,12 +240,12 @@ func (l *lease) detachKeepingID(cause error) (lost []*hold) {
 	}
 	if l.c.lease == l {
 		l.c.lease = nil
-		l.c.endTally()
+		l.c.stopReporter()
 	}
 	l.c.removeLease(l)
 	l.c.e.schedule.Remove(&l.timer)
-	if l.run != nil {
-		l.run.end()
+	if l.grantBatch != nil {
+		l.grantBatch.end()
 	}
 	return lost
 }

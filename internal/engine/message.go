@@ -38,7 +38,7 @@ func (r reader) Message(channel, payload string) {
 			v.c.shard.mu.Lock()
 			v.contendedAt = clock.Now()
 			v.setContended(true)
-			v.endRun()
+			v.closeGrantBatch()
 			v.c.shard.mu.Unlock()
 		case *request: // it has the lock, and the answer that says so is on the way
 			v.c.shard.mu.Lock()
@@ -127,8 +127,8 @@ func (r *request) accepts(m *script.Message) bool {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
-		if r.run != nil && m.Number > r.run.lease.tokens.Last() { // else the message is older than the lease
-			r.provesLoss()
+		if r.grantBatch != nil && m.Number > r.grantBatch.lease.tokens.Last() { // else the message is older than the lease
+			r.loseEarlierLease()
 		}
 		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an answer that came just before granted it
 		return held
@@ -146,13 +146,13 @@ func (r *request) onPush(p *script.Message) {
 	switch now := clock.Now(); {
 	case !r.queued:
 		r.push = p
-		r.c.hurry() // a try whose answer was lost has queued it
+		r.c.retryNow() // a try whose answer was lost has queued it
 	case r.c.e.cfg.Replicas.Count > 0:
 		r.confirm()
 	case p.Number > r.stamp && r.acceptBy.Sub(now) >= script.AcceptWindow/2 && r.isWhole(p.Grant):
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 		if l := r.c.lease; l != nil && l.id == r.id && !r.contended {
-			l.startRun(p.Run)
+			l.startGrantBatch(p.Run)
 		}
 	default:
 		r.push = p

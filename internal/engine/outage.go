@@ -53,7 +53,7 @@ func (o *outage) note(now clock.Instant) time.Duration {
 func (r *request) waitOut(err error) bool {
 	c, e := r.c, r.c.e
 	pause := r.outage.note(clock.Now())
-	c.failHurried(err, clock.Since(r.outage.since) < quickMove)
+	c.failFast(err, clock.Since(r.outage.since) < quickMove)
 	if c.waiters.Len == 0 || r.leader.HasEnded() {
 		return false
 	}
@@ -71,9 +71,9 @@ func (r *request) tryAgain() {
 	r.send()
 }
 
-// failHurried ends the waits of callers that do not wait for a server that answers with err. A slot that moves is no outage
+// failFast ends the waits of callers that do not wait for a server that answers with err. A slot that moves is no outage
 // to them as long as that is quick, and a pool of connections that is exhausted is none before the server was looked at.
-func (c *cohort) failHurried(err error, quick bool) {
+func (c *cohort) failFast(err error, quick bool) {
 	moves, exhausted := transport.IsMoving(err), transport.IsPoolTimeout(err)
 	c.failThose(transport.Failure(err), func(w *localq.Waiter) bool {
 		return w.Req.Wait == 0 && !(moves && quick) || w.EndsWithOutage() && !moves && !exhausted
@@ -94,7 +94,7 @@ func (c *cohort) failThose(err error, chosen func(w *localq.Waiter) bool) {
 // findOutage looks, in the background, whether the pool of connections is exhausted because of an outage. Then it ends the waits
 // of those who do not wait for its end.
 func (e *Engine) findOutage(c *cohort, err error) {
-	e.looks.Tell(e.serverOf(c.key), transport.Failure(err), func(explained error) {
+	e.diagnoses.Tell(e.serverOf(c.key), transport.Failure(err), func(explained error) {
 		if core.FaultOf(explained) != core.Outage {
 			return
 		}
@@ -107,7 +107,7 @@ func (e *Engine) findOutage(c *cohort, err error) {
 
 // hurry ends the pause of the cohort's request for a caller that does not wait for the server, but wants to know
 // whether it is still away.
-func (c *cohort) hurry() {
+func (c *cohort) retryNow() {
 	if r := c.request; r != nil && r.outage.paused {
 		c.e.schedule.SetNow(&r.timer)
 	}
@@ -122,7 +122,7 @@ func (e *Engine) warnOfOutage(key string, since clock.Instant, err error) {
 		return
 	}
 	if missed, ok := e.outages.Allow(loglimit.KindOf(err)); ok {
-		e.looks.Tell(e.serverOf(key), err, func(explained error) {
+		e.diagnoses.Tell(e.serverOf(key), err, func(explained error) {
 			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", since.Time(), "error", explained, "suppressed", missed)
 		})
 	}
@@ -135,13 +135,13 @@ func (e *Engine) explain(key string, err error) error {
 		return err
 	}
 	explained := *failure // which other calls may have
-	explained.Err = e.looks.Explain(e.serverOf(key), failure.Err)
+	explained.Err = e.diagnoses.Explain(e.serverOf(key), failure.Err)
 	return &explained
 }
 
 // serverOf returns the client of the server that has a key.
 func (e *Engine) serverOf(key string) any {
-	ctx, cancel := context.WithTimeout(e.sender.Context(), transport.LookTimeout)
+	ctx, cancel := context.WithTimeout(e.sender.Context(), transport.DiagnoseTimeout)
 	defer cancel()
 	keys := e.layout.KeySet(key)
 	if node := e.sender.NodeFor(ctx, keys.Holder()); node != nil {
@@ -300,7 +300,7 @@ type round struct {
 	polls    []*request
 	confirms []*request
 	peeks    []*request
-	tells    []*transport.Call
+	reports  []*transport.Call
 	lost     []*hold
 
 	mu       sync.Mutex
@@ -308,9 +308,9 @@ type round struct {
 }
 
 const (
-	// maxTelling bounds the pipelines under way to a node. No pipeline waits for another, so they would pile up
+	// maxReporting bounds the pipelines under way to a node. No pipeline waits for another, so they would pile up
 	// if it did not answer.
-	maxTelling = 16
+	maxReporting = 16
 	// maxBeating is how many more pipelines may be under way if they carry beats: nothing holds up a beat.
 	maxBeating = 4
 	// maxCalls bounds the calls of a pipeline. It is large because the server reads a pipeline in pieces
@@ -322,14 +322,14 @@ const (
 func (e *Engine) endRound() {
 	r := &e.round
 	e.pacer.Add(r.renewals)
-	e.sendRound(r.beats, maxTelling+maxBeating)
-	e.sendRound(r.tells, maxTelling)
+	e.sendRound(r.beats, maxReporting+maxBeating)
+	e.sendRound(r.reports, maxReporting)
 	e.polling.Add(append(polls(r.polls), e.peeks(r.confirms, confirmIt)...))
 	e.peeking.Add(e.peeks(r.peeks, peekIt))
 	if len(r.lost) > 0 {
 		e.tellLost(r.lost)
 	}
-	r.renewals, r.beats, r.polls, r.confirms, r.peeks, r.tells, r.lost = nil, nil, nil, nil, nil, nil, nil
+	r.renewals, r.beats, r.polls, r.confirms, r.peeks, r.reports, r.lost = nil, nil, nil, nil, nil, nil, nil
 }
 
 // sendRound runs calls in pipelines, each in a goroutine of its own, as long as fewer than most are under way to their node.

@@ -114,15 +114,15 @@ func (c *cohort) cancelLeaseIfUnused() {
 // reserved a token for each, and the lease is passed from one to the next without a command, in the order of the
 // queue. Their tickets stay in the queue until they were served: whatever gets lost costs nobody a place (rule 25 of
 // docs/protocol.md). The lease stays that of the first one's cohort. The shard's mutex guards a run.
-type run struct {
-	lease   *lease
-	next    []*request   // to whom the lease may be passed
-	served  []*request   // to whom it was passed
-	gone    int          // how many of those the server has taken off the queue
-	leaving bool         // more are being taken off
-	ends    bool         // the lease is passed to nobody any more
-	timer   timers.Timer // when those who were served are taken off
-	isSet   bool         // the timer
+type grantBatch struct {
+	lease    *lease
+	next     []*request   // to whom the lease may be passed
+	served   []*request   // to whom it was passed
+	removed  int          // how many of those the server has taken off the queue
+	removing bool         // more are being taken off
+	closed   bool         // the lease is passed to nobody any more
+	timer    timers.Timer // when those who were served are taken off
+	timerSet bool         // the timer
 }
 
 const (
@@ -132,53 +132,53 @@ const (
 	servedFor = 20 * time.Millisecond
 )
 
-// mayRun reports whether a ticket of r may be one of a run. A hold that ends in another way than by a plain
+// mayBatch reports whether a ticket of r may be one of a run. A hold that ends in another way than by a plain
 // release does not run, nor does that of a job, whose id is used for one hold. A grant that replicas have to have is
 // confirmed by an answer that names no run.
-func (e *Engine) mayRun(r *core.Request) bool {
+func (e *Engine) mayBatch(r *core.Request) bool {
 	return (r.Mode == core.Fair || r.Mode == core.Write) && r.Vote == nil && e.cfg.Replicas.Count == 0 &&
 		!r.Fixed && r.MinHold == 0 && r.MaxHold == 0 && r.Place == "" && r.KeepPlace == 0 && !r.Once && !r.Leads
 }
 
-// startRun notes who may have the lease after its first holder, as a message says: ids separated by commas.
-func (l *lease) startRun(ids string) {
+// startGrantBatch notes who may have the lease after its first holder, as a message says: ids separated by commas.
+func (l *lease) startGrantBatch(ids string) {
 	c := l.c
 	if ids == "" {
 		return
 	}
-	n := &run{lease: l}
+	n := &grantBatch{lease: l}
 	n.timer.Of(n)
 	for id := range strings.SplitSeq(ids, ",") {
 		r, ok := c.e.find(id).(*request)
 		if !ok || r.c.entry != c.entry {
 			break
 		}
-		r.provesLoss() // of an earlier run, which the server has ended before it granted this one
-		r.run = n
+		r.loseEarlierLease() // of an earlier run, which the server has ended before it granted this one
+		r.grantBatch = n
 		n.next = append(n.next, r)
 	}
 	if len(n.next) > 0 {
-		l.run = n
+		l.grantBatch = n
 	}
 }
 
-// endRun has the lease be passed to nobody any more.
-func (l *lease) endRun() {
-	if l.run != nil {
-		l.run.ends = true
+// closeGrantBatch has the lease be passed to nobody any more.
+func (l *lease) closeGrantBatch() {
+	if l.grantBatch != nil {
+		l.grantBatch.closed = true
 	}
 }
 
-// passAlong gives the lease to the next of its run, in the place of h. It reports whether it did.
-func (l *lease) passAlong(h *hold, now clock.Instant) bool {
-	n := l.run
-	if n == nil || n.ends || len(n.next) == 0 || l.tokens.AreUsed() || !l.isFresh(now) || now.Sub(l.grantedAt) > l.duration/3 ||
+// passInBatch gives the lease to the next of its run, in the place of h. It reports whether it did.
+func (l *lease) passInBatch(h *hold, now clock.Instant) bool {
+	n := l.grantBatch
+	if n == nil || n.closed || len(n.next) == 0 || l.tokens.AreUsed() || !l.isFresh(now) || now.Sub(l.grantedAt) > l.duration/3 ||
 		l.c.greatest > l.tokens.Last() { // the server has granted the key since
 		return false
 	}
 	r := n.next[0]
 	if r.over || !r.queued || r.lease() != l.duration || r.leader.Req.Mode != l.mode {
-		n.ends = true
+		n.closed = true
 		return false
 	}
 	n.next = n.next[1:]
@@ -192,7 +192,7 @@ func (l *lease) passAlong(h *hold, now clock.Instant) bool {
 }
 
 // take notes that r is served by the lease. Its id stays known: a grant of it would prove that the lease is lost.
-func (n *run) take(r *request, now clock.Instant) {
+func (n *grantBatch) take(r *request, now clock.Instant) {
 	c := n.lease.c
 	r.c.detachKeepingID(r)
 	n.served = append(n.served, r)
@@ -200,65 +200,65 @@ func (n *run) take(r *request, now clock.Instant) {
 	if r.id.Copied() {
 		r.cancel() // a copy of its acquire may come when its ticket is gone
 	}
-	switch waiting := len(n.served) - n.gone; {
+	switch waiting := len(n.served) - n.removed; {
 	case waiting >= maxServed:
-		n.takeOff()
-	case !n.leaving:
-		n.takeOffLater()
+		n.removeServed()
+	case !n.removing:
+		n.removeServedLater()
 	}
 }
 
-// takeOffLater has those who were served be taken off in a while.
-func (n *run) takeOffLater() {
-	if e := n.lease.c.e; !n.isSet {
-		n.isSet = true
+// removeServedLater has those who were served be taken off in a while.
+func (n *grantBatch) removeServedLater() {
+	if e := n.lease.c.e; !n.timerSet {
+		n.timerSet = true
 		e.schedule.SetAfter(&n.timer, servedFor, servedFor/4)
 	}
 }
 
-// takeOff takes those who were served off the queue, in the background.
-func (n *run) takeOff() {
+// removeServed takes those who were served off the queue, in the background.
+func (n *grantBatch) removeServed() {
 	l, e := n.lease, n.lease.c.e
-	if n.leaving || l.over || len(n.served) == n.gone {
+	if n.removing || l.over || len(n.served) == n.removed {
 		return
 	}
-	n.leaving = true
-	upTo, ids := len(n.served), n.servedIDs(n.gone)
+	n.removing = true
+	upTo, ids := len(n.served), n.servedIDs(n.removed)
 	off := script.Cancel{Keys: &l.c.keys, ID: ids[0], Served: ids[1:]}
-	k := off.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) { n.onTakenOff(upTo, a) })
+	k := off.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) { n.onServedRemoved(upTo, a) })
 	k.Limit = cancelTimeout
 	e.sender.Start(k)
 }
 
-// onTakenOff deals with the answer to a takeOff. If it failed they are taken off later, or with the lease.
-func (n *run) onTakenOff(upTo int, a *transport.Reply) {
+// onServedRemoved deals with the answer to a removeServed. If it failed they are taken off later, or with the lease.
+func (n *grantBatch) onServedRemoved(upTo int, a *transport.Reply) {
 	c := n.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	n.leaving = false
+	n.removing = false
 	outcome, err := script.CancelAnswer(a)
 	if err == nil {
-		n.gone = upTo
+		n.removed = upTo
 	}
 	if outcome == script.More {
 		c.e.pollForRest(c.keys, false)
 	}
-	if !n.lease.over && len(n.served) > n.gone {
-		n.takeOffLater()
+	if !n.lease.over && len(n.served) > n.removed {
+		n.removeServedLater()
 	}
 }
 
 // Due takes those who were served off.
-func (n *run) Due() {
+func (n *grantBatch) Due() {
 	c := n.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	n.isSet = false
-	n.takeOff()
+	n.timerSet = false
+	n.removeServed()
 }
 
 // servedIDs returns the ids of those who were served, but for the first ones.
-func (n *run) servedIDs(from int) []string {
+func (n *grantBatch) servedIDs(from int) []string {
 	ids := make([]string, 0, len(n.served)-from)
 	for _, r := range n.served[from:] {
 		ids = append(ids, r.id.String())
@@ -267,7 +267,7 @@ func (n *run) servedIDs(from int) []string {
 }
 
 // end is called when the lease is over. Grants of their own prove nothing any more.
-func (n *run) end() {
+func (n *grantBatch) end() {
 	e := n.lease.c.e
 	e.schedule.Remove(&n.timer)
 	for _, r := range n.served {
@@ -275,13 +275,13 @@ func (n *run) end() {
 	}
 }
 
-// provesLoss ends the lease of the run that r is one of, if there is one: the server has granted the lock to r, so it
+// loseEarlierLease ends the lease of the run that r is one of, if there is one: the server has granted the lock to r, so it
 // has ended the lease. Who holds by it is told at once.
-func (r *request) provesLoss() {
-	if r.run == nil || r.run.lease.over {
+func (r *request) loseEarlierLease() {
+	if r.grantBatch == nil || r.grantBatch.lease.over {
 		return
 	}
-	l := r.run.lease
+	l := r.grantBatch.lease
 	r.c.e.tellLost(l.lose(errDeleted))
 	l.c.removeIfIdle()
 }

@@ -157,7 +157,7 @@ type peeked struct {
 func (e *Engine) peeks(requests []*request, ask question) (due []transport.Due) {
 	by := clock.Now().Add(script.PollInterval)
 	kind := func(c *cohort) string { return c.keys.Fence() }
-	if len(requests) > 1 && !e.sender.Mixes() {
+	if len(requests) > 1 && !e.sender.CanMultiKey() {
 		kind = func(c *cohort) string { return c.key }
 	}
 	for _, group := range divide(requests, script.MaxPeeked, kind) {
@@ -284,7 +284,7 @@ func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.T
 	switch {
 	case r.over:
 		if _, held := c.e.ids.find(r.id.Number()).(*lease); t.Err == nil && t.Outcome == script.Held && !held {
-			r.provesLoss()
+			r.loseEarlierLease()
 			r.cancel() // the first cancel may have been refused, and the poll made the lease whole
 		}
 	case t.Err != nil:
@@ -301,7 +301,7 @@ func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.T
 	case t.Outcome == script.Queued:
 		wait := a.Wait
 		wait.Position = t.Position
-		r.disownOld(reply.Sent, wait.Holders, func() {})
+		r.disownEnded(reply.Sent, wait.Holders, func() {})
 		r.onQueued(reply.Sent, a.Stamp, wait, a.Next)
 	default: // it was taken for dead, its grant expired, or the server lost it: queue again in the old place, under a new id
 		c.detach(r)

@@ -40,7 +40,7 @@ const recoveryPause = time.Second
 func (y *recovery) init(e *Engine) {
 	y.e = e
 	y.timer.Of(y)
-	e.sender.Watch(y.note, y.deposed)
+	e.sender.Observe(y.note, y.deposed)
 }
 
 // note deals with how a command ended.
@@ -273,9 +273,9 @@ type doubt struct {
 	at    clock.Instant // when the answer came
 }
 
-// disownOld deals with the holders that an answer names, to a run for r that was sent at that time. If one is of this
+// disownEnded deals with the holders that an answer names, to a run for r that was sent at that time. If one is of this
 // process, and over, it has the server end that, and reports that it does. then is called afterwards.
-func (r *request) disownOld(sent clock.Instant, holders []core.Holder, then func()) bool {
+func (r *request) disownEnded(sent clock.Instant, holders []core.Holder, then func()) bool {
 	c, e := r.c, r.c.e
 	token := c.namedHere(holders)
 	if token == 0 || c.shard.released.endedAfter(c.lockKey(), sent) {
@@ -285,7 +285,7 @@ func (r *request) disownOld(sent clock.Instant, holders []core.Holder, then func
 		return false
 	}
 	known := e.ids.of(c.lockKey())
-	if !showsOldHold(known, holders, e.process) {
+	if !showsEndedHold(known, holders, e.process) {
 		return false
 	}
 	inUse := make([]uint64, len(known))
@@ -323,10 +323,10 @@ func (n *entry) doubts(token int64, sent clock.Instant) bool {
 	return false
 }
 
-// showsOldHold reports whether holders has more holds of a process with the same token than it knows: it has these requests
+// showsEndedHold reports whether holders has more holds of a process with the same token than it knows: it has these requests
 // and leases of the key. A lease that nobody can share is the only hold: if the server names another one, the next renewal
 // of the lease says which.
-func showsOldHold(known []any, holders []core.Holder, process string) bool {
+func showsEndedHold(known []any, holders []core.Holder, process string) bool {
 	leases := make(map[int64]int)
 	for _, v := range known {
 		l, ok := v.(*lease)

@@ -44,7 +44,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 		return waiters, h.beginReleaseOfShare(now, patience), nil
 	}
 	linger := h.Rest()
-	if linger <= 0 && (c.passOn(l, now) || l.passAlong(h, now)) {
+	if linger <= 0 && (c.passOn(l, now) || l.passInBatch(h, now)) {
 		h.Over = true
 		c.e.active.End()
 		return waiters, nil, nil
@@ -104,8 +104,8 @@ func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, d
 	if h.keepsPlace() {
 		r.place = h.Req.Place
 	}
-	if l.run != nil {
-		r.served = l.run.servedIDs(l.run.gone)
+	if l.grantBatch != nil {
+		r.served = l.grantBatch.servedIDs(l.grantBatch.removed)
 	}
 	if h.Rest() > 0 && !l.c.isShared() {
 		r.lingers = h.KeptUntil()
@@ -221,7 +221,7 @@ func (l *lease) onReleased(reply *transport.Reply, deadline clock.Instant) error
 	case outcome == script.NotHeld && l.id.Releases() == 1: // else an earlier copy may have released it
 		err = errDeleted
 	}
-	if outcome == script.NotHeld && (l.placed != nil || l.run != nil) {
+	if outcome == script.NotHeld && (l.placed != nil || l.grantBatch != nil) {
 		l.cancel() // which ends its place, and those who were served
 	}
 	c.shard.mu.Lock()

@@ -141,11 +141,11 @@ func (l *lease) noteRenewal(reply *transport.Reply, duration time.Duration) erro
 		return err
 	case a.Outcome == script.NotHeld:
 		return errNotHeldByID
-	case reply.Few != nil:
+	case reply.ReplicaErr != nil:
 		if reply.Moved {
 			l.doubt(clock.Now())
 		}
-		return reply.Few
+		return reply.ReplicaErr
 	}
 	sent := reply.Sent
 	if sent < clock.Instant(l.c.slot.movedAt.Load()) {
@@ -173,24 +173,24 @@ var errNotHeldByID = fmt.Errorf("%w by this id", core.ErrNotHeld)
 // that goes out for the first of them, and by tell.lua when something has changed since. A ticket that several callers share says how many with its acquire
 // and its polls (rule 10 of docs/protocol.md).
 
-// tellAfter is how long after a change the server is told, at the latest, and tellSlack by how much sooner it may be.
+// reportAfter is how long after a change the server is told, at the latest, and reportSlack by how much sooner it may be.
 // What changes in between costs nothing.
 const (
-	tellAfter = script.PollInterval
-	tellSlack = tellAfter / 3
+	reportAfter = script.PollInterval
+	reportSlack = reportAfter / 3
 )
 
 // A tally is how many callers wait behind a lease, as the server was told. The shard's mutex guards it.
-type tally struct {
-	lease *lease
-	told  crowd        // which the server has confirmed
-	runs  int          // of tell.lua so far
-	timer timers.Timer // when to compare the crowd with what was told
-	isSet bool         // the timer
+type waiterReporter struct {
+	lease    *lease
+	reported waiterCount  // which the server has confirmed
+	runs     int          // of tell.lua so far
+	timer    timers.Timer // when to compare the crowd with what was told
+	isSet    bool         // the timer
 }
 
 // A crowd is the callers that wait behind a lease.
-type crowd struct {
+type waiterCount struct {
 	calls int           // unknown if the server may have another number
 	long  bool          // the first of them has waited for longWait
 	since clock.Instant // when it began to; only if it is long
@@ -202,8 +202,8 @@ const (
 )
 
 // crowd returns who waits behind the lease now.
-func (c *cohort) crowd() crowd {
-	now := crowd{calls: c.waiters.Len}
+func (c *cohort) countWaiters() waiterCount {
+	now := waiterCount{calls: c.waiters.Len}
 	if w := c.waiters.First(); w != nil && clock.Since(w.Began) >= longWait {
 		now.long, now.since = true, w.Began
 	}
@@ -211,48 +211,48 @@ func (c *cohort) crowd() crowd {
 }
 
 // hasChanged reports whether the server may have to be told of the crowd: soon, if nobody has waited for long yet.
-func (t *tally) hasChanged() bool {
+func (t *waiterReporter) hasChanged() bool {
 	w := t.lease.c.waiters.First()
-	return t.told.calls != t.lease.c.waiters.Len || w != nil && (!t.told.long || t.told.since != w.Began)
+	return t.reported.calls != t.lease.c.waiters.Len || w != nil && (!t.reported.long || t.reported.since != w.Began)
 }
 
-// startTally begins the tally of a lease of which the server was told so many.
-func (c *cohort) startTally(l *lease, told int) {
+// startReporter begins the tally of a lease of which the server was told so many.
+func (c *cohort) startReporter(l *lease, reported int) {
 	if c.kind != passing {
 		return // other callers have tickets
 	}
-	c.tally = &tally{lease: l, told: crowd{calls: told}}
-	c.tally.timer.Of(c.tally)
+	c.reporter = &waiterReporter{lease: l, reported: waiterCount{calls: reported}}
+	c.reporter.timer.Of(c.reporter)
 }
 
-// keepTally makes sure that the server is told who waits behind the lease.
-func (c *cohort) keepTally() {
-	if c.tally == nil {
-		c.startTally(c.lease, 0)
+// planReport makes sure that the server is told who waits behind the lease.
+func (c *cohort) planReport() {
+	if c.reporter == nil {
+		c.startReporter(c.lease, 0)
 	}
-	if t := c.tally; t != nil && !t.isSet && t.hasChanged() {
+	if t := c.reporter; t != nil && !t.isSet && t.hasChanged() {
 		t.isSet = true
-		c.e.schedule.SetAfter(&t.timer, tellAfter, tellSlack)
+		c.e.schedule.SetAfter(&t.timer, reportAfter, reportSlack)
 	}
 }
 
-// endTally ends the tally with its lease.
-func (c *cohort) endTally() {
-	if c.tally != nil {
-		c.e.schedule.Remove(&c.tally.timer)
-		c.tally = nil
+// stopReporter ends the tally with its lease.
+func (c *cohort) stopReporter() {
+	if c.reporter != nil {
+		c.e.schedule.Remove(&c.reporter.timer)
+		c.reporter = nil
 	}
 }
 
 // Due tells the server of the crowd if that has changed.
-func (t *tally) Due() {
+func (t *waiterReporter) Due() {
 	if k := t.due(); k != nil {
-		t.lease.c.e.round.tells = append(t.lease.c.e.round.tells, k)
+		t.lease.c.e.round.reports = append(t.lease.c.e.round.reports, k)
 	}
 }
 
 // due is Due with the shard locked. It prepares a run of tell.lua; nil if the server knows the crowd already.
-func (t *tally) due() *transport.Call {
+func (t *waiterReporter) due() *transport.Call {
 	l, c := t.lease, t.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
@@ -261,28 +261,28 @@ func (t *tally) due() *transport.Call {
 		return nil
 	}
 	now := clock.Now()
-	c.e.schedule.Set(&t.timer, now.Add(tellAfter), tellSlack) // whether or not this run is answered
-	waiting := c.crowd()
-	if t.told == waiting {
+	c.e.schedule.Set(&t.timer, now.Add(reportAfter), reportSlack) // whether or not this run is answered
+	waiting := c.countWaiters()
+	if t.reported == waiting {
 		return nil
 	}
-	t.told.calls = unknown
+	t.reported.calls = unknown
 	t.runs++
 	n := script.Tell{Keys: &c.keys, ID: l.id, Calls: waiting.calls, Number: t.runs}
 	if waiting.long {
 		n.Waited = now.Sub(waiting.since)
 	}
-	k := n.Call(c.e.sender.Context(), c.e.scripts, func(a *transport.Reply) { t.onTold(a, waiting, n.Number) })
+	k := n.Call(c.e.sender.Context(), c.e.scripts, func(a *transport.Reply) { t.onReported(a, waiting, n.Number) })
 	k.Timeout = script.PollInterval
 	return k
 }
 
-// onTold deals with the answer to a run of tell.lua. If the lease is gone from the server, its renewal will say so.
-func (t *tally) onTold(a *transport.Reply, waiting crowd, run int) {
+// onReported deals with the answer to a run of tell.lua. If the lease is gone from the server, its renewal will say so.
+func (t *waiterReporter) onReported(a *transport.Reply, waiting waiterCount, run int) {
 	t.lease.c.shard.mu.Lock()
 	defer t.lease.c.shard.mu.Unlock()
 	if _, err := script.TellAnswer(a); err == nil && run == t.runs {
-		t.told = waiting
+		t.reported = waiting
 	}
 }
 

@@ -44,13 +44,13 @@ type request struct {
 	cleared       bool            // it is sent again, as a hold of this process that has ended was in its way
 	push          *script.Message // came before the answer to acquire.lua
 
-	run       *run          // which it is one of; nil: none so far
-	hintAt    clock.Instant // when the last poll was sent, or is going to be, that a message led to; 0: never
-	doubted   bool          // a message said that the grant was taken away, before the answer that says "queued"
-	contended bool          // a message said that others wait, before the answer that grants it
-	lastErr   error         // of the last try or poll, or of the renewal that readers waited for
-	outage    outage
-	timer     timers.Timer // the next poll, or the next try while the server cannot answer
+	grantBatch *grantBatch   // which it is one of; nil: none so far
+	hintAt     clock.Instant // when the last poll was sent, or is going to be, that a message led to; 0: never
+	doubted    bool          // a message said that the grant was taken away, before the answer that says "queued"
+	contended  bool          // a message said that others wait, before the answer that grants it
+	lastErr    error         // of the last try or poll, or of the renewal that readers waited for
+	outage     outage
+	timer      timers.Timer // the next poll, or the next try while the server cannot answer
 }
 
 // send sends acquire.lua, or sends it again.
@@ -73,7 +73,7 @@ func (r *request) call() *transport.Call {
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want),
-		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayRun(want), Calls: r.calls,
+		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayBatch(want), Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
 	}
 	ctx := r.leader.Ctx
@@ -144,8 +144,8 @@ func (r *request) onAnswer(reply *transport.Reply) {
 	}
 	switch a.Outcome {
 	case script.Held:
-		if reply.Few != nil {
-			r.onFailed(reply.Few)
+		if reply.ReplicaErr != nil {
+			r.onFailed(reply.ReplicaErr)
 			return
 		}
 		r.noteClock(reply.Sent, a.Clock)
@@ -153,12 +153,12 @@ func (r *request) onAnswer(reply *transport.Reply) {
 	case script.Queued:
 		r.place = a.Place
 		if !r.queues {
-			if r.cleared || !r.disownOld(reply.Sent, a.Wait.Holders, r.sendCleared) {
+			if r.cleared || !r.disownEnded(reply.Sent, a.Wait.Holders, r.sendCleared) {
 				r.onBusy(a.Wait.Holders)
 			}
 			return
 		}
-		r.disownOld(reply.Sent, a.Wait.Holders, func() {})
+		r.disownEnded(reply.Sent, a.Wait.Holders, func() {})
 		r.onQueued(reply.Sent, a.Stamp, a.Wait, a.Next)
 		if p := r.push; p != nil && !r.over {
 			r.onPush(p)
@@ -191,11 +191,11 @@ func (r *request) onLateAnswer(reply *transport.Reply) {
 // onAnswerTooLate deals with an answer to a run of acquire.lua that came when the request was over.
 func (r *request) onAnswerTooLate(reply *transport.Reply) {
 	r.cancelAgain(reply.Err)
-	if r.run == nil {
+	if r.grantBatch == nil {
 		return
 	}
 	if a, err := script.AcquireAnswer(reply, r.c.e.layout.InboxPrefix()); err == nil && a.Outcome == script.Held {
-		r.provesLoss()
+		r.loseEarlierLease()
 	}
 }
 

@@ -17,61 +17,61 @@ import (
 // lock has a request of its own meanwhile, so that its cohort is as with any other request, and callers that come join
 // it. What the trip does not grant is given back before the call waits for anything, and it then takes one lock after
 // the other (rule 23 of docs/protocol.md).
-type trip struct {
+type multiAcquire struct {
 	e        *Engine
-	legs     []leg
+	parts    []part
 	news     <-chan struct{} // of all waiters
 	answered chan error      // why there was no answer, or nil
 }
 
 // A leg is the part of a trip that one lock has.
-type leg struct {
+type part struct {
 	w *localq.Waiter
 	r *request
 }
 
 // AcquireAll implements core.ManyLocks.
 func (e *Engine) AcquireAll(ctx context.Context, rs []*core.Request) ([]core.Hold, error) {
-	t := e.newTrip(ctx, rs)
-	if t == nil {
+	m := e.newMultiAcquire(ctx, rs)
+	if m == nil {
 		return nil, nil
 	}
-	first := t.legs[0].w
-	e.sender.Inline(t.call(), first.IsPatient())
-	err := t.await(first)
-	holds := t.holds()
+	first := m.parts[0].w
+	e.sender.Inline(m.call(), first.IsPatient())
+	err := m.await(first)
+	holds := m.holds()
 	if holds == nil || err != nil {
-		t.giveBack()
+		m.giveBack()
 		return nil, e.explain(rs[0].Key, err)
 	}
 	return holds, nil
 }
 
-// newTrip prepares a trip for the locks, each of which has to have nothing to do in this process. It returns nil if there
+// newMultiAcquire prepares a trip for the locks, each of which has to have nothing to do in this process. It returns nil if there
 // can be none.
-func (e *Engine) newTrip(ctx context.Context, rs []*core.Request) *trip {
+func (e *Engine) newMultiAcquire(ctx context.Context, rs []*core.Request) *multiAcquire {
 	n := len(rs)
 	first := rs[0]
-	if n > core.MaxTogether || first.Mode == core.Read || first.Mode == core.Permit || !e.sender.Mixes() || e.closing.Load() ||
+	if n > core.MaxTogether || first.Mode == core.Read || first.Mode == core.Permit || !e.sender.CanMultiKey() || e.closing.Load() ||
 		e.checkRequest(first) != nil {
 		return nil
 	}
 	waiters, news := localq.NewWaiters(ctx, rs, clock.Now())
-	t := &trip{e: e, legs: make([]leg, 0, n), news: news, answered: make(chan error, 1)}
+	m := &multiAcquire{e: e, parts: make([]part, 0, n), news: news, answered: make(chan error, 1)}
 	for _, w := range waiters {
-		if !t.add(w) {
-			t.giveBack()
+		if !m.add(w) {
+			m.giveBack()
 			return nil
 		}
 	}
-	return t
+	return m
 }
 
 // add sends a request for one lock along, if its cohort has nothing to do.
-func (t *trip) add(w *localq.Waiter) bool {
-	c := t.e.lockCohort(w.Req)
+func (m *multiAcquire) add(w *localq.Waiter) bool {
+	c := m.e.lockCohort(w.Req)
 	defer c.unlock()
-	if !c.isIdle() || len(t.legs) > 0 && c.slot != t.legs[0].r.c.slot {
+	if !c.isIdle() || len(m.parts) > 0 && c.slot != m.parts[0].r.c.slot {
 		return false
 	}
 	c.waiters.Push(w)
@@ -81,7 +81,7 @@ func (t *trip) add(w *localq.Waiter) bool {
 		c.removeWaiter(w)
 		return false
 	}
-	t.legs = append(t.legs, leg{w, request})
+	m.parts = append(m.parts, part{w, request})
 	return true
 }
 
@@ -92,72 +92,72 @@ func (c *cohort) isIdle() bool {
 }
 
 // call prepares a run of acquire_all.lua.
-func (t *trip) call() *transport.Call {
-	first := t.legs[0]
+func (m *multiAcquire) call() *transport.Call {
+	first := m.parts[0]
 	want := first.w.Req
 	a := script.AcquireAll{
-		Locks: make([]script.IDOf, len(t.legs)), Lease: want.Lease, Mode: want.Mode, Trace: want.Trace,
+		Locks: make([]script.IDOf, len(m.parts)), Lease: want.Lease, Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want), Inbox: first.r.c.slot.inbox.Address,
 	}
-	for i, l := range t.legs {
-		a.Locks[i] = script.IDOf{Keys: &l.r.c.keys, ID: l.r.id}
+	for i, p := range m.parts {
+		a.Locks[i] = script.IDOf{Keys: &p.r.c.keys, ID: p.r.id}
 	}
-	k := a.Call(first.w.Ctx, t.e.scripts, t.onAnswer)
-	k.Late = t.onLateAnswer
+	k := a.Call(first.w.Ctx, m.e.scripts, m.onAnswer)
+	k.Late = m.onLateAnswer
 	return k
 }
 
 // onLateAnswer deals with an answer to a run that has had one, as each request does.
-func (t *trip) onLateAnswer(reply *transport.Reply) {
-	for _, l := range t.legs {
-		l.r.onLateAnswer(reply)
+func (m *multiAcquire) onLateAnswer(reply *transport.Reply) {
+	for _, p := range m.parts {
+		p.r.onLateAnswer(reply)
 	}
 }
 
 // onAnswer deals with the answer to acquire_all.lua.
-func (t *trip) onAnswer(reply *transport.Reply) {
-	grants, err := script.AcquireAllAnswer(reply, len(t.legs))
+func (m *multiAcquire) onAnswer(reply *transport.Reply) {
+	grants, err := script.AcquireAllAnswer(reply, len(m.parts))
 	if err == nil {
-		err = reply.Few
+		err = reply.ReplicaErr
 	}
-	for i := range t.legs {
-		l := &t.legs[i]
+	for i := range m.parts {
+		p := &m.parts[i]
 		if err == nil && grants != nil {
-			l.onGranted(grants[i], reply)
+			p.onGranted(grants[i], reply)
 		} else {
-			l.onRefused(err)
+			p.onRefused(err)
 		}
 	}
-	t.answered <- err
+	m.answered <- err
 }
 
-func (l *leg) onGranted(g script.Grant, reply *transport.Reply) {
-	c := l.r.c
+func (p *part) onGranted(g script.Grant, reply *transport.Reply) {
+	c := p.r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	if l.r.over {
-		l.r.cancelAgain(nil)
+	if p.r.over {
+		p.r.cancelAgain(nil)
 		return
 	}
-	c.onGranted(l.r, g, reply.Sent, l.r.leaseEnd(reply.Sent), true)
+	c.onGranted(p.r, g, reply.Sent, p.r.leaseEnd(reply.Sent), true)
 }
 
 // onRefused ends the request, and sends one for those who have joined the cohort since.
-func (l *leg) onRefused(err error) {
-	c := l.r.c
+func (p *part) onRefused(err error) {
+	c := p.r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
 	switch {
-	case l.r.over:
-		l.r.cancelAgain(err)
+	case p.r.over:
+		p.r.cancelAgain(err)
 		return
 	case err != nil:
-		l.r.failed()
+		p.r.failed()
 	default:
-		l.r.refused()
+		p.r.refused()
 	}
-	c.removeWaiter(l.w)
-	l.w.Finish(nil, errRefused)
+	c.removeWaiter(p.w)
+	p.w.Finish(nil, errRefused)
 	c.sendRequest(nil)
 }
 
@@ -166,65 +166,65 @@ var errRefused = errors.New("lockmw: not taken in one trip")
 
 // await waits for the answer as long as the caller has time. An error ends the call; what the answer was is another
 // question.
-func (t *trip) await(first *localq.Waiter) error {
+func (m *multiAcquire) await(first *localq.Waiter) error {
 	select {
-	case err := <-t.answered: // most are there at once
-		return t.failure(first, err)
+	case err := <-m.answered: // most are there at once
+		return m.failure(first, err)
 	default:
 	}
 	limit, stop := first.Limit()
 	defer stop()
 	for {
 		select {
-		case err := <-t.answered:
-			return t.failure(first, err)
-		case <-t.news:
-			if t.isClosed() {
+		case err := <-m.answered:
+			return m.failure(first, err)
+		case <-m.news:
+			if m.isClosed() {
 				return nil
 			}
 		case <-limit:
-			return t.waitError(nil)
+			return m.waitError(nil)
 		case <-first.Ctx.Done():
-			return t.waitError(first.Ctx.Err())
+			return m.waitError(first.Ctx.Err())
 		}
 	}
 }
 
 // isClosed reports whether Close or Shutdown has ended the wait.
-func (t *trip) isClosed() bool {
-	c := t.legs[0].r.c
+func (m *multiAcquire) isClosed() bool {
+	c := m.parts[0].r.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	_, err := t.legs[0].w.Outcome()
+	_, err := m.parts[0].w.Outcome()
 	return err != nil && !errors.Is(err, errRefused)
 }
 
 // waitError is what the first of several calls for one lock each would return.
-func (t *trip) waitError(ended error) error {
-	c := t.legs[0].r.c
+func (m *multiAcquire) waitError(ended error) error {
+	c := m.parts[0].r.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	return localq.WithEnd(c.InVain(), ended)
 }
 
 // failure returns the error of a call whose context has ended, or that does not wait for a server which answers with err.
-func (t *trip) failure(first *localq.Waiter, err error) error {
+func (m *multiAcquire) failure(first *localq.Waiter, err error) error {
 	if ended := first.Ctx.Err(); err != nil && ended != nil {
-		return t.waitError(ended)
+		return m.waitError(ended)
 	}
-	if err == nil || !first.IsHurried() || !transport.IsPassing(err) || transport.IsMoving(err) {
+	if err == nil || !first.FailsFast() || !transport.IsPassing(err) || transport.IsMoving(err) {
 		return nil
 	}
 	return &core.AcquireError{Err: transport.Failure(err)}
 }
 
 // holds returns what was granted; nil if a lock is missing, because its grant was late or its token old, for example.
-func (t *trip) holds() []core.Hold {
-	holds := make([]core.Hold, len(t.legs))
-	for i, l := range t.legs {
-		c := l.r.c
+func (m *multiAcquire) holds() []core.Hold {
+	holds := make([]core.Hold, len(m.parts))
+	for i, p := range m.parts {
+		c := p.r.c
 		c.shard.mu.Lock()
-		h, _ := l.w.Outcome()
+		h, _ := p.w.Outcome()
 		c.shard.mu.Unlock()
 		if h == nil {
 			return nil
@@ -235,32 +235,32 @@ func (t *trip) holds() []core.Hold {
 }
 
 // giveBack ends what is left of the trip, and releases what it has got.
-func (t *trip) giveBack() {
+func (m *multiAcquire) giveBack() {
 	var had []core.Hold
-	for _, l := range t.legs {
-		if h := l.giveUp(); h != nil {
+	for _, p := range m.parts {
+		if h := p.cancel(); h != nil {
 			had = append(had, h)
 		}
 	}
-	t.e.ReleaseAll(had, localq.GiveUpPatience) // a release that fails is tried again in the background
+	m.e.ReleaseAll(had, localq.GiveUpPatience) // a release that fails is tried again in the background
 }
 
-// giveUp ends the wait for one lock. If it was granted, the hold is returned.
-func (l *leg) giveUp() core.Hold {
-	c := l.r.c
+// cancel ends the wait for one lock. If it was granted, the hold is returned.
+func (p *part) cancel() core.Hold {
+	c := p.r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	switch h, err := l.w.Outcome(); {
+	switch h, err := p.w.Outcome(); {
 	case h != nil:
 		h.(*hold).Abandoned = true
 		return h
 	case err != nil:
 		return nil
 	}
-	if !l.r.over {
-		l.r.failed()
+	if !p.r.over {
+		p.r.failed()
 	}
-	c.removeWaiter(l.w)
+	c.removeWaiter(p.w)
 	c.cancelIfUnwanted()
 	c.sendRequest(nil)
 	return nil
@@ -279,7 +279,7 @@ func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Re
 		releases[i] = r
 		switch {
 		case r == nil:
-		case e.sender.Mixes() && r.isPlain():
+		case e.sender.CanMultiKey() && r.isPlain():
 			if plain == nil {
 				plain = make(map[*slot][]*release)
 			}

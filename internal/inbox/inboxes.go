@@ -82,7 +82,7 @@ type Inboxes struct {
 	// Cluster is that whose nodes have channels of their own; nil: there is one channel for all.
 	Cluster transport.Cluster
 
-	silent  silent
+	dead    deadSubscription
 	silence atomic.Int64 // how long a connection brings no message until it is tested (ns)
 	count   atomic.Int64 // subscriptions so far
 	anew    timers.Timer // for what follows new subscriptions
@@ -105,7 +105,7 @@ func NewInboxes(cfg Config) *Inboxes {
 	all := &Inboxes{Config: cfg, Cluster: transport.ClusterOf(cfg.Client), subscribers: make(map[*redis.Client]*subscriber)}
 	all.anew.Of(all)
 	all.silence.Store(int64(Silence))
-	all.silent.init(all)
+	all.dead.init(all)
 	return all
 }
 

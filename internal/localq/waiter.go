@@ -85,8 +85,8 @@ func (w *Waiter) Tries() bool { return w.Req.Wait == 0 }
 // again by itself.
 func (w *Waiter) EndsWithOutage() bool { return w.Req.FailOpen || w.Req.Once || w.Req.Leads }
 
-// IsHurried reports whether the call wants to know soon that a server is away.
-func (w *Waiter) IsHurried() bool { return w.Tries() || w.EndsWithOutage() }
+// FailsFast reports whether the call wants to know soon that a server is away.
+func (w *Waiter) FailsFast() bool { return w.Tries() || w.EndsWithOutage() }
 
 // IsPatient reports whether only an answer can end the wait.
 func (w *Waiter) IsPatient() bool {

@@ -40,7 +40,7 @@ func (e *entry) enqueue(w *localq.Waiter) error {
 		return localq.TooMany(waiting, holders)
 	}
 	e.waiters.Push(w)
-	if b := e.bid; b != nil && b.phase == pauses && w.IsHurried() {
+	if b := e.bid; b != nil && b.phase == pauses && w.FailsFast() {
 		b.stopTimer()
 		b.begin() // it does not wait for nodes that are away, but wants to know whether they still are
 	}

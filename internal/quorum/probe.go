@@ -103,7 +103,7 @@ func (b *bid) lookAfter(now time.Time) {
 	case !l.majority(now):
 		err := &core.AcquireError{Err: b.unavailable()}
 		b.retreat()
-		b.e.failAll(err, (*localq.Waiter).IsHurried)
+		b.e.failAll(err, (*localq.Waiter).FailsFast)
 		b.pauseOrEnd()
 	case b.phase == waits && b.first.away && l.cfg.Quorum < len(l.nodes):
 		b.retreat()

@@ -25,13 +25,13 @@ const minBatch = 3
 const NotPlain = -1
 
 // together says which calls a run of a batch script does.
-type together struct {
+type batchKey struct {
 	by   *Batch
 	lock string // of those for one lock
 }
 
-func (k *Call) together() together {
-	t := together{by: k.Batch}
+func (k *Call) batchKey() batchKey {
+	t := batchKey{by: k.Batch}
 	if t.by != nil && t.by.OneLock {
 		t.lock = k.key()
 	}
@@ -48,9 +48,9 @@ func (s *Sender) divide(batch []*Call) []group {
 		s.noteGathering()
 		return singly(batch)
 	}
-	plain := make(map[together][]*Call, 2)
+	plain := make(map[batchKey][]*Call, 2)
 	for _, k := range batch {
-		if t := k.together(); t.by != nil {
+		if t := k.batchKey(); t.by != nil {
 			plain[t] = append(plain[t], k)
 		}
 	}
@@ -67,7 +67,7 @@ func (s *Sender) divide(batch []*Call) []group {
 	}
 	groups := slices.Concat(ofOne, ofMany)
 	for i, k := range batch {
-		if plain[k.together()] == nil {
+		if plain[k.batchKey()] == nil {
 			groups = append(groups, group{calls: batch[i : i+1]})
 		}
 	}

@@ -57,22 +57,22 @@ type Call struct {
 	// Copies is how often the call was written and may have done something; nil: nobody counts.
 	Copies Counter
 
-	ctx    context.Context // the caller's: go-redis begins no retry after its end
-	script *Script
-	route  *route // nil: it was sent together with others
-	args   []any  // of the command, with its name
-	done   func(*Reply)
-	sent   clock.Instant // before the first byte was sent
-	before int32         // Copies when it was sent last
-	open   *open         // nil: it is to no Cluster, or was sent together with others
-	few    error         // why what it wrote does not count yet; nil: it does
-	moved  bool          // few, and its slot has left the replicas of its former master
+	ctx        context.Context // the caller's: go-redis begins no retry after its end
+	script     *Script
+	queue      *sendQueue // nil: it was sent together with others
+	args       []any      // of the command, with its name
+	done       func(*Reply)
+	sent       clock.Instant // before the first byte was sent
+	before     int32         // Copies when it was sent last
+	open       *open         // nil: it is to no Cluster, or was sent together with others
+	replicaErr error         // why what it wrote does not count yet; nil: it does
+	moved      bool          // few, and its slot has left the replicas of its former master
 
 	// What most calls need is allocated with them: room for the arguments, the context of a lane, and the first answer.
-	room     [FirstKey + 11]any
-	laneCtx  callContext
-	answered atomic.Bool
-	first    Reply
+	room      [FirstKey + 11]any
+	directCtx callContext
+	answered  atomic.Bool
+	first     Reply
 }
 
 // A Counter counts copies of a command. An *atomic.Int32 is one.
@@ -133,7 +133,7 @@ func (k *Call) reply(value any, err error) *Reply {
 		r = new(Reply)
 	}
 	r.set(value, err, k.sent)
-	r.Few, r.Moved = k.few, k.moved
+	r.ReplicaErr, r.Moved = k.replicaErr, k.moved
 	return r
 }
 

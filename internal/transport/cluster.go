@@ -172,23 +172,23 @@ func (s *Sender) noteOpen(k *Call) {
 	}
 	k.open.listed, k.open.since = true, time.Now()
 	s.open.Push(k.open)
-	if !s.looks {
-		s.looks = true
-		s.look = time.AfterFunc(lateAnswer, s.lookAtOpen)
+	if !s.checkSet {
+		s.checkSet = true
+		s.checkTimer = time.AfterFunc(lateAnswer, s.checkOpen)
 	}
 }
 
-// lookAtOpen looks whether an answer is late, and when to look again.
-func (s *Sender) lookAtOpen() {
+// checkOpen looks whether an answer is late, and when to look again.
+func (s *Sender) checkOpen() {
 	s.mu.Lock()
 	oldest := s.open.First()
-	s.looks = oldest != nil && !s.stopped
-	late := s.looks && time.Since(oldest.since) >= lateAnswer
+	s.checkSet = oldest != nil && !s.stopped
+	late := s.checkSet && time.Since(oldest.since) >= lateAnswer
 	switch {
 	case late:
-		s.look.Reset(lateAnswer)
-	case s.looks:
-		s.look.Reset(time.Until(oldest.since.Add(lateAnswer)))
+		s.checkTimer.Reset(lateAnswer)
+	case s.checkSet:
+		s.checkTimer.Reset(time.Until(oldest.since.Add(lateAnswer)))
 	}
 	s.mu.Unlock()
 	if late {
@@ -263,8 +263,8 @@ func (s *Sender) sendAgain(masters map[*redis.Client]bool) {
 			continue
 		}
 		k := o.call
-		if i := slices.Index(k.route.waiting, k); i >= 0 {
-			k.route.waiting = slices.Delete(k.route.waiting, i, i+1)
+		if i := slices.Index(k.queue.waiting, k); i >= 0 {
+			k.queue.waiting = slices.Delete(k.queue.waiting, i, i+1)
 			s.unlist(o)
 			send = append(send, k)
 			continue

@@ -45,10 +45,10 @@ func readTimeout(rdb redis.UniversalClient) time.Duration {
 // RoundUp returns d in milliseconds, as commands have it: the next greater one if it is not whole.
 func RoundUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
-// fewReplicasError says that a run has been done, but is not safe yet from the loss of its server.
-type fewReplicasError struct{ have, want int64 }
+// replicaError says that a run has been done, but is not safe yet from the loss of its server.
+type replicaError struct{ have, want int64 }
 
-func (e *fewReplicasError) Error() string {
+func (e *replicaError) Error() string {
 	return fmt.Sprintf("%d of %d replicas have acknowledged it", e.have, e.want)
 }
 
@@ -86,11 +86,11 @@ func (s *Sender) runAndWait(ctx context.Context, k *Call) *redis.Cmd {
 		cmd.SetErr(err)
 		return cmd
 	}
-	k.few, k.moved = s.execAndWait(ctx, node, cmd), false
+	k.replicaErr, k.moved = s.execAndWait(ctx, node, cmd), false
 	if next, asking := s.redirected(ctx, cmd.Err()); next != nil {
 		cmd = k.command(ctx)
-		k.few = s.execAndWait(ctx, next, append(asking, cmd)...)
-		if from, ok := node.(*redis.Client); ok && k.few != nil {
+		k.replicaErr = s.execAndWait(ctx, next, append(asking, cmd)...)
+		if from, ok := node.(*redis.Client); ok && k.replicaErr != nil {
 			k.moved = s.IsMaster(from)
 		}
 	}
@@ -112,7 +112,7 @@ const isMasterTimeout = 500 * time.Millisecond
 
 // execAndWait runs cmds in one pipeline, and WAIT behind them on the same connection: it says nothing of what was written
 // on another one. It returns why what they wrote does not count yet, or nil.
-func (s *Sender) execAndWait(ctx context.Context, node redis.UniversalClient, cmds ...*redis.Cmd) (few error) {
+func (s *Sender) execAndWait(ctx context.Context, node redis.UniversalClient, cmds ...*redis.Cmd) error {
 	wait := redis.NewCmd(ctx, "wait", s.replicas.Count, RoundUp(s.replicas.Timeout))
 	cmds = append(slices.Clip(cmds), wait)
 	err := execOnce(ctx, node, cmds)
@@ -124,7 +124,7 @@ func (s *Sender) execAndWait(ctx context.Context, node redis.UniversalClient, cm
 	case err != nil:
 		return fmt.Errorf("replicas have not acknowledged it: %w", err)
 	case have < int64(s.replicas.Count):
-		return &fewReplicasError{have: have, want: int64(s.replicas.Count)}
+		return &replicaError{have: have, want: int64(s.replicas.Count)}
 	}
 	return nil
 }
@@ -175,14 +175,14 @@ func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []group)
 		for i, g := range part {
 			cmds[i] = g.prepare(ctx, now)
 		}
-		few := s.execAndWait(ctx, node, cmds...)
+		replicaErr := s.execAndWait(ctx, node, cmds...)
 		for _, g := range part {
 			if hasPrefix(g.cmd.Err(), redirects) {
 				s.runAlone(g.calls) // which follows
 				continue
 			}
 			for _, k := range g.calls {
-				k.few = few
+				k.replicaErr = replicaErr
 			}
 			left = append(left, s.finish(*g)...)
 		}

@@ -13,9 +13,9 @@ import (
 type Reply struct {
 	Sent clock.Instant // when the first byte of its call was sent
 	Err  error
-	// Few says why nothing may rely on the run: fewer replicas than wanted have what it wrote. Nil: it counts. Only answers of
+	// ReplicaErr says why nothing may rely on the run: fewer replicas than wanted have what it wrote. Nil: it counts. Only answers of
 	// scripts with NeedsReplicas say so, and only if replicas are wanted.
-	Few error
+	ReplicaErr error
 	// Moved says that too few replicas have it, and that the slot has left a node which is still a master.
 	Moved bool
 

@@ -50,9 +50,9 @@ type Sender struct {
 	rdb      redis.UniversalClient
 	patience time.Duration // of a patient caller
 
-	common  *route      // to the server; in a Cluster, through its client, which finds the node
+	common  *sendQueue  // to the server; in a Cluster, through its client, which finds the node
 	cluster Cluster     // nil: it is none
-	nodes   sync.Map    // of a Cluster: a *route by the *redis.Client of the node
+	nodes   sync.Map    // of a Cluster: a *sendQueue by the *redis.Client of the node
 	inSight atomic.Bool // the Cluster has answered
 
 	batching  atomic.Bool // batch scripts may be used
@@ -60,21 +60,21 @@ type Sender struct {
 	onGathers func() // called when calls gather for the first time that a batch script could do; nil: nobody wants to know
 	replicas  Replicas
 	reload    *reload
-	watch     func(err error)
+	observe   func(err error)
 	deposed   func()
 
 	ctx    context.Context // ends when all calls are to end
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex
-	stopped bool
-	paused  bool
-	flying  int              // how many are under way
-	open    list.List[*open] // calls to a Cluster that are not answered, the oldest one first
-	look    *time.Timer      // for the next look at them
-	looks   bool             // that is set
-	idle    chan struct{}    // closed when flying becomes 0; nil if nobody waits for it
+	mu         sync.Mutex
+	stopped    bool
+	paused     bool
+	flying     int              // how many are under way
+	open       list.List[*open] // calls to a Cluster that are not answered, the oldest one first
+	checkTimer *time.Timer      // for the next look at them
+	checkSet   bool             // that is set
+	idle       chan struct{}    // closed when flying becomes 0; nil if nobody waits for it
 }
 
 // NewSender returns a Sender that has sent nothing yet. Patience is how long a patient caller waits
@@ -83,9 +83,9 @@ func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, re
 	s := &Sender{rdb: rdb, patience: patience, replicas: replicas, cluster: ClusterOf(rdb)}
 	s.reload = newReload(s)
 	s.ctx, s.cancel = context.WithCancel(context.WithValue(context.Background(), senderKey{}, s))
-	s.common = &route{limit: maxInFlight, waits: &route{limit: maxInFlight}}
+	s.common = &sendQueue{limit: maxInFlight, waits: &sendQueue{limit: maxInFlight}}
 	if c, ok := rdb.(*redis.Client); ok {
-		s.common = s.newRoute(c, maxInFlight)
+		s.common = s.newSendQueue(c, maxInFlight)
 	}
 	if t.Cluster {
 		s.common.limit, s.common.waits.limit = noLimit, noLimit
@@ -98,7 +98,9 @@ func (s *Sender) Context() context.Context { return s.ctx }
 
 // Watch has noted called with the error of each command that has ended, or nil, and deposed when a node of a Cluster that was
 // used is no master any more. It is called before anything is sent, once.
-func (s *Sender) Watch(noted func(err error), deposed func()) { s.watch, s.deposed = noted, deposed }
+func (s *Sender) Observe(noted func(err error), deposed func()) {
+	s.observe, s.deposed = noted, deposed
+}
 
 // noteGathering notes that calls gather, or could.
 func (s *Sender) noteGathering() {
@@ -110,8 +112,8 @@ func (s *Sender) noteGathering() {
 // SetBatching says whether batch scripts may be used, which mix the keys of different locks.
 func (s *Sender) SetBatching(on bool) { s.batching.Store(on) }
 
-// Mixes reports whether one script may have the keys of different locks: on one server, or in one slot of a Cluster.
-func (s *Sender) Mixes() bool {
+// CanMultiKey reports whether one script may have the keys of different locks: on one server, or in one slot of a Cluster.
+func (s *Sender) CanMultiKey() bool {
 	if s.cluster != nil || s.batching.Load() {
 		return true
 	}
@@ -124,7 +126,7 @@ func (s *Sender) SendsAgain() bool { return s.cluster != nil }
 
 // Start runs k in a goroutine as soon as there is room for it.
 func (s *Sender) Start(k *Call) {
-	if r := s.routeOf(k); s.enter(r, k) {
+	if r := s.queueOf(k); s.enter(r, k) {
 		go s.fly(r, []*Call{k})
 	}
 }
@@ -134,7 +136,7 @@ func (s *Sender) Start(k *Call) {
 // the connection fails, k is started as well, which does no harm. A patient caller is one that nothing
 // but the answer can stop.
 func (s *Sender) Inline(k *Call, patient bool) (done bool) {
-	r := s.routeOf(k)
+	r := s.queueOf(k)
 	l := r.hurried
 	if patient {
 		l = r.patient
@@ -175,10 +177,10 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 }
 
 // enter reports whether there is room to run k now; if not, k will be run when there is.
-func (s *Sender) enter(r *route, k *Call) bool {
+func (s *Sender) enter(r *sendQueue, k *Call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k.route = r
+	k.queue = r
 	if s.stopped {
 		go s.answer(k, &Reply{Err: core.ErrClosed})
 		return false
@@ -195,7 +197,7 @@ func (s *Sender) enter(r *route, k *Call) bool {
 }
 
 // next takes what has gathered; nil ends the flight.
-func (s *Sender) next(r *route) []*Call {
+func (s *Sender) next(r *sendQueue) []*Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := min(len(r.waiting), maxBatch)
@@ -215,7 +217,7 @@ func (s *Sender) next(r *route) []*Call {
 }
 
 // fly runs a batch, and then what has gathered meanwhile.
-func (s *Sender) fly(r *route, batch []*Call) {
+func (s *Sender) fly(r *sendQueue, batch []*Call) {
 	for batch != nil {
 		switch batch = s.unanswered(batch); len(batch) {
 		case 0:
@@ -242,8 +244,8 @@ func (s *Sender) run(k *Call) *redis.Cmd {
 		cmd = k.command(ctx)
 		_ = s.rdb.Process(ctx, cmd) // the error is cmd's
 	}
-	if k.route != nil {
-		k.route.quick.Store(clock.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
+	if k.queue != nil {
+		k.queue.quick.Store(clock.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
 	}
 	return cmd
 }
@@ -257,8 +259,8 @@ func (s *Sender) Note(err error) {
 		s.batching.Store(false)
 	}
 	s.reload.after(err)
-	if s.watch != nil {
-		s.watch(err)
+	if s.observe != nil {
+		s.observe(err)
 	}
 }
 
@@ -286,8 +288,8 @@ func (s *Sender) Cancel() { s.cancel() }
 func (s *Sender) Stop() {
 	s.mu.Lock()
 	s.stopped = true
-	if s.looks {
-		s.look.Stop()
+	if s.checkSet {
+		s.checkTimer.Stop()
 	}
 	s.mu.Unlock()
 	s.cancel()
@@ -333,7 +335,7 @@ func (s *Sender) Resume() {
 	s.mu.Lock()
 	s.paused = false
 	s.mu.Unlock()
-	for _, r := range []*route{s.common, s.common.waits} {
+	for _, r := range []*sendQueue{s.common, s.common.waits} {
 		s.mu.Lock()
 		r.flying++
 		s.flying++

@@ -12,47 +12,47 @@ import (
 
 // A lane is a way to the server with short limits, on which calls run in the goroutines of their
 // callers. It has the connections and the hooks of the user's client.
-type lane struct {
-	rdb     hooked   // the user's client
-	turnout *turnout // leads off to what is behind its hooks
+type directConn struct {
+	rdb    hooked      // the user's client
+	bypass *hookBypass // leads off to what is behind its hooks
 
-	node        *redis.Client // of a Cluster; else nil
-	nodeTurnout *turnout
-	quick       *redis.Client // of the server, with short limits, and without hooks
+	node       *redis.Client // of a Cluster; else nil
+	nodeBypass *hookBypass
+	quick      *redis.Client // of the server, with short limits, and without hooks
 
 	timeouts *Timeouts
 }
 
-// newLane returns a lane to the server of rdb, which is the user's client or that of a node of his Cluster. On it a
+// newDirectConn returns a lane to the server of rdb, which is the user's client or that of a node of his Cluster. On it a
 // call gets a connection within one to two turns, and an answer within the time given, or fails.
-func newLane(s *Sender, rdb *redis.Client, turn, answer time.Duration) *lane {
-	l := &lane{rdb: rdb, quick: rdb.WithTimeout(answer), turnout: turnoutOf(rdb), timeouts: NewTimeouts(s.ctx, 2*turn, turn)}
+func newDirectConn(s *Sender, rdb *redis.Client, turn, answer time.Duration) *directConn {
+	l := &directConn{rdb: rdb, quick: rdb.WithTimeout(answer), bypass: bypassOf(rdb), timeouts: NewTimeouts(s.ctx, 2*turn, turn)}
 	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
-		l.node, l.nodeTurnout = rdb, l.turnout
-		l.rdb, l.turnout = cluster, turnoutOf(cluster)
+		l.node, l.nodeBypass = rdb, l.bypass
+		l.rdb, l.bypass = cluster, bypassOf(cluster)
 	}
 	return l
 }
 
 // behind is what comes behind the hooks of the client of a Cluster, or of a server. Limits matter more than hooks.
-func (l *lane) behind(cluster bool) hooked {
-	if cluster && l.nodeTurnout.prepare(l.node) {
+func (l *directConn) afterHooks(cluster bool) hooked {
+	if cluster && l.nodeBypass.prepare(l.node) {
 		return l.node
 	}
 	return l.quick
 }
 
 // run sends k once. It is the first to send it, and the only lane that does.
-func (l *lane) run(k *Call) *redis.Cmd {
+func (l *directConn) run(k *Call) *redis.Cmd {
 	by := l.rdb
-	if !l.turnout.prepare(l.rdb) {
-		by = l.behind(l.node != nil)
+	if !l.bypass.prepare(l.rdb) {
+		by = l.afterHooks(l.node != nil)
 	}
 	now := clock.Now()
 	k.markSent(now)
-	k.laneCtx = callContext{Context: l.timeouts.Next(now), values: k.ctx, lane: l}
-	cmd := k.command(&k.laneCtx)
-	_ = by.Process(&k.laneCtx, once{cmd}) // the error is cmd's
+	k.directCtx = callContext{Context: l.timeouts.Next(now), values: k.ctx, direct: l}
+	cmd := k.command(&k.directCtx)
+	_ = by.Process(&k.directCtx, once{cmd}) // the error is cmd's
 	return cmd
 }
 
@@ -93,15 +93,15 @@ func (once) NoRetry() bool { return true }
 type callContext struct {
 	context.Context
 	values context.Context
-	lane   *lane // that the call takes; nil: none
+	direct *directConn // that the call takes; nil: none
 }
 
-// laneKey finds the lane of a call.
-type laneKey struct{}
+// directKey finds the lane of a call.
+type directKey struct{}
 
 func (c *callContext) Value(key any) any {
-	if key == (laneKey{}) {
-		return c.lane
+	if key == (directKey{}) {
+		return c.direct
 	}
 	if v := c.values.Value(key); v != nil {
 		return v

@@ -13,7 +13,7 @@ import (
 // message of it does not come. The inbox subscribes anew.
 //
 // Two grants by polling would prove nothing: the polls that follow each new subscription find grants, too.
-type silent struct {
+type deadSubscription struct {
 	all *Inboxes
 
 	mu      sync.Mutex
@@ -39,18 +39,18 @@ const (
 	maxMissing = 16
 )
 
-func (m *silent) init(all *Inboxes) {
+func (m *deadSubscription) init(all *Inboxes) {
 	m.all, m.missing, m.pause = all, make(map[string]missing), shortestPause
 	m.timer.Of(m)
 }
 
 // Expect notes that a poll has found the grant of an id whose message has to come to b.
-func (all *Inboxes) Expect(id string, b *Inbox) { all.silent.expect(id, b) }
+func (all *Inboxes) Expect(id string, b *Inbox) { all.dead.expect(id, b) }
 
 // Heard notes the message of a grant.
-func (all *Inboxes) Heard(id string) { all.silent.heard(id) }
+func (all *Inboxes) Heard(id string) { all.dead.heard(id) }
 
-func (m *silent) expect(id string, b *Inbox) {
+func (m *deadSubscription) expect(id string, b *Inbox) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.missing) == maxMissing {
@@ -62,7 +62,7 @@ func (m *silent) expect(id string, b *Inbox) {
 	}
 }
 
-func (m *silent) heard(id string) {
+func (m *deadSubscription) heard(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.missing, id)
@@ -70,7 +70,7 @@ func (m *silent) heard(id string) {
 }
 
 // Due has the inbox subscribe anew if one has not.
-func (m *silent) Due() {
+func (m *deadSubscription) Due() {
 	m.mu.Lock()
 	now, next := clock.Now(), timers.Never
 	var late *Inbox

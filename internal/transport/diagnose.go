@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// LookTimeout is how long a look at the server may take: it delays the end of a call.
-	LookTimeout = 25 * time.Millisecond
-	// lookedFor is how long what was seen is good for others.
-	lookedFor = 100 * time.Millisecond
+	// DiagnoseTimeout is how long a look at the server may take: it delays the end of a call.
+	DiagnoseTimeout = 25 * time.Millisecond
+	// freshFor is how long what was seen is good for others.
+	freshFor = 100 * time.Millisecond
 )
 
 // A look tells why the server does not answer. go-redis dials and tries again for seconds before it says that
 // connections are refused, and most calls do not wait for that. The connection may take longer than the calls wait for
 // it: with TLS, go-redis' Dialer pays no heed to its context.
-type look struct {
+type diagnosis struct {
 	wg sync.WaitGroup // of the connection under way, and of who is to be told
 
 	mu      sync.Mutex
 	stopped bool
 	over    chan struct{} // closed at the end of the connection under way; nil: there is none
 	at      time.Time     // of what was met last
-	meeting
+	finding
 }
 
-// A meeting is what a connection of its own has met.
-type meeting struct {
+// A finding is what a connection of its own has met.
+type finding struct {
 	answers bool  // the server does its work
 	err     error // what is wrong; nil: nothing, or it takes too long
 }
@@ -50,19 +50,19 @@ type pooled interface {
 
 // explain adds what a connection of its own meets to core.ErrSilent, to the end of a connection, and to what the client says when its
 // pool of connections is exhausted: that tells whether there is an outage.
-func (k *look) explain(rdb any, err error) error {
+func (k *diagnosis) explain(rdb any, err error) error {
 	client, ok := rdb.(pooled)
 	if !ok || !IsUnexplained(err) {
 		return err
 	}
-	k.meet(client)
-	met, noConnection := k.met(), IsPoolTimeout(err)
+	k.connect(client)
+	found, noConnection := k.latest(), IsPoolTimeout(err)
 	switch {
-	case met.err != nil && (IsFinal(met.err) || errors.Is(met.err, errNoRedis)):
-		return core.WithFault(fmt.Errorf("%w: %w", err, met.err), core.Lasting)
-	case met.err != nil:
-		return core.WithFault(fmt.Errorf("%w: %w", err, met.err), core.Outage)
-	case met.answers && (noConnection || errors.Is(err, core.ErrSilent) && isExhausted(client)):
+	case found.err != nil && (IsFinal(found.err) || errors.Is(found.err, errNoRedis)):
+		return core.WithFault(fmt.Errorf("%w: %w", err, found.err), core.Lasting)
+	case found.err != nil:
+		return core.WithFault(fmt.Errorf("%w: %w", err, found.err), core.Outage)
+	case found.answers && (noConnection || errors.Is(err, core.ErrSilent) && isExhausted(client)):
 		return core.WithFault(fmt.Errorf("%w: the server answers a new connection, but all %d of the client's pool are in use",
 			err, client.Options().PoolSize), core.Exhausted)
 	case noConnection:
@@ -78,9 +78,9 @@ func isExhausted(client pooled) bool {
 }
 
 // meet waits for what a connection of its own meets, unless that was seen of late.
-func (k *look) meet(client pooled) {
+func (k *diagnosis) connect(client pooled) {
 	if over := k.begin(client.Options()); over != nil {
-		timer := time.NewTimer(LookTimeout)
+		timer := time.NewTimer(DiagnoseTimeout)
 		defer timer.Stop()
 		select {
 		case <-over:
@@ -90,7 +90,7 @@ func (k *look) meet(client pooled) {
 }
 
 // tell calls told with what explain returns, in the background if that takes time.
-func (k *look) tell(rdb any, err error, told func(explained error)) {
+func (k *diagnosis) tell(rdb any, err error, told func(explained error)) {
 	k.mu.Lock()
 	inBackground := IsUnexplained(err) && !k.stopped
 	if inBackground {
@@ -104,7 +104,7 @@ func (k *look) tell(rdb any, err error, told func(explained error)) {
 
 // begin connects to the server unless that is under way. It returns what is closed in the end; nil if there is nothing
 // to wait for.
-func (k *look) begin(o *redis.Options) <-chan struct{} {
+func (k *diagnosis) begin(o *redis.Options) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.over != nil || k.stopped || k.isFresh() {
@@ -113,29 +113,29 @@ func (k *look) begin(o *redis.Options) <-chan struct{} {
 	over := make(chan struct{})
 	k.over = over
 	k.wg.Go(func() {
-		m := meet(o)
+		m := ping(o)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.meeting, k.at, k.over = m, time.Now(), nil
+		k.finding, k.at, k.over = m, time.Now(), nil
 		close(over)
 	})
 	return over
 }
 
 // met returns what was met of late.
-func (k *look) met() meeting {
+func (k *diagnosis) latest() finding {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.isFresh() {
-		return k.meeting
+		return k.finding
 	}
-	return meeting{}
+	return finding{}
 }
 
-func (k *look) isFresh() bool { return !k.at.IsZero() && time.Since(k.at) <= lookedFor }
+func (k *diagnosis) isFresh() bool { return !k.at.IsZero() && time.Since(k.at) <= freshFor }
 
 // stop returns when no connection is under way, and none will be.
-func (k *look) stop() {
+func (k *diagnosis) stop() {
 	k.mu.Lock()
 	k.stopped = true
 	k.mu.Unlock()
@@ -145,31 +145,31 @@ func (k *look) stop() {
 var errNoRedis = errors.New("what answers is no Redis without TLS")
 
 // meet connects to the server and sends a PING.
-func meet(o *redis.Options) meeting {
-	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
+func ping(o *redis.Options) finding {
+	ctx, cancel := context.WithTimeout(context.Background(), DiagnoseTimeout)
 	defer cancel()
 	conn, err := o.Dialer(ctx, o.Network, o.Addr)
 	if err != nil {
 		if IsTimeout(err) {
-			return meeting{}
+			return finding{}
 		}
-		return meeting{err: err}
+		return finding{err: err}
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(LookTimeout))
+	_ = conn.SetDeadline(time.Now().Add(DiagnoseTimeout))
 	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
-		return meeting{}
+		return finding{}
 	}
 	answer := make([]byte, len("-NOAUTH"))
 	switch n, err := io.ReadFull(conn, answer); {
 	case n > 0 && (answer[0] == '+' || answer[0] == '-'):
-		return meeting{answers: answer[0] == '+' || string(answer) == "-NOAUTH"} // else LOADING, BUSY …
+		return finding{answers: answer[0] == '+' || string(answer) == "-NOAUTH"} // else LOADING, BUSY …
 	case n > 0:
-		return meeting{err: errNoRedis}
+		return finding{err: errNoRedis}
 	case IsTimeout(err):
-		return meeting{}
+		return finding{}
 	default:
-		return meeting{err: errors.New("it closes the connection, perhaps because it wants TLS")}
+		return finding{err: errors.New("it closes the connection, perhaps because it wants TLS")}
 	}
 }
 
@@ -183,42 +183,42 @@ func isHungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// Looks tell why servers do not answer. The zero value is ready to use; they are safe for concurrent use.
-type Looks struct {
+// Diagnoses tell why servers do not answer. The zero value is ready to use; they are safe for concurrent use.
+type Diagnoses struct {
 	mu      sync.Mutex
 	stopped bool
-	looks   map[any]*look // by the client of a server
+	all     map[any]*diagnosis // by the client of a server
 }
 
 // Explain adds why the server of a client does not answer to an error that does not say so.
-func (n *Looks) Explain(client any, err error) error { return n.of(client).explain(client, err) }
+func (n *Diagnoses) Explain(client any, err error) error { return n.of(client).explain(client, err) }
 
 // Tell calls told with what Explain returns, in the background if that takes time.
-func (n *Looks) Tell(client any, err error, told func(explained error)) {
+func (n *Diagnoses) Tell(client any, err error, told func(explained error)) {
 	n.of(client).tell(client, err, told)
 }
 
-func (n *Looks) of(client any) *look {
+func (n *Diagnoses) of(client any) *diagnosis {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	k := n.looks[client]
+	k := n.all[client]
 	if k == nil {
-		k = &look{stopped: n.stopped}
-		if n.looks == nil {
-			n.looks = make(map[any]*look)
+		k = &diagnosis{stopped: n.stopped}
+		if n.all == nil {
+			n.all = make(map[any]*diagnosis)
 		}
-		n.looks[client] = k
+		n.all[client] = k
 	}
 	return k
 }
 
 // Stop returns when no connection is under way, and none will be.
-func (n *Looks) Stop() {
+func (n *Diagnoses) Stop() {
 	n.mu.Lock()
 	n.stopped = true
-	looks := slices.Collect(maps.Values(n.looks))
+	all := slices.Collect(maps.Values(n.all))
 	n.mu.Unlock()
-	for _, k := range looks {
+	for _, k := range all {
 		k.stop()
 	}
 }

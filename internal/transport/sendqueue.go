@@ -8,12 +8,12 @@ import (
 )
 
 // A route is the way to one server, or to several that are not told apart.
-type route struct {
+type sendQueue struct {
 	limit   int         // how many are under way at once
-	patient *lane       // for callers that nothing but the answer can stop; nil: the client has no limits to set
-	hurried *lane       // for those that must notice soon that their time is over
+	patient *directConn // for callers that nothing but the answer can stop; nil: the client has no limits to set
+	hurried *directConn // for those that must notice soon that their time is over
 	quick   atomic.Bool // the server has answered well within the time that hurried callers have
-	waits   *route      // the same way for calls that wait for replicas, which must not hold up the others
+	waits   *sendQueue  // the same way for calls that wait for replicas, which must not hold up the others
 
 	// The mutex of the Sender guards these.
 	flying  int // how many commands and pipelines are under way
@@ -37,13 +37,13 @@ const (
 	quickAnswer   = 5 * time.Millisecond
 )
 
-// newRoute returns a route to the server of rdb, which is the user's client or that of a node of his Cluster.
-func (s *Sender) newRoute(rdb *redis.Client, limit int) *route {
-	return &route{
+// newSendQueue returns a route to the server of rdb, which is the user's client or that of a node of his Cluster.
+func (s *Sender) newSendQueue(rdb *redis.Client, limit int) *sendQueue {
+	return &sendQueue{
 		limit:   limit,
-		patient: newLane(s, rdb, s.patience/4, s.patience),
-		hurried: newLane(s, rdb, hurriedTurn, hurriedAnswer),
-		waits:   &route{limit: limit},
+		patient: newDirectConn(s, rdb, s.patience/4, s.patience),
+		hurried: newDirectConn(s, rdb, hurriedTurn, hurriedAnswer),
+		waits:   &sendQueue{limit: limit},
 	}
 }
 
@@ -56,17 +56,17 @@ func (s *Sender) BeOneOfSeveral() {
 	}
 }
 
-// routeOf returns the route of k. It never waits: until a Cluster has answered, its client has to find the nodes.
-func (s *Sender) routeOf(k *Call) *route {
-	r := s.routeTo(k)
+// queueOf returns the route of k. It never waits: until a Cluster has answered, its client has to find the nodes.
+func (s *Sender) queueOf(k *Call) *sendQueue {
+	r := s.queueTo(k)
 	if s.wantsReplicas(k) {
 		return r.waits
 	}
 	return r
 }
 
-// routeTo returns the route to the server of k. If that is a node of a Cluster, k may be sent again: see cluster.go.
-func (s *Sender) routeTo(k *Call) *route {
+// queueTo returns the route to the server of k. If that is a node of a Cluster, k may be sent again: see cluster.go.
+func (s *Sender) queueTo(k *Call) *sendQueue {
 	if !s.inSight.Load() {
 		return s.common
 	}
@@ -79,8 +79,8 @@ func (s *Sender) routeTo(k *Call) *route {
 		return s.common // behind a type of the user's
 	}
 	if r, ok := s.nodes.Load(node); ok {
-		return r.(*route)
+		return r.(*sendQueue)
 	}
-	r, _ := s.nodes.LoadOrStore(node, s.newRoute(node, maxAtOneNode))
-	return r.(*route)
+	r, _ := s.nodes.LoadOrStore(node, s.newSendQueue(node, maxAtOneNode))
+	return r.(*sendQueue)
 }
