@@ -112,7 +112,7 @@ func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	_ = locks.Close()
-	if strings.Contains(log.String(), "could not be released") { // it was never taken
+	if strings.Contains(log.String(), "could not release") { // it was never taken
 		t.Errorf("logged: %s", log)
 	}
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A call that wants several locks tries to take them in one trip: one run of a script takes all of them, or none. Each
-// lock has a request of its own meanwhile, so that its cohort is as with any other request, and callers that come join
-// it. What the trip does not grant is given back before the call waits for anything, and it then takes one lock after
-// the other (rule 23 of docs/protocol.md).
+// A call for several locks first tries a multi-acquire: one execution of a script takes all of them, or none. Meanwhile each lock
+// has a request of its own, so that its cohort works as with any other request, and other callers join it. If the multi-acquire
+// fails, everything is given back before the call waits for any lock, and it then takes one lock after the other (rule 23 of
+// docs/protocol.md).
 type multiAcquire struct {
 	e        *Engine
 	parts    []part
 	news     <-chan struct{} // of all waiters
-	answered chan error      // why there was no answer, or nil
+	answered chan error      // the error of the call, or nil
 }
 
-// A leg is the part of a trip that one lock has.
+// A part is one lock of a multi-acquire.
 type part struct {
 	w *localq.Waiter
 	r *request
@@ -47,8 +47,8 @@ func (e *Engine) AcquireAll(ctx context.Context, rs []*core.Request) ([]core.Hol
 	return holds, nil
 }
 
-// newMultiAcquire prepares a trip for the locks, each of which has to have nothing to do in this process. It returns nil if there
-// can be none.
+// newMultiAcquire prepares a multi-acquire. Each lock must have nothing to do in this process. It returns nil if no multi-acquire
+// is possible.
 func (e *Engine) newMultiAcquire(ctx context.Context, rs []*core.Request) *multiAcquire {
 	n := len(rs)
 	first := rs[0]
@@ -67,7 +67,7 @@ func (e *Engine) newMultiAcquire(ctx context.Context, rs []*core.Request) *multi
 	return m
 }
 
-// add sends a request for one lock along, if its cohort has nothing to do.
+// add adds a request for one lock, if its cohort is idle.
 func (m *multiAcquire) add(w *localq.Waiter) bool {
 	c := m.e.lockCohort(w.Req)
 	defer c.unlock()
@@ -85,13 +85,13 @@ func (m *multiAcquire) add(w *localq.Waiter) bool {
 	return true
 }
 
-// isIdle reports whether nobody of this process has the lock, wants it or is about to release it, as far as the cohort
-// and its entry know.
+// isIdle reports whether no caller of this process holds the lock, waits for it or is about to release it, as far as the cohort
+// and its entry show.
 func (c *cohort) isIdle() bool {
 	return c.waits == 0 && c.known == 0 && c.request == nil && c.lease == nil && c.releasing == nil && !c.raising
 }
 
-// call prepares a run of acquire_all.lua.
+// call prepares an execution of acquire_all.lua.
 func (m *multiAcquire) call() *transport.Call {
 	first := m.parts[0]
 	want := first.w.Req
@@ -107,14 +107,14 @@ func (m *multiAcquire) call() *transport.Call {
 	return k
 }
 
-// onLateAnswer deals with an answer to a run that has had one, as each request does.
+// onLateAnswer handles a second answer to the call, as each request does.
 func (m *multiAcquire) onLateAnswer(reply *transport.Reply) {
 	for _, p := range m.parts {
 		p.r.onLateAnswer(reply)
 	}
 }
 
-// onAnswer deals with the answer to acquire_all.lua.
+// onAnswer handles the answer to acquire_all.lua.
 func (m *multiAcquire) onAnswer(reply *transport.Reply) {
 	grants, err := script.AcquireAllAnswer(reply, len(m.parts))
 	if err == nil {
@@ -142,7 +142,7 @@ func (p *part) onGranted(g script.Grant, reply *transport.Reply) {
 	c.onGranted(p.r, g, reply.Sent, p.r.leaseEnd(reply.Sent), true)
 }
 
-// onRefused ends the request, and sends one for those who have joined the cohort since.
+// onRefused ends the request, and sends one for callers that have joined the cohort since.
 func (p *part) onRefused(err error) {
 	c := p.r.c
 	c.shard.mu.Lock()
@@ -161,14 +161,14 @@ func (p *part) onRefused(err error) {
 	c.sendRequest(nil)
 }
 
-// errRefused is for a lock that a trip has not taken. No caller sees it.
-var errRefused = errors.New("lockmw: not taken in one trip")
+// errRefused ends the wait of a part whose multi-acquire failed. It never reaches a caller.
+var errRefused = errors.New("lockmw: not taken together")
 
-// await waits for the answer as long as the caller has time. An error ends the call; what the answer was is another
-// question.
+// await waits for the answer as long as the caller has time. It returns an error if the call is to end; nil does not mean that
+// the locks were granted.
 func (m *multiAcquire) await(first *localq.Waiter) error {
 	select {
-	case err := <-m.answered: // most are there at once
+	case err := <-m.answered: // most arrive immediately
 		return m.failure(first, err)
 	default:
 	}
@@ -199,7 +199,7 @@ func (m *multiAcquire) isClosed() bool {
 	return err != nil && !errors.Is(err, errRefused)
 }
 
-// waitError is what the first of several calls for one lock each would return.
+// waitError returns the error that a call for the first lock alone would return.
 func (m *multiAcquire) waitError(ended error) error {
 	c := m.parts[0].r.c
 	c.shard.mu.Lock()
@@ -207,7 +207,7 @@ func (m *multiAcquire) waitError(ended error) error {
 	return localq.WithEnd(c.InVain(), ended)
 }
 
-// failure returns the error of a call whose context has ended, or that does not wait for a server which answers with err.
+// failure returns an error if the context has ended, or if the call fails fast and the server answers with err.
 func (m *multiAcquire) failure(first *localq.Waiter, err error) error {
 	if ended := first.Ctx.Err(); err != nil && ended != nil {
 		return m.waitError(ended)
@@ -218,7 +218,7 @@ func (m *multiAcquire) failure(first *localq.Waiter, err error) error {
 	return &core.AcquireError{Err: transport.Failure(err)}
 }
 
-// holds returns what was granted; nil if a lock is missing, because its grant was late or its token old, for example.
+// holds returns the holds, or nil if one is missing, for example because its grant was late or its token stale.
 func (m *multiAcquire) holds() []core.Hold {
 	holds := make([]core.Hold, len(m.parts))
 	for i, p := range m.parts {
@@ -234,7 +234,7 @@ func (m *multiAcquire) holds() []core.Hold {
 	return holds
 }
 
-// giveBack ends what is left of the trip, and releases what it has got.
+// giveBack ends the rest of the multi-acquire, and releases the holds that it has.
 func (m *multiAcquire) giveBack() {
 	var had []core.Hold
 	for _, p := range m.parts {
@@ -242,10 +242,10 @@ func (m *multiAcquire) giveBack() {
 			had = append(had, h)
 		}
 	}
-	m.e.ReleaseAll(had, localq.GiveUpPatience) // a release that fails is tried again in the background
+	m.e.ReleaseAll(had, localq.GiveUpPatience) // a failed release is retried in the background
 }
 
-// cancel ends the wait for one lock. If it was granted, the hold is returned.
+// cancel ends the wait for one lock. If the lock was granted, it returns the hold.
 func (p *part) cancel() core.Hold {
 	c := p.r.c
 	c.shard.mu.Lock()
@@ -266,8 +266,8 @@ func (p *part) cancel() core.Hold {
 	return nil
 }
 
-// ReleaseAll implements core.ManyLocks: plain releases of locks in one slot go out as one run (rule 23 of
-// docs/protocol.md), and all others at the same time.
+// ReleaseAll implements core.ManyLocks. Plain releases of locks in one slot share one execution (rule 23 of docs/protocol.md).
+// All others are sent at the same time.
 func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Released {
 	results := make([]core.Released, len(holds))
 	releases := make([]*release, len(holds))
@@ -308,12 +308,12 @@ func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Re
 	return results
 }
 
-// isPlain reports whether release_batch.lua can do it.
+// isPlain reports whether release_batch.lua can do the release.
 func (r *release) isPlain() bool {
 	return r.place == "" && r.lingers.IsZero() && len(r.served) == 0 && !r.l.isRead() && !r.l.c.isPermit() && !r.l.id.Copied()
 }
 
-// callForAll prepares one run for plain releases of locks in one slot.
+// callForAll prepares one execution for plain releases of locks in one slot.
 func (e *Engine) callForAll(rs []*release) *transport.Call {
 	if len(rs) == 1 {
 		return rs[0].call(rs[0].begun)
