@@ -8,8 +8,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A length that is no mistake is not mentioned.
-func TestABadLabelIsToldWhatIsWrongWithIt(t *testing.T) {
+// A valid length is not mentioned.
+func TestABadLabelIsRefusedWithTheReason(t *testing.T) {
 	for text, want := range map[string]string{
 		"two words":                    "lockmw: invalid option: a label with \" \" at byte 4, must be printable ASCII without spaces",
 		"é":                            "lockmw: invalid option: a label with \"é\" at byte 1, must be printable ASCII without spaces",
@@ -24,7 +24,7 @@ func TestABadLabelIsToldWhatIsWrongWithIt(t *testing.T) {
 	}
 }
 
-func TestALabelOfAnyTextIsAGoodOne(t *testing.T) {
+func TestALabelOfAnyTextIsValid(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "",
 		"web-1/aB3-000042":             "web-1/aB3-000042",

@@ -8,34 +8,35 @@ import (
 	"github.com/lockmw/go/internal/timers"
 )
 
-// A silent finds out that the subscription brings no messages any more, though its connection answers: it stays
-// on a master that was deposed. A poll finds a grant then that was made while this process was subscribed, and the
-// message of it does not come. The inbox subscribes anew.
+// A deadSubscription detects that a subscription brings no messages any more although its connection answers, for example because
+// it is still at a deposed master. The sign is a grant that a poll finds, that was made while this process was subscribed, and
+// whose message does not arrive. The inbox then subscribes anew.
 //
-// Two grants by polling would prove nothing: the polls that follow each new subscription find grants, too.
+// Two grants found by polls would not be a sign: the polls that follow each new subscription also find grants.
 type deadSubscription struct {
 	all *Inboxes
 
 	mu      sync.Mutex
 	missing map[string]missing // by the ids of grants
 	timer   timers.Timer
-	pause   time.Duration // until the inbox subscribes anew again
-	last    clock.Instant // when it did
+	pause   time.Duration // until the inbox may subscribe anew again
+	last    clock.Instant // when it last did
 }
 
-// A missing message should come to an inbox until a time.
+// A missing message should arrive at an inbox by a given time.
 type missing struct {
 	inbox *Inbox
 	by    clock.Instant
 }
 
 const (
-	// LateMessage is how much later than the poll that found a grant its message may come.
+	// LateMessage is how long after the poll that found a grant its message may arrive.
 	LateMessage   = 250 * time.Millisecond
 	shortestPause = 2 * time.Second
-	// LongestPause is the longest pause between new subscriptions. The first is 2 s, and they double until a message comes.
+	// LongestPause is the longest pause between new subscriptions. The first pause is 2 s, and pauses double until a message
+	// arrives.
 	LongestPause = time.Minute
-	// maxMissing bounds how many messages are waited for at once: one is enough.
+	// maxMissing limits the messages that are waited for at a time. One is enough.
 	maxMissing = 16
 )
 
@@ -44,10 +45,10 @@ func (m *deadSubscription) init(all *Inboxes) {
 	m.timer.Of(m)
 }
 
-// Expect notes that a poll has found the grant of an id whose message has to come to b.
+// Expect records that a poll has found the grant of an id whose message must arrive at b.
 func (all *Inboxes) Expect(id string, b *Inbox) { all.dead.expect(id, b) }
 
-// Heard notes the message of a grant.
+// Heard records the message of a grant.
 func (all *Inboxes) Heard(id string) { all.dead.heard(id) }
 
 func (m *deadSubscription) expect(id string, b *Inbox) {
@@ -69,7 +70,7 @@ func (m *deadSubscription) heard(id string) {
 	m.pause = shortestPause
 }
 
-// Due has the inbox subscribe anew if one has not.
+// Due subscribes anew if a message has not arrived.
 func (m *deadSubscription) Due() {
 	m.mu.Lock()
 	now, next := clock.Now(), timers.Never
