@@ -240,8 +240,8 @@ func TestTheErrorOfADeadlockSaysWhoWaitsForWhom(t *testing.T) {
 		err := ends(t, 1, 2*time.Second, old, young)[0]
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		want := `lockmw: lock "order:1" for req-2 after 1s: lock is busy, for ever: its holder waits for a lock of this call: ` +
-			`local (req-2) has had "user:1" for 1s and has waited for "order:1" for 1s; ` +
-			`local (req-1) has had "order:1" for 1.01s and has waited for "user:1" for 1s, in the way: req-1`
+			`local (req-2) has held "user:1" for 1s and has waited for "order:1" for 1s; ` +
+			`local (req-1) has held "order:1" for 1.01s and has waited for "user:1" for 1s, in the way: req-1`
 		if text != want {
 			t.Errorf("it says\n%s\nwant\n%s", text, want)
 		}
