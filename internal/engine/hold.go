@@ -83,7 +83,7 @@ func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 	}
 	n := l.renewal(duration)
 	return c.e.retryUntil(ctx, h.gone, n.Call, func(a *transport.Reply) (again bool, err error) {
-		return isPassing(a), h.whileHeld(func() ([]*hold, error) { return h.onExtended(a, duration) })
+		return mayRetry(a), h.whileHeld(func() ([]*hold, error) { return h.onExtended(a, duration) })
 	})
 }
 
@@ -158,7 +158,7 @@ func (h *hold) Downgrade(ctx context.Context) error {
 	c.shard.mu.Unlock()
 	d := script.Downgrade{Keys: &c.keys, ID: l.id}
 	return c.e.retryUntil(ctx, h.gone, d.Call, func(a *transport.Reply) (again bool, err error) {
-		return isPassing(a), h.whileHeld(func() ([]*hold, error) {
+		return mayRetry(a), h.whileHeld(func() ([]*hold, error) {
 			outcome, err := script.DowngradeAnswer(a)
 			if err == nil && outcome == script.NotHeld {
 				return l.lose(errDeleted), errDeleted
@@ -283,8 +283,8 @@ func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) 
 	return read(r)
 }
 
-// isPassing reports whether it may help to run a script again after this answer (rules 14 and 21 of docs/protocol.md).
-func isPassing(a *transport.Reply) bool { return transport.IsPassing(a.Err) || a.ReplicaErr != nil }
+// mayRetry reports whether it may help to run a script again after this answer (rules 14 and 21 of docs/protocol.md).
+func mayRetry(a *transport.Reply) bool { return transport.IsTemporary(a.Err) || a.ReplicaErr != nil }
 
 // ask runs a script once.
 func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply, error) {
@@ -359,7 +359,7 @@ func (r *request) onRaised(a *transport.Reply) {
 		c.failWaiters(&core.AcquireError{Err: fmt.Errorf(
 			"%w: its clock is %v behind an earlier fencing token, and it has lost its token counter",
 			core.ErrUnavailable, behind.Round(time.Second))})
-	case err != nil && !transport.IsPassing(err):
+	case err != nil && !transport.IsTemporary(err):
 		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
 	case c.raises > maxRaises: // perhaps a proxy leads to a different server each time
 		c.failWaiters(&core.AcquireError{Err: fmt.Errorf("%w: its fencing tokens do not rise although the counter was raised", core.ErrUnavailable)})

@@ -262,7 +262,7 @@ func (y *identity) ask(node *redis.Client) {
 	if e.sender.Context().Err() != nil {
 		return
 	}
-	if err != nil && transport.IsPassing(err) {
+	if err != nil && transport.IsTemporary(err) {
 		e.sender.Note(err)
 		return
 	}

@@ -256,7 +256,7 @@ func (r *request) onPeekFailed(err error) {
 	defer r.c.shard.mu.Unlock()
 	switch {
 	case r.over:
-	case transport.IsPassing(err):
+	case transport.IsTemporary(err):
 		r.lastErr = err
 	default:
 		r.pollNow()
@@ -322,7 +322,7 @@ func (r *request) onPollFailed(err error) {
 	switch {
 	case r.c.e.sender.Context().Err() != nil: // Close ends the wait
 		return
-	case transport.IsPassing(err), transport.IsMended(err):
+	case transport.IsTemporary(err), transport.IsFull(err):
 		r.lastErr = err
 		return
 	}

@@ -75,7 +75,7 @@ func (y *recovery) deposed() {
 // isAway reports whether an error shows that the server is unreachable or was replaced. An answer that took longer than the
 // caller had time shows nothing.
 func isAway(err error) bool {
-	return transport.IsPassing(err) && !transport.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !transport.IsPoolTimeout(err)
+	return transport.IsTemporary(err) && !transport.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !transport.IsPoolTimeout(err)
 }
 
 // plan schedules a recovery.

@@ -190,7 +190,7 @@ func (r *release) onAnswer(reply *transport.Reply) {
 // waitOut makes the release wait for the server after a try failed with err, and reports whether it waits.
 func (r *release) waitOut(err error) bool {
 	c, e := r.l.c, r.l.c.e
-	if !transport.IsPassing(err) {
+	if !transport.IsTemporary(err) {
 		return false
 	}
 	c.shard.mu.Lock()

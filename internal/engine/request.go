@@ -231,12 +231,12 @@ func (r *request) failed() {
 
 // onFailed ends the request, or makes it wait for the server.
 func (r *request) onFailed(err error) {
-	if transport.IsPassing(err) && r.waitOut(err) {
+	if transport.IsTemporary(err) && r.waitOut(err) {
 		return
 	}
 	c := r.c
 	r.failed()
-	if !r.leader.HasEnded() && !transport.IsPassing(err) {
+	if !r.leader.HasEnded() && !transport.IsTemporary(err) {
 		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
 	}
 	c.sendRequest(nil)

@@ -212,7 +212,7 @@ func (m *multiAcquire) failure(first *localq.Waiter, err error) error {
 	if ended := first.Ctx.Err(); err != nil && ended != nil {
 		return m.waitError(ended)
 	}
-	if err == nil || !first.FailsFast() || !transport.IsPassing(err) || transport.IsMoving(err) {
+	if err == nil || !first.FailsFast() || !transport.IsTemporary(err) || transport.IsMoving(err) {
 		return nil
 	}
 	return &core.AcquireError{Err: transport.Failure(err)}

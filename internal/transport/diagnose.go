@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	// DiagnoseTimeout is how long a look at the server may take: it delays the end of a call.
+	// DiagnoseTimeout is how long a diagnosis may take, because it delays the end of a call.
 	DiagnoseTimeout = 25 * time.Millisecond
-	// freshFor is how long what was seen is good for others.
+	// freshFor is how long a finding is valid for other calls.
 	freshFor = 100 * time.Millisecond
 )
 
-// A look tells why the server does not answer. go-redis dials and tries again for seconds before it says that
-// connections are refused, and most calls do not wait for that. The connection may take longer than the calls wait for
-// it: with TLS, go-redis' Dialer pays no heed to its context.
+// A diagnosis finds out why a server does not answer. go-redis dials and retries for seconds before it reports that connections
+// are refused, and most calls do not wait that long. A diagnosis opens a connection of its own. That may take longer than the
+// calls wait, because with TLS go-redis' Dialer ignores its context.
 type diagnosis struct {
-	wg sync.WaitGroup // of the connection under way, and of who is to be told
+	wg sync.WaitGroup // of the connection in progress, and of pending reports
 
 	mu      sync.Mutex
 	stopped bool
-	over    chan struct{} // closed at the end of the connection under way; nil: there is none
-	at      time.Time     // of what was met last
+	over    chan struct{} // closed at the end of the connection in progress; nil: there is none
+	at      time.Time     // when the finding was made
 	finding
 }
 
-// A finding is what a connection of its own has met.
+// A finding is the result of one connection.
 type finding struct {
-	answers bool  // the server does its work
+	answers bool  // the server works
 	err     error // what is wrong; nil: nothing, or it takes too long
 }
 
@@ -48,8 +48,8 @@ type pooled interface {
 	PoolStats() *redis.PoolStats
 }
 
-// explain adds what a connection of its own meets to core.ErrSilent, to the end of a connection, and to what the client says when its
-// pool of connections is exhausted: that tells whether there is an outage.
+// explain adds its finding to core.ErrSilent, to the end of a connection, and to the error of an exhausted connection pool. The
+// finding shows whether there is an outage.
 func (k *diagnosis) explain(rdb any, err error) error {
 	client, ok := rdb.(pooled)
 	if !ok || !IsUnexplained(err) {
@@ -63,7 +63,7 @@ func (k *diagnosis) explain(rdb any, err error) error {
 	case found.err != nil:
 		return core.WithFault(fmt.Errorf("%w: %w", err, found.err), core.Outage)
 	case found.answers && (noConnection || errors.Is(err, core.ErrSilent) && isExhausted(client)):
-		return core.WithFault(fmt.Errorf("%w: the server answers a new connection, but all %d of the client's pool are in use",
+		return core.WithFault(fmt.Errorf("%w: the server answers a new connection, but all %d connections of the client's pool are in use",
 			err, client.Options().PoolSize), core.Exhausted)
 	case noConnection:
 		return core.WithFault(err, core.Outage)
@@ -77,7 +77,7 @@ func isExhausted(client pooled) bool {
 	return int(pool.TotalConns) >= client.Options().PoolSize && pool.IdleConns == 0
 }
 
-// meet waits for what a connection of its own meets, unless that was seen of late.
+// connect waits for the finding of a new connection, unless there is a fresh one.
 func (k *diagnosis) connect(client pooled) {
 	if over := k.begin(client.Options()); over != nil {
 		timer := time.NewTimer(DiagnoseTimeout)
@@ -89,7 +89,7 @@ func (k *diagnosis) connect(client pooled) {
 	}
 }
 
-// tell calls told with what explain returns, in the background if that takes time.
+// tell calls told with the result of explain, in the background if that takes time.
 func (k *diagnosis) tell(rdb any, err error, told func(explained error)) {
 	k.mu.Lock()
 	inBackground := IsUnexplained(err) && !k.stopped
@@ -102,8 +102,8 @@ func (k *diagnosis) tell(rdb any, err error, told func(explained error)) {
 	}
 }
 
-// begin connects to the server unless that is under way. It returns what is closed in the end; nil if there is nothing
-// to wait for.
+// begin connects to the server, unless that is in progress. It returns a channel that is closed at the end, or nil if there is
+// nothing to wait for.
 func (k *diagnosis) begin(o *redis.Options) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,7 +122,7 @@ func (k *diagnosis) begin(o *redis.Options) <-chan struct{} {
 	return over
 }
 
-// met returns what was met of late.
+// latest returns the last finding if it is fresh.
 func (k *diagnosis) latest() finding {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,7 +134,7 @@ func (k *diagnosis) latest() finding {
 
 func (k *diagnosis) isFresh() bool { return !k.at.IsZero() && time.Since(k.at) <= freshFor }
 
-// stop returns when no connection is under way, and none will be.
+// stop returns when no connection is in progress, and prevents further ones.
 func (k *diagnosis) stop() {
 	k.mu.Lock()
 	k.stopped = true
@@ -142,9 +142,9 @@ func (k *diagnosis) stop() {
 	k.wg.Wait()
 }
 
-var errNoRedis = errors.New("what answers is no Redis without TLS")
+var errNoRedis = errors.New("the server does not speak plaintext Redis; is TLS on?")
 
-// meet connects to the server and sends a PING.
+// ping connects to the server and sends a PING.
 func ping(o *redis.Options) finding {
 	ctx, cancel := context.WithTimeout(context.Background(), DiagnoseTimeout)
 	defer cancel()
@@ -163,17 +163,17 @@ func ping(o *redis.Options) finding {
 	answer := make([]byte, len("-NOAUTH"))
 	switch n, err := io.ReadFull(conn, answer); {
 	case n > 0 && (answer[0] == '+' || answer[0] == '-'):
-		return finding{answers: answer[0] == '+' || string(answer) == "-NOAUTH"} // else LOADING, BUSY …
+		return finding{answers: answer[0] == '+' || string(answer) == "-NOAUTH"} // otherwise LOADING, BUSY …
 	case n > 0:
 		return finding{err: errNoRedis}
 	case IsTimeout(err):
 		return finding{}
 	default:
-		return finding{err: errors.New("it closes the connection, perhaps because it wants TLS")}
+		return finding{err: errors.New("it closes the connection; does it require TLS?")}
 	}
 }
 
-// IsUnexplained reports whether a connection of one's own may say more.
+// IsUnexplained reports whether a new connection may show more about the error.
 func IsUnexplained(err error) bool {
 	return errors.Is(err, core.ErrSilent) || isHungUp(err) || IsPoolTimeout(err)
 }
@@ -183,17 +183,17 @@ func isHungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// Diagnoses tell why servers do not answer. The zero value is ready to use; they are safe for concurrent use.
+// Diagnoses find out why servers do not answer. The zero value is ready to use. Safe for concurrent use.
 type Diagnoses struct {
 	mu      sync.Mutex
 	stopped bool
 	all     map[any]*diagnosis // by the client of a server
 }
 
-// Explain adds why the server of a client does not answer to an error that does not say so.
+// Explain adds the reason why the server of a client does not answer to an error that lacks it.
 func (n *Diagnoses) Explain(client any, err error) error { return n.of(client).explain(client, err) }
 
-// Tell calls told with what Explain returns, in the background if that takes time.
+// Tell calls told with the result of Explain, in the background if that takes time.
 func (n *Diagnoses) Tell(client any, err error, told func(explained error)) {
 	n.of(client).tell(client, err, told)
 }
@@ -212,7 +212,7 @@ func (n *Diagnoses) of(client any) *diagnosis {
 	return k
 }
 
-// Stop returns when no connection is under way, and none will be.
+// Stop returns when no connection is in progress, and prevents further ones.
 func (n *Diagnoses) Stop() {
 	n.mu.Lock()
 	n.stopped = true

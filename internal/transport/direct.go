@@ -10,21 +10,21 @@ import (
 	"github.com/lockmw/go/internal/clock"
 )
 
-// A lane is a way to the server with short limits, on which calls run in the goroutines of their
-// callers. It has the connections and the hooks of the user's client.
+// A directConn sends calls to the server in the goroutines of their callers, with short limits. It uses the connections and the
+// hooks of the user's client.
 type directConn struct {
 	rdb    hooked      // the user's client
-	bypass *hookBypass // leads off to what is behind its hooks
+	bypass *hookBypass // leads past that client, but through its hooks
 
-	node       *redis.Client // of a Cluster; else nil
+	node       *redis.Client // of a Cluster; otherwise nil
 	nodeBypass *hookBypass
-	quick      *redis.Client // of the server, with short limits, and without hooks
+	quick      *redis.Client // to the server, with short limits and without hooks
 
 	timeouts *Timeouts
 }
 
-// newDirectConn returns a lane to the server of rdb, which is the user's client or that of a node of his Cluster. On it a
-// call gets a connection within one to two turns, and an answer within the time given, or fails.
+// newDirectConn returns a directConn to the server of rdb, which is the user's client or the client of a node of the user's
+// Cluster. Through it a call gets a connection within one to two turns, and an answer within the given time, or fails.
 func newDirectConn(s *Sender, rdb *redis.Client, turn, answer time.Duration) *directConn {
 	l := &directConn{rdb: rdb, quick: rdb.WithTimeout(answer), bypass: bypassOf(rdb), timeouts: NewTimeouts(s.ctx, 2*turn, turn)}
 	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
@@ -34,7 +34,8 @@ func newDirectConn(s *Sender, rdb *redis.Client, turn, answer time.Duration) *di
 	return l
 }
 
-// behind is what comes behind the hooks of the client of a Cluster, or of a server. Limits matter more than hooks.
+// afterHooks returns the client that continues after the hooks of the client of a Cluster, or of a server. Limits matter more
+// than hooks.
 func (l *directConn) afterHooks(cluster bool) hooked {
 	if cluster && l.nodeBypass.prepare(l.node) {
 		return l.node
@@ -42,7 +43,7 @@ func (l *directConn) afterHooks(cluster bool) hooked {
 	return l.quick
 }
 
-// run sends k once. It is the first to send it, and the only lane that does.
+// run sends k once. It is the first to send k, and the only directConn that does.
 func (l *directConn) run(k *Call) *redis.Cmd {
 	by := l.rdb
 	if !l.bypass.prepare(l.rdb) {
@@ -56,8 +57,8 @@ func (l *directConn) run(k *Call) *redis.Cmd {
 	return cmd
 }
 
-// Timeouts makes contexts that end after a limit, and at most a step earlier. Those made within a
-// step are one and the same, so that not every caller has to start a timer. Safe for concurrent use.
+// Timeouts makes contexts that end after a limit, and at most a step earlier. Calls within a step share a context, so that not
+// every caller has to start a timer. Safe for concurrent use.
 type Timeouts struct {
 	parent      context.Context
 	limit, step time.Duration
@@ -68,12 +69,12 @@ type Timeouts struct {
 	cancel context.CancelFunc // of ctx; not called
 }
 
-// NewTimeouts returns Timeouts whose contexts end with parent, too.
+// NewTimeouts returns Timeouts whose contexts also end with parent.
 func NewTimeouts(parent context.Context, limit, step time.Duration) *Timeouts {
 	return &Timeouts{parent: parent, limit: limit, step: step}
 }
 
-// Next returns a context that ends limit from now, which is the time now, or up to a step earlier.
+// Next returns a context that ends limit from now, or up to a step earlier. now is the present time.
 func (t *Timeouts) Next(now clock.Instant) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,10 +94,10 @@ func (once) NoRetry() bool { return true }
 type callContext struct {
 	context.Context
 	values context.Context
-	direct *directConn // that the call takes; nil: none
+	direct *directConn // that sends the call; nil: none
 }
 
-// directKey finds the lane of a call.
+// directKey is the context key of a call's directConn.
 type directKey struct{}
 
 func (c *callContext) Value(key any) any {

@@ -11,24 +11,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A turnout leads the commands of lanes off to the clients of these, behind the hooks of the user's client: a
-// client made by WithTimeout has no hooks. So such a command runs through the user's client, where a hook of
-// ours, the innermost, hands it over. Other commands pass by. The client of a Cluster has a turnout to its nodes, and
-// the client of each node, which has hooks of its own, another one. All lanes of a client share its turnout. Safe for
-// concurrent use.
+// A hookBypass takes commands for direct connections past the client that would send them, but through the hooks of the user's
+// client. A client made by WithTimeout has short limits and no hooks. So such a command starts at the user's client, and a hook
+// of ours, the innermost, passes it to the client with short limits. Other commands are not affected. The client of a Cluster has
+// a bypass to its nodes, and the client of each node, which has hooks of its own, has another. All direct connections of a client
+// share its bypass. Safe for concurrent use.
 type hookBypass struct {
-	toNode bool // of the client of a Cluster
+	toNode bool // for the client of a Cluster
 
 	mu     sync.Mutex                 // of changes
-	latest atomic.Pointer[bypassHook] // nil: no lane has run yet
-	added  int                        // hooks of ours
+	latest atomic.Pointer[bypassHook] // nil: no direct connection has been used yet
+	added  int                        // hooks that we have added
 }
 
-// maxHooks is more hooks of ours than a user makes necessary, who adds hooks of his own between calls. They cannot
-// be removed. If another go-redis puts hooks together in a way that looks like that for ever, there are no more.
+// maxHooks limits the hooks that we add, which cannot be removed. It is more than a user needs who adds hooks between calls. A
+// future go-redis might assemble hooks in a way that always looks as if a hook had been added.
 const maxHooks = 16
 
-// bypasses has the turnout of each client, by a weak pointer to it.
+// bypasses has the hookBypass of each client, by a weak pointer to the client.
 var bypasses sync.Map
 
 func bypassOf[T redis.Client | redis.ClusterClient](rdb *T) *hookBypass {
@@ -41,14 +41,14 @@ func bypassOf[T redis.Client | redis.ClusterClient](rdb *T) *hookBypass {
 	return t.(*hookBypass)
 }
 
-// A hooked client takes hooks, and runs commands through them.
+// A hooked client accepts hooks, and runs commands through them.
 type hooked interface {
 	AddHook(h redis.Hook)
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// prepare adds a hook of ours if there is none yet, or the user has added others since, which are behind it. It
-// reports whether a hook of ours is the innermost.
+// prepare adds a hook of ours if there is none yet, or if the user has since added hooks that are further in. It reports whether
+// a hook of ours is the innermost.
 func (t *hookBypass) prepare(rdb hooked) bool {
 	if h := t.latest.Load(); h != nil && !h.overtaken.Load() {
 		return true
@@ -69,12 +69,12 @@ func (t *hookBypass) prepare(rdb hooked) bool {
 	return true
 }
 
-// A bypassHook is one hook of ours. go-redis calls its methods whenever it puts the hooks of a client together:
-// first when this one is added and is the innermost.
+// A bypassHook is one hook of ours. go-redis calls its methods whenever it assembles the hooks of a client: first when this hook
+// is added and is the innermost.
 type bypassHook struct {
 	toNode    bool
 	innermost atomic.Uintptr // code of the function that the innermost hook wraps
-	overtaken atomic.Bool    // another hook is behind this one
+	overtaken atomic.Bool    // another hook is further in than this one
 }
 
 // DialHook implements redis.Hook.
