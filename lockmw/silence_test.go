@@ -108,11 +108,11 @@ func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
 	log := &usertest.Output{}
 	locks := usertest.Abandoned(t, rdb, lockmw.WithLogger(log.Logger()))
 	_, _, err := locks.Lock(t.Context(), "user:42")
-	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "wants a password") {
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "requires a password") {
 		t.Errorf("got %v", err)
 	}
 	_ = locks.Close()
-	if strings.Contains(log.String(), "could not be released") { // it was never taken
+	if strings.Contains(log.String(), "could not release") { // it was never taken
 		t.Errorf("logged: %s", log)
 	}
 }
@@ -165,7 +165,7 @@ func TestTheLogOfAWaitForTheServerSaysWhatIsWrong(t *testing.T) {
 		locks := usertest.Abandoned(t, rdb, lockmw.WithLogger(log.Logger()))
 		_, _, err := locks.Lock(t.Context(), "user:42", lockmw.WithWait(5*time.Second))
 		if !errors.Is(err, lockmw.ErrUnavailable) || strings.Count(log.String(), "calls wait for the lock server") != 1 ||
-			!strings.Contains(log.String(), "wants TLS") {
+			!strings.Contains(log.String(), "require TLS") {
 			t.Errorf("%v, logged: %s", err, log)
 		}
 		_ = locks.Close()

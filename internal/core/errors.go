@@ -38,8 +38,7 @@ func (e busyError) Error() string { return string(e) }
 // Unwrap returns ErrBusy.
 func (e busyError) Unwrap() error { return ErrBusy }
 
-// RefuseShorter returns the error of an Extend to a lease that is shorter than what the hold has; nil if it is
-// not.
+// RefuseShorter returns the error of an Extend to a lease that is shorter than the present one, or nil if it is not shorter.
 func RefuseShorter(lease, has time.Duration) error {
 	if lease >= has {
 		return nil
@@ -50,7 +49,7 @@ func RefuseShorter(lease, has time.Duration) error {
 // IsLoss reports whether err says that a hold ended before it was released.
 func IsLoss(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) }
 
-// An AcquireError says why a lock was not acquired, and what was seen of those in the way.
+// An AcquireError gives the reason why a lock was not acquired, and the holders that were in the way.
 type AcquireError struct {
 	Err        error
 	RetryAfter time.Duration

@@ -69,7 +69,7 @@ func (b *bid) onProbed() {
 	case l.majorityMayAnswer():
 		b.ask()
 	default:
-		b.e.failAll(&core.AcquireError{Err: b.unavailable()}, (*localq.Waiter).IsHurried)
+		b.e.failAll(&core.AcquireError{Err: b.unavailable()}, (*localq.Waiter).FailsFast)
 		b.pauseOrEnd()
 	}
 }

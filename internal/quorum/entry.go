@@ -40,7 +40,7 @@ func (e *entry) enqueue(w *localq.Waiter) error {
 		return localq.TooMany(waiting, holders)
 	}
 	e.waiters.Push(w)
-	if b := e.bid; b != nil && b.phase == pauses && w.IsHurried() {
+	if b := e.bid; b != nil && b.phase == pauses && w.FailsFast() {
 		b.stopTimer()
 		b.begin() // this call does not wait for unreachable nodes, so ask them again now
 	}

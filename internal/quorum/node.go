@@ -49,7 +49,7 @@ func (n *node) note(err error) {
 		n.answered, n.unreachable, n.err, n.final = time.Now(), false, nil, false
 		return
 	}
-	n.unreachable, n.err, n.final = true, err, !transport.IsPassing(err)
+	n.unreachable, n.err, n.final = true, err, !transport.IsTemporary(err)
 	n.l.prober.keepRunning(n.l)
 }
 

@@ -27,7 +27,7 @@ func (b *bid) fail(have []*vote) {
 		}
 		b.dropAll()
 		err := &core.AcquireError{Err: b.unavailable()}
-		e.failAll(err, (*localq.Waiter).IsHurried)
+		e.failAll(err, (*localq.Waiter).FailsFast)
 		b.pauseOrEnd()
 		return
 	}

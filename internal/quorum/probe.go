@@ -101,7 +101,7 @@ func (b *bid) check(now time.Time) {
 	case !l.majority(now):
 		err := &core.AcquireError{Err: b.unavailable()}
 		b.dropAll()
-		b.e.failAll(err, (*localq.Waiter).IsHurried)
+		b.e.failAll(err, (*localq.Waiter).FailsFast)
 		b.pauseOrEnd()
 	case b.phase == waits && b.first.unreachable && l.cfg.Quorum < len(l.nodes):
 		b.dropAll()
