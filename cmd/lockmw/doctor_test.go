@@ -12,7 +12,7 @@ func TestDoctorFindsNothingWrongWithAServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	r := lockmwOn(t, s, "doctor")
-	r.want(t, statusDone, "ok       server       ", "ok       rights       the user may do", "advice   persistence", "→ WithQuarantine", "\n0 failures, ")
+	r.want(t, statusDone, "ok       server       ", "ok       rights       the user has the rights", "advice   persistence", "→ WithQuarantine", "\n0 failures, ")
 	if strings.Contains(r.out, " client ") {
 		t.Errorf("doctor checks its own client:\n%s", r.out)
 	}
@@ -54,6 +54,6 @@ func TestDoctorRefusesAnInvalidLease(t *testing.T) {
 func TestDoctorTriesTheRightsOfAsynq(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
-	lockmwOn(t, s, "doctor", "--asynq").want(t, statusDone, "ok       asynq        the user may do what asynq and asynqmw need: ")
+	lockmwOn(t, s, "doctor", "--asynq").want(t, statusDone, "ok       asynq        the user has the rights that asynq and")
 	lockmwOn(t, s, "doctor", "--asynq", "--read-only").want(t, statusUsage, "--asynq tries rights on scratch keys")
 }
