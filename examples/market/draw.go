@@ -42,7 +42,7 @@ func (r *report) loads() (list []load) {
 	return list
 }
 
-// under returns the cells of a load, the last one first: plots count from below.
+// under returns the cells of a load, the last one first, because plots count from the bottom.
 func (r *report) under(l load) (cells []result) {
 	for _, c := range slices.Backward(r.Cells) {
 		if c.load == l {
@@ -52,12 +52,12 @@ func (r *report) under(l load) (cells []result) {
 	return cells
 }
 
-// size is the size of the whole picture.
+// size returns the size of the whole picture.
 func (r *report) size() (width, height vg.Length) {
 	return labelWidth + columnWidth*vg.Length(len(r.loads())) + 2*margin, 3*rowHeight + 2*margin
 }
 
-// draw draws the picture on a canvas of that size.
+// draw draws the picture on a canvas of this size.
 func (r *report) draw(canvas vg.CanvasSizer) error {
 	plots := make([][]*plot.Plot, 3)
 	for column, l := range r.loads() {
@@ -86,7 +86,7 @@ func (r *report) draw(canvas vg.CanvasSizer) error {
 	return nil
 }
 
-// newPlot returns a plot with a line for each cell, named if it is the first of its row.
+// newPlot returns a plot with a line for each cell. Only the first plot of a row has names.
 func newPlot(cells []result, named bool) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = color.White
@@ -113,7 +113,7 @@ func newPlot(cells []result, named bool) *plot.Plot {
 	return p
 }
 
-// drawSpeed draws what was listed and bought per second, one upon the other.
+// drawSpeed draws stacked bars of listings and purchases per second.
 func (r *report) drawSpeed(p *plot.Plot, cells []result) error {
 	p.X.Label.Text = "listed (dark) and bought (light) per second"
 	p.X.Min, p.X.Max = 0, 1.35*r.most(func(c *result) float64 { return c.PerSecond })
@@ -144,8 +144,8 @@ func (r *report) drawSpeed(p *plot.Plot, cells []result) error {
 	return nil
 }
 
-// drawWaits draws a line from the mean wait to the 99th percentile, by their logarithms: a plot with a logarithmic scale
-// makes room for its label where that is not.
+// drawWaits draws a line from the mean wait to the 99th percentile, by their logarithms. A logarithmic scale of the library
+// would misplace its label.
 func (r *report) drawWaits(p *plot.Plot, cells []result) error {
 	p.X.Label.Text = "wait of a purchase: mean (dot) to p99 (ring), ms"
 	longest := r.most(func(c *result) float64 { return max(c.WaitP99, c.WaitMean) })
@@ -184,7 +184,7 @@ func (r *report) drawWaits(p *plot.Plot, cells []result) error {
 	return nil
 }
 
-// drawRetries draws how often a purchase was tried again.
+// drawRetries draws the retries per purchase.
 func (r *report) drawRetries(p *plot.Plot, cells []result) error {
 	p.X.Label.Text = "retries per purchase"
 	p.X.Min, p.X.Max = 0, 1.35*max(1, r.most(retries))
@@ -215,7 +215,7 @@ func retries(c *result) float64 {
 	return *c.RetriesPerPurchase
 }
 
-// most returns the greatest figure of all cells, so that the plots of a row have one scale.
+// most returns the largest figure of all cells, so that the plots of a row share a scale.
 func (r *report) most(of func(*result) float64) (most float64) {
 	for _, c := range r.Cells {
 		most = max(most, of(&c))
@@ -234,7 +234,7 @@ func bars(p *plot.Plot, values plotter.Values, fill color.Color) (*plotter.BarCh
 	return b, nil
 }
 
-// note writes something to the right of a value.
+// note writes a text to the right of a value.
 func note(p *plot.Plot, value float64, line int, says string, ink color.Color) error {
 	l, err := plotter.NewLabels(plotter.XYLabels{
 		XYs: plotter.XYs{{X: value, Y: float64(line)}}, Labels: []string{says},
@@ -250,10 +250,10 @@ func note(p *plot.Plot, value float64, line int, says string, ink color.Color) e
 	return nil
 }
 
-// Plotted is a plotter that is drawn only: nothing makes room for it, so that all plots of a row have the same width.
+// A plotted draws without reserving room, so that all plots of a row have the same width.
 type plotted struct{ plot.Plotter }
 
-// Few has an axis show few numbers, as they are long, and none at its right end, where it would take room from the plot.
+// A few shows few numbers on an axis, because they are long, and none at its right end, where it would take room from the plot.
 type few struct{}
 
 func (few) Ticks(least, most float64) (ticks []plot.Tick) {
@@ -265,7 +265,7 @@ func (few) Ticks(least, most float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// Decades are the numbers of an axis that has logarithms.
+// A decades shows powers of ten on an axis of logarithms.
 type decades struct{}
 
 func (decades) Ticks(least, most float64) (ticks []plot.Tick) {
@@ -275,7 +275,7 @@ func (decades) Ticks(least, most float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// short is a number with two or three digits that count.
+// short formats a number with two or three significant digits.
 func short(f float64) string {
 	if f >= 10 {
 		return grouped(f)
@@ -283,7 +283,7 @@ func short(f float64) string {
 	return strconv.FormatFloat(f, 'g', 2, 64)
 }
 
-// grouped is a whole number with commas, or a small one with what is behind its point.
+// grouped formats a whole number with commas, or a small number with decimals.
 func grouped(f float64) string {
 	if f < 10 {
 		return strconv.FormatFloat(f, 'g', 2, 64)

@@ -11,19 +11,19 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A picture is a file that there is not before it is whole.
+// A picture is a file that appears only once it is complete.
 type picture struct {
 	path string
-	file *os.File // another one beside it, until it is renamed
+	file *os.File // temporary file in the same folder, renamed at the end
 }
 
-// openPicture finds out whether there can be a file at path. Without a path there is no picture, which is nil.
+// openPicture checks that a file can be created at path. Without a path it returns nil.
 func openPicture(path string) (*picture, error) {
 	if path == "" {
 		return nil, nil
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("-svg: %s is no regular file", path)
+		return nil, fmt.Errorf("-svg: %s is not a regular file", path)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -32,7 +32,7 @@ func openPicture(path string) (*picture, error) {
 	return &picture{path, file}, nil
 }
 
-// write draws the figures and puts the file where it is to be.
+// write draws the figures and renames the file.
 func (p *picture) write(r *report) error {
 	if p == nil {
 		return nil
@@ -45,7 +45,7 @@ func (p *picture) write(r *report) error {
 	if _, err := canvas.WriteTo(&svg); err != nil {
 		return fmt.Errorf("-svg: %w", err)
 	}
-	// Letters of these are as wide as those that the places were worked out for, which few machines have.
+	// Few machines have the font of the layout. These fonts have letters of the same width.
 	fonts := strings.ReplaceAll(svg.String(), "font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;")
 	_, err := p.file.WriteString(fonts)
 	const everybodyMayRead = 0o644
@@ -59,11 +59,11 @@ func (p *picture) write(r *report) error {
 	return nil
 }
 
-// discard removes what was not written to its end.
+// discard removes an incomplete file.
 func (p *picture) discard() error {
 	if p == nil || p.file == nil {
 		return nil
 	}
-	_ = p.file.Close() // it may be closed
+	_ = p.file.Close() // may be closed already
 	return os.Remove(p.file.Name())
 }

@@ -21,13 +21,13 @@ import (
 const (
 	pictureWidth = 960 // points
 	lineHeight   = 20
-	around       = 90 // what is above and below the lines, altogether
+	around       = 90 // total height above and below the lines
 	textSize     = 10
 )
 
 var (
 	keeps  = color.NRGBA{0x2b, 0x5c, 0x8a, 0xff} // a way that keeps its promises
-	breaks = color.NRGBA{0xe0, 0x8a, 0x3c, 0xff} // a way that a script has caught
+	breaks = color.NRGBA{0xe0, 0x8a, 0x3c, 0xff} // a way with faults
 	wrong  = color.NRGBA{0xb3, 0x26, 0x1e, 0xff}
 	grid   = color.NRGBA{0xd0, 0xd7, 0xde, 0xff}
 	letter = color.NRGBA{0x1f, 0x23, 0x28, 0xff}
@@ -37,7 +37,7 @@ var (
 func (r *Report) Draw(w io.Writer) error {
 	rows := r.drawn()
 	if len(rows) == 0 {
-		return errors.New("nothing was run that could be drawn")
+		return errors.New("no way was run, so there is nothing to draw")
 	}
 	canvas := vgsvg.New(pictureWidth, vg.Length(around+lineHeight*len(rows)))
 	if err := r.drawOn(draw.New(canvas), rows); err != nil {
@@ -47,7 +47,7 @@ func (r *Report) Draw(w io.Writer) error {
 	return err
 }
 
-// drawn returns the rows that were run, the last one first: plots count from below.
+// drawn returns the rows of the ways that were run, the last one first, because plots count from the bottom.
 func (r *Report) drawn() (rows []*Row) {
 	for i := range r.Ways {
 		if row := &r.Ways[len(r.Ways)-1-i]; row.Skipped == "" {
@@ -98,7 +98,7 @@ func newPlot(rows []*Row, named bool) *plot.Plot {
 	return p
 }
 
-// ink is the colour of a way.
+// ink returns the colour of a way.
 func (r *Row) ink() color.Color {
 	if r.Kept {
 		return keeps
@@ -141,9 +141,9 @@ func drawWaits(p *plot.Plot, rows []*Row) error {
 	return nil
 }
 
-// drawWrong draws the orders that should not be, and notes what the scripts have shown.
+// drawWrong draws the excess orders, and notes the faults that the scripts have shown.
 func drawWrong(p *plot.Plot, rows []*Row) error {
-	p.X.Label.Text = "orders too many under load, and flaws that scripts show"
+	p.X.Label.Text = "excess orders under load, and faults shown by scripts"
 	var most float64 = 1
 	for i, row := range rows {
 		n := float64(row.Oversold + row.Duplicates)
@@ -160,7 +160,7 @@ func drawWrong(p *plot.Plot, rows []*Row) error {
 	return nil
 }
 
-// wrongs says what went wrong.
+// wrongs describes the faults of a way.
 func (r *Row) wrongs() (string, color.Color) {
 	said, ink := "none", color.Color(letter)
 	if r.Oversold+r.Duplicates > 0 {
@@ -175,7 +175,7 @@ func (r *Row) wrongs() (string, color.Color) {
 	return said, ink
 }
 
-// flaws counts the scripts that let something go wrong.
+// flaws counts the scripts that showed a fault.
 func (r *Row) flaws() (n int) {
 	for _, s := range r.Scripts {
 		f := s.Facts
@@ -202,7 +202,7 @@ func bar(p *plot.Plot, i int, from, to float64, ink color.Color) error {
 	return nil
 }
 
-// note writes beside a bar.
+// note writes a text next to a bar.
 func note(p *plot.Plot, x float64, i int, said string, ink color.Color) error {
 	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: float64(i)}}, Labels: []string{said}})
 	if err != nil {
@@ -217,7 +217,7 @@ func note(p *plot.Plot, x float64, i int, said string, ink color.Color) error {
 	return nil
 }
 
-// few makes few marks on an axis: a picture of three columns is narrow.
+// few makes few marks on an axis, because the columns are narrow.
 type few struct{}
 
 // Ticks implements plot.Ticker.
