@@ -111,5 +111,5 @@ func (r *Report) writeVerdict(w io.Writer) {
 		_, _ = fmt.Fprintf(w, "Promises broken by: %s.\n", strings.Join(broken, ", "))
 		return
 	}
-	_, _ = fmt.Fprintln(w, "Every way that should keep its promises did: nothing was oversold or ordered twice.")
+	_, _ = fmt.Fprintln(w, "Every way behaved as expected. Under load, the ways that should keep their promises oversold nothing and took no order twice.")
 }
