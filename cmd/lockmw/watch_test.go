@@ -148,7 +148,7 @@ func TestEventsBetweenTwoLooks(t *testing.T) {
 		"gave up":             {at(0, by("a", 30), "b", "c"), at(second, by("a", 29), "c"), "left"},
 		"handed over":         {at(0, by("a", 30), "b", "c"), at(second, by("b", 3), "c"), "released handed_over"},
 		"expired, handed on":  {at(0, by("a", 0.5), "b"), at(2*second, append(by("b", 3)[:0:0], holderRecord{ID: "b", Process: "b", TTL: 3, Since: time.Unix(1001, 0)})), "expired handed_over"},
-		"somebody came by":    {at(0, by("a", 30), "b"), at(second, by("c", 30), "b"), "released granted"},
+		"overtaken":           {at(0, by("a", 30), "b"), at(second, by("c", 30), "b"), "released granted"},
 		"readers":             {at(0, by("a", 30)), at(second, append(by("a", 29), by("b", 30)...)), "granted"},
 	} {
 		var got []string

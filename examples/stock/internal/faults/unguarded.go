@@ -18,7 +18,7 @@ func unguarded() []Script {
 			Want: Facts{Sold: 2, Accepted: 2, Duplicates: 1},
 		},
 		{
-			Way: "mutex-one", Name: "somebody else in this process buys between read and write",
+			Way: "mutex-one", Name: "another call in this process buys between read and write",
 			Play: func(s *Stage) {
 				ann := s.begin(here, "ann", stopAt(ways.Read))
 				bob := s.bobWaits(here)
