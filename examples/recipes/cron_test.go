@@ -88,7 +88,7 @@ func Example_cron() {
 	// Output: context deadline exceeded
 }
 
-// replicas runs some replicas of a job for a while, and returns when the job ran, and how often it was found done.
+// replicas runs some replicas of a job for a while. It returns the times of the runs, and how often a replica found the job done.
 func replicas(t *testing.T, expression string, length, takes time.Duration) (ran []time.Time, done int) {
 	schedule, err := cron.ParseStandard(expression)
 	if err != nil {
@@ -126,7 +126,7 @@ func replicas(t *testing.T, expression string, length, takes time.Duration) (ran
 }
 
 func TestACronJobRunsAtEachTimeInOneReplica(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // from midnight UTC of 2000-01-01 on
+	synctest.Test(t, func(t *testing.T) { // starts at midnight UTC of 2000-01-01
 		ran, done := replicas(t, "CRON_TZ=Europe/Berlin 30 3 * * *", 72*time.Hour, time.Second)
 		want := []time.Time{
 			time.Date(2000, 1, 1, 2, 30, 0, 0, time.UTC), time.Date(2000, 1, 2, 2, 30, 0, 0, time.UTC), time.Date(2000, 1, 3, 2, 30, 0, 0, time.UTC),
@@ -145,7 +145,7 @@ func TestACronJobOfEachMinuteRunsEachMinute(t *testing.T) {
 	})
 }
 
-// A replica that waits for a tick any longer might miss the next one.
+// A replica that waits longer for a tick could miss the next one.
 func TestAReplicaGivesUpATickHalfwayToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		schedule, err := cron.ParseStandard("* * * * *")
