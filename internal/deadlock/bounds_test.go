@@ -39,7 +39,7 @@ type mail struct {
 	From   string          `json:"f,omitempty"`
 	Ask    *question       `json:"q,omitempty"`
 	Answer *deadlock.Graph `json:"a,omitempty"`
-	Look   string          `json:"x,omitempty"`
+	Check  string          `json:"x,omitempty"`
 }
 
 type question struct {
@@ -254,8 +254,8 @@ func TestARoundHasAnEndAndAPauseFollows(t *testing.T) {
 		}
 		for i := range 400 {
 			n := o.wait(fmt.Sprint("key", i), "lease")
-			o.Look(n)
-			o.Look(n) // it is about to be
+			o.Check(n)
+			o.Check(n) // it is about to be
 		}
 		pass(50 * time.Millisecond)
 		first := len(soFar())
@@ -282,7 +282,7 @@ func TestALookAsksOnlySoManyProcesses(t *testing.T) {
 			}
 			return g
 		}
-		o.Look(o.wait("key", "lease"))
+		o.Check(o.wait("key", "lease"))
 		pass(time.Minute)
 		if len(o.sent) != 64 {
 			t.Errorf("%d processes were asked", len(o.sent))
@@ -298,7 +298,7 @@ func TestAnAskWithoutAnAnswerIsForgotten(t *testing.T) {
 		o.views = func(context.Context, []string) map[string]*deadlock.View {
 			return map[string]*deadlock.View{"key": {Holders: []deadlock.Holder{{Lease: "l0", Inbox: "gone"}}}}
 		}
-		o.Look(o.wait("key", "lease"))
+		o.Check(o.wait("key", "lease"))
 		pass(time.Minute)
 		if n := o.Asked(); len(o.sent) != 1 || n != 0 {
 			t.Errorf("%d asks were sent, and it waits for %d answers", len(o.sent), n)
@@ -323,7 +323,7 @@ func TestStopWaitsForAllAndNothingBeginsAfterIt(t *testing.T) {
 			return nil
 		}
 		n := o.wait("key", "lease")
-		o.Look(n)
+		o.Check(n)
 		o.asked++
 		o.receive(mail{Number: o.asked, From: "yours", Ask: &question{Leases: []string{"lease"}}}, "")
 		synctest.Wait()
@@ -333,7 +333,7 @@ func TestStopWaitsForAllAndNothingBeginsAfterIt(t *testing.T) {
 		if begun != 2 || over != 2 || time.Since(stopped) != time.Second {
 			t.Errorf("when Stop has returned after %v, %d of %d are over", time.Since(stopped), over, begun)
 		}
-		o.Look(n)
+		o.Check(n)
 		o.receive(mail{Number: 2, From: "yours", Ask: &question{Leases: []string{"lease"}}}, "")
 		pass(time.Minute)
 		if begun != 2 {

@@ -51,7 +51,7 @@ func TestOnlyWhatIsThereTwiceIsADeadlock(t *testing.T) {
 			inOffice(t, func(o *office) {
 				p := o.circle()
 				p.isFree = test.isFree
-				o.Look(p.one)
+				o.Check(p.one)
 				pass(time.Second)
 				if p.found() != test.found {
 					t.Errorf("%d waits are ended, want %d", p.found(), test.found)
@@ -63,7 +63,7 @@ func TestOnlyWhatIsThereTwiceIsADeadlock(t *testing.T) {
 				for _, n := range []*deadlock.Nested{p.one, p.two} {
 					n.Site = within{o}
 				}
-				p.one.LookWithin()
+				p.one.CheckWithin()
 				if p.found() != test.found {
 					t.Errorf("%d waits within the process are ended, want %d", p.found(), test.found)
 				}
@@ -83,11 +83,11 @@ func TestWhatHasChangedIsLookedAtOnceMore(t *testing.T) {
 		p := o.circle()
 		p.isFree = func(read int) bool { return read%2 == 0 }
 		for range 4 {
-			o.Look(p.one)
+			o.Check(p.one)
 			pass(time.Second)
 		}
 		const soon = 250 * time.Millisecond
-		if want := []time.Duration{soon, deadlock.Every, soon, deadlock.Every}; !slices.Equal(p.pauses, want) {
+		if want := []time.Duration{soon, deadlock.CheckInterval, soon, deadlock.CheckInterval}; !slices.Equal(p.pauses, want) {
 			t.Errorf("it waits for %v, want %v", p.pauses, want)
 		}
 	})
@@ -108,7 +108,7 @@ func TestOthersHaveOnlyThoseLookWhoLook(t *testing.T) {
 				p := o.circle()
 				ids := slices.Sorted(maps.Keys(o.ask("a").Waits))
 				test.edit(p)
-				o.receive(mail{Look: ids[0]}, "") // one began first
+				o.receive(mail{Check: ids[0]}, "") // one began first
 				pass(time.Second)
 				if p.found() != test.found {
 					t.Errorf("%d waits are ended, want %d", p.found(), test.found)

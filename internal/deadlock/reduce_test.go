@@ -167,7 +167,7 @@ func (c *collector) relax(g *deadlock.Graph) {
 type verdict struct {
 	falsely, missed, found int
 	ends                   int // of victims
-	left                   int // who are stuck though they are to be freed
+	left                   int // who are deadlocked though they are to be freed
 }
 
 // judge plays worlds, looks into them while they go on, and compares what is found with what is true. It ends early once enough
@@ -198,7 +198,7 @@ func judge(off rule, worlds int, enough func(v verdict) bool) (v verdict) {
 			g = deadlock.Both(first, c.collect(nil))
 		}
 		c.relax(g)
-		for id := range g.Stuck() {
+		for id := range g.Deadlocked() {
 			if !middle[id] {
 				v.falsely++
 			}
@@ -210,39 +210,39 @@ func judge(off rule, worlds int, enough func(v verdict) bool) (v verdict) {
 		truth := w.copy().frozen()
 		g = c.collect(nil)
 		c.relax(g)
-		stuck := g.Stuck()
-		if c.keeps(singleUse) && !maps.Equal(stuck, truth) {
+		deadlocked := g.Deadlocked()
+		if c.keeps(singleUse) && !maps.Equal(deadlocked, truth) {
 			for id := range truth {
-				if !stuck[id] {
+				if !deadlocked[id] {
 					v.missed++
 				}
 			}
-			for id := range stuck {
+			for id := range deadlocked {
 				if !truth[id] {
 					v.falsely++
 				}
 			}
 		}
-		v.found += len(stuck)
+		v.found += len(deadlocked)
 		c.end(truth, &v)
 	}
 	return v
 }
 
-// end ends the waits of victims until nobody is stuck.
+// end ends the waits of victims until nobody is deadlocked.
 func (c *collector) end(truth map[string]bool, v *verdict) {
 	if c.off&^othersGoOn != 0 {
 		return
 	}
 	for len(truth) > 0 {
 		g := c.collect(nil)
-		stuck := g.Stuck()
-		victims := g.Victims(stuck)
+		deadlocked := g.Deadlocked()
+		victims := g.Victims(deadlocked)
 		if !c.keeps(othersGoOn) && len(victims) > 0 {
-			victims = []*deadlock.Wait{youngest(g, stuck)}
+			victims = []*deadlock.Wait{youngest(g, deadlocked)}
 		}
 		if len(victims) == 0 {
-			if allDetect(g, stuck) {
+			if allDetect(g, deadlocked) {
 				v.left++
 			}
 			return
@@ -261,8 +261,8 @@ func (c *collector) end(truth map[string]bool, v *verdict) {
 	}
 }
 
-func allDetect(g *deadlock.Graph, stuck map[string]bool) bool {
-	for id := range stuck {
+func allDetect(g *deadlock.Graph, deadlocked map[string]bool) bool {
+	for id := range deadlocked {
 		if !g.Waits[id].Detects {
 			return false
 		}
@@ -270,9 +270,9 @@ func allDetect(g *deadlock.Graph, stuck map[string]bool) bool {
 	return true
 }
 
-func youngest(g *deadlock.Graph, stuck map[string]bool) *deadlock.Wait {
+func youngest(g *deadlock.Graph, deadlocked map[string]bool) *deadlock.Wait {
 	var found *deadlock.Wait
-	for id := range stuck {
+	for id := range deadlocked {
 		if w := g.Waits[id]; found == nil || w.Since > found.Since || w.Since == found.Since && w.ID > found.ID {
 			found = w
 		}

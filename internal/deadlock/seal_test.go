@@ -47,7 +47,7 @@ func TestAnAnswerCountsOnlyIfItIsSealed(t *testing.T) {
 					Held: []deadlock.Held{{Lease: "b", Key: "b"}},
 				}
 				o.answering = func(m mail) { o.Receive(test.seal(mail{Number: m.Number, Answer: g})) }
-				o.Look(n)
+				o.Check(n)
 				pass(time.Minute)
 				if got := len(n.Found) > 0; got != test.counts {
 					t.Errorf("the wait is ended: %t", got)
@@ -84,7 +84,7 @@ func TestMessagesWithoutASealLeadToFewReadsOfTheSecret(t *testing.T) {
 	inOffice(t, func(o *office) {
 		before := o.secretReads
 		for range 1000 {
-			o.Receive(seals["by a guess"].seal(mail{Look: "x"}))
+			o.Receive(seals["by a guess"].seal(mail{Check: "x"}))
 			pass(2 * time.Millisecond)
 		}
 		if n := o.secretReads - before; n > 3 {

@@ -25,13 +25,13 @@ func TestFromWhereverOneLooksTheVictimsAreTheSame(t *testing.T) {
 		c := &collector{w: w, pause: func() {}}
 		whole := c.collect(nil)
 		chosen := make(map[string]bool)
-		for _, v := range whole.Victims(whole.Stuck()) {
+		for _, v := range whole.Victims(whole.Deadlocked()) {
 			chosen[v.ID] = true
 		}
-		for id := range whole.Stuck() {
+		for id := range whole.Deadlocked() {
 			g := c.collect(map[string]bool{id: true})
 			looks++
-			for _, v := range g.Victims(g.Stuck()) {
+			for _, v := range g.Victims(g.Deadlocked()) {
 				victims++
 				if !chosen[v.ID] {
 					t.Errorf("seed %d: who looks from %s ends %s, and who looks from all ends %v", seed, id, v.ID, chosen)
@@ -56,7 +56,7 @@ func TestManyVictimsAreFoundBitByBit(t *testing.T) {
 		outer.Waits = append(outer.Waits, id)
 		g.Waits[id] = &deadlock.Wait{ID: id, Detects: true, View: &deadlock.View{Holders: []deadlock.Holder{{Lease: "busy"}}}}
 	}
-	if got := len(g.Victims(g.Stuck())); got < 2 || got > 100 {
+	if got := len(g.Victims(g.Deadlocked())); got < 2 || got > 100 {
 		t.Errorf("%d waits are to end at once", got)
 	}
 }

@@ -245,13 +245,13 @@ func (w *world) frozen() map[string]bool {
 			k.serve()
 		}
 	}
-	stuck := make(map[string]bool)
+	deadlocked := make(map[string]bool)
 	for _, t := range w.threads {
 		if t.wait != nil && len(t.chain()) > 0 {
-			stuck[t.wait.id] = true
+			deadlocked[t.wait.id] = true
 		}
 	}
-	return stuck
+	return deadlocked
 }
 
 // copy returns a world that is the same and goes its own way.

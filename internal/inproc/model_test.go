@@ -167,7 +167,7 @@ func (m *model) admit(mayRun func(*modelCall) bool, most int) {
 }
 
 // settle is the rule of phases.
-func (m *model) settle() {
+func (m *model) grantNext() {
 	const all = -1
 	readersWait := slices.ContainsFunc(m.waiting, (*modelCall).reads)
 	writersWait := slices.ContainsFunc(m.waiting, writes)
@@ -216,7 +216,7 @@ func (m *model) lose(c *modelCall) {
 func (m *model) endHold(c *modelCall) {
 	m.holds = without(m.holds, c)
 	m.ended = append(m.ended, c)
-	m.settle()
+	m.grantNext()
 }
 
 func without(from []*modelCall, c *modelCall) []*modelCall {
@@ -252,7 +252,7 @@ func (m *model) stop(c *modelCall) {
 func (m *model) left(c *modelCall) {
 	m.waiting = without(m.waiting, c)
 	m.keepPlace(c)
-	m.settle()
+	m.grantNext()
 }
 
 func (m *model) expire(t *rapid.T) {
@@ -262,7 +262,7 @@ func (m *model) expire(t *rapid.T) {
 		m.ended = append(m.ended, c)
 	}
 	m.holds = nil
-	m.settle()
+	m.grantNext()
 }
 
 func (m *model) passTime(t *rapid.T) {
