@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 )
 
-// seal is how a message is sealed.
+// seal returns a sealed message.
 type seal func(m mail) (inbox, text string)
 
 func sealedBy(secret, inbox string) seal {
@@ -31,7 +31,7 @@ var seals = map[string]struct {
 	"by a secret that ends": {sealedBy("old", "mine"), false},
 }
 
-// Another process says that its wait is for what this one has, and so ends the wait of this one.
+// Another process reports that its wait is for a hold of this one, which ends the wait of this one.
 func TestAnAnswerCountsOnlyIfItIsSealed(t *testing.T) {
 	for name, test := range seals {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAnAnswerCountsOnlyIfItIsSealed(t *testing.T) {
 	}
 }
 
-// Whoever hears a question may repeat it.
+// Any client that receives a question may repeat it.
 func TestAQuestionIsAnsweredOnceAndOnlyIfItIsSealed(t *testing.T) {
 	for name, test := range seals {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestMessagesWithoutASealLeadToFewReadsOfTheSecret(t *testing.T) {
 	})
 }
 
-// A server that has lost everything gets another secret.
+// A server that has lost all data gets a new secret.
 func TestAnotherSecretIsFoundOut(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.wait("key", "lease")
