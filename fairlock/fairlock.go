@@ -6,8 +6,8 @@
 //
 // Otherwise it is the plain lock. With the plain lock the calls of one process share a place in the queue, and pass the lock on to
 // one another for a while without a command. With the fair lock each call has its own place. The lock is passed on without a
-// command only to the next calls in the queue, if they belong to the same process and no option, such as WithMinHold or
-// WithMaxHold, changes how their holds end. Plain, fair and read-write locks of one key exclude one another. See [docs/locks.md].
+// command only to the next calls in the queue, and only within one process. An option that changes how their holds end, such as
+// WithMinHold or WithMaxHold, prevents it. Plain, fair and read-write locks of one key exclude one another. See [docs/locks.md].
 //
 // # Order
 //

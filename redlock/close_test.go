@@ -35,7 +35,7 @@ func TestCloseReportsLocksThatAQuorumHasNotReleased(t *testing.T) {
 				if !fails && err != nil {
 					b.Errorf("Close: %v", err)
 				}
-				if fails && (!errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "3 locks not released")) {
+				if fails && (!errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "locks not released: 3, ")) {
 					b.Errorf("Close: %v, want ErrUnavailable with the 3 locks that are left", err)
 				}
 			})

@@ -19,7 +19,7 @@
 //
 // hold_lock starts 1 µs after acquire_lock ends. It ends when the release is confirmed: by then another process may have held the
 // lock for up to a round trip. If a call finds its lock held, its span links to the acquire_lock spans of up to 8 holders,
-// including those of other processes. The status is Unset after success, and after a TryLock that found the lock busy. Any other
+// also if they are in other processes. The status is Unset after success, and after a TryLock that found the lock busy. Any other
 // failure, a loss and a failed release set Error. A call that continues without the lock (lockmw.WithFailOpen) has a failed
 // acquire_lock and no hold_lock.
 //
@@ -54,8 +54,8 @@
 //	distributed_lock.renewals       counter, {renewal}            name, mode, outcome
 //
 // Their attributes are distributed_lock.name, .mode and .outcome, as on the spans; the outcome of a renewal is renewed or error.
-// A renewal that finds the lock gone is not counted: the hold is lost. The histogram of waits has buckets from 1 ms to 60 s, that
-// of holds up to 300 s. A view of the MeterProvider replaces them. Exemplars point to the lock's own spans. The file
+// A renewal that finds the lock gone is not counted: the hold is lost. The histogram of waits has buckets from 1 ms to 60 s, and
+// the histogram of holds up to 300 s. A view of the MeterProvider replaces them. Exemplars point to the lock's own spans. The file
 // grafana/dashboard.json is a Grafana dashboard for the metrics, with the names that OpenTelemetry's Prometheus exporter gives
 // them. Alerts are in [docs/operations.md].
 //

@@ -1,8 +1,8 @@
 package deadlock
 
-// Both returns what a and b have in common, where b was collected when a was complete. Waits, holds and tickets have ids
-// that are used once: what is in both was there all the time from the end of a to the beginning of b, at one instant
-// together. What is only in one of them is taken to go on.
+// Both returns the parts that a and b have in common; the collection of b must have begun when a was complete. Waits, holds and
+// tickets have ids that are used once, so everything that is in both existed throughout the time from the end of a to the
+// beginning of b, at one instant together. Everything that is in only one of them is assumed to continue.
 func Both(a, b *Graph) *Graph {
 	g := NewGraph()
 	for id, w := range b.Waits {

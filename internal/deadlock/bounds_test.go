@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 )
 
-// An office is what a detector has to do with, without a server. Its tests are in bubbles.
+// An office is the environment of a detector, without a server. Its tests run in bubbles.
 type office struct {
 	*testing.T
 	*deadlock.Detector
@@ -33,13 +33,13 @@ type office struct {
 	sent []mail
 }
 
-// A mail is a message as it is sent.
+// A mail is a message in the form in which it is sent.
 type mail struct {
 	Number uint64          `json:"n,omitempty"`
 	From   string          `json:"f,omitempty"`
 	Ask    *question       `json:"q,omitempty"`
 	Answer *deadlock.Graph `json:"a,omitempty"`
-	Look   string          `json:"x,omitempty"`
+	Check  string          `json:"x,omitempty"`
 }
 
 type question struct {
@@ -91,13 +91,13 @@ func (o *office) Send(_ context.Context, _, text string) {
 	}
 }
 
-// pass lets time pass, and what is then due happen.
+// pass lets time pass, and lets due timers fire.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// receive has the detector receive a message that ends with some spaces.
+// receive passes a message that ends with some spaces to the detector.
 func (o *office) receive(m mail, spaces string) {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -121,7 +121,7 @@ func (o *office) ask(lease string) *deadlock.Graph {
 	return sent[len(sent)-1].Answer
 }
 
-// A lasting call waits for ever with one hold.
+// A lasting call waits forever with one hold.
 type lasting struct{ lease string }
 
 func (l lasting) State() (ticket string, waits bool) { return "", true }
@@ -137,7 +137,7 @@ type standing struct {
 
 func (s standing) Standing() core.Standing { return core.Standing{Lease: s.lease} }
 
-// wait has a call wait for a key with a hold.
+// wait makes a call wait for a key with a hold.
 func (o *office) wait(key, lease string) *deadlock.Nested {
 	n := &deadlock.Nested{
 		Waits: o.waits, Request: &core.Request{Key: key, Detect: time.Second}, Began: time.Now(), Site: o, Call: lasting{lease},
@@ -149,7 +149,7 @@ func (o *office) wait(key, lease string) *deadlock.Nested {
 	return n
 }
 
-// heldBy are views of keys of which each is held by the lease of that name.
+// heldBy returns views of keys, each of which is held by the lease of the same name.
 func heldBy(_ context.Context, keys []string) map[string]*deadlock.View {
 	views := make(map[string]*deadlock.View)
 	for _, key := range keys {
@@ -158,7 +158,7 @@ func heldBy(_ context.Context, keys []string) map[string]*deadlock.View {
 	return views
 }
 
-func TestOfManyWaitsWithOneHoldSomeAreTold(t *testing.T) {
+func TestOfManyWaitsWithOneHoldSomeAreReported(t *testing.T) {
 	inOffice(t, func(o *office) {
 		for i := range 1000 {
 			o.wait(fmt.Sprint("key", i), "lease")
@@ -169,19 +169,19 @@ func TestOfManyWaitsWithOneHoldSomeAreTold(t *testing.T) {
 	})
 }
 
-func TestALongChainOfWaitsIsLookedAtInPart(t *testing.T) {
+func TestALongChainOfWaitsIsExaminedInPart(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.views = heldBy
 		for i := range 1500 {
 			o.wait(fmt.Sprint("k", i+1), fmt.Sprint("k", i))
 		}
 		if g := o.ask("k0"); g == nil || len(g.Waits) != 1024 {
-			t.Errorf("%d waits are told of", len(g.Waits))
+			t.Errorf("%d waits are reported", len(g.Waits))
 		}
 	})
 }
 
-func TestKeysWithManyTicketsAreLookedAtInPart(t *testing.T) {
+func TestKeysWithManyTicketsAreExaminedInPart(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.views = func(_ context.Context, keys []string) map[string]*deadlock.View {
 			views := make(map[string]*deadlock.View)
@@ -201,7 +201,7 @@ func TestKeysWithManyTicketsAreLookedAtInPart(t *testing.T) {
 			}
 		}
 		if len(g.Waits) != 5 || seen != 2 {
-			t.Errorf("of %d keys %d are looked at", len(g.Waits), seen)
+			t.Errorf("of %d keys %d are examined", len(g.Waits), seen)
 		}
 	})
 }
@@ -231,7 +231,7 @@ func TestFewAsksAreAnsweredAtTheSameTime(t *testing.T) {
 			}
 			pass(time.Second)
 			if len(o.sent) != 8*(round+1) {
-				t.Errorf("%d asks were answered after round %d", len(o.sent), round)
+				t.Errorf("%d questions were answered after round %d", len(o.sent), round)
 			}
 		}
 	})
@@ -254,20 +254,20 @@ func TestARoundHasAnEndAndAPauseFollows(t *testing.T) {
 		}
 		for i := range 400 {
 			n := o.wait(fmt.Sprint("key", i), "lease")
-			o.Look(n)
-			o.Look(n) // it is about to be
+			o.Check(n)
+			o.Check(n) // already scheduled
 		}
 		pass(50 * time.Millisecond)
 		first := len(soFar())
 		pass(time.Second)
 		if rounds := soFar(); first != 1 || len(rounds) < 2 || len(rounds) > 3 || rounds[0] > 256 {
-			t.Errorf("%d rounds at once, then these: %v", first, rounds)
+			t.Errorf("%d rounds immediately, then these: %v", first, rounds)
 		}
 	})
 }
 
-// Each process says that its wait is for a lock of another one.
-func TestALookAsksOnlySoManyProcesses(t *testing.T) {
+// Each process reports that its wait is for a lock of another one.
+func TestACheckAsksALimitedNumberOfProcesses(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.views = func(context.Context, []string) map[string]*deadlock.View {
 			return map[string]*deadlock.View{"key": {Holders: []deadlock.Holder{{Lease: "l0", Inbox: "process0"}}}}
@@ -277,12 +277,12 @@ func TestALookAsksOnlySoManyProcesses(t *testing.T) {
 			g := deadlock.NewGraph()
 			g.Holds[lease] = &deadlock.Hold{Waits: []string{id}}
 			g.Waits[id] = &deadlock.Wait{Key: next, View: &deadlock.View{Holders: []deadlock.Holder{{Lease: next, Inbox: fmt.Sprint("process", n)}}}}
-			if n == 500 { // else it would go on for ever
+			if n == 500 { // otherwise it would continue forever
 				return nil
 			}
 			return g
 		}
-		o.Look(o.wait("key", "lease"))
+		o.Check(o.wait("key", "lease"))
 		pass(time.Minute)
 		if len(o.sent) != 64 {
 			t.Errorf("%d processes were asked", len(o.sent))
@@ -293,21 +293,21 @@ func TestALookAsksOnlySoManyProcesses(t *testing.T) {
 	})
 }
 
-func TestAnAskWithoutAnAnswerIsForgotten(t *testing.T) {
+func TestAQuestionWithoutAnAnswerIsDropped(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.views = func(context.Context, []string) map[string]*deadlock.View {
 			return map[string]*deadlock.View{"key": {Holders: []deadlock.Holder{{Lease: "l0", Inbox: "gone"}}}}
 		}
-		o.Look(o.wait("key", "lease"))
+		o.Check(o.wait("key", "lease"))
 		pass(time.Minute)
 		if n := o.Asked(); len(o.sent) != 1 || n != 0 {
-			t.Errorf("%d asks were sent, and it waits for %d answers", len(o.sent), n)
+			t.Errorf("%d questions were sent, and it waits for %d answers", len(o.sent), n)
 		}
 		o.receive(mail{Number: 1, Answer: deadlock.NewGraph()}, "") // it is late
 	})
 }
 
-// Stop comes while a round waits for the server, another wait is due, and an ask is being answered.
+// Stop is called while a round waits for the server, another wait is due, and a question is being answered.
 func TestStopWaitsForAllAndNothingBeginsAfterIt(t *testing.T) {
 	inOffice(t, func(o *office) {
 		begun, over := 0, 0
@@ -323,7 +323,7 @@ func TestStopWaitsForAllAndNothingBeginsAfterIt(t *testing.T) {
 			return nil
 		}
 		n := o.wait("key", "lease")
-		o.Look(n)
+		o.Check(n)
 		o.asked++
 		o.receive(mail{Number: o.asked, From: "yours", Ask: &question{Leases: []string{"lease"}}}, "")
 		synctest.Wait()
@@ -331,9 +331,9 @@ func TestStopWaitsForAllAndNothingBeginsAfterIt(t *testing.T) {
 		o.stop()
 		o.Stop()
 		if begun != 2 || over != 2 || time.Since(stopped) != time.Second {
-			t.Errorf("when Stop has returned after %v, %d of %d are over", time.Since(stopped), over, begun)
+			t.Errorf("when Stop has returned after %v, %d of %d have ended", time.Since(stopped), over, begun)
 		}
-		o.Look(n)
+		o.Check(n)
 		o.receive(mail{Number: 2, From: "yours", Ask: &question{Leases: []string{"lease"}}}, "")
 		pass(time.Minute)
 		if begun != 2 {

@@ -8,44 +8,44 @@ import (
 )
 
 const (
-	// MaxHolders is how many holders of a key are looked at, and how many tickets.
+	// MaxHolders limits the holders of a key that are examined, and its tickets.
 	MaxHolders = 128
-	// maxWaits is how many waits are looked at together, and maxEdges how many holders and tickets of their keys. What is
-	// beyond is taken to go on.
+	// maxWaits limits the waits that are examined together, and maxEdges the holders and tickets of their keys. The rest are
+	// assumed to continue.
 	maxWaits = 1024
 	maxEdges = 8192
-	// maxBlocking is how many of the waits that block a hold are told, besides those that are looked at anyway: 10,000
+	// maxBlocking limits the waits that are reported as blocking a hold, in addition to those that are examined anyway: 10,000
 	// goroutines may wait with one context.
 	maxBlocking = 64
 )
 
-// A Site is where locks are, as one implementation of locks in this process has them.
+// A Site gives access to the locks of one implementation in this process.
 type Site interface {
-	// Views reads who holds keys and who waits for them, each at one moment. A key that cannot be read has no View.
+	// Views reads the holders and waiters of keys, each key at one moment. A key that cannot be read has no View.
 	Views(ctx context.Context, keys []string) map[string]*View
-	// Inbox returns where other processes reach this one about a key; "": the locks are within this process.
+	// Inbox returns the inbox by which other processes reach this one about a key, or "" if the locks are within this process.
 	Inbox(key string) string
-	// Lasts reports whether a ticket of this process goes on waiting for longer than Soon. key is that of the ticket, or "" if
-	// another process asks.
+	// Lasts reports whether a ticket of this process will wait for longer than Soon. key is the ticket's key, or "" if another
+	// process asks.
 	Lasts(key, ticket string) bool
 }
 
-// A collection collects a Graph: first what this process knows, then what others know.
+// A collection collects a Graph: first the knowledge of this process, then that of other processes.
 type collection struct {
 	waits   *Registry
-	site    Site // of the tickets that others ask for, and by which others are asked
+	site    Site // for the tickets that others ask about, and to ask others
 	local   bool // only the locks within this process
 	graph   *Graph
-	leases  map[string]bool // that were looked for
+	leases  map[string]bool // leases that were examined
 	tickets map[string]bool
 	edges   int
-	asks    map[string]*ask // to others, by inbox
+	asks    map[string]*ask // questions to other processes, by inbox
 }
 
-// An ask is what another process is asked.
+// An ask is a question to another process.
 type ask struct {
 	Leases  []string `json:"l,omitempty"` // which waits block them?
-	Tickets []string `json:"t,omitempty"` // do they go on waiting?
+	Tickets []string `json:"t,omitempty"` // will they continue to wait?
 }
 
 func newCollection(waits *Registry, site Site) *collection {
@@ -54,7 +54,7 @@ func newCollection(waits *Registry, site Site) *collection {
 	}
 }
 
-// add adds waits of this process, and what this process knows of those in their way.
+// add adds waits of this process, and this process' knowledge of the holds and tickets in their way.
 func (c *collection) add(ctx context.Context, list []*Nested) {
 	for len(list) > 0 && len(c.graph.Waits) < maxWaits {
 		seen := c.see(ctx, list)
@@ -65,7 +65,7 @@ func (c *collection) add(ctx context.Context, list []*Nested) {
 	}
 }
 
-// see describes waits, and reads their keys. It returns those that are new.
+// see describes waits, and reads their keys. It returns the waits that are new.
 func (c *collection) see(ctx context.Context, list []*Nested) (seen []*Nested) {
 	keys := make(map[Site][]string)
 	for _, n := range list {
@@ -91,7 +91,7 @@ func (c *collection) see(ctx context.Context, list []*Nested) (seen []*Nested) {
 	return seen
 }
 
-// show adds what was seen of the key of a wait, if that is not too much.
+// show adds the view of a wait's key, within the limit.
 func (c *collection) show(w *Wait, v *View) {
 	w.View = nil
 	if v == nil {
@@ -102,8 +102,8 @@ func (c *collection) show(w *Wait, v *View) {
 	}
 }
 
-// follow looks for what is in the way of a wait. It returns waits of this process, and notes what others are to be asked.
-// site is that of the wait if it is of this process.
+// follow examines the holds and tickets in the way of a wait. It returns waits of this process, and records questions to other
+// processes. site is the site of the wait if it belongs to this process.
 func (c *collection) follow(w *Wait, site Site) (found []*Nested) {
 	if w.View == nil || w.View.Partial || w.Ends {
 		return nil
@@ -122,7 +122,7 @@ func (c *collection) follow(w *Wait, site Site) (found []*Nested) {
 		case inbox == "":
 			c.tickets[t.ID] = true
 			of := site
-			if t.Inbox != "" { // another process tells of a ticket of this one
+			if t.Inbox != "" { // another process reports a ticket of this one
 				of = c.site
 			}
 			if of != nil && of.Lasts(w.Key, t.ID) {
@@ -137,7 +137,7 @@ func (c *collection) follow(w *Wait, site Site) (found []*Nested) {
 	return found
 }
 
-// dependsOnTickets reports whether those who stand before w keep it from its lock as long as they wait.
+// dependsOnTickets reports whether the tickets in front of w keep it from its lock as long as they wait.
 func (w *Wait) dependsOnTickets() bool {
 	if len(w.View.Holders) == 0 {
 		return false
@@ -146,7 +146,7 @@ func (w *Wait) dependsOnTickets() bool {
 	return h.Weight > 0 || h.Reads && w.Mode == core.Read
 }
 
-// inboxOf returns the inbox that is meant by what was told of a wait; "" for this process.
+// inboxOf returns the inbox that a report about a wait means; "" for this process.
 func (c *collection) inboxOf(w *Wait, inbox string) string {
 	if inbox == c.site.Inbox(w.Key) {
 		return ""
@@ -154,8 +154,8 @@ func (c *collection) inboxOf(w *Wait, inbox string) string {
 	return inbox
 }
 
-// lookFor returns the waits of this process that block a lease. If it is another's, which is the one with the inbox, it
-// notes that that is to be asked.
+// lookFor returns the waits of this process that block a lease. If the lease belongs to the process with the inbox, it records a
+// question to that process.
 func (c *collection) lookFor(lease, inbox string) (found []*Nested) {
 	c.leases[lease] = true
 	found = c.some(c.waits.blocking(lease))
@@ -174,7 +174,7 @@ func (c *collection) lookFor(lease, inbox string) (found []*Nested) {
 	return found
 }
 
-// some returns the waits that are looked at anyway, and some others.
+// some returns the waits that are examined anyway, and a limited number of others.
 func (c *collection) some(all []*Nested) (some []*Nested) {
 	others := 0
 	for _, n := range all {
@@ -196,7 +196,7 @@ func (c *collection) ask(inbox string) *ask {
 	return c.asks[inbox]
 }
 
-// answer adds what this process knows of what it is asked.
+// answer adds this process' answer to a question.
 func (c *collection) answer(ctx context.Context, a *ask) {
 	for _, id := range a.Tickets {
 		if c.site.Lasts("", id) {
@@ -208,7 +208,8 @@ func (c *collection) answer(ctx context.Context, a *ask) {
 	}
 }
 
-// merge adds what the process with the inbox has answered, and what this process knows of those in the way of its waits.
+// merge adds the answer of the process with the inbox, and this process' knowledge of the holds and tickets in the way of the
+// reported waits.
 func (c *collection) merge(ctx context.Context, told *Graph, inbox string) {
 	for lease, h := range told.Holds {
 		if h != nil && c.graph.Holds[lease] == nil {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// components returns the sets of stuck waits in which each is in the way of each, over others: that is where the circles are.
-// A component comes after those that are in its way (Tarjan's algorithm).
-func (g *Graph) components(stuck set) [][]string {
-	t := &tarjan{g: g, stuck: stuck, number: make(map[string]int), low: make(map[string]int), open: make(set)}
-	for _, id := range slices.Sorted(maps.Keys(stuck)) {
+// components returns the sets of deadlocked waits in which each wait is in the way of each other one, directly or over others.
+// They contain the cycles. A component comes after the components that are in its way (Tarjan's algorithm).
+func (g *Graph) components(deadlocked set) [][]string {
+	t := &tarjan{g: g, deadlocked: deadlocked, number: make(map[string]int), low: make(map[string]int), open: make(set)}
+	for _, id := range slices.Sorted(maps.Keys(deadlocked)) {
 		if t.number[id] == 0 {
 			t.visit(id)
 		}
@@ -18,21 +18,21 @@ func (g *Graph) components(stuck set) [][]string {
 }
 
 type tarjan struct {
-	g      *Graph
-	stuck  set
-	number map[string]int // in which order the waits were visited
-	low    map[string]int // the lowest number that is known to be reached
-	stack  []string
-	open   set // what is in the stack
-	found  [][]string
+	g          *Graph
+	deadlocked set
+	number     map[string]int // the order in which the waits were visited
+	low        map[string]int // the lowest number known to be reachable
+	stack      []string
+	open       set // the elements of the stack
+	found      [][]string
 }
 
 func (t *tarjan) visit(id string) {
 	t.number[id] = len(t.number) + 1
 	t.low[id] = t.number[id]
 	t.stack, t.open[id] = append(t.stack, id), true
-	own := false // it is in its own way
-	for _, next := range t.g.blockers(t.g.Waits[id], t.stuck) {
+	own := false // the wait is in its own way
+	for _, next := range t.g.blockers(t.g.Waits[id], t.deadlocked) {
 		own = own || next == id
 		if t.number[next] == 0 {
 			t.visit(next)

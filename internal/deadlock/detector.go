@@ -9,33 +9,35 @@ import (
 )
 
 const (
-	// roundGap is between the beginnings of two rounds, and mostInRound how many waits are looked at in one.
-	roundGap    = 100 * time.Millisecond
-	mostInRound = 256
-	// again is after what time a wait is looked at once more, if something had changed meanwhile.
-	again = 250 * time.Millisecond
-	// patience is how long others have for an answer, and to read keys.
+	// roundGap separates the starts of rounds, and maxInRound limits the waits that are checked in one.
+	roundGap   = 100 * time.Millisecond
+	maxInRound = 256
+	// retryAfter is the time until a wait is checked once more if something changed during the check.
+	retryAfter = 250 * time.Millisecond
+	// patience is how long others may take to answer, and how long reading keys may take.
 	patience = 250 * time.Millisecond
-	// mostAnswers is how many asks are answered at the same time. Who gets no answer takes the waits to go on.
-	mostAnswers = 8
-	// longest is how long a message may be that is read.
-	longest = 4 << 20
-	// mostHops is how many processes after one another a look asks.
-	mostHops = 64
+	// maxAnswers limits the questions that are answered at the same time. A process that receives no answer assumes that the
+	// waits continue.
+	maxAnswers = 8
+	// maxMessage is the length of the longest message that is read.
+	maxMessage = 4 << 20
+	// maxHops limits the number of processes that a check asks one after the other.
+	maxHops = 64
 )
 
-// Transport is how a Detector reaches others.
+// Transport is a Detector's connection to other processes.
 type Transport interface {
 	Site
 	// Send sends a message to an inbox. It may get lost.
 	Send(ctx context.Context, inbox, text string)
-	// Secret reads what only those know who may read and write the locks, and makes it if there is none; "": it cannot be read.
+	// Secret reads the secret of all clients that may read and write the locks, and creates it if there is none. It returns "" if
+	// it cannot be read.
 	Secret(ctx context.Context) string
 	// Context ends with the Client.
 	Context() context.Context
 }
 
-// A Detector looks for deadlocks for the waits of a Client, and answers the detectors of others.
+// A Detector finds deadlocks among the waits of a Client, and answers the detectors of other processes.
 type Detector struct {
 	waits *Registry
 	t     Transport
@@ -48,15 +50,15 @@ type Detector struct {
 	stopped   bool
 	answering int
 	last      uint64
-	asked     map[uint64]chan *Graph // waits for answers
+	asked     map[uint64]chan *Graph // receives answers
 }
 
-// NewDetector returns a Detector that does nothing yet.
+// NewDetector returns a Detector. It starts no goroutine yet.
 func NewDetector(waits *Registry, t Transport) *Detector {
 	return &Detector{waits: waits, t: t, seals: seals{t: t}, asked: make(map[uint64]chan *Graph)}
 }
 
-// Prepare has the secret read in good time, by which others seal their questions.
+// Prepare reads in good time the secret by which others seal their questions.
 func (d *Detector) Prepare() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,10 +67,10 @@ func (d *Detector) Prepare() {
 	}
 }
 
-// Look has a wait looked at soon.
-func (d *Detector) Look(n *Nested) {
+// Check schedules a check of a wait.
+func (d *Detector) Check(n *Nested) {
 	if n.due.Swap(true) {
-		return // it is going to be: many may ask for it
+		return // already scheduled: many processes may request it
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,11 +89,11 @@ func (d *Detector) Stop() {
 	d.wg.Wait()
 }
 
-// run looks at all waits that are due.
+// run checks all waits that are due.
 func (d *Detector) run() {
 	for {
 		d.mu.Lock()
-		n := min(len(d.due), mostInRound)
+		n := min(len(d.due), maxInRound)
 		round := d.due[:n:n]
 		d.due = d.due[n:]
 		d.running = n > 0
@@ -113,58 +115,59 @@ func (d *Detector) run() {
 	}
 }
 
-// round looks at some waits. What it finds it collects twice: only what is in both counts.
+// round checks some waits. If it finds a deadlock, it collects the graph a second time, and only the parts that are in both
+// graphs count.
 func (d *Detector) round(roots []*Nested) {
 	first, silent := d.collect(roots)
-	stuck := first.Stuck()
-	if len(stuck) > 0 {
-		second, _ := d.collect(still(roots, stuck))
+	deadlocked := first.Deadlocked()
+	if len(deadlocked) > 0 {
+		second, _ := d.collect(still(roots, deadlocked))
 		both := Both(first, second)
-		d.end(both, both.Stuck())
-		silent = true // whatever is not ended may have changed just now
+		d.end(both, both.Deadlocked())
+		silent = true // a wait that is not ended may have just changed
 	}
 	for _, n := range roots {
 		if silent && !n.retried.Swap(true) {
-			n.Wake(again)
+			n.Wake(retryAfter)
 		} else {
 			n.retried.Store(false)
-			n.Wake(Every)
+			n.Wake(CheckInterval)
 		}
 	}
 }
 
-// still returns the waits that are stuck.
-func still(roots []*Nested, stuck map[string]bool) (list []*Nested) {
+// still returns the waits that are deadlocked.
+func still(roots []*Nested, deadlocked map[string]bool) (list []*Nested) {
 	for _, n := range roots {
-		if stuck[n.id] {
+		if deadlocked[n.id] {
 			list = append(list, n)
 		}
 	}
 	return list
 }
 
-// end ends waits of this process that are to end, and has other processes look at theirs.
-func (d *Detector) end(g *Graph, stuck map[string]bool) {
-	for _, v := range g.Victims(stuck) {
+// end ends the victims of this process, and makes other processes check theirs.
+func (d *Detector) end(g *Graph, deadlocked map[string]bool) {
+	for _, v := range g.Victims(deadlocked) {
 		if n := d.waits.find(v.ID); n != nil {
-			n.found(g.Circle(v.ID, stuck))
+			n.found(g.Cycle(v.ID, deadlocked))
 		} else if v.Inbox != "" {
-			d.send(v.Inbox, &message{Look: v.ID})
+			d.send(v.Inbox, &message{Check: v.ID})
 		}
 	}
 }
 
-// found has the wait end.
-func (n *Nested) found(circle []*Wait) {
+// found ends the wait.
+func (n *Nested) found(cycle []*Wait) {
 	select {
-	case n.Found <- &core.DeadlockError{Circle: steps(circle)}:
-	default: // it is about to
+	case n.Found <- &core.DeadlockError{Circle: steps(cycle)}:
+	default: // it is about to end
 	}
 }
 
-func steps(circle []*Wait) (steps []core.DeadlockStep) {
-	before := circle[len(circle)-1]
-	for _, w := range circle {
+func steps(cycle []*Wait) (steps []core.DeadlockStep) {
+	before := cycle[len(cycle)-1]
+	for _, w := range cycle {
 		s := core.DeadlockStep{
 			Process: w.Process, Owner: w.Owner, Label: w.Label, Wants: w.Key, Waited: time.Duration(w.Waited) * time.Millisecond,
 		}
@@ -188,14 +191,15 @@ func (v *View) isHeldBy(lease string) bool {
 	return false
 }
 
-// collect collects what is known of waits and of what is in their way. silent reports whether somebody has not answered.
+// collect collects the knowledge of waits and of the holds and tickets in their way. silent reports whether a process has not
+// answered.
 func (d *Detector) collect(roots []*Nested) (g *Graph, silent bool) {
 	if len(roots) == 0 {
 		return NewGraph(), false
 	}
 	c := newCollection(d.waits, d.t)
 	d.within(func(ctx context.Context) { c.add(ctx, roots) })
-	for hop := 0; hop < mostHops && len(c.asks) > 0 && d.t.Context().Err() == nil; hop++ {
+	for hop := 0; hop < maxHops && len(c.asks) > 0 && d.t.Context().Err() == nil; hop++ {
 		asks := c.asks
 		c.asks = make(map[string]*ask)
 		answers := d.askAll(roots[0].inbox(), asks)
@@ -209,15 +213,14 @@ func (d *Detector) collect(roots []*Nested) (g *Graph, silent bool) {
 	return c.graph, silent
 }
 
-// within calls f with a context that ends when others have to have answered.
+// within calls f with a context that limits how long others may take to answer.
 func (d *Detector) within(f func(context.Context)) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
 	f(ctx)
 }
 
-// askAll asks several processes at once, and returns the answers that came in time.
-// They answer to the inbox from.
+// askAll asks several processes together, and returns the answers that arrived in time. The processes answer to the inbox from.
 func (d *Detector) askAll(from string, asks map[string]*ask) map[string]*Graph {
 	answers := make(map[string]*Graph)
 	d.within(func(ctx context.Context) {
@@ -261,16 +264,16 @@ func (d *Detector) send(inbox string, m *message) {
 	d.within(func(ctx context.Context) { d.post(ctx, inbox, m) })
 }
 
-// post sends a sealed message. Without the secret nobody would read it.
+// post sends a sealed message. Without the secret it sends nothing, because a message without a seal is ignored.
 func (d *Detector) post(ctx context.Context, inbox string, m *message) {
 	if secret := d.seals.current(ctx, secretAge); secret != "" {
 		d.t.Send(ctx, inbox, Seal(secret, inbox, m.String()))
 	}
 }
 
-// Receive deals with a message of another detector to an inbox. It does not block.
+// Receive handles a message of another detector to an inbox. It does not block.
 func (d *Detector) Receive(inbox, text string) {
-	if len(text) > longest {
+	if len(text) > maxMessage {
 		return
 	}
 	body, ok := d.seals.open(inbox, text)
@@ -291,7 +294,7 @@ func (d *Detector) Receive(inbox, text string) {
 	}
 }
 
-// receive deals with a message that another detector has sealed.
+// receive handles a message that another detector has sealed.
 func (d *Detector) receive(body string) {
 	m, ok := parse(body)
 	switch {
@@ -307,18 +310,18 @@ func (d *Detector) receive(body string) {
 	case m.Ask != nil && m.From != "":
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.answering < mostAnswers && !d.stopped && d.seals.isNew(&m) {
+		if d.answering < maxAnswers && !d.stopped && d.seals.isNew(&m) {
 			d.answering++
 			d.wg.Go(func() { d.answer(&m) })
 		}
-	case m.Look != "":
-		if n := d.waits.find(m.Look); n != nil && n.Request.Detect > 0 && n.Site == Site(d.t) {
-			d.Look(n)
+	case m.Check != "":
+		if n := d.waits.find(m.Check); n != nil && n.Request.Detect > 0 && n.Site == Site(d.t) {
+			d.Check(n)
 		}
 	}
 }
 
-// answer answers an ask.
+// answer answers a question.
 func (d *Detector) answer(m *message) {
 	c := newCollection(d.waits, d.t)
 	d.within(func(ctx context.Context) { c.answer(ctx, m.Ask) })
@@ -328,8 +331,8 @@ func (d *Detector) answer(m *message) {
 	d.mu.Unlock()
 }
 
-// LookWithin looks for deadlocks of locks that are within this process only.
-func (n *Nested) LookWithin() {
+// CheckWithin checks for deadlocks among locks that are within this process only.
+func (n *Nested) CheckWithin() {
 	collect := func() *Graph {
 		c := newCollection(n.Waits, n.Site)
 		c.local = true
@@ -337,14 +340,14 @@ func (n *Nested) LookWithin() {
 		return c.graph
 	}
 	first := collect()
-	if !first.Stuck()[n.id] {
+	if !first.Deadlocked()[n.id] {
 		return
 	}
 	both := Both(first, collect())
-	stuck := both.Stuck()
-	for _, v := range both.Victims(stuck) {
+	deadlocked := both.Deadlocked()
+	for _, v := range both.Victims(deadlocked) {
 		if other := n.Waits.find(v.ID); other != nil {
-			other.found(both.Circle(v.ID, stuck))
+			other.found(both.Cycle(v.ID, deadlocked))
 		}
 	}
 }

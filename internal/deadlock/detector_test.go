@@ -10,16 +10,16 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 )
 
-// A pair of waits are in a circle, as long as the key "b" is held.
+// A pair is two waits in a cycle, as long as the key "b" is held.
 type pair struct {
 	*office
 	one, two *deadlock.Nested
 	reads    int                 // of the key "b"
 	isFree   func(read int) bool // what the read of that number shows; nil: it is held
-	pauses   []time.Duration     // before the next looks for one
+	pauses   []time.Duration     // before the next checks for one
 }
 
-func (o *office) circle() *pair {
+func (o *office) cycle() *pair {
 	p := &pair{office: o}
 	p.one, p.two = o.wait("b", "a"), o.wait("a", "b")
 	p.one.Wake = func(after time.Duration) { p.pauses = append(p.pauses, after) }
@@ -37,8 +37,8 @@ func (o *office) circle() *pair {
 
 func (p *pair) found() int { return len(p.one.Found) + len(p.two.Found) }
 
-// Between the two collections the key is given back, or it is taken only then.
-func TestOnlyWhatIsThereTwiceIsADeadlock(t *testing.T) {
+// Between the two collections the key is released, or only then acquired.
+func TestADeadlockMustBeInBothCollections(t *testing.T) {
 	for name, test := range map[string]struct {
 		isFree func(read int) bool
 		found  int
@@ -49,21 +49,21 @@ func TestOnlyWhatIsThereTwiceIsADeadlock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inOffice(t, func(o *office) {
-				p := o.circle()
+				p := o.cycle()
 				p.isFree = test.isFree
-				o.Look(p.one)
+				o.Check(p.one)
 				pass(time.Second)
 				if p.found() != test.found {
 					t.Errorf("%d waits are ended, want %d", p.found(), test.found)
 				}
 			})
 			inOffice(t, func(o *office) {
-				p := o.circle()
+				p := o.cycle()
 				p.isFree = test.isFree
 				for _, n := range []*deadlock.Nested{p.one, p.two} {
 					n.Site = within{o}
 				}
-				p.one.LookWithin()
+				p.one.CheckWithin()
 				if p.found() != test.found {
 					t.Errorf("%d waits within the process are ended, want %d", p.found(), test.found)
 				}
@@ -72,43 +72,43 @@ func TestOnlyWhatIsThereTwiceIsADeadlock(t *testing.T) {
 	}
 }
 
-// Locks that are within the process have no inbox.
+// Locks within the process have no inbox.
 type within struct{ *office }
 
 func (within) Inbox(string) string { return "" }
 
-// It is looked at once more soon, and then only as often as others.
-func TestWhatHasChangedIsLookedAtOnceMore(t *testing.T) {
+// It is soon checked once more, and then only as often as others.
+func TestAChangedWaitIsCheckedOnceMore(t *testing.T) {
 	inOffice(t, func(o *office) {
-		p := o.circle()
+		p := o.cycle()
 		p.isFree = func(read int) bool { return read%2 == 0 }
 		for range 4 {
-			o.Look(p.one)
+			o.Check(p.one)
 			pass(time.Second)
 		}
 		const soon = 250 * time.Millisecond
-		if want := []time.Duration{soon, deadlock.Every, soon, deadlock.Every}; !slices.Equal(p.pauses, want) {
+		if want := []time.Duration{soon, deadlock.CheckInterval, soon, deadlock.CheckInterval}; !slices.Equal(p.pauses, want) {
 			t.Errorf("it waits for %v, want %v", p.pauses, want)
 		}
 	})
 }
 
-// Others may only ask to look for waits that look by themselves, too, at the locks that they have told of.
-func TestOthersHaveOnlyThoseLookWhoLook(t *testing.T) {
+// Other processes may only trigger checks of waits that detect deadlocks themselves, at the locks that they have reported.
+func TestOtherProcessesTriggerChecksOnlyOfWaitsThatDetect(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit  func(p *pair)
 		found int
 	}{
-		"who looks":           {func(*pair) {}, 1},
-		"who does not":        {func(p *pair) { p.one.Request.Detect = 0 }, 0},
-		"who looks elsewhere": {func(p *pair) { p.one.Site = within{p.office} }, 0},
+		"a call that checks":           {func(*pair) {}, 1},
+		"a call that does not":         {func(p *pair) { p.one.Request.Detect = 0 }, 0},
+		"a call that checks elsewhere": {func(p *pair) { p.one.Site = within{p.office} }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inOffice(t, func(o *office) {
-				p := o.circle()
+				p := o.cycle()
 				ids := slices.Sorted(maps.Keys(o.ask("a").Waits))
 				test.edit(p)
-				o.receive(mail{Look: ids[0]}, "") // one began first
+				o.receive(mail{Check: ids[0]}, "") // one began first
 				pass(time.Second)
 				if p.found() != test.found {
 					t.Errorf("%d waits are ended, want %d", p.found(), test.found)

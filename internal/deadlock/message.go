@@ -2,16 +2,16 @@ package deadlock
 
 import "encoding/json"
 
-// Word is what the messages of detectors begin with.
+// Word begins the messages of detectors.
 const Word = "deadlock "
 
-// A message is what a detector sends to another one.
+// A message is a message between detectors.
 type message struct {
-	Number uint64 `json:"n,omitempty"` // of an ask, and of its answer
+	Number uint64 `json:"n,omitempty"` // of a question and its answer
 	From   string `json:"f,omitempty"` // the inbox for the answer
 	Ask    *ask   `json:"q,omitempty"`
 	Answer *Graph `json:"a,omitempty"`
-	Look   string `json:"x,omitempty"` // the id of a wait that is to be looked at
+	Check  string `json:"x,omitempty"` // the id of a wait that is to be checked
 }
 
 func (m *message) String() string {

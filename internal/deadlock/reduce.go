@@ -9,9 +9,9 @@ import (
 // A set of ids of waits.
 type set map[string]bool
 
-// Stuck returns the waits that are left when all that go on have given back what they have, again and again, and the
-// queues were served in the server's order.
-func (g *Graph) Stuck() map[string]bool {
+// Deadlocked returns the waits that are left when, again and again, all waits that can continue have released their holds, and
+// the queues were served in the server's order.
+func (g *Graph) Deadlocked() map[string]bool {
 	pending := make(set, len(g.Waits))
 	for id, w := range g.Waits {
 		if !w.Ends && w.View != nil && !w.View.Partial {
@@ -22,7 +22,7 @@ func (g *Graph) Stuck() map[string]bool {
 	return pending
 }
 
-// reduce takes out of pending all waits that end. gone has tickets that are not there any more.
+// reduce removes all waits that end from pending. gone has the tickets that no longer exist.
 func (g *Graph) reduce(pending set, gone set) {
 	for {
 		before := len(pending)
@@ -37,8 +37,7 @@ func (g *Graph) reduce(pending set, gone set) {
 	}
 }
 
-// ends reports whether w gets its lock if only the waits that are pending go on for ever. Whoever is granted a lock gives
-// it back.
+// ends reports whether w gets its lock if only the pending waits last forever. A call that is granted a lock releases it.
 func (g *Graph) ends(w *Wait, pending set, gone set) bool {
 	rest := g.inTheWay(w, pending)
 	if len(rest) == 0 {
@@ -53,7 +52,7 @@ func (g *Graph) ends(w *Wait, pending set, gone set) bool {
 	return false
 }
 
-// inTheWay returns the holders of the key that w waits for which are never given back.
+// inTheWay returns the holders of w's key that never release it.
 func (g *Graph) inTheWay(w *Wait, pending set) (rest []Holder) {
 	for _, h := range w.View.Holders {
 		if g.isBlocked(h.Lease, pending) {
@@ -76,7 +75,7 @@ func (g *Graph) isBlocked(lease string, pending set) bool {
 	return false
 }
 
-// hasWriter reports whether readers have to wait for somebody who waits himself: for readers that hold the lock.
+// hasWriter reports whether readers have to wait for a writer, which itself waits for readers that hold the lock.
 func (g *Graph) hasWriter(v *View, gone set) bool {
 	for _, t := range v.Tickets {
 		if g.Lasting[t.ID] && !gone[t.ID] {
@@ -86,7 +85,8 @@ func (g *Graph) hasWriter(v *View, gone set) bool {
 	return false
 }
 
-// endsBehind serves the queue of a key with permits in its strict order, with what rest leaves, until it has come to w.
+// endsBehind serves the queue of a semaphore's key in strict order, with the permits that rest leaves free. It reports whether
+// that reaches w.
 func (g *Graph) endsBehind(w *Wait, rest []Holder, gone set) bool {
 	used := 0
 	for _, h := range rest {
@@ -103,13 +103,13 @@ func (g *Graph) endsBehind(w *Wait, rest []Holder, gone set) bool {
 			return true
 		}
 	}
-	return true // it has no ticket by now
+	return true // it no longer has a ticket
 }
 
-// frees reports whether the end of a wait would let another one of its component go on, or itself: whoever waits for his own
-// hold.
-func (g *Graph) frees(id string, component []string, stuck, gone set) bool {
-	rest, without := maps.Clone(stuck), maps.Clone(gone)
+// frees reports whether the end of a wait would let another wait of its component continue. It also returns true if it would let
+// the wait itself continue, as when it waits for its own hold.
+func (g *Graph) frees(id string, component []string, deadlocked, gone set) bool {
+	rest, without := maps.Clone(deadlocked), maps.Clone(gone)
 	delete(rest, id)
 	without[g.Waits[id].Ticket] = true
 	g.reduce(rest, without)

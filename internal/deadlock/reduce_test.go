@@ -16,15 +16,15 @@ import (
 type rule int
 
 const (
-	twice       rule = 1 << iota // the collection is made twice, and only what is in both counts
-	singleUse                    // ids of waits and holds are used once
-	holdsBlock                   // a wait blocks the holds of its context, not those of its owner
-	endsCount                    // a wait that ends by itself goes on
-	ticketsLast                  // a ticket is in the way only if its process says that it lasts
-	phases                       // a reader waits for a writer that waits for readers
-	order                        // permits are given in strict order
-	weights                      // a permit has a weight
-	othersGoOn                   // the victim is one whose end lets another go on
+	twice        rule = 1 << iota // two collections are made, and only their common part counts
+	singleUse                     // ids of waits and holds are used once
+	holdsBlock                    // a wait blocks the holds of its context, not of its owner
+	endsCount                     // a wait that ends by itself continues
+	ticketsLast                   // a ticket is in the way only if its process reports that it lasts
+	phases                        // a reader waits for a writer that waits for readers
+	order                         // permits are given in strict order
+	weights                       // a permit has a weight
+	freesAnother                  // the end of the victim lets another wait continue
 )
 
 // A collector makes a Graph of what it sees of the world, one fact after the other.
@@ -62,7 +62,7 @@ func (c *collector) blocks(q *wait, h *hold) bool {
 	return slices.Contains(q.of.chain(), h)
 }
 
-// collect follows what is in the way of waits with holds.
+// collect follows the holds and tickets in the way of waits.
 func (c *collector) collect(roots map[string]bool) *deadlock.Graph {
 	g := deadlock.NewGraph()
 	var todo []*wait
@@ -151,7 +151,7 @@ func (c *collector) confirm(g *deadlock.Graph, ticket string) {
 	}
 }
 
-// relax changes what a rule says about queues.
+// relax applies a rule about queues that is switched off.
 func (c *collector) relax(g *deadlock.Graph) {
 	for _, w := range g.Waits {
 		if !c.keeps(phases) && w.View != nil {
@@ -163,15 +163,15 @@ func (c *collector) relax(g *deadlock.Graph) {
 	}
 }
 
-// A verdict is what was said of worlds with one rule switched off, or none.
+// A verdict is the result for worlds with one rule switched off, or none.
 type verdict struct {
 	falsely, missed, found int
 	ends                   int // of victims
-	left                   int // who are stuck though they are to be freed
+	left                   int // deadlocked although they are to be freed
 }
 
-// judge plays worlds, looks into them while they go on, and compares what is found with what is true. It ends early once enough
-// is true of the verdict.
+// judge plays worlds, examines them while they run, and compares the findings with the truth. It ends early once enough is true
+// of the verdict.
 func judge(off rule, worlds int, enough func(v verdict) bool) (v verdict) {
 	for seed := range worlds {
 		if enough(v) {
@@ -198,51 +198,51 @@ func judge(off rule, worlds int, enough func(v verdict) bool) (v verdict) {
 			g = deadlock.Both(first, c.collect(nil))
 		}
 		c.relax(g)
-		for id := range g.Stuck() {
+		for id := range g.Deadlocked() {
 			if !middle[id] {
 				v.falsely++
 			}
 		}
-		for range 300 { // a deadlock by now, if there is to be one
+		for range 300 { // by now a deadlock, if there is to be one
 			w.step()
 		}
 		c.pause = func() {}
 		truth := w.copy().frozen()
 		g = c.collect(nil)
 		c.relax(g)
-		stuck := g.Stuck()
-		if c.keeps(singleUse) && !maps.Equal(stuck, truth) {
+		deadlocked := g.Deadlocked()
+		if c.keeps(singleUse) && !maps.Equal(deadlocked, truth) {
 			for id := range truth {
-				if !stuck[id] {
+				if !deadlocked[id] {
 					v.missed++
 				}
 			}
-			for id := range stuck {
+			for id := range deadlocked {
 				if !truth[id] {
 					v.falsely++
 				}
 			}
 		}
-		v.found += len(stuck)
+		v.found += len(deadlocked)
 		c.end(truth, &v)
 	}
 	return v
 }
 
-// end ends the waits of victims until nobody is stuck.
+// end ends the waits of victims until no wait is deadlocked.
 func (c *collector) end(truth map[string]bool, v *verdict) {
-	if c.off&^othersGoOn != 0 {
+	if c.off&^freesAnother != 0 {
 		return
 	}
 	for len(truth) > 0 {
 		g := c.collect(nil)
-		stuck := g.Stuck()
-		victims := g.Victims(stuck)
-		if !c.keeps(othersGoOn) && len(victims) > 0 {
-			victims = []*deadlock.Wait{youngest(g, stuck)}
+		deadlocked := g.Deadlocked()
+		victims := g.Victims(deadlocked)
+		if !c.keeps(freesAnother) && len(victims) > 0 {
+			victims = []*deadlock.Wait{youngest(g, deadlocked)}
 		}
 		if len(victims) == 0 {
-			if allDetect(g, stuck) {
+			if allDetect(g, deadlocked) {
 				v.left++
 			}
 			return
@@ -261,8 +261,8 @@ func (c *collector) end(truth map[string]bool, v *verdict) {
 	}
 }
 
-func allDetect(g *deadlock.Graph, stuck map[string]bool) bool {
-	for id := range stuck {
+func allDetect(g *deadlock.Graph, deadlocked map[string]bool) bool {
+	for id := range deadlocked {
 		if !g.Waits[id].Detects {
 			return false
 		}
@@ -270,9 +270,9 @@ func allDetect(g *deadlock.Graph, stuck map[string]bool) bool {
 	return true
 }
 
-func youngest(g *deadlock.Graph, stuck map[string]bool) *deadlock.Wait {
+func youngest(g *deadlock.Graph, deadlocked map[string]bool) *deadlock.Wait {
 	var found *deadlock.Wait
-	for id := range stuck {
+	for id := range deadlocked {
 		if w := g.Waits[id]; found == nil || w.Since > found.Since || w.Since == found.Since && w.ID > found.ID {
 			found = w
 		}
@@ -284,10 +284,10 @@ const worlds = 1500
 
 func never(verdict) bool { return false }
 
-// withAllRules is the verdict of the detector as it is.
+// withAllRules is the verdict of the unchanged detector.
 var withAllRules = sync.OnceValue(func() verdict { return judge(0, worlds, never) })
 
-func TestWhatIsReportedIsStuckAndWhatIsStuckIsReported(t *testing.T) {
+func TestReportedWaitsAreDeadlockedAndDeadlockedWaitsAreReported(t *testing.T) {
 	race.FindsNothing(t)
 	v := withAllRules()
 	if v.falsely != 0 || v.missed != 0 || v.left != 0 || v.found < worlds/2 || v.ends < worlds/4 {
@@ -318,5 +318,5 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	without("order", order, missed)
 	without("weights", weights, func(v verdict) bool { return v.falsely+v.missed > 0 })
 	enough := withAllRules().ends
-	without("othersGoOn", othersGoOn, func(v verdict) bool { return v.ends > enough })
+	without("freesAnother", freesAnother, func(v verdict) bool { return v.ends > enough })
 }

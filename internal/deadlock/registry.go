@@ -13,14 +13,13 @@ import (
 )
 
 const (
-	// Soon is within what time an end counts as going on.
+	// Soon is the time within which a wait must end by itself to count as continuing.
 	Soon = 2 * time.Second
-	// Every is after what time a wait is looked at again.
-	Every = 10 * time.Second
+	// CheckInterval is the interval between checks of a wait.
+	CheckInterval = 10 * time.Second
 )
 
-// A Nested is a wait of this process whose context has holds. Its fields are not changed after Begin, except for
-// those of Detector.
+// A Nested is a wait of this process whose context has holds. Its fields do not change after Begin, except for those of Detector.
 type Nested struct {
 	Waits   *Registry
 	Request *core.Request
@@ -29,22 +28,22 @@ type Nested struct {
 	Process string
 	Site    Site
 	Call    Call
-	// Wake has Look called for the wait after that time.
+	// Wake schedules a call of Check for the wait.
 	Wake func(after time.Duration)
 
-	// Found gets the deadlock that the wait is to end for. It has room for one.
+	// Found receives the deadlock for which the wait is to end. It has room for one.
 	Found chan *core.DeadlockError
 
 	id      string
 	chain   core.Chain
-	leases  []string    // that its context had at the beginning: it gets no others
-	due     atomic.Bool // a Detector is going to look
-	retried atomic.Bool // it was looked at once more, after something had changed
+	leases  []string    // of its context at the beginning; it gets no others
+	due     atomic.Bool // a check is scheduled
+	retried atomic.Bool // it was checked once more after something had changed
 }
 
 // A Call is a call that waits.
 type Call interface {
-	// State returns the ticket that the call waits with, or "", and whether it waits.
+	// State returns the ticket with which the call waits, or "", and whether it waits.
 	State() (ticket string, waits bool)
 }
 
@@ -52,7 +51,7 @@ type Call interface {
 type Registry struct {
 	mu     sync.Mutex
 	ids    map[string]*Nested
-	leases map[string][]*Nested // that they block
+	leases map[string][]*Nested // waits by the leases that they block
 	last   uint64
 	stem   string
 }
@@ -66,11 +65,11 @@ func NewRegistry() *Registry {
 	}
 }
 
-// Shared is the one Registry of this process, for all its Clients: a deadlock may go through several. Tests have others,
-// to be several processes.
+// Shared is the Registry of this process, for all its Clients, because a deadlock may involve several. Tests have registries of
+// their own to act as several processes.
 var Shared = NewRegistry()
 
-// NewID returns an id that no process has used before.
+// NewID returns a new id, unique over all processes.
 func (r *Registry) NewID() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,8 +82,7 @@ func (r *Registry) newID() string {
 	return r.stem + strconv.FormatUint(r.last, 36)
 }
 
-// Begin registers a wait. It reports whether its context has a hold that others may wait for: if not there is nothing to
-// end.
+// Begin registers a wait. It returns false, and registers nothing, if no other call can wait for a hold of the context.
 func (n *Nested) Begin(chain core.Chain) bool {
 	for _, h := range chain.Live() {
 		if s, ok := h.Hold.(core.StandingHold); ok {
@@ -108,7 +106,7 @@ func (n *Nested) Begin(chain core.Chain) bool {
 	return true
 }
 
-// End takes the wait off the registry.
+// End removes the wait from the registry.
 func (n *Nested) End() {
 	r := n.Waits
 	r.mu.Lock()
@@ -131,31 +129,31 @@ func (n *Nested) EachHold(f func(core.Hold)) {
 	}
 }
 
-// inbox returns where others answer: the process listens to it because of the wait.
+// inbox returns the inbox for answers. The process listens to it because of the wait.
 func (n *Nested) inbox() string { return n.Site.Inbox(n.Request.Key) }
 
-// Len returns how many waits are registered, and how many leases they block.
+// Len returns the number of registered waits, and of the leases that they block.
 func (r *Registry) Len() (waits, leases int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.ids), len(r.leases)
 }
 
-// find returns the wait with an id, nil if it is over or another process'.
+// find returns the wait with an id, or nil if the wait has ended or belongs to another process.
 func (r *Registry) find(id string) *Nested {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ids[id]
 }
 
-// blocking returns the waits that block a lease, as far as they were registered.
+// blocking returns the registered waits that block a lease.
 func (r *Registry) blocking(lease string) []*Nested {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.leases[lease])
 }
 
-// describe returns what others are to know of the wait, without a View; nil if it is over, or blocks nothing any more.
+// describe describes the wait to others, without a View. It returns nil if the wait has ended or blocks nothing any more.
 func (n *Nested) describe() *Wait {
 	ticket, pending := n.Call.State()
 	if !pending {
@@ -183,7 +181,7 @@ func (n *Nested) describe() *Wait {
 		if s.Over {
 			continue
 		}
-		earlier(s.Until) // and so does the context of the wait
+		earlier(s.Until) // the context of the wait then ends as well
 		w.Since = s.Granted
 		w.Held = append(w.Held, Held{Lease: s.Lease, Key: h.Key, Label: h.Label, For: now.Sub(s.Since).Milliseconds()})
 	}

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Anybody who may publish to an inbox may send any message there, and hears the messages of others. So detectors seal their messages by
-// a secret that is kept next to the locks: only a client that may read and write these knows it (rule 27 of docs/protocol.md). A seal is for one inbox,
-// and a question counts once: who repeats what was heard gets no second answer.
+// Any client that may publish to an inbox can send any message there, and receive the messages of others. So detectors seal their
+// messages with a secret that is kept next to the locks: only a client that may read and write the locks has it (rule 27 of
+// docs/protocol.md). A seal is for one inbox, and a question counts once, so a repeated question gets no second answer.
 
 // Seal returns a message to an inbox with its seal. body is the message itself.
 func Seal(secret, inbox, body string) string { return Word + sealOf(secret, inbox, body) + " " + body }
@@ -25,32 +25,32 @@ func sealOf(secret, inbox, body string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// unseal returns the message itself; false if it has not the seal that the secret gives it.
+// unseal returns the message itself, and false if its seal does not match the secret.
 func unseal(secret, inbox, text string) (body string, ok bool) {
 	seal, body, ok := strings.Cut(strings.TrimPrefix(text, Word), " ")
 	return body, ok && secret != "" && hmac.Equal([]byte(seal), []byte(sealOf(secret, inbox, body)))
 }
 
-// A seals is the secret, as the server had it lately, and what was asked so far.
+// A seals has the secret, as last read from the server, and the questions received so far.
 type seals struct {
 	t Transport
 
 	mu     sync.Mutex
 	secret string
-	read   time.Time         // when it was read last
-	asked  map[string]uint64 // the number of the last question, by the inbox for the answer
+	read   time.Time         // when it was last read
+	asked  map[string]uint64 // the number of the last question, by the inbox for its answer
 }
 
 const (
-	// secretGap is how much time is at least between two reads of the secret because of messages that are not sealed by it, and
-	// secretAge how old it may be when a message is sealed.
+	// secretGap is the minimum time between two reads of the secret because of messages that it does not seal. secretAge is how
+	// old the secret may be when a message is sealed.
 	secretGap = time.Second
 	secretAge = 10 * time.Second
-	// maxAskers is of how many inboxes the last question is known.
+	// maxAskers limits the inboxes for which the last question is kept.
 	maxAskers = 4096
 )
 
-// current returns the secret, which is not older than that.
+// current returns the secret, at most age old.
 func (s *seals) current(ctx context.Context, age time.Duration) string {
 	s.mu.Lock()
 	secret, fresh := s.secret, s.secret != "" && time.Since(s.read) < age
@@ -67,7 +67,7 @@ func (s *seals) current(ctx context.Context, age time.Duration) string {
 	return secret
 }
 
-// open returns the message itself; false if it is not sealed by the secret that is known.
+// open returns the message itself, and false if the known secret does not seal it.
 func (s *seals) open(inbox, text string) (body string, ok bool) {
 	s.mu.Lock()
 	secret := s.secret
@@ -75,7 +75,8 @@ func (s *seals) open(inbox, text string) (body string, ok bool) {
 	return unseal(secret, inbox, text)
 }
 
-// mayRead reports whether the secret may be read now: it was read that long ago, or it is not known. It counts as read then.
+// mayRead reports whether the secret may be read now: it was read at least age ago, or it is unknown. The read then counts as
+// done.
 func (s *seals) mayRead(age time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +90,7 @@ func (s *seals) mayRead(age time.Duration) bool {
 	return true
 }
 
-// isNew reports whether a question was not heard before.
+// isNew reports whether a question has not been received before.
 func (s *seals) isNew(m *message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 )
 
-// seal is how a message is sealed.
+// seal returns a sealed message.
 type seal func(m mail) (inbox, text string)
 
 func sealedBy(secret, inbox string) seal {
@@ -31,7 +31,7 @@ var seals = map[string]struct {
 	"by a secret that ends": {sealedBy("old", "mine"), false},
 }
 
-// Another process says that its wait is for what this one has, and so ends the wait of this one.
+// Another process reports that its wait is for a hold of this one, which ends the wait of this one.
 func TestAnAnswerCountsOnlyIfItIsSealed(t *testing.T) {
 	for name, test := range seals {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestAnAnswerCountsOnlyIfItIsSealed(t *testing.T) {
 					Held: []deadlock.Held{{Lease: "b", Key: "b"}},
 				}
 				o.answering = func(m mail) { o.Receive(test.seal(mail{Number: m.Number, Answer: g})) }
-				o.Look(n)
+				o.Check(n)
 				pass(time.Minute)
 				if got := len(n.Found) > 0; got != test.counts {
 					t.Errorf("the wait is ended: %t", got)
@@ -57,7 +57,7 @@ func TestAnAnswerCountsOnlyIfItIsSealed(t *testing.T) {
 	}
 }
 
-// Whoever hears a question may repeat it.
+// Any client that receives a question may repeat it.
 func TestAQuestionIsAnsweredOnceAndOnlyIfItIsSealed(t *testing.T) {
 	for name, test := range seals {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestMessagesWithoutASealLeadToFewReadsOfTheSecret(t *testing.T) {
 	inOffice(t, func(o *office) {
 		before := o.secretReads
 		for range 1000 {
-			o.Receive(seals["by a guess"].seal(mail{Look: "x"}))
+			o.Receive(seals["by a guess"].seal(mail{Check: "x"}))
 			pass(2 * time.Millisecond)
 		}
 		if n := o.secretReads - before; n > 3 {
@@ -93,7 +93,7 @@ func TestMessagesWithoutASealLeadToFewReadsOfTheSecret(t *testing.T) {
 	})
 }
 
-// A server that has lost everything gets another secret.
+// A server that has lost all data gets a new secret.
 func TestAnotherSecretIsFoundOut(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.wait("key", "lease")

@@ -10,10 +10,10 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// Each process looks from waits of its own. They must not end two waits for one deadlock.
-func TestFromWhereverOneLooksTheVictimsAreTheSame(t *testing.T) {
+// Each process checks from waits of its own. They must not end two waits for one deadlock.
+func TestTheVictimsAreTheSameFromEveryWait(t *testing.T) {
 	race.FindsNothing(t)
-	looks, victims, seeds := 0, 0, worlds
+	checks, victims, seeds := 0, 0, worlds
 	if suite.Full() {
 		seeds = 3 * worlds
 	}
@@ -25,26 +25,26 @@ func TestFromWhereverOneLooksTheVictimsAreTheSame(t *testing.T) {
 		c := &collector{w: w, pause: func() {}}
 		whole := c.collect(nil)
 		chosen := make(map[string]bool)
-		for _, v := range whole.Victims(whole.Stuck()) {
+		for _, v := range whole.Victims(whole.Deadlocked()) {
 			chosen[v.ID] = true
 		}
-		for id := range whole.Stuck() {
+		for id := range whole.Deadlocked() {
 			g := c.collect(map[string]bool{id: true})
-			looks++
-			for _, v := range g.Victims(g.Stuck()) {
+			checks++
+			for _, v := range g.Victims(g.Deadlocked()) {
 				victims++
 				if !chosen[v.ID] {
-					t.Errorf("seed %d: who looks from %s ends %s, and who looks from all ends %v", seed, id, v.ID, chosen)
+					t.Errorf("seed %d: a check from %s ends %s, and a check from all ends %v", seed, id, v.ID, chosen)
 				}
 			}
 		}
 	}
 	if victims < seeds/3 {
-		t.Errorf("%d looks found %d victims", looks, victims)
+		t.Errorf("%d checks found %d victims", checks, victims)
 	}
 }
 
-// Many waits block one hold, and none of those in the way of them detects deadlocks: all of them are to end.
+// Many waits block one hold, and none of the waits in their way detects deadlocks: all of them are to end.
 func TestManyVictimsAreFoundBitByBit(t *testing.T) {
 	const n = 300
 	g := deadlock.NewGraph()
@@ -56,7 +56,7 @@ func TestManyVictimsAreFoundBitByBit(t *testing.T) {
 		outer.Waits = append(outer.Waits, id)
 		g.Waits[id] = &deadlock.Wait{ID: id, Detects: true, View: &deadlock.View{Holders: []deadlock.Holder{{Lease: "busy"}}}}
 	}
-	if got := len(g.Victims(g.Stuck())); got < 2 || got > 100 {
-		t.Errorf("%d waits are to end at once", got)
+	if got := len(g.Victims(g.Deadlocked())); got < 2 || got > 100 {
+		t.Errorf("%d waits are to end together", got)
 	}
 }

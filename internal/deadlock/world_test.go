@@ -8,8 +8,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A world has threads that take locks and wait for them, as a server with several processes would see it. It knows what
-// really happens: which waits never end is found by letting everybody finish, and has nothing to do with package deadlock.
+// A world has threads that take locks and wait for them, as a server with several processes would see it. It determines the
+// truth, that is, which waits never end, by letting all threads finish. It does not use package deadlock.
 type world struct {
 	rand    *rand.Rand
 	now     int
@@ -25,7 +25,7 @@ type key struct {
 	permits int
 	holds   []*hold
 	queue   []*wait
-	readers bool // the next phase is theirs
+	readers bool // the next phase belongs to readers
 }
 
 type hold struct {
@@ -46,7 +46,7 @@ type wait struct {
 	detects    bool
 }
 
-// A thread has holds of its own, below those of the thread that began it and waits for its end.
+// A thread has holds of its own, below the holds of the thread that started it and waits for its end.
 type thread struct {
 	name   int
 	owner  string
@@ -81,7 +81,7 @@ func (w *world) begin(parent *thread) {
 	w.threads = append(w.threads, t)
 }
 
-// chain is what the context of t has, the innermost first.
+// chain returns the holds of the context of t, the innermost first.
 func (t *thread) chain() (all []*hold) {
 	for ; t != nil; t = t.parent {
 		for _, h := range slices.Backward(t.holds) {
@@ -100,7 +100,7 @@ func (w *world) children(of *thread) (n int) {
 	return n
 }
 
-// step lets one thread do something, and time pass.
+// step lets one thread act, and time pass.
 func (w *world) step() {
 	w.now++
 	for _, t := range w.threads {
@@ -131,10 +131,10 @@ func (w *world) step() {
 	}
 }
 
-// lock has t request a lock that its context has not.
+// lock makes t request a lock that its context does not have.
 func (w *world) lock(t *thread) {
 	k := w.keys[w.rand.IntN(len(w.keys))]
-	if slices.ContainsFunc(t.chain(), func(h *hold) bool { return h.key == k }) && w.rand.IntN(20) > 0 { // else by another Client
+	if slices.ContainsFunc(t.chain(), func(h *hold) bool { return h.key == k }) && w.rand.IntN(20) > 0 { // otherwise by another Client
 		return
 	}
 	q := &wait{id: "w" + w.newID(), ticket: "t" + w.newID(), key: k, of: t, detects: w.rand.IntN(8) > 0}
@@ -175,7 +175,7 @@ func (w *world) finish(t *thread) {
 	t.over = true
 }
 
-// serve grants the lock to those who may have it now.
+// serve grants the lock to the threads that may have it now.
 func (k *key) serve() {
 	for len(k.queue) > 0 {
 		i := k.next()
@@ -190,7 +190,7 @@ func (k *key) serve() {
 	}
 }
 
-// next returns who in the queue is next to have the lock, -1 if nobody may have it now.
+// next returns the index of the next thread in the queue that may have the lock now, or -1.
 func (k *key) next() int {
 	reads := func(q *wait) bool { return q.reads }
 	writes := func(q *wait) bool { return !q.reads }
@@ -223,10 +223,10 @@ func (k *key) next() int {
 	return -1
 }
 
-// soon is within how many steps an end counts as going on.
+// soon is the number of steps within which an end counts as continuing.
 const soon = 20
 
-// frozen returns the waits that never end, if all who can finish do. It destroys the world.
+// frozen returns the waits that never end when all threads that can finish do. It destroys the world.
 func (w *world) frozen() map[string]bool {
 	for again := true; again; {
 		again = false
@@ -240,21 +240,21 @@ func (w *world) frozen() map[string]bool {
 				again = true
 			}
 		}
-		for _, k := range w.keys { // a phase of readers is over
+		for _, k := range w.keys { // a phase of readers has ended
 			k.readers = false
 			k.serve()
 		}
 	}
-	stuck := make(map[string]bool)
+	deadlocked := make(map[string]bool)
 	for _, t := range w.threads {
 		if t.wait != nil && len(t.chain()) > 0 {
-			stuck[t.wait.id] = true
+			deadlocked[t.wait.id] = true
 		}
 	}
-	return stuck
+	return deadlocked
 }
 
-// copy returns a world that is the same and goes its own way.
+// copy returns an independent copy of the world.
 func (w *world) copy() *world {
 	c := &world{rand: w.rand, now: w.now, ids: w.ids}
 	threads := make(map[*thread]*thread)

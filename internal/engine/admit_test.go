@@ -9,9 +9,9 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// One run of a script admits a bounded number of readers. Its process runs it again at once, so that the
-// other readers need not wait for a poll.
-func TestTheRestIsAdmittedAtOnce(t *testing.T) {
+// One execution of a script admits a limited number of readers. The process immediately runs it again, so the other readers need
+// not wait for a poll.
+func TestRemainingReadersAreAdmittedImmediately(t *testing.T) {
 	all := scripttest.IDs("r", 2*script.MaxAdmitted+9)
 	for name, free := range map[string]func(b *bubble){
 		"by a release": func(b *bubble) {

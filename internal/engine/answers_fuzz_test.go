@@ -88,7 +88,7 @@ func useLock(t *testing.T, e *Engine, s *oracle, mode core.Mode, wait time.Durat
 	}
 }
 
-// shareLock reads beside another reader.
+// shareLock takes a read lock together with another reader.
 func shareLock(ctx context.Context, t *testing.T, e *Engine, s *oracle) {
 	t.Helper()
 	a := newRequester("item:1")

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/inbox"
 )
 
-// countDials has the engine be one that is subscribed, and counts its tries to connect.
+// countDials waits until the engine is subscribed, and counts its tries to connect.
 func (b *bubble) countDials() *atomic.Int64 {
 	b.Helper()
 	var dials atomic.Int64
@@ -38,7 +38,7 @@ func (b *bubble) contend() {
 	b.release(b.wantGranted("the call", c))
 }
 
-func TestAnIdleProcessDoesNotConnectToAServerThatIsAway(t *testing.T) {
+func TestAnIdleProcessDoesNotConnectToAnUnreachableServer(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		dials := b.countDials()
 		time.Sleep(releaseLost) // until then it asks whether the server has lost its releases

@@ -47,7 +47,7 @@ func TestABatchIsOneCommand(t *testing.T) {
 			}
 			sent := r.ran("acquire_batch") + r.ran("release_batch")
 			alone := r.ran("acquire") + r.ran("release")
-			// What the server does not know is sent twice. The first copy did nothing, and the ids need no mark.
+			// A script that the server lacks is sent twice. The first copy did nothing, and the ids need no mark.
 			want := 2
 			if round%2 == 0 {
 				want = 4
@@ -59,8 +59,8 @@ func TestABatchIsOneCommand(t *testing.T) {
 	})
 }
 
-// What is in the way of one lock of a batch does not touch the others.
-func TestABatchLeavesToOthersWhatIsNotPlain(t *testing.T) {
+// An obstacle to one lock of a batch does not affect the others.
+func TestABatchScriptLeavesCallsThatAreNotPlain(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.warm()
 		other := newEngine(t, r.s.NewClient(t))
@@ -132,7 +132,7 @@ func TestABatchOfReleasesPassesOn(t *testing.T) {
 	})
 }
 
-// go-redis repeats a batch whose answer is lost. What the first copy took is ours.
+// go-redis repeats a batch whose answer is lost. The locks that the first copy took are kept.
 func TestABatchIsHarmlessWhenRepeated(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.warm()

@@ -21,7 +21,7 @@ import (
 
 const bubbleKey = "item:1"
 
-// A bubble is an engine, and an embedded server, where time passes only when nothing else is left to do.
+// A bubble is an engine and an embedded server, where time passes only when all goroutines wait.
 type bubble struct {
 	*testing.T
 	s      *redistest.Server
@@ -45,7 +45,7 @@ func inBubble(t *testing.T, test func(b *bubble)) {
 	})
 }
 
-// engine is that of another process.
+// engine returns the engine of another process.
 func (b *bubble) engine(edit ...func(*redis.Options)) *Engine {
 	cfg := DefaultConfig()
 	cfg.Logger = slog.New(slog.DiscardHandler)
@@ -73,7 +73,7 @@ func (b *bubble) read() *hold {
 	return b.requester(core.Read).acquire(b.T, b.e)
 }
 
-// A calling is a call of Acquire that is under way, or has returned.
+// A calling is a call of Acquire that is in progress or has returned.
 type calling struct {
 	*requester
 	grant *hold
@@ -177,7 +177,7 @@ func (b *bubble) wantSent(what string, want ...string) {
 	}
 }
 
-// warm has the server know the scripts that tests of locks send, and the engine be subscribed.
+// warm loads the scripts that tests of locks send, and waits until the engine is subscribed.
 func (b *bubble) warm() {
 	b.Helper()
 	b.warmWith("acquire", "acquire_all", "peek", "poll", "renew", "tell", "release", "downgrade", "cancel")

@@ -137,7 +137,7 @@ func (l Left) Report(log *slog.Logger) error {
 	}
 	log.Warn("lockmw: Close could not release all locks; the rest expire with their leases",
 		"locks", l.Holds, "error", l.Err)
-	return fmt.Errorf("%d locks not released, held until their leases expire: %w", l.Holds, l.Err)
+	return fmt.Errorf("locks not released: %d, held until their leases expire: %w", l.Holds, l.Err)
 }
 
 // closePatience is how long Close waits for the server to confirm another release or cancellation.

@@ -45,7 +45,7 @@ func (s *slowPipeline) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 	}
 }
 
-// slowDown has the next pipelines of the engine be slow, and the later ones fail.
+// slowDown makes the next pipelines of the engine slow, and the later ones fail.
 func (b *bubble) slowDown(passes int32, failed error) {
 	s := &slowPipeline{failed: failed}
 	s.passes.Store(passes)
@@ -75,7 +75,7 @@ func holders(t *testing.T, rdb redis.UniversalClient) (n int) {
 	return n
 }
 
-func TestCloseGoesOnWhileTheServerConfirms(t *testing.T) {
+func TestCloseContinuesWhileTheServerConfirms(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.hold(2000) // more pipelines than are sent in closePatience
 		b.slowDown(1000, nil)
@@ -93,7 +93,7 @@ func TestCloseGoesOnWhileTheServerConfirms(t *testing.T) {
 }
 
 // Cancels one by one took so long that Close gave up most of a hundred thousand locks.
-func TestCloseReleasesManyLocksByOneRun(t *testing.T) {
+func TestCloseReleasesManyLocksByOneExecution(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		const many = 1000
 		b.e.sender.SetBatching(true)
@@ -114,7 +114,7 @@ func TestCloseReleasesManyLocksByOneRun(t *testing.T) {
 	})
 }
 
-func TestCloseReportsWhatIsLeft(t *testing.T) {
+func TestCloseReportsLocksThatAreLeft(t *testing.T) {
 	const many = 800 // more than three pipelines
 	for name, failed := range map[string]replyError{
 		"for now":  "LOADING Redis is loading the dataset in memory",
@@ -131,7 +131,7 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 				if n == 0 || n == many {
 					b.Fatalf("%d locks are left: nothing was shown", n)
 				}
-				if words := fmt.Sprintf("%d locks not released", n); !errors.Is(err, core.ErrUnavailable) ||
+				if words := fmt.Sprintf("locks not released: %d, ", n); !errors.Is(err, core.ErrUnavailable) ||
 					!strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), string(failed)) {
 					b.Errorf("%v, want ErrUnavailable that says %q and %q", err, words, failed)
 				}
@@ -159,7 +159,7 @@ func TestCloseDoesNotReportExpiredLeases(t *testing.T) {
 	})
 }
 
-func TestCloseDoesNotReportWhatCouldNotBeReleasedLongAgo(t *testing.T) {
+func TestCloseDoesNotReportOldFailedReleases(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
 		b.s.Mini.SetError("NOPERM this user has no permissions")

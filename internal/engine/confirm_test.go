@@ -55,7 +55,7 @@ func TestAPushThatTellsAReaderIsPolledFor(t *testing.T) {
 }
 
 // A peek confirms only the grant that the push tells of, and only if enough is left of it to renew it.
-func TestWhatAPeekDoesNotConfirmIsPolledFor(t *testing.T) {
+func TestAPushThatAPeekDoesNotConfirmLeadsToAPoll(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		then func(b *bubble)
@@ -152,7 +152,7 @@ func TestTheEndOfAHolderIsFoundThoughAPeekWaits(t *testing.T) {
 }
 
 // A peek tells when the holder may be gone.
-func TestALeaseThatEndsEarlierThanItDidIsFoundAtOnce(t *testing.T) {
+func TestALeaseThatNowEndsEarlierIsFoundImmediately(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		c := b.waitsBehind(core.Fair)
 		const left = script.PollInterval + script.PollInterval/3

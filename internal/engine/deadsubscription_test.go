@@ -99,7 +99,7 @@ func TestAMessageThatComesAfterThePollIsEnough(t *testing.T) {
 	})
 }
 
-// What was published before a subscription began is not its fault.
+// A subscription is not blamed for messages that were published before it began.
 func TestAnEarlierGrantIsNotHeldAgainstASubscription(t *testing.T) {
 	inBubble(t, func(bubble *bubble) {
 		b := deaf{bubble}

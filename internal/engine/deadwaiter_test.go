@@ -8,8 +8,8 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A process that died just before its turn is granted the lock all the same. What package fairlock says of the
-// next one's wait is true.
+// A process that died just before its turn is granted the lock nevertheless. Package fairlock states how long the next call then
+// waits.
 func TestADeadWaiterDelaysTheNextByItsAcceptWindow(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()

@@ -50,8 +50,8 @@ func (c *deposedCluster) ForEachMaster(ctx context.Context, f func(context.Conte
 	return f(ctx, c.master.Load())
 }
 
-// Process implements redis.UniversalClient. What hangs at the old master is run by the new one in the end, as go-redis
-// repeats it there.
+// Process implements redis.UniversalClient. A command that hangs at the old master is run by the new one in the end, because
+// go-redis repeats it there.
 func (c *deposedCluster) Process(ctx context.Context, cmd redis.Cmder) error {
 	if c.master.Load() == c.old {
 		<-c.awake.Done()
@@ -67,7 +67,7 @@ func (c *deposedCluster) depose(e *Engine) {
 	synctest.Wait()
 }
 
-// The first answer counts. By the time of the second one nobody may remember that the id is over.
+// The first answer counts. When the second one arrives, the id's done mark may have expired.
 func TestAGrantByASecondAnswerIsGivenBack(t *testing.T) {
 	inDeposedCluster(t, func(b *bubble, c *deposedCluster) {
 		call := b.call(b.e, b.requester(core.Exclusive))
@@ -93,7 +93,7 @@ func TestASecondAnswerDoesNoHarmToAHold(t *testing.T) {
 	})
 }
 
-func TestATripGrantedByASecondAnswerIsGivenBack(t *testing.T) {
+func TestAMultiAcquireGrantedByASecondAnswerIsGivenBack(t *testing.T) {
 	inDeposedCluster(t, func(b *bubble, c *deposedCluster) {
 		var holds []core.Hold
 		done := make(chan struct{})

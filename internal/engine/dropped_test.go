@@ -10,7 +10,7 @@ import (
 )
 
 // A renewal, peek or poll that was dropped for a silent node is sent when it is due again.
-func TestWhatWasDroppedIsSentAgain(t *testing.T) {
+func TestDroppedCallsAreSentAgain(t *testing.T) {
 	t.Run("renewal", func(t *testing.T) {
 		inBubble(t, func(b *bubble) {
 			b.warm()

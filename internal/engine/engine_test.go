@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-const soon = time.Minute // for what must happen at once, on a busy machine
+const soon = time.Minute // for what must happen immediately, on a busy machine
 
 func newEngine(t *testing.T, rdb redis.UniversalClient) *Engine {
 	t.Helper()
@@ -176,7 +176,7 @@ func TestAnOldPushDoesNotStartAHold(t *testing.T) {
 	}
 }
 
-// A waiter's context may be that of another hold, whose Err may call observers.
+// A waiter's context may be the context of another hold, whose Err may call observers.
 func TestContextsAreNotCalledWithTheShardLocked(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
@@ -261,7 +261,7 @@ func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
 	}
 }
 
-// The push of a grant that a poll has brought may come while its release is on the way.
+// The push of a grant that a poll has found may arrive while its release is in flight.
 func TestALatePushDoesNotOvertakeTheRelease(t *testing.T) {
 	s := redistest.Mini(t)
 	e := newEngine(t, s.NewClient(t))
@@ -273,7 +273,7 @@ func TestALatePushDoesNotOvertakeTheRelease(t *testing.T) {
 		_, err := h.Release(soon)
 		released <- err
 	}()
-	eventually(t, "the release is not on its way", func() bool { return e.sender.Gathered() == 1 })
+	eventually(t, "the release was not sent", func() bool { return e.sender.Gathered() == 1 })
 	e.onGrant(oldPush(h))
 	if n := e.sender.Gathered(); n != 1 {
 		t.Errorf("%d commands wait to be sent, want only the release", n)

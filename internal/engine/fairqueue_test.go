@@ -12,7 +12,7 @@ import (
 )
 
 // Many tickets of a key cost few commands.
-func TestWhatIsAskedOfAKeyGoesOutTogether(t *testing.T) {
+func TestQuestionsAboutAKeyGoOutTogether(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		other := b.engine()

@@ -59,7 +59,7 @@ func TestAForgedLossIsForgottenWithTheNextRenewal(t *testing.T) {
 }
 
 // The message of a grant that was taken away may be repeated before the answer to its acquire comes.
-func TestAGrantThatWasTakenAwayIsNotHeardAgain(t *testing.T) {
+func TestARevokedGrantIsNotRevivedByACopyOfItsMessage(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		b.driver.Write("held")
@@ -73,7 +73,7 @@ func TestAGrantThatWasTakenAwayIsNotHeardAgain(t *testing.T) {
 		b.forge(grant)
 		acquired.Deliver()
 		b.forge(grant)
-		b.wantWaiting("one whose grant was taken away", waits)
+		b.wantWaiting("a call whose grant was revoked", waits)
 		b.driver.Release("next")
 		b.release(b.wantGranted("the same", waits))
 		b.wantFree()
@@ -90,7 +90,7 @@ func (b *bubble) forge(texts ...string) {
 	synctest.Wait()
 }
 
-// hear subscribes to all inboxes. Each call of what it returns returns the messages since the last one.
+// hear subscribes to all inboxes. The function that it returns returns the messages since its last call.
 func (b *bubble) hear() (heard func() []string) {
 	sub := b.rdb.PSubscribe(b.Context(), "lockmw:inbox:*")
 	b.Cleanup(func() { _ = sub.Close() })
@@ -104,7 +104,7 @@ func (b *bubble) hear() (heard func() []string) {
 	}
 }
 
-// A flood of messages of each kind, and of what was heard, leads to few commands.
+// A flood of messages of each kind, including repeated ones, leads to few commands.
 func TestAFloodOfMessagesIsNoFloodOfCommands(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -165,7 +165,7 @@ func TestAFloodOfMessagesIsNoFloodOfCommands(t *testing.T) {
 	})
 }
 
-// A forger repeats what it has heard, changes it, and guesses.
+// A forger repeats messages that it has received, changes them, and makes up others.
 type forger struct {
 	*rand.Rand
 	b     *bubble
@@ -223,7 +223,7 @@ func (f *forger) id() string {
 }
 
 // Whatever is published, a hold is one that the server has, and everything is as usual soon after the last message.
-func TestWhateverIsPublishedAHoldIsTheServers(t *testing.T) {
+func TestNoPublishedMessageMakesAHold(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { liveWithForger(t, seed) })
 	}

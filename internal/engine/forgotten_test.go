@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A forgetful requester forgets its hold.
+// A forgetful requester drops its hold.
 type forgetful struct {
 	*requester
 	forgot atomic.Bool

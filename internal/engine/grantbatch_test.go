@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// A lineUp is calls of one process that stand in the queue right behind one another, while another process holds the lock.
+// A lineUp is calls of one process that are queued directly behind one another while another process holds the lock.
 type lineUp struct {
 	*bubble
 	other *Engine
@@ -65,7 +65,7 @@ func (b *lineUp) queue() []string {
 	return b.driver.Look().Writers()
 }
 
-func TestARunNeedsNoCommandBetweenItsHolds(t *testing.T) {
+func TestAGrantBatchNeedsNoCommandBetweenItsHolds(t *testing.T) {
 	for _, mode := range []core.Mode{core.Fair, core.Write} {
 		inLine(t, mode, 5, func(b *lineUp) {
 			h := b.begin()
@@ -81,13 +81,13 @@ func TestARunNeedsNoCommandBetweenItsHolds(t *testing.T) {
 			}
 			b.wantSent("four passes")
 			b.release(h)
-			b.wantSent("the end of the run", "release")
+			b.wantSent("the end of the batch", "release")
 		})
 	}
 }
 
-// Calls whose holds end in other ways than by a plain release, or have other leases, are in no run.
-func TestSomeCallsDoNotRun(t *testing.T) {
+// Calls whose holds end in other ways than by a plain release, or that have different leases, are in no grant batch.
+func TestSomeCallsJoinNoGrantBatch(t *testing.T) {
 	for what, edit := range map[string]func(*requester){
 		"a fixed lease":  func(a *requester) { a.Fixed = true },
 		"a minimum hold": func(a *requester) { a.MinHold = time.Second },
@@ -116,7 +116,7 @@ func TestSomeCallsDoNotRun(t *testing.T) {
 	}
 }
 
-// Whoever looks is told of those who were served for a short time only.
+// Served members are shown to an Inspector for a short time only.
 func TestTheServedLeaveTheQueue(t *testing.T) {
 	inLine(t, core.Fair, 4, func(b *lineUp) {
 		h := b.begin()
@@ -145,8 +145,8 @@ func TestTheServedLeaveTheQueue(t *testing.T) {
 	})
 }
 
-// One whose ticket got lost has another request by now, which is in no run yet.
-func TestOneOfARunLosesItsTicket(t *testing.T) {
+// A member whose ticket was lost has a new request, which is in no grant batch yet.
+func TestAMemberOfAGrantBatchLosesItsTicket(t *testing.T) {
 	inLine(t, core.Fair, 2, func(b *lineUp) {
 		h := b.begin()
 		id := b.queue()[0]
@@ -165,8 +165,8 @@ func TestOneOfARunLosesItsTicket(t *testing.T) {
 	})
 }
 
-// A copy of an acquire comes when its call has had the lock already.
-func TestALateCopyOfOneOfARunIsRefused(t *testing.T) {
+// A copy of an acquire arrives after its call has held the lock.
+func TestALateCopyOfAMembersAcquireIsRefused(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		other := b.engine()
@@ -215,8 +215,8 @@ func TestTheLockIsNotPassedToACallWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// Who comes to read, or to a place in front, need not wait for the rest of a run.
-func TestSomeArrivalsEndARun(t *testing.T) {
+// A call that reads, or has a place in front, need not wait for the rest of a grant batch.
+func TestSomeArrivalsEndAGrantBatch(t *testing.T) {
 	inLine(t, core.Write, 3, func(b *lineUp) {
 		h := b.begin()
 		reader := b.call(b.other, b.requester(core.Read))
@@ -240,15 +240,15 @@ func TestSomeArrivalsEndARun(t *testing.T) {
 		h := b.begin()
 		back := b.call(b.other, placed(core.Forever))
 		b.release(h)
-		h = b.wantGranted("who has come back", back)
+		h = b.wantGranted("the caller that has come back", back)
 		b.wantWaiting("the second", b.calls[1])
 		b.follow(h, b.calls[1:]...)
 		b.rdb.Del(b.Context(), b.driver.Keys.Kept("t"))
 	})
 }
 
-// The message that ends a run may come when that of its grant waits for an answer.
-func TestARunMayEndBeforeItBegins(t *testing.T) {
+// The message that ends a grant batch may arrive while the message of its grant waits for an answer.
+func TestAGrantBatchMayEndBeforeItBegins(t *testing.T) {
 	inLine(t, core.Write, 0, func(b *lineUp) {
 		late := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		first := b.call(b.e, b.requester(core.Write))
@@ -266,8 +266,8 @@ func TestARunMayEndBeforeItBegins(t *testing.T) {
 	})
 }
 
-// A hold that is downgraded in the middle of a run lets readers in, and is passed to nobody.
-func TestADowngradeEndsARun(t *testing.T) {
+// A hold that is downgraded in the middle of a grant batch admits readers, and is not passed on.
+func TestADowngradeEndsAGrantBatch(t *testing.T) {
 	inLine(t, core.Write, 3, func(b *lineUp) {
 		h := b.begin()
 		b.release(h)
@@ -284,7 +284,7 @@ func TestADowngradeEndsARun(t *testing.T) {
 	})
 }
 
-func TestCloseInTheMiddleOfARun(t *testing.T) {
+func TestCloseInTheMiddleOfAGrantBatch(t *testing.T) {
 	inLine(t, core.Fair, 4, func(b *lineUp) {
 		h := b.begin()
 		b.release(h)
@@ -297,8 +297,8 @@ func TestCloseInTheMiddleOfARun(t *testing.T) {
 	})
 }
 
-// Shutdown waits for who has the lock, and for nobody behind it.
-func TestShutdownInTheMiddleOfARun(t *testing.T) {
+// Shutdown waits for the holder of the lock, and for no call behind it.
+func TestShutdownInTheMiddleOfAGrantBatch(t *testing.T) {
 	inLine(t, core.Fair, 3, func(b *lineUp) {
 		h := b.begin()
 		b.release(h)

@@ -15,8 +15,8 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// The server has lost the lock, and grants it to one of the run: who has it is told, and passes it on no more.
-func TestAGrantToOneOfARunEndsItsLease(t *testing.T) {
+// The server has lost the lock and grants it to a member of the batch: the holder is notified and does not pass it on.
+func TestAGrantToAMemberOfABatchEndsItsLease(t *testing.T) {
 	for _, passes := range []int{0, 1} {
 		inLine(t, core.Fair, 4, func(b *lineUp) {
 			h := b.begin()
@@ -26,7 +26,7 @@ func TestAGrantToOneOfARunEndsItsLease(t *testing.T) {
 			}
 			b.rdb.Del(b.Context(), b.driver.Keys.Holder())
 			b.driver.Settle()
-			b.wantLost("who has it", b.calls[passes].requester, core.ErrLost)
+			b.wantLost("the holder", b.calls[passes].requester, core.ErrLost)
 			if _, err := h.Release(time.Second); !errors.Is(err, core.ErrLost) {
 				b.Errorf("Release: %v", err)
 			}
@@ -40,11 +40,11 @@ func TestAGrantToOneOfARunEndsItsLease(t *testing.T) {
 }
 
 // A grant that a poll finds, or one that is answered late, says the same.
-func TestAPollOfOneOfARunEndsItsLease(t *testing.T) {
+func TestAPollOfAMemberOfABatchEndsItsLease(t *testing.T) {
 	inLine(t, core.Fair, 3, func(b *lineUp) {
 		b.begin()
 		h := b.e.ids.leases()[0]
-		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.grantBatch.next[0].id.String(), "fair 30000 1r nobody owner 1") // whom no message reaches
+		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.grantBatch.next[0].id.String(), "fair 30000 1r nobody owner 1") // no message reaches it
 		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
 		time.Sleep(2 * script.PollInterval)
 		b.wantLost("the first", b.calls[0].requester, core.ErrLost)
@@ -53,11 +53,11 @@ func TestAPollOfOneOfARunEndsItsLease(t *testing.T) {
 }
 
 // The same is true of one to whom the lease was passed meanwhile.
-func TestAPollOfOneWhoWasServedEndsItsLease(t *testing.T) {
+func TestAPollOfAServedMemberEndsItsLease(t *testing.T) {
 	inLine(t, core.Fair, 2, func(b *lineUp) {
 		h := b.begin()
 		time.Sleep(script.AcceptWindow / 2)                                                                                      // it is renewed
-		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.lease.grantBatch.next[0].id.String(), "fair 30000 1r nobody owner 1") // whom no message reaches
+		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.lease.grantBatch.next[0].id.String(), "fair 30000 1r nobody owner 1") // no message reaches it
 		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
 		late := b.wire.HoldReply(b.e.scripts.All()["poll"].SHA)
 		<-late.Caught()
@@ -68,8 +68,8 @@ func TestAPollOfOneWhoWasServedEndsItsLease(t *testing.T) {
 	})
 }
 
-// And so does any other answer, or message, that has nobody to wait for it.
-func TestAGrantToOneWhoWasServedEndsItsLease(t *testing.T) {
+// So does any other answer or message that no caller waits for.
+func TestAGrantToAServedMemberEndsItsLease(t *testing.T) {
 	for what, grant := range map[string]func(b *lineUp, served *request){
 		"a message": func(b *lineUp, _ *request) { b.driver.Settle() },
 		"a late answer": func(b *lineUp, served *request) {
@@ -121,8 +121,8 @@ func TestALeaseIsPassedOnForAWhile(t *testing.T) {
 	}
 }
 
-// A lease that a renewal finds lost, with those of its run who were served still in the queue.
-func TestALostLeaseLeavesNobodyInTheQueue(t *testing.T) {
+// A renewal finds that a lease is lost whose served members are still in the queue.
+func TestALostLeaseLeavesNoTicketInTheQueue(t *testing.T) {
 	inLine(t, core.Fair, 3, func(b *lineUp) {
 		h := b.begin()
 		b.release(h)
@@ -143,8 +143,8 @@ func TestALostLeaseLeavesNobodyInTheQueue(t *testing.T) {
 	})
 }
 
-// A release in vain, too, takes those who were served with it.
-func TestAReleaseInVainLeavesNobodyInTheQueue(t *testing.T) {
+// A release in vain also removes the served members.
+func TestAReleaseInVainLeavesNoTicketInTheQueue(t *testing.T) {
 	inLine(t, core.Fair, 2, func(b *lineUp) {
 		h := b.begin()
 		b.release(h)
@@ -161,7 +161,7 @@ func TestAReleaseInVainLeavesNobodyInTheQueue(t *testing.T) {
 }
 
 // A release whose answer is lost is repeated.
-func TestARunEndsThoughTheAnswerToItsReleaseIsLost(t *testing.T) {
+func TestAGrantBatchEndsThoughTheAnswerToItsReleaseIsLost(t *testing.T) {
 	inLine(t, core.Fair, 3, func(b *lineUp) {
 		behind := b.call(b.other, b.requester(core.Fair))
 		h := b.begin()
@@ -175,8 +175,8 @@ func TestARunEndsThoughTheAnswerToItsReleaseIsLost(t *testing.T) {
 	})
 }
 
-// A process that is gone in the middle of a run holds nobody up for longer than its lease.
-func TestAProcessThatIsGoneEndsItsRun(t *testing.T) {
+// A process that dies in the middle of a grant batch delays others no longer than its lease.
+func TestADeadProcessEndsItsGrantBatch(t *testing.T) {
 	inLine(t, core.Fair, 4, func(b *lineUp) {
 		behind := b.call(b.other, b.requester(core.Fair))
 		h := b.begin()
@@ -199,16 +199,16 @@ func TestAProcessThatIsGoneEndsItsRun(t *testing.T) {
 	})
 }
 
-// The server has forgotten the lock, and this process got it anew: what is left of the run waits for that.
-func TestALeaseIsNotPassedOnBesideALaterOne(t *testing.T) {
+// The server has lost the lock, and this process was granted it anew: the rest of the batch waits for that lease.
+func TestALeaseIsNotPassedOnAfterALaterGrant(t *testing.T) {
 	inLine(t, core.Fair, 3, func(b *lineUp) {
 		h := b.begin()
 		last := h.lease.tokens.Last()
 		b.rdb.FlushAll(b.Context())
 		b.warm()
-		later := b.wantGranted("who comes later", b.call(b.e, b.requester(core.Fair)))
+		later := b.wantGranted("a later caller", b.call(b.e, b.requester(core.Fair)))
 		if later.Token() <= last {
-			b.Errorf("token %d after those of a run up to %d", later.Token(), last)
+			b.Errorf("token %d after the tokens of a batch up to %d", later.Token(), last)
 		}
 		if _, err := h.Release(time.Second); !errors.Is(err, core.ErrLost) {
 			b.Errorf("Release: %v", err)
@@ -220,15 +220,15 @@ func TestALeaseIsNotPassedOnBesideALaterOne(t *testing.T) {
 	})
 }
 
-// An operator takes the lock away in the middle of a run: from who has it by then, who is told, and passes nothing on.
-func TestTheLockIsTakenAwayInTheMiddleOfARun(t *testing.T) {
+// An operator releases the lock by force in the middle of a grant batch: its present holder is notified, and does not pass it on.
+func TestTheLockIsReleasedByForceInTheMiddleOfAGrantBatch(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		inLine(t, core.Fair, n, func(b *lineUp) {
 			h := b.begin()
 			first := h.Token() // which an Inspector shows
 			b.release(h)
 			b.wantGranted("the second", b.calls[1])
-			time.Sleep(2 * servedFor) // of two calls, nobody is left in the queue whose grant would tell it, too
+			time.Sleep(2 * servedFor) // with two calls, the queue has no ticket left whose grant would also show it
 			b.driver.Want("force", b.driver.Force(first, "owner"), script.Done)
 			b.wantLost("the second", b.calls[1].requester, core.ErrLost)
 			if n > 2 {
@@ -238,8 +238,8 @@ func TestTheLockIsTakenAwayInTheMiddleOfARun(t *testing.T) {
 	}
 }
 
-// The message of a grant comes again: in the middle of its run, and when that is over.
-func TestAGrantOfARunIsHeardAgain(t *testing.T) {
+// The message of a grant comes again: in the middle of its batch, and after its end.
+func TestTheMessageOfAGrantBatchIsRepeated(t *testing.T) {
 	inLine(t, core.Fair, 3, func(b *lineUp) {
 		h := b.begin()
 		run := append([]string{h.lease.id.String()}, b.queue()...)
@@ -257,7 +257,7 @@ func TestAGrantOfARunIsHeardAgain(t *testing.T) {
 }
 
 // The message of a grant names calls of another key: no script wrote it.
-func TestARunIsOfOneKey(t *testing.T) {
+func TestAGrantBatchIsForOneKey(t *testing.T) {
 	inLine(t, core.Fair, 1, func(b *lineUp) {
 		const key = "item:2"
 		of := func() *requester { a := newRequester(key); a.Mode = core.Fair; return a }
@@ -279,7 +279,7 @@ func TestARunIsOfOneKey(t *testing.T) {
 }
 
 // A message names more calls than it has tokens for: no script wrote it.
-func TestNobodyHasATokenThatIsNotReserved(t *testing.T) {
+func TestNoCallHasATokenThatIsNotReserved(t *testing.T) {
 	inLine(t, core.Fair, 2, func(b *lineUp) {
 		token := b.held.Token() + int64(time.Second/time.Microsecond)
 		run := strings.Join(b.queue(), ",")
@@ -294,8 +294,8 @@ func TestNobodyHasATokenThatIsNotReserved(t *testing.T) {
 	})
 }
 
-// A grant names calls of a run whose lease is not over here: the server has ended that lease, too.
-func TestAGrantThatNamesThoseOfARunEndsItsLease(t *testing.T) {
+// A grant names members of a batch whose lease has not ended in this process: the server has ended that lease.
+func TestAGrantThatNamesMembersOfABatchEndsItsLease(t *testing.T) {
 	inLine(t, core.Fair, 4, func(b *lineUp) {
 		id := b.queue()[0]
 		b.rdb.ZRem(b.Context(), b.driver.Keys.Queue(), id)
@@ -303,20 +303,20 @@ func TestAGrantThatNamesThoseOfARunEndsItsLease(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		b.release(b.held)
 		h := b.wantGranted("the second", b.calls[1])
-		time.Sleep(2 * script.PollInterval) // the first is back in its place, in front of the run
+		time.Sleep(2 * script.PollInterval) // the first is back in its place, in front of the batch
 		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
 		b.driver.Settle()
 		first := b.wantGranted("the first", b.calls[0])
 		if first.lease == h.lease || len(first.lease.grantBatch.next) != 2 {
-			b.Fatalf("its run is %d calls", len(first.lease.grantBatch.next))
+			b.Fatalf("its batch has %d calls", len(first.lease.grantBatch.next))
 		}
 		b.wantLost("the second", b.calls[1].requester, core.ErrLost)
 		b.follow(first, b.calls[2:]...)
 	})
 }
 
-// Releases that go out together take those who were served with them: that of a run is one of its own.
-func TestARunEndsTogetherWithOtherHolds(t *testing.T) {
+// Releases that go out together remove the served members. The release of a grant batch is separate.
+func TestAGrantBatchEndsTogetherWithOtherHolds(t *testing.T) {
 	inLine(t, core.Fair, 2, func(b *lineUp) {
 		b.e.sender.SetBatching(true)
 		other := newRequester("item:2").acquire(b.T, b.e)

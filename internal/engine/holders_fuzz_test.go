@@ -290,7 +290,7 @@ func (p *play) checkGone() {
 	}
 }
 
-// count notes a command, and gives time a chance to pass when there are too many.
+// count counts a command, and lets time pass when there are too many.
 func (p *play) count() {
 	const most = 2000 // a minute of polls by two processes is 160
 	if n := p.commands.Add(1); n > most {

@@ -42,7 +42,7 @@ type replyError string
 func (e replyError) Error() string { return string(e) }
 func (replyError) RedisError()     {}
 
-// loseCounter has the server forget the counter whenever it was raised.
+// loseCounter deletes the server's counter whenever it was raised.
 func (b *bubble) loseCounter() {
 	raise := b.e.scripts.All()["raise"]
 	b.e.rdb.AddHook(scriptHook(func(next redis.ProcessHook) redis.ProcessHook {

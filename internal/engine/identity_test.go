@@ -10,7 +10,7 @@ import (
 )
 
 // The process sends nothing of its own any more, and its connections stay. Others wait for what it has released.
-func TestAReleaseThatAServerHasLostInSilenceIsRepeatedWithinASecond(t *testing.T) {
+func TestAReleaseThatAServerLostSilentlyIsRepeatedWithinASecond(t *testing.T) {
 	eachKind(t, func(b *bubble, want func() *requester) {
 		memory := b.s.NewMemory(b.T)
 		b.goesBack(want, memory.Lose)
@@ -23,8 +23,8 @@ func TestAReleaseThatAServerHasLostInSilenceIsRepeatedWithinASecond(t *testing.T
 	})
 }
 
-// As long as a release may be lost the server is asked who it is once in a second, and not after that.
-func TestAServerIsAskedWhoItIsOnlyWhileAReleaseMayBeLost(t *testing.T) {
+// As long as a release may be lost, the server is asked for its id once a second, and not after that.
+func TestAServerIsAskedForItsIDOnlyWhileAReleaseMayBeLost(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.s.NewMemory(b.T)
 		asked := func() (n int) {
@@ -49,7 +49,7 @@ func TestAServerIsAskedWhoItIsOnlyWhileAReleaseMayBeLost(t *testing.T) {
 	})
 }
 
-func TestAServerThatDoesNotSayWhoItIsIsAskedOnce(t *testing.T) {
+func TestAServerThatReportsNoIDIsAskedOnce(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.wire.Record()
 		for range 3 {

@@ -14,9 +14,9 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// Anybody may publish to an inbox. What it says never makes a hold unless a script wrote it, about an id that
-// waits, and later than the last answer; and it never ends a hold. HELD and WAITS stand for the ids of a hold and of a waiter,
-// STEM for what all ids of this process begin with. A payload that begins with a '!' gets the proof that a script would have given it.
+// Any client may publish to an inbox. A message never makes a hold unless a script wrote it, about an id that waits, and later
+// than the last answer; and it never ends a hold. HELD and WAITS stand for the ids of a hold and of a waiter, STEM for the common
+// beginning of all ids of this process. A payload that begins with a '!' gets the proof that a script would have given it.
 func FuzzInbox(f *testing.F) {
 	for _, payload := range []string{
 		"grant WAITS 18 18 1 0 lockmw:{item:2}", "grant WAITS 18 18 40 3 lockmw:{item:2}", "grant WAITS 9223372036854775807 9223372036854775807 9223372036854775807 1 x",
@@ -61,7 +61,7 @@ func hearPayload(t *testing.T, payload string) {
 	stem := ids[0][:strings.LastIndexByte(ids[0], '.')+1]
 	text, isProven := strings.CutPrefix(strings.NewReplacer("HELD", ids[0], "WAITS", ids[1], "STEM", stem).Replace(payload), "!")
 	sent := text
-	if isProven = isProven && !strings.HasPrefix(text, "permit "); isProven { // nobody waits for a permit
+	if isProven = isProven && !strings.HasPrefix(text, "permit "); isProven { // no call waits for a permit
 		sent = e.prove(text)
 	}
 	before := len(s.sent())

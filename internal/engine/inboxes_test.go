@@ -93,7 +93,7 @@ func (r *rally) handOverAt(node int, sharded bool) {
 			return
 		}
 		if time.Since(begun) > 60*inbox.Silence {
-			r.Fatalf("nobody listens at node %d, which has the slot", node)
+			r.Fatalf("no connection listens at node %d, which has the slot", node)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func (r *rally) published(node int) string {
 	return "0"
 }
 
-// A message stays at the node that has the lock, and is heard there wherever the slot goes.
+// A message stays at the node that has the lock, and is received there wherever the slot goes.
 func TestTheInboxOfASlotGoesWhereTheSlotGoes(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()

@@ -79,8 +79,8 @@ func TestAMessageThatOvertakesTheAnswerEndsTheSharing(t *testing.T) {
 	})
 }
 
-// What an answer says is as old as its question.
-func TestALateAnswerIsNoLicenceToShare(t *testing.T) {
+// An answer is as old as its question.
+func TestALateAnswerDoesNotAllowSharing(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)

@@ -136,7 +136,7 @@ func TestAQueuedCallLearnsWhatANewCallLearns(t *testing.T) {
 				}
 				<-queued.done
 				if took := time.Since(start); took > script.PollInterval {
-					b.Errorf("the queued call has learned it after %v", took)
+					b.Errorf("the queued call got the error after %v", took)
 				}
 				if queued.err == nil || queued.err.Error() != fails.err.Error() || core.FaultOf(queued.err) != core.FaultOf(fails.err) {
 					b.Errorf("the queued call returned %v, and a new one %v", queued.err, fails.err)
@@ -147,8 +147,9 @@ func TestAQueuedCallLearnsWhatANewCallLearns(t *testing.T) {
 	}
 }
 
-// No operation on a hold waits for what does not pass, and Close does not wait either. What has time tries again if it helps.
-func TestNothingWaitsForWhatDoesNotPass(t *testing.T) {
+// No operation on a hold waits for a lasting error to pass, and neither does Close. Operations with time left retry if that may
+// help.
+func TestNoOperationWaitsForALastingError(t *testing.T) {
 	forLong := func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, time.Minute)
 	}

@@ -17,8 +17,8 @@ type lateGrant struct {
 	deliver              func() // the late answer
 }
 
-// withLateGrant has the server grant the lock to the first of three waiters, by a push that is too late to be
-// relied on, and holds back the answer to the poll that follows.
+// withLateGrant makes the server grant the lock to the first of three waiters, by a push that is too late to be reliable, and
+// holds back the answer to the poll that follows.
 func withLateGrant(t *testing.T, test func(b *lateGrant)) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -37,7 +37,7 @@ func withLateGrant(t *testing.T, test func(b *lateGrant)) {
 		b.driver.Release("held")
 		<-held.Caught()
 		time.Sleep(short.Lease + short.Lease/10) // earlier than the next poll
-		b.wantWaiting("one whose answer is on its way", g.first)
+		b.wantWaiting("a call whose answer is in flight", g.first)
 		g.deliver = held.Deliver
 		test(g)
 		b.wantFree()
@@ -75,7 +75,7 @@ func TestAWaiterWhoseGrantIsGoneHasItsPlace(t *testing.T) {
 	})
 }
 
-// An answer to acquire may come too late, too. Its request has no place yet.
+// An answer to an acquire may also come too late. Its request has no place yet.
 func TestALockThatWasFreeIsAskedForAgain(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()

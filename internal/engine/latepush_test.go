@@ -54,12 +54,12 @@ func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 
 // A ticket may be granted after its acquire was sent and before the process is subscribed: no message comes,
 // and the poll that follows a new subscription does not ask for a request that is not known to be queued yet.
-func TestAGrantBeforeTheSubscriptionIsFoundAtOnce(t *testing.T) {
+func TestAGrantBeforeTheSubscriptionIsFoundImmediately(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.driver.Write("held")
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		waits := b.call(b.e, b.requester(core.Write))
-		b.wantWaiting("one whose answer is on its way", waits)
+		b.wantWaiting("a call whose answer is in flight", waits)
 		b.driver.Release("held")
 		b.e.inboxes.Use(b.inbox())
 		b.wantWaiting("one that is subscribed, without its answer", waits)

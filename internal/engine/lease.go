@@ -292,7 +292,7 @@ func (h *hold) outOfTime(now clock.Instant) error {
 	if most := h.MaxEnd(); h.lease.moved && (most.IsZero() || now.Before(most)) {
 		return errMoved
 	}
-	return h.OutOfTime(now, "its lease expired without a renewal")
+	return h.OutOfTime(now, "its lease ran out without a renewal")
 }
 
 var errMoved = fmt.Errorf("%w: its slot has moved, and replicas of the new master have not acknowledged it in time", core.ErrLost)

@@ -61,7 +61,7 @@ func (p *party) releases(holds []core.Hold) {
 	}
 }
 
-// isEmpty checks that neither side has something left, once what is on the way has arrived.
+// isEmpty checks that neither side has anything left, once everything in flight has arrived.
 func (r *rig) isEmpty() {
 	r.Helper()
 	eventually(r.T, "something is left on the server", func() bool { return len(r.left()) == 0 })
@@ -71,7 +71,7 @@ func (r *rig) isEmpty() {
 	}
 }
 
-func TestATripIsOneCommandAndSoIsItsRelease(t *testing.T) {
+func TestAMultiAcquireIsOneCommandAndSoIsItsRelease(t *testing.T) {
 	inRigBubble(t, func(r *rig) {
 		r.warm()
 		for _, mode := range []core.Mode{core.Exclusive, core.Fair, core.Write} {
@@ -98,7 +98,7 @@ func TestATripIsOneCommandAndSoIsItsRelease(t *testing.T) {
 	})
 }
 
-func TestEachHoldOfATripEndsByItself(t *testing.T) {
+func TestEachHoldOfAMultiAcquireEndsByItself(t *testing.T) {
 	inRigBubble(t, func(r *rig) {
 		p := r.party(r.keys(4), func(r *core.Request) { r.Lease = 300 * time.Millisecond })
 		holds := p.takes()
@@ -126,7 +126,7 @@ func TestEachHoldOfATripEndsByItself(t *testing.T) {
 	})
 }
 
-func TestARefusedTripGivesEverythingBack(t *testing.T) {
+func TestARefusedMultiAcquireGivesEverythingBack(t *testing.T) {
 	onRig(t, func(r *rig) {
 		other := newEngine(t, r.s.NewClient(t))
 		h := newRequester("item:2").acquire(t, other)
@@ -150,8 +150,8 @@ func unlock(h core.Hold) error {
 	return err
 }
 
-// What others of the process have or want is no matter for the server.
-func TestATripIsNotMadeForKeysThatAreInUseHere(t *testing.T) {
+// The server need not be asked about locks that other calls of the process hold or want.
+func TestNoMultiAcquireForKeysInUseInTheProcess(t *testing.T) {
 	onRig(t, func(r *rig) {
 		for _, mode := range []core.Mode{core.Exclusive, core.Write} {
 			one := newRequester("item:1")
@@ -170,8 +170,8 @@ func TestATripIsNotMadeForKeysThatAreInUseHere(t *testing.T) {
 	})
 }
 
-// A caller that comes while the multi-acquire is under way waits in the cohort of its key.
-func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
+// A caller that comes while the multi-acquire is in flight waits in the cohort of its key.
+func TestCallersJoinTheCohortsOfAMultiAcquire(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes()) // the server knows the scripts
 		for _, granted := range []bool{true, false} {
@@ -193,7 +193,7 @@ func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
 			<-answer.Caught()
 			joined := make(chan *hold, 1)
 			go func() { joined <- newRequester("item:1").acquire(t, r.e) }()
-			eventually(t, "nobody joins", func() bool {
+			eventually(t, "no call joins", func() bool {
 				c := r.e.lockCohort(&core.Request{Key: "item:1"})
 				defer c.unlock()
 				return c.waiters.Len == 2
@@ -219,7 +219,7 @@ func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
 					t.Error(err)
 				}
 			case <-time.After(soon):
-				t.Error("who has joined waits for ever")
+				t.Error("the call that has joined waits forever")
 			}
 			r.isEmpty()
 		}
@@ -227,7 +227,7 @@ func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
 }
 
 // Without an answer every id is cancelled: neither what the multi-acquire took nor a copy that comes late has a lock then.
-func TestATripWithoutAnAnswerIsCancelled(t *testing.T) {
+func TestAMultiAcquireWithoutAnAnswerIsCancelled(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
 		late := r.wire.Withhold(r.e.scripts.All()["acquire_all"].SHA)
@@ -248,8 +248,8 @@ func TestATripWithoutAnAnswerIsCancelled(t *testing.T) {
 	})
 }
 
-// So it is if the multi-acquire has taken the locks, and nobody hears of it.
-func TestATripThatWasGrantedInSilenceIsCancelled(t *testing.T) {
+// The same happens if the multi-acquire has taken the locks and its answer is lost.
+func TestAMultiAcquireWhoseGrantIsLostIsCancelled(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -275,7 +275,7 @@ func TestATripThatWasGrantedInSilenceIsCancelled(t *testing.T) {
 }
 
 // A lost reply makes go-redis send the multi-acquire again, which is answered the same.
-func TestATripWhoseAnswerIsLostIsAnsweredAgain(t *testing.T) {
+func TestAMultiAcquireWhoseAnswerIsLostIsAnsweredAgain(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
 		lost := r.wire.LoseReply(r.e.scripts.All()["acquire_all"].SHA)
@@ -288,7 +288,7 @@ func TestATripWhoseAnswerIsLostIsAnsweredAgain(t *testing.T) {
 			}
 		}
 		p.releases(holds)
-		for _, h := range holds { // a third copy may still be on its way
+		for _, h := range holds { // a third copy may still be in flight
 			l := h.(*hold).lease
 			if r.rdb.Exists(t.Context(), l.c.keys.Done(l.id.String())).Val() == 0 {
 				t.Error("an id of which there are copies is not refused after its release")
@@ -298,7 +298,7 @@ func TestATripWhoseAnswerIsLostIsAnsweredAgain(t *testing.T) {
 	})
 }
 
-func TestATripOfACallThatOnlyTriesEndsWithTheServer(t *testing.T) {
+func TestAMultiAcquireOfACallThatOnlyTriesEndsWithTheServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, redistest.Mini(t), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
 	r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
@@ -329,7 +329,7 @@ func TestReleasesThatAreNotPlainGoOutOnTheirOwn(t *testing.T) {
 				t.Error(err)
 			}
 		case <-time.After(soon):
-			t.Error("who waits is not granted the lock")
+			t.Error("the waiter is not granted the lock")
 		}
 		if left := r.left(); !slices.Equal(left, []string{"lockmw:{item:3}"}) {
 			t.Errorf("left: %q, want what has a minimum hold", left)
@@ -337,7 +337,7 @@ func TestReleasesThatAreNotPlainGoOutOnTheirOwn(t *testing.T) {
 	})
 }
 
-func TestNoTripIsMadeWhereItIsNotPossible(t *testing.T) {
+func TestNoMultiAcquireWhereItIsNotPossible(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.wire.Record()
 		r.party(r.keys(core.MaxTogether + 1)).isRefused("too many keys")

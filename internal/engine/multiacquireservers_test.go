@@ -17,8 +17,8 @@ func (b *bubble) rig() *rig {
 
 func tries(r *core.Request) { r.Wait = 0 }
 
-// A multi-acquire counts if enough replicas have it, which are asked once for all of its locks. Else it takes nothing.
-func TestATripThatFewReplicasHaveTakesNothing(t *testing.T) {
+// A multi-acquire counts if enough replicas acknowledge it, by one WAIT for all of its locks. Otherwise it takes nothing.
+func TestAMultiAcquireThatTooFewReplicasHaveTakesNothing(t *testing.T) {
 	inReplicatedBubble(t, func(b *replicatedBubble) {
 		r := b.rig()
 		takes := func(when string) {
@@ -53,7 +53,7 @@ func TestATripThatFewReplicasHaveTakesNothing(t *testing.T) {
 }
 
 // A server that may have lost locks grants no m.
-func TestATripWaitsForAQuarantine(t *testing.T) {
+func TestAMultiAcquireWaitsForAQuarantine(t *testing.T) {
 	const lease, quarantine = 3 * time.Second, 4 * time.Second
 	inBubble(t, func(b *bubble) {
 		memory := b.s.NewMemory(b)

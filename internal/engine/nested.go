@@ -81,10 +81,10 @@ func (n *nested) Due() {
 		}
 	})
 	if n.Request.Detect == 0 {
-		n.wake(deadlock.Every)
+		n.wake(deadlock.CheckInterval)
 		return
 	}
-	n.c.e.detector.Look(&n.Nested)
+	n.c.e.detector.Check(&n.Nested)
 }
 
 // State implements deadlock.Call.

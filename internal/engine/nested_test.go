@@ -37,7 +37,7 @@ func (b *bubble) nestedCall(edit func(r *core.Request)) (w *localq.Waiter, c *co
 	}
 }
 
-func TestOnlyNestedWaitsAreLookedAt(t *testing.T) {
+func TestOnlyNestedWaitsAreChecked(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit   func(r *core.Request)
 		nested bool
@@ -72,7 +72,7 @@ func TestOnlyNestedWaitsAreLookedAt(t *testing.T) {
 	}
 }
 
-// The context has no hold, or only one that nobody can wait for. To see that costs nothing.
+// The context has no hold, or only one that no other call can wait for. Finding that out costs nothing.
 func TestAWaitThatIsNotNestedIsNoWork(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.e.cfg.Waits = deadlock.NewRegistry()
@@ -142,7 +142,7 @@ func TestNothingOfANestedWaitIsLeft(t *testing.T) {
 		if err := <-timed; !errors.Is(err, core.ErrBusy) {
 			t.Error(err)
 		}
-		want("one's time is over", 1)
+		want("one call has timed out", 1)
 		if _, err := holder.Release(time.Second); err != nil {
 			t.Error(err)
 		}
@@ -171,7 +171,7 @@ func TestAGrantInTheInstantOfADeadlockCounts(t *testing.T) {
 			t.Errorf("it got %v", err)
 		}
 		if _, waits := n.State(); waits {
-			t.Error("others are told that it waits")
+			t.Error("others are notified that it waits")
 		}
 		n.end()
 		end()

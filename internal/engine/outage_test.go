@@ -16,8 +16,8 @@ import (
 
 const cutOff = "ERR Script attempted to access a non local key in a cluster node script: f00, on @user_script:9."
 
-// passingReplies are what a server says for a while.
-var passingReplies = []string{
+// temporaryReplies are what a server says for a while.
+var temporaryReplies = []string{
 	"ASK 8000 127.0.0.1:7001",
 	"MOVED 8000 127.0.0.1:7001",
 	"TRYAGAIN Multiple keys request during rehashing of slot",
@@ -88,11 +88,11 @@ func TestACallWithTimeToWaitWaitsForTheServer(t *testing.T) {
 		b.release(b.wantGranted("the call", waits))
 		b.wantFree()
 	}
-	inOutages(t, passingReplies, test)
+	inOutages(t, temporaryReplies, test)
 	refused(t, test)
 }
 
-func TestACallWhoseWaitIsOverTellsTheLastReply(t *testing.T) {
+func TestACallWhoseWaitHasEndedReturnsTheLastReply(t *testing.T) {
 	test := func(b *bubble, words string, begin, end func()) {
 		begin()
 		a := b.requester(core.Exclusive)
@@ -107,12 +107,12 @@ func TestACallWhoseWaitIsOverTellsTheLastReply(t *testing.T) {
 		time.Sleep(2 * maxCancelDelay)
 		b.wantFree()
 	}
-	inOutages(t, passingReplies, test)
+	inOutages(t, temporaryReplies, test)
 	refused(t, test)
 }
 
-func TestACallThatEndsWithItsContextTellsTheLastReplyToo(t *testing.T) {
-	inOutages(t, passingReplies[:1], func(b *bubble, words string, begin, end func()) {
+func TestACallThatEndsWithItsContextReturnsTheLastReply(t *testing.T) {
+	inOutages(t, temporaryReplies[:1], func(b *bubble, words string, begin, end func()) {
 		begin()
 		waits := b.call(b.e, b.requester(core.Exclusive))
 		time.Sleep(8 * time.Second)
@@ -130,7 +130,7 @@ func TestACallThatEndsWithItsContextTellsTheLastReplyToo(t *testing.T) {
 // Its own retries of some replies take go-redis a second and more.
 const redisRetries = 2 * time.Second
 
-func TestACallThatOnlyTriesIsToldAtOnce(t *testing.T) {
+func TestACallThatOnlyTriesFailsImmediately(t *testing.T) {
 	test := func(edit func(r *core.Request)) func(b *bubble, words string, begin, end func()) {
 		return func(b *bubble, words string, begin, end func()) {
 			begin()
@@ -147,7 +147,7 @@ func TestACallThatOnlyTriesIsToldAtOnce(t *testing.T) {
 					most = 0
 				}
 				if took := time.Since(start); took > most {
-					b.Errorf("told after %v", took)
+					b.Errorf("failed after %v", took)
 				}
 			}
 			b.wantWaiting("the other one", patient)
@@ -157,17 +157,17 @@ func TestACallThatOnlyTriesIsToldAtOnce(t *testing.T) {
 		}
 	}
 	try := test(func(r *core.Request) { r.Wait = 0 })
-	t.Run("try", func(t *testing.T) { inOutages(t, passingReplies, try); refused(t, try) })
+	t.Run("try", func(t *testing.T) { inOutages(t, temporaryReplies, try); refused(t, try) })
 	t.Run("fail open", func(t *testing.T) {
 		open := test(func(r *core.Request) { r.FailOpen = true })
-		inOutages(t, passingReplies[3:len(passingReplies)-1], open)
+		inOutages(t, temporaryReplies[3:len(temporaryReplies)-1], open)
 		refused(t, open)
 	})
 }
 
-// A slot that moves is no outage: who would go on without the lock waits, and who only tries waits for a moment.
+// A slot that moves is not an outage: a call that fails open waits, and a call that only tries waits for a moment.
 func TestASlotThatMovesIsNoOutage(t *testing.T) {
-	inOutages(t, append(passingReplies[:3:3], cutOff), func(b *bubble, words string, begin, end func()) {
+	inOutages(t, append(temporaryReplies[:3:3], cutOff), func(b *bubble, words string, begin, end func()) {
 		begin()
 		open, try := b.requester(core.Exclusive), b.requester(core.Fair)
 		open.FailOpen, try.Wait = true, 0
@@ -184,7 +184,7 @@ func TestASlotThatMovesIsNoOutage(t *testing.T) {
 	})
 }
 
-func TestWhatDoesNotPassEndsACallAtOnce(t *testing.T) {
+func TestALastingErrorEndsACallImmediately(t *testing.T) {
 	inOutages(t, lastingReplies, func(b *bubble, words string, begin, end func()) {
 		begin()
 		start := time.Now()
@@ -192,7 +192,7 @@ func TestWhatDoesNotPassEndsACallAtOnce(t *testing.T) {
 		<-waits.done
 		b.wantUnavailable("the call", waits.err, words)
 		if took := time.Since(start); took > 0 {
-			b.Errorf("told after %v", took)
+			b.Errorf("failed after %v", took)
 		}
 		end()
 		time.Sleep(2 * maxCancelDelay)
@@ -200,10 +200,10 @@ func TestWhatDoesNotPassEndsACallAtOnce(t *testing.T) {
 	})
 }
 
-// A lock with a minimum hold is not kept for longer because its release had to wait.
-// The caller that a request was sent for leaves while the server is away. The others of its process wait on.
-func TestTheNextCallerGoesOnWaitingForTheServer(t *testing.T) {
-	inOutages(t, passingReplies[5:6], func(b *bubble, words string, begin, end func()) {
+// The caller for which a request was sent leaves while the server is unreachable. The other callers of its process continue to
+// wait.
+func TestTheNextCallerContinuesToWaitForTheServer(t *testing.T) {
+	inOutages(t, temporaryReplies[5:6], func(b *bubble, words string, begin, end func()) {
 		begin()
 		ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
 		defer cancel()
@@ -264,7 +264,7 @@ func TestAnAcquireThatMayHaveRunIsCancelled(t *testing.T) {
 	}
 }
 
-// What a server that refuses all writes has not done needs no cancel.
+// A call that is refused together with all writes has done nothing, and needs no cancel.
 func TestAnAcquireThatCannotHaveRunIsNotCancelled(t *testing.T) {
 	inOutages(t, []string{"MISCONF no disk", "OOM command not allowed", "NOPERM User app has no permissions to run the 'evalsha' command"},
 		func(b *bubble, words string, begin, end func()) {
@@ -313,7 +313,7 @@ var atDeadline = scriptHook(func(next redis.ProcessHook) redis.ProcessHook {
 })
 
 // A redis client that heeds contexts has its connections fail at the context's deadline, perhaps before the context ends.
-func TestACallThatOnlyTriesIsToldThatItsContextHasEnded(t *testing.T) {
+func TestACallThatOnlyTriesReturnsTheEndOfItsContext(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.e.rdb.AddHook(atDeadline)
 		ctx, cancel := context.WithTimeout(b.Context(), 20*time.Millisecond)

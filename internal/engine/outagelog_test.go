@@ -40,7 +40,7 @@ func inLoggedOutage(t *testing.T, test func(t *testing.T, s *redistest.Server, e
 	})
 }
 
-// What calls that have given up leave behind may be thousands of ids, whose time is over at about the same time.
+// Calls that have given up may leave thousands of ids behind, which all expire at about the same time.
 func TestLocksThatCannotBeReleasedAreLoggedTogether(t *testing.T) {
 	inLoggedOutage(t, func(t *testing.T, _ *redistest.Server, e *Engine, log chan string) {
 		const n = 100

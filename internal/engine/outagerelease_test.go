@@ -28,11 +28,11 @@ func TestAReleaseWaitsForTheServer(t *testing.T) {
 		}
 		b.wantFree()
 	}
-	inOutages(t, passingReplies, test)
+	inOutages(t, temporaryReplies, test)
 	refused(t, test)
 }
 
-func TestAReleaseWhoseTimeIsOverTellsTheLastReply(t *testing.T) {
+func TestAReleaseWhoseTimeHasEndedReturnsTheLastReply(t *testing.T) {
 	test := func(b *bubble, words string, begin, end func()) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
 		begin()
@@ -51,12 +51,12 @@ func TestAReleaseWhoseTimeIsOverTellsTheLastReply(t *testing.T) {
 		time.Sleep(2 * maxCancelDelay) // it goes on in the background
 		b.wantFree()
 	}
-	inOutages(t, passingReplies, test)
+	inOutages(t, temporaryReplies, test)
 	refused(t, test)
 }
 
 func TestATryIsNotHeldUpByAReleaseThatWaitsForTheServer(t *testing.T) {
-	inOutages(t, passingReplies[5:6], func(b *bubble, words string, begin, end func()) {
+	inOutages(t, temporaryReplies[5:6], func(b *bubble, words string, begin, end func()) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
 		begin()
 		released := make(chan error, 1)
@@ -86,7 +86,7 @@ func TestATryIsNotHeldUpByAReleaseThatWaitsForTheServer(t *testing.T) {
 }
 
 func TestAReleaseThatWaitedKeepsTheKeyNoLonger(t *testing.T) {
-	inOutages(t, passingReplies[:1], func(b *bubble, _ string, begin, end func()) {
+	inOutages(t, temporaryReplies[:1], func(b *bubble, _ string, begin, end func()) {
 		a := b.requester(core.Exclusive)
 		a.MinHold = 3 * time.Second
 		free := time.Now().Add(a.MinHold)

@@ -120,7 +120,7 @@ func TestACancelThatAServerHasLostIsRepeated(t *testing.T) {
 	}
 }
 
-// Nobody waits until the lease of a hold runs out whose release got lost.
+// No call waits for the lease of a hold to expire because its release was lost.
 func TestAReleaseThatGotLostIsMadeUpFor(t *testing.T) {
 	eachKind(t, func(b *bubble, want func() *requester) {
 		name := releaseOf(want())
@@ -149,7 +149,7 @@ func acquireOf(a *requester) string {
 	return "acquire"
 }
 
-// What is in use stays, though its id is smaller than that of the last release.
+// Ids in use stay, even if they are smaller than the id of the last release.
 func TestARecoveryEndsNothingThatIsInUse(t *testing.T) {
 	for name, want := range map[string]func(b *bubble) *requester{
 		"read":   func(b *bubble) *requester { a := b.requester(core.Read); return a },
@@ -194,7 +194,7 @@ func TestARecoveryEndsNoTicketThatWaits(t *testing.T) {
 }
 
 // The process has noticed nothing. The answer to its next call names a hold that has ended.
-func TestAHoldOfItsOwnThatIsOverDelaysNoCall(t *testing.T) {
+func TestAnEndedHoldOfItsOwnDelaysNoCall(t *testing.T) {
 	eachKind(t, func(b *bubble, want func() *requester) {
 		for _, idle := range []time.Duration{0, time.Minute} {
 			b.goesBack(want, func() { time.Sleep(idle) })
@@ -207,7 +207,7 @@ func TestAHoldOfItsOwnThatIsOverDelaysNoCall(t *testing.T) {
 	})
 }
 
-func TestAHoldOfItsOwnThatIsOverRefusesNoTry(t *testing.T) {
+func TestAnEndedHoldOfItsOwnRefusesNoTry(t *testing.T) {
 	eachKind(t, func(b *bubble, want func() *requester) {
 		b.goesBack(want, func() {})
 		b.keep()
@@ -226,8 +226,8 @@ func (b *bubble) keep() {
 	b.rdb.PExpire(b.Context(), b.driver.Keys.Holder(), time.Hour)
 }
 
-// With other calls under way the answer may just be older than a grant: the next one decides.
-func TestAHoldOfItsOwnThatIsOverDelaysCallsTogetherForOnePoll(t *testing.T) {
+// With other calls in flight, the answer may just be older than a grant: the next one decides.
+func TestAnEndedHoldOfItsOwnDelaysCallsTogetherForOnePoll(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		b.goesBack(kindOf(b, core.Fair), func() {})
@@ -245,7 +245,7 @@ func kindOf(b *bubble, mode core.Mode) func() *requester {
 }
 
 // The holder is this process, and holds.
-func TestAHoldInUseIsNotTakenForOneThatIsOver(t *testing.T) {
+func TestAHoldInUseIsNotTakenForAnEndedOne(t *testing.T) {
 	eachKind(t, func(b *bubble, want func() *requester) {
 		h := want().acquire(b.T, b.e)
 		var waiting []*calling
@@ -270,7 +270,7 @@ func TestAHoldInUseIsNotTakenForOneThatIsOver(t *testing.T) {
 	})
 }
 
-func TestAMinimumHoldOfItsOwnIsNotTakenForOneThatIsOver(t *testing.T) {
+func TestAMinimumHoldOfItsOwnIsNotTakenForAnEndedHold(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		a := b.requester(core.Exclusive)
 		a.MinHold = time.Minute

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pipelineSizes is a hook of go-redis that notes how many commands go out together.
+// pipelineSizes is a hook of go-redis that records how many commands go out together.
 type pipelineSizes struct {
 	mu    sync.Mutex
 	sizes []int

@@ -27,7 +27,7 @@ func (b *bubble) waitsBehind(mode core.Mode) *calling {
 	return c
 }
 
-// end stops a call, and has the lock be free.
+// end stops calls, and frees the lock.
 func (b *bubble) end(all ...*calling) {
 	b.Helper()
 	for _, c := range all {
@@ -72,7 +72,7 @@ func TestAQueueIsKeptInWhichNothingHappens(t *testing.T) {
 	})
 }
 
-func TestAPeekSeesWhatIsNew(t *testing.T) {
+func TestAPeekFindsChanges(t *testing.T) {
 	holder := func(b *bubble, field string, value any) {
 		b.rdb.HSet(b.Context(), b.driver.Keys.Holder(), field, value)
 	}
@@ -129,7 +129,7 @@ func TestAWriterBehindReadersPeeks(t *testing.T) {
 	})
 }
 
-func TestWhatAPeekFindsIsGranted(t *testing.T) {
+func TestAPeekLeadsToTheGrant(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		news func(b *bubble) // of which no message tells
@@ -206,8 +206,8 @@ func TestAPeekFromBeforeALockWasTakenAwayMakesNoPushReliable(t *testing.T) {
 	})
 }
 
-// Whoever looks sees how many calls share a ticket, though nothing else is new.
-func TestAPollTellsThatMoreCallsWait(t *testing.T) {
+// An Inspector sees how many calls share a ticket, even if nothing else is new.
+func TestAPollReportsThatMoreCallsWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		c := b.waitsBehind(core.Exclusive)
 		another := b.call(b.e, b.requester(core.Exclusive))
@@ -236,7 +236,7 @@ func TestARefusedBeatLeadsToPolls(t *testing.T) {
 }
 
 // A reader behind a writer that has died, while others read, is served when the writer is taken for dead.
-func TestWhoWaitsBehindADeadOneIsServed(t *testing.T) {
+func TestACallBehindADeadTicketIsServed(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		begin func(b *bubble) *calling
@@ -268,7 +268,7 @@ func TestWhoWaitsBehindADeadOneIsServed(t *testing.T) {
 	}
 }
 
-// Tickets of many keys share a run where scripts may have the keys of different locks.
+// Tickets of many keys share an execution where scripts may use the keys of different locks.
 func TestPeeksOfManyKeysGoOutTogether(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()

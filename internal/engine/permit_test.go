@@ -37,7 +37,7 @@ func (b *bubble) passesAway(lease time.Duration) (since time.Time) {
 }
 
 // One call of a process asks when the first permit may have ended, and all others at their own times.
-func TestAPermitThatEndsIsFoundAtOnceByOneCall(t *testing.T) {
+func TestTheEndOfAPermitIsFoundImmediatelyByOneCall(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warmPermits()
 		since := b.passesAway(script.PollInterval / 2)
@@ -84,7 +84,7 @@ func TestAnotherCallAsksForPermitsThatEnd(t *testing.T) {
 	})
 }
 
-// What limits how many wait does not count those that may be granted a permit at once.
+// The limit of waiters does not count calls that may be granted a permit immediately.
 func TestOnlyQueuedRequestsForPermitsAreWaiters(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warmPermits()
@@ -93,7 +93,7 @@ func TestOnlyQueuedRequestsForPermitsAreWaiters(t *testing.T) {
 			a.MaxWaiters = 1
 			return a
 		}
-		begin := func() (calls []*calling) { // all at once
+		begin := func() (calls []*calling) { // all together
 			var replies []*redistest.Fault
 			for range 3 {
 				replies = append(replies, b.wire.HoldReply(b.scripts()["permit_acquire"].SHA))
@@ -127,13 +127,13 @@ func TestOnlyQueuedRequestsForPermitsAreWaiters(t *testing.T) {
 		}
 		b.wantSent("a call that this process knows to be too many")
 		b.release(holds[0])
-		b.release(b.wantGranted("who waits", waits[0]))
+		b.release(b.wantGranted("the waiter", waits[0]))
 		b.release(holds[1:]...)
 	})
 }
 
 // Answers come in another order than the grants of permits that they tell of. A lock's would be of a counter that is lost.
-func TestAnOlderTokenOfAnotherPermitIsNotOld(t *testing.T) {
+func TestAnOlderTokenOfAnotherPermitIsNotStale(t *testing.T) {
 	for mode, old := range map[core.Mode]bool{core.Permit: false, core.Fair: true} {
 		inBubble(t, func(b *bubble) {
 			a := b.permit(2)
@@ -155,7 +155,7 @@ func TestAnOlderTokenOfAnotherPermitIsNotOld(t *testing.T) {
 	}
 }
 
-// Permits that are given back together are not part of a release of several locks, which knows of none.
+// Permits that are released together do not share the batch script of locks, which does not handle permits.
 func TestPermitsAreReleasedOneByOne(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warmPermits()

@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// The cancel gets lost, and the ticket is granted the permit: the message of that has the permit given back at once.
-func TestAPermitForACallThatIsGoneIsGivenBackAtOnce(t *testing.T) {
+// The cancel is lost, and the ticket is granted the permit: the message of that grant leads to an immediate release.
+func TestAPermitForACallThatHasLeftIsGivenBackImmediately(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warmPermits()
 		const lease = script.PollInterval / 2
@@ -26,9 +26,9 @@ func TestAPermitForACallThatIsGoneIsGivenBackAtOnce(t *testing.T) {
 	})
 }
 
-// Many tickets of processes that are gone stand before the call. One run of a script takes only some of them off, and the next
-// one follows at once.
-func TestManyDeadTicketsForPermitsDoNotHoldUpTheQueue(t *testing.T) {
+// Many tickets of dead processes are in front of the call. One execution of a script removes only some of them, and the next one
+// follows immediately.
+func TestManyDeadTicketsForPermitsDoNotDelayTheQueue(t *testing.T) {
 	queue := func(b *bubble) *calling {
 		for i := range 500 {
 			b.driver.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("dead", i), N: 1})
@@ -61,8 +61,8 @@ func TestManyDeadTicketsForPermitsDoNotHoldUpTheQueue(t *testing.T) {
 	})
 }
 
-// A call that waits for a permit is not told of holds of its own process: others have permits, too.
-func TestAPermitOfTheSameProcessIsNotToldOf(t *testing.T) {
+// A call that waits for a permit is not notified of holds of its own process, because others also have permits.
+func TestAPermitOfTheSameProcessIsNotReported(t *testing.T) {
 	for n, want := range map[int]int{1: 1, 2: 0} {
 		inBubble(t, func(b *bubble) {
 			var holds []*hold
@@ -76,7 +76,7 @@ func TestAPermitOfTheSameProcessIsNotToldOf(t *testing.T) {
 			b.release(holds...)
 			b.release(b.wantGranted("the call", c))
 			if s.n != want {
-				b.Errorf("of %d permits: it was told of %d holds, want %d", n, s.n, want)
+				b.Errorf("of %d permits: it was notified of %d holds, want %d", n, s.n, want)
 			}
 		})
 	}

@@ -24,10 +24,10 @@ func TestAPushThatIsOlderThanAPollDoesNotStartAHold(t *testing.T) {
 		r := b.e.ids.requests()[0]
 		old := r.stamp + 1
 		time.Sleep(time.Millisecond)
-		b.rdb.Set(b.Context(), b.driver.Keys.Fence(), old, 0) // as of a hold that is over
+		b.rdb.Set(b.Context(), b.driver.Keys.Fence(), old, 0) // as of an ended hold
 		time.Sleep(script.PollInterval)
 		b.rdb.Publish(b.Context(), b.inbox().Name, b.e.prove(fmt.Sprintf("grant %s %d %d 1 0 %s", r.id, old, old, b.driver.Keys.Holder())))
-		b.wantWaiting("one with a message of a grant that is over", waits)
+		b.wantWaiting("a call with the message of an expired grant", waits)
 		b.driver.Release("held")
 		b.release(b.wantGranted("one", waits))
 		b.wantFree()
@@ -60,8 +60,8 @@ func TestAPushLateInTheAcceptWindowIsAskedFor(t *testing.T) {
 	})
 }
 
-// A holder whose lease has run out does not come back: the next poll does not wait longer than that.
-func TestTheNextPollComesWhenTheHolderIsOver(t *testing.T) {
+// A holder whose lease has expired does not return: the next poll does not wait longer than that.
+func TestTheNextPollComesWhenTheHoldEnds(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		const lease = script.PollInterval / 4
@@ -136,7 +136,7 @@ func TestAPollThatIsNotAnsweredIsFollowedByAnother(t *testing.T) {
 		b.driver.Release("held")
 		b.wire.Withhold(b.e.scripts.All()["poll"].SHA)
 		time.Sleep(script.PollInterval)
-		b.wantWaiting("one whose poll got lost", waits)
+		b.wantWaiting("a call whose poll was lost", waits)
 		time.Sleep(script.PollInterval)
 		h := b.wantGranted("one", waits)
 		deliver()
@@ -146,7 +146,7 @@ func TestAPollThatIsNotAnsweredIsFollowedByAnother(t *testing.T) {
 }
 
 // A poll may be answered when its call has ended, and its cancel was refused: it has made the lease of the grant whole.
-func TestALatePollThatFindsAGrantOfNobodyIsFollowedByACancel(t *testing.T) {
+func TestALatePollThatFindsAnUnwantedGrantIsFollowedByACancel(t *testing.T) {
 	late := func(r *request) {
 		r.onPolled(&transport.Reply{}, &script.Polled{}, &script.TicketAnswer{Outcome: script.Held})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// Each ticket is polled for once, with others of its key, as many as one run may poll for.
+// Each ticket is polled for once, together with others of its key, up to the limit of one execution.
 func TestPollsOfManyTicketsAreOfABoundedNumber(t *testing.T) {
 	s := redistest.Mini(t)
 	wire := s.NewWire()
@@ -85,7 +85,7 @@ func queuedRequest(e *Engine, i int) *request {
 	return &request{c: c, id: e.newID(), leader: w, queued: true, asking: pollIt}
 }
 
-// polledIDs are the ids that a run of poll.lua is about.
+// polledIDs returns the ids in an execution of poll.lua.
 func polledIDs(t *testing.T, c redistest.Command) (ids []string) {
 	t.Helper()
 	keys, err := strconv.Atoi(c[2])

@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/go/internal/inbox"
 )
 
-// goesAway has the server be away, and answer again when it has done what it does meanwhile. The engine notices both
-// by a call for another key.
+// goesAway makes the server unreachable while it calls meanwhile. The engine notices the beginning and the end by a call for
+// another key.
 func (b *bubble) goesAway(meanwhile func()) {
 	b.Helper()
 	try := func() error {
@@ -35,7 +35,7 @@ func (b *bubble) goesAway(meanwhile func()) {
 	time.Sleep(time.Second) // go-redis may meet broken connections first
 }
 
-// loses has the server forget what it has of the key since now.
+// loses returns a function that takes the key on the server back to its present state.
 func (b *bubble) loses() (restore func()) {
 	b.Helper()
 	holder := b.driver.Keys.Holder()
@@ -50,7 +50,7 @@ func (b *bubble) loses() (restore func()) {
 	}
 }
 
-func TestAHoldThatAServerHasLostIsLostAtOnce(t *testing.T) {
+func TestAHoldThatAServerHasLostIsLostImmediately(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		forget := b.loses()
 		a := b.requester(core.Write)
@@ -92,7 +92,7 @@ func TestAHandOverThatAServerHasLostIsRepeated(t *testing.T) {
 	})
 }
 
-// A server that is away again and again, or one of several, does not have everything renewed all the time.
+// A server that is repeatedly unreachable, or one of several, does not cause constant renewals.
 func TestRecoveriesAreAtLeastASecondApart(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Write).acquire(b.T, b.e)
@@ -112,8 +112,8 @@ func TestRecoveriesAreAtLeastASecondApart(t *testing.T) {
 	})
 }
 
-// Nodes that do not hear of each other may name different masters for some time.
-func TestNodesThatAreDeposedAgainAndAgainHaveLeasesRenewedOnceInASecond(t *testing.T) {
+// Nodes that have no contact may name different masters for some time.
+func TestNodesDeposedRepeatedlyRenewLeasesOnceInASecond(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Write).acquire(b.T, b.e)
 		b.sent()
@@ -130,14 +130,14 @@ func TestNodesThatAreDeposedAgainAndAgainHaveLeasesRenewedOnceInASecond(t *testi
 		b.e.recovery.deposed()
 		time.Sleep(time.Millisecond)
 		if b.sent()["renew"] == 0 {
-			b.Error("it is not renewed at once after a while")
+			b.Error("it is not renewed immediately after a while")
 		}
 		b.release(h)
 	})
 }
 
 // The one before may have been too early: the other node had not taken its place yet.
-func TestANodeThatIsDeposedAfterARecoveryHasLeasesRenewedAtOnce(t *testing.T) {
+func TestANodeDeposedAfterARecoveryRenewsLeasesImmediately(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Write).acquire(b.T, b.e)
 		b.e.recovery.plan()

@@ -218,7 +218,7 @@ func (l *lease) onReleased(reply *transport.Reply, deadline clock.Instant) error
 	case outcome == script.More:
 		e.pollForRest(c.keys, c.isPermit())
 	case outcome == script.NotHeld && clock.Now() >= deadline:
-		err = fmt.Errorf("%w: the lease expired before the release", core.ErrLost)
+		err = fmt.Errorf("%w: the lease ran out before the release", core.ErrLost)
 	case outcome == script.NotHeld && l.id.Releases() == 1: // otherwise an earlier copy may have released it
 		err = errDeleted
 	}

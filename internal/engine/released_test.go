@@ -27,7 +27,7 @@ func TestTheLast8192KeysThatWereReleasedAreKnown(t *testing.T) {
 	}
 }
 
-func TestKeysAreForgottenWhenTheirReleasesCannotBeLostAnyMore(t *testing.T) {
+func TestKeysAreDroppedWhenTheirReleasesCanNoLongerBeLost(t *testing.T) {
 	var r released
 	k := func(n int) lockKey { return lockKey{key: fmt.Sprint(n)} }
 	now := clock.Now()

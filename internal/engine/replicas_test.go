@@ -106,7 +106,7 @@ func TestAGrantThatFewReplicasHaveIsNone(t *testing.T) {
 		begun := time.Now()
 		c := b.call(b.e, a)
 		<-c.done
-		b.wantFew("a call whose wait is over", c.err)
+		b.wantFew("a call whose wait has ended", c.err)
 		if took := time.Since(begun); took < a.Wait {
 			b.Errorf("it gave up after %v", took)
 		}
@@ -150,11 +150,11 @@ func TestAGrantFoundByAPushOrAPollIsConfirmedByReplicas(t *testing.T) {
 				b.replicas.have.Store(1)
 				b.driver.Release("held")
 				time.Sleep(10 * time.Second)
-				b.wantWaiting("one whose grant one replica has", waits)
+				b.wantWaiting("a call whose grant one replica has", waits)
 				b.replicas.have.Store(2)
 				asked := b.replicas.waits.Load()
 				time.Sleep(2 * script.PollInterval)
-				h := b.wantGranted("one whose grant two replicas have", waits)
+				h := b.wantGranted("a call whose grant two replicas have", waits)
 				if b.replicas.waits.Load() == asked {
 					b.Error("it was granted without their word")
 				}
@@ -165,8 +165,8 @@ func TestAGrantFoundByAPushOrAPollIsConfirmedByReplicas(t *testing.T) {
 	}
 }
 
-// A push and a poll may both find a grant: if it were confirmed twice, the second answer would be that of a request which
-// is over, and would give the lock up.
+// A push and a poll may both find a grant. If it were confirmed twice, the second answer would belong to an ended request, and
+// would give the lock up.
 func TestAGrantIsConfirmedOnceAtATime(t *testing.T) {
 	inReplicatedBubble(t, func(b *replicatedBubble) {
 		b.warm()
@@ -182,7 +182,7 @@ func TestAGrantIsConfirmedOnceAtATime(t *testing.T) {
 			b.Fatalf("it was confirmed %d times", n)
 		}
 		held.Deliver()
-		h := b.wantGranted("one whose grant is confirmed", waits)
+		h := b.wantGranted("a call whose grant is confirmed", waits)
 		time.Sleep(10 * time.Second)
 		if _, err := h.Release(time.Second); err != nil {
 			b.Errorf("Release: %v", err)
@@ -325,7 +325,7 @@ func TestCallsWaitForTheNextMasterIfTheirsIsDeposed(t *testing.T) {
 	}
 }
 
-// A grant is confirmed for those who wait by then, not for the one who was first to ask and has left.
+// A grant is confirmed for the present waiters, not for the first caller, which has left.
 func TestAGrantIsConfirmedThoughTheFirstToAskHasLeft(t *testing.T) {
 	inReplicatedBubble(t, func(b *replicatedBubble) {
 		b.warm()

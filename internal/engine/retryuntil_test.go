@@ -33,7 +33,7 @@ func inChanges(t *testing.T, in func(t *testing.T, test func(b *bubble, words st
 }
 
 func inPassingOutages(t *testing.T, test func(b *bubble, words string, begin, end func())) {
-	inOutages(t, passingReplies, test)
+	inOutages(t, temporaryReplies, test)
 	refused(t, test)
 	t.Run("no answer", func(t *testing.T) {
 		inBubble(t, func(b *bubble) {
@@ -66,7 +66,7 @@ func TestAHolderWaitsForTheServer(t *testing.T) {
 	})
 }
 
-func TestAHolderWhoseContextEndsIsToldTheLastReply(t *testing.T) {
+func TestAHolderWhoseContextEndsReceivesTheLastReply(t *testing.T) {
 	inChanges(t, inPassingOutages, func(b *bubble, words string, begin, end func(), h *hold, change func(ctx context.Context) error) {
 		begin()
 		ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
@@ -113,7 +113,7 @@ func TestAHolderWaitsForTheServerNoLongerThanItHolds(t *testing.T) {
 	})
 }
 
-func TestAHolderThatWaitsForTheServerIsToldOfClose(t *testing.T) {
+func TestAHolderThatWaitsForTheServerIsNotifiedOfClose(t *testing.T) {
 	inChanges(t, refused, func(b *bubble, _ string, begin, end func(), h *hold, change func(ctx context.Context) error) {
 		begin()
 		done := make(chan error, 1)

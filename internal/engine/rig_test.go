@@ -145,7 +145,7 @@ func (r *rig) ran(name string) (n int) {
 	return n
 }
 
-// left is what the server has besides the fencing counter and marks of ids that are over.
+// left returns the keys on the server, apart from the fencing counter and done marks.
 func (r *rig) left() []string {
 	r.Helper()
 	keys, err := redistest.Keys(r.Context(), r.rdb, "lockmw")

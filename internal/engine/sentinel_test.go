@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// A master that was away, and deposed meanwhile, goes on as if it were the master until a Sentinel tells it: it answers,
-// and keeps its subscriptions, but nothing is published to it.
+// A master that was unreachable, and was deposed in the meantime, continues as if it were the master until a Sentinel demotes it:
+// it answers and keeps its subscriptions, but nothing is published to it.
 func TestTheInboxFollowsTheMasterThatSentinelsElect(t *testing.T) {
 	suite.NeedsFull(t, "Sentinels take seconds to agree")
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestTheInboxFollowsTheMasterThatSentinelsElect(t *testing.T) {
 	}
 }
 
-// hears reports whether the inbox of e is subscribed to at a server.
+// hears reports whether the inbox of e is subscribed at a server.
 func hears(t *testing.T, rdb *redis.Client, e *Engine) bool {
 	t.Helper()
 	n, err := rdb.PubSubNumSub(t.Context(), e.inbox.Name).Result()

@@ -106,7 +106,7 @@ func TestAHoldThatEndsAtItsDeadlineTakesNothingFromTheOthers(t *testing.T) {
 		b.release(grants[0], grants[2]) // the earliest and the latest
 		time.Sleep(59 * time.Second)
 		if len(b.readers()) != 1 || grants[1].Expired() {
-			b.Error("the one that is left is over")
+			b.Error("the remaining hold has ended")
 		}
 		time.Sleep(time.Second)
 		b.wantLost("the one that is left", requesters[1], core.ErrLost)
@@ -153,7 +153,7 @@ func TestExtendOfOneThatShares(t *testing.T) {
 		if err := grants[0].Extend(b.Context(), time.Hour); err != nil {
 			b.Errorf("Extend: %v", err)
 		}
-		for i, h := range grants { // the server would keep the lease of one for the other, too
+		for i, h := range grants { // otherwise the server would also keep the lease of one for the other
 			if l := left(h); l < scripttest.Lease*9/10 || l > scripttest.Lease {
 				b.Errorf("after Extend for an hour reader %d has %v of %v", i, l, scripttest.Lease)
 			}
@@ -172,7 +172,7 @@ func TestExtendOfOneThatShares(t *testing.T) {
 	})
 }
 
-// The cap is of all who wait for the key in this process, in whatever mode.
+// The cap counts all callers of this process that wait for the key, in any mode.
 func TestTheWaiterCapCountsAllThatWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -206,7 +206,7 @@ func TestTheWaiterCapCountsAllThatWait(t *testing.T) {
 	})
 }
 
-// A join fails at once where waiting does not help, and in the end where it might.
+// A join fails immediately where waiting does not help, and in the end where it might.
 func TestAJoinGetsTheErrorOfTheServer(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()

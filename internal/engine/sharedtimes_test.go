@@ -32,7 +32,7 @@ func TestARenewalThatIsNotAnsweredIsSentAgain(t *testing.T) {
 	})
 }
 
-// That the last one's maximum hold is over is no reason to let those wait longer who wait for the answer.
+// The end of the last reader's maximum hold must not delay the readers that wait for the answer.
 func TestALeaseOutlivesTheMaximumHoldOfTheLastIfOthersWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -101,7 +101,7 @@ func TestOneThatReleasesTooLateTakesNothingFromTheOthers(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(requesters[0].lost) > 0 || second[0].Expired() || len(b.readers()) != 1 {
-			b.Errorf("the other one is over: the server has %v", b.readers())
+			b.Errorf("the other one has ended: the server has %v", b.readers())
 		}
 		b.release(second...)
 		b.wantFree()

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/inbox"
 )
 
-func TestReadersThatCallAtOnceShareALease(t *testing.T) {
+func TestReadersThatCallTogetherShareALease(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		const readers = 20
@@ -21,7 +21,7 @@ func TestReadersThatCallAtOnceShareALease(t *testing.T) {
 			calls = append(calls, b.call(b.e, b.requester(core.Read)))
 		}
 		held.Deliver()
-		b.wantSent("readers that call at once", "acquire")
+		b.wantSent("readers that call together", "acquire")
 		first := b.wantGranted("the first", calls[0])
 		for _, c := range calls {
 			if h := b.wantGranted("one of them", c); h.lease != first.lease || h.Token() != first.Token() {
@@ -45,7 +45,7 @@ func TestReadersThatCallAtOnceShareALease(t *testing.T) {
 }
 
 // The server's word that no writer waits is good for a while.
-func TestJoiningWithinTheLicenceSendsNothing(t *testing.T) {
+func TestJoiningWhileSharingIsAllowedSendsNothing(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
@@ -229,9 +229,9 @@ func TestAMessageIsNotForgottenForAnOlderAnswer(t *testing.T) {
 	})
 }
 
-// A call may end while the answer is on its way that would let it in.
+// A call may end while the answer that would admit it is in flight.
 func TestAJoinThatEndsBeforeItsAnswer(t *testing.T) {
-	for name, leaves := range map[string]bool{"beside others": false, "when the others have left": true} {
+	for name, leaves := range map[string]bool{"together with others": false, "when the others have left": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.warm()
@@ -291,7 +291,7 @@ func TestALeaseIsKeptForAReaderThatWaitsForTheAnswer(t *testing.T) {
 }
 
 // The batch of releases is for plain holds: readers and downgraded holds are released one by one.
-func TestReadersOfManyKeysThatLeaveAtOnce(t *testing.T) {
+func TestReadersOfManyKeysThatLeaveTogether(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.warm()
 		var all []result

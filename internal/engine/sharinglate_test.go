@@ -34,8 +34,8 @@ func (b *bubble) quiet() (deliver func()) {
 	return held.Deliver
 }
 
-// What the server said is as old as the question.
-func TestTheLicenceCountsFromTheQuestion(t *testing.T) {
+// The server's answer is as old as the question.
+func TestSharingIsAllowedFromTheQuestionOn(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first, join, deliver := b.asking()
@@ -63,11 +63,11 @@ func TestAnOldAnswerIsForReadersThatWaitedForIt(t *testing.T) {
 		late := b.call(b.e, b.requester(core.Read))
 		next := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
 		deliver()
-		b.release(b.wantGranted("who waited for the answer", early))
-		b.wantWaiting("who came after the question", late)
+		b.release(b.wantGranted("a call that waited for the answer", early))
+		b.wantWaiting("a call that came after the question", late)
 		b.wantSent("two questions", "renew", "renew")
 		next.Deliver()
-		h := b.wantGranted("who came after the question", late)
+		h := b.wantGranted("a call that came after the question", late)
 		if h.lease != first.lease {
 			b.Error("it has another lease")
 		}
@@ -120,7 +120,7 @@ func TestAWriterOfTheSameProcessIsNotForgottenForAnOlderAnswer(t *testing.T) {
 	})
 }
 
-// Who joins has at least half a lease before him, whatever the server said of writers.
+// A reader that joins has at least half a lease left, whatever the server has answered about writers.
 func TestALeaseThatIsAboutToEndIsNotJoinedWithoutARenewal(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -150,7 +150,7 @@ func TestALeaseThatIsAboutToEndIsNotJoinedWithoutARenewal(t *testing.T) {
 	})
 }
 
-// Who is subscribed only now may have missed a message since the question.
+// A process that has just subscribed may have missed a message since the question.
 func TestASubscriptionIsWorthNothingToAnEarlierQuestion(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -176,7 +176,7 @@ func TestASubscriptionIsWorthNothingToAnEarlierQuestion(t *testing.T) {
 }
 
 // Readers of one key come and go with many terms, while some are always there.
-func TestAnEntryForgetsCohortsThatAreGone(t *testing.T) {
+func TestAnEntryDropsCohortsThatHaveEnded(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		first := b.read()
@@ -197,7 +197,7 @@ func TestAnEntryForgetsCohortsThatAreGone(t *testing.T) {
 	})
 }
 
-// What is left of a block of tokens is worth nothing after a downgrade.
+// The rest of a token block is of no use after a downgrade.
 func TestADowngradedBlockOfTokensIsNotPassedOn(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()

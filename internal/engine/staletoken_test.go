@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// forgets has a server take the place of the bubble's that knows nothing, and has a clock that is behind.
+// forgets replaces the bubble's server by one without data, whose clock is behind.
 func (b *bubble) forgets(behind time.Duration) {
 	b.Helper()
 	if err := b.rdb.FlushAll(b.Context()).Err(); err != nil {
@@ -36,7 +36,7 @@ func TestTokensRiseThoughTheServersClockIsBehind(t *testing.T) {
 	}
 }
 
-// A key of which this process knows nothing has the same counter.
+// A key that is new to this process has the same counter.
 func TestTokensOfAnotherKeyRise(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
@@ -59,7 +59,7 @@ func TestAWaiterGetsAGreaterTokenThanTheOneBefore(t *testing.T) {
 		h := b.requester(core.Fair).acquire(b.T, b.e)
 		c := b.call(b.e, b.requester(core.Fair))
 		b.forgets(30 * time.Second)
-		time.Sleep(time.Minute) // until the lease is over
+		time.Sleep(time.Minute) // until the lease has expired
 		next := b.wantGranted("the waiter", c)
 		if next.Token() <= h.Token() {
 			b.Errorf("token %d after %d", next.Token(), h.Token())
@@ -68,7 +68,7 @@ func TestAWaiterGetsAGreaterTokenThanTheOneBefore(t *testing.T) {
 	})
 }
 
-// A call that has waited since before the greater token was granted counts it, too: it is one of the same key.
+// A call that has waited since before the greater token was granted also counts that token, because it is for the same key.
 func TestAWaiterOfLongAgoGetsAGreaterTokenThanTheOneBefore(t *testing.T) {
 	for _, modes := range [][2]core.Mode{
 		{core.Fair, core.Fair}, {core.Write, core.Write}, {core.Exclusive, core.Fair}, {core.Fair, core.Exclusive},
@@ -118,13 +118,13 @@ func TestReadersMayHaveAnOlderToken(t *testing.T) {
 		b.release(another.acquire(b.T, b.e))
 		h := b.read()
 		if h.Token() != first.Token() {
-			b.Errorf("token %d beside %d", h.Token(), first.Token())
+			b.Errorf("token %d next to %d", h.Token(), first.Token())
 		}
 		b.release(h, first)
 	})
 }
 
-// whileRaising has a call wait for the answer to the run that raises the counter.
+// whileRaising makes a call wait for the answer to the command that raises the counter.
 func (b *bubble) whileRaising() (c *calling, deliver func()) {
 	b.Helper()
 	b.release(b.requester(core.Exclusive).acquire(b.T, b.e))
@@ -164,7 +164,7 @@ func TestCallsThatComeWhileTheCounterIsRaisedWaitForThat(t *testing.T) {
 	})
 }
 
-// A counter that stays behind ends the calls, and does not keep the server busy for ever.
+// A counter that stays behind ends the calls, and does not keep the server busy forever.
 func TestACounterThatCannotBeRaisedEndsTheCall(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)

@@ -22,7 +22,7 @@ type oneNodeCluster struct {
 	*redis.Client
 	unknown  atomic.Int32 // how many questions for the node of a slot are not answered
 	reloads  atomic.Int32
-	promoted atomic.Pointer[redis.Client] // has its place; nil: nobody
+	promoted atomic.Pointer[redis.Client] // has its place; nil: none
 }
 
 func (c *oneNodeCluster) ForEachMaster(ctx context.Context, f func(context.Context, *redis.Client) error) error {
@@ -112,7 +112,7 @@ func TestAnInboxIsSubscribedToWhenItsNodeIsInSight(t *testing.T) {
 		b.c.unknown.Store(1)
 		b.wantByMessage("after a while", "item:1")
 		if b.c.reloads.Load() == 0 {
-			b.Error("nobody has asked where the nodes are")
+			b.Error("no question for the nodes was sent")
 		}
 	})
 }
@@ -133,13 +133,13 @@ func TestAllInboxesOfAConnectionThatFailsAreSubscribedToAnew(t *testing.T) {
 	})
 }
 
-func TestAGrantFromBeforeASubscriptionIsFoundAtOnce(t *testing.T) {
+func TestAGrantFromBeforeASubscriptionIsFoundImmediately(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
 		b.c.unknown.Store(2)
 		b.driver.Fair("held")
 		c := b.call(b.e, b.requester(core.Fair))
 		b.driver.Release("held")
-		b.wantWaiting("a call whose message nobody hears", c)
+		b.wantWaiting("a call whose message is not received", c)
 		time.Sleep(3 * inbox.Retry)
 		b.release(b.wantGranted("the call, with the subscription", c))
 	})
@@ -159,10 +159,10 @@ func TestASubscriptionThatTheNodeEndsIsMadeAnew(t *testing.T) {
 		time.Sleep(2 * inbox.Retry)
 		b.wantByMessage("after the end", "item:1")
 		if second.Subscription() != stays {
-			b.Error("another inbox was subscribed to anew, too")
+			b.Error("another inbox also subscribed anew")
 		}
 		if b.c.reloads.Load() == 0 {
-			b.Error("nobody has asked where the slot is")
+			b.Error("no question for the slot was sent")
 		}
 	})
 }
@@ -184,7 +184,7 @@ func TestASubscriptionThatIsRefusedByTheWrongNodeIsMadeAnew(t *testing.T) {
 	})
 }
 
-func TestAnInboxThatNobodyUsesIsGivenUp(t *testing.T) {
+func TestAnUnusedInboxIsGivenUp(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
 		b.handOver("item:1")
 		b.handOver("item:2")
@@ -201,7 +201,7 @@ func TestAnInboxThatNobodyUsesIsGivenUp(t *testing.T) {
 	})
 }
 
-// Who waits for long uses it.
+// A long wait uses it.
 func TestAnInboxOfALongWaitIsKept(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
 		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Fair, Lease: 3 * inbox.Idle})
@@ -222,7 +222,7 @@ func TestAnInboxOfALongWaitIsKept(t *testing.T) {
 }
 
 // A master that hangs does not say that another one has its place.
-func TestInboxesFollowAtOnceWhenANodeIsDeposed(t *testing.T) {
+func TestInboxesFollowImmediatelyWhenANodeIsDeposed(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
 		b.handOver("item:1")
 		b.c.promoted.Store(b.s.NewClient(b.T, b.wire.Use))
@@ -235,15 +235,15 @@ func TestInboxesFollowAtOnceWhenANodeIsDeposed(t *testing.T) {
 	})
 }
 
-// A connection with inboxes may be the first to notice that its node is away, and the only one.
-func TestAnInboxWhoseConnectionFailsHasTheClusterAsked(t *testing.T) {
+// A connection with inboxes may be the first, and the only one, to notice that its node is unreachable.
+func TestAFailedInboxConnectionMakesTheClusterBeAskedForMasters(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
 		b.handOver("item:1")
 		before := b.c.reloads.Load()
 		b.wire.Cut()
 		time.Sleep(inbox.Retry / 2)
 		if b.c.reloads.Load() == before {
-			b.Error("nobody has asked who is master")
+			b.Error("no question for the masters was sent")
 		}
 		b.wire.Restore()
 		b.wantByMessage("afterwards", "item:1")
@@ -255,12 +255,12 @@ func TestAPollThatIsNotAnsweredHasTheClusterAsked(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
 		b.driver.Fair("held")
 		c := b.call(b.e, b.requester(core.Fair))
-		time.Sleep(script.PollInterval / 2) // the first poll is on its way in the middle of the next two intervals
+		time.Sleep(script.PollInterval / 2) // the first poll is in flight in the middle of the next two intervals
 		before := b.c.reloads.Load()
 		b.wire.Silence()
 		time.Sleep(2 * script.PollInterval)
 		if b.c.reloads.Load() == before {
-			b.Error("nobody has asked who is master")
+			b.Error("no question for the masters was sent")
 		}
 		b.wire.Restore()
 		b.driver.Release("held")

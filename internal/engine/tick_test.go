@@ -29,7 +29,7 @@ func TestATickIsNotBegunByAHoldThatIsGone(t *testing.T) {
 				b.Error(err)
 			}
 		default:
-			b.Error("the loss is not told")
+			b.Error("the loss was not reported")
 		}
 		if _, err := h.Release(time.Second); !errors.Is(err, core.ErrLost) {
 			b.Errorf("Release: %v, want ErrLost", err)
@@ -46,7 +46,7 @@ func TestATickIsNotBegunByAHoldThatIsGone(t *testing.T) {
 	})
 }
 
-// Whether a server that refuses will go on doing so decides how soon it is asked again.
+// Whether a server will continue to refuse decides how soon it is asked again.
 func TestATickIsBegunWhenTheServerIsReady(t *testing.T) {
 	for refusal, tt := range map[string]struct{ least, most time.Duration }{
 		"TRYAGAIN Multiple keys request during rehashing of slot": {900 * time.Millisecond, 2 * time.Second},

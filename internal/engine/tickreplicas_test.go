@@ -9,8 +9,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A tick is begun, and marked, once replicas have the note of it: the server that takes the master's place has it, too.
-func TestWhatIsNotedOfATickCountsOnceReplicasHaveIt(t *testing.T) {
+// A tick counts as begun, or marked, once replicas have its record, so that the server that replaces the master also has it.
+func TestTheRecordOfATickCountsOnceReplicasHaveIt(t *testing.T) {
 	for what, note := range map[string]func(b *replicatedBubble, h *hold, ctx context.Context) error{
 		"its beginning": func(_ *replicatedBubble, h *hold, ctx context.Context) error {
 			answer, _, err := h.BeginTick(ctx, tickNow())
@@ -50,7 +50,7 @@ func TestWhatIsNotedOfATickCountsOnceReplicasHaveIt(t *testing.T) {
 	}
 }
 
-// An answer that says what others have noted rests on nothing that this run has written.
+// An answer about the record of others does not depend on what this execution has written.
 func TestATickThatIsNotBegunNeedsNoReplicas(t *testing.T) {
 	inReplicatedBubble(t, func(b *replicatedBubble) {
 		h := b.requester(core.Fair).acquire(b.T, b.e)

@@ -35,7 +35,7 @@ func TestALeaseWithoutHoldsThatMayNotBeSharedIsReleased(t *testing.T) {
 	})
 }
 
-// Released on its own, it might be in the way of others for as long as that takes, though nobody has it.
+// A separate release would leave the lock taken for as long as the release takes, although no caller holds it.
 func TestALeaseWithoutHoldsEndsWithTheRequestThatReplacesIt(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -51,8 +51,8 @@ func TestALeaseWithoutHoldsEndsWithTheRequestThatReplacesIt(t *testing.T) {
 	})
 }
 
-// The lock may be free for readers by the time of the answer: only the server knows.
-func TestATryBesideTheRequestThatReplacesASharedLeaseWaitsForTheAnswer(t *testing.T) {
+// The lock may be free for readers when the answer arrives: only the server can tell.
+func TestATryDuringTheRequestThatReplacesASharedLeaseWaitsForTheAnswer(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		join, writer, deliver := b.unheld()

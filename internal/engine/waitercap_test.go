@@ -9,8 +9,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// together starts five readers with a cap while the script's answer to the first is on its way, and
-// returns when it has come.
+// together starts five readers with a cap while the answer of the script to the first is in flight, and returns when the answer
+// has arrived.
 func (b *bubble) together(script string, most int) (calls []*calling) {
 	b.Helper()
 	held := b.wire.HoldReply(script)
@@ -61,7 +61,7 @@ func TestTheWaiterCapHoldsForReadersThatFindAWriterInTheWay(t *testing.T) {
 	})
 }
 
-// Who was refused does not count as one that waits.
+// A refused call does not count as a waiter.
 func TestTheWaiterCapDoesNotCountRefusedCalls(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
@@ -84,7 +84,7 @@ func TestTheWaiterCapDoesNotCountRefusedCalls(t *testing.T) {
 	})
 }
 
-func TestTheWaiterCapForgetsLeasesThatAreOver(t *testing.T) {
+func TestTheWaiterCapDropsEndedLeases(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		capped := func() *calling {

@@ -26,8 +26,8 @@ func (b *bubble) status() *inspect.Status {
 	return s
 }
 
-// waiting is what an operator sees of those who wait: how many calls behind the holder, and for how many each
-// ticket stands.
+// waiting returns an operator's view of the waiters: the number of calls behind the holder, and the number of calls that share
+// each ticket.
 func (b *bubble) waiting() string {
 	b.Helper()
 	behind, tickets := 0, []int{}
@@ -72,7 +72,7 @@ func (b *bubble) stop(all []*calling) {
 	}
 }
 
-// terms are those of holds whose renewals are of no use for this.
+// terms are options of holds. Reports must not depend on the renewals of any of them.
 var terms = map[string]func(*core.Request){
 	"a usual lease": func(*core.Request) {},
 	"a long lease":  func(r *core.Request) { r.Lease = time.Hour },
@@ -80,7 +80,7 @@ var terms = map[string]func(*core.Request){
 	"a brief lease": func(r *core.Request) { r.Lease = 300 * time.Millisecond },
 }
 
-func TestAnOperatorSeesWhoSharesATicket(t *testing.T) {
+func TestAnOperatorSeesTheCallsThatShareATicket(t *testing.T) {
 	for name, edit := range terms {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
@@ -105,7 +105,7 @@ func TestAnOperatorSeesWhoSharesATicket(t *testing.T) {
 	}
 }
 
-func TestAnOperatorSeesReadersWhoShareATicket(t *testing.T) {
+func TestAnOperatorSeesTheReadersThatShareATicket(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Write).acquire(b.T, b.e)
 		reads := func(r *core.Request) { r.Mode = core.Read }
@@ -122,7 +122,7 @@ func TestAnOperatorSeesReadersWhoShareATicket(t *testing.T) {
 	})
 }
 
-// longest is since when the first of those waits who wait behind the holder, as an operator sees it.
+// longest returns since when the first call behind the holder has waited, in an operator's view.
 func (b *bubble) longest() time.Time {
 	b.Helper()
 	for _, w := range b.status().Waiters {
@@ -171,8 +171,8 @@ func TestAnOperatorSeesSinceWhenTheFirstWaitsInTheHoldersProcess(t *testing.T) {
 	}
 }
 
-// Of a lock that is passed on quickly nobody has to know since when the first waits.
-func TestBriefWaitsBehindOneAnotherAreNotTold(t *testing.T) {
+// For a lock that is passed on quickly, the wait of the first caller is of no interest.
+func TestBriefWaitsBehindOneAnotherAreNotReported(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
@@ -191,24 +191,24 @@ func TestBriefWaitsBehindOneAnotherAreNotTold(t *testing.T) {
 	})
 }
 
-// What the lock's next holder has behind it is seen at once, and right within a second.
-func TestAnOperatorSeesWhoWaitsWhenTheLockChangesHands(t *testing.T) {
+// The waiters behind the lock's next holder are visible immediately, and their number is right within a second.
+func TestAnOperatorSeesTheWaitersWhenTheLockChangesHands(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		b.warm() // who subscribes when he waits polls at once
+		b.warm() // a process that subscribes when it waits polls immediately
 		other := b.engine()
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
 		there := b.waitersOf(other, 6)
 		b.wantSeen("six calls", promptly, "0 [6]")
-		b.stop(there[4:]) // the server is not told yet
+		b.stop(there[4:]) // not yet reported
 		here := b.waitersOf(b.e, 3)
 		h.lease.passes = b.e.cfg.LocalPasses // it is the others' turn
 		b.release(h)
-		b.wantSeen("at once", 0, "5 [3]")
+		b.wantSeen("immediately", 0, "5 [3]")
 		b.wantSeen("soon", promptly, "3 [3]")
 		h = b.wantGranted("the next one", there[0])
 		b.stop(there[1:4])
 		b.release(h)
-		b.wantSeen("at once", 0, "2 []")
+		b.wantSeen("immediately", 0, "2 []")
 		h = b.wantGranted("the last process", here[0])
 		b.stop(here[1:])
 		b.wantSeen("soon", promptly, "0 []")
@@ -217,15 +217,15 @@ func TestAnOperatorSeesWhoWaitsWhenTheLockChangesHands(t *testing.T) {
 	})
 }
 
-// Callers who come and go cost few commands, and those who stay none.
-func TestTheServerIsToldOfAChangeOnly(t *testing.T) {
+// Callers that come and go cost few commands, and callers that stay cost none.
+func TestOnlyChangesAreReported(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		a := b.requester(core.Exclusive)
 		a.Lease = time.Hour
 		h := a.acquire(b.T, b.e)
 		time.Sleep(10 * time.Second)
-		b.wantSent("a hold that nobody waits for", "acquire")
+		b.wantSent("a hold without waiters", "acquire")
 		waiters := b.waitersOf(b.e, 10)
 		b.stop(waiters[8:])
 		time.Sleep(10 * time.Minute)
@@ -235,7 +235,7 @@ func TestTheServerIsToldOfAChangeOnly(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if n := b.sent()["tell"]; n > 0 {
-			b.Errorf("calls that have gone when the server is told: %d runs", n)
+			b.Errorf("calls that have left before the report: %d executions", n)
 		}
 		b.stop(waiters[4:])
 		time.Sleep(promptly)
@@ -253,8 +253,8 @@ func TestTheServerIsToldOfAChangeOnly(t *testing.T) {
 	})
 }
 
-// A hold that is over before anybody could have looked tells nothing.
-func TestTheServerIsNotToldOfABriefWait(t *testing.T) {
+// A hold that ends before an operator could look reports nothing.
+func TestABriefWaitIsNotReported(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
@@ -272,7 +272,7 @@ func TestTheServerIsNotToldOfABriefWait(t *testing.T) {
 	})
 }
 
-func TestTheServerIsToldAgainAfterASilence(t *testing.T) {
+func TestAReportWithoutAnAnswerIsRepeated(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		a := b.requester(core.Exclusive)

@@ -19,7 +19,7 @@ type resource struct {
 	t       *testing.T
 	readers atomic.Int32
 	writers atomic.Int32
-	token   int64 // of the latest writer; the race detector looks after it as well
+	token   int64 // of the latest writer; the race detector also watches it
 }
 
 func (s *resource) write(h core.Hold) {
@@ -46,7 +46,7 @@ func (s *resource) read(h core.Hold) {
 	s.readers.Add(-1)
 }
 
-func TestWritersExcludeEverybodyWhateverCallsDo(t *testing.T) {
+func TestWritersExcludeAllOthersWhateverCallsDo(t *testing.T) {
 	const goroutines, calls = 16, 1500
 	var l inproc.Locks
 	s := &resource{t: t}

@@ -7,7 +7,7 @@ func (l *Locks) Keys() int {
 	return len(l.keys)
 }
 
-// Ticks returns of how many ticks something is known.
+// Ticks returns the number of ticks that have a record.
 func (l *Locks) Ticks() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

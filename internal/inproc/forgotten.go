@@ -7,17 +7,16 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A hold that nobody can release any more is looked for only where it is in the way: when a call for its key does not get
-// the lock at once, and in pauses while the call waits. As on Redis it lasts for its lease from then on, because the work
-// that it was taken for may still be running.
+// The process checks for a hold that can no longer be released only where it is in the way: when a call for its key does not get
+// the lock immediately, and repeatedly while that call waits. As on Redis, such a hold then lasts for its lease, because the work
+// for which it was taken may still be running.
 
-// longestPause is after how long a call that waits looks for the last time. The first pause is core.StallAfter, and
-// each is twice as long as the one before. They have an end so that a bubble of testing/synctest still finds that all of
-// its goroutines wait for one another.
+// longestPause is the longest pause between two checks of a waiting call. The first pause is core.StallAfter, and they double.
+// They end so that a bubble of testing/synctest can detect that all its goroutines wait for one another.
 const longestPause = 24 * time.Hour
 
-// findForgotten returns the holds of e that are seen to be forgotten now; l.mu is held. Young holds are not looked at,
-// because that would cost something where a lock is only busy. A minimum hold is waited for.
+// findForgotten returns the holds of e that have just been found to be forgotten; l.mu is held. It skips young holds, because
+// checking them would cost time where a lock is merely busy, and holds with an unfinished minimum hold.
 func (e *entry) findForgotten() (found []*hold) {
 	for _, h := range e.holds {
 		if h.Req.Fixed || clock.Since(h.Since) < core.StallAfter || !h.BecomesForgotten() {
@@ -32,15 +31,15 @@ func (e *entry) findForgotten() (found []*hold) {
 	return found
 }
 
-// reportForgotten tells the callers of holds that were found.
+// reportForgotten notifies the callers of these holds.
 func (l *Locks) reportForgotten(found []*hold) {
 	for _, h := range found {
 		h.Req.Events.Forgotten(h.Local(), h.Deadline().Time())
 	}
 }
 
-// lookForForgotten looks now and then until stop.
-func (w *waiter) lookForForgotten() *pauses {
+// checkForgotten checks for forgotten holds in pauses until stop is called.
+func (w *waiter) checkForgotten() *pauses {
 	return startPauses(core.StallAfter, func() {
 		w.Lock()
 		found := w.entry.findForgotten()

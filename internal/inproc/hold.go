@@ -9,19 +9,19 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// A hold is one acquisition of a key. Its fields other than the first three are guarded by locks.mu.
+// A hold is one acquisition of a key. locks.mu guards all fields except the first three.
 type hold struct {
 	localq.Hold
 	locks *Locks
 	slots []int // of a permit
 
 	entry    *entry
-	index    int           // in the entry's holds; -1: not there any more
-	name     string        // for detectors of deadlocks; "": none has asked yet
-	granted  int64         // as they order it (µs)
+	index    int           // in the entry's holds; -1: removed
+	name     string        // for deadlock detectors; "": not yet requested
+	granted  int64         // when it was granted, for deadlock detectors (µs)
 	lease    time.Duration // how long the hold lasts after a renewal
 	ends     clock.Instant // when a fixed lease ends
-	deadline clock.Instant // zero: none, because the process that renews it is also the one that stores it
+	deadline clock.Instant // zero: none, because the process that would renew the lease also stores it
 	limit    *clock.Timer  // ends the hold at its deadline
 }
 
@@ -70,7 +70,7 @@ func (h *hold) stopLimit() {
 	}
 }
 
-// expire ends the hold as lost if its deadline has passed; an Extend may have moved it.
+// expire ends the hold as lost if its deadline has passed. An Extend may have moved it.
 func (h *hold) expire() {
 	h.locks.mu.Lock()
 	lost := !h.Over && h.isPast()
@@ -89,7 +89,7 @@ func (h *hold) outOfTime() error { return h.OutOfTime(clock.Now(), "its time ran
 
 func (h *hold) isPast() bool { return !h.deadline.IsZero() && clock.Until(h.deadline) <= 0 }
 
-// end ends h, and grants its key to the next; l.mu is held. lost is nil if it was released.
+// end ends h, and grants its key to the next waiter; l.mu is held. lost is nil if h was released.
 func (l *Locks) end(h *hold, lost error) {
 	if !h.Over {
 		h.End(lost)
@@ -105,10 +105,10 @@ func (l *Locks) end(h *hold, lost error) {
 	e.holds = e.holds[:last]
 	h.index = -1
 	e.freeSlots(h)
-	l.settle(e)
+	l.grantNext(e)
 }
 
-// describe describes h as a holder. It has no lease that could run out, but for a fixed one.
+// describe describes h as a holder. Only a fixed lease has a TTL.
 func (h *hold) describe() core.Holder {
 	now, at := clock.Both()
 	d := h.Describe("local", 0, now, at)
@@ -125,7 +125,7 @@ func (h *hold) describe() core.Holder {
 	return d
 }
 
-// check returns why h is over, nil if it is not.
+// check returns why h has ended, or nil if it has not.
 func (h *hold) check() error {
 	if !h.Over && h.isPast() {
 		return core.ErrLost
@@ -201,11 +201,11 @@ func (h *hold) Release(time.Duration) (int, error) {
 		h.linger(rest)
 		return waiters, nil
 	}
-	l.end(h, err) // an error says that its timer is late
+	l.end(h, err) // an error means that its timer is late
 	return waiters, err
 }
 
-// linger keeps the key taken for a while though the hold is over.
+// linger keeps the key taken for a while although the hold has ended.
 func (h *hold) linger(rest time.Duration) {
 	h.End(nil)
 	h.stopLimit()

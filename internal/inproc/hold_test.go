@@ -14,7 +14,7 @@ func TestAHoldIsLostAtItsDeadlineEvenIfItsTimerIsLate(t *testing.T) {
 		bubble(t, func(r *rig) {
 			c := r.write(fixed(time.Second))
 			next := r.write(minHold(time.Second))
-			time.Sleep(time.Second) // the timer is due as well
+			time.Sleep(time.Second) // the timer is also due
 			r.is("Downgrade", c.hold.Downgrade(context.Background()), core.ErrLost)
 			_, err := c.hold.Release(0)
 			r.is("Release", err, core.ErrLost)
@@ -29,7 +29,7 @@ func TestExpireInTheInstantInWhichAMinimumHoldEnds(t *testing.T) {
 		bubble(t, func(r *rig) {
 			r.release(r.write(minHold(time.Second)))
 			one, two := r.read(), r.read()
-			time.Sleep(time.Second) // the timer is due as well
+			time.Sleep(time.Second) // the timer is also due
 			r.Expire(key)
 			synctest.Wait()
 			lost := len(one.reported().losses) + len(two.reported().losses)

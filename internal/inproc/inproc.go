@@ -17,24 +17,23 @@ import (
 type Locks struct {
 	mu    sync.Mutex
 	keys  map[string]*entry
-	token int64 // the greatest one so far
+	token int64 // the greatest token so far
 	ticks map[tickID]*tickNote
 }
 
-// An entry is the state of one key. It exists while the key is held or waited for, or a place in its queue
-// is kept.
+// An entry is the state of one key. It exists while the key is held or waited for, or a place in its queue is kept.
 type entry struct {
 	key       string
-	holds     []*hold               // of readers, or one that excludes all others
+	holds     []*hold               // of readers, of a semaphore, or one that excludes all others
 	phase     core.Mode             // of the holds, or of the last ones if there are none
-	token     int64                 // of the latest hold that excluded others; the readers after it have it too
-	used      int                   // the weight of the permits, if they are some
-	slots     []bool                // those that are taken
+	token     int64                 // of the latest hold that excluded others, and of the readers after it
+	used      int                   // the weight of all permits
+	slots     []bool                // the permit slots that are taken
 	writers   queue                 // waiters of all modes but Read
-	readers   queue                 // waiters for a writer, which holds the key or waits for it too
+	readers   queue                 // readers that wait because a writer holds the key or also waits for it
 	last      int64                 // the place at the end of the queue
-	places    map[string]*keptPlace // kept, by their names
-	notifying bool                  // the waiters are about to be notified of their positions
+	places    map[string]*keptPlace // kept places, by name
+	notifying bool                  // a notification of the waiters' positions is scheduled
 }
 
 // Acquire implements core.Locks.
@@ -78,7 +77,7 @@ func (l *Locks) entry(key string) *entry {
 	return e
 }
 
-// isFreeFor reports whether one more request need not wait. A key that nobody holds has no waiters.
+// isFreeFor reports whether another request need not wait. A key without holders has no waiters.
 func (e *entry) isFreeFor(r *core.Request) bool {
 	switch {
 	case len(e.holds) == 0:
@@ -89,7 +88,7 @@ func (e *entry) isFreeFor(r *core.Request) bool {
 	return r.Mode == core.Read && e.phase == core.Read || e.fits(r)
 }
 
-// refuse returns why r may not wait, nil if it may.
+// refuse returns an error if r may not wait.
 func (l *Locks) refuse(e *entry, r *core.Request) error {
 	switch waiting := e.waiting(); {
 	case r.Wait == 0:
@@ -101,9 +100,9 @@ func (l *Locks) refuse(e *entry, r *core.Request) error {
 	return nil
 }
 
-// settle grants e to the waiters that may have it. After a writer these are all waiting readers, after
-// readers one writer. While readers hold the key, more are admitted unless a writer waits.
-func (l *Locks) settle(e *entry) {
+// grantNext grants e to the next waiters. After a writer these are all waiting readers, after readers one writer. While readers
+// hold the key, more are admitted unless a writer waits.
+func (l *Locks) grantNext(e *entry) {
 	held, reading := len(e.holds) > 0, e.phase == core.Read
 	switch {
 	case held && e.phase == core.Permit:
@@ -128,12 +127,12 @@ func (l *Locks) admitReaders(e *entry) {
 }
 
 func (l *Locks) grantTo(e *entry, w *waiter) {
-	l.keepPlace(e, w.Req, w.place) // after a loss a call may come back to it
+	l.keepPlace(e, w.Req, w.place) // after a loss the call may return to it
 	l.notifyLater(e)
 	w.Finish(l.grant(e, w.Req), nil)
 }
 
-// shownHolders is how many holders a snapshot has at most, as on Redis.
+// shownHolders limits the holders in a snapshot, as on Redis.
 const shownHolders = 8
 
 // holders describes the holders of e.
@@ -146,7 +145,7 @@ func (e *entry) holders() []core.Holder {
 	return holders
 }
 
-// Expire loses the holds of key.
+// Expire ends the holds of key as lost.
 func (l *Locks) Expire(key string) {
 	for _, h := range l.expire(key) {
 		h.Req.Events.Lost(fmt.Errorf("%w: its lease ran out", core.ErrLost))

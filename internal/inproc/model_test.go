@@ -45,13 +45,13 @@ func (r *rig) doesWhatAModelDoes(t *rapid.T) {
 	m.end()
 }
 
-// A model is what the lock should do, in its simplest form.
+// A model is the expected behaviour of the lock in its simplest form.
 type model struct {
 	*rig
 	holds   []*modelCall // without lost ones; a released one may stay here for its minimum time
 	waiting []*modelCall // in their order
-	ended   []*modelCall // holds that are over
-	reading bool         // the present phase, or the one before
+	ended   []*modelCall // holds that have ended
+	reading bool         // the present phase, or the last one
 	token   int64
 	places  int
 	kept    map[string]modelPlace
@@ -100,7 +100,7 @@ func (m *model) call(t *rapid.T, mode core.Mode) {
 	m.begin(&modelCall{call: m.settled(mode, opts)})
 }
 
-// begin decides what becomes of a new call.
+// begin decides the outcome of a new call.
 func (m *model) begin(c *modelCall) {
 	if len(m.holds) == 0 || m.reading && c.reads() && !slices.ContainsFunc(m.waiting, writes) {
 		m.grant(c)
@@ -151,7 +151,7 @@ func (m *model) grant(c *modelCall) {
 	m.holds = append(m.holds, c)
 }
 
-// admit grants the lock to the first waiters that may have it, at most so many.
+// admit grants the lock to the first waiters that may have it, up to a limit.
 func (m *model) admit(mayRun func(*modelCall) bool, most int) {
 	var stay []*modelCall
 	for _, c := range m.waiting {
@@ -166,8 +166,8 @@ func (m *model) admit(mayRun func(*modelCall) bool, most int) {
 	m.waiting = stay
 }
 
-// settle is the rule of phases.
-func (m *model) settle() {
+// settle applies the rule of phases.
+func (m *model) grantNext() {
 	const all = -1
 	readersWait := slices.ContainsFunc(m.waiting, (*modelCall).reads)
 	writersWait := slices.ContainsFunc(m.waiting, writes)
@@ -216,7 +216,7 @@ func (m *model) lose(c *modelCall) {
 func (m *model) endHold(c *modelCall) {
 	m.holds = without(m.holds, c)
 	m.ended = append(m.ended, c)
-	m.settle()
+	m.grantNext()
 }
 
 func without(from []*modelCall, c *modelCall) []*modelCall {
@@ -248,11 +248,11 @@ func (m *model) stop(c *modelCall) {
 	m.left(c)
 }
 
-// left is what happens after c gave up.
+// left updates the model after c gave up.
 func (m *model) left(c *modelCall) {
 	m.waiting = without(m.waiting, c)
 	m.keepPlace(c)
-	m.settle()
+	m.grantNext()
 }
 
 func (m *model) expire(t *rapid.T) {
@@ -262,14 +262,14 @@ func (m *model) expire(t *rapid.T) {
 		m.ended = append(m.ended, c)
 	}
 	m.holds = nil
-	m.settle()
+	m.grantNext()
 }
 
 func (m *model) passTime(t *rapid.T) {
 	m.pass(time.Duration(rapid.IntRange(1, 40).Draw(t, "time")) * time.Millisecond)
 }
 
-// pass lets time pass, and does what is due meanwhile.
+// pass lets time pass, and applies the events that are due.
 func (m *model) pass(d time.Duration) {
 	for end := time.Now().Add(d); ; {
 		at, happen := m.next()
@@ -282,7 +282,7 @@ func (m *model) pass(d time.Duration) {
 	}
 }
 
-// next returns what happens next by itself, and when.
+// next returns the next event that happens by itself, and its time.
 func (m *model) next() (at time.Time, happen func()) {
 	sooner := func(t time.Time, f func()) {
 		if !t.IsZero() && (happen == nil || t.Before(at)) {
@@ -329,7 +329,7 @@ func (m *model) check(*rapid.T) {
 	}
 }
 
-// end checks that nothing is left when all calls have given up and all places are over.
+// end checks that nothing is left when all calls have given up and all places have expired.
 func (m *model) end() {
 	for len(m.waiting) > 0 {
 		m.stop(m.waiting[0])
@@ -337,7 +337,7 @@ func (m *model) end() {
 	for _, c := range m.live() {
 		m.unlock(c)
 	}
-	m.pass(time.Second) // nothing is kept for longer
+	m.pass(time.Second) // no place is kept longer
 	if n := m.Keys(); n != 0 {
 		m.t.Errorf("%d keys are left", n)
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 )
 
-// A nested wait is one whose context has other holds: it may be in a deadlock. One with locks on Redis, too, is found by
-// the waits for those.
+// A nested wait is a wait whose context has other holds. It may be in a deadlock. A deadlock that also involves locks on Redis is
+// found by the waits for those.
 type nested struct {
 	deadlock.Nested
 	w      *waiter
 	ticket string
-	looks  *pauses // between looks; nil: there are none
+	checks *pauses // between checks; nil: there are none
 }
 
-// beginNested registers a wait, if it is nested; else it returns nil.
+// beginNested registers a wait and returns it if it is nested; otherwise it returns nil.
 func (w *waiter) beginNested() *nested {
 	chain, ok := w.Ctx.Value(core.ChainKey{}).(core.Chain)
 	if !ok || w.Req.Once || w.Req.Leads {
@@ -34,14 +34,14 @@ func (w *waiter) beginNested() *nested {
 		return nil
 	}
 	if w.Req.Detect > 0 {
-		n.looks = startPauses(w.Req.Detect, n.LookWithin)
+		n.checks = startPauses(w.Req.Detect, n.CheckWithin)
 	}
 	return n
 }
 
 // end ends the registration.
 func (n *nested) end() {
-	n.looks.stop()
+	n.checks.stop()
 	n.End()
 }
 
@@ -52,7 +52,7 @@ func (n *nested) State() (ticket string, waits bool) {
 	return n.ticket, !n.w.IsOver()
 }
 
-// id is the waiter's ticket for detectors of deadlocks. locks.mu is held.
+// id returns the waiter's ticket for deadlock detectors. locks.mu is held.
 func (w *waiter) id() string {
 	if w.ticket == "" {
 		w.ticket = deadlock.Shared.NewID()
@@ -69,7 +69,7 @@ func (h *hold) Standing() core.Standing {
 	}
 }
 
-// id is the hold's lease for detectors of deadlocks. locks.mu is held.
+// id returns the hold's lease for deadlock detectors. locks.mu is held.
 func (h *hold) id() string {
 	if h.name == "" {
 		h.name, h.granted = deadlock.Shared.NewID(), h.Since.Time().UnixMicro()
@@ -96,12 +96,12 @@ func (e *entry) view() *deadlock.View {
 		return v
 	}
 	for _, h := range e.holds {
-		if !h.Over { // else the key only stays taken
+		if !h.Over { // otherwise the key only stays taken
 			v.Holders = append(v.Holders, deadlock.Holder{Lease: h.id(), Reads: e.phase == core.Read, Weight: h.Req.Weight})
 		}
 	}
 	if e.phase != core.Read && e.phase != core.Permit {
-		return v // who waits behind an exclusive hold does not matter
+		return v // waiters behind an exclusive hold do not matter
 	}
 	for _, w := range e.writers[:min(len(e.writers), deadlock.MaxHolders)] {
 		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: w.id(), Weight: w.Req.Weight, Of: w.Req.Permits})
@@ -109,7 +109,7 @@ func (e *entry) view() *deadlock.View {
 	return v
 }
 
-// Inbox implements deadlock.Site: there is none.
+// Inbox implements deadlock.Site: locks within a process have no inbox.
 func (l *Locks) Inbox(string) string { return "" }
 
 // Lasts implements deadlock.Site.

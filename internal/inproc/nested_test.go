@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 )
 
-// A chainOf is what the context of a hold has.
+// A chainOf is the chain of a hold's context.
 type chainOf struct{ *call }
 
 func (c chainOf) Live() []core.Held { return []core.Held{{Hold: c.hold, Key: c.req.Key}} }
@@ -30,8 +30,8 @@ func leads(c *call)        { c.req.Leads = true }
 func once(c *call)         { c.req.Once = true }
 func looks(c *call)        { c.req.Detect = time.Second }
 
-// circle has two calls wait for one another, and passes a minute.
-func (r *rig) circle(opts ...option) (a, b, wantsA, wantsB *call) {
+// cycle makes two calls wait for one another, and lets a minute pass.
+func (r *rig) cycle(opts ...option) (a, b, wantsA, wantsB *call) {
 	r.t.Helper()
 	a, b = r.write(on("a")), r.write(on("b"))
 	wantsB = r.below(a, append(opts, on("b"))...)
@@ -41,12 +41,12 @@ func (r *rig) circle(opts ...option) (a, b, wantsA, wantsB *call) {
 	return a, b, wantsA, wantsB
 }
 
-// They wait for long by their nature, and nobody who does not look is ended.
-func TestLeadersJobsAndWhoDoesNotLookAreNotEnded(t *testing.T) {
+// Leaders and jobs are expected to wait for long, and a wait without detection is never ended.
+func TestLeadersJobsAndWaitsWithoutDetectionAreNotEnded(t *testing.T) {
 	for name, opts := range map[string][]option{"leaders": {looks, leads}, "jobs": {looks, once}, "who does not look": nil} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(r *rig) {
-				a, b, wantsA, wantsB := r.circle(opts...)
+				a, b, wantsA, wantsB := r.cycle(opts...)
 				r.wait(wantsA, wantsB)
 				r.release(a, b, wantsA, wantsB)
 			})
@@ -54,8 +54,8 @@ func TestLeadersJobsAndWhoDoesNotLookAreNotEnded(t *testing.T) {
 	}
 }
 
-// It looks again: the circle is closed by a call that does not look, after the first look. Nobody is ended before it.
-func TestACallLooksAgainAndAgain(t *testing.T) {
+// A wait is checked again: after its first check, a call without detection closes the cycle. No wait is ended before that.
+func TestAWaitIsCheckedRepeatedly(t *testing.T) {
 	bubble(t, func(r *rig) {
 		a, b := r.write(on("a")), r.write(on("b"))
 		wantsA := r.below(b, on("a"), looks)
@@ -69,8 +69,8 @@ func TestACallLooksAgainAndAgain(t *testing.T) {
 	})
 }
 
-// A key with too many holders is taken to get free.
-func TestAKeyWithTooManyHoldersIsNotLookedAt(t *testing.T) {
+// A key with too many holders is assumed to become free.
+func TestAKeyWithTooManyHoldersIsNotExamined(t *testing.T) {
 	for holders, deadlocks := range map[int]int{deadlock.MaxHolders: 1, deadlock.MaxHolders + 1: 0} {
 		bubble(t, func(r *rig) {
 			other := r.write(on("other"))
@@ -102,7 +102,7 @@ func TestAKeyWithTooManyHoldersIsNotLookedAt(t *testing.T) {
 	}
 }
 
-// However a nested wait ends, others are not told of it any more.
+// However a nested wait ends, it is removed from the registry.
 func TestNothingOfANestedWaitIsLeft(t *testing.T) {
 	bubble(t, func(r *rig) {
 		a, b := r.write(on("a")), r.write(on("b"))

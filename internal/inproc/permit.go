@@ -6,19 +6,19 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Permits of a semaphore (rule 26 of docs/protocol.md): they are in strict order, and the head of the queue is granted its own
-// as soon as the weight is free, by its own n.
+// Permits of a semaphore (rule 26 of docs/protocol.md) are granted in strict order: the head of the queue receives its permits as
+// soon as its weight is free, according to its own n.
 
-// checkKind returns an error if r wants a permit of a key that is for locks, or the reverse.
+// checkKind returns an error if r requests a permit of a key that is used for locks, or the reverse.
 func (e *entry) checkKind(r *core.Request) error {
 	first := e.anyRequest()
 	if first == nil || (first.Permits > 0) == (r.Permits > 0) {
 		return nil
 	}
-	return &core.AcquireError{Err: fmt.Errorf("%w: the key is used in the mode %v, and this is %v", core.ErrWrongType, first.Mode, r.Mode)}
+	return &core.AcquireError{Err: fmt.Errorf("%w: the key is in use with mode %v, the request has mode %v", core.ErrWrongType, first.Mode, r.Mode)}
 }
 
-// anyRequest returns one that holds the key or waits for it; nil: there is none.
+// anyRequest returns a request that holds the key or waits for it, or nil if there is none.
 func (e *entry) anyRequest() *core.Request {
 	switch {
 	case len(e.holds) > 0:
@@ -29,7 +29,7 @@ func (e *entry) anyRequest() *core.Request {
 	return nil
 }
 
-// fits reports whether r wants a permit whose weight is free.
+// fits reports whether r requests a permit whose weight is free.
 func (e *entry) fits(r *core.Request) bool {
 	return e.phase == core.Permit && r.Permits > 0 && e.used+r.Weight <= r.Permits
 }
@@ -41,7 +41,7 @@ func (l *Locks) grantPermits(e *entry) {
 	}
 }
 
-// takeSlots takes the lowest slots that are free.
+// takeSlots takes the lowest free slots.
 func (e *entry) takeSlots(h *hold) {
 	if h.Req.Permits == 0 {
 		return
@@ -58,7 +58,7 @@ func (e *entry) takeSlots(h *hold) {
 	}
 }
 
-// freeSlots gives back what takeSlots took.
+// freeSlots frees the slots that takeSlots has taken.
 func (e *entry) freeSlots(h *hold) {
 	if h.Req.Permits == 0 {
 		return

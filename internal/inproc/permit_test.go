@@ -22,7 +22,7 @@ func (r *rig) slots(c *call, want ...int) {
 	}
 }
 
-// A heavy one at the head is overtaken by nobody, though others would fit.
+// No call overtakes a heavy call at the head, even if it would fit.
 func TestPermitsAreGrantedInTheOrderOfTheQueue(t *testing.T) {
 	bubble(t, func(r *rig) {
 		a, b, c := r.permit(4, 2), r.permit(4, 1), r.permit(4, 1)
@@ -64,13 +64,13 @@ func TestSlotsThatWereGivenBackAreUsedAgain(t *testing.T) {
 		r.release(calls[1], calls[3], calls[4])
 		heavy := r.permit(8, 5)
 		r.slots(heavy, 1, 3, 4, 6, 7)
-		heavy.hold.(core.PermitHold).Slots()[0] = 5 // the caller's own
+		heavy.hold.(core.PermitHold).Slots()[0] = 5 // a copy for the caller
 		r.slots(heavy, 1, 3, 4, 6, 7)
 		busy := r.permit(8, 1, try)
 		r.failed(busy, core.ErrBusy)
 		var e *core.AcquireError
 		if !errors.As(busy.err, &e) || !slices.ContainsFunc(e.Holders, func(h core.Holder) bool { return h.Weight == 5 && h.Slots == "1,3-4,6-7" }) {
-			t.Errorf("who is in the way: %+v", e)
+			t.Errorf("the holders in the way: %+v", e)
 		}
 		r.release(heavy, calls[0], calls[2], calls[5])
 	})

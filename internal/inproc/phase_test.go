@@ -37,7 +37,7 @@ func TestDowngradeAdmitsAllReadersAndNoWriter(t *testing.T) {
 		r.wait(writer, other)
 		late := r.read()
 		r.wait(late)
-		r.downgrade(c) // once more
+		r.downgrade(c) // repeated
 		r.wait(writer, other, late)
 		for _, h := range []core.Hold{c.hold, one.hold, two.hold} {
 			if h.Token() != token {

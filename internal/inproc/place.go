@@ -6,16 +6,16 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A keptPlace is a place in the queue to which a later call of the same name can come back.
+// A keptPlace is a place in the queue to which a later call of the same name can return.
 type keptPlace struct {
 	place int64
 	until time.Time   // zero while a call waits there
-	timer *time.Timer // ends it then
+	timer *time.Timer // fires at until
 }
 
 func (p *keptPlace) isOver() bool { return !p.until.IsZero() && !time.Now().Before(p.until) }
 
-// placeOf returns the place that was kept for r, else one at the end of the queue.
+// placeOf returns the place that was kept for r, or otherwise a place at the end of the queue.
 func (e *entry) placeOf(r *core.Request) int64 {
 	if p := e.places[r.Place]; p != nil && !p.isOver() {
 		return p.place
@@ -24,7 +24,7 @@ func (e *entry) placeOf(r *core.Request) int64 {
 	return e.last
 }
 
-// occupyPlace notes that a call waits in a place, which is kept for at least as long.
+// occupyPlace records that a call waits in a place, which is kept at least as long as the call waits.
 func (e *entry) occupyPlace(name string, place int64) *keptPlace {
 	p := e.places[name]
 	if p == nil {
@@ -38,7 +38,7 @@ func (e *entry) occupyPlace(name string, place int64) *keptPlace {
 	return p
 }
 
-// keepPlace keeps the place of r, whose call is over, for as long as r says.
+// keepPlace keeps the place of r, whose call has ended, for as long as r asks.
 func (l *Locks) keepPlace(e *entry, r *core.Request, place int64) {
 	if r.Place == "" {
 		return
@@ -52,13 +52,13 @@ func (l *Locks) keepPlace(e *entry, r *core.Request, place int64) {
 	}
 }
 
-// expirePlace ends a kept place whose time is over. Meanwhile it may have been used, or kept again.
+// expirePlace ends a kept place that has expired. In the meantime it may have been used, or kept again.
 func (l *Locks) expirePlace(e *entry, name string, p *keptPlace) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e.places[name] == p && p.isOver() {
 		delete(e.places, name)
-		l.settle(e)
+		l.grantNext(e)
 	}
 }
 

@@ -37,13 +37,13 @@ func TestACallComesBackToItsPlace(t *testing.T) {
 	}
 }
 
-func TestAPlaceIsOverAtItsTimeEvenIfItsTimerIsLate(t *testing.T) {
+func TestAPlaceExpiresOnTimeEvenIfItsTimerIsLate(t *testing.T) {
 	for range 20 {
 		bubble(t, func(r *rig) {
 			holder := r.write()
 			r.failed(r.write(try, place("task", time.Minute)), core.ErrBusy)
 			behind := r.write()
-			time.Sleep(time.Minute) // the timer is due as well
+			time.Sleep(time.Minute) // the timer is also due
 			back := r.start(core.Write, place("task", time.Minute))
 			synctest.Wait()
 			last := r.write()

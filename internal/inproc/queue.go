@@ -11,8 +11,8 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// notifyInterval is how often waiters are notified at most that they have moved. So a queue that moves all
-// the time costs little, however long it is.
+// notifyInterval is the shortest interval between notifications of the waiters' positions. So a queue that moves constantly costs
+// little, however long it is.
 const notifyInterval = 750 * time.Millisecond
 
 // A waiter is a call that waits. It implements localq.Line.
@@ -21,14 +21,13 @@ type waiter struct {
 	locks  *Locks
 	entry  *entry
 	place  int64
-	ticket string // for detectors of deadlocks; "": none has asked yet
+	ticket string // for deadlock detectors; "": not yet requested
 }
 
-// A queue has waiters in the order of their places. Calls that share a kept place stand in the order of
-// their arrival.
+// A queue has waiters in the order of their places. Calls that share a kept place are in the order of arrival.
 type queue []*waiter
 
-// before returns how many waiters have a smaller place.
+// before returns the number of waiters with a smaller place.
 func (q queue) before(place int64) int {
 	n, _ := slices.BinarySearchFunc(q, place, func(w *waiter, place int64) int { return cmp.Compare(w.place, place) })
 	return n
@@ -74,18 +73,18 @@ func (e *entry) position(w *waiter) int {
 	return e.writers.index(w) + e.readers.before(w.place) + 1
 }
 
-// enqueue makes r a waiter, in its place.
+// enqueue makes r a waiter in its place.
 func (l *Locks) enqueue(ctx context.Context, e *entry, r *core.Request) *waiter {
 	w := &waiter{Waiter: localq.NewWaiter(ctx, r, clock.Now()), locks: l, entry: e, place: e.placeOf(r)}
 	e.queueOf(r.Mode).add(w)
 	if r.Place != "" {
 		e.occupyPlace(r.Place, w.place)
-		l.notifyLater(e) // the waiters behind a place that was kept
+		l.notifyLater(e) // for the waiters behind a kept place
 	}
 	return w
 }
 
-// notifyLater notifies the waiters of their positions, but not at once: more may move meanwhile.
+// notifyLater notifies the waiters of their positions after a delay, because more may move in the meantime.
 func (l *Locks) notifyLater(e *entry) {
 	if e.notifying || e.waiting() == 0 {
 		return

@@ -31,7 +31,7 @@ type rig struct {
 	ctx context.Context // of all calls, so that none is left when a test has failed
 }
 
-// bubble runs a test in which time passes at once, and checks that nothing of the key is left.
+// bubble runs a test in which time passes immediately, and checks that nothing of the key is left.
 func bubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	defer race.OneProcessor()()
@@ -61,7 +61,7 @@ type call struct {
 	events  events
 }
 
-// events are what was reported to a call.
+// events are the reports to a call.
 type events struct {
 	contended, moves []core.Wait
 	losses           []error

@@ -10,15 +10,15 @@ import (
 
 var _ core.TickHold = (*hold)(nil)
 
-// A tickID names a tick of a job.
+// A tickID identifies a tick of a job.
 type tickID struct {
 	key    string
 	millis int64
 }
 
-// A tickNote is what is known of a tick, for as long as some call may ask.
+// A tickNote is the record of a tick, kept for as long as a call may ask.
 type tickNote struct {
-	by    []int64 // tokens of the holds that have begun it, 2 at most
+	by    []int64 // tokens of the holds that have begun it, at most 2
 	ran   bool
 	until time.Time
 }
@@ -62,7 +62,7 @@ func (h *hold) MarkTick(_ context.Context, t core.Tick) (again bool, err error) 
 	return slices.ContainsFunc(n.by, func(token int64) bool { return token > h.Token() }), nil
 }
 
-// noteTick begins a note; l.mu is held.
+// noteTick creates the record of a tick; l.mu is held.
 func (l *Locks) noteTick(id tickID) *tickNote {
 	if l.ticks == nil {
 		l.ticks = make(map[tickID]*tickNote)
@@ -72,7 +72,7 @@ func (l *Locks) noteTick(id tickID) *tickNote {
 	return n
 }
 
-// forgetTicks removes the notes that nobody will ask for any more; l.mu is held.
+// forgetTicks removes records that no call will ask for; l.mu is held.
 func (l *Locks) forgetTicks(now time.Time) {
 	for id, n := range l.ticks {
 		if now.After(n.until) {

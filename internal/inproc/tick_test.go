@@ -16,7 +16,7 @@ func (r jobRig) hold() core.TickHold {
 	r.t.Helper()
 	h, ok := r.write().hold.(core.TickHold)
 	if !ok {
-		r.t.Fatalf("the hold knows nothing of ticks")
+		r.t.Fatalf("the hold has no ticks")
 	}
 	return h
 }
@@ -28,7 +28,7 @@ func (r jobRig) release(h core.Hold) {
 	}
 }
 
-// wants checks what a hold is answered that begins a tick.
+// wants checks the answer to a hold that begins a tick.
 func (r jobRig) wants(what string, h core.TickHold, tick core.Tick, want core.TickAnswer) {
 	r.t.Helper()
 	got, now, err := h.BeginTick(r.ctx, tick)
@@ -37,7 +37,7 @@ func (r jobRig) wants(what string, h core.TickHold, tick core.Tick, want core.Ti
 	}
 }
 
-// marks notes that a hold has run a tick.
+// marks records that a hold has run a tick.
 func (r jobRig) marks(what string, h core.TickHold, tick core.Tick, again bool) {
 	r.t.Helper()
 	if got, err := h.MarkTick(r.ctx, tick); got != again || err != nil {
@@ -84,8 +84,8 @@ func TestATickIsDueNearItsTime(t *testing.T) {
 	})
 }
 
-// What is known of a tick lasts for as long as somebody may ask, and then costs nothing any more.
-func TestTicksAreForgotten(t *testing.T) {
+// The record of a tick lasts as long as a call may ask for it, and then takes no memory.
+func TestRecordsOfTicksExpire(t *testing.T) {
 	bubble(t, func(rig *rig) {
 		r := jobRig{rig}
 		tick := core.Tick{At: time.Now().Add(time.Minute), Within: time.Minute, Keep: 3 * time.Minute}
@@ -101,7 +101,7 @@ func TestTicksAreForgotten(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if n := r.Ticks(); n > 5 {
-			t.Errorf("%d ticks are known, want those of three minutes", n)
+			t.Errorf("%d ticks have a record, want the ticks of three minutes", n)
 		}
 		r.release(h)
 	})

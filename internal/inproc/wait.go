@@ -10,21 +10,21 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// await returns the hold of w, or why there is none.
+// await returns the hold of w, or the error that ended its wait.
 func (w *waiter) await() (core.Hold, error) {
-	var stalled <-chan struct{}
+	var selfWait <-chan struct{}
 	if w.Req.Wait > core.StallAfter {
 		ctx, cancel := context.WithTimeout(context.Background(), core.StallAfter)
 		defer cancel()
-		stalled = ctx.Done()
-		defer w.lookForForgotten().stop()
+		selfWait = ctx.Done()
+		defer w.checkForgotten().stop()
 	}
 	var found <-chan *core.DeadlockError
 	if n := w.beginNested(); n != nil {
 		defer n.end()
 		found = n.Found
 	}
-	return w.Await(w, stalled, found)
+	return w.Await(w, selfWait, found)
 }
 
 // Lock implements localq.Line.
@@ -45,10 +45,10 @@ func (w *waiter) Leave(*localq.Waiter) {
 	e.queueOf(w.Req.Mode).remove(w)
 	l.keepPlace(e, w.Req, w.place)
 	l.notifyLater(e)
-	l.settle(e)
+	l.grantNext(e)
 }
 
-// GiveBack implements localq.Line: the next waiter gets the lock.
+// GiveBack implements localq.Line: the next waiter receives the lock.
 func (w *waiter) GiveBack(h core.Hold) {
 	w.Lock()
 	defer w.Unlock()
@@ -68,7 +68,7 @@ func (w *waiter) InTheWay(*localq.Waiter) *core.LocalHold {
 	return nil
 }
 
-// pauses are pauses of a call that waits, after each of which something is done. Each is at least twice as long as the one before.
+// pauses runs a function repeatedly while a call waits. Each pause before it is at least twice as long as the previous one.
 type pauses struct {
 	mu    sync.Mutex
 	timer *time.Timer
@@ -81,7 +81,7 @@ func startPauses(first time.Duration, do func()) *pauses {
 	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(first, func() {
 		do()
-		next = max(2*next, deadlock.Every)
+		next = max(2*next, deadlock.CheckInterval)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !p.over && next <= longestPause {

@@ -35,7 +35,7 @@ func TestACallLearnsItsPosition(t *testing.T) {
 		}
 		for _, c := range calls[:4] {
 			if len(c.reported().moves) > 0 {
-				t.Errorf("%+v was reported to a call that does not wait any more", c.reported().moves)
+				t.Errorf("%+v was reported to a call that no longer waits", c.reported().moves)
 			}
 		}
 		r.release(calls[2], calls[4])
@@ -155,7 +155,7 @@ func TestNoPositionIsReportedToACallThatHasTheLock(t *testing.T) {
 func TestEventsComeWithoutLocksHeld(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var events int
-		acquire := onEvent(func() { // it blocks for ever if the lock's own mutex is held
+		acquire := onEvent(func() { // it blocks forever if the lock's own mutex is held
 			events++
 			_, _ = r.Acquire(context.Background(), &core.Request{Key: key, Mode: core.Write})
 		})

@@ -157,6 +157,6 @@ func (a *Holds) AwaitEnd(ctx context.Context) error {
 	case <-a.ended:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%d holds have not ended: %w", a.Len(), ctx.Err())
+		return fmt.Errorf("holds not ended: %d: %w", a.Len(), ctx.Err())
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A deposedCluster has a master that answers only when it is let, and from some time on another one in its place.
+// A deposedCluster has a master that answers only on demand, and from some time on another master in its place.
 type deposedCluster struct {
 	*redis.ClusterClient
 	old, promoted *redis.Client
 	master        atomic.Pointer[redis.Client]
-	wakes         chan struct{} // closed: the old one answers
+	wakes         chan struct{} // close it to make the old one answer
 	slow          time.Duration // that the new one takes to answer
 	sent          map[*redis.Client]*atomic.Int32
 }
@@ -64,7 +64,7 @@ func (c *deposedCluster) Process(_ context.Context, cmd redis.Cmder) error {
 	return nil
 }
 
-// depose has the other node take the old one's place, which is known soon.
+// depose puts the other node into the old one's place, which the Cluster reports soon.
 func (c *deposedCluster) depose(s *Sender) {
 	c.master.Store(c.promoted)
 	s.Reload()
@@ -81,7 +81,7 @@ func (c *counted) MarshalBinary() ([]byte, error) {
 	return []byte("id"), nil
 }
 
-// startCall starts a call, and returns its answers and what counts its copies.
+// startCall starts a call, and returns its answers and the count of its copies.
 func startCall(s *Sender) (answers chan any, copies *counted) {
 	answers = make(chan any, 9)
 	k, copies := newCounted(func(r *Reply) { answers <- r.values[0] })
@@ -98,7 +98,7 @@ func newCounted(done func(*Reply)) (*Call, *counted) {
 	return k, copies
 }
 
-func TestWhatADeposedNodeDoesNotAnswerIsSentToTheNewOne(t *testing.T) {
+func TestCallsLeftUnansweredByADeposedNodeAreSentToTheNewOne(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		answers, copies := startCall(s)
 		c.depose(s)
@@ -123,8 +123,8 @@ func TestWhatADeposedNodeDoesNotAnswerIsSentToTheNewOne(t *testing.T) {
 	})
 }
 
-// It is asked for the masters again and again meanwhile.
-func TestWhatIsSentAgainIsSentOnce(t *testing.T) {
+// Questions for the masters are repeated in the meantime.
+func TestACallIsSentAgainOnce(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		c.slow = time.Minute
 		answers, _ := startCall(s)
@@ -138,7 +138,7 @@ func TestWhatIsSentAgainIsSentOnce(t *testing.T) {
 	})
 }
 
-func TestItIsToldOnceThatANodeIsDeposed(t *testing.T) {
+func TestADeposedNodeIsReportedOnce(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		close(c.wakes)
 		told := 0
@@ -147,17 +147,17 @@ func TestItIsToldOnceThatANodeIsDeposed(t *testing.T) {
 		s.Reload()
 		time.Sleep(2 * reloadInterval)
 		if told != 0 {
-			t.Error("it is told though the node is a master")
+			t.Error("the node is reported though it is a master")
 		}
 		c.depose(s)
 		c.depose(s)
 		if told != 1 {
-			t.Errorf("it was told %d times", told)
+			t.Errorf("it was reported %d times", told)
 		}
 	})
 }
 
-func TestTheFirstAnswerCountsThoughItIsTheOldNodes(t *testing.T) {
+func TestTheFirstAnswerCountsEvenFromTheOldNode(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		answers, _ := startCall(s)
 		close(c.wakes)
@@ -172,7 +172,7 @@ func TestTheFirstAnswerCountsThoughItIsTheOldNodes(t *testing.T) {
 	})
 }
 
-func TestWhatANodeThatStaysDoesNotAnswerIsNotSentAgain(t *testing.T) {
+func TestCallsToARemainingMasterAreNotSentAgain(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		answers, copies := startCall(s)
 		s.Late()
@@ -185,8 +185,8 @@ func TestWhatANodeThatStaysDoesNotAnswerIsNotSentAgain(t *testing.T) {
 	})
 }
 
-// Nobody can know of a call that has not gone out.
-func TestWhatWaitsToBeSentToADeposedNodeGoesToTheNewOneOnly(t *testing.T) {
+// A call that has not gone out cannot have run.
+func TestCallsThatWaitForADeposedNodeGoOnlyToTheNewOne(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		s.Pause()
 		answers, copies := startCall(s)

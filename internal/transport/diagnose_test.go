@@ -16,8 +16,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// deafClient returns a client whose Dialer is deaf to its context, as that of go-redis is with TLS, and fails with what is
-// sent to answer.
+// deafClient returns a client whose Dialer ignores its context, as go-redis' Dialer does with TLS, and fails with the error that
+// is sent to answer.
 func deafClient(t *testing.T) (rdb *redis.Client, dials *atomic.Int64, answer chan<- error) {
 	answers, dials := make(chan error), new(atomic.Int64)
 	rdb = redis.NewClient(&redis.Options{
@@ -37,7 +37,7 @@ func deafClient(t *testing.T) (rdb *redis.Client, dials *atomic.Int64, answer ch
 	return rdb, dials, answers
 }
 
-func TestALookAtTheServerDelaysNoCallForLong(t *testing.T) {
+func TestADiagnosisDelaysNoCallForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k diagnosis
 		t.Cleanup(k.stop)
@@ -55,18 +55,18 @@ func TestALookAtTheServerDelaysNoCallForLong(t *testing.T) {
 		time.Sleep(2 * freshFor)
 		_ = k.explain(rdb, core.ErrSilent)
 		if took := time.Since(begun) - 2*freshFor; took > 2*DiagnoseTimeout || dials.Load() != 1 {
-			t.Errorf("two looks after one another have taken %v, with %d connections, want %v and 1", took, dials.Load(), 2*DiagnoseTimeout)
+			t.Errorf("two diagnoses one after the other took %v, with %d connections, want %v and 1", took, dials.Load(), 2*DiagnoseTimeout)
 		}
 		answer <- errors.New("no handshake")
 		synctest.Wait()
 		if err := k.explain(rdb, core.ErrSilent); !strings.Contains(err.Error(), "no handshake") {
-			t.Errorf("what the look met in the end is not told: %v", err)
+			t.Errorf("the finding is missing: %v", err)
 		}
 	})
 }
 
-// Who stops waits for the look that is under way.
-func TestALookEndsBeforeItsOwner(t *testing.T) {
+// stop waits for the diagnosis in progress.
+func TestStopWaitsForTheDiagnosis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k diagnosis
 		rdb, dials, answer := deafClient(t)

@@ -79,12 +79,12 @@ func TestAllCommandsGoThroughTheHooksOfTheUsersClient(t *testing.T) {
 		}
 		earlier := before.seen.Load()
 		rdb.AddHook(&late)
-		_ = rdb.Conn().Close() // it puts the hooks together, too
+		_ = rdb.Conn().Close() // also assembles the hooks
 		pairs()
 		if late.seen.Load() != before.seen.Load()-earlier {
 			t.Errorf("a hook that came late saw %d of %d commands", late.seen.Load(), before.seen.Load()-earlier)
 		}
-		// They wait no longer for that than without hooks.
+		// They wait no longer than without hooks.
 		rdb.AddHook(new(countingHook))
 		pairs()
 		wire.Silence()
@@ -93,7 +93,7 @@ func TestAllCommandsGoThroughTheHooksOfTheUsersClient(t *testing.T) {
 	})
 }
 
-// So do those to a Cluster, and through the hooks of its nodes, too.
+// So do commands to a Cluster, also through the hooks of its nodes.
 func TestAllCommandsToAClusterGoThroughTheHooksOfTheUser(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
@@ -122,13 +122,13 @@ func TestAllCommandsToAClusterGoThroughTheHooksOfTheUser(t *testing.T) {
 	}
 	all.Wait()
 	if n := before.seen.Load(); n < 2*8*pairs || late.seen.Load() != n || atNodes.seen.Load() != n {
-		t.Errorf("hooks saw %d and %d commands, those of nodes %d", n, late.seen.Load(), atNodes.seen.Load())
+		t.Errorf("hooks saw %d and %d commands, hooks of nodes %d", n, late.seen.Load(), atNodes.seen.Load())
 	}
 }
 
-// Another go-redis may put hooks together in a way that ours takes for an overtaking, for ever. Then hooks of
-// ours are not added for ever: calls pass by the user's hooks, and keep their limits.
-func TestHooksOfOursAreNotAddedForEver(t *testing.T) {
+// A future go-redis may always assemble hooks in a way that looks as if one had been added. Then the number of our hooks is
+// limited: calls bypass the user's hooks, and keep their limits.
+func TestTheNumberOfAddedHooksIsLimited(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		wire := s.NewWire()
 		rdb := s.NewClient(t, wire.Use)
@@ -147,14 +147,14 @@ func TestHooksOfOursAreNotAddedForEver(t *testing.T) {
 		if len(added) > 20 {
 			t.Errorf("%d hooks were added", len(added))
 		}
-		rdb.AddHook(new(countingHook)) // the hooks are put together
+		rdb.AddHook(new(countingHook)) // assembles the hooks
 		wire.Silence()
 		defer wire.Restore()
 		returnsSoon(t, locks)
 	})
 }
 
-// returnsSoon fails the test if a call with a short deadline waits for a server that is silent.
+// returnsSoon fails the test if a call with a short deadline waits for a server that does not answer.
 func returnsSoon(t *testing.T, locks *lockmw.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

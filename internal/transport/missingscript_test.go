@@ -19,7 +19,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A sending is calls that go out in one of the ways in which a Sender sends.
+// A sending is a way in which a Sender sends calls.
 type sending struct {
 	name  string
 	calls func(set *script.Set, done func(*transport.Reply)) []*transport.Call
@@ -71,8 +71,8 @@ func sendings(layout script.Layout) []sending {
 	}
 }
 
-// A forgetful is an embedded server that forgets its scripts before some commands, as by SCRIPT FLUSH of somebody else. It has
-// run for long, and has a replica that acknowledges everything.
+// A forgetful is an embedded server that loses its scripts before some commands, as by SCRIPT FLUSH of another client. It has run
+// for long, and has a replica that acknowledges everything.
 type forgetful struct {
 	s       *redistest.Server
 	mask    int // bit n: before the nth EVALSHA
@@ -107,7 +107,7 @@ func newForgetful(t *testing.T) *forgetful {
 	return f
 }
 
-func TestNoCallerLearnsThatAServerForgotItsScripts(t *testing.T) {
+func TestNoCallerNoticesThatAServerLostItsScripts(t *testing.T) {
 	f := newForgetful(t)
 	sees := f.s.NewClient(t)
 	layout := script.NewLayout("lockmw", false)
@@ -189,8 +189,8 @@ func (f flusher) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// The same on a Cluster, where a slot moves meanwhile: the node that has it now knows no script either.
-func TestNoCallerLearnsThatANodeForgotItsScripts(t *testing.T) {
+// The same on a Cluster, where a slot moves in the meantime: its new node also lacks the scripts.
+func TestNoCallerNoticesThatANodeLostItsScripts(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
 	c := redistest.NewCluster(t, 2, 0)

@@ -11,9 +11,9 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A server that has taken another's place knows no scripts. What goes out in one pipeline then, such as the renewals of all
-// leases, must not take a round trip for each call.
-func TestABatchTellsANewServerEachScriptOnce(t *testing.T) {
+// A server that has replaced another one has no scripts. A pipeline to it, such as the renewals of all leases, must not take a
+// round trip for each call.
+func TestABatchSendsANewServerEachScriptOnce(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		wire := s.NewWire()
 		sender := transport.NewSender(s.NewClient(t, wire.Use), transport.Topology{Single: true}, time.Second, transport.Replicas{})

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/internal/clock"
 )
 
-// A pacedServer notes the pipelines that arrive, and answers each after a time.
+// A pacedServer records the pipelines that arrive, and answers each after a time.
 type pacedServer struct {
 	takes func(n int) time.Duration // to answer the n-th pipeline
 	deaf  bool                      // go-redis waits for answers although the context has ended
@@ -23,7 +23,7 @@ type pacedServer struct {
 	mu        sync.Mutex
 	pipelines []pacedPipeline
 	underway  int
-	most      int // that were under way
+	most      int // in flight
 }
 
 type pacedPipeline struct {
@@ -64,14 +64,14 @@ func (s *pacedServer) answer(ctx context.Context, cmds []redis.Cmder) error {
 	return ctx.Err()
 }
 
-// seen returns the pipelines that have come, and how many were under way at a time at most.
+// seen returns the pipelines that have arrived, and the largest number in flight at a time.
 func (s *pacedServer) seen() (pipelines []pacedPipeline, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.pipelines), s.most
 }
 
-// ended is closed when the client waits for no answer any more.
+// ended is closed when the client no longer waits for an answer.
 func (s *pacedServer) ended(ctx context.Context) <-chan struct{} {
 	if s.deaf {
 		return s.stopped
@@ -79,7 +79,7 @@ func (s *pacedServer) ended(ctx context.Context) <-chan struct{} {
 	return ctx.Done()
 }
 
-// A pacedCall notes when it was sent.
+// A pacedCall records when it was sent.
 type pacedCall struct {
 	deadline clock.Instant
 	timeout  time.Duration
@@ -169,14 +169,14 @@ func TestManyCallsArePaced(t *testing.T) {
 					}
 				}
 				if most > maxPaceFlights {
-					t.Errorf("%d pipelines were under way", most)
+					t.Errorf("%d pipelines were in flight", most)
 				}
 			})
 		})
 	}
 }
 
-// A call that comes when little is under way is sent immediately.
+// A call is sent immediately while little is in flight.
 func TestASingleCallIsNotPaced(t *testing.T) {
 	onPacer(t, func(int) time.Duration { return time.Second }, func(t *testing.T, p *Pacer, _ *pacedServer) {
 		for range 3 {
@@ -191,8 +191,9 @@ func TestASingleCallIsNotPaced(t *testing.T) {
 	})
 }
 
-// A pipeline without an answer holds up the others for a 24th of the lease, and a server that answers nothing gets no more than a few.
-func TestAPipelineWithoutAnAnswerHoldsUpNoOthers(t *testing.T) {
+// A pipeline without an answer delays the others for a 24th of the lease, and a server that does not answer gets only a few
+// pipelines.
+func TestAPipelineWithoutAnAnswerDelaysNoOthers(t *testing.T) {
 	const lease, timeout = 30 * time.Second, 10 * time.Second
 	first := func(n int) time.Duration {
 		if n < maxPaceFlights {
@@ -212,7 +213,7 @@ func TestAPipelineWithoutAnAnswerHoldsUpNoOthers(t *testing.T) {
 		}
 		pipelines, _ := s.seen()
 		if next := pipelines[maxPaceFlights]; next.at.Sub(begun) < lease/25 {
-			t.Errorf("one more pipeline is under way after %v", next.at.Sub(begun))
+			t.Errorf("one more pipeline is in flight after %v", next.at.Sub(begun))
 		}
 	})
 	onPacer(t, func(int) time.Duration { return time.Hour }, func(t *testing.T, p *Pacer, s *pacedServer) {
@@ -220,7 +221,7 @@ func TestAPipelineWithoutAnAnswerHoldsUpNoOthers(t *testing.T) {
 		time.Sleep(lease / 2)
 		synctest.Wait()
 		if _, most := s.seen(); most > maxUnanswered {
-			t.Errorf("%d pipelines were under way", most)
+			t.Errorf("%d pipelines were in flight", most)
 		}
 	})
 }

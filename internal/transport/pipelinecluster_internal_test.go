@@ -10,14 +10,14 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// answering counts at its key how often it has run, and answers the first time with the error that is there.
+// answering counts its runs at its key, and answers the first with the error that is stored there.
 const answering = `local key, n = KEYS[1], redis.call('INCR', KEYS[1] .. ':runs')
 local err = redis.call('GET', key)
 if err and n == 1 then return redis.error_reply(err) end
 return n`
 
 // go-redis follows redirects, and repeats a whole pipeline for the sake of its first command.
-func TestNoCommandOfAPipelineIsAtTwoNodesOfAClusterAtOnce(t *testing.T) {
+func TestNoCommandOfAPipelineIsAtTwoNodesOfAClusterTogether(t *testing.T) {
 	from, to := redistest.Mini(t), redistest.Mini(t)
 	ctx := t.Context()
 	nodes := [2]*redis.Client{from.NewClient(t), to.NewClient(t)}

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// An askedCluster counts how often it is asked who has which slots. None of its nodes answers.
+// An askedCluster counts the questions for slots. None of its nodes answers.
 type askedCluster struct {
 	*redis.ClusterClient
 	asked atomic.Int32
@@ -39,7 +39,7 @@ type reply string
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
-func TestSlotsAreAskedForWhenANodeIsAway(t *testing.T) {
+func TestSlotsAreAskedForWhenANodeIsUnreachable(t *testing.T) {
 	const often = int32(reloadTime/reloadInterval) + 1
 	for _, tt := range []struct {
 		err   error
@@ -68,10 +68,10 @@ func TestSlotsAreAskedForWhenANodeIsAway(t *testing.T) {
 	defer alone.Close()
 	s := NewSender(alone, Topology{Single: true}, time.Second, Replicas{})
 	defer s.Stop()
-	s.Note(io.EOF) // asks nobody
+	s.Note(io.EOF) // asks no node
 }
 
-// However many want to know.
+// The number of requests does not matter.
 func TestSlotsAreNotAskedForAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &askedCluster{}
@@ -88,8 +88,8 @@ func TestSlotsAreNotAskedForAllTheTime(t *testing.T) {
 	})
 }
 
-// What has just been asked may have been answered before the news.
-func TestSlotsAreAskedForOnceMoreAfterEachWish(t *testing.T) {
+// The last question may have been answered before the change.
+func TestSlotsAreAskedForAgainAfterEachRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &askedCluster{}
 		s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
@@ -105,7 +105,7 @@ func TestSlotsAreAskedForOnceMoreAfterEachWish(t *testing.T) {
 	})
 }
 
-// A hungCluster does not answer the questions but the last.
+// A hungCluster answers only the last question.
 type hungCluster struct {
 	*redis.ClusterClient
 	asked, answered atomic.Int32
@@ -120,7 +120,7 @@ func (c *hungCluster) ForEachMaster(context.Context, func(context.Context, *redi
 	return nil
 }
 
-func TestAQuestionThatIsNotAnsweredHoldsUpNoOther(t *testing.T) {
+func TestAnUnansweredQuestionDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &hungCluster{hang: make(chan struct{})}
 		s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})

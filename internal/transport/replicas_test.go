@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// One key of a pipeline has moved to a node with a replica that keeps up. That says nothing of the others.
+// One key of a pipeline has moved to a node with a replica that keeps up. That shows nothing about the other keys.
 func TestARedirectedRunAcknowledgesNoOther(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()

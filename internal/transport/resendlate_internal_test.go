@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Whose answer is the first makes no difference.
+// Either node may answer first.
 func TestEachAnswerAfterTheFirstComesAsLate(t *testing.T) {
 	for _, first := range []string{"old", "new"} {
 		inDeposedCluster(t, func(c *deposedCluster, s *Sender) {

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// go-redis may wait for the answer for ever, and nothing else may be under way.
-func TestAnAnswerThatIsLateHasItAskedWhoIsMaster(t *testing.T) {
+// go-redis may wait forever for the answer, and nothing else may be in flight.
+func TestALateAnswerLeadsToAQuestionForTheMasters(t *testing.T) {
 	for _, after := range []time.Duration{lateAnswer, time.Hour} { // however late the other node has its place
 		inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 			defer close(c.wakes)
@@ -27,7 +27,7 @@ func TestAnAnswerThatIsLateHasItAskedWhoIsMaster(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedWhileAnswersAreInTime(t *testing.T) {
+func TestNoQuestionWhileAnswersAreInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &askedCluster{}
 		s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
@@ -47,7 +47,7 @@ func TestNobodyIsAskedWhileAnswersAreInTime(t *testing.T) {
 	})
 }
 
-// A staleCluster has the first question answered late, and as it was asked.
+// A staleCluster answers the first question late, with the state at the time of the question.
 type staleCluster struct {
 	*deposedCluster
 	asked atomic.Int32
@@ -62,8 +62,8 @@ func (c *staleCluster) ForEachMaster(ctx context.Context, f func(context.Context
 	return f(ctx, master)
 }
 
-// Questions do not wait for each other, so that an answer may be older than the one before.
-func TestAnAnswerFromBeforeIsNotHeeded(t *testing.T) {
+// Questions do not wait for each other, so an answer may be older than the previous one.
+func TestAnOlderAnswerIsIgnored(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		stale := &staleCluster{deposedCluster: c, stale: make(chan struct{})}
 		s.cluster = stale
@@ -80,14 +80,14 @@ func TestAnAnswerFromBeforeIsNotHeeded(t *testing.T) {
 		}
 		time.Sleep(10 * reloadTime)
 		if stale.asked.Load() == asked {
-			t.Error("go-redis heeds it, and is not asked to ask once more")
+			t.Error("go-redis uses it, and is not made to ask again")
 		}
 		<-answers
 	})
 }
 
-// A node that was reset, or has joined just now, answers so.
-func TestAnAnswerWithoutMastersIsNotHeeded(t *testing.T) {
+// A node that was reset, or has just joined, answers in this way.
+func TestAnAnswerWithoutMastersIsIgnored(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		answers, _ := startCall(s)
 		s.cluster = emptyCluster{c}

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// Locks share a command only on a server that is known to be one.
+// Locks share a command only where all keys are known to be on one server.
 func TestTwoServersAreNotTakenForOne(t *testing.T) {
 	s := redistest.Redis(t)
 	if !transport.IsOneServer(t.Context(), s.NewClient(t), "lockmw") {
@@ -33,7 +33,7 @@ func TestTwoServersAreNotTakenForOne(t *testing.T) {
 		t.Error("two servers are taken for one")
 	}
 	if transport.IsOneServer(t.Context(), redistest.Mini(t).NewClient(t), "lockmw") {
-		t.Error("a server that does not say who it is is taken for one")
+		t.Error("a server without an id is taken for one")
 	}
 }
 

@@ -47,7 +47,7 @@ func TestATrickleTakesLittleOfTheTimeOfAServer(t *testing.T) {
 	})
 }
 
-func TestWhatIsAddedToAnIdleTrickleIsSentAtOnce(t *testing.T) {
+func TestAnIdleTrickleSendsImmediately(t *testing.T) {
 	onTrickle(t, millisecond, func(t *testing.T, k *Trickle, _ *pacedServer) {
 		for range 3 {
 			c := k.trickle(1)[0]
@@ -64,7 +64,7 @@ func TestWhatIsAddedToAnIdleTrickleIsSentAtOnce(t *testing.T) {
 	})
 }
 
-func TestATrickleGoesOnBehindAPipelineWithoutAnAnswer(t *testing.T) {
+func TestATrickleContinuesBehindAPipelineWithoutAnAnswer(t *testing.T) {
 	silentFirst := func(n int) time.Duration {
 		if n == 0 {
 			return time.Hour
@@ -85,7 +85,7 @@ func TestATrickleGoesOnBehindAPipelineWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-func TestWhatIsForASilentNodeIsDropped(t *testing.T) {
+func TestCallsToASilentNodeAreDropped(t *testing.T) {
 	onTrickle(t, func(int) time.Duration { return time.Hour }, func(t *testing.T, k *Trickle, s *pacedServer) {
 		s.deaf = true
 		for range maxTrickles {
@@ -103,8 +103,8 @@ func TestWhatIsForASilentNodeIsDropped(t *testing.T) {
 	})
 }
 
-// A poll of a ticket must not wait for pipelines to a node that is away: another node may have its slot by now.
-func TestAPacerDropsWhatIsForASilentNode(t *testing.T) {
+// A poll of a ticket must not wait for pipelines to an unreachable node, because another node may have its slot by now.
+func TestAPacerDropsCallsToASilentNode(t *testing.T) {
 	onPacer(t, func(int) time.Duration { return time.Hour }, func(t *testing.T, p *Pacer, s *pacedServer) {
 		s.deaf = true
 		for range maxUnanswered {
