@@ -61,12 +61,6 @@ func (e exception) excuses(path string, s sentence, broken rule) bool {
 	return path == e.file && !broken.isBroken(s)
 }
 
-// These files are still being edited, and are not checked until then. The list only gets shorter: a file without
-// faults has to leave it.
-var unedited = strings.Fields(`
-
-`)
-
 // A fault is a sentence that is too long, or that breaks a rule.
 type fault struct {
 	line       int
@@ -104,9 +98,9 @@ func examined(p page, excused func(sentence, rule) bool) review {
 	return r
 }
 
-// judge reviews all pages. The errors leave out faults of unedited files, and name what the lists should not have.
-func judge(pages []page, exceptions []exception, unedited []string) (reviews []review, errs []string) {
-	used, waiting := make(map[exception]bool), make(map[string]bool)
+// judge reviews all pages. The errors name their faults, and the exceptions that are not needed.
+func judge(pages []page, exceptions []exception) (reviews []review, errs []string) {
+	used := make(map[exception]bool)
 	for _, p := range pages {
 		r := examined(p, func(s sentence, broken rule) bool {
 			i := slices.IndexFunc(exceptions, func(e exception) bool { return e.excuses(p.path, s, broken) })
@@ -116,17 +110,8 @@ func judge(pages []page, exceptions []exception, unedited []string) (reviews []r
 			return i >= 0
 		})
 		reviews = append(reviews, r)
-		if slices.Contains(unedited, p.path) {
-			waiting[p.path] = len(r.faults) > 0
-			continue
-		}
 		for _, f := range r.faults {
 			errs = append(errs, fmt.Sprintf("%s:%d: %s: %s", p.path, f.line, f.rule, f.text))
-		}
-	}
-	for _, path := range unedited {
-		if !waiting[path] {
-			errs = append(errs, path+" has no faults, or does not exist: remove it from the list unedited")
 		}
 	}
 	for _, e := range exceptions {
@@ -182,7 +167,7 @@ func TestProse(t *testing.T) {
 			all = append(all, p)
 		}
 	}
-	reviews, errs := judge(all, exceptions, unedited)
+	reviews, errs := judge(all, exceptions)
 	for _, err := range errs {
 		t.Error(err)
 	}
@@ -266,27 +251,22 @@ func TestProseFaultsAreFound(t *testing.T) {
 	}
 }
 
-func TestProseListsOnlyShrink(t *testing.T) {
+func TestProseExceptionsAreNeeded(t *testing.T) {
 	all := []page{{"a.md", "It runs at once."}, {"b.md", "It runs."}}
 	needed := exception{"a.md", "runs at once", "as an example"}
 	for _, test := range []struct {
 		name       string
 		exceptions []exception
-		unedited   string
 		want       int
 	}{
-		{"a fault", nil, "", 1},
-		{"an unedited file", nil, "a.md", 0},
-		{"an unedited file without faults", nil, "a.md b.md", 1},
-		{"an unedited file that is gone", nil, "a.md c.md", 1},
-		{"an exception", []exception{needed}, "", 0},
-		{"an exception for all faults of an unedited file", []exception{needed}, "a.md", 1},
-		{"an exception without a reason", []exception{{"a.md", "at once", ""}}, "", 1},
-		{"an exception without words", []exception{{"a.md", "", "none"}}, "", 1},
-		{"an exception for another file", []exception{{"b.md", "at once", "none"}}, "", 2},
-		{"an exception for other words", []exception{needed, {"a.md", "It runs", "none"}}, "", 1},
+		{"a fault", nil, 1},
+		{"an exception", []exception{needed}, 0},
+		{"an exception without a reason", []exception{{"a.md", "at once", ""}}, 1},
+		{"an exception without words", []exception{{"a.md", "", "none"}}, 1},
+		{"an exception for another file", []exception{{"b.md", "at once", "none"}}, 2},
+		{"an exception for other words", []exception{needed, {"a.md", "It runs", "none"}}, 1},
 	} {
-		if _, errs := judge(all, test.exceptions, strings.Fields(test.unedited)); len(errs) != test.want {
+		if _, errs := judge(all, test.exceptions); len(errs) != test.want {
 			t.Errorf("%s: want %d errors, got %q", test.name, test.want, errs)
 		}
 	}
